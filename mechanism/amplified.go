@@ -136,8 +136,9 @@ func logAmplifiedNoise(c, grad []float64, independent float64) float64 {
 }
 
 // AmplifiedToeplitz returns the Toeplitz strategy with a column that is not negative and least
-// error times [AmplifiedNoise], scaled to column norm one. Workloads and times are those of
-// [Problem.OptimalToeplitz], and O(bands²) an evaluation besides; participations are not looked at.
+// error times [AmplifiedNoise], scaled to column norm one. Workloads and times are as for
+// [Problem.OptimalToeplitz], and O(bands²) an evaluation besides; participations are not looked
+// at.
 //
 // Gap is the largest derivative of ln(squared error · σ̂²) by the logarithm of an entry, and Loss
 // the squared error times σ̂².

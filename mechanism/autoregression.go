@@ -6,11 +6,12 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// autoregression evaluates the mean squared error of a banded Toeplitz C on a recursive workload
-// with any learning rates, and its gradient, in O(n·bands): the noise y = C⁻¹z is an autoregression
-// with the same coefficients at every step, whose autocovariances follow from the first column h of
-// C⁻¹, Cov(y_i, y_{i-k}) = Σ_{d≤i-k} h_d h_{d+k}. What is left to carry are the covariances of
-// model and velocity with the last m = bands-1 values of y, as in [bandedCovariance].
+// autoregression evaluates the mean squared error of a banded Toeplitz C on a recursive
+// workload with any learning rates, and its gradient, in O(n·bands): the noise y = C⁻¹z is an
+// autoregression with the same coefficients at every step. Its autocovariances follow from the
+// first column h of C⁻¹, Cov(y_i, y_{i-k}) = Σ_{d≤i-k} h_d h_{d+k}. It remains to carry the
+// covariances of model and velocity with the last m = bands-1 values of y, as in
+// [bandedCovariance].
 type autoregression struct {
 	a    *Workload
 	n, m int

@@ -10,10 +10,11 @@ import (
 // same result.
 //
 // The noise y = C⁻¹z is an autoregression, y_i = Σ_j u_j y_{i-j} + z_i/C[i][i] with u_j =
-// -C[i][i-j]/C[i][i], and the model's noise (model s, velocity v) is a linear state driven by y:
-// v_i = β v_{i-1} + y_i - f s_{i-1}, s_i = g_i s_{i-1} + η_i v_i, with f and g_i what the workload
-// pulls back and keeps. So it is enough to carry K, the covariance of the last m = bands-1 values
-// y, and R, that of s and v with them. Value y_t lives in slot t mod m.
+// -C[i][i-j]/C[i][i], and the model's noise (model s, velocity v) is a linear state driven by
+// y: v_i = β v_{i-1} + y_i - f s_{i-1}, s_i = g_i s_{i-1} + η_i v_i, where f is the factor by
+// which the workload pulls back, and g_i the factor that it keeps. So it is enough to carry K,
+// the covariance of the last m = bands-1 values y, and R, the covariance of s and v with them.
+// Value y_t lives in slot t mod m.
 type bandedCovariance struct {
 	a    *Workload
 	n, m int

@@ -26,8 +26,9 @@
 //   - 2602.09338: Privacy Amplification for BandMF via b-Min-Sep Subsampling
 //   - 2601.22334: DP-λCGD: Efficient Noise Correlation for Differentially Private Model Training
 //
-// What a strategy is the best for is a [Workload]: prefix sums, by which papers compare, or what
-// the optimizer of a [Training] does with the noise of each step until the model has forgotten it.
+// A strategy is the best for a [Workload]: prefix sums, by which papers compare, or the
+// recursion by which the optimizer of a [Training] carries the noise of each step until the
+// model has forgotten it.
 //
 // Stability: stable.
 package mechanism

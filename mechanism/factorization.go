@@ -6,11 +6,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Factorization is A = B C with an encoder C of any number of rows: the mechanism releases B (C G +
-// ζ σ Z), Z of as many rows as C. Its privacy follows from C as for a [Strategy]. It is for
-// mechanisms whose decoder B is not the best one for C; with the best one, C's Gram matrix alone
-// decides, and a Strategy is made of it, which has the same sensitivity, error and noise ([Tree],
-// [FFT]).
+// Factorization is A = B C with an encoder C of any number of rows: the mechanism releases B (C
+// G + ζ σ Z), Z of as many rows as C. Its privacy follows from C as for a [Strategy]. It is for
+// mechanisms with a decoder B that is not the best one for C; with the best one, C's Gram
+// matrix alone decides, and a Strategy is made of it, which has the same sensitivity, error and
+// noise ([Tree], [FFT]).
 type Factorization struct {
 	Encoder *mat.Dense // [rows, steps]
 	Decoder *mat.Dense // [steps, rows]

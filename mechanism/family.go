@@ -32,8 +32,8 @@ type Family struct {
 	// Normalized says that the columns are divided by their norms unless [Params] say otherwise.
 	Normalized bool
 
-	// MaxSteps is the largest number of steps, at least 1; 0 stands for the package's [MaxSteps].
-	// Families whose matrix is held as a whole have a limit of their own.
+	// MaxSteps is the largest number of steps, at least 1; 0 stands for the package's
+	// [MaxSteps]. Families that hold their matrix as a whole have a limit of their own.
 	MaxSteps int
 
 	// bands returns the number of bands of C, where it is known before C is made, else 0; nil: it
@@ -47,9 +47,9 @@ type Family struct {
 	// check adds faults of p that the fields above do not tell; nil: none.
 	check func(p Params, c *param.Checker)
 
-	// make makes the strategy of the valid p that does best on the problem, whose steps may be
-	// fewer than the caller's plan has. With normalized it is chosen for columns of norm one,
-	// which the caller sees to if make does not.
+	// make makes the strategy of the valid p that does best on the problem. The problem's steps
+	// may be fewer than the caller's plan has. With normalized it is chosen for columns of norm
+	// one, which the caller sees to if make does not.
 	make func(problem Problem, p Params, normalized bool) (*Strategy, error)
 
 	// parameterOf returns the value of Parameter in a strategy of the family, and whether it can be
@@ -57,7 +57,7 @@ type Family struct {
 	parameterOf func(s *Strategy) (float64, bool)
 }
 
-// givenBands are the bands of a family whose C has as many as p says.
+// givenBands are the bands of a family where C has as many as p says.
 func givenBands(p Params) int { return p.Bands }
 
 // allBands is the choice of bands where C is not banded.
@@ -71,8 +71,8 @@ func inverseBands(p Params) int {
 	return p.Steps
 }
 
-// unlessZero are the bands of a family whose free parameter, where it is given as 0, may make
-// fewer, such as the identity's one.
+// unlessZero are the bands of a family with a free parameter that may make fewer where it is
+// given as 0, such as the identity's one.
 func unlessZero(given *float64, bands int) int {
 	if given != nil && *given == 0 {
 		return 0

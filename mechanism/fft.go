@@ -39,8 +39,8 @@ func circulant(n int) []float64 {
 }
 
 // FFT returns the FFT mechanism for prefix sums with the optimal decoder (arXiv 2211.06530,
-// section 4): the lower triangular strategy whose Gram matrix is the steps×steps corner of
-// |A_circ|.
+// section 4): the lower triangular strategy with the steps×steps corner of |A_circ| as its Gram
+// matrix.
 func FFT(steps int) (*Strategy, error) { return fft(context.Background(), steps) }
 
 func fft(ctx context.Context, steps int) (*Strategy, error) {

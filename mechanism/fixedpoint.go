@@ -12,9 +12,9 @@ const (
 	andersonDepth = 8
 )
 
-// denseFixedPoint iterates U_s ← tr(X_s)² u_s corr(U_s^½ corr(X_s)² U_s^½), corr scaling to a unit
-// diagonal, whose fixed points have X_s diagonal and of equal traces. It works on the logarithms of
-// U_s, where Anderson acceleration keeps them positive definite.
+// denseFixedPoint iterates U_s ← tr(X_s)² u_s corr(U_s^½ corr(X_s)² U_s^½), corr scaling to a
+// unit diagonal. At its fixed points the X_s are diagonal and have equal traces. It works on
+// the logarithms of U_s, where Anderson acceleration keeps them positive definite.
 func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, error) {
 	size := 0
 	for _, c := range d.classes {

@@ -23,12 +23,12 @@ func init() {
 	})
 }
 
-// OptimalInverseToeplitz returns the strategy of least loss whose inverse is Toeplitz with so many
-// bands (BandInvMF). The workload must be Toeplitz. With several participations the sensitivity is
-// known exactly only when C's first column is non-negative and does not rise from index MinSep on
-// (F2). Where the optimum by that formula breaks this, rises are penalised more and more, and of
-// these optima the one is returned whose loss is least with the certified upper bound of its
-// sensitivity, which Loss then holds. Gap as for [Problem.OptimalToeplitz].
+// OptimalInverseToeplitz returns the strategy of least loss among those with a Toeplitz inverse
+// of so many bands (BandInvMF). The workload must be Toeplitz. With several participations the
+// sensitivity is known exactly only when C's first column is non-negative and does not rise
+// from index MinSep on (F2). Where the optimum by that formula breaks this, rises are penalised
+// more and more. Of these optima it returns the one with the least loss by the certified upper
+// bound of its sensitivity; Loss then holds that loss. Gap as for [Problem.OptimalToeplitz].
 func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, error) {
 	if err := p.validateToeplitz("bands", bands); err != nil {
 		return nil, Convergence{}, err

@@ -28,8 +28,8 @@ type Problem struct {
 	ctx context.Context // see WithContext; nil: context.Background()
 }
 
-// WithContext returns p whose optimisations end at their next iteration, with ctx's error, when ctx
-// ends. Without it they run to their end.
+// WithContext returns p with optimisations that end at their next iteration, with ctx's error,
+// when ctx ends. Without it they run to their end.
 func (p Problem) WithContext(ctx context.Context) Problem {
 	p.ctx = ctx
 	return p

@@ -190,9 +190,8 @@ func (p Params) workloadName() string {
 // isFile reports whether the workload comes from a file.
 func (p Params) isFile() bool { return !slices.Contains(workloads, p.workloadName()) }
 
-// MadeFor returns the name or the file of the workload, and what else p says of it, with the
-// defaults of an error over p's steps in place: two parameters that give the same have the same
-// workload.
+// MadeFor returns the name or the file of the workload, and its training, with the defaults of
+// an error over p's steps in place: two parameters that give the same have the same workload.
 func (p Params) MadeFor() (workload string, t Training) {
 	workload, t = p.workloadName(), p.Training
 	if t.Schedule == ConstantSchedule {
@@ -211,8 +210,8 @@ func (p Params) MadeFor() (workload string, t Training) {
 }
 
 // Forgetful returns p for a model that forgets sooner than p says: the training workload with a
-// memory of a quarter of the steps, or of half of p's own where that is less, and at least a step.
-// ok is false for a workload from a file, of whose memory nothing is known.
+// memory of a quarter of the steps, or of half of p's own where that is less, and at least a
+// step. ok is false for a workload from a file, since nothing is known of its memory.
 func (p Params) Forgetful() (sooner Params, ok bool) {
 	if p.isFile() {
 		return p, false

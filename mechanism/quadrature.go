@@ -5,9 +5,9 @@ import "math"
 // node is one term of the square root's rational approximation: √x ≈ Σ weight·x/(x + shift).
 type node struct{ weight, shift float64 }
 
-// sqrtNodes returns nodes that give √x with relative error of about tolerance for all x in [low,
-// high]: the trapezoid rule after an elliptic change of variables (Hale, Higham, Trefethen 2008,
-// method 3), whose error falls like exp(-2π²N/(ln(high/low)+3)).
+// sqrtNodes returns nodes that give √x with relative error of about tolerance for all x in
+// [low, high]: the trapezoid rule after an elliptic change of variables (Hale, Higham,
+// Trefethen 2008, method 3). Its error falls like exp(-2π²N/(ln(high/low)+3)).
 func sqrtNodes(low, high, tolerance float64) []node {
 	n := int(math.Ceil((math.Log(high/low) + 3) * math.Log(1/tolerance) / (2 * math.Pi * math.Pi)))
 	nodes := make([]node, max(n, 3))

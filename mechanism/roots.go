@@ -8,7 +8,7 @@ const (
 	KindBIFR = "bifr" // banded inverse fractional root (Definition 2)
 )
 
-// gammaParameter is the power of the prefix matrix whose root is taken.
+// gammaParameter is the exponent γ of the root A^γ of the prefix matrix A.
 var gammaParameter = &Parameter{Name: "gamma", Symbol: "γ", Low: 0, High: 1}
 
 func init() {

@@ -15,8 +15,8 @@ type rowErrors interface {
 	backward(grad, weights []float64)
 }
 
-// mostRowWork is the largest n²·bands of a workload whose rows are looked at one by one: an
-// evaluation takes some ten seconds.
+// mostRowWork is the largest n²·bands of a workload that is looked at row by row: an evaluation
+// takes some ten seconds.
 const mostRowWork = 1 << 33
 
 // checkRowWork refuses problems for which [bandedRows] would take too long.
@@ -27,7 +27,7 @@ func (a *Workload) checkRowWork(bands int) error {
 	return nil
 }
 
-// newToeplitzRows is [Problem.newToeplitzError] for a workload whose rows are looked at one by one.
+// newToeplitzRows is [Problem.newToeplitzError] for a workload that is looked at row by row.
 func newToeplitzRows(a *Workload, bands int) (func(c, grad []float64) float64, error) {
 	if err := a.checkRowWork(bands); err != nil {
 		return nil, err

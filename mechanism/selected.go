@@ -10,10 +10,10 @@ import (
 
 var errNotPositive = errors.New("mechanism: matrix is not positive definite")
 
-// cyclicBlocks inverts symmetric positive definite matrices S whose rows fall into blocks 0 … L,
-// such that a block meets only its neighbours and, in a ring, block 0 meets block L. It eliminates
-// blocks in order, with L as a border that fills in. Diagonal blocks of S⁻¹ cost O(Σ size³) and all
-// of S⁻¹ costs O(n²·size).
+// cyclicBlocks inverts symmetric positive definite matrices S with rows that fall into blocks 0
+// … L, such that a block meets only its neighbours and, in a ring, block 0 meets block L. It
+// eliminates blocks in order, with L as a border that fills in. Diagonal blocks of S⁻¹ cost O(Σ
+// size³) and all of S⁻¹ costs O(n²·size).
 type cyclicBlocks struct {
 	diagonal []blas64.General // L+1: S_JJ; then the inverse of its Schur complement
 	next     []blas64.General // S_{J,J+1}, J+1 < L
@@ -115,7 +115,7 @@ func (b *cyclicBlocks) diagonalBlocks(use func(j int, block blas64.General)) {
 	}
 }
 
-// solve replaces x, whose rows are in the blocks' order, by S⁻¹x after eliminate. spare is as large
+// solve replaces x, with rows in the blocks' order, by S⁻¹x after eliminate. spare is as large
 // as x.
 func (b *cyclicBlocks) solve(x, spare blas64.General) {
 	last := len(b.diagonal) - 1

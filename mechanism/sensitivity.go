@@ -131,10 +131,10 @@ func (s *Strategy) phaseSensitivity(p Participation) (Sensitivity, error) {
 // columnSumHolds reports whether the worst set of participations b apart is known to be {0, b, 2b,
 // …}.
 //
-// It is for a Toeplitz C ≥ 0 whose first column does not rise from index b on, a little more than
-// Theorem 1 of arXiv 2605.18379 asks for: (CᵀC)[i][i+d] = Σ_{t<n-i-d} c_t c_{t+d} falls with i, and
-// with d ≥ b since c_{t+d} does and terms drop out; so moving every participation to its earliest
-// place, which shortens no distance below b, lowers no term.
+// It is for a Toeplitz C ≥ 0 with a first column that does not rise from index b on, a little
+// more than Theorem 1 of arXiv 2605.18379 asks for: (CᵀC)[i][i+d] = Σ_{t<n-i-d} c_t c_{t+d}
+// falls with i, and with d ≥ b since c_{t+d} does and terms drop out; so moving every
+// participation to its earliest place, which shortens no distance below b, lowers no term.
 func (s *Strategy) columnSumHolds(b int) bool {
 	if s.Columns != nil {
 		return false
@@ -174,7 +174,7 @@ func (s *Strategy) columnSum(b, k int) float64 {
 
 // majorantBound returns the column sum of the Toeplitz matrix with first column max_{s≥t} |c_s|
 // from index b on and |c_t| before: entry by entry at least |C|, so that its Gram matrix is at
-// least |CᵀC|, and one whose worst set is known.
+// least |CᵀC|, and its worst set is known.
 func (s *Strategy) majorantBound(b, k int) float64 {
 	c := s.FirstColumn(nil)
 	largest := 0.0

@@ -24,11 +24,12 @@ func init() {
 
 // OptimalToeplitz returns the banded Toeplitz strategy of least loss (arXiv 2405.15913, section
 // 3.2), scaled to column norm one. For a Toeplitz workload an evaluation with gradient takes
-// O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged to its limit in double
-// precision (arXiv 2405.15913, Appendix I, without its approximation); for learning rates that
-// change, O(n·bands); for a matrix, O(n²·bands), which is refused with ErrTooLarge where that is
-// too much. The objective of the last two must be the mean. With more bands than MinSep the optimum
-// is that among non-negative, non-increasing columns, whose sensitivity is known (F2).
+// O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged to its limit in
+// double precision (arXiv 2405.15913, Appendix I, without its approximation); for learning
+// rates that change, O(n·bands); for a matrix, O(n²·bands), which is refused with ErrTooLarge
+// where that is too much. The objective of the last two must be the mean. With more bands than
+// MinSep the optimum is taken among non-negative, non-increasing columns, which have a known
+// sensitivity (F2).
 //
 // Gap is the largest derivative of ln(loss) by a coefficient relative to the first one, or by the
 // log-odds of the ratio of neighbours where bands exceed MinSep.

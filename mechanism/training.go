@@ -88,9 +88,10 @@ func (m *Memory) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Training says how a model is trained, as far as it matters for what the noise does to the model.
-// It is a part of [Params], and makes the training workload (F1.1): the recursion of the optimizer,
-// with a model that is pulled back to where the data want it and so forgets the noise of old steps.
+// Training says how a model is trained, as far as it decides the effect of the noise on the
+// model. It is a part of [Params], and makes the training workload (F1.1): the recursion of the
+// optimizer, with a model that is pulled back to where the data want it and so forgets the
+// noise of old steps.
 type Training struct {
 	Optimizer    string  `json:"optimizer,omitempty"`              // sgd (the default) or adam
 	Momentum     float64 `json:"momentum,omitempty" strict:"zero"` // in [0, 1), above 0 for adam: its β₁
@@ -174,8 +175,8 @@ func (t Training) checkSchedule(steps int, c *param.Checker) {
 	c.Require(!warms || t.warmup(steps) < steps, "warmup-steps", t.warmup(steps), fmt.Sprintf("must be below the steps, %d", steps))
 }
 
-// workload is the workload of the training. rates are those of the schedule's file, nil if it has a
-// name. Only their size relative to the largest matters, which counts as 1.
+// workload is the workload of the training. rates come from the schedule's file; nil if the
+// schedule has a name. Only their size relative to the largest matters, which counts as 1.
 func (t Training) workload(steps int, rates []float64) *Workload {
 	if t.hasNamedSchedule() {
 		rates = schedule(t.schedule(), steps, t.warmup(steps))

@@ -50,8 +50,8 @@ func checkTree(arity, steps int) error {
 	return check.Err()
 }
 
-// treeNodes returns the encoder's rows of an arity-ary tree over steps leaves, as ranges of steps:
-// all nodes of the smallest complete tree that hold a step. Ranges are not cut at steps: what is
+// treeNodes returns the encoder's rows of an arity-ary tree over steps leaves, as ranges of
+// steps: all nodes of the smallest complete tree that hold a step. Ranges are not cut at steps:
 // beyond are virtual steps with zero gradients (arXiv 2211.06530, Appendix D.3).
 func treeNodes(arity, steps int) (nodes [][2]int) {
 	for size := 1; ; size *= arity {

@@ -8,9 +8,9 @@ import (
 	"minsep/internal/param"
 )
 
-// Workload is the matrix A whose rows are the sums of gradients that matter: Steps×Steps, lower
-// triangular. Row i has the weights of the model after step i (0-based). The error of a strategy
-// is the error A C⁻¹ Z.
+// Workload is the matrix A of the sums of gradients that matter, a row each: Steps×Steps, lower
+// triangular. Row i has the weights of the model after step i (0-based). The error of a
+// strategy is the error A C⁻¹ Z.
 //
 // It is a streaming linear operator (arXiv 2405.15913, Appendix D): nothing of size Steps×Steps is
 // held unless Matrix is given. Exactly one of three forms holds:

@@ -13,10 +13,10 @@ import (
 // which on an amplified strategy in its place is estimated.
 const promising = 0.998
 
-// amplify tries the amplified strategy in place of that of a Toeplitz row: made for the noise
-// multiplier that the row's own says of independent noise under its sampling, and with as many
-// bands, where the closed form says that it has less error. More bands are tried while the error
-// falls, up to high: entries that do not pay are 0.
+// amplify tries the amplified strategy in place of a Toeplitz row's own. It is made with as
+// many bands, for the noise multiplier that independent noise has under the row's sampling, by
+// the row's own noise multiplier. It is tried where it has less error by the closed form. More
+// bands are tried while the error falls, up to high: entries that do not pay are 0.
 func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(bands int) sampling.Params) error {
 	if best == nil || best.Strategy.Bands < 2 || !p.wanted(best.Scheme.Scheme, mechanism.KindAmplified) {
 		return nil

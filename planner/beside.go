@@ -15,14 +15,14 @@ const mostCompared = 200_000
 type Beside struct {
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ of DP-SGD, proven, above 0
 	Relative        float64 `json:"relative"`         // noise of DP-SGD relative to the batch, above 0
-	Ratio           float64 `json:"ratio"`            // noise of the run over that of DP-SGD: above 1, DP-SGD has less
+	Ratio           float64 `json:"ratio"`            // noise of the run over DP-SGD's: above 1, DP-SGD has less
 	Unit            float64 `json:"-"`                // error of independent noise at noise multiplier 1
 }
 
-// BesideDPSGD compares what is certified with DP-SGD, by a workload and an objective. units is how
-// many examples there are, or owners where they are sampled, and batch how many of them a batch is
-// expected to have. It is nil where there is nothing to compare: no certificate, no batch size, a
-// run that is DP-SGD itself, a claim for which DP-SGD needs no noise, a workload from a file.
+// BesideDPSGD compares a certified run with DP-SGD, by a workload and an objective. The number
+// of examples, or of owners where they are sampled, is units; batch is the expected number of
+// them in a batch. It is nil where there is nothing to compare: no certificate, no batch size,
+// a run that is DP-SGD itself, a claim for which DP-SGD needs no noise, a workload from a file.
 func BesideDPSGD(c *accounting.Certificate, units int64, batch float64, workload mechanism.Params, objective string) *Beside {
 	if c == nil || c.Status != accounting.Verified || units < 1 || !(batch > 0) || c.Run.Sampler.Poisson != nil && c.Run.Strategy.Bands() == 1 {
 		return nil
@@ -43,7 +43,7 @@ func BesideDPSGD(c *accounting.Certificate, units int64, batch float64, workload
 // any, at the same rate.
 const unknownUnits = 1_000_000
 
-// BesideClaim is BesideDPSGD by what the certificate says of the examples; nil also for fixed
+// BesideClaim is BesideDPSGD with the certificate's number of examples; nil also for fixed
 // batches of an unknown number of them.
 func BesideClaim(c *accounting.Certificate, workload mechanism.Params, objective string) *Beside {
 	if c == nil {

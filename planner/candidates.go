@@ -14,7 +14,7 @@ import (
 
 var directions = montecarlo.Directions
 
-// plannedSchemes and plannedKinds are those of which candidates are made.
+// plannedSchemes and plannedKinds are the schemes and strategies of candidates.
 var (
 	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balanced-min-sep", "balls-in-bins", "fixed", "rotation"}
 	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindAmplified, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBFR, mechanism.KindBISR, mechanism.KindBIFR, mechanism.KindBandInv,
@@ -31,17 +31,17 @@ func (s *setting) epoch() float64 { return float64(s.units()) / s.batch }
 // widest is the largest min-sep that the batch size allows.
 func (s *setting) widest() int { return int(min(math.Floor(s.epoch()*(1+1e-12)), 1<<31-1)) }
 
-// sequence is candidates of a setting that are looked at one after another, in a stage of the plan:
-// first what is proven without samples, then what is cheap to estimate and often best, and owners
-// of several examples last, by rising k_u. A later stage knows the least error of those before.
+// sequence is candidates of a setting that are looked at one after another, in a stage of the
+// plan: first candidates that are proven without samples, then candidates that are cheap to
+// estimate and often best, and owners of several examples last, by rising k_u. A later stage
+// knows the least error of the stages before.
 type sequence struct {
 	name  string
 	stage int
 	run   func(ctx context.Context, p *part) error
 }
 
-// stageName says what is looked at in the stage of a sequence, for owners of at most so many
-// examples.
+// stageName names the candidates of a sequence's stage, for owners of at most so many examples.
 func (s sequence) stageName(most int) string {
 	switch {
 	case most > 1 && s.stage > 0:
@@ -149,7 +149,7 @@ func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high 
 	}
 	best := min(max(start, low), high)
 	least, err := value(best)
-	for err == nil && math.IsInf(least, 1) && best > low { // what cannot be used is too large
+	for err == nil && math.IsInf(least, 1) && best > low { // a size that cannot be used is too large
 		best = max(low, best/2)
 		least, err = value(best)
 	}
@@ -212,7 +212,8 @@ func cyclicPart(ctx context.Context, p *part) error {
 // roomy is the part of an epoch up to which min-seps are tried.
 const roomy = 0.9
 
-// separatedSchemes are those with a least distance whose noise multipliers are estimated.
+// separatedSchemes have a least distance between participations, and an estimated noise
+// multiplier.
 var separatedSchemes = []string{"b-min-sep", "epoch-min-sep", "balanced-min-sep"}
 
 // separatedPart are the schemes with a least distance and a banded strategy: over the bands with
@@ -247,8 +248,8 @@ func separatedPart(ctx context.Context, p *part) error {
 				first = mechanism.KindBandedToeplitz
 			}
 		}
-		// What was the better kind for the scheme before, or with fewer examples per owner, is likely
-		// to be the better one here, and the other one then needs no climb.
+		// The better kind for the scheme before, or with fewer examples per owner, is likely to
+		// be the better one here, and the other one then needs no climb.
 		other := []float64{2, .5}
 		if first != "" {
 			other = nil
@@ -376,7 +377,7 @@ func fixedPart(ctx context.Context, p *part) error {
 	return err
 }
 
-// anyStrategy tries every family for a scheme whose participations are a period apart.
+// anyStrategy tries every family for a scheme with participations a period apart.
 func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep int) error {
 	high := p.bandsLimit()
 	toeplitz, err := p.climb(ctx, p.start(min(high, period)), 2, min(high, period), func(bands int) (sampling.Params, mechanism.Params) {

@@ -6,7 +6,7 @@ import (
 	"minsep/mechanism"
 )
 
-// compare fills in what each row has beside independent noise with Poisson sampling of the same
+// compare fills in each row's error beside independent noise with Poisson sampling of the same
 // units: sampled owners, for rows that sample owners.
 func (p *planning) compare(ctx context.Context, out *Result) error {
 	independent := p.make(context.Background(), p.workload(mechanism.KindIdentity))

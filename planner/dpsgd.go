@@ -9,7 +9,7 @@ import (
 	"minsep/sampling"
 )
 
-// DPSGD is what other mechanisms are compared with: independent noise with Poisson sampling, for a
+// DPSGD is the measure of other mechanisms: independent noise with Poisson sampling, for a
 // claim. Its noise multipliers are proven, on a coarse grid of losses.
 type DPSGD struct {
 	Epsilon, Delta float64

@@ -8,9 +8,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Populations reads a graph into memory, about 40 bytes an edge, and bounds it once for each number
-// of examples per owner, which must rise. The order in which examples are considered is that of a
-// public key: a run has another one, and keeps about as many.
+// Populations reads a graph into memory, about 40 bytes an edge, and bounds it once for each
+// number of examples per owner, which must rise. The order in which examples are considered
+// follows from a public key: a run has another one, and keeps about as many.
 func Populations(ctx context.Context, paths []string, read graphio.Options, perOwner []int) ([]Population, error) {
 	graph, err := load(ctx, paths, read)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"minsep/accounting"
 )
 
-// look is what samples say of one divergence at one noise multiplier.
+// look is one divergence at one noise multiplier, as samples show it.
 type look struct {
 	x        float64 // ln σ
 	logBound float64 // ln M/δ
@@ -20,13 +20,14 @@ type look struct {
 	squares  float64 // of their squares
 	largest  float64 // of them
 
-	// gap is ln of the factor by which σ would have to grow for a divergence of δ if it fell with σ
-	// as that of a Gaussian mechanism does; gapErr is its standard error, by samples alone.
+	// gap is ln of the factor by which σ would have to grow for a divergence of δ if it fell
+	// with σ as a Gaussian mechanism's does; gapErr is its standard error, by samples alone.
 	gap, gapErr float64
 }
 
-// count is how many equal values would say as much as the values of a look: the square of their sum
-// over the sum of their squares, to which the largest is added once more for what was not seen.
+// count is how many equal values would tell as much as the values of a look: the square of
+// their sum over the sum of their squares. The largest is added to the squares once more, for
+// larger values that were not seen.
 func (l *look) count() float64 {
 	if l.seen == 0 {
 		return 0
@@ -40,16 +41,16 @@ func (l *look) tells() bool { return l.count() >= leastTold && l.seen >= leastSe
 // isEnough says whether the standard error of a look is no matter of luck.
 func (l *look) isEnough() bool { return l.count() >= leastCount && l.seen >= leastSeen }
 
-// pace is how fast a divergence falls with σ: as that of a Gaussian mechanism does with this power
-// of σ. It is nearly the same at neighbouring σ and for similar candidates.
+// pace is how fast a divergence falls with σ: as a Gaussian mechanism's does with this power of
+// σ. It is nearly the same at neighbouring σ and for similar candidates.
 type pace struct {
 	value, stdErr float64
 }
 
-// unknownPace is that of a candidate of which nothing is known.
+// unknownPace is the pace of a candidate while nothing is known of it.
 var unknownPace = pace{1, 0.3}
 
-// similar is what the pace of one candidate says of that of a similar one.
+// similar is the pace of a similar candidate, as far as this one tells it.
 func (p pace) similar() pace { return pace{p.value, math.Hypot(p.stdErr, paceDrift)} }
 
 // setGap sets the gap of a look from its excess.
@@ -74,9 +75,9 @@ type fitted struct {
 	byPace    float64 // the part of stdErr that is from the pace
 }
 
-// fit finds where the gaps are 0: a gap is pace times the way to there, up to its error. With one
-// look, the pace is what it was before. Looks of which only a bound is known, without samples or
-// with none that says anything, and those that are far away count for nothing beside others.
+// fit finds where the gaps are 0: a gap is pace times the way to there, up to its error. With
+// one look, the pace is what it was before. A look with only a bound, because it has no samples
+// or none that tells anything, counts for nothing beside others; nor does a look far away.
 func (s *searcher) fit() fitted {
 	looks := slices.DeleteFunc(slices.Clone(s.looks), func(l look) bool { return l.samples == 0 || !l.tells() })
 	if len(looks) == 0 {

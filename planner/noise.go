@@ -23,17 +23,17 @@ type Noise struct {
 	OneDirection bool `json:"one_direction,omitempty"`
 
 	Samples uint64  `json:"samples,omitempty"` // that were drawn; 0 if it is proven
-	Effort  float64 `json:"effort,omitempty"`  // M/δ at Multiplier, above 0, of the direction with the larger M: a verification draws a multiple of it; that of H(Q,P) counts as a fifteenth where it is far below δ, as it then takes so many samples; 0 if it is proven
+	Effort  float64 `json:"effort,omitempty"`  // M/δ at Multiplier, above 0, of the direction with the larger M: a verification draws a multiple of it; the M/δ of H(Q,P) counts as a fifteenth where it is far below δ, as it then takes so many samples; 0 if it is proven
 
 	reverse float64 // the part of Effort that is of H(Q,P), where it was looked at
 
 	floor float64   // the noise multiplier that H(Q,P) needs, where it was looked for
-	found *searcher // what was drawn for H(P,Q); nil if it is proven
+	found *searcher // the search for H(P,Q); nil if it is proven
 	pace  pace      // that it found
 	norm  float64   // largest column norm of C, where Find found it
 }
 
-// claim is what noise is looked for.
+// claim is the claim that a search finds noise for.
 type claim struct {
 	run            accounting.Run
 	epsilon, delta float64
@@ -41,14 +41,14 @@ type claim struct {
 	share          float64 // of the samples that an estimate may take, at most 1; 0 for all
 }
 
-// Errors of candidates whose noise multiplier is not found. Neither is a fault of the request: an
+// Errors of candidates without a noise multiplier. Neither is a fault of the request: an
 // estimate found nothing, or it would take too many samples.
 var (
 	ErrNoEstimate = errors.New("planner: no estimate")
 	ErrTooDear    = errors.New("planner: an estimate takes too many samples")
 )
 
-// guess is where a search begins: what is known of a similar candidate.
+// guess is the beginning of a search, by a similar candidate.
 type guess struct {
 	multiplier float64 // σ, above 0
 	pace       pace
@@ -104,10 +104,10 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 }
 
 // Find is the noise multiplier at which a run without a maximum batch size is (epsilon,
-// delta)-differentially private: proven where that takes no samples, else estimated by H(P,Q), to a
-// standard error of 0.9 %, or of 3 % where it is clearly above behind (10 % with several examples
-// per owner). The search begins near what was found for a similar run, if near is not nil. The
-// error is an accounting.RefusedError where no analysis is known.
+// delta)-differentially private: proven where that takes no samples, else estimated by H(P,Q),
+// to a standard error of 0.9 %, or of 3 % where it is clearly above behind (10 % with several
+// examples per owner). The search begins near the noise multiplier of a similar run, if near is
+// not nil. The error is an accounting.RefusedError where no analysis is known.
 func Find(ctx context.Context, run accounting.Run, epsilon, delta float64, near *Noise, behind float64) (Noise, error) {
 	method, err := run.Method()
 	if err != nil {
@@ -126,7 +126,7 @@ func Find(ctx context.Context, run accounting.Run, epsilon, delta float64, near 
 	return n, err
 }
 
-// Both is what Find found, with H(Q,P) looked at too.
+// Both is the result of Find with H(Q,P) looked at too.
 func (n Noise) Both(ctx context.Context) (Noise, error) {
 	if !n.OneDirection {
 		return n, nil

@@ -16,10 +16,10 @@ import (
 	"minsep/sampling"
 )
 
-// Format is that of a [Result] as JSON.
+// Format is the version of the JSON form of a [Result].
 const Format = 1
 
-// Result is a plan: the candidates by rising error, and what is said of the first.
+// Result is a plan: the candidates by rising error, and sentences on the first.
 type Result struct {
 	Format  int     `json:"format"`
 	Request Request `json:"request"`
@@ -32,7 +32,7 @@ type Result struct {
 	Training      string           `json:"training"`
 	ShorterMemory mechanism.Memory `json:"shorter_memory,omitempty"`
 
-	Solved string `json:"solved,omitempty"` // what Solve found, in a sentence
+	Solved string `json:"solved,omitempty"` // the result of Solve, in a sentence
 
 	Stopped bool `json:"stopped,omitempty"` // before all candidates were looked at: the order may change
 
@@ -49,8 +49,8 @@ type Result struct {
 	// written certify.
 	Weak []string `json:"weak,omitempty"`
 
-	Why  []string `json:"why"`  // the first is first, and what the next best gives up: a sentence each
-	Note []string `json:"note"` // on what the figures are, and what was left out
+	Why  []string `json:"why"`  // the first is first, and the cost of the next best: a sentence each
+	Note []string `json:"note"` // on the figures, and on candidates that were left out
 }
 
 // ErrNone says that no candidate can be used. Result.Rows say why.
@@ -160,13 +160,13 @@ func (p *planning) stopped(rows []*Row) *Result {
 	return out
 }
 
-// result is a plan of rows, without what is said of them.
+// result is a plan of rows, without sentences on them.
 func (p *planning) result(rows []*Row) *Result {
 	_, memory := p.shorter()
 	return &Result{Format: Format, Request: *p.Request, Rows: rows, Training: p.training(), ShorterMemory: memory}
 }
 
-// finish ranks rows and says what there is to say of them.
+// finish ranks rows and adds the sentences on them.
 func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 	out := p.result(rows)
 	if err := p.rank(ctx, rows); ctx.Err() != nil {
@@ -311,7 +311,8 @@ func (p *planning) dpsgd(units int64, k int) DPSGD {
 	return DPSGD{Epsilon: p.Epsilon, Delta: p.Delta, Steps: p.Steps, Units: units, MaxPerOwner: k}
 }
 
-// apart is how many standard errors two figures are apart whose order is taken as known.
+// apart is how many standard errors lie between two figures at least where their order is taken
+// as known.
 const apart = 3
 
 // takesPart is the probability that any of k examples takes part in any of the steps.

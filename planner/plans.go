@@ -15,7 +15,7 @@ import (
 type NamedPlan struct {
 	Name   string
 	Plan   stages.Plan         // without faults
-	Matrix *mechanism.Workload // what the file of its workload holds; nil where the plan names none
+	Matrix *mechanism.Workload // the matrix in the file of its workload; nil where the plan names none
 }
 
 // ComparePlans ranks plans for minsep run. Steps, workload, objective, whom they protect, ε and δ
@@ -64,7 +64,7 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 	return shared.finish(ctx, rows)
 }
 
-// requestOf is the request whose only candidate is a plan.
+// requestOf is the request with a plan as its only candidate.
 func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
 	p := n.Plan
 	r := Request{Steps: p.Scheme.Steps, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, Workload: p.Strategy, Objective: RMSE, Coordinates: p.Noise.Coordinates}
@@ -116,9 +116,11 @@ func poolsOfPlan(ctx context.Context, p stages.Plan) (*Pools, error) {
 	return pools, err
 }
 
-// adapt gives plans of strategies that are made for Toeplitz workloads only, whose files cannot say
-// more, the workload of the first plan of another strategy, where they are what a plan for that
-// workload has, or had before banded-toeplitz was made for any workload.
+// adapt changes the workload of plans with a strategy that is made for Toeplitz workloads only,
+// since their files cannot name another. It becomes the workload of the first plan with another
+// kind of strategy. A plan is changed only if its own workload is the nearest to that one among
+// those that its kind of strategy can be made for, or was the nearest before banded-toeplitz
+// was made for any workload.
 func adapt(plans []NamedPlan, requests []Request) {
 	isToeplitz := func(n NamedPlan) bool { return slices.Contains(toeplitzKinds, n.Plan.Strategy.Kind) }
 	first := slices.IndexFunc(plans, func(n NamedPlan) bool { return !isToeplitz(n) })

@@ -14,8 +14,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Pools are what a graph gives for rotation, where some examples have several owners: pools in each
-// of which an owner has at most one example.
+// Pools are the pools of a graph for rotation, where some examples have several owners: an
+// owner has at most one example in each.
 type Pools struct {
 	Size     int64   `json:"size"`     // examples of each pool, at least 1
 	Distinct []int64 `json:"distinct"` // examples in the first pool, in the first two, …: each counted once

@@ -10,8 +10,8 @@ import (
 	"minsep/sampling"
 )
 
-// coarse is what the grid of losses may add to ε over all steps, as a part of ε, or of coarseFrom
-// where ε is below: far more than in a certificate, and an upper bound like there.
+// coarse bounds the share of ε, or of coarseFrom where ε is below, that the grid of losses may
+// add over all steps: far more than in a certificate, and an upper bound like there.
 const coarse, coarseFrom = 2.5e-4, 4
 
 // wide is how far from where a search begins it goes on, as a part of σ, where nothing better is
@@ -60,7 +60,7 @@ func (c claim) compose(sigma float64) (*pld.Composition, error) {
 }
 
 // gridOf rounds losses so that the errors of all steps add up to about coarse. A step's loss
-// spreads over about p/σ, or ln 1/p of the tail that matters, of which the grid is a small part.
+// spreads over about p/σ, or ln 1/p of the tail that matters; the grid is a small part of it.
 func (c claim) gridOf(prob, sigma float64, steps int) pld.Options {
 	grid := math.Sqrt(coarse * max(c.epsilon, coarseFrom) / float64(steps))
 	return pld.Options{Grid: min(grid, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}

@@ -14,7 +14,7 @@ import (
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Objectives: what a ranking goes by, both of the rows of A C⁻¹ Z and relative to the batch.
+// Objectives of a ranking, both of the rows of A C⁻¹ Z and relative to the batch.
 const (
 	RMSE  = "rmse"  // the root mean square error over the steps
 	MaxSE = "maxse" // the largest error of a step
@@ -37,7 +37,7 @@ type Population struct {
 // Kept is the part of the examples that bounding leaves.
 func (p Population) Kept() float64 { return float64(p.Examples) / float64(p.Given) }
 
-// Request is what a plan is made for.
+// Request holds the parameters that a plan is made for.
 type Request struct {
 	Populations []Population `json:"populations"`     // by rising MaxPerOwner, at least one
 	Pools       *Pools       `json:"pools,omitempty"` // nil where no example has several owners
@@ -55,8 +55,9 @@ type Request struct {
 	// owners of one example.
 	Unit accounting.Unit `json:"unit"`
 
-	// Sample is what takes part: sampling.SampleExamples, or sampling.SampleOwners, which needs the
-	// unit owner and examples of one owner each. Empty for both, as far as owners can be sampled.
+	// Sample is the unit that takes part: sampling.SampleExamples, or sampling.SampleOwners,
+	// which needs the unit owner and examples of one owner each. Empty for both, as far as
+	// owners can be sampled.
 	Sample string `json:"sample,omitempty"`
 
 	// Workload and Training of a strategy's parameters say which sums matter; the other fields are
@@ -67,7 +68,7 @@ type Request struct {
 
 	Objective string `json:"objective"` // RMSE or MaxSE
 
-	// What a trainer can hold; 0 for no limit.
+	// Limits of a trainer; 0 for no limit.
 
 	MaxBands      int   `json:"max_bands,omitempty"`       // of C, and of C⁻¹ in inverse families
 	Coordinates   int64 `json:"coordinates,omitempty"`     // parameters of the model; needed for MaxNoiseState
@@ -79,17 +80,17 @@ type Request struct {
 
 	Seed uint64 `json:"seed"` // of the samples
 
-	// Watch, if not nil, is told of each candidate whose noise multiplier was found. It is called
-	// from several goroutines, one at a time.
+	// Watch, if not nil, is told of each candidate when its noise multiplier was found. It is
+	// called from several goroutines, one at a time.
 	Watch func(Progress) `json:"-"`
 }
 
 // Progress is how far a plan is.
 type Progress struct {
-	Done int    // candidates that were looked at so far; how many there are depends on what is found
-	Text string // what was looked at last, or is looked at further
+	Done int    // candidates that were looked at so far; their number depends on the results
+	Text string // the candidate that was looked at last, or is looked at further
 
-	// Candidates are looked at in stages, of which this one, from 1, is under way; the last one tells
+	// Candidates are looked at in stages, and Stage, from 1, is under way; the last one tells
 	// the best apart. 0 where plans are compared.
 	Stage, Stages int
 	Name          string // of the stage, such as "balls-in-bins"
@@ -152,15 +153,16 @@ func (r Request) Validate() error {
 	return c.Err()
 }
 
-// MaxSteps bounds what a plan is made for: tables beyond take too long for dozens of candidates.
+// MaxSteps bounds the steps of a plan: tables beyond take too long for dozens of candidates.
 const MaxSteps = 1 << 17
 
 // toeplitzKinds are made for Toeplitz workloads only, banded-toeplitz for others by the mean error.
 var toeplitzKinds = []string{mechanism.KindBandedToeplitz, mechanism.KindBandInv, mechanism.KindBLT}
 
-// workload are the parameters of a strategy of a kind for the request's workload, or for the next
-// to it that the kind can be made for: without a schedule of learning rates, or for prefix sums in
-// place of a file's. What is made is measured on the request's own ([Request.measured]).
+// workload are the parameters of a strategy of a kind for the request's workload, or for the
+// next to it that the kind can be made for: without a schedule of learning rates, or for prefix
+// sums in place of a file's. The strategy is measured on the request's own
+// ([Request.measured]).
 func (r Request) workload(kind string) mechanism.Params {
 	p := r.measured(kind)
 	if r.adapts(kind) {

@@ -10,7 +10,7 @@ import (
 	"minsep/sampling"
 )
 
-// Row is a candidate and what is known of it.
+// Row is a candidate and its figures.
 type Row struct {
 	Plan        string           `json:"plan,omitempty"` // the file that the candidate is from, if it is from one
 	Scheme      sampling.Params  `json:"scheme"`         // as a plan for minsep run has it
@@ -29,7 +29,7 @@ type Row struct {
 	Relative   float64 `json:"relative"`                // the objective's error over BatchSize, above 0: the noise relative to the batch
 	StdErr     float64 `json:"std_err"`                 // of Relative, at least 0; 0 if the noise multiplier is proven
 	Forgetful  float64 `json:"relative_forgetful"`      // as Relative, for a model that forgets sooner: Result.ShorterMemory; 0 where the workload is a file
-	StepNoise  float64 `json:"step_noise"`              // of one step over that of DP-SGD with the same batch size, above 0 (F1.2)
+	StepNoise  float64 `json:"step_noise"`              // of one step over DP-SGD's with the same batch size, above 0 (F1.2)
 	MayBeWorse bool    `json:"may_be_worse"`            // than DP-SGD: by Relative or by Forgetful it has more noise
 	SameAs     float64 `json:"same_as"`                 // the batch size at which independent noise with Poisson sampling has the same Relative; in owners, sampled likewise, where the row samples them; 0 if none up to half of the examples, or owners, has
 	Examples   int64   `json:"examples"`                // kept, at least 1; those in any pool
@@ -75,41 +75,40 @@ func (r *Row) sharers() []*Row {
 // NotEstimated begins the reason of a row that was left out, and may be of use.
 const NotEstimated = "not estimated: "
 
-// What a certificate takes of one processor, in seconds, by what was measured of certificates at
-// 150 to 1000 steps.
+// The time of a certificate on one processor, in seconds, as measured at 150 to 1000 steps.
 const (
 	tableSeconds   = 12e-3 // of a step, of tables for some ten noise multipliers
 	poissonSeconds = 2.0   // of privacy loss distributions
 	cyclicSeconds  = 0.4   // likewise
-	closedSeconds  = 0.1   // of what has a closed form
+	closedSeconds  = 0.1   // of a certificate by a closed form
 	ownersFactor   = 2.7   // of a sample, with several examples per owner
 	normalSeconds  = 2.1e-9
 	productSeconds = 0.04e-9
 )
 
-// stepSeconds is what a sample takes for each of its steps: at a small ε, where orders are high, up
-// to three times as much.
+// stepSeconds is the time of each step of a sample: at a small ε, where orders are high, up to
+// three times as much.
 var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
 
-// verifySamples is how many times M/δ samples a certificate draws that accepts up to .85 δ,
-// estimates included; farShare is the part of them that a direction needs whose divergence is far
+// verifySamples times M/δ is the number of samples of a certificate that accepts up to .85 δ,
+// estimates included. farShare is the part of them that a direction needs with a divergence far
 // below δ.
 const (
 	verifySamples = 2250
 	farShare      = 1. / 15
 )
 
-// dearCertificate is the time of a certificate, in seconds, from which on that of some rows is
-// computed from the tables that it will have, or, with several examples per owner, from fine ones:
-// an estimate's own are smaller. Tables of more steps times min-sep than mostTables take too long
-// for that.
+// dearCertificate is the time, in seconds, from which on the certificate's time of some rows is
+// computed again: from the tables that it will have, or, with several examples per owner, from
+// fine ones. An estimate's own tables are smaller. Tables of more steps times min-sep than
+// mostTables take too long for that.
 const (
 	dearCertificate = 120
 	mostTables      = 3e5
 )
 
-// toSharpen are the rows of a ranking whose certificates are computed from other tables: the first,
-// and with several examples per owner the best of each scheme.
+// toSharpen are the rows of a ranking with a time that is computed from other tables: the
+// first, and with several examples per owner the best of each scheme.
 func toSharpen(rows []*Row) (list []*Row) {
 	type kind struct {
 		scheme string
@@ -126,8 +125,8 @@ func toSharpen(rows []*Row) (list []*Row) {
 	return list
 }
 
-// sharpen computes what the certificate of a row takes from other tables than an estimate's, where
-// that is much.
+// sharpen computes the time of a row's certificate from other tables than an estimate's, where
+// it is long.
 func (p *planning) sharpen(row *Row) error {
 	if row.Refused != "" || row.Noise.Proven || row.CPU < dearCertificate || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
 		return nil
@@ -147,7 +146,7 @@ func (p *planning) sharpen(row *Row) error {
 	return nil
 }
 
-// certificateTime is what the certificate of a row takes of one processor, in seconds.
+// certificateTime is the time of a row's certificate on one processor, in seconds.
 func (r *Request) certificateTime(row *Row) float64 {
 	switch {
 	case row.Noise.Proven && row.run.Sampler.Fixed != nil:
@@ -164,7 +163,7 @@ func (r *Request) certificateTime(row *Row) float64 {
 	return tableSeconds*float64(r.Steps) + verifySamples*row.Noise.Effort*each
 }
 
-// figures fills in what follows from the noise multiplier.
+// figures fills in the figures that follow from the noise multiplier.
 func (r *Request) figures(row *Row, population Population, e mechanism.Error, f mechanism.Figures) {
 	row.RMSE, row.MaxSE = row.Noise.Multiplier*e.RMSE, row.Noise.Multiplier*e.MaxSE
 	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize

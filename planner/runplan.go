@@ -20,7 +20,7 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 		p.Privacy.Unit = string(r.Unit)
 	}
 	if row.CPU > 60 {
-		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(math.Ceil(row.CPU/30))) // twice what is expected
+		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(math.Ceil(row.CPU/30))) // twice the expected time
 	}
 	p.Noise = stages.PlanNoise{Coordinates: r.Coordinates, ClipNorm: 1}
 	if graph == nil {

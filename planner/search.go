@@ -26,8 +26,8 @@ const (
 	// besides.
 	leastCount, leastTold, leastSeen = 16, 6, 0.1
 
-	// luck raises the standard error of a few values: they are drawn until they are enough, and their
-	// own spread is what the error is known by.
+	// luck raises the standard error of a few values: they are drawn until they are enough, and
+	// the error is known by their own spread only.
 	luck = 4
 
 	far = 0.1 // a gap above which a σ is far too small
@@ -38,16 +38,17 @@ const (
 	// outputs are correlated with every column.
 	wideBands = 32
 
-	// Standard errors of ln σ: of an estimate that is given where a smaller error takes too many
-	// samples, and of one that is enough for what is clearly behind.
+	// Standard errors of ln σ: of an estimate that is given where a smaller error takes too
+	// many samples, and of one that is enough for a candidate that is clearly behind.
 	rough, behindError = 0.1, 0.03
 
 	// Parts of the samples that a rough estimate may take: of a candidate, and of one that may be
 	// the first.
 	roughShare, refinedShare = 0.125, 0.5
 
-	// Parts of the samples in which balanced min-sep must show enough for a rough estimate, with one
-	// example per owner and with several: what does not takes hours to verify.
+	// Parts of the samples in which balanced min-sep must show enough for a rough estimate,
+	// with one example per owner and with several: a candidate that does not takes hours to
+	// verify.
 	balancedShare, ownersShare = 0.1, 0.3
 
 	// Of the tables of an order, in states times steps, where owners have several examples, where an
@@ -86,7 +87,7 @@ type searcher struct {
 	gaussian  float64 // σ of a Gaussian mechanism of sensitivity 1
 	behind    float64 // σ above which it is enough to know it roughly
 	part      float64 // of the samples that a rough estimate may take; 0 for roughShare
-	retreats  int     // looks of which all samples showed too little
+	retreats  int     // looks where all samples showed too little
 	below     bool    // it is enough to know that the divergence is below δ where it is
 }
 
@@ -163,8 +164,8 @@ func (s *searcher) isBehind(f fitted) bool {
 	return math.Exp(f.x)*(1-apart*f.stdErr) > s.behind
 }
 
-// within is x where it is between low and high, which may be infinite; else between them, near what
-// is finite.
+// within is x where it is between low and high, which may be infinite; else between them, near
+// the finite one.
 func within(x, low, high float64) float64 {
 	switch {
 	case x > low && x < high:
@@ -246,13 +247,13 @@ func (s *searcher) firstWork(tolerance float64) (work, dear float64) {
 	case tolerance < coarseError:
 		return fineWork, 4 * dear
 	case s.run.MaxExamplesPerOwner == 2, s.run.MaxExamplesPerOwner > 2 && s.run.Sampler.EpochMinSep == nil:
-		return ownersWork, dear // those of epochs serve no owner of three and more
+		return ownersWork, dear // tables of epochs serve no owner of three and more
 	}
 	return coarseWork, dear
 }
 
-// lastWork is that of the finest tables that are tried: with several examples per owner, the finest
-// take longer than the samples that they save.
+// lastWork is the work of the finest tables that are tried. With several examples per owner,
+// the finest of all take longer than the samples that they save.
 func (s *searcher) lastWork(tolerance float64) float64 {
 	switch {
 	case s.run.MaxExamplesPerOwner == 1:
@@ -407,8 +408,8 @@ func (s *searcher) isHopeless(l *look, samples float64) bool {
 	return err == nil && samples*delta/s.delta < leastSeen*math.Exp(l.logBound)
 }
 
-// mostSamples is how many samples a look may take: those of several examples an owner take longer
-// each. Where enough is seen for a rough estimate, it is a part of that.
+// mostSamples is how many samples a look may take; samples of several examples an owner take
+// longer each. Where enough is seen for a rough estimate, it is a part of that number.
 func (s *searcher) mostSamples(l *look) float64 {
 	most := mostWork / float64(s.run.Strategy.Steps) / s.width()
 	switch {

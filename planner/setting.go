@@ -17,7 +17,7 @@ import (
 )
 
 // setting is one population and batch size. Its parts are looked at by goroutines of their own;
-// what one finds does not depend on another.
+// the result of one does not depend on another.
 type setting struct {
 	*planning
 	population Population
@@ -28,7 +28,7 @@ type setting struct {
 	rotation *rotation // the population is a pool of it; nil for others
 }
 
-// planning is what all settings of a request share.
+// planning is shared by all settings of a request.
 type planning struct {
 	*Request
 	strategies cache
@@ -68,14 +68,13 @@ func (s *setting) isLessOf(other *setting) bool {
 	return !s.owners && !other.owners && s.rotation == nil && other.rotation == nil && s.batch == other.batch && s.most() < other.most()
 }
 
-// part is a sequence of candidates of a setting, each of which may begin where the one before
-// ended.
+// part is a sequence of candidates of a setting: each may begin where the one before ended.
 type part struct {
 	*setting
 	rows  []*Row
-	known known // the best of what was looked at before
+	known known // the best candidate so far
 
-	fewer []*Row // of as large batches of examples, with fewer examples per owner: what is best there is tried first
+	fewer []*Row // of as large batches of examples, with fewer examples per owner: the best ones there are tried first
 	twin  *part  // its candidates need the same noise multipliers, and were looked at before; nil if there is none
 	whole bool   // candidates are given as they are
 }
@@ -95,7 +94,7 @@ func (k known) least() float64 {
 	return k.row.Relative
 }
 
-// made is a strategy and what does not depend on the scheme.
+// made is a strategy and the figures that do not depend on the scheme.
 type made struct {
 	strategy *mechanism.Strategy
 	err      error
@@ -189,8 +188,8 @@ func (p *planning) wanted(scheme, kind string) bool {
 // tolerance is the standard error of ln σ that a candidate's estimate is made to.
 const tolerance = 0.009
 
-// evaluate finds the figures of a candidate. A candidate that cannot be used is refused with the
-// reason; the error is for what ends the plan.
+// evaluate finds the figures of a candidate. A candidate that cannot be used is refused with
+// the reason; an error ends the plan.
 func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
 	if !p.whole && !p.wanted(scheme.Scheme, strategy.Kind) {
 		return nil, nil
@@ -244,7 +243,8 @@ func (p *planning) enter(stage int, name string) {
 	p.stage, p.name = stage, name
 }
 
-// say tells what is being done. Where candidates are looked at in parallel, mu must be held.
+// say shows the work that is being done. Where candidates are looked at in parallel, mu must be
+// held.
 func (p *planning) say(text string) {
 	if p.Watch != nil {
 		p.Watch(Progress{Done: p.done, Text: text, Stage: p.stage, Stages: p.stages, Name: p.name})
@@ -258,8 +258,8 @@ var errLeftOut = errors.New(strings.TrimSuffix(NotEstimated, ": "))
 // plan has some dozens of candidates, and is to take a minute or two.
 const dearStrategy = 15
 
-// rowSeconds is about how long the making of a banded strategy takes besides where the workload is
-// a matrix, whose rows are looked at one by one.
+// rowSeconds is about how much longer the making of a banded strategy takes where the workload
+// is a matrix: its rows are looked at one by one.
 func (p *planning) rowSeconds(s mechanism.Params) float64 {
 	if p.matrix == nil || p.matrix.Matrix == nil || s.Kind != mechanism.KindBandedToeplitz && s.Kind != mechanism.KindBanded {
 		return 0
@@ -314,11 +314,12 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	return nil
 }
 
-// guess is the noise multiplier at which a row has the error of the most similar row so far, which
-// is nearer than equal noise multipliers are; that of DP-SGD where there is none. Where a row is
-// behind with that, the search begins at the noise multiplier from which on it is: few samples show
-// that a noise multiplier is too small, and many that one is too large. With several examples per
-// owner a smaller noise multiplier takes so many more samples that the search begins at the guess.
+// guess is the noise multiplier at which a row has the error of the most similar row so far,
+// which is nearer than that row's noise multiplier; DP-SGD's where there is no such row. Where
+// a row is behind with its guess, the search begins at the noise multiplier from which on it is
+// behind: few samples show that a noise multiplier is too small, and many that one is too
+// large. With several examples per owner a smaller noise multiplier takes so many more samples
+// that the search begins at the guess.
 func (p *part) guess(row *Row) guess {
 	behind := worthwhile * p.least() * row.BatchSize / row.unit
 	g, least := guess{min(p.base*row.norm, p.least()*row.BatchSize/row.unit), unknownPace, behind}, math.Inf(1)
@@ -357,7 +358,7 @@ func (p *part) guess(row *Row) guess {
 // there a divergence takes a fraction of the samples, and of the tables.
 const lowered = 0.2
 
-// noise finds the noise multiplier. What a maximum batch size costs is taken off δ (F3.11).
+// noise finds the noise multiplier. The cost of a maximum batch size is taken off δ (F3.11).
 func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, from guess) (Noise, error) {
 	if same := p.sameNoise(row); same != nil {
 		row.Truncation = same.Truncation
@@ -402,7 +403,7 @@ func (p *part) sameNoise(row *Row) *Row {
 // dear is the part of δ that a maximum batch size may take.
 const dear = 0.5
 
-// claim is that of a row, without its maximum batch size.
+// claim is the claim of a row, without its maximum batch size.
 func (p *planning) claim(row *Row) claim {
 	run := row.run.Untruncated()
 	return claim{run: run, epsilon: p.Epsilon, delta: p.Delta * (1 - row.Truncation), seed: p.Seed}
@@ -416,8 +417,8 @@ func (c claim) noise(ctx context.Context, method accounting.Method, from guess) 
 	return c.estimate(ctx, from, tolerance)
 }
 
-// truncationCost is what cutting batches adds to δ at a noise multiplier; for what is proven, at
-// any.
+// truncationCost is the part of δ that cut batches add at a noise multiplier; at any, where the
+// noise multiplier is proven.
 func truncationCost(run accounting.Run, epsilon float64, n Noise, method accounting.Method) (most float64, err error) {
 	var m accounting.Moments
 	if method == accounting.MonteCarlo {

@@ -139,8 +139,8 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 	return s.good.out, nil
 }
 
-// next is the value to try next, if there is one: nearer to hard than what reaches the target, and
-// nearer to easy than what does not.
+// next is the value to try next, if there is one: nearer to hard than the values that reach the
+// target, and nearer to easy than the others.
 func (s *solver) next(ctx context.Context, r Request) (x float64, more bool) {
 	from, to := s.easy, s.hard
 	if s.good != nil {
@@ -171,7 +171,7 @@ func (s *solver) next(ctx context.Context, r Request) (x float64, more bool) {
 // guess is the value between two at which DP-SGD's noise, times the share, is the target: from has
 // less noise.
 func (s *solver) guess(ctx context.Context, r Request, from, to float64) float64 {
-	wanted := s.target / math.Sqrt(solvedNoise) / s.share // half of the way to what is close enough
+	wanted := s.target / math.Sqrt(solvedNoise) / s.share // half of the way to a share that is close enough
 	if s.base(ctx, r, to) <= wanted {
 		return to
 	}
@@ -222,7 +222,7 @@ func (s *solver) unreached(best float64) error {
 	return &ParamError{Package: "planner", Param: "target", Value: s.target, Rule: rule}
 }
 
-// found says what was found.
+// found says the result in a sentence.
 func (s *solver) found(x float64) string {
 	text := map[string]string{SolveBatchSize: "A batch size of %.6g is the least", SolveSteps: "%.0f steps are the most", SolveEpsilon: "Epsilon %.4g is the least"}[s.quantity]
 	if s.quantity == SolveSteps && x == 1 {

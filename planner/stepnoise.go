@@ -6,10 +6,10 @@ import (
 	"minsep/accounting"
 )
 
-// StepNoise is the noise of one step beside that of DP-SGD with the same claim, steps and expected
+// StepNoise is the noise of one step beside DP-SGD's with the same claim, steps and expected
 // batch size (F1.2).
 type StepNoise struct {
-	Ratio           float64 `json:"ratio"`            // ρ: standard deviations over those of DP-SGD, above 0
+	Ratio           float64 `json:"ratio"`            // ρ: standard deviation over DP-SGD's, above 0
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ of DP-SGD, proven, above 0
 }
 

@@ -13,8 +13,8 @@ import (
 // assumed is how a model is trained where nobody said it.
 var assumed = mechanism.Params{Workload: mechanism.TrainingWorkload}
 
-// AssumeTraining gives a request whose workload says nothing the usual one: a constant learning
-// rate, no momentum, and a memory of half of the steps.
+// AssumeTraining gives a request without a workload the usual one: a constant learning rate, no
+// momentum, and a memory of half of the steps.
 func (r *Request) AssumeTraining() {
 	if workload, t := r.Workload.Workload, r.Workload.Training; workload == "" && t == (mechanism.Training{}) {
 		r.Workload.Workload, r.Assumed = assumed.Workload, true
@@ -64,8 +64,8 @@ func (r *Request) shorter() (*mechanism.Workload, mechanism.Memory) {
 	return problem.Workload, p.Memory
 }
 
-// forAdam says what the ranking is worth for Adam, and which of the rows that are tied with the
-// first has the least noise of one step; "" for other optimizers.
+// forAdam says how far the ranking holds for Adam, and which row among the first and its ties
+// has the least noise of one step; "" for other optimizers.
 func forAdam(out *Result) string {
 	if out.Request.Workload.Optimizer != mechanism.Adam {
 		return ""
@@ -87,8 +87,8 @@ func forAdam(out *Result) string {
 // of losses of either.
 const tolerated = 1.002
 
-// besideDPSGD fills in what a row has beside DP-SGD of the same batch size, whose noise multiplier
-// is sigma: the noise of one step, and whether the row may train worse.
+// besideDPSGD fills in the noise of one step beside DP-SGD with the same batch size and noise
+// multiplier sigma, and whether the row may train worse.
 func (p *planning) besideDPSGD(row *Row, own, independent made, sigma float64) {
 	if sigma == 0 { // DP-SGD needs no noise
 		row.MayBeWorse = true
@@ -116,7 +116,7 @@ func worseThanDPSGD(rows []*Row) string {
 	return text
 }
 
-// marked says what the mark of rows that may be worse than DP-SGD means.
+// marked explains the mark of rows that may be worse than DP-SGD.
 func marked(out *Result) string {
 	text := "! has more noise than DP-SGD with the same batch size"
 	if out.ShorterMemory > 0 {

@@ -11,7 +11,7 @@ import (
 	"minsep/accounting/pld"
 )
 
-// Together is a budget for several trainings of one plan, and what it leaves for each.
+// Together is a budget for several trainings of one plan, and the part for each.
 type Together struct {
 	Trainings int     `json:"trainings"` // at least 2
 	Epsilon   float64 `json:"epsilon"`   // of all of them together
@@ -25,8 +25,8 @@ type Together struct {
 // mostTogether bounds how many trainings are planned for together.
 const mostTogether = 10_000
 
-// togetherParts are the parts of a training's ε at which δ is certified as well where many
-// trainings go by what holds at small ε.
+// togetherParts are parts of a training's ε. δ is certified at them as well, since the sum over
+// many trainings depends on small ε.
 var togetherParts = []float64{0.04, 0.08, 0.14, 0.22, 0.32, 0.45, 0.6, 0.8}
 
 // shares are the parts of δ that the points of all trainings at their largest ε may add up to.
@@ -121,10 +121,10 @@ func (c claim) divergence(ctx context.Context, sigma float64) (most float64, err
 	return most, nil
 }
 
-// forTrainings makes r, whose Epsilon and Delta are those of so many trainings together, the
-// request for each of them. A training's ε and δ are those with which DP-SGD, of the first
-// population and batch size, needs the least noise, where the trainings are composed by the points
-// that each certifies (also_epsilon of what is written). Other mechanisms have another δ at these,
+// forTrainings makes r the request for each of so many trainings, from the Epsilon and Delta of
+// all of them together. A training gets the ε and δ with which DP-SGD, of the first population
+// and batch size, needs the least noise, where the trainings are composed by the points that
+// each certifies (also_epsilon of what is written). Other mechanisms have another δ at these,
 // see [Request.PlanTogether].
 func (r *Request) forTrainings(trainings int) error {
 	if trainings < 2 || trainings > mostTogether {
@@ -219,7 +219,7 @@ func floored(x float64) float64 {
 	return y
 }
 
-// further are the smaller ε at which what is written has δ certified too.
+// further are the smaller ε at which the written plan has δ certified too.
 func (r *Request) further() []float64 {
 	if r.Together != nil {
 		return parts(r.Epsilon, togetherParts)

@@ -10,7 +10,7 @@ import (
 	"minsep/sampling"
 )
 
-// Name says in words what a row is.
+// Name is a row in words.
 func (row *Row) Name() string {
 	name := row.Scheme.Scheme
 	if row.Plan != "" {
@@ -51,7 +51,7 @@ func (row *Row) StrategyName() string {
 	}
 }
 
-// explain says why the first is first, and what the next best gives up.
+// explain says why the first is first, and how much worse the next best is.
 func (out *Result) explain() {
 	r := out.Request
 	objective := map[string]string{RMSE: "root mean square", MaxSE: "largest"}[r.Objective] + " noise"
@@ -157,7 +157,7 @@ func tooSmall(out *Result) string {
 	return fmt.Sprintf("%s; from %d on a maximum costs it at most %g %% of delta: --max-batch-size %d.", text, best.SuggestedMaxBatchSize, 100*accounting.SuggestedShare, best.SuggestedMaxBatchSize)
 }
 
-// cutTooMuch says whether a row is refused for what its maximum batch size adds to δ.
+// cutTooMuch says whether a row is refused because its maximum batch size adds too much to δ.
 func (row *Row) cutTooMuch() bool {
 	return row.Refused != "" && row.Truncation > dear && row.Noise.Multiplier > 0
 }
@@ -215,8 +215,8 @@ func beside(row, first *Row) string {
 // littleMore is how much more noise more than twice the data is worth a line above the table.
 const littleMore = 1.05
 
-// keepsMore says what a row costs that keeps more than twice the data of the first. The ranking
-// does not look at what is lost, and the reader has to.
+// keepsMore names the cost of a row that keeps more than twice the data of the first. The
+// ranking does not look at lost data, and the reader has to.
 func keepsMore(first, row *Row) string {
 	text := fmt.Sprintf("The first keeps %.3g %% of the examples, row %d keeps %.3g %%: %s has %s of the batch, %s",
 		100*first.Kept, row.Rank, 100*row.Kept, row.Name(), figure(row.Relative, row.StdErr), beside(row, first))
@@ -286,7 +286,7 @@ func sameAs(row *Row) string {
 	return fmt.Sprintf(", and needs batches of %.3g %s for the same", row.SameAs, units)
 }
 
-// instead says what else is different in another row.
+// instead names the other differences of another row.
 func instead(first, other *Row) string {
 	text := ""
 	say := func(format string, args ...any) {
@@ -323,8 +323,8 @@ func seconds(s float64) string {
 	return fmt.Sprintf("%.2g min", s/60)
 }
 
-// ownersNote says what a row that samples owners asks of the trainer, and which row with exactly as
-// much noise does not ask it.
+// ownersNote names the duty of a trainer for a row that samples owners, and a row with exactly
+// as much noise and without this duty.
 func ownersNote(first *Row, others []*Row) string {
 	text := "The first samples owners: the trainer averages the gradients of what an owner brings, and clips the mean, once for each owner (docs/python.md, owners that take part)."
 	for _, row := range others {
@@ -345,7 +345,7 @@ func moreOwners(r Request, first *Row) string {
 	return "Where each example has one owner, --sample owners with a larger --max-per-owner uses more of them with no more noise: owners take part in place of examples."
 }
 
-// notes say what the figures are.
+// notes explain the figures.
 func notes(out *Result) (list []string) {
 	r := out.Request
 	list = append(list, "Noise multipliers with a ± are estimates and certify nothing; ≥ is of one direction of the divergence, and may be too small. minsep account certifies.")

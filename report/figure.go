@@ -61,7 +61,7 @@ func pageColour(drawn string) string {
 const (
 	figureWidth  = 330 // points
 	figureHeight = 230
-	labelSize    = 13 // of which a phone shows 12 pixels and more: its pages are hardly wider than a figure
+	labelSize    = 13 // a phone shows 12 pixels and more of them: its pages are hardly wider than a figure
 )
 
 // chart is a plot in the page's colours.

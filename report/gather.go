@@ -39,7 +39,7 @@ type Run struct {
 	Report inspect.Report // with its verdict; Realized of its folders is secret
 
 	Info        *manifest.Run             // run.json
-	Certificate *accounting.Certificate   // of certificate.json, or of accounting.json, whose status says that nothing is proven
+	Certificate *accounting.Certificate   // of certificate.json, or of accounting.json, with a status that says that nothing is proven
 	Curve       []verification.CurvePoint // where Options.Curve asks for it and no check is broken
 	Candidates  []accounting.Outcome      // of the ledger, by rising noise multiplier; also of a verification that ended without a certificate
 	Bounded     *ownergraph.Summary
@@ -142,8 +142,8 @@ func readPlan(ctx context.Context, path string) (*planner.Result, error) {
 	return &result, nil
 }
 
-// sound says that no check of the directory is broken: what is computed at length is computed of
-// nothing else.
+// sound says that no check of the directory is broken: long computations are done for such
+// directories only.
 func (r *Run) sound() bool { return r.Report.State != inspect.StateBroken }
 
 func (r *Run) readNoise(ctx context.Context) {

@@ -80,7 +80,7 @@ type Band struct {
 // bandProb is the probability that a batch keeps its band.
 const bandProb = 0.999
 
-// batchBand is the band of Binom(copies, expected/copies): of schemes whose examples take part
+// batchBand is the band of Binom(copies, expected/copies): of schemes where examples take part
 // independently, each with the same rate.
 func batchBand(copies int64, expected float64) *Band {
 	if copies < 1 || !(expected > 0) || expected >= float64(copies) {

@@ -8,8 +8,8 @@ import (
 	"minsep/accounting"
 )
 
-// sign says in plain sentences what is promised, to whom, and what an attacker gains: for somebody
-// who signs. It is nil for what is not proven.
+// sign states in plain sentences the promise, whom it is for, and the gain of an attacker: for
+// somebody who signs. It is nil where nothing is proven.
 func (r *Run) sign() []string {
 	if !r.proven() {
 		return nil

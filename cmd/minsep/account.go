@@ -88,8 +88,8 @@ published one, which is not proven: it is written to accounting.json, which is n
 	return c
 }
 
-// claimMissing returns the faults of an account that does not say what to claim: no epsilon is not
-// an epsilon of 0.
+// claimMissing returns the faults of an account without a claim: no epsilon is not an epsilon
+// of 0.
 func claimMissing(cmd *cobra.Command, stage pipelines.Account, zeros error) error {
 	var faults []error
 	for name, rule := range map[string]string{"epsilon": "must be from 0 to 1e6", "delta": "must be at least 1e-300 and below 1"} {
@@ -212,7 +212,7 @@ func printAlso(t io.Writer, r pipelines.AccountResult) {
 	}
 }
 
-// truncation says what the maximum batch size adds to a direction.
+// truncation shows the part of δ that the maximum batch size adds to a direction.
 func truncation(v accounting.Verdict, delta float64) string {
 	if v.Truncation == nil {
 		return ""
@@ -220,7 +220,7 @@ func truncation(v accounting.Verdict, delta float64) string {
 	return fmt.Sprintf("; truncation adds %.3g, %.2g %% of delta (%s)", v.Truncation.Cost, 100*v.Truncation.Cost/delta, v.Truncation.Rule)
 }
 
-// printOutlook prints what a dry run can say of a verification.
+// printOutlook prints the outlook of a dry run on a verification.
 func printOutlook(t io.Writer, o verification.Outlook) {
 	if !o.Samples {
 		fmt.Fprintf(t, "expected\tno samples: some seconds\n")
@@ -248,7 +248,7 @@ func printOutlook(t io.Writer, o verification.Outlook) {
 	}
 }
 
-// printEarlier prints what protocols that were seen before cost.
+// printEarlier prints the cost of protocols that were seen before.
 func printEarlier(t io.Writer, r pipelines.AccountResult) {
 	q := 0.0
 	for _, e := range r.Earlier {
@@ -259,7 +259,7 @@ func printEarlier(t io.Writer, r pipelines.AccountResult) {
 	}
 }
 
-// printEstimates prints what certifies nothing.
+// printEstimates prints the figures that certify nothing.
 func printEstimates(t io.Writer, r pipelines.AccountResult) {
 	if len(r.Estimates) > 0 {
 		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\n")

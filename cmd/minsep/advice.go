@@ -28,8 +28,8 @@ func newNotCertified(err error, result pipelines.AccountResult, noiseMultiplier 
 	return notCertified{err, noiseMultiplier != 0, result.Run.MaxExamplesPerOwner > 1, inPlan, result.Ledger}
 }
 
-// advice says what would help after something could not be certified, by the names of flags or of
-// the plan's fields, and what stays; "" if err is something else.
+// advice names a way out after something could not be certified, by the names of flags or of
+// the plan's fields, and the files that stay; "" if err is something else.
 func advice(err error) string {
 	var e notCertified
 	if !errors.As(err, &e) {

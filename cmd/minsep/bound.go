@@ -111,7 +111,7 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 	return c
 }
 
-// copies counts copies, of which one is a copy.
+// copies counts copies: 1 copy, 2 copies.
 func copies(n int64) string {
 	if n == 1 {
 		return "1 copy"

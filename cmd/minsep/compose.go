@@ -21,7 +21,7 @@ import (
 	"minsep/stages"
 )
 
-// together is what minsep compose prints.
+// together is the output of minsep compose.
 type together struct {
 	Epsilon   float64    `json:"epsilon"`   // of all trainings together
 	Delta     float64    `json:"delta"`     // of all trainings together
@@ -31,10 +31,10 @@ type together struct {
 	Assumes   string     `json:"assumes"`
 	Basic     *basic     `json:"basic,omitempty"` // sums of ε and δ; nil where the δ asked for is below the sum
 	Runs      []composed `json:"runs"`
-	Notes     []string   `json:"notes,omitempty"` // what must be known of the runs: see inspect.Apart
+	Notes     []string   `json:"notes,omitempty"` // on the independence of the runs: see inspect.Apart
 }
 
-// apart is what no certificate of one training says.
+// apart is the condition that no certificate of one training can state.
 const apart = "the trainings draw their participations independently of each other, each with a run id of its own, and its own noise: trainings with the same batches do not add up"
 
 type basic struct {
@@ -176,8 +176,8 @@ func withoutCertificate(ctx context.Context, dir string) string {
 	return "must hold " + manifest.CertificateFile + ": minsep account makes one, and minsep run makes it from a plan"
 }
 
-// trainingOf is what a certificate proves of a training: the events that it is composed of where it
-// is proven by them, else its points and what else is proven at other ε.
+// trainingOf is a training as its certificate proves it: its events where these prove it, else
+// its points and the proofs at other ε.
 func trainingOf(c *accounting.Certificate, of composed) (pld.Training, error) {
 	t := pld.Training{Points: of.Points, Count: of.Times}
 	if c.Method == accounting.PLD || c.Method == accounting.ClosedForm {
@@ -196,12 +196,13 @@ func trainingOf(c *accounting.Certificate, of composed) (pld.Training, error) {
 	return t, err
 }
 
-// provenAt are the parts of a certificate's ε at which δ is looked at where samples decided, and a
-// proof without samples is known too: many trainings together go by what holds at small ε.
+// provenAt are parts of a certificate's ε. δ is proven at them where samples decided the claim
+// and a proof without samples is known too: the sum over many trainings depends on small ε.
 var provenAt = []float64{0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.2, 1.5, 2}
 
-// proven are further points of a certificate whose proof needs no samples; none of others, and none
-// where batches are cut, which the proof of the claim adds a cost for.
+// proven are further points of a certificate, proven without samples. There are none where no
+// such proof is known, and none where batches are cut, since the proof of the claim adds a cost
+// for them.
 func proven(c *accounting.Certificate) (points []pld.Point, err error) {
 	if c.Run.Sampler.Truncation != nil {
 		return nil, nil
@@ -220,7 +221,7 @@ func proven(c *accounting.Certificate) (points []pld.Point, err error) {
 	return points, nil
 }
 
-// compose finds what was asked for, and the sums where they answer it.
+// compose finds the ε or δ that was asked for, and the sums where they answer it.
 func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon float64) error {
 	c, err := pld.Together(all)
 	if err != nil {
@@ -258,8 +259,9 @@ func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon floa
 	return nil
 }
 
-// tooSmall is the error of a δ at which nothing is known, whatever ε: below what the trainings' own
-// points leave, or what the composition cuts off of the losses of events.
+// tooSmall is the error of a δ at which nothing is known, whatever ε: below the δ that the
+// trainings' own points leave, or below the part of the events' losses that the composition
+// cuts off.
 func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float64) error {
 	e := &param.Error{Package: "compose", Param: "delta", Value: delta}
 	kept := 1.0 // of the probability, by the points

@@ -56,8 +56,8 @@ Batches and their sizes are secret. Only you can read the run directory's batche
 	return c
 }
 
-// warnOfHours warns before the first byte of a job that takes hours: a number of examples may have
-// a digit too many. What cannot be said of the parameters is said by the stage.
+// warnOfHours warns before the first byte of a job that takes hours: a number of examples may
+// have a digit too many. The stage refuses parameters that cannot be judged here.
 func (a *app) warnOfHours(cmd *cobra.Command, f stages.Form) {
 	if f.Examples == 0 || f.Validate() != nil {
 		return

@@ -74,8 +74,8 @@ batch sizes, are secret and shown only with --show-secret.`,
 	return c
 }
 
-// withoutPackages takes the names of Go packages out of what was found: some checks are errors of
-// theirs.
+// withoutPackages takes the names of Go packages out of the findings: some checks are errors of
+// packages.
 func withoutPackages(found []inspect.Inspection) {
 	for _, i := range found {
 		for j, p := range i.Checks {

@@ -153,8 +153,8 @@ func isOf(flag *pflag.Flag, value any) bool {
 	return value == nil || slices.Contains([]string{text, strconv.Quote(text), param.Printable(text)}, fmt.Sprint(value))
 }
 
-// flagFault says of a value that is not of its flag's type what it must be, instead of what the
-// parser says.
+// flagFault replaces the parser's words on a value that is not of its flag's type by the rule
+// for the value.
 func flagFault(err error) error {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
@@ -198,7 +198,7 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// flagNames are flags whose parameters have other names.
+// flagNames are the flags by the names of their parameters, where these differ.
 var flagNames = map[string]string{"out": "run", "max-examples-per-owner": "max-per-owner", "key-file": "key"}
 
 // flagOf is the flag of a parameter; "" if the command has none.
@@ -267,7 +267,7 @@ func refuseZeros(cmd *cobra.Command) error {
 		switch v := flag.Value.String(); {
 		case rule != "" && (v == "0" || v == "0s" || v == "-0"):
 			refuse(flag, v, rule)
-		case v == "" && flag.Value.Type() == "string" && flag.Name != "key" && flag.Name != "out": // these say what they are for
+		case v == "" && flag.Value.Type() == "string" && flag.Name != "key" && flag.Name != "out": // these name their purpose
 			refuse(flag, `""`, "must not be empty")
 		}
 	})

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// didYouMean adds to the fault of an unknown command or flag the known one whose name is nearest.
+// didYouMean adds to the fault of an unknown command or flag the known one with the nearest
+// name.
 func didYouMean(cmd *cobra.Command, args []string, err error) error {
 	var names []string
 	word, dashes := "", ""
@@ -66,7 +67,7 @@ func meant(value any, rule string) string {
 // listed finds the words of a list that a rule has.
 var listed = regexp.MustCompile(`\b[a-z][a-z0-9]*(?:-[a-z0-9]+)*`)
 
-// otherNames are what other programs call flags.
+// otherNames are the names of flags in other programs.
 var otherNames = map[string]string{"lr": "learning-rate", "bs": "batch-size", "data": "graph", "input": "graph", "params": "coordinates", "parameters": "coordinates", "iterations": "steps", "max-grad-norm": "clip-norm", "output": "out"}
 
 // nearest is the only name that begins with the word, or the one that takes the fewest changes of a

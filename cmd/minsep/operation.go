@@ -238,7 +238,7 @@ func (op *operation) replace(path, shown string) {
 	op.shown = append(op.shown, shownPath{regexp.MustCompile(regexp.QuoteMeta(path) + `([/:;,")\s]|$)`), strings.ReplaceAll(shown, "$", "$$") + "$1"})
 }
 
-// shownPath is a path, and what follows it, and what is shown in its place.
+// shownPath is a path, the text after it, and the text that is shown in its place.
 type shownPath struct {
 	path  *regexp.Regexp
 	shown string
@@ -254,8 +254,8 @@ func (op *operation) asGiven(text string) string {
 	return text
 }
 
-// say tells the user something: one message with one prefix, further lines of which are indented,
-// or a log record where logs are JSON.
+// say tells the user something: one message with one prefix and its further lines indented, or
+// a log record where logs are JSON.
 func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
 	text = op.asGiven(text)
 	op.mu.Lock()

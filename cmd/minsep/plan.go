@@ -302,7 +302,7 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	unit, err = accounting.ParseUnit(f.unit)
 	c.Add(err)
 	r.Unit = unit
-	// What else is wrong can be seen for any examples and steps.
+	// Other faults can be seen for any examples and steps.
 	probe := *r
 	probe.Populations, probe.Numbered = []planner.Population{{MaxPerOwner: 1, Examples: 1 << 40, Given: 1 << 40, Owners: 1 << 40}}, len(f.graph) == 0
 	probe.BatchSizes = []float64{1}
@@ -410,7 +410,7 @@ func (a *app) writePlan(out *planner.Result, graph *stages.PlanGraph, number int
 	return err
 }
 
-// printWritten says where the plan is, and what to type next.
+// printWritten says where the plan is, and the next command to type.
 func (a *app) printWritten(w io.Writer, err error, row int) {
 	if a.out != "" && err == nil {
 		fmt.Fprintf(w, "\nwritten  %s (row %d)\nnext     minsep run %s\n", a.out, row, a.out)

@@ -84,8 +84,8 @@ func (a *app) logProgress(stage string, elapsed time.Duration) {
 	a.log.Info("progress", attrs...)
 }
 
-// progressText says in one line how far a stage is: its time, its phase, and what is counted in it
-// with rate and time left.
+// progressText says in one line how far a stage is: its time, its phase, and its counts with
+// rate and time left.
 func progressText(stage string, elapsed time.Duration) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %s", stage, elapsed.Round(time.Second))

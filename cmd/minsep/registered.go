@@ -1,7 +1,6 @@
 package main
 
-// What the packages below name and only a whole program links, since each brings the clients of a
-// cloud.
+// Stores and runners that only a whole program links, since each brings the clients of a cloud.
 import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 

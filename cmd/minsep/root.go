@@ -39,8 +39,9 @@ const (
 
 // app is the shared state of the subcommands: their outputs, and the common flags.
 type app struct {
-	// Text goes to stdout and stderr, whoever wrote it: none of it does anything on a terminal. Bytes
-	// that are no text, and the command's own control characters, go to what is behind them.
+	// Text goes to stdout and stderr, whoever wrote it: none of it does anything on a terminal.
+	// Bytes that are no text, and the command's own control characters, go to the writers
+	// behind them.
 	stdout, stderr io.Writer
 	bytes          io.Writer // behind stdout
 	terminal       io.Writer // behind stderr

@@ -26,7 +26,7 @@ const (
 	helpWidth = 100
 )
 
-// screenOf is the screen behind w: a terminal, or a file, whose lines have any length and no
+// screenOf is the screen behind w: a terminal, or a file with lines of any length and without
 // colour. $COLUMNS is a width that the user asks for, $NO_COLOR takes colours away.
 func screenOf(w io.Writer) (s screen) {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
@@ -56,8 +56,8 @@ func (s screen) write(w io.Writer, text string) error {
 // verdicts are the words at the beginning of a line that have a colour, the longer ones first.
 var verdicts = regexp.MustCompile(`(?m)^(certified, but weak|verified, but weak|weak|certified|verified|NOT CERTIFIED|not certified|BROKEN|  BROKEN|warning)\b`)
 
-// coloured gives verdicts their colours: green for what is proven, red for what is not, amber for
-// what is to be thought about.
+// coloured gives verdicts their colours: green for proven, red for not proven, amber for a
+// point to think about.
 func coloured(text string) string {
 	return verdicts.ReplaceAllStringFunc(text, func(word string) string {
 		code := "33" // amber
@@ -74,8 +74,8 @@ func coloured(text string) string {
 // toCopy finds lines with a command for a shell, which stay one line.
 var toCopy = regexp.MustCompile(`chmod |^next `)
 
-// fold breaks the lines of a text at spaces where they are longer than width. What follows a name
-// in a column of its own goes on under itself, other text two columns further in.
+// fold breaks the lines of a text at spaces where they are longer than width. Text that follows
+// a name in a column of its own goes on under itself, other text two columns further in.
 func fold(text string, width int) string {
 	if width <= 0 {
 		return text

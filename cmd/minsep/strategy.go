@@ -127,8 +127,8 @@ func parameterHelp(p mechanism.Parameter) string {
 	return fmt.Sprintf("%s of %s%s (default: the best)", p.Symbol, inWords(mechanism.KindsByParameter(p.Name)), within)
 }
 
-// withoutKind refuses the flags of a strategy that is made where none is made: files say what
-// theirs are.
+// withoutKind refuses the flags of a strategy that is made where none is made: a file names its
+// own parameters.
 func withoutKind(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
 	names := []string{"bands", "buffers", "arity", "column", "stamps", "normalized", "objective", "independent-noise"}

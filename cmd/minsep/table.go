@@ -26,9 +26,9 @@ func (c cell) in(short bool) string {
 	return c.text
 }
 
-// table is laid out for the width of a screen: where it is too wide, names are short, then columns
-// with the same entry in all rows are left out, then others, the highest rank first. A line below
-// says what was left out.
+// table is laid out for the width of a screen: where it is too wide, names are short, then
+// columns with the same entry in all rows are left out, then others, the highest rank first. A
+// line below names the columns that were left out.
 type table struct {
 	columns []column
 	rows    []tableRow

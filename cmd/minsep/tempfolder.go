@@ -18,8 +18,9 @@ const (
 	tempOwner  = ".minsep-owner"
 )
 
-// A tempFolder is a command's folder for temporary files, locked until it is removed or the process
-// ends. On systems without such locks nobody can tell whose a folder is, and it has none.
+// A tempFolder is a command's folder for temporary files, locked until it is removed or the
+// process ends. On systems without such locks nobody can tell which command a folder belongs
+// to, and a command has no such folder.
 type tempFolder struct {
 	path string
 	lock io.Closer
@@ -54,8 +55,8 @@ func (t *tempFolder) remove() {
 	t.lock.Close()
 }
 
-// clearTempFolders removes what commands that were killed have left below dir. What cannot be
-// removed, or may be in use, stays.
+// clearTempFolders removes the folders that killed commands have left below dir. A folder that
+// cannot be removed, or may be in use, stays.
 func clearTempFolders(dir string, log *slog.Logger) {
 	if dir == "" {
 		dir = os.TempDir()

@@ -51,7 +51,7 @@ func flagHelp(flags *pflag.FlagSet) string {
 			shown.DefValue = ""
 		}
 		if name := valueName(f); f.NoOptDefVal == "" && name != "" && !strings.Contains(f.Usage, "`") {
-			// pflag takes what stands between backquotes for the name, and leaves it in the text.
+			// pflag takes the text between backquotes for the name, and leaves it in the help.
 			mark := name + "\x00"
 			shown.Usage = "`" + name + "`\x00" + f.Usage
 			marks = append(marks, mark, "")

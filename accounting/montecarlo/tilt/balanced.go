@@ -18,7 +18,7 @@ func (balancedMinSep) separated() bool { return true }
 // free.
 func (balancedMinSep) affordable(s montecarlo.Spec, order int) bool {
 	if s.Participations <= 1 && order <= 3 {
-		return true // newOnce refuses what is too much
+		return true // newOnce refuses tables that are too large
 	}
 	limit := 3e7
 	if order <= 3 {

@@ -32,8 +32,8 @@ type bins struct {
 // maxBinWork bounds multiplications for the Gram matrix and for W².
 const maxBinWork = 4e10
 
-// newBins makes the tables of an order. Those of a lower one for the same C, period and factor, if
-// below is not nil, have the Gram matrix that all orders share.
+// newBins makes the tables of an order. If below is not nil, it has the tables of a lower order
+// for the same C, period and factor, and so the Gram matrix that all orders share.
 func newBins(c *likelihood.Columns, period, order int, factor float64, below *bins) (*bins, error) {
 	t := period
 	if order > 3 || float64(t)*float64(t)*float64(c.Steps+t) > maxBinWork || 2*8*t*t > maxTableBytes {

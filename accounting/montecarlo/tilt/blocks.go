@@ -15,11 +15,12 @@ import (
 // set of labels that is not told apart. Within a block it has also how many of each sort of free
 // labels took part in it so far.
 //
-// V̂ of a state is the largest sum over the choices at a step, over the numbers of replicas that
-// may be free. Those of a cell who are not free overlap as if they had the least age in it.
+// V̂ of a state is the largest sum over the choices at a step, over the numbers of replicas
+// that may be free. Replicas of a cell that are not free overlap as if they had the least age
+// in it.
 //
-// Any V̂ that is at least what F5.3 makes of it gives tuples with weights of at most N̂ = V̂ at the
-// start (see [blockWalker]).
+// Any V̂ that is at least the recursion F5.3 applied to V̂ gives tuples with weights of at most
+// N̂ = V̂ at the start (see [blockWalker]).
 type blocks struct {
 	law    law.Law
 	steps  int
@@ -55,7 +56,7 @@ type cut struct {
 	every    int     // steps after which the law is the same again and the cut begins anew; 0 for never
 	merged   float64 // intervals become one up to a length of this share of their age
 	steady   bool    // the law is the same at all steps
-	maxBytes int     // of what is kept
+	maxBytes int     // of the layers that are kept
 }
 
 // blockLayer is V̂ within a block: rows before step r ≥ 1 of the block and after its last, start
@@ -66,7 +67,7 @@ type blockLayer struct {
 	rows  []float64
 }
 
-// chances are those of free replicas of a sort at a step.
+// chances are the probabilities of participations of the free replicas of a sort at a step.
 type chances struct {
 	norm     float64     // ‖c‖²/σ²
 	self     []float64   // e^{j(j-1)/2 ‖c‖²/σ²}
@@ -248,7 +249,7 @@ func (t *blocks) fill(keep bool, most float64) error {
 	return nil
 }
 
-// measure sets what walks need to leap over blocks.
+// measure sets the scales and units by which walks leap over blocks.
 func (t *blocks) measure() {
 	t.scale = make([]float64, len(t.layers))
 	for b := len(t.layers) - 2; b >= 0; b-- {
@@ -317,7 +318,7 @@ func (t *blocks) roundingBound() float64 {
 //
 //	W_r(c) = max_F Σ_J Π_k Pr[Binom(F_k-c_k, η_k) = J_k] a_J,
 //	a_J = e^{|J| G} e^{|J|(|J|-1)/2 ‖c‖²/σ²} W_{r+1}(c+J),
-//	G = Σ_z m_z ρ(age of cell z) + |c| ρ(1) - Σ_k ρ of those of F_k that are not free for sure
+//	G = Σ_z m_z ρ(age of cell z) + |c| ρ(1) - Σ_k ρ of the replicas in F_k that are not free for sure
 //
 // over the numbers F of replicas of each sort k that can be free, whether they took part or not.
 func (t *blocks) build(layer *blockLayer, s *shape, first int, after []float64) {
@@ -360,8 +361,9 @@ type builder struct {
 	share []float64 // of so many who take part: their overlaps, and with one another
 }
 
-// builderSort is what a state has of a sort: how many replicas may act, may be free at the step at
-// least and at most, or have been so at the step before, whether they took part since or not.
+// builderSort counts a state's replicas of a sort, whether they took part since or not: how
+// many may act, how many are free at the step at least and at most, and how many may have been
+// free at the step before.
 type builderSort struct {
 	k, count, stride  int
 	least, most, seen int
@@ -604,8 +606,8 @@ func (s blockSource) logN() float64 {
 	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
 }
 
-// walkError: a step adds what rounding changes in its terms, and in the sum of the units that leaps
-// over blocks go by.
+// walkError: a step adds the rounding errors of its terms, and of the sum of the units that
+// leaps over blocks go by.
 func (s blockSource) walkError() float64 {
 	return float64(s.table.steps) * (float64(s.table.theta+4)*4e-15 + math.Abs(s.table.lnN)*0x1p-52)
 }

@@ -12,7 +12,7 @@ import (
 type blocked interface {
 	// blocks are the law of a run and the cut into blocks of a size.
 	blocks(s montecarlo.Spec, size int) (law.Law, cut)
-	// blockSizes are the lengths of blocks that are of use, from the longest down.
+	// blockSizes are the useful lengths of blocks, from the longest down.
 	blockSizes(s montecarlo.Spec) []int
 	// maxBlockWork bounds the multiplications of a table.
 	maxBlockWork() float64
@@ -79,7 +79,7 @@ const (
 	maxBlockWork = 1e8
 	// maxClassBlockWork is for classes, about five seconds.
 	maxClassBlockWork = 1e9
-	// maxBlockBytes bounds the layers that are kept, maxClassBlockBytes those of classes.
+	// maxBlockBytes bounds the layers that are kept, maxClassBlockBytes the layers of classes.
 	maxBlockBytes      = 200 << 20
 	maxClassBlockBytes = 1 << 30
 	// maxBlockParts bounds the blocks that hold the last min-sep - 1 steps.
@@ -132,7 +132,7 @@ func (b *blockSearch) try(order, size int) (better bool) {
 		return false
 	}
 	k := max(1, b.spec.MaxExamplesPerOwner)
-	// M/N, and a moment far above what is of use; before the waits are averaged it is somewhat
+	// M/N, and a moment far above any useful one; before the waits are averaged it is somewhat
 	// larger than after.
 	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()
 	s, err := newBlockSource(b.family, b.spec, b.columns, order, size, false, 5+math.Log(min(b.bound, 1)/unit))

@@ -8,8 +8,8 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// weighted is a source whose tuples have weights: the values of a tuple are to be multiplied with
-// its weight.
+// weighted is a source of tuples with weights: the values of a tuple are multiplied by its
+// weight.
 type weighted interface {
 	weightedWalker() func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64)
 }
@@ -235,7 +235,8 @@ func (w *blockWalker) skip(c cursor, block int) cursor {
 	return cursor{block, t.rank(w.counts), 0}
 }
 
-// cellOf is where those of a cell before a step are before a later one.
+// cellOf returns the cell that holds, before step later, the replicas that a cell held before
+// step begin.
 func (t *blocks) cellOf(cells []cell, from *cell, begin, later int) int {
 	z := len(cells) - 1
 	if from.from < from.to {
@@ -312,7 +313,8 @@ func (w *blockWalker) last(i, next int, quiet, until float64) (int, float64) {
 	}
 }
 
-// pass goes to a later step, at which nobody is free before, and returns what is left of V̂.
+// pass goes to a later step, with nobody free before it, and returns the part of V̂ that is
+// left.
 func (w *blockWalker) pass(i, next int) float64 {
 	t := w.t
 	now, unit := t.value(w.at, i)
@@ -404,7 +406,7 @@ func (w *blockWalker) enter() {
 	}
 }
 
-// prepare sets what the terms of a step are made of.
+// prepare sets the factors of a step's terms.
 func (w *blockWalker) prepare(i int, x float64) {
 	product := 1.0
 	for j := range w.share {

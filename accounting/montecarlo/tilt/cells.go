@@ -41,7 +41,7 @@ const (
 	isFree                   // all may
 )
 
-// shape is what blocks have in common that begin with the same cells.
+// shape is the common part of all blocks that begin with the same cells.
 type shape struct {
 	cells  []cell
 	length int   // steps
@@ -50,7 +50,7 @@ type shape struct {
 	steps  []shapeStep
 	next   []cell
 	into   []int // where a cell goes with the next block
-	fresh  []int // and those of each sort of sorts who take part
+	fresh  []int // and, by the places of sorts, the cell of the replicas that took part
 
 	states *stateList
 	place  []int32 // of each state in after, and its end
@@ -119,8 +119,8 @@ func (t *blocks) key(key []byte, cells []cell, begin, end int) []byte {
 	return key
 }
 
-// sortLabels numbers the sorts of free labels that ever take part: those of one hazard, which a
-// participation leads to one label.
+// sortLabels numbers the sorts of free labels that ever take part. Labels of one sort have one
+// hazard, and a participation leads them to one label.
 func (t *blocks) sortLabels() error {
 	t.sortOf = make([]int, t.law.Labels())
 	for x := range t.sortOf {
@@ -185,7 +185,7 @@ func (t *blocks) acts(label int) bool {
 	return false
 }
 
-// firstCells are those of the starts: waits are participations before the run.
+// firstCells are the cells of the starts: waits are participations before the run.
 func (t *blocks) firstCells() (cells []cell) {
 	list, _ := t.law.Starts()
 	for _, s := range list {
@@ -320,7 +320,7 @@ func (t *blocks) shapeStep(s *shape, at [][]int, begin, i int) shapeStep {
 	return step
 }
 
-// leastAge is that of a cell's labels that still have one at a step.
+// leastAge is the least age among a cell's labels that still have one at a step.
 func (t *blocks) leastAge(c cell, begin, i int) (least int) {
 	for _, label := range c.labels {
 		if age := t.law.Age(label); age == 0 || least > 0 && age+i-begin >= least {
@@ -409,7 +409,7 @@ func (t *blocks) passed(c cell, begin, end int) cell {
 	return t.settled(next)
 }
 
-// settled drops the ages of a cell of which none matters.
+// settled drops the ages of a cell where none matters.
 func (t *blocks) settled(c cell) cell {
 	if len(c.labels) == 1 && t.law.Age(c.labels[0]) == 0 {
 		return cell{labels: c.labels, origin: -1}
@@ -417,8 +417,8 @@ func (t *blocks) settled(c cell) cell {
 	return c
 }
 
-// merge makes one interval of neighbours whose length is at most a share, t.merged, of the age of
-// the latest step in them.
+// merge joins neighbours to one interval while its length is at most a share, t.merged, of the
+// age of its latest step.
 func (t *blocks) merge(cells []cell) {
 	if t.merged == 0 {
 		return
@@ -489,9 +489,9 @@ func (t *blocks) listMoves(s *shape) {
 	s.place[states] = int32(len(s.after))
 }
 
-// leave sets the counts of the next block's cells from those of this one, and from how many of each
-// sort took part. All free labels of a sort are alike: so it does not matter from which cells of
-// those who may have been free they are taken, as long as those become free first. They are taken
+// leave sets the counts of the next block's cells from those of this one, and from how many of
+// each sort took part. All free labels of a sort are alike. So the participants may be taken
+// from any cells that may have been free, as long as these become free first. They are taken
 // from the first cells, in the order of compareCells.
 func (s *shape) leave(after, before []uint8, took []int) {
 	clear(after)
@@ -557,7 +557,7 @@ func (t *blocks) statesOf(cells int) *stateList {
 	return l
 }
 
-// eachCounts calls f for every filling of counts whose sum is at most left, and leaves them 0.
+// eachCounts calls f for every filling of counts with a sum of at most left, and leaves them 0.
 func eachCounts(counts []uint8, left int, f func(left int)) {
 	if len(counts) == 0 {
 		f(left)

@@ -36,7 +36,7 @@ type clusters struct {
 	binomial            [][]float64
 	lists               []clusterList // of j: lists[j]; none of 0
 	long                []float64     // by j from exact on, the weight of all the clusters
-	gaps                []float64     // partial sums of what a gap of a long cluster weighs
+	gaps                []float64     // partial sums of the weights of the gaps of a long cluster
 
 	sums  [][]float64 // sums[m][i] = T_m(i)
 	count []float64   // partial sums of C(θ,m) never^{θ-m} (na)^m T_m(0)
@@ -132,8 +132,8 @@ func (c *clusters) list() {
 	c.sums, c.long, c.binomial = [][]float64{nil}, []float64{0}, [][]float64{{1}}
 }
 
-// newClusterList lists the clusters of j participations: the weight is that of all pairs, over k!
-// for k of them at one step, times scale.
+// newClusterList lists the clusters of j participations: the weight is the product over all
+// pairs, over k! for k of them at one step, times scale.
 func newClusterList(j, bands int, weights []float64, scale float64) clusterList {
 	size := 1
 	for range j - 1 {
@@ -183,7 +183,8 @@ func newClusterList(j, bands int, weights []float64, scale float64) clusterList 
 	return l
 }
 
-// addOrder adds the sums of as many participations as the order, T, and what they need.
+// addOrder adds the sums of as many participations as the order, T, with the binomials and
+// clusters that they need.
 func (c *clusters) addOrder() {
 	m := c.order
 	c.binomial = append(c.binomial, nil)
@@ -231,7 +232,7 @@ func (c *clusters) following(m, j, i int) float64 {
 	return floats.Dot(l.spans[:spans], rest[i+c.bands:i+c.bands+spans])
 }
 
-// choose sets what the number of participations is drawn by.
+// choose sets the weights by which the number of participations is drawn.
 func (c *clusters) choose() {
 	all := float64(c.steps) * c.first
 	sum := 0.0
@@ -318,7 +319,7 @@ func (c *clusters) draw(at []int, m, first int, u *uniforms) (steps []int, next 
 	return at, first + 1, log
 }
 
-// span draws that of a listed cluster that begins at a step, where others follow or none.
+// span draws the span of a listed cluster that begins at a step, with others after it or none.
 func (c *clusters) span(l *clusterList, others, first int, u float64) int {
 	if others == 0 {
 		spans := min(len(l.spans), c.steps-first)
@@ -335,12 +336,12 @@ func (c *clusters) span(l *clusterList, others, first int, u float64) int {
 	return spans - 1
 }
 
-// bounded is the logarithm of what pairs of steps weigh at most, over k! for k equal ones.
+// bounded is the logarithm of the largest weight of pairs of steps, over k! for k equal ones.
 func (c *clusters) bounded(at []int) float64 {
 	return c.log(at, func(_, d int) float64 { return c.most[d] })
 }
 
-// true is the same with what they weigh.
+// true is the same with their own weights.
 func (c *clusters) true(at []int) float64 {
 	return c.log(at, func(i, d int) float64 { return c.overlaps.rows[i][d] })
 }
@@ -377,7 +378,7 @@ func (s clusterSource) rounding() float64 {
 
 func (s clusterSource) walkError() float64 { return s.rounding() }
 
-// raisable: the lists are those of every order from the number of their participations on.
+// raisable: the lists serve every order from the number of their participations on.
 func (s clusterSource) raisable(order int) bool {
 	return order > s.order && exactClusters(s.bands, order) == s.exact && order <= maxClusterOrder
 }

@@ -17,8 +17,8 @@ import (
 //
 //	V̂_i(S) = Π_{j<k} U_i(S_j, S_k)^{1/(θ-1)},   N̂_θ = N_2^{θ/2} of these overlaps.
 //
-// Its loss is that of Hölder's inequality: little where the overlap of two replicas varies little,
-// as with many participations and much noise.
+// Its loss comes from Hölder's inequality: little where the overlap of two replicas varies
+// little, as with many participations and much noise.
 type couples struct {
 	table *tuples // of order 2, with every slice
 	theta int
@@ -30,7 +30,7 @@ type couples struct {
 	age    []int
 	taken  []int // of a free one, the label at the next step of who takes part
 
-	overlap [][]float64 // by step: e to the overlap, θ-1 times as large, of its column and that of so many steps before, below the bands
+	overlap [][]float64 // by step: e to the overlap, θ-1 times as large, of its column and the column so many steps before, below the bands
 	starts  []float64   // by start: the mean of U before the first step over the other's starts
 
 	// By number of a free label: the bounds of the probability that one does not stay quiet at a
@@ -107,7 +107,7 @@ func (p *couples) prepareOverlaps() {
 	}
 }
 
-// surely is -ln(1-p) of a p of 1: more than that of any random number.
+// surely stands for -ln(1-p) at p = 1: it is above -ln of any random number.
 const surely = 50
 
 // prepareBusy bounds how probable it is that a replica with a free label does not stay quiet. With
@@ -210,13 +210,14 @@ func (s coupleSource) weightedWalker() func(hits []kernel.Hit, u *uniforms) ([]k
 	return w.walk
 }
 
-// coupleWalker draws tuples by a table of couples. At a step one replica after the other takes part
-// or does not, with the probability of that times the ratio of V̂ after it to V̂ before. V̂ of a
-// step at which some replicas are decided has for two of them U after the step, with their overlap;
-// for one of them the mean of that over what the other may do; and for none U before the step. By
-// Hölder's inequality the probabilities of a replica have a sum of at most 1, and with what is
-// missing the walk ends without a tuple. So a tuple comes out with probability Π π(x_j)
-// exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²)/N̂.
+// coupleWalker draws tuples by a table of couples. At a step one replica after the other
+// decides to take part or not, each choice with its own probability times the ratio of V̂ after
+// it to V̂ before. While only some replicas have decided, the factors of V̂ are, for a pair
+// with both decided, U after the step with their overlap; for a pair with one decided, the mean
+// of this over the choices of the other; and for a pair with none decided, U before the step.
+// By Hölder's inequality the probabilities of a replica's two choices have a sum of at most 1.
+// With the probability that is missing the walk ends without a tuple. So a tuple comes out with
+// probability Π π(x_j) exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²)/N̂.
 //
 // That a replica takes part or ends the walk is less probable than `busy` says. With that
 // probability a step is looked at, and the others are passed over. A walker is not safe for

@@ -35,11 +35,11 @@ func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, e
 	return SmallestProvableWhile(spec, epsilon, delta, nil)
 }
 
-// SmallestProvableWhile is SmallestProvable that asks before every proposal, if more is not nil,
-// whether to go on, and says which noise multiplier is proven already and how many times as much as
-// one that is too little to prove it that is: 0 and +Inf without one. If not, it returns the
-// smallest that is proven, or, where there is none, an error that wraps ErrNotProvable. What was
-// tried is returned with an error too.
+// SmallestProvableWhile is SmallestProvable that asks more, if not nil, before every proposal
+// whether to go on. It tells more the smallest noise multiplier that is proven, and its ratio
+// to the largest that was too small to prove it: 0 and +Inf without one. Where more says no, it
+// returns the smallest that is proven, or an error that wraps ErrNotProvable where there is
+// none. All that was tried is returned with an error too.
 func SmallestProvableWhile(spec montecarlo.Spec, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
 	search := proofs{spec: spec, epsilon: epsilon, delta: delta, more: more}
 	found, err := search.run()
@@ -126,7 +126,7 @@ type proofs struct {
 	more           func(proven, ratio float64) bool
 	best           Provable
 	tried          []Tried
-	of             montecarlo.Direction // whose bound the last excess was of
+	of             montecarlo.Direction // the last excess is by the bound of this direction
 }
 
 // excess is ln of the proven bound over delta at ln σ: at most 0 when it is proven; +Inf when no

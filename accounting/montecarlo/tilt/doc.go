@@ -1,7 +1,7 @@
 // Package tilt estimates and bounds the hockey-stick divergences of b-min-sep, epoch-min-sep,
 // balanced-min-sep, rotation and balls-in-bins batches with few samples: Rényi-tilted sampling.
 //
-// # What it is for
+// # Purpose
 //
 // A plain verifier of δ = 1e-8 draws y ~ P and takes v = max(1 - e^ε/f(y), 0) with f = P/Q: nearly
 // all values are 0, and some 1e10 draws are needed. Here y is drawn with density f^θ/N_θ against Q,
@@ -21,10 +21,11 @@
 // (F5.3). Both need C ≥ 0 with at most b bands. Where b ≥ n, an example takes part at most once,
 // and orders up to 3 are closed forms (F5.6).
 //
-// H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, its tangents bound it
-// from below, and y is drawn beyond where a tangent shows that the value is 0; M is the bound that
-// the tangent proves (F5.4). Its M/δ is often a hundred times that of H(P,Q), though the divergence
-// itself is far below δ: a verification does well to accept smaller means in this direction.
+// H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, its tangents bound
+// it from below, and y is drawn beyond where a tangent shows that the value is 0; M is the
+// bound that the tangent proves (F5.4). Its M/δ is often a hundred times the M/δ of H(P,Q),
+// though the divergence itself is far below δ: a verification does well to accept smaller means
+// in this direction.
 //
 // # Use
 //
@@ -36,20 +37,20 @@
 //
 // # Limits
 //
-// The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep 256
-// the orders end at 3 (for columns of different shapes at 2), at 32 at 5, at 16 at 7. Order 2 has b
-// states and goes on to n·b = 8e7, with 640 MB, where n < 5b; at b ≥ n the closed forms go to order
-// 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Where exact tables end before M is
-// least, b-min-sep has higher orders in blocks of steps: a supersolution of the recursion of
-// tuples, drawn from with weights of at most 1 (F5.9). One such table serves every law whose
-// examples have one column at a time that meets others. Epoch-min-sep has C(b+θ-1, θ-1) states, of
-// which no slice stands for others: with 1000 steps and min-sep 16 its orders end at 5, with 7200
-// and 256 at 3, whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB). Balanced-min-sep
-// has any order from tables of two replicas (F5.12), which serve where noise is much and
-// participations are many. Elsewhere it has order 3 where its exact table takes no more than 140
-// MB, else in blocks, in 1 GiB at most. Balls-in-bins has orders to 3, rotation order 2 and a bound
-// of the moment of order 3 (F5.5r). Not covered, and refused with ErrNotTilted: more bands than
-// min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
+// The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep
+// 256 the orders end at 3 (for columns of different shapes at 2), at 32 at 5, at 16 at 7. Order
+// 2 has b states and goes on to n·b = 8e7, with 640 MB, where n < 5b; at b ≥ n the closed forms
+// go to order 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Where exact tables end
+// before M is least, b-min-sep has higher orders in blocks of steps: a supersolution of the
+// recursion of tuples, drawn from with weights of at most 1 (F5.9). One such table serves every
+// law where an example has one column at a time that meets others. Epoch-min-sep has C(b+θ-1,
+// θ-1) states, and no slice stands for others: with 1000 steps and min-sep 16 its orders end at
+// 5, with 7200 and 256 at 3, whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB).
+// Balanced-min-sep has any order from tables of two replicas (F5.12), which serve where noise
+// is much and participations are many. Elsewhere it has order 3 where its exact table takes no
+// more than 140 MB, else in blocks, in 1 GiB at most. Balls-in-bins has orders to 3, rotation
+// order 2 and a bound of the moment of order 3 (F5.5r). Not covered, and refused with
+// ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
 //
 // # Several examples per owner
 //
@@ -59,9 +60,10 @@
 //
 // # Rounding
 //
-// Everything is float64. What that can change is bounded: N_θ is raised by at least 1e-9, and every
-// value by Proposal.Slack of M, so that a mean of values can only be too large. Labels (F5.2, …)
-// are those of docs/formulas.md, which has the proofs. Steps are 0-based here and 1-based there.
+// Everything is float64. The effect of rounding is bounded: N_θ is raised by at least 1e-9, and
+// every value by Proposal.Slack of M, so that a mean of values can only be too large. Labels
+// (F5.2, …) are labels of docs/formulas.md, which has the proofs. Steps are 0-based here and
+// 1-based there.
 //
 // Stability: may change with every release.
 package tilt

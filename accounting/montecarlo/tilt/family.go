@@ -7,32 +7,34 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// family is what tilting needs to know of a distribution of participation.
+// family is a distribution of participation, with the parts that tilting needs of it.
 type family interface {
 	// separated says that the strategy must have at most min-sep bands.
 	separated() bool
 	// affordable reports whether an order is worth its time.
 	affordable(s montecarlo.Spec, order int) bool
-	// source makes the tables of an order; only with keep can tuples be drawn from them.
-	// watch, if not nil, is told of the work as it is done, which is at most that of work.
+	// source makes the tables of an order; only with keep can tuples be drawn from them. watch,
+	// if not nil, is told of the work as it is done, in all at most the value of work.
 	source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error)
 	// drawable says whether the tables of an order that tuples can be drawn from take no longer than
 	// others, and no more memory than a plan has for tables that it may not need.
 	drawable(s montecarlo.Spec, order int) bool
-	// work is that of the tables of an order, in states times steps; 0 where it is too little to be
-	// told of.
+	// work is the number of states times steps of the tables of an order; 0 where it is too
+	// small to be reported.
 	work(s montecarlo.Spec, order int) float64
-	// posterior is that of one example.
+	// posterior is the posterior of one example.
 	posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior
 }
 
-// raising is a family whose tables of an order take less time beside those of a lower one.
+// raising is a family that makes the tables of an order faster beside the tables of a lower
+// one.
 type raising interface {
-	// above makes the tables of an order, with those of a lower one for the same parameters.
+	// above makes the tables of an order, with the tables of a lower one for the same
+	// parameters.
 	above(lower source, s montecarlo.Spec, columns *likelihood.Columns, order int) (source, error)
 }
 
-// raisable is a source that makes one of a higher order from what it has.
+// raisable is a source that makes a source of a higher order from its own tables.
 type raisable interface {
 	raisable(order int) bool
 	raise(order int) (source, error)
@@ -51,7 +53,7 @@ var families = map[string]family{
 
 // source draws tuples of one order and knows their total weight.
 type source interface {
-	// logN is ln N_θ, raised by a bound of what rounding can do to it and to the densities.
+	// logN is ln N_θ, raised by a bound of the rounding errors in it and in the densities.
 	logN() float64
 	// walkError bounds the total variation between tuples and their distribution.
 	walkError() float64
@@ -137,7 +139,7 @@ func processOf(s montecarlo.Spec, columns *likelihood.Columns) process {
 // tupleSource is a table of tuples.
 type tupleSource struct {
 	table *tuples
-	err   float64 // relative error of N_θ beside that of [tuples.roundingBound]
+	err   float64 // relative error of N_θ beside [tuples.roundingBound]
 }
 
 func newTupleSource(l law.Law, s montecarlo.Spec, columns *likelihood.Columns, order int, r room) (source, error) {
@@ -152,8 +154,8 @@ func (s tupleSource) logN() float64 {
 	return s.table.lnN + max(inflation, 2*(s.table.roundingBound()+s.err))
 }
 
-// walkError: a step of the walk adds what rounding, and U in place of V, change in the probability
-// of a participation.
+// walkError: a step of the walk adds the errors that rounding, and U in place of V, make in the
+// probability of a participation.
 func (s tupleSource) walkError() float64 { return float64(s.table.steps) * (s.table.residual + 4e-15) }
 
 func (s tupleSource) walkable() bool { return s.table.walkable }

@@ -150,7 +150,7 @@ func (m mixture) best() mixture {
 	return m
 }
 
-// slowTuples is a family whose tuples of high orders take long.
+// slowTuples is a family with tuples that take long at high orders.
 type slowTuples interface {
 	tupleTime(s montecarlo.Spec, order int) float64 // in ns, about
 }
@@ -164,7 +164,7 @@ func sampleTime(s montecarlo.Spec, draws int) float64 {
 	return time
 }
 
-// time is that of a sample with exact tuples, in ns, about.
+// time is about the time of a sample with exact tuples, in ns.
 func (m mixture) time(s montecarlo.Spec, draws int) float64 {
 	time := sampleTime(s, draws)
 	if family, ok := families[s.Scheme].(slowTuples); ok {
@@ -175,8 +175,8 @@ func (m mixture) time(s montecarlo.Spec, draws int) float64 {
 	return time
 }
 
-// quick leaves out the orders above the one of which the fewest samples, M, in the least time each,
-// are needed.
+// quick leaves out the orders above the one with the least product of M, the number of samples,
+// and the time of a sample.
 func (m mixture) quick(s montecarlo.Spec, draws int) mixture {
 	family, ok := families[s.Scheme].(slowTuples)
 	if !ok {

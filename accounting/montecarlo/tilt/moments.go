@@ -8,9 +8,10 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward, as the scheme starts, and of
-// what comes min-sep steps and more after a known participation, or before it, at most: that of a
-// cold start; +Inf where that is not known.
+// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward. LogN is for the whole
+// run, as the scheme starts. Cold is for a cold start, and bounds ln N_θ of the steps from
+// min-sep after a known participation on, or until min-sep before it; +Inf where that is not
+// known.
 type Moment struct {
 	Order      int     // θ, at least 2
 	LogN, Cold float64 // in nats

@@ -1,7 +1,7 @@
 package tilt
 
-// multisets counts multisets, and numbers those of one size: multisets[k][c] is how many there are
-// of k entries below c, C(c+k-1, k).
+// multisets counts multisets, and numbers the multisets of one size: multisets[k][c] is how
+// many there are of k entries below c, C(c+k-1, k).
 type multisets [][]int
 
 // newMultisets is for sizes up to size and entries below top.
@@ -21,8 +21,8 @@ func newMultisets(size, top int) multisets {
 	return m
 }
 
-// rank is the number of a multiset given in descending order, among those of size entries. Entries
-// that are left out are 0.
+// rank is the number of a multiset, given in descending order, among the multisets of size
+// entries. Entries that are left out are 0.
 func rank[T uint16 | int](m multisets, size int, descending []T) int {
 	number := 0
 	for l, c := range descending {

@@ -36,7 +36,7 @@ type once struct {
 	edges    []float64   // of a_i r_i
 	paths    []float64   // of a_i r_i²
 	corners  []float64   // of the triangles by their first step
-	triangle [][]float64 // of those of first step i by the distance of their second, over a_i³
+	triangle [][]float64 // of the tuples with first step i, by the distance of their second, over a_i³
 
 	logN     float64
 	rounding float64 // bound of the relative error of N_θ and of every weight
@@ -57,7 +57,7 @@ func onceDistribution(s montecarlo.Spec) (first, ratio, never float64) {
 	return p, 1 - p, math.Exp(n * math.Log1p(-p))
 }
 
-// onceBytes is about what a table of an order takes.
+// onceBytes is about the size of a table of an order.
 func onceBytes(steps, bands, order int) float64 {
 	entries := float64(bands) * (float64(steps) - float64(bands-1)/2)
 	return 8 * entries * float64(max(1, order-1))

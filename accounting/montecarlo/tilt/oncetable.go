@@ -51,8 +51,8 @@ func newOnceTable(s montecarlo.Spec, columns *likelihood.Columns, order int, kee
 }
 
 // hazardError bounds the relative errors of a hazard of law.Once, and of its complement. The
-// complement is at least ½ but at the last step. V is 1 for every state there, and what one more
-// participation changes is at most V/η.
+// complement is at least ½ but at the last step. V is 1 for every state there, and one more
+// participation changes it by at most V/η.
 const hazardError = 8 * 0x1p-53
 
 func onceLaw(s montecarlo.Spec, bands int) law.Once {
@@ -60,7 +60,7 @@ func onceLaw(s montecarlo.Spec, bands int) law.Once {
 	return law.NewOnce(s.Steps, bands, first, ratio, never)
 }
 
-// onceAffordable leaves it to newOnce to refuse what is too much up to maxOnceOrder.
+// onceAffordable is true up to maxOnceOrder, where newOnce refuses tables that are too large.
 func onceAffordable(s montecarlo.Spec, order int) bool {
 	return order <= maxOnceOrder || onceTableFits(s, order) || clusterWork(s.Steps, s.Strategy.Bands(), order) <= maxClusterWork
 }

@@ -18,9 +18,9 @@ import (
 //
 //	V_e(a,b) = T⁻² Σ_v γ_b(v) ρ_a(v),   ρ_a(v) = Σ_z γ_a(z) K(v,z) V_{e+1}(T-v,T-z):
 //
-// no replica meets its own columns. A place beyond the run's end meets nothing. Most of K and γ are
-// 1: so ρ is the sum over all z as if both were, and sums of (K-1) and of (γ-1)K where columns
-// overlap, none of which is below 0. That takes O(w³ + Tw) a period.
+// no replica meets its own columns. A place beyond the run's end meets nothing. Most of K and γ
+// are 1: so ρ is the sum over all z as if both were, and sums of (K-1) and of (γ-1)K where
+// columns overlap, all at least 0. That takes O(w³ + Tw) a period.
 type pairs struct {
 	periods  likelihood.Periods
 	gram     *gram
@@ -71,7 +71,7 @@ func newPairs(s montecarlo.Spec, columns *likelihood.Columns, keep bool) (*pairs
 			top = max(top, v)
 		}
 		p.logN += math.Log(top)
-		inRange = inRange && later[0] > top*leastShare // none is below that of ages 0
+		inRange = inRange && later[0] > top*leastShare // none is below the entry of ages 0
 		for i := range later {
 			later[i] /= top
 		}

@@ -19,7 +19,7 @@ const (
 // randomised f_k. It is fixed before the first sample.
 func ownerDraws(k int) int { return max(leastDraws, ownerPaths/k) }
 
-// maxDraws bounds what a proposal of others may ask for.
+// maxDraws bounds the draws that a proposal read from outside may ask for.
 const maxDraws = 10000
 
 // cheapStates is how many states the exact distribution of three and more examples may have to be
@@ -32,15 +32,15 @@ func randomisable(s montecarlo.Spec) bool {
 	return ok && s.MaxExamplesPerOwner > 1 && f.randomisable(s)
 }
 
-// pathFamily is a family whose participations given y can be drawn.
+// pathFamily is a family with participations that can be drawn given y.
 type pathFamily interface {
 	randomisable(s montecarlo.Spec) bool
 	// path is for columns of squared norms ‖c_i‖²/σ².
 	path(s montecarlo.Spec, norms []float64) onePath
 }
 
-// Drawn reports whether values of a spec have the likelihood ratio of an owner of several examples
-// drawn from that of one (F4.8), in either direction.
+// Drawn reports whether a spec is for owners of several examples whose likelihood ratio is
+// drawn from the ratio of one example (F4.8), in either direction.
 func Drawn(s montecarlo.Spec) bool {
 	return drawsFor(s, montecarlo.P)+drawsFor(s, montecarlo.Q) > 0
 }
@@ -56,11 +56,11 @@ func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
 	return ownerDraws(k)
 }
 
-// randomised is an unbiased draw f̂ of f_k given y, at most f^k (F4.8). It is for values that are
-// linear in one of its two methods, with factors that depend on y alone: those are convex in f_k,
-// so that their mean is at least that of the exact values. The hockey-stick value 1 - γ/f_k of a
-// plain sample y ~ P is concave in f_k, and its mean would be too small: the ratio itself is not to
-// be had. See harmonic for such samples.
+// randomised is an unbiased draw f̂ of f_k given y, at most f^k (F4.8). It is for values that
+// are linear in one of its two methods, with factors that depend on y alone: those are convex
+// in f_k, so that their mean is at least the mean of the exact values. The hockey-stick value 1
+// - γ/f_k of a plain sample y ~ P is concave in f_k, and its mean would be too small: the ratio
+// itself is not to be had. See harmonic for such samples.
 type randomised struct{ logRatio float64 }
 
 // logExcess is ln (f̂ - γ)_+, γ = e^epsilon.
@@ -162,7 +162,7 @@ func (p powers) log(over float64) float64 {
 	return logSum(math.Log(p.value), p.small) - math.Log(over)
 }
 
-// logSum is ln (e^a + e^b), of which one is finite.
+// logSum is ln (e^a + e^b), where a or b is finite.
 func logSum(a, b float64) float64 {
 	return max(a, b) + math.Log1p(math.Exp(min(a, b)-max(a, b)))
 }

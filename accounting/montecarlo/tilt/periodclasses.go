@@ -9,9 +9,10 @@ import (
 )
 
 // newTripleBound is ln N_3 of rotation, or a little more (F5.5r). A table by the ages of three
-// replicas before a period and their places in it has w³·T³ entries. So ages are taken in groups,
-// and so are the first places of a period, whose columns the ages meet; a pair of groups has the
-// largest γ of its members. With no more ages than groups, each group is one, and N_3 is exact.
+// replicas before a period and their places in it has w³·T³ entries. So ages are taken in
+// groups, and so are the first places of a period, where columns meet the ages; a pair of
+// groups has the largest γ of its members. With no more ages than groups, each group is one,
+// and N_3 is exact.
 //
 // Within a period, K(u,v)K(v,z)K(u,z) with K = 1+f is expanded into 1, three f, three products of
 // two f, and one of three (F5.6): all of them positive, and summed by the groups of the three
@@ -58,8 +59,8 @@ const (
 	fewGroups  = 5
 )
 
-// groups are the groups of the ages 1 … w-1, and of the places 0 … w-2: those of one distance to
-// the beginning of the period are of one group, from 1 on; 0 is for all others.
+// groups are the groups of the ages 1 … w-1, and of the places 0 … w-2: ages and places at one
+// distance from the beginning of the period share a group, from 1 on; 0 is for all others.
 type groups struct {
 	of     []int // of ages 1, 2, …, and of places 0, 1, …
 	number int   // with group 0
@@ -249,7 +250,7 @@ func (p *placeTriples) before(later []float64, meets [][]float64) []float64 {
 	out := make([]float64, ages*ages*ages)
 	pairs, rows := make([]float64, n*n), make([]float64, n)
 	for b := range ages {
-		for c := range b + 1 { // the first replica meets those of ages b and c
+		for c := range b + 1 { // the first replica meets the others, of ages b and c
 			clear(pairs)
 			for i := range n {
 				x := met[b][i] * met[c][i]

@@ -66,9 +66,9 @@ type Proposal struct {
 	// Bound is M: every value is in [0, M].
 	Bound float64 `json:"bound"`
 
-	// Slack is what rounding can take from the mean of values, as a part of Bound: the total
-	// variation between the distribution of the draws and that of the formulas, and the error of log
-	// ratios. Every value is raised by it.
+	// Slack bounds the part of the mean of values that rounding can take away, as a part of
+	// Bound: the total variation between the distribution of the draws and the one of the
+	// formulas, and the error of log ratios. Every value is raised by it.
 	Slack float64 `json:"slack"`
 
 	// Divergence is a proven upper bound of the divergence, at most Bound: when it is at most δ, no
@@ -117,9 +117,10 @@ func (p Proposal) Validate() error {
 // reverse says that a tangent of ln f decides where y is drawn.
 func (p Proposal) reverse() bool { return p.Method == Tangent || p.Method == Shifted }
 
-// lossError bounds, as a part of M, what the error of log ratios, below 1e-12 of their size, and
-// the resolution of random words do to a value of a proposal of density: near f = e^ε, where a
-// value changes fastest, by less than M·θ·e for a unit of ln f.
+// lossError bounds, as a part of M, how far two errors move a value of a proposal of density:
+// the error of log ratios, below 1e-12 of their size, and the resolution of random words. They
+// move it most near f = e^ε, where a value changes fastest, by less than M·θ·e for a unit of ln
+// f.
 func lossError(epsilon float64) float64 { return 2e-9 * (1 + epsilon/20) }
 
 // maxSlack is the largest slack that a proposal may have.
@@ -149,8 +150,8 @@ func NewProposalWithin(c Config, work float64) (Proposal, Tables, error) {
 	return newProposal(c, work, true)
 }
 
-// Tables are those of some orders of one Config, which need not be made again for a verifier. They
-// take at most 140 MB an order.
+// Tables are the tables of some orders of one Config, which need not be made again for a
+// verifier. They take at most 140 MB an order.
 type Tables struct {
 	config Config
 	orders map[int]source // that tuples can be drawn from
@@ -328,7 +329,7 @@ func reverseProposal(c Config, columns *likelihood.Columns) Proposal {
 	}
 	proposal.Bound = max(leastBound, proposal.Bound*(1+2*proposal.Slack))
 	if proposal.Method == Plain {
-		proposal.Bound = min(1, proposal.Bound) // what rounding adds to a value cannot be needed above 1
+		proposal.Bound = min(1, proposal.Bound) // a bound above 1 is never needed, with rounding too
 	}
 	proposal.Divergence = min(1, proposal.Bound, max(leastBound, divergence*(1+inflation)))
 	return proposal

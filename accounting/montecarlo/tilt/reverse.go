@@ -28,15 +28,16 @@ func (t tangent) several(k int, sigma float64) tangent {
 }
 
 // lowered takes from the offset more than the rounding of terms of this size, in all, can have
-// added to it. What comes out is below ln f although it was computed in float64: a tangent that
+// added to it. The result is below ln f although it was computed in float64: a tangent that
 // touches ε + ln f = 0 must not prove a divergence of 0.
 func (t tangent) lowered(size float64) tangent {
 	t.offset -= tangentRounding * (1 + size)
 	return t
 }
 
-// flattened replaces a slope that is too small for float64 by none. Its square, and the gradient
-// itself, may have underflowed; what ⟨g, y⟩ can take from ln f then is far below what lowered took.
+// flattened replaces a slope that is too small for float64 by none. Its square, and the
+// gradient itself, may have underflowed; then ⟨g, y⟩ can take from ln f far less than lowered
+// took.
 func (t tangent) flattened(sigma float64) tangent {
 	if t.slope*max(1, sigma) < leastSlope {
 		t.slope = 0
@@ -75,9 +76,9 @@ func (t tangent) logBoundOf(randomised bool, epsilon, sigma float64) float64 {
 	return -d * d / 2
 }
 
-// divergence is the upper bound Φ(t) - e^{ε+offset+G²σ²/2} Φ(t-Gσ) of H(Q,P), t = -(ε+offset)/(Gσ)
-// (F5.4). With the Mills ratio m(x) = Φ(-x)/φ(x) it is φ(t) (m(-t) - m(-t+Gσ)). The difference is
-// raised by what cancellation can take from it.
+// divergence is the upper bound Φ(t) - e^{ε+offset+G²σ²/2} Φ(t-Gσ) of H(Q,P), t =
+// -(ε+offset)/(Gσ) (F5.4). With the Mills ratio m(x) = Φ(-x)/φ(x) it is φ(t) (m(-t) -
+// m(-t+Gσ)). The difference is raised by the most that cancellation can take from it.
 func (t tangent) divergence(epsilon, sigma float64) float64 {
 	if t.slope == 0 {
 		return max(0, -math.Expm1(epsilon+t.offset))
@@ -90,8 +91,8 @@ func (t tangent) divergence(epsilon, sigma float64) float64 {
 	return min(1, normal.Density(x)*(mills*(1+millsError)-normal.Mills(x+t.slope*sigma)))
 }
 
-// millsError bounds the relative error of the Mills ratio with that of its argument, where Density
-// does not vanish.
+// millsError bounds the relative error of the Mills ratio, the error of its argument included,
+// where Density does not vanish.
 const millsError = 1e-12
 
 // posterior computes, for y through u_i = ⟨c_i, y⟩/σ², ln f(y) and the probability that each step
@@ -232,8 +233,8 @@ func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64,
 	return logF
 }
 
-// shiftTangent returns a tangent for k examples at y0 = -kappa·direction, where direction is that
-// of the gradient at y0, found by iteration. Any y0 gives a valid bound, this one a good one. Far
+// shiftTangent returns a tangent for k examples at y0 = -kappa·direction, with the direction of
+// the gradient at y0, found by iteration. Any y0 gives a valid bound, this one a good one. Far
 // out the gradient may underflow: the tangent then has no slope.
 func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, post posterior) tangent {
 	const rounds = 12
@@ -263,9 +264,10 @@ func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, po
 	}
 }
 
-// bestTangent tries a grid of kappa for k examples, whose ratio may be randomised. It returns the
-// kappa whose tangent gives the least M that allows a slack of at most maxSlack, 0 when none has a
-// positive distance, and the least upper bound of H(Q,P) that any gives.
+// bestTangent tries a grid of kappa for k examples, with a ratio that may be randomised. It
+// returns the kappa of the tangent with the least M among those with a slack of at most
+// maxSlack, 0 when no tangent has a positive distance, and the least upper bound of H(Q,P) by
+// any tangent.
 func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns, sigma float64, post posterior) (kappa, divergence float64) {
 	t := shiftTangent(0, k, c, sigma, post)
 	divergence = t.divergence(epsilon, sigma)
@@ -289,8 +291,8 @@ func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns,
 	return kappa, divergence
 }
 
-// slack is that of a Shifted proposal by this tangent: weights reach e (A+G)/G times M where f =
-// e^-ε.
+// slack is the slack of a Shifted proposal by this tangent: weights reach e (A+G)/G times M
+// where f = e^-ε.
 func (t tangent) slack(epsilon, sigma float64) float64 {
 	return lossError(epsilon) * (1 + t.distance(epsilon)/(sigma*sigma*t.slope))
 }

@@ -22,8 +22,8 @@ func (rotation) affordable(s montecarlo.Spec, order int) bool {
 	return order == 2 && pairBytes(s) <= maxPairBytes && bands*bands*min(3*bands*float64(periodsOf(s).Count()), float64(s.Steps)) < maxPairWork
 }
 
-// maxPairWork bounds multiplications for the ages of both replicas, maxTripleWork those of triples
-// of places.
+// maxPairWork bounds multiplications for the ages of both replicas, maxTripleWork
+// multiplications for triples of places.
 const (
 	maxPairWork   = 2e10
 	maxTripleWork = 2e9

@@ -15,7 +15,7 @@ type starts struct {
 	// sums[k] holds, for each multiset of k known starts, the sum over the others; sums[0] is N_θ,
 	// up to the scale of slice 0.
 	sums  [][]float64
-	scale []float64 // of each of the first slices over that of the first
+	scale []float64 // of each of the first slices over the scale of the first one
 }
 
 func (t *tuples) sumStarts() {
@@ -73,8 +73,8 @@ func (t *tuples) startSum(known []int) float64 {
 	return t.level(step, false).slice[t.numberOf(known)] * t.scale[step]
 }
 
-// thirdStart is the sum over the start of the last of three replicas, given those of two, d ≤ c,
-// where starts are steps to wait: what startSum makes of it in a fraction of the time.
+// thirdStart is the sum over the start of the last of three replicas, given the starts d ≤ c of
+// two, where starts are steps to wait. It equals startSum in a fraction of the time.
 func (t *tuples) thirdStart(c, d int) (sum float64) {
 	first := func(c int) int { return c * (c + 1) / 2 }
 	settled := func(r int) []float64 { return t.level(min(r, t.steps), false).slice }

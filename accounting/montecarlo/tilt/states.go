@@ -6,8 +6,8 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 )
 
-// states numbers the states of a table and holds what may follow each. Entries of a slice of a
-// state that is another one with its free labels exchanged are not used.
+// states numbers the states of a table and holds the states that may follow each. Entries of a
+// slice of a state that is another one with its free labels exchanged are not used.
 type states struct {
 	free     []int  // the free labels, ascending
 	isFree   []bool // by label
@@ -38,7 +38,7 @@ type transitions struct {
 	from    int   // the least d of that pass
 }
 
-// tupleState is a state; its moves are those of its group's choices.
+// tupleState is a state; its moves are the moves of its group's choices.
 type tupleState struct{ number, first, group uint32 }
 
 // move leads to a state lag ≥ 1 steps later. Its number is nobodyFree where nobody is free at the
@@ -279,8 +279,8 @@ func (t *tuples) enter(then, all []int, number uint32, c int, x *transitions) {
 	}
 }
 
-// number is that of a state by its labels, which descend: the last free one is its own, the others
-// have a rank.
+// number is the number of a state by its labels, which descend. The last free label is the
+// state's own; the others have a rank.
 func (t *tuples) number(labels []int) int {
 	own := len(labels) - 1
 	if len(t.free) == 1 { // it is 0

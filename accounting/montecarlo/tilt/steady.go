@@ -21,7 +21,7 @@ type steadyRate struct {
 	u        []float64 // the slice U = V_steady
 	logRate  float64   // ln hi
 	joint    int       // first step of the kept tail; above the number of steps where all are kept
-	accept   float64   // ln of the smallest factor κ with V ≤ κ Ũ over what can follow step joint
+	accept   float64   // ln of the smallest factor κ with V ≤ κ Ũ over all states that can follow step joint
 	spread   float64   // bound of the relative error of Σ from the steady rate
 	residual float64   // largest relative difference of U from one more step of the recursion
 }

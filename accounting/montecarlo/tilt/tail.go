@@ -34,7 +34,7 @@ func (t tail) draw(u *uniforms) float64 {
 	}
 }
 
-// weight is the density of Q over that of the proposal at x, for a total of bound.
+// weight is the density of Q over the proposal's at x, for a total of bound.
 func (t tail) weight(x, bound float64) float64 {
 	if t.randomised {
 		return bound
@@ -42,7 +42,7 @@ func (t tail) weight(x, bound float64) float64 {
 	return bound / -math.Expm1(-t.slope*(x-t.from))
 }
 
-// bound is M: the integral of φ(x) (1 - e^{-slope·(x-from)}), which is that of the tangent, or of
+// bound is M: the integral of φ(x) (1 - e^{-slope·(x-from)}), which is the tangent's, or of
 // φ(x).
 func (t tail) bound() float64 {
 	if t.randomised {
@@ -51,8 +51,8 @@ func (t tail) bound() float64 {
 	return normal.Density(t.from) * (normal.Mills(t.from)*(1+millsError) - normal.Mills(t.from+t.slope))
 }
 
-// slack is that of a proposal: an error e of ln f changes the mean of the values by e·Φ(-from) at
-// most.
+// slack is the slack of a proposal: an error e of ln f changes the mean of the values by
+// e·Φ(-from) at most.
 func (t tail) slack(epsilon float64) float64 {
 	if t.randomised {
 		return lossError(epsilon)

@@ -46,7 +46,7 @@ func (t *tuples) triples(dst []float64, i int, x *transitions) {
 	}
 }
 
-// along evaluates the states (c, d), (c+1, d), … of which the first has the number at. It is a
+// along evaluates the states (c, d), (c+1, d), …, the first with the number at. It is a
 // function of its own so that all it needs stays in registers.
 func along(dst, next, gamma, v []float64, c, at int, none, one, mine, factor float64) {
 	gamma = gamma[:len(v)]
@@ -57,8 +57,8 @@ func along(dst, next, gamma, v []float64, c, at int, none, one, mine, factor flo
 	}
 }
 
-// tripleRow is what follows a participation from the states (c, d) of one d: c - wait is the index
-// in v, or 0 where that is below.
+// tripleRow has the values V after a participation from the states (c, d) of one d: c - wait is
+// the index in v, or 0 where that is below.
 type tripleRow struct {
 	wait   int
 	factor float64

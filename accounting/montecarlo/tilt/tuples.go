@@ -14,7 +14,8 @@ var ErrTable = errors.New("tilt: no tuple table")
 
 // tuples holds V_i(S) of F5.3, F5.5 and F5.5k for a law of participation and θ replicas of one
 // example: the sum over all ways to go on from state S before step i (0-based) of Π π(x_j)
-// exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²), counting what happens from step i on. V is 1 after the last step.
+// exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²), counting participations from step i on. V is 1 after the last
+// step.
 //
 // A state is the multiset of the replicas' labels, one of them free: where nobody is free nothing
 // happens until somebody is, and the state then stands for it. Its number is given by the lowest
@@ -38,7 +39,7 @@ type tuples struct {
 	walkable bool    // a table of this order can be kept
 
 	constants
-	factor  []float64 // factor[lag]: scale of step i+lag over that of step i
+	factor  []float64 // factor[lag]: scale of step i+lag over the scale of step i
 	ahead   [][]float64
 	waiting float64 // V where nobody is free, in the scale of step i; -1 where it depends on who waits
 	waits   []int   // steps from i+1 until a label is free, where that depends on the step
@@ -51,7 +52,7 @@ type tuples struct {
 type room struct {
 	keep     bool // every slice, to draw tuples from; else only lnN is good
 	maxBytes int
-	state    int  // bytes of a state beside those of its slices
+	state    int  // bytes of a state beside its slices
 	passing  int  // slices that are held at one time where they are not kept
 	steady   bool // the law is the same at every step: see steadyRate
 	slow     bool // no pass of its own for order 3
@@ -64,20 +65,20 @@ func (r room) fits(slices int, states float64) bool {
 	return states*(8*float64(slices)+float64(r.state)) <= float64(r.maxBytes)
 }
 
-// stateBytes is about what a state and its moves take.
+// stateBytes is about the size of a state and its moves.
 const stateBytes = 96
 
-// keptBytes is about what a table takes that keeps its slices.
+// keptBytes is about the size of a table that keeps its slices.
 func keptBytes(l law.Law, steps, theta int) float64 {
 	return sliceSize(l, theta) * (8*float64(steps+1) + stateBytes)
 }
 
-// constants are what the recursion needs of a step.
+// constants are the inputs of the recursion at a step.
 type constants struct {
 	ages       []int         // by label
 	row, gamma []float64     // gamma is e^⟨c_i,c_j⟩/σ² by the label of who took part at j
 	self       []float64     // e^{j(j-1)/2 ‖c_i‖²/σ²}
-	interior   bool          // row is that of every step far from the ends
+	interior   bool          // row is the same for every step far from the ends
 	hazard     []float64     // of the free labels
 	part       [][][]float64 // part[f][m][j] is Pr[Binom(m,η) = j] with the hazard of the f-th free label
 	coef       [][]float64   // of the choices of each group
@@ -217,7 +218,8 @@ func (t *tuples) prepare(i int) {
 	}
 }
 
-// prepareRow sets what depends on the columns of C alone, and says whether it has changed.
+// prepareRow sets the constants that depend on the columns of C alone, and says whether they
+// have changed.
 func (t *tuples) prepareRow(i int) bool {
 	interior := i < t.gram.interior && i+1 >= t.gram.sep
 	if interior && t.interior {
@@ -269,7 +271,7 @@ func (t *tuples) step(i int) {
 	}
 }
 
-// prepareWaits sets what depends on the waits from a step on.
+// prepareWaits sets the constants that depend on the waits from a step on.
 func (t *tuples) prepareWaits(step int, in level) {
 	if t.fixedWaits {
 		return // moves have them
@@ -426,7 +428,7 @@ type level struct {
 	ln    float64
 }
 
-// level returns V_i, or with endless what a run without end has in its place.
+// level returns V_i, or with endless its counterpart in a run without end.
 func (t *tuples) level(i int, endless bool) level {
 	if endless && i >= t.joint {
 		return level{t.u, t.exp2[t.steady], float64(t.steady-i) * t.logRate}
@@ -437,7 +439,7 @@ func (t *tuples) level(i int, endless bool) level {
 	return level{t.u, t.exp2[i], t.ln[i]}
 }
 
-// over is the scale of a over that of b.
+// over is the scale of a over the scale of b.
 func (a level) over(b level) float64 {
 	if a.ln == b.ln && a.exp2 == b.exp2 {
 		return 1

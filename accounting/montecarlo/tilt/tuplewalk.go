@@ -14,11 +14,11 @@ type walker struct {
 	all     []int // labels of every replica: a free one, then the others, descending
 	then    []int
 	known   []int
-	join    []float64 // what so many participations weigh for their overlaps
+	join    []float64 // the weights of so many participations by their overlaps
 	hazards []float64
 	weights []float64
 
-	endless bool // before the joint: V is that of a run without end
+	endless bool // before the joint: V belongs to a run without end
 }
 
 func newWalker(t *tuples) *walker {
@@ -33,10 +33,10 @@ func newWalker(t *tuples) *walker {
 // walk appends to hits[:0] one tuple, drawn with probability Π π(x_j) exp(Σ_{j<k}
 // ⟨Cx_j,Cx_k⟩/σ²)/N_θ, as the number of replicas that participate at each step.
 //
-// While no waiting replica becomes free, nothing happens from step i to step k with probability Π
-// (1-η) V_k/V_i, the product over these steps and the free replicas; so one uniform number finds
-// the next participation by a search. With a steady rate, the V of the walk are those of an
-// endless run, Ũ, up to step joint. There the tuple so far has probability ∝ weight · Ũ, and is
+// While no waiting replica becomes free, nothing happens from step i to step k with probability
+// Π (1-η) V_k/V_i, the product over these steps and the free replicas; so one uniform number
+// finds the next participation by a search. With a steady rate, the walk goes by Ũ, the V of an
+// endless run, up to step joint. There the tuple so far has probability ∝ weight · Ũ, and is
 // kept with probability V/(κŨ), which makes it ∝ weight · V as it must be; else the walk starts
 // again.
 func (w *walker) walk(hits []kernel.Hit, u *uniforms) []kernel.Hit {

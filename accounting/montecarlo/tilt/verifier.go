@@ -49,11 +49,12 @@ type Verifier struct {
 	ready    bool
 }
 
-// NewVerifier prepares the tables of a proposal that NewProposal made. Its randomness is derived
-// from key and the JSON form of the proposal, so that one key serves any number of candidates and
-// directions; an estimate must have another key than the verification. The cost is that of the
-// recursions of the proposal's orders, and their tables take at most 140 MB an order, or 640 MB for
-// order 2 with a min-sep above a fifth of the steps, or 2 GiB for orders 2 and 3 of epoch-min-sep.
+// NewVerifier prepares the tables of a proposal that NewProposal made. Its randomness is
+// derived from key and the JSON form of the proposal, so that one key serves any number of
+// candidates and directions; an estimate must have another key than the verification. It
+// computes the recursions of the proposal's orders, and their tables take at most 140 MB an
+// order, or 640 MB for order 2 with a min-sep above a fifth of the steps, or 2 GiB for orders 2
+// and 3 of epoch-min-sep.
 func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
 	return NewWatchedVerifier(p, key, nil)
 }
@@ -153,7 +154,7 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 			}
 		}
 		s = next
-		done += workOf(p.Spec, m) // a table of which few steps were needed is done too
+		done += workOf(p.Spec, m) // a table that needed few of its steps is done too
 		report(done)
 		if s.walkError() > p.Slack-lossError(p.Epsilon)/2 {
 			return fmt.Errorf("tilt: slack: the proposal says %v, walks of order %d need %v more: another version made the proposal", p.Slack, m.Order, s.walkError())
@@ -170,8 +171,8 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 	return nil
 }
 
-// workOf is the work of the tables of a member; that of blocks and of couples is too little to be
-// told of.
+// workOf is the work of the tables of a member; 0 for blocks and for couples, where it is too
+// small to be reported.
 func workOf(s montecarlo.Spec, m Member) float64 {
 	if m.Block > 0 || m.Couples {
 		return 0
@@ -179,8 +180,8 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 	return families[s.Scheme].work(s, m.Order)
 }
 
-// sourceOf makes the tables of a member, to draw from, with those of another member, if lower is
-// not nil, and tells watch of the work as it is done.
+// sourceOf makes the tables of a member, to draw from, and tells watch of the work as it is
+// done. If lower is not nil, it has the tables of another member, which may help.
 func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch func(float64)) (source, error) {
 	if m.Couples {
 		return newCoupleSource(s, columns, m.Order, true)
@@ -198,7 +199,7 @@ func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Me
 	return newBlockSource(b, s, columns, m.Order, m.Block, true, math.Inf(1))
 }
 
-// sourceAbove makes the tables of an order, with those of a lower one where these help.
+// sourceAbove makes the tables of an order, with the tables of a lower one where these help.
 func sourceAbove(lower source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
 	f := families[s.Scheme]
 	if r, ok := lower.(raisable); ok && r.raisable(order) {
@@ -339,7 +340,7 @@ func (v *Verifier) Sum(ctx context.Context, first, count uint64, workers int) (t
 	return total, ctx.Err()
 }
 
-// compute sets values to those of one batch of samples.
+// compute sets values to the values of one batch of samples.
 func (v *Verifier) compute(batch uint64) {
 	v.batch, v.ready = batch, true
 	if v.draw != nil {
@@ -403,7 +404,7 @@ func (v *Verifier) value(lane int) float64 {
 	return max(0, -math.Expm1(v.proposal.Epsilon+logF))
 }
 
-// weight is the density of Q over that of the proposal at the output of a lane.
+// weight is the density of Q over the proposal's at the output of a lane.
 func (v *Verifier) weight(lane int) float64 {
 	h, sigma := v.out.Projection[lane], v.proposal.Spec.NoiseMultiplier
 	if v.proposal.Method == Tangent {
@@ -413,8 +414,8 @@ func (v *Verifier) weight(lane int) float64 {
 	return math.Exp((2*h*d + d*d) / (2 * sigma * sigma))
 }
 
-// randomisedValue is the value of a lane with the ratio of the owner drawn (F4.8), by coins that no
-// output depends on. logF is that of one example.
+// randomisedValue is the value of a lane with the ratio of the owner drawn (F4.8), by coins
+// that no output depends on. logF is ln f of one example.
 func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	p := v.proposal
 	switch {

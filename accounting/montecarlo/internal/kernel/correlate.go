@@ -17,7 +17,7 @@ type Row = [Lanes]float64
 type correlator struct {
 	columns *likelihood.Columns
 	block   int   // rows of a block
-	work    []Row // the rows z of a block, bands-1 rows of the next, and what the method needs besides
+	work    []Row // the rows z of a block, bands-1 rows of the next, and spare rows of the method
 	out     []Row // results of the direct methods
 
 	filter  []float64   // of every step but for its scale
@@ -30,7 +30,8 @@ type correlator struct {
 // measured.
 const directBands = 24
 
-// leastTaps is what correlateRows takes best; filters are filled up with zeros.
+// leastTaps is the number of taps that suits correlateRows best; filters are filled up with
+// zeros.
 const leastTaps = 4
 
 func newCorrelator(c *likelihood.Columns, factor float64) *correlator {
@@ -87,8 +88,8 @@ func transformSize(steps, bands int) int {
 	return best
 }
 
-// correlate returns t for the rows first … first+count-1, whose z are the first count rows of work;
-// the bands-1 rows after them hold z of the next block or zeros. It uses up work.
+// correlate returns t for the rows first … first+count-1. Their z are the first count rows of
+// work; the bands-1 rows after them hold z of the next block or zeros. It uses up work.
 func (k *correlator) correlate(first, count int) []Row {
 	switch {
 	case k.fft != nil:

@@ -8,10 +8,10 @@
 //
 // # Exactness
 //
-// Losses agree with the log-domain recursions of package likelihood at the same outputs to 1e-12 of
-// their size. Where ratios could leave the range of 64-bit floats between two looks, or the
-// correlations of a batch that of the exponential, the batch is computed with the log-domain
-// recursions instead: never a silent overflow.
+// Losses agree with the log-domain recursions of package likelihood at the same outputs to
+// 1e-12 of their size. Where ratios could leave the range of 64-bit floats between two looks,
+// or the correlations of a batch the range of the exponential, the batch is computed with the
+// log-domain recursions instead: never a silent overflow.
 //
 // The normals have 52 bits of radius: their tail ends at 8.49 standard deviations, which changes
 // the distribution of 10,000 of them by 2e-12 in total variation. Fewer bits would change it by

@@ -8,11 +8,11 @@ import (
 
 // epochPair is likelihood.EpochPair in linear scale (F4.7).
 //
-// Range. Every MinSep rows all that is kept is looked at, and lanes whose F has left [2^-top,
-// 2^top] are divided. An entry of a line is kept for MinSep rows, so that each is seen; a batch
-// with one outside of [2^-900, 2^900] is refused. Weights are at most 1, and |t| ≤ limit bounds L
-// in both directions, so that what is lost below the normal numbers is small beside what is kept,
-// as for epochs.
+// Range. Every MinSep rows all kept values are looked at, and a lane is divided where its F has
+// left [2^-top, 2^top]. An entry of a line is kept for MinSep rows, so that each is seen; a
+// batch with one outside of [2^-900, 2^900] is refused. Weights are at most 1, and |t| ≤ limit
+// bounds L in both directions, so that the loss below the normal numbers is small beside the
+// rest, as for epochs.
 type epochPair struct {
 	ratio   *likelihood.EpochPair
 	a       []float64 // log2 of L at t = 0
@@ -132,7 +132,7 @@ func (r *epochPair) step(i int, jump *Row) {
 	line[0], line[b] = *last, *last // the first is looked at with the others
 }
 
-// settle divides the lanes whose F has left the range, and looks at all that is kept.
+// settle divides the lanes where F has left the range, and looks at all kept values.
 func (r *epochPair) settle() bool {
 	for l, v := range r.free {
 		if factor, log2 := backInRange(v); log2 != 0 {

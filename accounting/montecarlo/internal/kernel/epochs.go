@@ -9,11 +9,11 @@ import (
 // epochs is f_i = q_i f_{i+1} + 2^(t_i + a_i) f_{next(i)} in linear scale: likelihood.Renewal with
 // an Epoch (F3.8).
 //
-// Range. A lane is divided by a power of two when its latest f leaves [2^-top, 2^top]. What was
-// computed before, and is needed up to an epoch later, may then be anywhere: every f is looked at,
+// Range. A lane is divided by a power of two when its latest f leaves [2^-top, 2^top]. Values
+// computed before, and needed up to an epoch later, may then be anywhere: every f is looked at,
 // when it is made and when it is divided, and a batch with one outside of [2^-900, 2^900] is
-// refused. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a product that is lost
-// below the normal numbers is below 2^-1022 beside a sum of at least 2^-900.
+// refused. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent]. So a product that is
+// lost below the normal numbers is below 2^-1022 beside a sum of at least 2^-900.
 type epochs struct {
 	ratio *likelihood.Renewal
 	b     int
@@ -24,7 +24,7 @@ type epochs struct {
 	f     []Row  // f of the rows of a block and of the b after it
 	ahead []Row  // f of the b rows after the next block
 	after [1]Row // f at the first step of the next epoch
-	log2  Row    // what lanes were divided by
+	log2  Row    // log2 of the divisors of the lanes
 }
 
 // mostHeld is the largest f that is kept, and the inverse of the smallest.
@@ -95,8 +95,8 @@ func (r *epochs) Rows(first int, t []Row, check bool) bool {
 // isHeld is false for NaN.
 func isHeld(v float64) bool { return v >= 1/mostHeld && v <= mostHeld }
 
-// settle looks at f[from:end] and divides the lanes whose latest row has left the range, in all
-// that is still needed.
+// settle looks at f[from:end] and divides the lanes where the latest row has left the range, in
+// all rows that are still needed.
 func (r *epochs) settle(f []Row, from, end int) bool {
 	if !between(f[from:end], 1/mostHeld, mostHeld) {
 		return false

@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// The inner loops in portable Go; kernels.go chooses. Products and sums are fused only by math.FMA,
-// so that the bits are those of the assembly on every processor.
+// The inner loops in portable Go; kernels.go chooses. Products and sums are fused only by
+// math.FMA, so that the bits equal the assembly's on every processor.
 
 func normalRowsGeneric(z []Row, words []uint64) {
 	for i := range z {

@@ -13,8 +13,8 @@ import (
 // Hit is how often columns of C are added to the mean of a sample: Times·c_Step.
 type Hit struct{ Step, Times int }
 
-// Input is what a batch is computed from: sample l has the output y = Σ Times·c_Step + Shift + σz,
-// z standard normal.
+// Input is the input of a batch: sample l has the output y = Σ Times·c_Step + Shift + σz, z
+// standard normal.
 type Input struct {
 	Hits  *[Lanes][]Hit // sorted by step; nil: none
 	Shift []float64     // Steps entries; nil: none
@@ -30,7 +30,7 @@ type Input struct {
 // FirstFreeBlock is the first block of words of a number that normals never use.
 const FirstFreeBlock = 1 << 40
 
-// Output is what comes of a batch.
+// Output is the result of a batch.
 type Output struct {
 	LogRatio   []Row // of every recursion
 	Projection Row   // ⟨v, y⟩, when the kernel has a Project
@@ -159,8 +159,8 @@ func (k *Kernel) Fork() *Kernel {
 	return &fork
 }
 
-// Ratios returns the log-domain ratios of one recursion, a lane each, for what a sample's ratio
-// needs besides y.
+// Ratios returns the log-domain ratios of one recursion, a lane each, which hold the inputs of
+// a sample's ratio besides y.
 func (k *Kernel) Ratios(recursion int) *[Lanes]likelihood.Ratio { return &k.recursions[recursion].slow }
 
 // Batch computes eight samples.
@@ -308,8 +308,8 @@ func (k *Kernel) hold() []Row {
 	return k.held
 }
 
-// visitHeld adds to the rows that are held what gives the samples their projections, and calls
-// visit with blocks of them, the last steps first.
+// visitHeld adds to the held rows the multiples that give the samples their projections, and
+// calls visit with blocks of them, the last steps first.
 func (k *Kernel) visitHeld(projection *Row, out *Output, visit func(first int, t []Row)) {
 	var missing Row
 	for l, p := range projection {

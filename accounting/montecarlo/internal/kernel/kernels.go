@@ -4,8 +4,8 @@ package kernel
 // (generic.go). Both do the same operations in each lane, fused ones included, so the bits are the
 // same.
 
-// normalRows sets rows to the normals of Lanes words each: those of lanes l and l+4 are of the
-// words l and l+4.
+// normalRows sets rows to the normals of Lanes words each: the normals of lanes l and l+4 are
+// made of the words l and l+4.
 func normalRows(z []Row, words []uint64) {
 	if useVector && len(z) > 0 {
 		_ = words[Lanes*len(z)-1]
@@ -39,8 +39,8 @@ func renewalRows(f, t []Row, a, stay []float64, ahead []Row) {
 	renewalRowsGeneric(f, t, a, stay, ahead)
 }
 
-// vary returns the last index of entries that are one a row or one for all, and what it goes down
-// by.
+// vary returns the last index of entries that are one a row or one for all, and the step by
+// which it goes down.
 func vary(entries, last int) (index, step int) {
 	if entries == 1 {
 		return 0, 0

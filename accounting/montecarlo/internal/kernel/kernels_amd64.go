@@ -39,8 +39,8 @@ func newVectorTables() (t vectorTables) {
 	return t
 }
 
-// The functions below are those of kernels.go with AVX2 and FMA: the same operations in each lane,
-// so the same bits.
+// The functions below are the functions of kernels.go with AVX2 and FMA: the same operations in
+// each lane, so the same bits.
 
 //go:noescape
 func normalsVector(z *Row, words *uint64, rows int, t *vectorTables)

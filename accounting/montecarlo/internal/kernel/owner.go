@@ -14,10 +14,10 @@ import (
 // with the states and ways of likelihood.Owner. The weight holds the probability, the overlaps with
 // the ages in S and e^{-(j²-j)s_i/2}.
 //
-// Range, as for pair: k examples participate at most k times in b steps, so with Λ = b·log2(1/q)
-// and L ≤ 2^X values of a row differ from that of all free by at most 2^(kΛ) upward and 2^(kX+2kΛ)
-// downward, and these over b rows by 2^(kX+kΛ) and 2^(kΛ). With a look every b rows all stay within
-// top + 2kX + 4kΛ.
+// Range, as for pair: k examples participate at most k times in b steps, so with Λ =
+// b·log2(1/q) and L ≤ 2^X values of a row differ from the value of all free by at most 2^(kΛ)
+// upward and 2^(kX+2kΛ) downward, and these over b rows by 2^(kX+kΛ) and 2^(kΛ). With a look
+// every b rows all stay within top + 2kX + 4kΛ.
 type owner struct {
 	ratio   *likelihood.Owner
 	a       []float64     // log2 of L at t = 0

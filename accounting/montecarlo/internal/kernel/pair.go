@@ -12,9 +12,9 @@ import (
 //	F_j = q² F_{j+1} + 2pq L_j H_{j+1,1} + p² L_j² e^{-s_j} F_{j+b},   s_j = ‖c_j‖²/σ²,
 //	H_{j,t} = q H_{j+1,t+1} + p L_j g(j,t) H_{j+b-t,b-t},   H_{j,b} = F_j.
 //
-// With G_{j,t} = q^(t-b) H_{j,t} the second line is G_{j,t} = G_{j+1,t+1} + p g(j,t) q^(2t-b) L_j
-// G_{j+b-t,b-t}: a row of the b values of a step is made of the row after it and of the entries
-// G_{j+s,s} of b-1 rows, those of a participation at j.
+// With G_{j,t} = q^(t-b) H_{j,t} the second line is G_{j,t} = G_{j+1,t+1} + p g(j,t) q^(2t-b)
+// L_j G_{j+b-t,b-t}: the b values of a step are made of the row after it and of the entries
+// G_{j+s,s} of b-1 rows, which belong to a participation at j.
 //
 // Range. |t_j| ≤ limit bounds L_j by 2^X, X = limit. Two examples participate at most twice in b
 // steps, g ≤ 1, and staying silent costs q a step, so with Λ = b·log2(1/q) values of a row differ
@@ -119,9 +119,9 @@ func (r *pair) rescale(latest Row) {
 	}
 }
 
-// LogRatio averages over two independent first waits: with r the shorter and d steps between them
-// it is F_r or H_{r,b-d}, the longer wait being that of an example that participated before the
-// first step.
+// LogRatio averages over two independent first waits: with r the shorter and d steps between
+// them it is F_r or H_{r,b-d}, the longer wait belonging to an example that participated before
+// the first step.
 func (r *pair) LogRatio(dst *Row) {
 	var sum Row
 	for i, at := range r.start {

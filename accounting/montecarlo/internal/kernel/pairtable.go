@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// pairTable holds the values of b+1 steps of two examples, of which one is free and the other took
-// part t = 1 … b steps ago.
+// pairTable holds the values of b+1 steps of two examples: one is free, and the other took part
+// t = 1 … b steps ago.
 type pairTable struct {
 	b     int
 	table []Row // step i at line i mod (b+1), of b+1 entries, the first unused

@@ -26,7 +26,7 @@ type renewal struct {
 
 	f     []Row // f of the rows of a block and of the b after it
 	ahead []Row // f of the b rows after the next block
-	log2  Row   // what lanes were divided by
+	log2  Row   // log2 of the divisors of the lanes
 }
 
 const (

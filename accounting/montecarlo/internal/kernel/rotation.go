@@ -27,12 +27,13 @@ type rotation struct {
 	next, here periodStart
 	near       bool   // next is still needed
 	from       int    // first place that here has
-	whole      [1]Row // R of the steps whose columns do not reach the next period
+	whole      [1]Row // R of the steps with columns that do not reach the next period
 	sum        Row    // U of the step that was last
-	log2       Row    // what lanes were divided by
+	log2       Row    // log2 of the divisors of the lanes
 }
 
-// periodStart is what the period before needs of a period's first steps, one a band.
+// periodStart holds the values of a period's first steps that the period before needs, one a
+// band.
 type periodStart struct {
 	u     []Row // U, and one row more
 	joins []Row // 2^(t+a)·R, from row bands on; zeros before, and one row after
@@ -222,7 +223,8 @@ func (r *rotation) start(t []Row, first, place int, ahead []Row) bool {
 	return between(u[:len(t)], 1/mostHeld, mostHeld)
 }
 
-// settle divides the lanes whose latest U has left the range, in all that is still needed.
+// settle divides the lanes where the latest U has left the range, in all values that are still
+// needed.
 func (r *rotation) settle() bool {
 	w := r.ratio.Bands
 	for l, v := range r.sum {

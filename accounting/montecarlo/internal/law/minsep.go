@@ -11,8 +11,8 @@ type MinSep struct {
 	quiet float64 // ln (1-p)
 }
 
-// NewMinSep is the law of a min-sep of at least 1 and a probability above 0. With warm the first
-// wait is that of a chain without beginning.
+// NewMinSep is the law of a min-sep of at least 1 and a probability above 0. With warm the
+// first wait is distributed as in a chain without beginning.
 func NewMinSep(sep int, prob float64, warm bool) MinSep {
 	return MinSep{sep, prob, warm, math.Log1p(-prob)}
 }

@@ -3,16 +3,16 @@ package law
 import "math"
 
 // Once is participation at most once in a run (F3.10): at step i with probability a_i = a_0
-// ratio^i. Label r = 1 … w-1 has a column that overlaps with those of the next r steps, and label w
-// with no other. None of them is free again.
+// ratio^i. Label r = 1 … w-1 has a column that overlaps with the columns of the next r steps,
+// and label w with no other. None of them is free again.
 type Once struct {
 	steps, bands        int
 	first, ratio, never float64
 }
 
-// NewOnce is the law of a run of so many steps, whose columns overlap within so many bands, at
-// least 1. The ratio is 1, or 1 - first as with coins that are alike; never is 1 - Σ a_i without
-// cancellation.
+// NewOnce is the law of a run of so many steps, with columns that overlap within so many bands,
+// at least 1. The ratio is 1, or 1 - first as with coins that are alike; never is 1 - Σ a_i
+// without cancellation.
 func NewOnce(steps, bands int, first, ratio, never float64) Once {
 	return Once{steps, bands, first, ratio, never}
 }

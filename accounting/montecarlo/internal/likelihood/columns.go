@@ -104,8 +104,8 @@ func (c *Columns) Dot(i int, y []float64) float64 {
 	return scale * dot(column, y[i:i+len(column)])
 }
 
-// SumEvery sets sum, of Steps entries, to the sum of the columns first, first+period, …: what an
-// example of that bin adds to the output (F3.4).
+// SumEvery sets sum, of Steps entries, to the sum of the columns first, first+period, …: an
+// example of that bin adds it to the output (F3.4).
 func (c *Columns) SumEvery(sum []float64, first, period int) {
 	clear(sum)
 	for i := first; i < c.Steps; i += period {
@@ -218,7 +218,7 @@ func (x *Cross) At(i, t int) float64 {
 	return x.Row(i)[t]
 }
 
-// Row returns the row of step i. Entries t > i are not to be used: they may be those of a later
+// Row returns the row of step i. Entries t > i must not be used: they may belong to a later
 // step.
 func (x *Cross) Row(i int) []float64 {
 	if i < x.from {

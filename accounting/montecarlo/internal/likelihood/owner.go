@@ -204,10 +204,10 @@ func (o *Owner) LogRatio() float64 {
 	return total
 }
 
-// SampledOwner is the likelihood ratio of what Algorithm 3 does to the examples of one owner alone
+// SampledOwner is the likelihood ratio of Algorithm 3 on the examples of one owner alone
 // (F4.4): in every step Binom(k, p) of them are sampled, and they participate unless one was
-// sampled in the b-1 steps before. Stationary with WarmStart. It is not proven to bound the privacy
-// of the whole mechanism: see the package that serves it.
+// sampled in the b-1 steps before. Stationary with WarmStart. It is not proven to bound the
+// privacy of the whole mechanism: see the package that serves it.
 type SampledOwner struct {
 	Process
 	Examples int

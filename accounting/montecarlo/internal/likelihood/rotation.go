@@ -17,7 +17,8 @@ func (p Periods) LogAbsent(period int) float64 {
 	return math.Log(float64(p.Period-p.Places(period)) / float64(p.Period))
 }
 
-// Crossing holds the inner products of the columns of one period with those of the next, over σ².
+// Crossing holds the inner products of the columns of one period with the columns of the next,
+// over σ².
 type Crossing struct {
 	// Rows has a row for each k ≥ 1 below the number of bands, at k-1: of the column k steps before
 	// the next period, with its places v. Columns that are further apart than the bands have none.
@@ -160,7 +161,7 @@ func logSumLess(a, b []float64) float64 {
 type RotationPosterior struct {
 	ratio *Rotation
 	after []float64 // ln R_i
-	reach []float64 // ln of the weight of all that ends in a participation at a step, without that of later ones
+	reach []float64 // ln of the weight of all paths that end in a participation at a step, without the weight of later ones
 	until []float64 // ln Σ of reach from its period's first step to a step
 	near  []float64
 }
@@ -194,8 +195,8 @@ func (p *RotationPosterior) Given(u, participates []float64) float64 {
 	return r.sum
 }
 
-// before is ln of the weight of all that can come before a participation at a step: those of the
-// period before whose columns overlap with its own have the less for that.
+// before is ln of the weight of all paths that can come before a participation at a step.
+// Participations of the period before with columns that overlap its own have less weight.
 func (p *RotationPosterior) before(i int) float64 {
 	r := p.ratio
 	place, period := i%r.Period, i/r.Period
