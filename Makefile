@@ -142,13 +142,13 @@ airflow: ## fetch Airflow for the test of its DAG, where there is a Python
 	  python3 -m venv $(VENV)-airflow && $(VENV)-airflow/bin/pip install -q $(AIRFLOW_PACKAGES) || { echo "$(AIRFLOW_PACKAGES) could not be fetched: the test of the DAG is skipped"; rm -rf $(VENV)-airflow; }; fi
 
 # JAX and PyTorch are large, want other versions of NumPy than each other, and are fetched by `make trainers` only.
-JAX_PACKAGES := numpy pyarrow jax jax-privacy grain datasets scikit-learn
+JAX_PACKAGES := numpy pyarrow jax optax jax-privacy grain datasets scikit-learn
 # Only its manual is read, which the trainings learn from: without what the program itself needs, and always this version.
 TEXTS_PACKAGE := awscli==1.40.0
 TORCH_PACKAGES := pyarrow<18 opacus==1.4.0 opt_einsum scipy<1.12 scikit-learn<1.4 joblib threadpoolctl cloudpickle
 
 trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: python3-torch), for the tests of the Python package and for trainings
-	@$(VENV)-jax/bin/python -c 'import jax, jax_privacy, grain, datasets, sklearn, awscli' 2> /dev/null || { \
+	@$(VENV)-jax/bin/python -c 'import jax, optax, jax_privacy, grain, datasets, sklearn, awscli' 2> /dev/null || { \
 	  python3 -m venv $(VENV)-jax && $(VENV)-jax/bin/pip install -q $(JAX_PACKAGES) && $(VENV)-jax/bin/pip install -q --no-deps $(TEXTS_PACKAGE) || { echo "$(JAX_PACKAGES) $(TEXTS_PACKAGE) could not be fetched: their tests are skipped"; rm -rf $(VENV)-jax; }; }
 	@$(VENV)-torch/bin/python -c 'import torch, opacus, sklearn' 2> /dev/null || for python in python3 /usr/bin/python3 none; do \
 	  if [ $$python = none ]; then echo "no Python here has torch (Debian: apt-get install python3-torch): its tests are skipped"; \

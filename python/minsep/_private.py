@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 from typing import Any, Callable
 
-import numpy as np
 import torch
 from torch.func import functional_call, grad, vmap
 
 from . import _seeds
 from . import torch as pieces
 from ._alone import Loader, restored, sow
-from ._batches import PADDING, OwnerBatch
+from ._batches import OwnerBatch
 from ._guard import StepGuard
 from ._models import check_modules, check_parameters, check_types
-from ._reader import NoiseReader, read_noise
 from ._run import Run, need_run
+from ._session import Session
 from ._tree import check_microbatch, counted
 from .errors import TrainingError
 
@@ -33,11 +32,8 @@ class Private:
         self.run, self.model, self.optimizer, self.scheduler = need_run(run, "private(model, optimizer, run, loss=loss)"), model, optimizer, scheduler
         check_types(model, optimizer, loss, scheduler)
         check_microbatch(microbatch)
-        self._loss, self._microbatch, self._folder = _Loss(model, loss), microbatch, folder
-        self._noise_options = {"key": None if key is None else os.fspath(key), "checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps}
-        self._guard: StepGuard | None = None
-        self._reader: NoiseReader | None = None
-        self._seed = ""  # secret, of random numbers
+        self._loss, self._microbatch = _Loss(model, loss), microbatch
+        self._session = Session(run, key, folder, checkpoint, checkpoint_steps)
         self._made: list[tuple[torch.Tensor, torch.Tensor, int]] = []  # parameters with the gradients that a step made, and their versions
         self._names = list(self._trained())
         self._check()
@@ -48,22 +44,7 @@ class Private:
     @property
     def guard(self) -> StepGuard:
         """The training's guard. It is made when it is first needed, without a checkpoint where load_state_dict was not called before."""
-        if self._guard is None:
-            self._begin(None, False)
-        assert self._guard is not None
-        return self._guard
-
-    def _begin(self, state: dict[str, Any] | None, replay: bool) -> None:
-        guard = StepGuard(self.run, state, replay=replay, folder=self._folder)
-        try:
-            guard.taken_by("private(…).step")
-            assert guard._folder is not None  # one process keeps the record
-            self._seed = _seeds.secret(guard._folder)
-            self._reader = read_noise(self.run, self._trained(), guard=guard, **self._noise_options)  # type: ignore[arg-type]
-        except BaseException:
-            guard.close()
-            raise
-        self._guard = guard
+        return self._session.guard or self._session.begin(self._trained(), None, False)
 
     def training_state(self) -> dict[str, Any]:
         """The guard's state, strings and a number: for a program that saves model, optimizer and scheduler itself."""
@@ -71,11 +52,11 @@ class Private:
 
     def load_training_state(self, state: dict[str, Any], *, replay: bool = True) -> None:
         """Goes on from what training_state gave, with model, optimizer and scheduler of the same step. It must come before the first step and loader."""
-        if self._guard is not None:
+        if self._session.guard is not None:
             raise TrainingError("load_state_dict: the training has begun already: call it once, before state_dict, loader and step")
         if not isinstance(state, dict):
             raise ValueError("state: must be what training_state gave, which is \"minsep\" in what state_dict gave")
-        self._begin(state, replay)
+        self._session.begin(self._trained(), state, replay)
 
     def state_dict(self) -> dict[str, Any]:
         """Model, optimizer, scheduler and guard, for torch.save: all that the training needs to go on. The seed of its random numbers stays in the folder of its record."""
@@ -123,10 +104,7 @@ class Private:
     def close(self) -> None:
         """Ends the training here: the stream of noise ends, the record of the training is for the next process, and the optimizer is as it was."""
         self._hook.remove()
-        if self._reader is not None:
-            self._reader.close()
-        if self._guard is not None:
-            self._guard.close()
+        self._session.close()
 
     # Batches
 
@@ -144,7 +122,7 @@ class Private:
 
     def secrets(self) -> tuple[StepGuard, str]:
         """The guard and the seed of the training, for a loader."""
-        return self.guard, self._seed
+        return self.guard, self._session.seed
 
     # Steps
 
@@ -171,30 +149,15 @@ class Private:
             examples = [_tensor(x, f"argument {i + 1}") for i, x in enumerate(batch)] + [_tensor(named[name], name) for name in names]
             if not examples:
                 raise ValueError("batch: must be given: step(x, y), the tensors that loss takes after the model")
-            own, owners = self._rows(step, rows)
+            given = self._session.rows(step, rows)
+            own, owners = (given.rows, given.owners) if isinstance(given, OwnerBatch) else (given, None)
             total = self._sum(step, names, examples, own, owners)
-        guard.take(step)
-        assert self._reader is not None
         trained = self._trained()
-        mean = pieces.add_noise(total, self._reader.step(step), self.run.grid, self.run.expected_batch_size)
+        mean = pieces.add_noise(total, self._session.noise(step), self.run.grid, self.run.expected_batch_size)
         self._made = []
         for name, p in trained.items():
             p.grad = mean[name].to(p.dtype)
             self._made.append((p, p.grad, p.grad._version))
-
-    def _rows(self, step: int, rows: Any) -> tuple[Any, Any]:
-        """The rows of the examples of a step, and their owners where those are sampled. rows are those with padding, if there is any."""
-        batch = self.run.batch(step)
-        given = batch if rows is None else rows
-        if isinstance(given, OwnerBatch) and isinstance(batch, OwnerBatch):
-            own, owners = given.rows, given.owners
-        else:
-            own, owners = given, None
-        plain = batch.rows if isinstance(batch, OwnerBatch) else batch
-        own = np.asarray(own)
-        if not np.array_equal(own[own != PADDING], plain) or isinstance(batch, OwnerBatch) and not np.array_equal(given.offsets, batch.offsets):
-            raise TrainingError(f"step {step}: rows: are not those of the batch of this step, whose noise they would have: give minsep.pad(run.batch({step}), …), or leave them out where there is no padding")
-        return own, owners
 
     def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], rows: Any, owners: Any) -> Any:
         """The sum of the clipped gradients. A forward that changes buffers or weights is refused."""
@@ -213,7 +176,7 @@ class Private:
         params = {name: p.detach() for name, p in self._trained().items()}
         devices = {p.device for p in params.values() if p.device.type == "cuda"}
         with restored(), torch.random.fork_rng([*devices]):
-            number = _seeds.number(self._seed, step)
+            number = _seeds.number(self._session.seed, step)
             sow(number)
             torch.manual_seed(number)
             found = total(params, rows, *examples, owners=owners)

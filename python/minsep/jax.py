@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Callable, Iterator
+import os
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,9 @@ from ._pad import pad
 from ._reader import NoiseReader
 from ._run import Run, need_run
 from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch, check_rows
+
+if TYPE_CHECKING:
+    from ._optax import Private
 
 # Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a sum in pairs over up to 2^40
 # coordinates in any number of leaves, of its root, the factor and the products can add (27 units of 2^-24).
@@ -201,6 +205,39 @@ def _in_pairs(x: Any) -> Any:
         half = x.shape[1] // 2
         x = x[:, :half] + x[:, half:]
     return x[:, 0] if x.shape[1] else jnp.zeros(x.shape[0], x.dtype)
+
+
+def private(
+    loss: Callable[..., Any],
+    optimizer: Any,
+    run: Run,
+    *,
+    key: str | os.PathLike[str] | None = None,
+    microbatch: int | None = None,
+    pad_to: Any = None,
+    rng: bool = False,
+    folder: str | os.PathLike[str] | None = None,
+    checkpoint: str | None = None,
+    checkpoint_steps: int = 100,
+) -> Private:
+    """A private training with an optimizer of optax, as one object: `init(params)` begins it, `batches(x, y)` gives the examples of its steps,
+    `step(state, x, y)` trains on those of one, and `save` and `load` keep all that a resume needs; or `state`, the guard's, in a checkpoint of your own.
+
+    loss(params, x, y) is the loss of one example, a number, as `clipped_sum` takes it. All of params is trained; what is not comes into the loss by
+    itself. Each step makes the gradients of microbatch examples at a time, clips and sums them as `clipped_sum`, takes the guard's step, adds the noise,
+    divides by the expected batch size and updates params. Where owners are sampled, the mean of each owner's gradients is clipped.
+
+    Batches are padded to the smallest multiple of pad_to that holds them, or, of sizes in a list, the smallest; each size is compiled once. By default
+    it is `run.max_rows`, else microbatch, else 64. With rng=True, loss is called with rng=, a key of jax.random, as dropout needs: it follows from a
+    secret in the folder of the training's record, the step and the example, and is the same in a repeated step.
+
+    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. Raises ValueError for another number of coordinates than
+    the run's, for an optimizer that asks for the loss, and for a loss that gives more than a number; TrainingError for a state that is not that of the
+    next step.
+    """
+    from ._optax import Private
+
+    return Private(loss, optimizer, run, key=key, microbatch=microbatch, pad_to=pad_to, rng=rng, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps)
 
 
 def scale_by_step_noise(rate: Any, run: Run) -> Any:

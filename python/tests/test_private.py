@@ -122,6 +122,9 @@ class Sums(Training):
                 self.check_steps(run, training, loss, (x,), 6, exact)
                 batch = minsep.pad(run.batch(6), 32)
                 want = self.by_hand(run, 6, model, loss, (x[run.batch(6).rows],), run.batch(6).owners)
+                for wrong in batch.rows, run.batch(6).rows, minsep.pad(run.batch(7), 32):
+                    with self.assertRaisesRegex(minsep.TrainingError, "step 6: rows: are not those of the batch of this step"):
+                        training.step(x[:3], rows=wrong)
                 training.step(x[batch.rows], rows=batch)
                 np.testing.assert_allclose(model.weight.grad.numpy(), want["weight"], atol=2e-5)
 

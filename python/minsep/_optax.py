@@ -1,0 +1,225 @@
+"""A training in JAX as one object: gradients by example, clipping, noise, guard and checkpoint, with an optimizer of optax."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Callable, Iterator, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _seeds
+from . import jax as pieces
+from ._batches import OwnerBatch
+from ._guard import StepGuard
+from ._pad import padded
+from ._run import Run, need_run
+from ._session import Session
+from ._tree import Layout, check_microbatch, counted
+from .errors import TrainingError
+
+
+class State(NamedTuple):
+    """A training between two steps, a tree of arrays: the next step, the parameters and the state of the optimizer."""
+
+    step: int
+    params: Any
+    optimizer: Any
+
+
+class Private:
+    """A private training of parameters. See `minsep.jax.private`."""
+
+    def __init__(self, loss: Callable[..., Any], optimizer: Any, run: Run, *, key: str | os.PathLike[str] | None, microbatch: int | None, pad_to: Any, rng: bool,
+        folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int) -> None:
+        self.run = need_run(run, "private(loss, optimizer, run)")
+        if not callable(loss):
+            raise TypeError(f"loss: must be a function of the parameters and one example, loss(params, x, y), and not {type(loss).__name__}")
+        if not callable(getattr(optimizer, "init", None)) or not callable(getattr(optimizer, "update", None)):
+            raise TypeError(f"optimizer: must be one of optax, such as optax.adam(0.001), and not {type(optimizer).__name__}")
+        check_microbatch(microbatch)
+        if jax.process_count() > 1:
+            raise ValueError("private: is for one process: with several, take minsep.jax.clipped_sum and add_noise, as in docs/python.md")
+        self._sizes = self.run.max_rows or microbatch or 64 if pad_to is None else pad_to
+        padded(np.empty(0, np.int64), self._sizes, 0, 1)  # which refuses what is no size
+        self._rng, self._optimizer = rng, optimizer
+        self._sum = jax.jit(pieces.clipped_sum(_scalar(loss, rng), self.run.clip_norm, self.run.grid, microbatch))
+        self._session = Session(run, key, folder, checkpoint, checkpoint_steps, "float32")
+        self._update = jax.jit(self._updated)
+
+    def _updated(self, params: Any, state: Any, mean: Any) -> Any:
+        updates, state = self._optimizer.update(jax.tree.map(lambda g, p: g.astype(p.dtype), mean, params), state, params)
+        return jax.tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates), state
+
+    # The beginning, and checkpoints
+
+    def init(self, params: Any, state: dict[str, Any] | None = None, *, replay: bool = True) -> State:
+        """Begins the training of params; or goes on where state, that of a checkpoint, was `state`: then put the checkpoint's arrays into what is returned.
+
+        Steps that were taken after the checkpoint are repeated, and compared by the guard. With replay=False a checkpoint from before the last
+        step is refused at once.
+        """
+        if self._session.guard is not None:
+            raise TrainingError("init: the training has begun already: call it once, or load")
+        params = jax.tree.map(_strong, params)
+        self._check(params)
+        optimizer = jax.tree.map(_strong, self._optimizer.init(params))
+        guard = self._session.begin(params, state, replay)
+        return State(guard.next_step, params, optimizer)
+
+    def _check(self, params: Any) -> None:
+        """Refuses parameters that cannot be trained, and an optimizer that needs more than gradients, before a step is used up."""
+        leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+        for path, leaf in leaves:
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise ValueError(f"params: {jax.tree_util.keystr(path)} is of type {leaf.dtype}: must be floating-point; what is not trained comes into the loss by itself")
+        count = sum(leaf.size for _, leaf in leaves)
+        if count != self.run.coordinates:
+            raise ValueError(
+                f"params: have {counted(count, 'coordinate')}, and the noise of {self.run.path} has {self.run.coordinates}: plan and run with `--coordinates {count}` and another `--out`; "
+                "what is not trained comes into the loss by itself"
+            )
+        given = Layout(params).split(np.zeros(count, np.int8))
+        if jax.tree_util.tree_structure(given) != jax.tree_util.tree_structure(params):
+            raise ValueError("params: must be a tree of dicts, lists and tuples, or another one of JAX whose leaves come in one order: OrderedDict does not")
+        try:
+            jax.eval_shape(self._updated, params, jax.eval_shape(self._optimizer.init, params), params)
+        except (TypeError, ValueError, AssertionError) as err:
+            raise ValueError(
+                f"optimizer: cannot make an update of the noisy mean and the parameters alone ({str(err).splitlines()[0] if str(err) else type(err).__name__}): the loss of examples, which some ask for, has "
+                "no noise: take another one, such as optax.adam(0.001)"
+            ) from err
+
+    @property
+    def guard(self) -> StepGuard:
+        """The training's guard, from `init` or `load` on."""
+        if self._session.guard is None:
+            raise TrainingError("guard: the training begins with init(params) or load(path, params)")
+        return self._session.guard
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state of the training's guard, strings and a number: for a checkpoint, with the `State` of the same step."""
+        return self.guard.state_dict()
+
+    def save(self, path: str | os.PathLike[str], state: State) -> None:
+        """Writes a checkpoint, so that a kill leaves the file of before or this one."""
+        self._check_state(state)
+        arrays = {f"leaf-{i}": np.frombuffer(np.asarray(x).tobytes(), np.uint8) for i, x in enumerate(jax.tree_util.tree_leaves(state[1:]))}
+        path = os.fspath(path)
+        with open(path + ".new", "wb") as file:
+            np.savez(file, minsep=np.array(json.dumps([self.state, _shapes(state)])), **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(path + ".new", path)
+
+    def load(self, path: str | os.PathLike[str], params: Any, *, replay: bool = True) -> State:
+        """Goes on from the file that save wrote, as init does; where there is none, the training of params begins, and the file is written at once, so that a
+        start after a kill finds it. params have the shapes of those in the file."""
+        if not os.path.exists(path):
+            state = self.init(params)
+            self.save(path, state)
+            return state
+        with np.load(path, allow_pickle=False) as file:
+            saved, shapes = json.loads(str(file["minsep"]))
+            found = [np.frombuffer(file[f"leaf-{i}"].tobytes(), jnp.dtype(dtype)).reshape(shape) for i, (_, dtype, shape) in enumerate(shapes)]
+        state = self.init(params, saved, replay=replay)
+        if [[name, shape] for name, _, shape in _shapes(state)] != [[name, shape] for name, _, shape in shapes]:
+            self.close()
+            raise ValueError(f"{os.fspath(path)}: has other parameters or another optimizer than these: give private and load those of the checkpoint")
+        tree = jax.tree_util.tree_structure(state[1:])
+        return State(state.step, *tree.unflatten([jnp.asarray(x) for x in found]))
+
+    def close(self) -> None:
+        """Ends the training here: the stream of noise ends, and the record of the training is for the next process."""
+        self._session.close()
+
+    # Batches and steps
+
+    def batches(self, *data: Any) -> Iterator[tuple[Any, ...]]:
+        """The examples of each step that is left, for `step`: of arrays, or trees of them, that have the examples as their first dimension, in the order of the ids that `run.join` had.
+
+        Each must be given to `step` before the next is taken.
+        """
+        guard, joined = self.guard, self.run._joined
+        for leaf in jax.tree_util.tree_leaves(data):
+            if joined is not None and len(leaf) != joined:
+                raise ValueError(f"data: has {len(leaf)} examples, and run.join had {joined} ids: other examples than those of the batches would be trained on. Give run.join the ids of these data, in their order")
+        return self._given(guard, data)
+
+    def _given(self, guard: StepGuard, data: Any) -> Iterator[tuple[Any, ...]]:
+        for step in range(guard.next_step, self.run.steps):
+            if guard.next_step != step:
+                raise TrainingError(f"batch of step {step}: the next step is {guard.next_step}: give each batch to step once, an empty one too, before the next one is taken; a step that is left out changes what the noise hides")
+            batch = self.run.batch(step)
+            rows = batch.rows if isinstance(batch, OwnerBatch) else batch
+            yield jax.tree.map(lambda x: x[rows], data)
+
+    def step(self, state: State, *batch: Any, rows: Any = None) -> State:
+        """The training after the next step, of the examples of its batch: arrays, or trees of them, that have the examples as their first dimension, in the order of the batch's rows.
+
+        `batches` gives them. A batch with padding comes with rows, as `minsep.pad(run.batch(t), …)` gave them. state is what init, load or the step
+        before gave. It must not be called in jax.jit: it compiles the parts that can be.
+        """
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((state, batch))):
+            raise TypeError("step: is called in jax.jit, and takes the guard's step each time it runs: call it outside; it compiles what can be")
+        guard = self.guard
+        self._check_state(state)
+        step = guard.next_step
+        if step >= self.run.steps:
+            guard.take(step)  # which refuses it
+        if not jax.tree_util.tree_leaves(batch):
+            raise ValueError("batch: must be given: step(state, x, y), the examples that loss takes after the parameters")
+        where, owners, examples = self._padded(step, self._session.rows(step, rows), batch)
+        total = self._sum(state.params, where, *examples, owners=owners)
+        mean = pieces.add_noise(total, self._session.noise(step), self.run.grid, self.run.expected_batch_size)
+        return State(step + 1, *self._update(state.params, state.optimizer, mean))
+
+    def _padded(self, step: int, given: Any, batch: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
+        """Rows, owners and examples of a size that was compiled before, mostly: rows of padding, with zeros for examples, come after the others."""
+        count = len(given.rows if isinstance(given, OwnerBatch) else given)
+        if any(not np.ndim(x) or len(x) != count for x in jax.tree_util.tree_leaves(batch)):  # without the numbers, which are secret
+            raise ValueError("batch: must have one example for each of the rows, as the first dimension: examples were left out, or are of another batch")
+        filled = padded(given, self._sizes, 0, 1)
+        rows, owners = (filled.rows, filled.owners) if isinstance(filled, OwnerBatch) else (filled, None)
+        if self._rng:  # two words for each example
+            numbers = np.array([_seeds.number(self._session.seed, step, int(row)) for row in rows[:count]], np.uint64)
+            batch = *batch, np.stack([numbers >> np.uint64(32), numbers & np.uint64(2**32 - 1)], 1).astype(np.uint32)
+
+        def fill(x: Any) -> Any:
+            of = jnp if isinstance(x, jax.Array) else np
+            return of.concatenate([x, of.zeros((len(rows) - count, *x.shape[1:]), x.dtype)])
+
+        return rows, owners, jax.tree.map(fill, batch)
+
+    def _check_state(self, state: Any) -> None:
+        """Refuses what is not the training at the guard's next step."""
+        if not isinstance(state, State):
+            raise TypeError(f"state: must be what init, load or step gave, and not {type(state).__name__}")
+        if int(state.step) != self.guard.next_step:
+            raise TrainingError(f"state: is of step {int(state.step)}, the next step is {self.guard.next_step}: give what step gave last: state = training.step(state, x, y)")
+
+
+def _shapes(state: State) -> list[Any]:
+    """Names, types and shapes of the arrays of a state."""
+    return [[jax.tree_util.keystr(path), str(x.dtype), list(x.shape)] for path, x in jax.tree_util.tree_flatten_with_path(state[1:])[0]]
+
+
+def _scalar(loss: Callable[..., Any], rng: bool) -> Callable[..., Any]:
+    """The loss of one example, refused where it is not a number."""
+
+    def one(params: Any, *example: Any) -> Any:
+        value = loss(params, *example[:-1], rng=jax.random.wrap_key_data(example[-1], impl="threefry2x32")) if rng else loss(params, *example)
+        if not hasattr(value, "shape") or value.shape:
+            given = f"an array of shape {value.shape}" if hasattr(value, "shape") else type(value).__name__
+            raise ValueError(f"loss: must give one number for one example, and not {given}: what else it gives, such as statistics of batches, would hold what examples gave it without noise")
+        return value
+
+    return one
+
+
+def _strong(x: Any) -> Any:
+    """An array of a type that arithmetic does not change, so that one of a checkpoint is the same."""
+    return jnp.asarray(np.asarray(x)) if getattr(x, "weak_type", True) else x

@@ -1,0 +1,386 @@
+"""A training in JAX as one object: its gradients beside one gradient for each example, its resumes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import unittest.mock
+
+import numpy as np
+
+import minsep
+
+from . import runs
+
+needs_optax = runs.needs("jax", "optax")
+
+
+class Training(runs.Case):
+    """A small model of 5 * 4 + 4 + 4 * 3 = 36 coordinates, its data in the order of the run's table, and its training."""
+
+    def setUp(self):
+        super().setUp()
+        runs.warnings.simplefilter("ignore", minsep.NotJoinedWarning)  # the data are in the order of the table
+
+    @staticmethod
+    def data():
+        rng = np.random.default_rng(2)
+        return 3 * rng.normal(size=(100, 5)).astype(np.float32), rng.integers(0, 3, 100)
+
+    @staticmethod
+    def params():
+        rng = np.random.default_rng(3)
+        return {"first": {"w": rng.normal(size=(5, 4)).astype(np.float32), "b": np.zeros(4, np.float32)}, "last": [rng.normal(size=(4, 3)).astype(np.float32)]}
+
+    @staticmethod
+    def loss(params, x, y, rng=None):
+        import jax
+
+        hidden = jax.numpy.tanh(x @ params["first"]["w"] + params["first"]["b"])
+        if rng is not None:
+            hidden = hidden * jax.random.bernoulli(rng, 0.5, hidden.shape) * 2
+        return -jax.nn.log_softmax(hidden @ params["last"][0])[y]
+
+    def begin(self, run, optimizer=None, loss=None, **options):
+        import optax
+
+        import minsep.jax as dp
+
+        training = dp.private(loss or self.loss, optimizer or optax.adam(0.05), run, **options)
+        self.addCleanup(training.close)
+        return training
+
+    def by_hand(self, run, step, params, loss, batch, owners=None):
+        """The noisy mean of a step from one gradient for each example, by NumPy's clip_and_sum and add_noise."""
+        import jax
+
+        one = jax.grad(loss)
+        leaves, tree = jax.tree_util.tree_flatten(params)
+        found = [np.zeros((len(batch[0]), *leaf.shape)) for leaf in leaves]
+        for i in range(len(batch[0])):
+            for all_, g in zip(found, jax.tree_util.tree_leaves(one(params, *(x[i] for x in batch)))):
+                all_[i] = g
+        total = minsep.clip_and_sum(found, run.clip_norm, run.grid, np.zeros(len(batch[0]), bool) if owners is None else None, owners=owners)
+        flat, at, noise = np.array(run.noise(step)), 0, []
+        for leaf in leaves:
+            noise.append(flat[at : at + leaf.size].reshape(leaf.shape))
+            at += leaf.size
+        self.assertEqual(at, run.coordinates)
+        return tree.unflatten(minsep.add_noise(total, noise, run.grid, run.expected_batch_size, "float32"))
+
+
+class Sums(Training):
+    @needs_optax
+    def test_gradients_by_hand(self):
+        """With SGD of rate 1 a step moves the parameters by the noisy mean."""
+        import jax
+        import optax
+
+        for microbatch, pad_to in (None, None), (1, None), (3, None), (None, [4, 30]), (4, 5):
+            with self.subTest(microbatch=microbatch, pad_to=pad_to):
+                run = minsep.Run(runs.make_noisy(self.folder / f"{microbatch}-{pad_to}", 20, 36))
+                training, largest = self.begin(run, optax.sgd(1.0), microbatch=microbatch, pad_to=pad_to), 0
+                state = training.init(self.params())
+                for step, batch in enumerate(training.batches(*self.data())):
+                    largest = max(largest, len(batch[0]))
+                    want, before = self.by_hand(run, step, state.params, self.loss, batch), state.params
+                    if step % 2:  # with padding of its own
+                        rows = minsep.pad(run.batch(step), 8)
+                        state = training.step(state, *(x[rows] for x in self.data()), rows=rows)
+                    else:
+                        state = training.step(state, *batch)
+                    jax.tree.map(lambda p, q, g: np.testing.assert_allclose(p - q, g, atol=3e-5), before, state.params, want)
+                self.assertGreater(largest, 1)
+                self.assertEqual((state.step, training.guard.next_step), (20, 20))
+                with self.assertRaisesRegex(minsep.TrainingError, "step 20: the run has steps 0 to 19"):
+                    training.step(state, *(x[:0] for x in self.data()))
+
+    @needs_optax
+    def test_parts_of_a_batch(self):
+        """Sums of microbatches are exact: they are those of a whole batch, bit for bit, where the gradients are."""
+        import jax
+        import optax
+
+        x, found = np.random.default_rng(4).integers(-8, 9, size=(100, 36)).astype(np.float32), []
+        for microbatch in None, 1, 4:
+            path = runs.shutil.copytree(self.noisy(20, 36), self.folder / f"copy-{microbatch}")
+            training = self.begin(minsep.Run(path), optax.adam(0.1), lambda p, x: p @ x, microbatch=microbatch, folder=self.folder / str(microbatch))
+            (self.folder / str(microbatch)).mkdir()
+            with runs.warnings.catch_warnings():
+                runs.warnings.simplefilter("ignore")
+                sums = jax.jit(lambda p, rows, x, t=training: t._sum(p, rows, x))(np.zeros(36, np.float32), np.arange(100), x)
+            found.append(np.asarray(sums))
+        self.assertTrue(all(np.array_equal(found[0], other) for other in found[1:]))
+
+    @needs_optax
+    def test_sampled_owners(self):
+        import optax
+
+        from .test_private import Sums as Torch
+
+        x = np.random.default_rng(5).normal(size=(200, 5)).astype(np.float32)
+        loss = lambda p, x: (p @ x - 1) ** 2
+        for microbatch in None, 1, 2:
+            with self.subTest(microbatch=microbatch):
+                run = minsep.Run(Torch.copied_owned(self, f"owned-{microbatch}"))
+                training = self.begin(run, optax.sgd(1.0), loss, microbatch=microbatch)
+                state = training.init(np.zeros(5, np.float32))
+                for step, (examples,) in zip(range(8), training.batches(x)):
+                    want = self.by_hand(run, step, state.params, loss, (examples,), run.batch(step).owners)
+                    before = state.params
+                    batch = minsep.pad(run.batch(step), 16)
+                    for wrong in batch.rows, minsep.pad(run.batch(step + 1), 16):
+                        with self.assertRaisesRegex(minsep.TrainingError, f"step {step}: rows: are not those of the batch of this step"):
+                            training.step(state, x[batch.rows], rows=wrong)
+                    state = training.step(state, x[batch.rows], rows=batch) if step % 2 else training.step(state, examples)
+                    np.testing.assert_allclose(before - state.params, want, atol=3e-5)
+
+    @needs_optax
+    def test_an_empty_batch(self):
+        """It takes its noise, and no other gradient: padding never counts, with a loss that is not a number there either."""
+        import optax
+
+        from .test_private import Sums as Torch
+
+        out = self.folder / "sparse"
+        with runs.unittest.mock.patch.object(Torch, "folder", self.folder, create=True):
+            out = Torch.noisy_with_empty(self)
+        run, empty = minsep.Run(out), 0
+        training = self.begin(run, optax.sgd(1.0), lambda p, x: (p @ x) / x[0])  # 0 / 0 for padding
+        state = training.init(np.zeros(39, np.float32))
+        for step, (x,) in enumerate(training.batches(np.ones((100, 39), np.float32))):
+            before, state = state, training.step(state, x)
+            if len(x) == 0:
+                empty += 1
+                np.testing.assert_allclose(before.params - state.params, (np.array(run.noise(step), float) / run.expected_batch_size).astype(np.float32), atol=3e-5)
+            self.assertTrue(np.isfinite(state.params).all())
+        self.assertGreater(empty, 0)
+
+    @needs_optax
+    def test_types(self):
+        """Parameters keep their type; trees of other kinds train too."""
+        import jax
+        import optax
+
+        for i, (dtype, wrap) in enumerate(((jax.numpy.bfloat16, tuple), (np.float32, lambda x: {"a": x[0], "b": [x[1]]}))):
+            run = minsep.Run(runs.make_noisy(self.folder / str(i), 20, 36))
+            params = wrap((jax.numpy.ones((5, 6), dtype), jax.numpy.ones(6, dtype)))
+            training = self.begin(run, optax.adam(0.1), lambda p, x, y: sum(jax.numpy.sum(leaf) * x[0] for leaf in jax.tree.leaves(p)))
+            state = training.init(params)
+            for batch in training.batches(*self.data()):
+                state = training.step(state, *batch)
+                if state.step == 3:
+                    break
+            self.assertEqual([x.dtype for x in jax.tree.leaves(state.params)], [x.dtype for x in jax.tree.leaves(params)])
+            self.assertEqual(jax.tree.structure(state.params), jax.tree.structure(params))
+
+
+# A training in a process of its own, which kills itself at some steps: before it, between its step and its checkpoint, or while that is written.
+PROGRAM = """
+import os, signal, sys
+import numpy as np, optax
+import minsep, minsep.jax as dp
+from tests.test_optax import Training
+path, kills = sys.argv[1], sys.argv[2].split(",")
+training = dp.private(Training.loss, optax.adam(0.05), minsep.Run(path), rng=True, microbatch=4)
+def dies(step, where):
+    if f"{step}:{where}" in kills and not os.path.exists(path + f"/died-{step}"):
+        open(path + f"/died-{step}", "x")
+        os.kill(os.getpid(), signal.SIGKILL)
+state = training.load(path + "/state.npz", Training.params())
+replace = os.replace
+os.replace = lambda a, b: (dies(state.step, "write"), replace(a, b))
+for batch in training.batches(*Training.data()):
+    dies(state.step, "before")
+    state = training.step(state, *batch)
+    dies(state.step, "after")
+    if state.step % 3 == 0 or state.step == training.run.steps:
+        training.save(path + "/state.npz", state)
+"""
+
+
+class Resumes(Training):
+    @needs_optax
+    def test_kill_at_any_step(self):
+        """A training that is killed, in whatever step, ends with the same bytes as one that is not, dropout and all."""
+        path = self.own_noisy(20, 36)
+        file = self.folder / "program.py"
+        file.write_text(PROGRAM)
+
+        def train(kills):
+            deaths = 0
+            while True:
+                done = subprocess.run([sys.executable, "-W", "ignore", file, path, kills], capture_output=True, text=True, env={**runs.os.environ, "PYTHONPATH": runs.os.pathsep.join(sys.path)})
+                if done.returncode == 0:
+                    with np.load(path / "state.npz") as found:
+                        return deaths, {name: found[name].tobytes() for name in found.files if name != "minsep"}
+                self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
+                deaths += 1
+
+        _, want = train("")
+        with np.load(path / "state.npz") as found:
+            saved, _ = json.loads(str(found["minsep"]))
+        self.rewind(path, {**saved, "next_step": 0})  # the same run from its beginning: its records know what each step must release
+        self.assertEqual(train("0:before,1:after,3:write,7:before,8:after,18:write,19:before,20:write"), (8, want))
+
+    def rewind(self, path, saved):
+        """The checkpoint of the beginning in the place of the last one."""
+        training = self.begin(minsep.Run(path))
+        state = training.init(self.params(), saved)
+        training.save(path / "state.npz", state)
+        training.close()
+
+    @needs_optax
+    def test_states_and_files(self):
+        import optax
+
+        path = self.own_noisy(20, 36)
+        training = self.begin(minsep.Run(path))
+        for call in lambda: training.guard, lambda: training.state, lambda: training.batches(*self.data()):
+            with self.assertRaisesRegex(minsep.TrainingError, r"^guard: the training begins with init\(params\)"):
+                call()
+        state = training.load(path / "state.npz", self.params())
+        with self.assertRaisesRegex(minsep.TrainingError, "^init: the training has begun already"):
+            training.init(self.params())
+        batches = training.batches(*self.data())
+        after = training.step(state, *next(batches))
+        for old, error, words in (state, minsep.TrainingError, "^state: is of step 0, the next step is 1: give what step gave last"), (None, TypeError, "^state: must be what init, load or step gave"):
+            with self.assertRaisesRegex(error, words):
+                training.step(old, *next(training.batches(*self.data())))
+            with self.assertRaisesRegex(error, words):
+                training.save(path / "state.npz", old)
+        training.save(path / "state.npz", after)
+        self.assertEqual([p.name for p in path.glob("state*")], ["state.npz"])
+        seed = (path / "training.seed").read_text().strip()
+        self.assertNotIn(seed, (path / "state.npz").read_bytes().decode("latin1"))
+        training.close()
+        with self.assertRaisesRegex(minsep.TrainingError, "serves a training already"):
+            self.begin(minsep.Run(path)).init(self.params())
+        with self.assertRaisesRegex(ValueError, "state.npz: has other parameters or another optimizer"):
+            self.begin(minsep.Run(path), optax.sgd(0.1)).load(path / "state.npz", self.params())
+        with self.assertRaisesRegex(minsep.TrainingError, "like: has other names, shapes or order"):
+            self.begin(minsep.Run(path), loss=lambda p, x, y: p.sum()).load(path / "state.npz", np.zeros(36, np.float32))
+        goes_on = self.begin(minsep.Run(path))
+        self.assertEqual(goes_on.load(path / "state.npz", self.params()).step, 1)
+        again = self.begin(minsep.Run(path), microbatch=3)
+        goes_on.close()
+        state = again.init(self.params(), goes_on.state)  # without the checkpoint's arrays: step 1 was not taken before, and is of other parameters
+        self.assertEqual(state.step, 1)
+
+    @needs_optax
+    def test_a_replay_of_other_sums(self):
+        """Parameters other than those of the checkpoint release something else, which the guard refuses."""
+        path = self.own_noisy(20, 36)
+        training = self.begin(minsep.Run(path))
+        state = training.init(self.params())
+        saved = training.state
+        for batch in training.batches(*self.data()):
+            state = training.step(state, *batch)
+        training.close()
+        with self.assertRaisesRegex(minsep.TrainingError, "steps 0 to 19 were taken after this checkpoint"):
+            self.begin(minsep.Run(path)).init(self.params(), saved, replay=False)
+        other = self.begin(minsep.Run(path))
+        state = other.init({"first": self.params()["first"], "last": [np.ones((4, 3), np.float32)]}, saved)
+        with self.assertRaisesRegex(minsep.TrainingError, "step 0: releases another sum than when it was taken before"):
+            for batch in other.batches(*self.data()):
+                state = other.step(state, *batch)
+
+
+class Refused(Training):
+    @needs_optax
+    def test_arguments(self):
+        import collections
+
+        import jax
+        import optax
+
+        run = minsep.Run(self.own_noisy(20, 36))
+        for options, words in (
+            ({"loss": 3}, "^loss: must be a function"),
+            ({"optimizer": 3}, "^optimizer: must be one of optax"),
+            ({"microbatch": 0}, "^microbatch 0: must be"),
+            ({"pad_to": 0}, "^multiple 0: must be"),
+            ({"pad_to": "many"}, "^multiple .*must be"),
+        ):
+            with self.assertRaisesRegex((TypeError, ValueError), words):
+                self.begin(run, **options)
+        with self.assertRaisesRegex(TypeError, r"run = minsep.Run\('run'\), then private\(loss, optimizer, run\)"):
+            self.begin("run")
+        params = self.params()
+        for optimizer, params, words in (
+            (optax.adam(0.1), {**params, "more": np.zeros(2, np.float32)}, "^params: have 38 coordinates, and the noise of .* has 36: plan and run with `--coordinates 38`"),
+            (optax.adam(0.1), {**params, "more": np.zeros(0, int)}, r"^params: \['more'\] is of type int"),
+            (optax.adam(0.1), collections.OrderedDict(b=np.zeros(30, np.float32), a=np.zeros(6, np.float32)), "^params: must be a tree of dicts"),
+            (optax.lbfgs(), params, "^optimizer: cannot make an update of the noisy mean and the parameters alone"),
+            (optax.contrib.reduce_on_plateau(), params, "^optimizer: cannot make an update"),
+            (optax.polyak_sgd(), params, "^optimizer: cannot make an update"),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+                self.begin(run, optimizer).init(params)
+        self.assertFalse((self.folder / "own" / "training.json").exists())  # nothing of it began a training
+        fine = self.begin(minsep.Run(runs.make_noisy(self.folder / "fine", 20, 36, extra=("--dtype", "float64"))))
+        with self.assertRaisesRegex(ValueError, "dtype float32: must be float64|--dtype float32"):
+            fine.init(self.params())
+        self.assertEqual(jax.process_count(), 1)
+
+    @needs_optax
+    def test_losses_and_batches(self):
+        import jax
+
+        run = minsep.Run(self.own_noisy(20, 36))
+        x, y = self.data()
+        for loss, words in (
+            (lambda p, x, y: (self.loss(p, x, y), {"mean": x}), "^loss: must give one number for one example, and not tuple"),
+            (lambda p, x, y: x * p["first"]["b"][0], r"^loss: must give one number .* not an array of shape \(5,\)"),
+            (lambda p, x, y: 3.0, "^loss: must give one number .* not float"),
+        ):
+            training = self.begin(run, loss=loss)
+            state = training.init(self.params())
+            with self.assertRaisesRegex(ValueError, words):
+                training.step(state, *next(training.batches(x, y)))
+            self.assertEqual(training.guard.next_step, 0)
+            training.close()
+        training = self.begin(run)
+        state = training.init(self.params())
+        batch = next(training.batches(x, y))
+        for wrong in (), (batch[0][:-1], batch[1][:-1]), (batch[0], batch[1][:-1]), (batch[0], 3), (np.repeat(batch[0], 2, 0), np.repeat(batch[1], 2)):
+            with self.assertRaisesRegex(ValueError, "^batch: must"):
+                training.step(state, *wrong)
+        with self.assertRaisesRegex(TypeError, "^step: is called in jax.jit"):
+            jax.jit(lambda s: training.step(s, *batch))(state)
+        batches = training.batches(x, y)
+        next(batches)
+        after = training.step(state, *batch)
+        next(batches)
+        training.step(after, *(a[run.batch(1)] for a in (x, y)))
+        self.assertEqual(training.guard.next_step, 2)
+        late = training.batches(x, y)
+        next(late)
+        with self.assertRaisesRegex(minsep.TrainingError, "batch of step 3: the next step is 2: give each batch to step once"):
+            next(late)
+        with self.assertRaisesRegex(minsep.TrainingError, r"private\(…\).step takes the steps of this guard"):
+            next(iter(training.guard))
+        training.close()
+        joined = self.begin(run.join(runs.ids_of("numbers", 100)))
+        joined.init(self.params(), training.state)
+        with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and run.join had 100 ids"):
+            joined.batches(x[:99], y)
+
+    @needs_optax
+    def test_random_numbers(self):
+        """They are those of an example and a step, wherever it stands in its batch; others have others."""
+        import jax
+        import optax
+
+        run = minsep.Run(self.own_noisy(20, 36))
+        training = self.begin(run, optax.sgd(1.0), lambda p, x, y, rng: p["last"][0][0, 0] * jax.random.uniform(rng), rng=True, microbatch=2)
+        training.init(self.params())
+        words = lambda step, rows: np.asarray(training._padded(step, np.array(rows), (np.zeros((len(rows), 5)),))[2][-1])
+        a, b = words(3, [8, 9]), words(3, [9])
+        np.testing.assert_array_equal(a[1], b[0])
+        for other in words(4, [9]), words(3, [8]):
+            self.assertFalse(np.array_equal(other[0], b[0]))
+        numbers = jax.vmap(lambda w: jax.random.uniform(jax.random.wrap_key_data(w, impl="threefry2x32")))(words(0, list(range(100)))[:100])
+        self.assertEqual(len(set(np.asarray(numbers).tolist())), 100)
