@@ -20,7 +20,7 @@ func (a rotation) method() (Method, error) {
 	bands, period := a.run.Strategy.Bands(), a.scheme.EpochSteps
 	switch {
 	case a.run.MaxExamplesPerOwner > 1:
-		return a.run.refuse("it is for one example per owner in each pool: leave out max-per-owner")
+		return a.run.refuse("it is for one example per owner in each pool: leave out max per owner")
 	case a.run.allocated():
 		return PLD, nil
 	case a.run.Sampler.Truncation != nil:

@@ -105,7 +105,7 @@ func TestRotationRefuses(t *testing.T) {
 	for want, r := range map[string]Run{
 		"has 5 bands, epoch-steps is 4": {Sampler: s, Strategy: banded(12, 5), MaxExamplesPerOwner: 1},
 		"negative entry":                {Sampler: s, Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 12, Toeplitz: []float64{1, -.5}}, MaxExamplesPerOwner: 1},
-		"leave out max-per-owner":       {Sampler: s, Strategy: mechanism.Identity(12), MaxExamplesPerOwner: 2},
+		"leave out max per":             {Sampler: s, Strategy: mechanism.Identity(12), MaxExamplesPerOwner: 2},
 	} {
 		if _, err := r.Method(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -72,8 +72,8 @@ func (r Run) Validate() error {
 
 func (r Run) steps() int { return r.Sampler.Scheme().NumSteps() }
 
-// Method says how a claim about the run is verified, or refuses with a RefusedError (the table of
-// schemes in docs/accounting.md).
+// Method says how a claim about the run is verified, or refuses with a RefusedError (the
+// tables of docs/schemes.md).
 func (r Run) Method() (Method, error) {
 	if err := r.Validate(); err != nil {
 		return "", err

@@ -92,14 +92,14 @@ func newClone(t *testing.T, bin string) string {
 // they would not be tested.
 func TestDocuments(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs all commands of README and tutorial: not with -short")
+		t.Skip("runs all commands of README, tutorial and readers: not with -short")
 	}
 	bin := buildCommand(t)
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"README.md", "docs/tutorial.md"} {
+	for _, file := range []string{"README.md", "docs/tutorial.md", "docs/background/readers.md"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			dir, ran := newClone(t, bin), 0

@@ -181,7 +181,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// inNoiseDocument follows the reader of docs/noise.md, and holds it against the package's.
+// inNoiseDocument follows the reader of noise in docs/background/readers.md, and holds it against
+// the package's.
 const inNoiseDocument = `
 import minsep
 run = minsep.Run("run-noise")
@@ -190,7 +191,7 @@ for step in 0, 999:
 `
 
 // TestNoiseDocument types the blocks of docs/noise.md, after the commands of the README that it
-// begins with.
+// begins with, and runs the reader of noise of docs/background/readers.md.
 func TestNoiseDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command: not with -short")
@@ -212,8 +213,14 @@ func TestNoiseDocument(t *testing.T) {
 		}
 	}
 	ran := map[string]int{}
-	for _, b := range blocks(t, "../docs/noise.md") {
-		at := fmt.Sprintf("docs/noise.md:%d", b.line)
+	all := blocks(t, "../docs/noise.md")
+	for _, b := range blocks(t, "../docs/background/readers.md") {
+		if b.language == "python" && strings.Contains(b.text, "def noise(") {
+			all = append(all, b)
+		}
+	}
+	for _, b := range all {
+		at := fmt.Sprintf("docs/noise.md or its reader:%d", b.line)
 		ran[b.language]++
 		switch b.language {
 		case "":
@@ -222,7 +229,6 @@ func TestNoiseDocument(t *testing.T) {
 			if err := runProgram(at, dir, python, b.text+inNoiseDocument, "PYTHONPATH="+source, "PYTHONDONTWRITEBYTECODE=1"); err != nil {
 				t.Error(err)
 			}
-		case "text": // names of files
 		default:
 			t.Errorf("%s: a block in %q: nothing runs it", at, b.language)
 		}

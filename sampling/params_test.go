@@ -95,10 +95,10 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestEveryKindIsDocumented looks for a row of the table in docs/accounting.md, and for the
+// TestEveryKindIsDocumented looks for a row of the tables in docs/schemes.md, and for the
 // tutorial's entry.
 func TestEveryKindIsDocumented(t *testing.T) {
-	for doc, entry := range map[string]string{"accounting.md": "\n| %s | ", "tutorial.md": "\n- **%s**"} {
+	for doc, entry := range map[string]string{"schemes.md": "\n| %s | ", "tutorial.md": "\n| **%s**"} {
 		text, err := os.ReadFile("../docs/" + doc)
 		if err != nil {
 			t.Fatal(err)

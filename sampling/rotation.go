@@ -48,9 +48,6 @@ serves, pools in turn; of a table made by bound --pools; --epoch-steps T, or --b
 	spec: func(p Params, of Population) (Spec, error) {
 		s := EpochMinSep{Steps: p.Steps, MinSep: 1, EpochSteps: p.EpochSteps}
 		var err error
-		if p.BatchSize > float64(of.Examples) && of.Examples > 0 {
-			return Spec{}, infeasible(p.BatchSize, float64(of.Examples), "a step cannot take more than the examples of a pool")
-		}
 		if p.EpochSteps == 0 {
 			s, err = s.WithBatchSize(p.BatchSize, of.Examples)
 		}

@@ -17,7 +17,6 @@ type notCertified struct {
 	error
 	fixed   bool   // a noise multiplier was given
 	several bool   // an owner has several examples
-	rotates bool   // the scheme is rotation
 	inPlan  bool   // names are the plan's
 	ledger  string // that holds the protocol that was rejected; "" if none does
 }
@@ -26,7 +25,7 @@ func (e notCertified) Unwrap() error { return e.error }
 
 // newNotCertified is the error of an account that came to result.
 func newNotCertified(err error, result pipelines.AccountResult, noiseMultiplier float64, inPlan bool) error {
-	return notCertified{err, noiseMultiplier != 0, result.Run.MaxExamplesPerOwner > 1, result.Run.Sampler.Rotation != nil, inPlan, result.Ledger}
+	return notCertified{err, noiseMultiplier != 0, result.Run.MaxExamplesPerOwner > 1, inPlan, result.Ledger}
 }
 
 // advice names a way out after something could not be certified, by the names of flags or of
@@ -54,7 +53,7 @@ func advice(err error) string {
 
 // planNames are the plan's fields for flags.
 var planNames = strings.NewReplacer("--cpu-time", "privacy.cpu_time", "--samples", "privacy.samples", "--noise-multiplier", "privacy.noise_multiplier",
-	"--also-epsilon", "privacy.also_epsilon", "--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--bands", "strategy.bands", "--max-batch-size", "scheme.max_batch_size")
+	"--also-epsilon", "privacy.also_epsilon", "--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size")
 
 // help names the ways out.
 func (e notCertified) help() string {
@@ -69,9 +68,6 @@ func (e notCertified) help() string {
 	case errors.As(e.error, &few) && few.Advised > 0 && few.Advised < maxAdvised && few.CPU > 0:
 		return fmt.Sprintf("--cpu-time %s or more (or --samples %.0f), %s", budgetTime(max(few.Advised*few.CPU, few.AdvisedCPU)), twoDigits(few.Advised), e.otherwise())
 	case errors.Is(e.error, accounting.ErrTooFewSamples):
-		if e.rotates {
-			return e.otherwise()
-		}
 		return e.otherwise() + ", or a strategy with no more bands than --min-sep"
 	case errors.Is(e.error, verification.ErrNotPrivate), errors.Is(e.error, verification.ErrEstimatedAbove):
 		return e.moreNoise("") + "a larger --epsilon or --delta"
@@ -86,9 +82,6 @@ func (e notCertified) help() string {
 // otherwise lists changes that make any claim easier.
 func (e notCertified) otherwise() string {
 	list := "a larger --epsilon or --delta, a smaller batch"
-	if e.rotates {
-		list += ", independent noise (--bands 1), which takes no samples"
-	}
 	switch {
 	case e.several && e.inPlan:
 		list += ", a smaller bound.max_examples_per_owner"
