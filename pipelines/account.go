@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
@@ -126,7 +127,14 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		if result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(a.Epsilon, a.Delta, accounting.Moments{}); err != nil {
 			return result, err
 		}
-		result.Outlook, err = problem.Outlook(ctx)
+		if result.Outlook, err = problem.Outlook(ctx); err == nil && !result.Outlook.Refused() {
+			var f verification.Forecast
+			if f, err = planner.Forecast(ctx, problem); err == nil {
+				result.Outlook.Expected = f.Seconds
+			} else if ctx.Err() == nil { // the rest is worth saying
+				err = nil
+			}
+		}
 	default:
 		err = c.certify(ctx, &result)
 	}
@@ -182,6 +190,9 @@ func WatchPhase(p verification.Phase) {
 		unit = "samples"
 	}
 	progress.Enter(p.Text, unit, int64(p.Done), int64(p.Of))
+	if p.Left > 0 {
+		progress.Limit(time.Duration(p.Left * float64(time.Second)))
+	}
 }
 
 // certify plans, or goes on from the ledger, verifies, and publishes the certificate.

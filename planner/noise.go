@@ -9,6 +9,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/verification"
 )
 
 // Noise is the noise multiplier that a candidate needs: the smallest σ at which it is (ε,
@@ -84,7 +85,7 @@ func (c claim) bothDirections(ctx context.Context, n Noise, tolerance float64) (
 	if short {
 		return n, fmt.Errorf("%w: more than %d for H(Q,P)", ErrTooDear, l.samples)
 	}
-	n.reverse = farShare * math.Exp(l.logBound)
+	n.reverse = verification.FarShare * math.Exp(l.logBound)
 	n.Effort = max(n.Effort, n.reverse)
 	if l.gap < -3*l.gapErr || l.seen < leastSum {
 		return n, nil

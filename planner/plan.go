@@ -49,6 +49,8 @@ type Result struct {
 	// written certify.
 	Weak []string `json:"weak,omitempty"`
 
+	planning *planning // that made it
+
 	Why  []string `json:"why"`  // the first is first, and the cost of the next best: a sentence each
 	Note []string `json:"note"` // on the figures, and on candidates that were left out
 }
@@ -163,7 +165,7 @@ func (p *planning) stopped(rows []*Row) *Result {
 // result is a plan of rows, without sentences on them.
 func (p *planning) result(rows []*Row) *Result {
 	_, memory := p.shorter()
-	return &Result{Format: Format, Request: *p.Request, Rows: rows, Training: p.training(), ShorterMemory: memory}
+	return &Result{Format: Format, Request: *p.Request, Rows: rows, Training: p.training(), ShorterMemory: memory, planning: p}
 }
 
 // finish ranks rows and adds the sentences on them.
@@ -173,11 +175,6 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 		return p.stopped(rows), ctx.Err()
 	} else if err != nil {
 		return nil, err
-	}
-	for _, row := range toSharpen(rows) {
-		if err := p.sharpen(row); err != nil {
-			return nil, err
-		}
 	}
 	if err := p.compare(ctx, out); err != nil {
 		return nil, err

@@ -4,8 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/verification"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -41,7 +40,7 @@ type Row struct {
 	State      int     `json:"state"`                   // numbers of 8 bytes that the noise keeps for each coordinate, at least 0
 	StateBytes int64   `json:"state_bytes"`             // of all coordinates; 0 where their number is not known
 	Speed      float64 `json:"noise_values"`            // of noise that one processor makes in a second, about
-	CPU        float64 `json:"certificate_cpu_seconds"` // that a certificate takes of one processor, above 0: rough where the noise multiplier is estimated, and too small where only H(P,Q) was looked at
+	CPU        float64 `json:"certificate_cpu_seconds"` // that a certificate with further ε takes of one processor, above 0: rough, and too small where only H(P,Q) was looked at; after [Result.Time] known to a factor of two for the first and the best of each scheme, and set against these for others
 
 	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"` // the smallest, in examples or sampled owners, that costs at most 1 % of δ; 0 where none is known
 
@@ -51,6 +50,7 @@ type Row struct {
 	norm float64 // largest column norm of C
 	unit float64 // the objective's error at noise multiplier 1
 	run  accounting.Run
+	cost verification.Forecast // of its certificate, where that was looked at
 
 	shared *[]*Row // rows that need the same noise multiplier, this one too; nil if there are no others
 }
@@ -75,95 +75,14 @@ func (r *Row) sharers() []*Row {
 // NotEstimated begins the reason of a row that was left out, and may be of use.
 const NotEstimated = "not estimated: "
 
-// The time of a certificate on one processor, in seconds, as measured at 150 to 1000 steps.
+// What a value of noise takes of one processor, in seconds: for each normal that is drawn, and for
+// each product.
 const (
-	tableSeconds   = 12e-3 // of a step, of tables for some ten noise multipliers
-	poissonSeconds = 2.0   // of privacy loss distributions
-	cyclicSeconds  = 0.4   // likewise
-	closedSeconds  = 0.1   // of a certificate by a closed form
-	ownersFactor   = 2.7   // of a sample, with several examples per owner
 	normalSeconds  = 2.1e-9
 	productSeconds = 0.04e-9
 )
 
-// stepSeconds is the time of each step of a sample: at a small ε, where orders are high, up to
-// three times as much.
-var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
-
-// verifySamples times M/δ is the number of samples of a certificate that accepts up to .85 δ,
-// estimates included. farShare is the part of them that a direction needs with a divergence far
-// below δ.
-const (
-	verifySamples = 2250
-	farShare      = 1. / 15
-)
-
-// dearCertificate is the time, in seconds, from which on the certificate's time of some rows is
-// computed again: from the tables that it will have, or, with several examples per owner, from
-// fine ones. An estimate's own tables are smaller. Tables of more steps times min-sep than
-// mostTables take too long for that.
-const (
-	dearCertificate = 120
-	mostTables      = 3e5
-)
-
-// toSharpen are the rows of a ranking with a time that is computed from other tables: the
-// first, and with several examples per owner the best of each scheme.
-func toSharpen(rows []*Row) (list []*Row) {
-	type kind struct {
-		scheme string
-		owner  int
-	}
-	seen := map[kind]bool{}
-	for i, row := range rows {
-		k := kind{row.Scheme.Scheme, row.run.MaxExamplesPerOwner}
-		if i == 0 || k.owner > 1 && !seen[k] {
-			list = append(list, row)
-		}
-		seen[k] = true
-	}
-	return list
-}
-
-// sharpen computes the time of a row's certificate from other tables than an estimate's, where
-// it is long.
-func (p *planning) sharpen(row *Row) error {
-	if row.Refused != "" || row.Noise.Proven || row.CPU < dearCertificate || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
-		return nil
-	}
-	c, work := p.claim(row), math.Inf(1)
-	if c.run.MaxExamplesPerOwner > 1 {
-		work = fineWork
-	}
-	proposal, _, err := tilt.NewProposalWithin(tilt.Config{Spec: c.run.Loss(row.Noise.Multiplier), Epsilon: c.epsilon, Direction: montecarlo.P}, work)
-	if err != nil {
-		return err
-	}
-	for _, one := range row.sharers() {
-		one.Noise.Effort = max(proposal.Bound/c.delta, one.Noise.reverse)
-		one.CPU = p.certificateTime(one)
-	}
-	return nil
-}
-
-// certificateTime is the time of a row's certificate on one processor, in seconds.
-func (r *Request) certificateTime(row *Row) float64 {
-	switch {
-	case row.Noise.Proven && row.run.Sampler.Fixed != nil:
-		return closedSeconds
-	case row.Noise.Proven && row.run.Sampler.CyclicPoisson != nil:
-		return cyclicSeconds
-	case row.Noise.Proven:
-		return poissonSeconds
-	}
-	each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
-	if row.run.MaxExamplesPerOwner > 1 {
-		each *= ownersFactor * float64(row.run.MaxExamplesPerOwner)
-	}
-	return tableSeconds*float64(r.Steps) + verifySamples*row.Noise.Effort*each
-}
-
-// figures fills in the figures that follow from the noise multiplier.
+// figures fills in what follows from the noise multiplier.
 func (r *Request) figures(row *Row, population Population, e mechanism.Error, f mechanism.Figures) {
 	row.RMSE, row.MaxSE = row.Noise.Multiplier*e.RMSE, row.Noise.Multiplier*e.MaxSE
 	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize
@@ -171,7 +90,7 @@ func (r *Request) figures(row *Row, population Population, e mechanism.Error, f 
 	row.State = f.State
 	row.StateBytes = int64(f.State) * numberBytes * r.Coordinates
 	row.Speed = 1 / (float64(f.Normals)*normalSeconds + float64(f.MultiplyAdds)*productSeconds)
-	row.CPU = r.certificateTime(row)
+	row.CPU = r.roughTime(row)
 }
 
 // coverage is the probability that an example, or an owner, takes part at least once.

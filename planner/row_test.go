@@ -11,6 +11,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/verification"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/stages"
@@ -127,9 +128,9 @@ func TestRunPlan(t *testing.T) {
 	}
 }
 
-// TestSharpen: where the certificate of the first takes long by an estimate's tables, its time is
-// computed from its own, for rows that share its noise multiplier too.
-func TestSharpen(t *testing.T) {
+// TestForecast: the time of the first's certificate is that of tables and samples of its noise
+// multiplier, for rows that share it too; others of its kind are set against it.
+func TestForecast(t *testing.T) {
 	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.OptimalToeplitz(3)
 	if err != nil {
 		t.Fatal(err)
@@ -138,24 +139,36 @@ func TestSharpen(t *testing.T) {
 	r.Steps = 24
 	p := &planning{Request: &r}
 	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .05, Steps: 24, MinSep: 3, WarmStart: true}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}
-	row := func(effort, reverse float64) *Row {
-		row := &Row{Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 3}, run: run, Noise: Noise{Multiplier: 1.2, Effort: effort, reverse: reverse}}
-		row.CPU = p.certificateTime(row)
+	row := func(scheme string, effort, reverse float64) *Row {
+		row := &Row{Scheme: sampling.Params{Scheme: scheme, MinSep: 3}, run: run, Noise: Noise{Multiplier: 1.2, Effort: effort, reverse: reverse}}
+		row.CPU = p.roughTime(row)
 		return row
 	}
-	cheap, dear, twin, reverse := row(100, 0), row(1e8, 0), row(1e8, 0), row(1e8, 1e7)
-	dear.share(twin)
-	for _, one := range []*Row{cheap, dear, reverse} {
-		if err := p.sharpen(one); err != nil {
-			t.Fatal(err)
-		}
-	}
-	proposal, err := tilt.NewProposal(tilt.Config{Spec: run.Loss(1.2), Epsilon: r.Epsilon, Direction: montecarlo.P})
-	if err != nil {
+	first, twin, other, elsewhere, proven := row("b-min-sep", 1e8, 0), row("b-min-sep", 1e8, 0), row("b-min-sep", 3e8, 0), row("balanced-min-sep", 2e8, 0), row("b-min-sep", 0, 0)
+	proven.Noise.Proven = true
+	first.share(twin)
+	rough := p.roughTime(first)
+	if err := p.forecast(t.Context(), []*Row{first, twin, other, proven}); err != nil {
 		t.Fatal(err)
 	}
-	if want := proposal.Bound / r.Delta; cheap.Noise.Effort != 100 || dear.Noise.Effort != want || twin.Noise.Effort != want || twin.CPU != p.certificateTime(twin) || reverse.Noise.Effort != 1e7 {
-		t.Errorf("M/δ %g and %g of its twin, want %g; of the cheap one %g, of one whose other direction takes most %g", dear.Noise.Effort, twin.Noise.Effort, want, cheap.Noise.Effort, reverse.Noise.Effort)
+	want := 0.0
+	for i, d := range montecarlo.Directions {
+		proposal, err := tilt.NewProposal(tilt.Config{Spec: run.Loss(1.2), Epsilon: r.Epsilon, Direction: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if proposal.Divergence > r.Delta/1000 {
+			want += []float64{1, verification.FarShare}[i] * proposal.Bound / r.Delta
+		}
+	}
+	if first.Noise.Effort != want || twin.Noise.Effort != want || !(first.CPU > 0) || twin.CPU != first.CPU {
+		t.Errorf("M/δ %g and %g of its twin, want %g; %g s and %g s", first.Noise.Effort, twin.Noise.Effort, want, first.CPU, twin.CPU)
+	}
+	if got, want := other.CPU/p.roughTime(other), first.CPU/rough; math.Abs(got/want-1) > 1e-9 {
+		t.Errorf("another row of the kind is scaled by %g, the first by %g", got, want)
+	}
+	if got := toForecast([]*Row{first, twin, other, elsewhere, proven}); !slices.Equal(got, []*Row{first, elsewhere}) {
+		t.Errorf("%d rows are looked at", len(got))
 	}
 }
 
@@ -168,20 +181,5 @@ func TestNext(t *testing.T) {
 	}
 	if got := (&Result{Rows: []*Row{first, equal, refused}}).Next(); got != nil {
 		t.Errorf("%+v", got)
-	}
-}
-
-// TestToSharpen: the first of all, and with several examples per owner the first of each scheme.
-func TestToSharpen(t *testing.T) {
-	row := func(scheme string, owner int) *Row {
-		return &Row{Scheme: sampling.Params{Scheme: scheme}, run: accounting.Run{MaxExamplesPerOwner: owner}}
-	}
-	rows := []*Row{row("poisson", 1), row("b-min-sep", 1), row("b-min-sep", 2), row("poisson", 2), row("b-min-sep", 2), row("b-min-sep", 3), row("poisson", 1)}
-	want := []*Row{rows[0], rows[2], rows[3], rows[5]}
-	if got := toSharpen(rows); !slices.Equal(got, want) {
-		t.Errorf("%d rows, want %d", len(got), len(want))
-	}
-	if got := toSharpen(nil); len(got) != 0 {
-		t.Errorf("%d rows of none", len(got))
 	}
 }

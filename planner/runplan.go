@@ -7,9 +7,13 @@ import (
 	"math"
 
 	"minsep/accounting"
+	"minsep/accounting/verification"
 	"minsep/sampling/ownergraph"
 	"minsep/stages"
 )
+
+// budgetRoom is how much longer the budget of a certificate is than it is expected to take.
+const budgetRoom = 1.25
 
 // RunPlan is the plan for minsep run of a row. Graph is nil for numbered examples.
 func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
@@ -19,8 +23,8 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 	if r.Unit == accounting.UnitExample {
 		p.Privacy.Unit = string(r.Unit)
 	}
-	if row.CPU > 60 {
-		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(math.Ceil(row.CPU/30))) // twice the expected time
+	if needs := row.CPU - row.cost.Further; needs > verification.DefaultCPUTime.Seconds() { // and a quarter more
+		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(math.Ceil(budgetRoom*needs/60)))
 	}
 	p.Noise = stages.PlanNoise{Coordinates: r.Coordinates, ClipNorm: 1}
 	if graph == nil {

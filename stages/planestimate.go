@@ -16,11 +16,12 @@ import (
 // PlanEstimate is the expected output and cost of a stage. It follows from the plan and from
 // the tables that are there, which are all public; nothing that came out by chance is in it.
 type PlanEstimate struct {
-	Rows   int64   `json:"rows,omitempty"`  // of the graph that is read: edges; of batches: participations; of noise: values
-	Files  int     `json:"files,omitempty"` // without the index
-	Bytes  int64   `json:"bytes,omitempty"` // of these files, at least 0
-	Memory int64   `json:"memory_bytes"`    // bytes at the peak, of the whole process
-	CPU    float64 `json:"cpu_seconds"`     // seconds of processors; of an account by samples at most about so many
+	Rows   int64   `json:"rows,omitempty"`    // of the graph that is read: edges; of batches: participations; of noise: values
+	Files  int     `json:"files,omitempty"`   // without the index
+	Bytes  int64   `json:"bytes,omitempty"`   // of these files, at least 0
+	Memory int64   `json:"memory_bytes"`      // bytes at the peak, of the whole process
+	CPU    float64 `json:"cpu_seconds"`       // seconds of processors, about
+	AtMost bool    `json:"at_most,omitempty"` // of an account whose CPU is its budget, as it cannot be told how much of it is needed
 
 	Sampled bool `json:"sampled,omitempty"` // an account that draws samples: it may end without a certificate
 
@@ -121,7 +122,7 @@ func (p Plan) estimateAccount() PlanEstimate {
 			budget, _ := p.Privacy.cpuTime()
 			seconds = tables + cmp.Or(budget, verification.DefaultCPUTime).Seconds()
 		}
-		e.CPU, e.Sampled = e.CPU+seconds, true
+		e.CPU, e.Sampled, e.AtMost = e.CPU+seconds, true, p.Privacy.Samples == 0
 		e.Memory = sampledMemory * int64(p.Scheme.Steps)
 	case accounting.PLD:
 		e.CPU += provenSeconds

@@ -63,7 +63,7 @@ func (p Problem) also(ctx context.Context, out *Plan) error {
 		drawn += e.FailureProbability
 	}
 	drawn += protocol.Points[0].FailureProbability
-	each := p.failureOfPoint()
+	each, most := p.failureOfPoint(), p.mostAlso(protocol)
 	if out.Method == accounting.ClosedForm || out.Method == accounting.PLD {
 		each = 0
 	}
@@ -71,13 +71,14 @@ func (p Problem) also(ctx context.Context, out *Plan) error {
 	if first := &protocol.Points[0]; first.FailureProbability == 0 && drawn > 0 { // all of δ went to proofs
 		first.Verify = min(first.Verify, (first.Delta-drawn)/(1-drawn)*(1-1e-9))
 	}
-	for _, epsilon := range p.AlsoEpsilon {
+	for i, epsilon := range p.AlsoEpsilon {
 		of := p
 		of.Epsilon = epsilon
+		of.doing = fmt.Sprintf("estimating δ at ε = %g, %d of %d", epsilon, i+1, len(p.AlsoEpsilon))
 		if p.Watch != nil {
-			p.Watch(Phase{Text: fmt.Sprintf("estimating δ at ε = %g", epsilon)})
+			p.Watch(Phase{Text: of.doing})
 		}
-		point, trials, err := of.point(ctx, protocol, out.Method, p.leastDelta(epsilon), drawn, each)
+		point, trials, err := of.point(ctx, protocol, out.Method, p.leastDelta(epsilon), drawn, each, most)
 		if err != nil {
 			return err
 		}
@@ -98,10 +99,27 @@ func (p Problem) also(ctx context.Context, out *Plan) error {
 	return protocol.Validate()
 }
 
+// cheapShare is the part of estimateSamples that a trial of a further point may have whatever the
+// claim takes.
+const cheapShare = 0.01
+
+// mostAlso is how many samples a trial of a further point has at most: all of them together take
+// about as long as the claim's own.
+func (p Problem) mostAlso(protocol *accounting.Protocol) float64 {
+	most, drawn := estimateSamples(p.steps()), 0.0
+	for _, c := range protocol.Candidates {
+		for _, t := range c.Trials {
+			drawn += float64(t.Samples)
+		}
+	}
+	share := drawn / float64(len(protocol.Candidates)*len(p.AlsoEpsilon))
+	return math.Floor(min(most, max(share, cheapShare*most)))
+}
+
 // point chooses the δ of the problem's ε, and the trials of it at every candidate. failure is
-// the part of δ that all points and earlier protocols lose to their failure probabilities, and
-// own the share of this point.
-func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, method accounting.Method, least, failure, own float64) (accounting.Point, [][]accounting.Trial, error) {
+// the part of δ that all points and earlier protocols lose to their failure probabilities, own the
+// share of this point, and most how many samples a trial has at most.
+func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, method accounting.Method, least, failure, own, most float64) (accounting.Point, [][]accounting.Trial, error) {
 	point := accounting.Point{Epsilon: p.Epsilon}
 	trials := make([][]accounting.Trial, len(protocol.Candidates))
 	if own == 0 { // nothing is sampled at any point
@@ -138,7 +156,7 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 		if s.total() <= verify {
 			continue
 		}
-		needed, drawn, err := p.threshold(ctx, s, least, own)
+		needed, drawn, err := p.threshold(ctx, s, least, own, most)
 		if err != nil {
 			return point, nil, err
 		}
@@ -153,7 +171,6 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 		for i, s := range pair {
 			count := uint64(0)
 			if s.total() > point.Verify {
-				most := estimateSamples(p.steps())
 				count = uint64(math.Ceil(min(most, max(samples[i], alsoVerify*s.bound()/point.Delta))))
 			}
 			t, err := s.trial(accounting.MonteCarlo, count)
@@ -176,8 +193,7 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 // threshold is the δ_v at which the trial of a divergence is expected to be accepted, and how many
 // samples the trial has. An estimate that sees few values makes it larger, and never the claim
 // wrong.
-func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own float64) (verify, samples float64, err error) {
-	most := estimateSamples(s.spec.Steps)
+func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own, most float64) (verify, samples float64, err error) {
 	mean, err := p.expected(ctx, s, least, most)
 	if err != nil {
 		return 0, 0, err
@@ -200,6 +216,7 @@ func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own float6
 // of M would have been seen.
 func (p Problem) expected(ctx context.Context, s hockeyStick, least, most float64) (float64, error) {
 	e := p.newEstimator()
+	e.doing = p.doing
 	worker, err := e.worker(s)
 	if err != nil {
 		return 0, err

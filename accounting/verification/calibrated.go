@@ -11,14 +11,13 @@ import (
 	"minsep/accounting/montecarlo/tilt"
 )
 
+// phaseProofs is the text of the phase in which a proof is looked for.
+const phaseProofs = "looking for a σ that needs no samples"
+
 // start is the noise multiplier that is tried first, and one that needs no samples, if there is
 // one.
 func (p Problem) start(ctx context.Context, e *estimator) (first float64, provable tilt.Provable, err error) {
-	text := "looking for a σ that needs no samples"
-	if e.share.seconds > 0 {
-		text += fmt.Sprintf(", for at most %s of a processor", roughly(e.share.seconds))
-	}
-	e.report(Phase{Text: text})
+	e.report(Phase{Text: phaseProofs, Left: e.timeLeft(e.share.seconds)})
 	if first, err = accounting.GaussianNoiseMultiplier(p.Epsilon, p.Delta, slices.Max(p.Run.ColumnNorms())); err != nil {
 		return first, provable, err
 	}

@@ -136,6 +136,10 @@ type estimator struct {
 type Phase struct {
 	Text     string // such as "estimating σ: candidate 4, δ between 0.0012 and 0.0009"
 	Done, Of uint64 // of this phase: samples or, while tables are made, those that are made; Of is 0 where it has none
+
+	// Left is how many seconds of processors this work may still take, with the work that shares its
+	// part of the budget; 0 where nothing limits it.
+	Left float64
 }
 
 func (e *estimator) report(p Phase) {
@@ -320,7 +324,7 @@ func (e *estimator) draw(ctx context.Context, d montecarlo.Direction, w sampler,
 		sum.Merge(r.Sum)
 		done += piece
 		if e.watch != nil && e.doing != "" {
-			e.watch(Phase{e.doing, done, count})
+			e.watch(Phase{Text: e.doing, Done: done, Of: count, Left: e.timeLeft(e.share.seconds)})
 		}
 	}
 	return sum, nil

@@ -17,6 +17,10 @@ type Outlook struct {
 	Budget  string  `json:"budget,omitempty"`      // in words
 	Seconds float64 `json:"cpu_seconds,omitempty"` // of processors that the whole takes at most, about; 0 for a budget in samples with an unknown time
 
+	// Expected is about how many seconds of processors the whole takes: see [Forecast]. 0 where that
+	// is not known.
+	Expected float64 `json:"expected_cpu_seconds,omitempty"`
+
 	// Proven is a noise multiplier that needs no samples; 0 where there is none.
 	Proven float64 `json:"proven_noise_multiplier,omitempty"`
 

@@ -30,7 +30,7 @@ func TestSmallDelta(t *testing.T) {
 	if err != nil || !o.Hopeless() || !o.Refused() {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if len(texts) == 0 || texts[0] != "looking for a σ that needs no samples, for at most 1 s of a processor" {
+	if len(texts) == 0 || texts[0] != "looking for a σ that needs no samples" {
 		t.Errorf("told of %q", texts)
 	}
 }

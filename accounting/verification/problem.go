@@ -59,6 +59,8 @@ type Problem struct {
 	// Watch, if not nil, is told each phase of the work, from one goroutine.
 	Watch func(Phase)
 
+	doing string // the phase that estimates of a further point are in
+
 	// Workers is the number of goroutines for estimates, 0 for one a processor. It changes no
 	// result.
 	Workers int

@@ -170,7 +170,7 @@ func (e *estimator) candidate(estimates []NoiseEstimate) {
 	case !math.IsInf(above, 1):
 		text += fmt.Sprintf(", δ below %.2g", above)
 	}
-	e.report(Phase{Text: text})
+	e.report(Phase{Text: text, Left: e.timeLeft(e.share.seconds)})
 }
 
 // stepUp is how many grid steps to go up where an estimate takes too many samples: with M < 1,

@@ -97,12 +97,24 @@ func (e *estimator) timeForProofs(proven, ratio float64) bool {
 	if proven > 0 {
 		limit *= proofShare
 	}
+	if e.doing == phaseProofs && ratio > proofRatio {
+		e.report(Phase{Text: phaseProofs, Left: e.timeLeft(limit)})
+	}
 	return ratio > proofRatio && (limit == 0 || e.used() < limit)
 }
 
 // timeForFineProofs is timeForProofs where nothing else is left.
 func (e *estimator) timeForFineProofs(float64, float64) bool {
 	return e.share.whole == 0 || e.share.samples > 0 || e.used() < e.share.whole
+}
+
+// timeLeft is how much of a part of a budget in time is left, in seconds; 0 of a part that has no
+// end.
+func (e *estimator) timeLeft(part float64) float64 {
+	if e.share.seconds == 0 || part == 0 {
+		return 0
+	}
+	return max(1e-3, part-e.used())
 }
 
 // limitTo leaves the estimates this part of the remaining budget.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -226,7 +227,14 @@ func printOutlook(t io.Writer, o verification.Outlook) {
 		fmt.Fprintf(t, "expected\tno samples: some seconds\n")
 		return
 	}
-	fmt.Fprintf(t, "budget\t%s, for estimates and verification together\n", o.Budget)
+	most := ""
+	if strings.HasSuffix(o.Budget, ", the default") { // others are used up
+		most = "at most "
+	}
+	fmt.Fprintf(t, "budget\t%s%s, for estimates and verification together\n", most, o.Budget)
+	if o.Expected > 0 {
+		fmt.Fprintf(t, "expected\tabout %.2g s of a processor in all\n", o.Expected)
+	}
 	if o.Proven > 0 {
 		fmt.Fprintf(t, "expected\ta noise multiplier of at most %.5g, which needs no samples\n", o.Proven)
 	}

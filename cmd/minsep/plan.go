@@ -207,6 +207,9 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 			out, err = r.Plan(ctx)
 		}
 	}
+	if err == nil {
+		err = out.Time(ctx)
+	}
 	if err == nil && a.out != "" {
 		err = a.writePlan(out, graph, f.row)
 	}
@@ -255,7 +258,11 @@ func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*pl
 		}
 		plans = append(plans, planner.NamedPlan{Name: file, Plan: p, Matrix: matrix})
 	}
-	return planner.ComparePlans(cmd.Context(), plans, seed, watchPlan)
+	out, err := planner.ComparePlans(cmd.Context(), plans, seed, watchPlan)
+	if err == nil {
+		err = out.Time(cmd.Context())
+	}
+	return out, err
 }
 
 // check returns the batch size, or the two of a range, and every fault of the flags.

@@ -90,7 +90,9 @@ func progressText(stage string, elapsed time.Duration) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %s", stage, elapsed.Round(time.Second))
 	counts := progress.Counts()
+	limit := time.Time{}
 	if phase := progress.Now(); phase.Text != "" {
+		limit = phase.Limit
 		elapsed = time.Since(phase.Begin)
 		if phase.Text == progress.Tables {
 			fmt.Fprintf(&line, "  computing tables, %s so far", elapsed.Round(time.Second))
@@ -117,6 +119,9 @@ func progressText(stage string, elapsed time.Duration) string {
 			fmt.Fprintf(&line, ", %s left", left.Round(time.Second))
 		}
 		line.WriteByte(')')
+	}
+	if !limit.IsZero() {
+		fmt.Fprintf(&line, "  at most %s left", max(0, time.Until(limit)).Round(time.Second))
 	}
 	return line.String()
 }

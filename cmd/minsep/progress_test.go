@@ -89,6 +89,14 @@ func TestPhases(t *testing.T) {
 	if got := progressText("account", time.Second); got != "account  1s  computing tables, 0s so far, about 0s left" {
 		t.Errorf("got %q", got)
 	}
+	progress.Enter("looking for a σ", "", 0, 0)
+	progress.Limit(90*time.Second + 100*time.Millisecond)
+	if got := progressText("account", time.Second); got != "account  1s  looking for a σ  at most 1m30s left" {
+		t.Errorf("got %q", got)
+	}
+	if progress.Enter("looking for a σ", "", 0, 0); strings.Contains(progressText("account", time.Second), "left") {
+		t.Error("a limit stays where it was not said again")
+	}
 	c := progress.Count{Name: "samples", Total: 300, Before: 100, Expected: 500}
 	if left, ok := c.Left(10 * time.Second); !ok || left != 10*time.Second {
 		t.Errorf("200 in 10 s, and 200 to do: %v left", left)

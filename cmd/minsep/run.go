@@ -198,7 +198,7 @@ func printEstimate(w io.Writer, stages []planrun.Stage) {
 	for _, s := range stages {
 		e := s.Estimate
 		most := ""
-		if e.Sampled { // a budget: less may be needed
+		if e.AtMost {
 			most = "at most "
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s MiB\t%s%.2g s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes), words.Grouped(e.Memory>>20), most, e.CPU)

@@ -309,6 +309,16 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 			if e.Outlook, err = r.Plan.Outlook(ctx, pipelines.WatchPhase); err != nil {
 				return err
 			}
+			if e.Outlook == nil || !e.Outlook.Refused() {
+				if f, err := planner.ForecastPlan(ctx, r.Plan, r.edges); err == nil {
+					e.CPU, e.AtMost = f.Seconds, false
+					if e.Outlook != nil {
+						e.Outlook.Expected = f.Seconds
+					}
+				} else if ctx.Err() != nil {
+					return ctx.Err()
+				}
+			}
 		}
 		done.Estimate = &e
 	}

@@ -33,6 +33,9 @@ type Phase struct {
 	Unit     string    // of Done and Expected; "" where the counters say how far the phase is
 	Done     int64     // at least 0
 	Expected int64     // at the end of the phase; 0 if that is not known
+
+	// Limit is when the phase ends at the latest, about; zero where nothing limits it.
+	Limit time.Time
 }
 
 // Tables is the phase in which tables are made, and Work the unit of their cost: states times
@@ -53,7 +56,15 @@ func Enter(text, unit string, done, expected int64) {
 			c.before.Store(c.total.Load())
 		}
 	}
-	registry.phase.Unit, registry.phase.Done, registry.phase.Expected = unit, done, expected
+	registry.phase.Unit, registry.phase.Done, registry.phase.Expected, registry.phase.Limit = unit, done, expected, time.Time{}
+}
+
+// Limit says how long the part that was entered last may still take, about. It holds until the next
+// call of [Enter].
+func Limit(left time.Duration) {
+	registry.Lock()
+	defer registry.Unlock()
+	registry.phase.Limit = time.Now().Add(left)
 }
 
 // Now returns the phase of this process; one without a text is the whole stage.

@@ -1,0 +1,160 @@
+package verification
+
+import (
+	"context"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo"
+)
+
+// Forecast is about how long a verification takes, all of it: the search for a noise multiplier
+// that needs no samples, estimates, tables and trials. Where its noise multiplier is about known,
+// it is known to a factor of two.
+type Forecast struct {
+	Seconds float64 // of processors, above 0
+	Further float64 // of these for further ε, at least 0; they come on top of a budget
+
+	Tables float64 // seconds of processors for the tables of one noise multiplier; 0 where no samples are drawn
+	Sample float64 // seconds of processors a sample, at M/δ of Effort; 0 likewise
+	Effort float64 // M/δ at the noise multiplier, at least 0; of H(Q,P), whose divergence is mostly far below δ, the part FarShare
+}
+
+// Seconds of verifications without samples, by what was measured: of privacy loss distributions, of
+// those of cyclic Poisson sampling, and of closed forms.
+const (
+	poissonSeconds = 2.0
+	cyclicSeconds  = 0.4
+	closedSeconds  = 0.1
+)
+
+// How many noise multipliers a verification makes tables of: in the search for one that needs no
+// samples, for estimates, for candidates, and for the workers that draw their samples.
+const (
+	tablesOfProofs     = 8
+	tablesOfEstimates  = 5
+	tablesOfCandidates = 3
+	tablesOfWorkers    = 3
+)
+
+// verifySamples is how many times M/δ samples are drawn for a claim that accepts up to .9 δ,
+// estimates and all candidates included.
+const verifySamples = 9500
+
+// FarShare is the part of the samples that a direction needs whose divergence is far below δ, as
+// that of H(Q,P) mostly is.
+const FarShare = 1. / 15
+
+// alsoShare is about how much further ε add to the samples: at most as many again.
+const alsoShare = 0.5
+
+// samplesTimed is how many samples tell the time of one.
+const samplesTimed = 512
+
+// ForecastProven is the forecast of a run that is proven by a method without samples; ok says that
+// the method is one.
+func ForecastProven(run accounting.Run) (f Forecast, ok bool) {
+	method, err := run.Method()
+	switch {
+	case err != nil:
+		return f, false
+	case method == accounting.ClosedForm:
+		return Forecast{Seconds: closedSeconds}, true
+	case method == accounting.PLD && run.Sampler.CyclicPoisson != nil:
+		return Forecast{Seconds: cyclicSeconds}, true
+	case method == accounting.PLD:
+		return Forecast{Seconds: poissonSeconds}, true
+	}
+	return f, false
+}
+
+// Forecast makes the tables of a noise multiplier and draws some samples, to know their time, and
+// says how long the whole takes where the one that comes out is near it. It is for those who ask
+// before, and certifies nothing.
+func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecast, error) {
+	if f, ok := ForecastProven(p.Run); ok {
+		return f, nil
+	}
+	f := Forecast{}
+	p.Run = p.Run.Untruncated()
+	p.Watch = nil
+	e := p.newEstimator()
+	for i, d := range montecarlo.Directions {
+		if err := ctx.Err(); err != nil {
+			return f, err
+		}
+		begin := e.used()
+		s, err := p.stick(noiseMultiplier, d)
+		if err != nil {
+			return f, err
+		}
+		f.Tables += e.used() - begin
+		if s.divergence() <= p.Delta/1000 {
+			continue
+		}
+		part := 1.0
+		if i > 0 {
+			part = FarShare
+		}
+		worker, err := e.worker(s) // with tables of its own
+		if err != nil {
+			return f, err
+		}
+		before := e.of[i]
+		if _, err := e.draw(ctx, d, worker, 0, samplesTimed); err != nil {
+			return f, err
+		}
+		took := (e.of[i].worked - before.worked).Seconds()
+		if took <= 0 {
+			took = (e.of[i].spent - before.spent).Seconds()
+		}
+		effort := part * s.bound() / p.Delta
+		f.Sample = (f.Sample*f.Effort + effort*took/samplesTimed) / (f.Effort + effort)
+		f.Effort += effort
+	}
+	further := 0.0 // of tables at one noise multiplier, for all further ε
+	for _, epsilon := range p.AlsoEpsilon {
+		if err := ctx.Err(); err != nil {
+			return f, err
+		}
+		of, begin := p, e.used()
+		of.Epsilon = epsilon
+		for _, d := range montecarlo.Directions {
+			if _, err := of.stick(noiseMultiplier, d); err != nil {
+				return f, err
+			}
+		}
+		further += e.used() - begin
+	}
+	f.Seconds, f.Further = p.seconds(f, further)
+	return f, nil
+}
+
+// seconds is how long a verification takes by the time of its parts, and how much of that is for
+// further ε, whose tables at one noise multiplier take tablesOfPoints.
+func (p Problem) seconds(f Forecast, tablesOfPoints float64) (all, further float64) {
+	budget := DefaultCPUTime.Seconds()
+	if p.CPUTime > 0 {
+		budget = p.CPUTime.Seconds()
+	}
+	proofs := min(tablesOfProofs*f.Tables, max(3*f.Tables, proofShare*budget+f.Tables))
+	tables := proofs + (tablesOfEstimates+tablesOfCandidates+tablesOfWorkers)*f.Tables
+	if p.NoiseMultiplier != 0 {
+		tables = 2 * f.Tables
+	}
+	samples := verifySamples * f.Effort * f.Sample
+	switch {
+	case p.Samples > 0:
+		samples = float64(p.Samples) * f.Sample
+	case p.CPUTime > 0: // is used up
+		samples = max(0, budget-tables)
+	default:
+		if tables > budget/2 { // it becomes longer, see lengthen
+			budget = longCPUTime.Seconds()
+		}
+		samples = min(samples, max(0, budget-tables))
+	}
+	if len(p.AlsoEpsilon) > 0 {
+		further = alsoShare*samples + (1+tablesOfCandidates+1+tablesOfWorkers)*tablesOfPoints
+	}
+	return tables + samples + further, further
+}

@@ -1,0 +1,182 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"minsep/accounting"
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/verification"
+	"minsep/sampling"
+	"minsep/stages"
+)
+
+// How long a certificate takes is known by [verification.Problem.Forecast] alone, which makes
+// tables of the noise multiplier and times samples. It is asked for rows of a plan that
+// [Result.Time] looks at, and for what a dry run says of a plan or of an account. The others of a
+// plan are set against rows that it was asked for, by the figures below.
+
+// Seconds of one processor: of a step's tables, and of a step of a sample, by scheme.
+const tableSeconds = 25e-3
+
+// stepSeconds is what a sample takes for each of its steps: at a small ε, where orders are high, up
+// to three times as much.
+var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
+
+const (
+	verifySamples = 9500 // times M/δ that a certificate draws
+	ownersFactor  = 2.7  // of a sample, with several examples per owner
+)
+
+// Tables of more steps times min-sep than mostTables take too long to be made for a forecast, and
+// so do those of more rows once forecasts of a plan have taken mostForecasts.
+const (
+	mostTables    = 3e5
+	mostForecasts = 20. // seconds of processors
+)
+
+// roughTime is what the certificate of a row takes of one processor, in seconds, by figures that do
+// not depend on its tables.
+func (r *Request) roughTime(row *Row) float64 {
+	if f, ok := verification.ForecastProven(row.run); ok {
+		return f.Seconds
+	}
+	each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
+	if row.run.MaxExamplesPerOwner > 1 {
+		each *= ownersFactor * float64(row.run.MaxExamplesPerOwner)
+	}
+	return tableSeconds*float64(r.Steps) + verifySamples*row.Noise.Effort*each
+}
+
+// kind is what rows have in common whose certificates take time alike.
+type kind struct {
+	scheme string
+	owner  int
+}
+
+func (row *Row) kind() kind { return kind{row.Scheme.Scheme, row.run.MaxExamplesPerOwner} }
+
+// toForecast are the rows of a ranking that are asked for: the first, and then the best of each
+// kind.
+func toForecast(rows []*Row) (list []*Row) {
+	seen := map[kind]bool{}
+	for _, row := range rows {
+		if row.Refused == "" && !row.Noise.Proven && !seen[row.kind()] {
+			list = append(list, row)
+			seen[row.kind()] = true
+		}
+	}
+	return list
+}
+
+// Time says how long the certificates of the rows take on this machine, by tables and samples that
+// it times; nothing else depends on the machine. Without it, these times are by figures of another
+// one.
+func (out *Result) Time(ctx context.Context) error {
+	if err := out.planning.forecast(ctx, out.Rows); err != nil {
+		return err
+	}
+	note := out.Note
+	out.Why = nil
+	out.explain()
+	out.Note = note
+	return nil
+}
+
+// forecast says of the rows of a ranking how long their certificates take.
+func (p *planning) forecast(ctx context.Context, rows []*Row) error {
+	scales, used, first := map[kind]float64{}, 0.0, 1.0
+	for i, row := range toForecast(rows) {
+		if used > mostForecasts || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
+			continue
+		}
+		p.say(row.Name() + ", the time of its certificate")
+		c, rough := p.claim(row), p.roughTime(row)
+		f, err := verification.Problem{Run: c.run, Epsilon: c.epsilon, Delta: c.delta, AlsoEpsilon: p.further()}.Forecast(ctx, row.Noise.Multiplier)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, tilt.ErrTable):
+			continue
+		case err != nil:
+			return err
+		}
+		used += 2 * f.Tables
+		scale := f.Seconds / rough
+		if scales[row.kind()] = scale; i == 0 {
+			first = scale
+		}
+		for _, one := range row.sharers() {
+			one.cost, one.CPU = f, f.Seconds
+			one.Noise.Effort = max(f.Effort, one.Noise.reverse)
+		}
+	}
+	for _, row := range rows {
+		if row.Refused != "" || row.Noise.Proven || row.cost.Seconds > 0 {
+			continue
+		}
+		scale := scales[row.kind()]
+		if scale == 0 {
+			scale = first
+		}
+		row.CPU = scale * p.roughTime(row)
+	}
+	return nil
+}
+
+// Forecast is about how long the certificate of a problem takes: as a row of a plan has it, whose
+// noise multiplier is looked for first.
+func Forecast(ctx context.Context, problem verification.Problem) (verification.Forecast, error) {
+	if f, ok := verification.ForecastProven(problem.Run); ok {
+		return f, nil
+	}
+	sigma := problem.NoiseMultiplier
+	if sigma == 0 {
+		n, err := Find(ctx, problem.Run.Untruncated(), problem.Epsilon, problem.Delta, nil, math.Inf(1))
+		if err != nil {
+			return verification.Forecast{}, err
+		}
+		sigma = n.Multiplier
+	}
+	return problem.Forecast(ctx, sigma)
+}
+
+// mostForecastSeconds is how long a strategy may take that is made for a forecast, and
+// mostForecastEdges how many edges a graph may have that is bounded for one.
+const (
+	mostForecastSeconds = 5
+	mostForecastEdges   = 5e6
+)
+
+// ErrNoForecast says that a plan would take long to look at.
+var ErrNoForecast = errors.New("planner: no forecast of the certificate: the graph or the strategy is large")
+
+// ForecastPlan is [Forecast] of the certificate of a plan for minsep run, before it runs. Its
+// graph, of about so many edges, is bounded in memory for that.
+func ForecastPlan(ctx context.Context, p stages.Plan, edges int64) (f verification.Forecast, err error) {
+	strategy := p.Strategy
+	strategy.Steps = p.Scheme.Steps
+	if edges > mostForecastEdges || strategy.Seconds() > mostForecastSeconds || strategy.WorkloadFile() != "" || p.Privacy.From != "" {
+		return f, ErrNoForecast
+	}
+	r, err := requestOf(ctx, NamedPlan{Plan: p})
+	if err != nil {
+		return f, err
+	}
+	of := r.Populations[0]
+	spec, err := p.Scheme.Spec(sampling.Population{Examples: of.Examples, Owners: sampling.OwnerSizes{1: of.Owners}, Neighborhoods: sampling.Neighborhoods{1: of.Examples}})
+	if err != nil {
+		return f, err
+	}
+	made, err := strategy.Make(ctx, nil)
+	if err != nil {
+		return f, err
+	}
+	a := p.AccountParams()
+	run := accounting.Run{Sampler: spec, Strategy: made, MaxExamplesPerOwner: max(1, a.MaxPerOwner), Examples: of.Examples}
+	if p.Scheme.Sample == sampling.SampleOwners {
+		run.MaxExamplesPerOwner, run.Examples = 1, of.Owners
+	}
+	return Forecast(ctx, verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, AlsoEpsilon: a.AlsoEpsilon})
+}
