@@ -77,7 +77,7 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 		return total
 	})
 	if total > maxSamples {
-		return Thresholds{}, nil, fmt.Errorf("%w: these means take %.3g of them, more than %.3g", ErrTooFewSamples, total, maxSamples)
+		return Thresholds{}, nil, fmt.Errorf("%w: these means take %.3g samples, more than %.3g", ErrTooFewSamples, total, maxSamples)
 	}
 	t := Thresholds{Verify: verify, FailureProbability: c.allowed(verify)}
 	tests := make([]Test, len(goals))

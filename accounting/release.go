@@ -25,8 +25,8 @@ type Verdict struct {
 	Mean      float64              `json:"mean,omitempty"`    // of the values, 0 to Bound, rounded upward
 	Accept    float64              `json:"accept,omitempty"`  // the largest Mean that is accepted
 	Accepted  bool                 `json:"accepted"`          // whether Mean is at most Accept; true for a proof
-	// Truncation is the cost of a maximum batch size, which adds to the divergence of Mean or
-	// Bound; nil where they are of truncated batches.
+	// Truncation is the cost of a maximum batch size. It is added to the divergence of Mean or
+	// Bound; nil where these are of truncated batches already.
 	Truncation *Truncated `json:"truncation,omitempty"`
 }
 

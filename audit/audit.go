@@ -211,8 +211,8 @@ const (
 )
 
 // Judge judges observations with and without the canary, each independent of the others. Where
-// the true likelihood ratio is known and batches are not cut, they are compared with as many
-// that are simulated from rng.
+// the true likelihood ratio is known and batches are not cut, it compares them with as many
+// simulated observations, drawn from rng.
 func (a *Attack) Judge(with, without *Sample, rng *rand.Rand) Judgement {
 	m := a.mechanism
 	j := Judgement{Bound: NewBound(with.LogRatios, without.LogRatios, m.Epsilon, m.Delta)}

@@ -24,8 +24,8 @@ import (
 // round otherwise, and so may other versions.
 const stepNoiseSlack = 5e-3
 
-// agree says whether an index has the noise of a step that was computed again. One without it says
-// nothing that is wrong.
+// agree says whether the noise of a step in an index equals the one that was computed again. An
+// index without it is not wrong.
 func agree(written float64, found *planner.StepNoise) bool {
 	return written == 0 || found != nil && math.Abs(written/found.Ratio-1) <= stepNoiseSlack
 }

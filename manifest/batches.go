@@ -223,9 +223,9 @@ func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows [
 // chunkRows is how many rows are read before their order says whether to go on.
 const chunkRows = 1 << 16
 
-// batch reads the next n rows into dst. Memory grows as long as rows ascend or are padding: no
-// example has so many copies in a batch, and a file that has a size and no contents gives row 0
-// again and again.
+// batch reads the next n rows into dst. Memory grows only as long as rows ascend or are
+// padding. A file that has a size and no contents gives row 0 again and again, and no example
+// has so many copies in a batch.
 func (b *Batches) batch(all npyFile, dst []int64, n int) ([]int64, error) {
 	for n > 0 {
 		had := len(dst)

@@ -18,9 +18,9 @@ func (s *Strategy) StepDeviations() ([]float64, error) {
 }
 
 // StepNoise returns the standard deviation of the noise of one step at noise multiplier 1 and
-// clip norm 1 (F1.2): of a Toeplitz strategy ‖h‖ with the first column h of C⁻¹, which is the
-// noise of the last step, and of all but the first steps; of others the root mean square over
-// the steps.
+// clip norm 1 (F1.2). For a Toeplitz strategy it is ‖h‖, with the first column h of C⁻¹: the
+// noise of the last step, and of all but the first steps. For others it is the root mean square
+// over the steps.
 func (s *Strategy) StepNoise() (float64, error) {
 	deviations, err := s.StepDeviations()
 	if err != nil {

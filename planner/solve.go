@@ -235,9 +235,9 @@ func (s *solver) found(x float64) string {
 	return text + ", to 2 %."
 }
 
-// EpsilonOf is the ε at which independent noise of a multiplier with Poisson sampling, the k_u of
-// the first population and the least batch size, is private: the budget of a run that is trained
-// with DP-SGD.
+// EpsilonOf is the ε of DP-SGD with a noise multiplier: the budget of a run that is trained
+// with it. DP-SGD is independent noise with Poisson sampling, with the k_u of the first
+// population and the least batch size.
 func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
 	of := r.Populations[0]
 	units, perOwner := of.Examples, r.perOwner(of)

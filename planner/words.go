@@ -132,8 +132,8 @@ func (out *Result) explain() {
 	out.Note = notes(out)
 }
 
-// tooSmall says that the maximum batch size leaves out mechanisms that would be better than the
-// first, and which size does not; "" where it leaves out none.
+// tooSmall says that the maximum batch size leaves out better mechanisms than the first, and
+// names a size that does not; "" where it leaves out none.
 func tooSmall(out *Result) string {
 	first, left := out.Rows[0], 0
 	var best *Row

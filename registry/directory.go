@@ -77,9 +77,9 @@ func readDirectory(ctx context.Context, path string) (s settled, err error) {
 	return s, err
 }
 
-// LaterRun is a run that was made in a run directory after the one that is there, which was put
-// back, as from a backup; the zero id where none is known. It asks the user's records, as [CopyOf]
-// does.
+// LaterRun is a run that was made in a run directory after the one that is there now, which was
+// put back, as from a backup; the zero id where none is known. It asks the user's records, as
+// [CopyOf] does.
 func LaterRun(ctx context.Context, dir string) (later stream.RunID) {
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil {

@@ -106,7 +106,7 @@ func ServedBefore(other stream.RunID) string {
 const maxRunFile = 64 << 20
 
 // OfThisUser returns the record of a run id in the user's state folder, whatever the key: for
-// those who look at a run directory and have none. A record that cannot be read is left out.
+// readers of a run directory, who have no key. A record that cannot be read is left out.
 // Another user, or another machine, has other records.
 func OfThisUser(id stream.RunID) (found []Record) {
 	for _, path := range recordsOfThisUser(id) {

@@ -234,9 +234,9 @@ func (l *Participations) figures(one string) []Figure {
 // mostBars is how many bars a figure of shares has.
 const mostBars = 30
 
-// spread sums shares of the numbers from start on into bars: one each or, of more than there is
-// room for, that from the first which is not 0 on, of as many numbers each. Rows are those that are
-// not 0.
+// spread sums shares, of the numbers from start on, into bars. Where there is room, each number
+// has a bar; else the bars begin with the first share that is not 0, and each sums an equal
+// number of shares. The rows are the sums that are not 0.
 func spread(shares []float64, start int) (labels []string, values []float64, rows [][]string) {
 	if len(shares)-start > mostBars {
 		for start < len(shares) && shares[start] == 0 {

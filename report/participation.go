@@ -11,8 +11,8 @@ import (
 // draws is how many examples the distribution of a scheme is drawn for.
 const draws = 20_000
 
-// leastDraws is how many examples a distribution is drawn for at least: there is none of examples
-// that take part so often that these are too much work.
+// leastDraws is the least number of examples that a distribution is drawn for. Where examples
+// take part so often that these are too much work, there is no distribution.
 const leastDraws = 100
 
 // maxDrawn bounds the work of the draws, in expected participations.

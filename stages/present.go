@@ -285,7 +285,7 @@ func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
 func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	if p.table != nil && of.Numbered {
 		return &ParamError{Package: "stages", Param: "examples", Value: of.Copies,
-			Rule: fmt.Sprintf("must be left out: %s holds a bounded table, which batches of numbers know nothing of; give --bounded %s, or another --out", p.out, p.out)}
+			Rule: fmt.Sprintf("must be left out: %s holds a bounded table, and numbered examples do not use it; give --bounded %s, or another --out", p.out, p.out)}
 	}
 	if c := p.certificate; c != nil {
 		if differs := append(Differences(c.Run.Sampler, spec, "in the certificate", "in the batches"), unclaimed(c, of)...); differs != nil {

@@ -24,7 +24,7 @@ type Training struct {
 }
 
 // LargestPoint is the largest ε of a point that is used: e^ε of larger ones is beyond any δ of
-// interest. A training without a smaller one may be a total loss.
+// interest. A training without a smaller point counts as a total loss.
 const LargestPoint = 500
 
 // togetherTail is the probability that may be cut off the events of all trainings.

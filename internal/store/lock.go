@@ -13,14 +13,13 @@ import (
 // ErrLocked says that another process holds a lock.
 var ErrLocked = errors.New("is locked by another process")
 
-// LockFolder keeps other processes that ask for the same lock, a file of this name in the folder,
-// out until unlock is called or this process ends, however it ends: the system holds the lock, on
-// an open file, and a file that a killed process has left locks nothing. It makes the folder where
-// there is none, and unlock removes it if it is still empty. A lock that another process holds is
-// [ErrLocked].
+// LockFolder takes the lock of a folder, a file of this name in it, until unlock is called or
+// this process ends. Another process that asks for it meanwhile gets [ErrLocked]. The system
+// holds the lock on an open file: the file that a killed process leaves locks nothing.
+// LockFolder makes the folder where there is none, and unlock removes it if it is still empty.
 //
-// A folder of an object store is not locked: objects are written under preconditions.
-// Neither is one on a system without such locks.
+// A folder of an object store is not locked: objects are written under preconditions. Nor is a
+// folder on a system without such locks.
 func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func(), err error) {
 	if !isLocal(dir) {
 		return func() {}, nil

@@ -70,7 +70,7 @@ func (p *Pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb
 
 func (p *Pool) start(r *fnpb.StartWorkerRequest) error {
 	if r.GetControlEndpoint().GetAuthentication() != nil || r.GetLoggingEndpoint().GetAuthentication() != nil {
-		return fmt.Errorf("worker %s: the runner's endpoints ask for authentication, which workers have not", r.GetWorkerId())
+		return fmt.Errorf("worker %s: the runner's endpoints ask for authentication, which workers do not have", r.GetWorkerId())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

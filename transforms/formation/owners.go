@@ -49,7 +49,7 @@ func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, emit emitChun
 		row := f.rows.First + int64(i)
 		start, end := f.rows.OwnersOf(i)
 		if end-start != 1 || f.rows.Copies[i] != 1 {
-			return fmt.Errorf("formation: row %d of the table has %d owners and %d copies: where owners take part, each example must have one of both", row, end-start, f.rows.Copies[i])
+			return fmt.Errorf("formation: row %d of the table has %d owners and %d copies: where owners take part, each example must have one owner and one copy", row, end-start, f.rows.Copies[i])
 		}
 		owner := f.rows.Owners.Address(f.src, start, 0)
 		b := append(f.record[:0], owner[:]...)

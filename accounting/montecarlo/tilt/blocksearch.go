@@ -89,8 +89,8 @@ const (
 	coarseness = 0.5
 )
 
-// blockShare is how many multiplications of a table in blocks those who limit their work allow for
-// a state of an exact one.
+// blockShare converts a limit of work: for each state of an exact table that the limit allows,
+// it allows so many multiplications of a table in blocks.
 const blockShare = 5
 
 // blockSearch looks for the order and the length of blocks with the least M.

@@ -129,9 +129,9 @@ type proofs struct {
 	of             montecarlo.Direction // the last excess is by the bound of this direction
 }
 
-// excess is ln of the proven bound over delta at ln σ: at most 0 when it is proven; +Inf when no
-// order has a table. lo and hi are the logarithms of a σ too small and of one that is proven, NaN
-// without.
+// excess is ln of the proven bound over delta at ln σ: at most 0 when it is proven; +Inf when
+// no order has a table. lo is ln σ of a noise multiplier that is too small, hi of one that is
+// proven; NaN where there is none.
 func (s *proofs) excess(logSigma, lo, hi float64) (excess float64, err error) {
 	ratio := math.Inf(1)
 	if hi > lo {

@@ -45,9 +45,9 @@ type once struct {
 // maxOnceWork bounds multiplications for the triangles.
 const maxOnceWork = 2e10
 
-// onceDistribution is the distribution of an example under b-min-sep with b ≥ n. never is 1 - Σ a_i
-// without cancellation: warm, the wait and the coins after it leave it out with probability (1-p +
-// (b-n)p)/(1+(b-1)p).
+// onceDistribution is the distribution of an example under b-min-sep with b ≥ n. never is 1 - Σ
+// a_i without cancellation: with a warm start, an example takes no part with probability (1-p +
+// (b-n)p)/(1+(b-1)p), by its wait and the coins after it.
 func onceDistribution(s montecarlo.Spec) (first, ratio, never float64) {
 	n, b, p := float64(s.Steps), float64(s.MinSep), s.Prob
 	if s.WarmStart {

@@ -94,8 +94,8 @@ func (w *walker) start(u *uniforms) {
 	}
 }
 
-// settle lets the replicas wait from a step on until one is free, and returns how long. It puts the
-// last of the free ones first, and the others in descending order: draws depend on it.
+// settle lets the replicas wait from a step on until one is free, and returns how long. It puts
+// the last free replica first, and the others in descending order. Draws depend on this order.
 func (w *walker) settle(step int) (wait int) {
 	wait = w.t.wait(w.all, step)
 	free := 0

@@ -69,8 +69,8 @@ type service struct{ client *s3.Client }
 
 var temporary = retry.IsErrorRetryables(retry.DefaultRetryables)
 
-// Temporary reports errors after which the client itself would repeat, answers that there are
-// too many requests in a time, and data that arrived damaged.
+// Temporary says whether a request is worth repeating after an error: one after which the
+// client itself would repeat it, an answer that there are too many requests, or damaged data.
 func (service) Temporary(err error) bool {
 	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && answer.HTTPStatusCode() == http.StatusTooManyRequests {
 		return true

@@ -13,9 +13,9 @@ import (
 	"minsep/internal/store"
 )
 
-// DefaultOverflowAfter is the number of bytes that a packer passes on in a bundle before it writes
-// to files. A runner may hold all that a bundle passes on, or, as Flink's runner does, stop forever
-// at about 400 MB; a bundle has up to four packers.
+// DefaultOverflowAfter is the number of bytes that a packer passes on in a bundle before it
+// writes to files. A runner may hold all of a bundle's output in memory, or, as Flink's runner
+// does, stop forever at about 400 MB of it. A bundle has up to four packers.
 const DefaultOverflowAfter = 64 << 20
 
 // overflowFile is the number of bytes of chunks that are written as one file.

@@ -169,8 +169,8 @@ func (s *Sorter) Each(f func(record []byte) error) error {
 }
 
 // eachHeld calls f for the records in memory. It copies a block of records together before it
-// calls: sorted records lie anywhere in their chunks, and the processor waits for many at once only
-// when nothing stands between.
+// calls: sorted records lie anywhere in their chunks, and the processor fetches many at once
+// only when no call stands between them.
 func (s *Sorter) eachHeld(f func(record []byte) error) error {
 	const block, enough = 128, 1 << 20 // records, and bytes, of a block
 	var ends [block]int
