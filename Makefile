@@ -18,7 +18,7 @@ BUILD_FLAGS := -trimpath -tags=disable_grpc_modules -ldflags='-s -w'
 ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build man release wheels image buildah airflow demo test test-flink test-cluster flink python trainers hf trainings race race-fast lint fuzz bench scale papers amplified blind look
+.PHONY: help build man release wheels image buildah airflow demo test test-flink test-cluster flink python trainers hf train-hf trainings race race-fast lint fuzz bench scale papers amplified blind look
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -159,10 +159,15 @@ trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: pyth
 HF_PACKAGES := numpy pyarrow torch>=2.4 transformers>=5 peft accelerate datasets
 
 hf: python ## fetch PyTorch 2, transformers and peft, and run the tests of minsep.torch.private and minsep.hf
-	@$(VENV)-hf/bin/python -c 'import torch.func, transformers, peft, accelerate, datasets' 2> /dev/null || { \
-	  python3 -m venv $(VENV)-hf && $(VENV)-hf/bin/pip install -q $(foreach p,$(HF_PACKAGES),'$(p)') || { echo "$(HF_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-hf; }; }
+	@$(VENV)-hf/bin/python -c 'import torch.func, transformers, peft, accelerate, datasets, awscli' 2> /dev/null || { \
+	  python3 -m venv $(VENV)-hf && $(VENV)-hf/bin/pip install -q $(foreach p,$(HF_PACKAGES),'$(p)') && $(VENV)-hf/bin/pip install -q --no-deps $(TEXTS_PACKAGE) || { echo "$(HF_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-hf; }; }
 	@if [ -e $(VENV)-hf ]; then mkdir -p bin && $(GO) build -o bin/minsep ./cmd/minsep && \
 	  cd python && MINSEP_COMMAND=$(CURDIR)/bin/minsep ../$(VENV)-hf/bin/python -m unittest tests.test_private tests.test_hf; fi
+
+train-hf: build ## train GPT-2 on texts with Hugging Face's Trainer, whole and with LoRA: five minutes of processor time; resumable: out/hf
+	@if [ -e $(VENV)-hf ]; then for lora in '' --lora; do \
+	  PYTHONPATH=python MINSEP_COMMAND=bin/minsep $(VENV)-hf/bin/python integration/trainer/hf_texts.py --out out/hf $$lora || exit 1; done; \
+	else echo "$(VENV)-hf is not here (make hf fetches it): the training is skipped"; fi
 
 trainings: build trainers ## train on digits, texts and the demo's graph with every mechanism, ten times each, or SEEDS times: an hour of processor time; resumable: out/trainings
 	@$(MAKE) --no-print-directory $(addprefix train-,jax owners torch texts genes)

@@ -19,22 +19,19 @@ func TestTrainings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := map[string][]string{"jax": {"test_trainings.Children", "test_trainings.Jax", "test_trainings.Owners", "test_trainings.Texts", "test_trainings.Genes", "test_trainings.Tables", "test_hosts.Jax"}, "torch": {"test_trainings.Torch", "test_hosts.Torch"}}
-	pythons := map[string]string{}
-	for framework := range programs {
-		python := trainer(t, framework)
-		if python == "" || exec.Command(python, "-c", "import sklearn").Run() != nil {
-			t.Logf("%s with scikit-learn is not here (make trainers fetches it): its trainings are skipped", framework)
-			continue
-		}
-		pythons[framework] = python
+	programs := map[string][]string{
+		"jax":   {"test_trainings.Children", "test_trainings.Jax", "test_trainings.Owners", "test_trainings.Texts", "test_trainings.Genes", "test_trainings.Tables", "test_hosts.Jax"},
+		"torch": {"test_trainings.Torch", "test_hosts.Torch"},
+		"hf":    {"test_trainings.HuggingFace"},
 	}
-	if len(pythons) == 0 {
-		t.Skip("no framework is here: make trainers fetches them")
-	}
+	data := map[string]string{"jax": "sklearn", "torch": "sklearn", "hf": "awscli"}
 	bin := buildCommand(t)
-	for framework, python := range pythons {
+	for framework := range programs {
 		t.Run(framework, func(t *testing.T) {
+			python := needTrainer(t, framework)
+			if exec.Command(python, "-c", "import "+data[framework]).Run() != nil {
+				t.Skipf("%s: not here: make trainers and make hf fetch it", data[framework])
+			}
 			cmd := exec.Command(python, append([]string{"-m", "unittest", "-v"}, programs[framework]...)...)
 			cmd.Dir = "trainer"
 			cmd.Env = append(os.Environ(), "PYTHONPATH="+source, "MINSEP_COMMAND="+bin, "TMPDIR="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")

@@ -136,6 +136,20 @@ class Texts(Trainings, unittest.TestCase):
     test_comparison = None  # a whole training takes ten times as long as with digits
 
 
+class HuggingFace(unittest.TestCase):
+    def test_short(self) -> None:
+        """A few steps of GPT-2, on a certified run; a second start finds that all steps are taken, and trains none."""
+        for package in "transformers", "peft", "awscli":
+            if importlib.util.find_spec(package) is None:
+                raise unittest.SkipTest(f"{package} not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, HERE / "hf_texts.py", "--out", folder, "--steps", "6", "--samples", "20000", "--mechanism", "DP-SGD, Poisson"]
+            first, again = (json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]) for _ in range(2))
+        self.assertEqual((first["steps"], first["coordinates"], first["epsilon"]), (6, 108864, 8))
+        self.assertLess(first["loss"], first["loss before"])
+        self.assertEqual(again["loss"], first["loss"])
+
+
 class Genes(Trainings, unittest.TestCase):
     program, mechanisms = "genes", ["multi-owner, k = 2, not proven", "one bound, k = 1", "rotation"]
     worst = 0.75, 0.53  # of two classes that can hardly be told apart

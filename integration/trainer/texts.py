@@ -37,12 +37,12 @@ def load() -> Texts:
     if hashlib.sha256(b"\0".join(texts)).hexdigest() != DIGEST:
         raise RuntimeError(f"{folder}: must be of {PACKAGE}, to give the same trainings again")
     order = np.random.default_rng(0).permutation(len(texts))
-    windows = [_windows(texts[i]) for i in order]
+    windows = [windows_of(texts[i]) for i in order]
     owners = np.repeat(np.arange(OWNERS), [len(w) for w in windows[:OWNERS]])
     return Texts(np.concatenate(windows[:OWNERS]), owners, np.concatenate([w[len(w) // 2 :][:2] for w in windows[OWNERS:]]))
 
 
-def _windows(text: bytes) -> np.ndarray:
+def windows_of(text: bytes) -> np.ndarray:
     """A text's windows one after another, each with the bytes before it; what is left at the end is not used."""
     data = np.frombuffer(text, np.uint8)
     symbols = np.where((data >= 32) & (data < 127), data - 32, np.where(data == 10, 95, 96)).astype(np.uint8)

@@ -177,7 +177,7 @@ class Runs:
         """The run directory of one training with a mechanism, made afresh."""
         of = PROGRAMS[program]
         label = re.sub("[^A-Za-z0-9-]+", "-", f"{name}-epsilon-{epsilon}")
-        if program in ("texts", "genes"):
+        if program in ("texts", "genes", "hf"):
             label = f"{program}-{label}"  # the programs of images have certificates in common
         if steps is not None and steps != of.steps:
             label = f"{label}-{steps}"

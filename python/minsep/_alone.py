@@ -99,14 +99,12 @@ def join(ones: list[Any], part: slice = slice(None)) -> Any:
     """One batch of batches of one."""
     first = ones[0]
     if isinstance(first, torch.Tensor):
-        shapes = {tuple(x.shape) for x in ones}
-        if len(shapes) > 1:
+        if any(x.shape != first.shape for x in ones):  # without the shapes, which are of examples
             raise ValueError(
-                f"collate_fn: gives examples of the shapes {' and '.join(map(str, sorted(shapes)[:2]))}: each is given to it alone, so that none depends on others, as one that is padded to the longest "
-                "of its batch does: pad every example to one length, such as tokenizer(text, padding=\"max_length\", truncation=True, max_length=…)"
+                "collate_fn: gives examples of several shapes: each is given to it alone, so that none depends on others, as one that is padded to the longest of its batch does: pad every example to one length, such as tokenizer(text, padding=\"max_length\", truncation=True, max_length=…)"
             )
         if not first.ndim or len(first) != 1:
-            raise ValueError(f"collate_fn: gives a tensor of shape {tuple(first.shape)} for one example: must have the examples as its first dimension, which is 1 there")
+            raise ValueError("collate_fn: gives for one example a tensor whose first dimension is not 1: must have the examples as its first dimension")
         return torch.cat(ones)[part]
     if hasattr(first, "keys"):
         if any(set(x.keys()) != set(first.keys()) for x in ones):

@@ -145,6 +145,8 @@ class Private:
         """
         guard, joined = self.guard, self.run._joined
         for leaf in jax.tree_util.tree_leaves(data):
+            if joined is None and len(leaf) < self.run.examples:  # JAX would take the last example in the place of those that are not there
+                raise ValueError(f"data: has {len(leaf)} examples, and the run has {self.run.examples}: give run.join the ids of these data, in their order")
             if joined is not None and len(leaf) != joined:
                 raise ValueError(f"data: has {len(leaf)} examples, and run.join had {joined} ids: other examples than those of the batches would be trained on. Give run.join the ids of these data, in their order")
         return self._given(guard, data)

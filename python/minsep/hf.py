@@ -17,12 +17,30 @@ from .errors import TrainingError
 STATE_NAME = "minsep.json"
 
 
+def last_checkpoint(folder: str | os.PathLike[str]) -> str | None:
+    """The last checkpoint of a PrivateTrainer in a folder, for `train(resume_from_checkpoint=…)`: of those that were finished before a kill. None where there is none."""
+    found = [name for name in (os.listdir(folder) if os.path.isdir(folder) else []) if name.removeprefix("checkpoint-").isdecimal()]
+    paths = [os.path.join(folder, name) for name in sorted(found, key=lambda name: -int(name.removeprefix("checkpoint-")))]
+    return next((path for path in paths if _is_finished(path)), None)
+
+
+def _is_finished(checkpoint: str) -> bool:
+    """Whether a checkpoint has the file that Trainer writes last, before it removes earlier ones, and that of the guard."""
+    try:
+        for name in STATE_NAME, "trainer_state.json":
+            with open(os.path.join(checkpoint, name), encoding="utf-8") as file:
+                json.load(file)
+        return True
+    except (OSError, ValueError):
+        return False
+
+
 class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
     """A transformers.Trainer whose training is private: it takes the batches and the noise of a run directory.
 
     run is one that `join` gave with the ids of train_dataset, in its order. Each step of Trainer is one of the run: its batch is made
     per_device_train_batch_size examples at a time, and args.max_steps may be left out, or be at most the run's steps. Other arguments are those of
-    Trainer; so is a resume, `train(resume_from_checkpoint=True)`: a checkpoint has the state of the guard, in minsep.json, and the first one is written
+    Trainer; so is a resume, `train(resume_from_checkpoint=last_checkpoint(output_dir))`: a checkpoint has the state of the guard, in minsep.json, and the first one is written
     before the first step, where save_strategy is not "no".
     loss(model, **example) is the loss of a batch of one example, by default that of the model's output. data_collator is given each example
     alone, so that none depends on others, as one that is padded to the longest would: it pads all to one length. key, folder, checkpoint
@@ -86,10 +104,16 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
             raise TrainingError("private: the training begins with train()")
         return self._private
 
-    def train(self, *given: Any, **named: Any) -> Any:
-        """Trainer's own, which gives the run back at its end, for a trainer that goes on from a checkpoint."""
+    def train(self, resume_from_checkpoint: Any = None, *given: Any, **named: Any) -> Any:
+        """Trainer's own, which gives the run back at its end, for a trainer that goes on from a checkpoint: True is `last_checkpoint(args.output_dir)`."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_checkpoint(self.args.output_dir)
+            if resume_from_checkpoint is None:
+                raise TrainingError(f"{self.args.output_dir}: has no finished checkpoint of PrivateTrainer: to begin a training, leave resume_from_checkpoint out")
+        elif resume_from_checkpoint and not _is_finished(resume_from_checkpoint):
+            raise TrainingError(f"{resume_from_checkpoint}: is of another trainer, or was not finished before a kill: take minsep.hf.last_checkpoint(folder), which knows")
         try:
-            return super().train(*given, **named)
+            return super().train(resume_from_checkpoint, *given, **named)
         finally:
             if self._private is not None:
                 self._private.close()
@@ -140,12 +164,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
-            try:
-                with open(os.path.join(checkpoint, STATE_NAME), encoding="utf-8") as file:
-                    state = json.load(file)
-            except FileNotFoundError:
-                raise TrainingError(f"{checkpoint}: has no {STATE_NAME}, which PrivateTrainer writes: it is of another trainer, or was not finished: take the one before it") from None
-            self.private.load_training_state(state)
+            with open(os.path.join(checkpoint, STATE_NAME), encoding="utf-8") as file:
+                self.private.load_training_state(json.load(file))
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None and self.private.guard.next_step != self.state.global_step:
             raise TrainingError(f"{checkpoint}: is of step {self.state.global_step}, its {STATE_NAME} of step {self.private.guard.next_step}: they are of two checkpoints")

@@ -233,7 +233,8 @@ class Trainers(Models):
         for a, b, c in zip(*weights):
             self.assertTrue(torch.equal(a, b) and torch.equal(a, c))
         for name, change, words in (
-            ("none", lambda d: os.remove(d / "minsep.json"), "has no minsep.json, which PrivateTrainer writes"),
+            ("none", lambda d: os.remove(d / "minsep.json"), "is of another trainer, or was not finished before a kill: take minsep.hf.last_checkpoint"),
+            ("cut", lambda d: (d / "trainer_state.json").write_text(""), "is of another trainer, or was not finished before a kill"),
             ("mixed", lambda d: shutil.copy(self.folder / "out" / "checkpoint-3" / "minsep.json", d / "minsep.json"), "is of step 6, its minsep.json of step 3"),
         ):
             broken = self.folder / name / "checkpoint-6"
@@ -242,6 +243,16 @@ class Trainers(Models):
             trainer = self.trainer(path)
             with self.assertRaisesRegex(minsep.TrainingError, words):
                 trainer.train(resume_from_checkpoint=str(broken))
+        from minsep.hf import last_checkpoint
+
+        self.assertEqual((last_checkpoint(self.folder / "nowhere"), last_checkpoint(self.folder / "cut")), (None, None))
+        shutil.copytree(self.folder / "cut" / "checkpoint-6", self.folder / "out" / "checkpoint-12")
+        self.assertEqual(last_checkpoint(self.folder / "out"), str(self.folder / "out" / "checkpoint-6"))
+        with self.assertRaisesRegex(minsep.TrainingError, "has no finished checkpoint of PrivateTrainer: to begin a training"):
+            self.trainer(path, options={"output_dir": str(self.folder / "cut")}).train(resume_from_checkpoint=True)
+        trainer = self.trainer(path)
+        trainer.train(resume_from_checkpoint=True)
+        self.assertTrue(all(torch.equal(p, q) for p, q in zip(weights[0], trainer.model.parameters())))
 
     @needs_lora
     @needs_trainer
@@ -321,7 +332,7 @@ class Trainers(Models):
             return {"input_ids": words, "attention_mask": shown, "labels": torch.where(shown == 1, words, -100)}
 
         path = self.own_noisy(20, self.coordinates(self.gpt2()))
-        with self.assertRaisesRegex(ValueError, r"^collate_fn: gives examples of the shapes \(1, \d\) and \(1, \d\): each is given to it alone"):
+        with self.assertRaisesRegex(ValueError, "^collate_fn: gives examples of several shapes: each is given to it alone"):
             self.trainer(path, train_dataset=data, data_collator=pad).train()
         path, weights = runs.make_noisy(self.folder / "one", 20, self.coordinates(self.gpt2())), []
         for start in None, "checkpoint-0", "checkpoint-3":

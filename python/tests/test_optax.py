@@ -169,8 +169,10 @@ class Sums(Training):
             params = wrap((jax.numpy.ones((5, 6), dtype), jax.numpy.ones(6, dtype)))
             training = self.begin(run, optax.adam(0.1), lambda p, x, y: sum(jax.numpy.sum(leaf) * x[0] for leaf in jax.tree.leaves(p)))
             state = training.init(params)
+            kinds = [(x.dtype, x.weak_type) for x in jax.tree.leaves(state[1:])]
             for batch in training.batches(*self.data()):
                 state = training.step(state, *batch)
+                self.assertEqual([(x.dtype, x.weak_type) for x in jax.tree.leaves(state[1:])], kinds)  # so that a checkpoint goes on with the same program
                 if state.step == 3:
                     break
             self.assertEqual([x.dtype for x in jax.tree.leaves(state.params)], [x.dtype for x in jax.tree.leaves(params)])
@@ -344,6 +346,8 @@ class Refused(Training):
             training.close()
         training = self.begin(run)
         state = training.init(self.params())
+        with self.assertRaisesRegex(ValueError, "^data: has 50 examples, and the run has [0-9]+:"):
+            training.batches(jax.numpy.asarray(x[:50]), y)
         batch = next(training.batches(x, y))
         for wrong in (), (batch[0][:-1], batch[1][:-1]), (batch[0], batch[1][:-1]), (batch[0], 3), (np.repeat(batch[0], 2, 0), np.repeat(batch[1], 2)):
             with self.assertRaisesRegex(ValueError, "^batch: must"):

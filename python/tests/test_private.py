@@ -324,12 +324,12 @@ class Loaders(Training):
         run = minsep.Run(self.own_noisy(20, 39))
         training = self.begin(run)
         for data, words in (
-            ([torch.zeros(1 + i % 2) for i in range(100)], r"^collate_fn: gives examples of the shapes \(1, 1\) and \(1, 2\): each is given to it alone"),
+            ([torch.zeros(1 + i % 2) for i in range(100)], "^collate_fn: gives examples of several shapes: each is given to it alone"),
             ([{"a": torch.zeros(1), **({"b": torch.zeros(1)} if i % 2 else {})} for i in range(100)], "^collate_fn: gives examples of other keys"),
         ):
             with self.assertRaisesRegex(ValueError, words):
                 list(training.loader(data))
-        for collate, words in (lambda x: torch.zeros(2, 3), r"shape \(2, 3\) for one example"), (lambda x: torch.zeros(()), r"shape \(\) for one"), (lambda x: "text", "gives str"):
+        for collate, words in (lambda x: torch.zeros(2, 3), "first dimension is not 1"), (lambda x: torch.zeros(()), "first dimension is not 1"), (lambda x: "text", "gives str"):
             with self.assertRaisesRegex((ValueError, TypeError), words):
                 list(training.loader(self.data(), collate_fn=collate))
         with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and run.join had 100 ids"):
