@@ -206,3 +206,61 @@ func TestRotationOfWholeMechanisms(t *testing.T) {
 		t.Errorf("two examples of an owner in a pool: δ = %v is not seen above %v", delta, claim)
 	}
 }
+
+// secretly is a training in which the pool of the second period has five examples of other owners,
+// too, where a secret coin says so: the owner's place in the first period, or a coin of its own.
+func (r rotated) secretly(zeroed, byPlace bool) (means [][rotatedSteps]float64, probs []float64) {
+	const others = 5
+	gradient := 1.
+	if zeroed {
+		gradient = 0
+	}
+	binomial := [others + 1]float64{1, 5, 10, 10, 5, 1}
+	for coin := range 2 {
+		for place := range rotatedPeriod {
+			for later := range rotatedPeriod { // its place in the second period, of which only the first is in the run
+				for took, ways := range binomial {
+					prob := ways / math.Exp2(others)
+					switch there := byPlace && place == 0 || !byPlace && coin == 0; {
+					case !there && took > 0:
+						continue
+					case !there:
+						prob = 1
+					}
+					var mean [rotatedSteps]float64
+					for t, c := range r.strategy.Column(nil, place) {
+						mean[place+t] += c * gradient
+					}
+					sum := -float64(took)
+					if later == 0 {
+						sum += gradient
+					}
+					for t, c := range r.strategy.Column(nil, rotatedPeriod) {
+						mean[rotatedPeriod+t] += c * sum
+					}
+					means, probs = append(means, mean), append(probs, prob/2/rotatedPeriod/rotatedPeriod)
+				}
+			}
+		}
+	}
+	return means, probs
+}
+
+// TestRotationOfSecretPools: pools that depend on who took part before break the claim, as those of
+// Algorithm 3 do. Pools by coins that nothing else knows do not, even where the coins are secret.
+func TestRotationOfSecretPools(t *testing.T) {
+	r := rotated{owners: [][]uint32{{0}}, gradients: []float64{1}, pools: [2][]int{{0}, {0}}, sigma: 1.2,
+		strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: rotatedSteps, Toeplitz: []float64{.8, .2}}}
+	gamma := math.Exp(2)
+	claim := r.claimed(t, gamma)
+	for _, byPlace := range []bool{false, true} {
+		p, q := r.density(r.secretly(false, byPlace)), r.density(r.secretly(true, byPlace))
+		delta := max(excess(p, q, gamma), excess(q, p, gamma))
+		if byPlace && delta < 1.5*claim {
+			t.Errorf("pools by who took part: δ = %v is not seen above %v", delta, claim)
+		}
+		if !byPlace && delta > claim*(1+1e-9) {
+			t.Errorf("pools by a coin of their own: δ = %v, claimed %v", delta, claim)
+		}
+	}
+}
