@@ -405,13 +405,13 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 }
 
 // preferData puts the row first that uses the most data of those that cannot be told from the
-// first.
+// first, and have little more noise by their estimates: one with a large error is no reason.
 func (p *planning) preferData(ctx context.Context, rows []*Row) error {
 	tried := map[*Row]bool{}
 	for {
 		best := rows[0]
 		for _, row := range rows {
-			if row.Refused == "" && !behind(rows[0], row) && row.Kept > 1.01*best.Kept {
+			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= littleMore*rows[0].Relative && row.Kept > 1.01*best.Kept {
 				best = row
 			}
 		}

@@ -148,7 +148,9 @@ func TestMoreDataFirst(t *testing.T) {
 		return &Row{Scheme: sampling.Params{Scheme: "epoch-min-sep"}, MaxPerOwner: 1, Relative: relative, StdErr: .01, Kept: kept, BatchSize: 1, Examples: int64(1000 * kept), Noise: Noise{Proven: true}}
 	}
 	least, more, most := row(1, .1), row(1.02, .15), row(1.03, .14)
-	rows := []*Row{least, more, most, row(1.06, .4), row(2, 1)}
+	rough := row(1.2, .5)
+	rough.StdErr = .1
+	rows := []*Row{least, more, most, row(1.06, .4), rough, row(2, 1)}
 	p := &planning{Request: &Request{Objective: RMSE, Populations: []Population{{MaxPerOwner: 1, Examples: 100, Given: 1000}}}}
 	if err := p.preferData(t.Context(), rows); err != nil || rows[0] != more || rows[1] != least || rows[2] != most {
 		t.Fatalf("%+v, %v", rows[0], err)
