@@ -47,8 +47,30 @@ const FarShare = 1. / 15
 // alsoShare is about how much further ε add to the samples: at most as many again.
 const alsoShare = 0.5
 
-// samplesTimed is how many samples tell the time of one.
-const samplesTimed = 512
+// Samples are timed until they have taken leastTimed seconds of processors, from fewTimed to
+// mostTimed of them.
+const (
+	leastTimed          = 0.05
+	fewTimed, mostTimed = 512, 1 << 16
+)
+
+// timeOf is how many seconds of processors a sample of a direction takes.
+func (e *estimator) timeOf(ctx context.Context, d montecarlo.Direction, w sampler) (float64, error) {
+	before := e.of[direction(d)]
+	for drawn, next := uint64(0), uint64(fewTimed); ; next *= 2 {
+		if _, err := e.draw(ctx, d, w, drawn, next-drawn); err != nil {
+			return 0, err
+		}
+		drawn = next
+		took := (e.of[direction(d)].worked - before.worked).Seconds()
+		if took <= 0 {
+			took = (e.of[direction(d)].spent - before.spent).Seconds()
+		}
+		if took >= leastTimed || drawn >= mostTimed {
+			return took / float64(drawn), nil
+		}
+	}
+}
 
 // ForecastProven is the forecast of a run that is proven by a method without samples; ok says that
 // the method is one.
@@ -99,16 +121,12 @@ func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecas
 		if err != nil {
 			return f, err
 		}
-		before := e.of[i]
-		if _, err := e.draw(ctx, d, worker, 0, samplesTimed); err != nil {
+		took, err := e.timeOf(ctx, d, worker)
+		if err != nil {
 			return f, err
 		}
-		took := (e.of[i].worked - before.worked).Seconds()
-		if took <= 0 {
-			took = (e.of[i].spent - before.spent).Seconds()
-		}
 		effort := part * s.bound() / p.Delta
-		f.Sample = (f.Sample*f.Effort + effort*took/samplesTimed) / (f.Effort + effort)
+		f.Sample = (f.Sample*f.Effort + effort*took) / (f.Effort + effort)
 		f.Effort += effort
 	}
 	further := 0.0 // of tables at one noise multiplier, for all further ε
