@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo/tilt"
@@ -47,6 +48,15 @@ func (r *Request) roughTime(row *Row) float64 {
 		each *= ownersFactor * float64(row.run.MaxExamplesPerOwner)
 	}
 	return tableSeconds*float64(r.Steps) + verifySamples*row.Noise.Effort*each
+}
+
+// budgetFor is the budget that a plan has for a certificate that takes so many seconds of processors,
+// in whole minutes; 0 for the default one.
+func budgetFor(seconds float64) time.Duration {
+	if seconds <= verification.DefaultCPUTime.Seconds() {
+		return 0
+	}
+	return time.Duration(math.Ceil(seconds/60)) * time.Minute
 }
 
 // kind is what rows have in common whose certificates take time alike.
@@ -93,7 +103,11 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 		}
 		p.say(row.Name() + ", the time of its certificate")
 		c, rough := p.claim(row), p.roughTime(row)
-		f, err := verification.Problem{Run: c.run, Epsilon: c.epsilon, Delta: c.delta, AlsoEpsilon: p.further()}.Forecast(ctx, row.Noise.Multiplier)
+		problem := verification.Problem{Run: c.run, Epsilon: c.epsilon, Delta: c.delta, AlsoEpsilon: p.further()}
+		f, err := problem.Forecast(ctx, row.Noise.Multiplier)
+		if budget := budgetFor(f.Enough); budget > 0 {
+			f = problem.Within(f, budget)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

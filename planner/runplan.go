@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
 
 	"minsep/accounting"
 	"minsep/accounting/verification"
 	"minsep/sampling/ownergraph"
 	"minsep/stages"
 )
-
-// budgetRoom is how much longer the budget of a certificate is than it is expected to take.
-const budgetRoom = 1.25
 
 // RunPlan is the plan for minsep run of a row. Graph is nil for numbered examples.
 func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
@@ -23,8 +19,12 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 	if r.Unit == accounting.UnitExample {
 		p.Privacy.Unit = string(r.Unit)
 	}
-	if needs := row.CPU - row.cost.Further; needs > verification.DefaultCPUTime.Seconds() { // and a quarter more
-		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(math.Ceil(budgetRoom*needs/60)))
+	needs := row.cost.Enough
+	if row.cost == (verification.Forecast{}) { // not looked at
+		needs = row.CPU
+	}
+	if budget := budgetFor(needs); budget > 0 {
+		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(budget.Minutes()))
 	}
 	p.Noise = stages.PlanNoise{Coordinates: r.Coordinates, ClipNorm: 1}
 	if graph == nil {

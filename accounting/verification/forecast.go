@@ -2,6 +2,7 @@ package verification
 
 import (
 	"context"
+	"time"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
@@ -14,9 +15,15 @@ type Forecast struct {
 	Seconds float64 // of processors, above 0
 	Further float64 // of these for further ε, at least 0; they come on top of a budget
 
+	// Enough is a budget in seconds of processors that is enough to accept up to .85 δ. A smaller one
+	// costs noise. 0 where no samples are drawn.
+	Enough float64
+
 	Tables float64 // seconds of processors for the tables of one noise multiplier; 0 where no samples are drawn
 	Sample float64 // seconds of processors a sample, at M/δ of Effort; 0 likewise
 	Effort float64 // M/δ at the noise multiplier, at least 0; of H(Q,P), whose divergence is mostly far below δ, the part FarShare
+
+	points float64 // as Tables, for all further ε together
 }
 
 // Seconds of verifications without samples, by what was measured: of privacy loss distributions, of
@@ -39,6 +46,9 @@ const (
 // verifySamples is how many times M/δ samples are drawn for a claim that accepts up to .9 δ,
 // estimates and all candidates included.
 const verifySamples = 9500
+
+// enoughSamples is likewise for one that accepts up to .85 δ.
+const enoughSamples = 4500
 
 // FarShare is the part of the samples that a direction needs whose divergence is far below δ, as
 // that of H(Q,P) mostly is.
@@ -143,8 +153,30 @@ func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecas
 		}
 		further += e.used() - begin
 	}
-	f.Seconds, f.Further = p.seconds(f, further)
-	return f, nil
+	f.points = further
+	return p.again(f), nil
+}
+
+// Within is the forecast f of p with another budget in time.
+func (p Problem) Within(f Forecast, budget time.Duration) Forecast {
+	p.CPUTime = budget
+	return p.again(f)
+}
+
+// again fills in what follows from the time of the parts.
+func (p Problem) again(f Forecast) Forecast {
+	f.Seconds, f.Further = p.seconds(f, f.points)
+	f.Enough = p.tables(f, longCPUTime.Seconds()) + enoughSamples*f.Effort*f.Sample
+	return f
+}
+
+// tables is how many seconds of processors all tables of a claim take.
+func (p Problem) tables(f Forecast, budget float64) float64 {
+	if p.NoiseMultiplier != 0 {
+		return 2 * f.Tables
+	}
+	proofs := min(tablesOfProofs*f.Tables, max(3*f.Tables, proofShare*budget+f.Tables))
+	return proofs + (tablesOfEstimates+tablesOfCandidates+tablesOfWorkers)*f.Tables
 }
 
 // seconds is how long a verification takes by the time of its parts, and how much of that is for
@@ -154,11 +186,7 @@ func (p Problem) seconds(f Forecast, tablesOfPoints float64) (all, further float
 	if p.CPUTime > 0 {
 		budget = p.CPUTime.Seconds()
 	}
-	proofs := min(tablesOfProofs*f.Tables, max(3*f.Tables, proofShare*budget+f.Tables))
-	tables := proofs + (tablesOfEstimates+tablesOfCandidates+tablesOfWorkers)*f.Tables
-	if p.NoiseMultiplier != 0 {
-		tables = 2 * f.Tables
-	}
+	tables := p.tables(f, budget)
 	samples := verifySamples * f.Effort * f.Sample
 	switch {
 	case p.Samples > 0:

@@ -43,6 +43,9 @@ func TestForecast(t *testing.T) {
 			t.Errorf("%s: %g s, %g of them for further ε, want %g and %g", c.name, seconds, beside, c.seconds, c.beside)
 		}
 	}
+	if long := (Problem{}).Within(known, 10*time.Minute); math.Abs(long.Seconds-600) > 1e-9 || math.Abs(long.Enough-(19+22.5*enoughSamples/verifySamples)) > 1e-9 {
+		t.Errorf("in ten minutes: %+v", long)
+	}
 	dear := Forecast{Tables: 10, Sample: 1e-3, Effort: 1e3} // tables leave too little of a minute
 	if seconds, _ := (Problem{}).seconds(dear, 0); seconds != longCPUTime.Seconds() {
 		t.Errorf("dear tables: %g s, want %v", seconds, longCPUTime)

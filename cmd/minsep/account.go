@@ -233,7 +233,7 @@ func printOutlook(t io.Writer, o verification.Outlook) {
 	}
 	fmt.Fprintf(t, "budget\t%s%s, for estimates and verification together\n", most, o.Budget)
 	if o.Expected > 0 {
-		fmt.Fprintf(t, "expected\tabout %.2g s of a processor in all\n", o.Expected)
+		fmt.Fprintf(t, "expected\tabout %s of a processor in all\n", aboutTime(o.Expected))
 	}
 	if o.Proven > 0 {
 		fmt.Fprintf(t, "expected\ta noise multiplier of at most %.5g, which needs no samples\n", o.Proven)

@@ -126,6 +126,17 @@ func twoDigits(x float64) float64 {
 	return math.Ceil(x/scale) * scale
 }
 
+// aboutTime writes seconds of an estimate.
+func aboutTime(seconds float64) string {
+	switch {
+	case seconds > 48*3600:
+		return fmt.Sprintf("%.0fh", seconds/3600)
+	case seconds > 100:
+		return fmt.Sprintf("%.0fm", seconds/60)
+	}
+	return fmt.Sprintf("%.0fs", math.Max(1, seconds))
+}
+
 // budgetTime writes seconds as a duration that --cpu-time takes, rounded up.
 func budgetTime(seconds float64) string {
 	unit, name := time.Second, "s"

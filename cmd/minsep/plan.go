@@ -536,7 +536,7 @@ func planRow(row *planner.Row, forgets bool) tableRow {
 	if !row.Noise.Proven {
 		percent = fmt.Sprintf("%.1f%%", 100*row.Noise.StdErr/row.Noise.Multiplier)
 	}
-	certificate := budgetTime(row.CPU)
+	certificate := aboutTime(row.CPU)
 	switch {
 	case row.Noise.OneDirection:
 		sigma, certificate = "≥"+sigma, "≥"+certificate

@@ -198,10 +198,14 @@ func printEstimate(w io.Writer, stages []planrun.Stage) {
 	for _, s := range stages {
 		e := s.Estimate
 		most := ""
+		cpu := fmt.Sprintf("%.2g", e.CPU)
+		if e.CPU >= 100 {
+			cpu = words.Grouped(int64(e.CPU))
+		}
 		if e.AtMost {
 			most = "at most "
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s MiB\t%s%.2g s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes), words.Grouped(e.Memory>>20), most, e.CPU)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s MiB\t%s%s s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes), words.Grouped(e.Memory>>20), most, cpu)
 	}
 	fmt.Fprintf(t, "\n")
 	t.Flush()
