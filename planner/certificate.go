@@ -50,8 +50,8 @@ func (r *Request) roughTime(row *Row) float64 {
 	return tableSeconds*float64(r.Steps) + verifySamples*row.Noise.Effort*each
 }
 
-// budgetFor is the budget that a plan has for a certificate that takes so many seconds of processors,
-// in whole minutes; 0 for the default one.
+// budgetFor is the budget that a plan has for a certificate that takes so many seconds of
+// processors, in whole minutes; 0 for the default one.
 func budgetFor(seconds float64) time.Duration {
 	if seconds <= verification.DefaultCPUTime.Seconds() {
 		return 0

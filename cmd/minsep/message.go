@@ -138,7 +138,7 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 		}
 		return text
 	}
-	if bad.Value == true { // the flag's name says it
+	if fmt.Sprint(bad.Value) == "true" { // the flag's name says it
 		without := *bad
 		without.Value = nil
 		bad = &without
