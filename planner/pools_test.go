@@ -150,6 +150,7 @@ func TestMoreDataFirst(t *testing.T) {
 	least, more, most := row(1, .1), row(1.02, .15), row(1.03, .14)
 	rough := row(1.2, .5)
 	rough.StdErr = .1
+	more.Pools = 3
 	rows := []*Row{least, more, most, row(1.06, .4), rough, row(2, 1)}
 	p := &planning{Request: &Request{Objective: RMSE, Populations: []Population{{MaxPerOwner: 1, Examples: 100, Given: 1000}}}}
 	if err := p.preferData(t.Context(), rows); err != nil || rows[0] != more || rows[1] != least || rows[2] != most {
@@ -160,6 +161,9 @@ func TestMoreDataFirst(t *testing.T) {
 	out.explain()
 	if !strings.Contains(out.MoreData, "The first keeps 15 % of the examples, row 4 keeps 40 %") {
 		t.Errorf("more data: %q", out.MoreData)
+	}
+	if note := fmt.Sprint(out.Note); !strings.Contains(note, "The first uses 15 % of the examples (150), in 3 pools, each with at most 1 per owner.") {
+		t.Error(note)
 	}
 	if why := strings.Join(out.Why, "\n"); !strings.Contains(why, "the first uses 15 % of the examples in place of 10 %") || strings.Contains(why, "has the least") {
 		t.Error(why)

@@ -382,7 +382,11 @@ func notes(out *Result) (list []string) {
 		list = append(list, "What bounding keeps is from one random order, and differs a little in a run.")
 	}
 	if first := out.Rows[0]; first.Kept < 0.999 {
-		list = append(list, fmt.Sprintf("The first uses %.3g %% of the examples (%d), with at most %d per owner.", 100*math.Min(1, first.Kept), first.Examples, first.MaxPerOwner))
+		per := fmt.Sprintf("with at most %d per owner", first.MaxPerOwner)
+		if first.Pools > 0 {
+			per = fmt.Sprintf("in %s, each with at most 1 per owner", words.Count(first.Pools, "pool"))
+		}
+		list = append(list, fmt.Sprintf("The first uses %.3g %% of the examples (%d), %s.", 100*math.Min(1, first.Kept), first.Examples, per))
 	}
 	if text := moreOwners(r, out.Rows[0]); text != "" {
 		list = append(list, text)

@@ -22,7 +22,7 @@ func KeptText(s ownergraph.Summary, of ownergraph.Bound) string {
 	case share >= fewKept:
 		return text
 	case of.Pools > 0:
-		return text + ": more pools (--pools) keep more"
+		return text + ": more pools (--pools), up to one for each period, keep more"
 	case !Shared(s):
 		return text + ": a larger --max-per-owner keeps more, with --sample owners at no more noise"
 	case of.Order == ownergraph.Random:
