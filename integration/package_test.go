@@ -134,7 +134,7 @@ func TestPythonDocument(t *testing.T) {
 	env := []string{"PYTHONPATH=" + newWheel(t, python), "MINSEP_COMMAND=" + bin, "XDG_STATE_HOME=" + filepath.Join(dir, "out", "state")}
 	env = append(env, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t)) // of torch.distributed
 	ran := 0
-	for _, file := range []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/materialize.md"} {
+	for _, file := range []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/large-models.md", "docs/materialize.md"} {
 		if file == "docs/materialize.md" { // a run of its own
 			dir = newClone(t, bin)
 		}
@@ -243,12 +243,12 @@ func TestNoiseDocument(t *testing.T) {
 // JAX, and PyTorch 2 is beside transformers.
 func imports(program string) string {
 	switch {
-	case strings.Contains(program, "import jax"), strings.Contains(program, "import datasets"):
-		return "jax"
 	case strings.Contains(program, "dp.private("), strings.Contains(program, "minsep.hf"):
 		return "hf"
 	case strings.Contains(program, "import torch"):
 		return "torch"
+	case strings.Contains(program, "import jax"), strings.Contains(program, "import datasets"):
+		return "jax"
 	}
 	return ""
 }

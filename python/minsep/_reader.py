@@ -64,6 +64,11 @@ class NoiseReader:
         self.width = hi - lo
         self.next_step = start
         self._stream: _Stream | None = None
+        self._open(key, dtype, checkpoint, checkpoint_steps)
+
+    def _open(self, key: str | None, dtype: str | None, checkpoint: str | None, checkpoint_steps: int) -> None:
+        """Begins a stream, or looks at the files."""
+        noise, start = self._noise, self.next_step
         if key is not None:
             kept = [] if checkpoint is None else ["--checkpoint", str(checkpoint), "--checkpoint-steps", str(checkpoint_steps)]
             try:
@@ -96,17 +101,21 @@ class NoiseReader:
             raise TrainingError(f"noise of step {step}: the run has steps 0 to {self._noise.steps - 1}: to train longer, make a run with more steps")
         if self._guard is not None and step >= self._guard.next_step:
             raise TrainingError(f"noise of step {step}: the guard has not taken this step: take it first, with `for step in guard` or guard.take({step})")
+        given = self._given(step)
+        released = None if self._guard is None else self._guard.use_noise(step, self._shard, self._replica)
+        self.next_step = step + 1
+        _rows.give([leaf for _, leaf in flatten(given)[0]], step, released)
+        return given
+
+    def _given(self, step: int) -> Any:
+        """The noise of the next step, as `step` gives it."""
         if self._stream is not None:
             row = self._stream.row()
         else:
             row = self._from_files(step)
             if self._guard is None:
                 _unguarded.give(self._run, step, *shard_range(self._noise.coordinates, self._shard, self._shards), "read_noise")
-        released = None if self._guard is None else self._guard.use_noise(step, self._shard, self._replica)
-        self.next_step = step + 1
-        given = row if self._layout is None else self._layout.split(row)
-        _rows.give([leaf for _, leaf in flatten(given)[0]], step, released)
-        return given
+        return row if self._layout is None else self._layout.split(row)
 
     def _from_files(self, step: int) -> NDArray[Any]:
         """The row of a step. Noise that a float32 would round is refused: the low bits of sums would show through."""

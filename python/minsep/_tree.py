@@ -68,6 +68,10 @@ class Layout:
             size = math.prod(shape)
             leaves.append(flat[at : at + size].reshape(shape))
             at += size
+        return self.build(leaves)
+
+    def build(self, leaves: list[Any]) -> Any:
+        """The tree of leaves in their order."""
         return self._build(leaves)
 
 

@@ -16,6 +16,7 @@ from ._arguments import shown
 from ._batches import OwnerBatch
 from ._clip import digest
 from ._guard import StepGuard, check_batch, check_guard
+from ._jaxnoise import DeviceNoise as DeviceNoise, device_noise as device_noise
 from ._pad import pad
 from ._reader import NoiseReader
 from ._run import Run, need_run

@@ -1,0 +1,303 @@
+"""Noise made by JAX on the devices that hold the parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import os
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _device
+from ._arguments import shown
+from ._device import BLOCK, DeviceRecipe
+from ._guard import StepGuard
+from ._reader import NoiseReader
+from ._run import Run, need_run
+from ._tree import flatten
+from .errors import MinsepError
+
+_PART = 1 << 18  # coordinates that are made at once, a multiple of BLOCK: what is beside the result is some hundred bytes of each
+_WORDS = np.uint64(0xFFFFFFFF)
+
+
+class _JaxOps(_device.Ops):
+    """JAX, with 64 bits on. zero is a number that the compiler does not know to be 0: it keeps products apart from sums."""
+
+    def __init__(self, zero: Any) -> None:
+        self._zero = zero
+
+    def rotate(self, x: Any, n: int) -> Any:
+        return x << np.uint32(n) | x >> np.uint32(32 - n)
+
+    def shift(self, x: Any, n: int) -> Any:
+        return x >> np.uint32(n)
+
+    def double(self, x: Any) -> Any:
+        return x.astype(jnp.float64)
+
+    real = double
+
+    def bits(self, x: Any) -> Any:
+        return jax.lax.bitcast_convert_type(x, jnp.int64)
+
+    def unbits(self, x: Any) -> Any:
+        return jax.lax.bitcast_convert_type(x, jnp.float64)
+
+    def unfused(self, x: Any) -> Any:
+        return self.unbits(self.bits(x) ^ self._zero)
+
+    def where(self, condition: Any, x: Any, y: Any) -> Any:
+        return jnp.where(condition, x, y)
+
+    def sqrt(self, x: Any) -> Any:
+        return jnp.sqrt(x)
+
+    def stack(self, arrays: Any) -> Any:
+        return jnp.stack(arrays, axis=-1)
+
+    def repeat(self, times: int, change: Any, x: Any) -> Any:
+        """As a loop of the program: compiled as one expression, the rounds take minutes."""
+        return jax.lax.fori_loop(0, times, lambda _, x: change(x), x)
+
+
+def _short_radii(ops: _JaxOps, tails: Any, words: list[Any], blocks: tuple[Any, Any], step: Any, radii: Any, short: Any) -> Any:
+    """radii with those of short pairs, of which there are hardly ever more than are looked at: NaN, where there are."""
+    room = BLOCK + short.size // (1 << 18)
+    short = short.reshape(-1)
+    at = jnp.nonzero(short, size=room, fill_value=0)[0]
+    block, pair = at // 4, at % 4
+    drawn = _device.chacha(ops, tails, (blocks[0][block], blocks[1][block]), (step, jnp.uint32(0)))
+
+    def word(table: list[Any], place: Any, part: int) -> Any:
+        rows = jnp.stack(table)  # [16, …]
+        found = rows[4 * pair + part, block] if place is None else rows[4 * pair + part, place]
+        return found.astype(jnp.uint64)
+
+    def number(table: list[Any], place: Any, part: int) -> Any:
+        return word(table, place, part) | word(table, place, part + 1) << 32
+
+    first = number([w.reshape(-1) for w in words], None, 0)
+    more = [number(drawn, jnp.arange(room), 0), number(drawn, jnp.arange(room), 2)]
+    vanished = first == 0  # once in 2^64 pairs
+    high, low = jnp.where(vanished, more[0], first), jnp.where(vanished, more[1], more[0])
+    zeros = jax.lax.clz(high)
+    bits = jnp.where(zeros == 0, high, high << zeros | low >> jnp.where(zeros == 0, jnp.uint64(63), 64 - zeros))
+    u = (bits >> 32).astype(jnp.float64) * 2.0**32 + (bits & jnp.uint64(_WORDS)).astype(jnp.float64)
+    exponent = 64 + zeros.astype(jnp.int64) + jnp.where(vanished, 64, 0)
+    tail = jnp.where(high == 0, jnp.nan, _device.radius(ops, jnp.where(high == 0, 2.0**63, u), exponent))
+    count = jnp.sum(short)
+    place = jnp.where(jnp.arange(room) < count, at, short.size)
+    flat = radii.reshape(-1).at[place].set(tail, mode="drop")
+    return jnp.where(count > room, jnp.nan, flat).reshape(radii.shape)
+
+
+def _segment(ops: _JaxOps, keys: Any, step: Any, length: int, place: tuple[Any, Any, Any]) -> Any:
+    """The normals of a range of coordinates: place has the first block, low and high word, and where in it the range begins."""
+    count = (length + 2 * BLOCK - 2) // BLOCK  # wherever the range begins
+    low, high, offset = place
+    number = (low.astype(jnp.uint64) | high.astype(jnp.uint64) << 32) + jnp.arange(count, dtype=jnp.uint64)
+    blocks = (number & jnp.uint64(_WORDS)).astype(jnp.uint32), (number >> 32).astype(jnp.uint32)
+    words = _device.chacha(ops, keys[0], blocks, (step, jnp.uint32(0)))
+    radii, cosines, sines, short = _device.polar(ops, words)
+    radii = _short_radii(ops, keys[1], words, blocks, step, radii, short)
+    z = _device.cartesian(ops, radii, cosines, sines).reshape(-1)
+    return jax.lax.dynamic_slice(z, (offset,), (length,))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Program:
+    """What decides the program of a leaf: leaves that agree here share one."""
+
+    kind: str
+    bands: int
+    grid: float
+    length: int  # of a segment
+    shape: tuple[int, ...]  # of a device's part of the leaf
+    sharding: Any  # of the leaf
+    dtype: str
+
+    def make(self, state: Any, keys: Any, zero: Any, step: Any, c: Any, scale: Any, places: Any) -> Any:
+        """The noise of a step in one device's part of a leaf, and the state after it."""
+        lead = len(self.sharding.mesh.devices.shape)
+        state = state.reshape(state.shape[lead:])
+        places = tuple(p.reshape(-1) for p in places)
+        ops, size = _JaxOps(zero), math.prod(self.shape)
+
+        def draw(at: Any) -> Any:
+            segment = functools.partial(_segment, ops, keys, at, self.length)
+            return jax.lax.map(segment, places, batch_size=max(1, _PART // self.length)).reshape(-1)[:size]
+
+        if self.kind == "filter":
+            newest = jnp.minimum(self.bands - 1, step.astype(jnp.int32))
+
+            def add(i: Any, u: Any) -> Any:
+                j = newest - i
+                return ops.unfused(c[j] * draw((step - j).astype(jnp.uint32))) + u
+
+            u = jax.lax.fori_loop(0, newest + 1, add, jnp.zeros(size, jnp.float64))
+        elif self.kind == "blt":
+            u = draw(step)
+            for m in range(self.bands):
+                u = ops.unfused(-c[0, m] * state[m]) + u
+            state = jnp.stack([ops.unfused(c[1, m] * state[m]) + u for m in range(self.bands)])
+        else:
+            u = ops.unfused(c[0] * draw(step))
+            at = step.astype(jnp.int32)
+            for j in range(self.bands, 0, -1):
+                row = jax.lax.dynamic_index_in_dim(state, (at - j) % self.bands, keepdims=False)
+                u = ops.unfused(c[j] * row) + u
+            if self.bands:
+                state = jax.lax.dynamic_update_index_in_dim(state, u, at % self.bands, 0)
+        value = _device.rounded(ops, u, scale, self.grid, jnp.round, jnp.abs)
+        return value.astype(self.dtype).reshape(self.shape), state.reshape((1,) * lead + state.shape)
+
+
+@functools.partial(jax.jit, static_argnames="program", donate_argnames="state")
+def _make(state: Any, keys: Any, zero: Any, step: Any, c: Any, scale: Any, places: Any, *, program: _Program) -> Any:
+    """A leaf of the noise of a step, and the state after it. The keys are arguments: constants would be in the text of the program."""
+    same, own = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec(*program.sharding.mesh.axis_names)
+    mapped = jax.shard_map(
+        program.make, mesh=program.sharding.mesh, in_specs=(own, same, same, same, same, same, own), out_specs=(program.sharding.spec, own), check_vma=False
+    )
+    return mapped(state, keys, zero, step, c, scale, places)
+
+
+class _Leaf:
+    """The noise of the coordinates from first on, in the shape of a leaf and with its sharding."""
+
+    def __init__(self, recipe: DeviceRecipe, shape: tuple[int, ...], sharding: Any, first: int, dtype: str = "float32") -> None:
+        if isinstance(sharding, jax.sharding.SingleDeviceSharding):
+            mesh = jax.sharding.Mesh(np.array(list(sharding.device_set)), ("device",))
+            sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+        if not isinstance(sharding, jax.sharding.NamedSharding):
+            raise TypeError(f"like: has a leaf with a {type(sharding).__name__}: must be on one device, or have a NamedSharding")
+        self.recipe, self.mesh, self.shape, self.dtype = recipe, sharding.mesh, shape, dtype
+        part = sharding.shard_shape(shape)
+        indices = sharding.devices_indices_map(shape)
+        segments = {device: _segments(shape, part, index, first) for device, index in indices.items()}
+        lengths = {length for _, length in segments.values()}
+        count = {len(starts) for starts, _ in segments.values()}
+        assert len(lengths) == len(count) == 1  # all parts are of one shape
+        starts = np.stack([segments[device][0] for device in self.mesh.devices.flat]).reshape(*self.mesh.devices.shape, *count)
+        blocks = starts // np.uint64(BLOCK)
+        self._own = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(*self.mesh.axis_names))
+        self._places = tuple(self._put(p, self._own) for p in (*_device.split(blocks), (starts % np.uint64(BLOCK)).astype(np.int32)))
+        bands = len(recipe.filter) if recipe.kind == "filter" else recipe.state_rows
+        self._program = _Program(recipe.kind, bands, recipe.grid, max(lengths), part, sharding, dtype)
+        self._keys = tuple(self._everywhere(k) for k in (recipe.normals, recipe.tails))
+        self._zero = self._everywhere(np.int64(0))
+        self._state = self._put(np.zeros((*self.mesh.devices.shape, recipe.state_rows, math.prod(part) if recipe.state_rows else 0)), self._own)
+
+    def _put(self, x: NDArray[Any], sharding: Any) -> Any:
+        """An array of which each process gives the parts of its devices."""
+        return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+
+    def _everywhere(self, x: Any) -> Any:
+        return self._put(np.asarray(x), jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec()))
+
+    def arguments(self, step: int) -> tuple[Any, ...]:
+        """Those of the program of a step."""
+        recipe = self.recipe
+        c = recipe.filter if recipe.kind == "filter" else _device.coefficients(recipe, step)
+        return (self._state, self._keys, self._zero, *map(self._everywhere, (np.uint32(step), c, recipe.scale[step])), self._places)
+
+    def step(self, step: int) -> Any:
+        """The noise of a step, which follows the last one."""
+        if math.prod(self.shape) == 0:
+            return self._put(np.zeros(self.shape, self.dtype), self._program.sharding)
+        value, self._state = _make(*self.arguments(step), program=self._program)
+        return value
+
+
+def _segments(shape: tuple[int, ...], part: tuple[int, ...], index: tuple[slice, ...], first: int) -> tuple[NDArray[Any], int]:
+    """Where the ranges of coordinates of a part of a leaf begin, and how long each is."""
+    split = len(shape)  # dimensions from here on are whole
+    while split > 0 and part[split - 1] == shape[split - 1]:
+        split -= 1
+    length = math.prod(part[max(0, split - 1) :])
+    starts = np.array([first], np.uint64)
+    for d in range(split):
+        start = index[d].indices(shape[d])[0]
+        along = np.arange(start, start + (1 if d == split - 1 else part[d]), dtype=np.uint64)
+        starts = (starts[:, None] + along * np.uint64(math.prod(shape[d + 1 :]))).reshape(-1)
+    if len(starts) == 1 and length > _PART:
+        return starts + np.arange(0, length, _PART, dtype=np.uint64), _PART
+    return starts, max(1, length)
+
+
+def _check_devices(recipe: DeviceRecipe, devices: Any) -> None:
+    """Refuses devices that do not make the bits of the recipe, with a key that everybody knows."""
+    public, count = np.frombuffer(bytes(range(32)), "<u4"), 72
+    known = dataclasses.replace(recipe, normals=public, tails=public, grid=0.0)  # the grid would hide the last bits
+    mesh = jax.sharding.Mesh(np.array(devices), ("device",))
+    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    for first in SHORT_PAIR - 35, 8 * (1 << 32) - 20, 3:
+        leaf = _Leaf(known, (count,), everywhere, first, "float64")
+        for t in range(min(recipe.steps, 3)):
+            want = known.host_row(t, first, first + count)
+            for shard in leaf.step(t).addressable_shards:
+                if not np.array_equal(np.asarray(shard.data), want, equal_nan=True):
+                    raise MinsepError(
+                        f"device {shard.device}: rounds numbers of 64 bits otherwise than the standard IEEE 754, as TPUs do, and would make other noise than the recipe says: "
+                        "read the noise with minsep.read_noise(…, key=key), which makes it on the processor"
+                    )
+
+
+SHORT_PAIR = 2 * 38038298  # a coordinate of which the pair is short at step 0, with the key that everybody knows
+
+
+class DeviceNoise(NoiseReader):
+    """The noise of a run's steps, made on the devices of the parameters. See `device_noise`."""
+
+    def __init__(self, run: Run, like: Any, guard: StepGuard, key: str) -> None:
+        self._like_leaves = [leaf for _, leaf in flatten(like, "like")[0]]
+        super().__init__(run, like, guard, 0, 0, 1, 0, key, None, None, 0)
+        del self._like_leaves
+
+    def _open(self, key: Any, dtype: Any, checkpoint: Any, checkpoint_steps: int) -> None:
+        with jax.enable_x64(True):
+            self._begin(key)
+
+    def _begin(self, key: Any) -> None:
+        recipe = _device.open_recipe(self._run, key)
+        assert self._layout is not None
+        shardings = [leaf.sharding if isinstance(leaf, jax.Array) else jax.sharding.SingleDeviceSharding(jax.local_devices()[0]) for leaf in self._like_leaves]
+        _check_devices(recipe, sorted(set().union(*(s.device_set for s in shardings)), key=lambda d: d.id))
+        firsts = np.cumsum([0, *map(math.prod, self._layout.shapes)]).tolist()
+        self._leaves = [_Leaf(recipe, shape, sharding, first) for shape, sharding, first in zip(self._layout.shapes, shardings, firsts)]
+        if recipe.state_rows:
+            for step in range(self.next_step):  # what was made before is the state of what follows
+                for leaf in self._leaves:
+                    leaf.step(step)
+
+    def _given(self, step: int) -> Any:
+        assert self._layout is not None
+        with jax.enable_x64(True):
+            return self._layout.build([leaf.step(step) for leaf in self._leaves])
+
+
+def device_noise(run: Run, like: Any, *, guard: StepGuard, key: str | os.PathLike[str]) -> DeviceNoise:
+    """A reader like that of `minsep.read_noise(run, like, guard=guard, key=key)`, whose noise is made by JAX on the devices that hold like.
+
+    like is a tree of the trained parameters. Each leaf of the noise is a float32 array with the leaf's sharding, and every device makes its
+    own part of it; with several processes, each makes the parts of its devices. The bits are those of the command, whatever the sharding. The run's noise must have words by ChaCha12
+    (`minsep noise --words chacha12`), and needs no files: --recipe-only. key is the file of the root key, which goes to the devices as an argument of
+    their programs, and into no checkpoint. A value that a float32 does not hold on the grid is NaN.
+
+    A strategy with state, such as banded ones, keeps bands - 1 numbers of 8 bytes for each coordinate on the devices, and one that is resumed makes the
+    steps before anew. Inverse-banded ones keep nothing, and make bands rows of normals a step.
+
+    Raises RunDirectoryError for noise with other words, MinsepError for another key, and for a device that does not round numbers of 64
+    bits as IEEE 754 says, such as a TPU.
+    """
+    need_run(run, "device_noise(run, params, guard=guard, key=key)")
+    if not isinstance(guard, StepGuard):
+        raise TypeError(f"guard {shown(guard)}: must be the training's StepGuard, and not {type(guard).__name__}: guard = minsep.StepGuard(run)")
+    with guard.telling():
+        return DeviceNoise(run, like, guard, os.fspath(key))
