@@ -158,9 +158,22 @@ func (l *liveLine) show(text string) {
 	}
 	// The last column stays free: some terminals go on to the next line when it is written.
 	if runes := []rune(text); len(runes) > width-1 {
-		text = string(runes[:max(0, width-2)]) + "…"
+		var end []rune
+		if width >= helpWidth/2 {
+			end = []rune(leftOf(text))
+		}
+		text = string(runes[:max(0, width-2-len(end))]) + "…" + string(end)
 	}
 	io.WriteString(l.w, "\r\x1b[K"+text)
+}
+
+// leftOf is the end of a text that says how much time is left; "" if it does not.
+func leftOf(text string) string {
+	i := max(strings.LastIndex(text, "  "), strings.LastIndex(text, ", "))
+	if end := text[i+1:]; i >= 0 && len(end) < narrowest/2 && strings.HasSuffix(strings.TrimSuffix(end, ")"), " left") {
+		return end
+	}
+	return ""
 }
 
 func (l *liveLine) clear() {
