@@ -147,13 +147,28 @@ func Forecast(ctx context.Context, problem verification.Problem) (verification.F
 	}
 	sigma := problem.NoiseMultiplier
 	if sigma == 0 {
-		n, err := Find(ctx, problem.Run.Untruncated(), problem.Epsilon, problem.Delta, nil, math.Inf(1))
-		if err != nil {
+		var err error
+		if sigma, err = findFrom(ctx, problem); err != nil {
 			return verification.Forecast{}, err
 		}
-		sigma = n.Multiplier
 	}
 	return problem.Forecast(ctx, sigma)
+}
+
+// starts are noise multipliers, over the largest norm of a column, from which one after another a
+// search begins that knows no similar run.
+var starts = []float64{1, 1.3, 1.7, 2.3, 0.75}
+
+// findFrom is the noise multiplier of a problem, about.
+func findFrom(ctx context.Context, problem verification.Problem) (sigma float64, err error) {
+	for _, start := range starts {
+		var n Noise
+		n, err = Find(ctx, problem.Run.Untruncated(), problem.Epsilon, problem.Delta, &Noise{Multiplier: start, norm: 1, Proven: true}, math.Inf(1))
+		if !errors.Is(err, ErrNoEstimate) && !errors.Is(err, ErrTooDear) {
+			return n.Multiplier, err
+		}
+	}
+	return 0, err
 }
 
 // mostForecastSeconds is how long a strategy may take that is made for a forecast, and

@@ -1,0 +1,25 @@
+package planner
+
+import (
+	"testing"
+
+	"minsep/stages"
+)
+
+// TestForecastPlan: the forecast of a plan is found where a search from its column norms finds
+// nothing, and says nothing of large graphs.
+func TestForecastPlan(t *testing.T) {
+	text := `{"examples": 50000, "scheme": {"scheme": "epoch-min-sep", "steps": 1000, "min_sep": 32, "epoch_steps": 195},
+		"strategy": {"kind": "bsr", "bands": 32, "workload": "training"}, "privacy": {"epsilon": 4, "delta": 1e-5},
+		"noise": {"coordinates": 1000}, "key": "key", "out": "run"}`
+	plan, err := stages.ParsePlan("plan.json", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := ForecastPlan(t.Context(), plan, 0); err != nil || !(f.Seconds > 1 && f.Effort > 100 && f.Effort < 2000) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if _, err := ForecastPlan(t.Context(), plan, mostForecastEdges+1); err != ErrNoForecast {
+		t.Errorf("of a large graph: %v", err)
+	}
+}
