@@ -16,7 +16,7 @@ import (
 
 // TestExcessOfSeveralExamples: δ of an owner of several examples, by the values that a verification
 // would draw, is never below the truth, and above it by at most a tenth, also where no M is below
-// 1: docs/accounting.md has the figures.
+// 1: docs/background/accounting.md has the figures.
 func TestExcessOfSeveralExamples(t *testing.T) {
 	once, err := sampling.NewBalancedMinSep(3, 1, 1)
 	if err != nil {

@@ -83,7 +83,7 @@ func newKilledPlace(t *testing.T) killedPlace {
 
 func (p killedPlace) command(line string) *exec.Cmd {
 	c := exec.Command(os.Args[0], append(strings.Fields(line), "--quiet")...)
-	c.Env = append(os.Environ(), beCommand+"=1", "XDG_STATE_HOME="+filepath.Join(p.dir, "state"), "TMPDIR="+filepath.Join(p.dir, "tmp"))
+	c.Env = append(os.Environ(), beCommand+"=1", "SOURCE_DATE_EPOCH=1800000000", "XDG_STATE_HOME="+filepath.Join(p.dir, "state"), "TMPDIR="+filepath.Join(p.dir, "tmp"))
 	c.Dir = p.dir
 	return c
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,20 @@ type reported struct {
 	Secret  bool   `json:"secret,omitempty"`
 }
 
+// dateOfPages is the present, or the date that SOURCE_DATE_EPOCH gives: with it, a page that is
+// made again has the same bytes.
+func dateOfPages() (time.Time, error) {
+	text, set := os.LookupEnv("SOURCE_DATE_EPOCH")
+	if !set {
+		return time.Now(), nil
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds < 0 {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH %q: must be whole seconds since 1970, or not set", text)
+	}
+	return time.Unix(seconds, 0), nil
+}
+
 func (a *app) reportCommand() *cobra.Command {
 	var o report.Options
 	var compare bool
@@ -33,6 +49,8 @@ numbers behind them, every check, and text to paste into a paper or a model card
 realised batch sizes and participation counts: then its title says so, and only you can read the file.
 
 With --compare, the arguments are two run directories, and the page has them side by side.
+
+The page has the date on which it was made. SOURCE_DATE_EPOCH, in seconds since 1970, gives another.
 
 A broken run gets a page that says so, and the command exits with 3.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +66,11 @@ A broken run gets a page that says so, and the command exits with 3.`,
 			if compare && o.ShowSecret {
 				return usageError{&param.Error{Package: "minsep", Param: "show-secret", Value: true, Rule: "must be left out with --compare, whose page shows nothing secret"}}
 			}
-			o.Now, o.Compare = time.Now(), compare
+			date, err := dateOfPages()
+			if err != nil {
+				return usageError{err}
+			}
+			o.Now, o.Compare = date, compare
 			var runs []*report.Run
 			var broken error
 			for _, dir := range args {
@@ -79,7 +101,7 @@ A broken run gets a page that says so, and the command exits with 3.`,
 			if err := store.Write(cmd.Context(), out, store.Options{Mode: mode}, write); err != nil {
 				return err
 			}
-			err := a.print(result, func(w io.Writer) {
+			err = a.print(result, func(w io.Writer) {
 				if result.Verdict != "" {
 					fmt.Fprintln(w, result.Verdict)
 				}
