@@ -23,7 +23,7 @@ func KeptText(s ownergraph.Summary, of ownergraph.Bound) string {
 		return text
 	case of.Pools > 0:
 		return text + ": more pools (--pools), up to one for each period, keep more"
-	case !Shared(s):
+	case s.Edges == s.Examples:
 		return text + ": a larger --max-per-owner keeps more, with --sample owners at no more noise"
 	case of.Order == ownergraph.Random:
 		return text + ": --order fewest-owners keeps more; so does a larger --max-per-owner, or the scheme rotation (bound --pools)"

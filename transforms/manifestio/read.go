@@ -12,6 +12,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
@@ -113,7 +114,15 @@ func countBatch(ctx context.Context, b *graphio.Batch) {
 
 // LoadGraph reads a graph into the memory of this process, as [graphio.Source.Load] does.
 func LoadGraph(ctx context.Context, source *graphio.Source) (*ownergraph.Graph, error) {
-	return source.Load(ctx, countedFS{}, func(b *graphio.Batch) { countBatch(ctx, b) })
+	graph, err := source.Load(ctx, countedFS{}, func(b *graphio.Batch) { countBatch(ctx, b) })
+	if err != nil {
+		return nil, err
+	}
+	if n := graph.JoinedOwners(); n > 0 {
+		log.Warn(ctx, (&graphio.Fault{File: source.Splits()[0].Path, Found: words.Count(n, "owner id") + " with other owners' ids in it, divided by \";\", \"|\" or \",\"",
+			Rule: "each is taken for one owner, and no bound holds for the people in it: write a line for each owner of an example"}).Error())
+	}
+	return graph, nil
 }
 
 // countedFS counts the bytes that are read.
