@@ -317,6 +317,8 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 					}
 				} else if ctx.Err() != nil {
 					return ctx.Err()
+				} else if bad, is := errors.AsType[*sampling.ParamError](err); is && bad.Package == "sampling" {
+					return err // the scheme cannot be drawn from what bounding keeps
 				}
 			}
 		}
