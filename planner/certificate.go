@@ -105,9 +105,6 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 		c, rough := p.claim(row), p.roughTime(row)
 		problem := verification.Problem{Run: c.run, Epsilon: c.epsilon, Delta: c.delta, AlsoEpsilon: p.further()}
 		f, err := problem.Forecast(ctx, row.Noise.Multiplier)
-		if budget := budgetFor(f.Enough); budget > 0 {
-			f = problem.Within(f, budget)
-		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -115,6 +112,9 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 			continue
 		case err != nil:
 			return err
+		}
+		if budget := budgetFor(f.Enough); budget > 0 {
+			f = problem.Within(f, budget)
 		}
 		used += 2 * f.Tables
 		scale := f.Seconds / rough

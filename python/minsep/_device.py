@@ -28,76 +28,37 @@ _SQRT_HALF = 0x3FE6A09E667F3BCD  # the bits of √½
 _LOG = "0x1.5555555555558p+0 0x1.99999999952e2p-1 0x1.2492492df148dp-1 0x1.c71c62e5800a1p-2 0x1.7462b4ab2ef6bp-2 0x1.39fe606542ddep-2 0x1.2b584aae78a57p-2"
 _SIN = "0x1.921fb54442d18p-1 -0x1.4abbce625be41p-4 0x1.466bc677587f8p-9 -0x1.32d2cce2e5b19p-15 0x1.50782fda12d96p-22 -0x1.e30071afc3e59p-30 0x1.e3f38399551bfp-38"
 _COS = "0x1p+0 -0x1.3bd3cc9be458bp-2 0x1.03c1f081b0780p-6 -0x1.55d3c7dbfd139p-12 0x1.e1f4fb60281f6p-19 -0x1.a6c9c1be9eb49p-26 0x1.f3dbcea61b1a4p-34"
+_CONSTANTS = np.frombuffer(b"expand 32-byte k", "<u4")  # of RFC 8439
 _HELD = 2.0**24  # multiples of the grid that a float32 holds
 
 
 class Ops:
-    """The functions of a package of arrays that noise is made of. Words are arrays of 32 bits, which add modulo 2^32."""
+    """The functions that noise is made of, for NumPy, which rounds every operation; another package has its own in place of some. Words are
+    arrays of uint32, which add modulo 2^32."""
 
     def rotate(self, x: Any, n: int) -> Any:
         """Words rotated to the left by n bits, 0 < n < 32."""
-        raise NotImplementedError
+        return x << np.uint32(n) | x >> np.uint32(32 - n)
 
     def shift(self, x: Any, n: int) -> Any:
         """Words shifted to the right by n bits, zeros following."""
-        raise NotImplementedError
+        return x >> np.uint32(n)
 
     def double(self, x: Any) -> Any:
-        """Words as float64, from 0 to 2^32 - 1."""
-        raise NotImplementedError
-
-    def real(self, x: Any) -> Any:
-        """Whole numbers of 64 bits as float64."""
-        raise NotImplementedError
+        """Words, or whole numbers of 64 bits, as float64."""
+        return x.astype(np.float64)
 
     def bits(self, x: Any) -> Any:
         """The bits of float64 as whole numbers of 64 bits."""
-        raise NotImplementedError
+        return x.view(np.int64)
 
     def unbits(self, x: Any) -> Any:
         """The float64 of such bits."""
-        raise NotImplementedError
+        return x.view(np.float64)
 
     def unfused(self, x: Any) -> Any:
         """x, a product, which no compiler adds before it is rounded."""
         return x
-
-    def where(self, condition: Any, x: Any, y: Any) -> Any:
-        raise NotImplementedError
-
-    def sqrt(self, x: Any) -> Any:
-        raise NotImplementedError
-
-    def stack(self, arrays: Sequence[Any]) -> Any:
-        """Arrays beside each other along a new last axis."""
-        raise NotImplementedError
-
-    def repeat(self, times: int, change: Callable[[list[Any]], list[Any]], x: list[Any]) -> list[Any]:
-        """Arrays that were changed so many times."""
-        for _ in range(times):
-            x = change(x)
-        return x
-
-
-class NumpyOps(Ops):
-    """NumPy rounds every operation."""
-
-    def rotate(self, x: Any, n: int) -> Any:
-        return x << np.uint32(n) | x >> np.uint32(32 - n)
-
-    def shift(self, x: Any, n: int) -> Any:
-        return x >> np.uint32(n)
-
-    def double(self, x: Any) -> Any:
-        return x.astype(np.float64)
-
-    real = double
-
-    def bits(self, x: Any) -> Any:
-        return x.view(np.int64)
-
-    def unbits(self, x: Any) -> Any:
-        return x.view(np.float64)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         return np.where(condition, x, y)
@@ -106,14 +67,20 @@ class NumpyOps(Ops):
         return np.sqrt(x)
 
     def stack(self, arrays: Sequence[Any]) -> Any:
+        """Arrays beside each other along a new last axis."""
         return np.stack(arrays, axis=-1)
+
+    def repeat(self, times: int, change: Callable[[list[Any]], list[Any]], x: list[Any]) -> list[Any]:
+        """Arrays that were changed so many times."""
+        for _ in range(times):
+            x = change(x)
+        return x
 
 
 def chacha(ops: Ops, key: Sequence[Any], counter: tuple[Any, Any], step: tuple[Any, Any]) -> list[Any]:
     """The 16 words of each block of ChaCha12: key has 8 words, counter and step the low and the high word of a number."""
     like = counter[0]
-    constants = [like ^ like ^ c for c in _constants(like)]
-    first = [*constants, *(like ^ like ^ k for k in key), *counter, *(like ^ like ^ s for s in step)]
+    first = [*(like ^ like ^ c for c in _CONSTANTS), *(like ^ like ^ k for k in key), *counter, *(like ^ like ^ s for s in step)]
 
     def two_rounds(x: list[Any]) -> list[Any]:
         x = list(x)
@@ -126,13 +93,6 @@ def chacha(ops: Ops, key: Sequence[Any], counter: tuple[Any, Any], step: tuple[A
         return x
 
     return [a + b for a, b in zip(ops.repeat(6, two_rounds, first), first)]
-
-
-def _constants(like: Any) -> list[Any]:
-    """RFC 8439's constants as words of like's package: int32 where it has no uint32."""
-    signed = "int32" in str(like.dtype) and "uint32" not in str(like.dtype)
-    words = np.frombuffer(b"expand 32-byte k", "<i4" if signed else "<u4")
-    return [int(w) for w in words] if signed else list(words)
 
 
 def _add(ops: Ops, x: Any, y: Any, z: Any) -> Any:
@@ -148,6 +108,11 @@ def _polynomial(ops: Ops, text: str, x: Any) -> Any:
     return p
 
 
+def whole(ops: Ops, low: Any, high: Any) -> Any:
+    """Numbers of 64 bits as float64, rounded once."""
+    return ops.double(high) * 2.0**32 + ops.double(low)
+
+
 def radius(ops: Ops, u: Any, exponent: Any) -> Any:
     """sqrt(-2 ln(u 2^-exponent)) of float64 u from 2^40 to 2^64."""
     b = ops.bits(u)
@@ -156,7 +121,7 @@ def radius(ops: Ops, u: Any, exponent: Any) -> Any:
     s = (m - 1.0) / (m + 1.0)
     q = s * s
     t = _add(ops, s * q, _polynomial(ops, _LOG, q), 4.0 * s)
-    return ops.sqrt(_add(ops, ops.real(exponent - k), _TWO_LN2, -t))
+    return ops.sqrt(_add(ops, ops.double(exponent - k), _TWO_LN2, -t))
 
 
 def circle(ops: Ops, low: Any, high: Any) -> tuple[Any, Any]:
@@ -174,8 +139,7 @@ def polar(ops: Ops, words: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
     found = []
     for pair in range(4):
         low, high, angle_low, angle_high = words[4 * pair : 4 * pair + 4]
-        u = ops.double(high) * 2.0**32 + ops.double(low)  # rounded once
-        found.append((radius(ops, u, 64), *circle(ops, angle_low, angle_high), ops.shift(high, 8) == 0))  # short: below 2^40
+        found.append((radius(ops, whole(ops, low, high), 64), *circle(ops, angle_low, angle_high), ops.shift(high, 8) == 0))  # short: below 2^40
     radii, cosines, sines, short = (ops.stack(column) for column in zip(*found))
     return radii, cosines, sines, short
 
@@ -194,7 +158,7 @@ def tail_radius(word: int, more: Callable[[int], Sequence[int]]) -> float:
             number, size = number << 64 | int(w), size + 64
         r += 1
     first = number >> (number.bit_length() - 64)
-    return float(radius(NumpyOps(), np.array([float(first)]), 64 + size - number.bit_length())[0])
+    return float(radius(Ops(), np.array([float(first)]), 64 + size - number.bit_length())[0])
 
 
 @dataclass(frozen=True)
@@ -232,7 +196,7 @@ class DeviceRecipe:
         """z[step, first:end], by NumPy."""
         low, high = first // BLOCK, (end + BLOCK - 1) // BLOCK
         blocks = np.arange(low, high, dtype=np.uint64)
-        ops = NumpyOps()
+        ops = Ops()
         radii, cosines, sines, short = polar(ops, chacha(ops, list(self.normals), split(blocks), split(np.uint64(step))))
         for block, pair in zip(*np.nonzero(short)):
             radii[block, pair] = self.short(step, (low + int(block)) * 4 + int(pair))
@@ -241,28 +205,10 @@ class DeviceRecipe:
 
     def host_row(self, step: int, first: int, end: int) -> NDArray[Any]:
         """The noise of a step, from step 0 on where a strategy needs it, by NumPy: to compare a device with."""
-        rows = Correlation(self, NumpyOps(), lambda n: np.zeros((n, end - first)))
-        row: Any = None
-        for t in range(rows.first_step(step), step + 1):
-            row = rows.step(t, lambda s: self.host_normals(s, first, end))
-        return np.asarray(rounded(NumpyOps(), row, self.scale[step], self.grid, np.rint, np.abs), np.float64)
-
-
-class Correlation:
-    """u[t] of the recipe, step after step. zeros(n) makes n rows of zeros, the state of step 0."""
-
-    def __init__(self, recipe: DeviceRecipe, ops: Ops, zeros: Callable[[int], Any]) -> None:
-        self.recipe, self.ops = recipe, ops
-        self.state = zeros(recipe.state_rows)
-
-    def first_step(self, step: int) -> int:
-        """From which step on rows must be made for this one."""
-        return 0 if self.recipe.state_rows else step
-
-    def step(self, t: int, draw: Callable[[int], Any]) -> Any:
-        """The row of step t, which follows the last one. draw(s) gives the normals of a step."""
-        row, self.state = correlate(self.recipe, self.ops, coefficients(self.recipe, t), [draw(s) for s in needed(self.recipe, t)], self.state)
-        return row
+        row, state = np.zeros(0), np.zeros((self.state_rows, end - first))
+        for t in range(0 if self.state_rows else step, step + 1):
+            row, state = correlate(self, Ops(), coefficients(self, t), [self.host_normals(s, first, end) for s in needed(self, t)], state)
+        return np.asarray(rounded(Ops(), row, self.scale[step], self.grid, np.rint, np.abs), np.float64)
 
 
 def needed(recipe: DeviceRecipe, t: int) -> range:
@@ -315,7 +261,7 @@ def split(number: Any) -> tuple[Any, Any]:
 
 
 def _pair_words(key: NDArray[Any], step: int, pair: int) -> list[int]:
-    words = chacha(NumpyOps(), list(key), split(np.array([pair // 4], np.uint64)), split(np.uint64(step)))
+    words = chacha(Ops(), list(key), split(np.array([pair // 4], np.uint64)), split(np.uint64(step)))
     at = 4 * (pair % 4)
     return [int(words[at + i][0]) | int(words[at + i + 1][0]) << 32 for i in (0, 2)]
 

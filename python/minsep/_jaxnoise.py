@@ -23,7 +23,6 @@ from ._tree import flatten
 from .errors import MinsepError
 
 _PART = 1 << 18  # coordinates that are made at once, a multiple of BLOCK: what is beside the result is some hundred bytes of each
-_WORDS = np.uint64(0xFFFFFFFF)
 
 
 class _JaxOps(_device.Ops):
@@ -31,17 +30,6 @@ class _JaxOps(_device.Ops):
 
     def __init__(self, zero: Any) -> None:
         self._zero = zero
-
-    def rotate(self, x: Any, n: int) -> Any:
-        return x << np.uint32(n) | x >> np.uint32(32 - n)
-
-    def shift(self, x: Any, n: int) -> Any:
-        return x >> np.uint32(n)
-
-    def double(self, x: Any) -> Any:
-        return x.astype(jnp.float64)
-
-    real = double
 
     def bits(self, x: Any) -> Any:
         return jax.lax.bitcast_convert_type(x, jnp.int64)
@@ -74,21 +62,18 @@ def _short_radii(ops: _JaxOps, tails: Any, words: list[Any], blocks: tuple[Any, 
     block, pair = at // 4, at % 4
     drawn = _device.chacha(ops, tails, (blocks[0][block], blocks[1][block]), (step, jnp.uint32(0)))
 
-    def word(table: list[Any], place: Any, part: int) -> Any:
-        rows = jnp.stack(table)  # [16, …]
-        found = rows[4 * pair + part, block] if place is None else rows[4 * pair + part, place]
-        return found.astype(jnp.uint64)
-
     def number(table: list[Any], place: Any, part: int) -> Any:
-        return word(table, place, part) | word(table, place, part + 1) << 32
+        rows = jnp.stack(table)  # [16, …]
+        low, high = (rows[4 * pair + i, place].astype(jnp.uint64) for i in (part, part + 1))
+        return low | high << 32
 
-    first = number([w.reshape(-1) for w in words], None, 0)
-    more = [number(drawn, jnp.arange(room), 0), number(drawn, jnp.arange(room), 2)]
+    first = number(words, block, 0)
+    more = [number(drawn, jnp.arange(room), part) for part in (0, 2)]
     vanished = first == 0  # once in 2^64 pairs
     high, low = jnp.where(vanished, more[0], first), jnp.where(vanished, more[1], more[0])
     zeros = jax.lax.clz(high)
     bits = jnp.where(zeros == 0, high, high << zeros | low >> jnp.where(zeros == 0, jnp.uint64(63), 64 - zeros))
-    u = (bits >> 32).astype(jnp.float64) * 2.0**32 + (bits & jnp.uint64(_WORDS)).astype(jnp.float64)
+    u = _device.whole(ops, *_device.split(bits))
     exponent = 64 + zeros.astype(jnp.int64) + jnp.where(vanished, 64, 0)
     tail = jnp.where(high == 0, jnp.nan, _device.radius(ops, jnp.where(high == 0, 2.0**63, u), exponent))
     count = jnp.sum(short)
@@ -102,7 +87,7 @@ def _segment(ops: _JaxOps, keys: Any, step: Any, length: int, place: tuple[Any, 
     count = (length + 2 * BLOCK - 2) // BLOCK  # wherever the range begins
     low, high, offset = place
     number = (low.astype(jnp.uint64) | high.astype(jnp.uint64) << 32) + jnp.arange(count, dtype=jnp.uint64)
-    blocks = (number & jnp.uint64(_WORDS)).astype(jnp.uint32), (number >> 32).astype(jnp.uint32)
+    blocks = _device.split(number)
     words = _device.chacha(ops, keys[0], blocks, (step, jnp.uint32(0)))
     radii, cosines, sines, short = _device.polar(ops, words)
     radii = _short_radii(ops, keys[1], words, blocks, step, radii, short)
