@@ -36,6 +36,10 @@ class Ops:
     """The functions that noise is made of, for NumPy, which rounds every operation; another package has its own in place of some. Words are
     arrays of uint32, which add modulo 2^32."""
 
+    def words(self, numbers: Any) -> Sequence[Any]:
+        """Numbers of 32 bits, each to be combined with words."""
+        return list(numbers)
+
     def rotate(self, x: Any, n: int) -> Any:
         """Words rotated to the left by n bits, 0 < n < 32."""
         return x << np.uint32(n) | x >> np.uint32(32 - n)
@@ -80,7 +84,7 @@ class Ops:
 def chacha(ops: Ops, key: Sequence[Any], counter: tuple[Any, Any], step: tuple[Any, Any]) -> list[Any]:
     """The 16 words of each block of ChaCha12: key has 8 words, counter and step the low and the high word of a number."""
     like = counter[0]
-    first = [*(like ^ like ^ c for c in _CONSTANTS), *(like ^ like ^ k for k in key), *counter, *(like ^ like ^ s for s in step)]
+    first = [*(like ^ like ^ c for c in ops.words(_CONSTANTS)), *(like ^ like ^ k for k in key), *counter, *(like ^ like ^ s for s in step)]
 
     def two_rounds(x: list[Any]) -> list[Any]:
         x = list(x)

@@ -13,14 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _device
-from ._arguments import shown
+from . import _device, _devicereader
 from ._device import BLOCK, DeviceRecipe
+from ._devicereader import check_devices, opening
 from ._guard import StepGuard
-from ._reader import NoiseReader
-from ._run import Run, need_run
-from ._tree import flatten
-from .errors import MinsepError
+from ._run import Run
 
 _PART = 1 << 18  # coordinates that are made at once, a multiple of BLOCK: what is beside the result is some hundred bytes of each
 
@@ -153,6 +150,21 @@ def _make(state: Any, keys: Any, zero: Any, step: Any, c: Any, scale: Any, place
     return mapped(state, keys, zero, step, c, scale, places)
 
 
+@functools.partial(jax.jit, static_argnames=("program", "inward"))
+def _laid(state: Any, order: Any, *, program: _Program, inward: bool) -> Any:
+    """The rows of a state in another order, with the sharding of the leaf in place of that of the program, or inward the other way round."""
+    mesh = program.sharding.mesh
+    lead, same = len(mesh.devices.shape), jax.sharding.PartitionSpec()
+    own, laid = jax.sharding.PartitionSpec(*mesh.axis_names), jax.sharding.PartitionSpec(None, *program.sharding.spec)
+
+    def change(state: Any, order: Any) -> Any:
+        rows = state if inward else state.reshape(state.shape[lead:])
+        shape = (*(1,) * lead, len(rows), math.prod(program.shape) if len(rows) else 0) if inward else (len(rows), *program.shape)
+        return rows[order].reshape(shape)
+
+    return jax.shard_map(change, mesh=mesh, in_specs=(laid if inward else own, same), out_specs=own if inward else laid, check_vma=False)(state, order)
+
+
 class _Leaf:
     """The noise of the coordinates from first on, in the shape of a leaf and with its sharding."""
 
@@ -178,6 +190,7 @@ class _Leaf:
         self._keys = tuple(self._everywhere(k) for k in (recipe.normals, recipe.tails))
         self._zero = self._everywhere(np.int64(0))
         self._state = self._put(np.zeros((*self.mesh.devices.shape, recipe.state_rows, math.prod(part) if recipe.state_rows else 0)), self._own)
+        self._next = 0
 
     def _put(self, x: NDArray[Any], sharding: Any) -> Any:
         """An array of which each process gives the parts of its devices."""
@@ -197,7 +210,34 @@ class _Leaf:
         if math.prod(self.shape) == 0:
             return self._put(np.zeros(self.shape, self.dtype), self._program.sharding)
         value, self._state = _make(*self.arguments(step), program=self._program)
+        self._next = step + 1
         return value
+
+    def parts(self, step: int) -> list[tuple[Any, Any]]:
+        """The noise of a step, of each device of this process."""
+        return [(shard.device, np.asarray(shard.data)) for shard in self.step(step).addressable_shards]
+
+    def rows(self) -> Any:
+        """The state after the last step, [rows, …], the latest first, with the sharding of the leaf."""
+        if self._state.size == 0:
+            return self._put(np.zeros((self.recipe.state_rows, *self.shape)), self._laid)
+        return _laid(self._state, self._order(), program=self._program, inward=False)
+
+    def put(self, rows: Any, step: int) -> None:
+        """Begins at a step, with the state before it."""
+        self._next = step
+        if self._state.size:
+            given = jax.device_put(rows, self._laid) if isinstance(rows, jax.Array) else self._put(np.asarray(rows), self._laid)
+            self._state = _laid(given, self._order(), program=self._program, inward=True)
+
+    @property
+    def _laid(self) -> Any:
+        return jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(None, *self._program.sharding.spec))
+
+    def _order(self) -> Any:
+        """Where the program has the latest row, the one before and so on; and so too which of them each of its rows is."""
+        rows = self.recipe.state_rows
+        return self._everywhere((self._next - 1 - np.arange(rows)) % rows if self.recipe.kind == "feedback" else np.arange(rows))
 
 
 def _segments(shape: tuple[int, ...], part: tuple[int, ...], index: tuple[slice, ...], first: int) -> tuple[NDArray[Any], int]:
@@ -217,57 +257,25 @@ def _segments(shape: tuple[int, ...], part: tuple[int, ...], index: tuple[slice,
 
 
 def _check_devices(recipe: DeviceRecipe, devices: Any) -> None:
-    """Refuses devices that do not make the bits of the recipe, with a key that everybody knows."""
-    public, count = np.frombuffer(bytes(range(32)), "<u4"), 72
-    known = dataclasses.replace(recipe, normals=public, tails=public, grid=0.0)  # the grid would hide the last bits
+    """Refuses devices that do not make the bits of the recipe."""
     mesh = jax.sharding.Mesh(np.array(devices), ("device",))
     everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    for first in SHORT_PAIR - 35, 8 * (1 << 32) - 20, 3:
-        leaf = _Leaf(known, (count,), everywhere, first, "float64")
-        for t in range(min(recipe.steps, 3)):
-            want = known.host_row(t, first, first + count)
-            for shard in leaf.step(t).addressable_shards:
-                if not np.array_equal(np.asarray(shard.data), want, equal_nan=True):
-                    raise MinsepError(
-                        f"device {shard.device}: rounds numbers of 64 bits otherwise than the standard IEEE 754, as TPUs do, and would make other noise than the recipe says: "
-                        "read the noise with minsep.read_noise(…, key=key), which makes it on the processor"
-                    )
+    check_devices(recipe, lambda known, first, count: _Leaf(known, (count,), everywhere, first, "float64"))
 
 
-SHORT_PAIR = 2 * 38038298  # a coordinate of which the pair is short at step 0, with the key that everybody knows
+class DeviceNoise(_devicereader.DeviceNoise):
+    """The noise of a run's steps, made by JAX on the devices of the parameters. See `device_noise`."""
 
+    def _wide(self) -> Any:
+        return jax.enable_x64(True)
 
-class DeviceNoise(NoiseReader):
-    """The noise of a run's steps, made on the devices of the parameters. See `device_noise`."""
-
-    def __init__(self, run: Run, like: Any, guard: StepGuard, key: str) -> None:
-        self._like_leaves = [leaf for _, leaf in flatten(like, "like")[0]]
-        super().__init__(run, like, guard, 0, 0, 1, 0, key, None, None, 0)
-        del self._like_leaves
-
-    def _open(self, key: Any, dtype: Any, checkpoint: Any, checkpoint_steps: int) -> None:
-        with jax.enable_x64(True):
-            self._begin(key)
-
-    def _begin(self, key: Any) -> None:
-        recipe = _device.open_recipe(self._run, key)
-        assert self._layout is not None
-        shardings = [leaf.sharding if isinstance(leaf, jax.Array) else jax.sharding.SingleDeviceSharding(jax.local_devices()[0]) for leaf in self._like_leaves]
+    def _leaves_of(self, recipe: DeviceRecipe, like: list[Any], firsts: list[int]) -> list[Any]:
+        shardings = [leaf.sharding if isinstance(leaf, jax.Array) else jax.sharding.SingleDeviceSharding(jax.local_devices()[0]) for leaf in like]
         _check_devices(recipe, sorted(set().union(*(s.device_set for s in shardings)), key=lambda d: d.id))
-        firsts = np.cumsum([0, *map(math.prod, self._layout.shapes)]).tolist()
-        self._leaves = [_Leaf(recipe, shape, sharding, first) for shape, sharding, first in zip(self._layout.shapes, shardings, firsts)]
-        if recipe.state_rows:
-            for step in range(self.next_step):  # what was made before is the state of what follows
-                for leaf in self._leaves:
-                    leaf.step(step)
-
-    def _given(self, step: int) -> Any:
-        assert self._layout is not None
-        with jax.enable_x64(True):
-            return self._layout.build([leaf.step(step) for leaf in self._leaves])
+        return [_Leaf(recipe, tuple(leaf.shape), sharding, first) for leaf, sharding, first in zip(like, shardings, firsts)]
 
 
-def device_noise(run: Run, like: Any, *, guard: StepGuard, key: str | os.PathLike[str]) -> DeviceNoise:
+def device_noise(run: Run, like: Any, *, guard: StepGuard, key: str | os.PathLike[str], state: Any = None) -> DeviceNoise:
     """A reader like that of `minsep.read_noise(run, like, guard=guard, key=key)`, whose noise is made by JAX on the devices that hold like.
 
     like is a tree of the trained parameters. Each leaf of the noise is a float32 array with the leaf's sharding, and every device makes its
@@ -275,14 +283,12 @@ def device_noise(run: Run, like: Any, *, guard: StepGuard, key: str | os.PathLik
     (`minsep noise --words chacha12`), and needs no files: --recipe-only. key is the file of the root key, which goes to the devices as an argument of
     their programs, and into no checkpoint. A value that a float32 does not hold on the grid is NaN.
 
-    A strategy with state, such as banded ones, keeps bands - 1 numbers of 8 bytes for each coordinate on the devices, and one that is resumed makes the
-    steps before anew. Inverse-banded ones keep nothing, and make bands rows of normals a step.
+    A strategy with state, such as banded ones, keeps bands - 1 numbers of 8 bytes for each coordinate on the devices. A reader that goes on makes the
+    steps before anew, or begins with state, what `noise.state_dict()` gave at the checkpoint, with arrays of JAX or NumPy of any sharding; that of an
+    earlier step makes those between. It is as secret as the noise. Inverse-banded strategies keep nothing, and make bands rows of normals a step.
 
-    Raises RunDirectoryError for noise with other words, MinsepError for another key, and for a device that does not round numbers of 64
+    Raises RunDirectoryError for noise with other words, ValueError for a state of another run, recipe, tree or a later step, MinsepError for another key, and for a device that does not round numbers of 64
     bits as IEEE 754 says, such as a TPU.
     """
-    need_run(run, "device_noise(run, params, guard=guard, key=key)")
-    if not isinstance(guard, StepGuard):
-        raise TypeError(f"guard {shown(guard)}: must be the training's StepGuard, and not {type(guard).__name__}: guard = minsep.StepGuard(run)")
-    with guard.telling():
-        return DeviceNoise(run, like, guard, os.fspath(key))
+    with opening(run, guard):
+        return DeviceNoise(run, like, guard, os.fspath(key), state)

@@ -18,6 +18,7 @@ from ._guard import StepGuard, check_guard
 from ._pad import padded
 from ._reader import NoiseReader
 from ._run import Run, need_run
+from ._torchnoise import DeviceNoise as DeviceNoise, device_noise as device_noise
 from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch, check_rows, flatten, map_leaves, rows_of
 from .errors import MissingPackageError, TrainingError
 
@@ -210,20 +211,42 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
     rows = _rows.not_added(z for _, z in flatten(noise, "noise")[0])
 
     def one(s: torch.Tensor, z: Any) -> torch.Tensor:
-        added = torch.tensor(np.asarray(z), dtype=torch.float64, device=s.device)  # a copy: files cannot be written
+        z = z if isinstance(z, torch.Tensor) else torch.tensor(np.asarray(z))  # a copy: files cannot be written
+        added = z.to(s.device, torch.float64)
         if not s.is_floating_point():
             raise ValueError(f"total: of type {s.dtype}: must be floating-point, as clip_and_sum gives it")
         if s.shape != added.shape:
             raise ValueError(f"noise: of shape {tuple(added.shape)}, the sum is of {tuple(s.shape)}: give the noise of the same tree")
-        held = {"total": held_by(s.element_size()), "noise": held_by(np.asarray(z).dtype.itemsize)}
+        held = {"total": held_by(s.element_size()), "noise": held_by(z.element_size())}
         s = s.to(torch.float64)
         check_on_grid(s, added, grid, held)
         return ((s + added) / divisor).to(dtype)
 
     with torch.no_grad():
         mean = map_leaves(one, total, noise)
-    _rows.add(rows, [x for _, x in flatten(mean)[0]], lambda x: digest((x.view(torch.int16) if x.dtype == torch.bfloat16 else x).cpu().numpy()))
+    _rows.add(rows, [x for _, x in flatten(mean)[0]], _digest)
     return mean
+
+
+def _digest(mean: torch.Tensor) -> Callable[[], bytes]:
+    """What gives the digest of a noisy mean. On an accelerator it is of four numbers, which are computed there, without waiting for them."""
+    if mean.device.type == "cpu":
+        return digest((mean.view(torch.int16) if mean.dtype == torch.bfloat16 else mean).numpy())
+    numbers = _checksums(mean)
+    return lambda: numbers.cpu().numpy().tobytes()
+
+
+def _checksums(x: torch.Tensor) -> torch.Tensor:
+    """Four sums of the mixed bits of each value and its place: sums that differ in any value differ here, but for some 2^-128."""
+
+    def mixed(h: torch.Tensor) -> torch.Tensor:
+        h = (h ^ (h >> 16 & 0xFFFF)) * -0x7A143595
+        h = (h ^ (h >> 13 & 0x7FFFF)) * -0x3D4D51CB
+        return h ^ (h >> 16 & 0xFFFF)
+
+    bits = x.reshape(-1).to(torch.float32).view(torch.int32)
+    places = torch.arange(bits.numel(), dtype=torch.int64, device=x.device).to(torch.int32)
+    return torch.stack([mixed(bits ^ mixed(places + c)).sum(dtype=torch.int64).to(torch.int32) for c in (0x243F6A88, -0x7A5CF72D, 0x13198A2E, 0x03707344)])
 
 
 class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]

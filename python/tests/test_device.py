@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import math
 import os
+import pathlib
+import pickle
+import shutil
+import subprocess
+import sys
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -18,7 +26,13 @@ if runs.has("jax"):
     import jax
 
     from minsep import _jaxnoise
-    from minsep.jax import add_noise, device_noise
+    import minsep.jax
+
+if runs.has("torch"):
+    import torch
+
+    import minsep.torch
+    from minsep import _torchnoise
 
 STEPS, SHAPES = 9, {"a": (6, 8, 3), "b": (), "c": (0, 4), "d": (12,)}
 SIZE = sum(math.prod(shape) for shape in SHAPES.values())
@@ -70,8 +84,201 @@ class Recipes(runs.Case):
             self.assertNotIn(str(word), repr(recipe) + str(recipe))
 
 
+SCRIPT = """
+import pickle, sys
+import numpy as np
+from tests import test_device as t
+run, guard_state, state, key, kind = pickle.load(open(sys.argv[1], "rb"))
+made = t.KINDS[kind]()
+run = t.minsep.Run(run)
+guard = t.minsep.StepGuard(run, guard_state)
+noise = made.reader(run, t.tree(), guard=guard, key=key, state=made.loaded(state))
+np.save(sys.argv[2], np.stack([made.flat(noise.step(step)) for step in guard]))
+"""
+
+
+class Devices:
+    """Tests of `device_noise` of any package. A subclass says how to make a reader, and has trees of arrays on other devices."""
+
+    def reader(self, run, like, **options):
+        raise NotImplementedError
+
+    def begun(self, name, strategy="banded", size=SIZE, steps=STEPS, like=None):
+        """A run of its own with a guard and a reader."""
+        run = minsep.Run(runs.make_noisy(self.folder / name, steps, size, STRATEGIES[strategy], WORDS))
+        guard = minsep.StepGuard(run)
+        return run, guard, self.reader(run, tree() if like is None else like, guard=guard, key=runs.key())
+
+    def flat(self, given):
+        return np.concatenate([np.asarray(given[name]).reshape(-1) for name in sorted(given)])
+
+    def check(self, run, noise, steps) -> None:
+        for t in steps:
+            self.assertEqual(self.flat(noise.step(t)).tobytes(), run.noise(t).tobytes(), f"step {t}")  # zeros are positive too
+
+    def test_the_bits_of_the_command_after_a_resume_too(self) -> None:
+        for name in STRATEGIES:
+            for like in (tree(), self.other_tree()) if name == "banded" else (tree(),):
+                for with_state in False, True:
+                    with self.subTest(strategy=name, other=not isinstance(like["a"], np.ndarray), state=with_state):
+                        run, guard, noise = self.begun(f"{name}-{type(like['a']).__name__}-{with_state}", name, like=like)
+                        for step in guard:
+                            self.check(run, noise, [step])
+                            if step == 3:
+                                saved, state = guard.state_dict(), noise.state_dict() if with_state else None
+                                break
+                        guard.close()
+                        guard = minsep.StepGuard(run, saved)  # another process goes on, with other devices
+                        noise = self.reader(run, tree(), guard=guard, key=runs.key(), state=state)
+                        for step in guard:
+                            self.check(run, noise, [step])
+
+    def test_a_state_is_of_any_process_and_step(self) -> None:
+        """Saved at each step, loaded in a new process, which makes no earlier step."""
+        for strategy, k in ("banded", 6), ("columns", 2), ("blt", 5):
+            run, guard, noise = self.begun(f"{strategy}-{k}", strategy, like=self.other_tree())
+            for step in range(k):
+                guard.take(step)
+                noise.step(step)
+            self.assertFalse(any(str(int(w)) in repr(noise.state_dict()) for w in _device.open_recipe(run, runs.key()).normals))
+            given, made = self.folder / "given", self.folder / "made.npy"
+            given.write_bytes(pickle.dumps((run.path, guard.state_dict(), self.saved(noise.state_dict()), os.fspath(runs.key()), type(self).__name__)))
+            guard.close()
+            subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPT, given, made], check=True, cwd=pathlib.Path(__file__).parent.parent)
+            np.testing.assert_array_equal(np.load(made), np.stack([run.noise(t) for t in range(k, STEPS)]), f"{strategy} from {k}")
+
+    def test_a_state_makes_no_step_before_it(self) -> None:
+        for at, anew in (5, 0), (3, 2):
+            run, guard, noise = self.begun(f"own-{at}")
+            for step in range(5):
+                guard.take(step)
+                noise.step(step)
+                if step + 1 == at:
+                    state = noise.state_dict()
+            saved = guard.state_dict()
+            guard.close()
+            guard, steps, real = minsep.StepGuard(run, saved), [], self.leaf.step
+
+            def counted(leaf, step):
+                if math.prod(leaf.shape) == 12:
+                    steps.append(step)
+                return real(leaf, step)
+
+            with unittest.mock.patch.object(self.leaf, "step", counted):
+                noise = self.reader(run, tree(), guard=guard, key=runs.key(), state=state)
+            self.assertEqual(steps, list(range(5 - anew, 5)))
+            for step in guard:
+                self.check(run, noise, [step])
+
+    def test_states_have_the_latest_row_first(self) -> None:
+        run, guard, noise = self.begun("own")
+        recipe = _device.open_recipe(run, runs.key())
+        for step in guard:
+            noise.step(step)
+            rows = noise.state_dict()["rows"]
+            for j in range(min(3, step + 1)):
+                u = np.concatenate([np.asarray(r[j]).reshape(-1) for r in rows])
+                np.testing.assert_array_equal(np.round(u * recipe.scale[step - j] / run.grid) * run.grid, run.noise(step - j))
+
+    def test_states_that_are_refused(self) -> None:
+        run, guard, noise = self.begun("own")
+        for step in range(3):
+            guard.take(step)
+            noise.step(step)
+        saved, state = guard.state_dict(), noise.state_dict()
+        guard.close()
+        _, other_guard, other = self.begun("other")
+        other_guard.take(0)
+        other.step(0)
+        rows = state["rows"]
+        cases = {
+            "what state_dict of this noise gave": {"rows": rows},
+            "its run_id is .* it is of another run": other.state_dict(),
+            "its recipe is .* it is of another recipe of noise": {**state, "recipe": "0" * 64},
+            "its layout is .* other names or shapes": {**state, "layout": "0" * 64},
+            "its first is 7, and must be 0": {**state, "first": 7},
+            "its format is .* none that this version reads": {**state, "format": "x"},
+            "its step is 4, and the training goes on with step 3": {**state, "step": 4},
+            "its step is -1": {**state, "step": -1},
+            "other shapes": {**state, "rows": rows[:-1]},
+            "not of float64": {**state, "rows": [np.asarray(r, np.float32) for r in rows]},
+        }
+        guard = minsep.StepGuard(run, saved)
+        for said, wrong in cases.items():
+            with self.subTest(said), self.assertRaisesRegex(ValueError, said):
+                self.reader(run, tree(), guard=guard, key=runs.key(), state=wrong)
+        noise = self.reader(run, tree(), guard=guard, key=runs.key(), state=state)
+        for step in guard:
+            self.check(run, noise, [step])
+
+    def test_short_pairs_are_made_beyond_the_check(self) -> None:
+        """The pair that every device is tested with, in a leaf of its own."""
+        public = np.arange(8, dtype=np.uint32)
+        run = minsep.Run(self.noisy(STEPS, SIZE, *WORDS, strategy=STRATEGIES["identity"]))
+        recipe = dataclasses.replace(_device.open_recipe(run, runs.key()), normals=public, tails=public, grid=0.0)
+        for first in range(0, 1 << 27, 1 << 20):
+            found = np.flatnonzero(_device.polar(_device.Ops(), _device.chacha(_device.Ops(), list(public), _device.split(np.arange(first, first + (1 << 20), dtype=np.uint64)), _device.split(np.uint64(0))))[3].any(1))
+            if len(found):
+                break
+        self.assertTrue(len(found))
+        at = 8 * (first + int(found[0]))
+        for device, made in self.parts(recipe, at, 8):
+            np.testing.assert_array_equal(made, recipe.host_row(0, at, at + 8))
+
+    def test_long_leaves_are_made_in_parts(self) -> None:
+        size = 3 * (1 << 18) // 2 + 5
+        run, guard, noise = self.begun("own", "identity", size, 2, {"x": np.zeros(3), "y": np.zeros(size - 3)})
+        for step in guard:
+            given = noise.step(step)
+            np.testing.assert_array_equal(np.concatenate([given["x"], given["y"]]), run.noise(step))
+
+    def test_misuse(self) -> None:
+        run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["identity"], WORDS))
+        with self.assertRaisesRegex(TypeError, "StepGuard"):
+            self.reader(run, tree(), guard=None, key=runs.key())
+        guard = minsep.StepGuard(run)
+        with self.assertRaisesRegex(ValueError, "coordinates"):
+            self.reader(run, {"a": np.zeros(3)}, guard=guard, key=runs.key())
+        noise = self.reader(run, tree(), guard=guard, key=runs.key())
+        with self.assertRaisesRegex(TrainingError, "has not taken"):
+            noise.step(0)
+        guard.take(0)
+        given = noise.step(0)
+        mean = self.added(given, run.grid)
+        np.testing.assert_array_equal(self.flat(mean), run.noise(0))
+        with self.assertRaisesRegex(TrainingError, "was added"):
+            self.added(given, run.grid)
+        with self.assertRaisesRegex(TrainingError, "next step is 1"):
+            noise.step(0)
+        with self.assertRaises(TrainingError):  # a second training
+            self.reader(run, tree(), guard=minsep.StepGuard(run), key=runs.key()).step(0)
+
+
 @runs.needs("jax")
-class Jax(runs.Case):
+class Jax(Devices, runs.Case):
+    def reader(self, run, like, **options):
+        return minsep.jax.device_noise(run, like, **options)
+
+    @property
+    def leaf(self):
+        return _jaxnoise._Leaf
+
+    def parts(self, recipe, first, count):
+        with jax.enable_x64(True):
+            return _jaxnoise._Leaf(recipe, (count,), jax.sharding.SingleDeviceSharding(jax.devices()[0]), first, "float64").parts(0)
+
+    def saved(self, state):
+        return {**state, "rows": [np.asarray(r) for r in state["rows"]]}
+
+    def loaded(self, state):
+        return state
+
+    def other_tree(self):
+        return self.sharded()
+
+    def added(self, given, grid):
+        return minsep.jax.add_noise({name: np.zeros(x.shape, np.int32) for name, x in given.items()}, given, grid, 1)
+
     def mesh(self):
         return jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("x", "y"))
 
@@ -80,50 +287,29 @@ class Jax(runs.Case):
         spec = {name: jax.sharding.NamedSharding(self.mesh(), jax.sharding.PartitionSpec(*axes)) for name, axes in specs.items()}
         return tree(lambda name, array: jax.device_put(array, spec[name]))
 
-    def check(self, run, noise, steps) -> None:
-        for t in steps:
-            given, want = noise.step(t), run.noise(t)
-            flat = np.concatenate([np.asarray(given[name]).reshape(-1) for name in sorted(given)])
-            self.assertEqual(flat.tobytes(), want.tobytes(), f"step {t}")  # zeros are positive too
-
-    def test_the_bits_of_the_command_on_any_sharding(self) -> None:
-        for name, strategy in STRATEGIES.items():
-            for like in (tree(), self.sharded()) if name == "banded" else (tree(),):
-                with self.subTest(strategy=name, sharded=isinstance(like["a"], jax.Array)):
-                    directory = self.folder / f"{name}-{type(like['a']).__name__}"
-                    run = minsep.Run(runs.make_noisy(directory, STEPS, SIZE, strategy, WORDS))
-                    guard = minsep.StepGuard(run)
-                    noise = device_noise(run, like, guard=guard, key=runs.key())
-                    for step in guard:
-                        self.check(run, noise, [step])
-                        if step == 3:
-                            saved = guard.state_dict()
-                            break
-                    guard.close()
-                    # Another process goes on, with another sharding.
-                    guard = minsep.StepGuard(run, saved)
-                    noise = device_noise(run, tree(), guard=guard, key=runs.key())
-                    for step in guard:
-                        self.check(run, noise, [step])
+    def test_states_have_the_sharding_of_their_leaves(self) -> None:
+        run, guard, noise = self.begun("own", like=self.sharded())
+        guard.take(0)
+        given = noise.step(0)
+        for (name, leaf), rows in zip(sorted(given.items()), noise.state_dict()["rows"]):
+            self.assertEqual((rows.shape, rows.dtype), ((3, *leaf.shape), np.float64))
+            self.assertEqual(tuple(rows.sharding.spec[1:]), tuple(leaf.sharding.spec), name)
+        saved, state = guard.state_dict(), noise.state_dict()
+        guard.close()
+        guard = minsep.StepGuard(run, saved)
+        noise = self.reader(run, self.sharded(), guard=guard, key=runs.key(), state=state)  # arrays as they are
+        for step in guard:
+            self.check(run, noise, [step])
 
     def test_leaves_stay_where_they_are(self) -> None:
         run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["identity"], WORDS))
         like, guard = self.sharded(), minsep.StepGuard(run)
-        noise = device_noise(run, like, guard=guard, key=runs.key())
+        noise = minsep.jax.device_noise(run, like, guard=guard, key=runs.key())
         guard.take(0)
         for name, leaf in noise.step(0).items():
             self.assertEqual((leaf.dtype, leaf.shape), (np.float32, like[name].shape))
             self.assertTrue(leaf.sharding.is_equivalent_to(like[name].sharding, leaf.ndim), (name, leaf.sharding))
         self.assertFalse(jax.config.jax_enable_x64)
-
-    def test_long_leaves_are_made_in_parts(self) -> None:
-        size = 3 * _jaxnoise._PART // 2 + 5
-        run = minsep.Run(runs.make_noisy(self.folder / "own", 2, size, STRATEGIES["identity"], WORDS))
-        guard = minsep.StepGuard(run)
-        noise = device_noise(run, {"x": np.zeros(3), "y": np.zeros(size - 3)}, guard=guard, key=runs.key())
-        for step in guard:
-            given = noise.step(step)
-            np.testing.assert_array_equal(np.concatenate([given["x"], given["y"]]), run.noise(step))
 
     def test_more_short_pairs_than_there_is_room_for_are_nan(self) -> None:
         with jax.enable_x64(True):
@@ -162,7 +348,7 @@ class Jax(runs.Case):
     def test_the_key_is_no_constant_of_the_program(self) -> None:
         run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["banded"], WORDS))
         guard = minsep.StepGuard(run)
-        noise = device_noise(run, tree(), guard=guard, key=runs.key())
+        noise = minsep.jax.device_noise(run, tree(), guard=guard, key=runs.key())
         leaf = noise._leaves[0]
         recipe = leaf.recipe
         with jax.enable_x64(True):
@@ -171,26 +357,67 @@ class Jax(runs.Case):
         for word in (*recipe.normals, *recipe.tails):
             self.assertNotIn(str(int(word)), text)
 
-    def test_misuse(self) -> None:
-        run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["identity"], WORDS))
-        with self.assertRaisesRegex(TypeError, "StepGuard"):
-            device_noise(run, tree(), guard=None, key=runs.key())
+
+@runs.needs("torch")
+class Torch(Devices, runs.Case):
+    def reader(self, run, like, **options):
+        return minsep.torch.device_noise(run, like, **options)
+
+    @property
+    def leaf(self):
+        return _torchnoise._Leaf
+
+    def parts(self, recipe, first, count):
+        return _torchnoise._Leaf(recipe, (count,), torch.device("cpu"), first, _torchnoise._each, torch.float64).parts(0)
+
+    def saved(self, state):
+        file = io.BytesIO()
+        torch.save(state, file)
+        return file.getvalue()
+
+    def loaded(self, state):
+        return torch.load(io.BytesIO(state))
+
+    def other_tree(self):
+        return tree(lambda name, array: torch.tensor(array))
+
+    def added(self, given, grid):
+        return minsep.torch.add_noise({name: torch.zeros(x.shape, dtype=torch.float64) for name, x in given.items()}, given, grid, 1)
+
+    def test_shards(self) -> None:
+        """Each process has its own coordinates, at any strategy's state."""
+        run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE + 1, STRATEGIES["banded"], WORDS))
+        guard, half = minsep.StepGuard(run), (SIZE + 1) // 2
+        parts = [self.reader(run, {"a": np.zeros(5), "b": torch.zeros(half - 5)}, guard=guard, key=runs.key(), shard=shard, shards=2) for shard in range(2)]
+        for step in guard:
+            np.testing.assert_array_equal(np.concatenate([self.flat(noise.step(step)) for noise in parts]), run.noise(step))
+        self.assertEqual([noise.state_dict()["first"] for noise in parts], [0, half])
+
+    def test_a_device_with_other_arithmetic_is_refused(self) -> None:
+        run = minsep.Run(self.noisy(STEPS, SIZE, *WORDS, strategy=STRATEGIES["banded"]))
+        recipe, exact = _device.open_recipe(run, runs.key()), _torchnoise._TorchOps.sqrt
+        with unittest.mock.patch.object(_torchnoise._TorchOps, "sqrt", lambda self, x: exact(self, x) * (1 + 2.0**-52)), self.assertRaisesRegex(MinsepError, "IEEE 754"):
+            _torchnoise._check_device(recipe, torch.device("cpu"), _torchnoise._each)
+        with self.assertRaisesRegex(MinsepError, "device mps: has no numbers of 64 bits"):
+            _torchnoise._check_device(recipe, torch.device("mps"), _torchnoise._each)
+
+    def test_checksums_see_each_value_and_its_place(self) -> None:
+        x = torch.randn(1000)
+        sums = [tuple(minsep.torch._checksums(y).tolist()) for y in (x, x.flip(0), torch.cat([x[:1] + 1e-6, x[1:]]), x[:-1])]
+        self.assertEqual(len(set(sums)), 4)
+
+    @runs.needs("torch", "torch._inductor")
+    def test_one_program_makes_the_same_bits(self) -> None:
+        if shutil.which("g++") is None:
+            self.skipTest("no g++")
+        run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["banded"], WORDS))
         guard = minsep.StepGuard(run)
-        with self.assertRaisesRegex(ValueError, "coordinates"):
-            device_noise(run, {"a": np.zeros(3)}, guard=guard, key=runs.key())
-        noise = device_noise(run, tree(), guard=guard, key=runs.key())
-        with self.assertRaisesRegex(TrainingError, "has not taken"):
-            noise.step(0)
-        guard.take(0)
-        given = noise.step(0)
-        total = jax.tree_util.tree_map(lambda x: np.zeros(x.shape, np.int32), given)
-        add_noise(total, given, run.grid, 1)
-        with self.assertRaisesRegex(TrainingError, "was added"):
-            add_noise(total, given, run.grid, 1)
-        with self.assertRaisesRegex(TrainingError, "next step is 1"):
-            noise.step(0)
-        with self.assertRaises(TrainingError):  # a second training
-            device_noise(run, tree(), guard=minsep.StepGuard(run), key=runs.key()).step(0)
+        noise = self.reader(run, self.other_tree(), guard=guard, key=runs.key(), fuse=True)
+        for step in guard:
+            self.check(run, noise, [step])
+
+
+KINDS = {"Jax": Jax, "Torch": Torch}
 
 
 if __name__ == "__main__":
