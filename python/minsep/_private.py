@@ -8,7 +8,7 @@ from typing import Any, Callable
 import torch
 from torch.func import functional_call, grad, vmap
 
-from . import _seeds
+from . import _ghost, _seeds
 from . import torch as pieces
 from ._alone import Loader, restored, sow
 from ._batches import OwnerBatch
@@ -28,11 +28,12 @@ class Private:
     """A private training of a model. See `minsep.torch.private`."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, run: Run, *, loss: Callable[..., torch.Tensor], key: str | os.PathLike[str] | None,
-        microbatch: int | None, scheduler: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int) -> None:
+        microbatch: int | None, clipping: str = "examples", scheduler: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int) -> None:
         self.run, self.model, self.optimizer, self.scheduler = need_run(run, "private(model, optimizer, run, loss=loss)"), model, optimizer, scheduler
         check_types(model, optimizer, loss, scheduler)
         check_microbatch(microbatch)
         self._loss, self._microbatch = _Loss(model, loss), microbatch
+        self._ghost = _ghost_of(model, clipping, self.run)
         self._session = Session(run, key, folder, checkpoint, checkpoint_steps)
         self._made: list[tuple[torch.Tensor, torch.Tensor, int]] = []  # parameters with the gradients that a step made, and their versions
         self._names = list(self._trained())
@@ -171,8 +172,12 @@ class Private:
             values = {f"model.{name}": p for name, p in params.items()} | buffers
             return functional_call(self._loss, values, tuple(parts[:first]), dict(zip(names, parts[first:])))
 
-        make = _one_by_one(loss) if self._microbatch == 1 else _together(loss)
-        total = pieces.summed(make, self.run.clip_norm, self.run.grid, self._microbatch)
+        if self._ghost is not None:
+            make: Callable[..., Any] = self._ghost.books(loss, None if self._microbatch == 1 else _mapped, self._trained())
+        else:
+            make = _one_by_one(loss) if self._microbatch == 1 else _together(loss)
+        clip = pieces.clip_and_sum if self._ghost is None else _ghost.clip_and_sum
+        total = pieces.summed(make, self.run.clip_norm, self.run.grid, self._microbatch, clip)
         params = {name: p.detach() for name, p in self._trained().items()}
         devices = {p.device for p in params.values() if p.device.type == "cuda"}
         with restored(), torch.random.fork_rng([*devices]):
@@ -251,21 +256,36 @@ def _together(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """The gradients of a microbatch at once, by vmap."""
 
     def gradients(params: Any, *batch: torch.Tensor) -> Any:
-        if len(batch[0]) == 0:
-            return _none(params)
-        try:
-            return vmap(grad(loss), (None, *(0 for _ in batch)), randomness="different")(params, *batch)
-        except RuntimeError as err:
-            if "mutate a captured Tensor" in str(err):
-                raise ValueError(_CHANGES.format("buffer, or another tensor of its own,")) from err
-            if "vmap" not in str(err) and "broadcast shape" not in str(err):
-                raise
-            raise ValueError(
-                "model: cannot make the gradients of several examples at once, as its forward looks at values or changes tensors in place. Give microbatch=1, which makes them one by one; or, "
-                'for a model of transformers with an attention_mask, attn_implementation="eager"'
-            ) from err
+        return _mapped(grad(loss), params, *batch) if len(batch[0]) else _none(params)
 
     return gradients
+
+
+def _mapped(gradient: Callable[..., Any], params: Any, *batch: torch.Tensor) -> Any:
+    """What a function gives of the parameters and each example."""
+    try:
+        return vmap(gradient, (None, *(0 for _ in batch)), randomness="different")(params, *batch)
+    except RuntimeError as err:
+        if "mutate a captured Tensor" in str(err):
+            raise ValueError(_CHANGES.format("buffer, or another tensor of its own,")) from err
+        if "vmap" not in str(err) and "broadcast shape" not in str(err):
+            raise
+        raise ValueError(
+            "model: cannot make the gradients of several examples at once, as its forward looks at values or changes tensors in place. Give microbatch=1, which makes them one by one; or, "
+            'for a model of transformers with an attention_mask, attn_implementation="eager"'
+        ) from err
+
+
+def _ghost_of(model: torch.nn.Module, clipping: Any, run: Run) -> _ghost.Ghost | None:
+    """What makes sums without gradients by example, where clipping says so."""
+    if clipping not in ("examples", "ghost"):
+        raise ValueError(f'clipping {clipping!r}: must be "examples", or "ghost" for sums without gradients by example')
+    if clipping == "examples":
+        return None
+    if run.examples_per_owner is not None:
+        raise ValueError('clipping "ghost": is for runs that sample examples, and this one samples owners, whose means are clipped: give clipping="examples"')
+    _ghost.limit_of(run.coordinates, run.clip_norm, run.grid)
+    return _ghost.Ghost(model)
 
 
 def _one_by_one(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:

@@ -43,7 +43,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
     Trainer; so is a resume, `train(resume_from_checkpoint=last_checkpoint(output_dir))`: a checkpoint has the state of the guard, in minsep.json, and the first one is written
     before the first step, where save_strategy is not "no".
     loss(model, **example) is the loss of a batch of one example, by default that of the model's output. data_collator is given each example
-    alone, so that none depends on others, as one that is padded to the longest would: it pads all to one length. key, folder, checkpoint
+    alone, so that none depends on others, as one that is padded to the longest would: it pads all to one length. key, clipping, folder, checkpoint
     and checkpoint_steps are those of `minsep.torch.private`. One trainer trains once; when `train` ends, the run is for the next.
 
     What Trainer would tell of the training examples is left out: training loss, counts of tokens and of operations, which no noise hides.
@@ -60,6 +60,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
         run: Run,
         key: str | os.PathLike[str] | None = None,
         loss: Callable[..., torch.Tensor] | None = None,
+        clipping: str = "examples",
         folder: str | os.PathLike[str] | None = None,
         checkpoint: str | None = None,
         checkpoint_steps: int = 100,
@@ -76,7 +77,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
             args.max_steps = self.run.steps
         args.ignore_data_skip = True  # the loader itself begins at the guard's next step
         self._loss = loss or _model_loss
-        self._options: dict[str, Any] = {"key": key, "folder": folder, "checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps}
+        self._options: dict[str, Any] = {"key": key, "clipping": clipping, "folder": folder, "checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps}
         self._private: Private | None = None
         super().__init__(model, args, *more, **options)
         self._check_itself()

@@ -99,8 +99,8 @@ def clipped_sum(loss: Callable[..., torch.Tensor], clip_norm: ClipNorm, grid: fl
     return summed(per_example(loss), clip_norm, grid, microbatch)
 
 
-def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, microbatch: int | None) -> Callable[..., Any]:
-    """The function of `clipped_sum`, of a function for the gradients of the examples of a microbatch."""
+def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, microbatch: int | None, clip: Callable[..., Any] = clip_and_sum) -> Callable[..., Any]:
+    """The function of `clipped_sum`, of a function for the gradients of the examples of a microbatch, and one that clips and sums them."""
     check_microbatch(microbatch)
 
     def total(params: Any, rows: Any, *batch: torch.Tensor, owners: Any = None) -> Any:
@@ -122,7 +122,7 @@ def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, micr
             parts = [(order[a:b], None, numbers[order[a:b]]) for a, b in _whole_owners(numbers[order], size)]
         for part, marks, of in parts:
             if marks is None or not marks.all():
-                found = clip_and_sum(gradients(params, *(x[part] for x in batch)), clip_norm, grid, marks, of)
+                found = clip(gradients(params, *(x[part] for x in batch)), clip_norm, grid, marks, of)
                 sums = map_leaves(torch.add, sums, found)
         return sums
 
@@ -150,6 +150,7 @@ def private(
     loss: Callable[..., torch.Tensor],
     key: str | os.PathLike[str] | None = None,
     microbatch: int | None = None,
+    clipping: str = "examples",
     scheduler: Any = None,
     folder: str | os.PathLike[str] | None = None,
     checkpoint: str | None = None,
@@ -165,6 +166,10 @@ def private(
     size, puts the mean into p.grad and lets the optimizer step, and the scheduler, if one is given. Where owners are sampled,
     the mean of each owner's gradients is clipped.
 
+    With clipping="ghost" no example's gradient of a Linear or Embedding layer is made, which saves memory: norms and sums come from the layers' inputs and the gradients of
+    their outputs, and what their rounding adds is taken from the norm to which gradients are clipped (docs/formulas.md, F2.1). Other parameters, such as
+    biases, have gradients by example. It needs a run that samples examples.
+
     key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. Random numbers, as those of dropout, are seeded by step, from a secret in
     that folder. The model's mode is left as it is.
 
@@ -176,7 +181,7 @@ def private(
         raise MissingPackageError(f"private: needs PyTorch 2 or later, and this is {torch.__version__}: install a newer one, or take clipped_sum, read_noise and add_noise")
     from ._private import Private
 
-    return Private(model, optimizer, run, loss=loss, key=key, microbatch=microbatch, scheduler=scheduler, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps)
+    return Private(model, optimizer, run, loss=loss, key=key, microbatch=microbatch, clipping=clipping, scheduler=scheduler, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps)
 
 
 def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.optim.Optimizer:

@@ -12,6 +12,7 @@ import numpy as np
 import minsep
 
 from . import runs
+from .test_ghost import Books, gradients
 from .test_private import Training
 
 needs_models = runs.needs("torch", "torch.func", "transformers")
@@ -77,7 +78,13 @@ class Models(Training):
         self.check_steps(run, self.begin(run, model, loss=self.text_loss, **options), self.text_loss, self.texts(), 5, options.get("microbatch") == 1)
 
 
-class Sums(Models):
+def torch_gradients(value, parameters):
+    import torch
+
+    return torch.autograd.grad(value, parameters)
+
+
+class Sums(Models, Books):
     """Gradients are those of one backward pass for each example."""
 
     @needs_models
@@ -105,6 +112,22 @@ class Sums(Models):
     @needs_lora
     def test_llama_with_lora(self):
         self.check_model(self.lora(self.llama()), microbatch=2)
+
+    @needs_lora
+    def test_ghost_clipping(self):
+        """The head of GPT-2 is its embedding; LoRA is of linear layers."""
+        for model, whole in (self.gpt2(), 9), (self.lora(self.gpt2()), 4), (self.llama(), 16):
+            with self.subTest(type(model).__name__):
+                trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+                words, mask, labels = self.texts()
+                book = self.book(model, lambda model, w, m, y: self.text_loss(model, w, m, y), words[:4], mask[:4], labels[:4])
+                self.assertEqual(whole, len([name for name in book.products if name != "transformer.wpe.weight"]))
+                for i in range(4):
+                    value = self.text_loss(model, words[i : i + 1], mask[i : i + 1], labels[i : i + 1])
+                    want = dict(zip(trained, torch_gradients(value, list(trained.values()))))
+                    for name, g in gradients(book, i).items():
+                        np.testing.assert_allclose(g.astype(float), want[name].double().numpy(), atol=3e-6, err_msg=name)
+                        self.assertEqual(g.shape, tuple(trained[name].shape))
 
     @needs_models
     def test_attention_that_vmap_cannot_run(self):
