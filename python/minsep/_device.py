@@ -209,9 +209,9 @@ class DeviceRecipe:
 
     def host_row(self, step: int, first: int, end: int) -> NDArray[Any]:
         """The noise of a step, from step 0 on where a strategy needs it, by NumPy: to compare a device with."""
-        row, state = np.zeros(0), np.zeros((self.state_rows, end - first))
+        row, state = np.zeros(0), [np.zeros(end - first)] * self.state_rows
         for t in range(0 if self.state_rows else step, step + 1):
-            row, state = correlate(self, Ops(), coefficients(self, t), [self.host_normals(s, first, end) for s in needed(self, t)], state)
+            row, state = correlate(self.kind, Ops(), coefficients(self, t), [self.host_normals(s, first, end) for s in needed(self, t)], state)
         return np.asarray(rounded(Ops(), row, self.scale[step], self.grid, np.rint, np.abs), np.float64)
 
 
@@ -230,24 +230,23 @@ def coefficients(recipe: DeviceRecipe, t: int) -> NDArray[Any]:
     return np.concatenate([[gain], f])
 
 
-def correlate(recipe: DeviceRecipe, ops: Ops, c: Any, z: Sequence[Any], state: Any) -> tuple[Any, Any]:
-    """A row of u, and the state after it. z are the normals of the needed steps, oldest first; state [rows, …], the latest first for
+def correlate(kind: str, ops: Ops, c: Any, z: Sequence[Any], state: Any) -> tuple[Any, list[Any]]:
+    """A row of u, and the state after it. z are the normals of the needed steps, oldest first; state has the rows, the latest first for
     feedback. Sums begin with the oldest row."""
-    if recipe.kind == "filter":
+    if kind == "filter":
         u = ops.unfused(c[len(z) - 1] * z[0]) + 0.0
         for j in range(len(z) - 2, -1, -1):
             u = _add(ops, c[j], z[len(z) - 1 - j], u)
-        return u, state
-    if recipe.kind == "blt":
+        return u, []
+    if kind == "blt":
         u = z[0]
-        for m in range(recipe.state_rows):
-            u = _add(ops, -c[0][m], state[m], u)
-        after = [_add(ops, c[1][m], state[m], u) for m in range(recipe.state_rows)]
-        return u, after
+        for m, row in enumerate(state):
+            u = _add(ops, -c[0][m], row, u)
+        return u, [_add(ops, c[1][m], row, u) for m, row in enumerate(state)]
     u = ops.unfused(c[0] * z[0])
-    for j in range(recipe.state_rows, 0, -1):
+    for j in range(len(state), 0, -1):
         u = _add(ops, c[j], state[j - 1], u)
-    return u, [u, *(state[j] for j in range(recipe.state_rows - 1))]
+    return u, [u, *state][: len(state)]
 
 
 def rounded(ops: Ops, u: Any, scale: Any, grid: float, rint: Callable[[Any], Any], absolute: Callable[[Any], Any]) -> Any:

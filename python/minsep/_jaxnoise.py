@@ -104,10 +104,8 @@ class _Program:
     sharding: Any  # of the leaf
     dtype: str
 
-    def make(self, state: Any, keys: Any, zero: Any, step: Any, c: Any, scale: Any, places: Any) -> Any:
-        """The noise of a step in one device's part of a leaf, and the state after it."""
-        lead = len(self.sharding.mesh.devices.shape)
-        state = state.reshape(state.shape[lead:])
+    def make(self, old: Any, kept: Any, keys: Any, zero: Any, step: Any, c: Any, scale: Any, places: Any) -> Any:
+        """The noise of a step in one device's part of a leaf, and the rows of the state that are new: they take the place of the old ones."""
         places = tuple(p.reshape(-1) for p in places)
         ops, size = _JaxOps(zero), math.prod(self.shape)
 
@@ -122,47 +120,20 @@ class _Program:
                 j = newest - i
                 return ops.unfused(c[j] * draw((step - j).astype(jnp.uint32))) + u
 
-            u = jax.lax.fori_loop(0, newest + 1, add, jnp.zeros(size, jnp.float64))
-        elif self.kind == "blt":
-            u = draw(step)
-            for m in range(self.bands):
-                u = ops.unfused(-c[0, m] * state[m]) + u
-            state = jnp.stack([ops.unfused(c[1, m] * state[m]) + u for m in range(self.bands)])
+            u, state = jax.lax.fori_loop(0, newest + 1, add, jnp.zeros(size, jnp.float64)), list[Any]()
         else:
-            u = ops.unfused(c[0] * draw(step))
-            at = step.astype(jnp.int32)
-            for j in range(self.bands, 0, -1):
-                row = jax.lax.dynamic_index_in_dim(state, (at - j) % self.bands, keepdims=False)
-                u = ops.unfused(c[j] * row) + u
-            if self.bands:
-                state = jax.lax.dynamic_update_index_in_dim(state, u, at % self.bands, 0)
+            u, state = _device.correlate(self.kind, ops, c, [draw(step)], [row.reshape(-1) for row in (*kept, *old)])
+        u, *new = jax.lax.optimization_barrier((u, *state[: len(old)]))  # made once, not for each use
         value = _device.rounded(ops, u, scale, self.grid, jnp.round, jnp.abs)
-        return value.astype(self.dtype).reshape(self.shape), state.reshape((1,) * lead + state.shape)
+        return value.astype(self.dtype).reshape(self.shape), tuple(row.reshape(self.shape) for row in new)
 
 
-@functools.partial(jax.jit, static_argnames="program", donate_argnames="state")
-def _make(state: Any, keys: Any, zero: Any, step: Any, c: Any, scale: Any, places: Any, *, program: _Program) -> Any:
-    """A leaf of the noise of a step, and the state after it. The keys are arguments: constants would be in the text of the program."""
-    same, own = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec(*program.sharding.mesh.axis_names)
-    mapped = jax.shard_map(
-        program.make, mesh=program.sharding.mesh, in_specs=(own, same, same, same, same, same, own), out_specs=(program.sharding.spec, own), check_vma=False
-    )
-    return mapped(state, keys, zero, step, c, scale, places)
-
-
-@functools.partial(jax.jit, static_argnames=("program", "inward"))
-def _laid(state: Any, order: Any, *, program: _Program, inward: bool) -> Any:
-    """The rows of a state in another order, with the sharding of the leaf in place of that of the program, or inward the other way round."""
-    mesh = program.sharding.mesh
-    lead, same = len(mesh.devices.shape), jax.sharding.PartitionSpec()
-    own, laid = jax.sharding.PartitionSpec(*mesh.axis_names), jax.sharding.PartitionSpec(None, *program.sharding.spec)
-
-    def change(state: Any, order: Any) -> Any:
-        rows = state if inward else state.reshape(state.shape[lead:])
-        shape = (*(1,) * lead, len(rows), math.prod(program.shape) if len(rows) else 0) if inward else (len(rows), *program.shape)
-        return rows[order].reshape(shape)
-
-    return jax.shard_map(change, mesh=mesh, in_specs=(laid if inward else own, same), out_specs=own if inward else laid, check_vma=False)(state, order)
+@functools.partial(jax.jit, static_argnames="program", donate_argnames="old")
+def _make(old: Any, kept: Any, keys: Any, zero: Any, step: Any, c: Any, scale: Any, places: Any, *, program: _Program) -> Any:
+    """A leaf of the noise of a step, and the new rows of the state. The keys are arguments: constants would be in the text of the program."""
+    same, own, leaf = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec(*program.sharding.mesh.axis_names), program.sharding.spec
+    mapped = jax.shard_map(program.make, mesh=program.sharding.mesh, in_specs=(leaf, leaf, same, same, same, same, same, own), out_specs=leaf, check_vma=False)
+    return mapped(old, kept, keys, zero, step, c, scale, places)
 
 
 class _Leaf:
@@ -175,6 +146,7 @@ class _Leaf:
         if not isinstance(sharding, jax.sharding.NamedSharding):
             raise TypeError(f"like: has a leaf with a {type(sharding).__name__}: must be on one device, or have a NamedSharding")
         self.recipe, self.mesh, self.shape, self.dtype = recipe, sharding.mesh, shape, dtype
+        self._size = math.prod(shape)
         part = sharding.shard_shape(shape)
         indices = sharding.devices_indices_map(shape)
         segments = {device: _segments(shape, part, index, first) for device, index in indices.items()}
@@ -183,14 +155,13 @@ class _Leaf:
         assert len(lengths) == len(count) == 1  # all parts are of one shape
         starts = np.stack([segments[device][0] for device in self.mesh.devices.flat]).reshape(*self.mesh.devices.shape, *count)
         blocks = starts // np.uint64(BLOCK)
-        self._own = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(*self.mesh.axis_names))
-        self._places = tuple(self._put(p, self._own) for p in (*_device.split(blocks), (starts % np.uint64(BLOCK)).astype(np.int32)))
+        own = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(*self.mesh.axis_names))
+        self._places = tuple(self._put(p, own) for p in (*_device.split(blocks), (starts % np.uint64(BLOCK)).astype(np.int32)))
         bands = len(recipe.filter) if recipe.kind == "filter" else recipe.state_rows
         self._program = _Program(recipe.kind, bands, recipe.grid, max(lengths), part, sharding, dtype)
         self._keys = tuple(self._everywhere(k) for k in (recipe.normals, recipe.tails))
         self._zero = self._everywhere(np.int64(0))
-        self._state = self._put(np.zeros((*self.mesh.devices.shape, recipe.state_rows, math.prod(part) if recipe.state_rows else 0)), self._own)
-        self._next = 0
+        self._state = [self._put(np.zeros(shape), sharding) for _ in range(recipe.state_rows)]
 
     def _put(self, x: NDArray[Any], sharding: Any) -> Any:
         """An array of which each process gives the parts of its devices."""
@@ -203,14 +174,17 @@ class _Leaf:
         """Those of the program of a step."""
         recipe = self.recipe
         c = recipe.filter if recipe.kind == "filter" else _device.coefficients(recipe, step)
-        return (self._state, self._keys, self._zero, *map(self._everywhere, (np.uint32(step), c, recipe.scale[step])), self._places)
+        oldest = 0 if recipe.kind == "blt" else len(self._state) - 1  # the first row whose place a new one takes
+        state = tuple(self._state[max(0, oldest) :]), tuple(self._state[: max(0, oldest)])
+        return (*state, self._keys, self._zero, *map(self._everywhere, (np.uint32(step), c, recipe.scale[step])), self._places)
 
     def step(self, step: int) -> Any:
         """The noise of a step, which follows the last one."""
-        if math.prod(self.shape) == 0:
+        if self._size == 0:
             return self._put(np.zeros(self.shape, self.dtype), self._program.sharding)
-        value, self._state = _make(*self.arguments(step), program=self._program)
-        self._next = step + 1
+        old, kept, *rest = self.arguments(step)
+        value, new = _make(old, kept, *rest, program=self._program)
+        self._state = [*new, *kept]
         return value
 
     def parts(self, step: int) -> list[tuple[Any, Any]]:
@@ -219,25 +193,19 @@ class _Leaf:
 
     def rows(self) -> Any:
         """The state after the last step, [rows, …], the latest first, with the sharding of the leaf."""
-        if self._state.size == 0:
-            return self._put(np.zeros((self.recipe.state_rows, *self.shape)), self._laid)
-        return _laid(self._state, self._order(), program=self._program, inward=False)
+        laid = self._laid()
+        if self._size == 0 or not self._state:
+            return self._put(np.zeros((len(self._state), *self.shape)), laid)
+        return jax.jit(jnp.stack, out_shardings=laid)(self._state)
 
     def put(self, rows: Any, step: int) -> None:
         """Begins at a step, with the state before it."""
-        self._next = step
-        if self._state.size:
-            given = jax.device_put(rows, self._laid) if isinstance(rows, jax.Array) else self._put(np.asarray(rows), self._laid)
-            self._state = _laid(given, self._order(), program=self._program, inward=True)
+        if self._state and self._size:
+            given = jax.device_put(rows, self._laid()) if isinstance(rows, jax.Array) else self._put(np.asarray(rows), self._laid())
+            self._state = list(jax.jit(list, out_shardings=self._program.sharding)(given))
 
-    @property
     def _laid(self) -> Any:
         return jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(None, *self._program.sharding.spec))
-
-    def _order(self) -> Any:
-        """Where the program has the latest row, the one before and so on; and so too which of them each of its rows is."""
-        rows = self.recipe.state_rows
-        return self._everywhere((self._next - 1 - np.arange(rows)) % rows if self.recipe.kind == "feedback" else np.arange(rows))
 
 
 def _segments(shape: tuple[int, ...], part: tuple[int, ...], index: tuple[slice, ...], first: int) -> tuple[NDArray[Any], int]:

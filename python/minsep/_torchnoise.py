@@ -115,7 +115,7 @@ class _Part:
         """The noise of the next step."""
         recipe = self._recipe
         drawn = [self._draw(s) for s in _device.needed(recipe, step)]
-        u, self.state = _device.correlate(recipe, _OPS, _device.coefficients(recipe, step).tolist(), drawn, self.state)
+        u, self.state = _device.correlate(recipe.kind, _OPS, _device.coefficients(recipe, step).tolist(), drawn, self.state)
         return _device.rounded(_OPS, u, float(recipe.scale[step]), recipe.grid, torch.round, torch.abs)
 
 
