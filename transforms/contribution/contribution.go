@@ -39,11 +39,11 @@ import (
 	"fmt"
 	"math"
 
+	"minsep/internal/packed"
 	"minsep/internal/param"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/transforms/internal/keyref"
-	"minsep/transforms/internal/packed"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )

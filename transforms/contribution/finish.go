@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"math"
 
-	"minsep/transforms/internal/packed"
+	"minsep/internal/packed"
 )
 
 // finishFn decides, in one worker, every example that the rounds left undecided, by the

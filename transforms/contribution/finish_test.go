@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"minsep/internal/packed"
 	"minsep/sampling/ownergraph"
-	"minsep/transforms/internal/packed"
 )
 
 // BenchmarkFinish is the sequential end of the bounding alone: two undecided edges per example,

@@ -9,9 +9,9 @@ import (
 	"math"
 	"reflect"
 
+	"minsep/internal/packed"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
-	"minsep/transforms/internal/packed"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"

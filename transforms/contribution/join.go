@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"reflect"
 
+	"minsep/internal/packed"
 	"minsep/sampling/ownergraph"
-	"minsep/transforms/internal/packed"
 	"minsep/transforms/progress"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"slices"
 
-	"minsep/transforms/internal/packed"
+	"minsep/internal/packed"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"reflect"
 
+	"minsep/internal/packed"
 	"minsep/sampling/ownergraph"
-	"minsep/transforms/internal/packed"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"minsep/internal/packed"
 	"minsep/sampling/ownergraph"
 	"minsep/transforms/internal/keyref"
-	"minsep/transforms/internal/packed"
 )
 
 // spec is the configuration that the DoFns carry. It travels as JSON.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sort"
 
+	"minsep/internal/packed"
 	"minsep/sampling/ownergraph"
-	"minsep/transforms/internal/packed"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"

@@ -9,11 +9,11 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/packed"
 	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
-	"minsep/transforms/internal/packed"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
 )

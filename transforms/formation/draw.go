@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"minsep/internal/packed"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
-	"minsep/transforms/internal/packed"
 )
 
 // drawer draws the participations, or coins, of jobs, one after the other.

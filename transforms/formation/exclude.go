@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"minsep/internal/packed"
 	"minsep/sampling/stream"
-	"minsep/transforms/internal/packed"
 )
 
 // excluder finds the coins of one owner's examples that Algorithm 3 blocks: those with a coin of

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/packed"
 	"minsep/sampling/stream"
-	"minsep/transforms/internal/packed"
 )
 
 // TestHotOwner excludes among the coins of an owner with 60,000 examples, which neither the sorter

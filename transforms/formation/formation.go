@@ -29,13 +29,13 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
+	"minsep/internal/packed"
 	"minsep/internal/param"
 	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/transforms/internal/keyref"
-	"minsep/transforms/internal/packed"
 )
 
 // ParamError is a faulty parameter.

@@ -6,10 +6,10 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"minsep/internal/packed"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
-	"minsep/transforms/internal/packed"
 )
 
 // Owners that take part (F4.9): ownedFn brings the rows of each owner together, drawOwnersFn draws

@@ -14,9 +14,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/packed"
 	"minsep/manifest"
 	"minsep/sampling/ownergraph"
-	"minsep/transforms/internal/packed"
 	"minsep/transforms/progress"
 )
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"minsep/internal/packed"
 	"minsep/manifest"
 	"minsep/sampling/ownergraph"
-	"minsep/transforms/internal/packed"
 	"minsep/transforms/progress"
 )
 

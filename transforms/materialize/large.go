@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"minsep/internal/packed"
 	"minsep/internal/store"
-	"minsep/transforms/internal/packed"
 )
 
 // A large row travels as a file of Config.SharedDir, which is written once however many entries

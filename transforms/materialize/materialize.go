@@ -40,11 +40,11 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/packed"
 	"minsep/internal/param"
 	"minsep/manifest"
 	"minsep/sampling/stream"
 	"minsep/transforms/internal/keyref"
-	"minsep/transforms/internal/packed"
 )
 
 func init() {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"minsep/internal/packed"
 	"minsep/manifest"
 	"minsep/sampling"
-	"minsep/transforms/internal/packed"
 	"minsep/transforms/progress"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/transforms/internal/packed"
+	"minsep/internal/packed"
 )
 
 // TestOverflow packs 4 MB into little more than 1 MB of chunks and gets all records back, sorted

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/transforms/internal/packed"
+	"minsep/internal/packed"
 
 	"pgregory.net/rapid"
 )

@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"minsep/transforms/internal/packed"
+	"minsep/internal/packed"
 )
 
 // TestSpoolGivesBack adds records of one width and of any, more and fewer than memory holds, reads
