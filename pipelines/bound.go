@@ -14,6 +14,7 @@ import (
 	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
+	"minsep/sampling/ownergraph/ondisk"
 	"minsep/sampling/stream"
 	"minsep/stages"
 	"minsep/transforms/contribution"
@@ -94,14 +95,12 @@ func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run m
 		return index, summary, err
 	}
 	progress.Expect(manifestio.BytesRead, source.ReadBytes)
-	inMemory := b.isInMemory(w.jobs.runner)
-	if inMemory {
+	inProcess := b.isInProcess(w.jobs.runner)
+	if inProcess {
 		key := w.root.Key(run.RunID, index.ParamsSHA256, ownergraph.PriorityPurpose)
-		if index.Files, summary, err = b.inMemory(ctx, source, key, dir); err == nil {
-			w.jobs.log.Info("bounded in memory", "edges", summary.Edges)
-		}
+		index.Files, summary, err = b.inProcess(ctx, w, source, key, dir)
 	}
-	if !inMemory || b.Pools == 0 && errors.Is(err, ownergraph.ErrTooLarge) {
+	if !inProcess || b.Pools == 0 && errors.Is(err, ownergraph.ErrTooLarge) {
 		index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, index.ParamsSHA256, dir)
 	}
 	if err != nil {
@@ -111,27 +110,39 @@ func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run m
 	return index, summary, err
 }
 
-// isInMemory says that the graph is bounded in the memory of this process.
-func (b Bound) isInMemory(runner string) bool {
+// isInProcess says that the graph is bounded in this process, without a job.
+func (b Bound) isInProcess(runner string) bool {
 	return runner == DefaultRunner && b.Buckets == 0 && b.Rounds == 0
 }
 
-// inMemory bounds the graph in the memory of this process, which takes a fraction of the time and
-// the memory of a job on [DefaultRunner], and leaves the same bytes.
-func (b Bound) inMemory(ctx context.Context, source *graphio.Source, key stream.Key, dir string) ([]manifest.File, ownergraph.Summary, error) {
+// inProcess bounds the graph in the memory of this process, and a large one through temporary
+// files. That takes a fraction of the time and the memory of a job on [DefaultRunner], and leaves
+// the same bytes.
+func (b Bound) inProcess(ctx context.Context, w *work, source *graphio.Source, key stream.Key, dir string) ([]manifest.File, ownergraph.Summary, error) {
+	bounder := &ondisk.Bounder{Bound: b.Bound, Key: key, Examples: source.ExampleType, Owners: source.OwnerType, InMemory: b.EdgesInMemory, Dir: w.jobs.workDir, Progress: progress.Enter}
 	bounded, err := leave.Behind(ctx, func() (*ownergraph.Bounded, error) {
-		graph, err := manifestio.LoadGraph(ctx, source)
-		if err != nil {
+		defer bounder.Close()
+		if err := manifestio.EachEdges(ctx, source, bounder.Add); err != nil {
 			return nil, err
 		}
-		progress.Enter("bounding it in memory", "", 0, 0)
-		return b.Greedy(graph, key)
+		bounded, err := bounder.Bounded(ctx)
+		if err == nil {
+			manifestio.WarnJoined(ctx, source, bounded.Graph.JoinedOwners())
+		}
+		return bounded, err
 	})
 	if err != nil {
 		return nil, ownergraph.Summary{}, err
 	}
+	where := "in memory"
+	if bounder.Spilled() {
+		where = "through files"
+	}
 	progress.Enter("", "", 0, 0)
 	files, err := manifestio.WriteTable(ctx, dir, bounded, contribution.DefaultRowsPerPart)
+	if err == nil {
+		w.jobs.log.Info("bounded "+where, "edges", bounded.Summary.Edges)
+	}
 	return files, bounded.Summary, err
 }
 

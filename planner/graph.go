@@ -43,7 +43,7 @@ func load(ctx context.Context, paths []string, read graphio.Options) (*ownergrap
 	if err != nil {
 		return nil, err
 	}
-	return source.Load(ctx, nil, nil)
+	return source.Load(ctx)
 }
 
 func populations(ctx context.Context, graph *ownergraph.Graph, perOwner []int) ([]Population, error) {

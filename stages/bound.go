@@ -19,6 +19,11 @@ type Bound struct {
 	Buckets int // of the shuffles; 0 for as many as the size calls for
 	Rounds  int // before one worker finishes; 0 for as many as the size calls for
 
+	// EdgesInMemory is the number of edges that a process holds in memory where it bounds the graph
+	// without a job, and beyond which they go through temporary files; 0 for
+	// ondisk.DefaultInMemory.
+	EdgesInMemory int64
+
 	// Stamp is the graph's stamp ([graphio.Source.Stamp]) when it was looked at before. Another one
 	// is a fault. "" for any.
 	Stamp string
@@ -36,5 +41,6 @@ func (b Bound) Validate() error {
 	c.Add(b.Read.Validate())
 	c.Require(b.Buckets >= 0 && b.Buckets <= maxBuckets, "buckets", b.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
 	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")
+	c.Require(b.EdgesInMemory >= 0, "edges in memory", b.EdgesInMemory, "must be at least 0")
 	return c.Err()
 }

@@ -14,6 +14,7 @@ import (
 	"minsep/pipelines"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
+	"minsep/sampling/ownergraph/ondisk"
 )
 
 // addGraphFlags adds the flags that say which graph to read, and how.
@@ -107,7 +108,8 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 	f.Var(orderValue{&stage.Order}, "order", "order of the examples: fewest-owners first, which keeps more of them, or random")
 	f.BoolVar(&stage.Duplicates, "duplicates", false, "go through the kept examples again, adding copies until nothing fits")
 	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop examples that share owners with more examples than this, themselves included (default: no bound)")
-	f.IntVar(&stage.Buckets, "buckets", 0, "bound by a Beam job on the direct runner, too, with so many buckets of its shuffles (default: in memory; on other runners by the size of the graph); does not change the result")
+	f.IntVar(&stage.Buckets, "buckets", 0, "bound by a Beam job on the direct runner, too, with so many buckets of its shuffles (default: no job; on other runners by the size of the graph); does not change the result")
+	f.Int64Var(&stage.EdgesInMemory, "edges-in-memory", ondisk.DefaultInMemory, "on the direct runner: hold so many edges in memory, 45 bytes each, and bound a larger graph through files in --work-dir; does not change the result")
 	return c
 }
 

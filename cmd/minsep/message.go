@@ -26,7 +26,7 @@ import (
 var packages = []string{
 	"audit", "compose",
 	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "drawhere", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "leave", "ledger", "likelihood", "losses",
-	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
+	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
 	"progress", "registry", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
 }
 

@@ -21,6 +21,7 @@ import (
 	"minsep/pipelines"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
+	"minsep/sampling/ownergraph/ondisk"
 	"minsep/sampling/stream"
 	"minsep/transforms/contribution"
 	"minsep/transforms/progress"
@@ -45,7 +46,7 @@ func exit(err error) {
 
 // point is the cost of one stage.
 type point struct {
-	Stage   string           `json:"stage"` // bound, by a Beam job, bound-in-memory, or form
+	Stage   string           `json:"stage"` // bound, by a Beam job, bound-in-memory, bound-through-files, or form
 	Shape   string           `json:"shape"`
 	Edges   int64            `json:"edges"`
 	K       int              `json:"max_per_owner"`    // 0: all that there are
@@ -65,7 +66,7 @@ func measureAll(args []string) error {
 	sizes := flags.String("edges", "1e6,1e7", "numbers of edges")
 	ks := flags.String("k", "2", "examples per owner; 0 for all that there are")
 	rounds := flags.Int("rounds", 0, "rounds of the bounding; 0 for as many as planned")
-	memory := flags.Bool("memory", false, "bound in memory, not by a Beam job")
+	memory := flags.Bool("memory", false, "bound in this process, not by a Beam job")
 	points := flags.String("fit", "", "a file of points: print the model that they give and measure nothing")
 	graphFile := flags.String("graph", "", "a graph to bound in place of -shapes and -edges")
 	schemes := flags.String("schemes", "", "schemes to form batches by, of the bounded graph")
@@ -98,7 +99,9 @@ func measureAll(args []string) error {
 			}
 			p.Stage, p.Scheme, p.Rounds = boundStage, "", *rounds
 			if *memory {
-				p.Stage = boundInMemory
+				if p.Stage = boundInMemory; p.Edges > ondisk.DefaultInMemory {
+					p.Stage = boundThroughFiles
+				}
 			}
 			if err := measure(p, *dir); err != nil {
 				return err
@@ -141,8 +144,9 @@ func measureAll(args []string) error {
 
 // Stages of points.
 const (
-	boundStage    = "bound"
-	boundInMemory = "bound-in-memory"
+	boundStage        = "bound"
+	boundInMemory     = "bound-in-memory"
+	boundThroughFiles = "bound-through-files"
 )
 
 // graphName is the name of the graph that was made last.

@@ -64,7 +64,7 @@ func (b Bound) MaxCopies() uint32 {
 
 // Bounded is a graph after bounding.
 type Bounded struct {
-	Graph   *Graph   // the graph that was bounded, whole
+	Graph   *Graph   // the graph that was bounded: whole, or what [Bound.Kept] was given
 	Copies  []uint32 // by example of Graph: how often it is kept, 0 if it is dropped
 	Pools   *Pools   // with pools: of those an example is kept once that are in any; otherwise nil
 	Summary Summary  // counts of examples given, kept and dropped
@@ -75,7 +75,7 @@ func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	r := &Bounded{Graph: g}
+	r := &Bounded{Graph: g, Summary: g.given()}
 	if b.Pools == 0 {
 		r.Copies = b.Copies(g, key)
 	} else {
@@ -90,6 +90,15 @@ func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	}
 	r.summarize(b)
 	return r, nil
+}
+
+// Kept is the part of Greedy without pools that comes after the pass: of a graph of the examples
+// that the pass kept and of all owners, how often it kept them, at least once each, and the counts
+// of the graph before, it returns the bounded graph. It changes copies.
+func (b Bound) Kept(g *Graph, copies []uint32, given Summary) *Bounded {
+	r := &Bounded{Graph: g, Copies: copies, Summary: given}
+	r.summarize(b)
+	return r
 }
 
 // Copies is the part of Greedy without pools, before any look at neighbourhoods: it returns how

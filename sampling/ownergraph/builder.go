@@ -45,3 +45,17 @@ func (b *Builder) Graph() (*Graph, error) {
 	b.examples, b.owners, b.edges = nil, nil, 0
 	return newGraph(b.example, examples, b.owner, owners)
 }
+
+// Drain calls f for the edges that were added, in batches, until f fails, and leaves the builder
+// without any. A batch is valid during the call only.
+func (b *Builder) Drain(f func(*Edges) error) error {
+	examples, owners := b.examples, b.owners
+	b.examples, b.owners, b.edges = nil, nil, 0
+	for i := range examples {
+		if err := f(&Edges{examples[i], owners[i]}); err != nil {
+			return err
+		}
+		examples[i], owners[i] = IDs{}, IDs{}
+	}
+	return nil
+}

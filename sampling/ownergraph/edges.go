@@ -45,15 +45,15 @@ func (e *Edges) AppendBinary(b []byte) ([]byte, error) {
 	if err := e.check(); err != nil {
 		return b, err
 	}
-	return e.Owners.appendBinary(e.Examples.appendBinary(b)), nil
+	return e.Owners.AppendBinary(e.Examples.AppendBinary(b)), nil
 }
 
 // UnmarshalBinary replaces the batch, types included, with the output of AppendBinary. It keeps
 // no reference to b.
 func (e *Edges) UnmarshalBinary(b []byte) error {
-	b, err := e.Examples.decode(b)
+	b, err := e.Examples.Decode(b)
 	if err == nil {
-		b, err = e.Owners.decode(b)
+		b, err = e.Owners.Decode(b)
 	}
 	switch {
 	case err != nil:
@@ -67,9 +67,10 @@ func (e *Edges) UnmarshalBinary(b []byte) error {
 // ErrEncoding is returned for bytes that no AppendBinary wrote.
 var ErrEncoding = errors.New("ownergraph: malformed column of ids")
 
-// appendBinary writes the type, the number of ids, then integers as 8 bytes each, little endian, or
-// the lengths of the strings as a byte each and their bytes.
-func (c *IDs) appendBinary(b []byte) []byte {
+// AppendBinary appends the column to b, in the form that [IDs.Decode] reads: the type, the number
+// of ids, then integers as 8 bytes each, little endian, or the lengths of the strings as a byte
+// each and their bytes.
+func (c *IDs) AppendBinary(b []byte) []byte {
 	b = append(b, byte(c.Type))
 	b = binary.AppendUvarint(b, uint64(c.Len()))
 	if c.Type == Int64 {
@@ -87,8 +88,9 @@ func (c *IDs) appendBinary(b []byte) []byte {
 	return append(b, c.text...)
 }
 
-// decode reads one column and returns the rest of b.
-func (c *IDs) decode(b []byte) ([]byte, error) {
+// Decode replaces the column, type included, with the output of AppendBinary at the start of b, and
+// returns the rest of b. It keeps no reference to b.
+func (c *IDs) Decode(b []byte) ([]byte, error) {
 	if len(b) == 0 || b[0] > byte(String) {
 		return nil, ErrEncoding
 	}

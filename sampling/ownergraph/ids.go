@@ -67,6 +67,15 @@ func (c *IDs) TextBytes() int { return len(c.text) }
 // Reset empties the column, keeps its memory, and sets its type.
 func (c *IDs) Reset(t IDType) { c.Type, c.ints, c.text, c.ends = t, c.ints[:0], c.text[:0], c.ends[:0] }
 
+// Grow makes room for n more ids: of strings, for their ends.
+func (c *IDs) Grow(n int) {
+	if c.Type == Int64 {
+		c.ints = slices.Grow(c.ints, n)
+	} else {
+		c.ends = slices.Grow(c.ends, n)
+	}
+}
+
 // AppendInt adds an integer id to a column of type Int64.
 func (c *IDs) AppendInt(id int64) { c.ints = append(c.ints, id) }
 
@@ -99,11 +108,7 @@ func (c *IDs) AppendAll(o *IDs) {
 // newIDs returns an empty column with room for n ids.
 func newIDs(t IDType, n int) IDs {
 	c := IDs{Type: t}
-	if t == Int64 {
-		c.ints = make([]int64, 0, n)
-	} else {
-		c.ends = make([]int, 0, n)
-	}
+	c.Grow(n)
 	return c
 }
 

@@ -48,26 +48,41 @@ func (g *Graph) sharing(copies []uint32) *sharing {
 			}
 		}
 	}
-	s := &sharing{owners: Lists{Starts: []uint32{0}}, of: len(taken)}
+	s := &sharing{of: len(taken)}
 	for _, n := range taken {
 		if n > 1 {
 			s.pairs += int64(n) * int64(n)
 		}
 	}
+	shared := func(e int) (n int) {
+		for _, u := range g.OwnersOf.At(e) {
+			if taken[u] > 1 {
+				n++
+			}
+		}
+		return n
+	}
+	examples, items := 0, 0 // counted first: lists that grow would take twice the memory
 	for e, c := range copies {
-		if c == 0 {
+		if c > 0 {
+			n := shared(e)
+			items += n
+			examples += min(n, 1)
+		}
+	}
+	s.examples, s.copies = make([]uint32, 0, examples), make([]uint32, 0, examples)
+	s.owners = Lists{Starts: make([]uint32, 1, examples+1), Items: make([]uint32, 0, items)}
+	for e, c := range copies {
+		if c == 0 || shared(e) == 0 {
 			continue
 		}
-		before := len(s.owners.Items)
 		for _, u := range g.OwnersOf.At(e) {
 			if taken[u] > 1 {
 				s.owners.Items = append(s.owners.Items, u)
 			}
 		}
-		if len(s.owners.Items) > before {
-			s.examples, s.copies = append(s.examples, uint32(e)), append(s.copies, c)
-			s.owners.Starts = append(s.owners.Starts, uint32(len(s.owners.Items)))
-		}
+		s.examples, s.copies = append(s.examples, uint32(e)), append(s.copies, c)
+		s.owners.Starts = append(s.owners.Starts, uint32(len(s.owners.Items)))
 	}
 	return s
 }

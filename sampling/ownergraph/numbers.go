@@ -9,6 +9,14 @@ import (
 	"slices"
 )
 
+// Number returns the distinct ids of a column, ascending, and for every id of the column its number
+// among them. It lets go of the column.
+func Number(column *IDs) (ids IDs, number []uint32) {
+	columns := []IDs{*column}
+	*column = IDs{Type: column.Type}
+	return numbered(column.Type, columns)
+}
+
 // numbered returns the distinct ids of some columns of one type, ascending, and for every id of the
 // columns, one column after the other, its number among them. It lets go of the columns' memory as
 // soon as it can.

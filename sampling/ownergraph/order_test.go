@@ -16,7 +16,7 @@ func gene2pubmed(t testing.TB) *ownergraph.Graph {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := src.Load(t.Context(), nil, nil)
+	g, err := src.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,10 +165,10 @@ type Coverage struct {
 // Coverage counts the examples of the pools.
 func (p *Pools) Coverage() *Coverage {
 	c := &Coverage{Pools: len(p.Sizes), Size: slices.Min(p.Sizes), BeforeCut: p.Sizes, Distinct: make([]int64, len(p.Sizes)), DroppedCut: p.Cut}
-	var perExample tally
+	var perExample Tally
 	for e := range p.Of.Len() {
 		in := p.Of.At(e)
-		perExample.add(int64(len(in)), 1)
+		perExample.Add(int64(len(in)), 1)
 		if len(in) > 0 {
 			c.Distinct[in[0]]++
 		}
@@ -176,7 +176,7 @@ func (p *Pools) Coverage() *Coverage {
 	for i := 1; i < len(c.Distinct); i++ {
 		c.Distinct[i] += c.Distinct[i-1]
 	}
-	c.PerExample = perExample.histogram()
+	c.PerExample = perExample.Histogram()
 	return c
 }
 

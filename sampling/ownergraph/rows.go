@@ -77,7 +77,7 @@ func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
 		return b, fmt.Errorf("ownergraph: columns of %d rows do not agree", n)
 	}
 	b = binary.AppendVarint(b, r.First)
-	b = r.Owners.appendBinary(r.Examples.appendBinary(b))
+	b = r.Owners.AppendBinary(r.Examples.AppendBinary(b))
 	start := uint32(0)
 	for i, end := range r.Ends {
 		b = binary.AppendUvarint(b, uint64(r.Copies[i]))
@@ -113,9 +113,9 @@ func (r *Rows) UnmarshalBinary(b []byte) error {
 		return ErrEncoding
 	}
 	r.empty(first)
-	b, err := r.Examples.decode(b[k:])
+	b, err := r.Examples.Decode(b[k:])
 	if err == nil {
-		b, err = r.Owners.decode(b)
+		b, err = r.Owners.Decode(b)
 	}
 	if err != nil {
 		return err

@@ -57,14 +57,32 @@ type Summary struct {
 	Coverage *Coverage `json:"coverage,omitempty"` // of pools; nil without
 }
 
-// summarize bounds the neighbourhoods and counts.
+// given counts the graph before it is bounded.
+func (g *Graph) given() Summary {
+	var perOwner, perExample Tally
+	examples := make([]uint32, g.Owners.Len())
+	for e := range g.Examples.Len() {
+		owners := g.OwnersOf.At(e)
+		perExample.Add(int64(len(owners)), 1)
+		for _, u := range owners {
+			examples[u]++
+		}
+	}
+	for _, n := range examples {
+		perOwner.Add(int64(n), 1)
+	}
+	return Summary{Examples: int64(g.Examples.Len()), Owners: int64(g.Owners.Len()), Edges: g.Edges(), DuplicateEdges: g.DuplicateEdges,
+		GivenPerOwner: perOwner.Histogram(), GivenOwners: perExample.Histogram()}
+}
+
+// summarize bounds the neighbourhoods of the examples that are kept, and counts them. The summary
+// has the counts of the graph before it was bounded.
 func (r *Bounded) summarize(b Bound) {
 	g, s := r.Graph, &r.Summary
-	s.Examples, s.Owners = int64(g.Examples.Len()), int64(g.Owners.Len())
-	s.Edges, s.DuplicateEdges = g.Edges(), g.DuplicateEdges
+	s.DroppedOwnerFull = s.Examples
 	for _, c := range r.Copies {
-		if c == 0 {
-			s.DroppedOwnerFull++
+		if c > 0 {
+			s.DroppedOwnerFull--
 		}
 	}
 	var sizes []int64
@@ -85,45 +103,38 @@ func (r *Bounded) summarize(b Bound) {
 			sizes = g.Neighborhoods(r.Copies)
 		}
 	}
-	var neighborhoods, givenOwners, keptOwners tally
-	given, kept := make([]uint32, g.Owners.Len()), make([]uint64, g.Owners.Len())
+	var neighborhoods, perExample, perOwner Tally
+	kept := make([]uint64, g.Owners.Len())
 	for e, c := range r.Copies {
-		owners := g.OwnersOf.At(e)
-		givenOwners.add(int64(len(owners)), 1)
-		for _, u := range owners {
-			given[u]++
-		}
 		if c == 0 {
 			continue
 		}
+		owners := g.OwnersOf.At(e)
 		s.Kept++
 		s.KeptCopies += int64(c)
 		s.KeptEdges += int64(len(owners))
-		keptOwners.add(int64(len(owners)), 1)
+		perExample.Add(int64(len(owners)), 1)
 		if sizes != nil {
-			neighborhoods.add(sizes[e], int64(c))
+			neighborhoods.Add(sizes[e], int64(c))
 		}
 		for _, u := range owners {
 			kept[u] += uint64(c)
 		}
 	}
-	var givenPerOwner, keptPerOwner tally
-	for u := range given {
-		givenPerOwner.add(int64(given[u]), 1)
-		keptPerOwner.add(int64(kept[u]), 1)
+	for _, copies := range kept {
+		perOwner.Add(int64(copies), 1)
 	}
-	s.GivenPerOwner, s.KeptPerOwner = givenPerOwner.histogram(), keptPerOwner.histogram()
-	s.GivenOwners, s.KeptOwners = givenOwners.histogram(), keptOwners.histogram()
-	s.Neighborhoods = neighborhoods.histogram()
+	s.KeptPerOwner, s.KeptOwners, s.Neighborhoods = perOwner.Histogram(), perExample.Histogram(), neighborhoods.Histogram()
 }
 
-// tally counts values; most of them are small.
-type tally struct {
+// Tally counts values; most of them are small. The zero value has none.
+type Tally struct {
 	small [256]int64
 	large map[int64]int64
 }
 
-func (t *tally) add(value, count int64) {
+// Add counts a value, at least 0, so many times more.
+func (t *Tally) Add(value, count int64) {
 	if value < int64(len(t.small)) {
 		t.small[value] += count
 		return
@@ -134,7 +145,8 @@ func (t *tally) add(value, count int64) {
 	t.large[value] += count
 }
 
-func (t *tally) histogram() Histogram {
+// Histogram returns the histogram of the values.
+func (t *Tally) Histogram() Histogram {
 	counts := maps.Clone(t.large)
 	if counts == nil {
 		counts = make(map[int64]int64)

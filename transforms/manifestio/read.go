@@ -112,17 +112,22 @@ func countBatch(ctx context.Context, b *graphio.Batch) {
 	edgesRead.Add(ctx, b.Len())
 }
 
-// LoadGraph reads a graph into the memory of this process, as [graphio.Source.Load] does.
-func LoadGraph(ctx context.Context, source *graphio.Source) (*ownergraph.Graph, error) {
-	graph, err := source.Load(ctx, countedFS{}, func(b *graphio.Batch) { countBatch(ctx, b) })
-	if err != nil {
-		return nil, err
-	}
-	if n := graph.JoinedOwners(); n > 0 {
+// EachEdges reads a graph in this process, as [graphio.Source.Each] does, counts what it reads, and
+// calls take with the edges of every batch.
+func EachEdges(ctx context.Context, source *graphio.Source, take func(*ownergraph.Edges) error) error {
+	return source.Each(ctx, countedFS{}, func(b *graphio.Batch) error {
+		countBatch(ctx, b)
+		return take(b.OwnEdges())
+	})
+}
+
+// WarnJoined logs that so many owner ids look like several in one cell, see
+// [ownergraph.JoinedOwners], if there are any.
+func WarnJoined(ctx context.Context, source *graphio.Source, n int) {
+	if n > 0 {
 		log.Warn(ctx, (&graphio.Fault{File: source.Splits()[0].Path, Found: words.Count(n, "owner id") + " with other owners' ids in it, divided by \";\", \"|\" or \",\"",
 			Rule: "each is taken for one owner, and no bound holds for the people in it: write a line for each owner of an example"}).Error())
 	}
-	return graph, nil
 }
 
 // countedFS counts the bytes that are read.

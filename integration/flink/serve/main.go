@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,22 +26,35 @@ func main() {
 	binary := flag.String("binary", "bin/minsep", "with TaskManagers: the binary that workers run")
 	parallelism := flag.Int("parallelism", 2, "parallelism in the printed flags")
 	launcher := flag.String("launcher", filepath.Join("integration", "flink", "worker.sh"), "with TaskManagers: program that starts workers")
+	pool := flag.Bool("pool", false, "with TaskManagers: print the flags of a pool of workers, which it starts beside them, in place of -launcher")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, flink.Config{Home: *home, Dir: *dir, TaskManagers: *managers, HeapMiB: *heap}, *launcher, *binary, *parallelism); err != nil {
+	workers := *launcher
+	if *pool {
+		workers = ""
+	}
+	if err := serve(ctx, flink.Config{Home: *home, Dir: *dir, TaskManagers: *managers, HeapMiB: *heap}, workers, *binary, *parallelism); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
+// serve starts the cluster. Its TaskManagers start their workers by the launcher; without one a
+// pool beside them does.
 func serve(ctx context.Context, c flink.Config, launcher, binary string, parallelism int) error {
 	k, err := flink.Start(ctx, c)
 	if err != nil {
 		return err
 	}
 	flags := k.Flags(parallelism)
-	if c.TaskManagers > 0 {
+	switch {
+	case c.TaskManagers > 0 && launcher == "":
+		if err := k.StartPool(ctx, binary); err != nil {
+			return errors.Join(err, k.Stop(false))
+		}
+		flags = k.PoolFlags(parallelism, binary)
+	case c.TaskManagers > 0:
 		if flags, err = k.ProcessFlags(parallelism, launcher, binary); err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func TestDenseFiles(t *testing.T) {
 		if most := 5 << 20; !c.reads && edges > most {
 			t.Errorf("%s: %d edges were read before", c.about, edges)
 		}
-		_, err = source.Load(t.Context(), nil, nil)
+		_, err = source.Load(t.Context())
 		name := paths[0]
 		if c.reads {
 			name = "--graph"

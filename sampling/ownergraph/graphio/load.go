@@ -19,24 +19,28 @@ func (b *Batch) OwnEdges() *ownergraph.Edges {
 	return &b.Edges
 }
 
-// Load reads the graph into memory, from fs, or where it was opened if that is nil, on all
-// processors. It calls seen, unless that is nil, with every batch before it takes its edges, in
-// several goroutines at once. It returns the faults of the first split that has any,
-// [ownergraph.ErrTooLarge], or ctx's error.
-func (s *Source) Load(ctx context.Context, fs FS, seen func(*Batch)) (*ownergraph.Graph, error) {
+// Load reads the graph into memory, as [Source.Each] does.
+func (s *Source) Load(ctx context.Context) (*ownergraph.Graph, error) {
+	edges := ownergraph.NewBuilder(s.ExampleType, s.OwnerType)
+	if err := s.Each(ctx, nil, func(b *Batch) error { return edges.Add(b.OwnEdges()) }); err != nil {
+		return nil, err
+	}
+	return edges.Graph()
+}
+
+// Each reads the graph, from fs, or where it was opened if that is nil, on all processors. It calls
+// take with every batch, in several goroutines at once, until one fails. It returns the faults of
+// the first split that has any, the error of take, or ctx's error.
+func (s *Source) Each(ctx context.Context, fs FS, take func(*Batch) error) error {
 	if fs == nil {
 		fs = s.fs
 	}
-	edges := ownergraph.NewBuilder(s.ExampleType, s.OwnerType)
 	var units atomic.Int64
-	take := func(b *Batch) error {
+	checked := func(b *Batch) error {
 		if units.Add(b.units) > mostUnits(s.Bytes) {
 			return dense(s.Bytes)
 		}
-		if seen != nil {
-			seen(b)
-		}
-		return edges.Add(b.OwnEdges())
+		return take(b)
 	}
 	var next atomic.Int64
 	errs := make([]error, len(s.splits))
@@ -48,15 +52,12 @@ func (s *Source) Load(ctx context.Context, fs FS, seen func(*Batch)) (*ownergrap
 				if i >= len(s.splits) {
 					return
 				}
-				if errs[i] = s.splits[i].Read(ctx, fs, take); errs[i] != nil {
+				if errs[i] = s.splits[i].Read(ctx, fs, checked); errs[i] != nil {
 					next.Store(int64(len(s.splits))) // those before it are being read
 				}
 			}
 		})
 	}
 	readers.Wait()
-	if err := cmp.Or(errs...); err != nil {
-		return nil, err
-	}
-	return edges.Graph()
+	return cmp.Or(errs...)
 }

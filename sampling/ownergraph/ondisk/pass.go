@@ -1,0 +1,142 @@
+package ondisk
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/bits"
+	"runtime/debug"
+
+	"minsep/sampling/ownergraph"
+)
+
+// kept are the examples that the pass keeps, in its order.
+type kept struct {
+	places []int64          // in the order of the ids of all examples
+	owners ownergraph.Lists // ascending
+	copies []uint32         // at least 1
+}
+
+// pass is the sequential pass of [ownergraph.Bound] over the records of the examples.
+func (b *Bounder) pass(ctx context.Context, all *examples, owners int) (*kept, error) {
+	rooms := make([]uint32, owners)
+	for u := range rooms {
+		rooms[u] = uint32(b.Bound.MaxExamplesPerOwner)
+	}
+	k := &kept{owners: ownergraph.Lists{Starts: []uint32{0}}}
+	done := int64(0)
+	err := all.sorted.Each(func(record []byte) error {
+		if done%tellEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			b.Progress("bounding from files", "examples", done, all.given.Examples)
+		}
+		done++
+		for at := ownersAt; at < len(record); at += ownerBytes {
+			if rooms[binary.BigEndian.Uint32(record[at:])] == 0 {
+				return nil
+			}
+		}
+		for at := ownersAt; at < len(record); at += ownerBytes {
+			u := binary.BigEndian.Uint32(record[at:])
+			rooms[u]--
+			k.owners.Items = append(k.owners.Items, u)
+		}
+		if uint64(len(k.owners.Items)) >= math.MaxUint32 {
+			return ownergraph.ErrTooLarge
+		}
+		k.owners.Starts = append(k.owners.Starts, uint32(len(k.owners.Items)))
+		k.places = append(k.places, readPlace(record[placeAt:]))
+		return nil
+	})
+	if err = errors.Join(err, all.sorted.Close()); err != nil {
+		return nil, b.fault(err)
+	}
+	k.copies = make([]uint32, len(k.places))
+	for i := range k.copies {
+		k.copies[i] = 1
+	}
+	if most := b.Bound.MaxCopies(); most > 1 {
+		order := make([]uint32, len(k.places))
+		for i := range order {
+			order[i] = uint32(i)
+		}
+		ownergraph.Fill(&k.owners, order, rooms, k.copies, most)
+	}
+	return k, nil
+}
+
+// tellEvery is the number of examples after which the pass says how far it is.
+const tellEvery = 1 << 20
+
+// collect returns the bounded graph: it brings the kept examples into the order of their ids, which
+// it reads from the file.
+func (b *Bounder) collect(ctx context.Context, all *examples, of owners, k *kept) (*ownergraph.Bounded, error) {
+	b.Progress("collecting the kept examples", "", 0, 0)
+	set := newSet(all.given.Examples, k.places)
+	g, copies := &ownergraph.Graph{Owners: of.ids}, make([]uint32, len(k.places))
+	g.OwnersOf = ownergraph.Lists{Starts: make([]uint32, len(k.places)+1), Items: make([]uint32, len(k.owners.Items))}
+	for i, at := range k.places {
+		to := set.before(at)
+		copies[to] = k.copies[i]
+		g.OwnersOf.Starts[to+1] = k.owners.Starts[i+1] - k.owners.Starts[i]
+	}
+	for i := range copies {
+		g.OwnersOf.Starts[i+1] += g.OwnersOf.Starts[i]
+	}
+	for i, at := range k.places {
+		copy(g.OwnersOf.At(int(set.before(at))), k.owners.At(i))
+	}
+	*k = kept{}
+	g.Examples.Reset(b.Examples)
+	g.Examples.Grow(len(copies))
+	var batch ownergraph.IDs
+	first := int64(0)
+	err := all.ids.Each(func(record []byte) error {
+		_, err := batch.Decode(record)
+		if err = errors.Join(ctx.Err(), err); err != nil {
+			return err
+		}
+		for i := range batch.Len() {
+			if set.has(first + int64(i)) {
+				g.Examples.AppendFrom(&batch, i)
+			}
+		}
+		first += int64(batch.Len())
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	debug.FreeOSMemory()
+	return b.Bound.Kept(g, copies, all.given), nil
+}
+
+// set is a set of numbers from 0 on, and how many of its elements are below a number.
+type set struct {
+	words []uint64
+	below []uint32 // by word: elements in the words before
+}
+
+// newSet returns the set of some distinct numbers below n.
+func newSet(n int64, of []int64) set {
+	s := set{make([]uint64, n/64+1), make([]uint32, n/64+1)}
+	for _, v := range of {
+		s.words[v/64] |= 1 << (v % 64)
+	}
+	count := uint32(0)
+	for i, word := range s.words {
+		s.below[i] = count
+		count += uint32(bits.OnesCount64(word))
+	}
+	return s
+}
+
+func (s *set) has(v int64) bool { return s.words[v/64]>>(v%64)&1 == 1 }
+
+// before returns how many elements are below v.
+func (s *set) before(v int64) uint32 {
+	return s.below[v/64] + uint32(bits.OnesCount64(s.words[v/64]&(1<<(v%64)-1)))
+}
