@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _seeds
 from . import jax as pieces
+from ._arguments import shown
 from ._batches import OwnerBatch
 from ._guard import StepGuard
 from ._pad import padded
@@ -29,11 +30,42 @@ class State(NamedTuple):
     optimizer: Any
 
 
+class _Trained:
+    """Which of the leaves of parameters are trained. The others are None in the trees of trained ones, where JAX sees no leaf."""
+
+    def __init__(self, frozen: Any) -> None:
+        self._frozen = frozen
+        for path, leaf in jax.tree_util.tree_flatten_with_path(frozen)[0]:
+            if not isinstance(leaf, (bool, np.bool_)):
+                raise TypeError(f"frozen: {jax.tree_util.keystr(path)} is {shown(leaf)}: must be True or False, in a tree as params or the beginning of one: frozen={{\"base\": True, \"head\": False}}")
+
+    def of(self, params: Any) -> Any:
+        """The tree of those that are trained."""
+        if self._frozen is None:
+            return params
+        try:
+            return jax.tree.map(lambda frozen, part: jax.tree.map(lambda p: None if frozen else p, part), self._frozen, params)
+        except ValueError as err:
+            raise ValueError(f"frozen: must be a tree of True and False as params are, or the beginning of one ({str(err).splitlines()[0]})") from err
+
+    def put(self, trained: Any, params: Any) -> Any:
+        """The parameters with those that were trained."""
+        return trained if self._frozen is None else jax.tree.map(lambda t, p: p if t is None else t, trained, params, is_leaf=lambda x: x is None)
+
+    def named(self, trained: Any) -> Any:
+        """The same as a tree that noise may have."""
+        return trained if self._frozen is None else {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(trained)[0]}
+
+    def unnamed(self, named: Any, trained: Any) -> Any:
+        """The other way round, for a tree like trained."""
+        return named if self._frozen is None else jax.tree_util.tree_structure(trained).unflatten([named[name] for name in self.named(trained)])
+
+
 class Private:
     """A private training of parameters. See `minsep.jax.private`."""
 
     def __init__(self, loss: Callable[..., Any], optimizer: Any, run: Run, *, key: str | os.PathLike[str] | None, microbatch: int | None, pad_to: Any, rng: bool,
-        folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int) -> None:
+        frozen: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int) -> None:
         self.run = need_run(run, "private(loss, optimizer, run)")
         if not callable(loss):
             raise TypeError(f"loss: must be a function of the parameters and one example, loss(params, x, y), and not {type(loss).__name__}")
@@ -45,9 +77,15 @@ class Private:
         self._sizes = self.run.max_rows or microbatch or 64 if pad_to is None else pad_to
         padded(np.empty(0, np.int64), self._sizes, 0, 1)  # which refuses what is no size
         self._rng, self._optimizer = rng, optimizer
-        self._sum = jax.jit(pieces.clipped_sum(_scalar(loss, rng), self.run.clip_norm, self.run.grid, microbatch))
+        self._trained, self._loss, self._microbatch = _Trained(frozen), _scalar(loss, rng), microbatch
+        self._sum = jax.jit(self._summed)
         self._session = Session(run, key, folder, checkpoint, checkpoint_steps, "float32")
         self._update = jax.jit(self._updated)
+
+    def _summed(self, params: Any, rows: Any, *batch: Any, owners: Any = None) -> Any:
+        """The sum of the clipped gradients of what is trained."""
+        total = pieces.clipped_sum(lambda trained, *example, **more: self._loss(self._trained.put(trained, params), *example, **more), self.run.clip_norm, self.run.grid, self._microbatch)
+        return total(self._trained.of(params), rows, *batch, owners=owners)
 
     def _updated(self, params: Any, state: Any, mean: Any) -> Any:
         updates, state = self._optimizer.update(jax.tree.map(lambda g, p: g.astype(p.dtype), mean, params), state, params)
@@ -64,9 +102,10 @@ class Private:
         if self._session.guard is not None:
             raise TrainingError("init: the training has begun already: call it once, or load")
         params = jax.tree.map(_strong, params)
-        self._check(params)
-        optimizer = jax.tree.map(_strong, self._optimizer.init(params))
-        guard = self._session.begin(params, state, replay)
+        trained = self._trained.of(params)
+        self._check(trained)
+        optimizer = jax.tree.map(_strong, self._optimizer.init(trained))
+        guard = self._session.begin(self._trained.named(trained), state, replay)
         return State(guard.next_step, params, optimizer)
 
     def _check(self, params: Any) -> None:
@@ -74,15 +113,16 @@ class Private:
         leaves = jax.tree_util.tree_flatten_with_path(params)[0]
         for path, leaf in leaves:
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
-                raise ValueError(f"params: {jax.tree_util.keystr(path)} is of type {leaf.dtype}: must be floating-point; what is not trained comes into the loss by itself")
+                raise ValueError(f"params: {jax.tree_util.keystr(path)} is of type {leaf.dtype}: must be floating-point; give frozen= what is not trained")
         count = sum(leaf.size for _, leaf in leaves)
         if count != self.run.coordinates:
             raise ValueError(
                 f"params: have {counted(count, 'coordinate')}, and the noise of {self.run.path} has {self.run.coordinates}: plan and run with `--coordinates {count}` and another `--out`; "
-                "what is not trained comes into the loss by itself"
+                "or give frozen= what is not trained"
             )
-        given = Layout(params).split(np.zeros(count, np.int8))
-        if jax.tree_util.tree_structure(given) != jax.tree_util.tree_structure(params):
+        named = self._trained.named(params)
+        given = Layout(named).split(np.zeros(count, np.int8))
+        if jax.tree_util.tree_structure(given) != jax.tree_util.tree_structure(named):
             raise ValueError("params: must be a tree of dicts, lists and tuples, or another one of JAX whose leaves come in one order: OrderedDict does not")
         try:
             jax.eval_shape(self._updated, params, jax.eval_shape(self._optimizer.init, params), params)
@@ -176,8 +216,10 @@ class Private:
             raise ValueError("batch: must be given: step(state, x, y), the examples that loss takes after the parameters")
         where, owners, examples = self._padded(step, self._session.rows(step, rows), batch)
         total = self._sum(state.params, where, *examples, owners=owners)
-        mean = pieces.add_noise(total, self._session.noise(step), self.run.grid, self.run.expected_batch_size)
-        return State(step + 1, *self._update(state.params, state.optimizer, mean))
+        mean = pieces.add_noise(self._trained.named(total), self._session.noise(step), self.run.grid, self.run.expected_batch_size)
+        trained = self._trained.of(state.params)
+        trained, optimizer = self._update(trained, state.optimizer, self._trained.unnamed(mean, trained))
+        return State(step + 1, self._trained.put(trained, state.params), optimizer)
 
     def _padded(self, step: int, given: Any, batch: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
         """Rows, owners and examples of a size that was compiled before, mostly: rows of padding, with zeros for examples, come after the others."""

@@ -217,6 +217,7 @@ def private(
     microbatch: int | None = None,
     pad_to: Any = None,
     rng: bool = False,
+    frozen: Any = None,
     folder: str | os.PathLike[str] | None = None,
     checkpoint: str | None = None,
     checkpoint_steps: int = 100,
@@ -224,8 +225,8 @@ def private(
     """A private training with an optimizer of optax, as one object: `init(params)` begins it, `batches(x, y)` gives the examples of its steps,
     `step(state, x, y)` trains on those of one, and `save` and `load` keep all that a resume needs; or `state`, the guard's, in a checkpoint of your own.
 
-    loss(params, x, y) is the loss of one example, a number, as `clipped_sum` takes it. All of params is trained; what is not comes into the loss by
-    itself. Each step makes the gradients of microbatch examples at a time, clips and sums them as `clipped_sum`, takes the guard's step, adds the noise,
+    loss(params, x, y) is the loss of one example, a number, as `clipped_sum` takes it. All of params is trained, but what frozen says, a tree of True and False as params or the
+    beginning of one, such as {"base": True, "adapters": False}: that has no gradient, no noise and no state in the optimizer, and the run's coordinates are those of the others. Each step makes the gradients of microbatch examples at a time, clips and sums them as `clipped_sum`, takes the guard's step, adds the noise,
     divides by the expected batch size and updates params. Where owners are sampled, the mean of each owner's gradients is clipped.
 
     Batches are padded to the smallest multiple of pad_to that holds them, or, of sizes in a list, the smallest; each size is compiled once. By default
@@ -238,7 +239,7 @@ def private(
     """
     from ._optax import Private
 
-    return Private(loss, optimizer, run, key=key, microbatch=microbatch, pad_to=pad_to, rng=rng, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps)
+    return Private(loss, optimizer, run, key=key, microbatch=microbatch, pad_to=pad_to, rng=rng, frozen=frozen, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps)
 
 
 def scale_by_step_noise(rate: Any, run: Run) -> Any:

@@ -98,6 +98,61 @@ class Sums(Training):
                     training.step(state, *(x[:0] for x in self.data()))
 
     @needs_optax
+    def test_frozen_parameters(self):
+        """They have no gradient, no noise and no state, move by no bit, and the others have what they have where the frozen ones come into the loss by themselves. A checkpoint has all."""
+        import jax
+        import optax
+
+        params = {**self.params(), "table": np.arange(3, dtype=np.int32)}  # whole numbers too
+        loss = lambda p, x, y: self.loss(p, x, p["table"][y])
+        for name, frozen, count in (("beginning", {"first": True, "last": False, "table": True}, 12), ("whole", {"first": {"w": False, "b": True}, "last": [True], "table": True}, 20)):
+            for microbatch in None, 4:
+                with self.subTest(name, microbatch=microbatch):
+                    path = runs.make_noisy(self.folder / f"{name}-{microbatch}", 20, count)
+                    run = minsep.Run(path)
+                    training = self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen=frozen, microbatch=microbatch)
+                    state = training.load(path / "state.npz", params)
+                    self.assertEqual(sum(x.size for x in jax.tree.leaves(state.optimizer)), count)
+                    key = "first" if count == 20 else "last"
+                    part = lambda p: p["first"]["w"] if count == 20 else p["last"][0]
+                    whole = lambda t: {**params, "first": {**params["first"], "w": t}} if count == 20 else {**params, "last": [t]}
+                    moved = 0
+                    for step, batch in enumerate(training.batches(*self.data())):
+                        mean = self.by_hand(run, step, part(state.params), lambda t, x, y: loss(whole(t), x, y), batch)
+                        before, moved = part(state.params), mean + 0.5 * moved
+                        state = training.step(state, *batch)
+                        np.testing.assert_allclose(before - part(state.params), moved, atol=1e-4)
+                        for (where, p), (_, q) in zip(*(jax.tree_util.tree_flatten_with_path(tree)[0] for tree in (params, state.params))):
+                            if where[0].key != key or getattr(where[1], "key", "w") != "w":
+                                self.assertEqual((np.asarray(p).tobytes(), p.dtype), (np.asarray(q).tobytes(), q.dtype), where)
+                        training.save(path / "state.npz", state)
+                        if step == 5:
+                            break
+                    training.close()
+                    other = {**params, "first": jax.tree.map(np.zeros_like, params["first"]), "last": [np.zeros((4, 3), np.float32)]}
+                    again = self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen=frozen, microbatch=microbatch)
+                    loaded = again.load(path / "state.npz", other)  # all of it is in the file
+                    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b), loaded, state)
+                    again.close()
+                    with self.assertRaisesRegex((minsep.TrainingError, ValueError), "like: has other names|params: have|must be floating"):
+                        self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen={**frozen, "last": not frozen["last"]}).load(path / "state.npz", params)
+
+    @needs_optax
+    def test_names_of_trained_leaves(self):
+        import jax
+
+        from minsep import _optax
+
+        tree = {"a": [np.array([i]) for i in range(12)], "b": (np.array([12]), {"c": np.array([13])})}
+        trained = _optax._Trained({"a": [i % 5 == 0 for i in range(12)], "b": (False, True)})
+        part = trained.of(tree)
+        self.assertEqual(jax.tree.leaves(part), [x for i, x in enumerate(jax.tree.leaves(tree)) if i not in (0, 5, 10, 13)])
+        names = trained.named(part)
+        back = trained.unnamed({name: -names[name] for name in sorted(names)}, part)
+        jax.tree.map(lambda x, y: self.assertEqual(x, -y), part, back)
+        self.assertEqual([int(x[0]) for x in jax.tree.leaves(trained.put(back, tree))], [i if i in (0, 5, 10, 13) else -i for i in range(14)])
+
+    @needs_optax
     def test_parts_of_a_batch(self):
         """Sums of microbatches are exact: they are those of a whole batch, bit for bit, where the gradients are."""
         import jax
@@ -305,6 +360,7 @@ class Refused(Training):
             ({"microbatch": 0}, "^microbatch 0: must be"),
             ({"pad_to": 0}, "^multiple 0: must be"),
             ({"pad_to": "many"}, "^multiple .*must be"),
+            ({"frozen": {"first": 1}}, r"^frozen: \['first'\] is 1: must be True or False"),
         ):
             with self.assertRaisesRegex((TypeError, ValueError), words):
                 self.begin(run, **options)
@@ -321,6 +377,11 @@ class Refused(Training):
         ):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):
                 self.begin(run, optimizer).init(params)
+        for frozen in {"first": True}, {"first": {"w": True}, "last": False}, [True, False]:
+            with self.assertRaisesRegex(ValueError, "^frozen: must be a tree of True and False as params are"):
+                self.begin(run, frozen=frozen).init(self.params())
+        with self.assertRaisesRegex(ValueError, "^params: have 12 coordinates, and the noise of .* has 36"):
+            self.begin(run, frozen={"first": True, "last": False}).init(self.params())
         self.assertFalse((self.folder / "own" / "training.json").exists())  # nothing of it began a training
         fine = self.begin(minsep.Run(runs.make_noisy(self.folder / "fine", 20, 36, extra=("--dtype", "float64"))))
         with self.assertRaisesRegex(ValueError, "dtype float32: must be float64|--dtype float32"):
