@@ -166,17 +166,30 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		}
 	}
 	if _, err := store.Stat(ctx, folders[0].path); err != nil && len(folders) == 1 {
-		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: notRun(isFile)}
+		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: notRun(ctx, dir, isFile)}
 	}
 	return folders, nil
 }
 
 // notRun says how a run directory is named where something else was.
-func notRun(isFile bool) string {
+func notRun(ctx context.Context, dir string, isFile bool) string {
 	if isFile {
 		return "is a file: name a run directory, as minsep run makes from a plan, or a folder of one"
 	}
-	return "holds nothing that minsep made: name a run directory, as minsep run makes, or a folder of one"
+	var runs []string
+	entries, _ := store.List(ctx, dir) // for a hint only
+	for _, e := range entries[:min(len(entries), 50)] {
+		if _, err := store.Stat(ctx, store.Join(dir, e.Name, manifest.RunName)); e.Dir && err == nil {
+			runs = append(runs, strings.TrimPrefix(printable.Line(store.Join(dir, e.Name)), "./"))
+		}
+	}
+	switch len(runs) {
+	case 0:
+		return "is no run directory: name one, as minsep run makes it from a plan, or a folder of one"
+	case 1:
+		return "is no run directory, but has one in it: name " + runs[0]
+	}
+	return "is no run directory, but has several in it: name one of them, such as " + runs[0]
 }
 
 // filesCheck checks sizes and hashes.

@@ -162,7 +162,7 @@ func (t Training) check(steps int, c *param.Checker) {
 	c.Require(t.WeightDecay >= 0 && !math.IsInf(t.WeightDecay, 1), "weight decay", t.WeightDecay, "must be a finite number of at least 0")
 	c.Require(t.LearningRate >= 0 && !math.IsInf(t.LearningRate, 1), "learning rate", t.LearningRate, "must be a finite number above 0")
 	c.Require(t.LearningRate == 0 || t.WeightDecay > 0, "learning rate", t.LearningRate, "matters only for the weight decay: leave it out, or give the weight decay")
-	c.Require(t.WeightDecay == 0 || t.LearningRate > 0, "weight decay", t.WeightDecay, "needs the learning rate, the largest of the schedule: a step takes off the product of both")
+	c.Require(t.WeightDecay == 0 || t.LearningRate > 0, "weight decay", t.WeightDecay, "needs the learning rate too, the largest of the schedule (--learning-rate, or strategy.learning_rate of a plan): a step takes off the product of both")
 	c.Require(t.WeightDecay*t.LearningRate <= 1, "weight decay", t.WeightDecay, fmt.Sprintf("must be at most %g, one over the learning rate", 1/t.LearningRate))
 	t.checkSchedule(steps, c)
 }

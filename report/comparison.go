@@ -16,7 +16,7 @@ import (
 func WriteComparison(w io.Writer, a, b *Run) error {
 	nameA, nameB := names(a.Dir, b.Dir)
 	name := map[*Run]string{b: nameB, a: nameA}
-	p := page{Title: "minsep: " + nameA + " and " + nameB, State: inspect.StateCertified, Glossary: glossary}
+	p := page{Title: "minsep: " + nameA + " and " + nameB, State: inspect.StateCertified, Glossary: Glossary}
 	p.Verdict = "Two runs"
 	for _, r := range []*Run{a, b} {
 		if r.Report.State != inspect.StateCertified {

@@ -66,7 +66,7 @@ type page struct {
 
 // Write writes the page of a run.
 func (r *Run) Write(w io.Writer, o Options) error {
-	p := page{Title: "minsep run", Verdict: r.Report.Verdict, State: r.Report.State, Secret: o.ShowSecret, Glossary: glossary}
+	p := page{Title: "minsep run", Verdict: r.Report.Verdict, State: r.Report.State, Secret: o.ShowSecret, Glossary: Glossary}
 	if r.Report.Weak != nil {
 		p.State = "weak"
 	}

@@ -571,7 +571,7 @@ func TestGlossary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range glossary {
+	for _, f := range Glossary {
 		if !strings.Contains(string(b), "| "+f.Name+" | "+f.Value+" |\n") {
 			t.Errorf("docs/glossary.md lacks %s: %s", f.Name, f.Value)
 		}

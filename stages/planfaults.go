@@ -182,6 +182,12 @@ var planFields = func() map[string]map[string]string {
 	return fields
 }()
 
+// FieldOf is the path of a field of a plan by its name or a flag's, such as max-per-owner; "" if
+// there is none.
+func FieldOf(name string) string {
+	return planFields[""][inWords(name)]
+}
+
 // InPlan says of the parameters that an error is about which fields of a plan they are: of the
 // group, where it has them.
 func InPlan(group string, err error) error {

@@ -54,6 +54,8 @@ func meant(value any, rule string) string {
 	switch {
 	case slices.Contains([]string{"dpsgd", "dp-sgd", "DP-SGD", "DPSGD"}, text) && strings.Contains(list, "poisson"):
 		return rule + " (DP-SGD is scheme poisson with kind identity)"
+	case strings.EqualFold(text, "adamw") && strings.Contains(list, "adam"):
+		return rule + " (AdamW is adam with --weight-decay, or strategy.weight_decay of a plan)"
 	case !ok || len(text) > 40 || !listed.MatchString(strings.ToLower(text)):
 		return rule
 	}
@@ -88,25 +90,31 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// changes is the Levenshtein distance of two words: letters put in, left out or replaced.
+// changes is the distance of two words: letters put in, left out or replaced, and neighbours that
+// changed places.
 func changes(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
 	}
 	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
 		for j := range len(b) {
-			replaced := before
+			replaced := rows[i][j]
 			if a[i] != b[j] {
 				replaced++
 			}
-			before = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, before+1)
+			least := min(replaced, rows[i][j+1]+1, rows[i+1][j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				least = min(least, rows[i-1][j-1]+1)
+			}
+			rows[i+1][j+1] = least
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }
 
 // acceptPowers lets the flags of a command that are whole numbers be given as 1e6, too.

@@ -10,7 +10,7 @@ func TestNearest(t *testing.T) {
 	names := []string{"plan", "run", "batch-size", "examples", "epsilon", "epochs", "max-per-owner"}
 	for word, want := range map[string]string{
 		"pln": "plan", "batchsize": "batch-size", "batch_size": "batch-size", "exmples": "examples", "Epsilon": "epsilon", "epoch": "epochs",
-		"runs": "run", "max-owner": "", "nonsense": "", "x": "", "": "", "max-pre-owner": "max-per-owner",
+		"runs": "run", "rnu": "run", "max-owner": "", "nonsense": "", "x": "", "": "", "max-pre-owner": "max-per-owner",
 	} {
 		if got := nearest(word, names); got != want {
 			t.Errorf("nearest(%q) = %q, want %q", word, got, want)

@@ -73,7 +73,9 @@ Where each example has one owner, owners are tried in place of examples too (--s
 each and the largest K: batches of as many owners as of examples. --sample owners tries only these, in seconds and whatever
 K is: give the most examples that an owner has, to keep all.
 
-minsep plan --compare a.json b.json … ranks plans for minsep run.`,
+minsep plan --compare a.json b.json … ranks plans for minsep run.
+
+` + planTable,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.compare && len(args) < 2 {
 				return &param.Error{Package: "minsep", Param: "compare", Value: cmp.Or(strings.Join(args, " "), "(none)"), Rule: "needs two plans for minsep run, or more"}
@@ -121,7 +123,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.`,
 	x.StringVar(&r.Objective, "objective", planner.RMSE, "what to rank by: rmse, over the steps, or maxse, the largest of a step")
 	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse where that is banded (default: no limit)")
 	x.Int64Var(&r.Coordinates, "coordinates", 0, "parameters of the model; needed for --out and --max-noise-state")
-	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GiB (default: no limit)")
+	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GB (default: no limit)")
 	x.IntVar(&r.MaxBatchSize, "max-batch-size", 0, "cut larger batches to this size, at a cost in delta")
 	x.StringSliceVar(&r.Schemes, "scheme", nil, "only this sampling scheme; may be repeated, or several with commas")
 	x.StringSliceVar(&r.Kinds, "kind", nil, "only this kind of strategy; may be repeated, or several with commas")
@@ -350,18 +352,24 @@ func batchSizes(text string) (sizes []float64, bad string) {
 	return sizes, ""
 }
 
-// bytesOf reads a size such as 8GiB.
+// leastSize is the least size, in bytes, that may be given without a unit: a smaller number means
+// another unit.
+const leastSize = 1 << 20
+
+// byteUnits are the units of sizes.
+var byteUnits = map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+
+// bytesOf reads a size such as 8GB or 8GiB.
 func bytesOf(text string) (size int64, bad string) {
-	const rule = "must be a number of bytes, such as 500000000 or 8GiB (KiB, MiB, GiB, TiB)"
-	number, unit := text, 1.0
-	for name, factor := range map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40} {
-		if rest, found := strings.CutSuffix(text, name); found {
-			number, unit = rest, factor
-		}
-	}
+	number := strings.TrimRight(text, "BKMGTibkmgt")
+	name := strings.ToUpper(text[len(number):])
+	unit := byteUnits[name]
 	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || !(x > 0) || x*unit >= 1<<62 {
-		return 0, rule
+	switch {
+	case err != nil || !(x > 0) || unit == 0 || x*unit >= 1<<62:
+		return 0, "must be a size with its unit, such as 500MB or 8GB (B, KB, MB, GB, TB, or KiB, MiB, GiB, TiB)"
+	case name == "" && x < leastSize:
+		return 0, fmt.Sprintf("means bytes, without a unit: write %sGB or %[1]sMB (or %[1]sB for bytes)", number)
 	}
 	return int64(x * unit), ""
 }
@@ -481,6 +489,9 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	}
 	if left > 0 {
 		fmt.Fprintf(w, "%s, some of them refused: --all\n", plural(left, "more candidate"))
+	}
+	if shown > 0 {
+		fmt.Fprintln(w, "Less noise is better, and row 1 has the least. The columns: minsep help table")
 	}
 	fmt.Fprintln(w)
 	for _, text := range out.Why {

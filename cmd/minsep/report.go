@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,18 @@ func dateOfPages() (time.Time, error) {
 	return time.Unix(seconds, 0), nil
 }
 
+// onlyHTML refuses the name of a page that promises another format.
+func onlyHTML(out string) error {
+	name := strings.ToLower(out)
+	for _, end := range []string{".pdf", ".docx", ".doc", ".md", ".txt", ".json", ".png", ".svg", ".tex"} {
+		if strings.HasSuffix(name, end) {
+			return &param.Error{Package: "minsep", Param: "out", Value: out,
+				Rule: "must end in .html: the page is HTML; a browser prints it as PDF, and minsep inspect --json has the contents for programs"}
+		}
+	}
+	return nil
+}
+
 func (a *app) reportCommand() *cobra.Command {
 	var o report.Options
 	var compare bool
@@ -65,6 +78,9 @@ A broken run gets a page that says so, and the command exits with 3.`,
 			}
 			if compare && o.ShowSecret {
 				return usageError{&param.Error{Package: "minsep", Param: "show-secret", Value: true, Rule: "must be left out with --compare, whose page shows nothing secret"}}
+			}
+			if err := onlyHTML(a.out); err != nil {
+				return err
 			}
 			date, err := dateOfPages()
 			if err != nil {

@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +29,7 @@ import (
 	"minsep/registry"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
+	"minsep/stages"
 )
 
 // Exit codes, which scripts rely on.
@@ -43,6 +46,7 @@ type app struct {
 	// Bytes that are no text, and the command's own control characters, go to the writers
 	// behind them.
 	stdout, stderr io.Writer
+	args           []string  // of the command line
 	bytes          io.Writer // behind stdout
 	terminal       io.Writer // behind stderr
 	screen         screen    // behind stdout
@@ -81,7 +85,7 @@ func (e usageError) Unwrap() error { return e.error }
 // execute runs one command line and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
-	a := &app{bytes: out, screen: screenOf(stdout), terminal: stderr, stdout: printable.Writer(out), stderr: printable.Writer(stderr)}
+	a := &app{args: args, bytes: out, screen: screenOf(stdout), terminal: stderr, stdout: printable.Writer(out), stderr: printable.Writer(stderr)}
 	stdout, stderr = a.stdout, a.stderr
 	ctx, stop := a.onSignal(ctx, stderr)
 	defer stop()
@@ -184,7 +188,13 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if word := unknownCommand(cmd, a.args); word != "" {
+			return usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
+		}
 		err = flagFault(err)
+		if text := inPlanInstead(cmd, err); text != "" {
+			return usageError{errors.New(text)}
+		}
 		if cmd.Name() == "keygen" && !errors.As(err, new(*param.Error)) {
 			err = fmt.Errorf("%w: the file is an argument, as in minsep keygen key", err)
 		} else {
@@ -214,26 +224,69 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
-			c.Run, c.RunE = nil, helpTopic
+			c.Run, c.RunE = nil, a.helpTopic
 		}
 	}
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		if lines := explained(root, askedWords(a.args)); lines != nil {
+			a.explain(lines)
+			return
+		}
 		io.WriteString(a.stdout, help(cmd, cmp.Or(a.screen.width, helpWidth)))
 	})
 	return root
 }
 
-// helpTopic prints the help of a command or topic by its name.
-func helpTopic(c *cobra.Command, args []string) error {
+// helpTopic prints the help of a command or topic by its name, or explains another word.
+func (a *app) helpTopic(c *cobra.Command, args []string) error {
 	of, rest, err := c.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		if lines := explained(c.Root(), strings.Join(args, " ")); lines != nil {
+			a.explain(lines)
+			return nil
+		}
+	}
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("help: no command or topic %q", rest[0])
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("%w; see minsep --help", didYouMean(c.Root(), args, err))}
+		if better := didYouMean(c.Root(), args, err); better != err {
+			return usageError{fmt.Errorf("%w; see minsep --help", better)}
+		}
+		if word := nearest(args[0], glossaryWords()); word != "" {
+			err = fmt.Errorf("%w (did you mean %s?)", err, word)
+		}
+		return usageError{fmt.Errorf("%w; see minsep --help", err)}
 	}
 	of.InitDefaultHelpFlag()
 	return of.Help()
+}
+
+// unknownCommand is the first word of a command line that names no command of minsep; "" if it
+// names one, or begins with a flag.
+func unknownCommand(cmd *cobra.Command, args []string) string {
+	if cmd.HasParent() || len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return ""
+	}
+	return args[0]
+}
+
+// inPlanInstead answers those who give minsep run a flag for a field of the plan.
+func inPlanInstead(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if cmd.Name() != "run" || !errors.As(err, &unknown) {
+		return ""
+	}
+	name := unknown.GetSpecifiedName()
+	field := stages.FieldOf(name)
+	if field == "" {
+		return ""
+	}
+	text := fmt.Sprintf("--%s stands in the plan, as %s: change it there and run the plan again, with another --out, or --overwrite where there are results", name, field)
+	if plan, _, err := cmd.Root().Find([]string{"plan"}); err == nil && plan.Flags().Lookup(name) != nil {
+		text += fmt.Sprintf("; or write another plan, by minsep plan --%s with its other flags and --out", name)
+	}
+	return text
 }
 
 // wrapArgs makes a wrong number of arguments a usage fault.
@@ -269,7 +322,10 @@ func argumentFault(cmd *cobra.Command, args []string, err error) error {
 			text += fmt.Sprintf("; write --%s=%s", f.Name, last)
 		}
 	})
-	if last := args[len(args)-1]; cmd.Flags().Lookup("graph") != nil && !cmd.Flags().Changed("graph") && last != "true" && last != "false" {
+	_, err = os.Stat(filepath.Join(args[0], manifest.RunName))
+	if err == nil && cmd.Flags().Lookup("out") != nil && !cmd.Flags().Changed("out") {
+		text += "; write --out " + shellWord(args[0]) + ", or minsep run with the plan of that directory, which runs every stage"
+	} else if last := args[len(args)-1]; cmd.Flags().Lookup("graph") != nil && !cmd.Flags().Changed("graph") && last != "true" && last != "false" {
 		text += "; write --graph " + shellWord(args[0])
 	}
 	return errors.New(text)

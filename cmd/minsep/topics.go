@@ -27,6 +27,7 @@ these folders as they are made, and realised values are shown only with --show-s
 Public: the graph, plans and parameters, strategies, certificate.json with its ledger, run.json, and the page of
 minsep report. The divisor of a sum of gradients is the expected batch size, which is public, and not the size of the
 batch.`},
+		{"table", "The columns of the table of minsep plan", planTable},
 		{"certificates", "What a certificate says, and how to check one", `certificate.json is there only when a claim is proven. It follows from the ledger beside it: minsep inspect DIR makes it
 again, compares the bytes, computes every bound without samples again, and compares it with the batches and the noise
 in the directory. --recheck N computes N units of samples again.

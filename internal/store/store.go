@@ -219,8 +219,11 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("has %d bytes, more than %d", e.Size, e.Limit)
 }
 
-// ModeError says that a local file may be used by others than its owner.
-type ModeError struct{ Mode fs.FileMode }
+// ModeError says that a local file of so many bytes may be used by others than its owner.
+type ModeError struct {
+	Mode fs.FileMode
+	Size int64
+}
 
 func (e *ModeError) Error() string { return fmt.Sprintf("mode %#o lets others use it", e.Mode) }
 
@@ -230,7 +233,7 @@ func (e *ModeError) Error() string { return fmt.Sprintf("mode %#o lets others us
 func ReadSecret(ctx context.Context, name string, limit int64) (b []byte, err error) {
 	err = whole(ctx, name, limit, func(f File) (err error) {
 		if local, is := f.(localFile); is && local.mode.Perm()&0o077 != 0 {
-			return fault("open", name, &ModeError{local.mode.Perm()})
+			return fault("open", name, &ModeError{local.mode.Perm(), f.Size()})
 		}
 		b, err = io.ReadAll(Reader(f))
 		return err

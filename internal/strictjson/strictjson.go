@@ -231,7 +231,11 @@ func Invalid(b []byte) error {
 		}
 	}
 	if s, ok := err.(*json.SyntaxError); ok {
-		return fmt.Errorf("line %d: %w", 1+bytes.Count(b[:min(int(s.Offset), len(b))], []byte("\n")), err)
+		at := min(int(s.Offset), len(b))
+		if comma := commaFault(b, at-1); comma != "" {
+			return fmt.Errorf("line %d: %s", lineAt(b, at), comma)
+		}
+		return fmt.Errorf("line %d: %w", lineAt(b, at), err)
 	}
 	if !json.Valid(b) {
 		return err
@@ -435,6 +439,27 @@ func described(t reflect.Type) string {
 		return "a list, each of which is " + described(t.Elem())
 	}
 	return "another value"
+}
+
+// lineAt is the line of a byte, from 1.
+func lineAt(b []byte, at int) int { return 1 + bytes.Count(b[:at], []byte("\n")) }
+
+// commaFault says which comma is missing or too many, where the byte at which JSON ends to be valid
+// shows it; else "".
+func commaFault(b []byte, at int) string {
+	before := bytes.TrimSpace(b[:at])
+	switch c := b[at]; {
+	case len(before) == 0:
+	case c == ',' && before[len(before)-1] == ',':
+		return "one of the two commas must go"
+	case c == ',' && json.Valid(before):
+		return "the comma after the last bracket must go"
+	case (c == '}' || c == ']') && before[len(before)-1] == ',':
+		return fmt.Sprintf("the comma at the end of line %d must go", lineAt(b, len(bytes.TrimRight(b[:at], " \t\r\n"))))
+	case (c == '"' || c == '{' || c == '[') && bytes.IndexByte([]byte(",:{["), before[len(before)-1]) < 0:
+		return fmt.Sprintf("a comma is missing after line %d", lineAt(b, len(bytes.TrimRight(b[:at], " \t\r\n"))))
+	}
+	return ""
 }
 
 // unclosed is the last bracket of text that ends too early which is not closed, and its line; 0 if

@@ -73,11 +73,17 @@ func ReadKeyFile(path string) (Root, error) {
 	refused := func(value any, rule string) error {
 		return &param.Error{Package: "stream", Param: "key file", Value: value, Rule: rule}
 	}
+	noKey := func(size int64) error {
+		return refused(path, fmt.Sprintf("is no key: has %d bytes: must have exactly %d; minsep keygen FILE makes one", size, RootSize))
+	}
 	if open, is := errors.AsType[*store.ModeError](err); is {
+		if open.Size != RootSize {
+			return Root{}, noKey(open.Size)
+		}
 		return Root{}, refused(path, open.Error()+": must be 0600 (chmod 600)")
 	}
 	if long, is := errors.AsType[*store.TooLongError](err); is {
-		return Root{}, refused(path, fmt.Sprintf("is no key: has %d bytes: must have exactly %d; minsep keygen FILE makes one", long.Size, RootSize))
+		return Root{}, noKey(long.Size)
 	}
 	if errors.Is(err, store.ErrNotRegular) {
 		return Root{}, refused(path, "must be a regular file")

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"minsep/mechanism"
+	"minsep/report"
+	"minsep/sampling"
+)
+
+// planTable explains the columns of the table of plan.
+const planTable = `Columns of the table:
+  =1            tied: estimates do not tell it from the first row
+  k_u           most examples of an owner that are kept (--max-per-owner)
+  batch         expected batch size
+  σ             noise multiplier; ≥ may be too small
+  ±             standard error of σ; none where σ is proven
+  rmse/batch    noise in the models of the training over the batch size:
+                less is better, and rows rank by it; ! is more than DP-SGD
+  at N          the same for a model that forgets a step after N steps
+  step          noise of a single step over DP-SGD's: above 1 is usual, as
+                later steps take a part back; Adam prefers less
+  as DP-SGD of  batch size with which DP-SGD (independent noise) has as
+                little noise: more is better
+  each          times that an example takes part, on average
+  kept          part of the examples that take part
+  state         numbers of 8 bytes that the noise keeps for each parameter
+  certificate   processor time of a certificate`
+
+// helpPages are where there is more to read.
+const helpPages = "more: minsep --help lists commands and topics; docs/glossary.md, docs/concepts.md, docs/choosing.md"
+
+// explained says of a word or several what is known of it: of the glossary, schemes, kinds of
+// strategies and flags. It is nil for an unknown word.
+func explained(root *cobra.Command, word string) (lines []string) {
+	word = strings.ToLower(strings.TrimLeft(word, "-"))
+	if word == "" {
+		return nil
+	}
+	for _, g := range report.Glossary {
+		if isTerm(strings.ToLower(g.Name), word) {
+			lines = append(lines, g.Name+": "+g.Value)
+		}
+	}
+	for _, name := range sampling.KindNames() {
+		if name == word {
+			lines = append(lines, "scheme "+name+": docs/schemes.md; in a plan scheme.scheme, in commands --scheme "+name)
+		}
+	}
+	for _, f := range mechanism.Families() {
+		if f.Kind == word {
+			lines = append(lines, "strategy "+f.Kind+": "+f.Help+"; docs/strategies.md")
+		}
+	}
+	for line := range strings.SplitSeq(planTable, "\n") {
+		if column, says, _ := strings.Cut(strings.TrimSpace(line), "  "); column == word {
+			lines = append(lines, "column "+column+" of minsep plan: "+strings.TrimSpace(says)+" (minsep help table)")
+		}
+	}
+	return append(lines, flagsNamed(root, word)...)
+}
+
+// glossaryWords are the single words that are explained.
+func glossaryWords() (names []string) {
+	for _, g := range report.Glossary {
+		names = append(names, strings.ToLower(strings.Fields(g.Name)[0]))
+	}
+	return append(append(names, "privacy"), sampling.KindNames()...)
+}
+
+// isTerm says whether a word is, or begins one of the words of, a term.
+func isTerm(term, word string) bool {
+	parts := strings.FieldsFunc(term, func(r rune) bool { return strings.ContainsRune(" (),/-", r) })
+	return term == word || strings.HasPrefix(term, word+" ") || slices.ContainsFunc(parts, func(part string) bool {
+		return part == word || len(word) > 3 && strings.HasPrefix(part, word)
+	})
+}
+
+// flagsNamed are the flags of a name, with the commands that have them.
+func flagsNamed(root *cobra.Command, name string) (lines []string) {
+	commands := map[string][]string{}
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != name || f.Hidden || c.Hidden {
+				return
+			}
+			line := strings.TrimSpace("--"+f.Name+" "+valueName(f)) + ": " + strings.ReplaceAll(f.Usage, "`", "")
+			if commands[line] == nil {
+				lines = append(lines, line)
+			}
+			commands[line] = append(commands[line], c.Name())
+		})
+	}
+	for i, line := range lines {
+		lines[i] = line + " (" + strings.Join(commands[line], ", ") + ")"
+	}
+	return lines
+}
+
+// explain prints lines about a word.
+func (a *app) explain(lines []string) {
+	io.WriteString(a.stdout, reflow(strings.Join(append(lines, helpPages), "\n\n"), cmp.Or(a.screen.width, helpWidth))+"\n")
+}
+
+// askedWords are the words after --help on a command line.
+func askedWords(args []string) string {
+	i := slices.IndexFunc(args, func(arg string) bool { return arg == "--help" || arg == "-h" })
+	if i < 0 {
+		return ""
+	}
+	return strings.Join(args[i+1:], " ")
+}
