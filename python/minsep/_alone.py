@@ -20,11 +20,13 @@ from .errors import TrainingError
 class Loader:
     """The batches of a run from the guard's next step on, of which each is given to a step before the next one is taken.
 
-    training gives the guard and the secret seed when a loop begins. A length that is given is that of the whole run, however many steps are left.
+    own gives this process' part of a batch. training gives the guard and the secret seed when a loop begins. A length that is given is that of the whole run, however many steps are left.
     """
 
-    def __init__(self, run: Run, data: Any, collate: Callable[[list[Any]], Any] | None, training: Callable[[], tuple[StepGuard, str]], length: int | None, **options: Any) -> None:
+    def __init__(self, run: Run, data: Any, collate: Callable[[list[Any]], Any] | None, training: Callable[[], tuple[StepGuard, str]], length: int | None, *, own: Callable[[Any], Any] | None = None,
+        **options: Any) -> None:
         _check_data(run, data)
+        self._own = own
         self._run, self._data, self._collate, self._training, self._length, self._options = run, data, collate, training, length, options
 
     def __len__(self) -> int:
@@ -33,7 +35,7 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         guard, seed = self._training()
         examples = Alone(self._data, self._collate, seed)
-        loader = torch.utils.data.DataLoader(examples, batch_sampler=_Places(self._run, guard), collate_fn=Joined(examples), **self._options)
+        loader = torch.utils.data.DataLoader(examples, batch_sampler=_Places(self._run, guard, self._own), collate_fn=Joined(examples), **self._options)
         return _given(iter(loader), guard, guard.next_step)
 
 
@@ -58,8 +60,9 @@ def _check_data(run: Run, data: Any) -> None:
 class _Places(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
     """The places of the examples of each step: (step, row)."""
 
-    def __init__(self, run: Run, guard: StepGuard) -> None:
-        self._batches, self._guard = pieces.Batches(run, guard), guard
+    def __init__(self, run: Run, guard: StepGuard, own: Callable[[Any], Any] | None) -> None:
+        self._batches, self._guard = _Parts(run, guard), guard
+        self._batches.own = own
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -67,6 +70,16 @@ class _Places(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         first, batches = self._guard.next_step, iter(self._batches)
         return ([(step, row) for row in rows] for step, rows in zip(itertools.count(first), batches))
+
+
+class _Parts(pieces.Batches):
+    """Batches, of which this process has its own part."""
+
+    own: Callable[[Any], Any] | None = None
+
+    def rows(self, step: int) -> Any:
+        batch = self.run.batch(step)
+        return batch if self.own is None else self.own(batch)
 
 
 class Alone:

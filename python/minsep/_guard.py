@@ -21,6 +21,7 @@ from ._trainings import NEXT, RECORD_NAME, Lock, Record, no_link, on_this_machin
 from .errors import NoGuardWarning, NotCertifiedWarning, NotJoinedWarning, TrainingError, WeakClaimWarning
 
 SHARDS_FOLDER = "training.shards"
+_WHOLE = -1, 0  # in the place of a shard and its replica: all of the noise
 _SHARD = re.compile(r"shard-\d+-of-(\d+)(-replica-\d+)?")
 
 
@@ -392,6 +393,14 @@ class StepGuard:
         self._sums[part] = self._released(shard, shards, replica)
         self._shards, self._parts = shards, (*self._parts, part)
 
+    def use_whole(self) -> None:
+        """Says that digests are of what all hosts release together, which `released_whole` is told, and not of the part of each: so they are compared with any number of hosts."""
+        self._sums[_WHOLE] = self._released(0, 1, 0)
+
+    def released_whole(self, step: int) -> _sums.Released:
+        """What the whole of a step's release is told to, after `use_whole`."""
+        return _sums.Released(self._sums[_WHOLE], step)
+
     def use_noise(self, step: int, shard: int, replica: int) -> _sums.Released:
         """Says that the noise of a step is given now, for a part that this host reads. It is refused a second time. What is made of it is told to what is returned."""
         part = shard, replica
@@ -402,7 +411,7 @@ class StepGuard:
 
     def _released(self, shard: int, shards: int, replica: int) -> _sums.Sums:
         """The digests of what the training releases of a part of the noise. One host keeps those of each part."""
-        keeps = self._folder is not None and (self._primary if shards == 1 else replica == 0)
+        keeps = self._folder is not None and not (shards > 1 and _WHOLE in self._sums) and (self._primary if shards == 1 else replica == 0)
         path = os.path.join(no_link(os.path.join(self._folder, _sums.FOLDER)), f"{shard}-of-{shards}") if keeps and self._folder is not None else None
 
         def refused(words: str) -> None:

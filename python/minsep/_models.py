@@ -22,8 +22,6 @@ def check_types(model: Any, optimizer: Any, loss: Any, scheduler: Any) -> None:
         raise ValueError("scheduler: ReduceLROnPlateau needs a metric: step it yourself, with one of other data than those of the training")
     if scheduler is not None and not hasattr(scheduler, "step"):
         raise TypeError(f"scheduler: must be one of torch.optim.lr_scheduler, and not {type(scheduler).__name__}")
-    if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
-        raise ValueError("private: is for one process: with several, take minsep.torch.clipped_sum and add_noise, as in docs/python.md")
 
 
 def check_parameters(trained: dict[str, torch.Tensor], model: Any, loss: Any, optimizer: Any) -> None:

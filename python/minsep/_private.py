@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Any, Callable
 
@@ -14,6 +15,7 @@ from ._alone import Loader, restored, sow
 from ._batches import OwnerBatch
 from ._guard import StepGuard
 from ._models import check_modules, check_parameters, check_types
+from ._processes import Processes
 from ._run import Run, need_run
 from ._session import Session
 from ._tree import check_microbatch, counted
@@ -34,7 +36,9 @@ class Private:
         check_microbatch(microbatch)
         self._loss, self._microbatch = _Loss(model, loss), microbatch
         self._ghost = _ghost_of(model, clipping, self.run)
-        self._session = Session(run, key, folder, checkpoint, checkpoint_steps)
+        self._processes = Processes()
+        self._processes.check_microbatch(microbatch)
+        self._session, self._alike = Session(run, key, folder, checkpoint, checkpoint_steps, processes=self._processes), False
         self._made: list[tuple[torch.Tensor, torch.Tensor, int]] = []  # parameters with the gradients that a step made, and their versions
         self._names = list(self._trained())
         self._check()
@@ -87,9 +91,11 @@ class Private:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes state_dict to a file, so that a kill leaves the file of before or this one."""
-        path = os.fspath(path)
+        path, state = os.fspath(path), self.state_dict()
+        if self._processes.rank > 0:
+            return  # all processes have the same
         with open(path + ".new", "wb") as file:
-            torch.save(self.state_dict(), file)
+            torch.save(state, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(path + ".new", path)
@@ -119,7 +125,7 @@ class Private:
         for name in "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "worker_init_fn", "generator":
             if name in options:
                 raise ValueError(f"{name}: must be left out: the batches are those of the run, whose guarantee is for them and no others, and its random numbers are those of the training")
-        return Loader(self.run, data, collate_fn, self.secrets, None, **options)
+        return Loader(self.run, data, collate_fn, self.secrets, None, own=lambda batch: self._processes.part(batch, self._microbatch)[0], **options)
 
     def secrets(self) -> tuple[StepGuard, str]:
         """The guard and the seed of the training, for a loader."""
@@ -150,40 +156,55 @@ class Private:
             examples = [_tensor(x, f"argument {i + 1}") for i, x in enumerate(batch)] + [_tensor(named[name], name) for name in names]
             if not examples:
                 raise ValueError("batch: must be given: step(x, y), the tensors that loss takes after the model")
-            given = self._session.rows(step, rows)
+            if rows is not None and self._processes.count > 1:
+                raise ValueError("rows: must be left out with several processes: each has its part of the batch, as the loader gives it, without padding")
+            if not self._alike:
+                self._processes.check_alike(self.model)
+                self._alike = True
+            given, first = self._processes.part(self._session.rows(step, rows), self._microbatch)
             own, owners = (given.rows, given.owners) if isinstance(given, OwnerBatch) else (given, None)
-            total = self._sum(step, names, examples, own, owners)
+            total = self._sum(step, names, examples, own, owners, first)
         trained = self._trained()
-        mean = pieces.add_noise(total, self._session.noise(step), self.run.grid, self.run.expected_batch_size)
+        noise = self._session.noise(step)
+        if self._processes.count > 1:
+            mean = self._processes.mean(total, noise, self.run.grid, self.run.expected_batch_size)
+            pieces.release(guard.released_whole(step), [mean[name] for name in sorted(mean)])
+        else:
+            mean = pieces.add_noise(total, noise, self.run.grid, self.run.expected_batch_size)
         self._made = []
         for name, p in trained.items():
             p.grad = mean[name].to(p.dtype)
             self._made.append((p, p.grad, p.grad._version))
 
-    def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], rows: Any, owners: Any) -> Any:
-        """The sum of the clipped gradients. A forward that changes buffers or weights is refused."""
+    def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], rows: Any, owners: Any, first: int) -> Any:
+        """The sum of the clipped gradients, of microbatches from the first one on. A forward that changes buffers or weights is refused."""
         buffers = {name: b.detach().clone() for name, b in self._loss.named_buffers()}
         weights = dict(self._loss.named_parameters())
         versions = {name: x._version for name, x in [*buffers.items(), *weights.items()]}
 
         def loss(params: Any, *one: torch.Tensor) -> torch.Tensor:
-            first = len(one) - len(names)
+            plain = len(one) - len(names)
             parts = [x[None] for x in one]
             values = {f"model.{name}": p for name, p in params.items()} | buffers
-            return functional_call(self._loss, values, tuple(parts[:first]), dict(zip(names, parts[first:])))
+            return functional_call(self._loss, values, tuple(parts[:plain]), dict(zip(names, parts[plain:])))
 
         if self._ghost is not None:
             make: Callable[..., Any] = self._ghost.books(loss, None if self._microbatch == 1 else _mapped, self._trained())
         else:
             make = _one_by_one(loss) if self._microbatch == 1 else _together(loss)
         clip = pieces.clip_and_sum if self._ghost is None else _ghost.clip_and_sum
-        total = pieces.summed(make, self.run.clip_norm, self.run.grid, self._microbatch, clip)
+        numbers = itertools.count(first)
+
+        def sown(*given: Any) -> Any:  # random numbers of a microbatch do not depend on who computes it
+            number = _seeds.number(self._session.seed, step, next(numbers), 0)
+            sow(number)
+            torch.manual_seed(number)
+            return make(*given)
+
+        total = pieces.summed(sown, self.run.clip_norm, self.run.grid, self._microbatch, clip)
         params = {name: p.detach() for name, p in self._trained().items()}
         devices = {p.device for p in params.values() if p.device.type == "cuda"}
         with restored(), torch.random.fork_rng([*devices]):
-            number = _seeds.number(self._session.seed, step)
-            sow(number)
-            torch.manual_seed(number)
             found = total(params, rows, *examples, owners=owners)
         before = dict(self._loss.named_buffers())
         for name, b in buffers.items():

@@ -111,22 +111,28 @@ def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, micr
         padding = np.asarray(_on_host(rows)) < 0
         check_clip(clip_norm, grid, [(count, *p.shape) for _, p in flatten(params)[0]], HELD, owners, padding)  # of the whole batch
         sums = map_leaves(lambda p: torch.zeros(p.shape, dtype=torch.float64, device=p.device), params)
-        size = max(min(microbatch or count, count), 1)
         parts: list[tuple[Any, Any, Any]]
         if owners is None:
-            parts = [(slice(first, first + size), padding[first : first + size], None) for first in range(0, count, size)]
+            parts = [(slice(a, b), padding[a:b], None) for a, b in microbatches(count, microbatch, None)]
         else:
             numbers = whole_numbers(_on_host(owners), count)
             numbers[padding] = PADDING
             order = np.argsort(numbers, kind="stable")[np.count_nonzero(numbers == PADDING) :]  # each owner's rows together
-            parts = [(order[a:b], None, numbers[order[a:b]]) for a, b in _whole_owners(numbers[order], size)]
+            parts = [(order[a:b], None, numbers[order[a:b]]) for a, b in microbatches(count, microbatch, numbers[order])]
         for part, marks, of in parts:
             if marks is None or not marks.all():
-                found = clip(gradients(params, *(x[part] for x in batch)), clip_norm, grid, marks, of)
+                copies = (x[part].clone() for x in batch)  # kernels round otherwise at another place in memory
+                found = clip(gradients(params, *copies), clip_norm, grid, marks, of)
                 sums = map_leaves(torch.add, sums, found)
         return sums
 
     return total
+
+
+def microbatches(count: int, microbatch: int | None, owners: Any) -> list[tuple[int, int]]:
+    """The parts [a, b) of count rows that are computed together; of owners, whose numbers ascend, whole ones."""
+    size = max(min(microbatch or count, count), 1)
+    return [(a, min(a + size, count)) for a in range(0, count, size)] if owners is None else list(_whole_owners(owners, size))
 
 
 def _whole_owners(numbers: Any, size: int) -> Iterator[tuple[int, int]]:
@@ -169,6 +175,10 @@ def private(
     With clipping="ghost" no example's gradient of a Linear or Embedding layer is made, which saves memory: norms and sums come from the layers' inputs and the gradients of
     their outputs, and what their rounding adds is taken from the norm to which gradients are clipped (docs/formulas.md, F2.1). Other parameters, such as
     biases, have gradients by example. It needs a run that samples examples.
+
+    Where torch.distributed has a group of several processes, as torchrun starts them, they train together: `loader` gives each its part of a batch, whole
+    microbatches; each makes its part of the noise; sums and means are of all, and process 0 writes what `save` saves. Any number of processes makes the same
+    weights, bit for bit, and may go on after a kill. Each holds the whole model and optimizer.
 
     key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. Random numbers, as those of dropout, are seeded by step, from a secret in
     that folder. The model's mode is left as it is.
@@ -239,6 +249,13 @@ def _digest(mean: torch.Tensor) -> Callable[[], bytes]:
         return digest((mean.view(torch.int16) if mean.dtype == torch.bfloat16 else mean).numpy())
     numbers = _checksums(mean)
     return lambda: numbers.cpu().numpy().tobytes()
+
+
+def release(released: Any, leaves: list[torch.Tensor]) -> None:
+    """Says what a step has released, leaf by leaf."""
+    released.leaves = len(leaves)
+    for i, leaf in enumerate(leaves):
+        released.put(i, _digest(leaf))
 
 
 def _checksums(x: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 from minsep import Run, _command, _hosts
