@@ -400,6 +400,9 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	if err := p.preferData(ctx, rows); err != nil {
 		return err
 	}
+	if err := p.preferStateless(ctx, rows); err != nil {
+		return err
+	}
 	number(rows)
 	return nil
 }
@@ -449,7 +452,7 @@ func number(rows []*Row) {
 		if row.Refused != "" {
 			break
 		}
-		row.Rank, row.Tied = i+1, i > 0 && !behind(rows[0], row)
+		row.Rank, row.Tied = i+1, i > 0 && !behind(rows[0], row) && !behind(row, rows[0])
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/verification"
+	"minsep/mechanism/noise"
 	"minsep/sampling/ownergraph"
 	"minsep/stages"
 )
@@ -27,6 +28,9 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(budget.Minutes()))
 	}
 	p.Noise = stages.PlanNoise{Coordinates: r.Coordinates, ClipNorm: 1}
+	if r.NoiseDevices > 0 {
+		p.Noise.Words, p.Noise.RecipeOnly = string(noise.ChaCha12), true
+	}
 	if graph == nil {
 		p.Examples = row.Examples
 	} else {

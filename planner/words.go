@@ -70,9 +70,13 @@ func (out *Result) explain() {
 			least = row
 		}
 	}
-	if least == first {
+	switch {
+	case least == first:
 		why("%s has the least %s in %s: %s of the expected batch size %.4g.", first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize)
-	} else {
+	case r.NoiseDevices > 0 && first.State == 0 && least.State > 0:
+		why("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s, and keeps %s of 8 bytes a coordinate on the devices: strategies without state stand first at up to %g %% more noise.",
+			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(littleMore-1))
+	default:
 		reason := "amplified strategies stand first only where they are ahead by more"
 		if first.Kept > 1.01*least.Kept {
 			reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
@@ -362,6 +366,9 @@ func notes(out *Result) (list []string) {
 	}
 	if len(r.Populations) > 1 {
 		list = append(list, "DP-SGD in \"as DP-SGD of\" has the k_u and the examples of the row, and samples owners where the row does: compare it between rows of the same k_u only.")
+	}
+	if r.NoiseDevices > 0 {
+		list = append(list, r.stateOnDevices(out.Rows))
 	}
 	if first := out.Rows[0]; first.samplesOwners() {
 		list = append(list, ownersNote(first, out.Rows[1:]))
