@@ -35,6 +35,10 @@ type Report struct {
 	// sentence. Nil where none is known, and unless State is StateCertified.
 	Weak []string `json:"weak,omitempty"`
 
+	// Owners is how many owners have an example; where single examples are protected, how many
+	// examples there are. 0 where it is not known, and unless State is StateCertified.
+	Owners int64 `json:"owners,omitempty"`
+
 	// Kept says how much of the data takes part, and how to keep more; "" where all of it does,
 	// or that is not known.
 	Kept string `json:"kept,omitempty"`
@@ -82,7 +86,8 @@ func Judge(found []Inspection) Report {
 	default:
 		attacks := certificate.AttackBounds()
 		r.State, r.Attacks = StateCertified, &attacks
-		r.Weak = certificate.Guarantee().Weak(ownersOf(found, certificate))
+		r.Owners = ownersOf(found, certificate)
+		r.Weak = certificate.Guarantee().Weak(r.Owners)
 		word := "certified: "
 		if r.Weak != nil {
 			word = "certified, but weak: "

@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 
+	"minsep/internal/words"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
@@ -20,22 +21,26 @@ func Populations(ctx context.Context, paths []string, read graphio.Options, perO
 }
 
 // Data is Populations and, where examples have several owners, the pools of so many periods of
-// rotation as a function of the examples that a bound of one per owner keeps.
-func Data(ctx context.Context, paths []string, read graphio.Options, perOwner []int, periods func(kept int64) int) ([]Population, *Pools, error) {
+// rotation as a function of the examples that a bound of one per owner keeps. A warning says that
+// cells hold several owners; it is nil where none was found.
+func Data(ctx context.Context, paths []string, read graphio.Options, perOwner []int, periods func(kept int64) int) (list []Population, pools *Pools, warning, err error) {
 	graph, err := load(ctx, paths, read)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	list, err := populations(ctx, graph, perOwner)
+	if n := graph.JoinedOwners(); n > 0 {
+		warning = graphio.Joined(paths[0], words.Count(n, "owner id"))
+	}
+	list, err = populations(ctx, graph, perOwner)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, warning, err
 	}
 	number := periods(list[0].Examples)
 	if number < 1 || !isShared(graph) {
-		return list, nil, nil
+		return list, nil, warning, nil
 	}
-	pools, err := poolsOf(ctx, graph, min(number, mostPools))
-	return list, pools, err
+	pools, err = poolsOf(ctx, graph, min(number, mostPools))
+	return list, pools, warning, err
 }
 
 func load(ctx context.Context, paths []string, read graphio.Options) (*ownergraph.Graph, error) {

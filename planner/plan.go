@@ -188,15 +188,23 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 	return out, nil
 }
 
+// Protected is how many units a claim is for, with the most examples of an owner: owners with an
+// example that is kept, or examples; 0 where that is not known.
+func (r *Request) Protected() int64 {
+	if len(r.Populations) == 0 {
+		return 0
+	}
+	last := r.Populations[len(r.Populations)-1]
+	if r.Numbered || r.Unit == accounting.UnitExample {
+		return last.Examples
+	}
+	return max(last.Owners, last.Protected)
+}
+
 // weak is Result.Weak: each further ε may come to a δ of nearly nothing.
 func (r *Request) weak() []string {
 	claim := accounting.Guarantee{{Epsilon: r.Epsilon, Delta: r.Delta}}
-	last := r.Populations[len(r.Populations)-1]
-	protected := max(last.Owners, last.Protected)
-	if r.Numbered || r.Unit == accounting.UnitExample {
-		protected = last.Examples
-	}
-	why := claim.Weak(protected)
+	why := claim.Weak(r.Protected())
 	for _, epsilon := range r.further() {
 		claim = append(claim, accounting.EpsilonDelta{Epsilon: epsilon, Delta: r.Delta})
 	}

@@ -29,21 +29,21 @@ func TestDataOfPools(t *testing.T) {
 	}
 	write(text)
 	kept := int64(0)
-	list, pools, err := Data(t.Context(), []string{file}, graphio.Options{}, []int{1, 2}, func(n int64) int { kept = n; return 3 })
+	list, pools, _, err := Data(t.Context(), []string{file}, graphio.Options{}, []int{1, 2}, func(n int64) int { kept = n; return 3 })
 	if err != nil || pools == nil {
 		t.Fatalf("%v, %v", pools, err)
 	}
 	if kept != list[0].Examples || pools.Given != 60 || pools.Size > 7 || len(pools.Distinct) != 3 || !slices.IsSorted(pools.Distinct) || pools.Distinct[0] != pools.Size || pools.Distinct[2] <= pools.Size {
 		t.Errorf("%d, %+v", kept, pools)
 	}
-	if _, pools, err = Data(t.Context(), []string{file}, graphio.Options{}, []int{1}, func(int64) int { return 0 }); pools != nil || err != nil {
+	if _, pools, _, err = Data(t.Context(), []string{file}, graphio.Options{}, []int{1}, func(int64) int { return 0 }); pools != nil || err != nil {
 		t.Errorf("no periods: %+v, %v", pools, err)
 	}
-	if _, pools, err = Data(t.Context(), []string{file}, graphio.Options{}, []int{1}, func(int64) int { return 5000 }); err != nil || len(pools.Distinct) != mostPools {
+	if _, pools, _, err = Data(t.Context(), []string{file}, graphio.Options{}, []int{1}, func(int64) int { return 5000 }); err != nil || len(pools.Distinct) != mostPools {
 		t.Errorf("many periods: %+v, %v", pools, err)
 	}
 	write("example_id,owner_id\n1,1\n2,1\n3,1\n4,2\n")
-	if _, pools, err = Data(t.Context(), []string{file}, graphio.Options{}, []int{1}, func(int64) int { return 3 }); pools != nil || err != nil {
+	if _, pools, _, err = Data(t.Context(), []string{file}, graphio.Options{}, []int{1}, func(int64) int { return 3 }); pools != nil || err != nil {
 		t.Errorf("examples of one owner: %+v, %v", pools, err)
 	}
 }

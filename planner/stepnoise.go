@@ -13,8 +13,14 @@ type StepNoise struct {
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ of DP-SGD, proven, above 0
 }
 
-// String is the ratio in words.
-func (s StepNoise) String() string { return fmt.Sprintf("%.4g times that of DP-SGD", s.Ratio) }
+// String is the ratio in words, and whether it is good.
+func (s StepNoise) String() string {
+	text := fmt.Sprintf("%.4g times DP-SGD's in a single step, at the same claim, steps and batch size", s.Ratio)
+	if s.Ratio <= 1 {
+		return text
+	}
+	return text + ": above 1 is usual with correlated noise and no fault, as later steps take a part back (for Adam, see scale_by_step_noise)"
+}
 
 // StepNoiseOf compares the noise of one step of a certified run, made with noiseMultiplier, with
 // DP-SGD's. It is nil where there is nothing to compare with: no certificate, fixed batches of an

@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"minsep/inspect"
+	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/planner"
+	"minsep/stages"
 )
 
 // Baseline is DP-SGD, independent noise with Poisson sampling, for the claim, the steps and the
-// examples of a run, by prefix sums.
+// examples of a run, by its workload.
 type Baseline struct {
 	planner.Beside
 	BatchSize float64 // at which its noise relative to the batch equals the run's; 0 if none up to half of the examples
@@ -22,7 +24,7 @@ func (r *Run) baseline(ctx context.Context) *Baseline {
 	if r.Report.State == inspect.StateBroken {
 		return nil
 	}
-	beside := planner.BesideDPSGD(c, r.drawn(), batch, mechanism.Params{}, planner.RMSE)
+	beside := planner.BesideDPSGD(c, r.drawn(), batch, r.workload(), planner.RMSE)
 	if beside == nil {
 		return nil
 	}
@@ -32,4 +34,17 @@ func (r *Run) baseline(ctx context.Context) *Baseline {
 		b.BatchSize = 0
 	}
 	return b
+}
+
+// workload measures the noise of a run: that of its plan, so that the page and minsep plan say the
+// same, else prefix sums, as for a plan whose workload is a file.
+func (r *Run) workload() mechanism.Params {
+	if r.Info == nil || r.Info.Plan == nil {
+		return mechanism.Params{}
+	}
+	plan, err := stages.ParsePlan(manifest.RunName, r.Info.Plan.Plan)
+	if err != nil || plan.Strategy.WorkloadFile() != "" || plan.Strategy.Workload == "" && plan.Strategy.Training == (mechanism.Training{}) {
+		return mechanism.Params{}
+	}
+	return mechanism.Params{Workload: plan.Strategy.Workload, Training: plan.Strategy.Training}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -612,5 +613,32 @@ func TestNumbersOnAPage(t *testing.T) {
 	}
 	if got := thinned([]string{"0", "1", "2", "3", "4", "5"}); got[5] != "5" {
 		t.Errorf("few short labels: %q", got)
+	}
+}
+
+// TestReplaced: the claim for replaced data is called weak where its δ is not below 1/owners.
+func TestReplaced(t *testing.T) {
+	c := &accounting.Certificate{Epsilon: 8, Delta: 1e-5} // for replaced data δ is 0.0298, above 1/34
+	for owners, weak := range map[int64]bool{0: false, 33: false, 34: true, 3169: true} {
+		if text := replaced(c, owners); strings.Contains(text, "weak") != weak || !strings.Contains(text, "δ = 0.0298") {
+			t.Errorf("%d owners: %s", owners, text)
+		}
+	}
+}
+
+// TestWorkload: a page measures noise by the training of the run's plan, as minsep plan does.
+func TestWorkload(t *testing.T) {
+	plan := `{"examples": 9, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.1}, "strategy": {"kind": "identity", "workload": %q, "memory": 3}}`
+	for workload, want := range map[string]mechanism.Params{
+		"training":    {Workload: "training", Training: mechanism.Training{Memory: 3}},
+		"matrix.json": {},
+	} {
+		r := &Run{Info: &manifest.Run{Plan: &manifest.RunPlan{Plan: []byte(fmt.Sprintf(plan, workload))}}}
+		if got := r.workload(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", workload, got)
+		}
+	}
+	if got := (&Run{}).workload(); !reflect.DeepEqual(got, mechanism.Params{}) {
+		t.Errorf("without a plan: %+v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"minsep/accounting"
+	"minsep/internal/words"
 )
 
 // sign states in plain sentences the promise, whom it is for, and the gain of an attacker: for
@@ -16,9 +17,12 @@ func (r *Run) sign() []string {
 	}
 	c := r.Certificate
 	who := c.Protected()
+	if n := r.Report.Owners; n > 0 {
+		who += fmt.Sprintf(" (one of %s)", words.Grouped(n))
+	}
 	text := []string{
 		fmt.Sprintf("What is promised, and to whom: to %s, that whatever may come of this training, the model and all that it releases, is at most %s times as likely with their data as without it, but for a probability of %.3g (ε = %g, δ = %g)%s.",
-			who, factor(c.Epsilon), c.Delta, c.Epsilon, c.Delta, replaced(c)),
+			who, factor(c.Epsilon), c.Delta, c.Epsilon, c.Delta, replaced(c, r.Report.Owners)),
 		"What it rests on: that the trainer clips, adds the noise and keeps the batches secret as this page says, and that nobody else has the key.",
 	}
 	bounds, attack := c.AttackBounds(), "What an attacker gains: "
@@ -39,13 +43,18 @@ func (r *Run) sign() []string {
 }
 
 // replaced is the claim for data that are replaced by others in place of being left out: two claims
-// one after the other.
-func replaced(c *accounting.Certificate) string {
+// one after the other. It says where that protects next to none of so many owners; 0 for an unknown
+// number.
+func replaced(c *accounting.Certificate, owners int64) string {
 	delta := c.Delta * (1 + math.Exp(c.Epsilon))
 	if delta >= 1 {
 		return "; nothing follows for data that are replaced by others in place of being left out"
 	}
-	return fmt.Sprintf("; for data that are replaced by others in place of being left out, ε = %g and δ = %.3g", 2*c.Epsilon, delta)
+	text := fmt.Sprintf("; for data that are replaced by others in place of being left out, ε = %g and δ = %.3g", 2*c.Epsilon, delta)
+	if owners > 0 && delta*float64(owners) >= 1 {
+		text += fmt.Sprintf(", which is weak: this δ is not below 1/%s, one over their number", words.Grouped(owners))
+	}
+	return text
 }
 
 // factor is e^ε in words.

@@ -33,14 +33,10 @@ func (r *Run) sizes() *Section {
 	if c == nil || c.Run.Strategy.Steps > mostSteps {
 		return s
 	}
-	e, err := c.Run.Strategy.Error(mechanism.Prefix(c.Run.Strategy.Steps))
-	if err != nil {
-		return s
-	}
-	noise := e.Times(c.NoiseMultiplier)
+	workload := r.workload()
 	s.Facts = append(s.Facts,
-		Fact{"Noise relative to the batch", fmt.Sprintf("%.4g: root mean square error of prefix sums of gradients, σ‖AC⁻¹‖/√n, over the expected batch size", noise.RMSE/batch)},
-		Fact{"Largest error of a step", fmt.Sprintf("%.4g (MaxSE, also over the batch size)", noise.MaxSE/batch)})
+		Fact{"Noise relative to the batch", fmt.Sprintf("%.4g: %s, over the expected batch size; less is better", r.noiseBy(workload, planner.RMSE), measure(workload, planner.RMSE, c.Run.Strategy.Steps))},
+		Fact{"Largest error of a step", fmt.Sprintf("%.4g (MaxSE, also over the batch size)", r.noiseBy(workload, planner.MaxSE))})
 	if b := r.Baseline; b != nil {
 		text := fmt.Sprintf("%.4g, %.3g times as much as here", b.Relative, 1/b.Ratio)
 		if b.Ratio > 1 {
@@ -66,7 +62,7 @@ func (r *Run) alternatives() *Section {
 	s := &Section{ID: "alternatives", Title: "Beside the alternatives of the plan", Columns: []string{"", "scheme", "min-sep", "strategy", "bands", "examples of an owner", "batch", "σ", "noise / batch", "status"}}
 	var marks []mark
 	comparable := true
-	s.Text = []string{"The rows of the plan are estimates unless they say proven. This run is the first line, by its certificate. The noise is " + measure(request) + "."}
+	s.Text = []string{"The rows of the plan are estimates unless they say proven. This run is the first line, by its certificate. The noise is " + measure(request.Workload, request.Objective, request.Steps) + "."}
 	if c := r.Certificate; c != nil {
 		if c.Epsilon != request.Epsilon || c.Delta != request.Delta || c.Run.Strategy.Steps != request.Steps {
 			comparable = false
@@ -107,18 +103,19 @@ func (r *Run) alternatives() *Section {
 }
 
 // measure names the measure of noise of a plan's rows.
-func measure(r planner.Request) string {
+func measure(workload mechanism.Params, objective string, steps int) string {
 	text := "the root mean square error over the steps"
-	if r.Objective == planner.MaxSE {
+	if objective == planner.MaxSE {
 		text = "the largest error of a step"
 	}
-	switch name, training := r.Workload.MadeFor(); name {
+	workload.Steps = steps
+	switch name, training := workload.MadeFor(); name {
 	case mechanism.PrefixWorkload:
 		text += " of prefix sums"
 	case mechanism.MomentumWorkload:
 		text += fmt.Sprintf(" of sums with momentum %g", training.Momentum)
 	case mechanism.TrainingWorkload:
-		text += " of the models of a training by " + training.Describe(r.Steps)
+		text += " of the models of a training by " + training.Describe(steps)
 	default:
 		text += " of sums by a file, which is not at hand for this run"
 	}

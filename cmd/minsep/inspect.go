@@ -97,7 +97,7 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 		fmt.Fprintf(w, "attacks, %s: %s\n", r.Attacks.Worth, attackText(*r.Attacks))
 	}
 	if r.StepNoise != nil {
-		fmt.Fprintf(w, "noise of a step: %s, of the same claim, steps and batch size\n", r.StepNoise)
+		fmt.Fprintf(w, "noise: %s\n", r.StepNoise)
 	}
 	if r.Exposed != nil {
 		fmt.Fprintln(w, exposedText(r.Exposed))

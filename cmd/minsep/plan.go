@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"slices"
 	"strconv"
@@ -177,7 +178,12 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		if !r.Rotates() {
 			periods = func(int64) int { return 0 }
 		}
-		if r.Populations, r.Pools, err = planner.Data(ctx, f.graph, f.read, perOwner, periods); err != nil {
+		var warning error
+		r.Populations, r.Pools, warning, err = planner.Data(ctx, f.graph, f.read, perOwner, periods)
+		if warning != nil {
+			a.say(a.stderr, slog.LevelWarn, "warning: "+message(cmd, warning))
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -461,6 +467,13 @@ var shortNames = strings.NewReplacer("balanced-min-sep", "balanced", "epoch-min-
 func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch,\n%s\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective, out.Training)
+	if n := r.Protected(); n > 0 {
+		what := "owner"
+		if r.Unit == accounting.UnitExample || r.Numbered {
+			what = "example"
+		}
+		fmt.Fprintf(w, "for each of %s: delta belongs well below one over their number, %.2g\n\n", plural(n, what), 1/float64(n))
+	}
 	if t := r.Together; t != nil {
 		fmt.Fprintf(w, "for each of %d trainings, which are about (%.4g, %g)-DP together by the first row\n\n", t.Trainings, t.First, t.Delta)
 	}

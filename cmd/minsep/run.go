@@ -108,6 +108,14 @@ Start with:  minsep run --example > plan.json`,
 	return c
 }
 
+// oneOf says of how many owners or examples a protected one is; "" where that is not known.
+func oneOf(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return ", one of " + words.Grouped(n)
+}
+
 func printNotCertified(w io.Writer, r pipelines.AccountResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
@@ -157,7 +165,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	if r.Status != "" {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %s\n", statusText(r.Status, r.Weak), r.Epsilon, r.Delta, accounting.RoundedUp(r.NoiseMultiplier, 6))
 		printWeak(t, r.Weak)
-		fmt.Fprintf(t, "protects\t%s\n", r.Protects)
+		fmt.Fprintf(t, "protects\t%s%s\n", r.Protects, oneOf(r.Protected))
 		printWorse(t, r.Beside, r.WithoutSamples, "privacy.cpu_time or privacy.samples")
 	}
 	if r.Warning != "" {

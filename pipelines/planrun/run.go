@@ -58,6 +58,7 @@ type RunResult struct {
 	Delta             float64 `json:"delta,omitempty"`               // of the claim
 	Status            string  `json:"status,omitempty"`              // of the certificate
 	Protects          string  `json:"protects,omitempty"`            // whom the certificate protects
+	Protected         int64   `json:"protected,omitempty"`           // how many of them there are: owners with an example, or examples; 0 where that is not known
 	Reason            string  `json:"reason,omitempty"`              // of a status that is not verified
 
 	Kept string   `json:"kept,omitempty"` // how much of the data that is, see stages.KeptText

@@ -104,7 +104,7 @@ func (s accountStage) report(ctx context.Context) (int, error) {
 	case c.Unit == accounting.UnitExample:
 		protected = to.Copies
 	}
-	to.Weak = c.Guarantee().Weak(protected)
+	to.Protected, to.Weak = protected, c.Guarantee().Weak(protected)
 	to.WithoutSamples = s.r.Plan.Privacy.NoiseMultiplier == 0 && s.r.Plan.Privacy.From == "" && c.WithoutSamples()
 	return 1, nil
 }

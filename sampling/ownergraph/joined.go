@@ -21,13 +21,59 @@ func (g *Graph) JoinedOwners() (count int) {
 }
 
 func (g *Graph) isJoined(id []byte) bool {
-	parts := bytes.FieldsFunc(id, func(r rune) bool { return r == ';' || r == '|' || r == ',' })
-	for _, part := range parts {
-		part = bytes.Trim(part, " \t\"'[](){}")
+	return anyPart(id, func(part []byte) bool {
 		at := sort.Search(g.Owners.Len(), func(i int) bool { return bytes.Compare(g.Owners.Bytes(i), part) >= 0 })
-		if at < g.Owners.Len() && bytes.Equal(g.Owners.Bytes(at), part) && len(part) < len(id) {
+		return at < g.Owners.Len() && bytes.Equal(g.Owners.Bytes(at), part)
+	})
+}
+
+// anyPart says whether one of the parts of a cell that is divided holds.
+func anyPart(id []byte, holds func(part []byte) bool) bool {
+	for _, part := range bytes.FieldsFunc(id, func(r rune) bool { return r == ';' || r == '|' || r == ',' }) {
+		part = bytes.Trim(part, " \t\"'[](){}")
+		if len(part) < len(id) && holds(part) {
 			return true
 		}
 	}
 	return false
+}
+
+// mostScanned is how many ids a JoinedScan keeps of each kind.
+const mostScanned = 1 << 16
+
+// JoinedScan looks for ids as [Graph.JoinedOwners] does in a part of a graph, read once, and may
+// miss some: it keeps the first ids only. The zero value has seen nothing.
+type JoinedScan struct {
+	Found  bool
+	single map[string]bool // ids that are not divided
+	parts  map[string]bool // of ids that are
+}
+
+// Add looks at further owners.
+func (s *JoinedScan) Add(owners *IDs) {
+	if s.Found || owners.Type != String {
+		return
+	}
+	if s.single == nil {
+		s.single, s.parts = map[string]bool{}, map[string]bool{}
+	}
+	for i := range owners.Len() {
+		id := owners.Bytes(i)
+		if !bytes.ContainsAny(id, ";|,") {
+			if len(s.single) < mostScanned {
+				s.single[string(id)] = true
+			}
+			s.Found = s.parts[string(id)]
+		} else {
+			s.Found = anyPart(id, func(part []byte) bool {
+				if len(s.parts) < mostScanned {
+					s.parts[string(part)] = true
+				}
+				return s.single[string(part)]
+			})
+		}
+		if s.Found {
+			return
+		}
+	}
 }

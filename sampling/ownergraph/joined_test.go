@@ -25,5 +25,9 @@ func TestJoinedOwners(t *testing.T) {
 		if count := g.JoinedOwners(); count != c.count {
 			t.Errorf("%q: %d", c.owners, count)
 		}
+		var scan JoinedScan
+		if scan.Add(&e.Owners); scan.Found != (c.count > 0) {
+			t.Errorf("%q: a scan finds them: %t", c.owners, scan.Found)
+		}
 	}
 }

@@ -75,7 +75,7 @@ func units[T any](s beam.Scope, list []T) (beam.PCollection, error) {
 	return beam.Reshuffle(s, beam.CreateList(s, texts)), nil
 }
 
-// warned holds the columns of files that this process has warned about.
+// warned holds the columns of files, and their joined owners, that this process has warned about.
 var warned sync.Map
 
 // readGraphFn reads a split.
@@ -86,8 +86,14 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 	if err := json.Unmarshal([]byte(unit), &split); err != nil {
 		return fmt.Errorf("manifestio: unit of work: %w", err)
 	}
+	var joined ownergraph.JoinedScan
 	return split.Read(ctx, countedFS{}, func(b *graphio.Batch) error {
 		countBatch(ctx, b)
+		if joined.Add(&b.Owners); joined.Found {
+			if _, again := warned.LoadOrStore([2]string{split.Path, "joined owners"}, true); !again {
+				log.Warn(ctx, graphio.Joined(split.Path, "owner ids").Error())
+			}
+		}
 		if b.Len() == 0 {
 			return nil
 		}
@@ -125,8 +131,7 @@ func EachEdges(ctx context.Context, source *graphio.Source, take func(*ownergrap
 // [ownergraph.JoinedOwners], if there are any.
 func WarnJoined(ctx context.Context, source *graphio.Source, n int) {
 	if n > 0 {
-		log.Warn(ctx, (&graphio.Fault{File: source.Splits()[0].Path, Found: words.Count(n, "owner id") + " with other owners' ids in it, divided by \";\", \"|\" or \",\"",
-			Rule: "each is taken for one owner, and no bound holds for the people in it: write a line for each owner of an example"}).Error())
+		log.Warn(ctx, graphio.Joined(source.Splits()[0].Path, words.Count(n, "owner id")).Error())
 	}
 }
 

@@ -22,6 +22,12 @@ type Fault struct {
 	Err      error  // the cause, or nil
 }
 
+// Joined is a warning of a file in which cells hold several owners: counted is of how many.
+func Joined(file, counted string) *Fault {
+	return &Fault{File: file, Found: counted + " with other owners' ids in it, divided by \";\", \"|\" or \",\"",
+		Rule: "each is taken for one owner, and no bound holds for the people in it: write a line for each owner of an example"}
+}
+
 // FaultPrefix begins the text of every Fault: the option by which a command is given its graph.
 const FaultPrefix = "--graph"
 
