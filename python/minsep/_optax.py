@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _seeds
+from . import _mesh, _seeds
 from . import jax as pieces
 from ._arguments import shown
 from ._batches import OwnerBatch
@@ -18,7 +18,7 @@ from ._guard import StepGuard
 from ._pad import padded
 from ._run import Run, need_run
 from ._session import Session
-from ._tree import Layout, check_microbatch, counted
+from ._tree import Layout, check_clip, check_microbatch, counted
 from .errors import TrainingError
 
 
@@ -78,18 +78,27 @@ class Private:
         padded(np.empty(0, np.int64), self._sizes, 0, 1)  # which refuses what is no size
         self._rng, self._optimizer = rng, optimizer
         self._trained, self._loss, self._microbatch = _Trained(frozen), _scalar(loss, rng), microbatch
+        self._mesh: Any = None  # of the parameters, where they are on several devices
+        self._places: Any = None  # the shardings of what is trained, and of the optimizer's state
         self._sum = jax.jit(self._summed)
         self._session = Session(run, key, folder, checkpoint, checkpoint_steps, "float32")
         self._update = jax.jit(self._updated)
 
     def _summed(self, params: Any, rows: Any, *batch: Any, owners: Any = None) -> Any:
         """The sum of the clipped gradients of what is trained."""
-        total = pieces.clipped_sum(lambda trained, *example, **more: self._loss(self._trained.put(trained, params), *example, **more), self.run.clip_norm, self.run.grid, self._microbatch)
-        return total(self._trained.of(params), rows, *batch, owners=owners)
+
+        def total(params: Any, rows: Any, *batch: Any, **named: Any) -> Any:
+            one = pieces.clipped_sum(lambda trained, *example, **more: self._loss(self._trained.put(trained, params), *example, **more), self.run.clip_norm, self.run.grid, self._microbatch)
+            return one(self._trained.of(params), rows, *batch, **named)
+
+        if self._mesh is None:
+            return total(params, rows, *batch, owners=owners)
+        check_clip(self.run.clip_norm, self.run.grid, [(len(rows), self.run.coordinates)], pieces.HELD, None, False)  # of the batch on all devices
+        return _mesh.kept(_mesh.total(total, self._mesh, params, rows, batch), self._places and self._places[0])
 
     def _updated(self, params: Any, state: Any, mean: Any) -> Any:
         updates, state = self._optimizer.update(jax.tree.map(lambda g, p: g.astype(p.dtype), mean, params), state, params)
-        return jax.tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates), state
+        return _mesh.kept((jax.tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates), state), self._places)
 
     # The beginning, and checkpoints
 
@@ -101,12 +110,25 @@ class Private:
         """
         if self._session.guard is not None:
             raise TrainingError("init: the training has begun already: call it once, or load")
-        params = jax.tree.map(_strong, params)
+        params = self._placed(jax.tree.map(_strong, params))
         trained = self._trained.of(params)
         self._check(trained)
-        optimizer = jax.tree.map(_strong, self._optimizer.init(trained))
+        optimizer = _mesh.put(jax.tree.map(_strong, self._optimizer.init(trained)), self._mesh)
+        self._places = None if self._mesh is None else jax.tree.map(lambda x: x.sharding, (trained, optimizer))
         guard = self._session.begin(self._trained.named(trained), state, replay)
         return State(guard.next_step, params, optimizer)
+
+    def _placed(self, params: Any) -> Any:
+        """The parameters, all on one mesh where some are."""
+        mesh = _mesh.mesh_of(params)
+        if mesh is not None:
+            if self._microbatch is None:
+                raise ValueError("microbatch: must be given for parameters on several devices: how many examples are computed together, the same on any number of them")
+            if self.run.examples_per_owner is not None:
+                raise ValueError("params: are on several devices, and this run samples owners, whose examples one device must have: put params on one device")
+            self._sizes = _mesh.sizes_for(self._sizes, self._microbatch, mesh)
+        self._mesh = mesh
+        return _mesh.put(params, mesh)
 
     def _check(self, params: Any) -> None:
         """Refuses parameters that cannot be trained, and an optimizer that needs more than gradients, before a step is used up."""
@@ -170,7 +192,8 @@ class Private:
             self.close()
             raise ValueError(f"{os.fspath(path)}: has other parameters or another optimizer than these: give private and load those of the checkpoint")
         tree = jax.tree_util.tree_structure(state[1:])
-        return State(state.step, *tree.unflatten([jnp.asarray(x) for x in found]))
+        placed = [jnp.asarray(x) if self._mesh is None else jax.device_put(x, was.sharding) for x, was in zip(found, jax.tree_util.tree_leaves(state[1:]))]
+        return State(state.step, *tree.unflatten(placed))
 
     def close(self) -> None:
         """Ends the training here: the stream of noise ends, and the record of the training is for the next process."""

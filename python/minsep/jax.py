@@ -229,6 +229,9 @@ def private(
     beginning of one, such as {"base": True, "adapters": False}: that has no gradient, no noise and no state in the optimizer, and the run's coordinates are those of the others. Each step makes the gradients of microbatch examples at a time, clips and sums them as `clipped_sum`, takes the guard's step, adds the noise,
     divides by the expected batch size and updates params. Where owners are sampled, the mean of each owner's gradients is clipped.
 
+    Parameters may be on several devices of one process, by a NamedSharding, with microbatch given: each device gathers them for whole microbatches of a batch,
+    and keeps its part of noise, parameters and optimizer. The weights are those of one device, bit for bit, and a training may go on with another mesh.
+
     Batches are padded to the smallest multiple of pad_to that holds them, or, of sizes in a list, the smallest; each size is compiled once. By default
     it is `run.max_rows`, else microbatch, else 64. With rng=True, loss is called with rng=, a key of jax.random, as dropout needs: it follows from a
     secret in the folder of the training's record, the step and the example, and is the same in a repeated step.
@@ -281,6 +284,8 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
             raise ValueError(f"total: {s.dtype}{s.shape} with noise {z.dtype}{z.shape}: must be what clip_and_sum gave, of the noise's shape")
         if isinstance(z, np.ndarray) and z.dtype == np.float64 and not np.array_equal(z.astype(np.float32), z):
             raise ValueError("noise: of float64, on a grid that a float32 does not hold, and JAX adds noise in float32: make it with minsep noise --dtype float32, and not with a finer --grid")
+        if isinstance(z, np.ndarray) and isinstance(s, jax.Array) and not isinstance(s, jax.core.Tracer) and s.sharding.num_devices > 1:
+            z = jax.device_put(z, s.sharding)  # each device has its part
         multiples = jnp.asarray(z, jnp.float32) / grid
         exact = s + multiples.astype(jnp.int32)
         return jnp.where(jnp.abs(multiples) <= NOISE_HELD, exact.astype(jnp.float32) * (grid / divisor), jnp.nan)

@@ -1,0 +1,74 @@
+"""Trainings of one model on meshes of CPU devices, one after the other: mesh.py CASES, JSON of a list of `train`'s arguments, from test_mesh."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import warnings
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import minsep
+import minsep.jax as dp
+
+COORDINATES = 8 * 16 + 16 + 16 * 4 + 1
+
+
+def loss(params, x, y, rng):
+    hidden = jnp.tanh(x @ params["w"] + params["b"]) * jax.random.bernoulli(rng, 0.8, (16,))
+    return -jax.nn.log_softmax(hidden @ params["v"] * params["scale"])[y]
+
+
+def params_on(mesh):
+    rng = np.random.default_rng(3)
+    params = {"w": rng.normal(size=(8, 16)), "b": np.zeros(16), "v": rng.normal(size=(16, 4)), "scale": np.array(1.5)}
+    params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), params)
+    if mesh is None:
+        return params
+    first, last = mesh.axis_names[0], mesh.axis_names[-1]
+    specs = {"w": PartitionSpec(first, last if last != first else None), "b": PartitionSpec(last), "v": PartitionSpec(first)}  # and scale on one device
+    return {name: jax.device_put(x, NamedSharding(mesh, specs[name])) if name in specs else x for name, x in params.items()}
+
+
+def train(run, shape=None, records="", kill=None, kind="Mesh", checkpoint="state.npz", **options):
+    """Trains to the end, or saves no step from kill on and dies three steps later. Prints what was found."""
+    os.environ["XDG_STATE_HOME"] = records
+    mesh = None
+    if shape is not None:
+        names = "abc"[: len(shape)]
+        mesh = Mesh(np.array(jax.devices()[: np.prod(shape)]).reshape(shape), tuple(names)) if kind == "Mesh" else jax.make_mesh(tuple(shape), tuple(names))
+    training = dp.private(loss, optax.adam(0.05), minsep.Run(run), rng=True, **{"microbatch": 3, **options})
+    rng = np.random.default_rng(2)
+    data = 3 * rng.normal(size=(100, 8)).astype(np.float32), rng.integers(0, 4, 100)
+    path = os.path.join(run, checkpoint)
+    given = params_on(mesh)
+    state = training.load(path, given)
+    for batch in training.batches(*data):
+        state = training.step(state, *batch)
+        if kill is None or state.step <= kill:
+            training.save(path, state)
+        elif state.step == kill + 3:
+            os._exit(7)
+    leaves = jax.tree_util.tree_leaves(state[1:])
+    digest = hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in leaves)).hexdigest()
+    parts = {name: [x.addressable_shards[0].data.size, x.size] for name, x in state.params.items()}
+    moments = {name: x.addressable_shards[0].data.size for name, x in state.optimizer[0].mu.items()}
+    print(json.dumps({"weights": digest, "steps": state.step, "parts": parts, "moments": moments}), flush=True)
+    training.close()
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    for case in json.loads(sys.argv[1]):
+        try:
+            train(**case)
+        except Exception as err:
+            print(json.dumps({"error": f"{type(err).__name__}: {err}"}), flush=True)

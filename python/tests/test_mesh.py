@@ -1,0 +1,65 @@
+"""Trainings in JAX on meshes of eight CPU devices: the weights of one device, kills, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from . import runs
+
+needs_optax = runs.needs("jax", "optax")
+COORDINATES = 209
+
+
+class Meshes(runs.Case):
+    def train(self, *cases, code=0):
+        """What each of some trainings printed."""
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        program = str(pathlib.Path(__file__).with_name("mesh.py"))
+        done = subprocess.run([sys.executable, program, json.dumps(cases)], capture_output=True, text=True, env=env)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    def copies(self, count):
+        """Copies of a run directory with one seed, each with records of its own, as if on a machine of its own."""
+        run = self.own_noisy(20, COORDINATES)
+        (run / "training.seed").write_text("0" * 31 + "7\n")
+        return [{"run": str(shutil.copytree(run, self.folder / f"copy{i}")), "records": str(self.folder / f"records{i}")} for i in range(count)]
+
+    @needs_optax
+    def test_same_weights_on_any_mesh(self):
+        shapes = (None, "Mesh"), ([2], "Mesh"), ([8], "Mesh"), ([4, 2], "Mesh"), ([2, 2, 2], "make_mesh")
+        found = self.train(*({**copy, "shape": shape, "kind": kind} for copy, (shape, kind) in zip(self.copies(5), shapes)))
+        self.assertEqual(len(found), 5, found)
+        for (shape, _), said in zip(shapes, found):
+            self.assertNotIn("error", said, shape)
+            self.assertEqual((said["steps"], said["weights"]), (20, found[0]["weights"]), shape)
+        self.assertEqual({name: size for name, (size, _) in found[3]["parts"].items()}, {"w": 16, "b": 8, "v": 16, "scale": 1})
+        self.assertEqual(found[3]["moments"], {"w": 16, "b": 8, "v": 16, "scale": 1})
+
+    @needs_optax
+    def test_kills_with_other_meshes(self):
+        whole, killed = self.copies(2)
+        (want,) = self.train(whole)
+        for shape, kill in ([8], 3), (None, 8):
+            self.train({**killed, "shape": shape, "kill": kill}, code=7)
+        (said,) = self.train({**killed, "shape": [4]})
+        self.assertEqual(said["weights"], want["weights"])
+
+    @needs_optax
+    def test_a_repeated_step_of_another_sum_is_refused(self):
+        (copy,) = self.copies(1)
+        self.train({**copy, "shape": [2], "kill": 3}, code=7)
+        (pathlib.Path(copy["run"]) / "training.seed").write_text("0" * 31 + "8\n")
+        (said,) = self.train({**copy, "shape": [8]})
+        self.assertRegex(said["error"], "TrainingError: .*step 3: releases another sum than when it was taken before")
+
+    @needs_optax
+    def test_refused(self):
+        (copy,) = self.copies(1)
+        (said,) = self.train({**copy, "shape": [2], "microbatch": None})
+        self.assertRegex(said["error"], "ValueError: microbatch: must be given for parameters on several devices")
