@@ -24,7 +24,8 @@ var (
 )
 
 // foreign are flags of other programs that the documents name.
-var foreign = map[string]string{"include": "grep", "add-opens": "java", "factor": "trainings.py", "together": "table.py"}
+var foreign = map[string]string{"include": "grep", "add-opens": "java", "factor": "trainings.py", "together": "table.py",
+	"lora": "hf_ghost.py", "nproc-per-node": "torchrun"}
 
 // commandLines returns the lines of a text that run minsep, without what follows a pipe, a comment
 // or another command.
