@@ -83,3 +83,29 @@ func TestAnotherGraph(t *testing.T) {
 		}
 	}
 }
+
+// TestGraphReadOtherwise: a table of owners in one column is not taken for the table of owners in
+// another one of the same file.
+func TestGraphReadOtherwise(t *testing.T) {
+	d := newDirectory(t)
+	graph := filepath.Join(filepath.Dir(d.out), "graph.csv")
+	if err := os.WriteFile(graph, []byte("example_id,author,reviewer\n1,1,8\n2,1,9\n3,1,9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(owner string, overwrite bool) (planrun.RunResult, error) {
+		p := d.plan(0)
+		p.Graph, p.Bound = &stages.PlanGraph{Paths: []string{graph}, OwnerColumn: owner}, &ownergraph.Bound{MaxExamplesPerOwner: 1}
+		return planrun.Run(t.Context(), p, pipelines.Options{Overwrite: overwrite}, planrun.Settings{Until: "strategy"})
+	}
+	if r := d.must(run("author", false)); r.Examples != 1 {
+		t.Fatalf("%d examples", r.Examples)
+	}
+	_, err := run("reviewer", false)
+	var bad *pipelines.ParamError
+	if !errors.As(err, &bad) || !strings.Contains(bad.Rule, `bounded: graph.owner_column is "author" there, "reviewer" in the plan`) {
+		t.Errorf("another column of owners: %v", err)
+	}
+	if r := d.must(run("reviewer", true)); r.Examples != 2 || len(r.Again) != 1 || r.Again[0] != "bound" {
+		t.Errorf("%d examples, made again: %v", r.Examples, r.Again)
+	}
+}

@@ -3,6 +3,7 @@ package planrun
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -252,7 +253,7 @@ func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, dif
 		if err != nil {
 			return nil, nil, err
 		}
-		if there && d == nil && name == "bound" { // its index does not name the graph, and run.json not yet the table
+		if there && d == nil && name == "bound" { // its index does not say how the graph was read, and run.json may not name the table yet
 			if d, err = r.ofAnotherGraph(t.before); err != nil {
 				return nil, nil, err
 			}
@@ -270,20 +271,33 @@ func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, dif
 	return again, differs, nil
 }
 
-// ofAnotherGraph says of a bounded table that run.json does not name, since the stage was stopped
-// when it had finished, whether it was made from the graph of another plan.
-func (r *planRun) ofAnotherGraph(before *manifest.RunPlan) ([]string, error) {
-	if _, named := r.Run.Stages["bound"]; named || before == nil {
+// ofAnotherGraph says whether a bounded table was made from the graph of another plan: one that was
+// read in another way, such as with another column of owners, or other files, where run.json does
+// not name the table, since the stage was stopped when it had finished.
+func (r *planRun) ofAnotherGraph(before *manifest.RunPlan) (differs []string, err error) {
+	if before == nil {
 		return nil, nil
 	}
 	var was stages.PlanRecord
 	if err := strictjson.Loose(before.Plan, &was); err != nil {
 		return nil, fmt.Errorf("planrun: %w", err)
 	}
-	if was.Inputs["graph"] == r.Inputs["graph"] {
-		return nil, nil
+	if was.Graph != nil {
+		is := *r.Plan.Graph
+		is.Paths = nil
+		there, errThere := json.Marshal(was.Graph)
+		here, errHere := json.Marshal(is)
+		if err := errors.Join(errThere, errHere); err != nil {
+			return nil, fmt.Errorf("planrun: %w", err)
+		}
+		for _, text := range stages.JSONDifferences(there, here) {
+			differs = append(differs, "graph."+text)
+		}
 	}
-	return []string{"it was made from another graph"}, nil
+	if _, named := r.Run.Stages["bound"]; !named && was.Inputs["graph"] != r.Inputs["graph"] {
+		differs = append(differs, "it was made from another graph")
+	}
+	return differs, nil
 }
 
 // input is the name by which other stages name the stage's result as their input.
