@@ -129,7 +129,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		}
 		if result.Outlook, err = problem.Outlook(ctx); err == nil && !result.Outlook.Refused() {
 			var f verification.Forecast
-			if f, err = planner.Forecast(ctx, problem); err == nil {
+			if f, err = problem.Forecast(ctx, problem.NoiseMultiplier); err == nil {
 				result.Outlook.Expected = f.Seconds
 			} else if ctx.Err() == nil { // the rest is worth saying
 				err = nil

@@ -3,8 +3,8 @@ package planner
 import (
 	"context"
 	"slices"
-	"strconv"
 
+	"minsep/internal/digits"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -25,10 +25,7 @@ func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(ban
 	if of.Toeplitz == nil || of.Normalized || !of.NonNegative() {
 		return nil
 	}
-	independent, err := strconv.ParseFloat(strconv.FormatFloat(mechanism.IndependentNoise(of.Toeplitz, best.Noise.Multiplier), 'g', 4, 64), 64)
-	if err != nil {
-		return err
-	}
+	independent := digits.Nearest(mechanism.IndependentNoise(of.Toeplitz, best.Noise.Multiplier), 4)
 	for bands := best.Strategy.Bands; bands <= high; bands = (3*bands + 1) / 2 {
 		params := p.banded(mechanism.KindAmplified, bands, 0)
 		params.IndependentNoise = independent

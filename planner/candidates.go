@@ -6,13 +6,10 @@ import (
 	"math"
 	"slices"
 
-	"minsep/accounting/montecarlo"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
-
-var directions = montecarlo.Directions
 
 // plannedSchemes and plannedKinds are the schemes and strategies of candidates.
 var (

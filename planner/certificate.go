@@ -6,9 +6,10 @@ import (
 	"math"
 	"time"
 
-	"minsep/accounting"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/search"
 	"minsep/accounting/verification"
+	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/stages"
 )
@@ -27,7 +28,6 @@ var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.
 
 const (
 	verifySamples = 9500 // times M/δ that a certificate draws
-	ownersFactor  = 2.7  // of a sample, with several examples per owner
 )
 
 // Tables of more steps times min-sep than mostTables take too long to be made for a forecast, and
@@ -45,7 +45,7 @@ func (r *Request) roughTime(row *Row) float64 {
 	}
 	each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
 	if row.run.MaxExamplesPerOwner > 1 {
-		each *= ownersFactor * float64(row.run.MaxExamplesPerOwner)
+		each *= search.OwnersFactor * float64(row.run.MaxExamplesPerOwner)
 	}
 	return tableSeconds*float64(r.Steps) + verifySamples*row.Noise.Effort*each
 }
@@ -103,7 +103,7 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 		}
 		p.say(row.Name() + ", the time of its certificate")
 		c, rough := p.claim(row), p.roughTime(row)
-		problem := verification.Problem{Run: c.run, Epsilon: c.epsilon, Delta: c.delta, AlsoEpsilon: p.further()}
+		problem := verification.Problem{Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, AlsoEpsilon: p.further()}
 		f, err := problem.Forecast(ctx, row.Noise.Multiplier)
 		switch {
 		case ctx.Err() != nil:
@@ -123,7 +123,7 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 		}
 		for _, one := range row.sharers() {
 			one.cost, one.CPU = f, f.Seconds
-			one.Noise.Effort = max(f.Effort, one.Noise.reverse)
+			one.Noise = one.Noise.WithEffort(f.Effort)
 		}
 	}
 	for _, row := range rows {
@@ -139,54 +139,17 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 	return nil
 }
 
-// Forecast is about how long the certificate of a problem takes: as a row of a plan has it, whose
-// noise multiplier is looked for first.
-func Forecast(ctx context.Context, problem verification.Problem) (verification.Forecast, error) {
-	if f, ok := verification.ForecastProven(problem.Run); ok {
-		return f, nil
-	}
-	sigma := problem.NoiseMultiplier
-	if sigma == 0 {
-		var err error
-		if sigma, err = findFrom(ctx, problem); err != nil {
-			return verification.Forecast{}, err
-		}
-	}
-	return problem.Forecast(ctx, sigma)
-}
-
-// starts are noise multipliers, over the largest norm of a column, from which one after another a
-// search begins that knows no similar run.
-var starts = []float64{1, 1.3, 1.7, 2.3, 0.75}
-
-// findFrom is the noise multiplier of a problem, about.
-func findFrom(ctx context.Context, problem verification.Problem) (sigma float64, err error) {
-	for _, start := range starts {
-		var n Noise
-		n, err = Find(ctx, problem.Run.Untruncated(), problem.Epsilon, problem.Delta, &Noise{Multiplier: start, norm: 1, Proven: true}, math.Inf(1))
-		if !errors.Is(err, ErrNoEstimate) && !errors.Is(err, ErrTooDear) {
-			return n.Multiplier, err
-		}
-	}
-	return 0, err
-}
-
-// mostForecastSeconds is how long a strategy may take that is made for a forecast, and
-// mostForecastEdges how many edges a graph may have that is bounded for one.
-const (
-	mostForecastSeconds = 5
-	mostForecastEdges   = 5e6
-)
+// mostForecastEdges is how many edges a graph may have that is bounded for a forecast.
+const mostForecastEdges = 5e6
 
 // ErrNoForecast says that a plan would take long to look at.
 var ErrNoForecast = errors.New("planner: no forecast of the certificate: the graph or the strategy is large")
 
-// ForecastPlan is [Forecast] of the certificate of a plan for minsep run, before it runs. Its
-// graph, of about so many edges, is bounded in memory for that.
-func ForecastPlan(ctx context.Context, p stages.Plan, edges int64) (f verification.Forecast, err error) {
-	strategy := p.Strategy
-	strategy.Steps = p.Scheme.Steps
-	if edges > mostForecastEdges || strategy.Seconds() > mostForecastSeconds || strategy.WorkloadFile() != "" || p.Privacy.From != "" {
+// ForecastPlan is the forecast of the certificate of a plan for minsep run, before it runs, with a
+// strategy of [stages.Plan.QuickStrategy]. Its graph, of about so many edges, is bounded in memory
+// for that.
+func ForecastPlan(ctx context.Context, p stages.Plan, strategy *mechanism.Strategy, edges int64) (f verification.Forecast, err error) {
+	if edges > mostForecastEdges || strategy == nil {
 		return f, ErrNoForecast
 	}
 	r, err := requestOf(ctx, NamedPlan{Plan: p})
@@ -198,14 +161,9 @@ func ForecastPlan(ctx context.Context, p stages.Plan, edges int64) (f verificati
 	if err != nil {
 		return f, err
 	}
-	made, err := strategy.Make(ctx, nil)
-	if err != nil {
-		return f, err
-	}
-	a := p.AccountParams()
-	run := accounting.Run{Sampler: spec, Strategy: made, MaxExamplesPerOwner: max(1, a.MaxPerOwner), Examples: of.Examples}
+	problem := p.Problem(spec, strategy, of.Examples)
 	if p.Scheme.Sample == sampling.SampleOwners {
-		run.MaxExamplesPerOwner, run.Examples = 1, of.Owners
+		problem.Run.MaxExamplesPerOwner, problem.Run.Examples = 1, of.Owners
 	}
-	return Forecast(ctx, verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, AlsoEpsilon: a.AlsoEpsilon})
+	return problem.Forecast(ctx, problem.NoiseMultiplier)
 }

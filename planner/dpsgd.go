@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"minsep/accounting"
+	"minsep/accounting/search"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -22,7 +23,7 @@ type DPSGD struct {
 // the least that can be proven on its grid. It is 0 where an owner takes part with a probability of
 // at most Delta.
 func (d DPSGD) NoiseMultiplier(batch float64) (float64, error) {
-	return d.noiseMultiplier(batch, 1, wide, narrow)
+	return d.noiseMultiplier(batch, 1, 0, search.Narrow)
 }
 
 // noiseMultiplier is σ to a part of width; the search begins at start, and goes on a part of step
@@ -35,21 +36,21 @@ func (d DPSGD) noiseMultiplier(batch, start, step, width float64) (float64, erro
 	if prob == 1 {
 		return accounting.GaussianNoiseMultiplier(d.Epsilon, d.Delta, float64(d.MaxPerOwner)*math.Sqrt(float64(d.Steps)))
 	}
-	n, err := d.claim(batch).proven(start, step, width)
+	n, err := d.claim(batch).Proven(start, step, width)
 	return n.Multiplier, err
 }
 
 // claim is its claim at a batch size.
-func (d DPSGD) claim(batch float64) claim {
+func (d DPSGD) claim(batch float64) search.Claim {
 	sampler := sampling.Spec{Poisson: &sampling.Poisson{Prob: min(1, batch/float64(d.Units)), Steps: d.Steps}}
-	return claim{run: accounting.Run{Sampler: sampler, Strategy: mechanism.Identity(d.Steps), MaxExamplesPerOwner: d.MaxPerOwner}, epsilon: d.Epsilon, delta: d.Delta}
+	return search.Claim{Run: accounting.Run{Sampler: sampler, Strategy: mechanism.Identity(d.Steps), MaxExamplesPerOwner: d.MaxPerOwner}, Epsilon: d.Epsilon, Delta: d.Delta}
 }
 
 // SameAs is the batch size at which its noise relative to the batch is relative, looked for from an
 // expected batch size on; 0 beyond half of the units. unit is the error of independent noise at
 // noise multiplier 1.
 func (d DPSGD) SameAs(ctx context.Context, unit, batch, relative float64) (float64, error) {
-	return (&curve{DPSGD: d, unit: unit, width: narrow}).sameAs(ctx, batch, relative)
+	return (&curve{DPSGD: d, unit: unit, width: search.Narrow}).sameAs(ctx, batch, relative)
 }
 
 // curve is its noise relative to the batch, by batch size, as far as it was asked for. Between
@@ -62,11 +63,14 @@ type curve struct {
 	batches, relative []float64 // by rising batch size
 }
 
+// nearby is how far off a noise multiplier may be that follows from two others, as a part of it.
+const nearby = 0.025
+
 // sigma is about the noise multiplier at a batch size beyond the first or the last, and how far off
-// that may be, as a part of it.
+// that may be, as a part of it; 0 where that is not known.
 func (c *curve) sigma(batch float64, first bool) (sigma, off float64) {
 	if len(c.batches) == 0 {
-		return 1, wide
+		return 1, 0
 	}
 	end, before := len(c.batches)-1, len(c.batches)-2
 	if first {
@@ -75,12 +79,12 @@ func (c *curve) sigma(batch float64, first bool) (sigma, off float64) {
 	at := func(i int) float64 { return c.relative[i] * c.batches[i] / c.unit }
 	switch {
 	case at(end) == 0: // none is needed
-		return 1, wide
+		return 1, 0
 	case len(c.batches) == 1 || at(before) == 0:
-		return at(end), wide
+		return at(end), 0
 	}
 	slope := math.Log(at(end)/at(before)) / math.Log(c.batches[end]/c.batches[before])
-	return at(end) * math.Pow(batch/c.batches[end], slope), wide / 6
+	return at(end) * math.Pow(batch/c.batches[end], slope), nearby
 }
 
 // add adds a batch size below the first or above the last.

@@ -16,10 +16,14 @@ func TestForecastPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, err := ForecastPlan(t.Context(), plan, 0); err != nil || !(f.Seconds > 1 && f.Effort > 100 && f.Effort < 2000) {
+	strategy, err := plan.QuickStrategy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := ForecastPlan(t.Context(), plan, strategy, 0); err != nil || !(f.Seconds > 1 && f.Effort > 100 && f.Effort < 2000) {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if _, err := ForecastPlan(t.Context(), plan, mostForecastEdges+1); err != ErrNoForecast {
+	if _, err := ForecastPlan(t.Context(), plan, strategy, mostForecastEdges+1); err != ErrNoForecast {
 		t.Errorf("of a large graph: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"minsep/accounting"
+	"minsep/accounting/search"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -316,10 +317,6 @@ func (p *planning) dpsgd(units int64, k int) DPSGD {
 	return DPSGD{Epsilon: p.Epsilon, Delta: p.Delta, Steps: p.Steps, Units: units, MaxPerOwner: k}
 }
 
-// apart is how many standard errors lie between two figures at least where their order is taken
-// as known.
-const apart = 3
-
 // takesPart is the probability that any of k examples takes part in any of the steps.
 func takesPart(prob float64, k, steps int) float64 {
 	return -math.Expm1(float64(k) * float64(steps) * math.Log1p(-prob))
@@ -335,10 +332,10 @@ func (s *setting) setBase() (err error) {
 		"must be below %.3g, the probability that an owner takes part in any of %s: else no noise is needed, and who takes part is not protected", most, words.Count(s.Steps, "step"))}
 }
 
-// behind says whether b is behind a whatever the errors of their estimates: by more than apart
+// behind says whether b is behind a whatever the errors of their estimates: by more than search.Apart
 // standard errors.
 func behind(a, b *Row) bool {
-	return b.Relative-a.Relative > apart*math.Hypot(a.StdErr, b.StdErr)
+	return b.Relative-a.Relative > search.Apart*math.Hypot(a.StdErr, b.StdErr)
 }
 
 // The standard errors of ln σ that ties are estimated to, and how many candidates.
@@ -469,40 +466,28 @@ func number(rows []*Row) {
 func (p *planning) both(ctx context.Context, row *Row, first bool) error {
 	c := p.claim(row)
 	if !first {
-		c.share = turnedShare
+		c.Share = turnedShare
 	}
-	n, err := c.bothDirections(ctx, row.Noise, tolerance)
-	if !first && (errors.Is(err, ErrTooDear) || errors.Is(err, ErrNoEstimate)) {
+	n, err := c.Both(ctx, row.Noise)
+	if !first && (errors.Is(err, search.ErrTooDear) || errors.Is(err, search.ErrNoEstimate)) {
 		return ctx.Err()
 	}
 	return p.renew(ctx, row, n, err)
 }
 
-// refine estimates the noise multiplier of a row to a smaller standard error.
+// refine estimates the noise multiplier of a row to a smaller standard error. Where that takes too
+// many samples it stays as it is: tied, if need be.
 func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) error {
-	if row.Noise.Proven || row.Noise.StdErr <= tolerance*row.Noise.Multiplier {
-		return nil
-	}
-	row.Noise.found.part = refinedShare
-	n, err := row.Noise.found.sigma(ctx, row.Noise.Multiplier, tolerance, math.Inf(1))
-	if errors.Is(err, ErrTooDear) {
-		return nil // it stays as it is: tied, if need be
-	}
-	if err == nil {
-		// The other direction was below δ at nearly the same noise multiplier.
-		n.OneDirection = row.Noise.OneDirection
-		n.Multiplier = max(n.Multiplier, row.Noise.floor)
-		n.floor = row.Noise.floor
-	}
+	n, err := row.Noise.Refine(ctx, tolerance)
 	return p.renew(ctx, row, n, err)
 }
 
 // renew gives a row, and those that share its noise multiplier, another one.
-func (p *planning) renew(ctx context.Context, row *Row, n Noise, err error) error {
+func (p *planning) renew(ctx context.Context, row *Row, n search.Noise, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && !errors.Is(err, ErrTooDear) && !errors.Is(err, ErrNoEstimate):
+	case err != nil && !errors.Is(err, search.ErrTooDear) && !errors.Is(err, search.ErrNoEstimate):
 		return err
 	}
 	for _, one := range row.sharers() {

@@ -16,7 +16,6 @@ import (
 	"minsep/accounting/verification"
 	"minsep/internal/drawhere"
 	"minsep/internal/stattest"
-	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/stream"
 	"minsep/stages"
@@ -102,62 +101,6 @@ func TestRankingHolds(t *testing.T) {
 	}
 }
 
-// TestProven compares the coarse grid of losses with the fine one.
-func TestProven(t *testing.T) {
-	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.OptimalToeplitz(4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		run accounting.Run
-	}{
-		{accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .125, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 1}},
-		{accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .01, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 3}},
-		{accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: .5, Steps: 24, MinSep: 4}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}},
-		{accounting.Run{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 8, Steps: 24, MinSep: 5}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}},
-	} {
-		for _, epsilon := range []float64{.5, 6} {
-			got, err := claim{run: c.run, epsilon: epsilon, delta: 1e-5}.proven(1, wide, narrow)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := c.run.Calibrate(t.Context(), epsilon, 1e-5)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !got.Proven || got.Multiplier < want.Lower || got.Multiplier > 1.002*want.Upper {
-				t.Errorf("%s at ε = %g: %+v, on the fine grid %+v", c.run.Sampler.Kind().Name, epsilon, got, want)
-			}
-		}
-	}
-}
-
-// TestEstimate compares noise multipliers of independent events, estimated by samples, with their
-// privacy loss distributions.
-func TestEstimate(t *testing.T) {
-	for _, c := range []struct{ prob, epsilon, delta, start float64 }{{.125, 1, 1e-4, 8}, {.02, 4, 1e-5, .1}, {.3, .5, 1e-3, 1}} {
-		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.prob, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 1}
-		of := claim{run: run, epsilon: c.epsilon, delta: c.delta}
-		want, err := of.proven(1, wide, narrow)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := of.estimate(t.Context(), guess{c.start * want.Multiplier, unknownPace, math.Inf(1)}, tolerance)
-		if err == nil {
-			got, err = of.bothDirections(t.Context(), got, tolerance)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.Proven || got.OneDirection || !(got.StdErr > 0) || got.StdErr > 1.01*tolerance*got.Multiplier {
-			t.Errorf("p = %g: %+v", c.prob, got)
-		}
-		if off := math.Abs(got.Multiplier - want.Multiplier); off > 4.5*got.StdErr+1e-3*want.Multiplier {
-			t.Errorf("p = %g, ε = %g: estimated %g ± %g, proven %g", c.prob, c.epsilon, got.Multiplier, got.StdErr, want.Multiplier)
-		}
-	}
-}
-
 // TestSampledOwners: owners that are sampled need the noise of as many examples of an owner each,
 // and are planned only where each example has one owner.
 func TestSampledOwners(t *testing.T) {
@@ -239,19 +182,6 @@ func TestOnlyOwners(t *testing.T) {
 		if _, err := r.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), rule) {
 			t.Errorf("%v, want %q", err, rule)
 		}
-	}
-}
-
-// TestOtherDirection: where H(Q,P) needs more noise than what was found by H(P,Q), it counts.
-func TestOtherDirection(t *testing.T) {
-	run := accounting.Run{Sampler: sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 16, Period: 8}}, Strategy: mechanism.Identity(16), MaxExamplesPerOwner: 1}
-	of := claim{run: run, epsilon: 1, delta: 1e-4}
-	n, err := of.bothDirections(t.Context(), Noise{Multiplier: .3, StdErr: .001, OneDirection: true}, tolerance)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n.OneDirection || n.Multiplier < .5 {
-		t.Errorf("noise far too small for H(Q,P) stayed: %+v", n)
 	}
 }
 

@@ -11,45 +11,10 @@ import (
 	"testing"
 
 	"minsep/accounting"
+	"minsep/accounting/search"
 	"minsep/mechanism"
-	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
 )
-
-// TestErrors: over seeds, estimates lie around what is proven as their standard errors say. The
-// mean square of 20 standardised errors is outside of these limits once in 10⁴ times.
-func TestErrors(t *testing.T) {
-	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .3, Steps: 8}}, Strategy: mechanism.Identity(8), MaxExamplesPerOwner: 1}
-	of := claim{run: run, epsilon: .5, delta: 1e-3}
-	want, err := of.proven(1, wide, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	squares := 0.0
-	const seeds = 20
-	for of.seed = range seeds {
-		n, err := of.estimate(t.Context(), guess{1.3 * want.Multiplier, unknownPace, math.Inf(1)}, tolerance)
-		if err != nil {
-			t.Fatal(err)
-		}
-		off := (n.Multiplier - want.Multiplier) / n.StdErr
-		squares += off * off / seeds
-	}
-	if squares < 0.25 || squares > 2.6 {
-		t.Errorf("mean square of the standardised errors: %.2f", squares)
-	}
-}
-
-// TestWithin: where a search goes on is finite, also while one end is open.
-func TestWithin(t *testing.T) {
-	inf := math.Inf(1)
-	for _, c := range []struct{ x, low, high, want float64 }{{1, -inf, inf, 1}, {2, -inf, 1, .8}, {1, 2, inf, 2.2}, {3, 1, 1.1, 1.05}, {3, 1, 2, 1.5}} {
-		got := within(c.x, c.low, c.high)
-		if !(got > c.low && got < c.high) || math.Abs(got-c.want) > .25 {
-			t.Errorf("%+v: %g", c, got)
-		}
-	}
-}
 
 // TestUnits: figures in the units that their comments say.
 func TestUnits(t *testing.T) {
@@ -171,7 +136,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		cut := out.Rows[0]
-		want, err := claim{run: cut.run.Untruncated(), epsilon: r.Epsilon, delta: r.Delta * (1 - cut.Truncation)}.proven(1, wide, narrow)
+		want, err := search.Claim{Run: cut.run.Untruncated(), Epsilon: r.Epsilon, Delta: r.Delta * (1 - cut.Truncation)}.Proven(1, 0, search.Narrow)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting"
-	"minsep/mechanism"
-	"minsep/sampling"
+	"minsep/accounting/search"
 )
 
 // TestSolve: the value that is found reaches the target, and one that is 4 % further does not.
@@ -79,56 +77,6 @@ func TestEpsilonOf(t *testing.T) {
 	}
 }
 
-// TestNothingSeen: looks of which no sample says anything bound the divergence, and do not take
-// part in the fit beside one that does.
-func TestNothingSeen(t *testing.T) {
-	seen := look{x: -.3, gap: .01, gapErr: .01, samples: 512, seen: 9, squares: 3, largest: .6}
-	alone := (&searcher{pace: unknownPace, looks: []look{seen}}).fit()
-	looks := []look{seen}
-	for _, x := range []float64{.2, .1, 0, -.1} {
-		looks = append(looks, look{x: x, gap: -.1, gapErr: .03, samples: 256, seen: 0})
-	}
-	if got := (&searcher{pace: unknownPace, looks: looks}).fit(); got != alone {
-		t.Errorf("beside looks that saw nothing %+v, alone %+v", got, alone)
-	}
-	none := (&searcher{pace: unknownPace, looks: looks[1:3]}).fit()
-	if math.Abs(none.x) > 1e-9 {
-		t.Errorf("of the bound at ln σ = .1 with a gap of -.1: %+v", none)
-	}
-}
-
-// TestBehind: what is clearly behind may be estimated with fewer samples, and what is then said of
-// it holds against its full estimate: the noise multiplier up to its error, and that it is behind.
-func TestBehind(t *testing.T) {
-	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.OptimalToeplitz(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .05, Steps: 24, MinSep: 3, WarmStart: true}}, Strategy: toeplitz, MaxExamplesPerOwner: 2}
-	of := claim{run: run, epsilon: 2, delta: 1e-5}
-	full, err := of.estimate(t.Context(), guess{1, unknownPace, math.Inf(1)}, .002)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []float64{.5, .7, .85, .93, 1.01, 1.1} {
-		behind := part * full.Multiplier
-		got, err := of.estimate(t.Context(), guess{behind, unknownPace.similar(), behind}, tolerance)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if off := math.Abs(got.Multiplier - full.Multiplier); off > 4*math.Hypot(got.StdErr, full.StdErr) || got.StdErr > rough*got.Multiplier {
-			t.Errorf("from %g on behind: %g ± %g, in full %g ± %g", behind, got.Multiplier, got.StdErr, full.Multiplier, full.StdErr)
-		}
-		rough := got.StdErr > 1.01*tolerance*got.Multiplier
-		if rough && (got.Multiplier-apart*got.StdErr <= behind || full.Multiplier <= behind) {
-			t.Errorf("%g ± %g is taken as behind %g, in full %g", got.Multiplier, got.StdErr, behind, full.Multiplier)
-		}
-		if part > 1 && rough {
-			t.Errorf("behind from %g of the noise multiplier on: %g ± %g", part, got.Multiplier, got.StdErr)
-		}
-	}
-}
-
 // TestProgress: stages are told in their order, from the first to the last.
 func TestProgress(t *testing.T) {
 	r := small()
@@ -166,14 +114,14 @@ func TestStages(t *testing.T) {
 			continue
 		}
 		looked++
-		full, err := (claim{run: row.run, epsilon: r.Epsilon, delta: r.Delta, seed: 1}).estimate(t.Context(), guess{row.Noise.Multiplier, unknownPace, math.Inf(1)}, tolerance)
+		full, err := (search.Claim{Run: row.run, Epsilon: r.Epsilon, Delta: r.Delta, Seed: 1}).Noise(t.Context(), search.Guess{Multiplier: row.Noise.Multiplier, Pace: search.UnknownPace, Behind: math.Inf(1)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if off := math.Abs(full.Multiplier - row.Noise.Multiplier); off > 4*math.Hypot(full.StdErr, row.Noise.StdErr) || full.Multiplier*row.unit/row.BatchSize <= first.Relative {
 			t.Errorf("%s: %g ± %g, in full %g ± %g", row.Name(), row.Noise.Multiplier, row.Noise.StdErr, full.Multiplier, full.StdErr)
 		}
-		if row.Noise.Samples > 4*few {
+		if row.Noise.Samples > 1024 {
 			t.Errorf("%s: %d samples of what is clearly behind", row.Name(), row.Noise.Samples)
 		}
 	}

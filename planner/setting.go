@@ -11,6 +11,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/search"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -185,9 +186,6 @@ func (p *planning) wanted(scheme, kind string) bool {
 	return in(p.Schemes, scheme) && in(p.Kinds, kind)
 }
 
-// tolerance is the standard error of ln σ that a candidate's estimate is made to.
-const tolerance = 0.009
-
 // evaluate finds the figures of a candidate. A candidate that cannot be used is refused with
 // the reason; an error ends the plan.
 func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
@@ -218,7 +216,7 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		row.Refused = infeasible.Error()
 	case errors.As(err, &bad):
 		row.Refused = bad.Message(bad.Param)
-	case errors.Is(err, ErrNoEstimate), errors.Is(err, ErrTooDear), errors.Is(err, mechanism.ErrNotConverged), errors.Is(err, mechanism.ErrTooLarge), errors.Is(err, tilt.ErrTable):
+	case errors.Is(err, search.ErrNoEstimate), errors.Is(err, search.ErrTooDear), errors.Is(err, mechanism.ErrNotConverged), errors.Is(err, mechanism.ErrTooLarge), errors.Is(err, tilt.ErrTable):
 		row.Refused = err.Error()
 	default:
 		return nil, err
@@ -293,8 +291,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return err
 	}
 	row.run = accounting.Run{Sampler: spec, Strategy: strategy.strategy, MaxExamplesPerOwner: p.most(), Examples: p.units()}
-	method, err := row.run.Method()
-	if err != nil {
+	if row.proven, err = search.Provable(row.run); err != nil {
 		return err
 	}
 	row.BatchSize = spec.ExpectedBatchSize(of)
@@ -307,7 +304,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return err
 	}
 	row.norm, row.unit = strategy.norm, p.error(strategy.error)
-	if row.Noise, err = p.noise(ctx, row, method, p.guess(row)); err != nil {
+	if row.Noise, err = p.noise(ctx, row, p.guess(row)); err != nil {
 		return err
 	}
 	p.figures(row, p.population, strategy.error, strategy.figures)
@@ -320,13 +317,13 @@ func (p *part) find(ctx context.Context, row *Row) error {
 // behind: few samples show that a noise multiplier is too small, and many that one is too
 // large. With several examples per owner a smaller noise multiplier takes so many more samples
 // that the search begins at the guess.
-func (p *part) guess(row *Row) guess {
+func (p *part) guess(row *Row) search.Guess {
 	behind := worthwhile * p.least() * row.BatchSize / row.unit
-	g, least := guess{min(p.base*row.norm, p.least()*row.BatchSize/row.unit), unknownPace, behind}, math.Inf(1)
+	g, least := search.Guess{Multiplier: min(p.base*row.norm, p.least()*row.BatchSize/row.unit), Pace: search.UnknownPace, Behind: behind}, math.Inf(1)
 	if p.most() > 1 && p.known.row != nil { // as much above it as DP-SGD is above DP-SGD
-		g.multiplier = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
+		g.Multiplier = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
 		if !p.known.row.Noise.Proven {
-			g.pace = p.known.row.Noise.pace.similar()
+			g.Pace = p.known.row.Noise.Pace().Similar()
 		}
 	}
 	for _, other := range p.rows {
@@ -342,14 +339,14 @@ func (p *part) guess(row *Row) guess {
 		}
 		if unlike <= least {
 			least = unlike
-			g.multiplier, g.pace = other.Relative*row.BatchSize/row.unit, other.Noise.pace.similar()
+			g.Multiplier, g.Pace = other.Relative*row.BatchSize/row.unit, other.Noise.Pace().Similar()
 			if p.most() == 1 {
-				g.multiplier = min(g.multiplier, behind)
+				g.Multiplier = min(g.Multiplier, behind)
 			}
 		}
 	}
 	if p.most() > 1 {
-		g.multiplier *= math.Exp(-lowered)
+		g.Multiplier *= math.Exp(-lowered)
 	}
 	return g
 }
@@ -359,21 +356,22 @@ func (p *part) guess(row *Row) guess {
 const lowered = 0.2
 
 // noise finds the noise multiplier. The cost of a maximum batch size is taken off δ (F3.11).
-func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, from guess) (Noise, error) {
+func (p *part) noise(ctx context.Context, row *Row, from search.Guess) (search.Noise, error) {
 	if same := p.sameNoise(row); same != nil {
 		row.Truncation = same.Truncation
 		same.share(row)
 		return same.Noise, nil
 	}
 	c := p.claim(row)
-	if row.run.Sampler.Truncation == nil {
-		return c.noise(ctx, method, from)
-	}
-	n, err := c.noise(ctx, method, from)
-	if err != nil {
+	n, err := c.Noise(ctx, from)
+	if err != nil || row.run.Sampler.Truncation == nil {
 		return n, err
 	}
-	cost, err := truncationCost(row.run, p.Epsilon, n, method)
+	at := n.Multiplier
+	if row.proven {
+		at = 0
+	}
+	cost, err := search.MostTruncationCost(row.run, at, p.Epsilon)
 	if err != nil {
 		return n, err
 	}
@@ -381,8 +379,9 @@ func (p *part) noise(ctx context.Context, row *Row, method accounting.Method, fr
 	if row.Truncation > dear {
 		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("adds %.3g to delta, and at most half of %g is taken: a larger one adds less", cost, p.Delta)}
 	}
-	c.delta -= cost
-	return c.noise(ctx, method, guess{n.Multiplier, from.pace, from.behind})
+	c.Delta -= cost
+	from.Multiplier = n.Multiplier
+	return c.Noise(ctx, from)
 }
 
 // sameNoise is the row of the twin that needs the same noise multiplier, or nil.
@@ -404,39 +403,6 @@ func (p *part) sameNoise(row *Row) *Row {
 const dear = 0.5
 
 // claim is the claim of a row, without its maximum batch size.
-func (p *planning) claim(row *Row) claim {
-	run := row.run.Untruncated()
-	return claim{run: run, epsilon: p.Epsilon, delta: p.Delta * (1 - row.Truncation), seed: p.Seed}
-}
-
-// noise is proven where that takes no samples, and else estimated by H(P,Q).
-func (c claim) noise(ctx context.Context, method accounting.Method, from guess) (Noise, error) {
-	if method == accounting.PLD || method == accounting.ClosedForm {
-		return c.proven(from.multiplier, wide, narrow)
-	}
-	return c.estimate(ctx, from, tolerance)
-}
-
-// truncationCost is the part of δ that cut batches add at a noise multiplier; at any, where the
-// noise multiplier is proven.
-func truncationCost(run accounting.Run, epsilon float64, n Noise, method accounting.Method) (most float64, err error) {
-	var m accounting.Moments
-	if method == accounting.MonteCarlo {
-		list, err := tilt.Moments(run.Untruncated().Loss(n.Multiplier))
-		if err != nil {
-			return 0, err
-		}
-		m.NoiseMultiplier = n.Multiplier
-		for _, o := range list {
-			m.Orders = append(m.Orders, accounting.Moment(o))
-		}
-	}
-	for _, d := range directions {
-		cost, err := run.TruncationCost(d, epsilon, m)
-		if err != nil {
-			return 0, err
-		}
-		most = max(most, cost.Cost)
-	}
-	return most, nil
+func (p *planning) claim(row *Row) search.Claim {
+	return search.Claim{Run: row.run.Untruncated(), Epsilon: p.Epsilon, Delta: p.Delta * (1 - row.Truncation), Seed: p.Seed}
 }

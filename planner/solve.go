@@ -8,6 +8,9 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/pld"
+	"minsep/accounting/search"
+	"minsep/internal/bisect"
+	"minsep/internal/digits"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -77,8 +80,7 @@ func (s *solver) round(x float64) float64 {
 	if s.quantity == SolveSteps || s.quantity == SolveBatchSize && x > 100 {
 		return math.Round(x)
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(x))-2)
-	return math.Round(x/unit) * unit
+	return digits.Nearest(x, 3)
 }
 
 // Solve finds the value of a quantity up to which the target can be had as noise relative to the
@@ -178,14 +180,10 @@ func (s *solver) guess(ctx context.Context, r Request, from, to float64) float64
 	if s.base(ctx, r, from) > wanted {
 		return from
 	}
-	for math.Abs(math.Log(from/to)) > math.Log(solved)/8 {
-		if middle := math.Sqrt(from * to); s.base(ctx, r, middle) <= wanted {
-			from = middle
-		} else {
-			to = middle
-		}
-	}
-	return from
+	way := math.Log(to / from)
+	at := func(part float64) float64 { return from * math.Exp(part*way) }
+	part, _ := bisect.Between(0, 1, math.Log(solved)/8/math.Abs(way), func(part float64) bool { return s.base(ctx, r, at(part)) <= wanted })
+	return at(part)
 }
 
 // base is the noise of DP-SGD relative to the batch; 0 where it is not known.
@@ -201,7 +199,7 @@ func (s *solver) base(ctx context.Context, r Request, x float64) float64 {
 	}
 	p := &planning{Request: &r}
 	identity := p.make(ctx, r.workload(mechanism.KindIdentity))
-	sigma, err := p.dpsgd(units, perOwner).noiseMultiplier(batch, 1, wide, 10*narrow)
+	sigma, err := p.dpsgd(units, perOwner).noiseMultiplier(batch, 1, 0, 10*search.Narrow)
 	if err != nil || identity.err != nil {
 		return 0
 	}
@@ -250,7 +248,7 @@ func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
 	}
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}}, Strategy: mechanism.Identity(r.Steps), MaxExamplesPerOwner: perOwner}
 	var composition *pld.Composition
-	composition, err := claim{run: run}.compose(noiseMultiplier)
+	composition, err := search.Claim{Run: run}.Compose(noiseMultiplier)
 	if bad := (*ParamError)(nil); errors.As(err, &bad) { // without the place in a list of steps
 		return 0, bad
 	}

@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"minsep/accounting"
-	"minsep/mechanism"
-	"minsep/sampling"
 )
 
 // TestStopped: a plan that is stopped gives the candidates that were looked at, in their order.
@@ -76,27 +72,5 @@ func TestMaxBatchSizeTooSmall(t *testing.T) {
 	r.MaxBatchSize = size
 	if out := planned(t, r); out.TooSmall != "" || out.Rows[0].Scheme.Scheme != "poisson" {
 		t.Errorf("with %d: %s first, %q", size, out.Rows[0].Name(), out.TooSmall)
-	}
-}
-
-// TestWideStrategiesDrawLess: an estimate has as many samples as take a time, which rises with the
-// bands.
-func TestWideStrategiesDrawLess(t *testing.T) {
-	at := func(bands int) (samples, work float64) {
-		column := make([]float64, bands)
-		for i := range column {
-			column[i] = 1 / float64(i+1)
-		}
-		s := &searcher{claim: claim{run: accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 2000, MinSep: bands}},
-			Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 2000, Toeplitz: column}, MaxExamplesPerOwner: 1}}}
-		_, dear := s.firstWork(tolerance)
-		return s.mostSamples(&look{}), dear
-	}
-	narrow, dear := at(wideBands)
-	if samples, _ := at(2); samples != narrow {
-		t.Errorf("%g samples with 2 bands, %g with %d", samples, narrow, wideBands)
-	}
-	if samples, first := at(8 * wideBands); samples != narrow/8 || first != dear/8 {
-		t.Errorf("%g samples and %g before finer tables with eight times the bands, %g and %g before", samples, first, narrow, dear)
 	}
 }

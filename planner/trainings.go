@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
-	"minsep/accounting/montecarlo/tilt"
 	"minsep/accounting/pld"
+	"minsep/accounting/search"
+	"minsep/internal/digits"
 )
 
 // Together is a budget for several trainings of one plan, and the part for each.
@@ -50,7 +50,7 @@ func (r Request) PlanTogether(ctx context.Context, trainings int) (*Result, erro
 		if miss := t.First/t.Epsilon - 1; pass == mostPasses || miss <= 0 && miss > -nearTogether {
 			return out, nil
 		}
-		r.Epsilon = floored(min(t.Epsilon, r.Epsilon*max(.3, min(2, t.Epsilon/t.First/(1+nearTogether/3)))))
+		r.Epsilon = digits.Down(min(t.Epsilon, r.Epsilon*max(.3, min(2, t.Epsilon/t.First/(1+nearTogether/3)))), 3)
 	}
 }
 
@@ -74,8 +74,8 @@ func (out *Result) composed(ctx context.Context) (float64, error) {
 	} else {
 		training.Points = []pld.Point{{Epsilon: r.Epsilon, Delta: r.Delta}}
 		for _, epsilon := range r.further() {
-			c := claim{run: row.run.Untruncated(), epsilon: epsilon, delta: r.Delta, seed: r.Seed}
-			delta, err := c.divergence(ctx, row.Noise.Multiplier)
+			c := search.Claim{Run: row.run.Untruncated(), Epsilon: epsilon, Delta: r.Delta, Seed: r.Seed}
+			delta, err := c.Divergence(ctx, row.Noise.Multiplier)
 			if err != nil {
 				return 0, err
 			}
@@ -88,37 +88,6 @@ func (out *Result) composed(ctx context.Context) (float64, error) {
 	}
 	b, err := all.Epsilon(r.Together.Delta)
 	return b.Upper, err
-}
-
-// pointSamples are how many samples estimate a point of a certificate.
-const pointSamples = 2048
-
-// divergence estimates the larger of both divergences at a noise multiplier.
-func (c claim) divergence(ctx context.Context, sigma float64) (most float64, err error) {
-	for _, direction := range directions {
-		spec := c.run.Loss(sigma)
-		proposal, tables, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: c.epsilon, Direction: direction}, coarseWork)
-		if err != nil {
-			return 0, err
-		}
-		s := searcher{claim: c, direction: direction}
-		verifier, err := tables.NewVerifier(proposal, s.key(proposal))
-		if err != nil {
-			return 0, err
-		}
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		values := make([]float64, pointSamples)
-		verifier.Values(values, 0)
-		mean, square := 0.0, 0.0
-		for _, y := range values {
-			y = max(0, y-proposal.Slack*proposal.Bound)
-			mean, square = mean+y/pointSamples, square+y*y/pointSamples
-		}
-		most = max(most, mean+2*math.Sqrt(max(0, square-mean*mean)/pointSamples))
-	}
-	return most, nil
 }
 
 // forTrainings makes r the request for each of so many trainings, from the Epsilon and Delta of
@@ -142,7 +111,7 @@ func (r *Request) forTrainings(trainings int) error {
 	d := DPSGD{Epsilon: r.Epsilon, Delta: r.Delta, Steps: r.Steps, Units: units, MaxPerOwner: 1}
 	best := math.Inf(1)
 	for _, share := range shares {
-		d.Delta = floored(share * together.Delta / float64(trainings))
+		d.Delta = digits.Down(share*together.Delta/float64(trainings), 3)
 		epsilon, sigma, err := d.epsilonOfEach(r.BatchSizes[0], together)
 		if err != nil {
 			return err
@@ -169,7 +138,7 @@ func (d DPSGD) epsilonOfEach(batch float64, together Together) (epsilon, sigma f
 		if err != nil || sigma == 0 {
 			return err == nil, sigma, err
 		}
-		composition, err := each.claim(batch).compose(sigma)
+		composition, err := each.claim(batch).Compose(sigma)
 		if err != nil {
 			return false, 0, err
 		}
@@ -191,7 +160,7 @@ func (d DPSGD) epsilonOfEach(batch float64, together Together) (epsilon, sigma f
 	low, high := math.Log(together.Epsilon/float64(together.Trainings)/4), math.Log(together.Epsilon)
 	sigma = math.Inf(1)
 	for high-low > 2e-2 {
-		x := floored(math.Exp((low + high) / 2))
+		x := digits.Down(math.Exp((low+high)/2), 3)
 		ok, needs, err := fits(x)
 		if err != nil {
 			return 0, 0, err
@@ -209,16 +178,6 @@ func (d DPSGD) epsilonOfEach(batch float64, together Together) (epsilon, sigma f
 // than is true.
 const slackOfPoints = 1.25
 
-// floored is x to three digits, at most x but for the last bit.
-func floored(x float64) float64 {
-	digit := math.Pow(10, math.Floor(math.Log10(x))-2)
-	y, err := strconv.ParseFloat(strconv.FormatFloat(math.Floor(x/digit)*digit, 'g', 3, 64), 64)
-	if err != nil {
-		return x
-	}
-	return y
-}
-
 // further are the smaller ε at which the written plan has δ certified too.
 func (r *Request) further() []float64 {
 	if r.Together != nil {
@@ -230,8 +189,8 @@ func (r *Request) further() []float64 {
 // parts are parts of ε, of three digits, each once and below it.
 func parts(epsilon float64, of []float64) (list []float64) {
 	for _, part := range of {
-		x, err := strconv.ParseFloat(strconv.FormatFloat(part*epsilon, 'g', 3, 64), 64)
-		if err == nil && x > 0 && x < epsilon && !slices.Contains(list, x) {
+		x := digits.Nearest(part*epsilon, 3)
+		if x > 0 && x < epsilon && !slices.Contains(list, x) {
 			list = append(list, x)
 		}
 	}

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"math"
+	"minsep/accounting/search"
 	"testing"
 )
 
@@ -38,7 +39,7 @@ func TestPlanTogether(t *testing.T) {
 		sampler := *of.Sampler.Poisson
 		sampler.Steps *= 8
 		of.Sampler.Poisson = &sampler
-		composition, err := claim{run: of, epsilon: 6, delta: 1e-3}.compose(out.Rows[0].Noise.Multiplier)
+		composition, err := search.Claim{Run: of, Epsilon: 6, Delta: 1e-3}.Compose(out.Rows[0].Noise.Multiplier)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,35 +51,6 @@ func TestPlanTogether(t *testing.T) {
 	for _, trainings := range []int{-1, 1, mostTogether + 1} {
 		if _, err := r.PlanTogether(t.Context(), trainings); err == nil {
 			t.Errorf("%d trainings", trainings)
-		}
-	}
-}
-
-// TestDivergence compares the estimate of a point with the truth, for a mechanism whose losses are
-// known: independent noise, once in an epoch.
-func TestDivergence(t *testing.T) {
-	out := smallPlan(t)
-	for _, row := range out.Rows {
-		if row.Refused != "" || row.Scheme.Scheme != "poisson" {
-			continue
-		}
-		for _, epsilon := range []float64{.2, 1} {
-			c := claim{run: row.run, epsilon: epsilon, delta: 1e-3}
-			composition, err := c.compose(row.Noise.Multiplier)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := composition.UpperDelta(epsilon)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := c.divergence(t.Context(), row.Noise.Multiplier)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got < .9*want || got > 1.3*want {
-				t.Errorf("at %g: %g, and %g by the losses", epsilon, got, want)
-			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"minsep/accounting"
+	"minsep/accounting/search"
 	"minsep/internal/words"
 	"minsep/sampling"
 )
@@ -358,7 +359,7 @@ func notes(out *Result) (list []string) {
 		between = between || row.Tied && i > 0 && !out.Rows[i].Tied
 	}
 	if between {
-		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", apart))
+		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", search.Apart))
 	}
 	if t := r.Together; t != nil {
 		list = append(list, fmt.Sprintf("%d trainings, each (%.4g, %.3g)-private and with the further epsilon of what is written, are to be (%.4g, %g)-private together: minsep compose run --times %d --delta %g says it of certificates. The claim of each is fitted to the first row.",

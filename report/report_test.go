@@ -20,6 +20,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/search"
 	"minsep/accounting/verification"
 	"minsep/inspect"
 	"minsep/manifest"
@@ -461,9 +462,9 @@ func TestAlternatives(t *testing.T) {
 	r.Plan = &planner.Result{Request: planner.Request{Epsilon: 2, Delta: 1e-5, Steps: 40, Objective: planner.RMSE},
 		Rows: []*planner.Row{{Rank: 1, Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 8}, Strategy: mechanism.Params{Kind: "bsr"}, Bands: 8, BatchSize: 30, Relative: 0.0123, StdErr: 0.0004}}}
 	for rank := 2; rank < 12; rank++ {
-		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: rank, Scheme: sampling.Params{Scheme: "fixed", MinSep: 8}, Strategy: mechanism.Params{Kind: "blt"}, Bands: 9, Relative: 0.02, Noise: planner.Noise{Proven: true}, Tied: rank == 2})
+		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: rank, Scheme: sampling.Params{Scheme: "fixed", MinSep: 8}, Strategy: mechanism.Params{Kind: "blt"}, Bands: 9, Relative: 0.02, Noise: search.Noise{Proven: true}, Tied: rank == 2})
 	}
-	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, MaxPerOwner: 2, BatchSize: 31, Relative: 0.0456, Noise: planner.Noise{Multiplier: 3, Proven: true}})
+	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, MaxPerOwner: 2, BatchSize: 31, Relative: 0.0456, Noise: search.Noise{Multiplier: 3, Proven: true}})
 	text := plain(pageOf(t, r, Options{}))
 	own := fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.noiseRelative()))
 	for _, want := range []string{"<td>this run</td>", own, "<td>0.0123 ± 0.0004</td><td>estimated</td>", "<td>0.02</td><td>proven, tied with the first</td>", "error over the steps of prefix sums.",

@@ -5,41 +5,52 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/verification"
+	"minsep/mechanism"
+	"minsep/sampling"
 )
 
-// outlookStrategy is how many seconds a strategy may take that is made for a dry run.
-const outlookStrategy = 5
+// quickStrategy is how many seconds a strategy may take that is made for a dry run.
+const quickStrategy = 5
 
-// Outlook is a forecast of the samples of the plan's account before it runs; nil where the
-// scheme, the strategy or the number of examples that count are not known before the data, where a
-// certificate is taken over, and where no samples are needed. watch, if not nil, is told of its
-// progress.
-func (p Plan) Outlook(ctx context.Context, watch func(verification.Phase)) (*verification.Outlook, error) {
-	if p.Privacy.From != "" || p.Scheme.Prob == 0 && p.Scheme.BatchSize != 0 && p.numbered() == 0 && !p.Scheme.Kind().ExactBatchSize {
-		return nil, nil
-	}
-	if p.Scheme.MaxBatchSize > 0 && p.numbered() == 0 || p.Strategy.WorkloadFile() != "" {
-		return nil, nil
-	}
+// QuickStrategy makes the strategy of a plan for a dry run; nil where that takes long, reads a file,
+// or tells nothing, since a certificate is taken over.
+func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 	strategy := p.Strategy
 	strategy.Steps = p.Scheme.Steps
-	if strategy.Seconds() > outlookStrategy {
+	if p.Privacy.From != "" || strategy.WorkloadFile() != "" || strategy.Seconds() > quickStrategy {
+		return nil, nil
+	}
+	return strategy.Make(ctx, nil)
+}
+
+// Problem is the claim of the plan's account for a sampler and a strategy, of so many examples, or
+// owners where they are sampled.
+func (p Plan) Problem(spec sampling.Spec, strategy *mechanism.Strategy, units int64) verification.Problem {
+	a := p.AccountParams()
+	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: max(1, a.MaxPerOwner), Examples: units}
+	return verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, AlsoEpsilon: a.AlsoEpsilon}
+}
+
+// Outlook is a forecast of the samples of the plan's account before it runs, with a strategy of
+// QuickStrategy; nil where the scheme, the strategy or the number of examples that count are not
+// known before the data, and where no samples are needed. watch, if not nil, is told of its progress.
+func (p Plan) Outlook(ctx context.Context, strategy *mechanism.Strategy, watch func(verification.Phase)) (*verification.Outlook, error) {
+	if strategy == nil || p.Scheme.Prob == 0 && p.Scheme.BatchSize != 0 && p.numbered() == 0 && !p.Scheme.Kind().ExactBatchSize {
+		return nil, nil
+	}
+	if p.Scheme.MaxBatchSize > 0 && p.numbered() == 0 {
 		return nil, nil
 	}
 	spec, err := p.foreseen()
 	if err != nil {
 		return nil, err
 	}
-	made, err := strategy.Make(ctx, nil)
-	if err != nil {
-		return nil, err
+	problem := p.Problem(spec, strategy, p.numbered())
+	if problem.Run.Examples == 0 {
+		problem.Run.Examples = unknownExamples
 	}
-	a := p.AccountParams()
-	run := accounting.Run{Sampler: spec, Strategy: made, MaxExamplesPerOwner: max(1, a.MaxPerOwner), Examples: p.numbered()}
-	if run.Examples == 0 {
-		run.Examples = unknownExamples
-	}
-	o, err := verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, Watch: watch}.Outlook(ctx)
+	problem.Watch = watch
+	o, err := problem.Outlook(ctx)
 	if err != nil || !o.Samples {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/internal/bisect"
+	"minsep/internal/digits"
 )
 
 const (
@@ -138,7 +140,7 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 			}
 			trials[c] = proven
 		}
-		point.Delta = roundDelta(max(1e-300, worst))
+		point.Delta = digits.Up(max(1e-300, worst), 3)
 		point.Verify = point.Delta
 		return point, trials, nil
 	}
@@ -162,7 +164,7 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 		}
 		verify, samples[i] = max(verify, needed), drawn
 	}
-	point.Delta = roundDelta(accounting.Thresholds{Verify: verify, FailureProbability: failure}.Total())
+	point.Delta = digits.Up(accounting.Thresholds{Verify: verify, FailureProbability: failure}.Total(), 3)
 	if point.Delta > mostDelta {
 		return point, nil, nil
 	}
@@ -200,15 +202,9 @@ func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own, most 
 	}
 	samples = math.Ceil(min(most, alsoVerify*s.bound()/max(mean, least)))
 	accept := min(s.bound(), mean+alsoErrors*math.Sqrt(s.bound()*mean/samples))
-	low, high := accept, s.bound()
-	for range 60 {
-		mid := low + (high-low)/2
-		if accounting.LargestAccept(uint64(samples), s.bound(), mid, own) >= accept {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
+	_, high := bisect.Between(accept, s.bound(), 0, func(mean float64) bool {
+		return accounting.LargestAccept(uint64(samples), s.bound(), mean, own) < accept
+	})
 	return high + s.cost(), samples, nil
 }
 
@@ -235,14 +231,4 @@ func (p Problem) expected(ctx context.Context, s hockeyStick, least, most float6
 			return min(s.bound(), upper), nil
 		}
 	}
-}
-
-// roundDelta rounds up to three digits.
-func roundDelta(delta float64) float64 {
-	scale := math.Pow(10, 2-math.Floor(math.Log10(delta)))
-	up := math.Ceil(delta*scale) / scale
-	if math.IsInf(scale, 1) || !(up >= delta) {
-		return delta
-	}
-	return up
 }

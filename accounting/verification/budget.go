@@ -2,10 +2,10 @@ package verification
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"minsep/accounting"
+	"minsep/internal/digits"
 )
 
 // DefaultCPUTime is the budget where none is given, in time of one processor.
@@ -35,8 +35,7 @@ func (p Problem) priced(e *estimator) Problem {
 	if each := e.eachCPU(); each > 0 {
 		samples = left / each
 	}
-	scale := math.Pow(10, math.Floor(math.Log10(max(1, samples)))-1)
-	p.bought = max(1, uint64(math.Floor(samples/scale)*scale))
+	p.bought = max(1, uint64(digits.Down(max(1, samples), 2)))
 	return p
 }
 

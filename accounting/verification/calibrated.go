@@ -121,7 +121,7 @@ const nearDelta = 0.75
 func (p Problem) goOn(ctx context.Context, e *estimator, out *Plan, from int, known NoiseEstimate) error {
 	target := nearDelta * p.Delta
 	if len(out.Estimates) > 0 {
-		from = gridIndex(newModel(out.Estimates, known, target).at(target))
+		from = gridIndex(newModel(e.scale, out.Estimates, known).at(target))
 	}
 	more, err := e.search(ctx, from, target, known)
 	for _, l := range more {
@@ -137,7 +137,7 @@ func (p Problem) goOn(ctx context.Context, e *estimator, out *Plan, from int, kn
 
 // chosen fixes the candidates around the estimated noise multiplier.
 func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable, known NoiseEstimate) error {
-	m := newModel(out.Estimates, known, 0.8*p.Delta)
+	m := newModel(e.scale, out.Estimates, known)
 	out.Estimate = m.at(p.Delta)
 	p = p.priced(e)
 	out.Table = nil

@@ -7,6 +7,8 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/internal/bisect"
+	"minsep/internal/digits"
 )
 
 // How a budget is spent. Whether a candidate is accepted is chance: the main one should be most
@@ -57,14 +59,8 @@ func (p Problem) least(m model, low, high, errors, budget, most float64) (noiseM
 	if !p.affords(m.goals(high, errors), budget, most) {
 		return 0, false
 	}
-	for high/low > 1+1e-4 {
-		if mid := math.Sqrt(low * high); p.affords(m.goals(mid, errors), budget, most) {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
-	return high, true
+	_, x := bisect.Between(math.Log(low), math.Log(high), 1e-4, func(x float64) bool { return !p.affords(m.goals(math.Exp(x), errors), budget, most) })
+	return math.Exp(x), true
 }
 
 // allowance is how many samples there are, and up to which mean it is worth to accept.
@@ -362,8 +358,5 @@ func boundAt(estimates []NoiseEstimate, noiseMultiplier float64, bound func(Nois
 	return between
 }
 
-// roundUp rounds to five digits, so that files and people copy the number without loss.
-func roundUp(x float64) float64 {
-	scale := math.Pow(10, 4-math.Floor(math.Log10(x)))
-	return math.Ceil(x*scale) / scale
-}
+// roundUp rounds a noise multiplier to five digits.
+func roundUp(noiseMultiplier float64) float64 { return digits.Up(noiseMultiplier, 5) }

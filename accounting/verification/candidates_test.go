@@ -23,11 +23,11 @@ func TestMinorDirectionIsCheap(t *testing.T) {
 	}
 	least := samplesOf(t, p, accounting.Goal{Bound: bound})
 	for _, errors := range []float64{mainErrors, spareErrors} {
-		all := newModel(estimates, NoiseEstimate{}, 0.8*delta).goals(onGrid(1), errors)[1]
+		all := newModel(scaleOf(t, 2, delta), estimates, NoiseEstimate{}).goals(onGrid(1), errors)[1]
 		if got := samplesOf(t, p, all); got > 2.1*least {
 			t.Errorf("%v standard errors: %.0f samples, where a mean of 0 takes %.0f", errors, got, least)
 		}
-		if two := newModel(estimates[:2], NoiseEstimate{}, 0.8*delta).goals(onGrid(1), errors)[1]; !(all.Mean < 0.75*two.Mean) {
+		if two := newModel(scaleOf(t, 2, delta), estimates[:2], NoiseEstimate{}).goals(onGrid(1), errors)[1]; !(all.Mean < 0.75*two.Mean) {
 			t.Errorf("%v standard errors: a mean of %g from four estimates, %g from two", errors, all.Mean, two.Mean)
 		}
 	}
@@ -35,7 +35,7 @@ func TestMinorDirectionIsCheap(t *testing.T) {
 	for i := range estimates {
 		estimates[i].Estimates[1].Mean = delta / 2
 	}
-	if goal := newModel(estimates, NoiseEstimate{}, 0.8*delta).goals(onGrid(1), 0)[1]; goal.Mean < delta/4 {
+	if goal := newModel(scaleOf(t, 2, delta), estimates, NoiseEstimate{}).goals(onGrid(1), 0)[1]; goal.Mean < delta/4 {
 		t.Errorf("estimates of δ/2: a mean of %g", goal.Mean)
 	}
 }
@@ -60,7 +60,7 @@ func TestCandidatesRise(t *testing.T) {
 			{Direction: montecarlo.Q, Samples: 2000, Mean: 0.0099, Bound: 1},
 		}})
 	}
-	m := newModel(estimates, NoiseEstimate{}, 0.8*delta)
+	m := newModel(scaleOf(t, 2, delta), estimates, NoiseEstimate{})
 	for _, budget := range []uint64{1000, 10_000, 1_000_000} {
 		p := Problem{Delta: delta, Samples: budget, bought: budget}
 		sigmas, err := p.candidates(m, 0)
@@ -92,7 +92,7 @@ func TestSpareShare(t *testing.T) {
 					e.Estimates[1] = Estimate{Direction: montecarlo.Q, Mean: 1e-9 * delta, Bound: 1e-9 * delta}
 					estimates = append(estimates, e)
 				}
-				m := newModel(estimates, NoiseEstimate{}, .8*delta)
+				m := newModel(scaleOf(t, 2, delta), estimates, NoiseEstimate{})
 				low, high := m.at(.999*delta), m.at(.02*delta)
 				for _, budget := range []float64{1e3, 1e4, 1e5, 1e7} {
 					p := Problem{Delta: delta, Samples: uint64(budget), bought: uint64(budget)}

@@ -9,6 +9,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/search"
 )
 
 // CurvePoint is δ at one ε. Unless it is Proven it is an estimate: the noise multiplier was chosen
@@ -49,7 +50,7 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 		if run.Sampler.Truncation == nil {
 			return 0, nil
 		}
-		cost, err := truncationCost(run, noiseMultiplier, epsilon, d)
+		cost, err := search.TruncationCost(run, noiseMultiplier, epsilon, d)
 		return cost.Cost, err
 	}
 	for _, part := range curveParts {

@@ -10,6 +10,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/search"
 	"minsep/sampling/stream"
 )
 
@@ -114,7 +115,8 @@ type estimator struct {
 	stick          func(noiseMultiplier float64, d montecarlo.Direction) (hockeyStick, error)
 	cut            func(noiseMultiplier float64, d montecarlo.Direction) (*accounting.Truncated, error)
 	epsilon, delta float64
-	limit          float64 // samples of one estimate
+	scale          *search.Scale // of the claim
+	limit          float64       // samples of one estimate
 	workers        int
 	share          share
 

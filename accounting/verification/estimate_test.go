@@ -7,6 +7,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/search"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -56,8 +57,9 @@ func TestFarEstimatesAreShort(t *testing.T) {
 // TestModel: a curve goes through estimates near δ, what is far away does not bend it, and the
 // fewer values were seen the less is known.
 func TestModel(t *testing.T) {
-	const delta, slope = 1e-6, -30.0
-	curve := func(sigma float64) float64 { return delta * math.Pow(sigma, slope) }
+	const delta, pace = 1e-6, 1.2
+	scale := scaleOf(t, 2, delta)
+	curve := func(sigma float64) float64 { return delta * math.Exp(scale.Ratio(pace*math.Log(sigma))) }
 	at := func(sigma, mean float64, samples uint64) NoiseEstimate {
 		return NoiseEstimate{NoiseMultiplier: sigma, Estimates: [2]Estimate{
 			{Direction: montecarlo.P, Samples: samples, Mean: mean, Bound: 20 * delta},
@@ -78,20 +80,30 @@ func TestModel(t *testing.T) {
 		{"none seen far away", []NoiseEstimate{seen(.98), at(1.3, 1e-15*delta, 400)}, .005, .4},
 		{"two near, one wrong and far away", []NoiseEstimate{at(.7, delta*1e9, 4000), seen(.98), seen(1.03)}, .003, .15},
 	} {
-		m := newModel(c.estimates, NoiseEstimate{}, delta)
+		m := newModel(scale, c.estimates, NoiseEstimate{})
 		if got := math.Log(m.at(delta)); math.Abs(got) > c.within {
 			t.Errorf("%s: δ at a noise multiplier of e^%.3g, want 1", c.name, got)
 		}
 		q := m.curves[0]
-		low, high := math.Log(q.quantile(.159, 1)/delta), math.Log(q.quantile(.841, 1)/delta)
+		low, high := math.Log(q.Quantile(.159, 1)/delta), math.Log(q.Quantile(.841, 1)/delta)
 		if got := (high - low) / 2; got > c.spread || low > c.spread || high < -c.spread {
 			t.Errorf("%s: ln δ is from %.3g to %.3g, want 0 ± %g", c.name, low, high, c.spread)
 		}
 	}
-	few := newModel([]NoiseEstimate{at(.98, curve(.98), 40), at(1.02, curve(1.02), 40)}, NoiseEstimate{}, delta).curves[0]
-	if low, high := few.quantile(.159, 1), few.quantile(.841, 1); high < 1.9*low {
+	few := newModel(scale, []NoiseEstimate{at(.98, curve(.98), 40), at(1.02, curve(1.02), 40)}, NoiseEstimate{}).curves[0]
+	if low, high := few.Quantile(.159, 1), few.Quantile(.841, 1); high < 1.9*low {
 		t.Errorf("about four values seen: δ from %.3g to %.3g", low, high)
 	}
+}
+
+// scaleOf is the scale of a claim.
+func scaleOf(t *testing.T, epsilon, delta float64) *search.Scale {
+	t.Helper()
+	s, err := search.NewScale(epsilon, delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // TestModelFarAboveTheTarget: where all that was looked at has an M far below δ, since the search
@@ -104,7 +116,7 @@ func TestModelFarAboveTheTarget(t *testing.T) {
 	l.Estimates[1] = Estimate{Direction: montecarlo.Q}
 	proven := NoiseEstimate{NoiseMultiplier: .5536}
 	proven.Estimates[0].Bound = .05 * delta
-	m := newModel([]NoiseEstimate{l}, proven, .75*delta)
+	m := newModel(scaleOf(t, 2, delta), []NoiseEstimate{l}, proven)
 	at := m.at(.75 * delta)
 	if at < .3 || at > .5 || math.Abs(m.expected(at)/(.75*delta)-1) > .01 || m.spread(at) < enough {
 		t.Errorf("%.3g δ is expected at %v, with a standard error of ln δ of %.2g", m.expected(at)/delta, at, m.spread(at))
@@ -153,7 +165,7 @@ func TestLooksGoOnAboveAll(t *testing.T) {
 	low := NoiseEstimate{NoiseMultiplier: onGrid(45)}
 	low.Estimates[0] = Estimate{Direction: montecarlo.P, Bound: .01, Mean: 1e-3, Samples: 4096}
 	low.Estimates[1] = Estimate{Direction: montecarlo.Q, Bound: 1, Mean: 1e-3, Samples: 256}
-	m := newModel([]NoiseEstimate{low}, NoiseEstimate{}, delta)
+	m := newModel(scaleOf(t, 2, delta), []NoiseEstimate{low}, NoiseEstimate{})
 	goal, _ := e.goal(m, delta)
 	seen := 45
 	for range 3 { // each of them takes too many samples

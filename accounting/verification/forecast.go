@@ -2,10 +2,12 @@ package verification
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/search"
 )
 
 // Forecast is about how long a verification takes, all of it: the search for a noise multiplier
@@ -21,7 +23,7 @@ type Forecast struct {
 
 	Tables float64 // seconds of processors for the tables of one noise multiplier; 0 where no samples are drawn
 	Sample float64 // seconds of processors a sample, at M/δ of Effort; 0 likewise
-	Effort float64 // M/δ at the noise multiplier, at least 0; of H(Q,P), whose divergence is mostly far below δ, the part FarShare
+	Effort float64 // M/δ at the noise multiplier, at least 0; of H(Q,P), whose divergence is mostly far below δ, the part [search.FarShare]
 
 	points float64 // as Tables, for all further ε together
 }
@@ -49,10 +51,6 @@ const verifySamples = 9500
 
 // enoughSamples is likewise for one that accepts up to .85 δ.
 const enoughSamples = 4500
-
-// FarShare is the part of the samples that a direction needs whose divergence is far below δ, as
-// that of H(Q,P) mostly is.
-const FarShare = 1. / 15
 
 // alsoShare is about how much further ε add to the samples: at most as many again.
 const alsoShare = 0.5
@@ -100,11 +98,18 @@ func ForecastProven(run accounting.Run) (f Forecast, ok bool) {
 }
 
 // Forecast makes the tables of a noise multiplier and draws some samples, to know their time, and
-// says how long the whole takes where the one that comes out is near it. It is for those who ask
-// before, and certifies nothing.
+// says how long the whole takes where the one that comes out is near it; 0 looks for it first. It is
+// for those who ask before, and certifies nothing.
 func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecast, error) {
 	if f, ok := ForecastProven(p.Run); ok {
 		return f, nil
+	}
+	if noiseMultiplier == 0 {
+		n, err := search.Find(ctx, p.Run.Untruncated(), p.Epsilon, p.Delta, nil, math.Inf(1))
+		if err != nil {
+			return Forecast{}, err
+		}
+		noiseMultiplier = n.Multiplier
 	}
 	f := Forecast{}
 	p.Run = p.Run.Untruncated()
@@ -125,7 +130,7 @@ func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecas
 		}
 		part := 1.0
 		if i > 0 {
-			part = FarShare
+			part = search.FarShare
 		}
 		worker, err := e.worker(s) // with tables of its own
 		if err != nil {

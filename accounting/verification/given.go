@@ -9,6 +9,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/internal/normal"
 	"minsep/accounting/montecarlo"
+	"minsep/internal/bisect"
 )
 
 // How a budget is spent on the only noise multiplier, which the user gives. A protocol may fix
@@ -181,13 +182,10 @@ func (p Problem) likeliest(pair [2]hockeyStick, estimates [2]Estimate) (best acc
 	for more := -2.; more <= 2; more++ { // standard errors of the second direction
 		both := func(errors float64) [2]float64 { return [2]float64{errors, errors + more} }
 		low, high := leastGiven+min(0, -more), mostGiven+max(0, -more)
-		for high-low > 0.03 {
-			if _, _, affordable := try(both((low + high) / 2)); affordable {
-				low = (low + high) / 2
-			} else {
-				high = (low + high) / 2
-			}
-		}
+		low, _ = bisect.Between(low, high, 0.03, func(errors float64) bool {
+			_, _, affordable := try(both(errors))
+			return affordable
+		})
 		t, tests, affordable := try(both(low))
 		if !affordable {
 			continue

@@ -10,6 +10,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/search"
 )
 
 // Row is one line of the table of noise multipliers against samples: the cost of a candidate
@@ -86,7 +87,11 @@ func (p Problem) plan(ctx context.Context) (*Plan, error) {
 }
 
 func (p Problem) newEstimator() *estimator {
-	e := &estimator{last: map[montecarlo.Direction]hockeyStick{}, stick: p.stick, cut: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch, share: p.newShare(), limit: math.Inf(1)}
+	scale, err := search.NewScale(p.Epsilon, p.Delta)
+	if err != nil { // Validate refuses such claims
+		panic(err)
+	}
+	e := &estimator{scale: scale, last: map[montecarlo.Direction]hockeyStick{}, stick: p.stick, cut: p.cost, epsilon: p.Epsilon, delta: p.Delta, workers: p.Workers, watch: p.Watch, share: p.newShare(), limit: math.Inf(1)}
 	if e.workers <= 0 {
 		e.workers = runtime.GOMAXPROCS(0)
 	}

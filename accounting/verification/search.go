@@ -79,7 +79,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 			next += stepUp(few.Need, e.delta)
 			continue
 		}
-		m := newModel(estimates, proven, target)
+		m := newModel(e.scale, estimates, proven)
 		goal, limited := e.goal(m, target)
 		precise := enough
 		if after := e.usedPart(); 2*after-used < fineShare {

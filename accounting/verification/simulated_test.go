@@ -335,7 +335,7 @@ func TestBoundWithoutSamples(t *testing.T) {
 		}
 		return l
 	}
-	m := newModel([]NoiseEstimate{at(3.5, 1e-50, 1e-50)}, at(3.7, 0, .9997), .8*p.Delta)
+	m := newModel(scaleOf(t, p.Epsilon, p.Delta), []NoiseEstimate{at(3.5, 1e-50, 1e-50)}, at(3.7, 0, .9997))
 	for _, sigma := range []float64{3.5, 3.6, 3.7, 4} {
 		goals := m.goals(sigma, 0)
 		if _, tests, err := p.claim().Allocate(goals); err != nil || (weights{}).total(tests) != 0 {

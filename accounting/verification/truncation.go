@@ -9,7 +9,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/search"
 )
 
 // A maximum batch size is accounted for in one of two ways: by the pair of truncated batches
@@ -29,59 +29,24 @@ func (p Problem) cost(noiseMultiplier float64, d montecarlo.Direction) (*account
 	if !p.byCost {
 		return nil, nil
 	}
-	cost, err := truncationCost(p.Run, noiseMultiplier, p.Epsilon, d)
+	cost, err := search.TruncationCost(p.Run, noiseMultiplier, p.Epsilon, d)
 	return &cost, err
 }
 
 // mostCost is the cost of the dearer direction.
-func (p Problem) mostCost(noiseMultiplier float64) (most float64, err error) {
-	for _, d := range montecarlo.Directions {
-		cost, err := p.cost(noiseMultiplier, d)
-		if err != nil {
-			return 0, err
-		}
-		if cost != nil {
-			most = max(most, cost.Cost)
-		}
+func (p Problem) mostCost(noiseMultiplier float64) (float64, error) {
+	if !p.byCost {
+		return 0, nil
 	}
-	return most, nil
-}
-
-// truncationCost is Run.TruncationCost with moments where these may lower it.
-func truncationCost(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (accounting.Truncated, error) {
-	var m accounting.Moments
-	if d == montecarlo.P {
-		var err error
-		if m, err = moments(run, noiseMultiplier); err != nil {
-			return accounting.Truncated{}, err
-		}
-	}
-	return run.TruncationCost(d, epsilon, m)
-}
-
-// moments returns the moments of a run by its scheme; none where the scheme has none.
-func moments(run accounting.Run, noiseMultiplier float64) (accounting.Moments, error) {
-	m := accounting.Moments{NoiseMultiplier: noiseMultiplier}
-	list, err := tilt.Moments(run.Untruncated().Loss(noiseMultiplier))
-	var unknown *montecarlo.ParamError
-	if err != nil && !errors.As(err, &unknown) { // a run that is composed may have no loss to sample
-		return m, err
-	}
-	for _, o := range list {
-		m.Orders = append(m.Orders, accounting.Moment(o))
-	}
-	return m, nil
+	return search.MostTruncationCost(p.Run, noiseMultiplier, p.Epsilon)
 }
 
 // Suggest returns the smallest maximum batch size that costs at most accounting.SuggestedShare of
 // delta at a noise multiplier, or at any for 0; 0 where none is known.
 func Suggest(run accounting.Run, noiseMultiplier, epsilon, delta float64) (int, error) {
-	var m accounting.Moments
-	if noiseMultiplier > 0 {
-		var err error
-		if m, err = moments(run, noiseMultiplier); err != nil {
-			return 0, err
-		}
+	m, err := search.Moments(run, noiseMultiplier)
+	if err != nil {
+		return 0, err
 	}
 	return run.SuggestMaxBatchSize(epsilon, delta, m)
 }
@@ -153,17 +118,10 @@ func (p Problem) mostNoise() (float64, error) {
 // tooDear says that truncation costs too much at a noise multiplier; nil if it does not.
 func (p Problem) tooDear(ctx context.Context, noiseMultiplier float64) error {
 	e := &accounting.TruncationError{MaxBatchSize: p.Run.Sampler.Truncation.MaxBatchSize, Delta: p.Delta}
-	for _, d := range montecarlo.Directions {
-		cost, err := truncationCost(p.Run, noiseMultiplier, p.Epsilon, d)
-		if err != nil {
-			return err
-		}
-		e.Cost = max(e.Cost, cost.Cost)
-	}
-	if e.Cost <= dear*p.Delta {
-		return nil
-	}
 	var err error
+	if e.Cost, err = search.MostTruncationCost(p.Run, noiseMultiplier, p.Epsilon); err != nil || e.Cost <= dear*p.Delta {
+		return err
+	}
 	if e.Suggested, err = p.suggest(ctx); err != nil {
 		return err
 	}
@@ -213,7 +171,7 @@ func checkTruncation(p *accounting.Protocol, candidate, trial int) error {
 	if t.Truncation == nil {
 		return nil
 	}
-	again, err := truncationCost(p.Run, c.NoiseMultiplier, p.Points[t.Point].Epsilon, t.Direction)
+	again, err := search.TruncationCost(p.Run, c.NoiseMultiplier, p.Points[t.Point].Epsilon, t.Direction)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/search"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -197,7 +198,7 @@ func TestTruncationTooDear(t *testing.T) {
 	}
 	run.Sampler.Truncation.MaxBatchSize = dear.Suggested
 	for _, d := range montecarlo.Directions {
-		if cost, err := truncationCost(run, 2, truncatedEpsilon, d); err != nil || cost.Cost > truncatedDelta/2 {
+		if cost, err := search.TruncationCost(run, 2, truncatedEpsilon, d); err != nil || cost.Cost > truncatedDelta/2 {
 			t.Errorf("what is suggested costs %+v, %v", cost, err)
 		}
 	}

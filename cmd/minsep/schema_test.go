@@ -15,6 +15,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/ledger"
+	"minsep/accounting/search"
 	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/mechanism"
@@ -130,7 +131,7 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		{"plans", []string{"request"}, reflect.TypeFor[planner.Request](), nil},
 		{"plans", []string{"request", "populations", "[]"}, reflect.TypeFor[planner.Population](), nil},
 		{"plans", []string{"rows", "[]"}, reflect.TypeFor[planner.Row](), nil},
-		{"plans", []string{"rows", "[]", "noise"}, reflect.TypeFor[planner.Noise](), nil},
+		{"plans", []string{"rows", "[]", "noise"}, reflect.TypeFor[search.Noise](), nil},
 		{"plans", []string{"request", "together"}, reflect.TypeFor[planner.Together](), nil},
 		{"composition", nil, reflect.TypeFor[together](), nil},
 		{"composition", []string{"runs", "[]"}, reflect.TypeFor[composed](), nil},

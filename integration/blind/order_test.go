@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
+	"minsep/accounting/search"
 	"minsep/mechanism"
 	"minsep/planner"
 	"minsep/sampling"
@@ -18,7 +19,7 @@ import (
 
 // alternative is a row with a certificate.
 func alternative(scheme string, relative, stdErr, above float64) certified {
-	row := &planner.Row{Scheme: sampling.Params{Scheme: scheme, MinSep: 2}, Relative: relative, StdErr: stdErr, Noise: planner.Noise{Multiplier: 2}, CPU: 2}
+	row := &planner.Row{Scheme: sampling.Params{Scheme: scheme, MinSep: 2}, Relative: relative, StdErr: stdErr, Noise: search.Noise{Multiplier: 2}, CPU: 2}
 	return certified{row: row, sigma: 2 * above, samples: 50000, cpu: 3, needed: 1.9 * above, neededErr: .1}
 }
 
@@ -179,7 +180,7 @@ func TestFirst(t *testing.T) {
 // known, and at most what account has by default.
 func TestBudget(t *testing.T) {
 	var rows []*planner.Row
-	for _, n := range []planner.Noise{{Effort: 40}, {Effort: 100}, {Effort: 3, OneDirection: true}, {Effort: 300, OneDirection: true}} {
+	for _, n := range []search.Noise{{Effort: 40}, {Effort: 100}, {Effort: 3, OneDirection: true}, {Effort: 300, OneDirection: true}} {
 		rows = append(rows, &planner.Row{Scheme: sampling.Params{Steps: 1000}, MaxPerOwner: 1, Noise: n})
 	}
 	check := func(want ...uint64) {

@@ -307,20 +307,8 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	if r.options.DryRun {
 		e := r.Plan.Estimate(name, r.edges)
 		if name == "account" && state != StageSkipped {
-			if e.Outlook, err = r.Plan.Outlook(ctx, pipelines.WatchPhase); err != nil {
+			if err := r.foresee(ctx, &e); err != nil {
 				return err
-			}
-			if e.Outlook == nil || !e.Outlook.Refused() {
-				if f, err := planner.ForecastPlan(ctx, r.Plan, r.edges); err == nil {
-					e.CPU, e.AtMost = f.Seconds, false
-					if e.Outlook != nil {
-						e.Outlook.Expected = f.Seconds
-					}
-				} else if ctx.Err() != nil {
-					return ctx.Err()
-				} else if bad, is := errors.AsType[*sampling.ParamError](err); is && bad.Package == "sampling" {
-					return err // the scheme cannot be drawn from what bounding keeps
-				}
 			}
 		}
 		done.Estimate = &e
@@ -332,6 +320,31 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	}
 	done.Seconds = time.Since(begin).Seconds()
 	r.result.Stages = append(r.result.Stages, done)
+	return nil
+}
+
+// foresee adds what is known of the certificate before the account runs.
+func (r *planRun) foresee(ctx context.Context, e *stages.PlanEstimate) error {
+	strategy, err := r.Plan.QuickStrategy(ctx)
+	if err != nil {
+		return err
+	}
+	if e.Outlook, err = r.Plan.Outlook(ctx, strategy, pipelines.WatchPhase); err != nil || e.Outlook != nil && e.Outlook.Refused() {
+		return err
+	}
+	f, err := planner.ForecastPlan(ctx, r.Plan, strategy, r.edges)
+	bad, is := errors.AsType[*sampling.ParamError](err)
+	switch {
+	case err == nil:
+		e.CPU, e.AtMost = f.Seconds, false
+		if e.Outlook != nil {
+			e.Outlook.Expected = f.Seconds
+		}
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case is && bad.Package == "sampling":
+		return err // the scheme cannot be drawn from what bounding keeps
+	}
 	return nil
 }
 

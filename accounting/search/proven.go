@@ -1,4 +1,4 @@
-package planner
+package search
 
 import (
 	"context"
@@ -18,51 +18,61 @@ const coarse, coarseFrom = 2.5e-4, 4
 // known.
 const wide = 0.15
 
-// narrow is how far the upper end of ln σ is above the lower one when a search ends.
-const narrow = 5e-4
+// Narrow is how far the upper end of ln σ is above the lower one when a search ends.
+const Narrow = 5e-4
 
-// proven is the noise multiplier of a run without samples: in closed form or by privacy loss
+// Provable says whether the noise multiplier of a run is proven without samples, in closed form or
+// by privacy loss distributions. The error is an accounting.RefusedError where no analysis is known.
+func Provable(run accounting.Run) (bool, error) {
+	method, err := run.Method()
+	return method == accounting.ClosedForm || method == accounting.PLD, err
+}
+
+// Proven is the noise multiplier of a run without samples: in closed form or by privacy loss
 // distributions on a coarse grid, at most a part of width above the least. The search begins at
-// start, and goes on a part of step from there.
-func (c claim) proven(start, step, width float64) (Noise, error) {
-	if c.run.Sampler.Fixed != nil {
-		b, err := c.run.Calibrate(context.Background(), c.epsilon, c.delta)
+// start, and goes on a part of step from there, or of wide for 0.
+func (c Claim) Proven(start, step, width float64) (Noise, error) {
+	if step == 0 {
+		step = wide
+	}
+	if c.Run.Sampler.Fixed != nil {
+		b, err := c.Run.Calibrate(context.Background(), c.Epsilon, c.Delta)
 		return Noise{Multiplier: b.Upper, Proven: true}, err
 	}
 	excess := func(x float64) (float64, error) {
-		composition, err := c.compose(math.Exp(x))
+		composition, err := c.Compose(math.Exp(x))
 		if err != nil {
 			return 0, err
 		}
-		upper, err := composition.UpperDelta(c.epsilon)
-		return math.Log(max(upper, 1e-300) / c.delta), err
+		upper, err := composition.UpperDelta(c.Epsilon)
+		return math.Log(max(upper, 1e-300) / c.Delta), err
 	}
 	x, err := root(excess, math.Log(start), step, width)
 	return Noise{Multiplier: math.Exp(x), Proven: true}, err
 }
 
-// compose composes the events of a run of independent events.
-func (c claim) compose(sigma float64) (*pld.Composition, error) {
-	if periods, ok := c.run.Allocations(sigma); ok {
+// Compose composes the events of a run of independent events.
+func (c Claim) Compose(sigma float64) (*pld.Composition, error) {
+	if periods, ok := c.Run.Allocations(sigma); ok {
 		return pld.ComposeAllocations(periods)
 	}
-	norms := c.run.ColumnNorms()
-	switch s := c.run.Sampler.Scheme().(type) {
+	norms := c.Run.ColumnNorms()
+	switch s := c.Run.Sampler.Scheme().(type) {
 	case sampling.Poisson:
-		e := pld.Event{Prob: s.Prob, NoiseMultiplier: sigma, Sensitivity: norms[0], Examples: c.run.MaxExamplesPerOwner}
+		e := pld.Event{Prob: s.Prob, NoiseMultiplier: sigma, Sensitivity: norms[0], Examples: c.Run.MaxExamplesPerOwner}
 		return pld.Compose([]pld.Step{{Event: e, Count: s.Steps}}, c.gridOf(s.Prob, sigma/norms[0], s.Steps))
 	case sampling.CyclicPoisson:
 		turns := (s.Steps + s.MinSep - 1) / s.MinSep
 		e := pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: sigma, ColumnNorms: norms}
 		return e.Compose(c.gridOf(s.Prob, sigma/norms[0], turns))
 	}
-	return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.run.Sampler.Kind().Name)
+	return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.Run.Sampler.Kind().Name)
 }
 
 // gridOf rounds losses so that the errors of all steps add up to about coarse. A step's loss
 // spreads over about p/σ, or ln 1/p of the tail that matters; the grid is a small part of it.
-func (c claim) gridOf(prob, sigma float64, steps int) pld.Options {
-	grid := math.Sqrt(coarse * max(c.epsilon, coarseFrom) / float64(steps))
+func (c Claim) gridOf(prob, sigma float64, steps int) pld.Options {
+	grid := math.Sqrt(coarse * max(c.Epsilon, coarseFrom) / float64(steps))
 	return pld.Options{Grid: min(grid, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
 }
 
