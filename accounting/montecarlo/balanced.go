@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"minsep/accounting/montecarlo/internal/kernel"
-	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/internal/param"
 	"minsep/sampling/balanced"
 )
@@ -13,11 +13,12 @@ import (
 // package balanced solves for.
 const BalancedMinSep = "balanced-min-sep"
 
-func init() { schemes[BalancedMinSep] = balancedMinSep{} }
+func init() { schemes[BalancedMinSep] = balancedMinSep{lawful{balancedLaw}} }
 
-// balancedMinSep has, for a strategy of at most min-sep bands, exact losses of one example (F3.9),
-// and bounds for more (F4.3, F4.6).
-type balancedMinSep struct{}
+// balancedMinSep has losses by its law (F3.9).
+type balancedMinSep struct{ lawful }
+
+func balancedLaw(s Spec) law.Law { return law.Balanced{Distribution: s.Balanced()} }
 
 func (balancedMinSep) check(s Spec, c *param.Checker) {
 	c.Require(s.Prob == 0, "probability", s.Prob, "must be 0 for balanced-min-sep: an example takes part a fixed number of times")
@@ -31,28 +32,6 @@ func (balancedMinSep) check(s Spec, c *param.Checker) {
 		return
 	}
 	c.Require(s.Hazards == l.Digest(), "hazards", s.Hazards, fmt.Sprintf("must be the digest of those that are solved for: %s", l.Digest()))
-}
-
-func (balancedMinSep) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
-
-func (balancedMinSep) exactness(s Spec, _ int) Exactness {
-	if s.examplesPerOwner() > 1 {
-		return Bound
-	}
-	return Exact
-}
-
-func (balancedMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio {
-	norms, factor := s.norms(c)
-	one := likelihood.NewClasses(s.Balanced(), norms)
-	switch k := s.examplesPerOwner(); {
-	case k == 1:
-		return one
-	case d == P:
-		return &likelihood.OwnerUpper{One: one, Examples: k}
-	default:
-		return likelihood.NewOwnerLower(likelihood.NewClassPosterior(s.Balanced(), norms), k, c, factor)
-	}
 }
 
 // Balanced is the participation process of a valid Spec of balanced-min-sep.
@@ -70,9 +49,9 @@ func (balancedMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kerne
 
 // classes appends the participations of one example (F3.9).
 func (p participations) classes(dst []kernel.Hit, d *draws) []kernel.Hit {
-	step := 0
-	for left := p.distribution.First(d.word()); left > 0; left-- {
-		step = p.distribution.Next(left, step, d.word())
+	l, step := p.law.(law.Balanced), 0
+	for left := l.First(d.word()); left > 0; left-- {
+		step = l.Next(left, step, d.word())
 		dst = append(dst, kernel.Hit{Step: step, Times: 1})
 		step += p.spec.MinSep
 	}

@@ -2,6 +2,7 @@ package montecarlo
 
 import (
 	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
@@ -71,6 +72,8 @@ func (b bMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ra
 	}
 	return likelihood.MinSep(p, norms)
 }
+
+func (bMinSep) law(s Spec) law.Law { return law.NewMinSep(s.MinSep, s.Prob, s.WarmStart) }
 
 func (bMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
 	return p.each(dst, func(dst []kernel.Hit) []kernel.Hit { return p.renewal(dst, d) })

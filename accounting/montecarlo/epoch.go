@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 )
@@ -11,11 +12,12 @@ import (
 // EpochMinSep lets each example take part exactly once in every epoch of EpochSteps steps.
 const EpochMinSep = "epoch-min-sep"
 
-func init() { schemes[EpochMinSep] = epochMinSep{} }
+func init() { schemes[EpochMinSep] = epochMinSep{lawful{epochLaw}} }
 
-// epochMinSep has, for a strategy of at most min-sep bands, exact losses of one example (F3.8) and
-// two (F4.7), and bounds for more (F4.3, F4.6).
-type epochMinSep struct{}
+// epochMinSep has losses by its law (F3.8), and exact ones of two examples (F4.7).
+type epochMinSep struct{ lawful }
+
+func epochLaw(s Spec) law.Law { return law.NewEpochs(s.Steps, s.MinSep, s.EpochSteps) }
 
 func (epochMinSep) check(s Spec, c *param.Checker) {
 	c.Require(s.Prob == 0, "probability", s.Prob, "must be 0 for epoch-min-sep: an example takes part once an epoch")
@@ -23,33 +25,19 @@ func (epochMinSep) check(s Spec, c *param.Checker) {
 	checkUntruncated(s, c)
 }
 
-func (epochMinSep) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
-
 // exactness: the exact loss of two examples takes memory in the square of min-sep.
-func (epochMinSep) exactness(s Spec, _ int) Exactness {
-	if k := s.examplesPerOwner(); k > 2 || k == 2 && s.MinSep*s.MinSep > maxOwnerMemory {
-		return Bound
+func (e epochMinSep) exactness(s Spec, bands int) Exactness {
+	if s.examplesPerOwner() == 2 && s.MinSep*s.MinSep <= maxOwnerMemory {
+		return Exact
 	}
-	return Exact
+	return e.lawful.exactness(s, bands)
 }
 
 func (e epochMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio {
-	norms, factor := s.norms(c)
-	one := likelihood.EpochMinSep(s.epochs(), norms)
-	switch k := s.examplesPerOwner(); {
-	case k == 1:
-		return one
-	case e.exactness(s, c.Bands) == Exact:
-		return likelihood.NewEpochPair(s.epochs(), c, factor)
-	case d == P:
-		return &likelihood.OwnerUpper{One: one, Examples: k}
-	default:
-		return likelihood.NewOwnerLower(likelihood.NewEpochPosterior(s.epochs(), norms), k, c, factor)
+	if s.examplesPerOwner() == 2 && e.exactness(s, c.Bands) == Exact {
+		return likelihood.NewEpochPair(s.MinSep, s.EpochSteps, c, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 	}
-}
-
-func (s Spec) epochs() likelihood.Epochs {
-	return likelihood.Epochs{Steps: s.Steps, MinSep: s.MinSep, Epoch: s.EpochSteps}
+	return e.lawful.ratio(s, d, c)
 }
 
 func (epochMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {

@@ -6,22 +6,24 @@ import (
 	"slices"
 
 	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
-	"minsep/sampling/balanced"
 )
 
 // participations draws when one owner's examples participate.
 type participations struct {
-	spec         Spec
-	scheme       scheme
-	logQ         float64 // ln(1-p)
-	distribution *balanced.Distribution
+	spec   Spec
+	scheme scheme
+	logQ   float64 // ln(1-p)
+	law    law.Law // or nil
+	starts []law.Start
+	drawn  bool
 }
 
 func newParticipations(s Spec) participations {
-	p := participations{spec: s, scheme: schemes[s.Scheme], logQ: math.Log1p(-s.Prob)}
-	if s.Scheme == BalancedMinSep {
-		p.distribution = s.Balanced()
+	p := participations{spec: s, scheme: schemes[s.Scheme], logQ: math.Log1p(-s.Prob), law: s.Law()}
+	if p.law != nil {
+		p.starts, p.drawn = p.law.Starts()
 	}
 	if s.EpochSteps > 0 { // of a free example, up to place b-1 of an epoch
 		p.logQ = math.Log1p(-1 / float64(s.EpochSteps-s.MinSep+1))

@@ -123,7 +123,7 @@ func TestBalancedNormaliserIsTheSumOverAllTuples(t *testing.T) {
 				t.Errorf("%v keep=%v: N = %v, want %v (relative %g)", c, keep, got, want, got/want-1)
 			}
 		}
-		if s, err := (balancedMinSep{}).source(c.spec(), likelihood.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
+		if s, err := familyOf(c.spec()).source(c.spec(), likelihood.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
 		}
 	}
@@ -226,7 +226,8 @@ func TestSlowOrdersAreLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		columns, family := likelihood.NewColumns(spec.Strategy), balancedMinSep{}
+		columns := likelihood.NewColumns(spec.Strategy)
+		family, _ := newLawFamily(spec)
 		rest := 25.0 * 30
 		if k > 1 {
 			rest += 50*30 + 500*float64(proposal.Draws*k)

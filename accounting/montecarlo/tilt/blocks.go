@@ -590,12 +590,11 @@ func (o outline) work(theta int, steady bool) (sum float64) {
 // blockSource is a table of F5.9.
 type blockSource struct{ table *blocks }
 
-func newBlockSource(f blocked, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64) (source, error) {
+func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64) (source, error) {
 	if size < 1 || size > s.MinSep {
 		return nil, fmt.Errorf("%w: blocks of %d steps at min-sep %d", ErrTable, size, s.MinSep)
 	}
-	l, c := f.blocks(s, size)
-	t, err := newBlocks(l, order, c, columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep, most)
+	t, err := newBlocks(f.law, order, f.cut(size), columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep, most)
 	if err != nil {
 		return nil, err
 	}

@@ -312,7 +312,7 @@ type held struct {
 	gram  [][]float64 // inner products of columns over σ²
 	scale []float64   // ln of the units of every block's layer
 	seen  map[string]bool
-	worst float64 // largest ln of what the recursion makes of V̂ over V̂
+	worst float64 // largest ln of the recursion's result from V̂ over V̂
 }
 
 // history is a label, and the steps that its columns may still overlap from.
@@ -803,7 +803,7 @@ func TestMeanOfBalancedBlocks(t *testing.T) {
 // choose.
 func blockProposal(t *testing.T, c Config, order, size, draws int) Proposal {
 	t.Helper()
-	s, err := newBlockSource(bMinSep{}, c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1))
+	s, err := newBlockSource(lawFamilyOf(c.Spec), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -896,7 +896,7 @@ func TestOwnersOfManyHaveProposals(t *testing.T) {
 	if proposal.Bound > .01 || proposal.Members[0].Block == 0 || proposal.Draws != ownerDraws(5) {
 		t.Errorf("proposal %+v: M is too large", proposal)
 	}
-	if s, err := (bMinSep{}).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Members[0].Order, true, nil); !errors.Is(err, ErrTable) {
+	if s, err := familyOf(c.Spec).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Members[0].Order, true, nil); !errors.Is(err, ErrTable) {
 		t.Errorf("order %d has an exact table: %v, %v", proposal.Members[0].Order, s, err)
 	}
 	v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
@@ -962,7 +962,7 @@ func TestOneExampleInBlocks(t *testing.T) {
 	}
 	pairs := mixture{epsilon: c.Epsilon, examples: 1}
 	for order := 1; order <= 2; order++ {
-		s, err := (bMinSep{}).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, false, nil)
+		s, err := familyOf(c.Spec).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -991,4 +991,9 @@ func TestOneExampleInBlocks(t *testing.T) {
 		t.Errorf("mean %g ± %g in blocks, %g ± %g with pairs", blocks, math.Sqrt(variance), want, math.Sqrt(other))
 	}
 	t.Logf("%+v: M %g, %g; mean %g ± %g, %g ± %g", proposal.Members, proposal.Bound, exact.Bound, blocks, math.Sqrt(variance), want, math.Sqrt(other))
+}
+
+func lawFamilyOf(s montecarlo.Spec) lawFamily {
+	f, _ := newLawFamily(s)
+	return f
 }

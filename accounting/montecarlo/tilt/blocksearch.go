@@ -4,81 +4,10 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// blocked is a family whose orders can be bounded in blocks.
-type blocked interface {
-	// blocks are the law of a run and the cut into blocks of a size.
-	blocks(s montecarlo.Spec, size int) (law.Law, cut)
-	// blockSizes are the useful lengths of blocks, from the longest down.
-	blockSizes(s montecarlo.Spec) []int
-	// maxBlockWork bounds the multiplications of a table.
-	maxBlockWork() float64
-}
-
-func (bMinSep) blocks(s montecarlo.Spec, size int) (law.Law, cut) {
-	return law.NewMinSep(s.MinSep, s.Prob, s.WarmStart), cut{size: size, steady: true, maxBytes: maxBlockBytes}
-}
-
-// blockSizes are the divisors of min-sep.
-func (bMinSep) blockSizes(s montecarlo.Spec) (sizes []int) {
-	for size := s.MinSep; size >= 1; size-- {
-		if s.MinSep%size == 0 {
-			sizes = append(sizes, size)
-		}
-	}
-	return sizes
-}
-
-func (bMinSep) maxBlockWork() float64 { return maxBlockWork }
-
-func (epochMinSep) blocks(s montecarlo.Spec, size int) (law.Law, cut) {
-	return epochLaw(s), cut{size: size, every: s.EpochSteps, maxBytes: maxBlockBytes}
-}
-
-// blockSizes are the shortest for each number of blocks that hold the last min-sep - 1 steps.
-func (epochMinSep) blockSizes(s montecarlo.Spec) (sizes []int) {
-	for parts := 1; parts <= maxBlockParts; parts++ {
-		if size := max(1, (s.MinSep-2+parts)/parts); len(sizes) == 0 || size < sizes[len(sizes)-1] {
-			sizes = append(sizes, size)
-		}
-	}
-	return sizes
-}
-
-func (epochMinSep) maxBlockWork() float64 { return maxBlockWork }
-
-func (balancedMinSep) blocks(s montecarlo.Spec, size int) (law.Law, cut) {
-	return law.Balanced{Distribution: s.Balanced()}, cut{size: size, merged: coarseness, maxBytes: maxClassBlockBytes}
-}
-
-// blockSizes is the shortest length that order 3 can afford, where it has no exact table: in blocks
-// higher orders are of no use.
-func (f balancedMinSep) blockSizes(s montecarlo.Spec) []int {
-	if keptBytes(law.Balanced{Distribution: s.Balanced()}, s.Steps, 3) <= maxTableBytes {
-		return nil
-	}
-	affordable := func(size int) bool {
-		l, c := f.blocks(s, size)
-		o, err := newOutline(l, s.Steps, c)
-		return err == nil && o.work(3, false) <= maxClassBlockWork
-	}
-	size := max(1, s.MinSep/8)
-	for size > 1 && affordable(size/2) {
-		size /= 2
-	}
-	return []int{size}
-}
-
-func (balancedMinSep) maxBlockWork() float64 { return maxClassBlockWork }
-
 const (
-	// maxBlockWork bounds the multiplications of a table in blocks, about half a second.
-	maxBlockWork = 1e8
-	// maxClassBlockWork is for classes, about five seconds.
-	maxClassBlockWork = 1e9
 	// maxBlockBytes bounds the layers that are kept, maxClassBlockBytes the layers of classes.
 	maxBlockBytes      = 200 << 20
 	maxClassBlockBytes = 1 << 30
@@ -98,7 +27,7 @@ type blockSearch struct {
 	spec    montecarlo.Spec
 	columns *likelihood.Columns
 	epsilon float64
-	family  blocked
+	family  lawFamily
 	most    float64 // multiplications of a table, at most
 	patient bool    // goes on with shorter blocks as long as they are better at all
 
@@ -111,13 +40,13 @@ type blockSearch struct {
 
 // work is about how many multiplications a table takes.
 func (b *blockSearch) work(order, size int) float64 {
-	l, c := b.family.blocks(b.spec, size)
+	c := b.family.cut(size)
 	o, ok := b.outlines[size]
 	if !ok {
 		if b.outlines == nil {
 			b.outlines = map[int]outline{}
 		}
-		o, _ = newOutline(l, b.spec.Steps, c)
+		o, _ = newOutline(b.family.law, b.spec.Steps, c)
 		b.outlines[size] = o
 	}
 	if o == nil {

@@ -8,8 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
@@ -76,14 +76,14 @@ func clusterWork(steps, bands, order int) float64 {
 	return float64(steps) * float64(order) * (j*(j-1)/2*float64(bands) + float64(order))
 }
 
-func newClusters(s montecarlo.Spec, columns *likelihood.Columns, order, exact int) (*clusters, error) {
-	first, ratio, never := onceDistribution(s)
-	n, w := s.Steps, columns.Bands
-	if ratio != 1 || order > maxClusterOrder || clusterWork(n, w, order) > maxClusterWork || float64(n)*float64(w)*float64(w)/2 > maxOnceWork {
+// newClusters takes 1/σ².
+func newClusters(s law.Single, columns *likelihood.Columns, factor float64, order, exact int) (*clusters, error) {
+	n, w := columns.Steps, columns.Bands
+	if s.Ratio != 1 || order > maxClusterOrder || clusterWork(n, w, order) > maxClusterWork || float64(n)*float64(w)*float64(w)/2 > maxOnceWork {
 		return nil, fmt.Errorf("%w: order %d in clusters at %d steps and %d bands", ErrTable, order, n, w)
 	}
-	c := &clusters{steps: n, bands: w, exact: exact, most: make([]float64, w), first: first, never: never}
-	c.overlaps = newOverlaps(columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	c := &clusters{steps: n, bands: w, exact: exact, most: make([]float64, w), first: s.First, never: s.Never}
+	c.overlaps = newOverlaps(columns, factor)
 	for _, row := range c.overlaps.rows {
 		for d, x := range row {
 			c.most[d] = max(c.most[d], x)

@@ -11,11 +11,11 @@ import (
 
 func mustClusters(t *testing.T, s montecarlo.Spec, theta, exact int) *clusters {
 	t.Helper()
-	once, ok := atMostOnce(s)
+	once, ok := singleOf(s)
 	if !ok {
 		t.Fatalf("%+v is not at most once", s)
 	}
-	c, err := newClusters(once, likelihood.NewColumns(s.Strategy), theta, exact)
+	c, err := newClusters(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta, exact)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestClustersAreNearTheTable(t *testing.T) {
 	}
 }
 
-// TestClustersAreRaised: orders that share what they have in common are those that are made alone.
+// TestClustersAreRaised: orders that share their common part are those that are made alone.
 func TestClustersAreRaised(t *testing.T) {
 	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 60, Prob: .5, WarmStart: true, NoiseMultiplier: .8, Strategy: toeplitz(60, squareRoot(40)...)}
 	exact := exactClusters(40, 9)

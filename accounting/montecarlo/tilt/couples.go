@@ -38,19 +38,6 @@ type couples struct {
 	busy, sums [][]float64
 }
 
-// coupled is a family that has tables of couples: its law's labels change alike at every step, and
-// count down while they wait.
-type coupled interface {
-	coupleLaw(s montecarlo.Spec) law.Law
-	participations(s montecarlo.Spec) float64 // of an example, expected
-}
-
-func (balancedMinSep) coupleLaw(s montecarlo.Spec) law.Law {
-	return law.Balanced{Distribution: s.Balanced()}
-}
-
-func (balancedMinSep) participations(s montecarlo.Spec) float64 { return s.Participations }
-
 // maxCoupleWork bounds the states times steps of one table, about a quarter of a second.
 const maxCoupleWork = 2e7
 
@@ -178,11 +165,11 @@ func (p *couples) waiting(step, a, b int) float64 {
 type coupleSource struct{ couples *couples }
 
 func newCoupleSource(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool) (source, error) {
-	f, ok := families[s.Scheme].(coupled)
-	if !ok {
+	f, ok := newLawFamily(s)
+	if !ok || !f.coupled() {
 		return nil, fmt.Errorf("%w of couples for scheme %s", ErrTable, s.Scheme)
 	}
-	p, err := newCouples(f.coupleLaw(s), s.Steps, order, columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep)
+	p, err := newCouples(f.law, s.Steps, order, columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep)
 	return coupleSource{p}, err
 }
 
@@ -388,11 +375,11 @@ type coupleSearch struct {
 func searchCouples(c Config, columns *likelihood.Columns, first int, work float64) coupleSearch {
 	best := coupleSearch{total: math.Inf(1), bound: math.Inf(1)}
 	k := max(1, c.Spec.MaxExamplesPerOwner)
-	family, ok := families[c.Spec.Scheme].(coupled)
-	if !ok || family.participations(c.Spec) <= 1 { // tables of all replicas do for at most one participation
+	f, ok := newLawFamily(c.Spec)
+	if !ok || !f.coupled() || f.times <= 1+countError { // tables of all replicas do for at most one participation
 		return best
 	}
-	l := family.coupleLaw(c.Spec)
+	l := f.law
 	if sliceSize(l, 2)*float64(c.Spec.Steps) > min(work, maxCoupleWork) || keptBytes(l, c.Spec.Steps, 2) > maxTableBytes {
 		return best
 	}
@@ -403,7 +390,7 @@ func searchCouples(c Config, columns *likelihood.Columns, first int, work float6
 		}
 		m := Member{Order: order, Weight: 1, LogN: s.logN(), Couples: true}
 		bound := mixture{[]Member{m}, c.Epsilon, k}.bound()
-		if total := bound * (sampleTime(c.Spec, drawsFor(c.Spec, c.Direction)) + coupleTime(family.participations(c.Spec), order)); total < best.total {
+		if total := bound * (sampleTime(c.Spec, drawsFor(c.Spec, c.Direction)) + coupleTime(f.times, order)); total < best.total {
 			best.member, best.walkError, best.total = m, s.walkError(), total
 		}
 		if bound > best.bound {

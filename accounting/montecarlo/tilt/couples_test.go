@@ -45,7 +45,7 @@ func (c coupleCase) table(t testing.TB) *couples {
 	return p
 }
 
-// total is N_θ by enumeration, and what each tuple weighs in it.
+// total is N_θ by enumeration, and the weight of each tuple in it.
 func (c coupleCase) total() (weights map[string]float64, total float64) {
 	weights = map[string]float64{}
 	eachTuple(c.c, c.list, c.sigma, c.theta, func(tuple []int, w float64) {

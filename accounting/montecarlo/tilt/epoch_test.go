@@ -129,7 +129,7 @@ func TestEpochNormaliserIsTheSumOverAllTuples(t *testing.T) {
 				t.Errorf("%v keep=%v: N = %v, want %v (relative %g)", c, keep, got, want, got/want-1)
 			}
 		}
-		if s, err := (epochMinSep{}).source(c.spec(), likelihood.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
+		if s, err := familyOf(c.spec()).source(c.spec(), likelihood.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
 		}
 	}
@@ -234,7 +234,7 @@ func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []patt
 		for i := range u {
 			u[i] = factor * columns.Dot(i, y)
 		}
-		if logF := post.given(u, got); math.Abs(logF-math.Log(total)) > 1e-11*(1+math.Abs(logF)) {
+		if logF := post.Given(u, got); math.Abs(logF-math.Log(total)) > 1e-11*(1+math.Abs(logF)) {
 			t.Errorf("%s: ln f = %.15g, want %.15g", name, logF, math.Log(total))
 		}
 		for i := range want {
@@ -242,7 +242,7 @@ func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []patt
 				t.Errorf("%s: step %d: %.15g, want %.15g", name, i, got[i], want[i]/total)
 			}
 		}
-		if bound := math.Exp(post.logNever()); bound > never*(1+1e-13) || bound < never*(1-1e-9) {
+		if bound := math.Exp(post.Never()); bound > never*(1+1e-13) || bound < never*(1-1e-9) {
 			t.Errorf("%s: Pr[no participation] %v, want %v or a little less", name, bound, never)
 		}
 	}
@@ -260,7 +260,7 @@ func TestEpochTableLimits(t *testing.T) {
 		t.Errorf("ln N = %v, kept %v", passing.lnN, kept.lnN)
 	}
 	four := func(steps int) float64 { return keptBytes(law.NewEpochs(steps, 256, 1800), steps, 3) }
-	if most := float64(epochTableBytes(3)); four(7200) > most || four(8400) < most {
+	if most := float64(lawFamily{free: 1}.maxBytes(montecarlo.Spec{}, 3)); four(7200) > most || four(8400) < most {
 		t.Error("order 3 of 7200 steps in four epochs with min-sep 256 is not kept, or that of 8400 is")
 	}
 	held := 0

@@ -40,15 +40,18 @@ type raisable interface {
 	raise(order int) (source, error)
 }
 
-// families are the distributions that can be tilted by the names of their schemes. Others are
-// sampled plainly.
-var families = map[string]family{
-	montecarlo.BMinSep:        bMinSep{},
-	montecarlo.Poisson:        bMinSep{},
-	montecarlo.BallsInBins:    ballsInBins{},
-	montecarlo.EpochMinSep:    epochMinSep{},
-	montecarlo.BalancedMinSep: balancedMinSep{},
-	montecarlo.Rotation:       rotation{},
+// familyOf is the family of a spec, or nil where it is sampled plainly.
+func familyOf(s montecarlo.Spec) family {
+	switch s.Scheme {
+	case montecarlo.BallsInBins:
+		return ballsInBins{}
+	case montecarlo.Rotation:
+		return rotation{}
+	}
+	if f, ok := newLawFamily(s); ok {
+		return f
+	}
+	return nil
 }
 
 // source draws tuples of one order and knows their total weight.
@@ -61,79 +64,6 @@ type source interface {
 	walkable() bool
 	// walker returns a function that sets hits to one tuple. It is for one goroutine.
 	walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit
-}
-
-// bMinSep is b-min-sep subsampling, by the tables of F5.3.
-type bMinSep struct{}
-
-func (bMinSep) separated() bool { return true }
-
-// affordable: states of the table times steps, 5 ns each and often far fewer than these (see
-// table). Orders above 3 gain a few per cent of σ; orders up to 3 decide whether tilting helps at
-// all.
-func (bMinSep) affordable(s montecarlo.Spec, order int) bool {
-	if once, ok := atMostOnce(s); ok {
-		return onceAffordable(once, order)
-	}
-	limit := 6e7
-	if order <= 3 {
-		limit = 1e9
-	}
-	return countStates(order, s.MinSep)*float64(s.Steps) <= limit
-}
-
-func (bMinSep) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
-	if once, ok := atMostOnce(s); ok {
-		return newOnceSource(once, columns, order, keep, watch)
-	}
-	l := law.NewMinSep(s.MinSep, s.Prob, s.WarmStart)
-	return newTupleSource(l, s, columns, order, room{keep: keep, maxBytes: tableBytes(s.Steps, s.MinSep, order), passing: s.MinSep + 2, steady: true, watch: watch})
-}
-
-// Bounds of the slices held at one time: all of them, or the tail, the head and the working ring.
-// Order 2 has b states a step, and may take more where there are too few steps for a steady rate,
-// since it is the only order there: up to n·b = 8e7.
-const (
-	maxTableBytes = 140 << 20
-	maxPairBytes  = 640 << 20
-)
-
-// tableBytes is the bound for an order.
-func tableBytes(steps, sep, order int) int {
-	if order == 2 && steps < steadySteps*sep {
-		return maxPairBytes
-	}
-	return maxTableBytes
-}
-
-// drawable: a table to draw from has no steady rate, and keeps every step.
-func (bMinSep) drawable(s montecarlo.Spec, _ int) bool {
-	_, once := atMostOnce(s)
-	return once
-}
-
-func (bMinSep) work(s montecarlo.Spec, order int) float64 {
-	if once, ok := atMostOnce(s); ok {
-		return onceWork(once, order)
-	}
-	return countStates(order, s.MinSep) * float64(s.Steps)
-}
-
-func (bMinSep) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
-	return newRenewal(processOf(s, columns), columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))
-}
-
-// process is one example's participation, F3: cold or warm b-min-sep.
-type process struct {
-	steps, sep int
-	prob       float64
-	warm       bool
-	gram       *gram
-}
-
-func processOf(s montecarlo.Spec, columns *likelihood.Columns) process {
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	return process{steps: s.Steps, sep: s.MinSep, prob: s.Prob, warm: s.WarmStart, gram: newGram(columns, s.MinSep, factor)}
 }
 
 // tupleSource is a table of tuples.
@@ -213,11 +143,21 @@ func (s onceSource) logN() float64 {
 	if s.order == 1 {
 		return 0
 	}
-	return s.once.logN + max(inflation, 2*s.rounding)
+	return s.once.logN + max(inflation, 2*s.rounding) + 2*s.rounded()
+}
+
+// rounded is by how much the probability of a pattern may be off, relative to it.
+func (s onceSource) rounded() float64 {
+	if s.once.Rounded {
+		return 1e-10 * float64(s.order)
+	}
+	return 0
 }
 
 // walkError: the weights, and at most seven draws from sums of n or fewer entries.
-func (s onceSource) walkError() float64 { return s.rounding + 8*float64(s.steps+8)*0x1p-53 }
+func (s onceSource) walkError() float64 {
+	return s.rounding + 8*float64(s.steps+8)*0x1p-53 + s.rounded()
+}
 
 func (s onceSource) walkable() bool { return true }
 

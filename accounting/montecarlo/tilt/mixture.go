@@ -150,11 +150,6 @@ func (m mixture) best() mixture {
 	return m
 }
 
-// slowTuples is a family with tuples that take long at high orders.
-type slowTuples interface {
-	tupleTime(s montecarlo.Spec, order int) float64 // in ns, about
-}
-
 // sampleTime is the time of a sample without its tuple, in ns, about.
 func sampleTime(s montecarlo.Spec, draws int) float64 {
 	time := 25 * float64(s.Steps)
@@ -167,9 +162,9 @@ func sampleTime(s montecarlo.Spec, draws int) float64 {
 // time is about the time of a sample with exact tuples, in ns.
 func (m mixture) time(s montecarlo.Spec, draws int) float64 {
 	time := sampleTime(s, draws)
-	if family, ok := families[s.Scheme].(slowTuples); ok {
+	if f, ok := newLawFamily(s); ok {
 		for _, member := range m.members {
-			time += member.Weight * family.tupleTime(s, member.Order)
+			time += member.Weight * f.tupleTime(member.Order)
 		}
 	}
 	return time
@@ -178,14 +173,14 @@ func (m mixture) time(s montecarlo.Spec, draws int) float64 {
 // quick leaves out the orders above the one with the least product of M, the number of samples,
 // and the time of a sample.
 func (m mixture) quick(s montecarlo.Spec, draws int) mixture {
-	family, ok := families[s.Scheme].(slowTuples)
-	if !ok {
+	f, ok := newLawFamily(s)
+	if !ok || f.free == 1 {
 		return m
 	}
 	rest := sampleTime(s, draws)
 	least, last := math.Inf(1), 0
 	for i, member := range m.members {
-		time := rest + family.tupleTime(s, member.Order)
+		time := rest + f.tupleTime(member.Order)
 		if total := m.only(i).bound() * time; total < least {
 			least, last = total, i
 		}

@@ -30,7 +30,7 @@ func Moments(s montecarlo.Spec) (list []Moment, err error) {
 	if err := tiltable(s, columns); errors.Is(err, ErrNotTilted) {
 		return nil, nil
 	}
-	family := families[s.Scheme]
+	family := familyOf(s)
 	cold := s
 	cold.WarmStart = false
 	least := max(2, s.MaxExamplesPerOwner+1)
@@ -48,7 +48,7 @@ func Moments(s montecarlo.Spec) (list []Moment, err error) {
 			m.Cold = 0 // nobody takes part a second time
 		case s.WarmStart:
 			m.Cold = math.Inf(1) // where it is not known
-			if of, err = family.source(cold, columns, order, false, nil); err == nil {
+			if of, err = familyOf(cold).source(cold, columns, order, false, nil); err == nil {
 				m.Cold = of.logN()
 			}
 		}

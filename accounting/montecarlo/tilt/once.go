@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
@@ -23,8 +23,8 @@ import (
 //	S_3 = A³ + 3A Σ a_i r_i + 3 Σ a_i r_i² + Σ a_i a_j a_k φ_ij φ_jk φ_ik,
 //	N_θ = Σ_m C(θ,m) never^{θ-m} S_m.
 type once struct {
+	law.Single
 	steps, order int
-	ratio        float64
 	phi          [][]float64 // phi[i][d] = φ_{i,i+d}, d < min(bands, n-i); steps of equal columns share a row
 	powers       []float64   // ratio^d
 
@@ -45,25 +45,14 @@ type once struct {
 // maxOnceWork bounds multiplications for the triangles.
 const maxOnceWork = 2e10
 
-// onceDistribution is the distribution of an example under b-min-sep with b ≥ n. never is 1 - Σ
-// a_i without cancellation: with a warm start, an example takes no part with probability (1-p +
-// (b-n)p)/(1+(b-1)p), by its wait and the coins after it.
-func onceDistribution(s montecarlo.Spec) (first, ratio, never float64) {
-	n, b, p := float64(s.Steps), float64(s.MinSep), s.Prob
-	if s.WarmStart {
-		total := 1 + (b-1)*p
-		return p / total, 1, (1 - p + (b-n)*p) / total
-	}
-	return p, 1 - p, math.Exp(n * math.Log1p(-p))
-}
-
 // onceBytes is about the size of a table of an order.
 func onceBytes(steps, bands, order int) float64 {
 	entries := float64(bands) * (float64(steps) - float64(bands-1)/2)
 	return 8 * entries * float64(max(1, order-1))
 }
 
-func newOnce(s montecarlo.Spec, c *likelihood.Columns, order int) (*once, error) {
+// newOnce takes 1/σ².
+func newOnce(s law.Single, c *likelihood.Columns, factor float64, order int) (*once, error) {
 	n, w := c.Steps, c.Bands
 	work := float64(n) * float64(w) * float64(w) / 2
 	switch {
@@ -72,24 +61,22 @@ func newOnce(s montecarlo.Spec, c *likelihood.Columns, order int) (*once, error)
 	case order > 1 && onceBytes(n, w, order) > maxTableBytes || order == 3 && work > maxOnceWork:
 		return nil, fmt.Errorf("%w: order %d at %d steps and %d bands is too much work", ErrTable, order, n, w)
 	}
-	o := &once{steps: n, order: order, a: make([]float64, n), mass: make([]float64, n)}
-	var first, never float64
-	first, o.ratio, never = onceDistribution(s)
+	o := &once{Single: s, steps: n, order: order, a: make([]float64, n), mass: make([]float64, n)}
 	sum := 0.0
 	for i := range o.a {
-		o.a[i] = first * math.Pow(o.ratio, float64(i))
+		o.a[i] = o.First * math.Pow(o.Ratio, float64(i))
 		sum += o.a[i]
 		o.mass[i] = sum
 	}
 	if order > 1 {
-		o.makePhi(c, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+		o.makePhi(c, factor)
 		o.makeEdges()
 	}
 	if order > 2 {
 		o.makeTriangles()
 	}
-	o.makeCount(never)
-	o.rounding = onceRounding(c, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	o.makeCount()
+	o.rounding = onceRounding(c, factor)
 	o.logN = math.Log(o.count[order])
 	if math.IsNaN(o.logN) || math.IsInf(o.logN, 0) {
 		return nil, fmt.Errorf("%w: order %d: the sums leave the range of float64", ErrTable, order)
@@ -115,7 +102,7 @@ func (o *once) makePhi(c *likelihood.Columns, factor float64) {
 	})
 	o.powers = make([]float64, max(1, c.Bands))
 	for d := range o.powers {
-		o.powers[d] = math.Pow(o.ratio, float64(d))
+		o.powers[d] = math.Pow(o.Ratio, float64(d))
 	}
 }
 
@@ -211,14 +198,14 @@ func (o *once) terms(m int) [4]float64 {
 	}
 }
 
-func (o *once) makeCount(never float64) {
+func (o *once) makeCount() {
 	total := 0.0
 	for m := range o.order + 1 {
 		sum := 0.0
 		for _, x := range o.terms(m) {
 			sum += x
 		}
-		total += choose(o.order, m) * math.Pow(never, float64(o.order-m)) * sum
+		total += choose(o.order, m) * math.Pow(o.Never, float64(o.order-m)) * sum
 		o.count = append(o.count, total)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/mechanism"
 )
@@ -55,7 +56,8 @@ func (c tableCase) spec(warm bool) montecarlo.Spec {
 
 func mustOnce(t *testing.T, s montecarlo.Spec, theta int) *once {
 	t.Helper()
-	o, err := newOnce(s, likelihood.NewColumns(s.Strategy), theta)
+	once, _ := singleOf(s)
+	o, err := newOnce(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func TestGoldenNormalisers(t *testing.T) {
 		if c.Scheme == "at_most_one" { // warm, b = n: p0 = p/(1+(n-1)p)
 			s.MinSep, s.Prob = c.Steps, min(1, c.Rate/(1-c.Rate*float64(c.Steps-1)))
 		}
-		source, err := (bMinSep{}).source(s, likelihood.NewColumns(s.Strategy), theta, true, nil)
+		source, err := familyOf(s).source(s, likelihood.NewColumns(s.Strategy), theta, true, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,12 +148,12 @@ func TestGoldenNormalisers(t *testing.T) {
 // TestOnceIsRefused beyond order 3, and where a dense C is too large.
 func TestOnceIsRefused(t *testing.T) {
 	c := tableCase{toeplitz(6, 1, .5), 6, .3, .8, 4}
-	if _, err := newOnce(c.spec(true), likelihood.NewColumns(c.c), 4); err == nil {
+	if _, err := newOnce(law.Single{First: .1, Ratio: 1, Never: .4}, likelihood.NewColumns(c.c), 1, 4); err == nil {
 		t.Error("order 4 was made")
 	}
 	large := likelihood.Toeplitz(40000, make([]float64, 40000))
 	for _, theta := range []int{2, 3} {
-		if _, err := newOnce(montecarlo.Spec{Steps: 40000, MinSep: 40000, Prob: .1, NoiseMultiplier: 1}, large, theta); err == nil {
+		if _, err := newOnce(law.Single{First: 1e-5, Ratio: 1, Never: .6}, large, 1, theta); err == nil {
 			t.Errorf("order %d of 40000 dense columns was made", theta)
 		}
 	}

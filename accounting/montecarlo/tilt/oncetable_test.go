@@ -14,11 +14,11 @@ import (
 // them.
 func mustOnceTable(t *testing.T, s montecarlo.Spec, theta int) *tuples {
 	t.Helper()
-	once, ok := atMostOnce(s)
+	once, ok := singleOf(s)
 	if !ok {
 		t.Fatalf("%+v is not at most once", s)
 	}
-	source, err := newOnceTable(once, likelihood.NewColumns(s.Strategy), theta, true, nil)
+	source, err := newOnceTable(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta, true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestOnceTableOfEpochs(t *testing.T) {
 	for _, epoch := range []int{24, 25, 40, 1000} {
 		s := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 4, EpochSteps: epoch, NoiseMultiplier: .7, Strategy: toeplitz(24, 1, .5, .375)}
 		for _, theta := range []int{2, 3, 4, 5} {
-			want, err := newTupleSource(epochLaw(s), s, likelihood.NewColumns(s.Strategy), theta, room{maxBytes: maxEpochBytes, passing: 11})
+			want, err := newTupleSource(s.Law(), s, likelihood.NewColumns(s.Strategy), theta, room{maxBytes: maxEpochBytes, passing: 11})
 			if err != nil {
 				t.Fatal(err)
 			}

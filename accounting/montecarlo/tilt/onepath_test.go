@@ -100,7 +100,7 @@ func TestPathsOfEveryDistributionAreUnbiased(t *testing.T) {
 	}
 }
 
-// TestProposalsOfOwnersBoundTheDivergence: what is proven without samples is not below the
+// TestProposalsOfOwnersBoundTheDivergence: a bound that is proven without samples is not below the
 // divergence, and means of values are little above it, for owners of two, three and four examples
 // in both directions.
 func TestProposalsOfOwnersBoundTheDivergence(t *testing.T) {

@@ -28,15 +28,7 @@ const cheapStates = 40
 
 // randomisable says whether the ratio of an owner can be drawn.
 func randomisable(s montecarlo.Spec) bool {
-	f, ok := families[s.Scheme].(pathFamily)
-	return ok && s.MaxExamplesPerOwner > 1 && f.randomisable(s)
-}
-
-// pathFamily is a family with participations that can be drawn given y.
-type pathFamily interface {
-	randomisable(s montecarlo.Spec) bool
-	// path is for columns of squared norms ‖c_i‖²/σ².
-	path(s montecarlo.Spec, norms []float64) onePath
+	return s.MaxExamplesPerOwner > 1 && s.Prob < 1 && s.Law() != nil
 }
 
 // Drawn reports whether a spec is for owners of several examples whose likelihood ratio is
@@ -85,24 +77,13 @@ type paths struct {
 	examples    int // k
 	draws       int // R
 	overlaps    *overlaps
-	one         onePath
+	one         *onePath
 	participate []int // of all examples in one draw
-}
-
-// onePath draws participations of one example given y.
-type onePath interface {
-	// given takes y through t(i) = log2(e)·⟨c_i, y⟩/σ².
-	given(t func(i int) float64)
-	// draw appends participations.
-	draw(hits []int, u *uniforms) []int
-	// fork has buffers of its own.
-	fork() onePath
 }
 
 func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) *paths {
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	one := families[s.Scheme].(pathFamily).path(s, c.SquaredNorms(factor))
-	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, overlaps: newOverlaps(c, factor), one: one}
+	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, overlaps: newOverlaps(c, factor), one: newOnePath(s, c.SquaredNorms(factor))}
 }
 
 func (p *paths) fork() *paths {

@@ -193,9 +193,9 @@ func newProposal(c Config, work float64, keep bool) (p Proposal, t Tables, err e
 }
 
 func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
-	f, ok := families[s.Scheme]
+	f := familyOf(s)
 	switch {
-	case !ok:
+	case f == nil:
 		return fmt.Errorf("%w for scheme %s", ErrNotTilted, s.Scheme)
 	case s.MaxBatchSize > 0:
 		return fmt.Errorf("%w for truncated batches", ErrNotTilted)
@@ -208,7 +208,7 @@ func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
 // forwardProposal is the proposal of H(P,Q). The least order is tried whatever its work where it
 // must be. Tables that serve a verifier are added to kept, where that takes any.
 func forwardProposal(c Config, columns *likelihood.Columns, work float64, must bool, kept Tables) (Proposal, error) {
-	k, family := max(1, c.Spec.MaxExamplesPerOwner), families[c.Spec.Scheme]
+	k, family := max(1, c.Spec.MaxExamplesPerOwner), familyOf(c.Spec)
 	m := mixture{epsilon: c.Epsilon, examples: k}
 	if k == 1 {
 		m.members = []Member{{Order: 1}}
@@ -273,7 +273,7 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, must b
 			delete(kept.orders, order)
 		}
 	}
-	if b, ok := family.(blocked); ok && !converged && (len(m.members) == 0 || math.IsInf(work, 1) || k > 1 && walkable < 2*k) {
+	if b, ok := family.(lawFamily); ok && !converged && (len(m.members) == 0 || math.IsInf(work, 1) || k > 1 && walkable < 2*k) {
 		most := b.maxBlockWork()
 		search := blockSearch{spec: c.Spec, columns: columns, epsilon: c.Epsilon, family: b, bound: math.Inf(1), patient: !math.IsInf(work, 1)}
 		if len(m.members) > 0 {
@@ -338,9 +338,9 @@ func reverseProposal(c Config, columns *likelihood.Columns) Proposal {
 // plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥
 // Pr[no participation].
 func plainBound(c Config, post posterior) float64 {
-	return -math.Expm1(c.Epsilon + float64(max(1, c.Spec.MaxExamplesPerOwner))*post.logNever())
+	return -math.Expm1(c.Epsilon + float64(max(1, c.Spec.MaxExamplesPerOwner))*post.Never())
 }
 
 func posteriorOf(s montecarlo.Spec, columns *likelihood.Columns) posterior {
-	return families[s.Scheme].posterior(s, columns)
+	return familyOf(s).posterior(s, columns)
 }

@@ -23,12 +23,12 @@ func TestMomentsAreRaised(t *testing.T) {
 	for name, s := range specs {
 		s.Strategy, s.NoiseMultiplier = c, 1
 		columns := likelihood.NewColumns(c)
-		exact, err := families[s.Scheme].source(s, columns, 2, false, nil)
+		exact, err := familyOf(s).source(s, columns, 2, false, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		all := map[string]source{name: exact}
-		if b, ok := families[s.Scheme].(blocked); ok && s.MinSep < s.Steps {
+		if b, ok := newLawFamily(s); ok && s.MinSep < s.Steps {
 			if all[name+" in blocks"], err = newBlockSource(b, s, columns, 2, 2, true, math.Inf(1)); err != nil {
 				t.Fatalf("%s in blocks: %v", name, err)
 			}

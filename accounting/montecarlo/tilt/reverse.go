@@ -95,77 +95,11 @@ func (t tangent) divergence(epsilon, sigma float64) float64 {
 // where Density does not vanish.
 const millsError = 1e-12
 
-// posterior computes, for y through u_i = ⟨c_i, y⟩/σ², ln f(y) and the probability that each step
-// has a participation.
+// posterior is one example's, with the logarithm of the probability that it takes part at no step,
+// rounded downward.
 type posterior interface {
-	given(u, participates []float64) (logF float64)
-
-	// logNever is ln Pr[no participation], rounded downward.
-	logNever() float64
-}
-
-// renewal is the posterior of b-min-sep (F3.2, forward and backward).
-type renewal struct {
-	process
-	norms   []float64 // ‖c_i‖²/σ²
-	logF    []float64 // ln f_i, b entries beyond the last step
-	forward []float64 // Pr[free before step i | y]
-}
-
-func newRenewal(p process, norms []float64) *renewal {
-	return &renewal{process: p, norms: norms, logF: make([]float64, p.steps+p.sep), forward: make([]float64, p.steps+p.sep)}
-}
-
-func (r *renewal) given(u, participates []float64) float64 {
-	n, b := r.steps, r.sep
-	logQ, logP := math.Log1p(-r.prob), math.Log(r.prob)
-	join := func(i int) float64 { return logP + u[i] - r.norms[i]/2 + r.logF[i+b] }
-	for i := n - 1; i >= 0; i-- {
-		r.logF[i] = likelihood.LogSum(logQ+r.logF[i+1], join(i))
-	}
-	clear(r.forward)
-	total := r.logF[0]
-	if r.warm {
-		logWait := -math.Log1p(float64(b-1) * r.prob)
-		total += logWait
-		for s := 1; s < b; s++ {
-			total = likelihood.LogSum(total, logWait+logP+r.logF[s])
-		}
-		for s := range b {
-			weight := logWait + r.logF[s]
-			if s > 0 {
-				weight += logP
-			}
-			r.forward[s] = math.Exp(weight - total)
-		}
-	} else {
-		r.forward[0] = 1
-	}
-	for i := range n {
-		participates[i] = r.forward[i] * math.Exp(join(i)-r.logF[i])
-		r.forward[i+1] += r.forward[i] - participates[i]
-		r.forward[i+b] += participates[i]
-	}
-	return total
-}
-
-func (r *renewal) logNever() float64 {
-	never := r.logSilent(r.steps)
-	if r.warm {
-		for s := 1; s < r.sep; s++ {
-			never = likelihood.LogSum(never, math.Log(r.prob)+r.logSilent(max(0, r.steps-s)))
-		}
-		never -= math.Log1p(float64(r.sep-1) * r.prob)
-	}
-	return never - tangentRounding*(1+math.Abs(never))
-}
-
-// logSilent is ln (1-p)^m, 0 for m = 0 whatever p.
-func (r *renewal) logSilent(m int) float64 {
-	if m == 0 {
-		return 0
-	}
-	return float64(m) * math.Log1p(-r.prob)
+	likelihood.Posterior
+	Never() float64
 }
 
 // binPosterior is the posterior of balls-in-bins (F3.4).
@@ -189,15 +123,15 @@ func newBinPosterior(c *likelihood.Columns, period int, factor float64) *binPost
 	return p
 }
 
-// logNever: as many bins are empty as the period is longer than the run.
-func (p *binPosterior) logNever() float64 {
+// Never: as many bins are empty as the period is longer than the run.
+func (p *binPosterior) Never() float64 {
 	if p.empty == 0 {
 		return math.Inf(-1)
 	}
 	return math.Log(float64(p.empty)/float64(p.period)) - tangentRounding
 }
 
-func (p *binPosterior) given(u, participates []float64) float64 {
+func (p *binPosterior) Given(u, participates []float64) float64 {
 	clear(p.sums)
 	for i, v := range u {
 		p.sums[i%p.period] += v
@@ -213,6 +147,13 @@ func (p *binPosterior) given(u, participates []float64) float64 {
 	return total - math.Log(float64(p.period))
 }
 
+// Fork shares the norms.
+func (p *binPosterior) Fork() likelihood.Posterior {
+	fork := *p
+	fork.sums = make([]float64, p.period)
+	return &fork
+}
+
 // gradient returns ln f and ∇ ln f at y0 = -kappa·direction; g has Steps entries and may not be
 // direction.
 func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64, post posterior, direction []float64) (logF float64) {
@@ -222,7 +163,7 @@ func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64,
 			u[i] = -kappa * factor * c.Dot(i, direction)
 		}
 	}
-	logF = post.given(u, participates)
+	logF = post.Given(u, participates)
 	clear(g)
 	for i, p := range participates {
 		column, scale := c.Column(i)

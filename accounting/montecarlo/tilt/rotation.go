@@ -2,7 +2,6 @@ package tilt
 
 import (
 	"fmt"
-	"math"
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
@@ -51,28 +50,11 @@ func (rotation) drawable(s montecarlo.Spec, order int) bool {
 func (rotation) work(montecarlo.Spec, int) float64 { return 0 }
 
 func (rotation) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
-	p := likelihood.NewRotationPosterior(periodsOf(s), columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
-	return rotationPosterior{p, periodsOf(s)}
+	return likelihood.NewRotationPosterior(periodsOf(s), columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
 }
 
 func periodsOf(s montecarlo.Spec) likelihood.Periods {
 	return likelihood.Periods{Steps: s.Steps, Period: s.EpochSteps}
-}
-
-// rotationPosterior is the posterior of rotation (F5.8).
-type rotationPosterior struct {
-	*likelihood.RotationPosterior
-	periods likelihood.Periods
-}
-
-func (p rotationPosterior) given(u, participates []float64) float64 { return p.Given(u, participates) }
-
-// logNever: only a run that is shorter than a period may leave an owner out.
-func (p rotationPosterior) logNever() float64 {
-	if p.periods.Period <= p.periods.Steps {
-		return math.Inf(-1)
-	}
-	return p.periods.LogAbsent(0) - tangentRounding
 }
 
 // rotationSource is order 1: patterns of rotation itself.

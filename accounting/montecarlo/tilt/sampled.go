@@ -34,7 +34,7 @@ type prior struct{ *paths }
 
 func newPrior(s montecarlo.Spec, c *likelihood.Columns) *prior {
 	p := newPaths(s, c, 1)
-	p.one = families[s.Scheme].(pathFamily).path(s, make([]float64, s.Steps)) // of columns that tell nothing
+	p.one = newOnePath(s, make([]float64, s.Steps)) // of columns that tell nothing
 	p.one.given(nothing)
 	return &prior{p}
 }

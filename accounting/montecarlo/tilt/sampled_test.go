@@ -67,7 +67,7 @@ func TestSampledIsRefused(t *testing.T) {
 	}
 }
 
-// TestPowers: sums of what leaves the range of float64.
+// TestPowers: sums of terms that leave the range of float64.
 func TestPowers(t *testing.T) {
 	for _, c := range []struct {
 		of   []float64

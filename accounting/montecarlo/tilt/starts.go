@@ -3,6 +3,8 @@ package tilt
 import (
 	"math"
 	"slices"
+
+	"minsep/accounting/montecarlo/internal/law"
 )
 
 // starts sums V_0 over the labels that replicas begin with. Those are numbered in ascending order.
@@ -21,6 +23,7 @@ type starts struct {
 func (t *tuples) sumStarts() {
 	list, drawn := t.law.Starts()
 	t.drawn = drawn
+	list = slices.DeleteFunc(list, func(s law.Start) bool { return s.Prob == 0 })
 	for i := range list {
 		t.order = append(t.order, i)
 	}

@@ -28,6 +28,14 @@ func varying(steps, bands int) *mechanism.Strategy {
 	return s
 }
 
+// process is b-min-sep with a strategy.
+type process struct {
+	steps, sep int
+	prob       float64
+	warm       bool
+	gram       *gram
+}
+
 func newProcess(c *mechanism.Strategy, sep int, p float64, warm bool, sigma float64) process {
 	return process{steps: c.Steps, sep: sep, prob: p, warm: warm, gram: newGram(likelihood.NewColumns(c), sep, 1/(sigma*sigma))}
 }
@@ -153,8 +161,8 @@ func TestPairsOfAnyMinSep(t *testing.T) {
 	if _, err := newTable(newProcess(toeplitz(n, 1, .6, .4), b, 1e-4, true, .7), 2, true, maxTableBytes); err == nil {
 		t.Fatal("the table is small: it shows nothing")
 	}
-	source, err := (bMinSep{}).source(montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: 1e-4, WarmStart: true, NoiseMultiplier: .7},
-		likelihood.NewColumns(toeplitz(n, 1, .6, .4)), 2, true, nil)
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: 1e-4, WarmStart: true, NoiseMultiplier: .7}
+	source, err := familyOf(s).source(s, likelihood.NewColumns(toeplitz(n, 1, .6, .4)), 2, true, nil)
 	if err != nil || !source.walkable() {
 		t.Errorf("order 2 at n = %d, b = %d: %v", n, b, err)
 	}

@@ -177,7 +177,7 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 	if m.Block > 0 || m.Couples {
 		return 0
 	}
-	return families[s.Scheme].work(s, m.Order)
+	return familyOf(s).work(s, m.Order)
 }
 
 // sourceOf makes the tables of a member, to draw from, and tells watch of the work as it is
@@ -189,7 +189,7 @@ func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Me
 	if m.Block == 0 {
 		return sourceAbove(lower, s, columns, m.Order, true, watch)
 	}
-	b, ok := families[s.Scheme].(blocked)
+	b, ok := newLawFamily(s)
 	if !ok {
 		return nil, fmt.Errorf("%w in blocks for scheme %s", ErrTable, s.Scheme)
 	}
@@ -201,7 +201,7 @@ func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Me
 
 // sourceAbove makes the tables of an order, with the tables of a lower one where these help.
 func sourceAbove(lower source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
-	f := families[s.Scheme]
+	f := familyOf(s)
 	if r, ok := lower.(raisable); ok && r.raisable(order) {
 		return r.raise(order)
 	}

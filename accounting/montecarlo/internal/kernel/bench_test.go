@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/sampling/balanced"
 )
@@ -40,7 +41,7 @@ func BenchmarkEpochs(b *testing.B) {
 	}{{7200, 256, 1800, 0.6}, {1000, 16, 250, 0.55}, {1000, 16, 138, 0.63}} {
 		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
 			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
-				return likelihood.EpochMinSep(likelihood.Epochs{Steps: c.n, MinSep: c.minSep, Epoch: c.epoch}, m.SquaredNorms(1/(c.sigma*c.sigma)))
+				return likelihood.NewChain(law.NewEpochs(c.n, c.minSep, c.epoch), m.SquaredNorms(1/(c.sigma*c.sigma)))
 			})
 		})
 	}
@@ -70,7 +71,7 @@ func BenchmarkClasses(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				return likelihood.NewClasses(l, m.SquaredNorms(1/(c.sigma*c.sigma)))
+				return likelihood.NewChain(law.Balanced{Distribution: l}, m.SquaredNorms(1/(c.sigma*c.sigma)))
 			})
 		})
 	}
@@ -85,7 +86,7 @@ func BenchmarkTwoExamples(b *testing.B) {
 	})
 	b.Run("epoch-min-sep", func(b *testing.B) {
 		benchmark(b, n, minSep, sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
-			return likelihood.NewEpochPair(likelihood.Epochs{Steps: n, MinSep: minSep, Epoch: 250}, m, 1/(sigma*sigma))
+			return likelihood.NewEpochPair(minSep, 250, m, 1/(sigma*sigma))
 		})
 	})
 }

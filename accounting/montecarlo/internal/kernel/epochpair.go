@@ -104,7 +104,7 @@ func (r *epochPair) step(i int, jump *Row) {
 	for l, v := range jump {
 		one[l] = take * v
 	}
-	// Where both are busy (likelihood.Epochs.Both): until the first step of the next epoch, or b
+	// Where both are busy (likelihood.EpochPair.Both): until the first step of the next epoch, or b
 	// steps after the participation of the other one where that is later or was in the epoch
 	// before.
 	both, single := r.after[:], r.after[:]

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/sampling/stream"
 )
@@ -115,16 +116,13 @@ func (k *Kernel) makeBuffers() {
 func linear(l likelihood.Ratio) Recursion {
 	switch l := l.(type) {
 	case *likelihood.Renewal:
-		if l.Epoch > 0 {
-			return newEpochs(l)
-		}
 		return newRenewal(l)
+	case *likelihood.Chain:
+		return newChain(l)
 	case *likelihood.Rotation:
 		return newRotation(l)
 	case *likelihood.EpochPair:
 		return newEpochPair(l)
-	case *likelihood.Classes:
-		return newClasses(l)
 	case *likelihood.Owner:
 		if l.Examples == 2 {
 			return newPair(l)
@@ -441,9 +439,9 @@ func newID() string {
 		c := likelihood.Toeplitz(300, column)
 		norms := c.SquaredNorms(1 / 2.25)
 		p := likelihood.Process{Steps: 300, MinSep: bands, Prob: 0.01, WarmStart: true}
-		epochs := likelihood.Epochs{Steps: 300, MinSep: bands, Epoch: 100}
+		epochs := likelihood.NewChain(law.NewEpochs(300, bands, 100), norms)
 		var out Output
-		New(c, 1.5, likelihood.MinSep(p, norms), likelihood.EpochMinSep(epochs, norms), likelihood.NewOwner(p, c, 2, 1/2.25)).Batch(&Input{Bulk: bulk}, &out)
+		New(c, 1.5, likelihood.MinSep(p, norms), epochs, likelihood.NewOwner(p, c, 2, 1/2.25)).Batch(&Input{Bulk: bulk}, &out)
 		for _, row := range out.LogRatio {
 			for _, v := range row {
 				fmt.Fprintf(hash, "%x ", math.Float64bits(v))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/mechanism"
 )
@@ -189,10 +190,9 @@ func randomProblem(rng *rand.Rand, n, bands int) (string, func() *Kernel, *Input
 	epoch := p.MinSep + rng.IntN(1+[]int{2, 3 * bands, n}[rng.IntN(3)])
 	project := rng.IntN(2) == 0
 	newKernel := func() *Kernel {
-		ratios := []likelihood.Ratio{likelihood.MinSep(p, norms), likelihood.EpochMinSep(likelihood.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}, norms)}
+		ratios := []likelihood.Ratio{likelihood.MinSep(p, norms), likelihood.NewChain(law.NewEpochs(n, p.MinSep, epoch), norms)}
 		if p.MinSep <= 40 {
-			epochs := likelihood.Epochs{Steps: n, MinSep: p.MinSep, Epoch: epoch}
-			ratios = append(ratios, likelihood.NewOwner(p, c, 2, 1/(sigma*sigma)), likelihood.NewEpochPair(epochs, c, 1/(sigma*sigma)), likelihood.IndependentLower(p, norms, 3))
+			ratios = append(ratios, likelihood.NewOwner(p, c, 2, 1/(sigma*sigma)), likelihood.NewEpochPair(p.MinSep, epoch, c, 1/(sigma*sigma)), likelihood.IndependentLower(p, norms, 3))
 		}
 		k := New(c, sigma, ratios...)
 		if project {

@@ -89,7 +89,7 @@ func TestRotationReset(t *testing.T) {
 	}
 }
 
-// TestRotationForgets: what a kernel computed before, be it out of range, changes no bit.
+// TestRotationForgets: results of a kernel before, be they out of range, change no bit.
 func TestRotationForgets(t *testing.T) {
 	const n, w, length, sigma = 300, 20, 27, 0.12
 	c := likelihood.Toeplitz(n, sqrtColumn(w))

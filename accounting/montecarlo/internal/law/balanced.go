@@ -16,11 +16,7 @@ func (l Balanced) Free(label int) bool { return label%l.MinSep == 0 }
 
 func (l Balanced) Starts() (starts []Start, drawn bool) {
 	most, less := l.Distribution.Starts()
-	starts = []Start{{l.Most * l.MinSep, most}}
-	if less > 0 {
-		starts = append(starts, Start{(l.Most - 1) * l.MinSep, less})
-	}
-	return starts, less > 0
+	return []Start{{l.Most * l.MinSep, most, math.Log(most), 0}, {(l.Most - 1) * l.MinSep, less, math.Log(less), 0}}, less > 0
 }
 
 func (l Balanced) Hazard(label, step int) float64 {

@@ -1,5 +1,7 @@
 package law
 
+import "math"
+
 // Epochs is epoch min-sep (F3.8): an example takes part once in each epoch of T steps. Labels r
 // = 1 … b-1 have r steps to wait; whoever took part in this epoch then waits for the next one,
 // with label b. An example with an age above the place of a step in its epoch took part in the
@@ -35,9 +37,10 @@ func (l Epochs) Free(r int) bool { return r == 0 }
 
 // Starts goes by age. With a min-sep of 1 there is one start, and a number is spent on it.
 func (l Epochs) Starts() (starts []Start, drawn bool) {
-	starts = []Start{{0, float64(l.steps-l.sep+1) / float64(l.steps)}}
+	log := -math.Log(float64(l.steps))
+	starts = []Start{{0, float64(l.steps-l.sep+1) / float64(l.steps), log + math.Log(float64(l.steps-l.sep+1)), 0}}
 	for r := l.sep - 1; r > 0; r-- {
-		starts = append(starts, Start{r, 1 / float64(l.steps)})
+		starts = append(starts, Start{r, 1 / float64(l.steps), log, 0})
 	}
 	return starts, true
 }

@@ -2,8 +2,8 @@
 // table, a walk or a recursion can follow without knowing the sampler.
 //
 // Before each step an example has a label. It is free, and takes part at the step with the hazard
-// of its label, or it waits for a label that is free. A law is a few lines; see the files of this
-// package. Steps are 0-based.
+// of its label, or it waits for a label that is free. Whoever is free keeps the label until it
+// takes part. A law is a few lines; see the files of this package. Steps are 0-based.
 //
 // A law of one free label gives it the number 0, and 1 … b-1 to the steps that a participation
 // blocks it for; other waiting labels follow. Tables are faster for that order.
@@ -15,8 +15,9 @@ type Law interface {
 	Labels() int
 	// Free says whether an example with a label can take part.
 	Free(label int) bool
-	// Starts are the labels before the first step in the order in which they are drawn. drawn says
-	// that a random number is spent on the choice, if there is one or not.
+	// Starts are the labels before the first step in the order in which they are drawn; some may have
+	// the probability 0. drawn says that a random number is spent on the choice, if there is one or
+	// not.
 	Starts() (starts []Start, drawn bool)
 	// Hazard is the probability that an example with a free label takes part at a step.
 	Hazard(label, step int) float64
@@ -46,8 +47,9 @@ type Law interface {
 	Unmet(i int) (from, to int)
 }
 
-// Start is a label before the first step, and its probability.
+// Start is a label before the first step and its probability. The logarithm of that is Log + Rest,
+// so that a sum with others can begin with either: samples have its bits.
 type Start struct {
-	Label int
-	Prob  float64
+	Label           int
+	Prob, Log, Rest float64
 }

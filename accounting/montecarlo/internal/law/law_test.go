@@ -1,33 +1,43 @@
-package law
+package law_test
 
 import (
 	"fmt"
 	"math"
 	"testing"
 
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/law/lawtest"
 	"minsep/sampling/balanced"
 )
 
 const steps = 40
 
-func laws(t *testing.T) map[string]Law {
-	all := map[string]Law{}
+// known is a law and its traits.
+type known struct {
+	law.Law
+	sep    int  // of one free label: labels below it count down; else 0
+	varies bool // the steps have different rates
+}
+
+func laws(t *testing.T) map[string]known {
+	all := map[string]known{}
 	for _, b := range []int{1, 2, 5} {
 		for _, warm := range []bool{false, true} {
-			all[fmt.Sprintf("b-min-sep %d, warm %v", b, warm)] = NewMinSep(b, .3, warm)
+			all[fmt.Sprintf("b-min-sep %d, warm %v", b, warm)] = known{law.NewMinSep(b, .3, warm), b, !warm}
 		}
 		for _, epoch := range []int{b, b + 1, 2*b - 1, 3 * b, 17, 60} {
-			all[fmt.Sprintf("epochs of %d, b = %d", epoch, b)] = NewEpochs(steps, b, epoch)
+			all[fmt.Sprintf("epochs of %d, b = %d", epoch, b)] = known{law.NewEpochs(steps, b, epoch), b, false}
 		}
-		all[fmt.Sprintf("at most once, %d bands", b)] = NewOnce(steps, b, .02, 1, 1-steps*.02)
-		all[fmt.Sprintf("once, %d bands", b)] = NewOnce(steps, b, 1./steps, 1, 0)
-		all[fmt.Sprintf("at most once, %d bands, cold", b)] = NewOnce(steps, b, .03, .97, math.Pow(.97, steps))
+		all[fmt.Sprintf("at most once, %d bands", b)] = known{law.NewOnce(steps, b, law.Single{First: .02, Ratio: 1, Never: 1 - steps*.02}), b, false}
+		all[fmt.Sprintf("once, %d bands", b)] = known{law.NewOnce(steps, b, law.Single{First: 1. / steps, Ratio: 1, Never: 0}), b, false}
+		all[fmt.Sprintf("at most once, %d bands, cold", b)] = known{law.NewOnce(steps, b, law.Single{First: .03, Ratio: .97, Never: math.Pow(.97, steps)}), b, true}
+		all[fmt.Sprintf("tide, b = %d", b)] = known{lawtest.Tide{MinSep: b, Prob: .4}, 0, true}
 		for _, times := range []float64{.5, 2, 2.5} {
 			l, err := balanced.New(steps, b, times)
 			if err != nil {
 				t.Fatal(err)
 			}
-			all[fmt.Sprintf("balanced %v, b = %d", times, b)] = Balanced{l}
+			all[fmt.Sprintf("balanced %v, b = %d", times, b)] = known{law.Balanced{Distribution: l}, 0, false}
 		}
 	}
 	return all
@@ -35,7 +45,7 @@ func laws(t *testing.T) map[string]Law {
 
 // forward follows the chain from its starts: the probabilities of labels before each step, and the
 // rates of the steps.
-func forward(l Law) (labels [][]float64, rates []float64) {
+func forward(l law.Law) (labels [][]float64, rates []float64) {
 	labels, rates = make([][]float64, steps+1), make([]float64, steps)
 	for i := range labels {
 		labels[i] = make([]float64, l.Labels())
@@ -52,6 +62,9 @@ func forward(l Law) (labels [][]float64, rates []float64) {
 				hazard = l.Hazard(x, i)
 			}
 			rates[i] += p * hazard
+			if stays := l.Enter(x, kind, false); l.Free(x) && stays != x {
+				panic(fmt.Sprintf("%T: who is free with label %d goes to %d without a participation", l, x, stays))
+			}
 			labels[i+1][l.Enter(x, kind, true)] += p * hazard
 			labels[i+1][l.Enter(x, kind, false)] += p * (1 - hazard)
 		}
@@ -73,11 +86,13 @@ func TestRates(t *testing.T) {
 				t.Errorf("%s, step %d: labels have the probability %v", name, i, sum)
 			}
 		}
-		if s, ok := l.(MinSep); ok && !s.warm {
-			continue // the first steps have a higher rate
+		for i, rate := range law.NewChain(l, steps).Rates() {
+			if math.Abs(rate-rates[i]) > 1e-13 {
+				t.Errorf("%s, step %d: rate %v of the chain, want %v", name, i, rate, rates[i])
+			}
 		}
-		if s, ok := l.(Once); ok && s.ratio < 1 {
-			continue // each step has a lower rate than the one before
+		if l.varies {
+			continue
 		}
 		for i, rate := range rates {
 			if math.Abs(rate/rates[0]-1) > 1e-10 {
@@ -101,7 +116,7 @@ func TestShortcuts(t *testing.T) {
 	}
 }
 
-func checkShortcuts(t *testing.T, name string, l Law, start, from int) {
+func checkShortcuts(t *testing.T, name string, l law.Law, start, from int) {
 	quiet, x, wait := 1.0, start, !l.Free(start)
 	if !wait && l.FreeAt(start, from) != from {
 		t.Errorf("%s: free at %d", name, l.FreeAt(start, from))
@@ -142,23 +157,14 @@ func checkShortcuts(t *testing.T, name string, l Law, start, from int) {
 // b-1 steps count down.
 func TestOneFreeLabel(t *testing.T) {
 	for name, l := range laws(t) {
-		sep := l.Labels()
-		switch l := l.(type) {
-		case Balanced:
-			continue
-		case Epochs:
-			sep = l.sep
-		case Once:
-			sep = l.bands
-		}
 		labels, _ := forward(l)
 		for i, row := range labels[:steps] {
-			for x := 1; x < sep; x++ {
+			for x := 1; x < l.sep; x++ {
 				if row[x] == 0 {
 					continue
 				}
-				if l.Age(x) != sep-x {
-					t.Errorf("%s, label %d: age %d, want %d", name, x, l.Age(x), sep-x)
+				if l.Age(x) != l.sep-x {
+					t.Errorf("%s, label %d: age %d, want %d", name, x, l.Age(x), l.sep-x)
 				}
 				for d := range min(x, steps-i) {
 					if got := l.Pass(x, i, i+d); got != x-d {

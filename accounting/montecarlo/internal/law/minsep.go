@@ -24,12 +24,12 @@ func (l MinSep) Free(r int) bool { return r == 0 }
 // Starts is the stationary distribution of a warm start (arXiv 2602.09338, Algorithm 2).
 func (l MinSep) Starts() (starts []Start, drawn bool) {
 	if !l.warm {
-		return []Start{{0, 1}}, false
+		return []Start{{0, 1, 0, 0}}, false
 	}
-	total := 1 + float64(l.sep-1)*l.prob
-	starts = []Start{{0, 1 / total}}
+	total, log := 1+float64(l.sep-1)*l.prob, math.Log1p(float64(l.sep-1)*l.prob)
+	starts = []Start{{0, 1 / total, -log, 0}}
 	for r := 1; r < l.sep; r++ {
-		starts = append(starts, Start{r, l.prob / total})
+		starts = append(starts, Start{r, l.prob / total, -log, math.Log(l.prob)})
 	}
 	return starts, true
 }

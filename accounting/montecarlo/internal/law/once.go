@@ -6,36 +6,79 @@ import "math"
 // ratio^i. Label r = 1 … w-1 has a column that overlaps with the columns of the next r steps,
 // and label w with no other. None of them is free again.
 type Once struct {
-	steps, bands        int
-	first, ratio, never float64
+	steps, bands int
+	Single
 }
 
 // NewOnce is the law of a run of so many steps, with columns that overlap within so many bands,
-// at least 1. The ratio is 1, or 1 - first as with coins that are alike; never is 1 - Σ a_i
-// without cancellation.
-func NewOnce(steps, bands int, first, ratio, never float64) Once {
-	return Once{steps, bands, first, ratio, never}
+// at least 1.
+func NewOnce(steps, bands int, s Single) Once { return Once{steps, bands, s} }
+
+// Single is participation at most once in a run: at step i with probability First·Ratio^i, never
+// with the rest. The ratio is 1, or 1 - First as with coins that are alike.
+type Single struct {
+	First, Ratio float64
+	Never        float64 // 1 - Σ a_i without cancellation
+	Rounded      bool    // the law's probabilities are rounded, to less than 1e-10 of each
+}
+
+// Lone is a law that may be a Single in a run of so many steps.
+type Lone interface {
+	Law
+	Single(steps int) (s Single, ok bool)
+}
+
+// Single is for a min-sep of no fewer than the steps. With a warm start, an example takes no part
+// with probability (1-p + (b-n)p)/(1+(b-1)p), by its wait and the coins after it.
+func (l MinSep) Single(steps int) (s Single, ok bool) {
+	n, b, p := float64(steps), float64(l.sep), l.prob
+	if !l.warm {
+		return Single{p, 1 - p, math.Exp(n * math.Log1p(-p)), false}, b >= n
+	}
+	total := 1 + (b-1)*p
+	return Single{p / total, 1, (1 - p + (b-n)*p) / total, false}, b >= n
+}
+
+// Single is for epochs of no fewer steps: as under a warm b-min-sep with b = n and p/(1+(n-1)p) =
+// 1/T.
+func (l Epochs) Single(steps int) (s Single, ok bool) {
+	if l.steps < steps {
+		return s, false
+	}
+	return NewMinSep(steps, 1/float64(l.steps-steps+1), true).Single(steps)
+}
+
+// Single is for at most one participation: as under a warm b-min-sep with b = n and p/(1+(n-1)p) =
+// κ/n.
+func (l Balanced) Single(steps int) (s Single, ok bool) {
+	if l.Participations > 1 {
+		return s, false
+	}
+	n := float64(steps)
+	s, ok = NewMinSep(steps, l.Participations/(n-l.Participations*(n-1)), true).Single(steps)
+	s.Rounded = true
+	return s, ok
 }
 
 // left is the probability of no participation before step i.
 func (l Once) left(i int) float64 {
-	if l.ratio < 1 {
-		return math.Pow(l.ratio, float64(i))
+	if l.Ratio < 1 {
+		return math.Pow(l.Ratio, float64(i))
 	}
-	return l.never + float64(l.steps-i)*l.first
+	return l.Never + float64(l.steps-i)*l.First
 }
 
 func (l Once) Labels() int { return l.bands + 1 }
 
 func (l Once) Free(r int) bool { return r == 0 }
 
-func (l Once) Starts() (starts []Start, drawn bool) { return []Start{{0, 1}}, false }
+func (l Once) Starts() (starts []Start, drawn bool) { return []Start{{0, 1, 0, 0}}, false }
 
 func (l Once) Hazard(_, step int) float64 {
-	if l.ratio < 1 {
-		return l.first
+	if l.Ratio < 1 {
+		return l.First
 	}
-	return min(1, l.first/l.left(step))
+	return min(1, l.First/l.left(step))
 }
 
 func (l Once) Quiet(_, from, to int) float64 { return l.left(to) / l.left(from) }

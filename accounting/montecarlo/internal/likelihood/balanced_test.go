@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/sampling/balanced"
 )
 
@@ -61,7 +62,7 @@ func TestClassesByEnumeration(t *testing.T) {
 	eachClasses(t, func(name string, l *balanced.Distribution, c *Columns, sigma float64, rng *rand.Rand) {
 		seen++
 		patterns := classPatterns(l)
-		ratio := NewClasses(l, c.SquaredNorms(1/(sigma*sigma)))
+		ratio := NewChain(law.Balanced{Distribution: l}, c.SquaredNorms(1/(sigma*sigma)))
 		for range 3 {
 			y := randomOutput(rng, c, sigma, patterns)
 			equal(t, name, LogRatio(ratio, c, sigma, y), enumerated(c, sigma, patterns, y))

@@ -1,6 +1,10 @@
 package likelihood
 
-import "math"
+import (
+	"math"
+
+	"minsep/accounting/montecarlo/internal/law"
+)
 
 // EpochPair is the likelihood ratio of an owner of two examples, each in a process of epoch min-sep
 // of its own, for at most MinSep bands (F4.7), exact. With both free and not yet in at step i it is
@@ -14,7 +18,9 @@ import "math"
 // since the participation, else W_i; W is F at the first step of an epoch. The history of a
 // participation at step s is H_{s+t,t} for t = b … 1, a line.
 type EpochPair struct {
-	Epochs
+	Steps, MinSep, Epoch int
+
+	law   law.Epochs
 	norms []float64
 	cross *Cross
 
@@ -24,9 +30,24 @@ type EpochPair struct {
 	after float64     // F at the first step of the next epoch
 }
 
-// NewEpochPair prepares the ratio; factor is 1/σ².
-func NewEpochPair(e Epochs, c *Columns, factor float64) *EpochPair {
-	return &EpochPair{Epochs: e, norms: c.SquaredNorms(factor), cross: NewCross(c, e.MinSep, factor)}
+// NewEpochPair prepares the ratio for epochs of so many steps; factor is 1/σ².
+func NewEpochPair(minSep, epoch int, c *Columns, factor float64) *EpochPair {
+	return &EpochPair{Steps: c.Steps, MinSep: minSep, Epoch: epoch, law: law.NewEpochs(c.Steps, minSep, epoch),
+		norms: c.SquaredNorms(factor), cross: NewCross(c, minSep, factor)}
+}
+
+// Hazard is η of a step.
+func (p *EpochPair) Hazard(i int) float64 { return p.law.Hazard(0, i) }
+
+// LogWaits returns the log probabilities of the waits 0 … b-1 before the first step at which an
+// example is free.
+func (p *EpochPair) LogWaits() []float64 {
+	waits := make([]float64, p.MinSep)
+	starts, _ := p.law.Starts()
+	for _, s := range starts {
+		waits[s.Label] = s.Log
+	}
+	return waits
 }
 
 // Norms returns ‖c_i‖²/σ², not to be changed.
@@ -59,13 +80,13 @@ func (p *EpochPair) Reset() {
 // Both returns which entry of the line of step i stands for both examples being busy after a
 // participation at a place, when the other one took part t steps before, 0 for the same step: 0 for
 // the first step of the next epoch, and b for t = 0 beyond it.
-func (e Epochs) Both(place, t int) int {
-	switch left := e.Epoch - place; { // steps to the next epoch
+func (p *EpochPair) Both(place, t int) int {
+	switch left := p.Epoch - place; { // steps to the next epoch
 	case t > place: // the other one took part in the epoch before
-		return e.MinSep - t
-	case e.MinSep-t > left:
-		return e.MinSep - t
-	case e.MinSep > left:
+		return p.MinSep - t
+	case p.MinSep-t > left:
+		return p.MinSep - t
+	case p.MinSep > left:
 		return left
 	}
 	return 0

@@ -3,7 +3,7 @@ package likelihood
 import (
 	"math"
 
-	"minsep/sampling/balanced"
+	"minsep/accounting/montecarlo/internal/law"
 )
 
 // Posterior is the distribution of one example's participations given an output.
@@ -71,111 +71,105 @@ func (o *OwnerLower) LogRatio() float64 {
 	return k*logF - k*(k-1)/2*square
 }
 
-// EpochPosterior is the posterior of epoch min-sep (F5.8).
-type EpochPosterior struct {
-	Epochs
-	norms   []float64 // ‖c_i‖²/σ²
-	logF    []float64 // ln f_i, and 0 beyond the last step
-	forward []float64 // Pr[free and not yet in before step i | y]
+// ChainPosterior is the posterior of one example of any law (F5.8), by a pass backward and one
+// forward.
+type ChainPosterior struct {
+	*law.Chain
+	Backward
+	forward []float64 // Pr[free before step i | y], as logF
 }
 
-// NewEpochPosterior takes ‖c_i‖²/σ².
-func NewEpochPosterior(e Epochs, norms []float64) *EpochPosterior {
-	return &EpochPosterior{Epochs: e, norms: norms, logF: make([]float64, e.Steps+1), forward: make([]float64, max(e.Steps, e.MinSep)+1)}
+// NewChainPosterior is for a law and ‖c_i‖²/σ² of every step of a run.
+func NewChainPosterior(l law.Law, norms []float64) *ChainPosterior {
+	b := NewBackward(law.NewChain(l, len(norms)), norms)
+	return &ChainPosterior{b.chain, b, make([]float64, len(b.logF))}
 }
 
 // Fork has buffers of its own.
-func (p *EpochPosterior) Fork() Posterior { return NewEpochPosterior(p.Epochs, p.norms) }
+func (p *ChainPosterior) Fork() Posterior {
+	return &ChainPosterior{p.Chain, p.Backward.Fork(), make([]float64, len(p.logF))}
+}
 
-func (p *EpochPosterior) Given(u, participates []float64) float64 {
-	n := p.Steps
-	join := func(i int) float64 {
-		return math.Log(p.Hazard(i)) + u[i] - p.norms[i]/2 + p.logF[min(n, p.Next(i))]
-	}
-	for i := n - 1; i >= 0; i-- {
-		p.logF[i] = LogSum(math.Log1p(-p.Hazard(i))+p.logF[i+1], join(i))
-	}
+func (p *ChainPosterior) Given(u, participates []float64) float64 {
+	p.Pass(func(i int) float64 { return u[i] })
 	total := math.Inf(-1)
-	waits := p.LogWaits()
-	for r, wait := range waits {
-		total = LogSum(total, wait+p.logF[min(r, n)])
+	for _, s := range p.Starts {
+		total = LogSum(total, s.LogProb()+p.After(s.Then, 0))
 	}
 	clear(p.forward)
-	for r, wait := range waits {
-		p.forward[r] = math.Exp(wait + p.logF[min(r, n)] - total)
-	}
-	for i := range n {
-		participates[i] = p.forward[i] * math.Exp(join(i)-p.logF[i])
-		// Not the difference, which cancels where an epoch ends.
-		p.forward[i+1] += p.forward[i] * math.Exp(math.Log1p(-p.Hazard(i))+p.logF[i+1]-p.logF[i])
-		if next := p.Next(i); next < n {
-			p.forward[next] += participates[i]
+	for _, s := range p.Starts {
+		at := math.Exp(s.Log + p.After(s.Then, 0) + s.Rest - total)
+		if !p.One { // values have the bits of these two forms
+			at = s.Prob * math.Exp(p.After(s.Then, 0)-total)
 		}
+		p.add(s.Then, 0, at)
 	}
-	return total
-}
-
-// ClassPosterior is the posterior of balanced min-sep (F5.8).
-type ClassPosterior struct {
-	*balanced.Distribution
-	norms         []float64   // ‖c_i‖²/σ²
-	logIn, logOut [][]float64 // ln η_i^j and ln (1 - η_i^j)
-	logF          [][]float64 // ln F_i^j; 0 beyond the last step
-	forward       [][]float64 // Pr[free before step i with j left | y]
-}
-
-// NewClassPosterior takes ‖c_i‖²/σ².
-func NewClassPosterior(l *balanced.Distribution, norms []float64) *ClassPosterior {
-	p := &ClassPosterior{Distribution: l, norms: norms, logIn: make([][]float64, l.Steps), logOut: make([][]float64, l.Steps)}
-	for i := range p.logIn {
-		p.logIn[i], p.logOut[i] = make([]float64, l.Most+1), make([]float64, l.Most+1)
-		for j := 1; j <= l.Most; j++ {
-			p.logIn[i][j], p.logOut[i][j] = math.Log(l.Hazard(j, i)), math.Log1p(-l.Hazard(j, i))
-		}
-	}
-	return p.Fork().(*ClassPosterior)
-}
-
-// Fork has buffers of its own.
-func (p *ClassPosterior) Fork() Posterior {
-	fork := *p
-	fork.logF, fork.forward = nil, nil
-	for range p.Steps + 1 {
-		fork.logF, fork.forward = append(fork.logF, make([]float64, p.Most+1)), append(fork.forward, make([]float64, p.Most+1))
-	}
-	return &fork
-}
-
-func (p *ClassPosterior) Given(u, participates []float64) float64 {
-	n := p.Steps
-	join := func(i, j int) float64 {
-		return p.logIn[i][j] + u[i] - p.norms[i]/2 + p.logF[min(n, i+p.MinSep)][j-1]
-	}
-	for i := n - 1; i >= 0; i-- {
-		for j := 1; j <= p.Most; j++ {
-			p.logF[i][j] = LogSum(p.logOut[i][j]+p.logF[i+1][j], join(i, j))
-		}
-	}
-	most, less := p.Starts()
-	total := LogSum(math.Log(most)+p.logF[0][p.Most], math.Log(less)+p.logF[0][p.Most-1])
-	for i := range p.forward {
-		clear(p.forward[i])
-	}
-	p.forward[0][p.Most] = most * math.Exp(p.logF[0][p.Most]-total)
-	p.forward[0][p.Most-1] = less * math.Exp(p.logF[0][p.Most-1]-total)
-	for i := range n {
-		participates[i] = 0
-		for j := 1; j <= p.Most; j++ {
-			at := p.forward[i][j]
+	size := p.Rows - 1
+	for i := range p.Steps {
+		f, forward := p.logF[i*size:][:2*size], p.forward[i*size:][:2*size] // of this step and the next
+		sum, turns := 0.0, p.Turns(i)
+		for row := range turns {
+			at := forward[row]
 			if at == 0 {
 				continue
 			}
-			in := at * math.Exp(join(i, j)-p.logF[i][j])
-			participates[i] += in
-			// Not the difference, which cancels where the last steps are.
-			p.forward[i+1][j] += at * math.Exp(p.logOut[i][j]+p.logF[i+1][j]-p.logF[i][j])
-			p.forward[min(n, i+p.MinSep)][j-1] += in
+			turn := &turns[row]
+			in := at * math.Exp(turn.In+u[i]-p.norms[i]/2+p.After(turn.Then, i)-f[row])
+			out := at - in
+			if !p.Alike { // the difference cancels where whoever is free must take part
+				out = at * math.Exp(turn.Out+f[size+row]-f[row])
+			}
+			sum += in
+			forward[size+row] += out
+			p.add(turn.Then, i, in)
 		}
+		participates[i] = sum
 	}
 	return total
+}
+
+// add adds to forward where an example is free again after a turn.
+func (p *ChainPosterior) add(t law.Then, turn int, prob float64) {
+	if t.Row > 0 {
+		p.forward[p.At(t, turn)*(p.Rows-1)+int(t.Row)-1] += prob
+	}
+}
+
+// Backward holds ln F of [Chain] for all steps.
+type Backward struct {
+	chain *law.Chain
+	norms []float64
+	logF  []float64 // of rows 1, 2, … before each step; 0 at the end of the run
+}
+
+// NewBackward takes ‖c_i‖²/σ².
+func NewBackward(c *law.Chain, norms []float64) Backward {
+	return Backward{c, norms, make([]float64, (c.Steps+1)*(c.Rows-1))}
+}
+
+// Fork has rows of its own.
+func (b *Backward) Fork() Backward { return NewBackward(b.chain, b.norms) }
+
+// Pass computes ln F for u(i) = ⟨c_i, y⟩/σ².
+func (b *Backward) Pass(u func(i int) float64) {
+	size := b.chain.Rows - 1
+	for i := b.chain.Steps - 1; i >= 0; i-- {
+		u, half, f := u(i), b.norms[i]/2, b.logF[i*size:][:2*size]
+		turns := b.chain.Turns(i)
+		for row := range turns {
+			turn := &turns[row]
+			f[row] = LogSum(turn.Out+f[size+row], turn.In+u-half+b.After(turn.Then, i))
+		}
+	}
+}
+
+// LogF is ln F of a row, above 0, before a step.
+func (b *Backward) LogF(row, step int) float64 { return b.logF[step*(b.chain.Rows-1)+row-1] }
+
+// After is ln F where an example is free again after a turn.
+func (b *Backward) After(t law.Then, turn int) float64 {
+	if t.Row == 0 {
+		return 0
+	}
+	return b.LogF(int(t.Row), b.chain.At(t, turn))
 }

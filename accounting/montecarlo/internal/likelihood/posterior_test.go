@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/sampling/balanced"
 )
 
@@ -22,8 +23,9 @@ func owned(one []pattern, k int) []pattern {
 // owner, and for one example, where both are the ratio itself.
 func TestOwnersAreBetweenTheirBounds(t *testing.T) {
 	strict, cases := 0, 0
-	hold := func(name string, one []pattern, ratio Ratio, post Posterior, c *Columns, sigma float64, rng *rand.Rand) {
+	hold := func(name string, one []pattern, l law.Law, c *Columns, sigma float64, rng *rand.Rand) {
 		factor := 1 / (sigma * sigma)
+		ratio, post := NewChain(l, c.SquaredNorms(factor)), NewChainPosterior(l, c.SquaredNorms(factor))
 		for k := 1; k <= 3; k++ {
 			if math.Pow(float64(len(one)), float64(k)) > 3000 {
 				continue
@@ -48,13 +50,14 @@ func TestOwnersAreBetweenTheirBounds(t *testing.T) {
 			}
 		}
 	}
-	eachEpoch(47, 5, func(name string, e Epochs, c *Columns, sigma float64, rng *rand.Rand) {
-		norms := c.SquaredNorms(1 / (sigma * sigma))
-		hold(name, epochPatterns(e), EpochMinSep(e, norms), NewEpochPosterior(e, norms), c, sigma, rng)
+	eachEpoch(47, 5, func(name string, e epochs, c *Columns, sigma float64, rng *rand.Rand) {
+		hold(name, epochPatterns(e), e.law(), c, sigma, rng)
 	})
 	eachClasses(t, func(name string, l *balanced.Distribution, c *Columns, sigma float64, rng *rand.Rand) {
-		norms := c.SquaredNorms(1 / (sigma * sigma))
-		hold(fmt.Sprint("balanced ", name), classPatterns(l), NewClasses(l, norms), NewClassPosterior(l, norms), c, sigma, rng)
+		hold(fmt.Sprint("balanced ", name), classPatterns(l), law.Balanced{Distribution: l}, c, sigma, rng)
+	})
+	eachLaw(func(name string, l law.Law, c *Columns, sigma float64, rng *rand.Rand) {
+		hold(name, lawPatterns(l, c.Steps), l, c, sigma, rng)
 	})
 	if strict < cases/4 {
 		t.Errorf("bounds differ in %d of %d cases only", strict, cases)

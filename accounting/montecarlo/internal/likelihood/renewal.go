@@ -1,6 +1,10 @@
 package likelihood
 
-import "math"
+import (
+	"math"
+
+	"minsep/accounting/montecarlo/internal/law"
+)
 
 // Ratio is one recursion. Give it Reset, then Step for i = Steps-1, …, 0 in this order, then take
 // LogRatio. It is not safe for concurrent use.
@@ -24,24 +28,20 @@ func LogRatio(ratio Ratio, c *Columns, noiseMultiplier float64, y []float64) flo
 
 // Renewal is the family of recursions
 //
-//	f_i = a_i f_{i+1} + Σ_m e^{Jump[m-1][i] + m u_i} f_{next(i)},   f = 1 beyond the last step,
+//	f_i = a f_{i+1} + Σ_m e^{Jump[m-1][i] + m u_i} f_{i+b},   f = 1 beyond the last step,
 //
-// whose result is Times · ln Σ_r e^{Start[r]} f_r. With next(i) = i+b and one a it holds b-min-sep
-// (F3.2), its bounds for more bands (F3.3, F3.7), the published distribution of Algorithm 3 (F4.1)
-// and the bounds for several examples per owner (F4.3, F4.5). With an Epoch T, next(i) is the later
-// of i+b and the first step of the next epoch: epoch min-sep (F3.8).
+// whose result is Times · ln Σ_r e^{Start[r]} f_r. It holds b-min-sep (F3.2), its bounds for more
+// bands (F3.3, F3.7), the published distribution of Algorithm 3 (F4.1) and the bounds for several
+// examples per owner (F4.3, F4.5).
 type Renewal struct {
 	Steps, MinSep int
-	Epoch         int         // T; 0 for none
 	LogStay       float64     // ln a
-	Stays         []float64   // [Steps]: ln a_i in place of LogStay; nil where all are alike
 	Jump          [][]float64 // [terms][Steps]: log weight of the jump at i, -m²‖c_i‖²/2σ² included
 	Start         []float64   // at most MinSep log weights
 	Times         float64
 
 	ring  []float64 // ln f_{i+1..i+b}, f_j at j mod b
 	next  float64   // ln f_{i+1}
-	after float64   // ln f at the first step of the next epoch
 	terms []float64
 }
 
@@ -52,18 +52,16 @@ type Process struct {
 	WarmStart     bool
 }
 
+// law is the process as a law.
+func (p Process) law() law.MinSep { return law.NewMinSep(p.MinSep, p.Prob, p.WarmStart) }
+
 // logWaits returns the log probabilities of the waits 0 … b-1 before the first step at which the
-// example is available: the stationary distribution when warm, no wait when cold.
-func (p Process) logWaits() []float64 {
-	if !p.WarmStart {
-		return []float64{0}
+// example is available, or of none when cold.
+func (p Process) logWaits() (waits []float64) {
+	starts, _ := p.law().Starts()
+	for _, s := range starts {
+		waits = append(waits, s.Log+s.Rest)
 	}
-	total := math.Log1p(float64(p.MinSep-1) * p.Prob)
-	waits := make([]float64, p.MinSep)
-	for r := range waits {
-		waits[r] = math.Log(p.Prob) - total
-	}
-	waits[0] = -total
 	return waits
 }
 
@@ -176,24 +174,11 @@ func (r *Renewal) Reset() {
 		r.terms = make([]float64, len(r.Jump))
 	}
 	clear(r.ring)
-	r.next, r.after = 0, 0
+	r.next = 0
 }
 
 func (r *Renewal) Step(i int, u float64) {
 	slot := &r.ring[i%r.MinSep]
-	ahead, stay := *slot, r.LogStay
-	if r.Stays != nil {
-		stay = r.Stays[i]
-	}
-	if r.Epoch > 0 {
-		place := i % r.Epoch
-		if place == r.Epoch-1 {
-			r.after = r.next
-		}
-		if place <= r.Epoch-r.MinSep {
-			ahead = r.after
-		}
-	}
 	for m, jump := range r.Jump {
 		r.terms[m] = jump[i] + float64(m+1)*u
 	}
@@ -201,7 +186,7 @@ func (r *Renewal) Step(i int, u float64) {
 	if len(r.terms) > 1 {
 		jump = logSum(r.terms)
 	}
-	r.next = LogSum(stay+r.next, jump+ahead)
+	r.next = LogSum(r.LogStay+r.next, jump+*slot)
 	*slot = r.next
 }
 

@@ -177,6 +177,15 @@ func (p *RotationPosterior) Fork() Posterior {
 	return &RotationPosterior{p.ratio.Fork().(*Rotation), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, p.ratio.Bands)}
 }
 
+// Never is the logarithm of the probability that an owner takes part at no step, rounded downward:
+// only a run that is shorter than a period may leave one out.
+func (p *RotationPosterior) Never() float64 {
+	if p.ratio.Period <= p.ratio.Steps {
+		return math.Inf(-1)
+	}
+	return p.ratio.LogAbsent(0) - 1e-12
+}
+
 func (p *RotationPosterior) Given(u, participates []float64) float64 {
 	r := p.ratio
 	r.Reset()

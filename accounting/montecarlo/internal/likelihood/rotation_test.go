@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"minsep/accounting/montecarlo/internal/law"
 )
 
 // rotationPatterns enumerates F3.12: a place of each period, uniform and independent.
@@ -97,7 +99,7 @@ func TestRotationOfOneBand(t *testing.T) {
 	for _, n := range []int{1, 30, 31, 300} {
 		for _, period := range []int{1, 7, 30, 400} {
 			c := randomColumns(rng, n, 1, 2)
-			one := EpochMinSep(Epochs{Steps: n, MinSep: 1, Epoch: period}, c.SquaredNorms(4))
+			one := NewChain(law.NewEpochs(n, 1, period), c.SquaredNorms(4))
 			for range 3 {
 				y := make([]float64, n)
 				for i := range y {

@@ -1,0 +1,264 @@
+package kernel
+
+import (
+	"math"
+
+	"minsep/accounting/montecarlo/internal/law"
+	"minsep/accounting/montecarlo/internal/likelihood"
+)
+
+// chain is F_i = (1-η_i) F_{i+1} + 2^(t_i + a_i) F_{next(i)} in linear scale, a row after another:
+// likelihood.Chain.
+//
+// Range. The lanes of a law with one free label are divided by a power of two when the latest F leaves
+// [2^-top, 2^top]; others are not. Values computed before, and needed up to `reach` steps later, may
+// then be anywhere: every F is looked at, when it is made and when it is divided, and a batch with
+// one outside of [2^-900, 2^900] is refused. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent,
+// 2^maxExponent]. So a product that is lost below the normal numbers is below 2^-1022 beside a sum
+// of at least 2^-900.
+type chain struct {
+	ratio  *likelihood.Chain
+	rows   []chainRow
+	starts []float64 // probabilities
+	reach  int       // rows beyond a block that are needed, at least 1
+	ends   int       // no step before this one needs done
+	limit  float64
+
+	done [1]Row // F of those who never take part any more, and after the run
+	log2 Row    // log2 of the divisors of the lanes
+}
+
+// chainRow is a row of a chain from 1 on.
+type chainRow struct {
+	stay []float64 // 1-η
+	a    []float64 // log2 of η e^{-‖c_i‖²/2σ²}
+	runs []run
+
+	run      int    // that the next step belongs to
+	f, ahead []Row  // F of a block and the rows beyond, and those after the next block
+	held     [1]Row // F at the step that all of a run lead to
+}
+
+// run is steps in a row that lead to one step, or so many steps ahead.
+type run struct {
+	from, to int
+	row      int  // that they lead to
+	one      bool // they lead to one step
+	open     bool // of one step, that may be either
+	lag      int  // of the last step
+}
+
+const (
+	// mostHeld is the largest F that is kept, and the inverse of the smallest.
+	mostHeld = 0x1p900
+	// impossible stands for log2 0 where no example comes: no result depends on F there.
+	impossible = -60
+)
+
+// newChain returns nil when the ratio has no range in linear scale, or leads to a later row.
+func newChain(l *likelihood.Chain) Recursion {
+	r := &chain{ratio: l, reach: 1, ends: l.Steps}
+	met, most := metBy(l.Chain), 0.0
+	for row := 1; row < l.Rows; row++ {
+		x := chainRow{stay: make([]float64, l.Steps), a: make([]float64, l.Steps), runs: runsOf(l.Chain, row)}
+		for i, norm := range l.Norms() {
+			turn, h := l.Turn(row, i), l.Hazard(row, i)
+			if int(turn.Row) > row || h == 0 && met[row][i] {
+				return nil
+			}
+			// Samples have the bits of these two forms.
+			if l.One {
+				x.stay[i], x.a[i] = math.Exp(turn.Out), math.Log2E*(max(impossible, turn.In)-norm/2)
+			} else {
+				x.stay[i], x.a[i] = 1-h, max(impossible, math.Log2(h))-norm/2*math.Log2E
+			}
+			most = max(most, -x.a[i])
+		}
+		for _, run := range x.runs {
+			if run.row > 0 && run.from+run.lag < l.Steps {
+				r.reach = max(r.reach, run.lag)
+			} else {
+				r.ends = min(r.ends, run.from)
+			}
+		}
+		r.rows = append(r.rows, x)
+	}
+	for _, s := range l.Starts {
+		prob := s.Prob
+		if l.One {
+			prob = math.Exp(s.LogProb())
+		}
+		r.starts = append(r.starts, prob)
+		if at := l.At(s.Then, 0); s.Row > 0 && at < l.Steps {
+			r.reach = max(r.reach, at+1)
+		} else {
+			r.ends = 0
+		}
+	}
+	if r.limit = maxExponent - 1 - most; r.limit < 20 {
+		return nil
+	}
+	return r.Fork()
+}
+
+// metBy says for every row and step if an example may be free there.
+func metBy(c *law.Chain) [][]bool {
+	met := make([][]bool, c.Rows)
+	for row := range met {
+		met[row] = make([]bool, c.Steps+1)
+	}
+	for _, s := range c.Starts {
+		if s.Prob > 0 {
+			met[s.Row][c.At(s.Then, 0)] = true
+		}
+	}
+	for i := range c.Steps {
+		for row := 1; row < c.Rows; row++ {
+			if turn := c.Turn(row, i); met[row][i] {
+				met[row][i+1] = met[row][i+1] || !math.IsInf(turn.Out, -1)
+				met[turn.Row][c.At(turn.Then, i)] = met[turn.Row][c.At(turn.Then, i)] || !math.IsInf(turn.In, -1)
+			}
+		}
+	}
+	return met
+}
+
+// runsOf cuts the steps of a row into runs. One that begins with a step of the first of several kinds
+// leads to one step.
+func runsOf(c *law.Chain, row int) (runs []run) {
+	for i := range c.Steps {
+		then, last := c.Turn(row, i).Then, len(runs)-1
+		kind, kinds := c.Law.Kind(i)
+		begins := kinds > 1 && kind == 0
+		if last >= 0 && int(then.Row) == runs[last].row && !begins {
+			x := &runs[last]
+			falls := int(then.Ahead) == x.lag-1
+			if (falls || int(then.Ahead) == x.lag) && (x.open || falls == x.one) {
+				x.to, x.one, x.lag, x.open = i+1, falls, int(then.Ahead), false
+				continue
+			}
+		}
+		runs = append(runs, run{from: i, to: i + 1, row: int(then.Row), one: begins, open: !begins, lag: int(then.Ahead)})
+	}
+	return runs
+}
+
+func (r *chain) Fork() Recursion {
+	fork := *r
+	fork.rows = append([]chainRow(nil), r.rows...)
+	for j := range fork.rows {
+		fork.rows[j].f, fork.rows[j].ahead = nil, make([]Row, r.reach)
+	}
+	return &fork
+}
+
+func (r *chain) Limit() float64 { return r.limit }
+
+func (r *chain) Reset() {
+	r.done[0], r.log2 = allOne, Row{}
+	for j := range r.rows {
+		x := &r.rows[j]
+		x.run = len(x.runs) - 1
+		for i := range x.ahead {
+			x.ahead[i] = allOne
+		}
+	}
+}
+
+func (r *chain) Rows(first int, t []Row, check bool) bool {
+	if check && !between(t, -r.limit, r.limit) {
+		return false
+	}
+	count := len(t)
+	for j := range r.rows {
+		x := &r.rows[j]
+		if len(x.f) < count+r.reach {
+			x.f = make([]Row, count+r.reach)
+		}
+		copy(x.f[count:], x.ahead)
+		for end := count; end > 0; {
+			run := &x.runs[x.run]
+			if first+end == run.to && run.one {
+				x.held[0] = *r.at(run.row, first, run.to-1+run.lag)
+			}
+			from := max(0, run.from-first)
+			renewalRows(x.f[from:end+1], t[from:end], x.a[first+from:first+end], x.stay[first+from:first+end], r.next(x, run, first, from, end))
+			if !r.settle(x, run, from, end, first+from >= r.ends) {
+				return false
+			}
+			if first+from == run.from {
+				x.run--
+			}
+			end = from
+		}
+		copy(x.ahead, x.f[:r.reach])
+	}
+	return true
+}
+
+// at is F of a row at a step of the block that begins with first, or beyond it.
+func (r *chain) at(row, first, step int) *Row {
+	if row == 0 || step >= r.ratio.Steps {
+		return &r.done[0]
+	}
+	return &r.rows[row-1].f[step-first]
+}
+
+// next is the F that steps of a run lead to, one for all or one each.
+func (r *chain) next(x *chainRow, run *run, first, from, end int) []Row {
+	switch {
+	case run.row == 0 || run.from+run.lag >= r.ratio.Steps:
+		return r.done[:]
+	case run.one:
+		return x.held[:]
+	}
+	return r.rows[run.row-1].f[from+run.lag : end+run.lag]
+}
+
+// isHeld is false for NaN.
+func isHeld(v float64) bool { return v >= 1/mostHeld && v <= mostHeld }
+
+// settle looks at f[from:end] and divides the lanes where the latest row has left the range, in
+// all rows that are still needed, and in done if that is.
+func (r *chain) settle(x *chainRow, run *run, from, end int, done bool) bool {
+	if !between(x.f[from:end], 1/mostHeld, mostHeld) {
+		return false
+	}
+	for l := 0; l < Lanes && r.ratio.One; l++ {
+		factor, log2 := backInRange(x.f[from][l])
+		if log2 == 0 {
+			continue
+		}
+		for i := from; i < from+r.reach; i++ {
+			if x.f[i][l] *= factor; !isHeld(x.f[i][l]) {
+				return false
+			}
+		}
+		r.done[0][l] *= factor
+		if run.one {
+			x.held[0][l] *= factor
+		}
+		if done && !isHeld(r.done[0][l]) || run.one && !isHeld(x.held[0][l]) {
+			return false
+		}
+		r.log2[l] += log2
+	}
+	return true
+}
+
+func (r *chain) LogRatio(dst *Row) {
+	var sum Row
+	for i, prob := range r.starts {
+		s := r.ratio.Starts[i].Then
+		from := &r.done[0]
+		if at := r.ratio.At(s, 0); s.Row > 0 && at < r.ratio.Steps {
+			from = &r.rows[s.Row-1].ahead[at]
+		}
+		for l := range sum {
+			sum[l] += float64(prob * from[l])
+		}
+	}
+	for l, v := range sum {
+		dst[l] = math.Log(v) + r.log2[l]*math.Ln2
+	}
+}
