@@ -14,6 +14,9 @@ ALL := ./... ./integration/...
 # Without symbol tables and paths of this machine: smaller, and the same bytes wherever it is built. The tag leaves out what the
 # client of gs:// needs for gRPC only, which nothing here uses: a sixth of the program. python/hatch_build.py has the same.
 BUILD_FLAGS := -trimpath -tags=disable_grpc_modules -ldflags='-s -w'
+# The command that hashes files: macOS before 15 has the other one.
+SHA256SUM := $(shell command -v sha256sum > /dev/null && echo sha256sum || echo shasum -a 256)
+
 # What make release and make wheels build for, such as "linux/amd64 darwin/arm64"; "all" are those of python/hatch_build.py.
 ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
@@ -43,7 +46,7 @@ release: ## build the command of the last commit for PLATFORMS, twice, compare, 
 	  (cd "$$work/second" && GOCACHE="$$work/cache" $(GO) build $(BUILD_FLAGS) -o "$$work/again" ./cmd/minsep); \
 	  cmp "out/release/$$name" "$$work/again" || { rm -rf out/release; echo "release: two builds of $$name differ"; exit 1; }; \
 	done; \
-	cd out/release && sha256sum minsep-* | tee SHA256SUMS
+	cd out/release && $(SHA256SUM) minsep-* | tee SHA256SUMS
 
 wheels: python ## build the Python package with the command in it for PLATFORMS (all: every platform), and its source, to dist
 	@if [ ! -x $(VENV)/bin/python ]; then echo "wheels: python3 is not here"; exit 1; fi
@@ -51,7 +54,7 @@ wheels: python ## build the Python package with the command in it for PLATFORMS 
 	@cd python; for platform in $(subst all,$(ALL_PLATFORMS),$(PLATFORMS)); do \
 	  MINSEP_PLATFORM=$$platform ../$(VENV)/bin/python -m hatchling build -t wheel -d $(abspath $(DIST)); done; \
 	../$(VENV)/bin/python -m hatchling build -t sdist -d $(abspath $(DIST))
-	@cd $(DIST); sha256sum * > SHA256SUMS
+	@cd $(DIST); $(SHA256SUM) * > SHA256SUMS
 
 # buildah takes what it copies from here, and keeps its storage there too: it needs no daemon, and no right to mount.
 IMAGE := out/image

@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,6 +24,7 @@ import (
 	"minsep/internal/printable"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/planner"
@@ -62,6 +65,9 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	} else if err != nil {
 		return nil, err
 	}
+	if path := closedTo(dir); path != "" {
+		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: path + " may not be read by this user, which says nothing of it: inspect as the user who made the run, since batches and noise are secret; certificate.json, ledger, strategy and bounded are public and may be copied"}
+	}
 	folders, err := foldersOf(ctx, dir)
 	if failed := failures.Err(); failed != nil {
 		return nil, failed
@@ -91,6 +97,29 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 		found = append(found, one)
 	}
 	return found, nil
+}
+
+// closedTo is the first folder or file of a local directory that the user of this process may not
+// read; "" if there is none.
+func closedTo(dir string) (path string) {
+	if store.Shared(dir) {
+		return ""
+	}
+	dir = strings.TrimPrefix(dir, "file://")
+	filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() && filepath.Dir(at) == filepath.Clean(dir) {
+			var f *os.File
+			if f, err = os.Open(at); err == nil {
+				f.Close()
+			}
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			path = at
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return path
 }
 
 // legible makes all of a text readable: it may have names and values that somebody else wrote
@@ -306,8 +335,8 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		if !alone {
 			return found, nil
 		}
-		found.Notes = append(found.Notes, fmt.Sprintf("owners take part, each with up to %d examples: average the gradients of an owner's examples, clip the mean once for each owner, and divide the sum by "+
-			"the expected number of owners, %.9g", params.Scheme.Owners.ExamplesPerOwner, params.Scheme.ExpectedBatchSize(public)))
+		found.Notes = append(found.Notes, fmt.Sprintf("owners take part, each with up to %s: average the gradients of an owner's examples, clip the mean once for each owner, and divide the sum by "+
+			"the expected number of owners, %.9g", words.Count(params.Scheme.Owners.ExamplesPerOwner, "example"), params.Scheme.ExpectedBatchSize(public)))
 	}
 	found.Checks = append(found.Checks, factsCheck(batches, params.Scheme, of.Examples, public))
 	audit := sampling.NewAudit(params.Scheme, of)

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -199,7 +200,7 @@ func parseRun(path string, b []byte) (run Run, err error) {
 		return run, fmt.Errorf("manifest: %s: %w", path, err)
 	}
 	if run.Format != RunFormat {
-		return run, fmt.Errorf("manifest: %s: format %q: this version reads %q", path, run.Format, RunFormat)
+		return run, fmt.Errorf("manifest: %s: format %q, of minsep %s: this version reads %q: use that minsep, or make the run anew in another directory", path, run.Format, cmp.Or(run.Version, "(unknown)"), RunFormat)
 	}
 	if run.RunID == (stream.RunID{}) {
 		return run, fmt.Errorf("manifest: %s: has no run id", path)

@@ -66,7 +66,7 @@ const entryBytes = 40
 func ReadStrategy(r io.Reader) (*Strategy, error) {
 	head, err := io.ReadAll(io.LimitReader(r, headSize))
 	data := head
-	if err == nil && len(head) == headSize {
+	if err == nil && strictjson.Foreign(head) == nil && len(head) == headSize {
 		n := float64(leadingSteps(head))
 		limit := headSize + int64(entryBytes*min(n*(n+1)/2, maxEntries))
 		data, err = io.ReadAll(io.LimitReader(io.MultiReader(bytes.NewReader(head), r), limit+1))

@@ -119,6 +119,9 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	if err := w.here.AgreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
 		return result, err
 	}
+	if result.Method == accounting.PLD && a.NoiseMultiplier == 0 && a.From == "" {
+		progress.Enter("finding the least noise multiplier that is proven without samples", "", 0, 0)
+	}
 	c := claim{Account: a, work: w, of: of, problem: problem, request: request}
 	switch {
 	case a.From != "":

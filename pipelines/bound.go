@@ -127,7 +127,7 @@ func (b Bound) inProcess(ctx context.Context, w *work, source *graphio.Source, k
 		}
 		bounded, err := bounder.Bounded(ctx)
 		if err == nil {
-			manifestio.WarnJoined(ctx, source, bounded.Graph.JoinedOwners())
+			manifestio.WarnOdd(ctx, source, bounded.Graph)
 		}
 		return bounded, err
 	})

@@ -2,8 +2,8 @@ package planner
 
 import (
 	"context"
+	"errors"
 
-	"minsep/internal/words"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
@@ -21,15 +21,15 @@ func Populations(ctx context.Context, paths []string, read graphio.Options, perO
 }
 
 // Data is Populations and, where examples have several owners, the pools of so many periods of
-// rotation as a function of the examples that a bound of one per owner keeps. A warning says that
-// cells hold several owners; it is nil where none was found.
+// rotation as a function of the examples that a bound of one per owner keeps. A warning says what
+// is odd about the graph, see [graphio.Odd]; it is nil where nothing is.
 func Data(ctx context.Context, paths []string, read graphio.Options, perOwner []int, periods func(kept int64) int) (list []Population, pools *Pools, warning, err error) {
 	graph, err := load(ctx, paths, read)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if n := graph.JoinedOwners(); n > 0 {
-		warning = graphio.Joined(paths[0], words.Count(n, "owner id"))
+	for _, odd := range graphio.Odd(paths[0], graph) {
+		warning = errors.Join(warning, odd)
 	}
 	list, err = populations(ctx, graph, perOwner)
 	if err != nil {
@@ -59,7 +59,7 @@ func populations(ctx context.Context, graph *ownergraph.Graph, perOwner []int) (
 		if err := bound.Validate(); err != nil {
 			return nil, err
 		}
-		p := Population{MaxPerOwner: most, Given: given}
+		p := Population{MaxPerOwner: most, Given: given, GivenOwners: int64(graph.Owners.Len())}
 		seen, shared := make([]bool, graph.Owners.Len()), false
 		for example, copies := range bound.Copies(graph, stream.PublicKey("plan: bound", nil)) {
 			p.Examples += int64(copies)

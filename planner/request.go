@@ -32,6 +32,9 @@ type Population struct {
 
 	// Protected is how many owners have examples that are kept; 0 where that is not known.
 	Protected int64 `json:"protected,omitempty"`
+
+	// GivenOwners is how many owners there are before bounding; 0 where that is not known.
+	GivenOwners int64 `json:"given_owners,omitempty"`
 }
 
 // Kept is the part of the examples that bounding leaves.

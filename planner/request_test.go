@@ -212,7 +212,7 @@ func TestPopulations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 3 || got[0].Examples > 7 || got[0].Examples < 1 || got[1].Examples <= got[0].Examples || got[1].Examples > 14 || got[2] != (Population{MaxPerOwner: 20, Examples: 60, Given: 60, Protected: 18}) {
+	if len(got) != 3 || got[0].Examples > 7 || got[0].Examples < 1 || got[1].Examples <= got[0].Examples || got[1].Examples > 14 || got[2] != (Population{MaxPerOwner: 20, Examples: 60, Given: 60, Protected: 18, GivenOwners: 18}) {
 		t.Errorf("%+v", got)
 	}
 	if got[2].Owners != 0 { // examples have two owners each
@@ -221,7 +221,7 @@ func TestPopulations(t *testing.T) {
 	if err := os.WriteFile(file, []byte("example_id,owner_id\n1,1\n2,1\n3,1\n4,2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = Populations(t.Context(), []string{file}, graphio.Options{}, []int{2}); err != nil || got[0] != (Population{MaxPerOwner: 2, Examples: 3, Given: 4, Owners: 2, Protected: 2}) {
+	if got, err = Populations(t.Context(), []string{file}, graphio.Options{}, []int{2}); err != nil || got[0] != (Population{MaxPerOwner: 2, Examples: 3, Given: 4, Owners: 2, Protected: 2, GivenOwners: 2}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if list := PerOwner(11); !slices.Equal(list, []int{1, 2, 3, 4, 8, 11}) {

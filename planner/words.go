@@ -78,7 +78,7 @@ func (out *Result) explain() {
 		why("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s, and keeps %s of 8 bytes a coordinate on the devices: strategies without state stand first at up to %g %% more noise.",
 			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(littleMore-1))
 	default:
-		reason := "amplified strategies stand first only where they are ahead by more"
+		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more"
 		if first.Kept > 1.01*least.Kept {
 			reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
 		}

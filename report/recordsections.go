@@ -230,7 +230,7 @@ func (r *Run) together() Fact {
 	if k := len(r.Info.Earlier); k > 0 {
 		text += fmt.Sprintf(" The run directory had %s of the same data and certificate before: k trainings are together (kε, kδ)-differentially private, by basic composition", words.Count(k, "run"))
 		if delta := float64(k+1) * r.Certificate.Delta; delta < 1 {
-			text += fmt.Sprintf(", and all %d (%g, %s)", k+1, float64(k+1)*r.Certificate.Epsilon, accounting.RateUp(delta))
+			text += fmt.Sprintf(", and all %d trainings (%g, %s)", k+1, float64(k+1)*r.Certificate.Epsilon, accounting.RateUp(delta))
 		}
 		text += "."
 	}

@@ -158,7 +158,7 @@ func TestOtherTrainings(t *testing.T) {
 	}
 	r.Info = &manifest.Run{Earlier: make([]stream.RunID, 2), Replaced: make([]stream.RunID, 1)}
 	together := fmt.Sprintf("The claim is for this training alone. The run directory had 2 runs of the same data and certificate before: "+
-		"k trainings are together (kε, kδ)-differentially private, by basic composition, and all 3 (%g, %s). It had 1 run of other plans", 3*c.Epsilon, accounting.RateUp(3*c.Delta))
+		"k trainings are together (kε, kδ)-differentially private, by basic composition, and all 3 trainings (%g, %s). It had 1 run of other plans", 3*c.Epsilon, accounting.RateUp(3*c.Delta))
 	if text := quoted(); strings.Count(text, together) != 2 {
 		t.Errorf("a third run: %s\nwant %s", text, together)
 	}
@@ -621,7 +621,7 @@ func TestNumbersOnAPage(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	c := &accounting.Certificate{Epsilon: 8, Delta: 1e-5} // for replaced data δ is 0.0298, above 1/34
 	for owners, weak := range map[int64]bool{0: false, 33: false, 34: true, 3169: true} {
-		if text := replaced(c, owners); strings.Contains(text, "weak") != weak || !strings.Contains(text, "δ = 0.0298") {
+		if text := replaced(c, owners); strings.Contains(text, "weak") != weak || !strings.Contains(text, "δ = 0.0299") {
 			t.Errorf("%d owners: %s", owners, text)
 		}
 	}

@@ -21,7 +21,7 @@ func (r *Run) sizes() *Section {
 		s.Facts[0].Value += " examples of a pool"
 	}
 	if o := r.Scheme.Owners; o != nil {
-		s.Facts[0].Value += fmt.Sprintf(" owners, each with up to %d examples", o.ExamplesPerOwner)
+		s.Facts[0].Value += fmt.Sprintf(" owners, each with up to %s", words.Count(o.ExamplesPerOwner, "example"))
 	}
 	if t := r.Scheme.Truncation; t != nil {
 		s.Facts = append(s.Facts, Fact{"Maximum batch size", fmt.Sprint(t.MaxBatchSize)})

@@ -3,6 +3,8 @@ package sampling
 import (
 	"fmt"
 	"math"
+
+	"minsep/internal/words"
 )
 
 // Audited describes the examples of audited batches.
@@ -252,13 +254,13 @@ func (a *Audit) Checks() []Check {
 			count("order", "rows ascend in every batch", a.disorder),
 			count("copies", "no batch has more entries of an example than it has copies", a.tooMany),
 			count("batch sizes", a.sizeRule(), a.wrongSize),
-			count("separation of examples", fmt.Sprintf("two participations of a copy are at least %d steps apart", b), a.examples.broken))
+			count("separation of examples", fmt.Sprintf("two participations of a copy are at least %s apart", words.Count(b, "step")), a.examples.broken))
 	} else {
 		checks = append(checks, a.groups.checks()...)
 		checks = append(checks,
 			count("owners of a batch", "no batch has an owner twice", a.tooMany),
 			count("batch sizes", a.sizeRule(), a.wrongSize+a.groups.wrongSize),
-			count("separation of owners", fmt.Sprintf("two participations of an owner are at least %d steps apart", b), a.examples.broken))
+			count("separation of owners", fmt.Sprintf("two participations of an owner are at least %s apart", words.Count(b, "step")), a.examples.broken))
 	}
 	if a.spread != nil {
 		checks = append(checks, a.spread.check(a.plural()))
@@ -279,7 +281,7 @@ func (a *Audit) Checks() []Check {
 	}
 	if a.owners != nil {
 		a.realized.MostParticipationsByUser = a.owners.most()
-		checks = append(checks, count("separation of owners", fmt.Sprintf("two participations of an owner are at least %d steps apart", b), a.owners.broken))
+		checks = append(checks, count("separation of owners", fmt.Sprintf("two participations of an owner are at least %s apart", words.Count(b, "step")), a.owners.broken))
 	}
 	if f := a.spec.Fixed; f != nil {
 		most := max(a.realized.MostParticipations, a.realized.MostParticipationsByUser)

@@ -60,14 +60,14 @@ func (a Account) Validate() error {
 	c.Require(a.Examples >= 0, "examples", a.Examples, "must be at least 1")
 	kind := a.Kind()
 	known := a.Bounded != "" || a.Examples > 0
-	c.Require(known || a.BatchSize == 0 || kind.ExactBatchSize, "batch size", a.BatchSize, "needs the number of examples or a bounded table")
-	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, "needs the number of examples or a bounded table")
+	c.Require(known || a.BatchSize == 0 || kind.ExactBatchSize, "batch size", a.BatchSize, "needs --examples, their number, or --bounded, a run directory with a bounded table")
+	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, "needs --examples, their number, or --bounded, a run directory with a bounded table")
 	c.Require(a.Bounded != "" || kind.Owners != sampling.OwnersNeeded || a.BatchSize == 0, "batch size", a.BatchSize, "needs a bounded table for "+kind.Name)
 	if a.Sample == sampling.SampleOwners {
 		c.Require(a.Examples == 0, "examples", a.Examples, "must be left out with sample owners: a bounded table says how many owners there are")
 		c.Require(a.MaxPerOwner == 0, "max per owner", a.MaxPerOwner, "must be left out with sample owners: an owner takes part as one example does, however many it has")
 	}
-	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", nil, "exactly one of them must be given")
+	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", nil, "exactly one of them must be given: a file that minsep strategy wrote, or a number; --bands 1 is independent noise, as of DP-SGD")
 	c.Require(a.Bands >= 0, "bands", a.Bands, "must be at least 1")
 	c.Require(a.MaxPerOwner >= 0, "max per owner", a.MaxPerOwner, "must be at least 1")
 	unit, err := accounting.ParseUnit(a.Unit)

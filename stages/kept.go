@@ -31,10 +31,5 @@ func KeptText(s ownergraph.Summary, of ownergraph.Bound) string {
 	return text + ": a larger --max-per-owner keeps more, or the scheme rotation (bound --pools), by which other examples take part in each period"
 }
 
-// percent is a part in percent, rounded down to two digits where it is more than a tenth.
-func percent(share float64) string {
-	if share >= 0.1 {
-		return fmt.Sprintf("%d %%", int(100*share))
-	}
-	return fmt.Sprintf("%.2g %%", 100*share)
-}
+// percent is a part that is not the whole, in percent to three digits, as plan has it.
+func percent(share float64) string { return fmt.Sprintf("%.3g %%", min(100*share, 99.9)) }

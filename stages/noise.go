@@ -15,6 +15,8 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
+	"slices"
+	"strings"
 )
 
 // Noise generates the correlated noise of a training run: strategy in, run/noise out. The folder
@@ -92,6 +94,9 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 // the name.
 func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error) {
 	s, err := ReadStrategyFile(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) && slices.Contains([]string{"none", "identity", "independent", "dpsgd", "dp-sgd"}, strings.ToLower(path)) {
+		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "is no file: independent noise, as of DP-SGD, is a file too, by `minsep strategy --kind identity`, and to account --bands 1 in its place"}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "does not exist: make one with `minsep strategy --out " + path + "`"}
 	}

@@ -34,8 +34,10 @@ func TestUnknownFieldsPlaces(t *testing.T) {
 		`{"epsilon": 4}`:                "epsilon: unknown field: it is privacy.epsilon",
 		`{"scheme": {"shards": 4}}`:     "scheme.shards: unknown field: it is batches.shards or noise.shards",
 		`{"bound": {"examples": 4}}`:    "bound.examples: unknown field: it is examples",
-		`{"scheme": {"padding": 4}}`:    "scheme.padding: unknown field\n",
-		`{"scheme": {"batches.pad":4}}`: "unknown field\n",
+		`{"scheme": {"padding": 4}}`:    "scheme.padding: unknown field: docs/schemas/plan.schema.json has all of them\n",
+		`{"scheme": {"batches.pad":4}}`: "unknown field: docs/schemas/plan.schema.json has all of them\n",
+		`{"scheme": {"minsep": 4}}`:     "scheme.minsep: unknown field (did you mean scheme.min_sep?)\n",
+		`{"nosie": {}}`:                 "nosie: unknown field (did you mean noise?)\n",
 	} {
 		p, err := ParsePlan("plan", []byte(text))
 		if err != nil {

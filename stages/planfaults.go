@@ -15,6 +15,7 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/printable"
 	"minsep/internal/strictjson"
+	"minsep/internal/words"
 	"minsep/sampling"
 )
 
@@ -63,7 +64,19 @@ func unknownRule(field string) string {
 		return path != name && !strings.HasSuffix(path, "."+name)
 	})
 	if len(places) == 0 {
-		return strictjson.UnknownField
+		group := field[:len(field)-len(name)]
+		var siblings []string
+		for _, path := range strictjson.Paths[Plan]() {
+			if rest, ok := strings.CutPrefix(path, group); ok {
+				rest, _, _ = strings.Cut(rest, ".")
+				siblings = append(siblings, rest)
+			}
+		}
+		siblings = slices.Compact(siblings)
+		if meant := words.Nearest(name, siblings); meant != "" {
+			return strictjson.UnknownField + " (did you mean " + group + meant + "?)"
+		}
+		return strictjson.UnknownField + ": docs/schemas/plan.schema.json has all of them"
 	}
 	return strictjson.UnknownField + ": it is " + strings.Join(places, " or ")
 }
@@ -219,6 +232,9 @@ func (p Plan) Faults(others error) error {
 	group := false
 	for _, f := range p.unread {
 		bad := &ParamError{Package: "stages", Param: cmp.Or(f.Field, "the plan"), Rule: f.Rule, Field: cmp.Or(f.Field, "the plan")}
+		if f.Field == "" && f.Rule == strictjson.MustBeObject {
+			bad.Rule += ", { and } with fields between them; minsep run --example prints a plan to start from"
+		}
 		if f.Value != "" {
 			bad.Value = f.Value
 		}

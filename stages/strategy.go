@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"minsep/internal/store"
@@ -24,7 +25,10 @@ func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workl
 	}
 	f, err := store.Open(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("stages: %s: %s: %w", name, rule, err)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &ParamError{Package: "stages", Param: name, Value: path, Rule: rule + "; there is no such file"}
+		}
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: name, Value: path, Rule: rule}, err)
 	}
 	defer f.Close()
 	a, err := p.ReadWorkload(io.LimitReader(store.Text(f), maxText))

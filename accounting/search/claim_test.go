@@ -129,3 +129,22 @@ func TestDivergence(t *testing.T) {
 		}
 	}
 }
+
+// TestProvenFromAfar: the search begins where losses are not composed, below the least noise
+// multiplier of so many examples of an owner or of so large an ε.
+func TestProvenFromAfar(t *testing.T) {
+	poisson := sampling.Spec{Poisson: &sampling.Poisson{Prob: .01, Steps: 24}}
+	many := Claim{Run: accounting.Run{Sampler: poisson, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 300}, Epsilon: 6, Delta: 1e-5}
+	got, err := many.Proven(1, 0, Narrow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := many.Run.Calibrate(t.Context(), 6, 1e-5)
+	if err != nil || got.Multiplier < want.Lower || got.Multiplier > 1.002*want.Upper {
+		t.Errorf("300 examples of an owner: %+v, on the fine grid %+v, %v", got, want, err)
+	}
+	one := Claim{Run: accounting.Run{Sampler: poisson, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 1}, Epsilon: 1e6, Delta: 1e-5}
+	if got, err := one.Proven(1, 0, Narrow); err != nil || got.Multiplier < 1./200 || got.Multiplier > 1.01/200 {
+		t.Errorf("an ε of 1e6: %+v, %v, want the least noise multiplier of which losses are composed", got, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/accounting"
 	"minsep/accounting/pld"
@@ -39,7 +40,11 @@ func (c Claim) Proven(start, step, width float64) (Noise, error) {
 		b, err := c.Run.Calibrate(context.Background(), c.Epsilon, c.Delta)
 		return Noise{Multiplier: b.Upper, Proven: true}, err
 	}
+	least := math.Log(pld.LeastNoiseMultiplier(slices.Max(c.Run.ColumnNorms()), c.Run.MaxExamplesPerOwner)) + 1e-9
 	excess := func(x float64) (float64, error) {
+		if x < least { // losses are not composed: δ is at most 1
+			return -math.Log(c.Delta), nil
+		}
 		composition, err := c.Compose(math.Exp(x))
 		if err != nil {
 			return 0, err
@@ -73,7 +78,7 @@ func (c Claim) Compose(sigma float64) (*pld.Composition, error) {
 // spreads over about p/σ, or ln 1/p of the tail that matters; the grid is a small part of it.
 func (c Claim) gridOf(prob, sigma float64, steps int) pld.Options {
 	grid := math.Sqrt(coarse * max(c.Epsilon, coarseFrom) / float64(steps))
-	return pld.Options{Grid: min(grid, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
+	return pld.Options{Grid: min(grid, 1, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
 }
 
 // root returns an upper end of the zero of a falling function of ln σ, at most width above the

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +33,9 @@ type together struct {
 	Assumes   string     `json:"assumes"`
 	Basic     *basic     `json:"basic,omitempty"` // sums of ε and δ; nil where the δ asked for is below the sum
 	Runs      []composed `json:"runs"`
-	Notes     []string   `json:"notes,omitempty"` // on the independence of the runs: see inspect.Apart
+	Notes     []string   `json:"notes,omitempty"` // on the independence of the runs, see inspect.Apart, and on points that are missing
+
+	single []composed // the runs of which one point is known
 }
 
 // apart is the condition that no certificate of one training can state.
@@ -75,13 +79,13 @@ batches do not add up: two directories of one run id, or with the same batches, 
 			if len(times) == 1 {
 				times = slices.Repeat(times, len(args))
 			}
-			check.Require(len(times) == len(args), "times", counts, fmt.Sprintf("must be one number, or one for each of the %d runs", len(args)))
+			check.Require(len(times) == len(args), "times", commas(counts), fmt.Sprintf("must be one number, or one for each of the %d runs", len(args)))
 			trainings := 0
 			for _, n := range times {
 				check.Require(n >= 1 && n <= pld.MostTrainings, "times", n, fmt.Sprintf("must be at least 1 and at most %d", pld.MostTrainings))
 				trainings += n
 			}
-			check.Require(trainings <= pld.MostTrainings, "times", counts, fmt.Sprintf("must come to at most %d trainings together", pld.MostTrainings))
+			check.Require(trainings <= pld.MostTrainings, "times", commas(counts), fmt.Sprintf("must come to at most %d trainings together", pld.MostTrainings))
 			if err := check.Err(); err != nil {
 				return err
 			}
@@ -100,6 +104,7 @@ batches do not add up: two directories of one run id, or with the same batches, 
 			if err := t.compose(all, byDelta, delta, epsilon); err != nil {
 				return err
 			}
+			t.remedy()
 			return a.print(t, t.write)
 		},
 	}
@@ -108,6 +113,21 @@ batches do not add up: two directories of one run id, or with the same batches, 
 	f.Float64Var(&epsilon, "epsilon", 0, "say delta of all trainings together at this epsilon")
 	f.IntSliceVar(&counts, "times", []int{1}, "count each run this many times; with a list, the first run as often as its first number says, and so on")
 	return c
+}
+
+// remedy notes of runs that are certified at one ε only how several trainings would add up to less.
+func (t *together) remedy() {
+	for _, run := range t.single {
+		epsilon := run.Points[0].Epsilon
+		if t.Trainings < 2 || epsilon == 0 {
+			continue
+		}
+		var parts []string
+		for _, part := range []float64{0.125, 0.25, 0.5, 0.75} { // as plan writes them
+			parts = append(parts, strconv.FormatFloat(part*epsilon, 'g', 3, 64))
+		}
+		t.Notes = append(t.Notes, fmt.Sprintf("%s is certified at one epsilon only: trainings add up to less where parts of it are certified too, at no more noise, by minsep account --also-epsilon %s, or privacy.also_epsilon in a plan", run.Directory, strings.Join(parts, ",")))
+	}
 }
 
 // mustBeFolders refuses a file in place of a run directory, such as a plan.
@@ -156,6 +176,9 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 			return nil, nil, err
 		}
 		all = append(all, training)
+		if training.Events == nil && len(of.Points) == 1 {
+			t.single = append(t.single, of)
+		}
 		switch {
 		case i == 0:
 			t.Protected, t.Adjacency = c.Protected(), c.Adjacency
@@ -321,4 +344,9 @@ func ceiled(x float64) string {
 		return "0"
 	}
 	return accounting.RoundedUp(x, 4)
+}
+
+// commas is a list of numbers as a flag is given it.
+func commas(list []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]")
 }

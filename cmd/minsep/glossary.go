@@ -63,8 +63,29 @@ func explained(root *cobra.Command, word string) (lines []string) {
 			lines = append(lines, "column "+column+" of minsep plan: "+strings.TrimSpace(says)+" (minsep help table)")
 		}
 	}
+	if text := otherWords[word]; text != "" {
+		lines = append(lines, text)
+	}
 	return append(lines, flagsNamed(root, word)...)
 }
+
+// otherWords are words that are neither terms nor names of this program, and where to read on.
+var otherWords = func() map[string]string {
+	words := map[string]string{
+		"adam": "Adam: plan and strategy --optimizer adam find noise that suits it; docs/when-things-change.md", "adamw": "AdamW: --optimizer adam with --weight-decay; docs/when-things-change.md",
+		"resume": "minsep run, repeated, goes on where it was stopped; docs/run.md", "sweep": "several trainings: minsep run --again makes the next one, and minsep compose what they promise together; docs/run.md",
+	}
+	for text, list := range map[string][]string{
+		"input files: CSV, TSV, NDJSON or Parquet, with the columns example_id and owner_id, or others by --example-column and --owner-column; --delimiter and --format where the name does not tell; docs/input.md": {"csv", "tsv", "parquet", "ndjson", "json", "gzip", "input", "delimiter", "columns"},
+		"platforms: Linux and macOS, on x86-64 and arm64; Windows by WSL; README.md, docs/deploy.md":                                                                                                                 {"mac", "macos", "darwin", "linux", "windows", "arm64", "platform", "platforms", "docker", "kubernetes", "install"},
+		"trainers: the Python package reads batches and noise in JAX, PyTorch and NumPy; docs/python.md":                                                                                                             {"python", "jax", "pytorch", "torch", "numpy", "optax", "opacus", "flax", "train", "training", "trainer"},
+	} {
+		for _, word := range list {
+			words[word] = text
+		}
+	}
+	return words
+}()
 
 // glossaryWords are the single words that are explained.
 func glossaryWords() (names []string) {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/store"
 	"minsep/sampling/stream"
 )
 
@@ -17,7 +20,12 @@ func (a *app) keygenCommand() *cobra.Command {
 overwrites. Keep the key as secret as the data: whoever has it and the run id knows every batch and all noise.
 One key file serves many runs; each run directory has a run id of its own, and no two runs share a random number.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := store.Stat(cmd.Context(), args[0]); errors.Is(err, fs.ErrNotExist) {
+				if err := mayHold("key file", args[0]); err != nil {
+					return err
+				}
+			}
 			if err := stream.CreateKeyFile(args[0]); err != nil {
 				return err // a full disk is no fault of the command line
 			}

@@ -25,9 +25,9 @@ import (
 // are left out of messages.
 var packages = []string{
 	"audit", "compose",
-	"accounting", "balanced", "banded", "binomial", "contribution", "crash", "digest", "drawhere", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "leave", "ledger", "likelihood", "losses",
+	"accounting", "balanced", "banded", "binomial", "bisect", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
-	"progress", "registry", "report", "s3", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
+	"progress", "registry", "report", "s3", "sampling", "search", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
 }
 
 // packagePrefix finds them at the beginning of a line, and of an error that another one wraps.
@@ -267,7 +267,10 @@ func refuseZeros(cmd *cobra.Command) error {
 		switch v := flag.Value.String(); {
 		case rule != "" && (v == "0" || v == "0s" || v == "-0"):
 			refuse(flag, v, rule)
-		case v == "" && flag.Value.Type() == "string" && flag.Name != "key" && flag.Name != "out": // these name their purpose
+		case v != "" || flag.Value.Type() != "string":
+		case strings.HasSuffix(flag.Usage, "instead of the plan's"):
+			refuse(flag, `""`, "must not be empty: leave it out for the plan's")
+		case flag.Name != "key" && flag.Name != "out" || strings.Contains(flag.Usage, "default"): // that they are missing names their purpose
 			refuse(flag, `""`, "must not be empty")
 		}
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -11,39 +12,100 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"minsep/internal/words"
 )
 
 // didYouMean adds to the fault of an unknown command or flag the known one with the nearest
-// name.
+// name, or where such a thing is found.
 func didYouMean(cmd *cobra.Command, args []string, err error) error {
-	var names []string
-	word, dashes := "", ""
 	var unknown *pflag.NotExistError
 	switch {
-	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
-		word, dashes = unknown.GetSpecifiedName(), "--"
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden {
-				names = append(names, f.Name)
-			}
-		})
-	case unknown == nil && !cmd.HasParent() && len(args) > 0:
-		word = args[0]
-		for _, c := range cmd.Commands() {
+	case errors.As(err, &unknown):
+		return flagMeant(cmd, unknown, err)
+	case !cmd.HasParent() && len(args) > 0:
+		return commandMeant(cmd, args[0], err)
+	}
+	return err
+}
+
+// commandMeant adds to the fault of an unknown command the known one.
+func commandMeant(root *cobra.Command, word string, err error) error {
+	if text := otherCommands[strings.ToLower(word)]; text != "" {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	var names []string
+	for _, c := range root.Commands() {
+		if !c.Hidden {
 			names = append(names, c.Name())
 		}
-		if word == "version" {
-			names = []string{"--version"}
-		}
 	}
-	name := nearest(word, names)
-	if other := otherNames[word]; dashes != "" && slices.Contains(names, other) {
+	if name := words.Nearest(word, names); name != "" {
+		return fmt.Errorf("%w (did you mean %s?)", err, name)
+	}
+	return err
+}
+
+// flagMeant adds to the fault of an unknown flag the known one, or the commands that have it.
+func flagMeant(cmd *cobra.Command, unknown *pflag.NotExistError, err error) error {
+	word := unknown.GetSpecifiedName()
+	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+		word, _, _ = strings.Cut(letters, "=")
+		err = fmt.Errorf("unknown flag: -%s", word)
+	}
+	if len(word) < 2 {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if text := cmp.Or(otherFlags[cmd.Name()+" --"+word], otherFlags["--"+word]); text != "" && !slices.Contains(names, word) {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	name := words.Nearest(word, names)
+	if other := otherNames[word]; slices.Contains(names, other) {
 		name = other
 	}
 	if name != "" {
-		return fmt.Errorf("%w (did you mean %s%s?)", err, dashes, name)
+		return fmt.Errorf("%w (did you mean --%s?)", err, name)
+	}
+	var have []string
+	for _, c := range cmd.Root().Commands() {
+		if f := c.Flags().Lookup(word); f != nil && !f.Hidden && !c.Hidden {
+			have = append(have, c.Name())
+		}
+	}
+	if len(have) > 0 {
+		return fmt.Errorf("%w: it is one of minsep %s", err, inWords(have))
 	}
 	return err
+}
+
+// otherCommands are words for which people reach, and the commands that do such a thing.
+var otherCommands = map[string]string{
+	"certify":  "minsep account certifies, and minsep run does as one of its stages",
+	"check":    "minsep inspect DIR checks a run directory",
+	"validate": "minsep inspect DIR checks a run directory, and minsep run PLAN.json --dry-run a plan",
+	"verify":   "minsep inspect DIR checks a run directory and its certificate; minsep account certifies",
+	"train":    "minsep trains no model: minsep run PLAN.json makes batches and noise for a trainer (docs/python.md)",
+	"init":     "minsep keygen FILE makes a key, and minsep run --example prints a plan to start from",
+	"example":  "minsep run --example prints a plan to start from",
+	"version":  "minsep --version prints it (did you mean --version?)",
+}
+
+// otherFlags say of flags that a command does not have how it is done there.
+var otherFlags = map[string]string{
+	"--epochs":        "--steps says how many there are, and --epoch-steps how many steps an epoch has",
+	"plan --bands":    "plan tries several: --max-bands N is the most of them",
+	"plan --cpu-time": "plan has no limit of time: Ctrl-C prints the rows that it has by then, and --scheme and --kind leave it fewer",
+	"plan --key":      "plan needs none: minsep run does",
+	"plan --min-sep":  "plan tries several, and --scheme b-min-sep those of one scheme; a plan that it wrote may be changed at scheme.min_sep",
+	"plan --strategy": "plan makes the strategies itself: --kind K is for only one kind of them",
+	"plan --timeout":  "plan has no limit of time: Ctrl-C prints the rows that it has by then, and --scheme and --kind leave it fewer",
+	"run --plan":      "the plan is an argument, as in minsep run plan.json",
 }
 
 // meant adds to a rule of which words a value may be the one that is nearest to it.
@@ -56,66 +118,27 @@ func meant(value any, rule string) string {
 		return rule + " (DP-SGD is scheme poisson with kind identity)"
 	case strings.EqualFold(text, "adamw") && strings.Contains(list, "adam"):
 		return rule + " (AdamW is adam with --weight-decay, or strategy.weight_decay of a plan)"
-	case !ok || len(text) > 40 || !listed.MatchString(strings.ToLower(text)):
+	case !ok || len(text) > 40 || !lettered.MatchString(text):
 		return rule
 	}
-	names := listed.FindAllString(list, -1)
-	if name := nearest(text, names); name != "" && name != text && len(text) > 2 {
+	var names []string
+	for _, found := range listed.FindAllStringSubmatch(" "+list, -1) {
+		names = append(names, found[1])
+	}
+	if name := words.Nearest(text, names); name != "" && name != text && len(text) > 2 {
 		return rule + " (did you mean " + name + "?)"
 	}
 	return rule
 }
 
-// listed finds the words of a list that a rule has.
-var listed = regexp.MustCompile(`\b[a-z][a-z0-9]*(?:-[a-z0-9]+)*`)
+// listed finds the words of a list that a rule has: they stand alone between its commas.
+var listed = regexp.MustCompile(`(?:^ one of|,? or one of|, or|, and|^|,| or| and) ([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\b`)
+
+// lettered is a value that may be one of a list.
+var lettered = regexp.MustCompile(`[A-Za-z]`)
 
 // otherNames are the names of flags in other programs.
 var otherNames = map[string]string{"lr": "learning-rate", "bs": "batch-size", "data": "graph", "input": "graph", "params": "coordinates", "parameters": "coordinates", "iterations": "steps", "max-grad-norm": "clip-norm", "output": "out"}
-
-// nearest is the only name that begins with the word, or the one that takes the fewest changes of a
-// letter, at most a third of the word's; "" if there is none. Hyphens, underscores and capitals do
-// not count.
-func nearest(word string, names []string) string {
-	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s)) }
-	begins := func(name string) bool { return len(word) > 1 && strings.HasPrefix(plain(name), plain(word)) }
-	if i := slices.IndexFunc(names, begins); i >= 0 && !slices.ContainsFunc(names[i+1:], begins) {
-		return names[i]
-	}
-	best, least := "", len(plain(word))/3+1
-	for _, name := range names {
-		if d := changes(plain(word), plain(name)); d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// changes is the distance of two words: letters put in, left out or replaced, and neighbours that
-// changed places.
-func changes(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := range len(a) {
-		for j := range len(b) {
-			replaced := rows[i][j]
-			if a[i] != b[j] {
-				replaced++
-			}
-			least := min(replaced, rows[i][j+1]+1, rows[i+1][j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				least = min(least, rows[i-1][j-1]+1)
-			}
-			rows[i+1][j+1] = least
-		}
-	}
-	return rows[len(a)][len(b)]
-}
 
 // acceptPowers lets the flags of a command that are whole numbers be given as 1e6, too.
 func acceptPowers(c *cobra.Command) {

@@ -6,18 +6,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func TestNearest(t *testing.T) {
-	names := []string{"plan", "run", "batch-size", "examples", "epsilon", "epochs", "max-per-owner"}
-	for word, want := range map[string]string{
-		"pln": "plan", "batchsize": "batch-size", "batch_size": "batch-size", "exmples": "examples", "Epsilon": "epsilon", "epoch": "epochs",
-		"runs": "run", "rnu": "run", "max-owner": "", "nonsense": "", "x": "", "": "", "max-pre-owner": "max-per-owner",
-	} {
-		if got := nearest(word, names); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestWholeNumbers(t *testing.T) {
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	n := f.Int("n", 0, "")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/mechanism"
+	"minsep/pipelines"
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
@@ -29,6 +31,9 @@ import (
 
 // mostEpsilon is the largest ε that --solve epsilon tries unasked.
 const mostEpsilon = 10
+
+// mostPerOwner is the most examples of an owner that plan tries where examples are sampled.
+const mostPerOwner = 1000
 
 // planFlags are the flags of plan that are not a request's own.
 type planFlags struct {
@@ -181,7 +186,9 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		var warning error
 		r.Populations, r.Pools, warning, err = planner.Data(ctx, f.graph, f.read, perOwner, periods)
 		if warning != nil {
-			a.say(a.stderr, slog.LevelWarn, "warning: "+message(cmd, warning))
+			for line := range strings.SplitSeq(message(cmd, warning), "\n") {
+				a.say(a.stderr, slog.LevelWarn, "warning: "+line)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -251,6 +258,9 @@ func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*pl
 	var plans []planner.NamedPlan
 	for _, file := range files {
 		text, err := stages.ReadFile(cmd.Context(), file)
+		if errors.Is(err, store.ErrNotRegular) || errors.Is(err, fs.ErrNotExist) {
+			return nil, &param.Error{Package: "minsep", Param: "compare", Value: file, Rule: "must be a file of a plan for minsep run, as minsep plan --out writes one"}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -282,6 +292,8 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	c.Require(f.examples >= 0, "examples", f.examples, "must be at least 1")
 	c.Require(len(f.graph) == 0 || f.maxPerOwner >= 1, "max-per-owner", f.maxPerOwner, "must be given with a graph, and be at least 1")
 	c.Require(len(f.graph) > 0 || f.maxPerOwner <= 1, "max-per-owner", f.maxPerOwner, "needs --graph: numbered examples are each their own owner")
+	c.Require(f.maxPerOwner <= mostPerOwner || r.Sample == sampling.SampleOwners, "max-per-owner", f.maxPerOwner,
+		fmt.Sprintf("must be at most %d where examples are sampled, as the noise rises with it; --sample owners takes any number at no more noise, where each example has one owner", mostPerOwner))
 	c.Require((r.Steps != 0) != (f.epochs != 0), "steps and epochs", nil, "exactly one of them must be given")
 	c.Require(f.epochs >= 0 && f.epochs <= 1e9, "epochs", f.epochs, "must be above 0 and at most 1e9")
 	sizes, bad := batchSizes(f.batchSize)
@@ -290,6 +302,7 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 		shown = strconv.Quote(shown)
 	}
 	c.Require(bad == "", "batch-size", shown, bad)
+	c.Require(len(sizes) == 0 || sizes[0] >= 1, "batch-size", shown, "must be at least 1: it counts the examples of a batch, and is no part of the data")
 	c.Require(f.epochs == 0 || len(sizes) < 2, "epochs", f.epochs, "takes one batch size: plans of different numbers of steps cannot be compared; give --steps")
 	if f.solve == planner.SolveEpsilon {
 		c.Require(f.noise == 0, "noise-multiplier", f.noise, "must be left out with --solve epsilon, which finds the epsilon")
@@ -297,6 +310,7 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	} else {
 		c.Require((r.Epsilon != 0) != (f.noise != 0), "epsilon and noise-multiplier", nil, "exactly one of them must be given")
 	}
+	c.Require(!(r.Epsilon > 1000), "epsilon", r.Epsilon, "must be at most 1000: beyond it nobody is protected (docs/choosing.md)")
 	c.Require(f.noise >= 0 && f.noise <= 1e9, "noise-multiplier", f.noise, "must be above 0 and at most 1e9")
 	c.Require(f.solve == "" || slices.Contains(planner.Quantities, f.solve), "solve", f.solve, "must be batch-size, steps or epsilon")
 	c.Require((f.solve != "") == (f.target != 0), "solve and target", nil, "must be given together")
@@ -306,6 +320,7 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for so many")
 	c.Require(f.trainings >= 1, "trainings", f.trainings, "must be at least 1")
 	c.Require(f.trainings <= 1 || f.solve == "", "trainings", f.trainings, "must be left out with --solve")
+	c.Require(slices.Contains(pipelines.Runners, a.runner), "runner", a.runner, "must be one of "+strings.Join(pipelines.Runners, ", "))
 	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
 	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out: it says which row is written there")
 	if f.state != "" {
@@ -472,7 +487,11 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 		if r.Unit == accounting.UnitExample || r.Numbered {
 			what = "example"
 		}
-		fmt.Fprintf(w, "for each of %s: delta belongs well below one over their number, %.2g\n\n", plural(n, what), 1/float64(n))
+		who := plural(n, what)
+		if given := r.Populations[len(r.Populations)-1].GivenOwners; what == "owner" && given > n {
+			who = fmt.Sprintf("%s who take part, of %s", who, words.Grouped(given))
+		}
+		fmt.Fprintf(w, "for each of %s: delta belongs well below one over their number, %.2g\n\n", who, 1/float64(n))
 	}
 	if t := r.Together; t != nil {
 		fmt.Fprintf(w, "for each of %d trainings, which are about (%.4g, %g)-DP together by the first row\n\n", t.Trainings, t.First, t.Delta)
@@ -505,7 +524,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 		fmt.Fprintf(w, "%s, some of them refused: --all\n", plural(left, "more candidate"))
 	}
 	if shown > 0 {
-		fmt.Fprintln(w, "Less noise is better, and row 1 has the least. The columns: minsep help table")
+		fmt.Fprintln(w, "Less noise is better"+standsFirst(out.Rows)+". The columns: minsep help table")
 	}
 	fmt.Fprintln(w)
 	for _, text := range out.Why {
@@ -517,6 +536,23 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	for _, text := range out.Note {
 		fmt.Fprintln(w, text)
 	}
+}
+
+// standsFirst says how the first row stands to the row with the least noise.
+func standsFirst(rows []*planner.Row) string {
+	least := rows[0]
+	for _, row := range rows {
+		if row.Refused == "" && row.Relative < least.Relative {
+			least = row
+		}
+	}
+	switch {
+	case least == rows[0]:
+		return ", and row 1 has the least"
+	case least.Tied:
+		return fmt.Sprintf(", and row 1 has as much as row %d within the errors: why it stands first is below", least.Rank)
+	}
+	return fmt.Sprintf(", and row %d has the least: why row 1 stands first is below", least.Rank)
 }
 
 // known is a figure that is above 0 where it is known.

@@ -79,8 +79,13 @@ A broken run gets a page that says so, and the command exits with 3.`,
 			if compare && o.ShowSecret {
 				return usageError{&param.Error{Package: "minsep", Param: "show-secret", Value: true, Rule: "must be left out with --compare, whose page shows nothing secret"}}
 			}
-			if err := onlyHTML(a.out); err != nil {
+			if err := errors.Join(a.zeros, onlyHTML(a.out)); err != nil {
 				return err
+			}
+			if a.out != "" {
+				if err := mayHold("out", a.out); err != nil {
+					return err
+				}
 			}
 			date, err := dateOfPages()
 			if err != nil {

@@ -24,6 +24,7 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/printable"
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/pipelines"
 	"minsep/registry"
@@ -60,6 +61,7 @@ type app struct {
 	key       string
 	out       string
 	zeros     error // flags that were given as 0, to be told with the other faults
+	unknown   error // a command that --help was asked of
 	operation
 }
 
@@ -97,6 +99,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if out.fault != nil && !errors.Is(err, out.fault) {
 		err = errors.Join(err, fmt.Errorf("standard output: %w", out.fault))
+	}
+	if err == nil {
+		err = a.unknown
 	}
 	if err == nil {
 		return exitOK
@@ -171,7 +176,8 @@ func (a *app) command() *cobra.Command {
 finds and verifies the noise multiplier they need, and generates the correlated noise.
 
 Start with:  minsep keygen key
-             minsep plan --graph edges.tsv --max-per-owner 1 --steps 1000 --batch-size 128 --epsilon 8 --delta 1e-5 \
+             minsep plan --graph edges.csv --max-per-owner 1 \
+                 --steps 1000 --batch-size 128 --epsilon 8 --delta 1e-5 \
                  --coordinates 100000 --out plan.json
              minsep run plan.json
              minsep inspect run
@@ -232,6 +238,10 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 			a.explain(lines)
 			return
 		}
+		if word := unknownCommand(cmd, a.args); word != "" && word != "help" {
+			a.unknown = usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
+			return
+		}
 		io.WriteString(a.stdout, help(cmd, cmp.Or(a.screen.width, helpWidth)))
 	})
 	return root
@@ -253,7 +263,7 @@ func (a *app) helpTopic(c *cobra.Command, args []string) error {
 		if better := didYouMean(c.Root(), args, err); better != err {
 			return usageError{fmt.Errorf("%w; see minsep --help", better)}
 		}
-		if word := nearest(args[0], glossaryWords()); word != "" {
+		if word := words.Nearest(args[0], glossaryWords()); word != "" {
 			err = fmt.Errorf("%w (did you mean %s?)", err, word)
 		}
 		return usageError{fmt.Errorf("%w; see minsep --help", err)}
@@ -294,6 +304,9 @@ func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		var bad *param.Error
+		if slices.Contains(args, "") {
+			return usageError{fmt.Errorf("an argument is empty, as of a variable of the shell that is not set; see %s --help", cmd.CommandPath())}
+		}
 		if err := check(cmd, args); errors.As(err, &bad) {
 			return err
 		} else if err != nil {
@@ -307,7 +320,7 @@ func wrapArgs(c *cobra.Command) {
 // itself is a command it does not have.
 func argumentFault(cmd *cobra.Command, args []string, err error) error {
 	if !cmd.HasParent() {
-		return didYouMean(cmd, args, err)
+		return didYouMean(cmd, args, fmt.Errorf("unknown command %q", args[0]))
 	}
 	takes := "flags only"
 	if _, use, _ := strings.Cut(cmd.Use, " "); use != "" && !strings.HasPrefix(use, "-") && !strings.HasPrefix(use, "(") {
@@ -325,10 +338,32 @@ func argumentFault(cmd *cobra.Command, args []string, err error) error {
 	_, err = os.Stat(filepath.Join(args[0], manifest.RunName))
 	if err == nil && cmd.Flags().Lookup("out") != nil && !cmd.Flags().Changed("out") {
 		text += "; write --out " + shellWord(args[0]) + ", or minsep run with the plan of that directory, which runs every stage"
-	} else if last := args[len(args)-1]; cmd.Flags().Lookup("graph") != nil && !cmd.Flags().Changed("graph") && last != "true" && last != "false" {
-		text += "; write --graph " + shellWord(args[0])
+	} else if err == nil && cmd.Flags().Lookup("run") != nil {
+		text += "; write --run " + shellWord(args[0])
+	} else {
+		text += graphMeant(cmd, args)
 	}
 	return errors.New(text)
+}
+
+// graphMeant says how files are named to a command that reads a graph.
+func graphMeant(cmd *cobra.Command, args []string) string {
+	flag := cmd.Flags().Lookup("graph")
+	if flag == nil {
+		return ""
+	}
+	given := strings.Trim(flag.Value.String(), "[]")
+	whole := strings.Join(append([]string{given}, args...), " ")
+	if _, err := os.Stat(whole); err == nil {
+		return "; a path with blanks needs quotes: --graph " + shellWord(whole)
+	}
+	if _, err := os.Stat(args[0]); err != nil && !strings.ContainsAny(args[0], "./") {
+		return ""
+	}
+	if flag.Changed {
+		return "; every file needs its flag, and a path with blanks its quotes: --graph " + shellWord(given) + " --graph " + shellWord(args[0])
+	}
+	return "; write --graph " + shellWord(args[0])
 }
 
 // addBeamFlags adds the flags that Beam's runners define, hidden except for --runner: they are for

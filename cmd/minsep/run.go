@@ -55,7 +55,7 @@ Start with:  minsep run --example > plan.json`,
 				return usageError{errors.New("run: name a plan; see minsep run --help")}
 			}
 			o, err := a.options()
-			if err != nil {
+			if err := errors.Join(err, a.zeros); err != nil {
 				return err
 			}
 			text, err := stages.ReadFile(cmd.Context(), args[0])

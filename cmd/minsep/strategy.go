@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -258,7 +259,7 @@ func (a *app) mayWriteFile() error {
 	info, err := store.Stat(context.Background(), a.out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return store.CheckFolder(context.Background(), store.Dir(a.out))
+		return mayHold("out", a.out)
 	case err != nil:
 		return err
 	case info.Dir:
@@ -267,6 +268,30 @@ func (a *app) mayWriteFile() error {
 		return &param.Error{Package: "minsep", Param: "out", Value: a.out, Rule: "is there already: nothing is overwritten without --overwrite"}
 	}
 	return nil
+}
+
+// mayHold refuses a new file whose folder is not there, or takes none from this user.
+func mayHold(name, path string) error {
+	dir := store.Dir(path)
+	refused := func(rule string) error {
+		return &param.Error{Package: "minsep", Param: name, Value: path, Rule: rule}
+	}
+	err := store.CheckFolder(context.Background(), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return refused("is in a folder that does not exist: make it first, by mkdir -p " + shellWord(dir))
+	}
+	if err != nil || store.Shared(dir) {
+		return err
+	}
+	probe, err := os.CreateTemp(strings.TrimPrefix(dir, "file://"), ".minsep-probe-*")
+	if errors.Is(err, fs.ErrPermission) {
+		return refused("is in a folder in which this user may not write: name another one")
+	}
+	if err != nil {
+		return nil // writing says what is wrong
+	}
+	probe.Close()
+	return os.Remove(probe.Name())
 }
 
 func writeStrategy(path string, s *mechanism.Strategy) error {

@@ -454,6 +454,10 @@ func commaFault(b []byte, at int) string {
 		return "one of the two commas must go"
 	case c == ',' && json.Valid(before):
 		return "the comma after the last bracket must go"
+	case c == '\'':
+		return "texts take double quotes"
+	case c == '#':
+		return "comments begin with //"
 	case (c == '}' || c == ']') && before[len(before)-1] == ',':
 		return fmt.Sprintf("the comma at the end of line %d must go", lineAt(b, len(bytes.TrimRight(b[:at], " \t\r\n"))))
 	case (c == '"' || c == '{' || c == '[') && bytes.IndexByte([]byte(",:{["), before[len(before)-1]) < 0:

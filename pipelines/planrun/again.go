@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"strings"
 
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -28,7 +27,7 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *r
 	o.RunID = stream.RunID{}
 	if differs := differences(o, run, committed(run.RunID)); differs != nil {
 		return t, &param.Error{Package: "planrun", Param: "out", Value: store.Join(o.Out, manifest.RunName),
-			Rule: "is of another plan: " + strings.Join(differs, "; ") + "; --again is for the same plan: give another --out for this one"}
+			Rule: "is of another plan: " + some(differs) + "; --again is for the same plan: give another --out for this one"}
 	}
 	served, err := hasServed(ctx, records, o.Out, run)
 	if err != nil {

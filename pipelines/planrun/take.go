@@ -13,6 +13,7 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/pipelines"
 	"minsep/registry"
@@ -93,7 +94,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 			return taken{run: run, corrected: true, before: before, known: known}, err
 		}
 		if !o.Overwrite {
-			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "is of another plan: " + strings.Join(differs, "; ") + wayOut(o.Out, differs)}
+			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "is of another plan: " + some(differs) + wayOut(o.Out, differs)}
 		}
 		if o.RunID == run.RunID {
 			return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it serves another plan already"}
@@ -183,6 +184,16 @@ func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) 
 		}
 	}
 	return list
+}
+
+// some are the first of the differences as a text, with how many more there are.
+func some(differs []string) string {
+	const most = 4
+	text := strings.Join(differs[:min(most, len(differs))], "; ")
+	if more := len(differs) - most; more > 0 {
+		text += "; and " + words.Count(more, "other difference")
+	}
+	return text
 }
 
 // inputsGraph begins a difference in the contents of the graph's files.

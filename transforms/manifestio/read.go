@@ -12,7 +12,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/store"
-	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
@@ -127,11 +126,10 @@ func EachEdges(ctx context.Context, source *graphio.Source, take func(*ownergrap
 	})
 }
 
-// WarnJoined logs that so many owner ids look like several in one cell, see
-// [ownergraph.JoinedOwners], if there are any.
-func WarnJoined(ctx context.Context, source *graphio.Source, n int) {
-	if n > 0 {
-		log.Warn(ctx, graphio.Joined(source.Splits()[0].Path, words.Count(n, "owner id")).Error())
+// WarnOdd logs what is odd about a graph: see [graphio.Odd].
+func WarnOdd(ctx context.Context, source *graphio.Source, g *ownergraph.Graph) {
+	for _, odd := range graphio.Odd(source.Splits()[0].Path, g) {
+		log.Warn(ctx, odd.Error())
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"minsep/internal/printable"
+	"minsep/internal/words"
+	"minsep/sampling/ownergraph"
 )
 
 // Fault is something wrong with an input file. It names the place and the kind of value found,
@@ -26,6 +28,23 @@ type Fault struct {
 func Joined(file, counted string) *Fault {
 	return &Fault{File: file, Found: counted + " with other owners' ids in it, divided by \";\", \"|\" or \",\"",
 		Rule: "each is taken for one owner, and no bound holds for the people in it: write a line for each owner of an example"}
+}
+
+// Odd are warnings of a graph, of which file is the first: cells that hold several owners, words in
+// place of owners who are not known, and columns that may be in each other's place.
+func Odd(file string, g *ownergraph.Graph) (warnings []*Fault) {
+	if n := g.JoinedOwners(); n > 0 {
+		warnings = append(warnings, Joined(file, words.Count(n, "owner id")))
+	}
+	if ids := g.MissingOwners(); ids != nil {
+		warnings = append(warnings, &Fault{File: file, Found: "several examples of the owner " + strings.Join(ids, ", of the owner ") + ", which looks like an owner who is not known",
+			Rule: "all of them count as one owner's, and few are kept: give each an owner, or leave them out"})
+	}
+	if most, swapped := g.LooksSwapped(); swapped {
+		warnings = append(warnings, &Fault{File: file, Found: fmt.Sprintf("%s owners of %s examples, up to %s of one example", words.Grouped(int64(g.Owners.Len())), words.Grouped(int64(g.Examples.Len())), words.Grouped(int64(most))),
+			Rule: "are examples and owners in each other's place? The claim is for owners: see --example-column and --owner-column"})
+	}
+	return warnings
 }
 
 // FaultPrefix begins the text of every Fault: the option by which a command is given its graph.

@@ -85,6 +85,8 @@ func TestFaults(t *testing.T) {
 	}{
 		{"neither header nor integers", "g.csv", secret + ",2\n", graphio.Options{}, "line 1: a first record that may be a header"},
 		{"wrong delimiter", "g.csv", "1;2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
+		{"wrong delimiter by a flag", "g.csv", "1;2\n", graphio.Options{Delimiter: ","}, "line 1: the fields are separated by another byte than by --delimiter: set --delimiter ';'"},
+		{"needless delimiter", "g.csv", "1,2\n", graphio.Options{Delimiter: ";"}, "line 1: the fields are separated by another byte than by --delimiter: leave --delimiter out: they are separated by commas"},
 		{"tabs", "g.csv", "example_id\towner_id\n1\t2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --format tsv"},
 		{"commas", "g.tsv", "1,2\n3,4\n", graphio.Options{}, "line 1: the fields are separated by another byte than by tabs: set --format csv"},
 		{"a semicolon in one line", "g.csv", "a;b\nc\n", graphio.Options{}, "line 1: a first record of one field that is no integer"},

@@ -3,6 +3,7 @@ package graphio
 import (
 	"bytes"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,13 +48,36 @@ func (in *inspected) explain(f *Fault, first [][]byte, rest *table, o *Options) 
 			}
 		}
 	}
-	if flag := otherDelimiter(first, second); flag != "" && o.Delimiter == "" {
-		f.Column, f.Found, f.Rule = "", "the fields are separated by another byte than by "+map[string]string{CSV: "commas", TSV: "tabs"}[in.split.Format], "set "+flag
+	if flag := otherDelimiter(first, second); flag != "" {
+		usual := map[string]string{CSV: "commas", TSV: "tabs"}[in.split.Format]
+		f.Column, f.Found, f.Rule = "", "the fields are separated by another byte than by "+usual, "set "+flag
+		if o.Delimiter != "" {
+			f.Found = "the fields are separated by another byte than by --delimiter"
+		}
+		if o.Delimiter != "" && flag == "--format "+in.split.Format {
+			f.Rule = "leave --delimiter out: they are separated by " + usual
+		}
 		return
 	}
 	if names := header(first, slices.Contains(integers, true), o); names != nil && o.Header != "no" {
 		f.Rule += "; the header has " + strings.Join(names, ", ")
 	}
+}
+
+// meant says of a path that is not there which paths it may stand for; "" if nothing shows it.
+func meant(path string) string {
+	for _, scheme := range []string{"gs", "s3"} {
+		if rest, ok := strings.CutPrefix(path, scheme+":"); ok {
+			return "in an object store it is " + scheme + "://" + strings.TrimLeft(rest, "/")
+		}
+	}
+	parts := strings.Split(path, ",")
+	for _, part := range parts {
+		if _, err := os.Stat(strings.TrimSpace(part)); err != nil || len(parts) < 2 {
+			return ""
+		}
+	}
+	return "each of several files needs its own --graph"
 }
 
 // otherDelimiter is the flag that splits both records into as many fields, where each is a single

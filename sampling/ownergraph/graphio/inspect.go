@@ -62,9 +62,9 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 	case format == "":
 		return fail("the name does not tell the format", "use .csv, .tsv, .ndjson or .parquet, or set --format")
 	case format == Parquet && magic != Parquet:
-		return fail("not a Parquet file", "it must begin with PAR1 and not be compressed as a whole")
+		return fail("not a Parquet file", "it must begin with PAR1 and not be compressed as a whole; of a text, set --format csv, tsv or ndjson")
 	case format != Parquet && magic == Parquet:
-		return fail("a Parquet file", "its name or --format says "+format)
+		return fail("a Parquet file", "its name or --format says "+format+": set --format parquet")
 	case format != Parquet && compression != "" && compression != magic:
 		return fail("not a "+compression+" file", "its name says that it is one")
 	}

@@ -94,6 +94,21 @@ func absent(file *idcolumn.File, names []string) *Fault {
 
 const columnsRule = "set --example-column and --owner-column"
 
+// columnNames are the names of the first columns, as a list in a sentence.
+func columnNames[C interface{ Name() string }](columns []C) string {
+	const shown = 20
+	var names []string
+	for _, c := range columns[:min(shown, len(columns))] {
+		if name := c.Name(); mayBeName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	if more := len(columns) - len(names); more > 0 {
+		names = append(names, words.Count(more, "other column"))
+	}
+	return strings.Join(names, ", ")
+}
+
 // findColumn looks for a top-level column by position or, if that is negative, by name.
 func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, *Fault) {
 	top := file.Top()
@@ -110,7 +125,7 @@ func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, 
 			}
 		}
 		if at < 0 {
-			return nil, &Fault{Column: strings.Join(names, " or "), Found: "no such column", Rule: columnsRule}
+			return nil, &Fault{Column: strings.Join(names, " or "), Found: "no such column", Rule: columnsRule + "; the file has " + columnNames(top)}
 		}
 	}
 	if at >= len(top) {

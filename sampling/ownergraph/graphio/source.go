@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 
 	"minsep/sampling/ownergraph"
@@ -42,7 +43,11 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 	for _, p := range paths {
 		names, err := o.fs().Expand(ctx, p)
 		if err != nil {
-			errs = append(errs, &Fault{File: p, Err: err})
+			fault := &Fault{File: p, Err: err}
+			if hint := meant(p); hint != "" && errors.Is(err, fs.ErrNotExist) {
+				fault.Err = fmt.Errorf("%w: %s", err, hint)
+			}
+			errs = append(errs, fault)
 			continue
 		}
 		for _, name := range names {

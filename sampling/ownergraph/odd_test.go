@@ -1,0 +1,46 @@
+package ownergraph
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestOdd: words for owners who are not known count where several examples have them, and columns
+// look swapped where the same graph with its columns in each other's place does not.
+func TestOdd(t *testing.T) {
+	if !slices.IsSorted(missing) {
+		t.Error("the words for owners who are not known are not in order")
+	}
+	graph := func(edges [][2]string) *Graph {
+		var e Edges
+		e.Reset(String, String)
+		for _, edge := range edges {
+			e.Examples.AppendBytes([]byte(edge[0]))
+			e.Owners.AppendBytes([]byte(edge[1]))
+		}
+		g, err := New(&e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	g := graph([][2]string{{"1", "nan"}, {"2", "NA"}, {"3", "nan"}, {"4", "ann"}, {"5", "ann"}, {"6", "NA"}, {"7", "null"}, {"8", "nancy"}, {"9", "nancy"}})
+	if ids := g.MissingOwners(); !slices.Equal(ids, []string{"NA", "nan"}) {
+		t.Errorf("ids %q", ids)
+	}
+	var right, swapped, flat [][2]string
+	for i := range 400 {
+		photo, user := fmt.Sprint("photo", i), fmt.Sprint("user", i*i%400/2*(i%2))
+		right, swapped = append(right, [2]string{photo, user}), append(swapped, [2]string{user, photo})
+		flat = append(flat, [2]string{fmt.Sprint(i / 2), photo})
+	}
+	for name, c := range map[string]struct {
+		edges [][2]string
+		want  bool
+	}{"right": {right, false}, "swapped": {swapped, true}, "two owners each": {flat, false}} {
+		if most, got := graph(c.edges).LooksSwapped(); got != c.want {
+			t.Errorf("%s: %t, at most %d owners of an example", name, got, most)
+		}
+	}
+}
