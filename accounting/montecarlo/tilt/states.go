@@ -2,6 +2,7 @@ package tilt
 
 import (
 	"math"
+	"slices"
 
 	"minsep/accounting/montecarlo/internal/law"
 )
@@ -17,7 +18,8 @@ type states struct {
 	lags     int // steps that a move takes at most
 	least    int // labels below it are in use at steps of every kind
 
-	fixedWaits bool // the time until a label is free is the same at every step
+	fixedWaits bool  // the time until a label is free is the same at every step
+	down       []int // by label: for so many steps it counts down while its replica waits
 
 	groups  []group
 	groupAt []int // of the groups of so many replicas, the number of the first
@@ -121,6 +123,12 @@ func (t *tuples) makeStates() {
 			k.labels = max(k.labels, k.entered[x]+1, k.joined[x]+1)
 		}
 		t.least = min(t.least, k.labels)
+	}
+	t.down = make([]int, labels)
+	for x := 1; x < labels; x++ {
+		if !t.isFree[x] && !slices.ContainsFunc(t.kinds, func(k transitions) bool { return k.entered[x] != x-1 }) {
+			t.down[x] = 1 + t.down[x-1]
+		}
 	}
 	for kind := range t.kinds {
 		t.makeTransitions(kind)

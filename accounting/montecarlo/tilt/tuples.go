@@ -384,11 +384,7 @@ func (t *tuples) after(i int, x *transitions, s, choice int) float64 {
 		wait = min(wait, t.waits[next])
 	}
 	for l, label := range t.then {
-		if label < t.gram.sep {
-			t.then[l] = max(0, label-wait)
-		} else {
-			t.then[l] = t.law.Pass(label, i+1, i+1+wait)
-		}
+		t.then[l] = t.passed(label, i+1, i+1+wait)
 	}
 	descend(t.then)
 	at := t.level(min(i+1+wait, t.steps), false)
@@ -413,12 +409,28 @@ func (t *tuples) wait(labels []int, step int) int {
 		if t.isFree[x] {
 			return 0
 		}
-		next = min(next, t.law.FreeAt(x, step))
+		next = min(next, t.freeAt(x, step))
 	}
 	for l, x := range labels {
-		labels[l] = t.law.Pass(x, step, next)
+		labels[l] = t.passed(x, step, next)
 	}
 	return next - step
+}
+
+// passed is the label before a later step of a replica that takes part at none before it.
+func (t *tuples) passed(label, from, to int) int {
+	if to-from <= t.down[label] {
+		return label - (to - from)
+	}
+	return t.law.Pass(label, from, to)
+}
+
+// freeAt is the step at which a replica is first free.
+func (t *tuples) freeAt(label, step int) int {
+	if d := t.down[label]; d > 0 && t.isFree[label-d] {
+		return step + d
+	}
+	return t.law.FreeAt(label, step)
 }
 
 // level is one step's slice and scale.

@@ -62,12 +62,12 @@ restart:
 		}
 		for _, x := range w.all {
 			if !t.isFree[x] {
-				end = min(end, t.law.FreeAt(x, i))
+				end = min(end, t.freeAt(x, i))
 			}
 		}
 		next := w.quiet(i, end, u.float64())
 		for l, x := range w.all {
-			w.all[l] = t.law.Pass(x, i, next)
+			w.all[l] = t.passed(x, i, next)
 		}
 		i = next + w.settle(next)
 		if i == end {
@@ -169,7 +169,7 @@ func (w *walker) none(i, k int, here level) float64 {
 	}
 	for l, x := range w.all {
 		if !t.isFree[x] {
-			w.then[l] = t.law.Pass(x, i, k)
+			w.then[l] = t.passed(x, i, k)
 		}
 	}
 	at := t.level(k, w.endless)

@@ -8,7 +8,10 @@ import (
 
 // Balanced is balanced min-sep (F3.9): an example has participations left, its class. Label class·b
 // + r has r steps to wait; class 0 is free and has the hazard 0.
-type Balanced struct{ *balanced.Distribution }
+type Balanced struct {
+	Plain
+	*balanced.Distribution
+}
 
 func (l Balanced) Labels() int { return l.Most*l.MinSep + 1 }
 
@@ -37,8 +40,6 @@ func (l Balanced) Age(label int) int {
 	return 0
 }
 
-func (l Balanced) Kind(int) (kind, kinds int) { return 0, 1 }
-
 // Enter goes to one class lower and b-1 steps to wait with a participation: label class·b - 1.
 func (l Balanced) Enter(label, _ int, takes bool) int {
 	if takes && label > 0 || label%l.MinSep > 0 {
@@ -52,9 +53,5 @@ func (l Balanced) FreeAt(label, step int) int { return step + label%l.MinSep }
 func (l Balanced) Pass(label, from, to int) int {
 	return max(label-to+from, label/l.MinSep*l.MinSep)
 }
-
-func (l Balanced) FreeUntil(int) int { return math.MaxInt }
-
-func (l Balanced) AllFreeAt(int) int { return -1 }
 
 func (l Balanced) Unmet(i int) (from, to int) { return i + l.MinSep, i + l.MinSep + 1 }

@@ -3,11 +3,14 @@
 //
 // Before each step an example has a label. It is free, and takes part at the step with the hazard
 // of its label, or it waits for a label that is free. Whoever is free keeps the label until it
-// takes part. A law is a few lines; see the files of this package. Steps are 0-based.
+// takes part. A law is a few lines; see the files of this package, and package lawtest. Likelihood
+// ratio, posterior, draws and tables of tuples follow from it. Steps are 0-based.
 //
 // A law of one free label gives it the number 0, and 1 … b-1 to the steps that a participation
 // blocks it for; other waiting labels follow. Tables are faster for that order.
 package law
+
+import "math"
 
 // Law is the distribution of one example's participations. A Law is read-only and may be shared.
 type Law interface {
@@ -46,6 +49,16 @@ type Law interface {
 	// becomes free any more.
 	Unmet(i int) (from, to int)
 }
+
+// Plain is for laws to embed that are the same at every step but for hazards: labels change alike,
+// and nobody who is free must take part by a step that is known.
+type Plain struct{}
+
+func (Plain) Kind(int) (kind, kinds int) { return 0, 1 }
+
+func (Plain) FreeUntil(int) int { return math.MaxInt }
+
+func (Plain) AllFreeAt(int) int { return -1 }
 
 // Start is a label before the first step and its probability. The logarithm of that is Log + Rest,
 // so that a sum with others can begin with either: samples have its bits.

@@ -5,6 +5,7 @@ import "math"
 // MinSep is b-min-sep (F3.2): a free example takes part with probability p, and then waits for
 // b-1 steps. Label r has r steps to wait.
 type MinSep struct {
+	Plain
 	sep   int     // b, at least 1
 	prob  float64 // p, 0 < p ≤ 1
 	warm  bool
@@ -14,7 +15,7 @@ type MinSep struct {
 // NewMinSep is the law of a min-sep of at least 1 and a probability above 0. With warm the
 // first wait is distributed as in a chain without beginning.
 func NewMinSep(sep int, prob float64, warm bool) MinSep {
-	return MinSep{sep, prob, warm, math.Log1p(-prob)}
+	return MinSep{Plain{}, sep, prob, warm, math.Log1p(-prob)}
 }
 
 func (l MinSep) Labels() int { return l.sep }
@@ -47,8 +48,6 @@ func (l MinSep) Age(r int) int {
 	return l.sep - r
 }
 
-func (l MinSep) Kind(int) (kind, kinds int) { return 0, 1 }
-
 func (l MinSep) Enter(r, _ int, takes bool) int {
 	if takes {
 		return l.sep - 1
@@ -59,9 +58,5 @@ func (l MinSep) Enter(r, _ int, takes bool) int {
 func (l MinSep) FreeAt(r, step int) int { return step + r }
 
 func (l MinSep) Pass(r, from, to int) int { return max(0, r-to+from) }
-
-func (l MinSep) FreeUntil(int) int { return math.MaxInt }
-
-func (l MinSep) AllFreeAt(int) int { return -1 }
 
 func (l MinSep) Unmet(i int) (from, to int) { return i + l.sep, i + l.sep + 1 }

@@ -6,13 +6,14 @@ import "math"
 // ratio^i. Label r = 1 … w-1 has a column that overlaps with the columns of the next r steps,
 // and label w with no other. None of them is free again.
 type Once struct {
+	Plain
 	steps, bands int
 	Single
 }
 
 // NewOnce is the law of a run of so many steps, with columns that overlap within so many bands,
 // at least 1.
-func NewOnce(steps, bands int, s Single) Once { return Once{steps, bands, s} }
+func NewOnce(steps, bands int, s Single) Once { return Once{Plain{}, steps, bands, s} }
 
 // Single is participation at most once in a run: at step i with probability First·Ratio^i, never
 // with the rest. The ratio is 1, or 1 - First as with coins that are alike.
@@ -90,8 +91,6 @@ func (l Once) Age(r int) int {
 	return l.bands - r
 }
 
-func (l Once) Kind(int) (kind, kinds int) { return 0, 1 }
-
 func (l Once) Enter(r, _ int, takes bool) int {
 	switch {
 	case takes:
@@ -124,8 +123,6 @@ func (l Once) Pass(r, from, to int) int {
 	}
 	return r - (to - from)
 }
-
-func (l Once) FreeUntil(int) int { return math.MaxInt }
 
 func (l Once) AllFreeAt(int) int { return l.steps }
 

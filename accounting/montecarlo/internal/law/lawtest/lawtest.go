@@ -11,6 +11,7 @@ import (
 // probabilities, and with others at each step; a participation blocks it for MinSep-1 steps. Label
 // sort·MinSep + r has r steps to wait.
 type Tide struct {
+	law.Plain
 	MinSep int     // at least 1
 	Prob   float64 // of a participation at most, 0 to 1
 }
@@ -44,8 +45,6 @@ func (l Tide) Age(label int) int {
 	return 0
 }
 
-func (l Tide) Kind(int) (kind, kinds int) { return 0, 1 }
-
 func (l Tide) Enter(label, _ int, takes bool) int {
 	switch {
 	case takes:
@@ -59,10 +58,6 @@ func (l Tide) Enter(label, _ int, takes bool) int {
 func (l Tide) FreeAt(label, step int) int { return step + label%l.MinSep }
 
 func (l Tide) Pass(label, from, to int) int { return max(label-to+from, l.sort(label)*l.MinSep) }
-
-func (l Tide) FreeUntil(int) int { return math.MaxInt }
-
-func (l Tide) AllFreeAt(int) int { return -1 }
 
 func (l Tide) Unmet(i int) (from, to int) { return i + l.MinSep, i + l.MinSep + 1 }
 
