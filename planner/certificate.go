@@ -22,7 +22,7 @@ import (
 // Seconds of one processor: of a step's tables, and of a step of a sample, by scheme.
 const tableSeconds = 25e-3
 
-// stepSeconds is what a sample takes for each of its steps: at a small ε, where orders are high, up
+// stepSeconds is the time of a sample for each of its steps: at a small ε, where orders are high, up
 // to three times as much.
 var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
 
@@ -37,8 +37,8 @@ const (
 	mostForecasts = 20. // seconds of processors
 )
 
-// roughTime is what the certificate of a row takes of one processor, in seconds, by figures that do
-// not depend on its tables.
+// roughTime is the time that the certificate of a row takes of one processor, in seconds, by
+// figures that do not depend on its tables.
 func (r *Request) roughTime(row *Row) float64 {
 	if f, ok := verification.ForecastProven(row.run); ok {
 		return f.Seconds
@@ -59,7 +59,7 @@ func budgetFor(seconds float64) time.Duration {
 	return time.Duration(math.Ceil(seconds/60)) * time.Minute
 }
 
-// kind is what rows have in common whose certificates take time alike.
+// kind is the common part of rows whose certificates take time alike.
 type kind struct {
 	scheme string
 	owner  int

@@ -84,7 +84,7 @@ const (
 	productSeconds = 0.04e-9
 )
 
-// figures fills in what follows from the noise multiplier.
+// figures fills in the figures that follow from the noise multiplier.
 func (r *Request) figures(row *Row, population Population, e mechanism.Error, f mechanism.Figures) {
 	row.RMSE, row.MaxSE = row.Noise.Multiplier*e.RMSE, row.Noise.Multiplier*e.MaxSE
 	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize

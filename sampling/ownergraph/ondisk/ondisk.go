@@ -14,7 +14,7 @@
 //     record of each example (its class, its priority, its place in the order of the ids, and its
 //     owners) is sorted through files. That is the order of the pass.
 //
-// The pass then reads the records in their order. Memory holds a range, what is known of each owner
+// The pass then reads the records in their order. Memory holds a range, the state of each owner
 // (its id and room, some 20 bytes for an integer id), and the examples that are kept, with their
 // owners: about 35 bytes for each example and 16 for each edge that is kept, while neighbourhoods
 // are counted. Files take up to 30 bytes for each edge of integer ids.
@@ -125,7 +125,7 @@ func (b *Bounder) Bounded(ctx context.Context) (*ownergraph.Bounded, error) {
 		return nil, err
 	}
 	owners.rank = nil
-	debug.FreeOSMemory() // what the next part takes comes on top of what is in use, not of what was
+	debug.FreeOSMemory() // the memory of the next part is added to that in use, not to that of before
 	b.Progress("bounding from files", "examples", 0, examples.given.Examples)
 	kept, err := b.pass(ctx, examples, owners.ids.Len())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 const (
 	ownerShelves = 256 // 1/256 of the owners are numbered at a time
-	rangesHeld   = 32  // ranges of examples that are as large as what is held in memory
+	rangesHeld   = 32  // ranges of examples that are as large as the one in memory
 	mostRanges   = 1 << 10
 	batchEdges   = 1 << 12 // that wait in memory before they are written
 )
@@ -52,7 +52,7 @@ func (s *shelves) add(shelf int, e *ownergraph.Edges, i int) error {
 	return s.full(shelf)
 }
 
-// full writes what waits for a shelf, once that is a batch.
+// full writes the entries that wait for a shelf, once they are a batch.
 func (s *shelves) full(shelf int) error {
 	if s.waiting[shelf].Len() < batchEdges {
 		return nil
