@@ -74,6 +74,9 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if err != nil {
 		return NoiseResult{}, err
 	}
+	if err := w.here.AgreesToNoise(n.Steps); err != nil {
+		return NoiseResult{}, err
+	}
 	r, facts, err := stages.Noise(n).Recipe(ctx, training)
 	if err != nil {
 		return NoiseResult{}, err

@@ -295,6 +295,18 @@ func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	return p.agreesWithNoise(spec, of)
 }
 
+// AgreesToNoise refuses noise of another number of steps than the batches': a training takes a row
+// of it in each step.
+func (p Present) AgreesToNoise(steps int) error {
+	if p.batches == nil {
+		return nil
+	}
+	if has := p.batches.sampler.Scheme().NumSteps(); has != steps {
+		return &ParamError{Package: "stages", Param: "steps", Value: steps, Rule: fmt.Sprintf("must be %d, as the batches in %s have: a training takes a row of the noise in each step", has, p.out)}
+	}
+	return nil
+}
+
 // AgreesToAccount refuses a claim that does not match the run directory. The noise
 // multiplier is 0 if it is not known yet.
 func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Examples, noiseMultiplier float64) error {

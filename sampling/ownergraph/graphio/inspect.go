@@ -60,7 +60,7 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 	}
 	switch {
 	case format == "":
-		return fail("the name does not tell the format", "use .csv, .tsv, .ndjson or .parquet, or set --format")
+		return fail("the name does not tell the format", "use .csv, .tsv, .ndjson or .parquet, or set --format; a table of another program is written as CSV first")
 	case format == Parquet && magic != Parquet:
 		return fail("not a Parquet file", "it must begin with PAR1 and not be compressed as a whole; of a text, set --format csv, tsv or ndjson")
 	case format != Parquet && magic == Parquet:
