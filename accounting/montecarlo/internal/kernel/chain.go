@@ -58,12 +58,12 @@ const (
 // newChain returns nil when the ratio has no range in linear scale, or leads to a later row.
 func newChain(l *likelihood.Chain) Recursion {
 	r := &chain{ratio: l, reach: 1, ends: l.Steps}
-	met, most := metBy(l.Chain), 0.0
+	free, most := l.Free(), 0.0
 	for row := 1; row < l.Rows; row++ {
 		x := chainRow{stay: make([]float64, l.Steps), a: make([]float64, l.Steps), runs: runsOf(l.Chain, row)}
 		for i, norm := range l.Norms() {
 			turn, h := l.Turn(row, i), l.Hazard(row, i)
-			if int(turn.Row) > row || h == 0 && met[row][i] {
+			if int(turn.Row) > row || h == 0 && free[row][i] > 0 {
 				return nil
 			}
 			// Samples have the bits of these two forms.
@@ -99,28 +99,6 @@ func newChain(l *likelihood.Chain) Recursion {
 		return nil
 	}
 	return r.Fork()
-}
-
-// metBy says for every row and step if an example may be free there.
-func metBy(c *law.Chain) [][]bool {
-	met := make([][]bool, c.Rows)
-	for row := range met {
-		met[row] = make([]bool, c.Steps+1)
-	}
-	for _, s := range c.Starts {
-		if s.Prob > 0 {
-			met[s.Row][c.At(s.Then, 0)] = true
-		}
-	}
-	for i := range c.Steps {
-		for row := 1; row < c.Rows; row++ {
-			if turn := c.Turn(row, i); met[row][i] {
-				met[row][i+1] = met[row][i+1] || !math.IsInf(turn.Out, -1)
-				met[turn.Row][c.At(turn.Then, i)] = met[turn.Row][c.At(turn.Then, i)] || !math.IsInf(turn.In, -1)
-			}
-		}
-	}
-	return met
 }
 
 // runsOf cuts the steps of a row into runs. One that begins with a step of the first of several kinds

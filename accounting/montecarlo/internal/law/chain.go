@@ -132,21 +132,31 @@ func (c *Chain) Hazard(row, step int) float64 { return c.Law.Hazard(c.labels[row
 // At is the step at which an example is free again after a turn, at most the end of the run.
 func (c *Chain) At(t Then, turn int) int { return min(c.Steps, turn+int(t.Ahead)) }
 
-// Rates are the probabilities of a participation at each step.
-func (c *Chain) Rates() []float64 {
-	rates, free := make([]float64, c.Steps), make([][]float64, c.Rows)
+// Free are the probabilities, by row, that an example is free before each step.
+func (c *Chain) Free() [][]float64 {
+	free := make([][]float64, c.Rows)
 	for row := range free {
 		free[row] = make([]float64, c.Steps+1)
 	}
 	for _, s := range c.Starts {
 		free[s.Row][c.At(s.Then, 0)] += s.Prob
 	}
-	for i := range rates {
-		for row := 1; row < c.Rows; row++ {
-			in, then := free[row][i]*c.Hazard(row, i), c.Turn(row, i).Then
-			rates[i] += in
-			free[row][i+1] += free[row][i] - in
-			free[then.Row][c.At(then, i)] += in
+	for i := range c.Steps {
+		for k, turn := range c.Turns(i) {
+			in := free[k+1][i] * c.Hazard(k+1, i)
+			free[k+1][i+1] += free[k+1][i] - in
+			free[turn.Row][c.At(turn.Then, i)] += in
+		}
+	}
+	return free
+}
+
+// Rates are the probabilities of a participation at each step.
+func (c *Chain) Rates() []float64 {
+	rates := make([]float64, c.Steps)
+	for row, free := range c.Free() {
+		for i := 0; row > 0 && i < c.Steps; i++ {
+			rates[i] += free[i] * c.Hazard(row, i)
 		}
 	}
 	return rates
