@@ -17,6 +17,7 @@ func TestMomentsAreRaised(t *testing.T) {
 		"b-min-sep, once":  {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 24, Prob: .1, WarmStart: true},
 		"epoch-min-sep":    {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 4, EpochSteps: 8},
 		"balanced-min-sep": balancedCase{c, 4, 2.5, 1, 0}.spec(),
+		"balanced, once":   balancedCase{c, 4, .8, 1, 0}.spec(),
 		"rotation":         {Scheme: montecarlo.Rotation, Steps: 24, MinSep: 1, EpochSteps: 8},
 		"balls-in-bins":    {Scheme: montecarlo.BallsInBins, Steps: 24, MinSep: 6},
 	}
@@ -34,7 +35,7 @@ func TestMomentsAreRaised(t *testing.T) {
 			}
 		}
 		for name, s := range all {
-			computed := 0.0
+			computed, least := 0.0, 9e-10
 			switch s := s.(type) {
 			case tupleSource:
 				computed = s.table.lnN
@@ -46,11 +47,14 @@ func TestMomentsAreRaised(t *testing.T) {
 				computed = s.pairs.logN
 			case onceSource:
 				computed = s.once.logN
+				if s.once.Rounded { // the hazards of the law, of each of two replicas
+					least += 4e-10
+				}
 			default:
 				t.Fatalf("%s: a source of another kind", name)
 			}
-			if raised := s.logN() - computed; raised < 9e-10 || raised > 1e-8 {
-				t.Errorf("%s: ln N is raised by %g, want at least %g", name, raised, inflation)
+			if raised := s.logN() - computed; raised < least || raised > 1e-8 {
+				t.Errorf("%s: ln N is raised by %g, want at least %g", name, raised, least)
 			}
 		}
 	}
