@@ -243,12 +243,12 @@ func TestNoiseDocument(t *testing.T) {
 // JAX, and PyTorch 2 is beside transformers.
 func imports(program string) string {
 	switch {
+	case strings.Contains(program, "import jax"), strings.Contains(program, "import datasets"):
+		return "jax"
 	case strings.Contains(program, "dp.private("), strings.Contains(program, "minsep.hf"):
 		return "hf"
 	case strings.Contains(program, "import torch"):
 		return "torch"
-	case strings.Contains(program, "import jax"), strings.Contains(program, "import datasets"):
-		return "jax"
 	}
 	return ""
 }

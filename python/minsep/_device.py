@@ -191,6 +191,12 @@ class DeviceRecipe:
         rows = {"feedback": self.feedback.shape[1], "filter": 0, "blt": self.blt.shape[1]}
         return int(rows[self.kind])
 
+    @property
+    def held(self) -> float:
+        """How many multiples of the grid the noise may be: those that a float32 holds or, where the grid is for float64, such a number."""
+        wide = self.grid > 0 and float(self.scale.max()) > self.grid * _HELD
+        return 2.0**53 if wide else _HELD
+
     def short(self, step: int, pair: int) -> float:
         """The radius of a short pair, on the host."""
         word = _pair_words(self.normals, step, pair)[0]
@@ -212,7 +218,7 @@ class DeviceRecipe:
         row, state = np.zeros(0), [np.zeros(end - first)] * self.state_rows
         for t in range(0 if self.state_rows else step, step + 1):
             row, state = correlate(self.kind, Ops(), coefficients(self, t), [self.host_normals(s, first, end) for s in needed(self, t)], state)
-        return np.asarray(rounded(Ops(), row, self.scale[step], self.grid, np.rint, np.abs), np.float64)
+        return np.asarray(rounded(Ops(), row, self.scale[step], self.grid, np.rint, np.abs, self.held), np.float64)
 
 
 def needed(recipe: DeviceRecipe, t: int) -> range:
@@ -249,12 +255,12 @@ def correlate(kind: str, ops: Ops, c: Any, z: Sequence[Any], state: Any) -> tupl
     return u, [u, *state][: len(state)]
 
 
-def rounded(ops: Ops, u: Any, scale: Any, grid: float, rint: Callable[[Any], Any], absolute: Callable[[Any], Any]) -> Any:
-    """ζ σ D u on the grid; NaN where a float32 does not hold it."""
+def rounded(ops: Ops, u: Any, scale: Any, grid: float, rint: Callable[[Any], Any], absolute: Callable[[Any], Any], held: float = _HELD) -> Any:
+    """ζ σ D u on the grid; NaN where it is more than held multiples of it."""
     value = ops.unfused(u * scale)
     if grid:
         multiples = rint(value * (1 / grid))
-        value = ops.where(absolute(multiples) <= _HELD, multiples * grid, float("nan"))
+        value = ops.where(absolute(multiples) <= held, multiples * grid, float("nan"))
     return ops.where(value == 0, 0.0, value)  # every zero is positive
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Collection, Iterator
 
 import torch
 from torch.func import grad
@@ -126,6 +126,11 @@ def clip_and_sum(book: Book, clip_norm: ClipNorm, grid: float, is_padding: Any =
     Zero in the place of one example's gradient moves it by at most clip_norm: what rounding adds is taken from the norm to which gradients are
     clipped (docs/formulas.md, F2.1). An example whose norm is not finite counts as zero.
     """
+    return dict(each_sum(book, clip_norm, grid, is_padding))
+
+
+def each_sum(book: Book, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Iterator[tuple[str, torch.Tensor]]:
+    """The same, one parameter after the other, so that none needs to be kept."""
     with torch.no_grad():
         limit, most = limits(book, clip_norm, grid)
         norms, majorants = (x.sqrt() for x in _squares(book))
@@ -134,15 +139,16 @@ def clip_and_sum(book: Book, clip_norm: ClipNorm, grid: float, is_padding: Any =
             keep &= ~torch.as_tensor(is_padding, dtype=torch.bool, device=keep.device)
         factors = torch.minimum(torch.where(norms > limit, limit / norms, 1.0), torch.where(majorants > most, most / majorants, 1.0))
         factors = torch.where(keep, factors, 0.0)
-        sums = {}
-        for name, shape in book.shapes.items():
+    for name, shape in book.shapes.items():
+        with torch.no_grad():
             if name in book.products:
                 total = book.products[name].sum(shape, factors, keep)
             else:
                 flat = torch.where(keep[:, None], book.gradients[name].to(torch.float64).reshape(book.count, -1), 0)
                 total = (factors[:, None] * flat).sum(0).reshape(shape)
-            sums[name] = torch.round(total / grid) * grid if grid else total
-        return sums
+            if grid:
+                total = torch.round(total / grid) * grid
+        yield name, total
 
 
 def _squares(book: Book) -> tuple[torch.Tensor, torch.Tensor]:
@@ -204,27 +210,32 @@ class Ghost:
         self._model = model
         self._calls: dict[Any, list[_Call]] = {}
 
-    def books(self, loss: Callable[..., torch.Tensor], together: Callable[..., Any] | None, trained: dict[str, torch.Tensor]) -> Callable[..., Book]:
-        """A function of the parameters and the examples of a microbatch. together is vmap; without it, examples are taken one by one."""
+    def books(self, loss: Callable[..., torch.Tensor], together: Callable[..., Any] | None, trained: dict[str, torch.Tensor], alone: Collection[str] = ()) -> Callable[..., Book]:
+        """A function of the parameters and the examples of a microbatch. together is vmap; without it, examples are taken one by one. alone names weights
+        that loss is not given, as their layers have them."""
         layers = self._layers(trained)
 
-        def make(params: dict[str, torch.Tensor], *batch: torch.Tensor) -> Book:
+        def make(given: dict[str, torch.Tensor], *batch: torch.Tensor) -> Book:
+            shapes, params = {name: tuple(p.shape) for name, p in given.items()}, {name: p for name, p in given.items() if name not in alone}
             calls = self._called(loss, layers, params, [x[0] for x in batch])
             whole = {layers[call.module].name for call in calls}
-            given = {"small": {name: p for name, p in params.items() if name not in whole}, "probes": [call.kind.new_zeros(call.shape) for call in calls]}
-            held = {name: params[name] for name in whole}
+            parts = {"small": {name: p for name, p in params.items() if name not in whole}, "probes": [call.kind.new_zeros(call.shape) for call in calls]}
+            held = {name: params[name] for name in whole if name in params}
 
-            def of_one(given: Any, *one: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-                with _listening(calls, layers, given["probes"]) as inputs:
-                    value = loss({**held, **given["small"]}, *one)
+            def of_one(parts: Any, *one: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+                with _listening(calls, layers, parts["probes"]) as inputs:
+                    value = loss({**held, **parts["small"]}, *one)
                 return value, inputs
 
             if together is None:
-                found, inputs = _stacked([_gradient(of_one, given, [x[i] for x in batch]) for i in range(len(batch[0]))])
+                found, inputs = _stacked([_gradient(of_one, parts, [x[i] for x in batch]) for i in range(len(batch[0]))])
             else:
-                found, inputs = together(grad(of_one, has_aux=True), given, *batch)
-            shapes = {name: tuple(p.shape) for name, p in params.items()}
-            return Book(len(batch[0]), shapes, _products([layers[call.module] for call in calls], shapes, inputs, found["probes"]), found["small"])
+                found, inputs = together(grad(of_one, has_aux=True), parts, *batch)
+            products = _products([layers[call.module] for call in calls], shapes, inputs, found["probes"])
+            unused = [name for name in alone if name in shapes and name not in products]
+            zero = torch.zeros(len(batch[0]), 0, 1, device=batch[0].device)
+            products |= {name: Product(zero.expand(-1, -1, shapes[name][0]), zero.expand(-1, -1, shapes[name][1]), zero[..., 0].long(), zero.expand(-1, -1, shapes[name][1])) for name in unused}
+            return Book(len(batch[0]), shapes, products, found["small"])
 
         return make
 
@@ -234,7 +245,7 @@ class Ghost:
         found: dict[torch.nn.Module, _Layer] = {}
         for module in self._model.modules():
             weight = module._parameters.get("weight")
-            kind = _kind(module)
+            kind = kind_of(module)
             if weight is not None and id(weight) in names and kind:
                 found[module] = _Layer(names[id(weight)], kind, getattr(module, "padding_idx", None))
         return found
@@ -249,13 +260,15 @@ class Ghost:
         return self._calls[key]
 
 
-def _kind(module: torch.nn.Module) -> str:
+def kind_of(module: torch.nn.Module) -> str:
     """What a layer does with its weight, where its forward is the one that is known."""
+    if "forward" in module.__dict__:  # another program has put its own there
+        return ""
     if isinstance(module, torch.nn.Linear) and type(module).forward is torch.nn.Linear.forward:
         return "linear"
     if isinstance(module, torch.nn.Embedding) and type(module).forward is torch.nn.Embedding.forward:
         return "" if module.scale_grad_by_freq or module.sparse or module.max_norm is not None else "embedding"
-    if type(module).__name__ == "Conv1D" and type(module).__module__ == "transformers.pytorch_utils":
+    if any(kind.__name__ == "Conv1D" and kind.__module__ == "transformers.pytorch_utils" for kind in type(module).__mro__):
         return "transposed"
     return ""
 
@@ -284,8 +297,9 @@ def _trace(loss: Any, layers: dict[torch.nn.Module, _Layer], params: dict[str, t
         for module, weight in hidden:
             module._parameters["weight"] = weight
     names = sorted({layers[call.module].name for call in calls})
-    others = torch.autograd.grad(value, [weights[name] for name in names], allow_unused=True) if names and value.requires_grad else [None] * len(names)
-    for name, other in zip(names, others):
+    given = [name for name in names if name in weights]
+    others = torch.autograd.grad(value, [weights[name] for name in given], allow_unused=True) if given and value.requires_grad else [None] * len(given)
+    for name, other in zip(given, others):
         if other is not None:
             raise ValueError(
                 f'clipping "ghost": the parameter {name} is used by its layer and elsewhere in the model, and only its use by Linear and Embedding layers is known: give clipping="examples"'

@@ -411,7 +411,7 @@ class StepGuard:
 
     def _released(self, shard: int, shards: int, replica: int) -> _sums.Sums:
         """The digests of what the training releases of a part of the noise. One host keeps those of each part."""
-        keeps = self._folder is not None and not (shards > 1 and _WHOLE in self._sums) and (self._primary if shards == 1 else replica == 0)
+        keeps = self._folder is not None and _WHOLE not in self._sums and (self._primary if shards == 1 else replica == 0)
         path = os.path.join(no_link(os.path.join(self._folder, _sums.FOLDER)), f"{shard}-of-{shards}") if keeps and self._folder is not None else None
 
         def refused(words: str) -> None:

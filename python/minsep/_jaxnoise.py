@@ -238,6 +238,8 @@ class DeviceNoise(_devicereader.DeviceNoise):
         return jax.enable_x64(True)
 
     def _leaves_of(self, recipe: DeviceRecipe, like: list[Any], firsts: list[int]) -> list[Any]:
+        if recipe.held > 2.0**24:
+            raise ValueError(f"noise: its grid, {recipe.grid}, is for float64, and JAX adds float32: make the noise with --dtype float32")
         shardings = [leaf.sharding if isinstance(leaf, jax.Array) else jax.sharding.SingleDeviceSharding(jax.local_devices()[0]) for leaf in like]
         _check_devices(recipe, sorted(set().union(*(s.device_set for s in shardings)), key=lambda d: d.id))
         return [_Leaf(recipe, tuple(leaf.shape), sharding, first) for leaf, sharding, first in zip(like, shardings, firsts)]

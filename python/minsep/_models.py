@@ -6,7 +6,13 @@ from typing import Any
 
 import torch
 
-_WRAPPERS = "DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "GradSampleModule"
+_ITSELF = "give the model itself, which is its attribute module, to private and to the optimizer: "
+_WRAPPERS = {
+    "DataParallel": _ITSELF + "gradients by example are made on one device of each process",
+    "DistributedDataParallel": _ITSELF + "private finds the processes of torch.distributed, and adds up their sums, exactly, before there is noise",
+    "FullyShardedDataParallel": "divide the model by torch.distributed.fsdp.fully_shard(model), from PyTorch 2.6 on, in its place, before there is an optimizer",
+    "GradSampleModule": _ITSELF + "private makes the gradients by example itself",
+}
 
 
 def check_types(model: Any, optimizer: Any, loss: Any, scheduler: Any) -> None:
@@ -38,7 +44,7 @@ def check_parameters(trained: dict[str, torch.Tensor], model: Any, loss: Any, op
             raise ValueError(f"loss: has a parameter of its own, {name}, which requires a gradient: make it one of the model, or set its requires_grad to False")
     for p in given:
         if id(p) not in names:
-            raise ValueError(f"optimizer: has a parameter of shape {tuple(p.shape)} that is not of the model: it would be trained without clipping and noise. Give the optimizer the parameters of this model, after moving it to its device")
+            raise ValueError(f"optimizer: has a parameter of shape {tuple(p.shape)} that is not of the model: it would be trained without clipping and noise. Give the optimizer the parameters of this model, after moving it to its device and dividing it")
         if not p.requires_grad:
             raise ValueError(f"optimizer: has the parameter {names[id(p)]}, which is frozen: give it [p for p in model.parameters() if p.requires_grad]")
 
@@ -49,7 +55,7 @@ def check_modules(model: Any) -> None:
         kind = type(module).__name__
         at = f"{kind} at {name or 'the top'}"
         if kind in _WRAPPERS:
-            raise ValueError(f"model: {at}: give the model itself: gradients by example are made on one device here")
+            raise ValueError(f"model: {at}: {_WRAPPERS[kind]}")
         if isinstance(module, torch.nn.modules.instancenorm._InstanceNorm):
             mixes = module.track_running_stats and module.training
         else:

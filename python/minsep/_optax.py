@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _mesh, _seeds
+from . import _jaxnoise, _mesh, _seeds
 from . import jax as pieces
 from ._arguments import shown
 from ._batches import OwnerBatch
@@ -65,7 +65,7 @@ class Private:
     """A private training of parameters. See `minsep.jax.private`."""
 
     def __init__(self, loss: Callable[..., Any], optimizer: Any, run: Run, *, key: str | os.PathLike[str] | None, microbatch: int | None, pad_to: Any, rng: bool,
-        frozen: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int) -> None:
+        frozen: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int, device_noise: bool = False) -> None:
         self.run = need_run(run, "private(loss, optimizer, run)")
         if not callable(loss):
             raise TypeError(f"loss: must be a function of the parameters and one example, loss(params, x, y), and not {type(loss).__name__}")
@@ -81,7 +81,7 @@ class Private:
         self._mesh: Any = None  # of the parameters, where they are on several devices
         self._places: Any = None  # the shardings of what is trained, and of the optimizer's state
         self._sum = jax.jit(self._summed)
-        self._session = Session(run, key, folder, checkpoint, checkpoint_steps, "float32")
+        self._session = Session(run, key, folder, checkpoint, checkpoint_steps, "float32", device_noise=_jaxnoise.device_noise if device_noise else None)
         self._update = jax.jit(self._updated)
 
     def _summed(self, params: Any, rows: Any, *batch: Any, owners: Any = None) -> Any:

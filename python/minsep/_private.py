@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from typing import Any, Callable
@@ -13,12 +14,17 @@ from . import _ghost, _seeds
 from . import torch as pieces
 from ._alone import Loader, restored, sow
 from ._batches import OwnerBatch
+from ._clip import HELD
+from ._devicereader import opening
 from ._guard import StepGuard
 from ._models import check_modules, check_parameters, check_types
+from ._noise import shard_range
 from ._processes import Processes
 from ._run import Run, need_run
 from ._session import Session
-from ._tree import check_microbatch, counted
+from ._sharded import Collected, Sharded, local, reshard
+from ._torchnoise import DeviceNoise, RowNoise
+from ._tree import check_clip, check_microbatch, counted
 from .errors import TrainingError
 
 _CHANGES = (
@@ -30,15 +36,17 @@ class Private:
     """A private training of a model. See `minsep.torch.private`."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, run: Run, *, loss: Callable[..., torch.Tensor], key: str | os.PathLike[str] | None,
-        microbatch: int | None, clipping: str = "examples", scheduler: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int) -> None:
+        microbatch: int | None, clipping: str = "examples", scheduler: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int, device_noise: bool = False) -> None:
         self.run, self.model, self.optimizer, self.scheduler = need_run(run, "private(model, optimizer, run, loss=loss)"), model, optimizer, scheduler
         check_types(model, optimizer, loss, scheduler)
         check_microbatch(microbatch)
         self._loss, self._microbatch = _Loss(model, loss), microbatch
         self._ghost = _ghost_of(model, clipping, self.run)
         self._processes = Processes()
-        self._processes.check_microbatch(microbatch)
-        self._session, self._alike = Session(run, key, folder, checkpoint, checkpoint_steps, processes=self._processes), False
+        self._sharded = Sharded.of(model, self._processes, self._ghost, microbatch == 1, self.run.examples_per_owner is not None)
+        self._processes.check_microbatch(microbatch, self._sharded is not None)
+        self._session = Session(run, key, folder, checkpoint, checkpoint_steps, processes=self._processes, device_noise=_noise_on_devices if device_noise else None)
+        self._alike = False
         self._made: list[tuple[torch.Tensor, torch.Tensor, int]] = []  # parameters with the gradients that a step made, and their versions
         self._names = list(self._trained())
         self._check()
@@ -49,7 +57,7 @@ class Private:
     @property
     def guard(self) -> StepGuard:
         """The training's guard. It is made when it is first needed, without a checkpoint where load_state_dict was not called before."""
-        return self._session.guard or self._session.begin(self._trained(), None, False)
+        return self._session.guard or self._begin(None, False)
 
     def training_state(self) -> dict[str, Any]:
         """The guard's state, strings and a number: for a program that saves model, optimizer and scheduler itself."""
@@ -61,13 +69,29 @@ class Private:
             raise TrainingError("load_state_dict: the training has begun already: call it once, before state_dict, loader and step")
         if not isinstance(state, dict):
             raise ValueError("state: must be what training_state gave, which is \"minsep\" in what state_dict gave")
-        self._session.begin(self._trained(), state, replay)
+        self._begin(state, replay)
+
+    def _begin(self, state: dict[str, Any] | None, replay: bool) -> StepGuard:
+        trained = self._trained()
+        row = None
+        if self._sharded is not None or self._processes.count > 1:
+            lo, hi = shard_range(sum(p.numel() for p in trained.values()), self._processes.rank, self._processes.count)
+            row = torch.empty(1, device=self._device()).expand(hi - lo)
+        return self._session.begin(trained, state, replay, row)
+
+    def _device(self) -> torch.device:
+        """The device on which the model is."""
+        return next(iter(self._trained().values())).device
 
     def state_dict(self) -> dict[str, Any]:
-        """Model, optimizer, scheduler and guard, for torch.save: all that the training needs to go on. The seed of its random numbers stays in the folder of its record."""
+        """Model, optimizer, scheduler and guard, for torch.save: all that the training needs to go on. The seed of its random numbers stays in the folder of its record.
+
+        Where fully_shard divides the model, all processes must call it, and tensors are those of the whole model, in the memory of process 0; the others have None in their place.
+        """
+        saved: Callable[[Any], Any] = (lambda x: x) if self._sharded is None else self._sharded.saved
         return {
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "model": saved(dict(self.model.state_dict()) if self._sharded else self.model.state_dict()),
+            "optimizer": saved(self.optimizer.state_dict()),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "minsep": self.training_state(),
         }
@@ -84,8 +108,8 @@ class Private:
         if (state["scheduler"] is None) != (self.scheduler is None):
             raise ValueError("state: has a scheduler, and there is none here, or the other way round: give private the same scheduler=")
         self.load_training_state(state["minsep"], replay=replay)
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.model.load_state_dict(state["model"] if self._sharded is None else self._sharded.loaded_model(state["model"]))
+        self.optimizer.load_state_dict(state["optimizer"] if self._sharded is None else self._sharded.loaded_optimizer(state["optimizer"], self.optimizer))
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
 
@@ -104,7 +128,7 @@ class Private:
         """Goes on from the file that save wrote, as load_state_dict does; where there is none, the training begins, and the file is written at once, so that a
         start after a kill finds it."""
         if os.path.exists(path):
-            self.load_state_dict(torch.load(path, map_location=next(iter(self._trained().values())).device))
+            self.load_state_dict(torch.load(path, map_location=self._device()) if self._sharded is None else torch.load(path, map_location="cpu", mmap=True))
         else:
             self.save(path)
 
@@ -161,38 +185,64 @@ class Private:
             if not self._alike:
                 self._processes.check_alike(self.model)
                 self._alike = True
-            given, first = self._processes.part(self._session.rows(step, rows), self._microbatch)
-            own, owners = (given.rows, given.owners) if isinstance(given, OwnerBatch) else (given, None)
-            total = self._sum(step, names, examples, own, owners, first)
+            batch_of_all = self._session.rows(step, rows)
+            self._check_sum(batch_of_all)
+            given = self._processes.part(batch_of_all, self._microbatch)
+            if self._sharded is None:
+                total = self._sum(step, names, examples, *given)
+            else:
+                self._processes.check_examples(examples)
+        if self._sharded is not None:  # processes compute together, and one that fails now ends, which the others see
+            total = self._sum(step, names, examples, *given)
         trained = self._trained()
-        noise = self._session.noise(step)
-        if self._processes.count > 1:
-            mean = self._processes.mean(total, noise, self.run.grid, self.run.expected_batch_size)
-            pieces.release(guard.released_whole(step), [mean[name] for name in sorted(mean)])
-        else:
-            mean = pieces.add_noise(total, noise, self.run.grid, self.run.expected_batch_size)
-        self._made = []
+        self._put(step, total, self._session.noise(step), trained)
+        self._made = [(p, p.grad, local(p.grad)._version) for p in trained.values() if p.grad is not None]
+
+    def _check_sum(self, batch: Any) -> None:
+        """Refuses a batch of which the sum of all processes would not be exact."""
+        count, owners = (len(batch.rows), batch.owners) if isinstance(batch, OwnerBatch) else (len(batch), None)
+        check_clip(self.run.clip_norm, self.run.grid, [(count, self.run.coordinates)], HELD, owners, False)
+
+    def _put(self, step: int, total: Any, noise: Any, trained: dict[str, torch.Tensor]) -> None:
+        """Adds the noise of a step to its sum, and leaves the noisy mean in p.grad."""
+        released, grid, divisor = self.guard.released_whole(step), self.run.grid, self.run.expected_batch_size
+        if self._sharded is not None:
+            own = pieces.add_noise(total.total, noise, grid, divisor)
+            pieces.release(released, total.checksums(own))
+            self._sharded.put(own, trained)
+            return
+        mean = self._processes.mean(total, noise, grid, divisor) if self._processes.count > 1 else pieces.add_noise(total, noise, grid, divisor)
+        pieces.release(released, [pieces.digest_of(pieces.checksums(mean[name])) for name in sorted(mean)])
         for name, p in trained.items():
             p.grad = mean[name].to(p.dtype)
-            self._made.append((p, p.grad, p.grad._version))
 
-    def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], rows: Any, owners: Any, first: int) -> Any:
-        """The sum of the clipped gradients, of microbatches from the first one on. A forward that changes buffers or weights is refused."""
+    def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], given: Any, first: int, rounds: int) -> Any:
+        """The sum of the clipped gradients of given rows, of microbatches from the first one on; where processes compute together, as many as rounds. A forward that changes buffers or weights is refused."""
+        rows, owners = (given.rows, given.owners) if isinstance(given, OwnerBatch) else (given, None)
         buffers = {name: b.detach().clone() for name, b in self._loss.named_buffers()}
         weights = dict(self._loss.named_parameters())
-        versions = {name: x._version for name, x in [*buffers.items(), *weights.items()]}
-
         def loss(params: Any, *one: torch.Tensor) -> torch.Tensor:
             plain = len(one) - len(names)
             parts = [x[None] for x in one]
-            values = {f"model.{name}": p for name, p in params.items()} | buffers
+            values = {f"model.{name}": p for name, p in {**frozen, **params}.items()} | buffers
             return functional_call(self._loss, values, tuple(parts[:plain]), dict(zip(names, parts[plain:])))
 
+        trained, whole, alone = self._trained(), dict[str, torch.Tensor](), set[str]()
+        if self._sharded is not None:
+            self._sharded.check()
+            whole, alone = self._sharded.whole(), {name for name, p in trained.items() if id(p) in self._sharded.alone}
+        frozen = {name: p for name, p in whole.items() if name not in trained}
+        weights |= {f"model.{name}": p for name, p in whole.items()}
+        versions = {name: x._version for name, x in [*buffers.items(), *weights.items()]}
         if self._ghost is not None:
-            make: Callable[..., Any] = self._ghost.books(loss, None if self._microbatch == 1 else _mapped, self._trained())
+            make: Callable[..., Any] = self._ghost.books(loss, None if self._microbatch == 1 else _mapped, trained, alone)
         else:
             make = _one_by_one(loss) if self._microbatch == 1 else _together(loss)
-        clip = pieces.clip_and_sum if self._ghost is None else _ghost.clip_and_sum
+        clip: Callable[..., Any] = pieces.clip_and_sum if self._ghost is None else _ghost.clip_and_sum
+        collect = None
+        if self._sharded is not None:
+            collect = Collected(trained, self._processes, self._device(), self._sharded.meet)
+            clip = _named(pieces.clip_and_sum) if self._ghost is None else _ghost.each_sum
         numbers = itertools.count(first)
 
         def sown(*given: Any) -> Any:  # random numbers of a microbatch do not depend on who computes it
@@ -202,10 +252,10 @@ class Private:
             return make(*given)
 
         total = pieces.summed(sown, self.run.clip_norm, self.run.grid, self._microbatch, clip)
-        params = {name: p.detach() for name, p in self._trained().items()}
+        params = {name: (p if name in alone else whole.get(name, p).detach()) for name, p in trained.items()}
         devices = {p.device for p in params.values() if p.device.type == "cuda"}
-        with restored(), torch.random.fork_rng([*devices]):
-            found = total(params, rows, *examples, owners=owners)
+        with restored(), torch.random.fork_rng([*devices]), contextlib.nullcontext() if self._sharded is None else self._sharded.computing():
+            found = total(params, rows, *examples, owners=owners, collect=collect, rounds=rounds if collect else 0)
         before = dict(self._loss.named_buffers())
         for name, b in buffers.items():
             if b._version != versions[name] and not torch.equal(b, before[name]):
@@ -216,12 +266,14 @@ class Private:
                     f"model: its parameter {name.removeprefix('model.')} changes in forward, and has been changed by the examples of this step without clipping and noise: discard it, and begin again from "
                     "a checkpoint, with a model that changes none"
                 )
-        return found
+        return found if collect is None else collect
 
     # Checks
 
     def _trained(self) -> dict[str, torch.Tensor]:
         """The parameters that are trained, by name, tied ones once."""
+        if self._sharded is not None:
+            reshard(self.model)
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def _check(self) -> None:
@@ -251,7 +303,7 @@ class Private:
                 "optimizer.step: no noisy gradients were made for it: each step of the training has one step of the optimizer, which step makes itself. Leave out optimizer.step, "
                 "and a second one in the same step"
             )
-        if any(p.grad is not g or g._version != version for p, g, version in made):
+        if any(p.grad is not g or local(g)._version != version for p, g, version in made):
             raise TrainingError(
                 "optimizer.step: gradients were changed or put away since the noise was added: a backward pass would add gradients of examples without noise. Leave out backward, zero_grad, "
                 "gradient clipping and scaling between noise and step: gradients are clipped by example, and averaged already"
@@ -307,6 +359,17 @@ def _ghost_of(model: torch.nn.Module, clipping: Any, run: Run) -> _ghost.Ghost |
         raise ValueError('clipping "ghost": is for runs that sample examples, and this one samples owners, whose means are clipped: give clipping="examples"')
     _ghost.limit_of(run.coordinates, run.clip_norm, run.grid)
     return _ghost.Ghost(model)
+
+
+def _named(clip: Callable[..., dict[str, torch.Tensor]]) -> Callable[..., Any]:
+    """What clips and sums a microbatch, one name after the other."""
+    return lambda *given: clip(*given).items()
+
+
+def _noise_on_devices(run: Run, like: Any, *, guard: StepGuard, key: str, shard: int | None = None, shards: int = 1) -> DeviceNoise:
+    """A reader whose noise PyTorch makes: a tree or, of a shard, a row."""
+    with opening(run, guard):
+        return DeviceNoise(run, like, guard, key, None, 0, 1, 0, False) if shard is None else RowNoise(run, like, guard, key, None, shard, shards, 0, False)
 
 
 def _one_by_one(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:

@@ -29,24 +29,25 @@ class Processes:
         self.count: int = dist.get_world_size() if several else 1
         self.gather: Callable[[Any], Any] | None = pieces.gather if several else None
 
-    def check_microbatch(self, microbatch: int | None) -> None:
-        """Without a size of microbatches, sums would depend on the number of processes."""
-        if self.count > 1 and microbatch is None:
+    def check_microbatch(self, microbatch: int | None, divided: bool) -> None:
+        """Without a size of microbatches, sums would depend on the number of processes. divided says whether the model is, as it may be over one."""
+        if (self.count > 1 or divided) and microbatch is None:
             raise ValueError("microbatch: must be given with several processes: how many examples are computed together, the same for any number of them")
 
     # Batches
 
-    def part(self, batch: Any, microbatch: int | None) -> tuple[Any, int]:
-        """This process' part of a batch, whole microbatches, and how many of them other processes have before it."""
-        if self.count == 1:
-            return batch, 0
+    def part(self, batch: Any, microbatch: int | None) -> tuple[Any, int, int]:
+        """This process' part of a batch, whole microbatches, how many of them other processes have before it, and the most that one of them has."""
         ranges = pieces.microbatches(len(batch.rows) if isinstance(batch, OwnerBatch) else len(batch), microbatch, batch.owners if isinstance(batch, OwnerBatch) else None)
+        rounds = -(-len(ranges) // self.count)
+        if self.count == 1:
+            return batch, 0, rounds
         first, end = (rank * len(ranges) // self.count for rank in (self.rank, self.rank + 1))
         a, b = (ranges[first][0], ranges[end - 1][1]) if first < end else (0, 0)
         if not isinstance(batch, OwnerBatch):
-            return batch[a:b], first
+            return batch[a:b], first, rounds
         inside = batch.offsets[(batch.offsets >= a) & (batch.offsets <= b)]
-        return OwnerBatch(batch.rows[a:b], inside - a), first
+        return OwnerBatch(batch.rows[a:b], inside - a), first, rounds
 
     # What all know
 
@@ -58,18 +59,28 @@ class Processes:
         return bytes(_of_one_size(words)[0]).decode()
 
     def check_alike(self, model: torch.nn.Module) -> None:
-        """Refuses processes whose models have other weights than each other."""
+        """Refuses processes whose models have other weights than each other. Of those that are divided there is only one."""
         if self.gather is None:
             return
         found = hashlib.sha256()
         for name, x in sorted(model.state_dict().items()):
             if isinstance(x, torch.Tensor):
                 found.update(f"{name} {x.dtype} {tuple(x.shape)} ".encode())
+            if isinstance(x, torch.Tensor) and not hasattr(x, "placements"):
                 found.update(x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
         words = _of_one_size(self.gather(np.frombuffer(found.digest(), np.uint8)))
         others = [rank for rank, word in enumerate(words) if not np.array_equal(word, words[0])]
         if others:
             raise TrainingError(f"model: process {others[0]} has other weights than process 0: begin with the same on all of them, by torch.manual_seed or one checkpoint")
+
+    def check_examples(self, examples: list[torch.Tensor]) -> None:
+        """Refuses processes whose examples have other shapes or types than each other."""
+        if self.gather is None:
+            return
+        mine = hashlib.sha256(repr([(tuple(x.shape[1:]), str(x.dtype)) for x in examples]).encode()).digest()
+        for rank, word in enumerate(_of_one_size(self.gather(np.frombuffer(mine, np.uint8)))):
+            if word.tobytes() != mine:  # without the shapes, which are of examples
+                raise TrainingError(f"batch: the examples of process {rank} have other shapes or types than those of process {self.rank}: where fully_shard divides the model, pad every example to one length")
 
     # Sums
 

@@ -56,7 +56,7 @@ class NoiseReader:
                     way_out = "give the parameters that this host holds, divided as the shards are; for a model of another size, plan and run with its number as `--coordinates` and another `--out`"
                 raise ValueError(f"like: has {self._layout.size} coordinates, {what} has {hi - lo}: {way_out}")
             if guard is not None:
-                guard.use_layout(self._layout.digest)
+                self._use_layout(guard, self._layout)
         if guard is not None:
             guard.use_shard(shard, shards, replica)
         self._run, self._guard, self._noise, self._dtype = run, guard, noise, np.dtype(_TYPES[dtype or "float32"])
@@ -65,6 +65,10 @@ class NoiseReader:
         self.next_step = start
         self._stream: _Stream | None = None
         self._open(key, dtype, checkpoint, checkpoint_steps)
+
+    def _use_layout(self, guard: StepGuard, layout: Layout) -> None:
+        """Tells the guard what the parameters are."""
+        guard.use_layout(layout.digest)
 
     def _open(self, key: str | None, dtype: str | None, checkpoint: str | None, checkpoint_steps: int) -> None:
         """Begins a stream, or looks at the files."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -20,30 +20,38 @@ class Session:
     """The guard of a training on a run directory, its noise, and the rows of its batches. One process trains, or processes that
     each read a part of the noise."""
 
-    def __init__(self, run: Run, key: str | os.PathLike[str] | None, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int, dtype: str | None = None, processes: Any = None) -> None:
-        self.run, self._folder, self._processes = run, folder, processes
-        self._noise: dict[str, Any] = {"key": None if key is None else os.fspath(key), "checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps, "dtype": dtype}
+    def __init__(self, run: Run, key: str | os.PathLike[str] | None, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int, dtype: str | None = None, processes: Any = None,
+        device_noise: Callable[..., NoiseReader] | None = None) -> None:
+        self.run, self._folder, self._processes, self._device_noise = run, folder, processes, device_noise
+        self._key = None if key is None else os.fspath(key)
+        self._noise: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps, "dtype": dtype}
+        if device_noise is not None and (key is None or checkpoint is not None):
+            raise ValueError("device_noise: needs key, the file of the root key, and has no checkpoint: it makes the noise itself, and what its strategy keeps is made anew when a training goes on")
         self.guard: StepGuard | None = None
         self._reader: NoiseReader | None = None
         self.seed = ""
 
-    def begin(self, like: Any, state: dict[str, Any] | None, replay: bool) -> StepGuard:
-        """Begins the training of a tree of parameters, or goes on from the state of its guard."""
-        several = self._processes is not None and self._processes.count > 1
-        hosts = {"rank": self._processes.rank, "ranks": self._processes.count, "gather": self._processes.gather} if several else {}
+    def begin(self, like: Any, state: dict[str, Any] | None, replay: bool, row: Any = None) -> StepGuard:
+        """Begins the training of a tree of parameters, or goes on from the state of its guard. The noise is a tree as like; or, where row is given, an array of so many coordinates, this process' part of those
+        of all processes."""
+        processes = self._processes
+        several = processes is not None and processes.count > 1
+        hosts = {"rank": processes.rank, "ranks": processes.count, "gather": processes.gather} if several else {}
         guard = StepGuard(self.run, state, replay=replay, folder=self._folder, **hosts)
         try:
             guard.taken_by("private(…).step")
-            if several:
-                with guard.telling():
-                    self.seed = self._processes.seed(lambda: _seeds.secret(guard._folder or ""))
-                guard.use_layout(Layout(like).digest)
+            with guard.telling():
+                self.seed = processes.seed(lambda: _seeds.secret(guard._folder or "")) if several else _seeds.secret(guard._folder or "")
+            if processes is not None:
                 guard.use_whole()
-                self._reader = read_noise(self.run, guard=guard, shard=self._processes.rank, shards=self._processes.count, **self._noise)
+            part = {}
+            if row is not None:
+                guard.use_layout(Layout(like).digest)
+                part = {"shard": processes.rank, "shards": processes.count}
+            if self._device_noise is not None:
+                self._reader = self._device_noise(self.run, like if row is None else row, guard=guard, key=self._key, **part)
             else:
-                assert guard._folder is not None  # one process keeps the record
-                self.seed = _seeds.secret(guard._folder)
-                self._reader = read_noise(self.run, like, guard=guard, **self._noise)
+                self._reader = read_noise(self.run, like if row is None else None, guard=guard, key=self._key, **part, **self._noise)
         except BaseException:
             guard.close()
             raise
@@ -51,7 +59,7 @@ class Session:
         return guard
 
     def noise(self, step: int) -> Any:
-        """Takes a step, and gives its noise: a tree, or the row of this process' part."""
+        """Takes a step, and gives its noise, as `begin` says."""
         assert self.guard is not None and self._reader is not None
         self.guard.take(step)
         return self._reader.step(step)

@@ -15,6 +15,7 @@ from ._device import BLOCK, DeviceRecipe
 from ._devicereader import check_devices, opening
 from ._guard import StepGuard
 from ._run import Run
+from ._tree import Layout
 from .errors import MinsepError, MissingPackageError
 
 _PARTS = {"cpu": 1 << 17}  # coordinates that are made at once, multiples of BLOCK: what is beside the result is some hundred bytes of each
@@ -116,7 +117,7 @@ class _Part:
         recipe = self._recipe
         drawn = [self._draw(s) for s in _device.needed(recipe, step)]
         u, self.state = _device.correlate(recipe.kind, _OPS, _device.coefficients(recipe, step).tolist(), drawn, self.state)
-        return _device.rounded(_OPS, u, float(recipe.scale[step]), recipe.grid, torch.round, torch.abs)
+        return _device.rounded(_OPS, u, float(recipe.scale[step]), recipe.grid, torch.round, torch.abs, recipe.held)
 
 
 class _Leaf:
@@ -169,7 +170,15 @@ class DeviceNoise(_devicereader.DeviceNoise):
         devices = [leaf.device if isinstance(leaf, torch.Tensor) else torch.device("cpu") for leaf in like]
         for device in dict.fromkeys(devices):
             _check_device(recipe, device, self._pairs)
-        return [_Leaf(recipe, tuple(leaf.shape), device, first, self._pairs) for leaf, device, first in zip(like, devices, firsts)]
+        dtype = torch.float64 if recipe.held > 2.0**24 else torch.float32
+        return [_Leaf(recipe, tuple(leaf.shape), device, first, self._pairs, dtype) for leaf, device, first in zip(like, devices, firsts)]
+
+
+class RowNoise(DeviceNoise):
+    """The noise of a part of the coordinates as one row, of a training whose parameters the guard knows."""
+
+    def _use_layout(self, guard: StepGuard, layout: Layout) -> None:
+        pass
 
 
 def _check_device(recipe: DeviceRecipe, device: torch.device, pairs: Any) -> None:
@@ -195,7 +204,7 @@ def device_noise(
 ) -> DeviceNoise:
     """A reader like that of `minsep.read_noise(run, like, guard=guard, key=key)`, whose noise is made by PyTorch on the devices that hold like.
 
-    like is a tree of the trained parameters, a list or a dict. Each leaf of the noise is a float32 tensor on the leaf's device. Otherwise it is as `minsep.jax.device_noise`: the bits of the command, for noise
+    like is a tree of the trained parameters, a list or a dict. Each leaf of the noise is a tensor on the leaf's device, of float32 or, for noise with --dtype float64, float64. Otherwise it is as `minsep.jax.device_noise`: the bits of the command, for noise
     with words by ChaCha12; state is what `noise.state_dict()` gave at the checkpoint, with tensors on any device. shard, shards and replica are those of `read_noise`. With
     fuse=True, torch.compile makes one program of the cipher and the normals, which takes a minute at first, and then less memory and time for each value. It needs PyTorch 2.
 

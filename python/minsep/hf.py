@@ -43,8 +43,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
     Trainer; so is a resume, `train(resume_from_checkpoint=last_checkpoint(output_dir))`: a checkpoint has the state of the guard, in minsep.json, and the first one is written
     before the first step, where save_strategy is not "no".
     loss(model, **example) is the loss of a batch of one example, by default that of the model's output. data_collator is given each example
-    alone, so that none depends on others, as one that is padded to the longest would: it pads all to one length. key, clipping, folder, checkpoint
-    and checkpoint_steps are those of `minsep.torch.private`. One trainer trains once; when `train` ends, the run is for the next.
+    alone, so that none depends on others, as one that is padded to the longest would: it pads all to one length. key, clipping, folder, checkpoint,
+    checkpoint_steps and device_noise are those of `minsep.torch.private`. One trainer trains once; when `train` ends, the run is for the next.
 
     What Trainer would tell of the training examples is left out: training loss, counts of tokens and of operations, which no noise hides.
 
@@ -64,6 +64,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
         folder: str | os.PathLike[str] | None = None,
         checkpoint: str | None = None,
         checkpoint_steps: int = 100,
+        device_noise: bool = False,
         **options: Any,
     ) -> None:
         self.run = need_run(run, "PrivateTrainer(model, args, run=run)")
@@ -77,7 +78,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
             args.max_steps = self.run.steps
         args.ignore_data_skip = True  # the loader itself begins at the guard's next step
         self._loss = loss or _model_loss
-        self._options: dict[str, Any] = {"key": key, "clipping": clipping, "folder": folder, "checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps}
+        self._options: dict[str, Any] = {"key": key, "clipping": clipping, "folder": folder, "checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps, "device_noise": device_noise}
         self._private: Private | None = None
         super().__init__(model, args, *more, **options)
         self._check_itself()
@@ -85,7 +86,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
     def _check_itself(self) -> None:
         _check_arguments(self.args, self.run)  # once more: accelerator_config changes them
         if self.accelerator.num_processes > 1 or self.is_deepspeed_enabled or self.is_fsdp_enabled:
-            raise ValueError("args: several processes, DeepSpeed or FSDP: PrivateTrainer trains on one device")
+            raise ValueError("args: several processes, DeepSpeed or FSDP: PrivateTrainer trains on one device; minsep.torch.private trains on several processes, with fully_shard too")
         if self.accelerator.scaler is not None:
             raise ValueError("args: a gradient scaler of mixed precision fp16: it changes gradients between noise and step: take bf16")
         for method, words in _METHODS.items():
@@ -235,10 +236,10 @@ def _check_arguments(args: Any, run: Run) -> None:
     if getattr(args, "train_sampling_strategy", "random") != "random" or getattr(args, "group_by_length", False):
         raise ValueError("train_sampling_strategy: must be left out: the batches are those of the run, whose guarantee is for them and no others")
     if args.world_size > 1 or args.n_gpu > 1:
-        raise ValueError(f"args: {max(args.world_size, args.n_gpu)} devices: PrivateTrainer trains on one: start one process, and show it one device, as CUDA_VISIBLE_DEVICES=0 does")
+        raise ValueError(f"args: {max(args.world_size, args.n_gpu)} devices: PrivateTrainer trains on one: start one process, and show it one device, as CUDA_VISIBLE_DEVICES=0 does; minsep.torch.private trains on several processes")
     for name in "deepspeed", "fsdp":
         if getattr(args, name, None):
-            raise ValueError(f"{name}: must be left out: PrivateTrainer trains on one device")
+            raise ValueError(f"{name}: must be left out: PrivateTrainer trains on one device; minsep.torch.private trains on several processes, with fully_shard too")
     if (args.gradient_checkpointing or getattr(args, "activation_checkpointing", False)) and args.per_device_train_batch_size != 1:
         raise ValueError("gradient_checkpointing: needs per_device_train_batch_size=1, with which gradients are made one by one: torch.func.vmap does not know checkpoints")
     if str(getattr(args.optim, "value", args.optim)) in ("lomo", "adalomo"):

@@ -221,6 +221,7 @@ def private(
     folder: str | os.PathLike[str] | None = None,
     checkpoint: str | None = None,
     checkpoint_steps: int = 100,
+    device_noise: bool = False,
 ) -> Private:
     """A private training with an optimizer of optax, as one object: `init(params)` begins it, `batches(x, y)` gives the examples of its steps,
     `step(state, x, y)` trains on those of one, and `save` and `load` keep all that a resume needs; or `state`, the guard's, in a checkpoint of your own.
@@ -236,13 +237,15 @@ def private(
     it is `run.max_rows`, else microbatch, else 64. With rng=True, loss is called with rng=, a key of jax.random, as dropout needs: it follows from a
     secret in the folder of the training's record, the step and the example, and is the same in a repeated step.
 
-    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. Raises ValueError for another number of coordinates than
+    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. With device_noise=True, the devices that hold params make their noise, as `device_noise` does; a
+    training that goes on makes the steps before anew where the strategy keeps numbers. Raises ValueError for another number of coordinates than
     the run's, for an optimizer that asks for the loss, and for a loss that gives more than a number; TrainingError for a state that is not that of the
     next step.
     """
     from ._optax import Private
 
-    return Private(loss, optimizer, run, key=key, microbatch=microbatch, pad_to=pad_to, rng=rng, frozen=frozen, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps)
+    return Private(loss, optimizer, run, key=key, microbatch=microbatch, pad_to=pad_to, rng=rng, frozen=frozen, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps,
+        device_noise=device_noise)
 
 
 def scale_by_step_noise(rate: Any, run: Run) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from . import _rows
 from ._batches import PADDING, OwnerBatch
@@ -24,6 +25,9 @@ from .errors import MissingPackageError, TrainingError
 
 if TYPE_CHECKING:
     from ._private import Private
+
+
+_BLOCK = 1 << 17  # places whose numbers `checksums` knows
 
 
 def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
@@ -100,17 +104,21 @@ def clipped_sum(loss: Callable[..., torch.Tensor], clip_norm: ClipNorm, grid: fl
 
 
 def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, microbatch: int | None, clip: Callable[..., Any] = clip_and_sum) -> Callable[..., Any]:
-    """The function of `clipped_sum`, of a function for the gradients of the examples of a microbatch, and one that clips and sums them."""
+    """The function of `clipped_sum`, of a function for the gradients of the examples of a microbatch, and one that clips and sums them.
+
+    It takes collect too, which is then given what clip gave of each microbatch, in place of a sum of them, and rounds, how many microbatches others have: those that
+    are not here are of one example that is padding.
+    """
     check_microbatch(microbatch)
 
-    def total(params: Any, rows: Any, *batch: torch.Tensor, owners: Any = None) -> Any:
+    def total(params: Any, rows: Any, *batch: torch.Tensor, owners: Any = None, collect: Callable[[Any], None] | None = None, rounds: int = 0) -> Any:
         count = len(batch[0])
         if any(len(x) != count for x in batch):
             raise ValueError("batch: every tensor must have the examples as its first dimension")
         check_rows(rows, count, owners)
         padding = np.asarray(_on_host(rows)) < 0
         check_clip(clip_norm, grid, [(count, *p.shape) for _, p in flatten(params)[0]], HELD, owners, padding)  # of the whole batch
-        sums = map_leaves(lambda p: torch.zeros(p.shape, dtype=torch.float64, device=p.device), params)
+        sums = None if collect is not None else map_leaves(lambda p: torch.zeros(p.shape, dtype=torch.float64, device=p.device), params)
         parts: list[tuple[Any, Any, Any]]
         if owners is None:
             parts = [(slice(a, b), padding[a:b], None) for a, b in microbatches(count, microbatch, None)]
@@ -123,7 +131,14 @@ def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, micr
             if marks is None or not marks.all():
                 copies = (x[part].clone() for x in batch)  # kernels round otherwise at another place in memory
                 found = clip(gradients(params, *copies), clip_norm, grid, marks, of)
-                sums = map_leaves(torch.add, sums, found)
+                if collect is not None:
+                    collect(found)
+                else:
+                    sums = map_leaves(torch.add, sums, found)
+        for _ in range(rounds - len(parts)):
+            assert collect is not None
+            nobody = None if owners is None else np.array([PADDING])
+            collect(clip(gradients(params, *(x.new_zeros((1, *x.shape[1:])) for x in batch)), clip_norm, grid, None if nobody is not None else np.array([True]), nobody))
         return sums
 
     return total
@@ -161,6 +176,7 @@ def private(
     folder: str | os.PathLike[str] | None = None,
     checkpoint: str | None = None,
     checkpoint_steps: int = 100,
+    device_noise: bool = False,
 ) -> Private:
     """A private training of a model, as one object: `loader(data)` gives the batches, `step(x, y)` trains on one, and `state_dict` and
     `load_state_dict` save all that a resume needs. It needs PyTorch 2 or later.
@@ -178,9 +194,11 @@ def private(
 
     Where torch.distributed has a group of several processes, as torchrun starts them, they train together: `loader` gives each its part of a batch, whole
     microbatches; each makes its part of the noise; sums and means are of all, and process 0 writes what `save` saves. Any number of processes makes the same
-    weights, bit for bit, and may go on after a kill. Each holds the whole model and optimizer.
+    weights, bit for bit, and may go on after a kill. Each holds the whole model and optimizer, or, after `torch.distributed.fsdp.fully_shard(model)`, its part of them:
+    then weights of Linear and Embedding layers that are frozen, or trained with clipping="ghost", are gathered layer by layer, and others for each step.
 
-    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. Random numbers, as those of dropout, are seeded by step, from a secret in
+    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. With device_noise=True, the device of the model makes the noise, as `device_noise` does; a training that
+    goes on makes the steps before anew where the strategy keeps numbers. Random numbers, as those of dropout, are seeded by step, from a secret in
     that folder. The model's mode is left as it is.
 
     Raises ValueError for layers that mix examples, such as BatchNorm in training mode, buffers and weights that change in forward, other parameters in
@@ -191,7 +209,8 @@ def private(
         raise MissingPackageError(f"private: needs PyTorch 2 or later, and this is {torch.__version__}: install a newer one, or take clipped_sum, read_noise and add_noise")
     from ._private import Private
 
-    return Private(model, optimizer, run, loss=loss, key=key, microbatch=microbatch, clipping=clipping, scheduler=scheduler, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps)
+    return Private(model, optimizer, run, loss=loss, key=key, microbatch=microbatch, clipping=clipping, scheduler=scheduler, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps,
+        device_noise=device_noise)
 
 
 def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.optim.Optimizer:
@@ -244,31 +263,51 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
 
 
 def _digest(mean: torch.Tensor) -> Callable[[], bytes]:
-    """What gives the digest of a noisy mean. On an accelerator it is of four numbers, which are computed there, without waiting for them."""
+    """What gives the digest of a noisy mean. On an accelerator it is of two numbers, which are computed there, without waiting for them."""
     if mean.device.type == "cpu":
         return digest((mean.view(torch.int16) if mean.dtype == torch.bfloat16 else mean).numpy())
-    numbers = _checksums(mean)
-    return lambda: numbers.cpu().numpy().tobytes()
+    return digest_of(checksums(mean))
 
 
-def release(released: Any, leaves: list[torch.Tensor]) -> None:
-    """Says what a step has released, leaf by leaf."""
-    released.leaves = len(leaves)
-    for i, leaf in enumerate(leaves):
-        released.put(i, _digest(leaf))
+def release(released: Any, digests: list[Callable[[], bytes]]) -> None:
+    """Says what a step has released: what gives the digest of each leaf, as `digest_of` does."""
+    released.leaves = len(digests)
+    for i, found in enumerate(digests):
+        released.put(i, found)
 
 
-def _checksums(x: torch.Tensor) -> torch.Tensor:
-    """Four sums of the mixed bits of each value and its place: sums that differ in any value differ here, but for some 2^-128."""
+def digest_of(sums: torch.Tensor) -> Callable[[], bytes]:
+    """What gives the digest of `checksums`, the same whoever added which of them."""
+    return lambda: sums.cpu().numpy().tobytes()
 
-    def mixed(h: torch.Tensor) -> torch.Tensor:
-        h = (h ^ (h >> 16 & 0xFFFF)) * -0x7A143595
-        h = (h ^ (h >> 13 & 0x7FFFF)) * -0x3D4D51CB
-        return h ^ (h >> 16 & 0xFFFF)
 
-    bits = x.reshape(-1).to(torch.float32).view(torch.int32)
-    places = torch.arange(bits.numel(), dtype=torch.int64, device=x.device).to(torch.int32)
-    return torch.stack([mixed(bits ^ mixed(places + c)).sum(dtype=torch.int64).to(torch.int32) for c in (0x243F6A88, -0x7A5CF72D, 0x13198A2E, 0x03707344)])
+def checksums(x: torch.Tensor, first: int = 0) -> torch.Tensor:
+    """Two sums, modulo 2^64, of the bits of each value times numbers of its place, of which that of the first one is given. Arrays that differ in one value differ here; in several, but for
+    some 2^-66. Those of the parts of an array add up to its own."""
+    sums = torch.zeros(2, dtype=torch.int64, device=x.device)
+    flat, at, places = x.reshape(-1), 0, _places(x.device)
+    while at < len(flat):
+        block, inside = divmod(first + at, _BLOCK)
+        bits = flat[at : at + _BLOCK - inside].to(torch.float32).view(torch.int32).to(torch.int64)
+        at += len(bits)
+        part = (bits * places[:, inside : inside + len(bits)]).sum(1)
+        sums += part * torch.as_tensor(_odd(2 * block, 2).view(np.int64), device=x.device)
+    return sums
+
+
+@functools.lru_cache(maxsize=8)
+def _places(device: torch.device) -> torch.Tensor:
+    """The numbers of the places of a block, [2, places]."""
+    return torch.as_tensor(_odd(1 << 62, 2 * _BLOCK).view(np.int64).reshape(2, -1), device=device)
+
+
+def _odd(first: int, count: int) -> NDArray[np.uint64]:
+    """Odd numbers of 64 bits that are mixed from numbers from the first one on (splitmix64, Steele et al. 2014)."""
+    with np.errstate(over="ignore"):
+        z = (np.arange(count, dtype=np.uint64) + np.uint64(first)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31) | np.uint64(1)
 
 
 class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]

@@ -1,17 +1,21 @@
-"""One of several processes that train a model together: process.py WHAT, a JSON of `what` below, from test_processes."""
+"""Processes that train a model together: process.py reads a line of JSON for each training, `what` of `main` below, forks its processes, so that PyTorch is imported once, and prints what became of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import signal
 import sys
+import tempfile
+import time
 import warnings
 
 import torch
 
 import minsep
 import minsep.torch as dp
+from minsep import _sharded
 
 
 def model_of(kind):
@@ -20,7 +24,58 @@ def model_of(kind):
         words, head = torch.nn.Embedding(5, 3), torch.nn.Linear(3, 5, bias=False)
         head.weight = words.weight
         return torch.nn.Sequential(words, torch.nn.Tanh(), torch.nn.Dropout(0.25), torch.nn.Linear(3, 3), head)
+    if kind == "lora":
+        return torch.nn.Sequential(torch.nn.Linear(5, 5).requires_grad_(False), Adapted(torch.nn.Linear(5, 4), 5), torch.nn.Tanh(), torch.nn.Dropout(0.25), torch.nn.Linear(4, 3))
+    if kind in ("order", "often"):
+        return torch.nn.Sequential(Routed(kind), torch.nn.Tanh(), torch.nn.Linear(3, 3))
+    if kind == "elsewhere":
+        return torch.nn.Sequential(Elsewhere(), torch.nn.Linear(5, 3))
     return torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Dropout(0.25), torch.nn.Linear(4, 3))
+
+
+class Adapted(torch.nn.Module):
+    """A frozen layer, and a trained change of it of low rank, as LoRA's."""
+
+    def __init__(self, layer, width):
+        super().__init__()
+        self.layer = layer.requires_grad_(False)
+        self.down, self.up = torch.nn.Linear(width, 2, bias=False), torch.nn.Linear(2, 4, bias=False)
+        self.scale = torch.nn.Parameter(torch.tensor(1.5))  # which fully_shard does not divide
+
+    def forward(self, x):
+        return self.layer(x) + self.scale * self.up(self.down(x))
+
+
+class Routed(torch.nn.Module):
+    """One of two layers, by the example; or a layer once or twice."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.of = of
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(5, 3) for _ in range(2)).requires_grad_(False)
+
+    def forward(self, x):
+        chosen = int(x.sum() > 0)
+        return self.layers[chosen](x) if self.of == "order" else sum(self.layers[0](x) for _ in range(1 + chosen))
+
+
+class Elsewhere(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inside = torch.nn.Linear(5, 5, bias=False)
+
+    def forward(self, x):
+        return self.inside(x) @ self.inside.weight
+
+
+def divide(model, **options):
+    """Each of the layers by itself, but for those that share a weight."""
+    from torch.distributed.fsdp import fully_shard
+
+    for module in [*model][1:-1]:
+        if [*module.parameters()]:
+            fully_shard(module, ignored_params={p for p in module.parameters() if not p.ndim})
+    fully_shard(model, ignored_params={p for p in model.parameters() if not p.ndim}, **options)
 
 
 def data_of(kind):
@@ -41,7 +96,7 @@ def main(what):
     rank, count, fault = what["rank"], what["count"], what.get("fault")
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    if count > 1:
+    if count > 1 or what.get("divided"):
         torch.distributed.init_process_group("gloo", init_method=f"file://{what['rendezvous']}", rank=rank, world_size=count)
     model = model_of(what["kind"])
     if fault == "weights" and rank == 1:
@@ -49,7 +104,11 @@ def main(what):
             next(model.parameters()).add_(1)
     if fault == "unclipped" and rank == 1:
         model.add_module("more", torch.nn.Linear(1, 1))
-    training = dp.private(model, torch.optim.Adam(model.parameters(), lr=0.05), minsep.Run(what["run"]), loss=loss_of, **what["options"])
+    if what.get("divided"):
+        from torch.distributed.fsdp import MixedPrecisionPolicy
+
+        divide(model, **({"mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16)} if fault == "policy" else {}))
+    training = dp.private(model, torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.05), minsep.Run(what["run"]), loss=loss_of, **what["options"])
     if fault in ("double", "missing"):
         processes = training._processes
         real = minsep._session.read_noise
@@ -66,17 +125,86 @@ def main(what):
             break
         if fault == "sum" and step == 1:
             batch = [x[:0] for x in batch] if rank == 1 else batch
+        if fault == "shapes" and rank == 1:
+            batch = [x.double() for x in batch]
+        if fault == "backward":
+            training.make_gradients(*batch)
+            loss_of(model, *(x[:1] for x in data_of(what["kind"])[:2])).backward()
+            training.optimizer.step()
         training.step(*batch)
         if what.get("kill") is None or step < what["kill"]:
             training.save(what["checkpoint"])
         elif step == what["kill"] + 2:
             os._exit(7)  # three steps that no checkpoint knows
-    weights = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
-    print(json.dumps({"steps": training.guard.next_step, "weights": weights, "width": training._session._reader.width}), flush=True)
+        if what.get("divided") and step % 4 == 0:  # an evaluation, after which fully_shard leaves whole parameters in the model
+            model(data_of(what["kind"])[:2][0])
+    _sharded.reshard(model) if what.get("divided") else None
+    whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+    weights = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in whole)).hexdigest()
+    here = [p.to_local() if hasattr(p, "to_local") else p for p in [*model.parameters(), *(s["exp_avg"] for s in training.optimizer.state.values())]]
+    print(json.dumps({"steps": training.guard.next_step, "weights": weights, "width": training._session._reader.width, "held": sum(p.numel() for p in here)}), flush=True)
     training.close()
-    if count > 1:
+    if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
+def forked(what, rank, out, err):
+    """One of the processes."""
+    os.dup2(out.fileno(), 1)
+    os.dup2(err.fileno(), 2)
+    os.environ.update(what["env"])
+    main({**what, "rank": rank})
+
+
+def together(what):
+    """What each process printed, and its exit code."""
+    files = [(tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")) for _ in range(what["count"])]
+    running, codes, end = {}, {}, time.monotonic() + 300
+    for rank, (out, err) in enumerate(files):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                forked(what, rank, out, err)
+                code = 0
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        running[pid] = rank
+    while running:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid:
+            codes[running.pop(pid)] = os.waitstatus_to_exitcode(status)
+        elif time.monotonic() > end:
+            for pid in running:
+                os.kill(pid, signal.SIGKILL)
+        else:
+            time.sleep(0.02)
+    found = []
+    for rank, (out, err) in enumerate(files):
+        out.seek(0), err.seek(0)
+        lines = [line for line in out.read().splitlines() if line.startswith("{")]
+        found.append((codes[rank], json.loads(lines[-1]) if lines else None, err.read()))
+    return found
+
+
+def prepare():
+    """Imports what each process would import by itself: it takes seconds."""
+    from minsep import _private
+    import torch.distributed.fsdp
+    import torch.distributed.tensor
+
+    p = torch.nn.Parameter(torch.zeros(1))
+    p.grad = torch.zeros(1)
+    torch.optim.Adam([p]).step()
+    assert _private.Private
+
+
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    torch.set_num_threads(1)
+    prepare()
+    for given in sys.stdin:
+        print(json.dumps(together(json.loads(given))), flush=True)

@@ -403,8 +403,26 @@ class Torch(Devices, runs.Case):
 
     def test_checksums_see_each_value_and_its_place(self) -> None:
         x = torch.randn(1000)
-        sums = [tuple(minsep.torch._checksums(y).tolist()) for y in (x, x.flip(0), torch.cat([x[:1] + 1e-6, x[1:]]), x[:-1])]
-        self.assertEqual(len(set(sums)), 4)
+        words = lambda *sums: minsep.torch.digest_of(sum(sums))()
+        of = minsep.torch.checksums
+        self.assertEqual(len({words(of(y)) for y in (x, x.flip(0), torch.cat([x[:1] + 1e-6, x[1:]]), x[:-1])}), 4)
+        self.assertEqual(words(of(x[600:], 600), of(x[:0]), of(x[:600])), words(of(x)))  # whoever adds which
+        x = torch.randn(3 * (1 << 17) + 5)
+        self.assertEqual(words(of(x[140_000:], 140_000), of(x[:140_000])), words(of(x)))
+        blocks = x.clone()
+        blocks[: 1 << 17], blocks[1 << 17 : 2 << 17] = x[1 << 17 : 2 << 17], x[: 1 << 17]
+        signs = x.clone()
+        signs[[3, 4]] *= -1
+        self.assertEqual(len({words(of(y)) for y in (x, blocks, signs)}), 3)
+
+    def test_noise_of_float64(self) -> None:
+        run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["banded"], (*WORDS, "--dtype", "float64")))
+        guard = minsep.StepGuard(run)
+        noise = self.reader(run, torch.zeros(SIZE), guard=guard, key=runs.key())
+        for step in guard:
+            given = noise.step(step)
+            self.assertEqual(given.dtype, torch.float64)
+            np.testing.assert_array_equal(given.numpy(), run.noise(step))
 
     @runs.needs("torch", "torch._inductor")
     def test_one_program_makes_the_same_bits(self) -> None:

@@ -24,9 +24,9 @@ class Meshes(runs.Case):
         self.assertEqual(done.returncode, code, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
-    def copies(self, count):
+    def copies(self, count, *noise):
         """Copies of a run directory with one seed, each with records of its own, as if on a machine of its own."""
-        run = self.own_noisy(20, COORDINATES)
+        run = self.own_noisy(20, COORDINATES, *noise)
         (run / "training.seed").write_text("0" * 31 + "7\n")
         return [{"run": str(shutil.copytree(run, self.folder / f"copy{i}")), "records": str(self.folder / f"records{i}")} for i in range(count)]
 
@@ -40,6 +40,12 @@ class Meshes(runs.Case):
             self.assertEqual((said["steps"], said["weights"]), (20, found[0]["weights"]), shape)
         self.assertEqual({name: size for name, (size, _) in found[3]["parts"].items()}, {"w": 16, "b": 8, "v": 16, "scale": 1})
         self.assertEqual(found[3]["moments"], {"w": 16, "b": 8, "v": 16, "scale": 1})
+
+    @needs_optax
+    def test_noise_of_devices(self):
+        cases = {}, {"device_noise": True, "key": str(runs.key())}, {"shape": [4, 2], "device_noise": True, "key": str(runs.key())}
+        found = self.train(*({**copy, **case} for copy, case in zip(self.copies(3, "--words", "chacha12"), cases)))
+        self.assertEqual([said.get("weights", said) for said in found], [found[0]["weights"]] * 3)
 
     @needs_optax
     def test_kills_with_other_meshes(self):
@@ -60,6 +66,11 @@ class Meshes(runs.Case):
 
     @needs_optax
     def test_refused(self):
+        (wide,) = self.copies(1, "--words", "chacha12", "--dtype", "float64")
+        (said,) = self.train({**wide, "device_noise": True, "key": str(runs.key())})
+        self.assertRegex(said["error"], "ValueError: noise: its grid, .*, is for float64, and JAX adds float32")
+        self.folder = self.folder / "other"
+        self.folder.mkdir()
         (copy,) = self.copies(1)
         (said,) = self.train({**copy, "shape": [2], "microbatch": None})
         self.assertRegex(said["error"], "ValueError: microbatch: must be given for parameters on several devices")

@@ -479,7 +479,9 @@ class Refused(Training):
             (nn.InstanceNorm1d(4, track_running_stats=True), "model: InstanceNorm1d at 1"),
             (nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)), "model: _SpectralNorm at 1"),
             (nn.Embedding(4, 4, sparse=True), "model: Embedding at 1: has sparse gradients"),
-            (nn.DataParallel(nn.Linear(4, 4)), "model: DataParallel at 1: give the model itself"),
+            (nn.DataParallel(nn.Linear(4, 4)), "model: DataParallel at 1: give the model itself, which is its attribute module"),
+            (type("DistributedDataParallel", (nn.Linear,), {})(4, 4), "model: DistributedDataParallel at 1: give the model itself, .*: private finds the processes"),
+            (type("FullyShardedDataParallel", (nn.Linear,), {})(4, 4), "model: FullyShardedDataParallel at 1: divide the model by torch.distributed.fsdp.fully_shard"),
         ):
             with self.subTest(words):
                 self.refused(words, nn.Sequential(nn.Linear(5, 4), layer))

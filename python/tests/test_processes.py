@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import time
+import types
 
-import numpy as np
-
-from minsep import Run
+from minsep import Run, _device
 
 from . import runs
 
 needs_processes = runs.needs("torch", "torch.func", "torch.distributed")
-COORDINATES = {"numbers": 39, "words": 27}
+needs_fsdp = runs.needs("torch", "torch.distributed.fsdp", "torch.distributed.tensor")
+COORDINATES = {"numbers": 39, "words": 27, "lora": 34, "order": 12, "often": 12, "elsewhere": 43}
+HELD = {"numbers": 78, "words": 54, "lora": 2 * 34 + 54}  # parameters, and one of the optimizer's numbers for each that is trained
 
 
 class Processes(runs.Case):
-    def run_of(self, kind, owners=False):
+    @classmethod
+    def setUpClass(cls):
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        program = str(pathlib.Path(__file__).with_name("process.py"))
+        cls.trainer = subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) if runs.has("torch.func") else None
+
+    @classmethod
+    def tearDownClass(cls):
+        if cls.trainer is not None:
+            cls.trainer.communicate()
+
+    def run_of(self, kind, owners=False, *noise):
         """A run directory of its own; every test takes copies of it, each for one training."""
         if not owners:
-            return self.own_noisy(20, COORDINATES[kind])
+            return self.own_noisy(20, COORDINATES[kind], *noise)
         out = self.folder / "own"
         shutil.copytree(self.owned(), out)
         for folder in "noise", "batches":
@@ -40,23 +54,10 @@ class Processes(runs.Case):
         """What each of count processes printed, and its exit code."""
         rendezvous = self.folder / f"rendezvous-{time.monotonic_ns()}"
         common = {"run": str(run), "checkpoint": str(pathlib.Path(run) / f"state{name}.pt"), "count": count, "rendezvous": str(rendezvous), "kind": "numbers", "options": {"microbatch": 3}, **what}
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "GLOO_SOCKET_IFNAME": "lo"}
-        program = str(pathlib.Path(__file__).with_name("process.py"))
-        started = [
-            subprocess.Popen([sys.executable, program, json.dumps({**common, "rank": rank})], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-            for rank in range(count)
-        ]
-        found = []
-        for process in started:
-            try:
-                out, err = process.communicate(timeout=120)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                out, err = process.communicate()
-                err += "\ntimed out"
-            lines = [line for line in out.splitlines() if line.startswith("{")]
-            found.append((process.returncode, json.loads(lines[-1]) if lines else None, err))
-        return found
+        common["env"] = {"XDG_STATE_HOME": os.environ["XDG_STATE_HOME"], "GLOO_SOCKET_IFNAME": "lo"}
+        self.trainer.stdin.write(json.dumps(common) + "\n")
+        self.trainer.stdin.flush()
+        return json.loads(self.trainer.stdout.readline())
 
     def weights(self, found):
         """The weights at the end, the same in all processes."""
@@ -70,14 +71,21 @@ class Processes(runs.Case):
         """Copies of a run directory, each as if it were the only one: with a folder of records of its own."""
         return [pathlib.Path(shutil.copytree(run, self.folder / name)) for name in names]
 
-    def same_for_any_number(self, kind, counts, owners=False, **options):
+    def same_for_any_number(self, kind, counts, owners=False, divided=(), **options):
+        """Trains on each of counts, and with the model divided over each of divided."""
         run, ends = self.run_of(kind, owners), {}
-        for count, copy in zip(counts, self.copies(run, [f"copy{c}" for c in counts])):
-            with runs.unittest.mock.patch.dict(os.environ, {"XDG_STATE_HOME": str(self.folder / f"records{count}")}):
+        cases = [(count, False) for count in counts] + [(count, True) for count in divided]
+        for (count, parted), copy in zip(cases, self.copies(run, [f"copy{i}" for i in range(len(cases))])):
+            with runs.unittest.mock.patch.dict(os.environ, {"XDG_STATE_HOME": str(copy) + "-records"}):
                 # random numbers come from the seed, which a copy has
                 (copy / "training.seed").write_text("0" * 31 + "7\n")
-                found = self.train(copy, count, kind=kind, options={"microbatch": 3, **options})
-            ends[count] = self.weights(found)
+                found = self.train(copy, count, kind=kind, divided=parted, options={"microbatch": 3, **options})
+            ends[count, parted] = self.weights(found)
+            if parted:
+                held = [said["held"] for _, said, _ in found]
+                whole = 2 * (count - 1) if kind == "lora" else 0  # a number that is not divided
+                self.assertEqual(sum(held), HELD[kind] + whole)
+                self.assertLess(max(held), HELD[kind] // count + 50)
             widths = [said["width"] for _, said, _ in found]
             self.assertEqual(sum(widths), COORDINATES[kind])
             self.assertLessEqual(max(widths) - min(widths), 1)
@@ -95,8 +103,84 @@ class Processes(runs.Case):
     def test_sampled_owners(self):
         self.same_for_any_number("numbers", (1, 3), owners=True)
 
-    @needs_processes
-    def test_kills_with_other_numbers(self):
+    @needs_fsdp
+    def test_divided(self):
+        self.same_for_any_number("numbers", (1,), divided=(1, 2, 3))
+
+    @needs_fsdp
+    def test_divided_by_ghost_clipping(self):
+        self.same_for_any_number("words", (1,), divided=(3,), clipping="ghost")
+
+    @needs_fsdp
+    def test_divided_with_frozen_layers_and_sampled_owners(self):
+        self.same_for_any_number("lora", (1,), divided=(2,))
+        self.folder = self.folder / "owners"
+        self.folder.mkdir()
+        self.same_for_any_number("lora", (2,), owners=True, divided=(3,), microbatch=1)
+
+    @needs_fsdp
+    def test_divided_one_by_one(self):
+        self.same_for_any_number("words", (1,), divided=(2,), clipping="ghost", microbatch=1)
+
+    @needs_fsdp
+    def test_noise_of_devices(self):
+        """The bits of the command, on a grid of float64, of rows and of trees."""
+        run = self.run_of("words", False, "--words", "chacha12", "--dtype", "float64")
+        ends = set()
+        for i, (copy, (count, divided, device)) in enumerate(zip(self.copies(run, "abcd"), ((1, False, False), (1, False, True), (2, False, True), (2, True, True)))):
+            with runs.unittest.mock.patch.dict(os.environ, {"XDG_STATE_HOME": str(self.folder / f"records{i}")}):
+                (copy / "training.seed").write_text("0" * 31 + "7\n")
+                found = self.train(copy, count, kind="words", divided=divided, options={"microbatch": 3, "clipping": "ghost", **({"device_noise": True, "key": str(runs.key())} if device else {})})
+            ends.add(self.weights(found))
+            recipe = _device.open_recipe(Run(copy), runs.key())
+            secret = runs.key().read_bytes().strip(), recipe.normals.tobytes(), recipe.tails.tobytes()
+            for file in copy.rglob("*"):  # the checkpoint, and all else that is kept
+                self.assertFalse(file.is_file() and any(word in file.read_bytes() for word in secret), file)
+        self.assertEqual(len(ends), 1)
+
+    @needs_fsdp
+    def test_layers_that_gather_make_the_bits_of_pytorch(self):
+        import torch
+        from torch.func import functional_call, grad, vmap
+
+        from minsep import _sharded
+
+        class Whole:
+            def gathered(self, weight, number):
+                return weight.detach()
+
+        layers = [torch.nn.Linear(9, 7), torch.nn.Linear(32, 65, bias=False), torch.nn.Linear(64, 48)]
+        if runs.has("transformers"):
+            from transformers.pytorch_utils import Conv1D
+
+            layers += [Conv1D(24, 33), Conv1D(64, 16)]
+        torch.manual_seed(0)
+        for layer, cast, (count, places), plain in itertools.product(layers, (False, True), ((1, 1), (2, 19), (5, 6)), (False, True)):
+            layer.requires_grad_(False)
+            size = layer.weight.shape[0 if type(layer).__name__ == "Conv1D" else 1]
+            x, scale, bias = torch.randn(count, 1, places, size), torch.randn(size), getattr(layer, "bias", None)
+            given = [scale] if bias is None else [scale, torch.randn_like(bias)]
+
+            def loss(parts, one):
+                with torch.autocast("cpu", torch.bfloat16, enabled=cast):
+                    y = functional_call(layer, {} if bias is None else {"bias": parts[1]}, (one * parts[0],))
+                    return torch.tanh(y.float()).square().sum()
+
+            def gradients():
+                if not plain:
+                    return vmap(grad(loss), (None, 0))(given, x)
+                held = [p.clone().requires_grad_() for p in given]
+                return [g for one in x for g in torch.autograd.grad(loss(held, one), held)]
+
+            want = gradients()
+            layer.forward = types.MethodType(_sharded._Layer(Whole(), 0, "layer", layer).forward(plain), layer)
+            found = gradients()
+            del layer.forward
+            for a, b in zip(want, found):
+                self.assertTrue(torch.equal(a, b), (layer, cast, count, places, plain))
+
+    def kills(self, *cases, last):
+        """Trains with each number of processes, and the model divided or not, till a kill; and to the end."""
         run = self.run_of("numbers")
         whole, killed = self.copies(run, ["whole", "killed"])
         for copy in whole, killed:
@@ -104,10 +188,19 @@ class Processes(runs.Case):
         with runs.unittest.mock.patch.dict(os.environ, {"XDG_STATE_HOME": str(self.folder / "records")}):
             want = self.weights(self.train(whole, 1))
         with runs.unittest.mock.patch.dict(os.environ, {"XDG_STATE_HOME": str(self.folder / "others")}):
-            for count, kill in (2, 3), (3, 4), (1, 9):
-                found = self.train(killed, count, kill=kill)
+            for count, divided, kill in cases:
+                found = self.train(killed, count, kill=kill, divided=divided)
                 self.assertTrue(all(code == 7 for code, _, _ in found), found)
-            self.assertEqual(want, self.weights(self.train(killed, 2)))
+            count, divided = last
+            self.assertEqual(want, self.weights(self.train(killed, count, divided=divided)))
+
+    @needs_processes
+    def test_kills_with_other_numbers(self):
+        self.kills((2, False, 3), (3, False, 4), (1, False, 9), last=(2, False))
+
+    @needs_fsdp
+    def test_kills_with_divided_models(self):
+        self.kills((3, True, 3), (1, False, 4), (2, True, 9), last=(3, True))
 
     @needs_processes
     def test_a_repeated_step_of_another_sum_is_refused(self):
@@ -134,6 +227,26 @@ class Processes(runs.Case):
                 self.assertTrue(all(code == 1 for code, _, _ in found), found)
                 for rank, (_, _, err) in enumerate(found):  # a constructor fails alone, and the others see that it has ended
                     self.assertRegex(err, words if rank == 1 or fault != "unclipped" else "Connection")
+
+    @needs_fsdp
+    def test_faults_of_divided_models(self):
+        for fault, (kind, options, words) in {
+            "double": ("numbers", {}, r"shard 0 of 2: another process of this training reads it"),
+            "missing": ("numbers", {}, r"no host takes shard 2 of 3 of the noise"),
+            "shapes": ("numbers", {}, r"batch: the examples of process [01] have other shapes or types than those of process"),
+            "policy": ("numbers", {}, r"model: fully_shard has a mp_policy"),
+            "backward": ("numbers", {}, r"optimizer.step: gradients were changed or put away since the noise was added"),
+            "order": ("order", {"microbatch": 1}, r"model: the processes call its layers in different orders"),
+            "often": ("often", {"microbatch": 1}, r"model: the processes call its layers in different orders"),
+            "elsewhere": ("elsewhere", {"clipping": "ghost"}, r"model: a weight is used outside of its Linear or Embedding layer"),
+            "none": ("numbers", {"microbatch": None}, r"microbatch: must be given with several processes"),
+        }.items():
+            with self.subTest(fault):
+                self.folder = self.folder / fault
+                self.folder.mkdir()
+                found = self.train(self.run_of(kind), 2, fault=fault, kind=kind, divided=True, options={"microbatch": 3, **options})
+                self.assertTrue(all(code == 1 for code, _, _ in found), found)
+                self.assertTrue(any(re.search(words, err) for _, _, err in found), found)
 
     @needs_processes
     def test_two_trainings_apart(self):
