@@ -87,6 +87,7 @@ func TestFaults(t *testing.T) {
 		{"wrong delimiter", "g.csv", "1;2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
 		{"wrong delimiter by a flag", "g.csv", "1;2\n", graphio.Options{Delimiter: ","}, "line 1: the fields are separated by another byte than by --delimiter: set --delimiter ';'"},
 		{"needless delimiter", "g.csv", "1,2\n", graphio.Options{Delimiter: ";"}, "line 1: the fields are separated by another byte than by --delimiter: leave --delimiter out: they are separated by commas"},
+		{"decimals", "g.csv", "1.0,2.0\n2.0,3.0\n", graphio.Options{}, "line 1: column 1: a number that is no plain integer in the first record: ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are"},
 		{"tabs", "g.csv", "example_id\towner_id\n1\t2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --format tsv"},
 		{"commas", "g.tsv", "1,2\n3,4\n", graphio.Options{}, "line 1: the fields are separated by another byte than by tabs: set --format csv"},
 		{"a semicolon in one line", "g.csv", "a;b\nc\n", graphio.Options{}, "line 1: a first record of one field that is no integer"},
@@ -350,5 +351,20 @@ func TestFaultOfAName(t *testing.T) {
 	f := graphio.Fault{File: "a\n\x1b[2Jb.csv", Rule: "must be a table"}
 	if got := f.Error(); got != `--graph a\n\x1b[2Jb.csv: must be a table` {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestLinkToNowhere: of a folder, the file that is not there is named, without the ids in its path.
+func TestLinkToNowhere(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "owner_id=ann"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "owner_id=ann", "part.csv")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := graphio.Open(t.Context(), []string{dir}, graphio.Options{})
+	if err == nil || !strings.Contains(err.Error(), "part.csv: no such file") || strings.Contains(err.Error(), "ann") {
+		t.Errorf("%v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 
+	"minsep/internal/printable"
 	"minsep/internal/store"
 )
 
@@ -67,6 +68,9 @@ func (Files) Expand(ctx context.Context, path string) ([]string, error) {
 		return nil, errors.New("standard input is read where the commands bound and form are given it; a file of this name is ./-")
 	}
 	files, err := store.Expand(ctx, path)
+	if pe, ok := errors.AsType[*fs.PathError](err); ok && pe.Path != path { // of a file in a folder, such as a link to nowhere
+		return nil, fmt.Errorf("%s: %w", printable.Line(masked(pe.Path)), pe.Err)
+	}
 	return files, cause(err)
 }
 

@@ -244,7 +244,11 @@ func (in *inspected) columns(first [][]byte, o *Options) *Fault {
 		}
 	}
 	for _, at := range []int{s.Example, s.Owner} { // 0 if it is none of the file's
-		if _, k := parseInt(first[at]); k != fits {
+		_, k := parseInt(first[at])
+		if _, err := strconv.ParseFloat(string(first[at]), 64); err == nil && k != fits {
+			return &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "a number that is no plain integer in the first record", Rule: "ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are"}
+		}
+		if k != fits {
 			return &Fault{Found: "a first record that may be a header or not",
 				Rule: "name the columns example_id and owner_id, or set --header yes or no, or --example-column and --owner-column"}
 		}
