@@ -15,6 +15,7 @@ import (
 	"minsep/manifest"
 	"minsep/registry"
 	"minsep/sampling/stream"
+	"minsep/stages"
 )
 
 // Apart refuses run directories with trainings that share participations, and so do not
@@ -83,8 +84,11 @@ func runIDs(ctx context.Context, dir string) (ids []stream.RunID, run *manifest.
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, nil, err
 	}
-	for _, name := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
-		folder := store.Join(dir, name)
+	for _, s := range stages.All {
+		if !s.Drawn {
+			continue
+		}
+		folder := store.Join(dir, s.Folder())
 		finished, err := manifest.Finished(ctx, folder)
 		if err != nil {
 			return nil, nil, err

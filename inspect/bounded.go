@@ -17,6 +17,8 @@ import (
 // tableRows is how many rows of a table are looked at at once.
 const tableRows = 1 << 13
 
+func init() { inspectors["bound"] = inspectBounded }
+
 // inspectBounded recomputes the index of a bounded graph from its rows.
 func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection

@@ -19,6 +19,8 @@ import (
 	"minsep/stages"
 )
 
+func init() { inspectors["account"] = inspectCertificate }
+
 // inspectCertificate makes a certificate again from the ledger beside it, checks every proof,
 // and compares its run with the batches and the bounded table beside it.
 func inspectCertificate(ctx context.Context, path string) (Inspection, error) {

@@ -13,6 +13,8 @@ import (
 	"minsep/sampling"
 )
 
+func init() { inspectors["materialize"] = inspectMaterialized }
+
 // inspectMaterialized holds the entries of examples in the order of the steps against the batches
 // beside them. The data that they were joined with are not known here.
 func inspectMaterialized(ctx context.Context, dir string) (Inspection, error) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"io/fs"
 	"path"
+	"slices"
 
 	"minsep/internal/store"
 	"minsep/manifest"
+	"minsep/stages"
 )
 
 // Exposed is a secret folder or file of a local run directory with modes that let group or
@@ -57,14 +59,16 @@ func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error
 	}
 	all := func(string) bool { return true }
 	if ix, err := manifest.Read(ctx, dir); err == nil {
-		switch ix.Format {
-		case manifest.BatchesFormat, manifest.OwnerBatchesFormat, manifest.MaterializedFormat, manifest.NoiseFormat:
+		if slices.ContainsFunc(stages.All, func(s *stages.Stage) bool { return s.Secret && slices.Contains(s.Formats, ix.Format) }) {
 			err = look(dir, true, all)
 		}
 		return exposed, err
 	}
-	for _, folder := range []string{manifest.BatchesFolder, manifest.MaterializedFolder, manifest.NoiseFolder} {
-		if err := look(store.Join(dir, folder), true, all); err != nil {
+	for _, s := range stages.All {
+		if !s.Secret {
+			continue
+		}
+		if err := look(store.Join(dir, s.Folder()), true, all); err != nil {
 			return nil, err
 		}
 	}

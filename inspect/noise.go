@@ -30,6 +30,8 @@ func agree(written float64, found *planner.StepNoise) bool {
 	return written == 0 || found != nil && math.Abs(written/found.Ratio-1) <= stepNoiseSlack
 }
 
+func init() { inspectors["noise"] = inspectNoise }
+
 // inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the
 // values follow the recipe cannot be known without the key.
 func inspectNoise(ctx context.Context, dir string) (found Inspection, err error) {

@@ -181,9 +181,9 @@ func matching(found []Inspection) string {
 // without describes a directory without a certificate.
 func without(found []Inspection) string {
 	var there []string
-	for _, i := range inspectors {
-		if i.folder != manifest.RunName && isThere(found, i.folder) {
-			there = append(there, i.folder)
+	for _, place := range places("") {
+		if place.kind != manifest.RunName && isThere(found, place.kind) {
+			there = append(there, place.kind)
 		}
 	}
 	what := ""

@@ -28,6 +28,25 @@ type Bound stages.Bound
 // Validate reports every fault that can be seen without the graph.
 func (b Bound) Validate() error { return stages.Bound(b).Validate() }
 
+func init() {
+	inPlans["bound"] = InPlan{
+		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
+			_, err := Bound(d.Plan.BoundParams()).Run(ctx, o)
+			return err
+		},
+		Report: func(ctx context.Context, d *stages.Directory, to *Figures) error {
+			b, err := manifest.OpenBounded(ctx, d.Result("bound").Path())
+			if err != nil {
+				return err
+			}
+			to.Examples, to.Copies = b.Rows, b.Summary.KeptCopies
+			to.Kept = stages.KeptText(b.Summary, d.Plan.BoundParams().Bound)
+			to.owners = b.Summary.Owners - b.Summary.KeptPerOwner.Of(0)
+			return nil
+		},
+	}
+}
+
 // BoundResult describes a bounded graph. The graph is public, and so is this.
 type BoundResult struct {
 	RunID   string             `json:"run_id,omitempty"` // none after a dry run

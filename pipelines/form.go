@@ -27,6 +27,24 @@ type Form stages.Form
 // Validate reports every fault that can be seen without the examples.
 func (f Form) Validate() error { return stages.Form(f).Validate() }
 
+func init() {
+	inPlans["form"] = InPlan{
+		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
+			_, err := Form(d.Plan.FormParams()).Run(ctx, o)
+			return err
+		},
+		Report: func(ctx context.Context, d *stages.Directory, to *Figures) error {
+			f, _, err := d.Plan.FormParams().Planned(ctx)
+			if err != nil {
+				return err
+			}
+			to.Examples, to.Copies, to.ExpectedBatchSize = f.Examples, f.Copies, f.ExpectedBatchSize
+			to.Owners, to.ExpectedExamples = f.Owners, f.ExpectedExamples
+			return nil
+		},
+	}
+}
+
 // Run forms the batches.
 func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	ofGraph := len(f.Graph) > 0

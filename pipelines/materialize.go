@@ -10,6 +10,7 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/stages"
@@ -24,6 +25,18 @@ type Materialize stages.Materialize
 
 // Validate reports every fault that can be seen without the batches and the examples.
 func (m Materialize) Validate() error { return stages.Materialize(m).Validate() }
+
+func init() {
+	inPlans["materialize"] = InPlan{
+		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
+			_, err := Materialize(d.Plan.MaterializeParams()).Run(ctx, o)
+			return err
+		},
+		Look: func(ctx context.Context, p stages.Plan) error {
+			return Materialize(p.MaterializeParams()).Look(ctx, p.Scheme.Sample == sampling.SampleOwners)
+		},
+	}
+}
 
 // MaterializeResult describes examples in the order of the steps. All of it is
 // public: how many entries there are is secret, and only expected here.

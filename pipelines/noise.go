@@ -46,6 +46,17 @@ type Noise stages.Noise
 // Validate reports every fault that can be seen without the strategy.
 func (n Noise) Validate() error { return stages.Noise(n).Validate() }
 
+func init() {
+	inPlans["noise"] = InPlan{Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
+		c, err := stages.ReadCertificate(ctx, d.Out)
+		if err != nil {
+			return err
+		}
+		_, err = Noise(d.Plan.NoiseParams(c.NoiseMultiplier)).Run(ctx, o)
+		return err
+	}}
+}
+
 // Run makes the noise. After an interruption the folder stays unfinished, and on a full disk, so
 // that the same call goes on where it was; after another failure it is as empty as before.
 func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {

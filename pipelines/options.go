@@ -25,6 +25,7 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling/stream"
+	"minsep/stages"
 )
 
 // ParamError is a parameter that a stage refuses.
@@ -95,13 +96,14 @@ func (o Options) Validate(c *param.Checker) {
 
 // madeWithKey is a finished folder of the run directory that was made with a key; "" if there is
 // none.
-func (o Options) madeWithKey() (made string) {
-	for _, folder := range []string{manifest.NoiseFolder, manifest.BatchesFolder} {
-		if finished, err := manifest.Finished(context.Background(), store.Join(o.Out, folder)); err == nil && finished && o.Out != "" {
-			made = store.Join(o.Out, folder)
+func (o Options) madeWithKey() string {
+	for _, s := range stages.All {
+		folder := store.Join(o.Out, s.Folder())
+		if finished, err := manifest.Finished(context.Background(), folder); s.Drawn && err == nil && finished && o.Out != "" {
+			return folder
 		}
 	}
-	return made
+	return ""
 }
 
 // validateJob records the faults of where a job runs and where its results go.
@@ -115,7 +117,8 @@ func (o Options) validateJob(c *param.Checker) {
 	for _, name := range strings.Split(o.Out, "/") {
 		c.Require(len(name) <= maxName, "out", fmt.Sprintf("…/%.20s…", name), fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName))
 	}
-	for _, folder := range resultFolders {
+	for _, s := range stages.All {
+		folder := s.Folder()
 		c.Require(!isLink(o.Out, folder), "out", store.Join(o.Out, folder), "is a link, where a folder must be: what is written there would be outside of the run directory; put the whole run directory on the other disk, and remove the link")
 	}
 	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
@@ -126,9 +129,6 @@ func (o Options) validateJob(c *param.Checker) {
 		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
 	}
 }
-
-// resultFolders are the folders of a run directory that stages write in.
-var resultFolders = []string{manifest.BoundedFolder, manifest.StrategyFolder, manifest.LedgerFolder, manifest.BatchesFolder, manifest.MaterializedFolder, manifest.NoiseFolder}
 
 // isLink says whether a folder of a run directory on this machine is a link.
 func isLink(out, folder string) bool {

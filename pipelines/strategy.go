@@ -19,6 +19,12 @@ type Strategy struct {
 // Validate reports every fault of the parameters.
 func (s Strategy) Validate() error { return s.Params.Validate() }
 
+func init() {
+	inPlans["strategy"] = InPlan{Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
+		return Strategy{Params: d.Plan.Strategy, Inputs: d.Result("strategy").Inputs()}.Run(ctx, o)
+	}}
+}
+
 // Run makes the strategy.
 func (s Strategy) Run(ctx context.Context, o Options) error {
 	w, err := o.begin(ctx, beginning{stage: s})

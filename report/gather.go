@@ -160,18 +160,19 @@ func (r *Run) readNoise(ctx context.Context) {
 }
 
 func (r *Run) readIndexes(ctx context.Context) {
-	for _, folder := range []string{manifest.BoundedFolder, manifest.StrategyFolder, manifest.BatchesFolder, manifest.MaterializedFolder, manifest.NoiseFolder} {
+	for _, stage := range stages.All {
+		if stage.Formats == nil {
+			continue
+		}
+		folder := stage.Folder()
 		ix, err := manifest.Read(ctx, store.Join(r.Dir, folder))
 		if errors.Is(err, fs.ErrNotExist) || err != nil {
 			continue
 		}
-		of := IndexOf{Folder: folder, Version: ix.Version, Params: ix.ParamsSHA256.String(), Files: len(ix.Files), Secret: ix.Secret != nil || folder == manifest.NoiseFolder}
+		of := IndexOf{Folder: folder, Version: ix.Version, Params: ix.ParamsSHA256.String(), Files: len(ix.Files), Secret: ix.Secret != nil || stage.Secret}
 		of.Finished = written(ctx, store.Join(r.Dir, folder, manifest.IndexName))
 		for _, f := range ix.Files {
 			of.Bytes += f.Bytes
-		}
-		if folder == manifest.BatchesFolder || folder == manifest.MaterializedFolder {
-			of.Secret = true
 		}
 		if of.Secret {
 			of.Bytes = 0

@@ -11,6 +11,7 @@ import (
 	"minsep/accounting/montecarlo"
 	"minsep/internal/words"
 	"minsep/manifest"
+	"minsep/stages"
 )
 
 // directions are both directions of the hockey-stick divergence: P is with the protected unit, Q
@@ -111,12 +112,13 @@ func (r *Run) folders() *Section {
 		rows[name], finished[name] = []string{"", "", "", ""}, r.Certified
 	}
 	var before time.Time
-	for _, stage := range []struct{ name, left string }{{"bound", manifest.BoundedFolder}, {"strategy", manifest.StrategyFolder}, {"account", manifest.CertificateFile},
-		{"account", manifest.AccountingFile}, {"form", manifest.BatchesFolder}, {"materialize", manifest.MaterializedFolder}, {"noise", manifest.NoiseFolder}} {
-		if row := rows[stage.left]; row != nil {
-			at := finished[stage.left]
-			s.Rows = append(s.Rows, append([]string{stage.name, stage.left, date(at), took(before, at)}, row...))
-			before = at
+	for _, stage := range stages.All {
+		for _, left := range stage.Results {
+			if row := rows[left]; row != nil {
+				at := finished[left]
+				s.Rows = append(s.Rows, append([]string{stage.Name, left, date(at), took(before, at)}, row...))
+				before = at
+			}
 		}
 	}
 	return s

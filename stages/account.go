@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
+
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/verification"
@@ -12,9 +16,6 @@ import (
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
-	"slices"
-	"strings"
-	"time"
 )
 
 // Account finds and verifies the noise multiplier that a training run needs: parameters in,

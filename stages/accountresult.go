@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+
 	"minsep/accounting"
 	"minsep/accounting/ledger"
 	"minsep/accounting/verification"
@@ -14,43 +15,19 @@ import (
 	"minsep/manifest"
 )
 
-type accountResult struct{ folder }
-
-// Path is the path of the file that is there, or of the one that the plan's account leaves.
-func (r accountResult) Path() string { return r.path(r.claimFile()) }
-
-func (r accountResult) Resumable(ctx context.Context) (bool, error) {
-	_, err := store.Stat(ctx, r.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func (r accountResult) Files(ctx context.Context) []string {
-	return append([]string{r.claimFile()}, LedgerFiles(ctx, r.Out)...)
-}
-
-func (r accountResult) Params(ctx context.Context) (manifest.Digest, error) {
-	return compactDigest(ctx, r.path(manifest.LedgerFolder+"/"+manifest.RequestFile))
-}
-
-func (r accountResult) From() map[string]string {
-	return r.withTable(map[string]string{manifest.StrategyFolder: strategyIndex})
-}
-
-func (r accountResult) Compare(ctx context.Context) (bool, []string, error) {
-	if _, err := FindClaim(ctx, r.Out); err != nil {
+// compareAccount holds the certificate and its ledger against the plan.
+func compareAccount(ctx context.Context, d *Directory) (bool, []string, error) {
+	if _, err := FindClaim(ctx, d.Out); err != nil {
 		return false, nil, err
 	}
-	certificate, err := ReadFile(ctx, r.Path())
+	certificate, err := ReadFile(ctx, d.path(d.claimFile()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil, nil
 	}
 	if err != nil {
 		return false, nil, err
 	}
-	differs, err := r.Plan.AccountParams().differences(ctx, r.Out, certificate)
+	differs, err := d.Plan.AccountParams().differences(ctx, d.Out, certificate)
 	return true, differs, err
 }
 
@@ -106,6 +83,17 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 		differs = append(differs, "a bound in its ledger does not hold when it is computed again")
 	}
 	return differs, nil
+}
+
+// claimFile is the name of the file that the account leaves, or has left.
+func (d *Directory) claimFile() string {
+	if name, err := FindClaim(context.Background(), d.Out); err == nil && name != "" { // Compare returns the error
+		return name
+	}
+	if d.Plan.accountMethod() == accounting.Unproven {
+		return manifest.AccountingFile
+	}
+	return manifest.CertificateFile
 }
 
 // compactDigest is the SHA-256 of a file of JSON, compact.

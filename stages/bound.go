@@ -1,9 +1,15 @@
 package stages
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"minsep/internal/param"
+	"minsep/manifest"
+	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 )
@@ -43,4 +49,84 @@ func (b Bound) Validate() error {
 	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")
 	c.Require(b.EdgesInMemory >= 0, "edges in memory", b.EdgesInMemory, "must be at least 0")
 	return c.Err()
+}
+
+var boundStage = Stage{Name: "bound", Group: "bound", Results: []string{manifest.BoundedFolder}, Formats: []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat}, Input: "graph",
+	in:     func(p Plan) bool { return p.Graph != nil },
+	faults: func(p Plan) error { return errors.Join(p.BoundParams().Validate(), p.checkPools()) },
+	estimate: func(_ Plan, edges int64) PlanEstimate {
+		return PlanEstimate{Rows: edges, Files: 1, CPU: 0.02 + boundEdge*float64(edges), Memory: boundMemory*edges + min(boundBuffers, 200*edges)}
+	},
+	expect: func(_ context.Context, d *Directory) (expected, error) {
+		params := d.Plan.BoundParams().Bound
+		return expected{format: manifest.BoundedFormatOf(params), params: params}, nil
+	},
+}
+
+// PlanGraph says which graph to read, and how: [graphio.Options].
+type PlanGraph struct {
+	Paths         []string `json:"paths,omitempty" decides:"nothing"` // files, folders and patterns
+	Format        string   `json:"format,omitempty"`                  // as the flag --format; "" for auto
+	ExampleColumn string   `json:"example_column,omitempty"`          // name or 1-based position; "" for example_id
+	OwnerColumn   string   `json:"owner_column,omitempty"`            // name or 1-based position; "" for owner_id or owners
+	Delimiter     string   `json:"delimiter,omitempty"`               // one byte; "" for the format's own
+	Header        string   `json:"header,omitempty"`                  // auto, yes or no; "" for auto
+	ExampleType   string   `json:"example_type,omitempty"`            // auto, int64 or string; "" for auto
+	OwnerType     string   `json:"owner_type,omitempty"`              // auto, int64 or string; "" for auto
+	SkipOwnerless bool     `json:"skip_ownerless,omitempty"`          // leave out examples without owners
+
+	stamp string // of the graph that was hashed: the one that is to be read
+}
+
+// BoundParams are the parameters of a plan with a graph.
+func (p Plan) BoundParams() Bound {
+	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.Options(), Stamp: p.Graph.stamp}
+	if p.Bound != nil {
+		b.Bound = *p.Bound
+	}
+	if s := p.Scheme; s.Kind().Pools && b.Pools == 0 && s.EpochSteps > 0 && s.Steps > 0 { // a pool for each period
+		b.Pools = min(sampling.Rotation{Steps: s.Steps, EpochSteps: s.EpochSteps}.Periods(), ownergraph.MaxPools)
+	}
+	return b
+}
+
+// SetStamp says which graph is to be read, by [graphio.Source.Stamp]. Another one is a fault.
+func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
+
+// Options say how to read the graph.
+func (g PlanGraph) Options() graphio.Options {
+	return graphio.Options{Format: g.Format, ExampleColumn: g.ExampleColumn, OwnerColumn: g.OwnerColumn, Delimiter: g.Delimiter, Header: g.Header,
+		ExampleType: g.ExampleType, OwnerType: g.OwnerType, SkipOwnerless: g.SkipOwnerless}
+}
+
+// checkPools wants pools for rotation, and for no other scheme.
+func (p Plan) checkPools() error {
+	pools := p.BoundParams().Pools
+	switch {
+	case p.Scheme.Kind().Pools && pools == 0:
+		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be given for rotation with a batch size; with epoch_steps there is one for each period"}
+	case !p.Scheme.Kind().Pools && pools > 0:
+		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be left out: only the scheme rotation takes pools"}
+	}
+	return nil
+}
+
+// Costs of bounding, see [Plan.Estimate].
+const (
+	compressedEdge = 4.1    // stored bytes of an edge, compressed or in Parquet
+	plainEdge      = 14.0   // as text
+	boundEdge      = 0.8e-6 // seconds per edge
+	boundMemory    = 80     // bytes per edge, and
+	boundBuffers   = 250 << 20
+)
+
+// Edges is about how many edges files of a graph have.
+func (g PlanGraph) Edges(stored int64) int64 {
+	perEdge := plainEdge
+	if slices.ContainsFunc(g.Paths, func(path string) bool {
+		return slices.ContainsFunc([]string{".gz", ".zst", ".bz2", ".xz", ".lz4", ".parquet"}, func(end string) bool { return strings.HasSuffix(path, end) })
+	}) {
+		perEdge = compressedEdge
+	}
+	return int64(float64(stored) / perEdge)
 }

@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
-	"slices"
-	"strings"
-	"syscall"
 )
 
 // Form forms the batches of a training run: run directory in, run/batches out. The examples are
@@ -168,30 +169,34 @@ func (s Source) RowsOf() string {
 	return manifest.RowsOfBounded
 }
 
-type formResult struct{ folder }
+var formStage = Stage{Name: "form", Group: "batches", Results: []string{manifest.BatchesFolder}, Formats: []string{manifest.BatchesFormat, manifest.OwnerBatchesFormat}, From: []string{"bound"},
+	Secret: true, OneRun: true, Drawn: true, Sized: true,
+	faults:   func(p Plan) error { return p.FormParams().Validate() },
+	estimate: Plan.estimateForm,
+	expect: func(ctx context.Context, d *Directory) (expected, error) {
+		form := d.Plan.FormParams()
+		want, source, err := form.Planned(ctx)
+		return expected{format: manifest.BatchesFormatOf(want.Scheme), params: manifest.BatchesParams{Scheme: want.Scheme}, inputs: source.Inputs(), facts: func(ix *manifest.Index) (differs []string, err error) {
+			b, err := manifest.OpenBatches(ctx, d.path(manifest.BatchesFolder))
+			if err != nil {
+				return nil, err
+			}
+			parquet := slices.ContainsFunc(ix.Files, func(f manifest.File) bool { return strings.HasSuffix(f.Name, ".parquet") })
+			if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards || parquet != form.Parquet {
+				differs = append(differs, "its examples, shards or kinds of files are others")
+			}
+			return differs, nil
+		}}, err
+	},
+}
 
-func (r formResult) From() map[string]string { return r.withTable(map[string]string{}) }
+// PlanBatches says in which files the batches are: see [Form].
+type PlanBatches struct {
+	Shards  int  `json:"shards,omitempty"`  // at least 1; 0 for as many as the size calls for
+	Parquet bool `json:"parquet,omitempty"` // write the long form as well
+}
 
-func (r formResult) Compare(ctx context.Context) (bool, []string, error) {
-	if finished, err := manifest.Finished(ctx, r.Path()); err != nil || !finished {
-		return false, nil, err
-	}
-	form := r.Plan.FormParams()
-	want, source, err := form.Planned(ctx)
-	if err != nil {
-		return false, nil, err
-	}
-	ix, differs, err := expected{r.Path(), manifest.BatchesFormatOf(want.Scheme), manifest.BatchesParams{Scheme: want.Scheme}, source.Inputs()}.look(ctx, r.Run.RunID)
-	if err != nil || differs != nil {
-		return ix != nil, differs, err
-	}
-	b, err := manifest.OpenBatches(ctx, r.Path())
-	if err != nil {
-		return false, nil, err
-	}
-	parquet := slices.ContainsFunc(ix.Files, func(f manifest.File) bool { return strings.HasSuffix(f.Name, ".parquet") })
-	if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards || parquet != form.Parquet {
-		differs = append(differs, "its examples, shards or kinds of files are others")
-	}
-	return true, differs, nil
+// FormParams are the plan's parameters of batches.
+func (p Plan) FormParams() Form {
+	return Form{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"minsep/internal/param"
-	"minsep/internal/store"
 	"minsep/manifest"
 )
 
@@ -48,36 +47,47 @@ func (m Materialize) FilesParams() manifest.MaterializedParams {
 	return manifest.MaterializedParams{IDColumn: m.Column(), Pad: m.Pad}
 }
 
-type materializeResult struct{ folder }
-
-func (r materializeResult) Resumable(ctx context.Context) (bool, error) {
-	return manifest.Interrupted(ctx, r.Path())
+var materializeStage = Stage{Name: "materialize", Group: "materialize", Results: []string{manifest.MaterializedFolder}, Formats: []string{manifest.MaterializedFormat}, From: []string{"form"},
+	Secret: true, OneRun: true, Last: true,
+	in:        func(p Plan) bool { return p.Materialize != nil },
+	faults:    func(p Plan) error { return p.MaterializeParams().Validate() },
+	resumable: interrupted(manifest.MaterializedFolder),
+	estimate: func(p Plan, _ int64) PlanEstimate { // without a look at the examples: how large they are is not known
+		rows := p.expectedForm().RowsPerStep() * float64(p.Scheme.Steps)
+		return PlanEstimate{Rows: int64(rows), Files: max(1, p.Materialize.Shards), CPU: 0.1 + materializedRow*rows, Memory: min(materializedMemory, int64(2000*rows))}
+	},
+	// expect does not look at the user's examples, which may be gone by now, or be many.
+	expect: func(ctx context.Context, d *Directory) (expected, error) {
+		batches, err := manifest.DigestOf(ctx, d.path(manifest.BatchesFolder))
+		plan := d.Plan.MaterializeParams()
+		return expected{manifest.MaterializedFormat, plan.FilesParams(), map[string]manifest.Digest{manifest.BatchesFolder: batches}, func(*manifest.Index) (differs []string, err error) {
+			m, err := manifest.OpenMaterialized(ctx, d.path(manifest.MaterializedFolder))
+			if err == nil && plan.Shards != 0 && plan.Shards != m.Facts.Shards {
+				differs = append(differs, "it has another number of shards")
+			}
+			return differs, err
+		}}, err
+	},
 }
 
-func (r materializeResult) From() map[string]string {
-	return map[string]string{manifest.BatchesFolder: batchesIndex}
+// PlanMaterialize says which examples to write in the order of the steps, and how: see
+// [Materialize].
+type PlanMaterialize struct {
+	Examples []string `json:"examples,omitempty" decides:"nothing"` // Parquet files, folders or patterns; with ByName folders of files
+	ByName   bool     `json:"by_name,omitempty"`                    // each file is an example, with its id as name
+	IDColumn string   `json:"id_column,omitempty"`                  // the column of ids; "" for [DefaultIDColumn]
+	Pad      int      `json:"pad,omitempty"`                        // every step has a multiple of so many entries; 0: no padding
+	Shards   int      `json:"shards,omitempty"`                     // at least 1; 0 for as many as the expected size calls for
 }
 
-// Compare does not look at the user's examples, which may be gone by now, or be many.
-func (r materializeResult) Compare(ctx context.Context) (bool, []string, error) {
-	if finished, err := manifest.Finished(ctx, r.Path()); err != nil || !finished {
-		return false, nil, err
-	}
-	batches, err := manifest.DigestOf(ctx, store.Join(r.Out, manifest.BatchesFolder))
-	if err != nil {
-		return false, nil, err
-	}
-	plan := r.Plan.MaterializeParams()
-	ix, differs, err := expected{r.Path(), manifest.MaterializedFormat, plan.FilesParams(), map[string]manifest.Digest{manifest.BatchesFolder: batches}}.look(ctx, r.Run.RunID)
-	if err != nil || differs != nil {
-		return ix != nil, differs, err
-	}
-	m, err := manifest.OpenMaterialized(ctx, r.Path())
-	if err != nil {
-		return false, nil, err
-	}
-	if plan.Shards != 0 && plan.Shards != m.Facts.Shards {
-		differs = append(differs, "it has another number of shards")
-	}
-	return true, differs, nil
+// MaterializeParams are the parameters of a plan that materializes.
+func (p Plan) MaterializeParams() Materialize {
+	m := p.Materialize
+	return Materialize{Examples: m.Examples, ByName: m.ByName, IDColumn: m.IDColumn, Pad: m.Pad, Shards: m.Shards}
 }
+
+// Costs of materialized examples, see [Plan.Estimate].
+const (
+	materializedRow    = 13e-6 // seconds a participation, of rows of 1 kB
+	materializedMemory = 700 << 20
+)

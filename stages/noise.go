@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"strings"
+
 	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -15,8 +18,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
-	"slices"
-	"strings"
+	"minsep/sampling/stream"
 )
 
 // Noise generates the correlated noise of a training run: strategy in, run/noise out. The folder
@@ -176,4 +178,111 @@ func ReadRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
 	}
 	defer f.Close()
 	return noise.Read(io.LimitReader(store.Text(f), maxText))
+}
+
+var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest.NoiseFolder}, Formats: []string{manifest.NoiseFormat}, From: []string{"strategy", "account"},
+	Secret: true, OneRun: true, Drawn: true, Sized: true,
+	faults:    func(p Plan) error { return p.NoiseParams(1).Validate() },
+	estimate:  Plan.estimateNoise,
+	resumable: interrupted(manifest.NoiseFolder),
+	expect: func(ctx context.Context, d *Directory) (expected, error) {
+		c, err := ReadCertificate(ctx, d.Out)
+		if err != nil {
+			return expected{}, err
+		}
+		here, err := ReadPresent(ctx, d.Out, manifest.NoiseFolder)
+		if err != nil {
+			return expected{}, err
+		}
+		training, err := here.Training()
+		if err != nil {
+			return expected{}, err
+		}
+		want, facts, err := d.Plan.NoiseParams(c.NoiseMultiplier).Recipe(ctx, training)
+		if err != nil {
+			return expected{}, err
+		}
+		return expected{format: manifest.NoiseFormat, params: want.Params, facts: func(ix *manifest.Index) ([]string, error) { return d.noiseDiffers(ctx, ix, want, facts) }}, nil
+	},
+}
+
+// noiseDiffers compares the recipe in a folder of noise, and the layout of its files; without a key,
+// but for its commitment to the key.
+func (d *Directory) noiseDiffers(ctx context.Context, ix *manifest.Index, want *noise.Recipe, facts manifest.NoiseFacts) (differs []string, err error) {
+	dir := d.path(manifest.NoiseFolder)
+	got, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
+	if err != nil {
+		return nil, err
+	}
+	want.RunID, want.KeyFile, want.KeyCommitment = d.Run.RunID, got.KeyFile, got.KeyCommitment // where the key lies does not matter
+	if d.KeyFile != "" {
+		root, err := stream.ReadKeyFile(d.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		want.Bind(root, d.Run.RunID, got.KeyFile)
+	}
+	same, err := want.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	if have, err := got.SHA256(); err != nil || have != same {
+		differs = append(differs, "its recipe is another one")
+	}
+	var has manifest.NoiseFacts
+	if err := strictjson.Loose(ix.Facts, &has); err != nil {
+		return nil, fmt.Errorf("pipelines: %s: facts: %w", dir, err)
+	}
+	if has != facts {
+		differs = append(differs, "its shards, steps of a file or element type are others")
+	}
+	return differs, nil
+}
+
+// PlanNoise says which noise to make: see [Noise]. Its multiplier is the certificate's.
+type PlanNoise struct {
+	Coordinates  int64      `json:"coordinates"`                              // 1 to 2^48
+	ClipNorm     float64    `json:"clip_norm,omitempty"`                      // 0 for 1
+	Grid         noise.Grid `json:"grid,omitempty"`                           // a power of two, or "none"
+	DType        string     `json:"dtype,omitempty"`                          // float32 or float64; "" for float32
+	Words        string     `json:"words,omitempty"`                          // aes-128 or chacha12; "" for aes-128
+	Shards       int        `json:"shards,omitempty" decides:"files"`         // at least 1; 0 for as many as the size calls for
+	StepsPerFile int        `json:"steps_per_file,omitempty" decides:"files"` // at least 1; 0 for 1000
+	RecipeOnly   bool       `json:"recipe_only,omitempty" decides:"files"`    // write no files of noise
+}
+
+// NoiseParams are the plan's parameters of noise, with a noise multiplier.
+func (p Plan) NoiseParams(multiplier float64) Noise {
+	n := p.Noise
+	return Noise{Strategy: p.strategyPath(), Steps: p.Scheme.Steps, Coordinates: n.Coordinates, NoiseMultiplier: multiplier, ClipNorm: n.ClipNorm,
+		Grid: n.Grid, RecipeOnly: n.RecipeOnly, DType: n.DType, Words: n.Words, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
+}
+
+// Costs of noise, see [Plan.Estimate].
+const (
+	noiseValue  = 2.1e-9  // seconds a value of independent noise, and
+	noiseBand   = 0.04e-9 // of each band
+	noiseByte   = 2e-9    // to hash and write a byte
+	noiseFile   = 1.5e-3  // to sync a file
+	noiseMemory = 3       // bytes a value of a file
+	headerBytes = 128
+)
+
+// estimateNoise knows the files' number and sizes: they follow from the plan. The recipe's size is
+// left out.
+func (p Plan) estimateNoise(int64) PlanEstimate {
+	n := p.NoiseParams(1)
+	e := PlanEstimate{Files: 1, CPU: 0.02}
+	if n.RecipeOnly {
+		return e
+	}
+	facts := n.Layout()
+	shards, perFile := facts.Shards, min(facts.StepsPerFile, n.Steps)
+	files := shards * ((n.Steps + perFile - 1) / perFile)
+	values := Product(int64(n.Steps), n.Coordinates)
+	e.Rows, e.Files = values, files+1
+	e.Bytes = Product(values, int64(DTypes[n.DType].Size())) + int64(files)*headerBytes
+	e.CPU += float64(values)*(noiseValue+noiseBand*float64(p.Strategy.Bands)) + noiseByte*float64(e.Bytes) + noiseFile*float64(files)
+	e.Memory = noiseMemory*int64(perFile)*(n.Coordinates/int64(shards)) + 8*int64(p.Strategy.Bands)*(n.Coordinates/int64(shards))
+	return e
 }

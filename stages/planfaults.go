@@ -11,12 +11,10 @@ import (
 	"strconv"
 	"strings"
 
-	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/internal/printable"
 	"minsep/internal/strictjson"
 	"minsep/internal/words"
-	"minsep/sampling"
 )
 
 // AutoBandsRule answers those who give "auto" as a number of bands. The best number depends on the
@@ -98,63 +96,19 @@ func isComparison(b []byte) bool {
 // Validate reports every fault that can be seen without the files, each once.
 func (p Plan) Validate() error { return p.Faults(p.ValueFaults()) }
 
-// checkPools wants pools for rotation, and for no other scheme.
-func (p Plan) checkPools() error {
-	pools := p.BoundParams().Pools
-	switch {
-	case p.Scheme.Kind().Pools && pools == 0:
-		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be given for rotation with a batch size; with epoch_steps there is one for each period"}
-	case !p.Scheme.Kind().Pools && pools > 0:
-		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be left out: only the scheme rotation takes pools"}
-	}
-	return nil
-}
-
 // ValueFaults are the faults of the values, each with the field of the plan that it is about.
 func (p Plan) ValueFaults() error {
 	c := param.Checker{Package: "stages"}
 	c.Require((p.Graph != nil) != (p.Examples != 0), "graph and examples", nil, "exactly one of them must be given")
 	c.Require((p.Graph != nil) == (p.Bound != nil), "bound", nil, "must be given with a graph, and only then")
-	if p.Graph != nil {
-		c.Add(InPlan("bound", p.BoundParams().Validate()))
-		c.Add(InPlan("bound", p.checkPools()))
-	}
-	strategy := p.Strategy
-	if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
-		strategy.Steps = 1 << 14 // the scheme's fault; other faults can be seen at any number of steps
-	}
-	c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
-	c.Add(p.ofScheme(InPlan("strategy", strategy.Validate())))
-	_, err := p.Privacy.cpuTime()
-	c.Add(err)
-	c.Add(InPlan("privacy", p.AccountParams().Validate()))
-	copies := p.Bound != nil && p.Bound.Duplicates && p.Bound.MaxExamplesPerOwner > 1
-	c.Require(!copies || p.Privacy.Unit != string(accounting.UnitExample), "unit", p.Privacy.Unit,
-		"must be owner beside bound.duplicates: each copy of an example takes part on its own, and a claim for single examples is for examples that are there once")
-	if p.Bound != nil && p.Scheme.Sample == sampling.SampleOwners {
-		c.Require(!copies, "duplicates", p.Bound.Duplicates, "must be left out with scheme.sample owners: each of their examples is there once")
-		c.Require(p.Scheme.ExamplesPerOwner <= p.Bound.MaxExamplesPerOwner, "examples per owner", p.Scheme.ExamplesPerOwner,
-			fmt.Sprintf("must be at most bound.max_examples_per_owner, %d", p.Bound.MaxExamplesPerOwner))
-	}
-	c.Add(InPlan("batches", p.FormParams().Validate()))
-	c.Add(InPlan("noise", p.NoiseParams(1).Validate()))
-	if p.Materialize != nil {
-		c.Add(InPlan("materialize", p.MaterializeParams().Validate()))
+	for _, s := range running() {
+		if s.has(p) {
+			c.Add(InPlan(s.Group, s.faults(p)))
+		}
 	}
 	c.Require(len(p.Name) <= MaxName && printable.Line(p.Name) == p.Name, "name", strconv.Quote(p.Name), fmt.Sprintf("must be one line of at most %d bytes", MaxName))
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
 	return InPlan("", c.Err())
-}
-
-// ofScheme blames the steps of the scheme where the strategy has the same: they are given
-// there.
-func (p Plan) ofScheme(err error) error {
-	param.Each(err, func(bad *param.Error) {
-		if bad.Field == "strategy.steps" && p.Strategy.Steps == p.Scheme.Steps {
-			bad.Field = "scheme.steps"
-		}
-	})
-	return err
 }
 
 // planFields are the fields of a plan by their names in words: of each group, and in "" of all,
@@ -165,12 +119,14 @@ var planFields = func() map[string]map[string]string {
 	fields := map[string]map[string]string{"": all}
 	t := reflect.TypeFor[Plan]()
 	tag := func(f reflect.StructField) string { name, _, _ := strings.Cut(f.Tag.Get("json"), ","); return name }
-	for _, group := range []string{"Scheme", "Strategy", "Privacy", "Bound", "Batches", "Noise", "Graph", "Materialize"} {
-		f, _ := t.FieldByName(group)
-		of := map[string]string{}
+	for i := range t.NumField() {
+		f, of := t.Field(i), map[string]string{}
 		inner := f.Type
 		if inner.Kind() == reflect.Pointer {
 			inner = inner.Elem()
+		}
+		if inner.Kind() != reflect.Struct {
+			continue
 		}
 		for i := range inner.NumField() {
 			if !inner.Field(i).IsExported() {

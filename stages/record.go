@@ -3,6 +3,8 @@ package stages
 import (
 	"context"
 	"fmt"
+	"reflect"
+
 	"minsep/internal/digest"
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -17,21 +19,34 @@ type PlanRecord struct {
 
 // Record is the plan for run.json.
 func (p Plan) Record(inputs map[string]manifest.Digest) (*manifest.RunPlan, error) {
-	p.Name, p.Key, p.Out, p.Privacy.From = "", "", "", ""
-	if p.Graph != nil {
-		g := *p.Graph
-		g.Paths = nil
-		p.Graph = &g
-	}
-	if p.Materialize != nil {
-		m := *p.Materialize
-		m.Examples = nil
-		p.Materialize = &m
-	}
 	var r manifest.RunPlan
 	var err error
-	r.Plan, r.SHA256, err = manifest.Params(PlanRecord{p, inputs})
+	r.Plan, r.SHA256, err = manifest.Params(PlanRecord{p.without("nothing"), inputs})
 	return &r, err
+}
+
+// without is the plan with zeros in place of the fields that decide, by their tag, no more than
+// that.
+func (p Plan) without(decide string) Plan {
+	clearFields(reflect.ValueOf(&p).Elem(), decide)
+	return p
+}
+
+func clearFields(v reflect.Value, decide string) {
+	for i := range v.NumField() {
+		f, of := v.Field(i), v.Type().Field(i)
+		switch {
+		case of.Tag.Get("decides") == decide:
+			f.SetZero()
+		case f.Kind() == reflect.Struct && of.IsExported():
+			clearFields(f, decide)
+		case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && !f.IsNil():
+			inner := reflect.New(f.Type().Elem())
+			inner.Elem().Set(f.Elem())
+			clearFields(inner.Elem(), decide)
+			f.Set(inner)
+		}
+	}
 }
 
 // Unusable is the error for a result that cannot be read, or not be held against anything. Of a

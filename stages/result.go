@@ -6,33 +6,19 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"minsep/accounting"
+	"slices"
+
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/sampling/stream"
-	"slices"
 )
 
-// Result is the result of a stage of a plan in a run directory: its place, the file that vouches
-// for it, and whether it is the plan's.
-type Result interface {
-	Name() string // of the stage, one of [Stages]
-	Path() string
-
-	// Resumable says of an unfinished result whether the stage can continue from a part of it.
-	Resumable(ctx context.Context) (bool, error)
-
-	// The entry of run.json for a finished result.
-
-	Files(ctx context.Context) []string                  // that vouch for it, in the run directory
-	Params(ctx context.Context) (manifest.Digest, error) // SHA-256 of its parameters
-	Inputs() map[string]manifest.Digest                  // of the plan that it is made from
-	From() map[string]string                             // other sources, by name: files of the stages before it
-
-	// Compare says whether a finished result is there, and which parts of it differ from those the
-	// stage would make.
-	Compare(ctx context.Context) (there bool, differs []string, err error)
+// Result is the result of a stage in a run directory: its place, the files that vouch for it, and
+// whether it is the plan's.
+type Result struct {
+	*Stage
+	of *Directory
 }
 
 // Directory is a run directory that is held against a plan.
@@ -56,22 +42,67 @@ func PlanOf(dir string, run manifest.Run) (*Directory, error) {
 }
 
 // Result is the result of a stage.
-func (d *Directory) Result(stage string) Result {
-	switch stage {
-	case "bound":
-		return boundResult{d.folder(stage, manifest.BoundedFolder)}
-	case "strategy":
-		return strategyResult{d.folder(stage, manifest.StrategyFolder)}
-	case "account":
-		return accountResult{d.folder(stage, manifest.CertificateFile)}
-	case "form":
-		return formResult{d.folder(stage, manifest.BatchesFolder)}
-	case "noise":
-		return noiseResult{d.folder(stage, manifest.NoiseFolder)}
-	case "materialize":
-		return materializeResult{d.folder(stage, manifest.MaterializedFolder)}
+func (d *Directory) Result(stage string) Result { return Result{Named(stage), d} }
+
+// Path is the path of the result that is there, or of the one that the plan leaves.
+func (r Result) Path() string {
+	if r.Formats == nil {
+		return r.of.path(r.vouch(r.of))
 	}
-	panic("stages: no stage " + stage)
+	return r.of.path(r.ResultName())
+}
+
+// Resumable says of an unfinished result whether the stage can continue from a part of it.
+func (r Result) Resumable(ctx context.Context) (bool, error) {
+	if r.resumable == nil {
+		return false, nil
+	}
+	return r.resumable(ctx, r.of)
+}
+
+// Inputs are the inputs of the plan that the result is made from.
+func (r Result) Inputs() map[string]manifest.Digest {
+	if digest, ok := r.of.Inputs[r.Input]; ok {
+		return map[string]manifest.Digest{r.Input: digest}
+	}
+	return nil
+}
+
+// Sources are the files of the stages before by which run.json knows the results that this one is
+// made from, by [Stage.Source].
+func (r Result) Sources() map[string]string {
+	sources := map[string]string{}
+	for _, name := range r.From {
+		if s := Named(name); s.has(r.of.Plan) {
+			sources[s.Source()] = s.vouch(r.of)
+		}
+	}
+	return sources
+}
+
+// Compare says whether a finished result is there, and which parts of it differ from those that the
+// stage would make.
+func (r Result) Compare(ctx context.Context) (there bool, differs []string, err error) {
+	if r.compare != nil {
+		return r.compare(ctx, r.of)
+	}
+	if finished, err := manifest.Finished(ctx, r.Path()); err != nil || !finished {
+		return false, nil, err
+	}
+	want, err := r.expect(ctx, r.of)
+	if err != nil {
+		return false, nil, err
+	}
+	runs := r.of.Run.Used()[len(r.of.Run.Replaced):] // a result that is not of one run serves all of the plan
+	if r.OneRun {
+		runs = runs[len(runs)-1:]
+	}
+	ix, differs, err := want.look(ctx, r.Path(), runs)
+	if ix == nil || differs != nil || err != nil || want.facts == nil {
+		return ix != nil, differs, err
+	}
+	differs, err = want.facts(ix)
+	return err == nil, differs, err
 }
 
 // Compare says whether a finished result of a stage is there, and how it differs from the
@@ -100,14 +131,24 @@ func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunSt
 			err = failed
 		}
 	}()
-	if done.ParamsSHA256, err = r.Params(ctx); err != nil {
-		return done, err
+	vouching := []string{r.vouch(d)}
+	if r.Formats != nil {
+		ix, err := manifest.Read(ctx, r.Path())
+		if err != nil {
+			return done, err
+		}
+		done.ParamsSHA256 = ix.ParamsSHA256
+	} else {
+		if done.ParamsSHA256, err = r.params(ctx, d); err != nil {
+			return done, err
+		}
+		vouching = append(vouching, r.files(ctx, d)...)
 	}
 	done.Inputs = maps.Clone(r.Inputs())
 	if done.Inputs == nil {
 		done.Inputs = map[string]manifest.Digest{}
 	}
-	for name, file := range r.From() {
+	for name, file := range r.Sources() {
 		if done.Inputs[name], err = TextDigest(ctx, d.path(file)); err != nil {
 			return done, err
 		}
@@ -116,7 +157,7 @@ func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunSt
 		done.Inputs = nil // as it is read
 	}
 	done.Files = map[string]manifest.Digest{}
-	for _, file := range r.Files(ctx) {
+	for _, file := range vouching {
 		if done.Files[file], err = TextDigest(ctx, d.path(file)); err != nil {
 			return done, err
 		}
@@ -128,7 +169,7 @@ func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunSt
 // names, and which inputs it was made from are not the plan's. Nothing is said of a result that is
 // not there, or that is being made again.
 func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
-	was, there := d.Run.Stages[r.Name()]
+	was, there := d.Run.Stages[r.Name]
 	if _, err := store.Stat(ctx, r.Path()); !there || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -150,112 +191,30 @@ func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
 			differs = append(differs, "it was made from another "+name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.From())) {
-		if got, err := TextDigest(ctx, d.path(r.From()[name])); err != nil || got != was.Inputs[name] {
-			differs = append(differs, "it was made from another "+r.From()[name])
+	sources := r.Sources()
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		if got, err := TextDigest(ctx, d.path(sources[name])); err != nil || got != was.Inputs[name] {
+			differs = append(differs, "it was made from another "+sources[name])
 		}
 	}
 	return differs
 }
 
-// claimFile is the name of the file that the account leaves, or has left.
-func (d *Directory) claimFile() string {
-	if name, err := FindClaim(context.Background(), d.Out); err == nil && name != "" { // Compare returns the error
-		return name
-	}
-	if d.Plan.accountMethod() == accounting.Unproven {
-		return manifest.AccountingFile
-	}
-	return manifest.CertificateFile
-}
-
-// ids are the run ids of the directory: results that hold no secret serve all of its runs.
-func (d *Directory) ids() []stream.RunID { return append(slices.Clone(d.Run.Earlier), d.Run.RunID) }
-
 func (d *Directory) path(name string) string { return store.Join(d.Out, name) }
 
-// input is the plan's input of a name, if it has one.
-func (d *Directory) input(name string) map[string]manifest.Digest {
-	if digest, ok := d.Inputs[name]; ok {
-		return map[string]manifest.Digest{name: digest}
-	}
-	return nil
-}
-
-// withTable adds the bounded table to the sources of a result, if the plan has one.
-func (d *Directory) withTable(from map[string]string) map[string]string {
-	if d.Plan.Graph != nil {
-		from[manifest.BoundedFolder] = boundedIndex
-	}
-	return from
-}
-
-// Names of the files by which a result names its sources.
-const (
-	boundedIndex  = manifest.BoundedFolder + "/" + manifest.IndexName
-	strategyIndex = manifest.StrategyFolder + "/" + manifest.IndexName
-	batchesIndex  = manifest.BatchesFolder + "/" + manifest.IndexName
-)
-
-// folder is the part of a [Result] that results with an index have in common.
-type folder struct {
-	*Directory
-	stage, name string
-}
-
-func (d *Directory) folder(stage, name string) folder { return folder{d, stage, name} }
-
-func (f folder) Name() string { return f.stage }
-func (f folder) Path() string { return f.path(f.name) }
-func (f folder) Resumable(context.Context) (bool, error) {
-	return false, nil
-}
-func (f folder) Files(context.Context) []string     { return []string{f.name + "/" + manifest.IndexName} }
-func (f folder) Inputs() map[string]manifest.Digest { return nil }
-func (f folder) From() map[string]string            { return nil }
-
-func (f folder) Params(ctx context.Context) (manifest.Digest, error) {
-	ix, err := manifest.Read(ctx, f.Path())
-	if err != nil {
-		return manifest.Digest{}, err
-	}
-	return ix.ParamsSHA256, nil
-}
-
-type boundResult struct{ folder }
-
-func (r boundResult) Inputs() map[string]manifest.Digest { return r.input("graph") }
-
-func (r boundResult) Compare(ctx context.Context) (bool, []string, error) {
-	bound := r.Plan.BoundParams().Bound
-	ix, differs, err := expected{r.Path(), manifest.BoundedFormatOf(bound), bound, nil}.look(ctx, r.ids()...)
-	return ix != nil, differs, err
-}
-
-type strategyResult struct{ folder }
-
-func (r strategyResult) Inputs() map[string]manifest.Digest { return r.input("workload") }
-
-func (r strategyResult) Compare(ctx context.Context) (bool, []string, error) {
-	ix, differs, err := expected{r.Path(), manifest.StrategyFormat, r.Plan.Strategy, r.Inputs()}.look(ctx, r.ids()...)
-	return ix != nil, differs, err
-}
-
-// expected is the expected index of a folder.
+// expected is the index of a folder that a stage would write.
 type expected struct {
-	dir, format string
-	params      any
-	inputs      map[string]manifest.Digest
+	format string
+	params any
+	inputs map[string]manifest.Digest
+	facts  func(ix *manifest.Index) (differs []string, err error) // compares the facts of an index that is expected otherwise; nil: they follow from the rest
 }
 
 // look compares the folder's index with the plan and every file with the index. The result must be
 // of one of the runs. It does not say how large files are: files of batches tell how large the
 // batches are.
-func (f expected) look(ctx context.Context, runs ...stream.RunID) (ix *manifest.Index, differs []string, err error) {
-	if finished, err := manifest.Finished(ctx, f.dir); err != nil || !finished {
-		return nil, nil, err
-	}
-	if ix, err = manifest.Read(ctx, f.dir); err != nil {
+func (f expected) look(ctx context.Context, dir string, runs []stream.RunID) (ix *manifest.Index, differs []string, err error) {
+	if ix, err = manifest.Read(ctx, dir); err != nil {
 		return nil, nil, err
 	}
 	params, digest, err := manifest.Params(f.params)
@@ -279,15 +238,22 @@ func (f expected) look(ctx context.Context, runs ...stream.RunID) (ix *manifest.
 	if len(ix.Inputs) != len(f.inputs) {
 		differs = append(differs, "it was made from other inputs")
 	}
-	others, err := Unlisted(ctx, ix, f.dir)
+	others, err := Unlisted(ctx, ix, dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	if others != nil {
 		differs = append(differs, Listed(others)+" not in its index"+MoveAway)
 	}
-	if broken := BrokenFiles(ctx, ix, f.dir); broken != nil {
+	if broken := BrokenFiles(ctx, ix, dir); broken != nil {
 		differs = append(differs, Listed(broken)+" not what its index says")
 	}
 	return ix, differs, nil
+}
+
+// interrupted says whether a part of a folder is there, for a stage that goes on from it.
+func interrupted(folder string) func(ctx context.Context, d *Directory) (bool, error) {
+	return func(ctx context.Context, d *Directory) (bool, error) {
+		return manifest.Interrupted(ctx, d.path(folder))
+	}
 }

@@ -3,8 +3,9 @@
 // directories and writes nothing: package pipelines runs the stages, and package inspect reads
 // their results. It knows neither Beam nor the services of object stores.
 //
-// The structs of parameters are [Bound], [Form], [Account] and [Noise]; a strategy's are
-// mechanism.Params. A [Plan] holds all of them.
+// A [Stage] is one value, declared in the stage's file beside its parameters: [Bound], [Account],
+// [Form], [Noise] and [Materialize]; those of a strategy are mechanism.Params. A [Plan] holds all of
+// them.
 // [Present] holds the results in a run directory against each other, [Directory] against a plan.
 //
 // Stability: may change with every release.

@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"strings"
 
+	"minsep/internal/param"
 	"minsep/internal/store"
+	"minsep/manifest"
 	"minsep/mechanism"
 )
 
@@ -50,4 +52,40 @@ func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy,
 		err = fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: p.Kind, Rule: "must be smaller"}, err)
 	}
 	return s, err
+}
+
+var strategyStage = Stage{Name: "strategy", Group: "strategy", Results: []string{manifest.StrategyFolder}, Formats: []string{manifest.StrategyFormat}, Input: "workload",
+	faults: func(p Plan) error {
+		c := param.Checker{Package: "stages"}
+		strategy := p.Strategy
+		if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
+			strategy.Steps = 1 << 14 // the scheme's fault; other faults can be seen at any number of steps
+		}
+		c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
+		c.Add(p.ofScheme(InPlan("strategy", strategy.Validate())))
+		return c.Err()
+	},
+	estimate: func(p Plan, _ int64) PlanEstimate {
+		p.Strategy.Steps = p.Scheme.Steps
+		return PlanEstimate{Files: 1, CPU: p.Strategy.Seconds()}
+	},
+	expect: func(_ context.Context, d *Directory) (expected, error) {
+		return expected{format: manifest.StrategyFormat, params: d.Plan.Strategy, inputs: d.Result("strategy").Inputs()}, nil
+	},
+}
+
+// strategyPath is the file of the run's strategy.
+func (p Plan) strategyPath() string {
+	return store.Join(p.Out, manifest.StrategyFolder, manifest.StrategyFile)
+}
+
+// ofScheme blames the steps of the scheme where the strategy has the same: they are given
+// there.
+func (p Plan) ofScheme(err error) error {
+	param.Each(err, func(bad *param.Error) {
+		if bad.Field == "strategy.steps" && p.Strategy.Steps == p.Scheme.Steps {
+			bad.Field = "scheme.steps"
+		}
+	})
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+
 	"minsep/internal/strictjson"
 	"minsep/manifest"
 )
@@ -14,9 +15,7 @@ func TrainingOfPlan(plan json.RawMessage) ([]byte, error) {
 	if err := strictjson.Loose(plan, &r); err != nil {
 		return nil, fmt.Errorf("stages: %s: plan: %w", manifest.RunName, err)
 	}
-	r.Batches = PlanBatches{}
-	r.Noise.Shards, r.Noise.StepsPerFile, r.Noise.RecipeOnly = 0, 0, false
-	r.Materialize = nil
+	r.Plan = r.without("files")
 	return json.Marshal(r)
 }
 

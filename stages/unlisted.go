@@ -109,9 +109,15 @@ func unlistedInLedger(ctx context.Context, run string) (names []string, err erro
 var finishedName = regexp.MustCompile(`^unit-[0-9]+-[0-9]+-[0-9]+-[0-9]+\.json$`)
 
 // ownNames are the names that minsep gives in a run directory; folders are true.
-var ownNames = map[string]bool{
-	manifest.RunName: false, manifest.LockName: false, manifest.CertificateFile: false, manifest.AccountingFile: false,
-	manifest.BoundedFolder: true, manifest.StrategyFolder: true, manifest.LedgerFolder: true, manifest.BatchesFolder: true, manifest.MaterializedFolder: true, manifest.NoiseFolder: true,
+func ownNames() map[string]bool {
+	names := map[string]bool{manifest.RunName: false, manifest.LockName: false}
+	for _, s := range All {
+		for _, name := range s.Results {
+			names[name] = s.Formats != nil
+		}
+		names[s.Folder()] = true
+	}
+	return names
 }
 
 // Strangers names the files in a run directory and its ledger that are not minsep's and could
@@ -130,12 +136,13 @@ func misleading(ctx context.Context, run string) (names []string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	known := ownNames()
 	for _, e := range entries {
-		folder, own := ownNames[e.Name]
+		folder, own := known[e.Name]
 		switch {
 		case own && folder == e.Dir, strings.HasPrefix(e.Name, store.TempPrefix):
 		case own: // a link to a folder, or of a kind that its reader refuses
-		case misleads(e):
+		case misleads(e, known):
 			names = append(names, e.Name)
 		}
 	}
@@ -143,13 +150,13 @@ func misleading(ctx context.Context, run string) (names []string, err error) {
 }
 
 // misleads reports whether a name that is none of minsep's looks like one in a run directory.
-func misleads(e store.Entry) bool {
+func misleads(e store.Entry, known map[string]bool) bool {
 	lower := strings.ToLower(e.Name)
 	if strings.HasSuffix(lower, ".npy") || strings.HasSuffix(lower, ".parquet") || strings.HasPrefix(lower, "part-") ||
 		slices.Contains([]string{manifest.IndexName, "recipe.json", ledger.ProtocolFile, ledger.UnitsFile}, lower) {
 		return true
 	}
-	for own, folder := range ownNames {
+	for own, folder := range known {
 		if lower == own || folder && e.Dir && strings.HasPrefix(lower, own) && !isLetter(lower[len(own)]) {
 			return true
 		}
@@ -193,7 +200,18 @@ func Holds(ctx context.Context, dir string) (name string, err error) {
 	} else if store.Failed(err) {
 		return "", err
 	}
-	for _, result := range []string{manifest.CertificateFile, manifest.AccountingFile, manifest.NoiseFolder, manifest.MaterializedFolder, manifest.BatchesFolder, manifest.StrategyFolder, manifest.BoundedFolder} {
+	var results []string // files first, then folders from the last on
+	for _, s := range All {
+		if s.Formats == nil {
+			results = append(s.Results, results...)
+		}
+	}
+	for _, s := range slices.Backward(All) {
+		if s.Formats != nil {
+			results = append(results, s.Results...)
+		}
+	}
+	for _, result := range results {
 		switch _, err := store.Stat(ctx, store.Join(dir, result)); {
 		case store.Failed(err):
 			return "", err

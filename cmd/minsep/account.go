@@ -20,6 +20,8 @@ import (
 	"minsep/planner"
 )
 
+func init() { stageCommands["account"] = (*app).accountCommand }
+
 func (a *app) accountCommand() *cobra.Command {
 	var stage pipelines.Account
 	c := &cobra.Command{

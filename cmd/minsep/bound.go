@@ -65,6 +65,8 @@ func (v orderValue) String() string {
 func (v orderValue) Set(s string) error { return v.order.UnmarshalText([]byte(s)) }
 func (orderValue) Type() string         { return "order" }
 
+func init() { stageCommands["bound"] = (*app).boundCommand }
+
 func (a *app) boundCommand() *cobra.Command {
 	var stage pipelines.Bound
 	c := &cobra.Command{

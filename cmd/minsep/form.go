@@ -15,6 +15,8 @@ import (
 	"minsep/stages"
 )
 
+func init() { stageCommands["form"] = (*app).formCommand }
+
 func (a *app) formCommand() *cobra.Command {
 	var stage pipelines.Form
 	c := &cobra.Command{

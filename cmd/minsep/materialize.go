@@ -13,6 +13,8 @@ import (
 	"minsep/stages"
 )
 
+func init() { stageCommands["materialize"] = (*app).materializeCommand }
+
 func (a *app) materializeCommand() *cobra.Command {
 	var stage pipelines.Materialize
 	c := &cobra.Command{

@@ -13,6 +13,8 @@ import (
 	"minsep/registry"
 )
 
+func init() { stageCommands["noise"] = (*app).noiseCommand }
+
 func (a *app) noiseCommand() *cobra.Command {
 	var stage pipelines.Noise
 	var streamed noiseStream

@@ -33,7 +33,7 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `run makes a run directory with a certificate, batches and noise from a plan: a graph or a number of examples, and all
 parameters of a training run. The noise has the multiplier of the certificate.
 
-Stages: ` + strings.Join(stages.Stages, ", ") + `, the last one only for a plan that has its group. A stage
+Stages: ` + strings.Join(stages.Names(), ", ") + `, the last one only for a plan that has its group. A stage
 whose result exists and matches is skipped. A stopped or killed command resumes when it is repeated, with the same
 result. Results of another plan are refused; --overwrite replaces them, under a new run id.
 

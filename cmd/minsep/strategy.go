@@ -22,6 +22,8 @@ import (
 	"minsep/stages"
 )
 
+func init() { stageCommands["strategy"] = (*app).strategyCommand }
+
 func (a *app) strategyCommand() *cobra.Command {
 	var kinds, files []string
 	var params mechanism.Params

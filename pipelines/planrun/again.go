@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -13,9 +14,6 @@ import (
 	"minsep/sampling/stream"
 	"minsep/stages"
 )
-
-// ofOneRun are the folders that serve one training run and no other, by the plan's stages.
-var ofOneRun = map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder, "materialize": manifest.MaterializedFolder}
 
 // nextRun is the plan's next run in a directory where the run has batches or noise: it has a
 // run id of its own, and neither batches nor noise; goOn writes it. The table, the strategy and
@@ -53,7 +51,7 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *r
 	next.Earlier = append(next.Earlier, run.RunID)
 	next.Stages = map[string]manifest.RunStage{}
 	for name, stage := range run.Stages {
-		if ofOneRun[name] == "" {
+		if !stages.Named(name).OneRun {
 			next.Stages[name] = stage
 		}
 	}
@@ -68,15 +66,15 @@ func (r *planRun) goOn(ctx context.Context, t taken) error {
 	if t.after == nil {
 		return nil
 	}
-	for _, name := range stages.Stages { // none of them is of one run: see nextRun
+	for _, name := range stages.Names() { // none of them is of one run: see nextRun
 		if _, finished := r.Run.Stages[name]; !finished {
 			continue
 		}
 		s := r.stageOf(name)
-		there, differs, err := r.Compare(ctx, s)
+		there, differs, err := r.Compare(ctx, s.Result)
 		switch {
 		case err != nil:
-			return stages.InPlan(groupOf[name], err)
+			return stages.InPlan(s.Group, err)
 		case differs != nil:
 			return refuse(s.Path(), "holds another result", differs)
 		case !there:
@@ -87,13 +85,17 @@ func (r *planRun) goOn(ctx context.Context, t taken) error {
 			r.compared = append(r.compared, name)
 		}
 	}
-	// The examples in the order of the steps first: they are of the batches.
-	folders := []string{manifest.MaterializedFolder, manifest.NoiseFolder, manifest.BatchesFolder}
-	for i, folder := range folders {
-		folders[i] = store.Join(r.options.Out, folder)
-		if err := manifest.Removable(ctx, folders[i]); err != nil {
+	var folders []string
+	for _, name := range slices.Backward(stages.Names()) { // those that are made from others first
+		s := stages.Named(name)
+		if !s.OneRun {
+			continue
+		}
+		folder := store.Join(r.options.Out, s.Folder())
+		if err := manifest.Removable(ctx, folder); err != nil {
 			return err
 		}
+		folders = append(folders, folder)
 	}
 	if r.options.DryRun {
 		return nil
@@ -116,8 +118,8 @@ func (r *planRun) goOn(ctx context.Context, t taken) error {
 // the run id of today it would be another result, and the certificate and the batches would not
 // belong to it.
 func (r *planRun) canMake(s planStage) error {
-	_, finished := r.Run.Stages[s.Name()]
-	if !finished || len(r.Run.Earlier) == 0 || s.Name() != "bound" && s.Name() != "strategy" {
+	_, finished := r.Run.Stages[s.Name]
+	if !finished || len(r.Run.Earlier) == 0 || s.OneRun || s.Formats == nil {
 		return nil
 	}
 	return &param.Error{Package: "planrun", Param: "out", Value: s.Path(), Rule: "is missing or damaged, and cannot be made again as it was, since an earlier run of this directory made it: put it back, or give another --out"}
@@ -129,9 +131,12 @@ func hasServed(ctx context.Context, records *registry.Registry, out string, run 
 	if err != nil || record != nil {
 		return true, err
 	}
-	for name, folder := range ofOneRun {
-		_, finished := run.Stages[name]
-		_, err := store.Stat(ctx, store.Join(out, folder))
+	for _, s := range stages.All {
+		if !s.OneRun {
+			continue
+		}
+		_, finished := run.Stages[s.Name]
+		_, err := store.Stat(ctx, store.Join(out, s.Folder()))
 		if finished || err == nil {
 			return true, nil
 		}

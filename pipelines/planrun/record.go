@@ -94,11 +94,11 @@ func isPage(ctx context.Context, path string) (bool, error) {
 
 // keep writes the result of a finished stage to run.json.
 func (r *planRun) keep(ctx context.Context, s planStage) error {
-	now, err := r.Finished(ctx, s)
+	now, err := r.Finished(ctx, s.Result)
 	if err != nil {
 		return err
 	}
-	was, there := r.Run.Stages[s.Name()]
+	was, there := r.Run.Stages[s.Name]
 	if there && reflect.DeepEqual(was, now) {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (r *planRun) keep(ctx context.Context, s planStage) error {
 	if all == nil {
 		all = map[string]manifest.RunStage{}
 	}
-	all[s.Name()] = now
+	all[s.Name] = now
 	r.Run.Stages = all
 	if err := ctx.Err(); err != nil {
 		return err

@@ -21,8 +21,6 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
-	"minsep/planner"
-	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
 	"minsep/stages"
@@ -48,32 +46,7 @@ type RunResult struct {
 	Removed    []string        `json:"removed,omitempty"`         // pages of minsep report, of results before these
 	Seconds    float64         `json:"seconds"`                   // of time, at least 0
 
-	Examples          int64   `json:"examples,omitempty"`            // kept
-	Copies            int64   `json:"copies,omitempty"`              // of them
-	ExpectedBatchSize float64 `json:"expected_batch_size,omitempty"` // in owners, where they are sampled
-	Owners            int64   `json:"owners,omitempty"`              // where they are sampled, as the next field
-	ExpectedExamples  float64 `json:"expected_examples,omitempty"`   // of a batch
-	NoiseMultiplier   float64 `json:"noise_multiplier,omitempty"`    // σ of the certificate
-	Epsilon           float64 `json:"epsilon,omitempty"`             // of the claim
-	Delta             float64 `json:"delta,omitempty"`               // of the claim
-	Status            string  `json:"status,omitempty"`              // of the certificate
-	Protects          string  `json:"protects,omitempty"`            // whom the certificate protects
-	Protected         int64   `json:"protected,omitempty"`           // how many of them there are: owners with an example, or examples; 0 where that is not known
-	Reason            string  `json:"reason,omitempty"`              // of a status that is not verified
-
-	Kept string   `json:"kept,omitempty"` // how much of the data that is, see stages.KeptText
-	Weak []string `json:"weak,omitempty"` // why the claim protects next to nobody though it holds, see accounting.Guarantee.Weak
-
-	// Beside is the certificate beside DP-SGD, by the workload of the plan; nil where there is
-	// nothing to compare, and where the certificate was there before.
-	Beside *planner.Beside `json:"beside_dp_sgd,omitempty"`
-	// WithoutSamples says that the noise multiplier is one that needs no samples, where samples can
-	// verify less noise.
-	WithoutSamples bool `json:"without_samples,omitempty"`
-
-	Warning string `json:"warning,omitempty"` // [stages.FloatingPointOpen] of noise without a grid
-
-	NotCertified *pipelines.AccountResult `json:"not_certified,omitempty"` // the best that account came to, with an error that says why
+	pipelines.Figures
 }
 
 // States of a stage.
@@ -151,9 +124,9 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	}
 	run, made := t.run, t.made
 	if o.DryRun { // else the stages say it
-		for _, name := range []string{"form", "noise"} {
-			if slices.Contains(names, name) {
-				if err := pipelines.MadeAgain(ctx, o, ofOneRun[name], t.known); err != nil {
+		for _, s := range stages.All {
+			if s.Drawn && slices.Contains(names, s.Name) {
+				if err := pipelines.MadeAgain(ctx, o, s.Folder(), t.known); err != nil {
 					return RunResult{}, err
 				}
 			}
@@ -183,7 +156,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	}
 	for i, name := range names {
 		if err := r.stage(ctx, name); err != nil {
-			err = stages.InPlan(groupOf[name], err)
+			err = stages.InPlan(stages.Named(name).Group, err)
 			if made && i == 0 && !o.DryRun && ctx.Err() == nil {
 				err = errors.Join(err, r.removeEmptyRun())
 			}
@@ -208,13 +181,12 @@ func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []strin
 		return nil
 	}
 	bytes, folders := int64(0), []string(nil)
-	for stage, folder := range map[string]string{"form": manifest.BatchesFolder, "noise": manifest.NoiseFolder} {
-		if slices.Contains(names, stage) {
-			bytes += p.Estimate(stage, 0).Bytes
-			folders = append(folders, folder)
+	for _, s := range stages.All {
+		if s.Sized && slices.Contains(names, s.Name) {
+			bytes += p.Estimate(s.Name, 0).Bytes
+			folders = append(folders, s.Folder())
 		}
 	}
-	slices.Sort(folders)
 	return stages.InPlan("", pipelines.HasRoom(ctx, o.Out, bytes, folders...))
 }
 
@@ -249,12 +221,15 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 			c.Add(inPlanWords(err))
 		}
 	}
-	if m := p.Materialize; m != nil && p.MaterializeParams().Validate() == nil && slices.Contains(names, "materialize") {
-		finished, err := manifest.Finished(ctx, store.Join(o.Out, manifest.MaterializedFolder))
-		if err == nil && !finished {
-			err = pipelines.Materialize(p.MaterializeParams()).Look(ctx, p.Scheme.Sample == sampling.SampleOwners)
+	for _, name := range names {
+		look := pipelines.StageInPlan(name).Look
+		if s := stages.Named(name); look != nil && s.Faults(p) == nil {
+			finished, err := manifest.Finished(ctx, store.Join(o.Out, s.Folder()))
+			if err == nil && !finished {
+				err = look(ctx, p)
+			}
+			c.Add(inPlanWords(err))
 		}
-		c.Add(inPlanWords(err))
 	}
 	if path := p.Strategy.WorkloadFile(); path != "" {
 		inputs["workload"], err = fileDigest(ctx, path)
@@ -263,9 +238,6 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 	return names, inputs, p.Faults(stages.InPlan("", c.Err()))
 }
 
-// groupOf is the group of a plan's fields that a stage takes.
-var groupOf = map[string]string{"bound": "bound", "strategy": "strategy", "account": "privacy", "form": "batches", "noise": "noise", "materialize": "materialize"}
-
 // planRun is a plan while it runs.
 type planRun struct {
 	*stages.Directory
@@ -273,8 +245,6 @@ type planRun struct {
 	how     Settings
 	result  RunResult
 	edges   int64 // about how many its graph has
-
-	protected int64 // owners with an example in the bounded table, once that is known
 
 	compared []string // stages with results of this plan, as found before the first stage
 	settled  []string // results that are the plan's by now, made or found
@@ -306,45 +276,20 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	done := Stage{Stage: name, State: state, Path: s.Path()}
 	if r.options.DryRun {
 		e := r.Plan.Estimate(name, r.edges)
-		if name == "account" && state != StageSkipped {
-			if err := r.foresee(ctx, &e); err != nil {
+		if s.inPlan.Forecast != nil && state != StageSkipped {
+			if err := s.inPlan.Forecast(ctx, r.Plan, r.edges, &e); err != nil {
 				return err
 			}
 		}
 		done.Estimate = &e
 	}
 	if state == StageDone || state == StageSkipped {
-		if done.Files, err = s.report(ctx); err != nil {
+		if done.Files, err = r.report(ctx, s); err != nil {
 			return err
 		}
 	}
 	done.Seconds = time.Since(begin).Seconds()
 	r.result.Stages = append(r.result.Stages, done)
-	return nil
-}
-
-// foresee adds what is known of the certificate before the account runs.
-func (r *planRun) foresee(ctx context.Context, e *stages.PlanEstimate) error {
-	strategy, err := r.Plan.QuickStrategy(ctx)
-	if err != nil {
-		return err
-	}
-	if e.Outlook, err = r.Plan.Outlook(ctx, strategy, pipelines.WatchPhase); err != nil || e.Outlook != nil && e.Outlook.Refused() {
-		return err
-	}
-	f, err := planner.ForecastPlan(ctx, r.Plan, strategy, r.edges)
-	bad, is := errors.AsType[*sampling.ParamError](err)
-	switch {
-	case err == nil:
-		e.CPU, e.AtMost = f.Seconds, false
-		if e.Outlook != nil {
-			e.Outlook.Expected = f.Seconds
-		}
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case is && bad.Package == "sampling":
-		return err // the scheme cannot be drawn from what bounding keeps
-	}
 	return nil
 }
 
@@ -359,7 +304,7 @@ func isThere(ctx context.Context, s planStage) (bool, error) {
 
 // replaces says of a dry run that the result of a stage would go, since it is of the run before.
 func (r *planRun) replaces(s planStage) bool {
-	return r.how.Again && r.options.DryRun && ofOneRun[s.Name()] != ""
+	return r.how.Again && r.options.DryRun && s.OneRun
 }
 
 func (r *planRun) advance(ctx context.Context, s planStage) (state string, err error) {
@@ -373,16 +318,16 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 		}
 		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
 	}
-	if slices.Contains(r.compared, s.Name()) {
-		r.settled = append(r.settled, resultName(s))
+	if slices.Contains(r.compared, s.Name) {
+		r.settled = append(r.settled, s.ResultName())
 		return StageSkipped, nil
 	}
-	there, differs, err := r.Compare(ctx, s)
+	there, differs, err := r.Compare(ctx, s.Result)
 	switch {
 	case err != nil:
 		return "", err
 	case there && differs == nil:
-		r.settled = append(r.settled, resultName(s))
+		r.settled = append(r.settled, s.ResultName())
 		return StageSkipped, nil
 	case there && !r.options.Overwrite && !r.replaces(s):
 		return "", refuse(s.Path(), "holds another result", differs)
@@ -406,10 +351,10 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	o := r.options
 	o.RunID = r.Run.RunID
 	o.Replaced = slices.DeleteFunc(slices.Clone(o.Replaced), func(name string) bool { return slices.Contains(r.settled, name) })
-	if err := s.run(ctx, o); err != nil {
+	if err := s.inPlan.Run(ctx, r.Directory, o, &r.result.Figures); err != nil {
 		return "", inPlanWords(err)
 	}
-	r.settled = append(r.settled, resultName(s))
+	r.settled = append(r.settled, s.ResultName())
 	watched, failures := store.WatchFailures(ctx)
 	there, differs, err = s.Compare(watched)
 	if failed := failures.Err(); failed != nil {

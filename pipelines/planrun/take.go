@@ -248,7 +248,7 @@ func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, dif
 	for _, name := range names {
 		s := r.stageOf(name)
 		from := slices.ContainsFunc(again, func(before planStage) bool {
-			return name == "noise" || s.From()[input(before)] != "" // the noise is for the batches too
+			return name == "noise" || s.Sources()[before.Source()] != "" // the noise is for the batches too
 		})
 		if from {
 			there, err := isThere(ctx, s)
@@ -260,7 +260,7 @@ func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, dif
 			}
 			continue
 		}
-		there, d, err := r.Compare(ctx, s)
+		there, d, err := r.Compare(ctx, s.Result)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -311,22 +311,6 @@ func (r *planRun) ofAnotherGraph(before *manifest.RunPlan) (differs []string, er
 	return differs, nil
 }
 
-// input is the name by which other stages name the stage's result as their input.
-func input(s planStage) string {
-	if s.Name() == "account" {
-		return "certificate"
-	}
-	return store.Base(s.Path())
-}
-
-// resultName is the name by which options name the stage's result.
-func resultName(s planStage) string {
-	if s.Name() == "account" {
-		return manifest.CertificateFile // whichever of stages.ClaimFiles it is
-	}
-	return store.Base(s.Path())
-}
-
 // correct names the results of the run directory that a corrected plan, or --overwrite, makes
 // again, and refuses that without --overwrite. Then run.json is the plan's.
 func (r *planRun) correct(ctx context.Context, t taken) error {
@@ -344,8 +328,8 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 	}
 	var names []string
 	for _, s := range again {
-		names = append(names, s.Name())
-		r.options.Replaced = append(r.options.Replaced, resultName(s))
+		names = append(names, s.Name)
+		r.options.Replaced = append(r.options.Replaced, s.ResultName())
 	}
 	if t.corrected && len(again) > 0 && !r.options.Overwrite {
 		return &param.Error{Package: "planrun", Param: "out", Value: r.options.Out, Rule: "holds results that the plan does not give any more: " + strings.Join(differs, "; ") +
@@ -356,12 +340,12 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 		return nil
 	}
 	for _, s := range again {
-		if s.Name() == "bound" { // nothing but its record in run.json says which graph it was made from
+		if s.Name == "bound" { // nothing but its record in run.json says which graph it was made from
 			if err := manifest.Discard(s.Path(), false); err != nil {
 				return err
 			}
 		}
-		delete(r.Run.Stages, s.Name())
+		delete(r.Run.Stages, s.Name)
 	}
 	return manifest.WriteRun(r.options.Out, r.Run, &manifest.Run{RunID: r.Run.RunID})
 }

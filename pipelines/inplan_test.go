@@ -1,0 +1,19 @@
+package pipelines
+
+import (
+	"testing"
+
+	"minsep/stages"
+)
+
+// TestEveryStageRunsInAPlan names the stages that no plan can run.
+func TestEveryStageRunsInAPlan(t *testing.T) {
+	for _, s := range stages.All {
+		if StageInPlan(s.Name).Run == nil {
+			t.Errorf("stage %s has nothing that runs it in a plan: register it in a file of this package", s.Name)
+		}
+	}
+	for name := range inPlans {
+		stages.Named(name) // which panics where there is none
+	}
+}
