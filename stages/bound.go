@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"minsep/internal/param"
 	"minsep/manifest"
@@ -123,9 +122,7 @@ const (
 // Edges is about how many edges files of a graph have.
 func (g PlanGraph) Edges(stored int64) int64 {
 	perEdge := plainEdge
-	if slices.ContainsFunc(g.Paths, func(path string) bool {
-		return slices.ContainsFunc([]string{".gz", ".zst", ".bz2", ".xz", ".lz4", ".parquet"}, func(end string) bool { return strings.HasSuffix(path, end) })
-	}) {
+	if slices.ContainsFunc(g.Paths, graphio.IsPacked) {
 		perEdge = compressedEdge
 	}
 	return int64(float64(stored) / perEdge)

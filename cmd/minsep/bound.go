@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ import (
 // addGraphFlags adds the flags that say which graph to read, and how.
 func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of an example–owner graph, or - for standard input; may be repeated")
-	f.StringVar(&read.Format, "format", graphio.Auto, "format of the files: auto (by their names), csv, tsv, ndjson, parquet")
+	f.StringVar(&read.Format, "format", graphio.Auto, "format of the files: auto (by their names), "+strings.Join(graphio.Formats(), ", "))
 	f.StringVar(&read.ExampleColumn, "example-column", "", "name or 1-based position of the example column (default example_id)")
 	f.StringVar(&read.OwnerColumn, "owner-column", "", "name or 1-based position of the owner column (default owner_id or owners)")
 	f.StringVar(&read.Delimiter, "delimiter", "", "delimiter of CSV and TSV, one byte (default: comma, tab)")

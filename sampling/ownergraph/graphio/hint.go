@@ -17,7 +17,7 @@ var mayBeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. -]{0,39}$`)
 
 // explain adds to a fault of the columns of CSV or TSV the cause that the first two records show:
 // another delimiter, or a header with other names.
-func (in *inspected) explain(f *Fault, first [][]byte, rest *table, o *Options) {
+func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *table, o *Options) {
 	first = slices.Clone(first)
 	for i := range first {
 		first[i] = bytes.Clone(first[i])
@@ -49,13 +49,12 @@ func (in *inspected) explain(f *Fault, first [][]byte, rest *table, o *Options) 
 		}
 	}
 	if flag := otherDelimiter(first, second); flag != "" {
-		usual := map[string]string{CSV: "commas", TSV: "tabs"}[in.split.Format]
-		f.Column, f.Found, f.Rule = "", "the fields are separated by another byte than by "+usual, "set "+flag
+		f.Column, f.Found, f.Rule = "", "the fields are separated by another byte than by "+between, "set "+flag
 		if o.Delimiter != "" {
 			f.Found = "the fields are separated by another byte than by --delimiter"
 		}
 		if o.Delimiter != "" && flag == "--format "+in.split.Format {
-			f.Rule = "leave --delimiter out: they are separated by " + usual
+			f.Rule = "leave --delimiter out: they are separated by " + between
 		}
 		return
 	}

@@ -38,12 +38,6 @@ func (c *jsonColumn) ask(asIs bool) {
 	}
 }
 
-// newJSONLine parses lines of the split's file into two columns.
-func (s *Split) newJSONLine(examples, owners *ownergraph.IDs) *jsonLine {
-	return &jsonLine{example: jsonColumn{names: []string{s.ExampleColumn}, ids: examples, inFolder: s.FolderExample != ""},
-		owner: jsonColumn{names: s.OwnerColumns, ids: owners, inFolder: s.FolderOwner != ""}}
-}
-
 // jsonLine parses one line: an object with an example and its owners. It fills owners, and leaves
 // the example in its own column, so that the order of keys does not matter.
 type jsonLine struct {

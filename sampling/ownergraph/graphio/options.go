@@ -64,7 +64,7 @@ func (o *Options) Validate() error {
 		}
 		c.Require(ok, name, value, rule)
 	}
-	oneOf("format", o.Format, CSV, TSV, NDJSON, Parquet)
+	oneOf("format", o.Format, Formats()...)
 	oneOf("header", o.Header, "yes", "no")
 	oneOf("example type", o.ExampleType, "int64", "string")
 	oneOf("owner type", o.OwnerType, "int64", "string")

@@ -1,6 +1,7 @@
 package graphio
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,47 @@ import (
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/idcolumn"
 )
+
+var parquetFormat = format{name: Parquet, title: "Parquet", extensions: []string{".parquet", ".pq"},
+	magic: []string{"PAR1", "PARE"}, magicRule: "it must begin with PAR1 and not be compressed as a whole",
+	look: (*inspected).parquet, part: func() part { return new(parquetPart) }}
+
+// parquetPart are row groups of a Parquet file.
+type parquetPart struct {
+	FirstRowGroup int      `json:"first_row_group,omitempty"` // 0-based
+	RowGroups     int      `json:"row_groups,omitempty"`      // how many; 0 for none
+	ExampleColumn string   `json:"example_column,omitempty"`  // its name
+	OwnerColumns  []string `json:"owner_columns,omitempty"`   // of one name
+}
+
+// parquetFile is a Parquet file.
+type parquetFile struct {
+	columns parquetPart
+	groups  []int64 // bytes of the columns in each row group
+}
+
+func (p *parquetFile) readBytes(int64) (n int64) {
+	for _, bytes := range p.groups {
+		n += bytes
+	}
+	return n
+}
+
+func (p *parquetFile) parts(_ context.Context, _ *inspected, o *Options) (list []part, err error) {
+	var last *parquetPart
+	sum := int64(0)
+	for g, bytes := range p.groups {
+		if g == 0 || sum >= o.splitBytes() {
+			one := p.columns
+			last, sum = &one, 0
+			last.FirstRowGroup = g
+			list = append(list, last)
+		}
+		last.RowGroups++
+		sum += bytes
+	}
+	return list, nil
+}
 
 // parquetFault is a fault of the file or, counted from 1, of one of its row groups.
 func parquetFault(group int, err error) *Fault {
@@ -29,21 +71,23 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 	}
 	s := &in.split
 	s.SingleOwner = s.SingleOwner || len(file.Top()) == 1 && o.OwnerColumn == "" && s.FolderExample == "" && s.FolderOwner == ""
-	columns, fault := in.parquetColumns(file, o)
+	p := new(parquetFile)
+	in.whole = p
+	columns, fault := in.parquetColumns(file, &p.columns, o)
 	if fault != nil {
 		return fault
 	}
 	if file.MostValues(columns) > mostUnits(in.size) {
 		return dense(in.size)
 	}
-	in.groups = make([]int64, file.Groups())
-	for g := range in.groups {
+	p.groups = make([]int64, file.Groups())
+	for g := range p.groups {
 		for _, c := range columns {
 			size, err := file.Check(c, g)
 			if err != nil {
 				return parquetFault(g+1, err)
 			}
-			in.groups[g] += size
+			p.groups[g] += size
 		}
 		in.records = in.records || file.GroupRows(g) > 0
 	}
@@ -51,14 +95,14 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 }
 
 // parquetColumns finds the columns that are the file's.
-func (in *inspected) parquetColumns(file *idcolumn.File, o *Options) (columns []*idcolumn.Column, fault *Fault) {
+func (in *inspected) parquetColumns(file *idcolumn.File, p *parquetPart, o *Options) (columns []*idcolumn.Column, fault *Fault) {
 	s := &in.split
 	if s.FolderExample != "" {
 		fault = absent(file, o.exampleNames())
 	} else {
 		var c *idcolumn.Column
 		if c, fault = findColumn(file, o.exampleNames(), position(o.ExampleColumn)); fault == nil {
-			s.ExampleColumn, in.example = c.Name, idType{true, true, c.Type}
+			p.ExampleColumn, in.example = c.Name, idType{true, true, c.Type}
 			columns = append(columns, c)
 			if c.List {
 				fault = &Fault{Column: c.Name, Found: "a list", Rule: "the example of a row is one id"}
@@ -75,10 +119,10 @@ func (in *inspected) parquetColumns(file *idcolumn.File, o *Options) (columns []
 	if fault != nil {
 		return nil, fault
 	}
-	if c.Name == s.ExampleColumn {
+	if c.Name == p.ExampleColumn {
 		return nil, &Fault{Column: c.Name, Found: "examples and owners in one column", Rule: columnsRule}
 	}
-	s.OwnerColumns, in.owner = []string{c.Name}, idType{true, true, c.Type}
+	p.OwnerColumns, in.owner = []string{c.Name}, idType{true, true, c.Type}
 	return append(columns, c), nil
 }
 
@@ -147,8 +191,8 @@ type rowGroup struct {
 	examples, owners *idcolumn.Reader
 }
 
-// readParquet reads the row groups of a split.
-func (s *Split) readParquet(f File, b *batcher) error {
+// read reads the row groups of a split.
+func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 	file, err := idcolumn.Open(f, f.Size())
 	if err != nil {
 		return b.fault(parquetFault(0, err))
@@ -156,21 +200,21 @@ func (s *Split) readParquet(f File, b *batcher) error {
 	var columns [2]*idcolumn.Column
 	var fault *Fault
 	if s.FolderExample == "" {
-		if columns[0], fault = findColumn(file, []string{s.ExampleColumn}, -1); fault != nil {
+		if columns[0], fault = findColumn(file, []string{p.ExampleColumn}, -1); fault != nil {
 			return b.fault(fault)
 		}
 	}
 	if !s.SingleOwner && s.FolderOwner == "" {
-		if columns[1], fault = findColumn(file, s.OwnerColumns, -1); fault != nil {
+		if columns[1], fault = findColumn(file, p.OwnerColumns, -1); fault != nil {
 			return b.fault(fault)
 		}
 	}
-	if s.FirstRowGroup+s.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) || !readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
+	if p.FirstRowGroup+p.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) || !readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
 		columns[0] != nil && columns[0].List {
 		return b.fault(&Fault{Found: "another file than when the graph was opened"})
 	}
-	for i := range s.RowGroups {
-		group := s.FirstRowGroup + i
+	for i := range p.RowGroups {
+		group := p.FirstRowGroup + i
 		g := &rowGroup{batcher: b, number: group + 1, rows: file.GroupRows(group), columns: columns}
 		if err := g.read(file, group); err == nil || err == errDamaged {
 			continue

@@ -1,10 +1,10 @@
 package graphio
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -81,12 +81,12 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 			in.split.OwnerType = s.ExampleType
 		}
 		s.Bytes += in.size
-		s.ReadBytes += in.readBytes()
-		parts, err := in.splits(ctx, &o)
+		s.ReadBytes += in.whole.readBytes(in.size)
+		splits, err := in.splits(ctx, &o)
 		if err != nil {
 			return nil, &Fault{File: in.split.Path, Number: in.split.Number, Err: err}
 		}
-		s.splits = append(s.splits, parts...)
+		s.splits = append(s.splits, splits...)
 	}
 	return s, nil
 }
@@ -129,7 +129,7 @@ func nothing(files []*inspected) *Fault {
 	switch {
 	case files[0].size == 0:
 		f.Found = "the file is empty"
-	case files[0].split.Header:
+	case files[0].header:
 		f.Found = "a header, and no record under it"
 	default:
 		f.Found = "no record in the file"
@@ -246,73 +246,18 @@ func (s *Source) firsts() (list []Split) {
 	return list
 }
 
-// readBytes is about how many bytes reading the file takes.
-func (in *inspected) readBytes() (n int64) {
-	if in.split.Format != Parquet {
-		return in.size
-	}
-	for _, bytes := range in.groups {
-		n += bytes
-	}
-	return n
-}
-
 // splits divides a file.
-func (in *inspected) splits(ctx context.Context, o *Options) ([]Split, error) {
-	size := o.splitBytes()
-	whole := in.split
-	if whole.Format == Parquet {
-		var list []Split
-		sum := int64(0)
-		for g, bytes := range in.groups {
-			if g == 0 || sum >= size {
-				part := whole
-				part.FirstRowGroup = g
-				list, sum = append(list, part), 0
-			}
-			list[len(list)-1].RowGroups++
-			sum += bytes
+func (in *inspected) splits(ctx context.Context, o *Options) (list []Split, err error) {
+	parts, err := in.whole.parts(ctx, in, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		s := in.split
+		if s.Part, err = json.Marshal(p); err != nil {
+			return nil, err
 		}
-		return list, nil
-	}
-	if whole.Compression != "" || in.size <= size {
-		return []Split{whole}, nil
-	}
-	if whole.Format == CSV { // a line may begin in a quoted field: then it can be read from the beginning only
-		quotes, err := hasQuotes(ctx, o.fs(), whole.Path)
-		if err != nil || quotes {
-			return []Split{whole}, err
-		}
-		whole.NoQuotes = true
-	}
-	var list []Split
-	for from := int64(0); from < in.size; from += size {
-		part := whole
-		part.From, part.To = from, min(from+size, in.size)
-		list = append(list, part)
+		list = append(list, s)
 	}
 	return list, nil
-}
-
-// hasQuotes looks for a quote in a file.
-func hasQuotes(ctx context.Context, fs FS, name string) (bool, error) {
-	f, err := fs.Open(ctx, name)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	buf := make([]byte, 1<<20)
-	for at := int64(0); at < f.Size(); at += int64(len(buf)) {
-		n, err := f.ReadAt(buf, at)
-		if bytes.IndexByte(buf[:n], '"') >= 0 {
-			return true, nil
-		}
-		if err != nil && err != io.EOF {
-			return false, cause(err)
-		}
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
 }

@@ -1,0 +1,133 @@
+package graphio
+
+import (
+	"bytes"
+	"context"
+	"io"
+
+	"minsep/sampling/ownergraph"
+)
+
+// ndjsonFormat is of objects of JSON, one a line.
+var ndjsonFormat = format{name: NDJSON, title: "NDJSON", extensions: []string{".ndjson", ".jsonl", ".json"}, look: (*inspected).json, part: func() part { return new(jsonPart) }}
+
+// jsonPart is a part of a file of NDJSON.
+type jsonPart struct {
+	textPart
+	ExampleColumn string   `json:"example_column"`          // its name
+	OwnerColumns  []string `json:"owner_columns,omitempty"` // names; one of them is there
+}
+
+// json looks at the first lines of NDJSON until the types are known.
+func (in *inspected) json(f File, o *Options) *Fault {
+	s := &in.split
+	p := &jsonPart{textPart{Compression: in.compression}, o.exampleNames()[0], o.ownerNames()}
+	if o.OwnerColumn == "" && !o.SingleOwner {
+		p.OwnerColumns = []string{"owners", "owner_id"}
+	}
+	in.whole = p
+	l, end, fault := p.begin(f)
+	if fault != nil {
+		return fault
+	}
+	defer end()
+	var examples, owners ownergraph.IDs
+	j := p.line(s, &examples, &owners)
+	j.example.ask(asIs(o.ExampleType))
+	j.owner.ask(asIs(o.OwnerType))
+	for !in.records || !j.example.known && s.FolderExample == "" || !j.owner.known && !s.SingleOwner && s.FolderOwner == "" {
+		text, err := l.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			if p.Compression != "" {
+				err = corrupt(err)
+			}
+			return &Fault{Line: l.number + 1, Err: err}
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		examples.Reset(examples.Type)
+		if f := j.parse(text); f != nil {
+			return &Fault{Line: l.number, Column: f.column, Found: f.found, Rule: f.rule}
+		}
+		in.records = true
+	}
+	if s.FolderExample == "" {
+		in.example = idType{j.example.known, true, examples.Type}
+	}
+	if s.FolderOwner == "" {
+		in.owner = idType{j.owner.known, true, owners.Type}
+	}
+	return nil
+}
+
+func (p *jsonPart) parts(_ context.Context, in *inspected, o *Options) (list []part, err error) {
+	for _, r := range p.ranges(in.size, o.splitBytes()) {
+		list = append(list, &jsonPart{r, p.ExampleColumn, p.OwnerColumns})
+	}
+	return list, nil
+}
+
+// line parses lines of the file into two columns.
+func (p *jsonPart) line(s *Split, examples, owners *ownergraph.IDs) *jsonLine {
+	return &jsonLine{example: jsonColumn{names: []string{p.ExampleColumn}, ids: examples, inFolder: s.FolderExample != ""},
+		owner: jsonColumn{names: p.OwnerColumns, ids: owners, inFolder: s.FolderOwner != ""}}
+}
+
+func (p *jsonPart) read(s *Split, f File, b *batcher) error {
+	return p.eachOf(f, b, func(l *lines) error { return p.readLines(s, l, b) })
+}
+
+func (p *jsonPart) readLines(s *Split, l *lines, b *batcher) error {
+	var example ownergraph.IDs
+	j := p.line(s, &example, &b.Owners)
+	j.example.known, j.example.asIs = true, s.ExampleAsIs
+	j.owner.known, j.owner.asIs = true, s.OwnerAsIs
+	j.example.spelled, j.owner.spelled = &b.spelled[0], &b.spelled[1]
+	for {
+		text, err := l.next()
+		if err != nil {
+			return p.end(b, err, l.number+1)
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		example.Reset(s.ExampleType)
+		fault := j.parse(text)
+		for _, c := range []*jsonColumn{&j.example, &j.owner} {
+			for _, odd := range c.odd {
+				odd.Line = l.number
+			}
+			c.odd = c.odd[:0]
+		}
+		switch {
+		case fault == nil && s.SingleOwner:
+			j.owners = 1
+		case fault == nil && s.FolderOwner != "":
+			j.owners = 1
+			b.Owners.AppendFrom(&b.folder, 0)
+		case fault == nil && j.owners == 0 && s.SkipOwnerless:
+			b.Ownerless++
+		case fault == nil && j.owners == 0:
+			fault = &jsonFault{p.OwnerColumns[0], "an example without owners", ownerlessRule}
+		}
+		if fault != nil {
+			if err := b.fault(&Fault{Line: l.number, Column: fault.column, Found: fault.found, Rule: fault.rule}); err != nil {
+				return err
+			}
+			continue
+		}
+		if s.FolderExample != "" {
+			example.AppendFrom(&b.folder, 0)
+		}
+		for range j.owners {
+			b.Examples.AppendFrom(&example, 0)
+		}
+		if err := b.full(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package graphio
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"minsep/internal/words"
+	"minsep/sampling/ownergraph"
+)
+
+// csvFormat is of text with commas, and quotes as RFC 4180 has them.
+var csvFormat = format{name: CSV, title: "CSV", extensions: []string{".csv"}, part: func() part { return new(tablePart) },
+	look: func(in *inspected, f File, o *Options) *Fault {
+		return in.table(&tablePart{Delimiter: ",", Quotes: true}, "commas", f, o)
+	},
+}
+
+// tsvFormat is of text with tabs.
+var tsvFormat = format{name: TSV, title: "TSV", extensions: []string{".tsv", ".tab", ".txt"}, part: func() part { return new(tablePart) },
+	look: func(in *inspected, f File, o *Options) *Fault {
+		return in.table(&tablePart{Delimiter: "\t"}, "tabs", f, o)
+	},
+}
+
+// tablePart is a part of a table in text, and the shape of its records.
+type tablePart struct {
+	textPart
+	Delimiter string `json:"delimiter"`           // one byte
+	Quotes    bool   `json:"quotes,omitempty"`    // fields may be in quotes
+	NoQuotes  bool   `json:"no_quotes,omitempty"` // and there is none in the file, so that parts of it can be read
+	Fields    int    `json:"fields,omitempty"`    // of a record, at least 1; 0 of a file without any
+	Header    bool   `json:"header,omitempty"`    // the file's first record is one
+	Example   int    `json:"example,omitempty"`   // 0-based positions
+	Owner     int    `json:"owner,omitempty"`     // 0-based position
+}
+
+// table looks at the first records of a table; between is how its delimiters are called.
+func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fault {
+	s := &in.split
+	in.whole, t.Compression = t, in.compression
+	l, end, fault := t.begin(f)
+	if fault != nil {
+		return fault
+	}
+	defer end()
+	if o.Delimiter != "" {
+		t.Delimiter = o.Delimiter
+	}
+	records := &table{lines: l, delim: t.Delimiter[0], quotes: t.Quotes}
+	fields, line, err := in.record(records)
+	if err == io.EOF {
+		return nil // an empty file
+	}
+	if err != nil {
+		return &Fault{Line: line, Err: err}
+	}
+	if bytes.IndexByte(slices.Concat(fields...), 0) >= 0 || bytes.HasPrefix(fields[0], []byte("\xff\xfe")) || bytes.HasPrefix(fields[0], []byte("\xfe\xff")) {
+		return &Fault{Line: line, Found: "NUL bytes or a UTF-16 mark", Rule: "text must be UTF-8 or another code without NUL"}
+	}
+	t.Fields = len(fields)
+	if f := in.columns(t, fields, o); f != nil {
+		f.Line = line
+		in.explain(f, between, fields, records, o)
+		return f
+	}
+	if in.header = t.Header; t.Header {
+		if fields, line, err = in.record(records); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return &Fault{Line: line, Err: err}
+		}
+	}
+	if len(fields) != t.Fields {
+		return &Fault{Line: line, Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the header", t.Fields)}
+	}
+	in.records = true
+	if s.FolderExample == "" {
+		if f := firstType(&in.example, fields[t.Example], o.ExampleType, fmt.Sprintf("column %d", t.Example+1)); f != nil {
+			f.Line = line
+			return f
+		}
+	}
+	if !s.SingleOwner && s.FolderOwner == "" {
+		if f := firstType(&in.owner, fields[t.Owner], o.OwnerType, fmt.Sprintf("column %d", t.Owner+1)); f != nil {
+			f.Line = line
+			return f
+		}
+	}
+	return nil
+}
+
+// record reads a record and puts errors into words.
+func (in *inspected) record(t *table) ([][]byte, int64, error) {
+	fields, line, err := t.next()
+	if err != nil && err != io.EOF && in.compression != "" && t.lines.err == err {
+		err = corrupt(err)
+	}
+	return fields, line, err
+}
+
+// columns finds the columns of CSV or TSV from the first record, and whether it is a header.
+func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
+	s := &in.split
+	names := make([]string, len(first))
+	for i, f := range first {
+		names[i] = strings.TrimSpace(string(f))
+	}
+	find := func(wanted []string) int {
+		return slices.IndexFunc(names, func(n string) bool { return slices.Contains(wanted, n) })
+	}
+	noExample, noOwner := s.FolderExample != "", s.FolderOwner != ""
+	single := o.SingleOwner || len(first) == 1 && o.OwnerColumn == "" && !noExample && !noOwner
+	s.SingleOwner = single
+	t.Example, t.Owner = position(o.ExampleColumn), position(o.OwnerColumn)
+	named := func(option string, at int) bool { return option != "" && at < 0 }
+	header := o.Header
+	if header == "" || header == Auto {
+		switch {
+		case t.Example < 0 && find(o.exampleNames()) >= 0, t.Owner < 0 && !single && find(o.ownerNames()) >= 0,
+			named(o.ExampleColumn, t.Example) && !noExample, named(o.OwnerColumn, t.Owner) && !noOwner:
+			header = "yes"
+		default:
+			header = "no"
+		}
+	}
+	t.Header = header == "yes"
+	if !t.Header {
+		if (noExample || noOwner) && len(first) != 1 {
+			return &Fault{Found: words.Count(len(first), "field") + " without a header", Rule: "where a folder says a column, a file of more than one column needs a header"}
+		}
+		if named(o.ExampleColumn, t.Example) && !noExample || named(o.OwnerColumn, t.Owner) && !noOwner {
+			return &Fault{Found: "columns asked for by name", Rule: "without header they have positions only"}
+		}
+		t.Example = max(t.Example, 0)
+		if noExample || t.Owner < 0 && t.Example == 1 {
+			t.Owner = max(t.Owner, 0)
+		} else if t.Owner < 0 {
+			t.Owner = 1
+		}
+	}
+	for _, c := range []struct {
+		at     *int
+		wanted []string
+		unused bool
+	}{{&t.Example, o.exampleNames(), noExample}, {&t.Owner, o.ownerNames(), single || noOwner}} {
+		switch {
+		case c.unused && !single && t.Header && find(c.wanted) >= 0:
+			return inBoth(names[find(c.wanted)])
+		case c.unused:
+			*c.at = 0
+			continue
+		case *c.at < 0:
+			*c.at = find(c.wanted)
+			if *c.at >= 0 && slices.ContainsFunc(names[*c.at+1:], func(n string) bool { return slices.Contains(c.wanted, n) }) {
+				return &Fault{Column: strings.Join(c.wanted, " or "), Found: "more than one such column in the header", Rule: "set --example-column and --owner-column"}
+			}
+		}
+		if *c.at < 0 {
+			return &Fault{Column: strings.Join(c.wanted, " or "), Found: "no such column in the header", Rule: "set --example-column and --owner-column"}
+		}
+		if *c.at >= len(first) {
+			return &Fault{Column: fmt.Sprintf("column %d", *c.at+1), Found: "the first record has " + words.Count(len(first), "field"), Rule: "set --delimiter, --example-column or --owner-column"}
+		}
+	}
+	if !single && !noExample && !noOwner && t.Example == t.Owner {
+		return &Fault{Column: fmt.Sprintf("column %d", t.Example+1), Found: "examples and owners in one column", Rule: "set --example-column and --owner-column"}
+	}
+	if t.Header || o.SingleOwner && o.Header == "no" || !single && o.Header == "no" {
+		return nil
+	}
+	if single && !o.SingleOwner {
+		if _, k := parseInt(first[0]); k != fits {
+			return &Fault{Found: "a first record of one field that is no integer", Rule: "head it example_id if this is a list of examples, or set --delimiter"}
+		}
+	}
+	for _, at := range []int{t.Example, t.Owner} { // 0 if it is none of the file's
+		_, k := parseInt(first[at])
+		if _, err := strconv.ParseFloat(string(first[at]), 64); err == nil && k != fits {
+			return &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "a number that is no plain integer in the first record", Rule: "ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are"}
+		}
+		if k != fits {
+			return &Fault{Found: "a first record that may be a header or not",
+				Rule: "name the columns example_id and owner_id, or set --header yes or no, or --example-column and --owner-column"}
+		}
+	}
+	return nil
+}
+
+// parts divides the table. A line may begin in a quoted field: then it can be read from the beginning
+// only.
+func (t *tablePart) parts(ctx context.Context, in *inspected, o *Options) (list []part, err error) {
+	ranges := t.ranges(in.size, o.splitBytes())
+	if len(ranges) == 1 {
+		return []part{t}, nil
+	}
+	if t.Quotes {
+		quotes, err := hasQuotes(ctx, o.fs(), in.split.Path)
+		if err != nil || quotes {
+			return []part{t}, err
+		}
+	}
+	for _, r := range ranges {
+		one := *t
+		one.textPart, one.NoQuotes = r, t.Quotes
+		list = append(list, &one)
+	}
+	return list, nil
+}
+
+// hasQuotes looks for a quote in a file.
+func hasQuotes(ctx context.Context, fs FS, name string) (bool, error) {
+	f, err := fs.Open(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	buf := make([]byte, 1<<20)
+	for at := int64(0); at < f.Size(); at += int64(len(buf)) {
+		n, err := f.ReadAt(buf, at)
+		if bytes.IndexByte(buf[:n], '"') >= 0 {
+			return true, nil
+		}
+		if err != nil && err != io.EOF {
+			return false, cause(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func (t *tablePart) read(s *Split, f File, b *batcher) error {
+	return t.eachOf(f, b, func(l *lines) error { return t.readLines(s, l, b) })
+}
+
+func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
+	records := &table{lines: l, delim: t.Delimiter[0], quotes: t.Quotes, part: t.NoQuotes}
+	header := t.Header && t.From == 0
+	for {
+		fields, line, err := records.next()
+		switch {
+		case err == errBareQuote || err == errQuote:
+			if err := b.fault(&Fault{Line: line, Found: err.Error(), Rule: "CSV is read as RFC 4180 says"}); err != nil {
+				return err
+			}
+			continue
+		case err == errUnclosed:
+			return b.fault(&Fault{Line: line, Found: err.Error(), Rule: "CSV is read as RFC 4180 says"})
+		case err != nil:
+			return t.end(b, err, line)
+		case header:
+			header = false
+			continue
+		}
+		if f := t.appendRecord(s, fields, line, b); f != nil {
+			f.Line = line
+			if err := b.fault(f); err != nil {
+				return err
+			}
+		}
+		if err := b.full(); err != nil {
+			return err
+		}
+	}
+}
+
+// appendRecord adds the edge of a record to the batch.
+func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batcher) *Fault {
+	if len(fields) != t.Fields {
+		return &Fault{Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", t.Fields)}
+	}
+	if s.FolderExample != "" {
+		b.Examples.AppendFrom(&b.folder, 0)
+	} else if f := b.appendField(&b.Examples, 0, fields, t.Example, s.ExampleAsIs, line); f != nil {
+		return f
+	}
+	switch {
+	case s.SingleOwner:
+	case s.FolderOwner != "":
+		b.Owners.AppendFrom(&b.folder, 0)
+	default:
+		return b.appendField(&b.Owners, 1, fields, t.Owner, s.OwnerAsIs, line)
+	}
+	return nil
+}
+
+// appendField adds a field of a record to a column (0 for examples).
+func (b *batcher) appendField(dst *ownergraph.IDs, column int, fields [][]byte, at int, asIs bool, line int64) *Fault {
+	name := func() string { return fmt.Sprintf("column %d", at+1) }
+	k := appendText(dst, fields[at], asIs)
+	if k != fits && (dst.Type != ownergraph.String || !k.isNumber()) {
+		return &Fault{Column: name(), Found: k.String(), Rule: k.rule(dst.Type)}
+	}
+	if dst.Type == ownergraph.String && !asIs {
+		b.spelled[column].count(fields[at], k, func() *Fault {
+			return &Fault{Line: line, Column: name(), Found: k.String(), Rule: k.rule(dst.Type)}
+		})
+	}
+	if k != fits {
+		dst.AppendBytes(fields[at])
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package graphio
+
+import (
+	"bytes"
+	"io"
+)
+
+// textPart are lines of a text: those that begin in the bytes From to To; To is 0 for all.
+type textPart struct {
+	Compression string `json:"compression,omitempty"` // "gzip", "zstd" or none
+	From        int64  `json:"from,omitempty"`
+	To          int64  `json:"to,omitempty"` // in bytes
+}
+
+// readBytes is the size: a text is read whole.
+func (t *textPart) readBytes(size int64) int64 { return size }
+
+// begin begins to look at the lines of a text.
+func (t *textPart) begin(f File) (l *lines, end func(), fault *Fault) {
+	r, err := decompress(f, t.Compression)
+	if err != nil {
+		return nil, nil, &Fault{Err: err}
+	}
+	return newLines(r, 0, min(f.Size(), 1<<14)), func() { r.Close() }, nil
+}
+
+// ranges divides a text of a size: one range, which is everything, if it is small or compressed.
+func (t *textPart) ranges(size, most int64) (list []textPart) {
+	if t.Compression != "" || size <= most {
+		return []textPart{*t}
+	}
+	for from := int64(0); from < size; from += most {
+		list = append(list, textPart{From: from, To: min(from+most, size)})
+	}
+	return list
+}
+
+// eachOf reads the lines.
+func (t *textPart) eachOf(f File, b *batcher, read func(l *lines) error) error {
+	in, err := decompress(f, t.Compression)
+	if err != nil {
+		return b.fault(&Fault{Err: err})
+	}
+	defer in.Close()
+	var l *lines
+	if t.From == 0 {
+		l = newLines(in, 0, t.length(f))
+	} else {
+		// The line that goes on at From began before it. One that begins at From does not: hence
+		// the byte before.
+		l = newLines(io.NewSectionReader(f, t.From-1, f.Size()-t.From+1), t.From-1, t.length(f))
+		if _, err := l.next(); err != nil && err != io.EOF {
+			return b.fault(&Fault{Line: 1, Err: err})
+		}
+		b.before, l.number = l.offset, 0
+	}
+	l.to = t.To
+	return read(l)
+}
+
+// length is about how many bytes are read.
+func (t *textPart) length(f File) int64 {
+	switch {
+	case t.Compression != "":
+		return lineBuffer
+	case t.To > 0:
+		return t.To - t.From
+	}
+	return f.Size()
+}
+
+// end handles an error of reading lines: nil at the end of the text, else a fault.
+func (t *textPart) end(b *batcher, err error, line int64) error {
+	switch {
+	case err == io.EOF:
+		return nil
+	case err == errDense:
+		if f := denseText(b.size); b.fault(f) != nil {
+			return errTooMany
+		}
+		return nil
+	case err != errLongLine && t.Compression != "":
+		err = corrupt(err)
+	}
+	if b.fault(&Fault{Line: line, Err: err}) != nil {
+		return errTooMany
+	}
+	return nil
+}
+
+// countFrom turns line numbers within the split into line numbers of the file.
+func (b *batcher) countFrom(f File) {
+	if len(b.list)+len(b.noted) == 0 || b.before == 0 {
+		return
+	}
+	lines := int64(0)
+	buf := make([]byte, lineBuffer)
+	for at := int64(0); at < b.before; {
+		n, err := f.ReadAt(buf[:min(int64(len(buf)), b.before-at)], at)
+		lines += int64(bytes.Count(buf[:n], []byte{'\n'}))
+		at += int64(n)
+		if err != nil {
+			break
+		}
+	}
+	for _, err := range b.list {
+		if fault := err.(*Fault); fault.Line > 0 {
+			fault.Line += lines
+		}
+	}
+	for _, warning := range b.noted {
+		warning.Line += lines
+	}
+}
