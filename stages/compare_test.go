@@ -266,6 +266,9 @@ func (d *results) publish(folder, format string, params, facts any, inputs map[s
 		ix.Facts, err = json.Marshal(facts)
 		d.must(err)
 	}
+	if folder == manifest.BatchesFolder || folder == manifest.NoiseFolder {
+		ix.Secret = IndexSecret(d.root, d.Run.RunID, folder)
+	}
 	for name, write := range files {
 		f, err := stage.Write(name, write)
 		d.must(err)

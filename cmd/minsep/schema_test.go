@@ -18,7 +18,6 @@ import (
 	"minsep/accounting/search"
 	"minsep/internal/strictjson"
 	"minsep/manifest"
-	"minsep/mechanism"
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/stages"
@@ -105,12 +104,13 @@ func jsonFields(t reflect.Type) (names []string) {
 // TestSchemasHaveEveryField holds the fields of the schemas against those that the programs write:
 // a new column comes with its schema.
 func TestSchemasHaveEveryField(t *testing.T) {
-	for _, c := range []struct {
+	type described struct {
 		schema string
 		path   []string
 		of     reflect.Type
 		more   []string // that other programs write there
-	}{
+	}
+	all := []described{
 		{"certificate", nil, reflect.TypeFor[accounting.Certificate](), nil},
 		{"certificate", []string{"points", "[]"}, reflect.TypeFor[accounting.Claimed](), nil},
 		{"certificate", []string{"points", "[]", "directions", "[]"}, reflect.TypeFor[accounting.Verdict](), nil},
@@ -120,11 +120,6 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		{"request", nil, reflect.TypeFor[stages.Request](), nil},
 		{"unit", nil, reflect.TypeFor[ledger.Unit](), []string{"result"}},
 		{"plan", nil, reflect.TypeFor[stages.Plan](), []string{"inputs"}},
-		{"plan", []string{"scheme"}, reflect.TypeFor[sampling.Params](), nil},
-		{"plan", []string{"strategy"}, reflect.TypeFor[mechanism.Params](), nil},
-		{"plan", []string{"privacy"}, reflect.TypeFor[stages.PlanPrivacy](), nil},
-		{"plan", []string{"noise"}, reflect.TypeFor[stages.PlanNoise](), nil},
-		{"plan", []string{"graph"}, reflect.TypeFor[stages.PlanGraph](), nil},
 		{"run", nil, reflect.TypeFor[manifest.Run](), nil},
 		{"index", nil, reflect.TypeFor[manifest.Index](), nil},
 		{"plans", nil, reflect.TypeFor[planner.Result](), nil},
@@ -136,7 +131,18 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		{"composition", nil, reflect.TypeFor[together](), nil},
 		{"composition", []string{"runs", "[]"}, reflect.TypeFor[composed](), nil},
 		{"common", []string{"$defs", "sampler"}, reflect.TypeFor[sampling.Spec](), nil},
-	} {
+	}
+	for _, group := range reflect.VisibleFields(reflect.TypeFor[stages.Plan]()) {
+		of := group.Type
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		if of.Kind() == reflect.Struct {
+			name, _, _ := strings.Cut(group.Tag.Get("json"), ",")
+			all = append(all, described{"plan", []string{name}, of, nil})
+		}
+	}
+	for _, c := range all {
 		b, err := os.ReadFile(filepath.Join(schemaFolder, c.schema+".schema.json"))
 		if err != nil {
 			t.Fatal(err)
