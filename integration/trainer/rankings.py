@@ -1,228 +1,338 @@
 """Which ranking of mechanisms predicts the loss: small trainings in NumPy, with noise drawn here.
 
-    python rankings.py ../../bin/minsep 6 > rankings.jsonl
+    python rankings.py ../../bin/minsep ../../out/rankings 20
 
-Each line is a cell: a task, an optimizer and an epsilon, with the loss of every mechanism at its best learning rate, and the rank
-correlation of these with what `minsep plan` would rank by. Learning rates, steps and seeds were written down before the first
-training. Nothing here is private: keys are seeds, and noise has no certificate. docs/background/trainings.md has the results.
+It appends a line for each task, epsilon, mechanism and seed to trainings.jsonl: the losses of four optimizers at eight learning rates,
+which share the batches and the noise. It can be stopped at any time, and goes on where it was. measures.py makes tables of it. Nothing
+here is private: keys are seeds, noise has no certificate, and noise multipliers are estimates of `minsep plan`.
+
+All constants were written down before the first training with a mechanism other than DP-SGD; learning rates after a look at single
+trainings with DP-SGD.
 """
 
 from __future__ import annotations
 
 import json
+import pathlib
 import subprocess
 import sys
-from typing import Any, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import toeplitz
-from scipy.signal import lfilter
-from scipy.stats import spearmanr
-from sklearn.datasets import load_digits
 
-STEPS, EXAMPLES, BATCH, EPOCH, RATE = 200, 1280, 64, 20, 0.05
-HIDDEN, RATES, MOST_LOSS = 32, 7, 5.0
-CELLS = ("sgd", "constant", 0.0), ("sgd", "cosine", 0.0), ("sgd", "constant", 0.9), ("adam", "constant", 0.9)
+STEPS, EPOCH, RATE = 200, 20, 0.05  # every example takes part once in an epoch, on average
+EPSILONS, DELTA = (1, 2, 4, 8), 1e-4
+EXAMPLES, BATCH = 1280, 64  # for which noise multipliers are estimated; those of other tasks have the same quotient
+HIDDEN, RATES, MOST_LOSS = 32, 8, 5.0
+OPTIMIZERS = "constant", "cosine", "momentum", "adam"  # SGD with constant and cosine rates and with momentum .9; Adam with .9 and .999
+TRAININGS = {  # what minsep plan is told of each, and of prefix sums
+    "prefix": ["--memory=inf"],
+    "constant": [],
+    "cosine": ["--schedule=cosine"],
+    "momentum": ["--momentum=0.9"],
+    "adam": ["--optimizer=adam"],
+}
 
-Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]
+
+class Task(NamedTuple):
+    """Examples for training and for tests, float32 [n, inputs] and int64 [n], and the lowest rates of SGD, of SGD with momentum and of
+    Adam. The others are each twice the one before."""
+
+    x: np.ndarray
+    y: np.ndarray
+    test_x: np.ndarray
+    test_y: np.ndarray
+    hidden: bool
+    lowest: tuple[float, float, float]
+
+    def rates(self) -> np.ndarray:
+        """Float32 [optimizers, rates]."""
+        sgd, momentum, adam = self.lowest
+        return np.outer([sgd, sgd, momentum, adam], 2.0 ** np.arange(RATES)).astype(np.float32)
 
 
-def digits() -> Data:
+def digits(hidden: bool, *lowest: float) -> Task:
+    from sklearn.datasets import load_digits
+
     all_ = load_digits()
     order = np.random.default_rng(7).permutation(len(all_.data))
-    x, y = all_.data[order] / 16.0, all_.target[order]
-    return x[:EXAMPLES], y[:EXAMPLES], x[EXAMPLES:], y[EXAMPLES:], 10
+    return task(all_.data[order] / 16.0, all_.target[order], EXAMPLES, hidden, lowest)
 
 
-def spectrum() -> Data:
+def spectrum(*lowest: float) -> Task:
     """Made up: features whose variances fall as 1/i, and four classes of a softmax."""
     rng, dimensions, classes = np.random.default_rng(5), 60, 4
     x = rng.normal(size=(2 * EXAMPLES, dimensions)) / np.sqrt(1 + np.arange(dimensions))
     x /= np.sqrt((x**2).sum(1).mean())
     scores = x @ (6 * rng.normal(size=(dimensions, classes)))
-    y = (scores + rng.gumbel(size=scores.shape)).argmax(1)
-    return x[:EXAMPLES], y[:EXAMPLES], x[EXAMPLES:], y[EXAMPLES:], classes
+    return task(x, (scores + rng.gumbel(size=scores.shape)).argmax(1), EXAMPLES, False, lowest)
 
 
-class Model:
-    """A softmax, behind a hidden layer of rectifiers or none."""
+def letters(*lowest: float) -> Task:
+    """Python's manual, which Python has: the next of 26 letters and a space, by the three before it. Anything else is a space."""
+    from pydoc_data.topics import topics
 
-    def __init__(self, hidden: bool, inputs: int, classes: int, rng: np.random.Generator):
-        self.hidden = hidden
-        if hidden:
-            first = rng.normal(size=(inputs, HIDDEN)) * np.sqrt(2 / inputs)
-            self.weights = [first, np.zeros(HIDDEN), rng.normal(size=(HIDDEN, classes)) * np.sqrt(1 / HIDDEN), np.zeros(classes)]
-        else:
-            self.weights = [np.zeros((inputs, classes)), np.zeros(classes)]
+    text = " ".join(topics[key] for key in sorted(topics)).lower()
+    text = " ".join("".join(c if "a" <= c <= "z" else " " for c in text).split())
+    codes = np.array([0 if c == " " else ord(c) - ord("a") + 1 for c in text])
+    at = np.random.default_rng(11).choice(len(codes) - 3, 4 * EXAMPLES, replace=False)
+    x = np.concatenate([np.eye(27)[codes[at + i]] for i in range(3)], 1)
+    return task(x, codes[at + 3], 2 * EXAMPLES, True, lowest)
+
+
+def photographs(*lowest: float) -> Task:
+    """The two photographs that scikit-learn has: which of them, and which half of it, 8 × 8 pixels are from, by the three colors."""
+    from sklearn.datasets import load_sample_images
+
+    x, y = [], []
+    for i, image in enumerate(load_sample_images().images):
+        pixels = image[:424, :640].reshape(53, 4, 2, 80, 4, 2, 3).mean((2, 5)) / 255 - 0.5  # means of 2 × 2
+        x.append(pixels.transpose(0, 2, 1, 3, 4).reshape(53 * 80, 48))
+        y.append(np.repeat(2 * i + (np.arange(53) >= 27), 80))
+    order = np.random.default_rng(13).permutation(2 * 53 * 80)[: 2 * EXAMPLES]
+    return task(np.concatenate(x)[order], np.concatenate(y)[order], EXAMPLES, True, lowest)
+
+
+def task(x: np.ndarray, y: np.ndarray, examples: int, hidden: bool, lowest: tuple[float, ...]) -> Task:
+    x = x.astype(np.float32)
+    return Task(x[:examples], y[:examples], x[examples:], y[examples:], hidden, lowest)  # type: ignore[arg-type]
+
+
+def tasks() -> dict[str, Task]:
+    """The first three are those by which measures were compared before; the others are held out."""
+    return {
+        "digits, hidden layer": digits(True, 0.125, 0.0125, 0.002),
+        "digits, linear": digits(False, 0.5, 0.05, 0.004),
+        "made up, linear": spectrum(0.5, 0.05, 0.004),
+        "letters": letters(0.125, 0.0125, 0.002),
+        "photographs": photographs(0.125, 0.0125, 0.002),
+    }
+
+
+class Models:
+    """Many softmaxes, each behind a hidden layer of rectifiers or none, that see the same batches. Weights have an axis of models."""
+
+    def __init__(self, task: Task, models: int, rng: np.random.Generator):
+        self.task, inputs, classes = task, task.x.shape[1], int(task.y.max()) + 1
+        shapes = [(inputs, HIDDEN), (HIDDEN,), (HIDDEN, classes), (classes,)] if task.hidden else [(inputs, classes), (classes,)]
+        self.weights = [np.zeros((models, *shape), np.float32) for shape in shapes]
+        self.size = sum(int(np.prod(shape)) for shape in shapes)
+        if task.hidden:
+            self.weights[0] += rng.normal(size=shapes[0]) * np.sqrt(2 / inputs)
+            self.weights[2] += rng.normal(size=shapes[2]) * np.sqrt(1 / HIDDEN)
 
     def scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        z = np.maximum(x @ self.weights[0] + self.weights[1], 0) if self.hidden else x
-        scores = z @ self.weights[-2] + self.weights[-1]
-        return z, scores - scores.max(1, keepdims=True)
+        """Of the hidden layer, float32 [models, batch, units], and of the classes; without a hidden layer, the former are the inputs."""
+        z = np.broadcast_to(x, (len(self.weights[0]), *x.shape))
+        if self.task.hidden:
+            z = np.maximum(np.matmul(x, self.weights[0]) + self.weights[1][:, None], 0)
+        scores = np.matmul(z, self.weights[-2]) + self.weights[-1][:, None]
+        return z, scores - scores.max(2, keepdims=True)
 
-    def clipped(self, x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
-        """The sum of gradients, each clipped to norm 1."""
-        z, scores = self.scores(x)
-        error = np.exp(scores)
-        error /= error.sum(1, keepdims=True)
-        error[np.arange(len(y)), y] -= 1
-        square = (error**2).sum(1) * ((z**2).sum(1) + 1)
-        if not self.hidden:
-            error *= (1 / np.maximum(1, np.sqrt(square)))[:, None]
-            return [x.T @ error, error.sum(0)]
-        back = (error @ self.weights[2].T) * (z > 0)
-        clip = (1 / np.maximum(1, np.sqrt(square + (back**2).sum(1) * ((x**2).sum(1) + 1))))[:, None]
-        error, back = error * clip, back * clip
-        return [x.T @ back, back.sum(0), z.T @ error, error.sum(0)]
+    def clipped(self, drawn: np.ndarray) -> list[np.ndarray]:
+        """The sum of the gradients of some examples, each clipped to norm 1."""
+        x = self.task.x[drawn]
+        z, error = self.scores(x)
+        error = np.exp(error)
+        error /= error.sum(2, keepdims=True)
+        error[:, np.arange(len(drawn)), self.task.y[drawn]] -= 1
+        inputs, back = np.einsum("bi,bi->b", x, x) + 1, error
+        square = np.einsum("mbc,mbc->mb", error, error)
+        if self.task.hidden:
+            back = np.matmul(error, self.weights[2].transpose(0, 2, 1)) * (z > 0)
+            square *= np.einsum("mbh,mbh->mb", z, z) + 1
+            square += np.einsum("mbh,mbh->mb", back, back) * inputs
+        else:
+            square *= inputs
+        clip = (1 / np.maximum(1, np.sqrt(square)))[:, :, None]
+        back = back * clip
+        first = [np.matmul(x.T, back), back.sum(1)]
+        if not self.task.hidden:
+            return first
+        error = error * clip
+        return [*first, np.matmul(z.transpose(0, 2, 1), error), error.sum(1)]
 
-    def loss(self, x: np.ndarray, y: np.ndarray) -> float:
-        _, scores = self.scores(x)
-        return float(np.mean(np.log(np.exp(scores).sum(1)) - scores[np.arange(len(y)), y]))
+    def losses(self) -> np.ndarray:
+        """The mean loss on the tests of each model, at most MOST_LOSS."""
+        _, scores = self.scores(self.task.test_x)
+        right = scores[:, np.arange(len(self.task.test_y)), self.task.test_y]
+        loss = (np.log(np.exp(scores).sum(2)) - right).mean(1)
+        return np.where(loss < MOST_LOSS, loss, MOST_LOSS)
 
 
-def batches(scheme: str, min_sep: int, rng: np.random.Generator) -> list[np.ndarray]:
-    n = EXAMPLES
+class Mechanism(NamedTuple):
+    """A row of `minsep plan`, with C as float64 [steps, steps]."""
+
+    name: str
+    scheme: str
+    min_sep: int
+    sigma: float
+    std_err: float  # of sigma
+    matrix: np.ndarray
+
+
+def batches(scheme: str, min_sep: int, examples: int, rng: np.random.Generator) -> list[np.ndarray]:
+    n = examples
     if scheme == "poisson":
-        taken = rng.random((STEPS, n)) < RATE
-        return [np.flatnonzero(row) for row in taken]
+        return [np.flatnonzero(rng.random(n) < RATE) for _ in range(STEPS)]
     if scheme == "cyclic-poisson":
-        part, out = rng.integers(min_sep, size=n), []
-        for t in range(STEPS):
-            mine = np.flatnonzero(part == t % min_sep)
-            out.append(mine[rng.random(len(mine)) < RATE * min_sep])
-        return out
+        part = rng.integers(min_sep, size=n)
+        return [np.flatnonzero((part == t % min_sep) & (rng.random(n) < RATE * min_sep)) for t in range(STEPS)]
     if scheme == "balls-in-bins":
         bins = rng.integers(EPOCH, size=n)
         return [np.flatnonzero(bins == t % EPOCH) for t in range(STEPS)]
     if scheme == "b-min-sep":
         prob = RATE / (1 - (min_sep - 1) * RATE)
-        wait, out = np.where(rng.random(n) < (min_sep - 1) * RATE, rng.integers(1, min_sep, size=n), 0), []
-        for t in range(STEPS):
+        wait, out = np.where(rng.random(n) < (min_sep - 1) * RATE, rng.integers(1, max(2, min_sep), size=n), 0), []
+        for _ in range(STEPS):
             take = (wait <= 0) & (rng.random(n) < prob)
             wait -= 1
             wait[take] = min_sep - 1
             out.append(np.flatnonzero(take))
         return out
-    out, last = [np.empty(0, int)] * STEPS, np.full(n, -(10**6))  # once in each epoch, at least min_sep after the last
-    for start in range(0, STEPS, EPOCH):
-        low = np.maximum(start, last + min_sep)
-        last = low + np.floor(rng.random(n) * (start + EPOCH - low)).astype(int)
-        for t in range(start, min(start + EPOCH, STEPS)):
-            out[t] = np.flatnonzero(last == t)
-    return out
+    taken = np.zeros((STEPS, n), bool)
+    if scheme == "balanced-min-sep":  # the same number of times each, at least min_sep apart: on a circle, so that all steps are alike
+        times = STEPS // EPOCH
+        free = STEPS - times * min_sep
+        cuts = np.sort(np.argsort(rng.random((n, free + times - 1)), 1)[:, : times - 1], 1)
+        gaps = np.diff(np.concatenate([np.full((n, 1), -1), cuts], 1)) - 1 + min_sep
+        at = np.concatenate([np.zeros((n, 1), int), gaps.cumsum(1)], 1) + rng.integers(STEPS, size=(n, 1))
+        taken[at % STEPS, np.arange(n)[:, None]] = True
+    elif scheme == "epoch-min-sep":  # once in each epoch, at least min_sep after the last (docs/formulas.md, F3.8)
+        place = rng.integers(EPOCH, size=n)
+        for start in range(0, STEPS, EPOCH):
+            taken[start + place, np.arange(n)] = True
+            free = np.maximum(0, place + min_sep - EPOCH)
+            waited = free + rng.geometric(1 / (EPOCH - min_sep + 1), size=n) - 1
+            place = np.where(waited < min_sep - 1, waited, rng.integers(min_sep - 1, EPOCH, size=n))
+    else:
+        raise ValueError(scheme)
+    return [np.flatnonzero(row) for row in taken]
 
 
 def schedule(name: str) -> np.ndarray:
-    return np.ones(STEPS) if name == "constant" else (1 + np.cos(np.pi * np.arange(STEPS) / STEPS)) / 2
+    return (1 + np.cos(np.pi * np.arange(STEPS) / STEPS)) / 2 if name == "cosine" else np.ones(STEPS)
 
 
-def train(data: Data, hidden: bool, mechanism: Mechanism, rate: float, cell: tuple[str, str, float], seed: int, scale: float = 1) -> float:
-    (x, y, others, answers, classes), (optimizer, name, momentum) = data, cell
-    _, scheme, min_sep, sigma, column = mechanism
+def train(task: Task, mechanism: Mechanism, seed: int) -> np.ndarray:
+    """Losses [optimizers, rates], of models with the same batches and noise."""
     rng = np.random.default_rng(seed)
-    model = Model(hidden, x.shape[1], classes, rng)
-    drawn = batches(scheme, min_sep, rng)
-    noise = rng.normal(size=(STEPS, sum(w.size for w in model.weights))).astype(np.float32)
-    noise = sigma * lfilter([1.0], np.asarray(column, float), noise, axis=0)
-    rates = scale * rate * schedule(name)
-    velocity, square = [np.zeros_like(w) for w in model.weights], [np.zeros_like(w) for w in model.weights]
-    for t in range(STEPS):
-        at = 0
-        for i, (w, gradient) in enumerate(zip(model.weights, model.clipped(x[drawn[t]], y[drawn[t]]))):
-            step = (gradient + noise[t, at : at + w.size].reshape(w.shape)) / BATCH
-            at += w.size
-            if optimizer == "sgd":
-                velocity[i] = momentum * velocity[i] + step
-                w -= rates[t] * velocity[i]
-                continue
-            velocity[i] = 0.9 * velocity[i] + 0.1 * step
-            square[i] = 0.999 * square[i] + 0.001 * step * step
-            w -= rates[t] * (velocity[i] / (1 - 0.9 ** (t + 1))) / (np.sqrt(square[i] / (1 - 0.999 ** (t + 1))) + 1e-8)
-    loss = model.loss(others, answers)
-    return min(loss, MOST_LOSS) if np.isfinite(loss) else MOST_LOSS
+    rates = task.rates()
+    models = Models(task, rates.size, rng)
+    drawn = batches(mechanism.scheme, mechanism.min_sep, len(task.x), rng)
+    noise = rng.standard_normal((STEPS, models.size), np.float32)
+    noise = (mechanism.sigma * np.linalg.inv(mechanism.matrix)).astype(np.float32) @ noise
+    first, second = ([np.zeros_like(w[2 * RATES :]) for w in models.weights] for _ in range(2))
+    of = rates.reshape(-1)
+    with np.errstate(all="ignore"):  # a rate that is too large
+        for t in range(STEPS):
+            plain = np.concatenate([of[:RATES], of[RATES : 2 * RATES] * np.float32(schedule("cosine")[t])])
+            at = 0
+            for i, (w, gradient) in enumerate(zip(models.weights, models.clipped(drawn[t]))):
+                size, shape = w[0].size, (-1,) + (1,) * (w.ndim - 1)
+                step = (gradient + noise[t, at : at + size].reshape(w.shape[1:])) / np.float32(len(task.x) * RATE)
+                at += size
+                w[: 2 * RATES] -= plain.reshape(shape) * step[: 2 * RATES]
+                own, velocity, square = step[2 * RATES :], first[i], second[i]
+                velocity[:RATES] = 0.9 * velocity[:RATES] + own[:RATES]
+                w[2 * RATES : 3 * RATES] -= of[2 * RATES : 3 * RATES].reshape(shape) * velocity[:RATES]
+                velocity[RATES:] = 0.9 * velocity[RATES:] + 0.1 * own[RATES:]
+                square[RATES:] = 0.999 * square[RATES:] + 0.001 * own[RATES:] * own[RATES:]
+                root = np.sqrt(square[RATES:] / (1 - 0.999 ** (t + 1))) + 1e-8
+                w[3 * RATES :] -= of[3 * RATES :].reshape(shape) * (velocity[RATES:] / (1 - 0.9 ** (t + 1))) / root
+        return models.losses().reshape(rates.shape)
 
 
-Mechanism = tuple[str, str, int, float, list[float]]  # a name, scheme, min-sep, noise multiplier, first column of C
+def rows(command: str, epsilon: float, of: str) -> list[dict[str, Any]]:
+    """The table of `minsep plan` for a training."""
+    flags = [f"--examples={EXAMPLES}", f"--steps={STEPS}", f"--batch-size={BATCH}", f"--epsilon={epsilon}", f"--delta={DELTA}"]
+    out = subprocess.run([command, "plan", *flags, *TRAININGS[of], "--all", "--json", "--quiet"], capture_output=True, text=True, check=True)
+    return [row for row in json.loads(out.stdout)["rows"] if not row.get("refused") and row.get("rank")]
 
 
-def mechanisms(command: str) -> dict[float, list[Mechanism]]:
-    """By epsilon. Noise multipliers are those of the certificates in docs/background/trainings.md; of the last two at epsilon 2,
-    estimates of `minsep plan`."""
-
-    def root(bands: int) -> list[float]:
-        column = [1.0]
-        for j in range(1, bands):
-            column.append(column[-1] * (j - 0.5) / j)
-        return column
-
-    def best(bands: int) -> list[float]:
-        arguments = ["strategy", "--kind=banded-toeplitz", f"--steps={STEPS}", f"--bands={bands}", f"--min-sep={bands}", "--workload=prefix", "--json"]
-        done = subprocess.run([command, *arguments], capture_output=True, text=True, check=True)
-        return list(json.loads(done.stdout)["strategy"]["toeplitz"])
-
-    def epochs(name: str, bands: int, sigma: float) -> Mechanism:
-        return f"{name} {bands}", "epoch-min-sep", bands, sigma, root(bands)
-
-    def b_min_sep(*sigmas: float) -> list[Mechanism]:
-        return [(f"b-min-sep {b}", "b-min-sep", b, sigma, root(b)) for b, sigma in zip((4, 8, 16), sigmas)]
-
-    return {
-        2: [("DP-SGD", "poisson", 1, 1.485, [1.0]), ("BandMF 4", "cyclic-poisson", 4, 2.683, best(4)),
-            ("balls-in-bins", "balls-in-bins", EPOCH, 4.933, root(12)), *b_min_sep(2.896, 4.015, 5.475), epochs("epoch-min-sep", 5, 3.107),
-            epochs("balanced-min-sep", 5, 3.103), epochs("epoch-min-sep", 2, 1.918), epochs("epoch-min-sep", 3, 2.365)],
-        8: [("DP-SGD", "poisson", 1, 0.7312, [1.0]), ("BandMF 8", "cyclic-poisson", 8, 1.304, best(8)),
-            ("balls-in-bins", "balls-in-bins", EPOCH, 1.496, best(20)), *b_min_sep(1.097, 1.37, 1.737), epochs("epoch-min-sep", 12, 1.51),
-            epochs("balanced-min-sep", 9, 1.353)],
-    }  # fmt: skip
+def matrix(command: str, params: dict[str, Any], file: pathlib.Path) -> np.ndarray | None:
+    """C of a strategy in a plan, of those that are Toeplitz."""
+    flags = [f"--{key.replace('_', '-')}={value}".replace("=True", "") for key, value in params.items()]
+    subprocess.run([command, "strategy", *flags, "--out", str(file), "--overwrite", "--quiet"], capture_output=True, check=True)
+    strategy = json.loads(file.read_text())
+    column = np.zeros(STEPS)
+    if "toeplitz" not in strategy:
+        return None
+    column[: len(strategy["toeplitz"])] = strategy["toeplitz"]
+    out = np.tril(column[np.abs(np.subtract.outer(np.arange(STEPS), np.arange(STEPS)))])
+    return out / np.linalg.norm(out, axis=0) if strategy.get("normalized") else out
 
 
-def workload(momentum: float, rates: np.ndarray, forgetting: float) -> np.ndarray:
-    """docs/formulas.md, F1.1."""
-    a = np.zeros((STEPS, STEPS))
-    for j in range(STEPS):
-        velocity = model = 0.0
-        for i in range(j, STEPS):
-            velocity = momentum * velocity + (i == j) - forgetting * (1 - momentum) * model
-            model = model + rates[i] * velocity
-            a[i, j] = model
-    return a
+def chosen(tables: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Of the tables of an epsilon, by name: DP-SGD, the first rows, and of the usual table the best, the narrowest and the widest of the
+    square roots of two schemes, and the best of the others. Rows of several tables are taken from the one that knows them best."""
+    usual = tables["constant"]
+
+    def some(scheme: str, *kinds: str) -> list[dict[str, Any]]:
+        return [r for r in usual if r["scheme"]["scheme"] == scheme and r["strategy"]["kind"] in kinds and not r["strategy"].get("normalized")]
+
+    def spread(all_: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        by_bands = sorted(all_, key=lambda r: (r["bands"], r["rank"]))
+        return [all_[0], by_bands[0], by_bands[-1]]
+
+    taken = [*some("poisson", "identity"), *(table[0] for table in tables.values()), *some("cyclic-poisson", "banded-toeplitz")[:1],
+             *some("balls-in-bins", "bsr", "banded-toeplitz")[:1], *spread(some("b-min-sep", "bsr")), *spread(some("epoch-min-sep", "bsr")),
+             *some("balanced-min-sep", "bsr")[:1]]  # fmt: skip
+    for scheme in ("b-min-sep", "epoch-min-sep", "balanced-min-sep"):
+        taken += some(scheme, "amplified-toeplitz")[:1] + some(scheme, "banded-toeplitz")[:1]
+    out: dict[str, dict[str, Any]] = {}
+    for row in taken:
+        out.setdefault(name_of(row), row)
+    for table in tables.values():
+        for row in table:
+            same = out.get(name_of(row))
+            if same and same["strategy"] == row["strategy"] and row["noise"]["std_err"] < same["noise"]["std_err"]:
+                out[name_of(row)] = row
+    return out
 
 
-def inverse(column: list[float]) -> np.ndarray:
-    return lfilter([1.0], np.asarray(column), np.eye(1, STEPS)[0])
+def name_of(row: dict[str, Any]) -> str:
+    """Strategies that are made for a training differ by it."""
+    strategy, of = dict(row["strategy"]), ""
+    if strategy["kind"] in ("amplified-toeplitz", "banded-toeplitz"):
+        of = strategy.get("optimizer") or strategy.get("schedule") or ("momentum" if strategy.get("momentum") else "")
+        of = " prefix" if strategy.get("memory") == "inf" else of and f" {of}"
+    normalized = "normalized " if strategy.get("normalized") else ""
+    scheme = f"{row['scheme']['scheme']} {row['scheme'].get('min_sep') or ''}".strip()
+    return f"{scheme}, {normalized}{strategy['kind']} {row['bands']}{of}"
 
 
-def cells(command: str, seeds: int) -> Iterator[dict[str, Any]]:
-    tasks = {"digits, hidden layer": (digits(), True), "digits, linear": (digits(), False), "made up, linear": (spectrum(), False)}
-    for task, (data, hidden) in tasks.items():
-        for cell in CELLS:
-            optimizer, name, momentum = cell
-            lowest = (0.125 if hidden else 0.5) if optimizer == "sgd" else (0.002 if hidden else 0.004)
-            rates = (lowest / 10 if momentum and optimizer == "sgd" else lowest) * 2.0 ** np.arange(RATES)
-            for epsilon, all_ in mechanisms(command).items():
-                step = np.array([sigma * np.linalg.norm(inverse(column)) / all_[0][3] for _, _, _, sigma, column in all_])
+def mechanisms(command: str, folder: pathlib.Path) -> dict[int, list[Mechanism]]:
+    """By epsilon. They are kept in mechanisms.json, with the names of the first rows by training."""
+    file = folder / "mechanisms.json"
+    if not file.exists():
+        kept = {}
+        for epsilon in EPSILONS:
+            tables = {of: rows(command, epsilon, of) for of in TRAININGS}
+            all_ = [(name, row, matrix(command, row["strategy"], folder / "strategy.json")) for name, row in chosen(tables).items()]
+            kept[epsilon] = {
+                "first": {of: name_of(table[0]) for of, table in tables.items()},
+                "mechanisms": [(name, row["scheme"]["scheme"], row["scheme"].get("min_sep", 1), row["noise"]["noise_multiplier"],
+                                row["noise"]["std_err"], c.tolist()) for name, row, c in all_ if c is not None]}  # fmt: skip
+        file.write_text(json.dumps(kept))
+    kept = json.loads(file.read_text())
+    return {int(e): [Mechanism(*m[:5], np.array(m[5])) for m in of["mechanisms"]] for e, of in kept.items()}
 
-                def losses(scales: np.ndarray) -> np.ndarray:
-                    return np.array([[[train(data, hidden, m, rate, cell, 1000 * seed + 17, scale) for seed in range(seeds)]
-                                      for rate in rates] for m, scale in zip(all_, scales)])  # fmt: skip
 
-                loss = losses(np.ones(len(all_)))
-                mean = loss.mean(2)
-                best, at, usual = mean.min(1), mean.argmin(1), int(mean[0].argmin())
-                objectives = {"prefix": workload(0, np.ones(STEPS), 0), "n/2": workload(momentum, schedule(name), 2 / STEPS), "n/4": workload(momentum, schedule(name), 4 / STEPS)}
-                noise = {key: [m[3] * np.linalg.norm(a @ toeplitz(inverse(m[4]), np.zeros(STEPS))) for m in all_] for key, a in objectives.items()}
-
-                def ranks(of: np.ndarray) -> dict[str, float]:
-                    return {key: round(float(spearmanr(value, of)[0]), 3) for key, value in {**noise, "step": step}.items()}
-
-                out = {"task": task, "optimizer": optimizer, "schedule": name, "momentum": momentum, "epsilon": epsilon, "names": [m[0] for m in all_],
-                       "loss": best.round(4).tolist(), "error": [float(loss[i, k].std(ddof=1) / seeds**0.5) for i, k in enumerate(at)],
-                       "rate": rates[at].tolist(), "tuned": ranks(best), "at_the_rate_of_dpsgd": ranks(mean[:, usual])}  # fmt: skip
-                if optimizer == "adam":
-                    out["at_that_rate_times_step"] = ranks(losses(step).mean(2)[:, usual])
-                yield out
+def main(command: str, folder: pathlib.Path, seeds: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    all_, results = mechanisms(command, folder), folder / "trainings.jsonl"
+    done = {tuple(json.loads(line)["of"]) for line in results.read_text().splitlines()} if results.exists() else set()
+    of_tasks = tasks()
+    with results.open("a") as file:
+        for seed in range(seeds):
+            for name, of in of_tasks.items():
+                for epsilon, some in all_.items():
+                    for mechanism in some:
+                        key = name, epsilon, mechanism.name, seed
+                        if key not in done:
+                            print(json.dumps({"of": key, "losses": train(of, mechanism, 1000 * seed + 17).round(5).tolist()}), file=file, flush=True)
 
 
 if __name__ == "__main__":
-    for one in cells(sys.argv[1], int(sys.argv[2])):
-        print(json.dumps(one), flush=True)
+    main(sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]))
