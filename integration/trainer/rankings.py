@@ -216,11 +216,11 @@ def schedule(name: str) -> np.ndarray:
 
 def train(task: Task, mechanism: Mechanism, seed: int) -> np.ndarray:
     """Losses [optimizers, rates], of models with the same batches and noise."""
-    rng = np.random.default_rng(seed)
+    first_weights, normals, of_batches = (np.random.default_rng([seed, i]) for i in range(3))  # the same for all mechanisms
     rates = task.rates()
-    models = Models(task, rates.size, rng)
-    drawn = batches(mechanism.scheme, mechanism.min_sep, len(task.x), rng)
-    noise = rng.standard_normal((STEPS, models.size), np.float32)
+    models = Models(task, rates.size, first_weights)
+    drawn = batches(mechanism.scheme, mechanism.min_sep, len(task.x), of_batches)
+    noise = normals.standard_normal((STEPS, models.size), np.float32)
     noise = (mechanism.sigma * np.linalg.inv(mechanism.matrix)).astype(np.float32) @ noise
     first, second = ([np.zeros_like(w[2 * RATES :]) for w in models.weights] for _ in range(2))
     of = rates.reshape(-1)
@@ -331,7 +331,7 @@ def main(command: str, folder: pathlib.Path, seeds: int) -> None:
                     for mechanism in some:
                         key = name, epsilon, mechanism.name, seed
                         if key not in done:
-                            print(json.dumps({"of": key, "losses": train(of, mechanism, 1000 * seed + 17).round(5).tolist()}), file=file, flush=True)
+                            print(json.dumps({"of": key, "losses": train(of, mechanism, seed).round(5).tolist()}), file=file, flush=True)
 
 
 if __name__ == "__main__":
