@@ -1,13 +1,14 @@
 """Which ranking of mechanisms predicts the loss: small trainings in NumPy, with noise drawn here.
 
-    python rankings.py ../../bin/minsep ../../out/rankings 20
+    python rankings.py ../../bin/minsep ../../out/rankings
 
-It appends a line for each task, epsilon, mechanism and seed to trainings.jsonl: the losses of four optimizers at eight learning rates,
-which share the batches and the noise. It can be stopped at any time, and goes on where it was. measures.py makes tables of it. Nothing
-here is private: keys are seeds, noise has no certificate, and noise multipliers are estimates of `minsep plan`.
+It can be stopped at any time, and goes on where it was. First the learning rates of every mechanism are tuned: tuning.jsonl has a line
+for each task, epsilon, mechanism and seed, with the losses of four optimizers at eight rates. Then trainings.jsonl gets the losses at
+the best of them, with other seeds. measures.py makes tables of these. Nothing here is private: keys are seeds, noise has no certificate,
+and noise multipliers are estimates of `minsep plan`.
 
-All constants were written down before the first training with a mechanism other than DP-SGD; learning rates after a look at single
-trainings with DP-SGD.
+Tasks, mechanisms, rates and measures were written down before the first training with a mechanism other than DP-SGD; the lowest rates
+after a look at single trainings with DP-SGD.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import json
 import pathlib
 import subprocess
 import sys
-from typing import Any, NamedTuple
+from typing import Any, Iterable, Iterator, NamedTuple
 
 import numpy as np
 
 STEPS, EPOCH, RATE = 200, 20, 0.05  # every example takes part once in an epoch, on average
 EPSILONS, DELTA = (1, 2, 4, 8), 1e-4
+TUNING, SEEDS = (0, 1, 2, 3, 10, 11, 12), 20
 EXAMPLES, BATCH = 1280, 64  # for which noise multipliers are estimated; those of other tasks have the same quotient
 HIDDEN, RATES, MOST_LOSS = 32, 8, 5.0
 OPTIMIZERS = "constant", "cosine", "momentum", "adam"  # SGD with constant and cosine rates and with momentum .9; Adam with .9 and .999
@@ -214,33 +216,58 @@ def schedule(name: str) -> np.ndarray:
     return (1 + np.cos(np.pi * np.arange(STEPS) / STEPS)) / 2 if name == "cosine" else np.ones(STEPS)
 
 
-def train(task: Task, mechanism: Mechanism, seed: int) -> np.ndarray:
-    """Losses [optimizers, rates], of models with the same batches and noise."""
-    first_weights, normals, of_batches = (np.random.default_rng([seed, i]) for i in range(3))  # the same for all mechanisms
-    rates = task.rates()
-    models = Models(task, rates.size, first_weights)
-    drawn = batches(mechanism.scheme, mechanism.min_sep, len(task.x), of_batches)
-    noise = normals.standard_normal((STEPS, models.size), np.float32)
+Generators = tuple[np.random.Generator, np.random.Generator, np.random.Generator]  # of first weights, batches and normals
+
+
+def train(task: Task, mechanism: Mechanism, rates: list[np.ndarray], generators: Generators) -> list[np.ndarray]:
+    """The losses of models with the same batches and noise, by optimizers and their rates."""
+    plain, last = len(rates[0]) + len(rates[1]), len(rates[3])
+    of = np.concatenate(rates).astype(np.float32)
+    models = Models(task, len(of), generators[0])
+    drawn = batches(mechanism.scheme, mechanism.min_sep, len(task.x), generators[1])
+    noise = generators[2].standard_normal((STEPS, models.size), np.float32)
     noise = (mechanism.sigma * np.linalg.inv(mechanism.matrix)).astype(np.float32) @ noise
-    first, second = ([np.zeros_like(w[2 * RATES :]) for w in models.weights] for _ in range(2))
-    of = rates.reshape(-1)
+    first, second = ([np.zeros_like(w) for w in models.weights] for _ in range(2))
+    cosine = schedule("cosine").astype(np.float32)
     with np.errstate(all="ignore"):  # a rate that is too large
         for t in range(STEPS):
-            plain = np.concatenate([of[:RATES], of[RATES : 2 * RATES] * np.float32(schedule("cosine")[t])])
+            factor = of.copy()
+            factor[len(rates[0]) : plain] *= cosine[t]
             at = 0
             for i, (w, gradient) in enumerate(zip(models.weights, models.clipped(drawn[t]))):
                 size, shape = w[0].size, (-1,) + (1,) * (w.ndim - 1)
                 step = (gradient + noise[t, at : at + size].reshape(w.shape[1:])) / np.float32(len(task.x) * RATE)
                 at += size
-                w[: 2 * RATES] -= plain.reshape(shape) * step[: 2 * RATES]
-                own, velocity, square = step[2 * RATES :], first[i], second[i]
-                velocity[:RATES] = 0.9 * velocity[:RATES] + own[:RATES]
-                w[2 * RATES : 3 * RATES] -= of[2 * RATES : 3 * RATES].reshape(shape) * velocity[:RATES]
-                velocity[RATES:] = 0.9 * velocity[RATES:] + 0.1 * own[RATES:]
-                square[RATES:] = 0.999 * square[RATES:] + 0.001 * own[RATES:] * own[RATES:]
-                root = np.sqrt(square[RATES:] / (1 - 0.999 ** (t + 1))) + 1e-8
-                w[3 * RATES :] -= of[3 * RATES :].reshape(shape) * (velocity[RATES:] / (1 - 0.9 ** (t + 1))) / root
-        return models.losses().reshape(rates.shape)
+                velocity, square, adam = first[i], second[i], step[-last:]
+                velocity[plain:-last] = 0.9 * velocity[plain:-last] + step[plain:-last]
+                velocity[-last:] = 0.9 * velocity[-last:] + 0.1 * adam
+                square[-last:] = 0.999 * square[-last:] + 0.001 * adam * adam
+                step[plain:-last] = velocity[plain:-last]
+                step[-last:] = velocity[-last:] / (1 - 0.9 ** (t + 1)) / (np.sqrt(square[-last:] / (1 - 0.999 ** (t + 1))) + 1e-8)
+                w -= factor.reshape(shape) * step
+        return np.split(models.losses(), np.cumsum([len(r) for r in rates])[:-1])
+
+
+def tune(task: Task, mechanism: Mechanism, seed: int) -> list[list[float]]:
+    """Losses [optimizers, rates]."""
+    rng = np.random.default_rng(1000 * seed + 17)
+    return [losses.round(5).tolist() for losses in train(task, mechanism, list(task.rates()), (rng, rng, rng))]
+
+
+def best_rate(rates: np.ndarray, losses: np.ndarray) -> float:
+    """Where the parabola through the least mean loss and both beside it is least. Losses are [seeds, rates]."""
+    mean = losses.mean(0)
+    at = min(max(int(mean.argmin()), 1), len(rates) - 2)
+    low, middle, high = mean[at - 1 : at + 2]
+    bend = low + high - 2 * middle
+    if bend <= 0 or max(low, high) > 2 * middle:  # no parabola
+        return float(rates[int(mean.argmin())])
+    return float(rates[at] * 2 ** np.clip((low - high) / (2 * bend), -1, 1))
+
+
+def step_noise(mechanism: Mechanism) -> float:
+    """The standard deviation of the noise of a step."""
+    return float(mechanism.sigma * np.sqrt(np.square(np.linalg.inv(mechanism.matrix)).sum() / STEPS))
 
 
 def rows(command: str, epsilon: float, of: str) -> list[dict[str, Any]]:
@@ -319,20 +346,40 @@ def mechanisms(command: str, folder: pathlib.Path) -> dict[int, list[Mechanism]]
     return {int(e): [Mechanism(*m[:5], np.array(m[5])) for m in of["mechanisms"]] for e, of in kept.items()}
 
 
-def main(command: str, folder: pathlib.Path, seeds: int) -> None:
+def lines(file: pathlib.Path) -> dict[tuple[str, int, str, int], Any]:
+    """Losses by task, epsilon, mechanism and seed."""
+    text = file.read_text().splitlines() if file.exists() else []
+    return {tuple(one["of"]): one["losses"] for one in map(json.loads, text)}
+
+
+def main(command: str, folder: pathlib.Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    all_, results = mechanisms(command, folder), folder / "trainings.jsonl"
-    done = {tuple(json.loads(line)["of"]) for line in results.read_text().splitlines()} if results.exists() else set()
-    of_tasks = tasks()
-    with results.open("a") as file:
-        for seed in range(seeds):
-            for name, of in of_tasks.items():
-                for epsilon, some in all_.items():
-                    for mechanism in some:
-                        key = name, epsilon, mechanism.name, seed
-                        if key not in done:
-                            print(json.dumps({"of": key, "losses": train(of, mechanism, seed).round(5).tolist()}), file=file, flush=True)
+    all_, of_tasks, file = mechanisms(command, folder), tasks(), folder / "tuning.jsonl"
+    each = [(name, epsilon, mechanism) for name in of_tasks for epsilon, some in all_.items() for mechanism in some]
+
+    def missing(seeds: Iterable[int]) -> Iterator[tuple[str, int, Mechanism, int]]:
+        done = lines(file)
+        return ((*one, seed) for seed in seeds for one in each if (one[0], one[1], one[2].name, seed) not in done)
+
+    def add(name: str, epsilon: int, mechanism: Mechanism, seed: int, losses: Any) -> None:
+        with file.open("a") as out:
+            print(json.dumps({"of": (name, epsilon, mechanism.name, seed), "losses": losses}), file=out)
+
+    for name, epsilon, mechanism, seed in missing(TUNING):
+        add(name, epsilon, mechanism, seed, tune(of_tasks[name], mechanism, seed))
+    known = lines(file)
+    best = {(name, epsilon, m.name): [best_rate(rates, np.array([known[name, epsilon, m.name, s][i] for s in TUNING]))
+                                     for i, rates in enumerate(of_tasks[name].rates())] for name, epsilon, m in each}  # fmt: skip
+    (folder / "rates.json").write_text(json.dumps([[*key, *rates] for key, rates in best.items()]))
+    file = folder / "trainings.jsonl"
+    for name, epsilon, mechanism, seed in missing(range(SEEDS)):
+        independent, rates = all_[epsilon][0], [np.array([rate]) for rate in best[name, epsilon, mechanism.name]]
+        usual = best[name, epsilon, independent.name][3]
+        rates[3] = np.append(rates[3], [usual, usual * step_noise(mechanism) / step_noise(independent)])
+        generators = tuple(np.random.default_rng([seed, i]) for i in range(3))  # the same for all mechanisms
+        losses = np.concatenate(train(of_tasks[name], mechanism, rates, generators))  # type: ignore[arg-type]
+        add(name, epsilon, mechanism, seed, losses.round(5).tolist())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], pathlib.Path(sys.argv[2]))
