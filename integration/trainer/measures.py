@@ -1,6 +1,6 @@
 """Tables of rankings.py's trainings: how well measures of noise predict which mechanism leaves the least loss.
 
-    python measures.py ../../out/rankings [constant|cosine|momentum|adam …]
+    python measures.py ../../out/rankings [MEASURE …]
 
 "ceiling" is the rank correlation that a measure without an error would have with losses of so many seeds: from the correlation r
 between halves of the seeds, √(2r/(1+r)). "parted" is of the pairs whose difference has an interval without 0: those in the right order
@@ -9,10 +9,10 @@ less those in the wrong one, over all of them. The measures were written down be
 
 from __future__ import annotations
 
-import argparse
 import json
 import pathlib
-from typing import Any, Iterator
+import sys
+from typing import Any, Iterable, Iterator
 
 import numpy as np
 from scipy.stats import spearmanr, t as student
@@ -129,28 +129,52 @@ def cells(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
                 yield out
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("optimizers", nargs="*", default=OPTIMIZERS)
-    args = parser.parse_args()
-    all_ = [c for c in cells(args.folder) if c["optimizer"] in args.optimizers]
-    print("| task | optimizer | ε | seeds | prefix sums | n/2 | n/4 | ceiling | parted | prefix sums | n/2 | first less DP-SGD | first less that of prefix sums |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for c in all_:
-        r, p = c["ranks"], c["parted"]
-        differences = ["{:+.4f} ± {:.4f}".format(*c[key]) if c[key][1] else "the same" for key in ("less_dpsgd", "less_prefix")]
-        print("| {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {} of {} | {:.2f} | {:.2f} | {} | {} |".format(
-            c["task"], c["optimizer"], c["epsilon"], c["seeds"], r["prefix"], r["n/2"], r["n/4"], c["ceiling"], c["pairs"], c["of_pairs"],
-            p["prefix"], p["n/2"], *differences))  # fmt: skip
-    for optimizer in args.optimizers:
-        for which, some in ("known", [c for c in all_ if c["task"] in KNOWN]), ("held-out", [c for c in all_ if c["task"] not in KNOWN]):
-            some = [c for c in some if c["optimizer"] == optimizer]
-            print(f"\n{optimizer}, {which} tasks, means: rank correlation (ceiling {np.mean([c['ceiling'] for c in some]):.3f}), parted, regret")
-            for key in some[0]["ranks"]:
-                more = [f"{np.mean([c[of][key] for c in some]):.3f}" for of in ("usual", "scaled") if of in some[0]]
-                print(f"  {key:30s}", *(f"{np.nanmean([c[of][key] for c in some]):.3f}" for of in ("ranks", "parted", "regret")), *more)
+def short(x: float) -> str:
+    return f"{x:.2f}".replace("0.", ".").replace("1.00", "1.0")
+
+
+def table(head: str, rows: Iterable[Iterable[str]]) -> None:
+    print(head, "|---" * (head.count("|") - 1) + "|", *("| " + " | ".join(row) + " |" for row in rows), "", sep="\n")
+
+
+def pooled(cells: list[dict[str, Any]], key: str) -> float:
+    return sum(c["parted"][key] * c["pairs"] for c in cells if c["pairs"]) / sum(c["pairs"] for c in cells)
+
+
+def main(folder: pathlib.Path, kept: list[str]) -> None:
+    all_ = list(cells(folder))
+    by = {(c["task"], c["optimizer"]): [d for d in all_ if (d["task"], d["optimizer"]) == (c["task"], c["optimizer"])] for c in all_}
+    by = {key: by[key] for task in tasks() for key in by if key[0] == task}
+    print(all_[0]["seeds"], "seeds\n")
+    table("| task | optimizer | prefix sums | all models | last model | ceiling |", ((
+        *key, *(", ".join(short(c["ranks"][k]) for c in some) for k in ("prefix", "n/2", "last n/2")), ", ".join(short(c["ceiling"]) for c in some))
+        for key, some in by.items()))  # fmt: skip
+    means = []
+    for optimizer in OPTIMIZERS:
+        for which in "known", "held-out":
+            some = [c for c in all_ if c["optimizer"] == optimizer and (c["task"] in KNOWN) == (which == "known")]
+            pairs = f"{short(float(np.mean([c['ceiling'] for c in some])))}, {sum(c['pairs'] for c in some)} of {sum(c['of_pairs'] for c in some)}"
+            columns = kept or ["prefix", "n/2", "n/4", "last n/2", "step"]
+            means.append((optimizer, which, pairs, *(f"{short(float(np.mean([c['ranks'][k] for c in some])))}, {short(pooled(some, k))}" for k in columns)))
+    table("| optimizer | tasks | ceiling; pairs | " + " | ".join(kept or ["prefix sums", "all models", "all, memory n/4", "last model", "one step"]) + " |", means)
+    chosen = [c["best_less_dpsgd"]["last n/2"] if c["optimizer"] == "cosine" else c["less_dpsgd"] for c in all_]
+    of = {(c["task"], c["optimizer"], c["epsilon"]): one for c, one in zip(all_, chosen)}
+    table("| task | optimizer | ε = 1 | 2 | 4 | 8 |", ((*key, *("{:+.3f} ± {:.3f}".format(*of[(*key, c["epsilon"])]) for c in some)) for key, some in by.items()))
+    count("first rows less DP-SGD", chosen)
+    for optimizer in OPTIMIZERS:
+        some = [c for c in all_ if c["optimizer"] == optimizer]
+        count(f"{optimizer}: less the first row of prefix sums", [c["best_less_prefix"]["last n/2"] if optimizer == "cosine" else c["less_prefix"] for c in some])
+    for key in "usual", "scaled":
+        some = [c for c in all_ if key in c]
+        if some:
+            ranks = [c[key]["step"] for c in some]
+            print(f"adam, {key} rate: one step {np.mean(ranks):.2f}, at least {min(ranks):.2f}; better than DP-SGD {np.mean([c['better_' + key] for c in some]):.2f}")
+
+
+def count(name: str, of: list[tuple[float, float]]) -> None:
+    lower, higher = sum(m < 0 for m, _ in of), sum(m > 0 for m, _ in of)
+    print(f"{name}: mean {np.mean([m for m, _ in of]):+.4f}, of {len(of)} lower {lower} ({sum(m + h < 0 for m, h in of)} parted), higher {higher} ({sum(m - h > 0 for m, h in of)})")
 
 
 if __name__ == "__main__":
-    main()
+    main(pathlib.Path(sys.argv[1]), sys.argv[2:])
