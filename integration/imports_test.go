@@ -23,7 +23,7 @@ import (
 // readers read, so it is below both. At the bottom is what every package may use: internal/param,
 // and internal/store, by which files are read and written wherever they are.
 var layers = [][]string{
-	{"internal/crash", "internal/digest", "internal/golden", "internal/killtest", "internal/leave", "internal/packed", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate", "internal/words"},
+	{"internal/bisect", "internal/crash", "internal/digest", "internal/digits", "internal/golden", "internal/killtest", "internal/leave", "internal/packed", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate", "internal/words"},
 	{"sampling/stream"},
 	{"sampling", "mechanism"},
 	{"accounting", "internal/drawhere"}, // the latter for tests

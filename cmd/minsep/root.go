@@ -314,7 +314,7 @@ func wrapArgs(c *cobra.Command) {
 		if err := check(cmd, args); errors.As(err, &bad) {
 			return err
 		} else if err != nil {
-			return usageError{fmt.Errorf("%w; see %s --help", argumentFault(cmd, args, err), cmd.CommandPath())}
+			return usageError{fmt.Errorf("%w; see %s --help", argumentFault(cmd, args), cmd.CommandPath())}
 		}
 		return nil
 	}
@@ -322,7 +322,7 @@ func wrapArgs(c *cobra.Command) {
 
 // argumentFault says which arguments a command takes, and which it got. The argument of minsep
 // itself is a command it does not have.
-func argumentFault(cmd *cobra.Command, args []string, err error) error {
+func argumentFault(cmd *cobra.Command, args []string) error {
 	if !cmd.HasParent() {
 		return didYouMean(cmd, args, fmt.Errorf("unknown command %q", args[0]))
 	}
@@ -339,7 +339,7 @@ func argumentFault(cmd *cobra.Command, args []string, err error) error {
 			text += fmt.Sprintf("; write --%s=%s", f.Name, last)
 		}
 	})
-	_, err = os.Stat(filepath.Join(args[0], manifest.RunName))
+	_, err := os.Stat(filepath.Join(args[0], manifest.RunName))
 	if err == nil && cmd.Flags().Lookup("out") != nil && !cmd.Flags().Changed("out") {
 		text += "; write --out " + shellWord(args[0]) + ", or minsep run with the plan of that directory, which runs every stage"
 	} else if err == nil && cmd.Flags().Lookup("run") != nil {
