@@ -291,7 +291,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return err
 	}
 	row.run = accounting.Run{Sampler: spec, Strategy: strategy.strategy, MaxExamplesPerOwner: p.most(), Examples: p.units()}
-	if row.proven, err = search.Provable(row.run); err != nil {
+	if _, row.proven, err = search.Provable(row.run); err != nil {
 		return err
 	}
 	row.BatchSize = spec.ExpectedBatchSize(of)

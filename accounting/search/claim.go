@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"minsep/accounting"
@@ -33,12 +32,12 @@ const Tolerance = 0.009
 // by H(P,Q), to a standard error of ln σ of Tolerance. The search begins at a guess. The error is an
 // accounting.RefusedError where no analysis is known.
 func (c Claim) Noise(ctx context.Context, from Guess) (Noise, error) {
-	proven, err := Provable(c.Run)
+	_, proven, err := Provable(c.Run)
 	switch {
 	case err != nil:
 		return Noise{}, err
 	case proven:
-		return c.Proven(from.Multiplier, wide, Narrow)
+		return c.Proven(from.Multiplier, 0, Narrow)
 	}
 	return c.estimate(ctx, from, Tolerance)
 }
@@ -52,10 +51,6 @@ func (c Claim) estimate(ctx context.Context, from Guess, tolerance float64) (Noi
 	return s.sigma(ctx, from.Multiplier, tolerance, from.Behind)
 }
 
-// starts are noise multipliers, over the largest norm of a column, from which one after another a
-// search begins that knows no similar run.
-var starts = []float64{1, 1.3, 1.7, 2.3, 0.75}
-
 // Find is the noise multiplier at which a run without a maximum batch size is (epsilon,
 // delta)-differentially private: proven where that takes no samples, else estimated by H(P,Q),
 // to a standard error of 0.9 %, or of 3 % where it is clearly above behind (10 % with several
@@ -64,21 +59,14 @@ var starts = []float64{1, 1.3, 1.7, 2.3, 0.75}
 func Find(ctx context.Context, run accounting.Run, epsilon, delta float64, near *Noise, behind float64) (n Noise, err error) {
 	norm := slices.Max(run.ColumnNorms())
 	c := Claim{Run: run, Epsilon: epsilon, Delta: delta}
+	from := Guess{norm, UnknownPace, behind}
 	if near != nil {
-		from := Guess{near.Multiplier / near.norm * norm, UnknownPace, behind}
+		from.Multiplier *= near.Multiplier / near.norm
 		if !near.Proven {
 			from.Pace = near.pace.Similar()
 		}
-		n, err = c.Noise(ctx, from)
-		n.norm = norm
-		return n, err
 	}
-	for _, start := range starts {
-		n, err = c.Noise(ctx, Guess{start * norm, UnknownPace, behind})
-		if !errors.Is(err, ErrNoEstimate) && !errors.Is(err, ErrTooDear) {
-			break
-		}
-	}
+	n, err = c.Noise(ctx, from)
 	n.norm = norm
 	return n, err
 }

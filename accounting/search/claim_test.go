@@ -14,7 +14,7 @@ import (
 func TestErrors(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .3, Steps: 8}}, Strategy: mechanism.Identity(8), MaxExamplesPerOwner: 1}
 	of := Claim{Run: run, Epsilon: .5, Delta: 1e-3}
-	want, err := of.Proven(1, wide, 1e-5)
+	want, err := of.Proven(1, 0, 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestProven(t *testing.T) {
 		{accounting.Run{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 8, Steps: 24, MinSep: 5}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}},
 	} {
 		for _, epsilon := range []float64{.5, 6} {
-			got, err := Claim{Run: c.run, Epsilon: epsilon, Delta: 1e-5}.Proven(1, wide, Narrow)
+			got, err := Claim{Run: c.run, Epsilon: epsilon, Delta: 1e-5}.Proven(1, 0, Narrow)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestEstimate(t *testing.T) {
 	for _, c := range []struct{ prob, epsilon, delta, start float64 }{{.125, 1, 1e-4, 8}, {.02, 4, 1e-5, .1}, {.3, .5, 1e-3, 1}} {
 		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.prob, Steps: 24}}, Strategy: mechanism.Identity(24), MaxExamplesPerOwner: 1}
 		of := Claim{Run: run, Epsilon: c.epsilon, Delta: c.delta}
-		want, err := of.Proven(1, wide, Narrow)
+		want, err := of.Proven(1, 0, Narrow)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,14 +8,11 @@ import (
 	"minsep/accounting/montecarlo/tilt"
 )
 
-// pointSamples are how many samples estimate a point of a certificate.
-const pointSamples = 2048
-
 // Divergence estimates the larger of both divergences at a noise multiplier.
 func (c Claim) Divergence(ctx context.Context, sigma float64) (most float64, err error) {
 	for _, direction := range montecarlo.Directions {
 		spec := c.Run.Loss(sigma)
-		proposal, tables, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: c.Epsilon, Direction: direction}, coarseWork)
+		proposal, tables, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: c.Epsilon, Direction: direction}, workOf(coarseLevel))
 		if err != nil {
 			return 0, err
 		}
@@ -27,14 +24,14 @@ func (c Claim) Divergence(ctx context.Context, sigma float64) (most float64, err
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		values := make([]float64, pointSamples)
+		values := make([]float64, dearSamples)
 		verifier.Values(values, 0)
 		mean, square := 0.0, 0.0
 		for _, y := range values {
 			y = max(0, y-proposal.Slack*proposal.Bound)
-			mean, square = mean+y/pointSamples, square+y*y/pointSamples
+			mean, square = mean+y/dearSamples, square+y*y/dearSamples
 		}
-		most = max(most, mean+2*math.Sqrt(max(0, square-mean*mean)/pointSamples))
+		most = max(most, mean+2*math.Sqrt(max(0, square-mean*mean)/dearSamples))
 	}
 	return most, nil
 }

@@ -24,14 +24,14 @@ type drawing struct {
 // Where more than some samples would be drawn, finer tables are tried first; those that do not pay
 // are left, and the drawing goes on.
 func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, err error) {
-	work, dear := s.firstWork(tolerance)
+	level, dear := s.firstLevel(tolerance)
 	var d *drawing
 	for {
-		within := work
-		if s.Run.Sampler.BalancedMinSep != nil && work == coarseWork { // a state takes some times as long
-			within /= 4
+		work := workOf(level)
+		if s.Run.Sampler.BalancedMinSep != nil && level == coarseLevel { // a state takes some times as long
+			work = workOf(level - 1)
 		}
-		proposal, tables, err := s.propose(x, tolerance, within)
+		proposal, tables, err := s.propose(x, tolerance, work)
 		if err != nil {
 			return false, err
 		}
@@ -44,7 +44,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 				return false, err
 			}
 		}
-		last := work == s.lastWork(tolerance) || s.direction == montecarlo.Q // which has no tables
+		last := level == s.lastLevel(tolerance) || s.direction == montecarlo.Q // which has no tables
 		if last {
 			dear = math.Inf(1)
 		}
@@ -52,7 +52,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 			if last || s.isFarBehind() {
 				return true, nil
 			}
-			work, dear = finerWork(work), dearer*dear
+			level, dear = level+1, dearer*dear
 			continue
 		}
 		short, err = s.draw(ctx, d, tolerance, dear)
@@ -62,7 +62,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 		if s.isFarBehind() {
 			return true, nil
 		}
-		work, dear = finerWork(work), dearer*dear
+		level, dear = level+1, dearer*dear
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 func (s *searcher) begin(x float64, proposal tilt.Proposal, tables tilt.Tables) (d *drawing, proven bool, err error) {
 	s.looks = append(s.looks, look{x: x, logBound: math.Log(max(proposal.Bound, 1e-300) / s.Delta)})
 	d = &drawing{look: &s.looks[len(s.looks)-1], proposal: proposal}
-	if proposal.Divergence < s.Delta*math.Exp(-4) || s.below && proposal.Divergence <= s.Delta {
+	if proposal.Divergence < Negligible*s.Delta || s.below && proposal.Divergence <= s.Delta {
 		s.scale.set(d.look, math.Log(max(proposal.Divergence, s.Delta*1e-30)/s.Delta), leastCount)
 		return d, true, nil
 	}
@@ -91,7 +91,7 @@ func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64
 			return false, errDear
 		}
 		if most := s.mostSamples(l.look); float64(want) > most {
-			if l.samples > 0 && float64(l.samples) > 0.8*most {
+			if l.samples > 0 && float64(l.samples+Few) > most {
 				return true, nil
 			}
 			want = max(Few, uint64(most))
@@ -132,14 +132,14 @@ func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64
 // mean of δ as much would be seen as its samples over M/δ, and Apart standard errors less at most.
 func (s *searcher) isBelow(l *look) bool {
 	most := float64(l.samples) * math.Exp(-l.logBound)
-	return s.below && most >= surelySeen && l.seen < max(littleSeen, most-Apart*math.Sqrt(most))
+	return s.below && l.seen < most-Apart*math.Sqrt(most)
 }
 
 // isEnough says whether a look's standard error is no matter of luck. Where it is to be shown that
 // a divergence is below δ, the sum itself says so.
 func (s *searcher) isEnough(l *look) bool {
 	if s.below {
-		return l.seen >= leastSum
+		return l.seen >= leastTold
 	}
 	return l.isEnough()
 }
@@ -186,7 +186,7 @@ func (s *searcher) mostSamples(l *look) float64 {
 	case s.Run.Sampler.BalancedMinSep != nil && s.Run.MaxExamplesPerOwner > 1:
 		most *= ownersShare
 	case s.Run.Sampler.BalancedMinSep != nil:
-		most *= balancedShare
+		most *= roughShare
 	}
 	if s.Share > 0 {
 		most *= s.Share

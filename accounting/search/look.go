@@ -79,13 +79,13 @@ func (s *Scale) set(l *look, excess, hits float64) {
 
 // isFar says whether the few samples of a look say all that is needed of it: that its σ is far too
 // small.
-func (l *look) isFar() bool { return l.tells() && l.gap > far && l.gap > Apart*l.gapErr }
+func (l *look) isFar() bool { return l.tells() && l.gap > Far && l.gap > Apart*l.gapErr }
 
 // more is how many samples a look should have where they do not say enough yet; done says that
 // its divergence is so far below δ that more would say little.
 func (l *look) more() (want uint64, done bool) {
-	n := float64(l.samples)
-	return l.samples + max(Few, l.samples/2), l.logBound+math.Log(leastSum/n) < -near
+	most := (l.seen + Apart*(math.Sqrt(l.seen)+0.5)) / float64(l.samples)
+	return l.samples + max(Few, l.samples/2), l.logBound+math.Log(most) <= 1e-9-near
 }
 
 // upTo is how many samples a look should have for a standard error of the solution of tolerance;
@@ -95,8 +95,8 @@ func (l *look) upTo(f Solution, tolerance float64) (want uint64, done bool) {
 		return l.samples, true
 	}
 	byPace := f.ByPace * f.ByPace
-	grow := growMargin * (f.StdErr*f.StdErr - byPace) / (tolerance*tolerance - byPace)
-	return uint64(math.Ceil(float64(l.samples) * min(mostGrowth, max(leastGrowth, grow)))), false
+	grow := (f.StdErr*f.StdErr - byPace) / (tolerance*tolerance - byPace)
+	return uint64(float64(l.samples)*grow) + Few, false
 }
 
 // Drawn is the samples of a divergence at a noise multiplier that were drawn elsewhere.
@@ -107,9 +107,33 @@ type Drawn struct {
 	Sum             float64 // of the values over M
 }
 
+// look is the look of drawn samples. Of their squares only the sum is known, which they do not
+// exceed.
+func (s *Scale) look(d Drawn) look {
+	l := look{x: math.Log(d.NoiseMultiplier), logBound: math.Log(d.Bound / s.delta)}
+	l.add(d.Samples, d.Sum, d.Sum, 0)
+	s.settle(&l, false)
+	return l
+}
+
 // Seen is what drawn samples say of the divergence: no values have more variance than as many of M.
 func (d Drawn) Seen() Seen {
 	return Seen{math.Log(d.NoiseMultiplier), d.Sum, float64(d.Samples) / d.Bound}
+}
+
+// More is how many samples there should be in all for a standard error of ln σ of tolerance; done
+// says that there are enough. The further a divergence is from δ, the less its own error matters
+// beside how far it is.
+func (s *Scale) More(d Drawn, tolerance float64) (want uint64, done bool) {
+	l := s.look(d)
+	switch {
+	case l.isFar():
+		return d.Samples, true
+	case !l.isEnough():
+		return l.more()
+	}
+	f := Solution{StdErr: l.gapErr}
+	return l.upTo(f, math.Hypot(tolerance, paceDrift*l.gap))
 }
 
 // CurveOf is the curve of a divergence by drawn samples, while nothing is known of its pace.

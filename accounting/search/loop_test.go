@@ -185,7 +185,7 @@ func TestCount(t *testing.T) {
 func TestFewValues(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .02, Steps: 32}}, Strategy: mechanism.Identity(32), MaxExamplesPerOwner: 2}
 	of := Claim{Run: run, Epsilon: 2, Delta: 1e-6}
-	want, err := of.Proven(1, wide, 1e-5)
+	want, err := of.Proven(1, 0, 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestWideStrategiesDrawLess(t *testing.T) {
 		}
 		s := &searcher{Claim: Claim{Run: accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 2000, MinSep: bands}},
 			Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 2000, Toeplitz: column}, MaxExamplesPerOwner: 1}}}
-		_, dear := s.firstWork(Tolerance)
+		_, dear := s.firstLevel(Tolerance)
 		return s.mostSamples(&look{}), dear
 	}
 	narrow, dear := at(wideBands)

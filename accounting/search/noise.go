@@ -65,7 +65,7 @@ func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
 	}
 	n.reverse = FarShare * math.Exp(l.logBound)
 	n.Effort = max(n.Effort, n.reverse)
-	if l.gap < -3*l.gapErr || l.seen < leastSum {
+	if l.gap < -Apart*l.gapErr || l.seen < leastTold {
 		return n, nil
 	}
 	s.below = false

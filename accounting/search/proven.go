@@ -15,26 +15,28 @@ import (
 // add over all steps: far more than in a certificate, and an upper bound like there.
 const coarse, coarseFrom = 2.5e-4, 4
 
-// wide is how far from where a search begins it goes on, as a part of σ, where nothing better is
-// known.
-const wide = 0.15
-
 // Narrow is how far the upper end of ln σ is above the lower one when a search ends.
 const Narrow = 5e-4
 
-// Provable says whether the noise multiplier of a run is proven without samples, in closed form or
-// by privacy loss distributions. The error is an accounting.RefusedError where no analysis is known.
-func Provable(run accounting.Run) (bool, error) {
-	method, err := run.Method()
-	return method == accounting.ClosedForm || method == accounting.PLD, err
+// Provable is the method of a run, and whether it proves a noise multiplier without samples, in
+// closed form or by privacy loss distributions. The error is an accounting.RefusedError where no
+// analysis is known.
+func Provable(run accounting.Run) (method accounting.Method, ok bool, err error) {
+	method, err = run.Method()
+	return method, WithoutSamples(method), err
+}
+
+// WithoutSamples says whether a method proves noise multipliers without samples.
+func WithoutSamples(method accounting.Method) bool {
+	return method == accounting.ClosedForm || method == accounting.PLD
 }
 
 // Proven is the noise multiplier of a run without samples: in closed form or by privacy loss
 // distributions on a coarse grid, at most a part of width above the least. The search begins at
-// start, and goes on a part of step from there, or of wide for 0.
+// start, and goes on a part of step from there, or of half of Farthest for 0.
 func (c Claim) Proven(start, step, width float64) (Noise, error) {
 	if step == 0 {
-		step = wide
+		step = Farthest / 2
 	}
 	if c.Run.Sampler.Fixed != nil {
 		b, err := c.Run.Calibrate(context.Background(), c.Epsilon, c.Delta)
@@ -98,9 +100,9 @@ func root(excess func(x float64) (float64, error), x, step, width float64) (floa
 		}
 		switch {
 		case math.IsInf(high, 1):
-			x, step = x+step, step*1.6
+			x, step = x+step, 2*step
 		case math.IsInf(low, -1):
-			x, step = x-step, step*1.6
+			x, step = x-step, 2*step
 		case high-low <= width:
 			return high, nil
 		default:

@@ -40,7 +40,7 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 	s.behind = behind
 	x := math.Log(start)
 	low, high, raised := math.Inf(-1), math.Inf(1), 0
-	for range maxLooks {
+	for range MaxLooks {
 		if err := ctx.Err(); err != nil {
 			return Noise{}, err
 		}
@@ -63,11 +63,10 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 		}
 		told := s.isTold()
 		if f.StdErr <= enough && told {
-			multiplier := math.Exp(f.X)
-			return Noise{Multiplier: multiplier, StdErr: f.StdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.Pace}, nil
+			return s.found(f), nil
 		}
 		if short {
-			hopeless := float64(l.samples) < leastHope*math.Exp(l.logBound)
+			hopeless := float64(l.samples) < leastSeen/2*math.Exp(l.logBound)
 			if s.retreats == mostRetreats || told || hopeless {
 				return Noise{}, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
 			}
@@ -76,18 +75,27 @@ func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) 
 			x -= retreat
 			continue
 		}
-		if l.gap > 3*l.gapErr {
+		if l.gap > Apart*l.gapErr {
 			low = max(low, x)
-		} else if l.gap < -3*l.gapErr {
+		} else if l.gap < -Apart*l.gapErr {
 			high = min(high, x)
 		}
 		next := within(toward(x, f.X), low, high)
 		if slices.ContainsFunc(s.looks, func(l look) bool { return math.Abs(l.x-next) < 1e-9 }) {
-			next += tolerance * (0.5 + float64(len(s.looks)%3)) // the same samples would say nothing new
+			next += tolerance * float64(1+len(s.looks)%2) // the same samples would say nothing new
 		}
 		x = next
 	}
+	if f := s.fit(); s.isTold() && f.StdErr <= rough {
+		return s.found(f), nil
+	}
 	return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", ErrNoEstimate, math.Exp(x))
+}
+
+// found is the noise multiplier of a solution.
+func (s *searcher) found(f Solution) Noise {
+	l, multiplier := s.looks[len(s.looks)-1], math.Exp(f.X)
+	return Noise{Multiplier: multiplier, StdErr: f.StdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.Pace}
 }
 
 // isTold says whether a look tells anything: else nothing is known but a bound.
@@ -108,12 +116,12 @@ func within(x, low, high float64) float64 {
 	case x > low && x < high:
 		return x
 	case math.IsInf(low, -1):
-		return high - beyond
+		return high - Far
 	case math.IsInf(high, 1):
-		return low + beyond
+		return low + Far
 	}
 	return (low + high) / 2
 }
 
-// toward goes from ln σ = x to another, by farthest at most.
-func toward(x, to float64) float64 { return min(x+farthest, max(x-farthest, to)) }
+// toward goes from ln σ = x to another, by Farthest at most.
+func toward(x, to float64) float64 { return min(x+Farthest, max(x-Farthest, to)) }

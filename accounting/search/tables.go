@@ -8,44 +8,45 @@ import (
 	"minsep/accounting/montecarlo/tilt"
 )
 
-// firstWork is the work of the tables that are tried first, and how many samples take as long as
-// finer ones.
-func (s *searcher) firstWork(tolerance float64) (work, dear float64) {
+// workOf is the most work of tables of a level, in states times steps.
+func workOf(level int) float64 { return leastWork * math.Pow(dearer, float64(level)) }
+
+// Levels of the work of tables: for owners of several examples, for a coarse estimate, for a fine
+// one, and the finest that are tried.
+const (
+	ownersLevel = iota
+	coarseLevel
+	fineLevel
+	finestLevel
+)
+
+// firstLevel is the level of the tables that are tried first, and how many samples take as long as
+// the next one.
+func (s *searcher) firstLevel(tolerance float64) (level int, dear float64) {
 	dear = dearSamples
 	if s.Run.MaxExamplesPerOwner == 1 && s.Run.Sampler.BalancedMinSep == nil {
-		dear *= 4
+		dear *= cheapSamples
 	}
 	dear = max(Few, dear/s.width())
 	switch {
 	case tolerance < coarseError:
-		return fineWork, 4 * dear
+		return fineLevel, cheapSamples * dear
 	case s.Run.MaxExamplesPerOwner == 2, s.Run.MaxExamplesPerOwner > 2 && s.Run.Sampler.EpochMinSep == nil:
-		return ownersWork, dear // tables of epochs serve no owner of three and more
+		return ownersLevel, dear // tables of epochs serve no owner of three and more
 	}
-	return coarseWork, dear
+	return coarseLevel, dear
 }
 
-// lastWork is the work of the finest tables that are tried. With several examples per owner,
-// the finest of all take longer than the samples that they save.
-func (s *searcher) lastWork(tolerance float64) float64 {
+// lastLevel is the finest level that is tried. With several examples per owner, the finest of all
+// take longer than the samples that they save.
+func (s *searcher) lastLevel(tolerance float64) int {
 	switch {
 	case s.Run.MaxExamplesPerOwner == 1:
-		return finestWork
+		return finestLevel
 	case s.Run.Sampler.BalancedMinSep != nil && tolerance >= coarseError:
-		return coarseWork
+		return coarseLevel
 	}
-	return fineWork
-}
-
-// finerWork is the next of the works of tables.
-func finerWork(work float64) float64 {
-	switch {
-	case work < coarseWork:
-		return coarseWork
-	case work < fineWork:
-		return fineWork
-	}
-	return finestWork
+	return fineLevel
 }
 
 // propose makes a proposal with tables of so much work.

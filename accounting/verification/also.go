@@ -7,6 +7,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/search"
 	"minsep/internal/bisect"
 	"minsep/internal/digits"
 )
@@ -66,7 +67,7 @@ func (p Problem) also(ctx context.Context, out *Plan) error {
 	}
 	drawn += protocol.Points[0].FailureProbability
 	each, most := p.failureOfPoint(), p.mostAlso(protocol)
-	if out.Method == accounting.ClosedForm || out.Method == accounting.PLD {
+	if search.WithoutSamples(out.Method) {
 		each = 0
 	}
 	drawn += float64(len(p.AlsoEpsilon)) * each
@@ -217,18 +218,12 @@ func (p Problem) expected(ctx context.Context, s hockeyStick, least, most float6
 	if err != nil {
 		return 0, err
 	}
-	var sum montecarlo.Sum
-	for drawn, next := uint64(0), uint64(leastSamples); ; next = min(2*next, uint64(most)) {
-		more, err := e.draw(ctx, s.direction, worker, drawn, next-drawn)
-		if err != nil {
-			return 0, err
-		}
-		sum.Merge(more)
-		drawn = next
-		hits := sum.Mean(drawn) * float64(drawn)
-		upper := (hits + alsoErrors*math.Sqrt(hits) + 3) / float64(drawn) * s.bound()
-		if hits >= alsoEstimate || float64(drawn) >= most || upper <= least/2 {
-			return min(s.bound(), upper), nil
-		}
-	}
+	upper := 0.0
+	_, err = e.drawUntil(ctx, Estimate{Direction: s.direction, Bound: s.bound()}, worker, leastSamples, func(out Estimate) (uint64, bool) {
+		n := float64(out.Samples)
+		hits := out.Mean / out.Bound * n
+		upper = min(out.Bound, (hits+alsoErrors*math.Sqrt(hits)+3)/n*out.Bound)
+		return min(2*out.Samples, uint64(most)), hits >= alsoEstimate || n >= most || upper <= least/2
+	})
+	return upper, err
 }

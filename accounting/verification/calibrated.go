@@ -9,6 +9,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/search"
 )
 
 // phaseProofs is the text of the phase in which a proof is looked for.
@@ -36,10 +37,10 @@ func (p Problem) start(ctx context.Context, e *estimator) (first float64, provab
 const firstEffort = 8
 
 // firstTried is the noise multiplier that is tried first where one needs no samples: about where
-// the bounds that the search for it saw are firstEffort times δ, and 5 to 20 steps of the grid
-// below.
+// the bounds that the search for it saw are firstEffort times δ, and by search.Far/2 to
+// search.Farthest in ln σ below.
 func firstTried(provable tilt.Provable, delta float64) float64 {
-	least, most := provable.NoiseMultiplier/math.Pow(gridRatio, 20), provable.NoiseMultiplier/math.Pow(gridRatio, 5)
+	least, most := provable.NoiseMultiplier*math.Exp(-search.Farthest), provable.NoiseMultiplier*math.Exp(-search.Far/2)
 	target := firstEffort * delta
 	for i := len(provable.Tried) - 1; i > 0; i-- {
 		a, b := provable.Tried[i-1], provable.Tried[i]
@@ -69,7 +70,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 		}
 		return out.again(0)
 	}
-	if out.Estimates, err = e.search(ctx, gridIndex(start), nearDelta*p.Delta, known); err == nil {
+	if out.Estimates, err = e.search(ctx, start, nearDelta*p.Delta, known); err == nil {
 		if provable.NoiseMultiplier > 0 && !p.pair().Majorized() && !sampled(out.Estimates) {
 			err = fmt.Errorf("%w: all estimates are far below δ", accounting.ErrTooFewSamples)
 		} else {
@@ -81,7 +82,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	}
 	if e.lengthen(p) {
 		before, protocol := err, out.Protocol
-		if err = p.goOn(ctx, e, out, gridIndex(start), known); err == nil {
+		if err = p.goOn(ctx, e, out, start, known); err == nil {
 			err = choose()
 		}
 		if errors.Is(err, accounting.ErrTooFewSamples) && before == nil { // keep the protocol of the shorter budget
@@ -117,15 +118,15 @@ func takesSamples(c accounting.Candidate) bool {
 const nearDelta = 0.75
 
 // goOn makes more estimates, in the share that a longer budget leaves them, and adds them to
-// the plan's. It begins where they have the target, or at a grid index where there are none.
-func (p Problem) goOn(ctx context.Context, e *estimator, out *Plan, from int, known NoiseEstimate) error {
+// the plan's. It begins where they have the target, or at a noise multiplier where there are none.
+func (p Problem) goOn(ctx context.Context, e *estimator, out *Plan, from float64, known NoiseEstimate) error {
 	target := nearDelta * p.Delta
 	if len(out.Estimates) > 0 {
-		from = gridIndex(newModel(e.scale, out.Estimates, known).at(target))
+		from = newModel(e.scale, out.Estimates, known).at(target)
 	}
 	more, err := e.search(ctx, from, target, known)
 	for _, l := range more {
-		if !isTried(out.Estimates, gridIndex(l.NoiseMultiplier)) {
+		if !isTried(out.Estimates, math.Log(l.NoiseMultiplier)) {
 			out.Estimates = insert(out.Estimates, l)
 		}
 	}
@@ -152,6 +153,7 @@ func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable, known N
 		out.Protocol, err = p.fix(divergences, out.Method, &m)
 		if err == nil && len(out.Protocol.Candidates) < len(sigmas) { // with their own bounds, other ones fit
 			m.learn(divergences)
+			p = p.priced(e) // their tables took time
 			if sigmas, err = p.candidates(m, provable.NoiseMultiplier); err == nil {
 				if divergences, err = p.divergences(e, sigmas, provable); err != nil {
 					return err

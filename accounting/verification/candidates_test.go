@@ -16,18 +16,18 @@ func TestMinorDirectionIsCheap(t *testing.T) {
 	p := Problem{Delta: delta}
 	estimates := []NoiseEstimate{}
 	for i, mean := range []float64{1.1e-5, 8e-6, 6e-6, 5e-6} {
-		estimates = append(estimates, NoiseEstimate{NoiseMultiplier: onGrid(i), Estimates: [2]Estimate{
+		estimates = append(estimates, NoiseEstimate{NoiseMultiplier: math.Pow(1.01, float64(i)), Estimates: [2]Estimate{
 			{Direction: montecarlo.P, Samples: 50000, Mean: mean, Bound: 5 * delta},
 			{Direction: montecarlo.Q, Samples: 10 * bound / delta, Mean: 1e-8 * bound, Bound: bound}, // of slack alone
 		}})
 	}
 	least := samplesOf(t, p, accounting.Goal{Bound: bound})
 	for _, errors := range []float64{mainErrors, spareErrors} {
-		all := newModel(scaleOf(t, 2, delta), estimates, NoiseEstimate{}).goals(onGrid(1), errors)[1]
+		all := newModel(scaleOf(t, 2, delta), estimates, NoiseEstimate{}).goals(1.01, errors)[1]
 		if got := samplesOf(t, p, all); got > 2.1*least {
 			t.Errorf("%v standard errors: %.0f samples, where a mean of 0 takes %.0f", errors, got, least)
 		}
-		if two := newModel(scaleOf(t, 2, delta), estimates[:2], NoiseEstimate{}).goals(onGrid(1), errors)[1]; !(all.Mean < 0.75*two.Mean) {
+		if two := newModel(scaleOf(t, 2, delta), estimates[:2], NoiseEstimate{}).goals(1.01, errors)[1]; !(all.Mean < 0.75*two.Mean) {
 			t.Errorf("%v standard errors: a mean of %g from four estimates, %g from two", errors, all.Mean, two.Mean)
 		}
 	}
@@ -35,7 +35,7 @@ func TestMinorDirectionIsCheap(t *testing.T) {
 	for i := range estimates {
 		estimates[i].Estimates[1].Mean = delta / 2
 	}
-	if goal := newModel(scaleOf(t, 2, delta), estimates, NoiseEstimate{}).goals(onGrid(1), 0)[1]; goal.Mean < delta/4 {
+	if goal := newModel(scaleOf(t, 2, delta), estimates, NoiseEstimate{}).goals(1.01, 0)[1]; goal.Mean < delta/4 {
 		t.Errorf("estimates of δ/2: a mean of %g", goal.Mean)
 	}
 }
@@ -86,9 +86,9 @@ func TestSpareShare(t *testing.T) {
 			for _, count := range []uint64{500, 20_000} { // samples of an estimate
 				var estimates []NoiseEstimate
 				for _, j := range []int{-4, 0, 5} {
-					e := NoiseEstimate{NoiseMultiplier: onGrid(j)}
-					mean := delta * math.Pow(onGrid(j), slope)
-					e.Estimates[0] = Estimate{Direction: montecarlo.P, Samples: count * uint64(effort), Mean: mean, Bound: effort * delta * math.Pow(onGrid(j), 2*slope)}
+					e := NoiseEstimate{NoiseMultiplier: math.Pow(1.01, float64(j))}
+					mean := delta * math.Pow(math.Pow(1.01, float64(j)), slope)
+					e.Estimates[0] = Estimate{Direction: montecarlo.P, Samples: count * uint64(effort), Mean: mean, Bound: effort * delta * math.Pow(math.Pow(1.01, float64(j)), 2*slope)}
 					e.Estimates[1] = Estimate{Direction: montecarlo.Q, Mean: 1e-9 * delta, Bound: 1e-9 * delta}
 					estimates = append(estimates, e)
 				}

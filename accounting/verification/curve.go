@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 
 	"minsep/accounting"
@@ -42,7 +41,7 @@ var curveParts = []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2}
 // Curve returns δ at ε around epsilon: proven where the run's method needs no samples, else
 // estimated. An ε at which an estimate would take too many samples is left out.
 func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64) (points []CurvePoint, err error) {
-	method, err := run.Method()
+	_, proven, err := search.Provable(run)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +53,7 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 		return cost.Cost, err
 	}
 	for _, part := range curveParts {
-		point := CurvePoint{Epsilon: part * epsilon, Proven: method == accounting.ClosedForm || method == accounting.PLD}
+		point := CurvePoint{Epsilon: part * epsilon, Proven: proven}
 		if point.Proven {
 			if point.Delta, err = provenDelta(run, noiseMultiplier, point.Epsilon, cost); err != nil {
 				return nil, err
@@ -116,11 +115,14 @@ func provenDelta(run accounting.Run, noiseMultiplier, epsilon float64, cost func
 	return min(least, most), nil
 }
 
+// curveHits is how many values of M a point of a curve shows: a standard error of 7 % at most.
+const curveHits = 200
+
 // unaimed estimates a divergence of unknown size: a few samples say how many are needed. None
 // are needed where a proven bound is far below the other direction's.
 func unaimed(ctx context.Context, s hockeyStick, other float64) (e Estimate, ok bool, err error) {
 	e = Estimate{Direction: s.direction, Bound: s.bound()}
-	if s.divergence() <= other/1000 {
+	if s.divergence() <= search.Negligible*other {
 		e.Mean = s.divergence()
 		return e, true, nil
 	}
@@ -130,19 +132,10 @@ func unaimed(ctx context.Context, s hockeyStick, other float64) (e Estimate, ok 
 		return e, false, err
 	}
 	limit := estimateSamples(s.spec.Steps) / 4
-	var sum montecarlo.Sum
-	for next := uint64(leastSamples); next > e.Samples; {
-		more, err := draw.draw(ctx, s.direction, worker, e.Samples, next-e.Samples)
-		if err != nil {
-			return e, false, err
-		}
-		sum.Merge(more)
-		e.Samples = next
-		e.Mean = sum.Mean(next) * e.Bound
-		e.StdErr = math.Sqrt(e.Bound * e.Mean / float64(next))
-		next = uint64(min(limit, 8*float64(next), usual*e.Bound/max(e.Mean, 1e-300)))
-	}
-	return e, float64(e.Samples)*e.Mean >= 10*e.Bound, nil
+	e, err = draw.drawUntil(ctx, e, worker, leastSamples, func(e Estimate) (uint64, bool) {
+		return uint64(min(limit, 8*float64(e.Samples), curveHits*e.Bound/max(e.Mean, 1e-300))), false
+	})
+	return e, float64(e.Samples)*e.Mean >= 10*e.Bound, err
 }
 
 // MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of so many examples, by one of

@@ -38,13 +38,19 @@ type NoiseEstimate struct {
 // Delta is the estimate of δ: the worse direction.
 func (l NoiseEstimate) Delta() float64 { return max(l.Estimates[0].Delta(), l.Estimates[1].Delta()) }
 
-// usual is how many times M/δ samples an estimate takes: a relative standard error of 7 % where the
-// divergence is δ.
 const (
-	usual        = 200
+	// tolerance is the standard error of ln σ at which the samples of an estimate are enough: then
+	// the chance of the trials decides more.
+	tolerance = 0.002
+
+	// estimateParts is how many estimates like it what is left of the budget must be enough for.
+	estimateParts = 4
+
+	// leastSamples are drawn at least where the budget has them, since tables take as long as some
+	// thousands, and at most of the second direction where the first says that the noise is too little.
 	leastSamples = 4000
-	farAway      = 10 // from δ, by this factor: 10 M/δ samples show on which side
-	fewest       = 50 // samples of an estimate, where the budget allows no more
+
+	fewest = 50 // samples of an estimate, where the budget allows no more
 )
 
 // leastEfforts are how many times M/δ samples the estimate of a direction takes at least: fewer for
@@ -52,7 +58,7 @@ const (
 var leastEfforts = [2]float64{10, 3}
 
 // estimateSamples bounds an estimate where there is no budget: some ten seconds of one processor.
-func estimateSamples(steps int) float64 { return math.Floor(2e9 / float64(2000+steps)) }
+func estimateSamples(steps int) float64 { return float64(DefaultSamples(steps)) }
 
 // TooFewError says how many samples something takes and how long that is here. It wraps
 // accounting.ErrTooFewSamples.
@@ -217,7 +223,7 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 			e.last[d] = s
 		}
 		// Where the first direction says that the noise is too little, the other one decides nothing.
-		brief := i > 0 && l.Estimates[0].Delta() > 2*e.delta && l.Estimates[0].Delta()-3*l.Estimates[0].StdErr > e.delta
+		brief := i > 0 && l.Estimates[0].Delta()-search.Apart*l.Estimates[0].StdErr > e.delta
 		if l.Estimates[i], err = e.estimate(ctx, s, leastEfforts[i], brief); err != nil {
 			return l, err
 		}
@@ -229,7 +235,7 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 // a proven bound says enough; a brief one draws leastSamples at most.
 func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, brief bool) (Estimate, error) {
 	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta, Truncation: s.cost()}
-	if s.divergence() <= e.delta/1000 {
+	if s.divergence() <= search.Negligible*e.delta {
 		out.Bound, out.Mean, out.Effort = s.divergence(), s.divergence(), 0
 		return out, nil
 	}
@@ -254,35 +260,32 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, 
 	if err != nil {
 		return out, err
 	}
-	// The fewest samples say how many there must be. Each estimate takes a part of the budget
-	// that the ones before it have left.
-	most := max(leastSamples, 10*out.Effort)
+	// The samples say how many there must be. Each estimate takes a part of the budget that the ones
+	// before it have left.
+	most := max(need, min(e.limit, left/estimateParts))
 	if brief {
-		most = leastSamples
+		most = min(most, max(need, leastSamples))
 	}
-	out.Samples = uint64(max(need, min(most, left/12)))
-	sum, err := e.draw(ctx, s.direction, worker, 0, out.Samples)
-	if err != nil {
-		return out, err
-	}
-	out.Mean = sum.Mean(out.Samples) * out.Bound
-	goal := usual * out.Bound / max(out.Mean, e.delta/4)
-	switch far := max(out.Mean/e.delta, e.delta/out.Mean); {
-	case brief || far > farAway: // the direction is clear: more samples, which are many where M is large, say nothing that is of use
-		goal = 0
-	case out.Mean > 2*e.delta || out.Mean < e.delta/4:
-		goal /= 5 // only the direction matters
-	}
-	if all := uint64(min(goal, e.limit, left/4)); all > out.Samples {
-		more, err := e.draw(ctx, s.direction, worker, out.Samples, all-out.Samples)
+	return e.drawUntil(ctx, out, worker, uint64(max(need, min(leastSamples, most))), func(out Estimate) (uint64, bool) {
+		want, done := e.scale.More(out.drawn(s.spec.NoiseMultiplier), tolerance)
+		return min(want, uint64(most)), done
+	})
+}
+
+// drawUntil draws the samples of an estimate: first so many, and then as many in all as more says,
+// until it has them or they are enough.
+func (e *estimator) drawUntil(ctx context.Context, out Estimate, w sampler, first uint64, more func(Estimate) (want uint64, enough bool)) (Estimate, error) {
+	var sum montecarlo.Sum
+	for want, enough := first, false; !enough && want > out.Samples; {
+		part, err := e.draw(ctx, out.Direction, w, out.Samples, want-out.Samples)
 		if err != nil {
 			return out, err
 		}
-		sum.Merge(more)
-		out.Samples = all
-		out.Mean = sum.Mean(all) * out.Bound
+		sum.Merge(part)
+		out.Samples, out.Mean = want, sum.Mean(want)*out.Bound
+		out.StdErr = math.Sqrt(out.Bound * out.Mean / float64(want))
+		want, enough = more(out)
 	}
-	out.StdErr = math.Sqrt(out.Bound * out.Mean / float64(out.Samples))
 	return out, nil
 }
 

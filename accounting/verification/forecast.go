@@ -125,7 +125,7 @@ func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecas
 			return f, err
 		}
 		f.Tables += e.used() - begin
-		if s.divergence() <= p.Delta/1000 {
+		if s.divergence() <= search.Negligible*p.Delta {
 			continue
 		}
 		part := 1.0

@@ -95,19 +95,10 @@ func (p Problem) estimateDirection(ctx context.Context, e *estimator, s hockeySt
 		return out, err
 	}
 	e.estimates, e.tables = 1, e.tables+e.used()-begin-(e.worked-worked).Seconds()
-	var sum montecarlo.Sum
-	for next := uint64(max(fewest, min(leastSamples, limit))); ; next *= 2 {
-		more, err := e.draw(ctx, s.direction, worker, out.Samples, next-out.Samples)
-		if err != nil {
-			return out, err
-		}
-		sum.Merge(more)
-		out.Samples, out.Mean = next, sum.Mean(next)*out.Bound
-		out.StdErr = math.Sqrt(out.Bound * out.Mean / float64(next))
-		if 2*float64(next) > limit || p.above(out) || !p.paysOff(s, out) {
-			return out, nil
-		}
-	}
+	return e.drawUntil(ctx, out, worker, uint64(max(fewest, min(leastSamples, limit))), func(out Estimate) (uint64, bool) {
+		want := 2 * out.Samples
+		return want, float64(want) > limit || p.above(out) || !p.paysOff(s, out)
+	})
 }
 
 // above says that an estimate is so far above δ that it is next to certain to be too large.

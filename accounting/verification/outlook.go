@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"minsep/accounting"
+	"minsep/accounting/search"
 )
 
 // Outlook is a forecast of a verification before its estimates: whether the budget is enough
@@ -52,8 +52,8 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	method, err := p.Run.Method()
-	if err != nil || method == accounting.ClosedForm || method == accounting.PLD {
+	_, proven, err := search.Provable(p.Run)
+	if err != nil || proven {
 		return &Outlook{}, err
 	}
 	if p.Run.Sampler.Truncation != nil { // as a plan does, by the cost where that is possible
@@ -78,19 +78,19 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	}
 	o.Proven = provable.NoiseMultiplier
 	e.beginEstimates()
-	for j := gridIndex(start); ; {
+	for sigma := start; ; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		before := o.Least
-		if err := p.outlook(ctx, e, o, onGrid(j)); err != nil {
+		if err := p.outlook(ctx, e, o, sigma); err != nil {
 			return nil, err
 		}
 		plain := o.Effort*e.delta >= 1-1e-9
-		if o.Enough || o.untilted || e.left() == 0 || before > 0 && !plain && o.Least > 0.9*before {
+		if o.Enough || o.untilted || e.left() == 0 || before > 0 && !plain && o.Least >= before {
 			return o, nil // enough, or more noise does not help
 		}
-		j += stepUp(o.Least, e.delta)
+		sigma *= math.Exp(search.Farthest)
 	}
 }
 
@@ -106,7 +106,7 @@ func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMul
 	for i, s := range divergences[0] {
 		bounds = append(bounds, s.bound())
 		proven = proven && s.total() <= p.Delta-p.claim().Earlier
-		if s.divergence() <= e.delta/1000 {
+		if s.divergence() <= search.Negligible*e.delta {
 			continue
 		}
 		if e.drawn == 0 {

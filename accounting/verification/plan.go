@@ -56,12 +56,12 @@ func (p Problem) Plan(ctx context.Context) (*Plan, error) {
 }
 
 func (p Problem) plan(ctx context.Context) (*Plan, error) {
-	method, err := p.Run.Method()
+	method, proven, err := search.Provable(p.Run)
 	if err != nil {
 		return nil, err
 	}
 	out := &Plan{Method: method}
-	if method == accounting.ClosedForm || method == accounting.PLD {
+	if proven {
 		if err := p.proven(ctx, out); err != nil {
 			return out, err
 		}

@@ -6,55 +6,39 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"minsep/accounting/search"
 )
-
-// gridRatio is the ratio of neighbouring noise multipliers on the grid (arXiv 2602.09338,
-// Algorithm 5).
-const gridRatio = 1.01
-
-func onGrid(j int) float64 { return math.Pow(gridRatio, float64(j)) }
-
-func gridIndex(noiseMultiplier float64) int {
-	return int(math.Round(math.Log(noiseMultiplier) / math.Log(gridRatio)))
-}
-
-// maxTried bounds the search for a noise multiplier.
-const maxTried = 24
 
 const (
-	// enough is the standard error of ln δ, near the target, at which estimates end: .3 % of the
-	// noise multiplier, about.
+	// enough is the standard error of ln δ, near the target, at which estimates end: .5 % of the
+	// noise multiplier, about, where the chance of the trials is as large.
 	enough = 0.1
-	// fine is that standard error where another estimate like the last one brings the used part
-	// of the whole budget to fineShare at most.
-	fine, fineShare = 0.03, 1.0 / 4
+
 	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of
-	// the estimates is used up.
+	// the estimates is used up: beyond it the pace is not known well enough.
 	fitReach = 3
-	// mostUp and mostDown are how many steps of the grid the next estimate is away from the others
-	// at most. Downward M grows quickly.
-	mostUp, mostDown = 40, 12
-	// farUp is how many steps of the grid are between looks above all estimates, where the
-	// first look took too many samples.
-	farUp = 10
-	// verifiable is the part of the rest of the whole budget that a verification may have where
-	// δ is estimated.
-	verifiable = 0.6
+
+	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest that a
+	// verification, may have by an interpolated M, which is known to some tenths.
+	affordable = 0.7
+
+	// step is the least distance of estimates in ln σ, as in arXiv 2602.09338, Algorithm 5.
+	step = 0.01
 )
 
-// search estimates δ at noise multipliers of the grid, each where the estimates before it have the
-// target, until it is known well there. It returns the estimates by rising noise multiplier. Where
-// M is so large that an estimate takes too many samples, the noise multiplier counts as too small.
-// Where the share of estimates in a budget is used up, it returns the estimates that there are.
-// proven, if its bounds are not 0, tells how M falls.
-func (e *estimator) search(ctx context.Context, first int, target float64, proven NoiseEstimate) (estimates []NoiseEstimate, err error) {
+// search estimates δ at noise multipliers, each where the estimates before it have the target, until
+// it is known well there. It returns the estimates by rising noise multiplier. Where M is so large
+// that an estimate takes too many samples, the noise multiplier counts as too small. Where the share
+// of estimates in a budget is used up, it returns the estimates that there are. proven, if its bounds
+// are not 0, tells how M falls.
+func (e *estimator) search(ctx context.Context, first, target float64, proven NoiseEstimate) (estimates []NoiseEstimate, err error) {
 	var tooFew error
-	low := math.MinInt      // the largest grid index that is too small
+	low := math.Inf(-1)     // the largest ln σ that is too small
 	cheapest := math.Inf(1) // samples that an estimate takes
-	for next := first; e.count < maxTried; {
+	for next := math.Log(first); e.count < search.MaxLooks; {
 		e.candidate(estimates)
-		used := e.usedPart()
-		l, err := e.estimateAt(ctx, onGrid(next))
+		l, err := e.estimateAt(ctx, math.Exp(next))
 		var few *TooFewError
 		switch {
 		case errors.As(err, &few):
@@ -66,7 +50,7 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 				continue
 			}
 			low = max(low, next)
-			if few.plain || few.spent || len(estimates) == 0 && few.Need > 0.9*cheapest && few.Need < 9.99/e.delta { // more noise does not help
+			if few.plain || few.spent || len(estimates) == 0 && few.Need >= cheapest && !isPlain(few.Need, e.delta) { // more noise does not help
 				return nil, err
 			}
 			cheapest = min(cheapest, few.Need)
@@ -76,16 +60,12 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 			estimates = insert(estimates, l)
 		}
 		if len(estimates) == 0 {
-			next += stepUp(few.Need, e.delta)
+			next += search.Farthest
 			continue
 		}
 		m := newModel(e.scale, estimates, proven)
 		goal, limited := e.goal(m, target)
-		precise := enough
-		if after := e.usedPart(); 2*after-used < fineShare {
-			precise = fine
-		}
-		known := m.spread(m.at(target)) <= precise && len(m.bounds) > 1 || limited && isTried(estimates, goal)
+		known := m.spread(m.at(target)) <= enough && len(m.bounds) > 1 || limited && isTried(estimates, goal)
 		after, ok := e.after(m, low, goal)
 		if !ok && nearest(estimates, target) > fitReach && e.extend() {
 			after, ok = e.after(m, low, goal)
@@ -102,49 +82,51 @@ func (e *estimator) search(ctx context.Context, first int, target float64, prove
 		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not come near it; give another delta or epsilon, or a noise multiplier", e.epsilon)}
 }
 
-// goal is the grid index that matters: where the target is expected or, if the rest of the
-// whole budget could not verify a mean of 0 there, the least above it where it could; limited
-// then is true.
-func (e *estimator) goal(m model, target float64) (index int, limited bool) {
-	index = gridIndex(m.at(target))
-	most := gridIndex(m.bounds[len(m.bounds)-1].NoiseMultiplier)
-	for index < most && m.fewestVerified(onGrid(index), e.delta, e.weights()) > verifiable*e.allLeft() {
-		index, limited = index+1, true
+// isPlain says whether so many samples are those of an M of 1.
+func isPlain(samples, delta float64) bool { return samples >= leastEfforts[0]/delta*(1-1e-3) }
+
+// goal is the ln σ that matters: where the target is expected or, if the rest of the whole budget
+// could not verify a mean of 0 there, the least above it where it could; limited then is true.
+func (e *estimator) goal(m model, target float64) (x float64, limited bool) {
+	x = math.Log(m.at(target))
+	most := math.Log(m.bounds[len(m.bounds)-1].NoiseMultiplier)
+	for x < most && m.fewestVerified(math.Exp(x), e.delta, e.weights()) > affordable*e.allLeft() {
+		x, limited = x+step, true
 	}
-	return index, limited
+	return x, limited
 }
 
-// isTried says whether there is an estimate at a grid index.
-func isTried(estimates []NoiseEstimate, index int) bool {
-	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return gridIndex(l.NoiseMultiplier) == index })
+// isTried says whether there is an estimate about at ln σ = x.
+func isTried(estimates []NoiseEstimate, x float64) bool {
+	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return math.Abs(math.Log(l.NoiseMultiplier)-x) < step/2 })
 }
 
-// after is the grid index at which δ is estimated next: at the goal or, where that was looked at,
-// beside it; above low, and such that M allows an estimate. ok says that there is one.
-func (e *estimator) after(m model, low, goal int) (next int, ok bool) {
-	tried := map[int]bool{}
-	least, most := math.MaxInt, math.MinInt
-	for _, l := range m.estimates {
-		j := gridIndex(l.NoiseMultiplier)
-		tried[j], least, most = true, min(least, j), max(most, j)
+// after is the ln σ at which δ is estimated next: at the goal or, where that was looked at, beside it;
+// above low, and such that M, which grows quickly downward, allows an estimate. ok says that there is
+// one.
+func (e *estimator) after(m model, low, goal float64) (next float64, ok bool) {
+	least, most := math.Log(m.estimates[0].NoiseMultiplier), math.Log(m.estimates[len(m.estimates)-1].NoiseMultiplier)
+	at := min(max(goal, least-search.Far, low+step), most+search.Farthest)
+	fits := func(x float64) bool {
+		return x > low && !isTried(m.estimates, x) && m.fewest(math.Exp(x), e.delta) <= affordable*min(e.limit, e.left())
 	}
-	at := min(max(goal, least-mostDown, low+1), most+mostUp)
-	affordable := func(j int) bool { return m.fewest(onGrid(j), e.delta) <= 0.8*min(e.limit, e.left()) }
-	for _, off := range []int{0, -1, 1, -2, 2, -3, 3, 4, 5, 6} {
-		if j := at + off; j > low && !tried[j] && affordable(j) {
-			return j, true
+	for off := 0.0; off < search.Far; off += step {
+		for _, x := range []float64{at - off, at + off} {
+			if fits(x) {
+				return x, true
+			}
 		}
 	}
 	// Nearer to the target than any estimate so far, where the budget affords it.
-	for j := at + 7; j < least-1; j++ {
-		if affordable(j) {
-			return j, true
+	for x := at + search.Far; x < least-step; x += step {
+		if fits(x) {
+			return x, true
 		}
 	}
 	// Above all that is known M is less than the model knows: a look tells, which draws nothing where
 	// that takes too many samples.
-	if j := max(at, low+farUp); goal > most && j <= most+2*mostUp {
-		return j, true
+	if x := max(at, low+search.Far); goal > most && x <= most+2*search.Farthest {
+		return x, true
 	}
 	return 0, false
 }
@@ -171,15 +153,6 @@ func (e *estimator) candidate(estimates []NoiseEstimate) {
 		text += fmt.Sprintf(", δ below %.2g", above)
 	}
 	e.report(Phase{Text: text, Left: e.timeLeft(e.share.seconds)})
-}
-
-// stepUp is how many grid steps to go up where an estimate takes too many samples: with M < 1,
-// where plans take long, twice as many.
-func stepUp(need, delta float64) int {
-	if need < 9.99/delta {
-		return 44
-	}
-	return 22
 }
 
 // insert keeps looks sorted by noise multiplier.

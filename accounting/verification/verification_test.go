@@ -161,14 +161,14 @@ func TestShareOfTime(t *testing.T) {
 	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3}
 	e := p.newEstimator()
 	e.share.samples, e.share.seconds = 400, 0
-	estimates, err := e.search(t.Context(), gridIndex(1.6), 0.75e-3, NoiseEstimate{})
+	estimates, err := e.search(t.Context(), 1.6, 0.75e-3, NoiseEstimate{})
 	if err != nil || len(estimates) == 0 || e.drawn > 400 {
 		t.Errorf("400 samples: %d noise multipliers, %d samples, %v", len(estimates), e.drawn, err)
 	}
 	e = p.newEstimator()
 	e.share.seconds = 1e-9
 	var few *TooFewError
-	if estimates, err := e.search(t.Context(), gridIndex(1.6), 0.75e-3, NoiseEstimate{}); !errors.As(err, &few) || estimates != nil || e.drawn > 512 {
+	if estimates, err := e.search(t.Context(), 1.6, 0.75e-3, NoiseEstimate{}); !errors.As(err, &few) || estimates != nil || e.drawn > 512 {
 		t.Errorf("no time: %d noise multipliers, %d samples, %v", len(estimates), e.drawn, err)
 	}
 }

@@ -1,0 +1,181 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"minsep/accounting/search"
+)
+
+// behind says whether b is behind a whatever the errors of their estimates: by more than search.Apart
+// standard errors.
+func behind(a, b *Row) bool {
+	return b.Relative-a.Relative > search.Apart*math.Hypot(a.StdErr, b.StdErr)
+}
+
+// The standard errors of ln σ that ties are estimated to, and how many candidates.
+var finer = []float64{0.004}
+
+const mostTied = 4
+
+// mostTurned is how many rows the other direction is looked at of, besides every first, and
+// turnedShare the part of the samples of an estimate that may be drawn for it.
+const (
+	mostTurned  = 8
+	turnedShare = 1. / 8
+)
+
+// rank orders the rows by their error, the refused last. Those that may be the first are estimated
+// further, and the first in both directions.
+func (p *planning) rank(ctx context.Context, rows []*Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	p.enter(p.stages, "telling the best apart")
+	order(rows)
+	// contenders are those that are not behind the first.
+	contenders := func() (list []*Row) {
+		for _, row := range rows {
+			if row.Refused == "" && !behind(rows[0], row) && len(list) < mostTied {
+				list = append(list, row)
+			}
+		}
+		return list
+	}
+	for _, tolerance := range finer {
+		list := contenders()
+		if len(list) < 2 {
+			break
+		}
+		for _, row := range list {
+			if behind(list[0], row) {
+				continue
+			}
+			p.say(row.Name())
+			if err := p.refine(ctx, row, tolerance); err != nil {
+				return err
+			}
+		}
+		order(rows)
+	}
+	// By the other direction a row may take more noise, and another one be first. The first is looked
+	// at whatever it takes, and a few that are tied with it as far as that takes few samples.
+	for tried := map[*Row]bool{}; rows[0].Refused == ""; order(rows) {
+		list := contenders()
+		i := slices.IndexFunc(list, func(row *Row) bool { return row.Noise.OneDirection && (row == rows[0] || !tried[row]) })
+		if i < 0 || i > 0 && len(tried) >= mostTurned {
+			break
+		}
+		for _, row := range list[i].sharers() {
+			tried[row] = true
+		}
+		p.say(list[i].Name() + ", the other direction")
+		if err := p.both(ctx, list[i], i == 0); err != nil {
+			return err
+		}
+	}
+	if err := p.preferKnown(ctx, rows); err != nil {
+		return err
+	}
+	if err := p.preferData(ctx, rows); err != nil {
+		return err
+	}
+	if err := p.preferStateless(ctx, rows); err != nil {
+		return err
+	}
+	number(rows)
+	return nil
+}
+
+// preferData puts the row first that uses the most data of those that cannot be told from the
+// first, and have little more noise by their estimates: one with a large error is no reason.
+func (p *planning) preferData(ctx context.Context, rows []*Row) error {
+	tried := map[*Row]bool{}
+	for {
+		best := rows[0]
+		for _, row := range rows {
+			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= littleMore*rows[0].Relative && row.Kept > 1.01*best.Kept {
+				best = row
+			}
+		}
+		if best == rows[0] {
+			return nil
+		}
+		if !best.Noise.OneDirection || tried[best] {
+			i := slices.Index(rows, best)
+			copy(rows[1:i+1], rows[:i])
+			rows[0] = best
+			return nil
+		}
+		tried[best] = true
+		p.say(best.Name() + ", the other direction")
+		if err := p.both(ctx, best, true); err != nil {
+			return err
+		}
+		order(rows)
+	}
+}
+
+// order sorts rows by their error, the refused last.
+func order(rows []*Row) {
+	slices.SortStableFunc(rows, func(a, b *Row) int {
+		if (a.Refused == "") != (b.Refused == "") {
+			return cmp.Compare(len(a.Refused), len(b.Refused))
+		}
+		return cmp.Or(cmp.Compare(a.Relative, b.Relative), cmp.Compare(b.Kept, a.Kept))
+	})
+}
+
+// number gives ordered rows their ranks, and says which are tied with the first.
+func number(rows []*Row) {
+	for i, row := range rows {
+		if row.Refused != "" {
+			break
+		}
+		row.Rank, row.Tied = i+1, i > 0 && !behind(rows[0], row) && !behind(row, rows[0])
+	}
+}
+
+// both looks at the other direction of a row. The first is refused where that takes too many
+// samples; another one is given fewer, and then stays as it is.
+func (p *planning) both(ctx context.Context, row *Row, first bool) error {
+	c := p.claim(row)
+	if !first {
+		c.Share = turnedShare
+	}
+	n, err := c.Both(ctx, row.Noise)
+	if !first && (errors.Is(err, search.ErrTooDear) || errors.Is(err, search.ErrNoEstimate)) {
+		return ctx.Err()
+	}
+	return p.renew(ctx, row, n, err)
+}
+
+// refine estimates the noise multiplier of a row to a smaller standard error. Where that takes too
+// many samples it stays as it is: tied, if need be.
+func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) error {
+	n, err := row.Noise.Refine(ctx, tolerance)
+	return p.renew(ctx, row, n, err)
+}
+
+// renew gives a row, and those that share its noise multiplier, another one.
+func (p *planning) renew(ctx context.Context, row *Row, n search.Noise, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && !errors.Is(err, search.ErrTooDear) && !errors.Is(err, search.ErrNoEstimate):
+		return err
+	}
+	for _, one := range row.sharers() {
+		if err != nil {
+			one.Refused = err.Error()
+			continue
+		}
+		one.Noise = n
+		made := p.make(ctx, one.Strategy)
+		p.figures(one, Population{}, made.error, made.figures)
+	}
+	return nil
+}
