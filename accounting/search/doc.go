@@ -9,7 +9,7 @@
 // # The model
 //
 // A divergence falls with σ as a Gaussian mechanism's does with a power of σ, the pace, which is
-// near 1 for all schemes. A [Curve] is the distribution of such functions by what samples have shown
+// near 1. A [Curve] is the distribution of such functions by what samples have shown
 // at any noise multipliers, and says where the divergence is δ, how well that is known, and how
 // large the divergence may be elsewhere.
 //
