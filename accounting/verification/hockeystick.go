@@ -52,7 +52,7 @@ func (p Problem) stick(noiseMultiplier float64, d montecarlo.Direction) (hockeyS
 func (p Problem) knownStick(noiseMultiplier float64, d montecarlo.Direction, known []tilt.Provable) (hockeyStick, error) {
 	for _, of := range known {
 		for i := range of.Proposals {
-			if proposal := &of.Proposals[i]; of.NoiseMultiplier == noiseMultiplier && proposal.Direction == d && proposal.Method != "" && proposal.Bound < 1 && p.simulated == nil {
+			if proposal := &of.Proposals[i]; of.NoiseMultiplier == noiseMultiplier && proposal.Direction == d && proposal.Method != "" && (proposal.Bound < 1 || proposal.Divergence < 1) && p.simulated == nil {
 				return hockeyStick{spec: p.pair().Loss(noiseMultiplier), epsilon: p.Epsilon, direction: d, proposal: proposal}, nil
 			}
 		}
@@ -73,7 +73,7 @@ func newHockeyStick(run accounting.Run, noiseMultiplier, epsilon float64, d mont
 		}
 	case err != nil:
 		return s, err
-	case proposal.Bound < 1:
+	case proposal.Bound < 1 || proposal.Divergence < 1:
 		s.proposal = &proposal
 		return s, nil
 	}

@@ -23,8 +23,8 @@ import (
 //
 // bounds the weight of m labelled replicas that all take part from step i on, over (na)^m. k_j(s)
 // is the sum over the clusters of j that span s steps. Clusters of up to exact participations are
-// listed. Larger ones have a listed beginning. After it neighbours weigh as they do, and all other
-// pairs as if at one step; any span is allowed, and T_{m-j}(i+1) follows.
+// listed. Larger ones have a listed beginning. After it each participation weighs with all before it
+// as with the last of them; any span is allowed, and T_{m-j}(i+1) follows.
 //
 // A tuple is drawn by these weights. Its own weight is its true weight over them, at most 1.
 type clusters struct {
@@ -32,11 +32,12 @@ type clusters struct {
 	first, never        float64 // a, 1-na
 	overlaps            *overlaps
 	most                []float64
+	farther             []float64 // by d, the largest of most from d on
 	exact               int
 	binomial            [][]float64
 	lists               []clusterList // of j: lists[j]; none of 0
 	long                []float64     // by j from exact on, the weight of all the clusters
-	gaps                []float64     // partial sums of the weights of the gaps of a long cluster
+	gaps                [][]float64   // by j above exact, partial sums of the weights of the gap before the last one
 
 	sums  [][]float64 // sums[m][i] = T_m(i)
 	count []float64   // partial sums of C(θ,m) never^{θ-m} (na)^m T_m(0)
@@ -96,7 +97,7 @@ func newClusters(s law.Single, columns *likelihood.Columns, factor float64, orde
 // raised returns clusters of a higher order, which shares all that the orders have in common.
 func (c *clusters) raised(order int) (*clusters, error) {
 	r := *c
-	r.binomial, r.sums, r.long, r.count = slices.Clip(c.binomial), slices.Clip(c.sums), slices.Clip(c.long), nil
+	r.binomial, r.sums, r.long, r.gaps, r.count = slices.Clip(c.binomial), slices.Clip(c.sums), slices.Clip(c.long), slices.Clip(c.gaps), nil
 	for r.order = len(r.sums); r.order <= order; r.order++ {
 		r.addOrder()
 	}
@@ -120,16 +121,31 @@ func (c *clusters) list() {
 		scale *= float64(j) / float64(c.steps)
 		c.lists[j] = newClusterList(j, c.bands, weights, scale)
 	}
-	// Of more participations at one step each counts half at most: 1/k! ≤ 1/2^{k-1}.
-	total := 0.0
-	for d, x := range weights {
-		if d == 0 {
-			x /= 2
-		}
-		total += x
-		c.gaps = append(c.gaps, total)
+	c.farther = slices.Clone(c.most)
+	for d := c.bands - 2; d >= 0; d-- {
+		c.farther[d] = max(c.farther[d], c.farther[d+1])
 	}
-	c.sums, c.long, c.binomial = [][]float64{nil}, []float64{0}, [][]float64{{1}}
+	c.sums, c.long, c.gaps, c.binomial = [][]float64{nil}, []float64{0}, [][]float64{nil}, [][]float64{{1}}
+}
+
+// gapsOf are the partial sums of the weights of a participation with j-1 before it, by its distance
+// from the last one. Of more participations at one step each counts half at most: 1/k! ≤ 1/2^{k-1}.
+func (c *clusters) gapsOf(j int) (sums []float64) {
+	total := 0.0
+	for d := range c.bands {
+		total += math.Exp(c.gapLog(j, d))
+		sums = append(sums, total)
+	}
+	return sums
+}
+
+// gapLog is ln of one of these weights.
+func (c *clusters) gapLog(j, d int) float64 {
+	log := float64(j-1) * c.farther[d]
+	if d == 0 {
+		log -= math.Ln2
+	}
+	return log
 }
 
 // newClusterList lists the clusters of j participations: the weight is the product over all
@@ -193,13 +209,13 @@ func (c *clusters) addOrder() {
 	}
 	switch { // the weight of all the clusters of m
 	case m < c.exact:
-		c.long = append(c.long, 0)
+		c.long, c.gaps = append(c.long, 0), append(c.gaps, nil)
 	case m == c.exact:
 		l := &c.lists[m]
-		c.long = append(c.long, l.before[len(l.spans)])
+		c.long, c.gaps = append(c.long, l.before[len(l.spans)]), append(c.gaps, nil)
 	default:
-		gap := c.gaps[c.bands-1] * math.Exp(float64(m-2)*c.most[0])
-		c.long = append(c.long, c.long[m-1]*float64(m)/float64(c.steps)*gap)
+		c.gaps = append(c.gaps, c.gapsOf(m))
+		c.long = append(c.long, c.long[m-1]*float64(m)/float64(c.steps)*c.gaps[m][c.bands-1])
 	}
 	c.sums = append(c.sums, make([]float64, c.steps+1))
 	for i := c.steps - 1; i >= 0; i-- {
@@ -310,10 +326,9 @@ func (c *clusters) draw(at []int, m, first int, u *uniforms) (steps []int, next 
 	}
 	log = c.bounded(at)
 	for len(at) < j {
-		d := pick(c.gaps, u.float64())
-		if log += c.most[d] + float64(len(at)-1)*c.most[0]; d == 0 {
-			log -= math.Ln2
-		}
+		next := len(at) + 1
+		d := pick(c.gaps[next], u.float64())
+		log += c.gapLog(next, d)
 		at = append(at, at[len(at)-1]+d)
 	}
 	return at, first + 1, log

@@ -52,6 +52,14 @@
 // order 2 and a bound of the moment of order 3 (F5.5r). Not covered, and refused with
 // ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
 //
+// # At most once
+//
+// Where ε and δ are small, no order that there is tells the outputs that matter from all others: f
+// is near 1. Of a Toeplitz strategy the run is then divided into parts (F5.14). One of them is
+// sampled, with all that the others add to it known from their moments. H(Q,P) of one example under
+// epoch-min-sep, or at most once, is proven by steps that are as far apart as there are bands
+// (F5.15), and mostly takes no samples.
+//
 // # Several examples per owner
 //
 // b-min-sep and epoch-min-sep have orders above k in blocks of steps for every number of examples.

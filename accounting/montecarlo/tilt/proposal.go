@@ -55,6 +55,10 @@ type Proposal struct {
 	// Members are the parts of a Tilted proposal.
 	Members []Member `json:"members,omitempty"`
 
+	// Parts is the number of parts that the run is divided into, with Members for one part; 0 for the whole run. Cut is where on a grid of ln B the values of a part B begin (F5.14).
+	Parts int `json:"parts,omitempty"`
+	Cut   int `json:"cut,omitempty"`
+
 	// Draws is R, the number of draws that f_k of an owner of several examples is the mean of
 	// (F4.8); 0 where f_k has a recursion.
 	Draws int `json:"draws,omitempty"`
@@ -106,6 +110,8 @@ func (p Proposal) Validate() error {
 			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")
 			total += m.Weight
 		}
+		check.Require(p.Parts >= 0 && p.Parts <= mostParts && (p.Parts == 0) == (p.Cut == 0) && p.Cut >= 0, "parts and cut", p.Parts,
+			fmt.Sprintf("must both be 0, or above it with at most %d parts", mostParts))
 		check.Require(math.Abs(total-1) < 1e-12, "sum of the weights", total, "must be 1")
 	default:
 		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, shifted, plain or sampled")
@@ -183,6 +189,15 @@ func newProposal(c Config, work float64, keep bool) (p Proposal, t Tables, err e
 			}
 		}
 		p, err = forwardProposal(c, columns, work, true, t)
+		if err == nil && !bulky(p.Members) {
+			return p, t, nil
+		}
+		if divided, ok := partsProposal(c); ok && (err != nil || divided.Bound < p.Bound/2) {
+			if err == nil {
+				divided.Divergence = min(divided.Divergence, p.Divergence)
+			}
+			return divided, t, nil
+		}
 		return p, t, err
 	}
 	p = reverseProposal(c, columns)
@@ -332,8 +347,14 @@ func reverseProposal(c Config, columns *likelihood.Columns) Proposal {
 		proposal.Bound = min(1, proposal.Bound) // a bound above 1 is never needed, with rounding too
 	}
 	proposal.Divergence = min(1, proposal.Bound, max(leastBound, divergence*(1+inflation)))
+	if proposal.Divergence > smallDivergence {
+		proposal.Divergence = min(proposal.Divergence, max(leastBound, classBound(c, columns)))
+	}
 	return proposal
 }
+
+// smallDivergence is a bound of H(Q,P) below which no other is looked for.
+const smallDivergence = 1e-30
 
 // plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥
 // Pr[no participation].

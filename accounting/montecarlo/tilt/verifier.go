@@ -26,6 +26,7 @@ var ErrTooFewSamples = errors.New("tilt: too few samples")
 type Verifier struct {
 	proposal Proposal
 	mixture  mixture
+	parts    *parts                                                         // of a run that is divided
 	draw     []func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) // of every member
 	sources  []source
 
@@ -88,6 +89,12 @@ func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of 
 	v.uniforms.bulk = stream.NewBulk(key.Sub("tuples"))
 	v.in.Bulk = v.bulk
 	specs := []montecarlo.Spec{p.Spec}
+	if p.Parts > 0 {
+		if v.parts, err = newParts(p.Config, p.Parts); err != nil {
+			return nil, err
+		}
+		specs = []montecarlo.Spec{v.parts.spec}
+	}
 	switch p.Method {
 	case Zero, Plain:
 		err = v.checkPlain(columns)
@@ -96,6 +103,10 @@ func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of 
 			v.prior = newPrior(p.Spec, columns)
 		}
 	case Tilted:
+		if v.parts != nil {
+			err = v.prepareParts()
+			break
+		}
 		if p.Spec.MaxExamplesPerOwner > 1 {
 			specs = append(specs, single(p.Spec))
 		}
@@ -394,6 +405,9 @@ func (v *Verifier) value(lane int) float64 {
 	}
 	switch v.proposal.Method {
 	case Tilted:
+		if v.parts != nil {
+			return v.parts.value(v.mixture, logF, v.weights[lane])
+		}
 		return v.weights[lane] * v.mixture.value(v.out.LogRatio[len(v.out.LogRatio)-1][lane], logF)
 	case Tangent, Shifted:
 		if v.proposal.Epsilon+logF >= 0 {

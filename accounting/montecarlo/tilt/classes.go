@@ -1,0 +1,74 @@
+package tilt
+
+import (
+	"math"
+	"slices"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/pld"
+)
+
+// classBound is a bound of H(Q,P) of one example under epoch-min-sep, or at most once, by a
+// privacy loss distribution (F5.15): steps of an epoch that are as many steps apart as there are
+// bands are a class, and f is a mean over classes. Columns of one class do not overlap.
+// Places so late that the next epoch may not be free are left out. It is 1 where there is none.
+func classBound(c Config, columns *likelihood.Columns) float64 {
+	periods, loss, ok := classes(c.Spec, columns)
+	epsilon := c.Epsilon + loss
+	if !ok || epsilon < 0 {
+		return 1
+	}
+	composition, err := pld.ComposeAllocations(periods)
+	if err != nil {
+		return 1
+	}
+	delta, err := composition.QP.Delta(epsilon)
+	if err != nil || !(delta.Upper < 1) {
+		return 1
+	}
+	return delta.Upper * (1 + inflation)
+}
+
+// mostClassPlaces bounds the places of a class: the mean of fewer is no smaller in the convex order.
+const mostClassPlaces = 400
+
+// mostClassNorm bounds ‖c_i‖²/σ² where classes are tried.
+const mostClassNorm = 100
+
+// classes are the periods of independent places whose ratio f' is such that f is at least e^loss
+// times a mean of variables with the distribution of f'.
+func classes(s montecarlo.Spec, columns *likelihood.Columns) (periods []pld.Allocation, loss float64, ok bool) {
+	if s.MaxExamplesPerOwner > 1 || s.MaxBatchSize > 0 {
+		return nil, 0, false
+	}
+	norm := slices.Max(columns.SquaredNorms(1))
+	each := pld.Allocation{NoiseMultiplier: s.NoiseMultiplier, Sensitivity: math.Sqrt(norm) * (1 + inflation), Count: 1}
+	if m := each.Sensitivity / each.NoiseMultiplier; m*m > mostClassNorm {
+		return nil, 0, false
+	}
+	// class is a period of total steps, so many of them released.
+	class := func(steps int, total float64, count int) pld.Allocation {
+		places := min(mostClassPlaces, max(1, steps/columns.Bands))
+		each.Places, each.Count = places, count
+		each.Steps = max(float64(places), float64(places)*total/float64(steps)*(1-inflation))
+		return each
+	}
+	if once, is := singleOf(s); is {
+		return []pld.Allocation{class(s.Steps, 1/once.First, 1)}, 0, !once.Rounded && once.Ratio == 1
+	}
+	if s.Scheme != montecarlo.EpochMinSep || columns.Bands > s.MinSep {
+		return nil, 0, false
+	}
+	length, free := float64(s.EpochSteps), s.EpochSteps-s.MinSep+1 // free places are followed by an epoch that begins free
+	epochs := (s.Steps + s.EpochSteps - 1) / s.EpochSteps
+	last := s.Steps - (epochs-1)*s.EpochSteps
+	// From a free start each place has at least this probability.
+	least := -math.Log(float64(free))
+	if s.MinSep > 1 {
+		least += float64(s.MinSep-1) * math.Log1p(-1/float64(free))
+	}
+	loss = math.Log(float64(free)/length) + float64(epochs-2)*(least+math.Log(float64(free))) + least + math.Log(length) - inflation
+	periods = []pld.Allocation{class(free, float64(free), epochs-1), class(last, length, 1)}
+	return periods, loss, free > 1 || s.MinSep == 1
+}

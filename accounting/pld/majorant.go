@@ -1,0 +1,140 @@
+package pld
+
+import (
+	"fmt"
+	"math"
+
+	"minsep/internal/param"
+)
+
+// Majorant is a distribution on a geometric grid, with a mean that may be in part at infinity. Its
+// E(X-x)_+ is at least, for every x, E(X-x)_+ of the variables that it was made for: it is above
+// them in the increasing convex order, which sums of independent variables keep (F5.14).
+type Majorant struct {
+	grid float64
+	law  ratios
+	slop float64 // relative, of every excess
+
+	knots []knot // before any sum
+}
+
+// knot is a point of a convex function that is linear between knots.
+type knot struct {
+	index    int // of the grid; not used at x = 0
+	x, value float64
+}
+
+// raised covers, as a part of every bound, all that rounding may take from a majorant.
+const raised = 1e-9
+
+// NewMajorant is for variables X ≥ 0 of mean 1 with E(X - e^{grid·(low+j)})_+ ≤ bounds[j] ≤ 1 for
+// every j. Convex functions below the bounds are below their convex hull.
+func NewMajorant(grid float64, low int, bounds []float64) (*Majorant, error) {
+	c := param.Checker{Package: "pld"}
+	c.Require(grid >= 1e-4 && grid <= 1, "grid", grid, "must be in [1e-4, 1]")
+	c.Require(len(bounds) > 1 && len(bounds) <= maxCells, "bounds", len(bounds), fmt.Sprintf("must be 2 to %d", maxCells))
+	for j, b := range bounds {
+		c.Require(b >= 0 && b <= 1, "bound", b, fmt.Sprintf("of number %d must be from 0 to 1", j))
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	m := &Majorant{grid: grid, slop: raised, knots: []knot{{x: 0, value: 1}}}
+	least := 1.0
+	for j, b := range bounds {
+		x := math.Exp(grid * float64(low+j))
+		least = min(least, b*(1+raised))
+		next := knot{low + j, x, max(least, 1-x)}
+		for n := len(m.knots); n > 1 && slope(m.knots[n-2], next) <= slope(m.knots[n-2], m.knots[n-1]); n = len(m.knots) {
+			m.knots = m.knots[:n-1]
+		}
+		m.knots = append(m.knots, next)
+	}
+	m.law = m.from(m.knots)
+	return m, nil
+}
+
+func slope(a, b knot) float64 { return (b.value - a.value) / (b.x - a.x) }
+
+// from is the distribution with E(X-x)_+ as the knots say: masses are changes of the slope.
+func (m *Majorant) from(knots []knot) ratios {
+	first, last := knots[1], knots[len(knots)-1]
+	r := ratios{low: first.index, mass: make([]float64, last.index-first.index+1), infinite: last.value}
+	before := -1.0
+	for i, k := range knots {
+		after := 0.0
+		if i+1 < len(knots) {
+			after = slope(k, knots[i+1])
+		}
+		if mass := max(0, after-before); i == 0 {
+			r.zero = mass
+		} else {
+			r.mass[k.index-r.low] = mass
+		}
+		before = after
+	}
+	return r
+}
+
+// Cut is a majorant of X where it is at most a grid point, and 0 elsewhere. m must be no sum. The
+// point is at least 1.
+func (m *Majorant) Cut(index int) *Majorant {
+	end := knot{index: index, x: math.Exp(m.grid * float64(index))}
+	last := 0
+	for j, k := range m.knots {
+		if k.x >= end.x {
+			break
+		}
+		if j == 0 || slope(k, end) >= slope(m.knots[j-1], k) {
+			last = j
+		}
+	}
+	cut := &Majorant{grid: m.grid, slop: m.slop, knots: append(append([]knot(nil), m.knots[:last+1]...), end)}
+	cut.law = cut.from(cut.knots)
+	return cut
+}
+
+// Sum is a majorant of the sum of as many independent variables, at least 1.
+func (m *Majorant) Sum(count int) *Majorant {
+	g := allocator{m.grid}
+	var sum *ratios
+	for part, rest := m.law, count; ; part = g.add(part, part) {
+		if rest&1 == 1 {
+			next := part
+			if sum != nil {
+				next = g.add(*sum, part)
+			}
+			sum = &next
+		}
+		if rest >>= 1; rest == 0 {
+			break
+		}
+	}
+	return &Majorant{grid: m.grid, law: *sum, slop: m.slop + float64(count)*allocationSlop}
+}
+
+// Majorant is a majorant of P/Q of one period on a grid. It has no Cut.
+func (a Allocation) Majorant(grid float64) (*Majorant, error) {
+	if err := a.Validate(); err != nil {
+		return nil, err
+	}
+	return &Majorant{grid: grid, law: a.ratio(grid), slop: raised + allocationSlop*float64(a.Places)}, nil
+}
+
+// Plus is a majorant of the sum with an independent variable of another majorant on the same grid.
+func (m *Majorant) Plus(o *Majorant) *Majorant {
+	return &Majorant{grid: m.grid, law: allocator{m.grid}.add(m.law, o.law), slop: m.slop + o.slop + allocationSlop}
+}
+
+// Excess is an upper bound of E(X-x)_+, for any x.
+func (m *Majorant) Excess(x float64) float64 {
+	total := m.law.infinite + m.law.zero*max(0, -x)
+	for i := len(m.law.mass) - 1; i >= 0; i-- {
+		above := math.Exp(m.grid*float64(m.law.low+i)) - x
+		if above <= 0 {
+			break
+		}
+		total += m.law.mass[i] * above
+	}
+	return total*(1+m.slop) + allocationTail
+}
