@@ -60,7 +60,7 @@ func strategies(steps int) map[string]*mechanism.Strategy {
 		for i := range all {
 			c := slices.Clone(toeplitz(min(bands, steps-i)))
 			for j := range c {
-				c[j] *= 0.8 + 0.4*rng.Float64()
+				c[j] *= 0.8 + float64(0.4*rng.Float64()) // no product is fused with a sum, on any processor
 			}
 			all[i] = c
 		}
