@@ -19,18 +19,20 @@ type shape struct {
 
 var shapes = []shape{
 	{"uniform", "two owners per example, drawn at random, eight examples per owner", func(n int64, add func(example, owner int64)) {
-		background(0, n, uniform(n/8), add)
+		background(0, n, 2, uniform(n/8), add)
 	}},
 	{"power-law", "two owners per example; owner r of N owns about (N/r)^(2/3) · 8/3 examples", func(n int64, add func(example, owner int64)) {
-		owners := max(1, n/8)
-		background(0, n, func(rng *rand.Rand) int64 { return int64(float64(owners) * math.Pow(rng.Float64(), 3)) }, add)
+		background(0, n, 2, powerLaw(n/8), add)
+	}},
+	{"crowded", "five owners per example; owner r of N owns about (N/r)^(2/3) · 64/3 examples", func(n int64, add func(example, owner int64)) {
+		background(0, n, 5, powerLaw(n/64), add)
 	}},
 	{"hot-owner", "as uniform, and a third of the examples with two thirds of the edges, at most 1e7, have one owner in common", func(n int64, add func(example, owner int64)) {
 		hot(min(10_000_000, n/3), n, add)
 	}},
 	{"wide-example", "as uniform, and one example more whose owners are a million, or half of the edges", func(n int64, add func(example, owner int64)) {
 		w := min(1_000_000, n/2)
-		background(0, n-w, uniform(n/8), add)
+		background(0, n-w, 2, uniform(n/8), add)
 		wide(w, add)
 	}},
 	{"hot-and-wide", "hot-owner and wide-example together", func(n int64, add func(example, owner int64)) {
@@ -47,7 +49,7 @@ func hot(h, n int64, add func(example, owner int64)) {
 		add(e, -1)
 		add(e, owner(rng))
 	}
-	background(h, n-2*h, owner, add)
+	background(h, n-2*h, 2, owner, add)
 }
 
 // wide adds an example of w owners.
@@ -63,11 +65,15 @@ func uniform(owners int64) func(*rand.Rand) int64 {
 	return func(rng *rand.Rand) int64 { return rng.Int64N(max(1, owners)) }
 }
 
-// background adds n edges of the examples from first on, each with two owners that owner draws.
-func background(first, n int64, owner func(*rand.Rand) int64, add func(example, owner int64)) {
+func powerLaw(owners int64) func(*rand.Rand) int64 {
+	return func(rng *rand.Rand) int64 { return int64(float64(max(1, owners)) * math.Pow(rng.Float64(), 3)) }
+}
+
+// background adds n edges of the examples from first on, each with width owners that owner draws.
+func background(first, n, width int64, owner func(*rand.Rand) int64, add func(example, owner int64)) {
 	rng := source()
 	for i := range n {
-		add(first+i/2, owner(rng))
+		add(first+i/width, owner(rng))
 	}
 }
 

@@ -74,8 +74,11 @@ const (
 	verdictPrefix = packedPrefix + "verdicts after round "
 	modelK        = 2 // examples per owner that the model is of
 	verdictBytes  = 18
-	lawRounds     = 12 // of the points by which the law is known
+	lawRounds     = 12 // of most points by which the law is known
 )
+
+// roundsShown are the rounds of the table of the law.
+var roundsShown = []int{0, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32}
 
 // shuffles are the shuffles of bound, in their order; reports and decisions of all rounds together.
 var shuffles = []struct{ name, what string }{
@@ -184,11 +187,15 @@ func (m *model) report(out io.Writer) {
 			row(strings.TrimSpace(strings.ReplaceAll(p.Stage, "-", " ")+" "+p.Scheme), p.Shape, num(float64(p.Edges)), k, num(p.Wall), num(p.CPU), num(p.CPU/float64(p.Edges)*1e6), fmt.Sprintf("%.2f", p.PeakGiB))
 		}
 	})
-	table([]string{"graph", "edges", "k", "undecided edges after round 0", "2", "4", "6", "8", "10", "12"}, func() {
+	heading := []string{"graph", "edges", "k", "undecided edges after round 0"}
+	for _, round := range roundsShown[1:] {
+		heading = append(heading, fmt.Sprint(round))
+	}
+	table(heading, func() {
 		for _, p := range append(slices.Clone(m.law), m.planned...) {
 			cells := []string{p.Shape, num(float64(p.Edges)), fmt.Sprint(p.K)}
-			for round := 0; round <= lawRounds; round += 2 {
-				if u := p.undecided(round); u > 0 || p.Rounds > 0 {
+			for _, round := range roundsShown {
+				if u := p.undecided(round); u > 0 || round <= p.Rounds {
 					cells = append(cells, fmt.Sprintf("%.2g", u))
 				} else {
 					cells = append(cells, "")
@@ -210,7 +217,7 @@ func (m *model) report(out io.Writer) {
 		for _, edges := range []float64{1e8, 1e9, 1e10} {
 			c := contribution.Config{Bound: ownergraph.Bound{MaxExamplesPerOwner: modelK}, Edges: int64(m.fileBytes.at(edges)) / 4}
 			sizes := c.Sizes()
-			left := edges * math.Pow(contribution.UndecidedAfterPair(modelK), float64(sizes.Rounds)/2)
+			left := edges * contribution.Undecided(modelK, sizes.Rounds/2)
 			bytes := edges * max(m.total("uniform"), m.total("power-law"))
 			row(num(edges), num(edges*m.cpu.at(math.Log10(edges))/1e6/3600), num(bytes/1e12), fmt.Sprint(sizes.Buckets), fmt.Sprint(sizes.Rounds), num(left), num(bytes/1e9/100), num(bytes/1e9/1e4))
 		}

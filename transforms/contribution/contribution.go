@@ -98,10 +98,9 @@ func (c Config) key() keyref.Ref { return keyref.New(c.KeyURI, c.RunID, c.Params
 
 const (
 	edgeBytes    = 32      // of an edge in its largest shuffle, about
-	aloneEdges   = 1 << 26 // that one worker finishes in a minute or two
+	aloneEdges   = 1 << 22 // that one worker finishes in seconds, about as long as a cluster takes for two rounds of nothing
 	defaultEdges = 10_000_000
 	maxRounds    = 64
-	mostPairs    = 12 // planned
 )
 
 // spec returns c with its defaults, as the DoFns carry it.
@@ -142,31 +141,49 @@ func (c Config) Sizes() Sizes {
 // examples of the owners that this filled. With k_u = 1 they are the rounds of the greedy
 // maximal independent set of the graph in which examples of one owner are neighbours, in random
 // order, which ends after O(log n) of them with high probability, whatever the graph (Fischer
-// and Noever, SODA 2018). How much a pair leaves was measured, see [UndecidedAfterPair]. One
+// and Noever, SODA 2018). A pipeline cannot make one more when it sees that too much is left: so
+// many are made that the slowest graphs that were measured leave little, see [Undecided]. One
 // worker finishes more than planned if need be.
+//
+// The undecided rest could also be divided by its components, which do not need each other. But
+// until few are left it is a single component, and their labels then take as many rounds to
+// travel as the decisions themselves.
 func (c Config) rounds() int {
 	if c.Rounds > 0 {
 		return c.Rounds
 	}
 	pairs := 0
-	for left := float64(c.Edges); left > aloneEdges && pairs < mostPairs; left *= UndecidedAfterPair(c.Bound.MaxExamplesPerOwner) {
+	for float64(c.Edges)*Undecided(c.Bound.MaxExamplesPerOwner, pairs) > aloneEdges && 2*pairs < maxRounds {
 		pairs++
 	}
 	return 2 * pairs
 }
 
-// UndecidedAfterPair is about the part of the undecided edges that a pair of rounds leaves, for
-// this k_u, rounded up: a law measured on random graphs, uniform and of a power law, of 1e6 to 1e8
-// edges, where it did not depend on the size, and on the gene–article graph, which is the slowest.
-func UndecidedAfterPair(maxExamplesPerOwner int) float64 {
+// Undecided is the part of the edges that is undecided after so many pairs of rounds, for this
+// k_u, rounded up: a law measured on graphs of five owners for each example and many more examples
+// for each owner than it keeps. It does not depend on their size. Graphs in which most owners keep
+// most of their examples are decided in half as many rounds.
+func Undecided(maxExamplesPerOwner, pairs int) float64 {
+	left := undecided[0]
 	switch {
-	case maxExamplesPerOwner <= 2:
-		return 0.3
-	case maxExamplesPerOwner <= 8:
-		return 0.55
+	case maxExamplesPerOwner > 8:
+		left = undecided[2]
+	case maxExamplesPerOwner > 2:
+		left = undecided[1]
 	}
-	return 0.8
+	last := len(left) - 1
+	return left[min(pairs, last)] * math.Pow(lastPairs, float64(max(0, pairs-last)))
 }
+
+// undecided are the parts of [Undecided] for up to 2, up to 8 and more examples for an owner, and
+// lastPairs is the part that each further pair leaves.
+var undecided = [3][]float64{
+	{1, .85, .55, .3, .17, .09, .045, .018, .0075, .0025, .00065, .0001},
+	{1, .85, .72, .6, .5, .42, .33, .24, .16, .09, .042, .018, .0065, .002, .0004, .0001},
+	{1, .85, .76, .69, .58, .47, .39, .3, .21, .15, .09, .06, .042, .026, .014, .007, .003, .001, .0003, .0001},
+}
+
+const lastPairs = .3
 
 // Result is a bounded graph.
 type Result struct {

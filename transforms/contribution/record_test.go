@@ -101,8 +101,8 @@ func TestRoundsGoInPairs(t *testing.T) {
 	for _, c := range []struct {
 		edges   int64
 		k, want int
-	}{{0, 1, 0}, {aloneEdges, 1, 0}, {aloneEdges + 1, 1, 2}, {3 * aloneEdges, 1, 2}, {4 * aloneEdges, 2, 4},
-		{10_000_000_000, 2, 10}, {10_000_000_000, 7, 18}, {10_000_000_000, 50, 24}, {1 << 50, 50, 24}} {
+	}{{0, 1, 0}, {aloneEdges, 1, 0}, {aloneEdges + 1, 1, 2}, {aloneEdges * 100 / 85, 1, 2}, {aloneEdges * 100 / 54, 2, 6},
+		{10_000_000_000, 2, 22}, {10_000_000_000, 7, 28}, {10_000_000_000, 50, 36}, {1 << 50, 50, 56}, {1 << 60, 50, 64}} {
 		config := Config{Edges: c.edges, Bound: ownergraph.Bound{MaxExamplesPerOwner: c.k}}
 		if got := config.rounds(); got != c.want {
 			t.Errorf("%d edges, %d an owner: %d rounds, want %d", c.edges, c.k, got, c.want)
