@@ -50,7 +50,11 @@ func serve(ctx context.Context, c flink.Config, launcher, binary string, paralle
 	flags := k.Flags(parallelism)
 	switch {
 	case c.TaskManagers > 0 && launcher == "":
-		if err := k.StartPool(ctx, binary); err != nil {
+		program, err := filepath.Abs(binary) // the pool has a folder of its own
+		if err == nil {
+			err = k.StartPool(ctx, program)
+		}
+		if err != nil {
 			return errors.Join(err, k.Stop(false))
 		}
 		flags = k.PoolFlags(parallelism, binary)
