@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKernels compares the vector instructions of arm64 with portable Go, and noise and random words
-// with the values that are frozen, which other processors made.
+// TestKernels compares the vector instructions of arm64 with portable Go, and noise and random
+// words with the values that are frozen, which other processors made.
 func TestKernels(t *testing.T) {
 	qemu, err := exec.LookPath("qemu-aarch64")
 	if err != nil {
