@@ -172,17 +172,6 @@ func (e *estimator) used() float64 {
 	return time.Since(e.share.begun).Seconds() * float64(e.workers)
 }
 
-// usedPart is the part of the whole budget that has gone; 1 where there is no bound.
-func (e *estimator) usedPart() float64 {
-	switch {
-	case e.share.samples > 0:
-		return float64(e.drawn-e.measured) / e.share.whole
-	case e.share.seconds > 0:
-		return e.used() / e.share.whole
-	}
-	return 1
-}
-
 // left is how many samples estimates may still draw. Of time, a sample must have been measured.
 func (e *estimator) left() float64 { return e.leftOf(max(e.share.samples, e.share.seconds)) }
 
