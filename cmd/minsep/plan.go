@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,38 +20,12 @@ import (
 	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/mechanism"
-	"minsep/pipelines"
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/stages"
 	"minsep/transforms/progress"
 )
-
-// mostEpsilon is the largest ε that --solve epsilon tries unasked.
-const mostEpsilon = 10
-
-// mostPerOwner is the most examples of an owner that plan tries where examples are sampled.
-const mostPerOwner = 1000
-
-// planFlags are the flags of plan that are not a request's own.
-type planFlags struct {
-	graph       []string
-	read        graphio.Options
-	examples    int64
-	maxPerOwner int
-	unit        string
-	epochs      float64
-	batchSize   string
-	noise       float64
-	state       string
-	solve       string
-	target      float64
-	compare     bool
-	trainings   int
-	all         bool
-	row         int
-}
 
 func (a *app) planCommand() *cobra.Command {
 	var r planner.Request
@@ -282,118 +255,6 @@ func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*pl
 		err = out.Time(cmd.Context())
 	}
 	return out, err
-}
-
-// check returns the batch size, or the two of a range, and every fault of the flags.
-func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err error) {
-	c := param.Checker{Package: "minsep"}
-	c.Add(a.zeros)
-	c.Require((len(f.graph) > 0) != (f.examples != 0), "graph and examples", nil, "exactly one of them must be given")
-	c.Require(f.examples >= 0, "examples", f.examples, "must be at least 1")
-	c.Require(len(f.graph) == 0 || f.maxPerOwner >= 1, "max-per-owner", f.maxPerOwner, "must be given with a graph, and be at least 1")
-	c.Require(len(f.graph) > 0 || f.maxPerOwner <= 1, "max-per-owner", f.maxPerOwner, "needs --graph: numbered examples are each their own owner")
-	c.Require(f.maxPerOwner <= mostPerOwner || r.Sample == sampling.SampleOwners, "max-per-owner", f.maxPerOwner,
-		fmt.Sprintf("must be at most %d where examples are sampled, as the noise rises with it; --sample owners takes any number at no more noise, where each example has one owner", mostPerOwner))
-	c.Require((r.Steps != 0) != (f.epochs != 0), "steps and epochs", nil, "exactly one of them must be given")
-	c.Require(f.epochs >= 0 && f.epochs <= 1e9, "epochs", f.epochs, "must be above 0 and at most 1e9")
-	sizes, bad := batchSizes(f.batchSize)
-	shown := f.batchSize
-	if _, err := strconv.ParseFloat(shown, 64); err != nil {
-		shown = strconv.Quote(shown)
-	}
-	c.Require(bad == "", "batch-size", shown, bad)
-	c.Require(len(sizes) == 0 || sizes[0] >= 1, "batch-size", shown, "must be at least 1: it counts the examples of a batch, and is no part of the data")
-	c.Require(f.epochs == 0 || len(sizes) < 2, "epochs", f.epochs, "takes one batch size: plans of different numbers of steps cannot be compared; give --steps")
-	if f.solve == planner.SolveEpsilon {
-		c.Require(f.noise == 0, "noise-multiplier", f.noise, "must be left out with --solve epsilon, which finds the epsilon")
-		r.Epsilon = cmp.Or(r.Epsilon, mostEpsilon)
-	} else {
-		c.Require((r.Epsilon != 0) != (f.noise != 0), "epsilon and noise-multiplier", nil, "exactly one of them must be given")
-	}
-	c.Require(!(r.Epsilon > 1000), "epsilon", r.Epsilon, "must be at most 1000: beyond it nobody is protected (docs/choosing.md)")
-	c.Require(f.noise >= 0 && f.noise <= 1e9, "noise-multiplier", f.noise, "must be above 0 and at most 1e9")
-	c.Require(f.solve == "" || slices.Contains(planner.Quantities, f.solve), "solve", f.solve, "must be batch-size, steps or epsilon")
-	c.Require((f.solve != "") == (f.target != 0), "solve and target", nil, "must be given together")
-	c.Require(f.solve != planner.SolveBatchSize || len(sizes) == 2, "batch-size", strconv.Quote(f.batchSize), "must be a range such as 128:1024 with --solve batch-size")
-	c.Require(f.solve == "" || f.solve == planner.SolveBatchSize || len(sizes) < 2, "batch-size", strconv.Quote(f.batchSize), "must be one number with --solve "+f.solve)
-	c.Require(f.solve != planner.SolveSteps || f.epochs == 0, "epochs", f.epochs, "must be left out with --solve steps: --steps gives the most to try")
-	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for so many")
-	c.Require(f.trainings >= 1, "trainings", f.trainings, "must be at least 1")
-	c.Require(f.trainings <= 1 || f.solve == "", "trainings", f.trainings, "must be left out with --solve")
-	c.Require(slices.Contains(pipelines.Runners, a.runner), "runner", a.runner, "must be one of "+strings.Join(pipelines.Runners, ", "))
-	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
-	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out: it says which row is written there")
-	if f.state != "" {
-		if r.MaxNoiseState, bad = bytesOf(f.state); bad != "" {
-			c.Require(false, "max-noise-state", strconv.Quote(f.state), bad)
-		}
-		c.Require(r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --max-noise-state: the state is that of all of them")
-	}
-	var unit accounting.Unit
-	unit, err = accounting.ParseUnit(f.unit)
-	c.Add(err)
-	r.Unit = unit
-	// Other faults can be seen for any examples and steps.
-	probe := *r
-	probe.Populations, probe.Numbered = []planner.Population{{MaxPerOwner: 1, Examples: 1 << 40, Given: 1 << 40, Owners: 1 << 40}}, len(f.graph) == 0
-	probe.BatchSizes = []float64{1}
-	if len(sizes) > 0 {
-		probe.BatchSizes = sizes
-	}
-	if probe.Steps == 0 {
-		probe.Steps = 1
-	}
-	if probe.Coordinates == 0 {
-		probe.Coordinates = 1
-	}
-	if f.noise != 0 {
-		probe.Epsilon = 1
-	}
-	if r.Params().WorkloadFile() != "" {
-		probe.SetMatrix(mechanism.Prefix(probe.Steps))
-	}
-	if r.Epsilon != 0 || f.noise != 0 {
-		c.Add(probe.Validate())
-	}
-	return sizes, c.Err()
-}
-
-// batchSizes reads X or X:Y.
-func batchSizes(text string) (sizes []float64, bad string) {
-	const rule = "must be a number above 0, or two with a colon between them, as in 128:1024"
-	for _, part := range strings.Split(text, ":") {
-		x, err := strconv.ParseFloat(part, 64)
-		if err != nil || !(x > 0) || math.IsInf(x, 1) {
-			return nil, rule
-		}
-		sizes = append(sizes, x)
-	}
-	if len(sizes) > 2 || len(sizes) == 2 && sizes[1] <= sizes[0] {
-		return nil, rule + ", the smaller one first"
-	}
-	return sizes, ""
-}
-
-// leastSize is the least size, in bytes, that may be given without a unit: a smaller number means
-// another unit.
-const leastSize = 1 << 20
-
-// byteUnits are the units of sizes.
-var byteUnits = map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
-
-// bytesOf reads a size such as 8GB or 8GiB.
-func bytesOf(text string) (size int64, bad string) {
-	number := strings.TrimRight(text, "BKMGTibkmgt")
-	name := strings.ToUpper(text[len(number):])
-	unit := byteUnits[name]
-	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	switch {
-	case err != nil || !(x > 0) || unit == 0 || x*unit >= 1<<62:
-		return 0, "must be a size with its unit, such as 500MB or 8GB (B, KB, MB, GB, TB, or KiB, MiB, GiB, TiB)"
-	case name == "" && x < leastSize:
-		return 0, fmt.Sprintf("means bytes, without a unit: write %sGB or %[1]sMB (or %[1]sB for bytes)", number)
-	}
-	return int64(x * unit), ""
 }
 
 func planGraph(f planFlags) *stages.PlanGraph {
