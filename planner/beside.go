@@ -87,11 +87,8 @@ func Error(s *mechanism.Strategy, workload mechanism.Params, objective string) f
 		return math.NaN()
 	}
 	e, err := s.Error(problem.Workload)
-	switch {
-	case err != nil:
+	if err != nil {
 		return math.NaN()
-	case objective == MaxSE:
-		return e.MaxSE
 	}
-	return e.RMSE
+	return errorBy(e, objective)
 }

@@ -35,6 +35,12 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 		requests = append(requests, r)
 	}
 	adapt(plans, requests)
+	for i := range requests {
+		if requests[i].Objective == RMSE { // a plan can hold MaxSE only
+			requests[i].Objective = ""
+			requests[i].AssumeObjective()
+		}
+	}
 	for i, r := range requests {
 		if err := same(plans[0].Name, requests[0], plans[i].Name, r); err != nil {
 			return nil, err

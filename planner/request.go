@@ -14,10 +14,11 @@ import (
 // ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
-// Objectives of a ranking, both of the rows of A C⁻¹ Z and relative to the batch.
+// Objectives of a ranking, all of the rows of A C⁻¹ Z and relative to the batch.
 const (
-	RMSE  = "rmse"  // the root mean square error over the steps
-	MaxSE = "maxse" // the largest error of a step
+	RMSE   = "rmse"   // the root mean square error over the steps
+	MaxSE  = "maxse"  // the largest error of a step
+	LastSE = "lastse" // the error after the last step; strategies are made for the mean over the steps
 )
 
 // Population is the data that bounding leaves for one number of examples per owner.
@@ -69,7 +70,7 @@ type Request struct {
 	matrix   *mechanism.Workload
 	Assumed  bool `json:"assumed,omitempty"` // Workload: nobody said it, see AssumeTraining
 
-	Objective string `json:"objective"` // RMSE or MaxSE
+	Objective string `json:"objective"` // RMSE, MaxSE or LastSE, see AssumeObjective
 
 	// Limits of a trainer; 0 for no limit.
 
@@ -124,7 +125,7 @@ func (r Request) Validate() error {
 	}
 	c.Require(r.Epsilon > 0 && r.Epsilon <= 1e6, "epsilon", r.Epsilon, "must be above 0 and at most 1e6")
 	c.Require(r.Delta >= 1e-300 && r.Delta < 1, "delta", r.Delta, "must be at least 1e-300 and below 1")
-	c.Require(r.Objective == RMSE || r.Objective == MaxSE, "objective", r.Objective, "must be rmse or maxse")
+	c.Require(slices.Contains([]string{RMSE, MaxSE, LastSE}, r.Objective), "objective", r.Objective, "must be rmse, maxse or lastse")
 	_, err := accounting.ParseUnit(string(r.Unit))
 	c.Add(err)
 	c.Require(r.Sample == "" || r.Sample == sampling.SampleExamples || r.Sample == sampling.SampleOwners, "sample", r.Sample, "must be examples or owners; both are tried where it is left out")
@@ -209,8 +210,16 @@ func (r Request) adapted() (kinds []string) {
 
 // error is the error that the request's ranking goes by.
 func (r Request) error(e mechanism.Error) float64 {
-	if r.Objective == MaxSE {
+	return errorBy(e, r.Objective)
+}
+
+// errorBy is an error by an objective.
+func errorBy(e mechanism.Error, objective string) float64 {
+	switch objective {
+	case MaxSE:
 		return e.MaxSE
+	case LastSE:
+		return math.Sqrt(e.Variance[len(e.Variance)-1])
 	}
 	return e.RMSE
 }

@@ -21,6 +21,19 @@ func (r *Request) AssumeTraining() {
 	}
 }
 
+// AssumeObjective gives a request without an objective the usual one: RMSE, or LastSE where learning
+// rates follow a schedule, as the model of the last step is then the one that counts, and
+// trainings with cosine rates order mechanisms by it (docs/background/trainings.md).
+func (r *Request) AssumeObjective() {
+	if r.Objective != "" {
+		return
+	}
+	r.Objective = RMSE
+	if _, t := r.measured(mechanism.KindIdentity).MadeFor(); t.Schedule != "" {
+		r.Objective = LastSE
+	}
+}
+
 // training says in words how the model is trained.
 func (r *Request) training() string {
 	workload, t := r.measured(mechanism.KindIdentity).MadeFor()
@@ -38,7 +51,17 @@ func (r *Request) training() string {
 
 // errorOf says in words in which sums the noise is measured.
 func (r *Request) errorOf() string {
-	switch workload, _ := r.measured(mechanism.KindIdentity).MadeFor(); workload {
+	workload, _ := r.measured(mechanism.KindIdentity).MadeFor()
+	if r.Objective == LastSE {
+		switch workload {
+		case mechanism.TrainingWorkload, mechanism.MomentumWorkload:
+			return "the last model of the training"
+		case mechanism.PrefixWorkload:
+			return "the sum of all gradients"
+		}
+		return fmt.Sprintf("the last sum of %s", workload)
+	}
+	switch workload {
 	case mechanism.TrainingWorkload:
 		return "the models of the training"
 	case mechanism.MomentumWorkload:

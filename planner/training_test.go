@@ -115,6 +115,76 @@ func TestAssumeTraining(t *testing.T) {
 	}
 }
 
+// TestObjective: with a schedule of learning rates a plan ranks by the noise of the last model, which
+// is the last row of the workload times the inverse of the strategy; else by all of them, and always
+// by what was asked for.
+func TestObjective(t *testing.T) {
+	cosine := mechanism.Params{Training: mechanism.Training{Schedule: mechanism.CosineSchedule, Momentum: .5}}
+	for _, c := range []struct {
+		workload    mechanism.Params
+		given, want string
+	}{
+		{mechanism.Params{}, "", RMSE}, {mechanism.Params{Workload: mechanism.PrefixWorkload}, "", RMSE}, {mechanism.Params{Workload: "mine.json"}, "", RMSE},
+		{mechanism.Params{Training: mechanism.Training{Schedule: mechanism.ConstantSchedule}}, "", RMSE},
+		{cosine, "", LastSE}, {cosine, RMSE, RMSE}, {cosine, MaxSE, MaxSE}, {mechanism.Params{}, LastSE, LastSE},
+	} {
+		r := small()
+		r.Workload, r.Objective = c.workload, c.given
+		r.AssumeTraining()
+		if r.AssumeObjective(); r.Objective != c.want {
+			t.Errorf("%+v with %q: %q, want %q", c.workload, c.given, r.Objective, c.want)
+		}
+	}
+	r := small()
+	r.Workload, r.Objective, r.Schemes = cosine, "", []string{"cyclic-poisson", "poisson"}
+	r.AssumeObjective()
+	out, err := r.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range out.Rows {
+		if row.Refused != "" {
+			continue
+		}
+		// The recursion of F1.1, by hand: what noise of a step leaves in the last model.
+		n, kappa := r.Steps, 2/float64(r.Steps)
+		last := make([]float64, n)
+		for j := range n {
+			velocity, model := 0.0, 0.0
+			for i := j; i < n; i++ {
+				velocity = .5*velocity - kappa*.5*model
+				if i == j {
+					velocity++
+				}
+				model += (1 + math.Cos(math.Pi*float64(i)/float64(n))) / 2 * velocity
+			}
+			last[j] = model
+		}
+		column := []float64{1}
+		if row.Strategy.Kind != mechanism.KindIdentity {
+			s, err := row.Strategy.Make(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			column = s.Toeplitz
+		}
+		squares := 0.0 // of x with xC = last, from the last entry on
+		for j := n - 1; j >= 0; j-- {
+			for k := 1; k < len(column) && j+k < n; k++ {
+				last[j] -= column[k] * last[j+k]
+			}
+			last[j] /= column[0]
+			squares += last[j] * last[j]
+		}
+		if want := row.Noise.Multiplier * math.Sqrt(squares) / row.BatchSize; math.Abs(row.Relative/want-1) > 1e-9 {
+			t.Errorf("%s: %g, want %g", row.Name(), row.Relative, want)
+		}
+	}
+	if why := strings.Join(out.Why, " "); !strings.Contains(why, "least noise in the last model of the training") {
+		t.Error(why)
+	}
+}
+
 // TestForAdam: a plan for Adam says that the ranking is not known to hold, and names the row with
 // the least noise of one step among those tied with the first.
 func TestForAdam(t *testing.T) {

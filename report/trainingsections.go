@@ -105,8 +105,11 @@ func (r *Run) alternatives() *Section {
 // measure names the measure of noise of a plan's rows.
 func measure(workload mechanism.Params, objective string, steps int) string {
 	text := "the root mean square error over the steps"
-	if objective == planner.MaxSE {
+	switch objective {
+	case planner.MaxSE:
 		text = "the largest error of a step"
+	case planner.LastSE:
+		text = "the error after the last step"
 	}
 	workload.Steps = steps
 	switch name, training := workload.MadeFor(); name {

@@ -67,6 +67,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			usualMomentum(cmd, &r.Workload)
 			r.AssumeTraining()
+			r.AssumeObjective()
 			if err := a.begin(); err != nil {
 				return err
 			}
@@ -99,7 +100,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	x.Float64Var(&f.noise, "noise-multiplier", 0, "plan for the epsilon that independent noise of this multiplier has, in place of --epsilon")
 	trainingFlags(x, &r.Workload)
 	x.Lookup("workload").Usage = "what the error is of: prefix, momentum, training, or a JSON file (default: training)"
-	x.StringVar(&r.Objective, "objective", planner.RMSE, "what to rank by: rmse, over the steps, or maxse, the largest of a step")
+	x.StringVar(&r.Objective, "objective", "", "what to rank by: rmse, over the steps; maxse, the largest of a step; or lastse, of the last step (default: lastse with a schedule, else rmse)")
 	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse where that is banded (default: no limit)")
 	x.Int64Var(&r.Coordinates, "coordinates", 0, "parameters of the model; needed for --out and --max-noise-state")
 	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GB; with --noise-devices of each (default: no limit)")

@@ -22,7 +22,7 @@ func sets() []set {
 			graph: "integration/testdata/gene2pubmed.tsv.gz",
 			flags: []string{"--steps", "400", "--batch-size", "512", "--epsilon", "4", "--delta", "1e-6", "--memory", "inf"}},
 		{name: "photos", about: "50,000 examples, each of its own owner, 4 epochs",
-			flags: []string{"--examples", "50000", "--epochs", "4", "--batch-size", "250", "--epsilon", "2", "--delta", "1e-5", "--workload", "momentum", "--schedule", "cooldown"}},
+			flags: []string{"--examples", "50000", "--epochs", "4", "--batch-size", "250", "--epsilon", "2", "--delta", "1e-5", "--workload", "momentum", "--schedule", "cooldown", "--objective", "rmse"}},
 		{name: "clinic", about: "2,000 examples, each of its own owner, by the largest error of a step",
 			flags: []string{"--examples", "2000", "--steps", "200", "--batch-size", "40", "--epsilon", "1", "--delta", "1e-4", "--objective", "maxse", "--memory", "inf"}},
 		{name: "phones", about: "3,000 owners of 1 to 20 examples, one owner per example", perOwner: 3,
@@ -30,7 +30,7 @@ func sets() []set {
 			flags: []string{"--steps", "150", "--batch-size", "100", "--epsilon", "8", "--delta", "1e-4", "--memory", "inf"}},
 		{name: "web", about: "10,000,000 examples, each of its own owner, at most 32 bands",
 			flags: []string{"--examples", "10000000", "--steps", "2000", "--batch-size", "16384", "--epsilon", "6", "--delta", "1e-8", "--max-bands", "32",
-				"--workload", "momentum", "--schedule", "linear-decay"}},
+				"--workload", "momentum", "--schedule", "linear-decay", "--objective", "rmse"}},
 	}
 }
 
