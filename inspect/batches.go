@@ -15,8 +15,8 @@ import (
 
 func init() { inspectors["form"] = inspectBatches }
 
-// inspectBatches re-reads every batch, and holds them against the scheme, the table and the facts of
-// the index.
+// inspectBatches re-reads every batch, and holds them against the scheme, the table and the facts
+// of the index.
 func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
 	batches, err := manifest.OpenBatches(ctx, dir)

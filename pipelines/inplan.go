@@ -7,7 +7,8 @@ import (
 	"minsep/stages"
 )
 
-// InPlan is a stage of package stages as a plan runs it. Each is registered in the file of the stage.
+// InPlan is a stage of package stages as a plan runs it. Each is registered in the file of the
+// stage.
 type InPlan struct {
 	Run func(ctx context.Context, d *stages.Directory, o Options, to *Figures) error
 

@@ -22,8 +22,8 @@ import (
 // Seconds of one processor: of a step's tables, and of a step of a sample, by scheme.
 const tableSeconds = 25e-3
 
-// stepSeconds is the time of a sample for each of its steps: at a small ε, where orders are high, up
-// to three times as much.
+// stepSeconds is the time of a sample for each of its steps: at a small ε, where orders are high,
+// up to three times as much.
 var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
 
 const (

@@ -10,8 +10,8 @@ import (
 	"minsep/accounting/search"
 )
 
-// behind says whether b is behind a whatever the errors of their estimates: by more than search.Apart
-// standard errors.
+// behind says whether b is behind a whatever the errors of their estimates: by more than
+// search.Apart standard errors.
 func behind(a, b *Row) bool {
 	return b.Relative-a.Relative > search.Apart*math.Hypot(a.StdErr, b.StdErr)
 }

@@ -21,8 +21,8 @@ func (r *Request) AssumeTraining() {
 	}
 }
 
-// AssumeObjective gives a request without an objective the usual one: RMSE, or LastSE where learning
-// rates follow a schedule, as the model of the last step is then the one that counts, and
+// AssumeObjective gives a request without an objective the usual one: RMSE, or LastSE where
+// learning rates follow a schedule, as the model of the last step is then the one that counts, and
 // trainings with cosine rates order mechanisms by it (docs/background/trainings.md).
 func (r *Request) AssumeObjective() {
 	if r.Objective != "" {

@@ -115,9 +115,9 @@ func TestAssumeTraining(t *testing.T) {
 	}
 }
 
-// TestObjective: with a schedule of learning rates a plan ranks by the noise of the last model, which
-// is the last row of the workload times the inverse of the strategy; else by all of them, and always
-// by what was asked for.
+// TestObjective: with a schedule of learning rates a plan ranks by the noise of the last model,
+// which is the last row of the workload times the inverse of the strategy; else by all of them, and
+// always by what was asked for.
 func TestObjective(t *testing.T) {
 	cosine := mechanism.Params{Training: mechanism.Training{Schedule: mechanism.CosineSchedule, Momentum: .5}}
 	for _, c := range []struct {

@@ -2,8 +2,8 @@ package report
 
 import "testing"
 
-// TestSignedNumbers: the numbers of the sentences for somebody who signs are read without exponents,
-// and none is below the number of the claim.
+// TestSignedNumbers: the numbers of the sentences for somebody who signs are read without
+// exponents, and none is below the number of the claim.
 func TestSignedNumbers(t *testing.T) {
 	for epsilon, want := range map[float64]string{1: "2.72", 0.5: "1.65", 8: "2,981", 20: "e^20"} {
 		if got := factor(epsilon); got != want {

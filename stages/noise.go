@@ -206,8 +206,8 @@ var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest
 	},
 }
 
-// noiseDiffers compares the recipe in a folder of noise, and the layout of its files; without a key,
-// but for its commitment to the key.
+// noiseDiffers compares the recipe in a folder of noise, and the layout of its files; without a
+// key, but for its commitment to the key.
 func (d *Directory) noiseDiffers(ctx context.Context, ix *manifest.Index, want *noise.Recipe, facts manifest.NoiseFacts) (differs []string, err error) {
 	dir := d.path(manifest.NoiseFolder)
 	got, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))

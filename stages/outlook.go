@@ -12,8 +12,8 @@ import (
 // quickStrategy is how many seconds a strategy may take that is made for a dry run.
 const quickStrategy = 5
 
-// QuickStrategy makes the strategy of a plan for a dry run; nil where that takes long, reads a file,
-// or tells nothing, since a certificate is taken over.
+// QuickStrategy makes the strategy of a plan for a dry run; nil where that takes long, reads a
+// file, or tells nothing, since a certificate is taken over.
 func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 	strategy := p.Strategy
 	strategy.Steps = p.Scheme.Steps
@@ -33,7 +33,8 @@ func (p Plan) Problem(spec sampling.Spec, strategy *mechanism.Strategy, units in
 
 // Outlook is a forecast of the samples of the plan's account before it runs, with a strategy of
 // QuickStrategy; nil where the scheme, the strategy or the number of examples that count are not
-// known before the data, and where no samples are needed. watch, if not nil, is told of its progress.
+// known before the data, and where no samples are needed. watch, if not nil, is told of its
+// progress.
 func (p Plan) Outlook(ctx context.Context, strategy *mechanism.Strategy, watch func(verification.Phase)) (*verification.Outlook, error) {
 	if strategy == nil || p.Scheme.Prob == 0 && p.Scheme.BatchSize != 0 && p.numbered() == 0 && !p.Scheme.Kind().ExactBatchSize {
 		return nil, nil

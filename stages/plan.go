@@ -31,8 +31,8 @@ const MaxName = 200
 // and noise. A stage that is new has a group here, and is in [All].
 //
 // Fields with the tag decides:"nothing" say where things are, or how they are called. Those with
-// decides:"files" say how results are laid out in files, or make results that no training needs. The
-// others decide the training.
+// decides:"files" say how results are laid out in files, or make results that no training needs.
+// The others decide the training.
 type Plan struct {
 	Name     string            `json:"name,omitempty" decides:"nothing"` // of the data or the training, the title of its report: a line of at most MaxName bytes
 	Graph    *PlanGraph        `json:"graph,omitempty"`                  // with Bound; or

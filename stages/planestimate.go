@@ -27,8 +27,8 @@ type PlanEstimate struct {
 
 // processMemory is the memory of a process that does nothing, in bytes.
 //
-// The costs of the stages, seconds of one processor and bytes of memory on the direct runner, are in
-// the stages' files. Where the constants come from, and how far off they were, is in
+// The costs of the stages, seconds of one processor and bytes of memory on the direct runner, are
+// in the stages' files. Where the constants come from, and how far off they were, is in
 // docs/background/run.md.
 const processMemory = 55 << 20
 

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestStagesAreWhole: a stage has all that a plan and an inspection ask of it, and names of its own.
+// TestStagesAreWhole: a stage has all that a plan and an inspection ask of it, and names of its
+// own.
 func TestStagesAreWhole(t *testing.T) {
 	owned := map[string]string{}
 	for i, s := range All {

@@ -4,9 +4,9 @@
 // their results. It knows neither Beam nor the services of object stores.
 //
 // A [Stage] is one value, declared in the stage's file beside its parameters: [Bound], [Account],
-// [Form], [Noise] and [Materialize]; those of a strategy are mechanism.Params. A [Plan] holds all of
-// them.
-// [Present] holds the results in a run directory against each other, [Directory] against a plan.
+// [Form], [Noise] and [Materialize]; those of a strategy are mechanism.Params. A [Plan] holds all
+// of them. [Present] holds the results in a run directory against each other, [Directory] against a
+// plan.
 //
 // Stability: may change with every release.
 package stages

@@ -28,9 +28,9 @@ type Guess struct {
 // Tolerance is the standard error of ln σ that an estimate is made to.
 const Tolerance = 0.009
 
-// Noise is the noise multiplier of the claim: proven where that takes no samples, and else estimated
-// by H(P,Q), to a standard error of ln σ of Tolerance. The search begins at a guess. The error is an
-// accounting.RefusedError where no analysis is known.
+// Noise is the noise multiplier of the claim: proven where that takes no samples, and else
+// estimated by H(P,Q), to a standard error of ln σ of Tolerance. The search begins at a guess. The
+// error is an accounting.RefusedError where no analysis is known.
 func (c Claim) Noise(ctx context.Context, from Guess) (Noise, error) {
 	_, proven, err := Provable(c.Run)
 	switch {

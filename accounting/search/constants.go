@@ -11,16 +11,16 @@ const (
 
 	Few = 256 // of a first look: they show leastCount values up to an M/δ of 16
 
-	// As many equal values as these tell a standard error that is no matter of luck, and tell
-	// anything at all; leastSeen is the sum of values that is needed besides. Plans of one to five
-	// examples per owner took 138 CPU-s with them and 550 with five whole values of M, and TestFewValues
-	// holds the errors to what is proven.
+	// As many equal values as these tell a standard error that is no matter of luck, and tell anything
+	// at all; leastSeen is the sum of values that is needed besides. Plans of one to five examples per
+	// owner took 138 CPU-s with them and 550 with five whole values of M, and TestFewValues holds the
+	// errors to what is proven.
 	leastCount, leastTold, leastSeen = 16, 6, 0.1
 
 	near = math.Ln2 // how far below δ, in ln, a divergence may be for more samples to be drawn there
 
-	// Far is a gap above which a σ is far too small, e times δ, about, and how far in ln σ a search goes
-	// beyond the only end that is known.
+	// Far is a gap above which a σ is far too small, e times δ, about, and how far in ln σ a search
+	// goes beyond the only end that is known.
 	Far = 0.1
 
 	mostByPace = 0.7 // of a tolerance: at it, half of the variance is the pace's, and another look is due
@@ -41,8 +41,9 @@ const (
 	// there are no tables goes on at as much more noise.
 	retreat, mostRetreats, mostRaised = 2 * Far, 2, 4
 
-	// paceDrift is the standard deviation of how the pace differs between similar candidates. b-min-sep,
-	// epoch-min-sep and balls-in-bins had paces of .97 to 1.22 at (.5, 1e-4), (2, 1e-6) and (8, 1e-5).
+	// paceDrift is the standard deviation of how the pace differs between similar candidates.
+	// b-min-sep, epoch-min-sep and balls-in-bins had paces of .97 to 1.22 at (.5, 1e-4), (2, 1e-6) and
+	// (8, 1e-5).
 	paceDrift = 0.08
 )
 
@@ -69,8 +70,9 @@ const (
 
 // Tables of an order.
 const (
-	// leastWork is the work of the coarsest tables, in states times steps of some 5 ns each, and dearer
-	// how many times as much the next ones take: 3 to 500 ms. Tables pay where many samples are drawn.
+	// leastWork is the work of the coarsest tables, in states times steps of some 5 ns each, and
+	// dearer how many times as much the next ones take: 3 to 500 ms. Tables pay where many samples are
+	// drawn.
 	leastWork, dearer = 5e5, 6
 
 	// coarseError is the standard error of ln σ from which on an estimate is coarse.
@@ -78,11 +80,11 @@ const (
 
 	worthTables = 0.5 // of M, that finer tables must leave to be taken
 
-	// dearSamples of balanced min-sep, or of several examples per owner, take as long as the next finer
-	// tables, and cheapSamples times as many of others.
+	// dearSamples of balanced min-sep, or of several examples per owner, take as long as the next
+	// finer tables, and cheapSamples times as many of others.
 	dearSamples, cheapSamples = 2048, 4
 
-	// coarseDraws are draws of the likelihood ratio of an owner's examples where an estimate is coarse:
-	// they raise σ by about .3 %.
+	// coarseDraws are draws of the likelihood ratio of an owner's examples where an estimate is
+	// coarse: they raise σ by about .3 %.
 	coarseDraws = 64
 )

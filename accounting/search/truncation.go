@@ -8,8 +8,8 @@ import (
 	"minsep/accounting/montecarlo/tilt"
 )
 
-// TruncationCost is Run.TruncationCost at a noise multiplier, or at any for 0, with the run's moments where these may
-// lower it.
+// TruncationCost is Run.TruncationCost at a noise multiplier, or at any for 0, with the run's
+// moments where these may lower it.
 func TruncationCost(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (accounting.Truncated, error) {
 	var m accounting.Moments
 	if d == montecarlo.P {

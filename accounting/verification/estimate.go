@@ -47,7 +47,8 @@ const (
 	estimateParts = 4
 
 	// leastSamples are drawn at least where the budget has them, since tables take as long as some
-	// thousands, and at most of the second direction where the first says that the noise is too little.
+	// thousands, and at most of the second direction where the first says that the noise is too
+	// little.
 	leastSamples = 4000
 
 	fewest = 50 // samples of an estimate, where the budget allows no more

@@ -12,8 +12,8 @@ import (
 	"minsep/sampling"
 )
 
-// TestFarEstimatesAreShort: an estimate that is far from δ ends with about the fewest samples that say
-// on which side it is, and one near δ does not.
+// TestFarEstimatesAreShort: an estimate that is far from δ ends with about the fewest samples that
+// say on which side it is, and one near δ does not.
 func TestFarEstimatesAreShort(t *testing.T) {
 	const delta = 1e-7
 	run := accounting.Run{MaxExamplesPerOwner: 1,

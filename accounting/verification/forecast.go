@@ -98,8 +98,8 @@ func ForecastProven(run accounting.Run) (f Forecast, ok bool) {
 }
 
 // Forecast makes the tables of a noise multiplier and draws some samples, to know their time, and
-// says how long the whole takes where the one that comes out is near it; 0 looks for it first. It is
-// for those who ask before, and certifies nothing.
+// says how long the whole takes where the one that comes out is near it; 0 looks for it first. It
+// is for those who ask before, and certifies nothing.
 func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecast, error) {
 	if f, ok := ForecastProven(p.Run); ok {
 		return f, nil

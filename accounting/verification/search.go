@@ -19,19 +19,19 @@ const (
 	// the estimates is used up: beyond it the pace is not known well enough.
 	fitReach = 3
 
-	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest that a
-	// verification, may have by an interpolated M, which is known to some tenths.
+	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest that
+	// a verification, may have by an interpolated M, which is known to some tenths.
 	affordable = 0.7
 
 	// step is the least distance of estimates in ln σ, as in arXiv 2602.09338, Algorithm 5.
 	step = 0.01
 )
 
-// search estimates δ at noise multipliers, each where the estimates before it have the target, until
-// it is known well there. It returns the estimates by rising noise multiplier. Where M is so large
-// that an estimate takes too many samples, the noise multiplier counts as too small. Where the share
-// of estimates in a budget is used up, it returns the estimates that there are. proven, if its bounds
-// are not 0, tells how M falls.
+// search estimates δ at noise multipliers, each where the estimates before it have the target,
+// until it is known well there. It returns the estimates by rising noise multiplier. Where M is so
+// large that an estimate takes too many samples, the noise multiplier counts as too small. Where
+// the share of estimates in a budget is used up, it returns the estimates that there are. proven,
+// if its bounds are not 0, tells how M falls.
 func (e *estimator) search(ctx context.Context, first, target float64, proven NoiseEstimate) (estimates []NoiseEstimate, err error) {
 	var tooFew error
 	low := math.Inf(-1)     // the largest ln σ that is too small
@@ -101,9 +101,9 @@ func isTried(estimates []NoiseEstimate, x float64) bool {
 	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return math.Abs(math.Log(l.NoiseMultiplier)-x) < step/2 })
 }
 
-// after is the ln σ at which δ is estimated next: at the goal or, where that was looked at, beside it;
-// above low, and such that M, which grows quickly downward, allows an estimate. ok says that there is
-// one.
+// after is the ln σ at which δ is estimated next: at the goal or, where that was looked at, beside
+// it; above low, and such that M, which grows quickly downward, allows an estimate. ok says that
+// there is one.
 func (e *estimator) after(m model, low, goal float64) (next float64, ok bool) {
 	least, most := math.Log(m.estimates[0].NoiseMultiplier), math.Log(m.estimates[len(m.estimates)-1].NoiseMultiplier)
 	at := min(max(goal, least-search.Far, low+step), most+search.Farthest)

@@ -404,8 +404,8 @@ func (a *app) addStageFlags(c *cobra.Command) {
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, print what would be done, write nothing")
 }
 
-// stageCommands make the commands of the stages, by the stages' names. Each is registered in the file
-// of the stage.
+// stageCommands make the commands of the stages, by the stages' names. Each is registered in the
+// file of the stage.
 var stageCommands = map[string]func(a *app) *cobra.Command{}
 
 // options collects the common flags for a stage.

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Up is the least number of so many digits that is at least x, which must be above 0; x itself at the
-// end of the range of numbers.
+// Up is the least number of so many digits that is at least x, which must be above 0; x itself at
+// the end of the range of numbers.
 func Up(x float64, digits int) float64 {
 	up := Nearest(x, digits)
 	if up >= x {
@@ -19,8 +19,8 @@ func Up(x float64, digits int) float64 {
 	return max(x, Nearest(up+unit(x, digits), digits))
 }
 
-// Down is the largest number of so many digits that is at most x, which must be above 0; x itself at
-// the end of the range of numbers.
+// Down is the largest number of so many digits that is at most x, which must be above 0; x itself
+// at the end of the range of numbers.
 func Down(x float64, digits int) float64 {
 	down := Nearest(x, digits)
 	if down <= x {

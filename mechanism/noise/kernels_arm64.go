@@ -2,8 +2,8 @@ package noise
 
 import "math"
 
-// vectors is the number of doubles to a vector. Every arm64 has the instructions of kernels_arm64.s.
-// Tests change it.
+// vectors is the number of doubles to a vector. Every arm64 has the instructions of
+// kernels_arm64.s. Tests change it.
 var vectors = 2
 
 // vectorTables holds the constants of normals128, each twice. The assembly knows the order.

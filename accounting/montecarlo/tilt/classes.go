@@ -30,7 +30,8 @@ func classBound(c Config, columns *likelihood.Columns) float64 {
 	return delta.Upper * (1 + inflation)
 }
 
-// mostClassPlaces bounds the places of a class: the mean of fewer is no smaller in the convex order.
+// mostClassPlaces bounds the places of a class: the mean of fewer is no smaller in the convex
+// order.
 const mostClassPlaces = 400
 
 // mostClassNorm bounds ‖c_i‖²/σ² where classes are tried.

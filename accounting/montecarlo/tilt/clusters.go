@@ -23,8 +23,8 @@ import (
 //
 // bounds the weight of m labelled replicas that all take part from step i on, over (na)^m. k_j(s)
 // is the sum over the clusters of j that span s steps. Clusters of up to exact participations are
-// listed. Larger ones have a listed beginning. After it each participation weighs with all before it
-// as with the last of them; any span is allowed, and T_{m-j}(i+1) follows.
+// listed. Larger ones have a listed beginning. After it each participation weighs with all before
+// it as with the last of them; any span is allowed, and T_{m-j}(i+1) follows.
 //
 // A tuple is drawn by these weights. Its own weight is its true weight over them, at most 1.
 type clusters struct {

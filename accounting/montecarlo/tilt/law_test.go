@@ -12,8 +12,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// TestTablesOfAnyLaw holds tables of tuples, in blocks and of couples, and tuples that are drawn from
-// them, against enumeration under laws that no scheme has.
+// TestTablesOfAnyLaw holds tables of tuples, in blocks and of couples, and tuples that are drawn
+// from them, against enumeration under laws that no scheme has.
 func TestTablesOfAnyLaw(t *testing.T) {
 	rng := rand.New(rand.NewPCG(81, 1))
 	kinds := map[string]int{}

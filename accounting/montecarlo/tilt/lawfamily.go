@@ -149,8 +149,8 @@ func (f lawFamily) tupleTime(order int) float64 {
 // countError is more than rounding changes in the number of participations that are expected.
 const countError = 1e-6
 
-// coupled says that there may be tables of couples: several labels are free, and labels change alike
-// at every step and count down while they wait.
+// coupled says that there may be tables of couples: several labels are free, and labels change
+// alike at every step and count down while they wait.
 func (f lawFamily) coupled() bool {
 	if _, kinds := f.law.Kind(0); f.free == 1 || kinds > 1 || f.law.AllFreeAt(0) >= 0 {
 		return false

@@ -52,7 +52,8 @@ const (
 // partLengths are the lengths of parts that are tried, in bands.
 var partLengths = [...]int{200, 100, 50, 25}
 
-// bulky says that no member has a moment far from 1: most of its tuples do not meet, and f is near 1.
+// bulky says that no member has a moment far from 1: most of its tuples do not meet, and f is near
+// 1.
 func bulky(members []Member) bool {
 	for _, m := range members {
 		if m.LogN > 1 {
@@ -62,7 +63,8 @@ func bulky(members []Member) bool {
 	return true
 }
 
-// partable says whether a spec may be divided, with its distribution and the column of its strategy.
+// partable says whether a spec may be divided, with its distribution and the column of its
+// strategy.
 func partable(c Config) (once law.Single, column []float64, ok bool) {
 	once, is := singleOf(c.Spec)
 	s := c.Spec.Strategy
@@ -211,8 +213,9 @@ func (p *parts) prepare(members []Member, cut int) error {
 	return nil
 }
 
-// choose raises the cut, which is at the first point of gain, as little as leaves M of the best order
-// to the parts that are large by themselves. It returns the point that one part must have for that.
+// choose raises the cut, which is at the first point of gain, as little as leaves M of the best
+// order to the parts that are large by themselves. It returns the point that one part must have for
+// that.
 func (p *parts) choose(members []Member) (top int) {
 	top = int(math.Log(float64(p.count)*max(p.threshold-1, 0.1))/partGrid) - p.cut
 	best, cut := math.Inf(1), 0
@@ -238,8 +241,8 @@ func (p *parts) choose(members []Member) (top int) {
 }
 
 // bound is M of a mixture of orders above 1: gains rise and densities too, so that between two
-// points of the grid a value is at most the gain of the upper one over the density of the lower one.
-// Beyond the grid gain(x) is at most 2x/count, which falls beside the density.
+// points of the grid a value is at most the gain of the upper one over the density of the lower
+// one. Beyond the grid gain(x) is at most 2x/count, which falls beside the density.
 func (p *parts) bound(m mixture) float64 {
 	most := 0.0
 	for j := range p.gain[1:] {
@@ -250,7 +253,8 @@ func (p *parts) bound(m mixture) float64 {
 	return (p.floor + p.scale*float64(p.count)*most) * (1 + inflation)
 }
 
-// value is the value of a part with ln B = logB, drawn with a weight. gain is convex, so that it is below the chord between two points of the grid.
+// value is the value of a part with ln B = logB, drawn with a weight. gain is convex, so that it is
+// below the chord between two points of the grid.
 func (p *parts) value(m mixture, logB, weight float64) float64 {
 	at := logB/partGrid - float64(p.cut)
 	if at <= 0 {

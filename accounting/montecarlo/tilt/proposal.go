@@ -55,7 +55,8 @@ type Proposal struct {
 	// Members are the parts of a Tilted proposal.
 	Members []Member `json:"members,omitempty"`
 
-	// Parts is the number of parts that the run is divided into, with Members for one part; 0 for the whole run. Cut is where on a grid of ln B the values of a part B begin (F5.14).
+	// Parts is the number of parts that the run is divided into, with Members for one part; 0 for the
+	// whole run. Cut is where on a grid of ln B the values of a part B begin (F5.14).
 	Parts int `json:"parts,omitempty"`
 	Cut   int `json:"cut,omitempty"`
 

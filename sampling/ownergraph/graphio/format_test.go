@@ -2,7 +2,8 @@ package graphio
 
 import "testing"
 
-// TestFormatsAreWhole: a format has all that a source and its splits ask of it, and names of its own.
+// TestFormatsAreWhole: a format has all that a source and its splits ask of it, and names of its
+// own.
 func TestFormatsAreWhole(t *testing.T) {
 	owned := map[string]string{}
 	for _, f := range formats {

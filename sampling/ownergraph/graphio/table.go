@@ -191,8 +191,8 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	return nil
 }
 
-// parts divides the table. A line may begin in a quoted field: then it can be read from the beginning
-// only.
+// parts divides the table. A line may begin in a quoted field: then it can be read from the
+// beginning only.
 func (t *tablePart) parts(ctx context.Context, in *inspected, o *Options) (list []part, err error) {
 	ranges := t.ranges(in.size, o.splitBytes())
 	if len(ranges) == 1 {

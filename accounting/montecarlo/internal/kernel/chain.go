@@ -10,12 +10,12 @@ import (
 // chain is F_i = (1-η_i) F_{i+1} + 2^(t_i + a_i) F_{next(i)} in linear scale, a row after another:
 // likelihood.Chain.
 //
-// Range. The lanes of a law with one free label are divided by a power of two when the latest F leaves
-// [2^-top, 2^top]; others are not. Values computed before, and needed up to `reach` steps later, may
-// then be anywhere: every F is looked at, when it is made and when it is divided, and a batch with
-// one outside of [2^-900, 2^900] is refused. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent,
-// 2^maxExponent]. So a product that is lost below the normal numbers is below 2^-1022 beside a sum
-// of at least 2^-900.
+// Range. The lanes of a law with one free label are divided by a power of two when the latest F
+// leaves [2^-top, 2^top]; others are not. Values computed before, and needed up to `reach` steps
+// later, may then be anywhere: every F is looked at, when it is made and when it is divided, and a
+// batch with one outside of [2^-900, 2^900] is refused. |t| ≤ limit keeps 2^(t+a) in
+// [2^-maxExponent, 2^maxExponent]. So a product that is lost below the normal numbers is below
+// 2^-1022 beside a sum of at least 2^-900.
 type chain struct {
 	ratio  *likelihood.Chain
 	rows   []chainRow
@@ -101,8 +101,8 @@ func newChain(l *likelihood.Chain) Recursion {
 	return r.Fork()
 }
 
-// runsOf cuts the steps of a row into runs. One that begins with a step of the first of several kinds
-// leads to one step.
+// runsOf cuts the steps of a row into runs. One that begins with a step of the first of several
+// kinds leads to one step.
 func runsOf(c *law.Chain, row int) (runs []run) {
 	for i := range c.Steps {
 		then, last := c.Turn(row, i).Then, len(runs)-1
