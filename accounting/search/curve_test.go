@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
+	"minsep/internal/stattest"
 )
 
 // TestScale: the scale is the Gaussian mechanism's divergence, and its inverse is one.
@@ -59,7 +60,7 @@ func TestCurve(t *testing.T) {
 			var seen []Seen
 			for _, x := range c.at {
 				of := Seen{X: x, Tries: c.hits / delta}
-				of.Hits = poisson(rng, c.hits*math.Exp(s.Ratio(pace*x)))
+				of.Hits = stattest.Poisson(rng, c.hits*math.Exp(s.Ratio(pace*x)))
 				seen = append(seen, of)
 			}
 			curve := s.Curve(seen, UnknownPace)
@@ -75,17 +76,4 @@ func TestCurve(t *testing.T) {
 			t.Errorf("%s: mean square of the standardised errors %.2f, standard error %.3f, %d of %d within one", c.name, squares, stdErr, inside, seeds)
 		}
 	}
-}
-
-// poisson draws from a Poisson distribution, roughly where there are many.
-func poisson(rng *rand.Rand, mean float64) float64 {
-	if mean > 400 {
-		return math.Max(0, math.Round(mean+math.Sqrt(mean)*rng.NormFloat64()))
-	}
-	n, left := -1.0, mean
-	for left >= 0 {
-		left -= rng.ExpFloat64()
-		n++
-	}
-	return n
 }

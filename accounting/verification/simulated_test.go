@@ -15,6 +15,7 @@ import (
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/stattest"
 	"minsep/sampling/stream"
 )
 
@@ -105,25 +106,12 @@ type simulatedDraw struct {
 
 func (d *simulatedDraw) Run(_ context.Context, _, count uint64, _ int) (r ledger.Result, err error) {
 	mean := d.at(d.stick.spec.NoiseMultiplier)
-	hits := poisson(d.s.rng, float64(count)*mean/(d.value*d.stick.bound()))
+	hits := stattest.Poisson(d.s.rng, float64(count)*mean/(d.value*d.stick.bound()))
 	for range int(min(hits, float64(count))) {
 		r.Sum.Add(d.value)
 	}
 	d.s.spend(d.each * float64(count))
 	return r, nil
-}
-
-// poisson draws from a Poisson distribution, roughly where there are many.
-func poisson(rng *rand.Rand, mean float64) float64 {
-	if mean > 400 {
-		return math.Max(0, math.Round(mean+math.Sqrt(mean)*rng.NormFloat64()))
-	}
-	n, left := -1.0, mean
-	for left >= 0 {
-		left -= rng.ExpFloat64()
-		n++
-	}
-	return n
 }
 
 // released verifies a protocol and returns the noise multiplier, 0 for none.
