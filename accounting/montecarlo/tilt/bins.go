@@ -65,6 +65,20 @@ func newBins(c *likelihood.Columns, period, order int, factor float64, below *bi
 	return b, nil
 }
 
+// newBinSource makes the source of an order, as newBins.
+func newBinSource(c *likelihood.Columns, period, order int, factor float64, below *bins) (*source, error) {
+	b, err := newBins(c, period, order, factor, below)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{walkError: 1e-12, walker: exactly(b.draw)}
+	if order > 1 {
+		s.lnN, s.raised = b.logN, inflation
+	}
+	s.above = func(order int) (*source, error) { return newBinSource(c, period, order, factor, b) }
+	return s, nil
+}
+
 // makePairs sets W over its largest entry.
 func (b *bins) makePairs(c *likelihood.Columns, factor float64) {
 	t := b.period

@@ -587,10 +587,7 @@ func (o outline) work(theta int, steady bool) (sum float64) {
 	return sum
 }
 
-// blockSource is a table of F5.9.
-type blockSource struct{ table *blocks }
-
-func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64) (source, error) {
+func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64) (*source, error) {
 	if size < 1 || size > s.MinSep {
 		return nil, fmt.Errorf("%w: blocks of %d steps at min-sep %d", ErrTable, size, s.MinSep)
 	}
@@ -598,17 +595,12 @@ func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns,
 	if err != nil {
 		return nil, err
 	}
-	return blockSource{t}, nil
+	return t.source(), nil
 }
 
-func (s blockSource) logN() float64 {
-	return s.table.lnN + max(inflation, 2*s.table.roundingBound())
-}
-
-// walkError: a step adds the rounding errors of its terms, and of the sum of the units that
+// source: a step of a walk adds the rounding errors of its terms, and of the sum of the units that
 // leaps over blocks go by.
-func (s blockSource) walkError() float64 {
-	return float64(s.table.steps) * (float64(s.table.theta+4)*4e-15 + math.Abs(s.table.lnN)*0x1p-52)
+func (t *blocks) source() *source {
+	return &source{lnN: t.lnN, raised: max(inflation, 2*t.roundingBound()),
+		walkError: float64(t.steps) * (float64(t.theta+4)*4e-15 + math.Abs(t.lnN)*0x1p-52), walker: func() walk { return newBlockWalker(t).walk }}
 }
-
-func (s blockSource) walkable() bool { return true }

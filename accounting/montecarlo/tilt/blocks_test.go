@@ -528,7 +528,7 @@ func weightedDistribution(t *testing.T, name string, c *mechanism.Strategy, list
 // weightedBlocks is weightedDistribution of the tuples of a table.
 func weightedBlocks(t *testing.T, c blockCase, table *blocks, draws int) error {
 	t.Helper()
-	return weightedDistribution(t, c.name, c.c, c.patterns, c.sigma, c.theta, table.lnN, blockSource{table}.weightedWalker(), draws)
+	return weightedDistribution(t, c.name, c.c, c.patterns, c.sigma, c.theta, table.lnN, table.source().walker(), draws)
 }
 
 // TestTuplesOfBlocksFollowTheirDistribution: weights add up to those of tuples, and with another
@@ -614,7 +614,7 @@ func TestSteadyBlocks(t *testing.T) {
 			if alike < len(table.layers)/2 {
 				t.Fatalf("warm=%v: %d of %d blocks are taken for equal", warm, alike, len(table.layers))
 			}
-			walk, u := blockSource{table}.weightedWalker(), &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("steady")))}
+			walk, u := table.source().walker(), &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("steady")))}
 			sum, squares := 0.0, 0.0
 			const draws = 20000
 			mean := math.Exp(x.c.table(t, warm, false).lnN - table.lnN)
@@ -643,7 +643,7 @@ func TestWalksLeap(t *testing.T) {
 		lnN float64
 	}{{epochs.inLongBlocks(1), epochs.table(t, false).lnN}, {balanced.inLongBlocks(1), balanced.table(t, false).lnN}} {
 		table := x.table(t)
-		walk, u := blockSource{table}.weightedWalker(), &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("leaps")))}
+		walk, u := table.source().walker(), &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("leaps")))}
 		sum, squares := 0.0, 0.0
 		const draws = 20000
 		mean := math.Exp(x.lnN - table.lnN)
@@ -768,9 +768,9 @@ func TestMeanOfBalancedBlocks(t *testing.T) {
 			means, weights = append(means, image(c.c, a.hits)), append(weights, a.prob)
 		}
 		want, _ := twoSteps(means, weights, c.sigma, epsilon)
-		s := blockSource{c.inBlocks(1).table(t)}
+		s := c.inBlocks(1).table(t).source()
 		p := Proposal{Config: Config{c.spec(), epsilon, montecarlo.P}, Method: Tilted, Members: []Member{{Order: c.theta, Weight: 1, LogN: s.logN(), Block: 1, Tables: blockTables}}}
-		p.Slack = lossError(epsilon) + 2*s.walkError()
+		p.Slack = lossError(epsilon) + 2*s.walkError
 		p.Bound = mixture{p.Members, epsilon, 1}.bound() * (1 + 2*p.Slack)
 		p.Divergence = min(1, p.Bound)
 		if p.Divergence < want {
@@ -808,7 +808,7 @@ func blockProposal(t *testing.T, c Config, order, size, draws int) Proposal {
 		t.Fatal(err)
 	}
 	p := Proposal{Config: c, Method: Tilted, Members: []Member{{Order: order, Weight: 1, LogN: s.logN(), Block: size, Tables: blockTables}}, Draws: draws}
-	p.Slack = lossError(c.Epsilon) + 2*s.walkError()
+	p.Slack = lossError(c.Epsilon) + 2*s.walkError
 	p.Bound = mixture{p.Members, c.Epsilon, max(1, c.Spec.MaxExamplesPerOwner)}.bound() * (1 + 2*p.Slack)
 	p.Divergence = min(1, p.Bound)
 	return p

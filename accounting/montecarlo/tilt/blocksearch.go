@@ -70,7 +70,7 @@ func (b *blockSearch) try(order, size int) (better bool) {
 	}
 	m := Member{Order: order, Weight: 1, LogN: s.logN(), Block: size, Tables: blockTables}
 	if bound := (mixture{[]Member{m}, b.epsilon, k}).bound(); bound < b.bound {
-		b.member, b.bound, b.walkError = m, bound, s.walkError()
+		b.member, b.bound, b.walkError = m, bound, s.walkError
 		return true
 	}
 	return false

@@ -8,21 +8,6 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// weighted is a source of tuples with weights: the values of a tuple are multiplied by its
-// weight.
-type weighted interface {
-	weightedWalker() func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64)
-}
-
-// draw returns the walker of any source; tuples of exact tables have weight 1.
-func draw(s source) func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) {
-	if w, ok := s.(weighted); ok {
-		return w.weightedWalker()
-	}
-	walk := s.walker()
-	return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return walk(hits, u), 1 }
-}
-
 // overlaps are the inner products of columns over σ²: rows[i][t] = ⟨c_i, c_{i+t}⟩/σ². Steps of
 // equal products share a row.
 type overlaps struct {
@@ -92,14 +77,8 @@ type walkSort struct {
 	binomial []float64
 }
 
-func (s blockSource) weightedWalker() func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) {
-	t := s.table
-	w := &blockWalker{t: t, due: make([][]int, t.steps+1), free: make([]int, len(t.sorts)), share: make([]float64, t.theta+1)}
-	return w.walk
-}
-
-func (s blockSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
-	panic("tilt: tuples of blocks have weights")
+func newBlockWalker(t *blocks) *blockWalker {
+	return &blockWalker{t: t, due: make([][]int, t.steps+1), free: make([]int, len(t.sorts)), share: make([]float64, t.theta+1)}
 }
 
 // walk sets hits[:0] to one tuple and returns its weight.

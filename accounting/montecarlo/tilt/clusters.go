@@ -379,37 +379,28 @@ func (c *clusters) log(at []int, pair func(i, d int) float64) (log float64) {
 	return log
 }
 
-// clusterSource is clusters of F5.13.
-type clusterSource struct{ *clusters }
-
-func (s clusterSource) logN() float64 { return s.clusters.logN + max(inflation, 2*s.rounding()) }
+// source: a higher order has the lists of this one as long as they are as many.
+func (c *clusters) source() *source {
+	above := func(order int) (*source, error) {
+		if order <= c.order || exactClusters(c.bands, order) != c.exact || order > maxClusterOrder {
+			return nil, nil
+		}
+		r, err := c.raised(order)
+		if err != nil {
+			return nil, err
+		}
+		return r.source(), nil
+	}
+	walker := func() walk {
+		steps := make([]int, 0, maxClusterOrder)
+		return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return c.walk(hits, steps, u) }
+	}
+	return &source{lnN: c.logN, raised: max(inflation, 2*c.rounding()), walkError: c.rounding(), walker: walker, above: above}
+}
 
 // rounding bounds the relative error of N̂ and of weights: sums over the steps, over j and over
 // spans, of products of sums; and an exponent of each pair, of a sum of `bands` products.
-func (s clusterSource) rounding() float64 {
-	m, w := float64(s.order), float64(s.bands)
-	return (float64(s.steps)*(m+4) + m*(m*w+mostCodes) + m*m*(w+8)*(1+s.most[0])) * 0x1p-53
-}
-
-func (s clusterSource) walkError() float64 { return s.rounding() }
-
-// raisable: the lists serve every order from the number of their participations on.
-func (s clusterSource) raisable(order int) bool {
-	return order > s.order && exactClusters(s.bands, order) == s.exact && order <= maxClusterOrder
-}
-
-func (s clusterSource) raise(order int) (source, error) {
-	c, err := s.raised(order)
-	return clusterSource{c}, err
-}
-
-func (s clusterSource) walkable() bool { return true }
-
-func (s clusterSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
-	panic("tilt: tuples of clusters have weights")
-}
-
-func (s clusterSource) weightedWalker() func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) {
-	steps := make([]int, 0, maxClusterOrder)
-	return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return s.walk(hits, steps, u) }
+func (c *clusters) rounding() float64 {
+	m, w := float64(c.order), float64(c.bands)
+	return (float64(c.steps)*(m+4) + m*(m*w+mostCodes) + m*m*(w+8)*(1+c.most[0])) * 0x1p-53
 }

@@ -67,8 +67,8 @@ func TestTuplesOfClustersFollowTheirDistribution(t *testing.T) {
 		if k++; c.theta == 1 || c.c.Steps == 1 || k%5 > 0 && !stattest.Long() {
 			return
 		}
-		clusters := clusterSource{mustClusters(t, c.spec(true), c.theta, exact)}
-		if err := weightedDistribution(t, c.String(), c.c, patterns(c.c.Steps, c.sep, c.p, true), c.sigma, c.theta, clusters.clusters.logN, clusters.weightedWalker(), 15000); err != nil {
+		clusters := mustClusters(t, c.spec(true), c.theta, exact)
+		if err := weightedDistribution(t, c.String(), c.c, patterns(c.c.Steps, c.sep, c.p, true), c.sigma, c.theta, clusters.logN, clusters.source().walker(), 15000); err != nil {
 			t.Errorf("%v, %d listed: %v", c, exact, err)
 		}
 	})
@@ -79,10 +79,10 @@ func TestTuplesOfClustersFollowTheirDistribution(t *testing.T) {
 			func(c *clusters) { c.most[1] *= .5 },
 			func(c *clusters) { c.lists[2].spans[1] *= 3 },
 		} {
-			clusters := clusterSource{mustClusters(t, c.spec(true), c.theta, exact)}
-			logN := clusters.clusters.logN
-			spoil(clusters.clusters)
-			if weightedDistribution(t, c.String(), c.c, patterns(c.c.Steps, c.sep, c.p, true), c.sigma, c.theta, logN, clusters.weightedWalker(), 30000) == nil {
+			clusters := mustClusters(t, c.spec(true), c.theta, exact)
+			logN := clusters.logN
+			spoil(clusters)
+			if weightedDistribution(t, c.String(), c.c, patterns(c.c.Steps, c.sep, c.p, true), c.sigma, c.theta, logN, clusters.source().walker(), 30000) == nil {
 				t.Errorf("%v, %d listed: the test accepts tuples of another distribution", c, exact)
 			}
 		}
@@ -106,21 +106,20 @@ func TestClustersAreNearTheTable(t *testing.T) {
 func TestClustersAreRaised(t *testing.T) {
 	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 60, Prob: .5, WarmStart: true, NoiseMultiplier: .8, Strategy: toeplitz(60, squareRoot(40)...)}
 	exact := exactClusters(40, 9)
-	lower := clusterSource{mustClusters(t, s, exact+1, exact)}
-	before := lower.clusters.logN
+	lower := mustClusters(t, s, exact+1, exact).source()
+	before := lower.lnN
 	for _, order := range []int{exact + 2, exact + 5, exact + 3} {
-		if !lower.raisable(order) {
-			t.Fatalf("order %d is not made from order %d", order, lower.order)
+		got, err := lower.above(order)
+		if err != nil || got == nil {
+			t.Fatalf("order %d is not made from order %d: %v", order, exact+1, err)
 		}
-		got, err := lower.raise(order)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := mustClusters(t, s, order, exact); got.(clusterSource).clusters.logN != want.logN || lower.clusters.logN != before {
-			t.Errorf("order %d: ln N̂ = %v, alone %v", order, got.(clusterSource).clusters.logN, want.logN)
+		if want := mustClusters(t, s, order, exact); got.lnN != want.logN || lower.lnN != before {
+			t.Errorf("order %d: ln N̂ = %v, alone %v", order, got.lnN, want.logN)
 		}
 	}
-	if lower.raisable(exact) || lower.raisable(maxClusterOrder+1) {
-		t.Error("a lower order is made from a higher one, or one beyond the highest")
+	for _, order := range []int{exact, maxClusterOrder + 1} {
+		if s, err := lower.above(order); s != nil || err != nil {
+			t.Errorf("order %d is made from order %d", order, exact+1)
+		}
 	}
 }

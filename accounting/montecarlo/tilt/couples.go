@@ -161,40 +161,26 @@ func (p *couples) waiting(step, a, b int) float64 {
 	return x
 }
 
-// coupleSource is a table of F5.12.
-type coupleSource struct{ couples *couples }
-
-func newCoupleSource(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool) (source, error) {
+func newCoupleSource(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool) (*source, error) {
 	f, ok := newLawFamily(s)
 	if !ok || !f.coupled() {
 		return nil, fmt.Errorf("%w of couples for scheme %s", ErrTable, s.Scheme)
 	}
 	p, err := newCouples(f.law, s.Steps, order, columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep)
-	return coupleSource{p}, err
+	if err != nil {
+		return nil, err
+	}
+	return p.source(), nil
 }
 
-// logN: each pair has the rounding of its table.
-func (s coupleSource) logN() float64 {
-	return s.couples.lnN + float64(s.couples.theta)/2*max(inflation, 2*s.couples.table.roundingBound())
-}
-
-// walkError: at each step, for each replica, the rounding of θ-1 ratios of U, of their product and
-// of its root; and of a difference of sums of at most `surely` a step, which moves the end of each
-// step that may be looked at by so much.
-func (s coupleSource) walkError() float64 {
-	n, theta := float64(s.couples.table.steps), float64(s.couples.theta)
-	return n * theta * (60 + theta + n*surely) * 0x1p-52
-}
-
-func (s coupleSource) walkable() bool { return true }
-
-func (s coupleSource) walker() func(hits []kernel.Hit, u *uniforms) []kernel.Hit {
-	panic("tilt: tuples of couples have weights")
-}
-
-func (s coupleSource) weightedWalker() func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) {
-	w := &coupleWalker{couples: s.couples, replicas: make([]replica, s.couples.theta)}
-	return w.walk
+// source: each pair has the rounding of its table. A walk has at each step, for each replica, the
+// rounding of θ-1 ratios of U, of their product and of its root; and of a difference of sums of at
+// most `surely` a step, which moves the end of each step that may be looked at by so much.
+func (p *couples) source() *source {
+	n, theta := float64(p.table.steps), float64(p.theta)
+	walker := func() walk { return (&coupleWalker{couples: p, replicas: make([]replica, p.theta)}).walk }
+	return &source{lnN: p.lnN, raised: theta / 2 * max(inflation, 2*p.table.roundingBound()),
+		walkError: n * theta * (60 + theta + n*surely) * 0x1p-52, walker: walker}
 }
 
 // coupleWalker draws tuples by a table of couples. At a step one replica after the other
@@ -391,7 +377,7 @@ func searchCouples(c Config, columns *likelihood.Columns, first int, work float6
 		m := Member{Order: order, Weight: 1, LogN: s.logN(), Couples: true}
 		bound := mixture{[]Member{m}, c.Epsilon, k}.bound()
 		if total := bound * (sampleTime(c.Spec, drawsFor(c.Spec, c.Direction)) + coupleTime(f.times, order)); total < best.total {
-			best.member, best.walkError, best.total = m, s.walkError(), total
+			best.member, best.walkError, best.total = m, s.walkError, total
 		}
 		if bound > best.bound {
 			break

@@ -206,7 +206,7 @@ func TestTuplesOfCouplesFollowTheirDistribution(t *testing.T) {
 		judge := func(c coupleCase) error {
 			const draws = 6000
 			p := c.table(t)
-			walk := coupleSource{p}.weightedWalker()
+			walk := p.source().walker()
 			finished := 0
 			u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(c.name)))}
 			var weight float64
@@ -256,9 +256,9 @@ func TestMeanOfCouples(t *testing.T) {
 			means, weights = append(means, image(c.c, a.hits)), append(weights, a.prob)
 		}
 		want, _ := twoSteps(means, weights, c.sigma, epsilon)
-		s := coupleSource{c.couples().table(t)}
+		s := c.couples().table(t).source()
 		p := Proposal{Config: Config{c.spec(), epsilon, montecarlo.P}, Method: Tilted, Members: []Member{{Order: c.theta, Weight: 1, LogN: s.logN(), Couples: true}}}
-		p.Slack = lossError(epsilon) + 2*s.walkError()
+		p.Slack = lossError(epsilon) + 2*s.walkError
 		p.Bound = mixture{p.Members, epsilon, 1}.bound() * (1 + 2*p.Slack)
 		p.Divergence = min(1, p.Bound)
 		if p.Divergence < want {

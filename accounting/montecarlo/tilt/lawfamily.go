@@ -68,7 +68,7 @@ func (f lawFamily) kept(s montecarlo.Spec, order int) float64 {
 	return keptBytes(f.law, s.Steps, order)
 }
 
-func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
+func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (*source, error) {
 	if once, ok := singleOf(s); ok {
 		if o, err := newOnceSource(once, s, columns, order, keep, watch); err == nil || !once.Rounded {
 			return o, err
@@ -81,7 +81,11 @@ func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order 
 	case kinds > 1:
 		r.passing = min(2*s.MinSep+3, s.Steps+1)
 	}
-	return newTupleSource(f.law, s, columns, order, r)
+	t, err := newTuples(f.law, s.Steps, order, newGram(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier)), r)
+	if err != nil {
+		return nil, err
+	}
+	return t.source(0), nil
 }
 
 // Bounds of the slices held at one time: all of them, or the tail, the head and the working ring.

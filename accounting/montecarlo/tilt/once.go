@@ -84,6 +84,20 @@ func newOnce(s law.Single, c *likelihood.Columns, factor float64, order int) (*o
 	return o, nil
 }
 
+// source: a rounded probability of a pattern may be off by a part of it; a walk has the errors of
+// weights, and of at most seven draws from sums of n or fewer entries.
+func (o *once) source() *source {
+	rounded := 0.0
+	if o.Rounded {
+		rounded = 1e-10 * float64(o.order)
+	}
+	s := &source{walkError: o.rounding + 8*float64(o.steps+8)*0x1p-53 + rounded, walker: exactly(o.draw)}
+	if o.order > 1 {
+		s.lnN, s.raised = o.logN, max(inflation, 2*o.rounding)+2*rounded
+	}
+	return s
+}
+
 // makePhi computes φ. Rows that are equal, as all but the last are for a Toeplitz C, are kept once.
 func (o *once) makePhi(c *likelihood.Columns, factor float64) {
 	o.phi = make([][]float64, o.steps)

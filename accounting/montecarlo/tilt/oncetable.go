@@ -26,24 +26,32 @@ const (
 
 // newOnceSource takes the closed form where it goes, then the table, then clusters. There are no
 // tables of rounded probabilities.
-func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
+func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (*source, error) {
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	if o, err := newOnce(x, columns, factor, order); err == nil || x.Rounded {
-		return onceSource{o}, err
+	if o, err := newOnce(x, columns, factor, order); err == nil {
+		return o.source(), nil
+	} else if x.Rounded {
+		return nil, err
 	}
 	if onceTableFits(s, x, order) {
-		return newOnceTable(x, columns, factor, order, keep, watch)
+		t, err := newOnceTable(x, columns, factor, order, keep, watch)
+		if err != nil {
+			return nil, err
+		}
+		return t.source(hazardError * float64(order*columns.Steps)), nil
 	}
 	c, err := newClusters(x, columns, factor, order, exactClusters(columns.Bands, order))
-	return clusterSource{c}, err
+	if err != nil {
+		return nil, err
+	}
+	return c.source(), nil
 }
 
 // newOnceTable makes the table of [law.Once], with as many labels as the strategy has bands. It
 // takes 1/σ².
-func newOnceTable(x law.Single, columns *likelihood.Columns, factor float64, order int, keep bool, watch func(float64)) (source, error) {
+func newOnceTable(x law.Single, columns *likelihood.Columns, factor float64, order int, keep bool, watch func(float64)) (*tuples, error) {
 	l, g := law.NewOnce(columns.Steps, columns.Bands, x), newGram(columns, columns.Bands, factor) // columns farther apart than the bands do not overlap
-	t, err := newTuples(l, columns.Steps, order, g, room{keep: keep, maxBytes: maxOnceTableBytes, state: stateBytes, passing: 3, watch: watch})
-	return tupleSource{t, hazardError * float64(order*columns.Steps)}, err
+	return newTuples(l, columns.Steps, order, g, room{keep: keep, maxBytes: maxOnceTableBytes, state: stateBytes, passing: 3, watch: watch})
 }
 
 // hazardError bounds the relative errors of a hazard of law.Once, and of its complement. The

@@ -18,11 +18,11 @@ func mustOnceTable(t *testing.T, s montecarlo.Spec, theta int) *tuples {
 	if !ok {
 		t.Fatalf("%+v is not at most once", s)
 	}
-	source, err := newOnceTable(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta, true, nil)
+	table, err := newOnceTable(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta, true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return source.(tupleSource).table
+	return table
 }
 
 // onceTableCases are onceCases, and those of order 3 in order 4 too.
@@ -104,12 +104,12 @@ func TestOnceTableOfEpochs(t *testing.T) {
 	for _, epoch := range []int{24, 25, 40, 1000} {
 		s := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 4, EpochSteps: epoch, NoiseMultiplier: .7, Strategy: toeplitz(24, 1, .5, .375)}
 		for _, theta := range []int{2, 3, 4, 5} {
-			want, err := newTupleSource(s.Law(), s, likelihood.NewColumns(s.Strategy), theta, room{maxBytes: maxEpochBytes, passing: 11})
+			want, err := newTuples(s.Law(), s.Steps, theta, newGram(likelihood.NewColumns(s.Strategy), s.MinSep, 1/(.7*.7)), room{maxBytes: maxEpochBytes, passing: 11})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := mustOnceTable(t, s, theta).lnN; !(math.Abs(got-want.(tupleSource).table.lnN) <= 1e-12) {
-				t.Errorf("epoch of %d, order %d: ln N = %v, by the table of epochs %v", epoch, theta, got, want.(tupleSource).table.lnN)
+			if got := mustOnceTable(t, s, theta).lnN; !(math.Abs(got-want.lnN) <= 1e-12) {
+				t.Errorf("epoch of %d, order %d: ln N = %v, by the table of epochs %v", epoch, theta, got, want.lnN)
 			}
 		}
 	}

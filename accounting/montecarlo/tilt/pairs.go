@@ -22,7 +22,7 @@ import (
 // are 1: so ρ is the sum over all z as if both were, and sums of (K-1) and of (γ-1)K where
 // columns overlap, all at least 0. That takes O(w³ + Tw) a period.
 type pairs struct {
-	periods  likelihood.Periods
+	periods  periods
 	gram     *gram
 	kept     []*pairTable // of every period, or nil
 	logN     float64

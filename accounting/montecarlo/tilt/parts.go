@@ -113,7 +113,7 @@ func newParts(c Config, count int) (*parts, error) {
 func (p *parts) moments() (members []Member, walkError float64) {
 	level := math.Log(float64(p.count) * max(p.threshold-1, 0.1))
 	least := math.Inf(1)
-	var s source
+	var s *source
 	for order := 2; order <= maxPartsOrder; order++ {
 		if once, _ := singleOf(p.spec); !onceAffordable(p.spec, once, order) {
 			break
@@ -122,10 +122,10 @@ func (p *parts) moments() (members []Member, walkError float64) {
 		if err != nil {
 			break
 		}
-		if s = next; !s.walkable() {
+		if s = next; s.walker == nil {
 			break
 		}
-		walkError = max(walkError, s.walkError())
+		walkError = max(walkError, s.walkError)
 		members = append(members, Member{Order: order, LogN: s.logN()})
 		bound := logConversion(members[len(members)-1], level)
 		if bound > least+3 {
@@ -353,15 +353,15 @@ func (v *Verifier) prepareParts() error {
 		return err
 	}
 	v.mixture = mixture{p.Members, p.Epsilon, 1}
-	var s source
+	var s *source
 	for _, m := range p.Members {
 		next, err := sourceOf(s, v.parts.spec, v.parts.columns, m, nil)
 		if err != nil {
 			return err
 		}
 		s = next
-		if s.walkError() > p.Slack-lossError(p.Epsilon)/2 || s.logN() > m.LogN+inflation/10 {
-			return fmt.Errorf("tilt: parts: order %d needs a slack of %v and a moment of %v: another version made the proposal", m.Order, s.walkError(), s.logN())
+		if s.walkError > p.Slack-lossError(p.Epsilon)/2 || s.logN() > m.LogN+inflation/10 {
+			return fmt.Errorf("tilt: parts: order %d needs a slack of %v and a moment of %v: another version made the proposal", m.Order, s.walkError, s.logN())
 		}
 		v.sources = append(v.sources, s)
 	}

@@ -161,11 +161,11 @@ func NewProposalWithin(c Config, work float64) (Proposal, Tables, error) {
 // verifier. They take at most 140 MB an order.
 type Tables struct {
 	config Config
-	orders map[int]source // that tuples can be drawn from
+	orders map[int]*source // that tuples can be drawn from
 }
 
 // of is the tables of a member, or nil.
-func (t Tables) of(c Config, m Member) source {
+func (t Tables) of(c Config, m Member) *source {
 	if m.Block > 0 || m.Couples || t.config != c {
 		return nil
 	}
@@ -181,7 +181,7 @@ func newProposal(c Config, work float64, keep bool) (p Proposal, t Tables, err e
 		return p, t, err
 	}
 	if keep {
-		t = Tables{c, map[int]source{}}
+		t = Tables{c, map[int]*source{}}
 	}
 	if c.Direction == montecarlo.P {
 		if c.Spec.MaxExamplesPerOwner > 2 && !math.IsInf(work, 1) {
@@ -234,7 +234,7 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, must b
 	couples := searchCouples(c, columns, k+1, work)
 	part := 1.0 // of the work of an order that the one before took
 	var failed error
-	var s source
+	var s *source
 	for order := max(2, k); order <= highestOrder(c.Spec); order++ {
 		if !(must && order == max(2, k)) && (!family.affordable(c.Spec, order) || part*family.work(c.Spec, order) > work) {
 			break
@@ -254,8 +254,8 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, must b
 			part = done / family.work(c.Spec, order)
 		}
 		member := Member{Order: order, Weight: 1, LogN: s.logN()}
-		if s.walkable() {
-			walkError, walkable = max(walkError, s.walkError()), order
+		if s.walker != nil {
+			walkError, walkable = max(walkError, s.walkError), order
 			m.members = append(m.members, member)
 		}
 		bound := mixture{[]Member{member}, c.Epsilon, k}.bound()

@@ -163,7 +163,7 @@ func TestPairsOfAnyMinSep(t *testing.T) {
 	}
 	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: 1e-4, WarmStart: true, NoiseMultiplier: .7}
 	source, err := familyOf(s).source(s, likelihood.NewColumns(toeplitz(n, 1, .6, .4)), 2, true, nil)
-	if err != nil || !source.walkable() {
+	if err != nil || source.walker == nil {
 		t.Errorf("order 2 at n = %d, b = %d: %v", n, b, err)
 	}
 	if tableBytes(n, b, 3) != maxTableBytes || tableBytes(5*b, b, 2) != maxTableBytes {

@@ -26,9 +26,9 @@ var ErrTooFewSamples = errors.New("tilt: too few samples")
 type Verifier struct {
 	proposal Proposal
 	mixture  mixture
-	parts    *parts                                                         // of a run that is divided
-	draw     []func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) // of every member
-	sources  []source
+	parts    *parts // of a run that is divided
+	draw     []walk // of every member
+	sources  []*source
 
 	tangent tangent
 	shift   []float64
@@ -154,7 +154,7 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 		}
 	}
 	v.mixture = mixture{p.Members, p.Epsilon, max(1, p.Spec.MaxExamplesPerOwner)}
-	var s source
+	var s *source
 	for _, m := range p.Members {
 		work := 0.0
 		next := tables.of(p.Config, m)
@@ -167,11 +167,14 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 		s = next
 		done += workOf(p.Spec, m) // a table that needed few of its steps is done too
 		report(done)
-		if s.walkError() > p.Slack-lossError(p.Epsilon)/2 {
-			return fmt.Errorf("tilt: slack: the proposal says %v, walks of order %d need %v more: another version made the proposal", p.Slack, m.Order, s.walkError())
+		if s.walkError > p.Slack-lossError(p.Epsilon)/2 {
+			return fmt.Errorf("tilt: slack: the proposal says %v, walks of order %d need %v more: another version made the proposal", p.Slack, m.Order, s.walkError)
 		}
 		if got := s.logN(); got > m.LogN+inflation/10 {
 			return fmt.Errorf("tilt: moment of order %d: the proposal says %v, it is %v: another version made the proposal", m.Order, m.LogN, got)
+		}
+		if s.walker == nil {
+			return fmt.Errorf("%w: order %d: no tuples can be drawn", ErrTable, m.Order)
 		}
 		v.sources = append(v.sources, s)
 	}
@@ -193,7 +196,7 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 
 // sourceOf makes the tables of a member, to draw from, and tells watch of the work as it is
 // done. If lower is not nil, it has the tables of another member, which may help.
-func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch func(float64)) (source, error) {
+func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch func(float64)) (*source, error) {
 	if m.Couples {
 		return newCoupleSource(s, columns, m.Order, true)
 	}
@@ -211,22 +214,20 @@ func sourceOf(lower source, s montecarlo.Spec, columns *likelihood.Columns, m Me
 }
 
 // sourceAbove makes the tables of an order, with the tables of a lower one where these help.
-func sourceAbove(lower source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (source, error) {
-	f := familyOf(s)
-	if r, ok := lower.(raisable); ok && r.raisable(order) {
-		return r.raise(order)
+func sourceAbove(lower *source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (*source, error) {
+	if lower != nil && lower.above != nil {
+		if s, err := lower.above(order); s != nil || err != nil {
+			return s, err
+		}
 	}
-	if r, ok := f.(raising); ok && lower != nil {
-		return r.above(lower, s, columns, order)
-	}
-	return f.source(s, columns, order, keep, watch)
+	return familyOf(s).source(s, columns, order, keep, watch)
 }
 
 // connect gives the verifier walkers of its own.
 func (v *Verifier) connect() {
 	v.draw = nil
 	for _, s := range v.sources {
-		v.draw = append(v.draw, draw(s))
+		v.draw = append(v.draw, s.walker())
 	}
 }
 
