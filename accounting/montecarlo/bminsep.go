@@ -64,7 +64,7 @@ func (b bMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ra
 	case k > 1 && !bound:
 		return likelihood.NewOwner(p, c, k, factor)
 	case k > 1 && d == P:
-		return likelihood.IndependentUpper(p, norms, k)
+		return &likelihood.OwnerUpper{One: likelihood.MinSep(p, norms), Examples: k}
 	case k > 1:
 		return likelihood.IndependentLower(p, norms, k)
 	case bound && d == Q:

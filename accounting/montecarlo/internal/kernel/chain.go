@@ -10,17 +10,21 @@ import (
 // chain is F_i = (1-η_i) F_{i+1} + 2^(t_i + a_i) F_{next(i)} in linear scale, a row after another:
 // likelihood.Chain.
 //
-// Range. The lanes of a law with one free label are divided by a power of two when the latest F
-// leaves [2^-top, 2^top]; others are not. Values computed before, and needed up to `reach` steps
-// later, may then be anywhere: every F is looked at, when it is made and when it is divided, and a
-// batch with one outside of [2^-900, 2^900] is refused. |t| ≤ limit keeps 2^(t+a) in
-// [2^-maxExponent, 2^maxExponent]. So a product that is lost below the normal numbers is below
-// 2^-1022 beside a sum of at least 2^-900.
+// Range. The lanes of a law with one free label are divided by a power of two when the latest F of
+// a piece of rows leaves [2^-top, 2^top]; others are not. Values computed before, and needed up to
+// `reach` steps later, may then be anywhere: every F is looked at, when it is made and when it is
+// divided, and a batch with one outside of [2^-900, 2^900] is refused. Where F falls by less than
+// 2^top in a piece, since F_i ≥ (1-η) F_{i+1}, a look at its latest F tells of all the others: it
+// must be in [2^-800, 2^800]. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent], and
+// also 2^(mt) for m terms. So a product that is lost below the normal numbers is below 2^-1022
+// beside a sum of at least 2^-900.
 type chain struct {
 	ratio  *likelihood.Chain
 	rows   []chainRow
 	starts []float64 // probabilities
 	reach  int       // rows beyond a block that are needed, at least 1
+	piece  int       // rows from one look at the range to the next, at most
+	calm   bool      // F falls by less than 2^top in a piece
 	ends   int       // no step before this one needs done
 	limit  float64
 
@@ -30,9 +34,10 @@ type chain struct {
 
 // chainRow is a row of a chain from 1 on.
 type chainRow struct {
-	stay []float64 // 1-η
-	a    []float64 // log2 of η e^{-‖c_i‖²/2σ²}
-	runs []run
+	stay    []float64   // 1-η
+	a       []float64   // log2 of η e^{-‖c_i‖²/2σ²}, or of one term
+	weights [][]float64 // of the terms at each step, where there are several
+	runs    []run
 
 	run      int    // that the next step belongs to
 	f, ahead []Row  // F of a block and the rows beyond, and those after the next block
@@ -49,6 +54,12 @@ type run struct {
 }
 
 const (
+	// leastPiece is how many rows are made, at least, from one look at the range to the next.
+	leastPiece = 32
+	// top is log2 of the values that are divided.
+	top = 100
+	// maxRange is a bound of log2 of the values of [pair] and [owner].
+	maxRange = 1000
 	// mostHeld is the largest F that is kept, and the inverse of the smallest.
 	mostHeld = 0x1p900
 	// impossible stands for log2 0 where no example comes: no result depends on F there.
@@ -72,7 +83,20 @@ func newChain(l *likelihood.Chain) Recursion {
 			} else {
 				x.stay[i], x.a[i] = 1-h, max(impossible, math.Log2(h))-norm/2*math.Log2E
 			}
+			if l.Terms != nil {
+				x.stay[i], x.a[i] = math.Exp(l.Terms[0][i]), math.Log2E*l.Terms[1][i]
+			}
 			most = max(most, -x.a[i])
+		}
+		for i := 0; len(l.Terms) > 2 && i < l.Steps; i++ {
+			weights := make([]float64, len(l.Terms)-1)
+			for m := range weights {
+				log := l.Terms[m+1][i]
+				if weights[m] = math.Exp(log); !math.IsInf(log, -1) {
+					most = max(most, -math.Log2E*log)
+				}
+			}
+			x.weights = append(x.weights, weights)
 		}
 		for _, run := range x.runs {
 			if run.row > 0 && run.from+run.lag < l.Steps {
@@ -95,9 +119,11 @@ func newChain(l *likelihood.Chain) Recursion {
 			r.ends = 0
 		}
 	}
-	if r.limit = maxExponent - 1 - most; r.limit < 20 {
+	if r.limit = (maxExponent - 1 - most) / float64(max(1, len(l.Terms)-1)); r.limit < 20 {
 		return nil
 	}
+	r.piece = max(leastPiece, r.reach)
+	r.calm = l.One && l.Alike && len(r.rows) == 1 && -math.Log2(r.rows[0].stay[0])*float64(r.piece) < top
 	return r.Fork()
 }
 
@@ -159,8 +185,8 @@ func (r *chain) Rows(first int, t []Row, check bool) bool {
 			if first+end == run.to && run.one {
 				x.held[0] = *r.at(run.row, first, run.to-1+run.lag)
 			}
-			from := max(0, run.from-first)
-			renewalRows(x.f[from:end+1], t[from:end], x.a[first+from:first+end], x.stay[first+from:first+end], r.next(x, run, first, from, end))
+			from := max(0, run.from-first, end-r.piece)
+			x.rows(t[from:end], first, from, r.next(x, run, first, from, end))
 			if !r.settle(x, run, from, end, first+from >= r.ends) {
 				return false
 			}
@@ -172,6 +198,26 @@ func (r *chain) Rows(first int, t []Row, check bool) bool {
 		copy(x.ahead, x.f[:r.reach])
 	}
 	return true
+}
+
+// rows makes F of rows from one on of a block.
+func (x *chainRow) rows(t []Row, first, from int, ahead []Row) {
+	f, at, end := x.f[from:from+len(t)+1], first+from, first+from+len(t)
+	if x.weights == nil {
+		renewalRows(f, t, x.a[at:end], x.stay[at:end], ahead)
+		return
+	}
+	jump, jumps := len(ahead)-1, min(1, len(ahead)-1)
+	for i := len(t) - 1; i >= 0; i-- {
+		for l, v := range t[i] {
+			v, sum := exp2(v), 0.0
+			for m := len(x.weights[at+i]) - 1; m >= 0; m-- {
+				sum = (sum + x.weights[at+i][m]) * v
+			}
+			f[i][l] = math.FMA(x.stay[at+i], f[i+1][l], sum*ahead[jump][l])
+		}
+		jump -= jumps
+	}
 }
 
 // at is F of a row at a step of the block that begins with first, or beyond it.
@@ -199,7 +245,11 @@ func isHeld(v float64) bool { return v >= 1/mostHeld && v <= mostHeld }
 // settle looks at f[from:end] and divides the lanes where the latest row has left the range, in
 // all rows that are still needed, and in done if that is.
 func (r *chain) settle(x *chainRow, run *run, from, end int, done bool) bool {
-	if !between(x.f[from:end], 1/mostHeld, mostHeld) {
+	seen, most := x.f[from:end], mostHeld
+	if r.calm {
+		seen, most = seen[:1], mostHeld*smallest
+	}
+	if !between(seen, 1/most, most) {
 		return false
 	}
 	for l := 0; l < Lanes && r.ratio.One; l++ {
@@ -240,3 +290,15 @@ func (r *chain) LogRatio(dst *Row) {
 		dst[l] = math.Log(v) + r.log2[l]*math.Ln2
 	}
 }
+
+// backInRange returns the power of two to multiply v > 0 with, and log2 of its inverse, when v has
+// left [2^-top, 2^top]; else 1 and 0.
+func backInRange(v float64) (factor, log2 float64) {
+	if v <= 1/smallest && v >= smallest {
+		return 1, 0
+	}
+	e := math.Ilogb(v)
+	return math.Ldexp(1, -e), float64(e)
+}
+
+const smallest = 1.0 / (1 << 50) / (1 << 50) // 2^-top

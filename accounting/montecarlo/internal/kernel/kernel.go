@@ -115,8 +115,10 @@ func (k *Kernel) makeBuffers() {
 // linear returns the fast form of a ratio, or nil.
 func linear(l likelihood.Ratio) Recursion {
 	switch l := l.(type) {
-	case *likelihood.Renewal:
-		return newRenewal(l)
+	case *likelihood.OwnerUpper:
+		if one := linear(l.One); one != nil {
+			return &multiple{one, float64(l.Examples)}
+		}
 	case *likelihood.Chain:
 		return newChain(l)
 	case *likelihood.Rotation:
@@ -130,6 +132,21 @@ func linear(l likelihood.Ratio) Recursion {
 		return newOwner(l)
 	}
 	return nil
+}
+
+// multiple is a multiple of another log ratio.
+type multiple struct {
+	Recursion
+	times float64
+}
+
+func (m *multiple) Fork() Recursion { return &multiple{m.Recursion.Fork(), m.times} }
+
+func (m *multiple) LogRatio(dst *Row) {
+	m.Recursion.LogRatio(dst)
+	for l := range dst {
+		dst[l] *= m.times
+	}
 }
 
 // Fork returns an equal kernel with buffers of its own.

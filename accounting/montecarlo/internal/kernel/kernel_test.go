@@ -97,14 +97,8 @@ func TestBatchAgainstLogDomain(t *testing.T) {
 					}
 					var out Output
 					k.Batch(in, &out)
-					switch r := k.recursions[0].fast; {
-					case r == nil:
-						modes["log domain"]++
-					case k.reach(in) <= r.Limit():
-						modes["unchecked"]++
-					default:
-						modes["checked"]++
-					}
+					modes[mode(k, in)]++
+					k.Batch(in, &out)
 					name := fmt.Sprintf("n=%d w=%d σ=%g %s %+v", n, w, sigma, kind, p)
 					for lane := range Lanes {
 						y := k.Outputs(in, lane)
@@ -239,7 +233,7 @@ func TestSeveralRatios(t *testing.T) {
 	c := likelihood.Toeplitz(200, sqrtColumn(8))
 	p := likelihood.Process{Steps: 200, MinSep: 8, Prob: 0.1, WarmStart: true}
 	norms := c.SquaredNorms(1)
-	ratios := []likelihood.Ratio{likelihood.MinSep(p, norms), likelihood.IndependentLower(p, norms, 3), likelihood.IndependentUpper(p, norms, 2), likelihood.NewOwner(p, c, 2, 1)}
+	ratios := []likelihood.Ratio{likelihood.MinSep(p, norms), likelihood.IndependentLower(p, norms, 3), &likelihood.OwnerUpper{One: likelihood.MinSep(p, norms), Examples: 2}, likelihood.NewOwner(p, c, 2, 1)}
 	in := &Input{Bulk: testBulk(), Hits: &[Lanes][]Hit{{{3, 2}, {30, 1}}}}
 	var all, one Output
 	together := New(c, 1, ratios...)

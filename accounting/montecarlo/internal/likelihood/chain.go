@@ -6,6 +6,26 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 )
 
+// Ratio is one recursion. Give it Reset, then Step for i = Steps-1, …, 0 in this order, then take
+// LogRatio. It is not safe for concurrent use.
+type Ratio interface {
+	Reset()
+	// Step takes u = ⟨c_i, y⟩/σ².
+	Step(i int, u float64)
+	LogRatio() float64
+	// Fork returns the same ratio with a state of its own.
+	Fork() Ratio
+}
+
+// LogRatio evaluates a ratio at y of Steps entries.
+func LogRatio(ratio Ratio, c *Columns, noiseMultiplier float64, y []float64) float64 {
+	ratio.Reset()
+	for i := c.Steps - 1; i >= 0; i-- {
+		ratio.Step(i, c.Dot(i, y)/(noiseMultiplier*noiseMultiplier))
+	}
+	return ratio.LogRatio()
+}
+
 // Chain is the likelihood ratio of one example of any law, exact for columns that do not overlap
 // with each other's where the example takes part twice:
 //
@@ -16,6 +36,10 @@ import (
 type Chain struct {
 	*law.Chain
 	norms []float64 // ‖c_i‖²/σ²
+
+	// Terms, unless nil, have e^{Terms[0][i]} in place of 1-η_i, and Σ_m e^{Terms[m][i] + m u_i} over
+	// m ≥ 1 in place of η_i L_i: for bounds, and for owners of several examples.
+	Terms [][]float64
 
 	ring [][]float64 // ln F by row: step i at i mod (Reach+1)
 }
@@ -29,7 +53,7 @@ func NewChain(l law.Law, norms []float64) *Chain {
 func (c *Chain) Norms() []float64 { return c.norms }
 
 // Fork shares the tables.
-func (c *Chain) Fork() Ratio { return &Chain{Chain: c.Chain, norms: c.norms} }
+func (c *Chain) Fork() Ratio { return &Chain{Chain: c.Chain, norms: c.norms, Terms: c.Terms} }
 
 func (c *Chain) Reset() {
 	if c.ring == nil {
@@ -44,16 +68,27 @@ func (c *Chain) Reset() {
 }
 
 func (c *Chain) Step(i int, u float64) {
-	at := i % (c.Reach + 1)
 	half := c.norms[i] / 2
 	for row := 1; row < c.Rows; row++ {
 		turn := c.Turn(row, i)
-		join := turn.In + (u - half)
-		if c.One { // samples have the bits of this order
+		stay, join := turn.Out, turn.In+(u-half)
+		switch {
+		case c.Terms != nil:
+			stay, join = c.Terms[0][i], math.Inf(-1)
+			for m, term := range c.Terms[1:] {
+				join = LogSum(join, term[i]+float64(m+1)*u)
+			}
+		case c.One: // samples have the bits of this order
 			join = turn.In - half + u
 		}
-		c.ring[row][at] = LogSum(turn.Out+c.after(row, at+1), join+c.after(int(turn.Row), at+c.At(turn.Then, i)-i))
+		c.set(row, i, stay, join)
 	}
+}
+
+// set sets ln F of a row at a step, given ln of the weights of none and of a participation.
+func (c *Chain) set(row, i int, stay, join float64) {
+	at, then := i%(c.Reach+1), c.Turn(row, i).Then
+	c.ring[row][at] = LogSum(stay+c.after(row, at+1), join+c.after(int(then.Row), at+c.At(then, i)-i))
 }
 
 // after is ln F at a slot of the ring, or beyond its end.

@@ -276,7 +276,7 @@ func TestOwnerByEnumeration(t *testing.T) {
 			exact := enumerated(g.c, g.sigma, patterns, y)
 			equal(t, name, LogRatio(ratio, g.c, g.sigma, y), exact)
 			slack := 1e-11 * (1 + math.Abs(exact))
-			if upper := LogRatio(IndependentUpper(g.process, norms, k), g.c, g.sigma, y); upper < exact-slack {
+			if upper := LogRatio(&OwnerUpper{MinSep(g.process, norms), k}, g.c, g.sigma, y); upper < exact-slack {
 				t.Errorf("%s: upper bound %g below %g", name, upper, exact)
 			}
 			if lower := LogRatio(IndependentLower(g.process, norms, k), g.c, g.sigma, y); lower > exact+slack {

@@ -13,9 +13,7 @@ type Truncated struct {
 	Norms    []float64 // ‖c_i‖²/σ²
 	Counts   []int     // set before the steps; Steps entries
 
-	upper, lower []float64 // rings of ln P/R and ln Q/R
-	next         [2]float64
-	logP, logQ   float64
+	upper, lower *Chain // ln P/R and ln Q/R
 }
 
 // Survival returns s_i, the probability that a sampled example stays in its batch when count others
@@ -34,12 +32,11 @@ func (t *Truncated) Fork() Ratio {
 
 func (t *Truncated) Reset() {
 	if t.upper == nil {
-		t.upper, t.lower = make([]float64, t.MinSep), make([]float64, t.MinSep)
-		t.logP, t.logQ = math.Log(t.Prob), math.Log1p(-t.Prob)
+		t.upper = MinSep(t.Process, t.Norms)
+		t.lower = t.upper.Fork().(*Chain)
 	}
-	clear(t.upper)
-	clear(t.lower)
-	t.next = [2]float64{}
+	t.upper.Reset()
+	t.lower.Reset()
 }
 
 func (t *Truncated) Step(i int, u float64) {
@@ -51,17 +48,9 @@ func (t *Truncated) Step(i int, u float64) {
 		jumpP = LogSum(in+2*u-2*s, out)
 		jumpQ = LogSum(in-u-s/2, out)
 	}
-	slot := i % t.MinSep
-	t.next[0] = LogSum(t.logQ+t.next[0], t.logP+jumpP+t.upper[slot])
-	t.next[1] = LogSum(t.logQ+t.next[1], t.logP+jumpQ+t.lower[slot])
-	t.upper[slot], t.lower[slot] = t.next[0], t.next[1]
+	turn := t.upper.Turn(1, i)
+	t.upper.set(1, i, turn.Out, turn.In+jumpP)
+	t.lower.set(1, i, turn.Out, turn.In+jumpQ)
 }
 
-func (t *Truncated) LogRatio() float64 {
-	upper, lower := math.Inf(-1), math.Inf(-1)
-	for i, weight := range t.logWaits() {
-		upper = LogSum(upper, weight+t.upper[i])
-		lower = LogSum(lower, weight+t.lower[i])
-	}
-	return upper - lower
-}
+func (t *Truncated) LogRatio() float64 { return t.upper.LogRatio() - t.lower.LogRatio() }
