@@ -368,21 +368,12 @@ func (w *blockWalker) happen(i int, u *uniforms) (factor float64) {
 // enter sets the sorts that may act in the block.
 func (w *blockWalker) enter() {
 	s := w.t.shapes[w.at.block]
-	cells, times := s.states.of(w.at.state)
-	stride := 1
 	w.parts = w.parts[:0]
-	for k, sort := range s.sorts {
-		count := 0
-		for n, z := range cells {
-			if s.actor[z] == k {
-				count += int(times[n])
-			}
-		}
+	s.acting(w.at.state, func(k, count, stride int) {
 		if count > 0 {
-			w.parts = append(w.parts, walkSort{sort: sort, stride: stride})
-			stride *= count + 1
+			w.parts = append(w.parts, walkSort{sort: s.sorts[k], stride: stride})
 		}
-	}
+	})
 }
 
 // prepare sets the factors of a step's terms.

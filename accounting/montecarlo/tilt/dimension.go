@@ -28,18 +28,13 @@ type Tried struct {
 // ErrNotProvable is wrapped when no noise multiplier in reach proves a δ without samples.
 var ErrNotProvable = errors.New("tilt: not provable without samples")
 
-// SmallestProvable searches, near the noise multiplier of spec, for the smallest one at which the
-// proposals of both directions prove δ ≤ delta with no sample, to 0.3 %: the last candidate of the
-// procedure of F5, usually 5–20 % above the answer. It makes about six proposals.
-func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, error) {
-	return SmallestProvableWhile(spec, epsilon, delta, nil)
-}
-
-// SmallestProvableWhile is SmallestProvable that asks more, if not nil, before every proposal
-// whether to go on. It tells more the smallest noise multiplier that is proven, and its ratio
-// to the largest that was too small to prove it: 0 and +Inf without one. Where more says no, it
-// returns the smallest that is proven, or an error that wraps ErrNotProvable where there is
-// none. All that was tried is returned with an error too.
+// SmallestProvableWhile searches, near the noise multiplier of spec, for the smallest one at which
+// the proposals of both directions prove δ ≤ delta with no sample, to 0.3 %: the last candidate of
+// the procedure of F5, usually 5–20 % above the answer. It makes about six proposals. Before each
+// it asks more, if not nil, whether to go on, and tells it the smallest noise multiplier that is
+// proven, and its ratio to the largest that was too small to prove it: 0 and +Inf without one.
+// Where more says no, it returns the smallest that is proven, or an error that wraps ErrNotProvable
+// where there is none. All that was tried is returned with an error too.
 func SmallestProvableWhile(spec montecarlo.Spec, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
 	search := proofs{spec: spec, epsilon: epsilon, delta: delta, more: more}
 	found, err := search.run()

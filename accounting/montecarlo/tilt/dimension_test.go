@@ -9,6 +9,11 @@ import (
 	"minsep/mechanism"
 )
 
+// SmallestProvable is SmallestProvableWhile that goes on to its end.
+func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, error) {
+	return SmallestProvableWhile(spec, epsilon, delta, nil)
+}
+
 func TestNothingIsProvableWhereOrdersAreFew(t *testing.T) {
 	spec := montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: 40, MinSep: 5, Strategy: toeplitz(40, 1, .5), NoiseMultiplier: 1}
 	if _, err := SmallestProvable(spec, 3, 1e-4); !errors.Is(err, ErrNotProvable) {

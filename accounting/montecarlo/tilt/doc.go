@@ -32,7 +32,7 @@
 // [NewProposal] chooses the proposal; a [Proposal] is public, goes through JSON, and is fixed
 // before the first sample. [NewVerifier] makes the tables of a proposal, in any process;
 // [Verifier.Values] and [Verifier.Sum] compute any range of samples, always alike.
-// [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvable] finds a noise
+// [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvableWhile] finds a noise
 // multiplier with M ≤ δ.
 //
 // # Limits

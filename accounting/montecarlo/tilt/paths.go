@@ -132,7 +132,7 @@ func (p *powers) add(x float64) {
 		p.value += math.Exp(-x)
 		return
 	}
-	p.small = logSum(p.small, -x)
+	p.small = likelihood.LogSum(p.small, -x)
 }
 
 // log is ln of the sum over a number.
@@ -140,12 +140,7 @@ func (p powers) log(over float64) float64 {
 	if math.IsInf(p.small, -1) {
 		return math.Log(p.value / over)
 	}
-	return logSum(math.Log(p.value), p.small) - math.Log(over)
-}
-
-// logSum is ln (e^a + e^b), where a or b is finite.
-func logSum(a, b float64) float64 {
-	return max(a, b) + math.Log1p(math.Exp(min(a, b)-max(a, b)))
+	return likelihood.LogSum(math.Log(p.value), p.small) - math.Log(over)
 }
 
 // certain is more than rounding can change in a sum of draws and in its logarithm.

@@ -286,9 +286,7 @@ func (r *chain) LogRatio(dst *Row) {
 			sum[l] += float64(prob * from[l])
 		}
 	}
-	for l, v := range sum {
-		dst[l] = math.Log(v) + r.log2[l]*math.Ln2
-	}
+	logs(dst, &sum, &r.log2)
 }
 
 // backInRange returns the power of two to multiply v > 0 with, and log2 of its inverse, when v has
@@ -302,3 +300,10 @@ func backInRange(v float64) (factor, log2 float64) {
 }
 
 const smallest = 1.0 / (1 << 50) / (1 << 50) // 2^-top
+
+// logs sets dst to the logarithms of values over divisors of so many bits.
+func logs(dst, values, log2 *Row) {
+	for l, v := range values {
+		dst[l] = math.Log(v) + log2[l]*math.Ln2
+	}
+}

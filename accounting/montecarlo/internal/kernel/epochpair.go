@@ -22,7 +22,6 @@ type epochPair struct {
 	limit   float64
 
 	pairTable         // H_{i,t}
-	jumps      []Row  // L of a few steps
 	free       Row    // F_{i+1}
 	waits      Row    // W_{i+1}
 	after      [1]Row // F at the first step of the next epoch
@@ -52,8 +51,7 @@ func newEpochPair(l *likelihood.EpochPair) Recursion {
 
 func (r *epochPair) Fork() Recursion {
 	fork := *r
-	fork.pairTable = newPairTable(r.ratio.MinSep)
-	fork.jumps = make([]Row, min(64, r.ratio.Steps))
+	fork.pairTable = newPairTable(r.ratio.MinSep, r.ratio.Steps)
 	return &fork
 }
 
@@ -72,23 +70,14 @@ func (r *epochPair) Rows(first int, t []Row, check bool) bool {
 	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
-	for end := len(t); end > 0; {
-		from := max(0, end-len(r.jumps))
-		jumps := r.jumps[:end-from]
-		exp2Rows(jumps, t[from:end], r.a[first+from:])
-		for k := len(jumps) - 1; k >= 0; k-- {
-			i := first + from + k
-			r.step(i, &jumps[k])
-			if r.untilCheck--; r.untilCheck == 0 || i == 0 {
-				if !r.settle() {
-					return false
-				}
-				r.untilCheck = r.b
-			}
+	return r.each(first, t, r.a, func(i int, jump *Row) bool {
+		r.step(i, jump)
+		if r.untilCheck--; r.untilCheck > 0 && i > 0 {
+			return true
 		}
-		end = from
-	}
-	return true
+		r.untilCheck = r.b
+		return r.settle()
+	})
 }
 
 // step goes from row i+1 to row i; jump is L_i.
@@ -148,21 +137,4 @@ func (r *epochPair) settle() bool {
 	return between([]Row{r.free, r.waits, r.after[0]}, 1/mostHeld, mostHeld) && between(r.table, 1/mostHeld, mostHeld)
 }
 
-// LogRatio averages over two independent first waits, as pair does.
-func (r *epochPair) LogRatio(dst *Row) {
-	var sum Row
-	for i, at := range r.start {
-		for d := 0; i+d < len(r.start); d++ {
-			weight := at * r.start[i+d]
-			if d > 0 {
-				weight *= 2
-			}
-			for l, v := range r.line(i)[r.b-d] {
-				sum[l] += float64(weight * v)
-			}
-		}
-	}
-	for l, v := range sum {
-		dst[l] = math.Log(v) + r.log2[l]*math.Ln2
-	}
-}
+func (r *epochPair) LogRatio(dst *Row) { r.logRatio(dst, r.start, 1, &r.log2) }

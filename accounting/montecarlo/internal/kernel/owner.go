@@ -163,7 +163,5 @@ func (r *owner) LogRatio(dst *Row) {
 			sum[l] += weight * v
 		}
 	}
-	for l, v := range sum {
-		dst[l] = math.Log(v) + r.log2[l]*math.Ln2
-	}
+	logs(dst, &sum, &r.log2)
 }

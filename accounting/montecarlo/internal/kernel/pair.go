@@ -29,8 +29,7 @@ type pair struct {
 	weights    *weights  // p g(j,t) q^(2t-b)
 	start      []float64 // stationary probabilities of the first waits
 	limit      float64
-	pairTable        // G_{j,t}; G_{j,b} = F_j
-	jumps      []Row // L of a few steps
+	pairTable  // G_{j,t}; G_{j,b} = F_j
 	log2       Row
 	untilCheck int
 }
@@ -60,8 +59,7 @@ func newPair(o *likelihood.Owner) Recursion {
 
 func (r *pair) Fork() Recursion {
 	fork := *r
-	fork.pairTable = newPairTable(r.b)
-	fork.jumps = make([]Row, min(64, r.n))
+	fork.pairTable = newPairTable(r.b, r.n)
 	return &fork
 }
 
@@ -80,20 +78,14 @@ func (r *pair) Rows(first int, t []Row, check bool) bool {
 	if check && !between(t, -r.limit, r.limit) {
 		return false
 	}
-	for end := len(t); end > 0; {
-		from := max(0, end-len(r.jumps))
-		jumps := r.jumps[:end-from]
-		exp2Rows(jumps, t[from:end], r.a[first+from:])
-		for i := len(jumps) - 1; i >= 0; i-- {
-			r.step(first+from+i, &jumps[i])
-			if r.untilCheck--; r.untilCheck == 0 {
-				r.rescale(r.line(first + from + i)[r.b])
-				r.untilCheck = r.b
-			}
+	return r.each(first, t, r.a, func(j int, jump *Row) bool {
+		r.step(j, jump)
+		if r.untilCheck--; r.untilCheck == 0 {
+			r.rescale(r.line(j)[r.b])
+			r.untilCheck = r.b
 		}
-		end = from
-	}
-	return true
+		return true
+	})
 }
 
 // step goes from row j+1 to row j; jump is L_j.
@@ -119,23 +111,4 @@ func (r *pair) rescale(latest Row) {
 	}
 }
 
-// LogRatio averages over two independent first waits: with r the shorter and d steps between
-// them it is F_r or H_{r,b-d}, the longer wait belonging to an example that participated before
-// the first step.
-func (r *pair) LogRatio(dst *Row) {
-	var sum Row
-	for i, at := range r.start {
-		for d := 0; i+d < len(r.start); d++ {
-			weight := at * at
-			if d > 0 {
-				weight = 2 * at * r.start[i+d] * math.Pow(r.q, float64(d))
-			}
-			for l, v := range r.line(i)[r.b-d] {
-				sum[l] += float64(weight * v)
-			}
-		}
-	}
-	for l, v := range sum {
-		dst[l] = math.Log(v) + r.log2[l]*math.Ln2
-	}
-}
+func (r *pair) LogRatio(dst *Row) { r.logRatio(dst, r.start, r.q, &r.log2) }

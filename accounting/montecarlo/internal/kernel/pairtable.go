@@ -7,15 +7,55 @@ import "math"
 type pairTable struct {
 	b     int
 	table []Row // step i at line i mod (b+1), of b+1 entries, the first unused
+	jumps []Row // L of a few steps
 }
 
-func newPairTable(b int) pairTable { return pairTable{b, make([]Row, (b+1)*(b+1))} }
+func newPairTable(b, steps int) pairTable {
+	return pairTable{b, make([]Row, (b+1)*(b+1)), make([]Row, min(64, steps))}
+}
 
 // line is where the values of step i are.
 func (p *pairTable) line(i int) []Row {
 	size := p.b + 1
 	at := i % size * size
 	return p.table[at : at+size]
+}
+
+// each calls step with the rows of a block from the last one down and with L of each, until it
+// returns false. a is log2 of L at t = 0.
+func (p *pairTable) each(first int, t []Row, a []float64, step func(i int, jump *Row) bool) bool {
+	for end := len(t); end > 0; {
+		from := max(0, end-len(p.jumps))
+		jumps := p.jumps[:end-from]
+		exp2Rows(jumps, t[from:end], a[first+from:])
+		for k := len(jumps) - 1; k >= 0; k-- {
+			if !step(first+from+k, &jumps[k]) {
+				return false
+			}
+		}
+		end = from
+	}
+	return true
+}
+
+// logRatio averages over two independent first waits of the probabilities start, where line 0 is of
+// the first step. With r the shorter and d steps between them the value is that of both free at r,
+// or of entry b-d there times q^d: the longer wait belongs to an example that participated before
+// the first step.
+func (p *pairTable) logRatio(dst *Row, start []float64, q float64, log2 *Row) {
+	var sum Row
+	for i, at := range start {
+		for d := 0; i+d < len(start); d++ {
+			weight := at * start[i+d]
+			if d > 0 {
+				weight = 2 * weight * math.Pow(q, float64(d))
+			}
+			for l, v := range p.line(i)[p.b-d] {
+				sum[l] += float64(weight * v)
+			}
+		}
+	}
+	logs(dst, &sum, log2)
 }
 
 // diagonal sets entries t in [from, end) of step i to stay times entry t+1 of step i+1, plus

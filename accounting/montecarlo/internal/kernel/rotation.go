@@ -253,7 +253,5 @@ func (s *periodStart) divide(from, bands, lane int, factor float64) bool {
 }
 
 func (r *rotation) LogRatio(dst *Row) {
-	for l, v := range r.sum {
-		dst[l] = math.Log(v) + r.log2[l]*math.Ln2
-	}
+	logs(dst, &r.sum, &r.log2)
 }

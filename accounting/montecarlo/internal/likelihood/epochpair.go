@@ -20,9 +20,8 @@ import (
 type EpochPair struct {
 	Steps, MinSep, Epoch int
 
-	law   law.Epochs
-	norms []float64
-	cross *Cross
+	law law.Epochs
+	crossed
 
 	lines [][]float64 // of step s at s mod b, b+1 entries
 	free  float64     // F_{i+1}
@@ -32,8 +31,7 @@ type EpochPair struct {
 
 // NewEpochPair prepares the ratio for epochs of so many steps; factor is 1/σ².
 func NewEpochPair(minSep, epoch int, c *Columns, factor float64) *EpochPair {
-	return &EpochPair{Steps: c.Steps, MinSep: minSep, Epoch: epoch, law: law.NewEpochs(c.Steps, minSep, epoch),
-		norms: c.SquaredNorms(factor), cross: NewCross(c, minSep, factor)}
+	return &EpochPair{Steps: c.Steps, MinSep: minSep, Epoch: epoch, law: law.NewEpochs(c.Steps, minSep, epoch), crossed: newCrossed(c, minSep, factor)}
 }
 
 // Hazard is η of a step.
@@ -41,21 +39,7 @@ func (p *EpochPair) Hazard(i int) float64 { return p.law.Hazard(0, i) }
 
 // LogWaits returns the log probabilities of the waits 0 … b-1 before the first step at which an
 // example is free.
-func (p *EpochPair) LogWaits() []float64 {
-	waits := make([]float64, p.MinSep)
-	starts, _ := p.law.Starts()
-	for _, s := range starts {
-		waits[s.Label] = s.Log
-	}
-	return waits
-}
-
-// Norms returns ‖c_i‖²/σ², not to be changed.
-func (p *EpochPair) Norms() []float64 { return p.norms }
-
-// Overlaps returns ⟨c_{i-t}, c_i⟩/σ² at t, for t = 1 … min(i, MinSep-1). Not to be changed; steps
-// of equal overlaps may share it.
-func (p *EpochPair) Overlaps(i int) []float64 { return p.cross.Row(i) }
+func (p *EpochPair) LogWaits() []float64 { return logWaits(p.law) }
 
 // Fork shares the tables.
 func (p *EpochPair) Fork() Ratio {

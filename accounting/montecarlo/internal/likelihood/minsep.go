@@ -18,10 +18,14 @@ func (p Process) law() law.MinSep { return law.NewMinSep(p.MinSep, p.Prob, p.War
 
 // logWaits returns the log probabilities of the waits 0 … b-1 before the first step at which the
 // example is available, or of none when cold.
-func (p Process) logWaits() (waits []float64) {
-	starts, _ := p.law().Starts()
+func (p Process) logWaits() []float64 { return logWaits(p.law()) }
+
+// logWaits is for laws whose starts are steps to wait.
+func logWaits(l law.Law) []float64 {
+	starts, _ := l.Starts()
+	waits := make([]float64, len(starts))
 	for _, s := range starts {
-		waits = append(waits, s.Log+s.Rest)
+		waits[s.Label] = s.Log + s.Rest
 	}
 	return waits
 }

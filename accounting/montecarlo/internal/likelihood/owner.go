@@ -17,8 +17,7 @@ import (
 type Owner struct {
 	Process
 	Examples int
-	norms    []float64
-	cross    *Cross
+	crossed
 
 	States []State // the first has all examples free
 	Starts []Start
@@ -55,7 +54,7 @@ func OwnerStates(minSep, examples int) int {
 
 // NewOwner prepares the ratio; factor is 1/σ².
 func NewOwner(p Process, c *Columns, examples int, factor float64) *Owner {
-	o := &Owner{Process: p, Examples: examples, norms: c.SquaredNorms(factor), cross: NewCross(c, p.MinSep, factor)}
+	o := &Owner{Process: p, Examples: examples, crossed: newCrossed(c, p.MinSep, factor)}
 	index := o.enumerate()
 	for s := range o.States {
 		state := &o.States[s]
@@ -142,13 +141,6 @@ func logArrangements(sorted []int) float64 {
 	}
 	return log
 }
-
-// Norms returns ‖c_i‖²/σ², not to be changed.
-func (o *Owner) Norms() []float64 { return o.norms }
-
-// Overlaps returns ⟨c_{j-t}, c_j⟩/σ² at t, for t = 1 … min(j, MinSep-1). Not to be changed; steps
-// of equal overlaps may share it.
-func (o *Owner) Overlaps(j int) []float64 { return o.cross.Row(j) }
 
 // Waits returns the probabilities of the waits of one example before its first step.
 func (o *Owner) Waits() []float64 {

@@ -1,0 +1,141 @@
+package tilt
+
+// stateList are the multisets of θ cells of so many, in the order of their numbers: the cells of
+// state s and how many replicas are in each are at begins[s] up to begins[s+1].
+type stateList struct {
+	begins []int32
+	cell   []uint16
+	times  []uint8
+}
+
+func (l *stateList) of(state int) (cells []uint16, times []uint8) {
+	from, to := l.begins[state], l.begins[state+1]
+	return l.cell[from:to], l.times[from:to]
+}
+
+// listMoves numbers the states before a block of the shape, and those after.
+func (t *blocks) listMoves(s *shape) {
+	if most := max(len(s.cells), len(s.next)); len(t.binomial) <= most {
+		t.binomial = newMultisets(2*most, t.theta+1)
+	}
+	s.states = t.statesOf(len(s.cells))
+	states := len(s.states.begins) - 1
+	s.place, s.row = make([]int32, states+1), make([]int32, states)
+	before, after := make([]uint8, len(s.cells)), make([]uint8, len(s.next))
+	counts, took := make([]int, len(s.sorts)), make([]int, len(s.sorts))
+	for state := range states {
+		cells, times := s.states.of(state)
+		clear(before)
+		for n, z := range cells {
+			before[z] = times[n]
+		}
+		width := s.acting(state, func(k, count, _ int) { counts[k] = count })
+		s.place[state], s.row[state] = int32(len(s.after)), -1
+		if width > 1 {
+			s.row[state] = int32(s.size)
+			s.size += width
+		}
+		clear(took)
+		for range width {
+			s.leave(after, before, took)
+			s.after = append(s.after, int32(t.rank(after)))
+			for k := range took {
+				if took[k]++; took[k] <= counts[k] {
+					break
+				}
+				took[k] = 0
+			}
+		}
+	}
+	s.place[states] = int32(len(s.after))
+}
+
+// acting calls f with the place in sorts of each sort, how many replicas of a state are of it, and
+// how far apart in rows are those with one more participation. It returns how many rows have.
+func (s *shape) acting(state int, f func(k, count, stride int)) (width int) {
+	cells, times := s.states.of(state)
+	width = 1
+	for k := range s.sorts {
+		count := 0
+		for n, z := range cells {
+			if s.actor[z] == k {
+				count += int(times[n])
+			}
+		}
+		f(k, count, width)
+		width *= count + 1
+	}
+	return width
+}
+
+// leave sets the counts of the next block's cells from those of this one, and from how many of
+// each sort took part. All free labels of a sort are alike. So the participants may be taken
+// from any cells that may have been free, as long as these become free first. They are taken
+// from the first cells, in the order of compareCells.
+func (s *shape) leave(after, before []uint8, took []int) {
+	clear(after)
+	for z, n := range before {
+		after[s.into[z]] += n
+	}
+	for k, n := range took {
+		after[s.fresh[k]] += uint8(n)
+		for z := 0; n > 0; z++ {
+			if s.actor[z] == k {
+				gone := min(n, int(before[z]))
+				after[s.into[z]] -= uint8(gone)
+				n -= gone
+			}
+		}
+	}
+}
+
+// count is how many states so many cells have.
+func (t *blocks) count(cells int) float64 { return countStates(cells, t.theta+1) }
+
+// rank numbers the states: Σ_j C(m_1+…+m_j + j-1, j) over all cells but the last.
+func (t *blocks) rank(counts []uint8) (number int) {
+	sum := 0
+	for z, m := range counts[:len(counts)-1] {
+		sum += int(m)
+		number += t.binomial[z+1][sum]
+	}
+	return number
+}
+
+func (t *blocks) statesOf(cells int) *stateList {
+	if l := t.lists[cells]; l != nil {
+		return l
+	}
+	states := int(t.count(cells) + .5)
+	all := make([]uint8, states*cells)
+	counts := make([]uint8, cells)
+	eachCounts(counts[1:], t.theta, func(left int) {
+		counts[0] = uint8(left)
+		copy(all[t.rank(counts)*cells:], counts)
+	})
+	l := &stateList{begins: make([]int32, 1, states+1)}
+	for len(all) > 0 {
+		for z, m := range all[:cells] {
+			if m > 0 {
+				l.cell, l.times = append(l.cell, uint16(z)), append(l.times, m)
+			}
+		}
+		l.begins = append(l.begins, int32(len(l.cell)))
+		all = all[cells:]
+	}
+	t.lists[cells] = l
+	return l
+}
+
+// eachCounts calls f for every filling of counts with a sum of at most left, and leaves them 0.
+func eachCounts(counts []uint8, left int, f func(left int)) {
+	if len(counts) == 0 {
+		f(left)
+		return
+	}
+	for m := range left + 1 {
+		counts[0] = uint8(m)
+		eachCounts(counts[1:], left-m, f)
+	}
+	counts[0] = 0
+}
