@@ -91,8 +91,9 @@ published one, which is not proven: it is written to accounting.json, which is n
 	return c
 }
 
-// claimMissing returns the faults of an account without a claim: no epsilon is not an epsilon
-// of 0.
+// claimMissing returns the faults of an account without --epsilon or --delta, along with the
+// stage's other faults. The stage cannot tell a missing flag from one with the value 0, and ε = 0
+// is a claim.
 func claimMissing(cmd *cobra.Command, stage pipelines.Account, zeros error) error {
 	var faults []error
 	for name, rule := range map[string]string{"epsilon": "must be from 0 to 1e6", "delta": "must be at least 1e-300 and below 1"} {
@@ -111,7 +112,7 @@ func claimMissing(cmd *cobra.Command, stage pipelines.Account, zeros error) erro
 	return errors.Join(faults...)
 }
 
-// unverified says whether an error means that nothing could be certified.
+// unverified reports whether err means that nothing could be certified: exit code 3, not a fault.
 func unverified(err error) bool {
 	var refused *accounting.RefusedError
 	return errors.Is(err, accounting.ErrNotVerified) || errors.Is(err, accounting.ErrTooFewSamples) || errors.As(err, &refused)
@@ -177,7 +178,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	printWorse(t, r.Beside, r.WithoutSamples, "--cpu-time or --samples")
 }
 
-// statusText is the status of a certificate, with a word for one that protects next to nobody.
+// statusText returns the status of a certificate, marked if the claim protects next to nobody.
 func statusText(status string, weak []string) string {
 	if weak != nil {
 		return status + ", but weak"
@@ -191,8 +192,8 @@ func printWeak(t io.Writer, weak []string) {
 	}
 }
 
-// printWorse says of a certificate where another mechanism, or a larger budget, would need less
-// noise; budget are the flags or fields that give one.
+// printWorse warns if another mechanism, or a larger budget, would need less noise than a
+// certificate. The budget is named by its flags or its fields of a plan.
 func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, budget string) {
 	if b != nil && b.Ratio > 1 {
 		fmt.Fprintf(t, "worse than DP-SGD\t%.3g times its noise, for the same claim, steps and batch size: minsep plan compares mechanisms\n", b.Ratio)
@@ -202,7 +203,8 @@ func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, budget stri
 	}
 }
 
-// printAlso prints the further points.
+// printAlso prints what came of --also-epsilon: the further points of the certificate, and the ε at
+// which nothing was certified.
 func printAlso(t io.Writer, r pipelines.AccountResult) {
 	for _, p := range r.Certificate.Points[1:] {
 		fmt.Fprintf(t, "also %s\t(%g, %g)-DP at the same noise multiplier\n", r.Certificate.Status, p.Epsilon, p.Delta)
@@ -215,7 +217,8 @@ func printAlso(t io.Writer, r pipelines.AccountResult) {
 	}
 }
 
-// truncation shows the part of δ that the maximum batch size adds to a direction.
+// truncation returns the share of δ that the maximum batch size takes in one direction; "" if
+// batches have no maximum size.
 func truncation(v accounting.Verdict, delta float64) string {
 	if v.Truncation == nil {
 		return ""
@@ -223,14 +226,14 @@ func truncation(v accounting.Verdict, delta float64) string {
 	return fmt.Sprintf("; truncation adds %.3g, %.2g %% of delta (%s)", v.Truncation.Cost, 100*v.Truncation.Cost/delta, v.Truncation.Rule)
 }
 
-// printOutlook prints the outlook of a dry run on a verification.
+// printOutlook prints what a dry run expects of the verification: its budget, samples and CPU time.
 func printOutlook(t io.Writer, o verification.Outlook) {
 	if !o.Samples {
 		fmt.Fprintf(t, "expected\tno samples: some seconds\n")
 		return
 	}
 	most := ""
-	if strings.HasSuffix(o.Budget, ", the default") { // others are used up
+	if strings.HasSuffix(o.Budget, ", the default") { // only the default budget may be left unspent
 		most = "at most "
 	}
 	fmt.Fprintf(t, "budget\t%s%s, for estimates and verification together\n", most, o.Budget)
@@ -258,7 +261,8 @@ func printOutlook(t io.Writer, o verification.Outlook) {
 	}
 }
 
-// printEarlier prints the cost of protocols that were seen before.
+// printEarlier prints the failure probability of protocols that earlier attempts left in the
+// ledger.
 func printEarlier(t io.Writer, r pipelines.AccountResult) {
 	q := 0.0
 	for _, e := range r.Earlier {
@@ -269,7 +273,8 @@ func printEarlier(t io.Writer, r pipelines.AccountResult) {
 	}
 }
 
-// printEstimates prints the figures that certify nothing.
+// printEstimates prints the tables that certify nothing: estimates by noise multiplier, the samples
+// that a verification would need, the curve of δ, and the unproven analysis of multi-owner.
 func printEstimates(t io.Writer, r pipelines.AccountResult) {
 	if len(r.Estimates) > 0 {
 		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\n")

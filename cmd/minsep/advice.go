@@ -12,24 +12,25 @@ import (
 	"minsep/pipelines"
 )
 
-// notCertified is the error of a claim that was not certified, with the grounds for advice.
+// notCertified wraps the error of a claim that was not certified with the facts that advice depends
+// on.
 type notCertified struct {
 	error
-	fixed   bool   // a noise multiplier was given
+	fixed   bool   // the user gave the noise multiplier
 	several bool   // an owner has several examples
-	inPlan  bool   // names are the plan's
-	ledger  string // that holds the protocol that was rejected; "" if none does
+	inPlan  bool   // advice names fields of the plan, not flags
+	ledger  string // folder with the rejected protocol; "" if there is none
 }
 
 func (e notCertified) Unwrap() error { return e.error }
 
-// newNotCertified is the error of an account that came to result.
+// newNotCertified wraps err, the error of an account that ended with result.
 func newNotCertified(err error, result pipelines.AccountResult, noiseMultiplier float64, inPlan bool) error {
 	return notCertified{err, noiseMultiplier != 0, result.Run.MaxExamplesPerOwner > 1, inPlan, result.Ledger}
 }
 
-// advice names a way out after something could not be certified, by the names of flags or of
-// the plan's fields, and the files that stay; "" if err is something else.
+// advice returns the ways out after a claim was not certified, and the files that are kept. It
+// names flags, or fields of the plan. It returns "" for any other error.
 func advice(err error) string {
 	var e notCertified
 	if !errors.As(err, &e) {
@@ -51,11 +52,12 @@ func advice(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// planNames are the plan's fields for flags.
+// planNames replaces flags by the plan's fields.
 var planNames = strings.NewReplacer("--cpu-time", "privacy.cpu_time", "--samples", "privacy.samples", "--noise-multiplier", "privacy.noise_multiplier",
 	"--also-epsilon", "privacy.also_epsilon", "--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size")
 
-// help names the ways out.
+// help returns the changes that would make the claim certifiable, by their flags; "" if the error
+// itself says it.
 func (e notCertified) help() string {
 	var cut *accounting.TruncationError
 	var few *verification.TooFewError
@@ -79,7 +81,7 @@ func (e notCertified) help() string {
 	return ""
 }
 
-// otherwise lists changes that make any claim easier.
+// otherwise lists the changes that make any claim easier to certify.
 func (e notCertified) otherwise() string {
 	list := "a larger --epsilon or --delta, a smaller batch"
 	switch {
@@ -91,7 +93,7 @@ func (e notCertified) otherwise() string {
 	return list
 }
 
-// moreNoise advises a larger noise multiplier where one was given.
+// moreNoise advises a larger noise multiplier if the user gave one; else it returns "".
 func (e notCertified) moreNoise(than string) string {
 	if !e.fixed {
 		return ""
@@ -99,12 +101,13 @@ func (e notCertified) moreNoise(than string) string {
 	return "a larger --noise-multiplier" + than + ", or none, for the smallest that can be verified; "
 }
 
-// adviceErrors is how many standard errors there are between the mean that was seen and the one
-// that is accepted with the samples that are advised: a fresh verification then passes 99 times in
-// 100.
+// adviceErrors is the distance, in standard errors, between the observed mean and the acceptance
+// threshold at the advised number of samples. A fresh verification with that many samples passes 99
+// times in 100.
 const adviceErrors = 2.5
 
-// moreSamples advises after a verification that found too large a mean.
+// moreSamples advises after a verification whose mean was too large: a budget at which the same
+// noise multiplier would probably be accepted, or no budget if the mean leaves no room below δ.
 func (e notCertified) moreSamples(rejected *accounting.NotVerifiedError) string {
 	need, ok := verification.Advised(rejected, adviceErrors)
 	if !ok || need > maxAdvised {
@@ -117,16 +120,16 @@ func (e notCertified) moreSamples(rejected *accounting.NotVerifiedError) string 
 	return fmt.Sprintf("%s with --noise-multiplier %.6g; %s%s", budget, rejected.NoiseMultiplier, e.moreNoise(""), e.otherwise())
 }
 
-// maxAdvised is the largest number of samples that is advised: weeks of processors.
+// maxAdvised is the largest number of samples that is advised: weeks of CPU time.
 const maxAdvised = 1e13
 
-// twoDigits rounds up to two digits.
+// twoDigits rounds x up to two significant digits.
 func twoDigits(x float64) float64 {
 	scale := math.Pow(10, math.Max(0, math.Floor(math.Log10(x))-1))
 	return math.Ceil(x/scale) * scale
 }
 
-// aboutTime writes seconds of an estimate.
+// aboutTime formats an estimate, given in seconds: in minutes above 100 s, in hours above 48 h.
 func aboutTime(seconds float64) string {
 	switch {
 	case seconds > 48*3600:
@@ -137,7 +140,7 @@ func aboutTime(seconds float64) string {
 	return fmt.Sprintf("%.0fs", math.Max(1, seconds))
 }
 
-// budgetTime writes seconds as a duration that --cpu-time takes, rounded up.
+// budgetTime formats seconds as a duration that --cpu-time accepts, rounded up.
 func budgetTime(seconds float64) string {
 	unit, name := time.Second, "s"
 	switch {

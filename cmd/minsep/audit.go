@@ -20,31 +20,31 @@ import (
 	"minsep/stages"
 )
 
-// errAudit says that an audit found a fault.
+// errAudit reports that an audit found a fault; the command exits with code 3.
 var errAudit = errors.New("the sums are not those of the mechanism that is certified")
 
-// audited is the output of minsep audit.
+// audited is the JSON output of minsep audit.
 type audited struct {
 	Verdict         string         `json:"verdict"`
 	Epsilon         float64        `json:"epsilon"`          // of the certificate
 	Delta           float64        `json:"delta"`            // of the certificate
 	EpsilonBound    float64        `json:"epsilon_bound"`    // lower confidence bound
-	FalseAlarm      float64        `json:"false_alarm"`      // of EpsilonBound, and of each verdict that is a fault
-	With            auditDirection `json:"with"`             // test of "took part"
-	Without         auditDirection `json:"without"`          // test of "did not take part"
-	OneRun          float64        `json:"one_run_bound"`    // at confidence 0.95; for canaries that fair coins included
-	Adapted         float64        `json:"adapted_bound"`    // lower confidence bound of ε by the attack that adapts
-	Compared        bool           `json:"compared"`         // distributions were compared with the mechanism's
-	Differences     []string       `json:"differences"`      // parts that do not follow it
+	FalseAlarm      float64        `json:"false_alarm"`      // error probability of EpsilonBound, and of each verdict that reports a fault
+	With            auditDirection `json:"with"`             // test for "took part"
+	Without         auditDirection `json:"without"`          // test for "did not take part"
+	OneRun          float64        `json:"one_run_bound"`    // at confidence 0.95; for canaries that were included by fair coins
+	Adapted         float64        `json:"adapted_bound"`    // lower confidence bound of ε, by the adaptive attack
+	Compared        bool           `json:"compared"`         // whether distributions were compared with the mechanism's
+	Differences     []string       `json:"differences"`      // statistics that do not follow the mechanism
 	NoiseMultiplier float64        `json:"noise_multiplier"` // σ that the noise should have
-	Exact           bool           `json:"exact"`            // scores are the true likelihood ratio
-	Swapped         bool           `json:"swapped"`          // the two files look as if they were exchanged
+	Exact           bool           `json:"exact"`            // whether scores are the true likelihood ratio
+	Swapped         bool           `json:"swapped"`          // whether the two files look exchanged
 }
 
 type auditDirection struct {
 	EpsilonBound  float64 `json:"epsilon_bound"`
 	DeltaBound    float64 `json:"delta_bound"`    // lower confidence bound of the divergence at the certificate's ε
-	DeltaEstimate float64 `json:"delta_estimate"` // of it
+	DeltaEstimate float64 `json:"delta_estimate"` // estimate of that divergence
 	StandardError float64 `json:"standard_error"` // of the estimate
 	Observations  int     `json:"observations"`
 }
@@ -128,7 +128,8 @@ inspect.`,
 	return c
 }
 
-// attackOn prepares the attack on a run directory's certificate, and returns the clip norm.
+// attackOn prepares the attack on the certificate of the run directory dir. It also returns the
+// mechanism and the clip norm: clip if given, else that of the directory's noise, else 1.
 func (a *app) attackOn(ctx context.Context, dir string, clip float64, given bool, canary int) (*audit.Attack, audit.Mechanism, float64, error) {
 	var m audit.Mechanism
 	path := store.Join(dir, manifest.CertificateFile)
@@ -196,7 +197,7 @@ func newAudited(m audit.Mechanism, attack *audit.Attack, j audit.Judgement) audi
 	return r
 }
 
-// shownDifferences is how many differences are printed; --json has all.
+// shownDifferences is the number of differences in the printed text; --json has all of them.
 const shownDifferences = 6
 
 func printAudit(w io.Writer, r audited) {

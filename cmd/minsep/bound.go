@@ -18,7 +18,7 @@ import (
 	"minsep/sampling/ownergraph/ondisk"
 )
 
-// addGraphFlags adds the flags that say which graph to read, and how.
+// addGraphFlags adds the flags that name the files of a graph and describe their format.
 func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of an example–owner graph, or - for standard input; may be repeated")
 	f.StringVar(&read.Format, "format", graphio.Auto, "format of the files: auto (by their names), "+strings.Join(graphio.Formats(), ", "))
@@ -32,7 +32,7 @@ func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without owners instead of refusing them")
 }
 
-// idTypes sets the types of columns.
+// idTypes is a flag that sets the id type of several columns at once.
 type idTypes []*string
 
 func (t idTypes) String() string {
@@ -54,7 +54,7 @@ func (t idTypes) Set(s string) error {
 
 func (idTypes) Type() string { return "type of ids" }
 
-// orderValue sets an order of examples.
+// orderValue is a flag that sets the order of examples.
 type orderValue struct{ order *ownergraph.Order }
 
 func (v orderValue) String() string {
@@ -116,7 +116,7 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 	return c
 }
 
-// copies counts copies: 1 copy, 2 copies.
+// copies formats a number of copies; plural would make "copys" of it.
 func copies(n int64) string {
 	if n == 1 {
 		return "1 copy"

@@ -23,22 +23,22 @@ import (
 	"minsep/stages"
 )
 
-// together is the output of minsep compose.
+// together is the JSON output of minsep compose.
 type together struct {
 	Epsilon   float64    `json:"epsilon"`   // of all trainings together
 	Delta     float64    `json:"delta"`     // of all trainings together
-	Trainings int        `json:"trainings"` // how many
+	Trainings int        `json:"trainings"` // number of trainings
 	Protected string     `json:"protected"` // whom the claim protects
 	Adjacency string     `json:"adjacency"`
 	Assumes   string     `json:"assumes"`
-	Basic     *basic     `json:"basic,omitempty"` // sums of ε and δ; nil where the δ asked for is below the sum
+	Basic     *basic     `json:"basic,omitempty"` // sums of ε and of δ; nil if the requested δ is below the sum
 	Runs      []composed `json:"runs"`
 	Notes     []string   `json:"notes,omitempty"` // on the independence of the runs, see inspect.Apart, and on points that are missing
 
-	single []composed // the runs of which one point is known
+	single []composed // runs whose certificate has a single point
 }
 
-// apart is the condition that no certificate of one training can state.
+// apart states the condition that no certificate of a single training can check.
 const apart = "the trainings draw their participations independently of each other, each with a run id of its own, and its own noise: trainings with the same batches do not add up"
 
 type basic struct {
@@ -48,8 +48,8 @@ type basic struct {
 
 type composed struct {
 	Directory string      `json:"directory"`
-	Times     int         `json:"times"`  // how often it counts
-	Points    []pld.Point `json:"points"` // of its certificate
+	Times     int         `json:"times"`  // how many trainings it stands for
+	Points    []pld.Point `json:"points"` // (ε, δ) of its certificate
 }
 
 func (a *app) composeCommand() *cobra.Command {
@@ -115,7 +115,8 @@ batches do not add up: two directories of one run id, or with the same batches, 
 	return c
 }
 
-// remedy notes of runs that are certified at one ε only how several trainings would add up to less.
+// remedy adds a note for each run that is certified at a single ε: further points would make the
+// composition tighter at no more noise.
 func (t *together) remedy() {
 	for _, run := range t.single {
 		epsilon := run.Points[0].Epsilon
@@ -123,14 +124,14 @@ func (t *together) remedy() {
 			continue
 		}
 		var parts []string
-		for _, part := range []float64{0.125, 0.25, 0.5, 0.75} { // as plan writes them
+		for _, part := range []float64{0.125, 0.25, 0.5, 0.75} { // as minsep plan writes them
 			parts = append(parts, strconv.FormatFloat(part*epsilon, 'g', 3, 64))
 		}
 		t.Notes = append(t.Notes, fmt.Sprintf("%s is certified at one epsilon only: trainings add up to less where parts of it are certified too, at no more noise, by minsep account --also-epsilon %s, or privacy.also_epsilon in a plan", run.Directory, strings.Join(parts, ",")))
 	}
 }
 
-// mustBeFolders refuses a file in place of a run directory, such as a plan.
+// mustBeFolders refuses a file, such as a plan, in place of a run directory.
 func mustBeFolders(ctx context.Context, dirs []string) error {
 	check := param.Checker{Package: "compose"}
 	for _, dir := range dirs {
@@ -140,7 +141,8 @@ func mustBeFolders(ctx context.Context, dirs []string) error {
 	return check.Err()
 }
 
-// readTogether reads the certificates of the runs, which must protect the same.
+// readTogether reads the certificates of the runs. All of them must protect the same unit under the
+// same adjacency: δ of owners and δ of examples do not add up.
 func readTogether(ctx context.Context, dirs []string, times []int) (*together, []pld.Training, error) {
 	t := &together{Assumes: apart}
 	var all []pld.Training
@@ -190,8 +192,7 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 	return t, all, nil
 }
 
-// withoutCertificate says how a run directory is named, or completed, where there is no
-// certificate.
+// withoutCertificate says how to name or complete a run directory that has no certificate.
 func withoutCertificate(ctx context.Context, dir string) string {
 	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
 		return "does not exist: name a run directory, as minsep run makes"
@@ -199,13 +200,13 @@ func withoutCertificate(ctx context.Context, dir string) string {
 	return "must hold " + manifest.CertificateFile + ": minsep account makes one, and minsep run makes it from a plan"
 }
 
-// trainingOf is a training as its certificate proves it: its events where these prove it, else
-// its points and the proofs at other ε.
+// trainingOf returns the training that a certificate proves: by its privacy events if the proof is
+// by them, else by its certified points and the proofs without samples at other ε.
 func trainingOf(c *accounting.Certificate, of composed) (pld.Training, error) {
 	t := pld.Training{Points: of.Points, Count: of.Times}
 	if c.Method == accounting.PLD || c.Method == accounting.ClosedForm {
 		events, err := c.Run.Events(c.NoiseMultiplier)
-		var bad *param.Error // too little noise for the events of a claim in closed form
+		var bad *param.Error // the noise of a claim in closed form may be too small for events
 		switch {
 		case err == nil:
 			t.Events = events
@@ -219,13 +220,14 @@ func trainingOf(c *accounting.Certificate, of composed) (pld.Training, error) {
 	return t, err
 }
 
-// provenAt are parts of a certificate's ε. δ is proven at them where samples decided the claim
-// and a proof without samples is known too: the sum over many trainings depends on small ε.
+// provenAt are multiples of a certificate's ε. If samples decided the claim and a proof without
+// samples is known as well, δ is proven at these ε too: the composition of many trainings depends
+// on δ at small ε.
 var provenAt = []float64{0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.2, 1.5, 2}
 
-// proven are further points of a certificate, proven without samples. There are none where no
-// such proof is known, and none where batches are cut, since the proof of the claim adds a cost
-// for them.
+// proven returns further points of a certificate that need no samples. It returns none if no such
+// proof is known, or if batches are cut: the claim's own proof then adds a cost for the cut to δ,
+// which these points would miss.
 func proven(c *accounting.Certificate) (points []pld.Point, err error) {
 	if c.Run.Sampler.Truncation != nil {
 		return nil, nil
@@ -244,7 +246,8 @@ func proven(c *accounting.Certificate) (points []pld.Point, err error) {
 	return points, nil
 }
 
-// compose finds the ε or δ that was asked for, and the sums where they answer it.
+// compose computes the ε or δ that was asked for. It takes the plain sums instead if they are
+// smaller.
 func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon float64) error {
 	c, err := pld.Together(all)
 	if err != nil {
@@ -270,7 +273,7 @@ func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon floa
 	if sum.Delta < 1 {
 		t.Basic = &sum
 	}
-	if sum.Epsilon <= t.Epsilon && sum.Delta <= t.Delta { // as without the rounding of losses
+	if sum.Epsilon <= t.Epsilon && sum.Delta <= t.Delta { // the composition rounds losses up, the sums do not
 		t.Epsilon, t.Delta = max(sum.Epsilon, epsilon), max(sum.Delta, delta)
 	}
 	switch {
@@ -282,12 +285,12 @@ func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon floa
 	return nil
 }
 
-// tooSmall is the error of a δ at which nothing is known, whatever ε: below the δ that the
-// trainings' own points leave, or below the part of the events' losses that the composition
-// cuts off.
+// tooSmall returns the error for a δ at which no ε is finite. Either it is below the δ that the
+// trainings' own points leave at every ε, or below the tail of the events' losses that the
+// composition cuts off.
 func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float64) error {
 	e := &param.Error{Package: "compose", Param: "delta", Value: delta}
-	kept := 1.0 // of the probability, by the points
+	kept := 1.0 // probability that no training's δ event happens
 	for _, run := range all {
 		if run.Events != nil {
 			continue
@@ -338,7 +341,7 @@ func (t *together) write(w io.Writer) {
 	fmt.Fprintln(w, "It holds for whoever sees all that these trainings released. One that is not listed, and of which anything was looked at, counts as well.")
 }
 
-// ceiled is a number with four digits, rounded up.
+// ceiled formats x with four significant digits, rounded up so that a printed ε or δ still holds.
 func ceiled(x float64) string {
 	if x <= 0 {
 		return "0"
@@ -346,7 +349,7 @@ func ceiled(x float64) string {
 	return accounting.RoundedUp(x, 4)
 }
 
-// commas is a list of numbers as a flag is given it.
+// commas formats numbers as they are given to a flag: 1,2,3.
 func commas(list []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]")
 }

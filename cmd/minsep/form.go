@@ -58,8 +58,8 @@ Batches and their sizes are secret. Only you can read the run directory's batche
 	return c
 }
 
-// warnOfHours warns before the first byte of a job that takes hours: a number of examples may
-// have a digit too many. The stage refuses parameters that cannot be judged here.
+// warnOfHours warns before a job that takes hours: --examples may have a digit too many. Parameters
+// that do not validate are left to the stage, which refuses them.
 func (a *app) warnOfHours(cmd *cobra.Command, f stages.Form) {
 	if f.Examples == 0 || f.Validate() != nil {
 		return
@@ -104,8 +104,8 @@ func printFormed(w io.Writer, f stages.FormResult) {
 	t.Flush()
 }
 
-// batchSize says how large a batch is expected to be: in examples, or in owners where they are
-// sampled, of whom there are none otherwise.
+// batchSize formats the expected size of a batch: in examples, or, if owners are sampled, in owners
+// with their examples. owners is 0 if examples are sampled.
 func batchSize(expected float64, owners int64, examples float64) string {
 	if owners == 0 {
 		return fmt.Sprintf("%.6g", expected)

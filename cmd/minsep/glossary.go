@@ -14,7 +14,7 @@ import (
 	"minsep/sampling"
 )
 
-// planTable explains the columns of the table of plan.
+// planTable explains the columns of plan's table.
 const planTable = `Columns of the table:
   =1            tied: estimates do not tell it from the first row
   k_u           most examples of an owner that are kept (--max-per-owner)
@@ -34,11 +34,11 @@ const planTable = `Columns of the table:
   state         numbers of 8 bytes that the noise keeps for each parameter
   certificate   processor time of a certificate`
 
-// helpPages are where there is more to read.
+// helpPages ends every explanation with places to read on.
 const helpPages = "more: minsep --help lists commands and topics; docs/glossary.md, docs/concepts.md, docs/choosing.md"
 
-// explained says of a word or several what is known of it: of the glossary, schemes, kinds of
-// strategies and flags. It is nil for an unknown word.
+// explained returns the explanations of a word or phrase: entries of the glossary, schemes, kinds
+// of strategies, flags and columns. It returns nil for an unknown word.
 func explained(root *cobra.Command, word string) (lines []string) {
 	word = strings.ToLower(strings.TrimLeft(word, "-"))
 	if word == "" {
@@ -70,7 +70,7 @@ func explained(root *cobra.Command, word string) (lines []string) {
 	return append(lines, flagsNamed(root, word)...)
 }
 
-// otherWords are words that are neither terms nor names of this program, and where to read on.
+// otherWords explains words that people ask for though they are neither terms nor names of minsep.
 var otherWords = func() map[string]string {
 	words := map[string]string{
 		"adam": "Adam: plan and strategy --optimizer adam find noise that suits it; docs/when-things-change.md", "adamw": "AdamW: --optimizer adam with --weight-decay; docs/when-things-change.md",
@@ -88,7 +88,7 @@ var otherWords = func() map[string]string {
 	return words
 }()
 
-// glossaryWords are the single words that are explained.
+// glossaryWords returns single words that explained knows, to suggest one after a typing error.
 func glossaryWords() (names []string) {
 	for _, g := range report.Glossary {
 		names = append(names, strings.ToLower(strings.Fields(g.Name)[0]))
@@ -96,7 +96,7 @@ func glossaryWords() (names []string) {
 	return append(append(names, "privacy"), sampling.KindNames()...)
 }
 
-// isTerm says whether a word is, or begins one of the words of, a term.
+// isTerm reports whether word is the term, or the beginning of one of the term's words.
 func isTerm(term, word string) bool {
 	parts := strings.FieldsFunc(term, func(r rune) bool { return strings.ContainsRune(" (),/-", r) })
 	return term == word || strings.HasPrefix(term, word+" ") || slices.ContainsFunc(parts, func(part string) bool {
@@ -104,7 +104,7 @@ func isTerm(term, word string) bool {
 	})
 }
 
-// flagsNamed are the flags of a name, with the commands that have them.
+// flagsNamed describes the flags called name, each meaning once, with the commands that have it.
 func flagsNamed(root *cobra.Command, name string) (lines []string) {
 	commands := map[string][]string{}
 	for _, c := range root.Commands() {
@@ -125,12 +125,12 @@ func flagsNamed(root *cobra.Command, name string) (lines []string) {
 	return lines
 }
 
-// explain prints lines about a word.
+// explain prints the explanation of a word, wrapped to the screen.
 func (a *app) explain(lines []string) {
 	io.WriteString(a.stdout, reflow(strings.Join(append(lines, helpPages), "\n\n"), cmp.Or(a.screen.width, helpWidth))+"\n")
 }
 
-// askedWords are the words after --help on a command line.
+// askedWords returns the words after --help on a command line.
 func askedWords(args []string) string {
 	i := slices.IndexFunc(args, func(arg string) bool { return arg == "--help" || arg == "-h" })
 	if i < 0 {

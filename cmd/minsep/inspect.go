@@ -74,7 +74,7 @@ batch sizes, are secret and shown only with --show-secret.`,
 	return c
 }
 
-// withoutPackages takes the names of Go packages out of the findings: some checks are errors of
+// withoutPackages removes the names of Go packages from the checks, some of which are errors of
 // packages.
 func withoutPackages(found []inspect.Inspection) {
 	for _, i := range found {
@@ -84,7 +84,8 @@ func withoutPackages(found []inspect.Inspection) {
 	}
 }
 
-// printReport prints the verdict, and the checks if one of them is broken or all are asked for.
+// printReport prints the verdict and its warnings. It lists the checks if one is broken or verbose
+// is set.
 func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	fmt.Fprintln(w, r.Verdict)
 	if r.Kept != "" {
@@ -129,7 +130,8 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	}
 }
 
-// exposedText warns of files that others can read, and says how to close them.
+// exposedText warns of secret files that group or others can read, and gives the command that
+// closes them.
 func exposedText(list []inspect.Exposed) string {
 	var what, paths []string
 	for _, e := range list {
@@ -151,10 +153,10 @@ func exposedText(list []inspect.Exposed) string {
 	return "warning: modes let group or others read what is secret: " + strings.Join(what, ", ") + "; to mend it: chmod -R go= " + strings.Join(paths, " ")
 }
 
-// plainWord matches words that a shell takes as they are.
+// plainWord matches words that a shell takes literally.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./:@%+=,-]*$`)
 
-// shellWord is a path as a shell takes it, which is no flag.
+// shellWord quotes a path for a shell, so that it is one word and is not taken for a flag.
 func shellWord(path string) string {
 	path = strings.TrimPrefix(path, "file://")
 	if strings.HasPrefix(path, "-") {
@@ -166,7 +168,7 @@ func shellWord(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// attackText says in a line the most that a membership test can do.
+// attackText formats the bounds on a membership inference attack as one line.
 func attackText(a accounting.AttackBounds) string {
 	text := "advantage " + accounting.AtMost(a.Advantage)
 	for _, rate := range a.Rates {

@@ -27,7 +27,7 @@ One key file serves many runs; each run directory has a run id of its own, and n
 				}
 			}
 			if err := stream.CreateKeyFile(args[0]); err != nil {
-				return err // a full disk is no fault of the command line
+				return err // a full disk is not a fault of the command line
 			}
 			return a.print(map[string]string{"key": args[0]}, func(w io.Writer) {
 				fmt.Fprintf(w, "wrote a new root key to %s\n", args[0])

@@ -22,30 +22,30 @@ func main() {
 }
 
 func run() int {
-	if worker.IsContract(os.Args[1:]) { // a runner starts a container, or a pool one of its workers
+	if worker.IsContract(os.Args[1:]) { // Beam starts a container, or a pool starts one of its workers
 		fmt.Fprintln(os.Stderr, "minsep:", worker.Main(context.Background(), os.Args[1:]))
 		return exitFailure
 	}
-	// A runner starts this binary again as a worker, with flags that are Beam's own.
+	// A runner starts this binary again as a worker, with Beam's own flags.
 	for _, arg := range os.Args[1:] {
 		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker") && strings.HasPrefix(arg, "-") && !strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker_") {
 			flag.Parse()
 			if os.Getenv(worker.EndsVariable) != "" {
 				return poolWorker()
 			}
-			beam.Init() // serves until the runner is done, then exits
+			beam.Init() // serves until the runner is done, then exits the process
 			return 0
 		}
 	}
-	flag.CommandLine.Parse(nil) // Beam's flags have their defaults; the command line is cobra's
+	flag.CommandLine.Parse(nil) // Beam's flags keep their defaults; cobra reads the command line
 	beam.Init()
 	return execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
 }
 
-// poolWorker is a worker that ends by itself.
+// poolWorker serves as a worker that exits when its runner is gone: see worker.Serve.
 func poolWorker() int {
 	value := func(name string) string { return flag.Lookup(name).Value.String() }
-	flag.Set("worker", "false") // Beam's own would not return
+	flag.Set("worker", "false") // with it, beam.Init would serve by itself and never return
 	beam.Init()
 	if err := worker.Serve(context.Background(), value("id"), value("logging_endpoint"), value("control_endpoint")); err != nil {
 		fmt.Fprintln(os.Stderr, "minsep: worker:", err)

@@ -12,7 +12,7 @@ import (
 	"minsep/manifest"
 )
 
-// manCommand writes the help of all commands as pages for man.
+// manCommand returns a hidden command that writes the help of all commands as man pages.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
@@ -38,7 +38,7 @@ func manCommand() *cobra.Command {
 
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// roff escapes a text for a line of roff.
+// roff escapes text for one line of roff: backslashes, hyphens, and a leading dot or quote.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
@@ -47,7 +47,7 @@ func roff(text string) string {
 	return text
 }
 
-// manPage is the help of a command in roff.
+// manPage returns the man page of a command, in roff.
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
 	name := manName(c)

@@ -21,8 +21,8 @@ import (
 	"minsep/stages"
 )
 
-// packages are the names of Go packages with which errors begin. They say nothing to a user, and
-// are left out of messages.
+// packages are the names of Go packages with which errors begin. They tell a user nothing, so
+// messages leave them out.
 var packages = []string{
 	"audit", "compose",
 	"accounting", "balanced", "banded", "binomial", "bisect", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
@@ -30,15 +30,15 @@ var packages = []string{
 	"progress", "registry", "report", "s3", "sampling", "search", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
 }
 
-// packagePrefix finds them at the beginning of a line, and of an error that another one wraps.
+// packagePrefix matches them at the start of a line and of a wrapped error.
 var packagePrefix = regexp.MustCompile(`(?m)(^|: |; )((?:` + strings.Join(packages, "|") + `): )+`)
 
-// message is the text of an error for the user of a command: parameters go by the names of flags,
-// or of the plan's fields.
+// message returns the text of an error for the user: parameters are named by their flags, or by the
+// plan's fields, and control characters are escaped.
 func message(cmd *cobra.Command, err error) string {
 	text := printable.Text(err.Error())
 	eachPath(err, func(path string) { text = strings.ReplaceAll(text, printable.Text(path), printable.Line(path)) })
-	var described []string // put in last: a field of a plan may have the name of a package
+	var described []string // inserted last, since a field of a plan may have the name of a package
 	param.Each(err, func(bad *param.Error) {
 		mark := fmt.Sprintf("\x00%d\x00", len(described)/2)
 		text = strings.Replace(text, printable.Text(bad.Error()), mark, 1)
@@ -47,7 +47,7 @@ func message(cmd *cobra.Command, err error) string {
 	return once(strings.NewReplacer(described...).Replace(packagePrefix.ReplaceAllString(text, "$1")))
 }
 
-// eachPath calls f for every path that an error of the system names.
+// eachPath calls f for every path that the errors of the operating system in err name.
 func eachPath(err error, f func(path string)) {
 	switch e := err.(type) {
 	case *fs.PathError:
@@ -64,9 +64,9 @@ func eachPath(err error, f func(path string)) {
 	}
 }
 
-// once leaves out repetitions about the same value of a flag: stages and commands may both
-// refuse it. That one of several flags must be given is left out where one of them was, with a
-// value that is refused.
+// once removes repeated lines about the same flag, since a stage and its command may both refuse a
+// value. It also removes "one of them must be given" if one of them was given and its value is
+// refused.
 func once(text string) string {
 	var lines []string
 	seen := map[string]bool{}
@@ -85,7 +85,7 @@ func once(text string) string {
 			}
 		}
 		what, _, _ := strings.Cut(line, ": ")
-		if strings.HasPrefix(what, graphio.FaultPrefix+" ") { // one file may have several
+		if strings.HasPrefix(what, graphio.FaultPrefix+" ") { // one file may have several faults
 			what = line
 		}
 		if strings.HasPrefix(what, "--") && seen[what] {
@@ -97,14 +97,15 @@ func once(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// wayOut says of flags that are missing how a value is found.
+// wayOut says how to find the value of a missing flag.
 var wayOut = map[string]string{
 	"delta":         "choose it well below one over the number of owners, as docs/choosing.md says",
 	"coordinates":   "it is the number of parameters of the model",
 	"max-per-owner": "1 keeps one example of each owner, and takes the least noise",
 }
 
-// describe says a fault of a parameter.
+// describe formats a fault of a parameter by the name that the user knows: the flag, or the field
+// of a plan.
 func describe(cmd *cobra.Command, bad *param.Error) string {
 	if rule := meant(bad.Value, bad.Rule); rule != bad.Rule {
 		better := *bad
@@ -112,7 +113,7 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 		bad = &better
 	}
 	field := bad.Field
-	if flag := cmd.Flags().Lookup(field); flag != nil && flag.Changed && isOf(flag, bad.Value) { // in place of the plan's
+	if flag := cmd.Flags().Lookup(field); flag != nil && flag.Changed && isOf(flag, bad.Value) { // the flag overrode the plan's field
 		field = "--" + field
 	}
 	switch {
@@ -138,7 +139,7 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 		}
 		return text
 	}
-	if fmt.Sprint(bad.Value) == "true" { // the flag's name says it
+	if fmt.Sprint(bad.Value) == "true" { // a flag that is on needs no value in the message
 		without := *bad
 		without.Value = nil
 		bad = &without
@@ -146,15 +147,14 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 	return bad.Message(strings.Join(names, ", "))
 }
 
-// isOf says whether a value at fault can be the value of a flag: a plan's own value of another type
-// is refused although a flag takes its place.
+// isOf reports whether value may come from the flag. A plan's own value of another type is refused
+// even if a flag takes its place, and then the message must name the field.
 func isOf(flag *pflag.Flag, value any) bool {
 	text := flag.Value.String()
 	return value == nil || slices.Contains([]string{text, strconv.Quote(text), param.Printable(text)}, fmt.Sprint(value))
 }
 
-// flagFault replaces the parser's words on a value that is not of its flag's type by the rule
-// for the value.
+// flagFault turns the parser's error about a value of the wrong type into the rule for that flag.
 func flagFault(err error) error {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
@@ -174,7 +174,7 @@ func flagFault(err error) error {
 	return &param.Error{Package: "minsep", Param: bad.GetFlag().Name, Value: param.Printable(value), Rule: rule}
 }
 
-// typeRules are the rules for values of flags, by the flag's type.
+// typeRules are the rules for the values of flags, by pflag's name of the type.
 var typeRules = map[string]string{
 	"bool":         "must be true or false",
 	"duration":     "must be a time with a unit, such as 90s or 2h",
@@ -188,8 +188,8 @@ var typeRules = map[string]string{
 	"uint64":       "must be a whole number, and not below 0",
 }
 
-// isEmpty says of the value of a flag that was not given that it is nothing: a default can be at
-// fault, too.
+// isEmpty reports whether the value of a flag that was not given is empty. Other values are
+// defaults, which can be at fault too.
 func isEmpty(value any) bool {
 	switch fmt.Sprint(value) {
 	case "0", "", `""`, "[]", "(none)":
@@ -198,10 +198,10 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// flagNames are the flags by the names of their parameters, where these differ.
+// flagNames maps parameters to flags where their names differ.
 var flagNames = map[string]string{"out": "run", "max-examples-per-owner": "max-per-owner", "key-file": "key"}
 
-// flagOf is the flag of a parameter; "" if the command has none.
+// flagOf returns the flag of a parameter; "" if the command has none.
 func flagOf(cmd *cobra.Command, name string) string {
 	for _, spelled := range []string{strings.NewReplacer(" ", "-", "_", "-").Replace(name), name} {
 		for _, flag := range []string{spelled, flagNames[spelled]} {
@@ -213,8 +213,9 @@ func flagOf(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// zeroRules say of flags that have a default of their own why a 0 that is given is refused: it does
-// not stand for the default. Flags of a scheme say so themselves.
+// zeroRules are the rules that a flag breaks when it is given as 0. Stages take 0 for "not given"
+// and use the default; a user who types 0 means something else. Flags of a scheme have their own
+// rules.
 var zeroRules = func() map[string]string {
 	rules := map[string]string{
 		"arity":            "must be at least 2",
@@ -250,7 +251,7 @@ var zeroRules = func() map[string]string {
 	return rules
 }()
 
-// refuseZeros returns the faults of flags that were given as 0, or as nothing.
+// refuseZeros returns the faults of flags that were given as 0 or as an empty text.
 func refuseZeros(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
 	refuse := func(flag *pflag.Flag, value, rule string) {
@@ -270,7 +271,7 @@ func refuseZeros(cmd *cobra.Command) error {
 		case v != "" || flag.Value.Type() != "string":
 		case strings.HasSuffix(flag.Usage, "instead of the plan's"):
 			refuse(flag, `""`, "must not be empty: leave it out for the plan's")
-		case flag.Name != "key" && flag.Name != "out" || strings.Contains(flag.Usage, "default"): // that they are missing names their purpose
+		case flag.Name != "key" && flag.Name != "out" || strings.Contains(flag.Usage, "default"): // where they are required, the stage's own message is better
 			refuse(flag, `""`, "must not be empty")
 		}
 	})

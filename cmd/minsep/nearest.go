@@ -16,8 +16,8 @@ import (
 	"minsep/internal/words"
 )
 
-// didYouMean adds to the fault of an unknown command or flag the known one with the nearest
-// name, or where such a thing is found.
+// didYouMean adds to the error of an unknown command or flag the known one with the nearest name,
+// or the way to do the same thing in minsep.
 func didYouMean(cmd *cobra.Command, args []string, err error) error {
 	var unknown *pflag.NotExistError
 	switch {
@@ -29,7 +29,7 @@ func didYouMean(cmd *cobra.Command, args []string, err error) error {
 	return err
 }
 
-// commandMeant adds to the fault of an unknown command the known one.
+// commandMeant is didYouMean for an unknown command.
 func commandMeant(root *cobra.Command, word string, err error) error {
 	if text := otherCommands[strings.ToLower(word)]; text != "" {
 		return fmt.Errorf("%w: %s", err, text)
@@ -46,7 +46,7 @@ func commandMeant(root *cobra.Command, word string, err error) error {
 	return err
 }
 
-// flagMeant adds to the fault of an unknown flag the known one, or the commands that have it.
+// flagMeant is didYouMean for an unknown flag: it may also be a flag of other commands.
 func flagMeant(cmd *cobra.Command, unknown *pflag.NotExistError, err error) error {
 	word := unknown.GetSpecifiedName()
 	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
@@ -84,7 +84,7 @@ func flagMeant(cmd *cobra.Command, unknown *pflag.NotExistError, err error) erro
 	return err
 }
 
-// otherCommands are words for which people reach, and the commands that do such a thing.
+// otherCommands maps commands that people expect to the ones that do it.
 var otherCommands = map[string]string{
 	"certify":  "minsep account certifies, and minsep run does as one of its stages",
 	"check":    "minsep inspect DIR checks a run directory",
@@ -96,7 +96,7 @@ var otherCommands = map[string]string{
 	"version":  "minsep --version prints it (did you mean --version?)",
 }
 
-// otherFlags say of flags that a command does not have how it is done there.
+// otherFlags says, for flags that people expect of a command, how it does the same thing.
 var otherFlags = map[string]string{
 	"--epochs":        "--steps says how many there are, and --epoch-steps how many steps an epoch has",
 	"plan --bands":    "plan tries several: --max-bands N is the most of them",
@@ -108,7 +108,7 @@ var otherFlags = map[string]string{
 	"run --plan":      "the plan is an argument, as in minsep run plan.json",
 }
 
-// meant adds to a rule of which words a value may be the one that is nearest to it.
+// meant adds to a rule that lists words the listed word that is nearest to the value.
 func meant(value any, rule string) string {
 	text := fmt.Sprint(value)
 	list, ok := strings.CutPrefix(rule, "must be ")
@@ -131,16 +131,16 @@ func meant(value any, rule string) string {
 	return rule
 }
 
-// listed finds the words of a list that a rule has: they stand alone between its commas.
+// listed matches the words of a list in a rule, each alone between commas, "or" or "and".
 var listed = regexp.MustCompile(`(?:^ one of|,? or one of|, or|, and|^|,| or| and) ([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\b`)
 
-// lettered is a value that may be one of a list.
+// lettered matches values that may be a misspelled word: those with a letter.
 var lettered = regexp.MustCompile(`[A-Za-z]`)
 
-// otherNames are the names of flags in other programs.
+// otherNames maps flags of other programs to minsep's.
 var otherNames = map[string]string{"lr": "learning-rate", "bs": "batch-size", "data": "graph", "input": "graph", "params": "coordinates", "parameters": "coordinates", "iterations": "steps", "max-grad-norm": "clip-norm", "output": "out"}
 
-// acceptPowers lets the flags of a command that are whole numbers be given as 1e6, too.
+// acceptPowers lets the command's integer flags take 1e6 as well as 1000000.
 func acceptPowers(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		switch f.Value.Type() {
@@ -150,7 +150,7 @@ func acceptPowers(c *cobra.Command) {
 	})
 }
 
-// wholeNumber is the value of a flag that takes a whole number in any notation.
+// wholeNumber is the value of an integer flag that may be given as 1e6, exact up to 2^53.
 type wholeNumber struct{ pflag.Value }
 
 func (w wholeNumber) Set(text string) error {

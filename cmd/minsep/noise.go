@@ -78,7 +78,7 @@ earlier steps again first, or of those since the last checkpoint in the folder -
 	return c
 }
 
-// noiseFault marks a request of the user that cannot be met.
+// noiseFault marks errors of a request that cannot be met as usage errors: exit code 2.
 func noiseFault(err error) error {
 	var claimed *registry.ClaimError
 	var grows *noise.GrowthError
@@ -111,7 +111,7 @@ func printNoise(w io.Writer, n pipelines.NoiseResult) {
 	t.Flush()
 }
 
-// ofCertificate says where σ is from, if it was not given.
+// ofCertificate says which certificate σ comes from; "" if the user gave σ.
 func ofCertificate(n pipelines.NoiseResult) string {
 	if n.Certificate == "" {
 		return ""
@@ -119,7 +119,7 @@ func ofCertificate(n pipelines.NoiseResult) string {
 	return fmt.Sprintf(", from %s (%s)", n.Certificate, n.Status)
 }
 
-// printTraining says which training run noise is for.
+// printTraining prints the training run that the noise belongs to.
 func printTraining(w io.Writer, t noise.Training) {
 	if t.Known() {
 		fmt.Fprintf(w, "training\texamples %s, sampler %s\n", t.Examples, t.Sampler)

@@ -16,19 +16,18 @@ import (
 	"minsep/pipelines"
 )
 
-// noiseStream has the flags of a stream of noise.
+// noiseStream holds the flags of a stream of noise.
 type noiseStream struct {
 	on         bool
 	from       int
 	shard      string // i/N
-	checkpoint string
-	every      int // steps from checkpoint to checkpoint
-	memory     int // a file descriptor; -1 for none
+	checkpoint string // folder; "" for none
+	every      int    // steps between checkpoints
+	memory     int    // file descriptor of shared memory; -1 for none
 	guarded    bool
 }
 
-// streamFlags are the flags of noise that a stream takes; the flags of every command go with it
-// too.
+// streamFlags are the flags of noise that --stream accepts, besides the flags of every command.
 var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "memory", "guarded", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
 
 func (s *noiseStream) addFlags(c *cobra.Command) {
@@ -42,7 +41,7 @@ func (s *noiseStream) addFlags(c *cobra.Command) {
 	f.IntVar(&s.memory, "memory", -1, "of a stream: FD, a descriptor of memory for the rows, which the programs of minsep's Python package share (default: none)")
 }
 
-// unused refuses flags of a stream where there is none.
+// unused refuses the flags of a stream if --stream is not given.
 func (s *noiseStream) unused(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
 	for _, name := range []string{"from-step", "shard", "checkpoint", "checkpoint-steps", "memory", "guarded"} {
@@ -52,7 +51,7 @@ func (s *noiseStream) unused(cmd *cobra.Command) error {
 	return c.Err()
 }
 
-// others refuses flags that a stream does not take: the recipe says those.
+// others refuses the flags that decide the noise: a stream takes them from the recipe.
 func (s *noiseStream) others(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
@@ -61,12 +60,12 @@ func (s *noiseStream) others(cmd *cobra.Command) error {
 	return c.Err()
 }
 
-// streamNoise writes the noise to standard output.
+// streamNoise writes the recipe's noise to standard output, which must not be a terminal.
 func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pipelines.Options) error {
 	if err := s.others(cmd); err != nil {
 		return err
 	}
-	if !cmd.Flags().Changed("dtype") { // as the recipe says
+	if !cmd.Flags().Changed("dtype") { // then the recipe decides
 		dtype = ""
 	}
 	n := pipelines.NoiseStream{FromStep: s.from, DType: dtype, Guarded: s.guarded, Checkpoint: s.checkpoint, CheckpointSteps: s.every}

@@ -23,7 +23,7 @@ import (
 	"minsep/pipelines"
 )
 
-// operation is the way a command is run, whatever it does: its logs, its temporary files, and the
+// operation holds how a command runs, apart from its task: its logs, its temporary files, and the
 // events that may end it early.
 type operation struct {
 	logFormat, logLevel string
@@ -31,27 +31,27 @@ type operation struct {
 	timeout             time.Duration
 
 	log *slog.Logger
-	// resumeHint is a line for a user who stopped the command.
+	// resumeHint tells a user who stopped the command how to go on.
 	resumeHint string
 
 	mu      sync.Mutex
 	temp    *tempFolder  // nil if there is none
-	records *slog.Logger // for messages to the user, where logs are JSON; nil for plain text
+	records *slog.Logger // takes the messages to the user if logs are JSON; nil for plain text
 	shown   []shownPath
 }
 
-// stopError is the cause of a context that a signal ended.
+// stopError is the cause of a context that a signal cancelled.
 type stopError struct{ signal syscall.Signal }
 
 func (e stopError) Error() string { return "stopped by " + e.signal.String() }
 
-// code is the exit code of a command that the signal ended, as shells have it.
+// code returns the exit code after the signal, by the convention of shells: 128 plus its number.
 func (e stopError) code() int { return 128 + int(e.signal) }
 
-// errTimeout is the cause of a context that --timeout ended.
+// errTimeout is the cause of a context that --timeout cancelled.
 var errTimeout = errors.New("timeout")
 
-// onSignal returns a context that the first SIGINT or SIGTERM ends. The second ends the process.
+// onSignal returns a context that the first SIGINT or SIGTERM cancels. The second ends the process.
 func (op *operation) onSignal(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals, done := make(chan os.Signal, 2), make(chan struct{})
@@ -75,15 +75,15 @@ func (op *operation) onSignal(parent context.Context, stderr io.Writer) (ctx con
 	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
 }
 
-// addLogFlags adds the flags of every command.
+// addLogFlags adds the flags for logs, which every command has.
 func (op *operation) addLogFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&op.logFormat, "log-format", "text", "format of the logs on standard error: text or json")
 	f.StringVar(&op.logLevel, "log-level", "warn", "what is logged: debug, info, warn, error, or off")
 }
 
-// addJobFlags adds the flags of the commands that run jobs. resumeHint says how to go on after the
-// command was stopped.
+// addJobFlags adds the flags of commands that run Beam jobs. resumeHint tells the user how to go on
+// after the command was stopped.
 func (op *operation) addJobFlags(c *cobra.Command, resumeHint string) {
 	f := c.Flags()
 	f.StringVar(&op.workDir, "work-dir", "", "folder for temporary files, on every worker (default: the system's, $TMPDIR)")
@@ -107,7 +107,7 @@ func (op *operation) addJobFlags(c *cobra.Command, resumeHint string) {
 	}
 }
 
-// begin makes a folder for the temporary files of this process, ours and Beam's.
+// begin makes the folder for all temporary files of this process, Beam's included.
 func (op *operation) begin() error {
 	c := param.Checker{Package: "minsep"}
 	c.Require(op.timeout >= 0, "timeout", op.timeout, "must be above 0")
@@ -138,7 +138,7 @@ func (op *operation) removeTemp() {
 	}
 }
 
-// timedOut names the things to look at.
+// timedOut returns the error after --timeout, with the places to look at on that runner.
 func (op *operation) timedOut(cmd *cobra.Command) error {
 	runner, endpoint := cmd.Flag("runner").Value.String(), cmd.Flag("endpoint").Value.String()
 	text := fmt.Sprintf("not done after the --timeout of %v, with runner %s", op.timeout, runner)
@@ -157,7 +157,7 @@ func (op *operation) timedOut(cmd *cobra.Command) error {
 	return errors.New(text + "\n" + op.resumeHint)
 }
 
-// makeLog sets up the logs. Beam and Prism log there too.
+// makeLog sets up the logs, also for Beam and Prism.
 func (op *operation) makeLog(stderr io.Writer) error {
 	c := param.Checker{Package: "minsep"}
 	var level slog.Level
@@ -185,8 +185,8 @@ func (op *operation) makeLog(stderr io.Writer) error {
 	return c.Err()
 }
 
-// people writes the warnings and errors of stages as the command's own, in place of records. Those
-// who ask for more than warnings get records of everything.
+// people shows warnings and errors of stages as messages of the command, not as log records. With a
+// more detailed log level the user gets records of everything instead.
 type people struct {
 	op     *operation
 	stderr io.Writer
@@ -210,7 +210,7 @@ func (p people) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs serves loggers of Beam, as WithGroup does, which leaves the group out.
+// WithAttrs and WithGroup serve Beam's loggers; the name of a group is left out.
 func (p people) WithAttrs(attrs []slog.Attr) slog.Handler {
 	p.attrs = slices.Concat(p.attrs, attrs)
 	return p
@@ -218,8 +218,8 @@ func (p people) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (p people) WithGroup(string) slog.Handler { return p }
 
-// showAs has messages show these paths as they were given, where the stages have made them
-// absolute. Of a pattern it is the folder.
+// showAs makes messages show these paths as the user gave them, since stages make them absolute.
+// For a pattern it is the pattern's folder.
 func (op *operation) showAs(paths ...string) {
 	for _, path := range paths {
 		if i := strings.IndexAny(path, "*?["); i >= 0 {
@@ -231,20 +231,20 @@ func (op *operation) showAs(paths ...string) {
 	}
 }
 
-// replace has messages show one path for another.
+// replace makes messages show another text in place of a path.
 func (op *operation) replace(path, shown string) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.shown = append(op.shown, shownPath{regexp.MustCompile(regexp.QuoteMeta(path) + `([/:;,")\s]|$)`), strings.ReplaceAll(shown, "$", "$$") + "$1"})
 }
 
-// shownPath is a path, the text after it, and the text that is shown in its place.
+// shownPath matches a path with the character after it, and has the text to show instead.
 type shownPath struct {
 	path  *regexp.Regexp
 	shown string
 }
 
-// asGiven is a text with paths as they were given.
+// asGiven returns text with its paths as the user gave them.
 func (op *operation) asGiven(text string) string {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -254,8 +254,8 @@ func (op *operation) asGiven(text string) string {
 	return text
 }
 
-// say tells the user something: one message with one prefix and its further lines indented, or
-// a log record where logs are JSON.
+// say shows a message to the user: one prefix, further lines indented. If logs are JSON, the
+// message is a log record.
 func (op *operation) say(stderr io.Writer, level slog.Level, text string) {
 	text = op.asGiven(text)
 	op.mu.Lock()

@@ -121,7 +121,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	return c
 }
 
-// plan makes the plan that the flags ask for, and writes it.
+// plan ranks the candidates that the flags ask for, and writes the chosen row to --out.
 func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner.Result, error) {
 	ctx := cmd.Context()
 	sizes, err := f.check(&r, a)
@@ -151,7 +151,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		if r.Unit == accounting.UnitExample || r.Sample == sampling.SampleOwners {
 			perOwner = []int{f.maxPerOwner}
 		}
-		periods := func(kept int64) int { // of the largest batches
+		periods := func(kept int64) int { // number of pools for a rotation with the largest batches
 			return int(math.Ceil(max(float64(r.Steps), f.epochs*float64(kept)/sizes[0]) * sizes[len(sizes)-1] / float64(max(1, kept))))
 		}
 		if !r.Rotates() {
@@ -206,7 +206,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 	return out, err
 }
 
-// watchPlan shows how far a plan is.
+// watchPlan reports the planner's progress to the progress line.
 func watchPlan(p planner.Progress) {
 	text := words.Count(p.Done, "candidate") + " so far; " + p.Text
 	if p.Stages > 0 {
@@ -218,7 +218,8 @@ func watchPlan(p planner.Progress) {
 	progress.Enter(text, "", 0, 0)
 }
 
-// comparePlans ranks plans for minsep run. They say all that the flags of a plan say.
+// comparePlans ranks finished plans for minsep run. The plans contain all settings, so the flags
+// that would set them are refused.
 func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*planner.Result, error) {
 	c := param.Checker{Package: "minsep"}
 	c.Add(a.zeros)
@@ -270,7 +271,7 @@ func planGraph(f planFlags) *stages.PlanGraph {
 	return g
 }
 
-// chosen is the row of a number.
+// chosen returns the row with a number of the table, or an error that says why it cannot be used.
 func chosen(out *planner.Result, number int) (*planner.Row, error) {
 	usable := 0
 	for _, row := range out.Rows {
@@ -286,13 +287,13 @@ func chosen(out *planner.Result, number int) (*planner.Row, error) {
 	return nil, fault
 }
 
-// ofRow says whether an error is of chosen: the table then helps to choose another.
+// ofRow reports whether err is about --row. The table is then printed all the same, to choose from.
 func ofRow(err error) bool {
 	var fault *param.Error
 	return errors.As(err, &fault) && fault.Param == "row"
 }
 
-// writePlan writes a row as a plan for minsep run.
+// writePlan writes a row of the table to --out, as a plan for minsep run.
 func (a *app) writePlan(out *planner.Result, graph *stages.PlanGraph, number int) error {
 	row, err := chosen(out, number)
 	if err != nil {
@@ -309,24 +310,24 @@ func (a *app) writePlan(out *planner.Result, graph *stages.PlanGraph, number int
 	return err
 }
 
-// printWritten says where the plan is, and the next command to type.
+// printWritten prints where the plan was written, and the next command.
 func (a *app) printWritten(w io.Writer, err error, row int) {
 	if a.out != "" && err == nil {
 		fmt.Fprintf(w, "\nwritten  %s (row %d)\nnext     minsep run %s\n", a.out, row, a.out)
 	}
 }
 
-// mostRows is how many rows are shown unasked.
+// mostRows is the number of rows that are shown without --all.
 const mostRows = 24
 
-// planColumns are the columns of the table of a plan. Where it is too wide for a terminal, columns
-// of the highest rank are left out first.
+// planColumns returns the columns of the table. On a narrow terminal those of the highest rank are
+// left out first.
 func planColumns(out *planner.Result) []column {
 	batch, step := 9, 6
-	if len(out.Request.BatchSizes) > 1 { // the rows differ by it
+	if len(out.Request.BatchSizes) > 1 { // rows differ in batch size
 		batch = 1
 	}
-	if out.Request.Workload.Optimizer == mechanism.Adam { // it ranks there
+	if out.Request.Workload.Optimizer == mechanism.Adam { // Adam's error depends on the noise of a single step
 		step = 1
 	}
 	objective := out.Request.Objective
@@ -337,10 +338,10 @@ func planColumns(out *planner.Result) []column {
 	return append(columns, column{"step", "", step}, column{"as DP-SGD of", "DP-SGD", 7}, column{"each", "", 11}, column{"kept", "", 2}, column{"state", "", 10}, column{"certificate", "cert.", 8})
 }
 
-// shortNames are names of schemes and strategies in narrow tables.
+// shortNames abbreviates schemes and strategies on narrow terminals.
 var shortNames = strings.NewReplacer("balanced-min-sep", "balanced", "epoch-min-sep", "epoch", "cyclic-poisson", "cyclic", "banded-toeplitz", "b-toeplitz", "normalized", "norm.", " of owners", ", owners")
 
-// printPlan prints a plan for a terminal of a width; 0 for any.
+// printPlan prints the result of plan in lines of at most width columns; 0 means no limit.
 func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch,\n%s\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective, out.Training)
@@ -390,7 +391,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	}
 	fmt.Fprintln(w)
 	for _, text := range out.Why {
-		if text != out.TooSmall { // which stands above the table
+		if text != out.TooSmall { // TooSmall stands above the table already
 			fmt.Fprintln(w, text)
 		}
 	}
@@ -400,7 +401,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	}
 }
 
-// standsFirst says how the first row stands to the row with the least noise.
+// standsFirst says whether row 1 has the least noise, and if not, which row has.
 func standsFirst(rows []*planner.Row) string {
 	least := rows[0]
 	for _, row := range rows {
@@ -417,7 +418,7 @@ func standsFirst(rows []*planner.Row) string {
 	return fmt.Sprintf(", and row %d has the least: why row 1 stands first is below", least.Rank)
 }
 
-// known is a figure that is above 0 where it is known.
+// known formats a positive figure; "-" if it is 0, which means unknown.
 func known(x float64) string {
 	if x == 0 {
 		return "-"

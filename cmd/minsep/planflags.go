@@ -17,13 +17,13 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 )
 
-// mostEpsilon is the largest ε that --solve epsilon tries unasked.
+// mostEpsilon is the largest ε that --solve epsilon tries without --epsilon.
 const mostEpsilon = 10
 
-// mostPerOwner is the most examples of an owner that plan tries where examples are sampled.
+// mostPerOwner is the largest --max-per-owner if examples are sampled: the noise rises with it.
 const mostPerOwner = 1000
 
-// planFlags are the flags of plan that are not a request's own.
+// planFlags holds the flags of plan that do not set a field of the request directly.
 type planFlags struct {
 	graph       []string
 	read        graphio.Options
@@ -42,7 +42,8 @@ type planFlags struct {
 	row         int
 }
 
-// check returns the batch size, or the two of a range, and every fault of the flags.
+// check completes the request from the flags and joins every fault of the flags. It returns one
+// batch size, or the two ends of a range.
 func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err error) {
 	c := param.Checker{Package: "minsep"}
 	c.Add(a.zeros)
@@ -91,7 +92,8 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	unit, err = accounting.ParseUnit(f.unit)
 	c.Add(err)
 	r.Unit = unit
-	// Other faults can be seen for any examples and steps.
+	// The other faults do not depend on the data, so they are found with a stand-in for it: before
+	// the graph is read.
 	probe := *r
 	probe.Populations, probe.Numbered = []planner.Population{{MaxPerOwner: 1, Examples: 1 << 40, Given: 1 << 40, Owners: 1 << 40}}, len(f.graph) == 0
 	probe.BatchSizes = []float64{1}
@@ -116,7 +118,7 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	return sizes, c.Err()
 }
 
-// batchSizes reads X or X:Y.
+// batchSizes parses --batch-size: X, or a range X:Y. bad is the rule that the text breaks, if any.
 func batchSizes(text string) (sizes []float64, bad string) {
 	const rule = "must be a number above 0, or two with a colon between them, as in 128:1024"
 	for _, part := range strings.Split(text, ":") {
@@ -132,14 +134,14 @@ func batchSizes(text string) (sizes []float64, bad string) {
 	return sizes, ""
 }
 
-// leastSize is the least size, in bytes, that may be given without a unit: a smaller number means
-// another unit.
+// leastSize is the smallest size, in bytes, that may be given without a unit: the author of a
+// smaller number meant another unit.
 const leastSize = 1 << 20
 
-// byteUnits are the units of sizes.
+// byteUnits are the units of sizes, in bytes.
 var byteUnits = map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 
-// bytesOf reads a size such as 8GB or 8GiB.
+// bytesOf parses a size such as 8GB or 8GiB. bad is the rule that the text breaks, if any.
 func bytesOf(text string) (size int64, bad string) {
 	number := strings.TrimRight(text, "BKMGTibkmgt")
 	name := strings.ToUpper(text[len(number):])

@@ -13,10 +13,10 @@ import (
 	"minsep/transforms/progress"
 )
 
-// watch shows the progress of a stage on standard error until the returned function is called: one
-// line that is rewritten on a terminal, else a line after ten seconds and then ever more rarely, at
-// least once a minute (with logs in JSON, every ten seconds), nothing with --quiet. Each phase of a
-// stage is logged at info.
+// watch shows the progress of a stage on standard error until stop is called. On a terminal it
+// rewrites one line every half second. Elsewhere it prints a line after ten seconds, then at
+// intervals that grow to a minute. With JSON logs it logs a record every ten seconds, with --quiet
+// nothing. It also logs the start of each phase at level info.
 func (a *app) watch(stage string) (stop func()) {
 	progress.Reset()
 	if a.quiet {
@@ -63,13 +63,13 @@ func (a *app) watch(stage string) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// nextLine is when the line of progress after one is due where lines stay: after as long again, but
-// within a minute. The ticker's own jitter must not skip a tick.
+// nextLine returns the time at which the next line of progress is due: at twice the elapsed time,
+// but within a minute. It is a second early so that the ticker's jitter does not skip a tick.
 func nextLine(elapsed time.Duration) time.Duration {
 	return elapsed + min(elapsed, time.Minute) - time.Second
 }
 
-// logProgress writes progress as a record.
+// logProgress logs the progress of a stage as a record.
 func (a *app) logProgress(stage string, elapsed time.Duration) {
 	attrs := []any{"stage", stage, "seconds", elapsed.Seconds()}
 	if phase := progress.Now(); phase.Text != "" {
@@ -84,8 +84,8 @@ func (a *app) logProgress(stage string, elapsed time.Duration) {
 	a.log.Info("progress", attrs...)
 }
 
-// progressText says in one line how far a stage is: its time, its phase, and its counts with
-// rate and time left.
+// progressText formats the progress of a stage as one line: elapsed time, phase, and counts with
+// their rates and the time left.
 func progressText(stage string, elapsed time.Duration) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %s", stage, elapsed.Round(time.Second))
@@ -111,7 +111,7 @@ func progressText(stage string, elapsed time.Duration) string {
 		if c.Expected > 0 {
 			fmt.Fprintf(&line, " of %s", words.Grouped(c.Expected))
 		}
-		if c.Total == c.Before { // there is no rate yet
+		if c.Total == c.Before { // no rate is known yet
 			continue
 		}
 		fmt.Fprintf(&line, " (%s/s", words.Grouped(int64(float64(c.Total-c.Before)/max(elapsed.Seconds(), 1e-3))))
@@ -126,14 +126,14 @@ func progressText(stage string, elapsed time.Duration) string {
 	return line.String()
 }
 
-// liveLine is a line of a terminal that is rewritten. A text that is too long for the terminal is
-// cut: wrapped, it would leave lines behind that nothing rewrites.
+// liveLine is a line of a terminal that is rewritten in place. Text that is too long for the
+// terminal is cut: if it wrapped, the lines above would stay behind.
 type liveLine struct {
 	w     io.Writer
-	width func() int // of the terminal, in columns; 0 if that is not known
+	width func() int // width of the terminal in columns; 0 if unknown
 }
 
-// newLiveLine returns nil where w is no terminal.
+// newLiveLine returns nil if w is not a terminal.
 func newLiveLine(w io.Writer) *liveLine {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -148,7 +148,7 @@ func newLiveLine(w io.Writer) *liveLine {
 	}}
 }
 
-// defaultWidth is taken of terminals that do not say theirs.
+// defaultWidth is the assumed width of a terminal that does not report one.
 const defaultWidth = 80
 
 func (l *liveLine) show(text string) {
@@ -156,7 +156,7 @@ func (l *liveLine) show(text string) {
 	if width <= 0 {
 		width = defaultWidth
 	}
-	// The last column stays free: some terminals go on to the next line when it is written.
+	// The last column stays empty: some terminals move to the next line after writing to it.
 	if runes := []rune(text); len(runes) > width-1 {
 		var end []rune
 		if width >= helpWidth/2 {
@@ -167,7 +167,7 @@ func (l *liveLine) show(text string) {
 	io.WriteString(l.w, "\r\x1b[K"+text)
 }
 
-// leftOf is the end of a text that says how much time is left; "" if it does not.
+// leftOf returns the end of the text that tells the time left; "" if it has none.
 func leftOf(text string) string {
 	i := max(strings.LastIndex(text, "  "), strings.LastIndex(text, ", "))
 	if end := text[i+1:]; i >= 0 && len(end) < narrowest/2 && strings.HasSuffix(strings.TrimSuffix(end, ")"), " left") {

@@ -1,6 +1,7 @@
 package main
 
-// Stores and runners that only a whole program links, since each brings the clients of a cloud.
+// Object stores and runners are linked into the command only: each brings the client libraries of a
+// cloud.
 import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 

@@ -17,15 +17,15 @@ import (
 	"minsep/report"
 )
 
-// reported is the output of minsep report.
+// reported is the JSON output of minsep report.
 type reported struct {
 	Page    string `json:"page"`
 	Verdict string `json:"verdict,omitempty"`
 	Secret  bool   `json:"secret,omitempty"`
 }
 
-// dateOfPages is the present, or the date that SOURCE_DATE_EPOCH gives: with it, a page that is
-// made again has the same bytes.
+// dateOfPages returns the date to print on a page: SOURCE_DATE_EPOCH if it is set, so that the same
+// page has the same bytes again, else now.
 func dateOfPages() (time.Time, error) {
 	text, set := os.LookupEnv("SOURCE_DATE_EPOCH")
 	if !set {
@@ -38,7 +38,7 @@ func dateOfPages() (time.Time, error) {
 	return time.Unix(seconds, 0), nil
 }
 
-// onlyHTML refuses the name of a page that promises another format.
+// onlyHTML refuses a file name with the extension of another format.
 func onlyHTML(out string) error {
 	name := strings.ToLower(out)
 	for _, end := range []string{".pdf", ".docx", ".doc", ".md", ".txt", ".json", ".png", ".svg", ".tex"} {

@@ -36,21 +36,21 @@ import (
 // Exit codes, which scripts rely on.
 const (
 	exitOK          = 0
-	exitFailure     = 1 // a fault of the machine, a runner or this program
-	exitUsage       = 2 // a fault of the command line, a plan or the input
-	exitNotVerified = 3 // a guarantee that could not be verified
+	exitFailure     = 1 // fault of the machine, a runner or this program
+	exitUsage       = 2 // fault of the command line, a plan or the input
+	exitNotVerified = 3 // a guarantee could not be verified
 )
 
-// app is the shared state of the subcommands: their outputs, and the common flags.
+// app is the state that all subcommands share: outputs and common flags.
 type app struct {
-	// Text goes to stdout and stderr, whoever wrote it: none of it does anything on a terminal.
-	// Bytes that are no text, and the command's own control characters, go to the writers
-	// behind them.
+	// stdout and stderr are for text, of any origin: they escape control characters, so that text
+	// from files cannot control the terminal. Raw bytes and the command's own control characters go
+	// to the writers beneath, bytes and terminal.
 	stdout, stderr io.Writer
-	args           []string  // of the command line
-	bytes          io.Writer // behind stdout
-	terminal       io.Writer // behind stderr
-	screen         screen    // behind stdout
+	args           []string  // the command line
+	bytes          io.Writer // beneath stdout, unescaped
+	terminal       io.Writer // beneath stderr, unescaped
+	screen         screen    // the terminal beneath stdout, if any
 
 	runner    string
 	json      bool
@@ -60,12 +60,13 @@ type app struct {
 	runID     string
 	key       string
 	out       string
-	zeros     error // flags that were given as 0, to be told with the other faults
-	unknown   error // a command that --help was asked of
+	zeros     error // faults of flags given as 0; reported with the other faults
+	unknown   error // the unknown command in "minsep UNKNOWN --help"
 	operation
 }
 
-// checkedWriter remembers the first fault of a writer: a text that was not written was not told.
+// checkedWriter remembers the first error of a writer, so that a command whose output was lost does
+// not exit with 0.
 type checkedWriter struct {
 	io.Writer
 	fault error
@@ -79,12 +80,12 @@ func (w *checkedWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// usageError marks a fault of the command line.
+// usageError marks an error as the user's: exit code 2.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// execute runs one command line and returns its exit code.
+// execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
 	a := &app{args: args, bytes: out, screen: screenOf(stdout), terminal: stderr, stdout: printable.Writer(out), stderr: printable.Writer(stderr)}
@@ -130,24 +131,23 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// asksJSON says whether results are to be JSON, also where the command line was refused before its
-// flags were read.
+// asksJSON reports whether the user wants JSON, even if parsing failed before the flags were set.
 func (a *app) asksJSON(args []string) bool {
 	return a.json || slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }
 
-// failure is an error for programs.
+// failure is the JSON form of an error.
 type failure struct {
-	Error    []string `json:"error"` // its lines, one fault each
+	Error    []string `json:"error"` // one fault a line
 	ExitCode int      `json:"exit_code"`
 }
 
-// printError writes an error as the last line of standard error: the result, if there is one, is
-// on standard output.
+// printError prints an error as JSON, on the last line of standard error. Standard output has the
+// result, if there is one.
 func (a *app) printError(text string, code int) {
 	line, err := json.Marshal(failure{strings.Split(a.asGiven(text), "\n"), code})
 	if err != nil {
-		line = []byte(strconv.Quote(text)) // text is a string: this does not happen
+		line = []byte(strconv.Quote(text)) // cannot happen: the value holds strings and a number only
 	}
 	fmt.Fprintln(a.stderr, string(line))
 }
@@ -218,7 +218,7 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 	}
 	addBeamFlags(f, &a.runner)
 	for _, s := range stages.All {
-		if of := stageCommands[s.Name]; of != nil { // a test names one that is missing
+		if of := stageCommands[s.Name]; of != nil { // a stage without a command fails a test
 			root.AddCommand(of(a))
 		}
 	}
@@ -251,7 +251,7 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 	return root
 }
 
-// helpTopic prints the help of a command or topic by its name, or explains another word.
+// helpTopic prints the help of a command or topic, or the explanation of any other known word.
 func (a *app) helpTopic(c *cobra.Command, args []string) error {
 	of, rest, err := c.Root().Find(args)
 	if err != nil || len(rest) > 0 {
@@ -276,8 +276,7 @@ func (a *app) helpTopic(c *cobra.Command, args []string) error {
 	return of.Help()
 }
 
-// unknownCommand is the first word of a command line that names no command of minsep; "" if it
-// names one, or begins with a flag.
+// unknownCommand returns the first argument if it names no command; "" if it does, or is a flag.
 func unknownCommand(cmd *cobra.Command, args []string) string {
 	if cmd.HasParent() || len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return ""
@@ -285,7 +284,8 @@ func unknownCommand(cmd *cobra.Command, args []string) string {
 	return args[0]
 }
 
-// inPlanInstead answers those who give minsep run a flag for a field of the plan.
+// inPlanInstead answers a user who gave minsep run a flag that is a field of the plan: it names the
+// field. It returns "" for other errors.
 func inPlanInstead(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if cmd.Name() != "run" || !errors.As(err, &unknown) {
@@ -303,7 +303,7 @@ func inPlanInstead(cmd *cobra.Command, err error) string {
 	return text
 }
 
-// wrapArgs makes a wrong number of arguments a usage fault.
+// wrapArgs makes a wrong number of arguments a usage error that says what the command takes.
 func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	c.Args = func(cmd *cobra.Command, args []string) error {
@@ -320,8 +320,8 @@ func wrapArgs(c *cobra.Command) {
 	}
 }
 
-// argumentFault says which arguments a command takes, and which it got. The argument of minsep
-// itself is a command it does not have.
+// argumentFault says which arguments the command takes and which it got. Arguments of minsep itself
+// are unknown commands.
 func argumentFault(cmd *cobra.Command, args []string) error {
 	if !cmd.HasParent() {
 		return didYouMean(cmd, args, fmt.Errorf("unknown command %q", args[0]))
@@ -350,7 +350,8 @@ func argumentFault(cmd *cobra.Command, args []string) error {
 	return errors.New(text)
 }
 
-// graphMeant says how files are named to a command that reads a graph.
+// graphMeant shows how to write arguments that were meant as files of --graph; "" if the command
+// reads no graph.
 func graphMeant(cmd *cobra.Command, args []string) string {
 	flag := cmd.Flags().Lookup("graph")
 	if flag == nil {
@@ -370,8 +371,8 @@ func graphMeant(cmd *cobra.Command, args []string) string {
 	return "; write --graph " + shellWord(args[0])
 }
 
-// addBeamFlags adds the flags that Beam's runners define, hidden except for --runner: they are for
-// those who know them.
+// addBeamFlags adds the flags of Beam's runners. All but --runner are hidden: they are for users
+// who know Beam.
 func addBeamFlags(f *pflag.FlagSet, runner *string) {
 	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: "+strings.Join(pipelines.Runners, ", ")+"; not tested: "+inWords(pipelines.Untested)+". Its own flags are taken too")
 	pipelines.VisitBeamFlags(func(g *flag.Flag) {
@@ -385,8 +386,8 @@ func addBeamFlags(f *pflag.FlagSet, runner *string) {
 	})
 }
 
-// beamFlag sets a flag of Beam where Beam looks for those that were set: it hands these on to the
-// runner.
+// beamFlag sets a flag in Beam's own flag set. Beam passes on to the runner only flags that were
+// set there.
 type beamFlag struct {
 	pflag.Value
 	name string
@@ -394,7 +395,7 @@ type beamFlag struct {
 
 func (b beamFlag) Set(value string) error { return pipelines.SetBeamFlag(b.name, value) }
 
-// addStageFlags adds the flags of the commands that write a stage of a run directory.
+// addStageFlags adds the flags of commands that write to a run directory.
 func (a *app) addStageFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&a.key, "key", "", "file of the root key, made by minsep keygen")
@@ -404,8 +405,8 @@ func (a *app) addStageFlags(c *cobra.Command) {
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, print what would be done, write nothing")
 }
 
-// stageCommands make the commands of the stages, by the stages' names. Each is registered in the
-// file of the stage.
+// stageCommands has a constructor for the command of each stage, by the stage's name. The file of
+// each command registers its own.
 var stageCommands = map[string]func(a *app) *cobra.Command{}
 
 // options collects the common flags for a stage.
@@ -420,7 +421,7 @@ func (a *app) options() (pipelines.Options, error) {
 	return o, err
 }
 
-// print writes v as JSON with --json, else as the text that table makes, unless --quiet.
+// print writes v as JSON with --json. Else it writes the text from table, unless --quiet is set.
 func (a *app) print(v any, table func(w io.Writer)) error {
 	if a.json {
 		e := json.NewEncoder(a.stdout)

@@ -1,5 +1,5 @@
 package main
 
-// The certificates of gs:// and s3:// are checked against the system's roots, or against these
-// where there are none, as in the container image.
+// TLS connections to gs:// and s3:// use the system's root certificates, or these if there are
+// none, as in the container image.
 import _ "golang.org/x/crypto/x509roots/fallback"

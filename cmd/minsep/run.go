@@ -108,7 +108,8 @@ Start with:  minsep run --example > plan.json`,
 	return c
 }
 
-// oneOf says of how many owners or examples a protected one is; "" where that is not known.
+// oneOf formats the number of owners or examples among which the protected one hides; "" if
+// unknown.
 func oneOf(n int64) string {
 	if n == 0 {
 		return ""
@@ -133,7 +134,7 @@ func printNotCertified(w io.Writer, r pipelines.AccountResult) {
 func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
-	if r.PlanSHA256 != (manifest.Digest{}) { // refused before there is one
+	if r.PlanSHA256 != (manifest.Digest{}) { // zero if the plan was refused
 		fmt.Fprintf(t, "plan SHA-256\t%s\n", r.PlanSHA256)
 	}
 	if r.RunID != "" {
@@ -192,7 +193,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	}
 }
 
-// printEstimate prints a dry run's estimates of the stages.
+// printEstimate prints a dry run's estimates of the stages: rows, files, bytes, memory, CPU time.
 func printEstimate(w io.Writer, stages []planrun.Stage) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()

@@ -9,8 +9,8 @@ import (
 	"minsep/sampling"
 )
 
-// addSchemeFlags adds the flags that say how examples take part, for the commands that form batches
-// and those that account for them.
+// addSchemeFlags adds the flags of the sampling scheme, for commands that form batches or account
+// for them. There is one for each of sampling.Parameters.
 func addSchemeFlags(f *pflag.FlagSet, p *sampling.Params) {
 	p.Scheme = sampling.DefaultScheme
 	for _, x := range sampling.Parameters {
@@ -29,7 +29,7 @@ func addSchemeFlags(f *pflag.FlagSet, p *sampling.Params) {
 	}
 }
 
-// schemesHelp lists the schemes, one in a line or more.
+// schemesHelp lists the schemes for a help text.
 func schemesHelp() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Schemes: %s\n", strings.Join(sampling.KindNames(), ", "))

@@ -13,21 +13,21 @@ import (
 	"minsep/internal/printable"
 )
 
-// screen is how text is shown to a reader.
+// screen describes the terminal, or file, that text is formatted for.
 type screen struct {
-	width  int  // of a line, in columns, at least narrowest; 0 for any
-	colour bool // of verdicts
+	width  int  // of a line, in columns, at least narrowest; 0 for no limit
+	colour bool // whether verdicts have a colour
 }
 
-// narrowest is the least width that lines are made for. Help has helpWidth where no terminal shows
-// it.
+// narrowest is the smallest width that text is wrapped to; narrower terminals wrap by themselves.
+// helpWidth is the width of help that does not go to a terminal.
 const (
 	narrowest = 40
 	helpWidth = 100
 )
 
-// screenOf is the screen behind w: a terminal, or a file with lines of any length and without
-// colour. $COLUMNS is a width that the user asks for, $NO_COLOR takes colours away.
+// screenOf returns the screen behind w: a terminal, or a file, with lines of any length and no
+// colour. $COLUMNS overrides the width, and $NO_COLOR switches colour off.
 func screenOf(w io.Writer) (s screen) {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
@@ -43,7 +43,8 @@ func screenOf(w io.Writer) (s screen) {
 	return s
 }
 
-// write shows a text that others may have written parts of.
+// write writes text wrapped and coloured for the screen. The text may hold parts by others, such as
+// file names, so control characters are escaped.
 func (s screen) write(w io.Writer, text string) error {
 	text = fold(printable.Text(text), s.width)
 	if s.colour {
@@ -53,11 +54,10 @@ func (s screen) write(w io.Writer, text string) error {
 	return err
 }
 
-// verdicts are the words at the beginning of a line that have a colour, the longer ones first.
+// verdicts matches the coloured words at the start of a line, longer ones first.
 var verdicts = regexp.MustCompile(`(?m)^(certified, but weak|verified, but weak|weak|certified|verified|NOT CERTIFIED|not certified|BROKEN|  BROKEN|warning)\b`)
 
-// coloured gives verdicts their colours: green for proven, red for not proven, amber for a
-// point to think about.
+// coloured colours verdicts: green for proven, red for not proven, amber for a warning.
 func coloured(text string) string {
 	return verdicts.ReplaceAllStringFunc(text, func(word string) string {
 		code := "33" // amber
@@ -71,11 +71,11 @@ func coloured(text string) string {
 	})
 }
 
-// toCopy finds lines with a command for a shell, which stay one line.
+// toCopy matches lines with a shell command. They are not wrapped, so that they can be copied.
 var toCopy = regexp.MustCompile(`chmod |^next `)
 
-// fold breaks the lines of a text at spaces where they are longer than width. Text that follows
-// a name in a column of its own goes on under itself, other text two columns further in.
+// fold wraps lines longer than width at spaces. Text after a name in a column of its own continues
+// below that text, other text two columns further in.
 func fold(text string, width int) string {
 	if width <= 0 {
 		return text
@@ -94,17 +94,17 @@ func fold(text string, width int) string {
 	return b.String()
 }
 
-// named finds the name before a text in a column of its own.
+// named matches the name at the start of a line, up to the text in the next column.
 var named = regexp.MustCompile(`^ *[^ ]+(?: [^ ]+)*   *`)
 
-// foldLine breaks a line; text that has no name before it goes on so many columns further in.
+// foldLine wraps one line. Text without a name before it continues further columns in.
 func foldLine(line string, width, further int) string {
 	indent := len(line) - len(strings.TrimLeft(line, " ")) + further
 	if at := utf8.RuneCountInString(named.FindString(line)); at > 0 && at <= width*3/5 {
 		indent = at
 	}
 	var b strings.Builder
-	column, start := 0, true // whether a line begins here
+	column, start := 0, true // start: at the beginning of a line
 	for rest := line; rest != ""; {
 		space := len(rest) - len(strings.TrimLeft(rest, " "))
 		end := space + strings.IndexByte(rest[space:]+" ", ' ')
@@ -120,10 +120,10 @@ func foldLine(line string, width, further int) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// reflow breaks paragraphs anew. Indented lines keep their places.
+// reflow joins and wraps paragraphs anew. Indented lines are kept as they are.
 func reflow(text string, width int) string {
 	var lines []string
-	joins := false // whether a line goes on with the next
+	joins := false // the previous line may take the next one
 	for line := range strings.SplitSeq(text, "\n") {
 		plain := line != "" && !strings.HasPrefix(line, " ")
 		if plain && joins {

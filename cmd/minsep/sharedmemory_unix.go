@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openMemory maps the memory that another program shares by the descriptor of a file without a
-// name. A file with one would keep noise.
+// openMemory maps memory that another program shares through the descriptor of an unnamed file, as
+// from memfd_create. A file with a name is refused: the secret noise would stay in it.
 func openMemory(fd int) ([]byte, error) {
 	var s unix.Stat_t
 	if err := unix.Fstat(fd, &s); err != nil {
@@ -27,9 +27,9 @@ func openMemory(fd int) ([]byte, error) {
 	return b, nil
 }
 
-// polled returns a pipe or a socket as a file whose reads wait without a thread of their own. When
-// a thread has waited in a system call, Go's runtime wakes every 20 µs for a while: up to a tenth
-// of a processor's time, as rows are asked for.
+// polled returns a pipe or socket as a file whose reads block in Go's poller, not in a system call.
+// After a blocking system call Go's runtime wakes every 20 µs for a while, which took up to a tenth
+// of a processor at the rate at which rows are requested.
 func polled(in io.Reader) io.Reader {
 	f, ok := in.(*os.File)
 	if !ok {
@@ -38,7 +38,7 @@ func polled(in io.Reader) io.Reader {
 	fd := int(f.Fd())
 	var s unix.Stat_t
 	if err := unix.Fstat(fd, &s); err != nil || s.Mode&unix.S_IFMT != unix.S_IFIFO && s.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return in // a terminal's other programs would read without waiting as well
+		return in // not a terminal: the poller would make it non-blocking for other programs too
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil || unix.SetNonblock(own, true) != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// spool copies standard input into the folder for temporary files, where a path is "-", and puts
-// the copy in its place: a graph is read more than once. It returns when ctx ends, though standard
-// input may not.
+// spool copies standard input to a temporary file and puts its path in place of each "-" in paths,
+// since a graph is read more than once. It returns when ctx ends even if standard input does not.
 func (a *app) spool(cmd *cobra.Command, paths []string) error {
 	copied := filepath.Join(a.temp.path, "standard-input")
 	a.replace(copied, "- (standard input)")
@@ -23,7 +22,7 @@ func (a *app) spool(cmd *cobra.Command, paths []string) error {
 		}
 		paths[i] = copied
 		if done {
-			continue // a file that is named twice is read once
+			continue // "-" may be named twice, and standard input is read once
 		}
 		done = true
 		if err := copyTo(cmd.Context(), copied, cmd.InOrStdin()); err != nil {
@@ -33,7 +32,7 @@ func (a *app) spool(cmd *cobra.Command, paths []string) error {
 	return nil
 }
 
-// copyTo makes a file of the content of in.
+// copyTo copies in to a new file at path, which only this user can read.
 func copyTo(ctx context.Context, path string, in io.Reader) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -46,7 +45,7 @@ func copyTo(ctx context.Context, path string, in io.Reader) error {
 	}()
 	select {
 	case err = <-copied:
-	case <-ctx.Done(): // the copying ends with the process, or at the next byte
+	case <-ctx.Done(): // the copying goroutine ends with the process, or at the next byte
 		err = ctx.Err()
 	}
 	if closed := f.Close(); err == nil {

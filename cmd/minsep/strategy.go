@@ -110,7 +110,7 @@ func withoutBands() (kinds []string) {
 	return kinds
 }
 
-// familiesHelp is a line for each family.
+// familiesHelp lists the strategy families for a help text.
 func familiesHelp() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -121,7 +121,7 @@ func familiesHelp() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// parameterHelp is the help of the flag of a parameter of families.
+// parameterHelp returns the help of the flag that sets a parameter of one or more families.
 func parameterHelp(p mechanism.Parameter) string {
 	within := ""
 	if !math.IsInf(p.High, 1) {
@@ -130,8 +130,8 @@ func parameterHelp(p mechanism.Parameter) string {
 	return fmt.Sprintf("%s of %s%s (default: the best)", p.Symbol, inWords(mechanism.KindsByParameter(p.Name)), within)
 }
 
-// withoutKind refuses the flags of a strategy that is made where none is made: a file names its
-// own parameters.
+// withoutKind refuses the flags that only make a strategy if --kind is missing: a strategy file has
+// its own parameters.
 func withoutKind(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
 	names := []string{"bands", "buffers", "arity", "column", "stamps", "normalized", "objective", "independent-noise"}
@@ -145,7 +145,7 @@ func withoutKind(cmd *cobra.Command) error {
 	return c.Err()
 }
 
-// inWords is a list as a sentence has it.
+// inWords joins a list as in a sentence: a, b and c.
 func inWords(list []string) string {
 	if len(list) < 2 {
 		return strings.Join(list, "")
@@ -153,20 +153,20 @@ func inWords(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
-// strategyFigures are the figures of one strategy.
+// strategyFigures is the JSON output for one strategy.
 type strategyFigures struct {
 	mechanism.Figures
 	Steps         int                     `json:"steps"`
-	File          string                  `json:"file,omitempty"` // that it was read from
+	File          string                  `json:"file,omitempty"` // the file it was read from
 	Parameter     map[string]float64      `json:"parameter,omitempty"`
-	NonNegative   bool                    `json:"non_negative"` // as the accounting of participations at random needs it
+	NonNegative   bool                    `json:"non_negative"` // required for the accounting of random participations
 	Participation mechanism.Participation `json:"participation"`
 	Out           string                  `json:"out,omitempty"`
-	Strategy      *mechanism.Strategy     `json:"strategy,omitempty"` // of a single one that is not written
+	Strategy      *mechanism.Strategy     `json:"strategy,omitempty"` // for a single strategy that is not written to a file
 }
 
-// strategies makes and reads strategies, and shows or writes them. Those that can be made are shown
-// also when others cannot.
+// strategies makes the strategies of kinds, reads those of files, and shows them or writes one to
+// --out. If some fail, the others are shown all the same.
 func (a *app) strategies(ctx context.Context, kinds, files []string, params mechanism.Params) error {
 	read, err := readStrategies(ctx, files, &params)
 	if err != nil {
@@ -230,7 +230,8 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 	return errors.Join(a.printStrategies(all), errors.Join(faults...))
 }
 
-// readStrategies reads the files, which must have as many steps as params, or decide them.
+// readStrategies reads strategy files. All must have params.Steps steps; if that is 0, the first
+// file sets it.
 func readStrategies(ctx context.Context, files []string, params *mechanism.Params) (read []*mechanism.Strategy, err error) {
 	given := params.Steps != 0
 	for _, path := range files {
@@ -253,7 +254,7 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 	return read, nil
 }
 
-// mayWriteFile refuses an output file that must stay, before time is spent on its content.
+// mayWriteFile refuses an --out that cannot be written, before time is spent on its content.
 func (a *app) mayWriteFile() error {
 	if a.out == "" {
 		return nil
@@ -272,7 +273,8 @@ func (a *app) mayWriteFile() error {
 	return nil
 }
 
-// mayHold refuses a new file whose folder is not there, or takes none from this user.
+// mayHold refuses a path for a new file if its folder does not exist or is not writable by this
+// user.
 func mayHold(name, path string) error {
 	dir := store.Dir(path)
 	refused := func(rule string) error {
@@ -290,7 +292,7 @@ func mayHold(name, path string) error {
 		return refused("is in a folder in which this user may not write: name another one")
 	}
 	if err != nil {
-		return nil // writing says what is wrong
+		return nil // the write itself reports what is wrong
 	}
 	probe.Close()
 	return os.Remove(probe.Name())
@@ -303,7 +305,7 @@ func writeStrategy(path string, s *mechanism.Strategy) error {
 	return err
 }
 
-// printStrategies shows one strategy in full and several as a table.
+// printStrategies shows one strategy in full, several as a table.
 func (a *app) printStrategies(all []strategyFigures) error {
 	switch len(all) {
 	case 0:
@@ -347,7 +349,7 @@ func printStrategy(w io.Writer, s strategyFigures) {
 	t.Flush()
 }
 
-// plural counts things.
+// plural formats a number of things: 1 row, 2 rows.
 func plural[N ~int | ~int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing

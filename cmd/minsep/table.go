@@ -10,13 +10,13 @@ import (
 
 // column is a column of a table.
 type column struct {
-	name, short string // its heading, and the one on narrow screens; "" for the same
-	rank        int    // on narrow screens the columns of the highest rank are left out first; 0 for never
+	name, short string // heading, and the one for narrow screens; "" for the same
+	rank        int    // the highest rank is left out first on narrow screens; 0: never left out
 }
 
 // cell is an entry of a table.
 type cell struct {
-	text, short string // short is for narrow screens; "" for the same
+	text, short string // short is for narrow screens; "" for the same text
 }
 
 func (c cell) in(short bool) string {
@@ -26,16 +26,16 @@ func (c cell) in(short bool) string {
 	return c.text
 }
 
-// table is laid out for the width of a screen: where it is too wide, names are short, then
-// columns with the same entry in all rows are left out, then others, the highest rank first. A
+// table is laid out for the width of a screen. If it is too wide, it uses short names; then it
+// leaves out columns that have the same entry in all rows; then others, the highest rank first. A
+// line below names the columns that were left out.
 // line below names the columns that were left out.
 type table struct {
 	columns []column
 	rows    []tableRow
 }
 
-// tableRow has an entry for each column, or for the first of them, and a text that takes the place
-// of the others.
+// tableRow has one cell for each column. If it has fewer, rest takes the place of the missing ones.
 type tableRow struct {
 	cells []cell
 	rest  string
@@ -43,7 +43,7 @@ type tableRow struct {
 
 func (t *table) add(row tableRow) { t.rows = append(t.rows, row) }
 
-// widths are the columns' own, and width the sum of them with the gaps between.
+// widths returns the width of each shown column, and the width of the table with gaps.
 func (t *table) widths(shown []int, short bool) (list []int, width int) {
 	for _, i := range shown {
 		most := utf8.RuneCountInString(t.heading(i, short))
@@ -62,7 +62,8 @@ func (t *table) heading(i int, short bool) string {
 	return cell{t.columns[i].name, t.columns[i].short}.in(short)
 }
 
-// same is the entry of a column in all rows; "" if there are several, or fewer than two.
+// same returns the entry that a column has in all rows; "" if entries differ or fewer than two rows
+// have one.
 func (t *table) same(i int) string {
 	value, rows := "", 0
 	for _, row := range t.rows {
@@ -80,7 +81,7 @@ func (t *table) same(i int) string {
 	return value
 }
 
-// leaveOut takes away columns until the table fits.
+// leaveOut removes columns until the table fits into width, or only columns of rank 0 are left.
 func (t *table) leaveOut(shown []int, width int) []int {
 	fits := func() bool {
 		_, w := t.widths(shown, true)
@@ -103,7 +104,8 @@ func (t *table) leaveOut(shown []int, width int) []int {
 	return shown
 }
 
-// write prints the table in lines of at most a width, as far as columns may be left out; 0 for any.
+// write prints the table in at most width columns, if leaving out columns can achieve it; 0 means
+// no limit.
 func (t *table) write(w io.Writer, width int) {
 	var shown []int
 	for i := range t.columns {
@@ -139,7 +141,7 @@ func (t *table) write(w io.Writer, width int) {
 	}
 }
 
-// leftOut says which columns are not shown.
+// leftOut names the columns that are not shown; for constant columns also their entry.
 func (t *table) leftOut(all, shown []int) string {
 	var same, other []string
 	for _, i := range all {

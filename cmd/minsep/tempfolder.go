@@ -9,31 +9,33 @@ import (
 	"strings"
 )
 
-// A command keeps its temporary files in a folder of its own, tempPrefix and a random name, below
-// the work folder. While it runs it holds a lock on the file tempOwner in there, which the system
-// releases however the process ends; the file holds the machine's name, since a work folder may be
-// shared by machines that do not see each other's locks.
+// A command keeps its temporary files in a folder below the work folder, named tempPrefix and a
+// random suffix. While it runs it holds a lock on the file tempOwner in that folder, which the
+// system releases however the process ends. The file contains the machine's name: machines may
+// share a work folder without seeing each other's locks.
 const (
 	tempPrefix = "minsep-"
 	tempOwner  = ".minsep-owner"
 )
 
-// A tempFolder is a command's folder for temporary files, locked until it is removed or the
-// process ends. On systems without such locks nobody can tell which command a folder belongs
-// to, and a command has no such folder.
+// A tempFolder is a command's folder for temporary files, locked until it is removed or the process
+// ends. Without such locks (on systems other than Unix) an abandoned folder cannot be told from one
+// in use, so none is ever removed by another command.
 type tempFolder struct {
 	path string
 	lock io.Closer
 }
 
-// newTempFolder makes a folder below dir, or below the system's for temporary files if dir is "".
+// newTempFolder makes a locked folder below dir, or below the system's temporary folder if dir is
+// "".
 func newTempFolder(dir string) (*tempFolder, error) {
 	temp, err := os.MkdirTemp(dir, tempPrefix)
 	if err != nil {
 		return nil, err
 	}
 	var lock io.Closer
-	// The file has its name only once it is locked: a folder without it is nobody's to remove.
+	// The file gets its name only once it is locked: a folder without it is never removed by
+	// others.
 	unnamed := filepath.Join(temp, tempOwner+".new")
 	if err = os.WriteFile(unnamed, []byte(thisMachine()), 0o600); err == nil {
 		if lock, err = holdFile(unnamed); err == nil {
@@ -55,8 +57,8 @@ func (t *tempFolder) remove() {
 	t.lock.Close()
 }
 
-// clearTempFolders removes the folders that killed commands have left below dir. A folder that
-// cannot be removed, or may be in use, stays.
+// clearTempFolders removes the folders that killed commands left below dir. A folder that may be in
+// use, or that cannot be removed, stays.
 func clearTempFolders(dir string, log *slog.Logger) {
 	if dir == "" {
 		dir = os.TempDir()

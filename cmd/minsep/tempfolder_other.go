@@ -4,8 +4,8 @@ package main
 
 import "io"
 
-// holdFile does nothing where there is no flock.
+// holdFile does nothing: there is no flock here.
 func holdFile(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// abandoned is never certain where there is no flock.
+// abandoned always returns false: without flock it cannot know.
 func abandoned(string) bool { return false }

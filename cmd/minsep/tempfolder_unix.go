@@ -10,7 +10,7 @@ import (
 	"minsep/internal/store"
 )
 
-// holdFile locks a file until the result is closed or the process ends.
+// holdFile locks the file at path until the result is closed or the process ends.
 func holdFile(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -23,7 +23,8 @@ func holdFile(path string) (io.Closer, error) {
 	return f, nil
 }
 
-// abandoned reports that a file of this user and this machine was held by a process that has ended.
+// abandoned reports whether a process of this user on this machine held the file at path and has
+// ended. In doubt it returns false.
 func abandoned(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// topics are the topics of minsep help besides commands.
+// topics returns the pages of minsep help that are not about a command.
 func topics() (list []*cobra.Command) {
 	for _, t := range []struct{ name, short, long string }{
 		{"units", "Whom a claim protects: owners or examples", `A claim protects an owner with at most k_u examples: whoever sees all that is released can hardly tell whether the
@@ -40,8 +40,8 @@ minsep report DIR makes a page for people who have to be convinced.`},
 	return list
 }
 
-// completeValues offers the values of flags that have a list of them, where a command has no list
-// of its own.
+// completeValues adds shell completion for flags that take one of a list, unless the command has
+// its own.
 func completeValues(c *cobra.Command) {
 	values := map[string][]string{
 		"scheme": sampling.KindNames(),
@@ -54,7 +54,7 @@ func completeValues(c *cobra.Command) {
 			continue
 		}
 		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag is there, and has none
+			panic(err) // the flag exists, and has no completion yet
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"minsep/mechanism"
 )
 
-// trainingFlags are the flags of the training by which a strategy's error is measured.
+// trainingFlags adds the flags of the training for which a strategy's error is measured.
 func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
 	f.StringVar(&p.Workload, "workload", "", "what the error is of: prefix, momentum, training, or a JSON file (default: training if any flag of a training is given, else prefix)")
 	f.StringVar(&p.Optimizer, "optimizer", "", "optimizer of the training: sgd or adam (default sgd)")
@@ -19,7 +19,7 @@ func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
 	f.StringVar(&p.Schedule, "schedule", "", "learning rates: "+inWords(mechanism.Schedules)+", or a JSON file with a list of numbers (default constant)")
 	f.IntVar(&p.WarmupSteps, "warmup-steps", 0, "steps of the warm-up of warmup-cosine (default: a tenth of the steps)")
 	f.Var(&p.Memory, "memory", "steps `M` after which the model has forgotten a step, at least 1, or inf (default: half of the steps)")
-	// The former name of --schedule.
+	// --learning-rates is the former name of --schedule.
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "learning-rates" {
 			name = "schedule"
@@ -28,7 +28,7 @@ func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
 	})
 }
 
-// usualMomentum gives the workloads that have a momentum the usual one where no flag says it.
+// usualMomentum sets the usual momentum for workloads that have one, unless --momentum is given.
 func usualMomentum(cmd *cobra.Command, p *mechanism.Params) {
 	if (p.Workload == mechanism.MomentumWorkload || p.Optimizer == mechanism.Adam) && !cmd.Flags().Changed("momentum") {
 		p.Momentum = mechanism.AdamMomentum

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// valueNames are the names of flags' values in help, as in --key FILE. Flags that are not here go
-// by their type: see valueName.
+// valueNames names the values of flags in help, as FILE in --key FILE. Flags that are missing here
+// are named by their type: see valueName.
 var valueNames = map[string]string{
 	"also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "checkpoint": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE",
 	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
@@ -19,7 +19,7 @@ var valueNames = map[string]string{
 	"strategy": "FILE", "times": "N,N,...", "title": "TEXT", "unit": "UNIT", "until": "STAGE", "without": "FILE", "words": "SOURCE", "work-dir": "DIR", "workload": "NAME",
 }
 
-// valueName is the name of a flag's value in help; "" if it takes none, or if no name is known.
+// valueName returns the name of a flag's value in help; "" if it takes no value, or none is known.
 func valueName(f *pflag.Flag) string {
 	if name, _ := pflag.UnquoteUsage(f); strings.Contains(f.Usage, "`") {
 		return name
@@ -30,7 +30,7 @@ func valueName(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int", "int64", "uint64":
 		return "N"
-	case "strings", "stringSlice": // of files: other lists are above
+	case "strings", "stringSlice": // lists of files; other lists are in valueNames
 		return "FILE"
 	case "float64":
 		return "X"
@@ -40,18 +40,18 @@ func valueName(f *pflag.Flag) string {
 	return ""
 }
 
-// flagHelp is FlagUsages with the names of valueName in place of Go's types, and without the
-// defaults of empty lists and those that the text of a flag says itself.
+// flagHelp is pflag's FlagUsages with the names from valueName in place of Go's types. It leaves
+// out defaults that are empty lists or that the flag's text states itself.
 func flagHelp(flags *pflag.FlagSet) string {
 	named := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var marks []string
 	flags.VisitAll(func(f *pflag.Flag) {
 		shown := *f
-		if strings.Contains(f.Usage, "(default") { // the text says it
+		if strings.Contains(f.Usage, "(default") { // the text states the default
 			shown.DefValue = ""
 		}
 		if name := valueName(f); f.NoOptDefVal == "" && name != "" && !strings.Contains(f.Usage, "`") {
-			// pflag takes the text between backquotes for the name, and leaves it in the help.
+			// pflag takes the text between backquotes as the name, but also leaves it in the help.
 			mark := name + "\x00"
 			shown.Usage = "`" + name + "`\x00" + f.Usage
 			marks = append(marks, mark, "")
@@ -63,7 +63,7 @@ func flagHelp(flags *pflag.FlagSet) string {
 	return strings.NewReplacer(marks...).Replace(named.FlagUsages())
 }
 
-// nameValues makes the help of c and its commands use flagHelp.
+// nameValues makes the help of c and of its subcommands use flagHelp.
 func nameValues(c *cobra.Command) {
 	cobra.AddTemplateFunc("flagHelp", flagHelp)
 	t := c.UsageTemplate()
@@ -73,7 +73,7 @@ func nameValues(c *cobra.Command) {
 	c.SetUsageTemplate(t)
 }
 
-// help is the help of a command in lines of a width.
+// help returns the help of a command, wrapped to width columns.
 func help(c *cobra.Command, width int) string {
 	text := reflow(strings.TrimSpace(cmp.Or(c.Long, c.Short)), width) + "\n"
 	if c.Runnable() || c.HasSubCommands() {

@@ -6,9 +6,8 @@ import (
 	"minsep/manifest"
 )
 
-// versionText is the version that files and certificates name, and the commit of the source where
-// the program was built in a repository. Nothing but --version says the commit: files have the same
-// bytes whatever it is.
+// versionText returns the version that files and certificates record, and the commit if the program
+// was built in a repository. Only --version prints the commit: files must not depend on it.
 func versionText() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,7 +9,8 @@ import (
 	"minsep/pipelines/worker"
 )
 
-// workerPoolCommand runs beside a runner's TaskManager. Its workers are this program again.
+// workerPoolCommand serves as a worker pool beside a runner's TaskManager. Each worker is a process
+// of this program.
 func (a *app) workerPoolCommand() *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
