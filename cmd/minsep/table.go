@@ -29,7 +29,6 @@ func (c cell) in(short bool) string {
 // table is laid out for the width of a screen. If it is too wide, it uses short names; then it
 // leaves out columns that have the same entry in all rows; then others, the highest rank first. A
 // line below names the columns that were left out.
-// line below names the columns that were left out.
 type table struct {
 	columns []column
 	rows    []tableRow

@@ -4,7 +4,7 @@ package crash
 
 import "syscall"
 
-// noCore has the operating system write no core file.
+// noCore stops the operating system from writing a core file of this process.
 func noCore() {
 	syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
 }

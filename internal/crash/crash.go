@@ -1,9 +1,9 @@
-// Package crash keeps a program that fails by its own fault from ending with exit code 2: Go's
-// runtime uses it for a crash, and minsep for bad input.
+// Package crash keeps a program that fails by its own fault from exiting with code 2: Go's runtime
+// uses that code for a crash, and minsep uses it for bad input.
 //
-// A panic of the main goroutine is caught by [Guard]. Failures that Go lets nobody catch (memory
-// that ran out, a stack that overflowed, a panic in a goroutine of a library) ends the process by
-// SIGABRT after [Begin]: a shell shows 134.
+// [Guard] catches a panic of the main goroutine. Go lets nobody catch other failures: memory that
+// ran out, a stack overflow, a panic in a library's goroutine. After [Begin] these end the process
+// by SIGABRT, which a shell shows as 134.
 package crash
 
 import (
@@ -15,15 +15,15 @@ import (
 // ExitCode is the exit code of a program that failed by its own fault.
 const ExitCode = 1
 
-// Begin has the runtime end the process by SIGABRT where it would exit with 2. No core is dumped:
-// it would hold keys.
+// Begin makes the runtime end the process by SIGABRT where it would exit with 2. No core file is
+// written, since it would contain keys.
 func Begin() {
 	noCore()
 	debug.SetTraceback("crash")
 }
 
-// Guard returns the result of run. If run panics it says so on w, with the stack and how to report
-// it, and returns [ExitCode].
+// Guard returns the result of run. If run panics, Guard reports the panic on w, with its stack and
+// how to report the fault, and returns [ExitCode].
 func Guard(w io.Writer, run func() int) (code int) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -34,8 +34,8 @@ func Guard(w io.Writer, run func() int) (code int) {
 	return run()
 }
 
-// report shows the kind of a panic and where it was. A value that is no error of the runtime is not
-// shown: it may be anything.
+// report shows the kind of a panic and its stack. Only the message of a runtime error is shown: any
+// other value may contain records or keys.
 func report(w io.Writer, v any) {
 	what := fmt.Sprintf("%T", v)
 	if e, ok := v.(interface{ RuntimeError() }); ok {

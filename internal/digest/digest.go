@@ -1,4 +1,4 @@
-// Package digest has the SHA-256 that files of every kind hold.
+// Package digest holds the type of the SHA-256 digests in run directories.
 package digest
 
 import (
@@ -8,10 +8,10 @@ import (
 	"io"
 )
 
-// SHA256 is a SHA-256, 64 hexadecimal digits in JSON.
+// SHA256 is a SHA-256 digest. In JSON it is 64 hexadecimal digits.
 type SHA256 [sha256.Size]byte
 
-// Of returns the digest of all that r has.
+// Of returns the digest of everything that r returns.
 func Of(r io.Reader) (d SHA256, err error) {
 	sum := sha256.New()
 	_, err = io.Copy(sum, r)

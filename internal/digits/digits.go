@@ -1,5 +1,5 @@
-// Package digits rounds numbers to some decimal digits, so that files and people copy them without
-// loss.
+// Package digits rounds numbers to a few decimal digits, in a chosen direction. A rounded number is
+// exact as it is printed, so people and files copy it without loss.
 //
 // Stability: may change with every release.
 package digits
@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Up is the least number of so many digits that is at least x, which must be above 0; x itself at
-// the end of the range of numbers.
+// Up returns the least number with the given significant digits that is at least x. x must be above
+// 0. At the end of the range of float64 it returns x itself.
 func Up(x float64, digits int) float64 {
 	up := Nearest(x, digits)
 	if up >= x {
@@ -19,8 +19,8 @@ func Up(x float64, digits int) float64 {
 	return max(x, Nearest(up+unit(x, digits), digits))
 }
 
-// Down is the largest number of so many digits that is at most x, which must be above 0; x itself
-// at the end of the range of numbers.
+// Down returns the largest number with the given significant digits that is at most x. x must be
+// above 0. At the end of the range of float64 it returns x itself.
 func Down(x float64, digits int) float64 {
 	down := Nearest(x, digits)
 	if down <= x {
@@ -29,15 +29,16 @@ func Down(x float64, digits int) float64 {
 	return min(x, Nearest(down-unit(x, digits), digits))
 }
 
-// unit is a one in the last of so many digits of x.
+// unit returns the value of a one in the last significant digit of x.
 func unit(x float64, digits int) float64 {
 	return math.Pow(10, math.Floor(math.Log10(x))-float64(digits-1))
 }
 
-// Nearest is the number of so many digits that is nearest to x, which must be above 0.
+// Nearest returns the number with the given significant digits that is nearest to x. x must be
+// above 0.
 func Nearest(x float64, digits int) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
-	if err != nil { // a number is none
+	if err != nil { // the rounded number is out of range
 		return x
 	}
 	return y

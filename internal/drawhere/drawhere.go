@@ -1,4 +1,5 @@
-// Package drawhere draws the samples of a verification in this process, without Beam, for tests.
+// Package drawhere draws the samples of a verification in this process, without Beam. It is for
+// tests.
 package drawhere
 
 import (
@@ -8,13 +9,15 @@ import (
 	"minsep/accounting/ledger"
 )
 
-// worker is a verification.Worker; the tests of its package use this one.
+// worker is a verification.Worker. It is an interface because tests inside package verification use
+// this package, which therefore cannot import it.
 type worker interface {
 	Run(ctx context.Context, first, count uint64, workers int) (ledger.Result, error)
 }
 
-// By returns the function that verification.Release draws with: units by
-// verification.NewWorker, each with so many goroutines, or one a processor for 0.
+// By returns a draw function for verification.Release. It draws each unit with a worker by
+// newWorker (verification.NewWorker) and the given number of goroutines; 0 means one for each
+// processor.
 func By[W worker](newWorker func(p *accounting.Protocol, candidate, trial int) (W, error), goroutines int) func(context.Context, *ledger.Ledger, int, []ledger.Unit) error {
 	return func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
 		var w W

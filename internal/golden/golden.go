@@ -1,4 +1,4 @@
-// Package golden minimises functions of one variable that fall, then rise, by golden sections.
+// Package golden minimises unimodal functions of one variable by golden-section search.
 package golden
 
 // ratio is the golden section's, (√5-1)/2.
@@ -9,10 +9,10 @@ func Points(low, high float64) (a, b float64) {
 	return high - ratio*(high-low), low + ratio*(high-low)
 }
 
-// Section narrows [low, high] around a minimum of f until it is at most width wide, and returns the
-// last interval and the values of f at its last two points, which tell how flat f is there. Of
-// equal values it keeps the lower part. It evaluates f once for each narrowing and twice before; f
-// may return +Inf. Width must be positive.
+// Section narrows [low, high] around a minimum of f until it is at most width wide; width must be
+// positive. It returns the last interval, and f at its two inner points, which tell how flat f is
+// there. Of equal values it keeps the lower part. It evaluates f twice at first, then once for each
+// narrowing. f may return +Inf.
 func Section(low, high, width float64, f func(x float64) float64) (from, to, fa, fb float64) {
 	a, b := Points(low, high)
 	fa, fb = f(a), f(b)

@@ -14,14 +14,14 @@ import (
 	"minsep/internal/store"
 )
 
-// Variables of the environment for [Arm].
+// Environment variables that [Arm] obeys.
 const (
-	listVariable = "MINSEP_TEST_CHANGES" // a file: lists the changes there
-	killVariable = "MINSEP_TEST_KILL"    // n: ends the process before its change n, from 0
+	listVariable = "MINSEP_TEST_CHANGES" // path of a file: list the changes there
+	killVariable = "MINSEP_TEST_KILL"    // n: kill this process before its change n, counted from 0
 )
 
-// Arm makes this process one that [Changes] or [BeforeChange] has started: it follows the
-// environment's request.
+// Arm makes this process obey the environment variables that [Changes] and [BeforeChange] set. The
+// tested program calls it first.
 func Arm() {
 	if path := os.Getenv(listVariable); path != "" {
 		list, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -43,12 +43,12 @@ func Arm() {
 		if err != nil || self.Kill() != nil {
 			panic("cannot end this process")
 		}
-		select {} // until it has ended
+		select {} // until the signal arrives
 	}
 }
 
-// Changes runs a command to its end and lists the changes of files and folders that it makes, such
-// as "rename run/run.json", in their order.
+// Changes runs a command to its end and returns the changes of files and folders that it makes, in
+// order, such as "rename run/run.json".
 func Changes(t testing.TB, c *exec.Cmd) (changes []string) {
 	t.Helper()
 	list := filepath.Join(t.TempDir(), "changes")
@@ -63,8 +63,8 @@ func Changes(t testing.TB, c *exec.Cmd) (changes []string) {
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
-// BeforeChange runs a command and ends it with no warning before its change n, from 0. It reports
-// whether there was one; if not, the command must succeed.
+// BeforeChange runs a command and kills it just before its change n, counted from 0. It reports
+// whether the command was killed; one that makes fewer changes must succeed.
 func BeforeChange(t testing.TB, c *exec.Cmd, n int) (killed bool) {
 	t.Helper()
 	var out bytes.Buffer

@@ -1,5 +1,5 @@
-// Package killtest ends processes of tests at events rather than at times, so that a test does the
-// same on a slow machine, on a busy one and on a fast one.
+// Package killtest kills processes under test at events instead of times, so that a test does the
+// same on a slow, a busy and a fast machine.
 package killtest
 
 import (
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Moment is reached when as many files as Files, and no fewer than one, match Glob, and the first
-// of them has at least Lines lines.
+// Moment is an event: at least Files files (at least one) match Glob, and the first of them has at
+// least Lines lines.
 type Moment struct {
 	Glob         string // absolute
 	Files, Lines int
@@ -23,7 +23,7 @@ func (m Moment) String() string {
 	return fmt.Sprintf("%s (%d files, %d lines)", m.Glob, max(1, m.Files), m.Lines)
 }
 
-// Reached reports whether it is.
+// Reached reports whether the moment has come.
 func (m Moment) Reached(t testing.TB) bool {
 	t.Helper()
 	paths, err := filepath.Glob(m.Glob)
@@ -40,9 +40,9 @@ func (m Moment) Reached(t testing.TB) bool {
 	return err == nil && bytes.Count(content, []byte("\n")) >= m.Lines
 }
 
-// Once starts a command and sends it a signal as soon as the moment is reached, after so many
-// further looks. It waits for the end and reports whether the signal came before it: not so if the
-// command ended by itself, well or not, which err tells.
+// Once starts a command. When the moment is reached, and after looks further polls, it sends the
+// signal. It waits for the end and reports whether the signal was sent in time; if not, the command
+// ended by itself. err is the command's.
 func Once(t testing.TB, c *exec.Cmd, m Moment, looks int, signal os.Signal) (sent bool, err error) {
 	t.Helper()
 	if err := c.Start(); err != nil {
@@ -54,11 +54,11 @@ func Once(t testing.TB, c *exec.Cmd, m Moment, looks int, signal os.Signal) (sen
 		select {
 		case err := <-ended:
 			return false, err
-		case <-time.After(time.Millisecond): // between two looks
+		case <-time.After(time.Millisecond): // between polls
 		}
 		switch reached = reached || m.Reached(t); {
 		case reached && looks == 0:
-			if c.Process.Signal(signal) != nil { // it has ended
+			if c.Process.Signal(signal) != nil { // it has ended already
 				return false, <-ended
 			}
 			err := <-ended

@@ -1,10 +1,10 @@
-// Package leave runs a function that changes nothing, and so can be left behind.
+// Package leave runs a function that may be abandoned when a context ends.
 package leave
 
 import "context"
 
-// Behind returns the result of f, or ctx's error as soon as ctx ends: f then goes on, and
-// nobody waits for it. f must change nothing that outlives the process.
+// Behind returns the result of f, or ctx's error as soon as ctx ends. f then continues with nobody
+// waiting, so it must not change anything that outlives the process.
 func Behind[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type outcome struct {
 		result T

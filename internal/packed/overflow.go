@@ -13,31 +13,31 @@ import (
 	"minsep/internal/store"
 )
 
-// DefaultOverflowAfter is the number of bytes that a packer passes on in a bundle before it
-// writes to files. A runner may hold all of a bundle's output in memory, or, as Flink's runner
-// does, stop forever at about 400 MB of it. A bundle has up to four packers.
+// DefaultOverflowAfter is the number of bytes that a packer emits in a bundle before it writes to
+// files. A runner may hold all output of a bundle in memory; Flink's runner deadlocks at about 400
+// MB of it. A bundle has up to four packers.
 const DefaultOverflowAfter = 64 << 20
 
-// overflowFile is the number of bytes of chunks that are written as one file.
+// overflowFile is the number of bytes of chunks that one overflow file holds.
 const overflowFile = 32 << 20
 
-// Overflow says where a packer puts the chunks that are too much for one bundle. In their place
-// it emits references to files, which [Records] and [Sorter] read. Every worker must be able to
-// read and write the folder; who runs the pipeline makes it, and removes it when the pipeline
-// has ended. A bundle that is made again writes new files.
+// Overflow says where a packer puts the chunks that are too much for one bundle. Instead of such a
+// chunk it emits a reference to a file, which [Records] and [Sorter] resolve. Every worker must be
+// able to read and write the folder. The caller of the pipeline makes it and removes it afterwards.
+// A bundle that is retried writes new files.
 type Overflow struct {
-	Dir   string // empty: nowhere, all is passed on
-	After int64  // bytes that are passed on before; 0 means DefaultOverflowAfter
+	Dir   string // "" means that all chunks are emitted
+	After int64  // bytes emitted before files are used; 0 means DefaultOverflowAfter
 }
 
-// overflow is the state of an Overflow in a bundle.
+// overflow is the state of an Overflow within a bundle.
 type overflow struct {
 	Overflow
 	width  int
 	passed int64
 	held   []bucketChunk
 	bytes  int
-	err    error // the first one: then nothing is written any more
+	err    error // the first error; nothing is written after it
 }
 
 type bucketChunk struct {
@@ -56,8 +56,8 @@ func (o *overflow) take(bucket uint32, chunk []byte, emit Emit) {
 	}
 }
 
-// write writes the chunks that are held as one file, the chunks of a bucket together, and emits
-// a reference for each bucket.
+// write writes the held chunks to one file, the chunks of each bucket side by side, and emits a
+// reference for each bucket.
 func (o *overflow) write(emit Emit) {
 	held := o.held
 	o.held, o.bytes = o.held[:0], 0
@@ -90,9 +90,9 @@ func (o *overflow) write(emit Emit) {
 	}
 }
 
-// reference stands for a chunk that is a part of a file. Its encoding is no chunk of its width: one
-// of fixed width is a multiple of the width, which a reference is not, and the mark that begins it
-// is no length of a record.
+// reference stands for a chunk that is a part of a file. Its encoding cannot be mistaken for a
+// chunk: a chunk of fixed width is a multiple of that width, which a reference never is, and with
+// any length no record begins with the mark, since it is not a valid length.
 type reference struct {
 	name     string
 	at, size int64
@@ -112,7 +112,7 @@ func (r reference) encode(width int) []byte {
 	return b
 }
 
-// resolve returns the chunk that a reference stands for, or chunk itself.
+// resolve returns the chunk that a reference stands for. It returns any other chunk unchanged.
 func resolve(chunk []byte, width int) ([]byte, error) {
 	rest, is := bytes.CutPrefix(chunk, mark)
 	if !is || width == 1 || width > 1 && len(chunk)%width == 0 {

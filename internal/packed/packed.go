@@ -1,16 +1,16 @@
 // Package packed moves small records through a shuffle in chunks.
 //
-// A GroupByKey pays for each element it moves; a graph has 1e8 edges. So records of a few bytes
-// are gathered by hash bucket into chunks of about [ChunkSize] bytes, a Beam GroupByKey sees
-// the pair (bucket, chunk) as a KV<uint32, []byte>, with Beam's own coders, and the DoFn after
-// it sorts the bucket:
+// A GroupByKey pays for each element that it moves, and a graph has 1e8 edges. So records of a few
+// bytes are gathered by hash bucket into chunks of about [ChunkSize] bytes. The GroupByKey moves
+// pairs (bucket, chunk) as KV<uint32, []byte>, with Beam's own coders, and the DoFn after it sorts
+// each bucket:
 //
 //	Packer.Add(bucket, record, emit) → beam.GroupByKey → Sorter.AddAll(chunks), Sorter.Each(func(record))
 //
-// A record is a byte string, ordered by its bytes: write numbers big endian. All records of one
-// collection have one width, or, with width 0, any length. The number of buckets comes from the
-// size of the data ([Buckets]); a bucket that is larger all the same, for one hot owner, is sorted
-// through temporary files, not in memory.
+// A record is a byte string, and records are ordered by their bytes, so numbers in them are written
+// big endian. All records of one collection have the same width, or, with width 0, any length. The
+// number of buckets follows from the size of the data ([Buckets]). A bucket may still be larger,
+// with one hot owner for example; it is then sorted through temporary files instead of in memory.
 package packed
 
 import (
@@ -24,32 +24,33 @@ const (
 	// ChunkSize is the number of bytes at which a chunk is emitted. A longer record makes a longer
 	// chunk.
 	ChunkSize = 64 << 10
-	// BucketSize is the number of bytes that a bucket is meant to stay under.
+	// BucketSize is the intended upper bound on the bytes of a bucket.
 	BucketSize = 64 << 20
-	// PackerSize is the number of bytes that a Packer holds before it emits all, full or not: with
-	// very many buckets, most chunks are small.
+	// PackerSize is the number of bytes that a Packer holds before it emits every chunk, full or
+	// not: with very many buckets most chunks stay small.
 	PackerSize = 128 << 20
-	// MaxBuckets bounds the number of buckets, so that one fits in three bytes.
+	// MaxBuckets bounds the number of buckets, so that a bucket's number fits into three bytes.
 	MaxBuckets = 1 << 24
 )
 
-// Buckets returns the number of buckets, at least 1, for a shuffle of total bytes.
+// Buckets returns the number of buckets, from 1 to MaxBuckets, for a shuffle of total bytes.
 func Buckets(total int64) int {
 	return int(min(max(1, (total+BucketSize-1)/BucketSize), MaxBuckets))
 }
 
-// Bucket maps a uniform word to one of n buckets by its leading bits: buckets are ranges of words,
-// in their order.
+// Bucket maps a uniformly distributed word to one of n buckets. Buckets are contiguous ranges of
+// words, in order.
 func Bucket(word uint64, n int) uint32 {
 	hi, _ := bits.Mul64(word, uint64(n))
 	return uint32(hi)
 }
 
-// Emit takes a full chunk. The chunk is not touched again.
+// Emit takes a finished chunk. The packer does not change the chunk afterwards.
 type Emit = func(bucket uint32, chunk []byte)
 
-// Packer gathers records into chunks by bucket, in memory of about [PackerSize]. Make one in
-// StartBundle, Add in ProcessElement, Flush in FinishBundle. It is not safe for concurrent use.
+// Packer gathers records into chunks by bucket, in about [PackerSize] bytes of memory. A DoFn makes
+// one in StartBundle, calls Add in ProcessElement and Flush in FinishBundle. It is not safe for
+// concurrent use.
 type Packer struct {
 	width  int
 	chunks [][]byte
@@ -63,19 +64,18 @@ func NewPacker(width, buckets int) *Packer {
 	return &Packer{width: width, chunks: make([][]byte, buckets)}
 }
 
-// Over makes the packer put into o the chunks that are too much for one bundle.
+// Over makes the packer put the chunks that are too much for one bundle into o.
 func (p *Packer) Over(o Overflow) *Packer {
 	if o.After == 0 {
 		o.After = DefaultOverflowAfter
 	}
-	if o.Dir != "" && p.width != 1 { // nobody has records of one byte
+	if o.Dir != "" && p.width != 1 { // with width 1 a reference would look like records
 		p.over = &overflow{Overflow: o, width: p.width}
 	}
 	return p
 }
 
-// Add packs a record into bucket, and emits the bucket's chunk when it is full. It copies the
-// record.
+// Add packs a copy of record into bucket, and emits the bucket's chunk when it is full.
 func (p *Packer) Add(bucket uint32, record []byte, emit Emit) {
 	var chunk []byte
 	if p.width == 0 {
@@ -90,7 +90,7 @@ func (p *Packer) Add(bucket uint32, record []byte, emit Emit) {
 	p.chunks[bucket] = append(chunk, record...)
 }
 
-// room returns the bucket's chunk with capacity for n more bytes.
+// room returns the bucket's chunk with capacity for n more bytes. It may emit chunks to make room.
 func (p *Packer) room(bucket uint32, n int, emit Emit) []byte {
 	chunk := p.chunks[bucket]
 	if len(chunk)+n <= cap(chunk) {
@@ -121,15 +121,15 @@ func (p *Packer) emit(bucket uint32, chunk []byte, emit Emit) {
 	}
 }
 
-// Packed is the number of bytes emitted, or written to files, since it was last called.
+// Packed returns the number of bytes emitted, or written to files, since its last call.
 func (p *Packer) Packed() int {
 	n := int(p.packed)
 	p.packed = 0
 	return n
 }
 
-// Flush emits the chunks that are left, in the order of buckets. Its error is the error of writing
-// files, at any time before, and fails the bundle: without an [Overflow] there is none.
+// Flush emits the remaining chunks in the order of buckets. It returns the first error of writing
+// overflow files, which must fail the bundle; without [Packer.Over] it returns nil.
 func (p *Packer) Flush(emit Emit) error {
 	p.flush(emit)
 	if p.over == nil {
@@ -149,9 +149,9 @@ func (p *Packer) flush(emit Emit) {
 	p.held = 0
 }
 
-// Records calls f for each record of a chunk, in their order in it, until f fails. Records are
-// parts of the chunk. It fails if the chunk does not hold whole records. The chunk may be in a
-// file, see [Overflow].
+// Records calls f for each record of a chunk, in order, until f fails. A record is a slice of the
+// chunk. Records fails if the chunk does not consist of whole records. The chunk may be a reference
+// to a file: see [Overflow].
 func Records(chunk []byte, width int, f func(record []byte) error) error {
 	chunk, err := resolve(chunk, width)
 	if err != nil {
@@ -170,7 +170,7 @@ func Records(chunk []byte, width int, f func(record []byte) error) error {
 	return nil
 }
 
-// next finds the record at off.
+// next returns the bounds of the record that begins at off.
 func next(chunk []byte, off, width int) (start, end int, err error) {
 	start = off
 	if width == 0 {

@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// ref is a record in a sorter's chunks with sixteen of its bytes as numbers, which decide most
-// comparisons: to look at the record itself is to wait for memory.
+// ref points to a record in a sorter's chunks. It carries sixteen of the record's bytes as numbers,
+// which decide most comparisons: a look at the record itself usually misses the cache.
 type ref struct {
-	key   uint64 // at the depth sorted by
+	key   uint64 // eight bytes at the current depth
 	after uint64 // the next eight bytes
 	chunk uint32
 	off   uint32
 }
 
-// keyAt reads the eight bytes of record from depth on, zeros standing for missing bytes.
+// keyAt returns the eight bytes of record from depth on as a number. Missing bytes count as zeros.
 func keyAt(record []byte, depth int) uint64 {
 	if depth+8 <= len(record) {
 		return binary.BigEndian.Uint64(record[depth:])
@@ -29,15 +29,15 @@ func keyAt(record []byte, depth int) uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// refSorter sorts refs by the bytes of their records: it spreads them over bins by the eight bytes
-// at a depth, as numbers, sorts small bins by comparison, and goes on within large ones, deeper
-// where all eight bytes agree.
+// refSorter sorts refs by the bytes of their records. It spreads them over bins by the eight bytes
+// at a depth, sorts small bins by comparison, and repeats within large ones, eight bytes deeper if
+// those bytes are all equal.
 type refSorter struct {
 	record  func(ref) []byte
 	scratch []ref
 }
 
-// small is the length below which comparison sorting is faster than spreading.
+// small is the length below which sorting by comparison is faster than spreading over bins.
 const small = 48
 
 func (s *refSorter) sort(refs []ref, depth int) {
@@ -77,7 +77,7 @@ func (s *refSorter) sort(refs []ref, depth int) {
 	for _, r := range refs {
 		bin := (r.key - low) >> shift
 		out[ends[bin]] = r
-		ends[bin]++ // becomes the end of the bin
+		ends[bin]++ // has become the end of the bin
 	}
 	copy(refs, out)
 	start := uint32(0)
@@ -89,7 +89,7 @@ func (s *refSorter) sort(refs []ref, depth int) {
 	}
 }
 
-// deeper sorts refs of records that agree up to depth+8, or end before it.
+// deeper sorts refs whose records agree up to depth+8, or end before it.
 func (s *refSorter) deeper(refs []ref, depth int) {
 	depth += 8
 	more := false
@@ -102,6 +102,6 @@ func (s *refSorter) deeper(refs []ref, depth int) {
 		s.sort(refs, depth)
 		return
 	}
-	// Nothing but trailing zeros can differ.
+	// The records differ in trailing zeros at most.
 	slices.SortFunc(refs, func(a, b ref) int { return cmp.Compare(len(s.record(a)), len(s.record(b))) })
 }

@@ -10,23 +10,23 @@ import (
 	"os"
 )
 
-// DefaultLimit is the number of bytes that a Sorter holds before it spills.
+// DefaultLimit is the number of bytes that a Sorter holds in memory before it writes to files.
 const DefaultLimit = 256 << 20
 
-// Sorter sorts the records of a bucket by their bytes. Records that do not fit under Limit are
-// sorted in runs in temporary files that are merged when there are many and when read, so a bucket
-// of any size is sorted in bounded memory. The zero value with Width set is ready to use; Close it.
-// It is not safe for concurrent use.
+// Sorter sorts the records of a bucket by their bytes, in bounded memory whatever the bucket's
+// size. Records beyond Limit are sorted in runs in temporary files, which are merged when they
+// become many and when they are read. The zero value with Width set is ready to use; the caller
+// must Close it. It is not safe for concurrent use.
 type Sorter struct {
-	Width int    // of a record in bytes, or 0 for records of any length
-	Limit int    // bytes of records and of their index held in memory; 0 means DefaultLimit
-	Dir   string // of temporary files; empty means os.TempDir
+	Width int    // bytes of a record, or 0 for records of any length
+	Limit int    // bytes of records and index held in memory; 0 means DefaultLimit
+	Dir   string // folder for temporary files; "" means os.TempDir
 
 	chunks [][]byte
 	refs   []ref
 	held   int
 	len    int64
-	sorted bool // refs are
+	sorted bool // whether refs are sorted
 	runs   []*run
 	sorter refSorter
 }
@@ -42,8 +42,8 @@ func (s *Sorter) AddAll(next func(*[]byte) bool) error {
 	return nil
 }
 
-// Add adds the records of a chunk, which may be in a file, see [Overflow], before any call of Each.
-// The chunk must not change until Close.
+// Add adds the records of a chunk, which may be a reference to a file: see [Overflow]. All calls
+// come before the first of Each. The chunk must not change until Close.
 func (s *Sorter) Add(chunk []byte) error {
 	chunk, err := resolve(chunk, s.Width)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Sorter) Add(chunk []byte) error {
 // Len returns the number of records.
 func (s *Sorter) Len() int64 { return s.len }
 
-// refBytes is the memory of a ref and its place in the scratch space.
+// refBytes is the memory of a ref with its place in the scratch space.
 const refBytes = 48
 
 func (s *Sorter) record(r ref) []byte {
@@ -88,8 +88,8 @@ func (s *Sorter) record(r ref) []byte {
 	return chunk[start : start+int(n)]
 }
 
-// sortHeld sorts the records in memory. Sorting leaves other bytes of the records in the index, so
-// it is done once.
+// sortHeld sorts the records in memory. It does so once only: sorting moves the keys in refs to
+// deeper bytes, so sorting again would be wrong.
 func (s *Sorter) sortHeld() {
 	if !s.sorted {
 		s.sorter.record = s.record
@@ -98,18 +98,18 @@ func (s *Sorter) sortHeld() {
 	}
 }
 
-// forget drops the records in memory, and keeps the space of the index.
+// forget drops the records in memory. It keeps the memory of the index for reuse.
 func (s *Sorter) forget() { s.chunks, s.refs, s.held, s.sorted = nil, s.refs[:0], 0, false }
 
-// Spilled says whether temporary files are in use.
+// Spilled reports whether temporary files are in use.
 func (s *Sorter) Spilled() bool { return len(s.runs) > 0 }
 
-// mergeRuns is the number of runs that are merged to one before more are written: a run that is
-// read takes 256 KiB and an open file.
+// mergeRuns is the number of runs at which they are merged to one. Reading a run takes 256 KiB and
+// an open file.
 const mergeRuns = 64
 
-// spill writes the records in memory as a sorted run, and merges runs of equal rank when there are
-// many.
+// spill writes the records in memory as a sorted run. Runs of equal rank are merged when there are
+// mergeRuns of them.
 func (s *Sorter) spill() error {
 	s.sortHeld()
 	if err := s.write(0, s.eachHeld); err != nil {
@@ -134,7 +134,7 @@ func (s *Sorter) spill() error {
 	}
 }
 
-// write writes records as a run.
+// write writes records, already sorted, as a run.
 func (s *Sorter) write(rank int, each func(func([]byte) error) error) error {
 	f, err := tempFile(s.Dir, "minsep-sort-*")
 	if err != nil {
@@ -153,8 +153,8 @@ func (s *Sorter) write(rank int, each func(func([]byte) error) error) error {
 	return fault("spilling a bucket", cmp.Or(err, w.Flush()))
 }
 
-// Each calls f for every record in order until f fails. A record is valid during the call only.
-// Each may be called again.
+// Each calls f for every record, in order, until f fails. A record is valid during the call only.
+// Each may be called repeatedly.
 func (s *Sorter) Each(f func(record []byte) error) error {
 	if len(s.runs) == 0 {
 		s.sortHeld()
@@ -168,11 +168,11 @@ func (s *Sorter) Each(f func(record []byte) error) error {
 	return merge(s.runs, f)
 }
 
-// eachHeld calls f for the records in memory. It copies a block of records together before it
-// calls: sorted records lie anywhere in their chunks, and the processor fetches many at once
-// only when no call stands between them.
+// eachHeld calls f for the records in memory. It copies a block of records together before the
+// calls: sorted records are scattered over their chunks, and the processor overlaps the cache
+// misses only if no call comes between them.
 func (s *Sorter) eachHeld(f func(record []byte) error) error {
-	const block, enough = 128, 1 << 20 // records, and bytes, of a block
+	const block, enough = 128, 1 << 20 // of a block: records, bytes
 	var ends [block]int
 	buf := make([]byte, 0, block*max(s.Width, 32))
 	for refs := s.refs; len(refs) > 0; {
@@ -194,7 +194,8 @@ func (s *Sorter) eachHeld(f func(record []byte) error) error {
 	return nil
 }
 
-// merge reads runs in parallel. The heap's first run has the smallest record.
+// merge calls f for the records of sorted runs in their common order. The first run of the heap has
+// the smallest record.
 func merge(runs []*run, f func(record []byte) error) error {
 	heap := make([]*run, 0, len(runs))
 	for _, r := range runs {
@@ -244,13 +245,13 @@ func (s *Sorter) Close() error {
 // run is a sorted temporary file, read from the start.
 type run struct {
 	file   *os.File
-	rank   int // how often its records have been merged
+	rank   int // number of times its records have been merged
 	width  int
 	r      *bufio.Reader
 	record []byte
 }
 
-// next reads the next record, or says that there is none.
+// next reads the next record. It returns false at the end.
 func (r *run) next() (bool, error) {
 	n, err := uint64(r.width), error(nil)
 	if r.width == 0 {

@@ -12,25 +12,25 @@ import (
 // DefaultSpool is the number of bytes that a Spool holds in memory.
 const DefaultSpool = 64 << 20
 
-// Spool holds records in the order in which they are added and gives them back as often as
-// asked: the records of one hot owner, or of one example of many owners. The part that does not
-// fit under Limit is in a temporary file, so memory is bounded. The zero value with Width set
-// is ready to use; Close it. It is not safe for concurrent use.
+// Spool holds records in the order in which they were added, and returns them any number of times:
+// the records of one hot owner, or of one example with many owners. Records beyond Limit are in a
+// temporary file, so memory is bounded. The zero value with Width set is ready to use; the caller
+// must Close it. It is not safe for concurrent use.
 type Spool struct {
-	Width int    // of a record in bytes, or 0 for records of any length
+	Width int    // bytes of a record, or 0 for records of any length
 	Limit int    // bytes held in memory; 0 means DefaultSpool
-	Dir   string // of the temporary file; empty means os.TempDir
+	Dir   string // folder for the temporary file; "" means os.TempDir
 
-	held []byte // a chunk: the last records
+	held []byte // the last records, as a chunk
 	len  int64
-	file *os.File // a chunk of any size: the records before; nil until there are some
-	size int64    // of the file
+	file *os.File // the records before them, as one chunk; nil while there are none
+	size int64    // bytes of the file
 }
 
 // Len returns the number of records.
 func (s *Spool) Len() int64 { return s.len }
 
-// Add adds a record, which it copies.
+// Add adds a copy of the record.
 func (s *Spool) Add(record []byte) error {
 	if s.Width == 0 {
 		s.held = binary.AppendUvarint(s.held, uint64(len(record)))
@@ -49,7 +49,7 @@ func (s *Spool) Add(record []byte) error {
 	return nil
 }
 
-// Spilled says whether a part of the records is in the temporary file.
+// Spilled reports whether some records are in the temporary file.
 func (s *Spool) Spilled() bool { return s.size > 0 }
 
 func (s *Spool) spill() (err error) {
@@ -64,8 +64,8 @@ func (s *Spool) spill() (err error) {
 	return fault("spilling records", err)
 }
 
-// Each calls f for every record in order until f fails. A record is valid during the call only.
-// Each may be called again, but not by f.
+// Each calls f for every record, in order, until f fails. A record is valid during the call only.
+// Each may be called repeatedly, but not from within f.
 func (s *Spool) Each(f func(record []byte) error) error {
 	if s.size > 0 {
 		r := &run{width: s.Width, r: bufio.NewReaderSize(io.NewSectionReader(s.file, 0, s.size), 1<<18)}
@@ -85,10 +85,10 @@ func (s *Spool) Each(f func(record []byte) error) error {
 	return Records(s.held, s.Width, f)
 }
 
-// Reset empties the spool and keeps its memory and its file.
+// Reset empties the spool. It keeps the memory and the file for reuse.
 func (s *Spool) Reset() { s.held, s.len, s.size = s.held[:0], 0, 0 }
 
-// Close frees the memory and the temporary file. The spool is empty then, and can be used again.
+// Close frees the memory and the temporary file. The spool is then empty and can be used again.
 func (s *Spool) Close() (err error) {
 	if s.file != nil {
 		err = fault("closing a temporary file", s.file.Close())
@@ -97,8 +97,8 @@ func (s *Spool) Close() (err error) {
 	return err
 }
 
-// tempFile makes a temporary file. It has no name any more when tempFile returns, so that nothing
-// is left behind by a process that is killed.
+// tempFile makes a temporary file and removes its name, so that a killed process leaves nothing
+// behind.
 func tempFile(dir, pattern string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, pattern)
 	if err != nil {
@@ -110,7 +110,7 @@ func tempFile(dir, pattern string) (*os.File, error) {
 	return f, nil
 }
 
-// fault names the failed operation, if err is not nil.
+// fault adds the failed operation to err; nil stays nil.
 func fault(doing string, err error) error {
 	if err == nil {
 		return nil

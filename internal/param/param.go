@@ -1,8 +1,8 @@
 // Package param reports faulty parameters, all of them in one pass.
 //
-// Every Validate method of minsep collects its faults with a [Checker] and
-// returns them joined, so that a user mends a plan once and not ten times.
-// The packages that users import re-export [Error] as ParamError.
+// Every Validate method of minsep collects its faults with a [Checker] and returns them joined, so
+// that a user corrects a plan once and not ten times. Packages that users import re-export [Error]
+// as ParamError.
 package param
 
 import (
@@ -19,16 +19,16 @@ import (
 type Error struct {
 	Package string // the package that refuses, for example "sampling"
 	Param   string // the parameter in words, for example "min-sep"
-	Value   any    // the value as given; nil where none was given, or it says nothing
+	Value   any    // as given; nil if none was given, or if it would tell nothing
 	Rule    string // the rule it breaks, for example "must be at least 1"
-	Field   string // of a plan, for example "noise.shards"; several with commas; "" if it is no plan's
+	Field   string // field of a plan, for example "noise.shards"; several with commas; "" outside plans
 }
 
 func (e *Error) Error() string {
 	return e.Package + ": " + e.Message(e.Param)
 }
 
-// Message says the fault of a parameter that its user knows by another name, such as a flag.
+// Message formats the fault with another name for the parameter, such as its flag.
 func (e *Error) Message(name string) string {
 	if e.Value == nil {
 		return name + ": " + e.Rule
@@ -36,7 +36,7 @@ func (e *Error) Message(name string) string {
 	return fmt.Sprintf("%s %s: %s", name, printable.Line(fmt.Sprint(e.Value)), e.Rule)
 }
 
-// Printable is a text of the user's for a message: as it is, or quoted where it is empty or has
+// Printable prepares a user's text for a message. It quotes the text if it is empty or has
 // characters that a terminal does not show as they are.
 func Printable(text string) string {
 	if quoted := strconv.Quote(text); text == "" || quoted != `"`+text+`"` {
@@ -67,7 +67,7 @@ type Checker struct {
 	errs    []error
 }
 
-// Require records a fault unless ok.
+// Require records a fault of the parameter name, with its value and the broken rule, unless ok.
 func (c *Checker) Require(ok bool, name string, value any, rule string) {
 	if !ok {
 		c.errs = append(c.errs, &Error{Package: c.Package, Param: name, Value: value, Rule: rule})
@@ -89,7 +89,7 @@ func (c *Checker) Probability(name string, value float64) {
 	c.Require(value > 0 && value <= 1, name, value, "must be above 0 and at most 1")
 }
 
-// Add records err, which may join several, unless it is nil.
+// Add records err, which may join several faults. It ignores nil.
 func (c *Checker) Add(err error) {
 	if err != nil {
 		c.errs = append(c.errs, err)

@@ -1,7 +1,7 @@
-// Package printable keeps text that somebody else wrote, such as names of files and messages of
-// servers, from doing anything on a terminal or a page but to be read. Characters that are not
-// shown as themselves (control characters, marks that change the direction of writing, bytes that
-// are no UTF-8) become escapes as in Go: \x1b, \u202e.
+// Package printable makes untrusted text, such as names of files and messages of servers, safe to
+// show on a terminal or a page. Characters that would do something else than appear (control
+// characters, marks that change the direction of writing, bytes that are not UTF-8) become escapes
+// as in Go: \x1b, \u202e.
 package printable
 
 import (
@@ -14,13 +14,13 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns a text of one line: escapes stand for ends of lines and tabs too.
+// Line escapes text for a single line: line ends and tabs are escaped too.
 func Line(text string) string { return escaped(text, "") }
 
-// Text returns a text of any number of lines.
+// Text escapes text of any number of lines: line ends and tabs stay.
 func Text(text string) string { return escaped(text, "\n\t") }
 
-// Writer writes text to w as [Text] returns it. Each call of Write has whole characters.
+// Writer returns a writer that escapes as [Text] does. A call of Write must not split a character.
 func Writer(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ io.Writer }
@@ -32,10 +32,9 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// escaped returns text with escapes for runes that are not shown as themselves, but for the bytes
-// in kept.
+// escaped escapes the runes of text that do not show as themselves, except the bytes in kept.
 func escaped(text, kept string) string {
-	var to []byte // nil as long as nothing has been escaped
+	var to []byte // nil until something is escaped
 	for i, size := 0, 0; i < len(text); i += size {
 		var r rune
 		r, size = utf8.DecodeRuneInString(text[i:])
@@ -57,8 +56,8 @@ func escaped(text, kept string) string {
 	return string(to)
 }
 
-// appendEscape adds the escape of a character, or of a byte that begins none. The escape of a
-// character that JSON allows in a string is one of JSON.
+// appendEscape appends the escape of a rune, or of the byte b if it begins no valid rune. Where
+// JSON allows the rune in a string, the escape is also one of JSON.
 func appendEscape(to []byte, r rune, b byte) []byte {
 	switch {
 	case r < ' ' || r == utf8.RuneError:

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// Poisson draws from a Poisson distribution, roughly with a mean above 400.
+// Poisson draws from a Poisson distribution. Above a mean of 400 it uses the normal approximation.
 func Poisson(rng *rand.Rand, mean float64) float64 {
 	if mean > 400 {
 		return math.Max(0, math.Round(mean+math.Sqrt(mean)*rng.NormFloat64()))

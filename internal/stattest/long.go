@@ -2,6 +2,6 @@ package stattest
 
 import "os"
 
-// Long says that tests are to take every case and all the draws they have: the environment variable
-// MINSEP_LONG is set. Else those that take long have fewer of them.
+// Long reports whether MINSEP_LONG is set: tests then take every case and all their draws.
+// Otherwise slow tests take a part of them.
 func Long() bool { return os.Getenv("MINSEP_LONG") != "" }

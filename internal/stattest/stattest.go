@@ -1,10 +1,10 @@
 // Package stattest judges statistics of random draws in tests.
 //
-// Each test returns an error when its statistic is so far from the distribution that a correct
-// sampler would go that far with probability at most [FalseReject]. The bounds are proven for every
-// sample size, not limits for large ones, so no cell is too small and no tolerance is guessed; the
-// price is a few per cent of power. A test of a sampler is complete only with a wrong twin of the
-// sampler that it rejects.
+// A test returns an error if its statistic is further from the distribution than a correct sampler
+// gets with probability [FalseReject]. The bounds are proven for every sample size, not only in the
+// limit, so no cell is too small and no tolerance is guessed; the price is a few per cent of power.
+// The test of a sampler is complete only with a deliberately wrong twin of the sampler that it
+// rejects.
 package stattest
 
 import (
@@ -12,8 +12,7 @@ import (
 	"math"
 )
 
-// FalseReject is the probability, at most, that a test rejects a sampler that follows the
-// distribution.
+// FalseReject bounds the probability that a test rejects a correct sampler.
 const FalseReject = 1e-9
 
 // Count tests a number of successes against the binomial distribution of the given number of
@@ -31,9 +30,9 @@ func Count(count, trials int, p float64) error {
 	return nil
 }
 
-// Sum tests a sum of independent terms against its mean and variance, where no term is further than
-// bound from its own mean. By Bernstein's inequality the sum is further than t from the mean with
-// probability at most 2 exp(-t²/(2 variance + 2 bound t/3)).
+// Sum tests a sum of independent terms against its mean and variance. bound is the largest distance
+// of a term from its own mean. By Bernstein's inequality the sum is further than t from the mean
+// with probability at most 2 exp(-t²/(2 variance + 2 bound t/3)).
 func Sum(got, mean, variance, bound float64) error {
 	l := math.Log(2 / FalseReject)
 	t := bound*l/3 + math.Sqrt(bound*l/3*(bound*l/3)+2*variance*l)
@@ -43,8 +42,8 @@ func Sum(got, mean, variance, bound float64) error {
 	return nil
 }
 
-// Distribution tests how often each cell was drawn against the cells' probabilities, which add up
-// to 1. For k possible cells and n draws the relative entropy D of the observed to the expected
+// Distribution tests how often each cell was drawn against the cells' probabilities, which must add
+// up to 1. For k possible cells and n draws, the relative entropy D of the observed to the expected
 // frequencies obeys Pr[nD > x] ≤ exp(-x) (e x/(k-1))^(k-1) for x > k-1 (Agrawal, Finite-sample
 // concentration of the multinomial in relative entropy, 2020, Theorem 1.2).
 func Distribution(observed []int, prob []float64) error {
@@ -76,8 +75,8 @@ func Distribution(observed []int, prob []float64) error {
 	return nil
 }
 
-// divergence is the term o·ln(o/(n p)) of n times a relative entropy: +Inf for an impossible
-// outcome.
+// divergence returns o·ln(o/(n p)), one outcome's term of n times a relative entropy. It is +Inf
+// for an outcome that was observed and has probability 0.
 func divergence(o, n int, p float64) float64 {
 	if o == 0 {
 		return 0
@@ -92,7 +91,7 @@ func divergence(o, n int, p float64) float64 {
 func entropyLimit(m float64) float64 {
 	l := -math.Log(FalseReject)
 	x := m + l + math.Sqrt(2*m*l)
-	for range 60 { // Newton on a convex function from its right: monotone
+	for range 60 { // Newton's method on a convex function from the right is monotone
 		x -= (x - m - m*math.Log(x/m) - l) / (1 - m/x)
 	}
 	return x

@@ -1,18 +1,18 @@
-// Package strictjson decodes JSON without guessing. [Unmarshal] and [Read] are for the files
-// that programs write. [Decode] is for files that people write, after [Plain]: comments are
-// allowed, mistakes are not.
+// Package strictjson decodes JSON without guessing. [Unmarshal] and [Read] are for files that
+// programs write. [Decode] is for files that people write, after [Plain]: it allows comments, but
+// no mistakes.
 //
-// For Decode unknown and repeated fields, values of a wrong type, required fields that are
-// missing and zeros where a field is to be left out are faults. All are reported at once, each
-// with the path of its field.
+// Decode refuses unknown and repeated fields, values of a wrong type, missing required fields, and
+// zeros in fields that should be left out instead. It reports all faults at once, each with the
+// path of its field.
 //
-// Fields of an embedded struct without a JSON name count as the struct's own. Three things of a
-// field decide which values are faults:
+// Fields of an embedded struct without a JSON name count as the struct's own. The tags of a field
+// decide which values are faults:
 //
 //   - its JSON name: a field without one cannot be given;
-//   - ,omitempty on a number says that 0 stands for "not given": a 0 that is written is a fault,
-//     unless the field has the tag strict:"zero";
-//   - the tag strict:"required" says that it must be given.
+//   - ,omitempty on a number means that 0 stands for "not given": a written 0 is a fault, unless
+//     the field has the tag strict:"zero";
+//   - the tag strict:"required": the field must be given.
 package strictjson
 
 import (
@@ -28,8 +28,8 @@ import (
 	"strings"
 )
 
-// Unmarshal decodes one JSON value into v, and refuses fields that v does not have, anything
-// after the value, and values that [Distinct] refuses.
+// Unmarshal decodes one JSON value into v. It refuses fields that v does not have, anything after
+// the value, and values that [Distinct] refuses.
 func Unmarshal(b []byte, v any) error {
 	if err := Foreign(b); err != nil {
 		return err
@@ -40,10 +40,10 @@ func Unmarshal(b []byte, v any) error {
 	return Distinct(b)
 }
 
-// ErrForeign says that something is not JSON from its beginning, and shows nothing of it.
+// ErrForeign means that text does not begin like JSON. The error shows none of it: it may be a key.
 var ErrForeign = errors.New("not JSON: it begins with neither { nor [")
 
-// Foreign refuses text that does not begin as JSON does, which may be a key, with [ErrForeign].
+// Foreign returns [ErrForeign] for text that is not JSON from its first byte, such as a key file.
 func Foreign(b []byte) error {
 	start := bytes.TrimSpace(b)
 	if len(start) == 0 || start[0] == '{' || start[0] == '[' || json.Valid(b) {
@@ -52,8 +52,8 @@ func Foreign(b []byte) error {
 	return ErrForeign
 }
 
-// Read is [Unmarshal] of an object or a list that is all that r has, but for [Distinct]: it does
-// not hold the text, which may be a matrix.
+// Read decodes the object or list that r consists of, as [Unmarshal] does, but without [Distinct]:
+// that would hold the text in memory, and it may be a large matrix.
 func Read(r io.Reader, v any) error {
 	b := bufio.NewReader(r)
 	for {
@@ -66,7 +66,7 @@ func Read(r io.Reader, v any) error {
 		case err == nil:
 			b.UnreadByte()
 		}
-		return decode(b, v) // which has the error
+		return decode(b, v) // which returns the error
 	}
 }
 
@@ -82,10 +82,10 @@ func decode(r io.Reader, v any) error {
 	return nil
 }
 
-// Loose is [json.Unmarshal], with an error that names no type of Go.
+// Loose is [json.Unmarshal] with an error that names no Go types.
 func Loose(b []byte, v any) error { return worded(json.Unmarshal(b, v)) }
 
-// worded names the place of a value of a wrong type, the right type, and the type found.
+// worded rewrites a type error in words: the field, the type that it must have, and the type found.
 func worded(err error) error {
 	bad, is := err.(*json.UnmarshalTypeError)
 	if !is {
@@ -94,7 +94,7 @@ func worded(err error) error {
 	return errors.New(strings.TrimSpace(bad.Field + " must be " + described(bad.Type) + ", and is " + found(bad.Value)))
 }
 
-// found is the value of an [json.UnmarshalTypeError] in a sentence.
+// found puts the Value of a [json.UnmarshalTypeError] into words.
 func found(value string) string {
 	switch kind, _, _ := strings.Cut(value, " "); kind {
 	case "bool":
@@ -109,11 +109,12 @@ func found(value string) string {
 	return value
 }
 
-// mostNames is how many fields an object may have: more than any that a program writes here.
+// mostNames is the largest number of fields in an object, far above any that minsep writes. It
+// bounds the memory of [Distinct].
 const mostNames = 1 << 18
 
-// Distinct refuses JSON in which an object has two names that are the same but for their case:
-// readers differ in which of the values they take.
+// Distinct refuses JSON in which an object has two names that differ at most in case: readers
+// disagree on which of the values counts.
 func Distinct(b []byte) error {
 	type level struct {
 		names  map[string]bool // nil for an array
@@ -164,31 +165,30 @@ func Distinct(b []byte) error {
 	}
 }
 
-// Fault is something wrong with a field.
+// Fault is a fault of a field, or of the whole text.
 type Fault struct {
-	Field string // with those around it, by dots; "" for all of it
+	Field string // path of the field, with dots; "" for the whole text
 	Rule  string
-	Value string // as it is written, where it is short; else ""
+	Value string // as written, if it is short; else ""
 }
 
 func (f Fault) String() string {
 	return strings.TrimPrefix(strings.TrimSpace(f.Field+" "+f.Value)+": "+f.Rule, ": ")
 }
 
-// Rules that callers tell apart.
+// Rules that callers distinguish.
 const (
 	MustBeObject = "must be an object"
 	Missing      = "is missing"
 	UnknownField = "unknown field"
 )
 
-// Plain returns JSON in place of JSON with // comments and with commas after the last element:
-// both become spaces, so that every other byte stays where it is. Of commas, only one behind an
-// element is forgiven.
+// Plain turns JSON with // comments and trailing commas into plain JSON. Both become spaces, so
+// that every other byte keeps its offset and line. Only one comma after an element is forgiven.
 func Plain(b []byte) []byte {
 	b = bytes.Clone(b)
-	comma := -1       // the last byte that is no space, if it is a comma
-	last := byte('[') // the last byte that is no space, but for that comma
+	comma := -1       // position of the last byte that is not a space, if it is a comma
+	last := byte('[') // the last byte that is not a space, apart from that comma
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
 		case c == '"':
@@ -218,7 +218,7 @@ func Plain(b []byte) []byte {
 	return b
 }
 
-// Invalid names the fault of text that is not JSON, with the line; nil for JSON.
+// Invalid returns the fault, with its line, of text that is not JSON; nil for valid JSON.
 func Invalid(b []byte) error {
 	if err := Foreign(b); err != nil {
 		return err
@@ -243,8 +243,8 @@ func Invalid(b []byte) error {
 	return nil
 }
 
-// Decode decodes JSON into v, which points to a struct of structs, and returns every fault.
-// Fields without a fault are decoded all the same.
+// Decode decodes JSON into v, a pointer to a struct, and returns every fault. Fields without a
+// fault are set even if others have one.
 func Decode(b []byte, v any) (faults []Fault) {
 	if err := Invalid(b); err != nil {
 		return []Fault{{Rule: err.Error()}}
@@ -256,14 +256,14 @@ func Decode(b []byte, v any) (faults []Fault) {
 	return faults
 }
 
-// field describes a struct's field.
+// field describes a field of a struct.
 type field struct {
 	name           string
 	typ            reflect.Type
-	zero, required bool // 0 may be written; it must be given
+	zero, required bool // zero: 0 may be written; required: it must be given
 }
 
-// fieldsOf are the fields of a struct that JSON can give.
+// fieldsOf returns the fields of a struct that JSON can set.
 func fieldsOf(t reflect.Type) (list []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -282,7 +282,7 @@ func fieldsOf(t reflect.Type) (list []field) {
 	return list
 }
 
-// Paths are the paths of every field of a struct of structs, groups too.
+// Paths returns the paths of all fields of a struct of structs, the groups' own included.
 func Paths[T any]() []string { return paths("", fieldsOf(reflect.TypeFor[T]())) }
 
 func paths(group string, fields []field) (list []string) {
@@ -299,8 +299,8 @@ func paths(group string, fields []field) (list []string) {
 	return list
 }
 
-// check checks valid JSON against a type, and returns the part without a fault; null where
-// there is none.
+// check checks valid JSON against a type. It returns the JSON without the faulty parts; null if
+// nothing is left.
 func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.RawMessage) {
 	none := json.RawMessage("null")
 	for t.Kind() == reflect.Pointer {
@@ -325,7 +325,7 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 		token, err := d.Token()
 		var value json.RawMessage
 		if err != nil || d.Decode(&value) != nil {
-			return none // cannot be: the JSON is valid
+			return none // cannot happen: the JSON is valid
 		}
 		name := token.(string)
 		inner := join(path, name)
@@ -345,12 +345,12 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 	missing(path, fields, seen, faults)
 	sound, err := json.Marshal(values)
 	if err != nil {
-		return none // cannot be
+		return none // cannot happen: the JSON is valid
 	}
 	return sound
 }
 
-// missing reports the required fields that were not seen, also in groups that were not given.
+// missing reports required fields that were not given, also in groups that were not given.
 func missing(path string, fields []field, seen []string, faults *[]Fault) {
 	for _, f := range fields {
 		switch {
@@ -363,7 +363,7 @@ func missing(path string, fields []field, seen []string, faults *[]Fault) {
 	}
 }
 
-// join is the path of a field in a group. A name that nobody can see, or that has dots in it, is
+// join returns the path of a field in a group. A name that is empty, or has dots or white space, is
 // quoted.
 func join(path, name string) string {
 	if name == "" || strings.ContainsAny(name, ". \t\n") {
@@ -372,7 +372,7 @@ func join(path, name string) string {
 	return strings.TrimPrefix(path+"."+name, ".")
 }
 
-// isZero reports whether JSON for a number is 0.
+// isZero reports whether b, JSON for a field of type t, is the number 0.
 func isZero(b []byte, t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
@@ -382,8 +382,8 @@ func isZero(b []byte, t reflect.Type) bool {
 	return false
 }
 
-// rule names the fault of JSON that is not of a type: of a number, that it is too large to be
-// held, or not in digits only.
+// rule returns the rule that JSON of a wrong type breaks. For a number it says whether it is out of
+// range, or must be written without a fraction or exponent.
 func rule(b []byte, t reflect.Type) string {
 	var number json.Number
 	plain := "must be " + described(t)
@@ -407,7 +407,7 @@ func rule(b []byte, t reflect.Type) string {
 	return plain
 }
 
-// short is JSON of one line that can be shown in a message; "" if it cannot.
+// short returns JSON that is short enough for a message; "" if it is not.
 func short(b []byte) string {
 	if len(b) > 40 || bytes.ContainsAny(b, "\n\r\t") {
 		return ""
@@ -415,7 +415,7 @@ func short(b []byte) string {
 	return string(b)
 }
 
-// described names a type of JSON. A type that reads itself describes itself.
+// described names a type in JSON's terms. A type with a method Describe names itself.
 func described(t reflect.Type) string {
 	if d, ok := reflect.Zero(t).Interface().(interface{ Describe() string }); ok {
 		return d.Describe()
@@ -441,11 +441,11 @@ func described(t reflect.Type) string {
 	return "another value"
 }
 
-// lineAt is the line of a byte, from 1.
+// lineAt returns the line of byte at, counted from 1.
 func lineAt(b []byte, at int) int { return 1 + bytes.Count(b[:at], []byte("\n")) }
 
-// commaFault says which comma is missing or too many, where the byte at which JSON ends to be valid
-// shows it; else "".
+// commaFault names a missing or superfluous comma, or a similar slip, near the byte at which the
+// JSON becomes invalid; "" if the text does not show one.
 func commaFault(b []byte, at int) string {
 	before := bytes.TrimSpace(b[:at])
 	switch c := b[at]; {
@@ -466,8 +466,8 @@ func commaFault(b []byte, at int) string {
 	return ""
 }
 
-// unclosed is the last bracket of text that ends too early which is not closed, and its line; 0 if
-// all are.
+// unclosed returns the last bracket that is not closed in text that ends too early, and its line; 0
+// if all are closed.
 func unclosed(b []byte) (bracket byte, line int) {
 	type open struct {
 		bracket byte

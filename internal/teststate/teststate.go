@@ -1,5 +1,5 @@
 // Package teststate gives the tests of a package a state folder of their own, so that they neither
-// see nor leave records of run ids in the user's.
+// see the user's registry of run ids nor write to it.
 package teststate
 
 import (
@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// Main runs tests. It is a testing.M that sets XDG_STATE_HOME to an empty folder for its tests
-// and the commands that they start.
+// Main wraps a testing.M. It sets XDG_STATE_HOME to an empty folder for the tests and the commands
+// that they start.
 type Main struct {
 	Tests interface{ Run() int }
 }
 
-// Run runs the tests and removes the folder.
+// Run runs the tests and removes the folder. It returns their exit code.
 func (m Main) Run() int {
 	dir, err := os.MkdirTemp("", "minsep-state-")
 	if err == nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Nearest is the only name that begins with the word, or the one that takes the fewest changes of a
-// letter, at most a third of the word's; "" if there is none. Hyphens, underscores and capitals do
-// not count.
+// Nearest returns the only name that begins with word, or else the name at the smallest edit
+// distance, which is at most a third of word's length. It returns "" if there is none. Hyphens,
+// underscores and case do not count.
 func Nearest(word string, names []string) string {
 	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s)) }
 	begins := func(name string) bool { return len(word) > 1 && strings.HasPrefix(plain(name), plain(word)) }
@@ -23,8 +23,8 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// changes is the distance of two words: letters put in, left out or replaced, and neighbours that
-// changed places.
+// changes returns the edit distance of two words (Damerau-Levenshtein): letters inserted, deleted
+// or replaced, and neighbours swapped.
 func changes(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -1,4 +1,4 @@
-// Package words has the grammar that messages share.
+// Package words holds the grammar that messages share.
 package words
 
 import (
