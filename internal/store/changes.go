@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// BeforeChange, which only tests set, is called before each change of a local file or folder that
-// this package makes, with its kind and the path: the moments between which a process can be
-// killed. It may be called by many goroutines at once.
+// BeforeChange is called before each change of a local file or folder by this package, with the
+// kind of change and the path. Only tests set it: these are the moments between which a process can
+// be killed. Several goroutines may call it at once.
 var BeforeChange func(kind, path string)
 
 func changing(kind, path string) {
@@ -16,8 +16,8 @@ func changing(kind, path string) {
 	}
 }
 
-// The functions below stand for the functions of package os. Everything in this package that
-// changes a local file or folder calls them.
+// The functions below wrap those of package os. Every change of a local file or folder by this
+// package goes through them.
 
 func makeDir(dir string, mode fs.FileMode) error {
 	changing("mkdir", dir)
@@ -31,7 +31,7 @@ func makeDirs(dir string, mode fs.FileMode) error {
 	return os.MkdirAll(dir, mode)
 }
 
-// openToWrite opens a file, which flag may make.
+// openToWrite opens a file for writing. With O_CREATE in flag it may create the file.
 func openToWrite(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	changing("open", path)
 	return os.OpenFile(path, flag, mode)

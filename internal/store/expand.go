@@ -11,11 +11,10 @@ import (
 	"strings"
 )
 
-// Expand returns the files that a path stands for, in order: a file stands for itself, a folder
-// for the files in it and in its folders, and a pattern for its matches. Names that begin with
-// "." or "_" are left out, unless the path itself, or the part of the pattern that matches
-// them, begins so. No file at all is an error. In an object store as on this machine, slashes
-// separate folders.
+// Expand returns the files that a path stands for, in order. A file stands for itself, a folder for
+// all files below it, and a pattern for its matches. Names that begin with "." or "_" are left out,
+// unless the path, or the part of the pattern that matches them, begins so too. No match is an
+// error. Slashes separate folders in an object store as they do locally.
 func Expand(ctx context.Context, path string) ([]string, error) {
 	if err := Check(path); err != nil {
 		return nil, err
@@ -26,13 +25,13 @@ func Expand(ctx context.Context, path string) ([]string, error) {
 	return expander{ctx}.expand(path)
 }
 
-// hidden says whether a name is left out where it was not asked for.
+// hidden reports whether a name is left out unless it is asked for.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
 
-// meta says whether a part of a path is a pattern.
+// meta reports whether a part of a path is a pattern.
 func meta(part string) bool { return strings.ContainsAny(part, `*?[`) }
 
-// expandLocal expands a name of this machine. Patterns follow [filepath.Match].
+// expandLocal expands a local path. Patterns follow [filepath.Match].
 func expandLocal(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -74,8 +73,7 @@ func expandLocal(path string) ([]string, error) {
 	return files, nil
 }
 
-// hiddenMatch says whether one of the parts of a name is hidden, and was matched by a pattern that
-// does not ask for such names.
+// hiddenMatch reports whether a pattern that does not ask for hidden names matched one.
 func hiddenMatch(pattern, name string) bool {
 	patterns, names := strings.Split(pattern, string(filepath.Separator)), strings.Split(name, string(filepath.Separator))
 	for i := 1; i <= min(len(patterns), len(names)); i++ {
@@ -86,10 +84,10 @@ func hiddenMatch(pattern, name string) bool {
 	return false
 }
 
-// localFiles lists the files under dir, which may be a symbolic link, in the order of their paths.
+// localFiles lists the files below dir in the order of their paths. dir may be a symbolic link.
 func localFiles(dir string) ([]string, error) {
 	var files []string
-	dir = strings.TrimRight(dir, string(filepath.Separator)) + string(filepath.Separator) // a link is followed
+	dir = strings.TrimRight(dir, string(filepath.Separator)) + string(filepath.Separator) // the slash makes WalkDir follow a link
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -107,7 +105,7 @@ func localFiles(dir string) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		if info.IsDir() { // would be passed over
+		if info.IsDir() { // WalkDir would pass over its files silently
 			return fmt.Errorf("%s is a symbolic link to a folder: name the folder itself", d.Name())
 		}
 		files = append(files, path)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// expander expands names in object stores.
+// expander expands names in an object store.
 type expander struct{ ctx context.Context }
 
 func (o expander) expand(name string) ([]string, error) {
@@ -50,7 +50,7 @@ type match struct {
 	folder bool
 }
 
-// match returns the names in dir that match the parts of a pattern.
+// match returns the names below dir that match the parts of a pattern.
 func (o expander) match(dir string, parts []string) (matches []match, err error) {
 	if !meta(parts[0]) && len(parts) > 1 {
 		return o.match(Join(dir, parts[0]), parts[1:])
@@ -78,7 +78,7 @@ func (o expander) match(dir string, parts []string) (matches []match, err error)
 	return matches, nil
 }
 
-// folder lists the files under dir in the order of their paths.
+// folder lists the files below dir in the order of their paths.
 func (o expander) folder(dir string) (files []string, err error) {
 	entries, err := o.list(dir)
 	if err != nil {
@@ -99,7 +99,7 @@ func (o expander) folder(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// list returns the contents of a folder, which may be empty.
+// list returns the contents of a folder. A folder that does not exist is an empty one.
 func (o expander) list(dir string) ([]Entry, error) {
 	entries, err := List(o.ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {

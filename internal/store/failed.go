@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// requestError is a request to an object store that failed for good: its object may be there or
-// not, and may be sound or not.
+// requestError is the error of a request to an object store that failed for good. It says nothing
+// about the object, which may or may not exist, and may or may not be sound.
 type requestError struct{ error }
 
 func (e requestError) Unwrap() error { return e.error }
 
-// Failed reports whether an error is of a request to an object store that failed or was given
-// up, or of an object that was replaced while it was read: it says nothing about the stored
-// object.
+// Failed reports whether err comes from a request to an object store that failed or was given up,
+// or from an object that was replaced while it was read. Such an error says nothing about the
+// stored object.
 func Failed(err error) bool {
 	_, is := errors.AsType[requestError](err)
 	return is
 }
 
-// Failures are the requests that failed for good under a context: see [WatchFailures].
+// Failures records the first request that failed for good under a context: see [WatchFailures].
 type Failures struct {
 	outer *Failures
 
@@ -31,24 +31,24 @@ type Failures struct {
 
 type failuresKey struct{}
 
-// WatchFailures returns a context under which requests to object stores that fail for good are
-// noted. It is for callers that judge objects, and must not take an unreadable object for one
-// that is missing or not sound.
+// WatchFailures returns a context that records requests to object stores that fail for good. It is
+// for callers that judge objects: they must not take an unreadable object for a missing or damaged
+// one.
 func WatchFailures(ctx context.Context) (context.Context, *Failures) {
 	outer, _ := ctx.Value(failuresKey{}).(*Failures)
 	f := &Failures{outer: outer}
 	return context.WithValue(ctx, failuresKey{}, f), f
 }
 
-// Err is the first of them; nil without one.
+// Err returns the first failure, or nil.
 func (f *Failures) Err() error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return f.first
 }
 
-// failed marks and notes an error of a request. It leaves alone errors that are answers: that
-// an object is not there, or is there already.
+// failed marks and records the error of a request. Errors that are answers stay as they are, such
+// as that an object does not exist, or already does.
 func failed(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, ErrTooLarge) || errors.Is(err, errBucket) {
 		return err
@@ -58,7 +58,7 @@ func failed(ctx context.Context, err error) error {
 	return err
 }
 
-// note tells those who watch a context of a request that failed.
+// note records a failed request with every watcher of the context.
 func note(ctx context.Context, err error) {
 	f, _ := ctx.Value(failuresKey{}).(*Failures)
 	for ; f != nil; f = f.outer {
@@ -70,7 +70,7 @@ func note(ctx context.Context, err error) {
 	}
 }
 
-// unwatched is ctx without those who watch it.
+// unwatched returns ctx without its watchers, for requests whose failure is handled here.
 func unwatched(ctx context.Context) context.Context {
 	return context.WithValue(ctx, failuresKey{}, (*Failures)(nil))
 }

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// Free is how many bytes may still be written to a folder, which need not be there yet. It is not
-// known of object stores.
+// Free returns the number of bytes that can still be written to a folder, which need not exist yet.
+// known is false for object stores, and where the system does not tell.
 func Free(dir string) (bytes int64, known bool) {
 	if Shared(dir) {
 		return 0, false

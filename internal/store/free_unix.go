@@ -4,7 +4,7 @@ package store
 
 import "syscall"
 
-// free is how many bytes may still be written to the file system of a folder.
+// free returns the number of bytes that an unprivileged user can still write to dir's file system.
 func free(dir string) (bytes int64, known bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {

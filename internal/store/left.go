@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// RemoveLeft removes the temporary files in a folder that have an [Options.Temp] beginning with
-// temp, which must not be empty, and that nobody writes any more: a process that is killed
-// leaves its own. Files that are being written, by this process or another one, are locked and
-// stay. On a system without locks the user sees to it that one process writes. An object store
-// has none.
+// RemoveLeft removes temporary files that killed processes left in dir. It takes those whose
+// [Options.Temp] begins with temp, which must not be empty. Files that any process is writing are
+// locked and stay. On a system without locks the user must make sure that no other process writes
+// to dir. An object store has no such files.
 func RemoveLeft(ctx context.Context, dir, temp string) error {
 	if !isLocal(dir) {
 		return nil
@@ -33,9 +32,9 @@ func RemoveLeft(ctx context.Context, dir, temp string) error {
 	return nil
 }
 
-// createTemp makes a temporary file for the file base in dir, and locks it: see RemoveLeft.
-// Without [Options.Temp] its name is made of base, unless somebody writes that file already: so
-// the file that a killed process has left goes when the same file is written again.
+// createTemp makes and locks a temporary file for the file base in dir. With [Options.Temp] the
+// name is random. Without it the name follows from base, unless somebody is writing base already:
+// so the next writer of base removes the file that a killed process left.
 func createTemp(dir, base string, o Options) (path string, f *os.File, err error) {
 	path = filepath.Join(dir, writeName(base))
 	if o.Temp != "" || len(writeName(base)) > maxName || removeLeft(path) != nil {
@@ -50,24 +49,24 @@ func createTemp(dir, base string, o Options) (path string, f *os.File, err error
 			return path, f, err
 		}
 		err := TryLock(f)
-		if err == nil && isAt(f, path) || err != nil && !errors.Is(err, ErrLocked) { // there are file systems without locks
+		if err == nil && isAt(f, path) || err != nil && !errors.Is(err, ErrLocked) { // some file systems have no locks
 			return path, f, nil
 		}
-		f.Close() // another process took it for one that was left, before it was locked, and removes it
+		f.Close() // before it was locked, another process took it for a left one, and is removing it
 	}
 }
 
-// maxName is how many bytes a name may have in a folder.
+// maxName is the largest number of bytes in the name of a file.
 const maxName = 255
 
-// writeName is the name of a file while it is written.
+// writeName returns the name of a file while it is being written.
 func writeName(base string) string { return TempPrefix + "write-" + base }
 
 func randomTemp(dir string, o Options) string {
 	return filepath.Join(dir, TempPrefix+o.Temp+rand.Text())
 }
 
-// removeLeft is RemoveLeft for a folder of this machine.
+// removeLeft removes the local file at path unless somebody is writing it.
 func removeLeft(path string) error {
 	if canLock {
 		f, err := os.OpenFile(path, os.O_RDWR|nonBlocking, 0)
@@ -79,7 +78,7 @@ func removeLeft(path string) error {
 		}
 		defer f.Close()
 		if TryLock(f) != nil || !isAt(f, path) {
-			return nil // somebody writes it, or it is a finished file by now
+			return nil // somebody is writing it, or it has become a finished file
 		}
 	}
 	if err := remove(path); !errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +87,7 @@ func removeLeft(path string) error {
 	return nil
 }
 
-// isAt says that a path leads to an open file.
+// isAt reports whether path still leads to the open file f.
 func isAt(f *os.File, path string) bool {
 	mine, err := f.Stat()
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Limits bound the requests for one piece of work, such as a range of a file or an object that is
-// written: 0 is the default of each.
+// Limits bounds the requests for one piece of work: a range of a file that is read, or a part of an
+// object that is written. 0 means the default of each field.
 type Limits struct {
-	Attempts int           // requests at most; 8
-	Attempt  time.Duration // for one of them; a minute
-	Total    time.Duration // for all of them and the waits between; five minutes
-	Wait     time.Duration // before the second; 200 ms. It doubles each time, up to 10 s, and half of it is random
+	Attempts int           // largest number of attempts; default 8
+	Attempt  time.Duration // time of one attempt; default a minute
+	Total    time.Duration // time of all attempts and the waits between them; default five minutes
+	Wait     time.Duration // before the second attempt; default 200 ms. Doubles each time, up to 10 s; half of it is random
 }
 
-// WithDefaults replaces zeros by defaults.
+// WithDefaults replaces zeros by the defaults.
 func (l Limits) WithDefaults() Limits {
 	return Limits{
 		Attempts: cmp.Or(l.Attempts, 8),
@@ -31,7 +31,8 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// repeat calls attempt until it succeeds, fails for good or reaches a limit.
+// repeat calls attempt until it succeeds, fails with an error that is not temporary, or reaches a
+// limit.
 func (l Limits) repeat(ctx context.Context, temporary func(error) bool, attempt func(ctx context.Context, n int) error) error {
 	l = l.WithDefaults()
 	all, cancel := context.WithTimeout(ctx, l.Total)
@@ -70,7 +71,7 @@ func (l Limits) once(ctx context.Context, n int, attempt func(ctx context.Contex
 	return err
 }
 
-// Passing reports faults of a connection, which any request may have.
+// Passing reports temporary faults of a connection, which any request may meet.
 func Passing(err error) bool {
 	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
 		return true
@@ -83,8 +84,8 @@ func Passing(err error) bool {
 	return false
 }
 
-// Final marks an error after which nothing is repeated, such as the error of a client that has
-// repeated its requests itself.
+// Final marks an error as not worth repeating, such as the error of a client library that has
+// retried already. nil stays nil.
 func Final(err error) error {
 	if err == nil {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"runtime"
 )
 
-// TempPrefix begins the name of every local file that is not finished. A process that is killed
-// leaves it behind; readers ignore such files.
+// TempPrefix begins the name of every unfinished local file. A killed process leaves such files
+// behind, and readers ignore them.
 const TempPrefix = ".minsep-tmp-"
 
 // local is the file system of this machine.
 type local struct{}
 
-// localFile is an open regular file. Its reads end with ctx.
+// localFile is an open regular file. Reads fail once ctx ends.
 type localFile struct {
 	*os.File
 	ctx  context.Context
@@ -46,15 +46,15 @@ func (local) Open(ctx context.Context, name string) (File, error) {
 	return localFile{f, ctx, info.Size(), info.Mode()}, nil
 }
 
-// A local file of at least hollowSize bytes is refused if less than one part in hollowShare of it
-// is stored. No file system compresses files of data so much.
+// A local file of at least hollowSize bytes is refused if less than 1/hollowShare of its size is
+// stored. No file system compresses real data that much.
 const (
 	hollowSize  = 1 << 30
 	hollowShare = 1 << 12
 )
 
-// openLocal opens a local file as [os.OpenFile] does, which must be a regular one or a symbolic
-// link to one. It never waits, as the opening of a pipe would.
+// openLocal is [os.OpenFile] for a local file, which must be a regular file or a link to one. It
+// never blocks, as opening a pipe would.
 func openLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(localPath(name), flag|nonBlocking, mode)
 	if err != nil {
@@ -74,7 +74,7 @@ func openLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, 
 	return f, info, nil
 }
 
-// Write writes under a temporary name in the same folder, syncs, and renames.
+// Write writes to a temporary name in the same folder, syncs the file, and renames it.
 func (local) Write(_ context.Context, name string, o Options, write func(io.Writer) error) error {
 	path := localPath(name)
 	if o.Secret {
@@ -86,7 +86,7 @@ func (local) Write(_ context.Context, name string, o Options, write func(io.Writ
 	}
 	err = fill(f, write)
 	if canLock {
-		defer f.Close() // unlocks it, when nothing has the temporary name any more
+		defer f.Close() // releases the lock, after the temporary name is gone
 	} else {
 		err = errors.Join(err, f.Close())
 	}
@@ -100,7 +100,7 @@ func (local) Write(_ context.Context, name string, o Options, write func(io.Writ
 	return syncDir(filepath.Dir(path))
 }
 
-// place gives a finished file its name.
+// place renames a finished file to path. With onlyNew it fails if path exists.
 func place(temp, path string, onlyNew bool) error {
 	if !onlyNew {
 		return rename(temp, path)
@@ -108,13 +108,14 @@ func place(temp, path string, onlyNew bool) error {
 	if done, err := renameNew(temp, path); done {
 		return err
 	}
-	if err := link(temp, path); err != nil { // which refuses a name that is there
+	if err := link(temp, path); err != nil { // which fails if the name exists
 		return err
 	}
 	return remove(temp)
 }
 
-// writeInPlace makes a file where there is none, under its own name from the start.
+// writeInPlace makes a new file under its own name from the start, so that a kill leaves no copy
+// under another name.
 func writeInPlace(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if err := create(path, mode, write); err != nil {
 		return err
@@ -122,7 +123,7 @@ func writeInPlace(path string, mode fs.FileMode, write func(io.Writer) error) er
 	return syncDir(filepath.Dir(path))
 }
 
-// create makes a new file and syncs it, or leaves none.
+// create makes a new file and syncs it. If writing fails, it removes the file.
 func create(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := openToWrite(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -134,7 +135,7 @@ func create(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	return err
 }
 
-// fill writes a file and syncs it.
+// fill writes and syncs a file.
 func fill(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(f, 1<<18)
 	err := write(w)
@@ -194,7 +195,7 @@ func (local) MkdirAll(_ context.Context, dir string, mode fs.FileMode) error {
 	return err
 }
 
-// Remove returns when the file is gone for good.
+// Remove removes a file, and syncs its folder: the file does not return after a crash.
 func (local) Remove(_ context.Context, name string) error {
 	if err := remove(localPath(name)); err != nil {
 		return err

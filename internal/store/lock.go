@@ -10,16 +10,16 @@ import (
 	"minsep/internal/param"
 )
 
-// ErrLocked says that another process holds a lock.
+// ErrLocked means that another process holds a lock.
 var ErrLocked = errors.New("is locked by another process")
 
-// LockFolder takes the lock of a folder, a file of this name in it, until unlock is called or
-// this process ends. Another process that asks for it meanwhile gets [ErrLocked]. The system
-// holds the lock on an open file: the file that a killed process leaves locks nothing.
-// LockFolder makes the folder where there is none, and unlock removes it if it is still empty.
+// LockFolder locks a folder by a lock on the file name in it, until unlock is called or this
+// process ends. Meanwhile other processes get [ErrLocked]. The operating system ties the lock to
+// the open file, so a file that a killed process leaves locks nothing. LockFolder makes the folder
+// if it does not exist, and unlock removes it again if it is empty.
 //
-// A folder of an object store is not locked: objects are written under preconditions. Nor is a
-// folder on a system without such locks.
+// A folder of an object store is not locked: its objects are written under preconditions. On a
+// system without such locks nothing is locked.
 func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func(), err error) {
 	if !isLocal(dir) {
 		return func() {}, nil
@@ -35,7 +35,7 @@ func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func
 	made := err == nil
 	removeEmpty := func() {
 		if made {
-			remove(dir) // fails if anything is in it
+			remove(dir) // fails unless it is empty
 		}
 	}
 	release, err := lockFile(filepath.Join(dir, name), fileMode)
@@ -46,7 +46,7 @@ func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func
 	return func() { release(); removeEmpty() }, nil
 }
 
-// lockFile makes the file if it is not there, and locks it. release removes it.
+// lockFile locks the file at path, which it makes if necessary. release removes the file.
 func lockFile(path string, mode fs.FileMode) (release func(), err error) {
 	if !canLock {
 		return func() {}, nil
@@ -60,8 +60,8 @@ func lockFile(path string, mode fs.FileMode) (release func(), err error) {
 			f.Close()
 			return nil, err
 		}
-		// Whoever held the lock may have removed the file between our opening and our locking it:
-		// then it is another's by now, or nobody's.
+		// Its last holder may have removed the file between our opening and locking it. Then path
+		// is another process's file by now, or nobody's.
 		if isAt(f, path) {
 			return func() { remove(path); f.Close() }, nil
 		}
@@ -69,8 +69,8 @@ func lockFile(path string, mode fs.FileMode) (release func(), err error) {
 	}
 }
 
-// notALink is the error for a file that could not be opened to be written in place, where that is
-// because its name is a link.
+// notALink returns a clearer error if a file could not be opened because its name is a link. err is
+// returned otherwise.
 func notALink(name string, err error) error {
 	if to, is := LinkTo(name); is {
 		return &param.Error{Package: "store", Param: "file", Value: name, Rule: "is a link to " + to + ", where nothing is written: remove the link"}
@@ -78,7 +78,8 @@ func notALink(name string, err error) error {
 	return err
 }
 
-// lockFault is the error for a file that cannot be locked.
+// lockFault returns the error for a file that cannot be locked. held says that another process has
+// the lock.
 func lockFault(f *os.File, held bool, err error) error {
 	if held {
 		err = fmt.Errorf("%w (%w)", ErrLocked, err)

@@ -4,8 +4,9 @@ package store
 
 import "os"
 
-// canLock says that [TryLock] locks.
+// canLock says whether [TryLock] locks.
 const canLock = false
 
-// TryLock does nothing where there are no such locks: the user sees to it that one process writes.
+// TryLock does nothing: there are no locks here. The user must make sure that only one process
+// writes.
 func TryLock(*os.File) error { return nil }

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// canLock says that [TryLock] locks.
+// canLock says whether [TryLock] locks.
 const canLock = true
 
-// TryLock locks a local file until it is closed or this process ends, however it ends. A file that
-// is locked already is [ErrLocked]. On systems without such locks it does nothing: the user sees to
-// it that one process writes.
+// TryLock locks a local file until it is closed or this process ends in any way. If another process
+// holds the lock, the error wraps [ErrLocked]. On systems without such locks TryLock does nothing,
+// and the user must make sure that only one process writes.
 func TryLock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {

@@ -10,19 +10,19 @@ import (
 	"os"
 )
 
-// Log is an open file that lines are added to by one process at a time.
+// Log is an open file to which one process at a time appends lines.
 type Log interface {
-	// Append returns when the lines are safe. The error wraps [ErrLocked] if another process has
-	// added lines.
+	// Append returns once the lines are durable. The error wraps [ErrLocked] if another process has
+	// appended meanwhile.
 	Append(lines [][]byte) error
 	io.Closer
 }
 
-// OpenLog opens a log, or makes it, with the mode if it is local. replay takes the contents and
-// returns how much of them is whole: the rest, a last line that a crash has torn, is cut off. A
-// local log is locked, and the error for one that another process has open wraps [ErrLocked].
-// An object cannot be added to: it is kept in memory, of at most limit bytes, and written anew
-// in the place of the version that was read.
+// OpenLog opens a log, or makes it: with the given mode if it is local. replay reads the contents
+// and returns the length of their whole part; the rest, a last line torn by a crash, is cut off. A
+// local log is locked, and the error wraps [ErrLocked] if another process has it open. An object
+// cannot be appended to, so the log is held in memory, at most limit bytes, and each Append
+// replaces the version of the object that was read last.
 func OpenLog(ctx context.Context, name string, mode fs.FileMode, limit int64, replay func(io.Reader) (whole int64, err error)) (Log, error) {
 	if !isLocal(name) {
 		return openObjectLog(ctx, name, limit, replay)
@@ -40,7 +40,7 @@ func OpenLog(ctx context.Context, name string, mode fs.FileMode, limit int64, re
 	return l, nil
 }
 
-// localLog is a local file that is locked.
+// localLog is a locked local file.
 type localLog struct {
 	file *os.File
 	size int64
@@ -68,7 +68,7 @@ func (l *localLog) start(dir string, replay func(io.Reader) (whole int64, err er
 	return errors.Join(syncFile(l.file), syncDir(dir))
 }
 
-// Append syncs line by line, so that a crash tears the last one only.
+// Append syncs after each line, so that a crash tears at most the last one.
 func (l *localLog) Append(lines [][]byte) error {
 	for _, line := range lines {
 		changing("append", l.file.Name())
@@ -85,13 +85,13 @@ func (l *localLog) Append(lines [][]byte) error {
 
 func (l *localLog) Close() error { return l.file.Close() }
 
-// objectLog is an object, which is written anew.
+// objectLog is an object that is rewritten by each Append.
 type objectLog struct {
 	ctx     context.Context
 	name    string
 	limit   int64
 	data    []byte
-	version string // "" before there is one
+	version string // "" while there is no object
 }
 
 func openObjectLog(ctx context.Context, name string, limit int64, replay func(io.Reader) (whole int64, err error)) (*objectLog, error) {

@@ -11,11 +11,11 @@ import (
 	"minsep/internal/param"
 )
 
-// Shared reports whether a name means the same on every machine: the name of an object does, and a
-// local path does not.
+// Shared reports whether a name means the same on every machine: an object's name does, a local
+// path does not.
 func Shared(name string) bool { return !isLocal(name) }
 
-// isLocal reports whether a name is a path of this machine: it has no scheme, or file://.
+// isLocal reports whether a name is a local path: it has no scheme, or file://.
 func isLocal(name string) bool {
 	s := scheme(name)
 	return s == "" || s == "file"
@@ -30,10 +30,10 @@ func scheme(name string) string {
 	return s
 }
 
-// localPath is the path of a local name.
+// localPath returns a local name without file://.
 func localPath(name string) string { return strings.TrimPrefix(name, "file://") }
 
-// split takes the name of an object apart. Key is "" for a whole bucket.
+// split returns the bucket and the key of an object's name. key is "" for a whole bucket.
 func split(name string) (bucket, key string, err error) {
 	_, rest, _ := strings.Cut(name, "://")
 	bucket, key, _ = strings.Cut(rest, "/")
@@ -44,8 +44,7 @@ func split(name string) (bucket, key string, err error) {
 	return bucket, key, nil
 }
 
-// Check reports a name that no store can have: of a scheme that is not registered, or without a
-// bucket.
+// Check reports a name that no store can have: its scheme is not registered, or it has no bucket.
 func Check(name string) error {
 	s, err := of(name)
 	if err != nil {
@@ -61,19 +60,19 @@ func Check(name string) error {
 	return err
 }
 
-// Join adds slash-separated names to a folder's.
+// Join appends slash-separated names to the name of a folder.
 func Join(dir string, names ...string) string {
 	if isLocal(dir) {
 		return filepath.Join(localPath(dir), filepath.FromSlash(path.Join(names...)))
 	}
 	head, rest, _ := strings.Cut(dir, "://")
 	bucket, key, _ := strings.Cut(rest, "/")
-	// Within the bucket, whatever the names are.
+	// The result stays within the bucket, whatever the names.
 	key = strings.TrimPrefix(path.Join(slices.Concat([]string{"/" + key}, names)...), "/")
 	return strings.TrimSuffix(head+"://"+bucket+"/"+key, "/")
 }
 
-// Dir is the folder that a name is in; for a bucket, the bucket.
+// Dir returns the folder of a name; for a bucket, the bucket itself.
 func Dir(name string) string {
 	if isLocal(name) {
 		return filepath.Dir(filepath.Clean(localPath(name)))
@@ -81,7 +80,7 @@ func Dir(name string) string {
 	return Join(name, "..")
 }
 
-// Base is the last part of a name.
+// Base returns the last part of a name.
 func Base(name string) string {
 	if isLocal(name) {
 		return filepath.Base(localPath(name))
@@ -89,7 +88,7 @@ func Base(name string) string {
 	return path.Base(strings.TrimSuffix(name, "/"))
 }
 
-// Abs is a name that means the same in every process of this machine.
+// Abs returns a name that means the same in every process of this machine.
 func Abs(name string) (string, error) {
 	if isLocal(name) {
 		return filepath.Abs(localPath(name))
@@ -97,8 +96,8 @@ func Abs(name string) (string, error) {
 	return Join(name), nil
 }
 
-// Real is one name for a folder, which must exist if it is local: an absolute path without symbolic
-// links, or as [Abs].
+// Real returns the canonical name of a folder: for a local one, which must exist, the absolute path
+// without symbolic links; for others as [Abs].
 func Real(dir string) (string, error) {
 	if !isLocal(dir) {
 		return Join(dir), nil
@@ -110,7 +109,7 @@ func Real(dir string) (string, error) {
 	return filepath.Abs(real)
 }
 
-// LinkTo is the target of a local symbolic link.
+// LinkTo returns the target of a local symbolic link. is reports whether name is one.
 func LinkTo(name string) (to string, is bool) {
 	if !isLocal(name) {
 		return "", false
@@ -119,8 +118,7 @@ func LinkTo(name string) (to string, is bool) {
 	return to, err == nil
 }
 
-// Resolved is [Real] for a folder that need not be there: then the folder that it is in is
-// resolved.
+// Resolved is [Real] for a folder that need not exist: of a missing folder it resolves the parent.
 func Resolved(dir string) string {
 	if real, err := Real(dir); err == nil {
 		return real

@@ -12,72 +12,72 @@ import (
 	"strings"
 )
 
-// Service are the requests of an object store: [Objects] makes an [FS] of it. Its
-// methods make one attempt each. A missing object or bucket wraps fs.ErrNotExist, a denied request
-// fs.ErrPermission, a condition that does not hold is ErrCondition.
+// Service performs the requests of an object store; [Objects] makes an [FS] of it. Each method
+// makes one attempt. Errors wrap fs.ErrNotExist for a missing object or bucket, fs.ErrPermission
+// for a refused request, and ErrCondition for a condition that does not hold.
 type Service interface {
 	Stat(ctx context.Context, bucket, key string) (Object, error)
-	// Read fills dst from the byte at, or returns how much of it is good and an error. An object of
-	// another version is ErrCondition.
+	// Read fills dst with the object's bytes from offset at, or returns an error and the number of
+	// good bytes. An object of another version is ErrCondition.
 	Read(ctx context.Context, bucket, key string, o Object, at int64, dst []byte) (n int, err error)
-	// List returns a page of the contents of a folder: prefix is "" or ends in a slash.
+	// List returns one page of a folder. prefix is "" or ends in a slash.
 	List(ctx context.Context, bucket, prefix, token string) (Page, error)
 	Put(ctx context.Context, bucket, key string, data []byte, c Condition) error
 	// Upload begins an object that is too large for Put.
 	Upload(ctx context.Context, bucket, key string, c Condition) (Upload, error)
 	Delete(ctx context.Context, bucket, key string) error
-	// Temporary reports whether a request that failed so may be repeated. Faults of the connection
-	// are.
+	// Temporary reports whether a request that failed with err may be repeated, apart from faults
+	// of the connection, which always may.
 	Temporary(err error) bool
 }
 
-// Upload is an object in parts. Its methods make one attempt each, and after a temporary fault the
-// same is called again.
+// Upload writes an object in parts. Each method makes one attempt; after a temporary fault it is
+// called again with the same arguments.
 type Upload interface {
 	Part(ctx context.Context, number int, data []byte) error // numbers from 1, in order
 	Complete(ctx context.Context) error
 	Abort(ctx context.Context) error
 }
 
-// ErrCondition is the error of a [Service] where the condition of a request does not hold.
+// ErrCondition is the error of a [Service] for a request whose condition does not hold.
 var ErrCondition = errors.New("precondition failed")
 
-// errBucket is the fault of a name without a key.
+// errBucket is the fault of a name that is a bucket but should be an object.
 var errBucket = errors.New("is a bucket")
 
 // Object describes an object of a store.
 type Object struct {
 	Size    int64
-	Version string // of its contents: a generation or an ETag
+	Version string // of the contents: a generation or an ETag
 	Writer  string // the Writer of its [Condition], or ""
 	CRC32C  *uint32
 }
 
-// Page is a part of a list.
+// Page is one page of a listing.
 type Page struct {
-	Folders []string // prefixes, with their slash
+	Folders []string // prefixes, each with its final slash
 	Keys    []string
-	Next    string // the token of the next page, or ""
+	Next    string // token of the next page; "" after the last
 }
 
-// Condition must hold for an object to be written.
+// Condition must hold for an object to be written. Its zero value always holds.
 type Condition struct {
-	New      bool   // there is none
-	Replaces string // or it has this version; "" is any or none
-	Writer   string // is kept with the object: tells an answer that was lost from another writer
+	New      bool   // the object does not exist
+	Replaces string // or it has this version; "" means any or none
+	Writer   string // stored with the object; recognises our own write if its answer was lost
 }
 
-// Objects is the FS of an object store.
+// Objects is the [FS] of an object store.
 type Objects struct {
 	Scheme  string
 	Service Service
 	Limits  Limits
-	// MaxParts is how many parts an upload may have, at least 1; 0: as many as there are. An object
-	// that takes more is refused before the part too many is sent, and its upload is taken back.
+	// MaxParts is the largest number of parts of an upload; 0 means no limit. An object that needs
+	// more is refused before the first part too many is sent, and its upload is aborted.
 	MaxParts int
 }
 
-// at calls f with the bucket and key of a name, again and again within the limits.
+// at calls f with the bucket and key of a name until it succeeds or reaches the limits.
 func (o *Objects) at(ctx context.Context, op, name string, f func(ctx context.Context, n int, bucket, key string) error) error {
 	bucket, key, err := split(name)
 	if err != nil {
@@ -99,7 +99,7 @@ func (o *Objects) object(ctx context.Context, op, name string) (found Object, er
 	return found, err
 }
 
-// Open looks at the object. Its contents are read as they are asked for, and some ahead.
+// Open finds the object. Its contents are fetched as they are read, with some read-ahead.
 func (o *Objects) Open(ctx context.Context, name string) (File, error) {
 	found, err := o.object(ctx, "open", name)
 	if err != nil {
@@ -111,7 +111,7 @@ func (o *Objects) Open(ctx context.Context, name string) (File, error) {
 	}), nil
 }
 
-// Write keeps up to a part in memory: a small object is one request.
+// Write buffers one part in memory, so that a small object takes a single request.
 func (o *Objects) Write(ctx context.Context, name string, opt Options, write func(io.Writer) error) error {
 	if _, key, err := split(name); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (o *Objects) tooLarge(name string) error {
 		ErrTooLarge, o.MaxParts, partSize>>20, int64(o.MaxParts)*partSize>>20))
 }
 
-// Stat asks for the object, and then for objects under it.
+// Stat asks for the object, and if there is none, for objects below it.
 func (o *Objects) Stat(ctx context.Context, name string) (Info, error) {
 	if _, key, err := split(name); err != nil {
 		return Info{}, err
@@ -154,7 +154,7 @@ func (o *Objects) Stat(ctx context.Context, name string) (Info, error) {
 	return Info{Dir: true}, err
 }
 
-// List leaves out the empty objects that some programs make in place of folders.
+// List leaves out empty objects that some programs make to stand for folders.
 func (o *Objects) List(ctx context.Context, dir string) ([]Entry, error) {
 	var list []Entry
 	err := o.pages(ctx, dir, func(prefix string, p Page) error {
@@ -173,7 +173,7 @@ func (o *Objects) List(ctx context.Context, dir string) ([]Entry, error) {
 	return list, err
 }
 
-// pages goes through a folder.
+// pages calls use with each page of a folder.
 func (o *Objects) pages(ctx context.Context, dir string, use func(prefix string, p Page) error) error {
 	token := ""
 	for {
@@ -195,10 +195,10 @@ func (o *Objects) pages(ctx context.Context, dir string, use func(prefix string,
 	}
 }
 
-// MkdirAll does nothing: there are no folders.
+// MkdirAll does nothing: object stores have no folders.
 func (o *Objects) MkdirAll(context.Context, string, fs.FileMode) error { return nil }
 
-// Remove removes an object. One that is not there is an error, though stores delete it gladly.
+// Remove removes an object. A missing object is an error, though object stores do not report one.
 func (o *Objects) Remove(ctx context.Context, name string) error {
 	if _, err := o.object(ctx, "remove", name); err != nil {
 		return err
@@ -208,13 +208,13 @@ func (o *Objects) Remove(ctx context.Context, name string) error {
 
 func (o *Objects) delete(ctx context.Context, bucket, key string) error {
 	err := o.Service.Delete(ctx, bucket, key)
-	if errors.Is(err, fs.ErrNotExist) { // gone meanwhile
+	if errors.Is(err, fs.ErrNotExist) { // another process deleted it
 		return nil
 	}
 	return err
 }
 
-// RemoveAll removes the object and those under it.
+// RemoveAll removes the object and all objects below it.
 func (o *Objects) RemoveAll(ctx context.Context, name string) error {
 	bucket, key, err := split(name)
 	if err != nil {
@@ -241,7 +241,7 @@ func (o *Objects) RemoveAll(ctx context.Context, name string) error {
 	return remove(key)
 }
 
-// Move writes the new object and removes the old one.
+// Move copies the object to its new name, then removes the old one.
 func (o *Objects) Move(ctx context.Context, from, to string) error {
 	f, err := o.Open(ctx, from)
 	if err != nil {
@@ -254,12 +254,12 @@ func (o *Objects) Move(ctx context.Context, from, to string) error {
 	return o.Remove(ctx, from)
 }
 
-// excludes reports whether an object that is there keeps c from holding.
+// excludes reports whether the existing object violates the condition.
 func (c Condition) excludes(there Object) bool {
 	return c.New || c.Replaces != "" && c.Replaces != there.Version
 }
 
-// conditionFault explains a condition that does not hold.
+// conditionFault returns the error for a condition that does not hold.
 func conditionFault(c Condition) error {
 	if c.New {
 		return fs.ErrExist

@@ -4,11 +4,11 @@ package store
 
 import "io/fs"
 
-// nonBlocking is nothing where a name in a folder cannot be a pipe.
+// nonBlocking has no effect: names in a folder cannot be pipes here.
 const nonBlocking = 0
 
-// noFollow is nothing on systems without it.
+// noFollow has no effect: there is no such flag here.
 const noFollow = 0
 
-// stored is how many bytes a file takes in its file system, where that can be known.
+// stored returns the size of a file: the number of bytes allocated to it is unknown here.
 func stored(info fs.FileInfo) int64 { return info.Size() }

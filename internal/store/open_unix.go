@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// nonBlocking keeps the opening of a pipe without a writer from waiting for one. It changes nothing
-// for regular files.
+// nonBlocking makes opening a pipe without a writer return at once. It has no effect on regular
+// files.
 const nonBlocking = syscall.O_NONBLOCK
 
-// noFollow keeps a link from being opened in place of a file: a file that is made, or written in
-// place, must not be one elsewhere.
+// noFollow makes opening fail if the name is a link. A file that is created or written in place
+// must not be somewhere else.
 const noFollow = syscall.O_NOFOLLOW
 
-// stored is how many bytes a file takes in its file system.
+// stored returns the number of bytes that the file system has allocated to a file.
 func stored(info fs.FileInfo) int64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int64(s.Blocks) * 512

@@ -11,19 +11,20 @@ import (
 
 const (
 	blockSize = 2 << 20 // bytes of a request
-	ahead     = 4       // requests in flight for one reader that goes on from block to block
-	maxBlocks = 16      // kept of a file: the columns of a table are read side by side
+	ahead     = 4       // requests in flight for a reader that goes from block to block
+	maxBlocks = 16      // blocks kept of a file: the columns of a table are read side by side
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errCorrupt says that a read object does not have the checksum that the store has.
+// errCorrupt means that the object's bytes as read do not match the store's checksum.
 var errCorrupt = errors.New("the data read do not have the CRC-32C that the store has")
 
-// errVersion is an answer of another version than the one that the store has, and was asked for.
+// errVersion means that the answer is of another version than the requested one, which the store
+// still has.
 var errVersion = errors.New("the answer is of another version of the object than the store has")
 
-// read fills dst from the byte at, and goes on after a fault where it was. A whole object is
+// read fills dst from offset at. After a fault it resumes where it stopped. A whole object is
 // compared with its checksum.
 func (o *Objects) read(ctx context.Context, bucket, key string, of Object, at int64, dst []byte) error {
 	done := 0
@@ -50,8 +51,8 @@ func (o *Objects) read(ctx context.Context, bucket, key string, of Object, at in
 	return err
 }
 
-// changed says why the object that was opened could not be read: it is another one by now, or only
-// the answer was.
+// changed explains a read that met another version: either the object was replaced (ErrChanged), or
+// only the answer was wrong (errVersion).
 func (o *Objects) changed(ctx context.Context, bucket, key string, opened Object) error {
 	now, err := o.Service.Stat(ctx, bucket, key)
 	switch {
@@ -63,8 +64,8 @@ func (o *Objects) changed(ctx context.Context, bucket, key string, opened Object
 	return err
 }
 
-// objectFile is an object that is read by blocks: those that were read last are kept, and a reader
-// that goes from one to the next has several in flight.
+// objectFile is an object that is read by blocks. It keeps the blocks used last, and has several
+// requests in flight for a reader that goes from one block to the next.
 type objectFile struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -77,7 +78,7 @@ type objectFile struct {
 	clock  int64
 }
 
-// block is a part of an object that is there once done is closed.
+// block is a block of an object. data and err are valid once done is closed.
 type block struct {
 	done chan struct{}
 	data []byte
@@ -93,7 +94,7 @@ func newObjectFile(ctx context.Context, of Object, fetch func(ctx context.Contex
 func (f *objectFile) Size() int64     { return f.object.Size }
 func (f *objectFile) Version() string { return f.object.Version }
 
-// Close ends the requests that are in flight.
+// Close cancels the requests in flight and waits for them.
 func (f *objectFile) Close() error {
 	f.cancel()
 	f.running.Wait()
@@ -121,7 +122,7 @@ func (f *objectFile) ReadAt(b []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// block returns block i for a reader that needs those up to last.
+// block returns block i to a reader that needs the blocks up to last.
 func (f *objectFile) block(i, last int64) ([]byte, error) {
 	f.mutex.Lock()
 	if f.blocks[i-1] != nil {
@@ -141,7 +142,7 @@ func (f *objectFile) block(i, last int64) ([]byte, error) {
 	}
 	if b.err != nil {
 		f.mutex.Lock()
-		if f.blocks[i] == b { // it may be asked for again
+		if f.blocks[i] == b { // forget the failure, so that a later read tries again
 			delete(f.blocks, i)
 		}
 		f.mutex.Unlock()
@@ -149,7 +150,7 @@ func (f *objectFile) block(i, last int64) ([]byte, error) {
 	return b.data, b.err
 }
 
-// want sees to it that a block is there or comes.
+// want starts fetching block i unless it is there or on its way.
 func (f *objectFile) want(i int64) {
 	if b := f.blocks[i]; b != nil {
 		b.used = f.clock
@@ -168,7 +169,8 @@ func (f *objectFile) want(i int64) {
 	})
 }
 
-// forget drops the block that was not used for longest, of those that are not needed now.
+// forget drops the block that was unused for longest. It returns false if all blocks are in use
+// now.
 func (f *objectFile) forget() bool {
 	oldest := int64(-1)
 	for i, b := range f.blocks {

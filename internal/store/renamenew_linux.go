@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNew gives a file another name that nothing has, else the error wraps fs.ErrExist. ok is
-// false where the file system cannot.
+// renameNew renames a file to a name that must not exist; if it does, the error wraps fs.ErrExist.
+// ok is false if the file system does not support this.
 func renameNew(from, to string) (ok bool, err error) {
 	changing("rename", to)
 	err = unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)

@@ -2,5 +2,5 @@
 
 package store
 
-// renameNew is for systems that can do it.
+// renameNew is not supported here.
 func renameNew(_, _ string) (ok bool, err error) { return false, nil }

@@ -1,13 +1,13 @@
-// Package store reads and writes files by their names, wherever they are: a local path, or an
-// object of a store such as gs://bucket/key or s3://bucket/key.
+// Package store reads and writes files by name, wherever they are: at a local path, or in an object
+// store as gs://bucket/key or s3://bucket/key.
 //
-// A file appears whole or not at all: locally under a temporary name that is synced and renamed, in
-// an object store when its upload is closed. A file that is open keeps its contents: an object that
-// is replaced meanwhile is [ErrChanged], never a mixture. Requests to object stores are repeated
-// within [Limits], reads from the byte they reached.
+// A file appears whole or not at all. Locally it has a temporary name until it is synced and
+// renamed; in an object store it appears when its upload is closed. An open file keeps its
+// contents: reading an object that was replaced is [ErrChanged], never a mixture. Requests to
+// object stores are repeated within [Limits], and reads resume where they stopped.
 //
-// The package knows no cloud's client. The packages that do [Register] their schemes; a program
-// imports those that it needs. Names of a scheme that is not registered are refused.
+// The package knows no cloud's client library. Other packages [Register] their schemes, and a
+// program imports those that it needs. Names with a scheme that is not registered are refused.
 package store
 
 import (
@@ -31,87 +31,86 @@ import (
 	"minsep/internal/param"
 )
 
-// ErrChanged says that an object is no longer the one that was opened, or that was to be replaced.
+// ErrChanged means that an object is no longer the version that was opened or was to be replaced.
 var ErrChanged = errors.New("the object was replaced meanwhile")
 
-// ErrNotRegular says that a local name is a folder, a pipe, a device or the like, and not a file.
+// ErrNotRegular means that a local name is a folder, a pipe, a device or the like.
 var ErrNotRegular = errors.New("is not a regular file")
 
-// ErrHollow says that a local file has a size and next to no contents: it would take long to read,
-// and nothing is in it.
+// ErrHollow means that a local file is large but almost nothing of it is stored. Reading it would
+// take long, for zeros only.
 var ErrHollow = errors.New("has a size and next to no contents")
 
-// File is an open file. Reads at different places may run at the same time.
+// File is an open file. Concurrent reads are safe.
 type File interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
-	// Version names the contents in an object store; it is "" for a local file.
+	// Version identifies the contents of an object; it is "" for a local file.
 	Version() string
 }
 
 // Info describes a file or folder.
 type Info struct {
 	Size     int64     // of a file
-	Dir      bool      // a folder; in an object store, a name under which there are objects
+	Dir      bool      // whether it is a folder; in an object store, a name with objects below it
 	Version  string    // see [File]
-	Modified time.Time // when a local file was last written; zero in an object store
+	Modified time.Time // time of the last write to a local file; zero in an object store
 
-	// Mode has the permissions of a local file or folder; 0 in an object store, and on Windows.
+	// Mode has the permissions of a local file or folder; 0 in an object store and on Windows.
 	Mode fs.FileMode
 }
 
 // Entry is a name in a folder.
 type Entry struct {
-	Name string // without the folder's
+	Name string // without the folder's name
 	Dir  bool
 }
 
 // Options say how a file is written.
 type Options struct {
-	Mode fs.FileMode // of a local file; the bucket's policy decides who may read an object
+	Mode fs.FileMode // of a local file; an object's readers are up to its bucket's policy
 
-	// Temp is a part of the name that a local file has while it is not finished: [TempPrefix],
-	// Temp and something random. It tells who may remove the file that a killed process has
-	// left: [RemoveLeft]. Without it, the next writer of the same file removes that one.
+	// Temp is a part of the temporary name of a local file: [TempPrefix], Temp and a random suffix.
+	// It tells who may remove the file that a killed process left: see [RemoveLeft]. If it is "",
+	// the next writer of the same file removes it.
 	Temp string
 
-	// Size is at least how many bytes are written, where that is known; 0 where not. A store that
-	// cannot hold so many refuses them before the first one, with [ErrTooLarge].
+	// Size is a lower bound on the number of bytes to be written; 0 if unknown. A store that cannot
+	// hold so many refuses them with [ErrTooLarge] before the first one.
 	Size int64
 
-	// Secret leaves no second copy, under a temporary name, if the process is killed: a local file
-	// is written in place. With it goes New.
+	// Secret writes a local file in place, so that a killed process leaves no second copy under a
+	// temporary name. It requires New.
 	Secret bool
 
-	// New makes it an error that wraps fs.ErrExist if there is a file already. One of several
-	// writers at once succeeds.
+	// New makes an existing file an error that wraps fs.ErrExist. Of several concurrent writers one
+	// succeeds.
 	New bool
-	// Replaces is the version of the object that there must be, or the error wraps
-	// [ErrChanged]. It is not for local files: their writers lock.
+	// Replaces is the version that the existing object must have; else the error wraps
+	// [ErrChanged]. It is not for local files, whose writers use locks.
 	Replaces string
 }
 
-// FS is where the files of a scheme are. Names are whole, with the scheme. Errors wrap
-// fs.ErrNotExist, fs.ErrExist and fs.ErrPermission where they are of those kinds. A folder of an
-// object store is there as long as there are objects in it.
+// FS stores the files of a scheme. Names are complete, scheme included. Errors wrap fs.ErrNotExist,
+// fs.ErrExist and fs.ErrPermission where they apply. A folder of an object store exists as long as
+// there are objects in it.
 type FS interface {
 	Open(ctx context.Context, name string) (File, error)
-	// Write makes the file of the output of write, once write has returned nil, and replaces one that
-	// is there. The folder must exist.
+	// Write makes a file of the bytes that write produces, once write has returned nil. It replaces
+	// an existing file. The folder must exist.
 	Write(ctx context.Context, name string, o Options, write func(io.Writer) error) error
 	Stat(ctx context.Context, name string) (Info, error)
-	// List returns the names in a folder, in order. A folder that does not exist is an error.
+	// List returns the names in a folder, in order. A missing folder is an error.
 	List(ctx context.Context, dir string) ([]Entry, error)
-	// MkdirAll makes a local folder and those above it, the last one with the mode, where they are
-	// not there.
+	// MkdirAll makes a local folder and its parents as far as they are missing. The mode is for the
+	// last one.
 	MkdirAll(ctx context.Context, dir string, mode fs.FileMode) error
 	Remove(ctx context.Context, name string) error
-	// RemoveAll removes a file, or a folder with all that is in it. It is no error if there is
-	// none.
+	// RemoveAll removes a file, or a folder with everything in it. A missing one is not an error.
 	RemoveAll(ctx context.Context, name string) error
-	// Move gives a file another name within its store. In an object store the new object is whole
-	// before the old one goes.
+	// Move renames a file within its store. In an object store the new object is complete before
+	// the old one is removed.
 	Move(ctx context.Context, from, to string) error
 }
 
@@ -120,17 +119,17 @@ var registry = struct {
 	made map[string]func() (FS, error)
 }{made: map[string]func() (FS, error){}}
 
-// Register says how the store of a scheme is reached. open is called once, when the first name of
-// the scheme is used.
+// Register makes a scheme known. open returns its store; it is called once, when a name of the
+// scheme is first used.
 func Register(scheme string, open func() (FS, error)) {
 	registry.Lock()
 	defer registry.Unlock()
 	registry.made[scheme] = sync.OnceValues(open)
 }
 
-// of returns the store that a name belongs to.
+// of returns the store of a name.
 func of(name string) (FS, error) {
-	if strings.ContainsFunc(name, unicode.IsControl) { // which would act where the name is printed
+	if strings.ContainsFunc(name, unicode.IsControl) { // they would act on the terminal where the name is printed
 		return nil, &param.Error{Package: "store", Param: "name", Value: strconv.Quote(name), Rule: "must have no control characters, such as ends of lines"}
 	}
 	if isLocal(name) {
@@ -154,7 +153,7 @@ func of(name string) (FS, error) {
 	return s, nil
 }
 
-// Open opens a file to be read. The context also ends the reads.
+// Open opens a file for reading. When ctx ends, reads fail too.
 func Open(ctx context.Context, name string) (File, error) {
 	s, err := of(name)
 	if err != nil {
@@ -163,7 +162,7 @@ func Open(ctx context.Context, name string) (File, error) {
 	return s.Open(ctx, name)
 }
 
-// Reader reads an open file from its beginning.
+// Reader returns a reader of an open file from its beginning.
 func Reader(f File) io.Reader { return io.NewSectionReader(f, 0, f.Size()) }
 
 // ReadFile returns the contents of a file of at most limit bytes.
@@ -172,7 +171,7 @@ func ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// ReadVersion returns the contents of a file of at most limit bytes, and their version.
+// ReadVersion is [ReadFile], and also returns the version of the contents.
 func ReadVersion(ctx context.Context, name string, limit int64) (b []byte, version string, err error) {
 	err = whole(ctx, name, limit, func(f File) error {
 		b, version = make([]byte, f.Size()), f.Version()
@@ -187,8 +186,8 @@ func ReadVersion(ctx context.Context, name string, limit int64) (b []byte, versi
 	return b, version, nil
 }
 
-// whole opens a file of at most limit bytes and has it read from its beginning to its end. An
-// object that is replaced meanwhile is opened again, a few times.
+// whole opens a file of at most limit bytes and calls read, which must read all of it. An object
+// that is replaced meanwhile is opened again, at most twice.
 func whole(ctx context.Context, name string, limit int64, read func(File) error) error {
 	const times = 3
 	once := func() error {
@@ -212,14 +211,14 @@ func whole(ctx context.Context, name string, limit int64, read func(File) error)
 	return err
 }
 
-// TooLongError says that a file has more bytes than are read.
+// TooLongError means that a file is longer than the reader accepts.
 type TooLongError struct{ Size, Limit int64 }
 
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("has %d bytes, more than %d", e.Size, e.Limit)
 }
 
-// ModeError says that a local file of so many bytes may be used by others than its owner.
+// ModeError means that others than its owner may read or write a local file that must be secret.
 type ModeError struct {
 	Mode fs.FileMode
 	Size int64
@@ -227,9 +226,9 @@ type ModeError struct {
 
 func (e *ModeError) Error() string { return fmt.Sprintf("mode %#o lets others use it", e.Mode) }
 
-// ReadSecret returns the contents of a file of at most limit bytes. A local one that others than
-// its owner may read or write is a [ModeError]. Who can read an object is for its bucket's policy
-// to say.
+// ReadSecret returns the contents of a file of at most limit bytes. It refuses a local file that
+// others than its owner may use with a [ModeError]. The readers of an object are up to its bucket's
+// policy.
 func ReadSecret(ctx context.Context, name string, limit int64) (b []byte, err error) {
 	err = whole(ctx, name, limit, func(f File) (err error) {
 		if local, is := f.(localFile); is && local.mode.Perm()&0o077 != 0 {
@@ -241,11 +240,11 @@ func ReadSecret(ctx context.Context, name string, limit int64) (b []byte, err er
 	return b, err
 }
 
-// ErrNotText says that a file is not text, such as JSON: it has a byte of zero.
+// ErrNotText means that a file that should be text, such as JSON, has a zero byte.
 var ErrNotText = errors.New("is not text")
 
-// ReadText returns the contents of a file of text of at most limit bytes. It stops at the first
-// byte of zero, so that a file that has a size and no contents takes neither memory nor time.
+// ReadText returns the contents of a text file of at most limit bytes. It stops at the first zero
+// byte, so that a large hollow file takes neither memory nor time.
 func ReadText(ctx context.Context, name string, limit int64) (b []byte, err error) {
 	err = whole(ctx, name, limit, func(f File) (err error) {
 		b, err = io.ReadAll(Text(f))
@@ -257,7 +256,8 @@ func ReadText(ctx context.Context, name string, limit int64) (b []byte, err erro
 	return b, err
 }
 
-// Text reads an open file of text from its beginning. A byte of zero ends it with [ErrNotText].
+// Text returns a reader of an open text file from its beginning. A zero byte ends it with
+// [ErrNotText].
 func Text(f File) io.Reader { return textReader{Reader(f)} }
 
 type textReader struct{ io.Reader }
@@ -270,7 +270,7 @@ func (t textReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write makes a file of the output of write. See [FS].
+// Write makes a file of the bytes that write produces: see [FS].
 func Write(ctx context.Context, name string, o Options, write func(io.Writer) error) error {
 	s, err := of(name)
 	if err != nil {
@@ -279,7 +279,7 @@ func Write(ctx context.Context, name string, o Options, write func(io.Writer) er
 	return s.Write(ctx, name, o, write)
 }
 
-// WriteFile makes a file of data.
+// WriteFile makes a file with the given contents.
 func WriteFile(ctx context.Context, name string, o Options, data []byte) error {
 	o.Size = int64(len(data))
 	return Write(ctx, name, o, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader(data)); return err })
@@ -294,7 +294,8 @@ func Stat(ctx context.Context, name string) (Info, error) {
 	return s.Stat(ctx, name)
 }
 
-// CheckFolder reports a folder that is not there, where a file needs one: objects do not.
+// CheckFolder returns an error if a folder is missing in which a file is to be made. Object stores
+// need no folders.
 func CheckFolder(ctx context.Context, dir string) error {
 	if !isLocal(dir) {
 		return nil
@@ -303,8 +304,8 @@ func CheckFolder(ctx context.Context, dir string) error {
 	return err
 }
 
-// NearestFolder returns the folder that is there: dir, or the nearest one above it. It is "" in an
-// object store, where a folder is there with the first object in it.
+// NearestFolder returns dir if it exists, else the nearest existing folder above it. It returns ""
+// in an object store, where a folder comes with its first object. A file in the way is an error.
 func NearestFolder(dir string) (string, error) {
 	if !isLocal(dir) {
 		return "", nil
@@ -320,7 +321,7 @@ func NearestFolder(dir string) (string, error) {
 	}
 }
 
-// Chmod gives a local folder a mode. The bucket's policy decides who may read an object.
+// Chmod sets the mode of a local folder. In an object store it does nothing.
 func Chmod(dir string, mode fs.FileMode) error {
 	if !isLocal(dir) {
 		return nil
@@ -337,8 +338,8 @@ func List(ctx context.Context, dir string) ([]Entry, error) {
 	return s.List(ctx, dir)
 }
 
-// ListMade returns the names in a folder that [MkdirAll] has made, in order. In an object store,
-// which has no empty folders, there are none if nothing is in it.
+// ListMade returns the names in a folder that [MkdirAll] made, in order. In an object store, where
+// an empty folder does not exist, it returns none for a missing one.
 func ListMade(ctx context.Context, dir string) ([]Entry, error) {
 	list, err := List(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) && !isLocal(dir) {
@@ -347,7 +348,7 @@ func ListMade(ctx context.Context, dir string) ([]Entry, error) {
 	return list, err
 }
 
-// MkdirAll makes a folder where folders are made.
+// MkdirAll makes a folder, if its store has folders.
 func MkdirAll(ctx context.Context, dir string, mode fs.FileMode) error {
 	s, err := of(dir)
 	if err != nil {
@@ -374,7 +375,7 @@ func RemoveAll(ctx context.Context, name string) error {
 	return s.RemoveAll(ctx, name)
 }
 
-// Move gives a file another name in the same store.
+// Move renames a file within its store. Moving to another store is an error.
 func Move(ctx context.Context, from, to string) error {
 	s, err := of(from)
 	if err != nil {
@@ -386,8 +387,8 @@ func Move(ctx context.Context, from, to string) error {
 	return s.Move(ctx, from, to)
 }
 
-// Parallel calls f for 0 to n-1, up to sixteen at once, and joins the errors in this order. After
-// an error no more calls are started.
+// Parallel calls f for 0 to n-1, up to sixteen calls at once, and joins the errors in that order.
+// After an error it starts no further calls.
 func Parallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var next, failed atomic.Int64
@@ -409,7 +410,7 @@ func Parallel(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// fault puts operation and name to an error that does not have them.
+// fault adds operation and name to an error that has neither.
 func fault(op, name string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok || err == nil {
 		return err

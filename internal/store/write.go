@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// partSize is the part of a written object that is kept in memory. S3 takes no part but the last
-// under 5 MiB.
+// partSize is the number of bytes of a written object that are held in memory. S3 accepts only the
+// last part below 5 MiB.
 const partSize = 8 << 20
 
-// ErrTooLarge is wrapped by the fault of an object that takes more parts than its store allows.
+// ErrTooLarge means that an object needs more parts than its store allows.
 var ErrTooLarge = errors.New("the object is too large for the store")
 
-// objectWriter writes an object that appears when it is finished.
+// objectWriter writes an object, which appears when finish succeeds.
 type objectWriter struct {
 	objects   *Objects
 	ctx       context.Context
@@ -22,7 +22,7 @@ type objectWriter struct {
 	condition Condition
 
 	buffer []byte
-	upload Upload // nil while one request is enough
+	upload Upload // nil as long as one request is enough
 	parts  int
 	fault  error
 }
@@ -43,7 +43,7 @@ func (w *objectWriter) do(f func(ctx context.Context, n int, bucket, key string)
 	return w.objects.at(w.ctx, "write", w.name, f)
 }
 
-// part sends the buffer.
+// part sends the buffer as the next part.
 func (w *objectWriter) part() error {
 	if w.upload == nil {
 		err := w.do(func(ctx context.Context, _ int, bucket, key string) (err error) {
@@ -63,7 +63,7 @@ func (w *objectWriter) part() error {
 	return err
 }
 
-// finish makes the object appear.
+// finish sends the rest and makes the object appear.
 func (w *objectWriter) finish() error {
 	if w.fault != nil {
 		return w.fault
@@ -78,7 +78,7 @@ func (w *objectWriter) finish() error {
 		if err == nil || n == 1 && !errors.Is(err, ErrCondition) && !isFinal(err) {
 			return err
 		}
-		// An earlier attempt may have succeeded, and only its answer been lost.
+		// An earlier attempt may have succeeded, with only its answer lost.
 		there, errStat := w.objects.Service.Stat(ctx, bucket, key)
 		switch {
 		case errStat == nil && there.Writer == w.condition.Writer:
@@ -103,8 +103,7 @@ func (w *objectWriter) request(ctx context.Context, bucket, key string) error {
 	return w.objects.Service.Put(ctx, bucket, key, w.buffer, w.condition)
 }
 
-// abort takes back an upload that was not finished. A failed abort leaves parts, never an
-// object.
+// abort cancels an unfinished upload. If that fails, parts remain in the store, but no object.
 func (w *objectWriter) abort() {
 	if w.upload == nil {
 		return

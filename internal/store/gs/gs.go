@@ -1,10 +1,10 @@
-// Package gs registers gs://bucket/key, the objects of Google Cloud Storage, with package store.
+// Package gs registers gs://bucket/key, objects of Google Cloud Storage, with package store.
 //
-// Credentials are the application's default ones. STORAGE_EMULATOR_HOST names another server,
-// which is asked without any. A read names the generation that was opened; a written object
-// appears when its upload is closed, under a precondition where one is asked for: that there is
-// no object, or a given generation. Data are sent with their CRC-32C, and whole objects are
-// compared with it.
+// Credentials are the application default credentials. STORAGE_EMULATOR_HOST names another server,
+// which is used without credentials. A read names the generation that was opened. A written object
+// appears when its upload is closed, under a precondition if one is asked for: that the object does
+// not exist, or has a given generation. Uploads carry their CRC-32C, and an object that is read
+// whole is compared with its own.
 package gs
 
 import (
@@ -30,7 +30,7 @@ func init() {
 	store.Register("gs", func() (store.FS, error) { return New(context.Background(), store.Limits{}) })
 }
 
-// New returns the store that the environment names.
+// New returns the store that the environment configures. Missing credentials wrap fs.ErrPermission.
 func New(ctx context.Context, limits store.Limits, options ...option.ClientOption) (*store.Objects, error) {
 	if os.Getenv("STORAGE_EMULATOR_HOST") != "" {
 		options = append(options, option.WithoutAuthentication())
@@ -39,11 +39,11 @@ func New(ctx context.Context, limits store.Limits, options ...option.ClientOptio
 	if err != nil { // no credentials
 		return nil, fmt.Errorf("%w: %w", fs.ErrPermission, err)
 	}
-	client.SetRetry(storage.WithPolicy(storage.RetryNever)) // package store repeats
+	client.SetRetry(storage.WithPolicy(storage.RetryNever)) // package store retries
 	return &store.Objects{Scheme: "gs", Service: service{client, limits.WithDefaults()}, Limits: limits}, nil
 }
 
-// writerKey is the metadata that holds a [store.Condition]'s Writer.
+// writerKey is the key of the metadata that holds the Writer of a [store.Condition].
 const writerKey = "minsep-writer"
 
 type service struct {
@@ -55,7 +55,7 @@ func (s service) object(bucket, key string) *storage.ObjectHandle {
 	return s.client.Bucket(bucket).Object(key)
 }
 
-// Temporary are errors after which the client itself would repeat.
+// Temporary reports the errors after which the client library itself would retry.
 func (service) Temporary(err error) bool { return storage.ShouldRetry(err) }
 
 func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, error) {
@@ -64,7 +64,7 @@ func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, er
 		return store.Object{}, kind(err)
 	}
 	o := store.Object{Size: a.Size, Version: strconv.FormatInt(a.Generation, 10), Writer: a.Metadata[writerKey]}
-	if a.ContentEncoding != "" { // it would be read as other bytes than those that are counted
+	if a.ContentEncoding != "" { // its bytes would be decoded on reading, and not match its size
 		return o, fmt.Errorf("has the content encoding %s, which is not supported: store it without", a.ContentEncoding)
 	}
 	o.CRC32C = &a.CRC32C
@@ -77,7 +77,7 @@ func (s service) Read(ctx context.Context, bucket, key string, o store.Object, a
 		return 0, err
 	}
 	r, err := s.object(bucket, key).Generation(generation).NewRangeReader(ctx, at, int64(len(dst)))
-	if errors.Is(err, storage.ErrObjectNotExist) { // it was there when it was opened
+	if errors.Is(err, storage.ErrObjectNotExist) { // it existed when it was opened
 		return 0, store.ErrCondition
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (s service) List(ctx context.Context, bucket, prefix, token string) (page s
 	return page, nil
 }
 
-// writer begins an upload. Its context must end with it.
+// writer begins an upload. The caller must cancel ctx when the upload is over.
 func (s service) writer(ctx context.Context, o *storage.ObjectHandle, c store.Condition) (*storage.Writer, error) {
 	switch {
 	case c.New:
@@ -134,12 +134,12 @@ func (s service) writer(ctx context.Context, o *storage.ObjectHandle, c store.Co
 
 func (s service) Put(ctx context.Context, bucket, key string, data []byte, c store.Condition) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // an upload that is not closed does not become an object
+	defer cancel() // cancelling an upload that was not closed leaves no object
 	w, err := s.writer(ctx, s.object(bucket, key), c)
 	if err != nil {
 		return err
 	}
-	w.ChunkSize = 0 // one request
+	w.ChunkSize = 0 // a single request, not a resumable upload
 	w.CRC32C, w.SendCRC32C = crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)), true
 	if _, err := w.Write(data); err != nil {
 		return kind(err)
@@ -147,8 +147,8 @@ func (s service) Put(ctx context.Context, bucket, key string, data []byte, c sto
 	return kind(w.Close())
 }
 
-// upload is a resumable upload. The client keeps the data that the service has not confirmed
-// and repeats them itself.
+// upload is a resumable upload. The client library keeps the bytes that the service has not
+// confirmed, and sends them again itself.
 type upload struct {
 	w      *storage.Writer
 	cancel context.CancelFunc
@@ -166,10 +166,10 @@ func (s service) Upload(ctx context.Context, bucket, key string, c store.Conditi
 	return &upload{w: w, cancel: cancel}, nil
 }
 
-// repeated are errors after which a resumable upload is repeated.
+// repeated reports the errors after which the client library retries a resumable upload.
 func repeated(err error) bool { return storage.ShouldRetry(err) || store.Passing(err) }
 
-// Part gives the client more to send. A fault of the upload is final: it was repeated.
+// Part hands data to the client library. An error is final, since the library has retried already.
 func (u *upload) Part(_ context.Context, _ int, data []byte) error {
 	_, err := u.w.Write(data)
 	return store.Final(kind(err))
@@ -183,7 +183,7 @@ func (u *upload) Complete(context.Context) error {
 
 func (u *upload) Abort(context.Context) error {
 	u.cancel()
-	u.w.Close() // waits for the end of the requests
+	u.w.Close() // waits until its requests have ended
 	return nil
 }
 
@@ -191,7 +191,7 @@ func (s service) Delete(ctx context.Context, bucket, key string) error {
 	return kind(s.object(bucket, key).Delete(ctx))
 }
 
-// kind marks the kinds of errors that package store tells apart.
+// kind wraps err with the sentinel error of package store or io/fs that it corresponds to.
 func kind(err error) error {
 	var api *googleapi.Error
 	switch {

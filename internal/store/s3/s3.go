@@ -1,11 +1,11 @@
-// Package s3 registers s3://bucket/key, the objects of Amazon S3 and of stores that speak its
-// protocol, with package store.
+// Package s3 registers s3://bucket/key, objects of Amazon S3 and of stores with the same protocol,
+// with package store.
 //
-// Region and credentials come from the AWS tools' environment and files. AWS_ENDPOINT_URL_S3 or
-// AWS_ENDPOINT_URL names another store; its buckets are then addressed by path. A read asks for
-// the ETag that was opened; a written object appears when its upload is closed, on a condition
-// where one is asked for: that there is no object (If-None-Match), or one with a given ETag
-// (If-Match). The store must support it. Data are sent with their CRC-32C.
+// Region and credentials come from the environment and files of the AWS tools. AWS_ENDPOINT_URL_S3
+// or AWS_ENDPOINT_URL names another store, whose buckets are then addressed by path. A read asks
+// for the ETag that was opened. A written object appears when its upload is closed, under a
+// condition if one is asked for: that the object does not exist (If-None-Match) or has a given ETag
+// (If-Match). The store must support such conditions. Uploads carry their CRC-32C.
 package s3
 
 import (
@@ -38,39 +38,39 @@ func init() {
 	store.Register("s3", func() (store.FS, error) { return New(context.Background(), store.Limits{}) })
 }
 
-// maxParts is how many parts S3 takes of one upload (Amazon S3 User Guide, "multipart upload
-// limits").
+// maxParts is the largest number of parts that S3 accepts in an upload (Amazon S3 User Guide,
+// "multipart upload limits").
 const maxParts = 10_000
 
-// New returns the store that the environment names.
+// New returns the store that the environment configures.
 func New(ctx context.Context, limits store.Limits) (*store.Objects, error) {
-	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}), // faults come as errors
-		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} })) // package store repeats
+	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}), // faults are returned as errors
+		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} })) // package store retries
 	if err != nil {
 		return nil, err
 	}
 	if c.Region == "" {
-		c.Region = "us-east-1" // signs requests; S3 itself answers with the bucket's
+		c.Region = "us-east-1" // used to sign requests; S3 itself answers with the bucket's region
 	}
 	client := s3.NewFromConfig(c, func(o *s3.Options) {
 		o.UsePathStyle = os.Getenv("AWS_ENDPOINT_URL_S3") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
-		// Checksums of our own below: other stores do not know the trailers in which the client
-		// would send its.
+		// This package sends its own checksums, below: other stores do not know the trailers in
+		// which the client library would send them.
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	})
 	return &store.Objects{Scheme: "s3", Service: service{client}, Limits: limits, MaxParts: maxParts}, nil
 }
 
-// writerKey is the metadata that holds a [store.Condition]'s Writer.
+// writerKey is the key of the metadata that holds the Writer of a [store.Condition].
 const writerKey = "minsep-writer"
 
 type service struct{ client *s3.Client }
 
 var temporary = retry.IsErrorRetryables(retry.DefaultRetryables)
 
-// Temporary says whether a request is worth repeating after an error: one after which the
-// client itself would repeat it, an answer that there are too many requests, or damaged data.
+// Temporary reports whether a request is worth repeating: after errors that the client library
+// itself would repeat, after an answer that there are too many requests, and after damaged data.
 func (service) Temporary(err error) bool {
 	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && answer.HTTPStatusCode() == http.StatusTooManyRequests {
 		return true
@@ -107,14 +107,14 @@ func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, er
 func (s service) Read(ctx context.Context, bucket, key string, o store.Object, at int64, dst []byte) (int, error) {
 	got, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &bucket, Key: &key, IfMatch: &o.Version,
 		Range: aws.String(fmt.Sprintf("bytes=%d-%d", at, at+int64(len(dst))-1))})
-	if err = kind(err); errors.Is(err, fs.ErrNotExist) { // it was there when it was opened
+	if err = kind(err); errors.Is(err, fs.ErrNotExist) { // it existed when it was opened
 		return 0, store.ErrCondition
 	}
 	if err != nil {
 		return 0, err
 	}
 	defer got.Body.Close()
-	if aws.ToString(got.ETag) != o.Version { // a store without If-Match
+	if aws.ToString(got.ETag) != o.Version { // the store ignored If-Match
 		return 0, store.ErrCondition
 	}
 	if want := fmt.Sprintf("bytes %d-%d/%d", at, at+int64(len(dst))-1, o.Size); aws.ToString(got.ContentRange) != want {
@@ -150,7 +150,7 @@ func (s service) List(ctx context.Context, bucket, prefix, token string) (page s
 	return page, nil
 }
 
-// conditions are the headers of a condition.
+// conditions returns the HTTP headers of a condition; nil leaves a header out.
 func conditions(c store.Condition) (ifMatch, ifNoneMatch *string) {
 	if c.Replaces != "" {
 		ifMatch = &c.Replaces
@@ -221,7 +221,7 @@ func (s service) Delete(ctx context.Context, bucket, key string) error {
 	return kind(err)
 }
 
-// kind marks the kinds of errors that package store tells apart.
+// kind wraps err with the sentinel error of package store or io/fs that it corresponds to.
 func kind(err error) error {
 	code, status := "", 0
 	if api, ok := errors.AsType[smithy.APIError](err); ok {

@@ -10,9 +10,9 @@ import (
 	"net/http/httptest"
 )
 
-// Checksums adds to a fake of S3 the checksums of whole objects, which S3 has and the fake has not:
-// an object that arrives as another one than was sent is refused, and who asks for an object's
-// checksum is told.
+// Checksums adds checksums of whole objects to a fake of S3 that has none. As S3 does, it refuses
+// an object that does not match the checksum it was sent with, and returns an object's checksum on
+// request.
 type Checksums struct{ Service http.Handler }
 
 const checksumHeader = "X-Amz-Checksum-Crc32c"

@@ -12,20 +12,19 @@ import (
 	"minsep/internal/store"
 )
 
-// Limits are for a service of the same process: short waits, and time enough for an answer on a
-// machine that is busy.
+// Limits suit a service in the same process: short waits, and enough attempts for a busy machine.
 var Limits = store.Limits{Attempts: 8, Wait: time.Millisecond}
 
-// Client tests a client of an object store against a service with the one bucket "bucket", which
-// serve runs behind faults and registers.
+// Client tests the client of an object store. Serve runs a service with a single bucket, "bucket",
+// behind faults, and registers the client's scheme.
 type Client struct {
 	Scheme string
 	Serve  func(t *testing.T, faults *Faults, limits store.Limits)
-	Kinds  []string // of faults under which the results are the same
-	Secret string   // of its credentials, which no error may hold; "" if there is none
+	Kinds  []string // kinds of faults under which results must not change
+	Secret string   // a part of the credentials that no error may contain; "" for none
 }
 
-// Test runs every test, each with a service of its own.
+// Test runs every test, each with a fresh service.
 func (c Client) Test(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) {
 		c.Serve(t, &Faults{}, Limits)
@@ -38,16 +37,17 @@ func (c Client) Test(t *testing.T) {
 	t.Run("no bucket", c.noBucket)
 }
 
-// faulty is the conformance with faults in a third of the requests: the same results.
+// faulty runs the conformance test with faults in up to a third of the requests: results are the
+// same.
 func (c Client) faulty(t *testing.T, kind string) {
 	f := &Faults{Kinds: []string{kind}, Chance: .3, Most: 2, Wait: 5 * time.Second}
 	limits, large := Limits, 9<<20
 	switch kind {
 	case Hang:
 		f.Chance = .1
-		limits.Attempt, limits.Attempts, large = 400*time.Millisecond, 50, 2<<20 // many: an answer that is late is one that hangs
+		limits.Attempt, limits.Attempts, large = 400*time.Millisecond, 50, 2<<20 // many attempts, since a late answer counts as a hang
 	case Wrong:
-		large = 2 << 20 // whole objects have checksums, ranges of larger ones have not
+		large = 2 << 20 // only whole objects have checksums, ranges do not
 	}
 	c.Serve(t, f, limits)
 	Conformance(t, c.Scheme+"://bucket/root", large)
@@ -56,7 +56,7 @@ func (c Client) faulty(t *testing.T, kind string) {
 	}
 }
 
-// givesUp has every request fail: an error within the limits that says so.
+// givesUp lets every request fail: the client must give up within its limits, and say so.
 func (c Client) givesUp(t *testing.T) {
 	ctx, name := context.Background(), c.Scheme+"://bucket/x"
 	c.Serve(t, &Faults{Kinds: []string{Busy}, Chance: 1}, store.Limits{Attempts: 3, Wait: time.Millisecond})

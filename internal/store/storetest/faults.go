@@ -11,32 +11,32 @@ import (
 	"time"
 )
 
-// Kinds of faults of a service. Short and Wrong answers look whole. They and answers of Another
-// are given to reads of an object's contents only.
+// Kinds of faults of a service. Answers with Short or Wrong look whole. These two and Another
+// affect only reads of an object's contents.
 const (
-	Busy      = "busy"      // 503, nothing is done
-	Lost      = "lost"      // done, but the answer is a 503
+	Busy      = "busy"      // 503, and nothing is done
+	Lost      = "lost"      // the request is done, but answered with 503
 	Reset     = "reset"     // no answer
 	Hang      = "hang"      // no answer for a long time
 	Truncated = "truncated" // the connection breaks in the middle of the answer
-	Short     = "short"     // half of the bytes asked for
-	Wrong     = "wrong"     // a byte is another one
-	Throttled = "throttled" // 429, nothing is done
+	Short     = "short"     // half of the requested bytes
+	Wrong     = "wrong"     // one byte is wrong
+	Throttled = "throttled" // 429, and nothing is done
 	Another   = "another"   // the answer has the version of another object
 )
 
 const refused = "refused"
 
-// Faults is a service with faults in front of it.
+// Faults is a service that injects faults into another one.
 type Faults struct {
 	Service http.Handler
 	Kinds   []string
-	Chance  float64       // of a fault, for each request
-	Most    int           // faults one after the other for one method and path; 0: no bound
-	Wait    time.Duration // of Hang
-	Delay   time.Duration // of every answer
-	Lives   int64         // requests after which all are Busy; 0: no bound
-	Refused int64         // the request that is answered with a 400, which nobody repeats; 0: none
+	Chance  float64       // probability of a fault, for each request
+	Most    int           // most faults in a row for one method and path; 0: no limit
+	Wait    time.Duration // length of a Hang
+	Delay   time.Duration // delay of every answer
+	Lives   int64         // requests after which all are Busy; 0: no limit
+	Refused int64         // number of the request to answer with 400, which nobody repeats; 0: none
 
 	mutex  sync.Mutex
 	random *rand.Rand
@@ -45,28 +45,28 @@ type Faults struct {
 	served int64
 }
 
-// Requests is how many requests there have been.
+// Requests returns the number of requests so far.
 func (f *Faults) Requests() int64 {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return f.served
 }
 
-// Live says for how many more requests the service lives; 0: for ever.
+// Live lets the service work for the given number of further requests; 0 means for ever.
 func (f *Faults) Live(requests int64) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.served, f.Lives = 0, requests
 }
 
-// Refuse has the service answer one request with a 400, the n-th from now; 0: none.
+// Refuse makes the service answer the n-th request from now with 400; 0 means none.
 func (f *Faults) Refuse(n int64) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.served, f.Refused = 0, n
 }
 
-// Count is how many faults of a kind there have been.
+// Count returns the number of faults of a kind so far.
 func (f *Faults) Count(kind string) int {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -124,7 +124,7 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Reset:
 		panic(http.ErrAbortHandler)
 	case Hang:
-		io.Copy(io.Discard, r.Body) // else the server does not see that the client goes
+		io.Copy(io.Discard, r.Body) // otherwise the server would not notice that the client leaves
 		select {
 		case <-r.Context().Done():
 		case <-time.After(f.Wait):

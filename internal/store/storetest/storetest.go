@@ -1,5 +1,5 @@
-// Package storetest holds the duties of every store, as a test, and the faults that its service may
-// have.
+// Package storetest tests that a store keeps the contract of package store, also when its service
+// has faults.
 package storetest
 
 import (
@@ -17,14 +17,14 @@ import (
 	"minsep/internal/store"
 )
 
-// Bytes are n bytes that no other seed has.
+// Bytes returns n pseudorandom bytes, different for each seed.
 func Bytes(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(b)
 	return b
 }
 
-// Conformance tests the store in which root is an empty folder. large bounds the size of the files.
+// Conformance tests the store of root, an empty folder. large is the largest size of a file.
 func Conformance(t *testing.T, root string, large int) {
 	ctx := context.Background()
 	in := func(name string) string { return store.Join(root, name) }
@@ -125,7 +125,7 @@ func Conformance(t *testing.T, root string, large int) {
 	})
 }
 
-// reads reads ranges at random, several at once.
+// reads reads random ranges of a file, several at once.
 func reads(ctx context.Context, t *testing.T, name string, size int) {
 	want := Bytes(99, size)
 	if err := store.WriteFile(ctx, name, store.Options{Mode: 0o644}, want); err != nil {
@@ -158,7 +158,7 @@ func reads(ctx context.Context, t *testing.T, name string, size int) {
 	}
 }
 
-// oneSucceeds has many writers create one file.
+// oneSucceeds lets many writers create the same file.
 func oneSucceeds(ctx context.Context, t *testing.T, name string, large int) {
 	for _, n := range []int{100, 9 << 20} {
 		if n > large {
@@ -235,7 +235,7 @@ func folders(ctx context.Context, t *testing.T, dir string) {
 	list(dir)
 }
 
-// replaced reads a file that another takes the place of.
+// replaced reads a file while another one takes its place.
 func replaced(ctx context.Context, t *testing.T, name string, size int) {
 	before, after := Bytes(1, size), Bytes(2, size)
 	if err := store.WriteFile(ctx, name, store.Options{Mode: 0o644}, before); err != nil {
