@@ -9,7 +9,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// assembly turns the chunks of a shard into its batches. R is the type of row numbers in the file.
+// assembly turns the chunks of a shard into its batches. R is the type of row numbers in the files.
 type assembly[R int32 | int64] struct {
 	steps     int // of the shard
 	first     int // its first step
@@ -19,7 +19,7 @@ type assembly[R int32 | int64] struct {
 	names     []ownergraph.Edges
 }
 
-// add takes a chunk, which must not change.
+// add takes a chunk and keeps it: the caller must not change it.
 func (a *assembly[R]) add(b []byte) error {
 	switch {
 	case len(b) == 0 || kind(b[0]) > named:
@@ -47,8 +47,8 @@ type lists[R int32 | int64] struct {
 
 func (l *lists[R]) at(t int) []R { return l.rows[l.starts[t]:l.starts[t+1]] }
 
-// sorted spreads events over their steps and sorts each step's rows. Chunks of ascending rows, in
-// any order, need no comparison of rows.
+// sorted spreads events over their steps and sorts the rows of each step. If each chunk has ascending
+// rows and no two chunks overlap, as drawFn makes them, the rows are in order without a sort.
 func (a *assembly[R]) sorted(chunks [][]byte) (*lists[R], error) {
 	slices.SortFunc(chunks, func(x, y []byte) int { return cmp.Compare(firstRow(x), firstRow(y)) })
 	l := &lists[R]{starts: make([]int64, a.steps+1)}
@@ -63,7 +63,7 @@ func (a *assembly[R]) sorted(chunks [][]byte) (*lists[R], error) {
 	l.rows = make([]R, l.starts[a.steps])
 	next := slices.Clone(l.starts[:a.steps])
 	for _, b := range chunks {
-		eachEvent(b, a.steps, func(row int64, step int) { // has been read once without an error
+		eachEvent(b, a.steps, func(row int64, step int) { // cannot fail: every event was read before
 			l.rows[next[step]] = R(row)
 			next[step]++
 		})
@@ -76,8 +76,8 @@ func (a *assembly[R]) sorted(chunks [][]byte) (*lists[R], error) {
 	return l, nil
 }
 
-// batches returns the batches of the shard: the rows that take part in each step, ascending,
-// without those that are blocked, truncated. It is called once.
+// batches returns the batches of the shard: for each step the rows that take part and are not
+// blocked, ascending, cut to the maximum batch size. It uses up the events, so it is called once.
 func (a *assembly[R]) batches() (*lists[R], error) {
 	l, err := a.sorted(a.events[taken])
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *assembly[R]) batches() (*lists[R], error) {
 	return l, nil
 }
 
-// remove removes the ascending rows out from the ascending rows, in place.
+// remove deletes the rows of out from rows, in place. Both ascend.
 func remove[R int32 | int64](rows, out []R) []R {
 	if len(out) == 0 {
 		return rows
@@ -121,7 +121,8 @@ func remove[R int32 | int64](rows, out []R) []R {
 	return kept
 }
 
-// idsOf returns a function that appends the id of a row that takes part to ids.
+// idsOf returns a function that appends the id of a row to ids. The row must take part in the
+// shard.
 func (a *assembly[R]) idsOf() func(row R, ids *ownergraph.IDs) {
 	type place struct{ chunk, at int32 }
 	places := make(map[R]place)

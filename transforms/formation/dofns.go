@@ -35,12 +35,12 @@ func init() {
 	register.Iter1[[]byte]()
 }
 
-// ExamplesSampled names the counter of rows with drawn participations.
+// ExamplesSampled is the name of the counter of rows with drawn participations.
 const ExamplesSampled = "examples sampled"
 
 var examplesSampled = progress.New(ExamplesSampled)
 
-// span is a range of rows that one worker draws.
+// span is a range of rows that one element, and so one worker, draws.
 type span struct{ First, Count int64 }
 
 const (
@@ -67,8 +67,8 @@ func (f *emptyFn) ProcessElement(_ []byte, emit emitChunk) {
 	}
 }
 
-// drawFn draws participations, or coins, of jobs on all cores. It emits events by shard of steps,
-// and coins by bucket of owners.
+// drawFn draws the participations of jobs, or their coins, on all cores. It emits events by shard
+// of steps, and coins by bucket of owners.
 type drawFn struct {
 	Config Config
 
@@ -101,7 +101,7 @@ func (f *drawFn) newDrawer() *drawer {
 
 func (f *drawFn) StartBundle(_, _ emitChunk) { f.workers = startWorkers(f.newDrawer) }
 
-// take emits an output.
+// take returns a function that emits an output.
 func (f *drawFn) take(ctx context.Context, events, coins emitChunk) func(output) error {
 	return func(out output) error {
 		for _, c := range out.events {
@@ -128,10 +128,10 @@ func (f *drawFn) stop() {
 	}
 }
 
-// Teardown ends the workers of a bundle that failed.
+// Teardown ends the workers of a failed bundle.
 func (f *drawFn) Teardown() { f.stop() }
 
-// drawRangeFn draws for examples that are their own rows.
+// drawRangeFn draws for numbered examples, which are their own rows.
 type drawRangeFn struct{ drawFn }
 
 func (f *drawRangeFn) ProcessElement(ctx context.Context, s span, events, coins emitChunk) error {
@@ -151,7 +151,7 @@ func (f *drawRangeFn) FinishBundle(ctx context.Context, events, coins emitChunk)
 	return f.finish(ctx, events, coins)
 }
 
-// drawTableFn draws for rows of a table.
+// drawTableFn draws for the rows of a table.
 type drawTableFn struct {
 	drawFn
 	held      job
@@ -180,7 +180,7 @@ func (f *drawTableFn) FinishBundle(ctx context.Context, events, coins emitChunk)
 	return f.finish(ctx, events, coins)
 }
 
-// excludeFn finds the coins that Algorithm 3 blocks, for the owners of a bucket.
+// excludeFn finds the coins that Algorithm 3 blocks, for one bucket of owners.
 type excludeFn struct {
 	Config Config
 

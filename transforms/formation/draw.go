@@ -10,7 +10,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// drawer draws the participations, or coins, of jobs, one after the other.
+// drawer draws the participations, or the coins, of one job at a time.
 type drawer struct {
 	src     *stream.Source
 	sampler sampling.Sampler
@@ -52,7 +52,7 @@ func (d *drawer) draw(j job) output {
 	return out
 }
 
-// inTable checks the numbers of rows of a table of so many examples.
+// inTable refuses row numbers outside a table of the given number of examples.
 func inTable(rows *ownergraph.Rows, examples int64) error {
 	if rows.First < 0 || rows.First > examples-int64(rows.Len()) {
 		return fmt.Errorf("formation: rows %d to %d of the table: the configuration says %d rows", rows.First, rows.First+int64(rows.Len())-1, examples)
@@ -60,7 +60,7 @@ func inTable(rows *ownergraph.Rows, examples int64) error {
 	return nil
 }
 
-// inPools checks the pools of rows of a table of so many pools.
+// inPools refuses rows without pools, and rows in a pool that does not exist.
 func inPools(rows *ownergraph.Rows, pools int) error {
 	if len(rows.PoolEnds) != rows.Len() {
 		return fmt.Errorf("formation: rows of the table from %d on are in no pools, as rotation needs them", rows.First)
@@ -107,7 +107,8 @@ func (d *drawer) drawRows(b []byte) error {
 	return nil
 }
 
-// pack packs d.steps as events, without the coins before the first step.
+// pack packs d.steps as events. Coins before the first step are left out: they only block later
+// ones.
 func (d *drawer) pack(row int64) {
 	for _, t := range d.steps {
 		if t >= 0 {
@@ -116,9 +117,9 @@ func (d *drawer) pack(row int64) {
 	}
 }
 
-// coinPacker gathers for each owner the coins of its examples. A record is the owner's address, the
-// row (8 bytes, big endian) and the coins: differences of ascending steps, as varints, the first
-// counted from 1-b. The owner's address is a keyed hash of 128 bits; two of N owners meet with
+// coinPacker gathers the coins of each owner's examples. A record is the owner's address, the row
+// (8 bytes, big endian) and the coins: differences of ascending steps as varints, the first counted
+// from 1-b. The address is a keyed hash of 128 bits, so two of N owners have the same one with
 // probability below N²/2^129.
 type coinPacker struct {
 	src    *stream.Source
@@ -147,7 +148,7 @@ func (p *coinPacker) add(owner stream.Address, row int64, coins []int32) {
 	p.packer.Add(packed.Bucket(owner.Uint64(), p.number), b, p.emit)
 }
 
-// addOwners adds the coins of row i for each of its owners. An example that nobody owns is its own
+// addOwners adds the coins of row i to each of its owners. An example without owners is its own
 // owner.
 func (p *coinPacker) addOwners(rows *ownergraph.Rows, i int, row int64, coins []int32) {
 	start, end := rows.OwnersOf(i)

@@ -13,15 +13,15 @@ import (
 type kind byte
 
 const (
-	taken   kind = iota // row takes part in step, unless an event of the next kind says no
+	taken   kind = iota // row takes part in step, unless an event of kind blocked removes it
 	blocked             // row does not take part in step
-	named               // ids of rows, for the long form
+	named               // ids of rows, for the long form of the files
 	grouped             // the rows that an owner brings to a step
 )
 
-// A chunk of events is one byte of kind, then for each event the difference of its row to the row
-// before (signed varint) and its step, counted from the first of the shard (varint). A chunk of
-// names is the kind and one encoded ownergraph.Rows.
+// A chunk of events is one byte of kind, then for each event the difference of its row from the
+// previous row (signed varint) and its step, counted from the first of the shard (varint). A chunk
+// of names is the byte of kind and one encoded [ownergraph.Edges].
 
 var errChunk = errors.New("formation: malformed chunk of events")
 
@@ -46,13 +46,13 @@ func newShards(steps, count int) *shards {
 	return s
 }
 
-// chunk is a part of a shuffle: its bucket and its bytes.
+// chunk is an element of a shuffle: bytes and their bucket.
 type chunk struct {
 	bucket uint32
 	bytes  []byte
 }
 
-// eventPacker gathers events of one kind into a chunk a shard. Its buffers are reused after flush.
+// eventPacker gathers events of one kind into one chunk for each shard. flush reuses its buffers.
 type eventPacker struct {
 	*shards
 	kind    kind
@@ -87,7 +87,8 @@ func (p *eventPacker) flush(dst []chunk) []chunk {
 	return dst
 }
 
-// eachEvent calls f for the events of a chunk that has steps.
+// eachEvent calls f for the events of a chunk. It refuses steps outside a shard with that many
+// steps.
 func eachEvent(b []byte, steps int, f func(row int64, step int)) error {
 	row := int64(0)
 	for b = b[1:]; len(b) > 0; {
@@ -106,13 +107,13 @@ func eachEvent(b []byte, steps int, f func(row int64, step int)) error {
 	return nil
 }
 
-// firstRow is the row of a chunk's first event.
+// firstRow returns the row of a chunk's first event.
 func firstRow(b []byte) int64 {
 	row, _ := binary.Varint(b[1:])
 	return row
 }
 
-// namePacker gathers for each shard the ids of the rows that have events in it.
+// namePacker gathers, for each shard, the ids of the rows with events in it.
 type namePacker struct {
 	*shards
 	names []ownergraph.Edges // by shard: ids and, in place of owners, row numbers
@@ -122,7 +123,7 @@ func newNamePacker(s *shards) *namePacker {
 	return &namePacker{s, make([]ownergraph.Edges, s.count)}
 }
 
-// add adds the id of row for the shard of each of the ascending steps.
+// add adds the id of row to every shard that has one of the ascending steps.
 func (p *namePacker) add(ids *ownergraph.IDs, i int, row int64, steps []int32) {
 	last := int32(-1)
 	for _, t := range steps {

@@ -8,16 +8,16 @@ import (
 	"minsep/sampling/stream"
 )
 
-// excluder finds the coins of one owner's examples that Algorithm 3 blocks: those with a coin of
-// the owner in the b-1 steps before. An owner may have any number of coins: they wait in a spool
+// excluder finds the coins of an owner's examples that Algorithm 3 blocks: those with another coin
+// of the owner in the b-1 steps before. An owner may have any number of coins; they wait in a spool
 // until all are known.
 type excluder struct {
 	minSep int
 	coins  packed.Spool // records of a coinPacker without the owner
-	union  []int32      // steps of the coins, some more than once
-	steps  []int32      // of one record
+	union  []int32      // steps of the owner's coins, with repetitions
+	steps  []int32      // steps of one record
 	out    *eventPacker
-	held   int // blocked events in out
+	held   int // number of blocked events in out
 }
 
 const (
@@ -25,7 +25,7 @@ const (
 	blockedHeld = 1 << 16 // events before they are emitted
 )
 
-// coin notes the coins of an example: its row and their steps.
+// coin records the coins of one example: its row and their steps.
 func (e *excluder) coin(record []byte) error {
 	if err := e.decode(record); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (e *excluder) decode(record []byte) error {
 	return nil
 }
 
-// owner packs the blocked ones of an owner's coins and forgets all of them.
+// owner packs the blocked coins of the current owner, then forgets the owner.
 func (e *excluder) owner(emit emitChunk) error {
 	e.merge()
 	err := e.coins.Each(func(record []byte) error {
@@ -92,7 +92,7 @@ func (e *excluder) flush(emit emitChunk) {
 	e.held = 0
 }
 
-// exclude goes through the owners of a bucket and emits chunks of blocked events.
+// exclude goes through the owners of a bucket and emits the blocked events in chunks.
 func (e *excluder) exclude(bucket *packed.Sorter, emit emitChunk) error {
 	var last stream.Address
 	err := bucket.Each(func(record []byte) error {

@@ -18,10 +18,10 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[fixedTableFn]())
 }
 
-// fixedRows is the greatest number of examples of a fixed scheme.
+// fixedRows is the largest number of examples of a fixed scheme, which are held in memory.
 const fixedRows = 1<<31 - 1
 
-// fixedRangeFn forms fixed batches of examples that are their own rows.
+// fixedRangeFn forms fixed batches of numbered examples, which are their own rows.
 type fixedRangeFn struct{ Config Config }
 
 func (f *fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, emit emitChunk) error {
@@ -45,8 +45,8 @@ func (f *fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, emit emitCh
 	return nil
 }
 
-// fixedTableFn forms fixed batches of all rows of a table. Owners are used only if examples share
-// some, or copies would.
+// fixedTableFn forms fixed batches of all rows of a table. Owners matter only if they own several
+// examples or an example has several copies.
 type fixedTableFn struct{ Config Config }
 
 func (f *fixedTableFn) ProcessElement(ctx context.Context, _ int, rows func(*[]byte) bool, emit emitChunk) error {
@@ -98,7 +98,7 @@ func (t *fixedTable) add(b []byte) error {
 	return nil
 }
 
-// sort brings the parts into the order of rows and numbers the owners.
+// sort puts the parts into the order of rows and numbers the owners.
 func (t *fixedTable) sort(examples int64) error {
 	slices.SortFunc(t.parts, func(a, b ownergraph.Rows) int { return int(a.First - b.First) })
 	number := make(map[stream.Address]int32)
@@ -117,7 +117,7 @@ func (t *fixedTable) sort(examples int64) error {
 			t.ids.AppendFrom(&r.Examples, i)
 			t.priority = append(t.priority, r.Examples.Address(t.src, i, 0).Uint64())
 			for j, end := r.OwnersOf(i); j < end; j++ {
-				u := r.Owners.Address(t.src, j, 1) // copy 1: apart from the examples' addresses
+				u := r.Owners.Address(t.src, j, 1) // copy 1 keeps owners apart from the examples' own addresses
 				if _, ok := number[u]; !ok {
 					number[u] = int32(len(number))
 				}
@@ -139,8 +139,8 @@ func (t *fixedTable) sort(examples int64) error {
 // fixedChunk is the number of participations after which chunks are emitted.
 const fixedChunk = 1 << 18
 
-// emitFixed emits the formed rows as events, and the ids of each shard's rows if ids is not
-// nil.
+// emitFixed emits rows, the batches one after the other, as events. Unless ids is nil it also emits
+// the ids of each shard's rows.
 func emitFixed(c Config, rows []int32, ids *ownergraph.IDs, emit emitChunk) {
 	s := c.shards()
 	events, size := newEventPacker(s, taken), c.Spec.Fixed.BatchSize

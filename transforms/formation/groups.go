@@ -11,13 +11,13 @@ import (
 	"minsep/transforms/manifestio"
 )
 
-// A chunk of groups is the byte of its kind, then for each group, the rows that an owner brings
-// to a step: the difference of the owner's first row to the first row of the group before
-// (signed varint), the step, counted from the first of the shard, how many rows there are, and
-// the difference of each to the one before, the first counted from the owner's first row
-// (varints).
+// A chunk of groups is one byte of kind, then a record for each group, the rows that an owner
+// brings to a step. The record has: the difference of the owner's first row from that of the group
+// before (signed varint); the step, counted from the first of the shard; the number of rows; and
+// the difference of each row from the previous one, where the first counts from the owner's first
+// row (varints).
 
-// groupPacker gathers groups into a chunk a shard. Its buffers are reused after flush.
+// groupPacker gathers groups into one chunk for each shard. flush reuses its buffers.
 type groupPacker struct {
 	eventPacker
 }
@@ -38,9 +38,9 @@ func (p *groupPacker) add(first int64, step int32, rows []int64, brought []int) 
 
 // group holds the rows that an owner brings to a step: rows[start:start+count] of its groups.
 type group struct {
-	first, start int64 // row of the owner; of the group
+	first, start int64 // the owner's first row; index of the group's first row
 	count        int32
-	step         int32 // of the shard
+	step         int32 // counted from the first of the shard
 }
 
 // groups are the groups of a shard.
@@ -128,7 +128,7 @@ func (g *groups[R]) batches(first int, truncator *sampling.Truncator, drawn int)
 	return l, ends
 }
 
-// ofOwners returns the groups of the owners with the given first rows, in place. Both ascend.
+// ofOwners keeps, in place, the groups of the owners with the given first rows. Both ascend.
 func ofOwners[R int32 | int64](batch []group, firsts []R) []group {
 	kept := batch[:0]
 	for _, x := range batch {

@@ -16,8 +16,8 @@ import (
 // the owner's participations and its examples, and writeFn writes them by owner.
 
 // ownedFn emits the rows of a table by bucket of owners. A record is the owner's address, the row
-// (8 bytes, big endian) and, where ids are needed, the example's id. The address is a keyed hash of
-// 128 bits; two of N owners meet with probability below N²/2^129.
+// (8 bytes, big endian) and, if ids are needed, the example's id. The address is a keyed hash of
+// 128 bits, so two of N owners have the same one with probability below N²/2^129.
 type ownedFn struct {
 	Config Config
 
@@ -67,7 +67,7 @@ func (f *ownedFn) FinishBundle(_ context.Context, emit emitChunk) error {
 	return f.packer.Flush(emit)
 }
 
-// appendID appends id i of a column to a record that ends with it.
+// appendID appends id i of a column to a record, as its last field.
 func appendID(b []byte, ids *ownergraph.IDs, i int) []byte {
 	if ids.Type == ownergraph.Int64 {
 		return binary.BigEndian.AppendUint64(b, uint64(ids.Int(i)))
@@ -75,7 +75,7 @@ func appendID(b []byte, ids *ownergraph.IDs, i int) []byte {
 	return append(b, ids.Bytes(i)...)
 }
 
-// decodeID appends an id that appendID wrote to a column.
+// decodeID appends to a column the id that appendID wrote.
 func decodeID(ids *ownergraph.IDs, b []byte) error {
 	switch {
 	case ids.Type == ownergraph.String:
@@ -128,7 +128,7 @@ func (f *drawOwnersFn) ProcessElement(ctx context.Context, _ uint32, records fun
 	return ctx.Err()
 }
 
-// ownerDrawer draws owner by owner.
+// ownerDrawer draws for one owner after the other.
 type ownerDrawer struct {
 	sampler sampling.Sampler
 	drawer  *sampling.OwnerDrawer
@@ -172,7 +172,7 @@ func (d *ownerDrawer) drawAll(bucket *packed.Sorter, emit emitChunk) error {
 	return d.flush(emit)
 }
 
-// draw draws for the owner of the gathered rows, and forgets it.
+// draw draws for the owner with the gathered rows, then forgets it.
 func (d *ownerDrawer) draw(emit emitChunk) error {
 	if len(d.rows) == 0 {
 		return nil
@@ -203,7 +203,8 @@ func (d *ownerDrawer) draw(emit emitChunk) error {
 	return nil
 }
 
-// take notes which rows are brought to a step.
+// take records the step for the rows that the owner brings to it: their ids are needed in its
+// shard.
 func (d *ownerDrawer) take(step int32) {
 	for len(d.taken) < len(d.rows) {
 		d.taken = append(d.taken, nil)

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// job is a part of the examples: a range of rows that are their own ids, or encoded
-// ownergraph.Rows.
+// job is a part of the examples: a range of numbered ones, or encoded ownergraph.Rows.
 type job struct {
 	first, count int64
 	rows         [][]byte
@@ -20,8 +19,8 @@ type output struct {
 	err      error
 }
 
-// workers draw jobs on all cores of the machine. Results come back through the one goroutine that
-// submits, so that emitters, which are not safe for concurrent use, are called from there only.
+// workers draw jobs on all cores. Only the goroutine that submits jobs receives their results,
+// since Beam's emitters are not safe for concurrent use.
 type workers struct {
 	jobs    chan job
 	outputs chan output
@@ -43,7 +42,7 @@ func startWorkers(newDrawer func() *drawer) *workers {
 	return w
 }
 
-// submit hands j over and passes the jobs finished in the meantime to take.
+// submit hands over a job. While it waits, it passes finished results to take.
 func (w *workers) submit(j job, take func(output) error) error {
 	for {
 		select {
@@ -71,7 +70,7 @@ func (w *workers) drain(take func(output) error) error {
 	return nil
 }
 
-// stop ends the goroutines. Results that nobody took are dropped.
+// stop ends the goroutines and drops the results that are left.
 func (w *workers) stop() {
 	close(w.jobs)
 	for ; w.pending > 0; w.pending-- {

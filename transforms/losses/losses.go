@@ -57,7 +57,7 @@ type ParamError = param.Error
 type Config struct {
 	Protocol string // as accounting.Protocol.Encode writes it
 	Dir      string // a folder that every worker and the launcher share, where finished units are left; "" for none
-	Workers  int    // goroutines of a unit; 0 for one a processor
+	Workers  int    // goroutines for a unit; 0 means one for each processor
 }
 
 // Done is a finished unit.
@@ -66,13 +66,15 @@ type Done struct {
 	Result ledger.Result `json:"result"` // the sums of the samples
 }
 
-// UnitSize is the size of units, in samples, that take about a second each for so many steps.
+// UnitSize returns the number of samples that take about a second, for a training of the given
+// steps.
 func UnitSize(steps int) uint64 {
 	const work, piece = 4e7, 1024 // samples times steps; whole pieces keep every processor busy
 	return uint64(max(1, int(work/float64(steps))/piece)) * piece
 }
 
-// Sum computes units. It returns a PCollection<[]byte> of JSON [Done].
+// Sum computes units on the workers. It returns a PCollection<[]byte> of JSON [Done], one for each
+// unit.
 func Sum(s beam.Scope, c Config, units []ledger.Unit) (beam.PCollection, error) {
 	s = s.Scope("losses.Sum")
 	if _, err := accounting.ParseProtocol([]byte(c.Protocol)); err != nil {
@@ -145,14 +147,15 @@ func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byt
 	return nil
 }
 
-// toldEvery is how often a worker says how many samples it has drawn, and firstPiece how many it
-// draws before it knows their time.
+// toldEvery is the time between updates of the counter of samples. firstPiece is the number of
+// samples that a worker draws before it knows how long they take.
 const (
 	toldEvery  = 500 * time.Millisecond
 	firstPiece = 4096
 )
 
-// draw computes a unit piece by piece, which changes no sum, and counts the samples of each.
+// draw computes a unit piece by piece, to count samples as it goes. The pieces do not change the
+// sums.
 func (f *sumFn) draw(ctx context.Context, worker *verification.Worker, u ledger.Unit) (all ledger.Result, err error) {
 	for done, piece := uint64(0), uint64(firstPiece); done < u.Count; {
 		count := min(piece, u.Count-done)
@@ -174,7 +177,7 @@ func (f *sumFn) draw(ctx context.Context, worker *verification.Worker, u ledger.
 	return all, nil
 }
 
-// enter tells those who wait in this process which candidate is verified.
+// enter shows which candidate and direction is being verified, to users of this process.
 func (f *sumFn) enter(u ledger.Unit) {
 	of := len(f.protocol.Candidates)
 	direction := "H(P,Q)"
@@ -184,7 +187,8 @@ func (f *sumFn) enter(u ledger.Unit) {
 	progress.Enter(fmt.Sprintf("verifying candidate %d of %d, direction %s", of-u.Candidate, of, direction), "", 0, 0)
 }
 
-// worker checks a unit and returns the worker of its trial.
+// worker returns the worker for the trial of a unit. It refuses units of another protocol or
+// kernel.
 func (f *sumFn) worker(u ledger.Unit) (*verification.Worker, error) {
 	if u.Configuration != f.hash || u.KernelID != f.protocol.KernelID {
 		return nil, fmt.Errorf("losses: a unit of another protocol")
@@ -192,13 +196,13 @@ func (f *sumFn) worker(u ledger.Unit) (*verification.Worker, error) {
 	return workers.get(trial{f.hash, u.Candidate, u.Trial}, f.protocol)
 }
 
-// trial names a worker.
+// trial identifies a worker in the cache.
 type trial struct {
 	protocol         string
 	candidate, trial int
 }
 
-// cache holds the workers of the trials that this process works on: their tables are large.
+// cache holds the workers of the trials in progress in this process: their tables are large.
 type cache struct {
 	sync.Mutex
 	made map[trial]*entry
@@ -222,7 +226,7 @@ func (c *cache) get(t trial, p *accounting.Protocol) (*verification.Worker, erro
 	c.Lock()
 	e := c.made[t]
 	if e == nil {
-		for old := range c.made { // candidates are verified one after another
+		for old := range c.made { // candidates are verified one after another, so older ones are done
 			if old.protocol != t.protocol || old.candidate != t.candidate {
 				delete(c.made, old)
 			}
@@ -239,10 +243,10 @@ func (c *cache) get(t trial, p *accounting.Protocol) (*verification.Worker, erro
 	return e.worker, e.err
 }
 
-// unitPrefix begins the names of the files of finished units.
+// unitPrefix begins the file names of finished units.
 const unitPrefix = "unit-"
 
-// leave writes a finished unit. A unit that is computed twice leaves one file.
+// leave writes a finished unit to a file. A unit that is computed twice leaves one file.
 func leave(dir string, u ledger.Unit, done []byte) error {
 	name := fmt.Sprintf("%s%d-%d-%d-%d.json", unitPrefix, u.Candidate, u.Trial, u.First, u.Count)
 	_, err := manifest.WriteFile(dir, name, manifest.PublicFile, func(w io.Writer) error {
@@ -255,8 +259,8 @@ func leave(dir string, u ledger.Unit, done []byte) error {
 // maxUnit bounds the file of a finished unit, in bytes.
 const maxUnit = 1 << 20
 
-// Collect adds the finished units that workers have left in dir to a ledger, all at once, and
-// removes their files. It may run while others are being left, and after a crash.
+// Collect adds the finished units in dir to a ledger, all at once, and removes their files. It may
+// run while workers write more of them, and after a crash.
 func Collect(dir string, l *ledger.Ledger) error {
 	ctx := context.Background()
 	entries, err := store.ListMade(ctx, dir)
@@ -288,7 +292,7 @@ func Collect(dir string, l *ledger.Ledger) error {
 	if err := l.AddAll(all); err != nil {
 		return fmt.Errorf("losses: %s: %w", dir, err)
 	}
-	err = store.Parallel(len(paths), func(i int) error { return store.RemoveAll(ctx, paths[i]) }) // no error where another has collected it
+	err = store.Parallel(len(paths), func(i int) error { return store.RemoveAll(ctx, paths[i]) }) // another process may have collected it: not an error
 	if err != nil {
 		return fmt.Errorf("losses: %w", err)
 	}

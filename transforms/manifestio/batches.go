@@ -9,18 +9,18 @@ import (
 	"minsep/sampling"
 )
 
-// BatchSink writes the batches of one shard of steps. R is the type of row numbers in the file.
+// BatchSink writes the batches of one shard of steps. R is the type of row numbers in the files.
 type BatchSink[R int32 | int64] struct {
-	Dir           string // exists
-	Shard, Shards int    // number of this shard, from 0; how many there are
+	Dir           string // folder, which must exist
+	Shard, Shards int    // number of this shard, from 0, and of all shards
 	First         int    // first step of the shard, from 0
-	Pad           int    // if above 0: smaller batches are filled up to this size with [sampling.PadRow]
+	Pad           int    // if above 0, smaller batches are padded to this size with [sampling.PadRow]
 }
 
-// WriteOwners is Write for batches in which owners take part, and owners
-// (int64[owners+1]): where the rows of each begin in rows, and where the last ones end. Batch t is
-// rows[starts[t]:starts[t+1]], and owner i of the shard has the rows up to ends[i]. The rows are
-// the file's own: Pad does nothing.
+// WriteOwners writes the batches of a shard in which owners take part: the files of
+// [BatchSink.Write], and owners (int64[owners+1]), the offsets in rows at which each owner's rows
+// begin, and the end. Batch t is rows[starts[t]:starts[t+1]]; the rows of owner i end at ends[i].
+// Pad is ignored, since the rows contain their padding.
 func (s BatchSink[R]) WriteOwners(starts []int64, rows []R, ends []int64) ([]manifest.File, error) {
 	s.Pad = 0
 	files, err := s.Write(starts, rows)
@@ -37,7 +37,7 @@ func (s BatchSink[R]) WriteOwners(starts []int64, rows []R, ends []int64) ([]man
 }
 
 // Write writes indptr (int64[steps+1]) and rows of a shard. Batch t is rows[starts[t]:starts[t+1]],
-// ascending.
+// in ascending order.
 func (s BatchSink[R]) Write(starts []int64, rows []R) ([]manifest.File, error) {
 	steps := len(starts) - 1
 	indptr := make([]int64, steps+1)
@@ -87,7 +87,7 @@ func dtype[R int32 | int64]() manifest.DType {
 	return manifest.DInt64
 }
 
-// writeInts writes little endian.
+// writeInts writes v in little endian.
 func writeInts[R int32 | int64](w io.Writer, v []R) error {
 	var buf [1 << 15]byte
 	size := dtype[R]().Size()

@@ -11,7 +11,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// LongName is the name of a shard's long form.
+// LongName returns the file name of the long form of a shard.
 func LongName(shard, shards int) string {
 	return fmt.Sprintf("part-%05d-of-%05d.parquet", shard, shards)
 }
@@ -26,7 +26,8 @@ type longEntry[T int64 | string] struct {
 	ExampleID T     `parquet:"example_id"`
 }
 
-// longOwnerEntry is an example that an owner brings: owner is the number of the owner in the batch.
+// longOwnerEntry is a longEntry with the number, within the batch, of the owner who brings the
+// example.
 type longOwnerEntry[T int64 | string] struct {
 	Step      int32 `parquet:"step"`
 	Slot      int32 `parquet:"slot"`
@@ -70,8 +71,8 @@ func ownerEntry[T int64 | string](owner func(at int) int32) func(at, step, slot 
 	}
 }
 
-// ownerNumbers returns a function that gives the number in its batch of the owner of row at; its
-// arguments must ascend.
+// ownerNumbers returns a function from an index in rows to the number, within its batch, of the
+// owner. Its arguments must ascend.
 func ownerNumbers(starts, ends []int64) func(at int) int32 {
 	numbers := make([]int32, 0, len(ends))
 	for t := range len(starts) - 1 {
@@ -88,7 +89,7 @@ func ownerNumbers(starts, ends []int64) func(at int) int32 {
 	}
 }
 
-// longForm is the table that is written.
+// longForm holds the arguments of writeLong.
 type longForm[R int32 | int64] struct {
 	first    int // step
 	starts   []int64

@@ -28,22 +28,23 @@ func init() {
 
 var rowsWritten = progress.New("rows written")
 
-// WriteBounded writes a bounded graph to dir, which must be there: rows is a PCollection<KV<uint32,
-// []byte>> of part numbers and encoded [ownergraph.Rows] with ids of the given types, and with
-// pools or without, every row in one chunk, and the chunks of a part, in any order, without a gap.
-// The result, PCollection<string>, is a [manifest.File] in JSON for each part.
+// WriteBounded writes a bounded graph to dir, which must exist. rows is a PCollection<KV<uint32,
+// []byte>> of part numbers and encoded [ownergraph.Rows], with ids of the given types, and with
+// pools if pools is set. Each row is in exactly one chunk. The chunks of a part may come in any
+// order, but must leave no gap. The result is a PCollection<string> of JSON [manifest.File], one
+// for each part.
 //
-// A part of any size is sorted in 256 MiB of memory and files in tempDir, which is on every worker;
-// empty for the system's.
+// A part of any size is sorted in 256 MiB of memory and temporary files in tempDir on the worker;
+// "" means the system's folder.
 //
-// A part's bytes depend on its rows alone, and it appears whole or not at all, so a task may run
-// twice.
+// The bytes of a part depend only on its rows, and its file appears whole or not at all, so that a
+// task may run twice.
 func WriteBounded(s beam.Scope, dir, tempDir string, example, owner ownergraph.IDType, pools bool, rows beam.PCollection) beam.PCollection {
 	s = s.Scope("manifestio.WriteBounded")
 	return beam.ParDo(s, &writeBoundedFn{Dir: dir, Example: example, Owner: owner, Mode: uint32(manifest.PublicFile), TempDir: tempDir, Pools: pools}, beam.GroupByKey(s, rows))
 }
 
-// writeBoundedFn writes a part.
+// writeBoundedFn writes one part.
 type writeBoundedFn struct {
 	Dir            string
 	Example, Owner ownergraph.IDType
@@ -78,7 +79,7 @@ func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks
 	return nil
 }
 
-// write writes a part of the rows that each gives.
+// write writes a part. each calls its argument with the part's rows in order.
 func (f *writeBoundedFn) write(ctx context.Context, part int, each func(use func(*ownergraph.Rows) error) error) (manifest.File, error) {
 	return manifest.WriteFile(f.Dir, manifest.BoundedPartName(part), fs.FileMode(f.Mode), func(out io.Writer) error {
 		w := manifest.NewBoundedWriter(out, f.Example, f.Owner, f.Pools)
@@ -90,8 +91,8 @@ func (f *writeBoundedFn) write(ctx context.Context, part int, each func(use func
 	})
 }
 
-// WriteTable writes the rows of a graph that was bounded in memory to dir, with the bytes that
-// [WriteBounded] gives them where every part but the last has so many rows.
+// WriteTable writes a graph that was bounded in memory to dir. It writes the same bytes as
+// [WriteBounded] for parts of rowsPerPart rows.
 func WriteTable(ctx context.Context, dir string, bounded *ownergraph.Bounded, rowsPerPart int) (files []manifest.File, err error) {
 	f := &writeBoundedFn{Dir: dir, Example: bounded.Graph.Examples.Type, Owner: bounded.Graph.Owners.Type, Mode: uint32(manifest.PublicFile), Pools: bounded.Pools != nil}
 	row, example := int64(0), 0

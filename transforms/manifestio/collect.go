@@ -34,18 +34,18 @@ func init() {
 	register.Emitter1[string]()
 }
 
-// Collect writes the strings of a small PCollection<string>, none of them empty, sorted, to a
-// temporary file of this name in dir, as a JSON array, for [Collected] to read in the launching
-// program. Metrics would not do:
-// a retried task counts twice. The file is there, even for no strings, once everything that they
-// come from is done: runners do not all tell a job that was cancelled from one that has ended.
+// Collect writes the strings of a small PCollection<string> as a sorted JSON array to a temporary
+// file in dir, from which [Collected] reads them in the launching program. None of the strings may
+// be empty. (Metrics would not do: a retried task counts twice.) The file is written, even for no
+// strings, once everything upstream is done: with some runners a cancelled job cannot be told from
+// a finished one.
 func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
 	s = s.Scope("manifestio.Collect " + name)
 	all := beam.Flatten(s, lines, beam.ParDo(s, &noLineFn{}, beam.Impulse(s)))
 	beam.ParDo0(s, &collectFn{Dir: dir, Name: name}, beam.GroupByKey(s, beam.AddFixedKey(s, all)))
 }
 
-// ErrUnfinished says that a job has ended, or was ended, before it was done.
+// ErrUnfinished means that a job ended, by itself or cancelled, before its work was done.
 var ErrUnfinished = errors.New("manifestio: the job ended before it was done, as one does that is cancelled")
 
 // Lines turns a PCollection<[]byte> of texts into strings, for [Collect].
@@ -57,7 +57,7 @@ type lineFn struct{}
 
 func (*lineFn) ProcessElement(text []byte, emit func(string)) { emit(string(text)) }
 
-// noLineFn emits an empty string, which stands for no line.
+// noLineFn emits an empty string, so that the file is written even if there are no lines.
 type noLineFn struct{}
 
 func (*noLineFn) ProcessElement(_ []byte, emit func(string)) { emit("") }
@@ -78,12 +78,12 @@ func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string)
 	return err
 }
 
-// collectedName is the name of a file that readers of the folder ignore and publishing it removes:
-// a process that is killed leaves it.
+// collectedName returns a temporary name: readers of the folder ignore such a file if a process is
+// killed and leaves it, and publishing the folder removes it.
 func collectedName(name string) string { return store.TempPrefix + name }
 
-// Collected reads the output of Collect, calls f for each line, and removes the file. No file is an
-// [ErrUnfinished].
+// Collected reads the output of [Collect], calls f for each line, and removes the file. A missing
+// file is [ErrUnfinished].
 func Collected(dir, name string, f func(line []byte) error) error {
 	ctx, path := context.Background(), store.Join(dir, collectedName(name))
 	b, err := store.ReadFile(ctx, path, 1<<30)

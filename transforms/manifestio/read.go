@@ -37,10 +37,10 @@ var (
 
 // ReadGraph reads the splits of a graph ([graphio.Source]) into a PCollection<[]byte> of encoded
 // [ownergraph.Edges], about 64 KiB each. In a graph of single owners each example is its own owner.
-// The files must be readable by every worker under the same paths.
+// Every worker must be able to read the files under the same paths.
 //
-// A fault in a file fails the pipeline, with the file, the line or row group and the rule; no value
-// is in the message.
+// A fault in a file fails the pipeline. The message names the file, the line or row group, and the
+// rule, but no value: ids are secret.
 func ReadGraph(s beam.Scope, splits []graphio.Split) (beam.PCollection, error) {
 	s = s.Scope("manifestio.ReadGraph")
 	absolute := make([]graphio.Split, len(splits)) // a worker may run in another folder
@@ -58,7 +58,7 @@ func ReadGraph(s beam.Scope, splits []graphio.Split) (beam.PCollection, error) {
 	return beam.ParDo(s, &readGraphFn{}, work), nil
 }
 
-// units spreads units of work, as JSON, over the workers.
+// units spreads units of work, encoded as JSON, over the workers.
 func units[T any](s beam.Scope, list []T) (beam.PCollection, error) {
 	if len(list) == 0 {
 		return beam.PCollection{}, fmt.Errorf("manifestio: there is nothing to read")
@@ -74,7 +74,7 @@ func units[T any](s beam.Scope, list []T) (beam.PCollection, error) {
 	return beam.Reshuffle(s, beam.CreateList(s, texts)), nil
 }
 
-// warned holds the columns of files, and their joined owners, that this process has warned about.
+// warned has the columns about which this process has warned already, by file.
 var warned sync.Map
 
 // readGraphFn reads a split.
@@ -104,7 +104,7 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 	})
 }
 
-// countBatch counts the edges of a batch, and logs its warnings.
+// countBatch counts the edges of a batch and logs its warnings, each once.
 func countBatch(ctx context.Context, b *graphio.Batch) {
 	for _, w := range b.Warnings {
 		if _, again := warned.LoadOrStore([2]string{w.File, w.Column}, true); !again {
@@ -117,8 +117,8 @@ func countBatch(ctx context.Context, b *graphio.Batch) {
 	edgesRead.Add(ctx, b.Len())
 }
 
-// EachEdges reads a graph in this process, as [graphio.Source.Each] does, counts what it reads, and
-// calls take with the edges of every batch.
+// EachEdges reads a graph in this process, as [graphio.Source.Each] does. It counts the edges, and
+// calls take with those of every batch.
 func EachEdges(ctx context.Context, source *graphio.Source, take func(*ownergraph.Edges) error) error {
 	return source.Each(ctx, countedFS{}, func(b *graphio.Batch) error {
 		countBatch(ctx, b)
@@ -126,7 +126,7 @@ func EachEdges(ctx context.Context, source *graphio.Source, take func(*ownergrap
 	})
 }
 
-// WarnOdd logs what is odd about a graph: see [graphio.Odd].
+// WarnOdd logs the oddities of a graph: see [graphio.Odd].
 func WarnOdd(ctx context.Context, source *graphio.Source, g *ownergraph.Graph) {
 	for _, odd := range graphio.Odd(source.Splits()[0].Path, g) {
 		log.Warn(ctx, odd.Error())
@@ -155,7 +155,7 @@ func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Rows of a chunk that make about 64 KiB of integers.
+// Rows of a chunk that encode to about 64 KiB with integer ids.
 const (
 	chunkRows      = 1 << 11
 	chunkRowsAlone = 3 * chunkRows // without owners

@@ -61,7 +61,7 @@ type ParamError = param.Error
 // Config says which files to write where. It travels in the pipeline graph.
 type Config struct {
 	Dir          string          // the folder of noise, which holds the recipe
-	RecipeSHA256 manifest.Digest // of the recipe's file, as [WriteRecipe] returns it
+	RecipeSHA256 manifest.Digest // SHA-256 of the recipe's file, as [WriteRecipe] returns it
 	KeyURI       string          // where each worker reads the root key
 	Shards       int             // 1 to the number of coordinates
 	DType        manifest.DType  // float32 or float64
@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-// validateFor adds the faults that the recipe shows.
+// validateFor also returns the faults that depend on the recipe.
 func (c Config) validateFor(r *noise.Recipe) error {
 	check := param.Checker{Package: "noiseshards"}
 	check.Add(c.Validate())
@@ -94,8 +94,8 @@ func (c Config) validateFor(r *noise.Recipe) error {
 	return check.Err()
 }
 
-// WriteRecipe writes the recipe into the folder of noise, secret as the folder is. It must be bound
-// to its run.
+// WriteRecipe writes a recipe, which must be bound to its run, into the folder of noise. The file
+// is secret, as the folder is.
 func WriteRecipe(dir string, r *noise.Recipe) (manifest.File, error) {
 	return manifest.WriteFile(dir, manifest.RecipeFile, manifest.SecretFile, r.Write)
 }
@@ -103,7 +103,7 @@ func WriteRecipe(dir string, r *noise.Recipe) (manifest.File, error) {
 // maxRecipe bounds a recipe, which holds a strategy, in bytes.
 const maxRecipe = 16 << 30
 
-// readRecipe reads the recipe of a folder and compares it with the digest.
+// readRecipe reads the recipe of a folder and compares its digest with want.
 func readRecipe(ctx context.Context, dir string, want manifest.Digest) (*noise.Recipe, error) {
 	b, err := store.ReadFile(ctx, store.Join(dir, manifest.RecipeFile), maxRecipe)
 	if err != nil {
@@ -115,8 +115,7 @@ func readRecipe(ctx context.Context, dir string, want manifest.Digest) (*noise.R
 	return noise.Read(bytes.NewReader(b))
 }
 
-// Facts are the facts in the folder's index, for a training run of so many steps and
-// coordinates.
+// Facts returns the facts in the folder's index, for a training of the given steps and coordinates.
 func (c Config) Facts(steps int, coordinates int64) manifest.NoiseFacts {
 	return manifest.NoiseFacts{Steps: steps, Coordinates: coordinates, Shards: c.Shards, StepsPerFile: c.stepsPerFile(), DType: c.DType}
 }
@@ -189,7 +188,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard int, emit func(strin
 	return nil
 }
 
-// notes is a message from a task to the next task of its shard.
+// notes is the message of a task to the next task of the same shard.
 type notes struct {
 	RecipeSHA256 manifest.Digest `json:"recipe_sha256"`
 	DType        manifest.DType  `json:"dtype"`
@@ -199,7 +198,7 @@ type notes struct {
 	Step         int             `json:"checkpoint_step,omitempty"`
 }
 
-// readNotes returns the notes of a shard, or empty ones where there are none that belong to want.
+// readNotes returns the notes of a shard, or empty notes if it has none that match want.
 func readNotes(ctx context.Context, path string, want notes) notes {
 	b, err := store.ReadFile(ctx, path, 64<<20)
 	if err != nil {

@@ -16,17 +16,19 @@ import (
 	"minsep/mechanism/noise"
 )
 
-// Names of the notes and the checkpoint in a shard's folder: temporary files, as package manifest
-// names them, which its Publish removes.
+// Names of the notes and the checkpoint in a shard's folder. They are names of temporary files,
+// which package manifest removes when it publishes the index.
 const (
 	notesName      = ".minsep-tmp-notes.json"
 	checkpointName = ".minsep-tmp-checkpoint"
 )
 
-// checkpointInterval is the time between checkpoints: they can be as large as a file of noise.
+// checkpointInterval is the time between checkpoints, each of which may be as large as a file of
+// noise.
 var checkpointInterval = 30 * time.Second
 
-// bufferBytes is about the size of each of the two buffers between making noise and writing it.
+// bufferBytes is the approximate size of each of two buffers, one being filled while one is
+// written.
 const bufferBytes = 16 << 20
 
 // shardWriter writes the files of one shard.
@@ -38,12 +40,12 @@ type shardWriter struct {
 	done      func() // called after each file
 
 	dir     string
-	step    int // all before it is written
+	step    int // the files before it are written
 	notes   notes
 	buffers [2]buffer
 }
 
-// run writes the files that are not there yet and returns all of them.
+// run writes the missing files and returns all files of the shard.
 func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 	w.dir = store.Join(w.config.Dir, manifest.NoiseShard(w.shard, w.config.Shards))
 	if err := store.MkdirAll(ctx, w.dir, manifest.SecretDir); err != nil {
@@ -78,8 +80,8 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 	return w.notes.Files, nil
 }
 
-// resume goes to the step where an earlier task of this shard stopped, and keeps the files before
-// it that agree with its notes. Whatever is missing or damaged is made again.
+// resume moves to the step at which an earlier task of this shard stopped. It keeps the earlier
+// files that match their notes; missing or damaged ones are made again.
 func (w *shardWriter) resume(ctx context.Context) error {
 	empty := notes{RecipeSHA256: w.config.RecipeSHA256, DType: w.config.DType, StepsPerFile: w.config.stepsPerFile()}
 	w.notes = readNotes(ctx, store.Join(w.dir, notesName), empty)
@@ -93,7 +95,7 @@ func (w *shardWriter) resume(ctx context.Context) error {
 		}
 		good++
 	}
-	if err := ctx.Err(); err != nil { // a file that was not read to its end is not a bad one
+	if err := ctx.Err(); err != nil { // a cancelled check does not mean a bad file
 		return err
 	}
 	w.step = min(good*w.config.stepsPerFile(), w.steps)
@@ -114,8 +116,8 @@ func (w *shardWriter) resume(ctx context.Context) error {
 	return w.generator.Seek(0)
 }
 
-// readCheckpoint brings the generator to the step of the checkpoint, if that is good and not beyond
-// the step that is reached.
+// readCheckpoint restores the generator from the checkpoint. It returns false if the checkpoint is
+// missing, damaged or beyond the step reached.
 func (w *shardWriter) readCheckpoint(ctx context.Context, reached int) bool {
 	c := w.notes.Checkpoint
 	if c == nil || c.Name != checkpointName || w.notes.Step > reached || w.notes.Step%w.config.stepsPerFile() != 0 || c.Check(ctx, w.dir) != nil {
@@ -142,7 +144,7 @@ func (w *shardWriter) note() error {
 	return err
 }
 
-// file writes the next rows under name, making some while others are written.
+// file writes the next rows under name. It makes some rows while others are written.
 func (w *shardWriter) file(ctx context.Context, name string, rows int) (manifest.File, error) {
 	width := w.generator.Width()
 	chunk := max(1, min(rows, bufferBytes/w.config.DType.Size()/width))
@@ -153,7 +155,7 @@ func (w *shardWriter) file(ctx context.Context, name string, rows int) (manifest
 		}
 		made := make(chan error, 1)
 		turn := 0
-		next := func(left int) { // makes a chunk in the buffer that has its turn
+		next := func(left int) { // fills the buffer whose turn it is
 			b, n := &w.buffers[turn%2], min(chunk, left)
 			turn++
 			go func() { made <- b.fill(w.generator, w.config.DType, n*width) }()
@@ -179,7 +181,7 @@ func (w *shardWriter) file(ctx context.Context, name string, rows int) (manifest
 	})
 }
 
-// buffer holds rows of noise, in the one of its slices that has the type of the files.
+// buffer holds rows of noise, in the slice of the files' type; the other one is empty.
 type buffer struct {
 	float32s []float32
 	float64s []float64
@@ -194,8 +196,8 @@ func (b *buffer) fill(g *noise.Generator, dtype manifest.DType, n int) error {
 	return g.Fill64(b.float64s)
 }
 
-// bytes returns the values in little endian; the buffer's memory itself where that is the
-// processor's order.
+// bytes returns the values in little endian. On a little-endian processor it returns the buffer's
+// own memory.
 func (b *buffer) bytes() []byte {
 	if len(b.float32s) > 0 {
 		raw := unsafe.Slice((*byte)(unsafe.Pointer(&b.float32s[0])), 4*len(b.float32s))
@@ -207,7 +209,7 @@ func (b *buffer) bytes() []byte {
 
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
-// littleEndian turns numbers of the given size in the processor's order into little endian.
+// littleEndian converts numbers of size bytes from the processor's byte order to little endian.
 func littleEndian(raw []byte, size int) []byte {
 	if !bigEndian {
 		return raw

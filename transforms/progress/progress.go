@@ -28,25 +28,25 @@ var registry struct {
 
 // Phase is a part of a stage. Rates and the time that is left belong to the phase.
 type Phase struct {
-	Text     string    // such as "verifying candidate 2 of 5"; "" where a stage has no parts
+	Text     string    // such as "verifying candidate 2 of 5"; "" if the stage has no parts
 	Begin    time.Time // when it was entered
-	Unit     string    // of Done and Expected; "" where the counters say how far the phase is
+	Unit     string    // unit of Done and Expected; "" if the counters show the progress
 	Done     int64     // at least 0
-	Expected int64     // at the end of the phase; 0 if that is not known
+	Expected int64     // value of Done at the end of the phase; 0 if unknown
 
-	// Limit is when the phase ends at the latest, about; zero where nothing limits it.
+	// Limit is the approximate latest end of the phase; zero if nothing limits it.
 	Limit time.Time
 }
 
-// Tables is the phase in which tables are made, and Work the unit of their cost: states times
-// steps.
+// Tables is the name of the phase in which tables are computed. Work is the unit of its cost:
+// states times steps.
 const (
 	Tables = "tables"
 	Work   = "work"
 )
 
-// Enter says that a part of a stage begins, or how far it is if it has begun: unit, done and
-// expected counts things without a counter.
+// Enter begins a phase of a stage, or updates it if its text is the current one. unit, done and
+// expected describe work that has no counter.
 func Enter(text, unit string, done, expected int64) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -59,7 +59,7 @@ func Enter(text, unit string, done, expected int64) {
 	registry.phase.Unit, registry.phase.Done, registry.phase.Expected, registry.phase.Limit = unit, done, expected, time.Time{}
 }
 
-// Limit says how long the part that was entered last may still take, about. It holds until the next
+// Limit sets the approximate time that the current phase may still take. It holds until the next
 // call of [Enter].
 func Limit(left time.Duration) {
 	registry.Lock()
@@ -67,28 +67,30 @@ func Limit(left time.Duration) {
 	registry.phase.Limit = time.Now().Add(left)
 }
 
-// Now returns the phase of this process; one without a text is the whole stage.
+// Now returns the current phase of this process. If its text is "", it is the whole stage.
 func Now() Phase {
 	registry.Lock()
 	defer registry.Unlock()
 	return registry.phase
 }
 
-// Counter counts one kind of public event. Make one a package with [New] and keep it in a variable.
+// Counter counts one kind of public event. A package makes it with [New], in a package-level
+// variable.
 type Counter struct {
 	name     string
 	detail   bool
 	total    atomic.Int64
 	expected atomic.Int64
-	before   atomic.Int64 // of total, when the phase began
+	before   atomic.Int64 // value of total when the phase began
 	beam     beam.Counter
 }
 
-// New returns the counter of a name such as "edges read". Call it once a name, at package level.
+// New returns the counter called name, such as "edges read". Call it once for a name, at package
+// level.
 func New(name string) *Counter { return register(&Counter{name: name}) }
 
-// NewDetail returns a counter that tells those who plan how a pipeline went, and nobody who waits
-// for it: [Details] has it and [Counts] has not.
+// NewDetail returns a counter of interest to developers, not to users who wait: [Details] returns
+// it, [Counts] does not.
 func NewDetail(name string) *Counter { return register(&Counter{name: name, detail: true}) }
 
 func register(c *Counter) *Counter {
@@ -99,14 +101,14 @@ func register(c *Counter) *Counter {
 	return c
 }
 
-// Add counts n more. ctx is the context of the DoFn's call.
+// Add adds n. ctx is the context of the DoFn's call.
 func (c *Counter) Add(ctx context.Context, n int) {
 	c.total.Add(int64(n))
 	c.beam.Inc(ctx, int64(n))
 }
 
-// Expect says how far the counter of a name will count in the stage that is about to begin.
-// Counters of other processes do not hear of it. A name that has no counter is passed over.
+// Expect sets the final value of a counter in the next stage. It affects this process only. Unknown
+// names are ignored.
 func Expect(name string, total int64) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -121,12 +123,12 @@ func Expect(name string, total int64) {
 type Count struct {
 	Name     string // of the counter
 	Total    int64  // so far, at least 0
-	Expected int64  // at the end of the stage; 0 if that is not known
-	Before   int64  // of Total, from before the present phase
+	Expected int64  // value at the end of the stage; 0 if unknown
+	Before   int64  // value of Total when the phase began
 }
 
-// Left is how long the rest will take at the average rate of the time elapsed since the phase
-// began; ok says that it is known.
+// Left estimates the remaining time from the average rate since the phase began, elapsed ago. ok is
+// false if there is no rate or no expected total.
 func (c Count) Left(elapsed time.Duration) (left time.Duration, ok bool) {
 	if c.Total <= c.Before || c.Expected <= c.Total {
 		return 0, false
@@ -134,11 +136,11 @@ func (c Count) Left(elapsed time.Duration) (left time.Duration, ok bool) {
 	return time.Duration(float64(elapsed) * float64(c.Expected-c.Total) / float64(c.Total-c.Before)), true
 }
 
-// Counts returns the counters of [New] of this process that are not zero, in the order in which
-// they were made.
+// Counts returns the counters made by [New] that are not zero, in the order in which they were
+// made.
 func Counts() []Count { return counts(false) }
 
-// Details returns the details of [NewDetail].
+// Details returns the counters made by [NewDetail], likewise.
 func Details() []Count { return counts(true) }
 
 func counts(detail bool) []Count {

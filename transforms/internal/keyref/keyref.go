@@ -1,6 +1,6 @@
-// Package keyref lets a DoFn find its key without carrying it: the fields of a DoFn travel in
-// the pipeline graph, which runners store and show, so they hold the place of the key and how
-// to derive from it, never the key.
+// Package keyref lets a DoFn find its key without carrying it. The fields of a DoFn travel in the
+// pipeline graph, which runners store and show. So a DoFn holds the location of the root key and
+// the inputs of the derivation, never a key.
 package keyref
 
 import (
@@ -14,8 +14,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Ref says where a root key is and which run and parameters a key of it is for. It is public. Every
-// worker must be able to read the key file at KeyURI.
+// Ref names a root key, and the run and parameters for which a key is derived from it. It is
+// public. Every worker must be able to read the file at KeyURI.
 type Ref struct {
 	KeyURI string       `json:"key_uri"`       // path of a local file, file:///path, or an object: gs://bucket/key
 	RunID  stream.RunID `json:"run_id"`        // of the training run
@@ -36,7 +36,7 @@ func (r Ref) Validate() error {
 	return c.Err()
 }
 
-// Key reads the key file and derives the sub-key of purpose. Call it in Setup.
+// Key reads the root key and derives the key for purpose. DoFns call it in Setup.
 func (r Ref) Key(ctx context.Context, purpose string) (stream.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return stream.Key{}, err
