@@ -203,8 +203,8 @@ func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, budget stri
 	}
 }
 
-// printAlso prints what came of --also-epsilon: the further points of the certificate, and the ε at
-// which nothing was certified.
+// printAlso prints the results of --also-epsilon: the further points of the certificate, and the ε
+// at which nothing was certified.
 func printAlso(t io.Writer, r pipelines.AccountResult) {
 	for _, p := range r.Certificate.Points[1:] {
 		fmt.Fprintf(t, "also %s\t(%g, %g)-DP at the same noise multiplier\n", r.Certificate.Status, p.Epsilon, p.Delta)
@@ -226,7 +226,8 @@ func truncation(v accounting.Verdict, delta float64) string {
 	return fmt.Sprintf("; truncation adds %.3g, %.2g %% of delta (%s)", v.Truncation.Cost, 100*v.Truncation.Cost/delta, v.Truncation.Rule)
 }
 
-// printOutlook prints what a dry run expects of the verification: its budget, samples and CPU time.
+// printOutlook prints the forecast of a dry run for the verification: its budget, samples and CPU
+// time.
 func printOutlook(t io.Writer, o verification.Outlook) {
 	if !o.Samples {
 		fmt.Fprintf(t, "expected\tno samples: some seconds\n")

@@ -106,8 +106,8 @@ func (e notCertified) moreNoise(than string) string {
 // times in 100.
 const adviceErrors = 2.5
 
-// moreSamples advises after a verification whose mean was too large: a budget at which the same
-// noise multiplier would probably be accepted, or no budget if the mean leaves no room below δ.
+// moreSamples advises after a verification with too large a mean: a budget at which the same noise
+// multiplier would probably be accepted, or no budget if the mean leaves no room below δ.
 func (e notCertified) moreSamples(rejected *accounting.NotVerifiedError) string {
 	need, ok := verification.Advised(rejected, adviceErrors)
 	if !ok || need > maxAdvised {

@@ -129,7 +129,7 @@ inspect.`,
 }
 
 // attackOn prepares the attack on the certificate of the run directory dir. It also returns the
-// mechanism and the clip norm: clip if given, else that of the directory's noise, else 1.
+// mechanism and the clip norm: clip if given, else the clip norm of the directory's noise, else 1.
 func (a *app) attackOn(ctx context.Context, dir string, clip float64, given bool, canary int) (*audit.Attack, audit.Mechanism, float64, error) {
 	var m audit.Mechanism
 	path := store.Join(dir, manifest.CertificateFile)

@@ -35,7 +35,7 @@ type together struct {
 	Runs      []composed `json:"runs"`
 	Notes     []string   `json:"notes,omitempty"` // on the independence of the runs, see inspect.Apart, and on points that are missing
 
-	single []composed // runs whose certificate has a single point
+	single []composed // runs with a single point in their certificate
 }
 
 // apart states the condition that no certificate of a single training can check.

@@ -320,8 +320,8 @@ func (a *app) printWritten(w io.Writer, err error, row int) {
 // mostRows is the number of rows that are shown without --all.
 const mostRows = 24
 
-// planColumns returns the columns of the table. On a narrow terminal those of the highest rank are
-// left out first.
+// planColumns returns the columns of the table. On a narrow terminal the columns of highest rank
+// are left out first.
 func planColumns(out *planner.Result) []column {
 	batch, step := 9, 6
 	if len(out.Request.BatchSizes) > 1 { // rows differ in batch size

@@ -65,8 +65,8 @@ type app struct {
 	operation
 }
 
-// checkedWriter remembers the first error of a writer, so that a command whose output was lost does
-// not exit with 0.
+// checkedWriter remembers the first error of a writer, so that a command with lost output does not
+// exit with 0.
 type checkedWriter struct {
 	io.Writer
 	fault error
@@ -303,7 +303,7 @@ func inPlanInstead(cmd *cobra.Command, err error) string {
 	return text
 }
 
-// wrapArgs makes a wrong number of arguments a usage error that says what the command takes.
+// wrapArgs makes a wrong number of arguments a usage error that names the command's arguments.
 func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	c.Args = func(cmd *cobra.Command, args []string) error {

@@ -27,9 +27,9 @@ func openMemory(fd int) ([]byte, error) {
 	return b, nil
 }
 
-// polled returns a pipe or socket as a file whose reads block in Go's poller, not in a system call.
-// After a blocking system call Go's runtime wakes every 20 µs for a while, which took up to a tenth
-// of a processor at the rate at which rows are requested.
+// polled returns a pipe or socket as a file with reads that block in Go's poller, not in a system
+// call. After a blocking system call Go's runtime wakes every 20 µs for a while, which took up to a
+// tenth of a processor at the rate at which rows are requested.
 func polled(in io.Reader) io.Reader {
 	f, ok := in.(*os.File)
 	if !ok {

@@ -165,7 +165,7 @@ type strategyFigures struct {
 	Strategy      *mechanism.Strategy     `json:"strategy,omitempty"` // for a single strategy that is not written to a file
 }
 
-// strategies makes the strategies of kinds, reads those of files, and shows them or writes one to
+// strategies makes the strategies of kinds, reads the given files, and shows them or writes one to
 // --out. If some fail, the others are shown all the same.
 func (a *app) strategies(ctx context.Context, kinds, files []string, params mechanism.Params) error {
 	read, err := readStrategies(ctx, files, &params)
@@ -292,7 +292,7 @@ func mayHold(name, path string) error {
 		return refused("is in a folder in which this user may not write: name another one")
 	}
 	if err != nil {
-		return nil // the write itself reports what is wrong
+		return nil // the write itself reports the fault
 	}
 	probe.Close()
 	return os.Remove(probe.Name())

@@ -89,7 +89,7 @@ func (s *refSorter) sort(refs []ref, depth int) {
 	}
 }
 
-// deeper sorts refs whose records agree up to depth+8, or end before it.
+// deeper sorts refs with records that agree up to depth+8, or end before it.
 func (s *refSorter) deeper(refs []ref, depth int) {
 	depth += 8
 	more := false

@@ -16,7 +16,7 @@ func changing(kind, path string) {
 	}
 }
 
-// The functions below wrap those of package os. Every change of a local file or folder by this
+// The functions below wrap functions of package os. Every change of a local file or folder by this
 // package goes through them.
 
 func makeDir(dir string, mode fs.FileMode) error {

@@ -70,7 +70,7 @@ func note(ctx context.Context, err error) {
 	}
 }
 
-// unwatched returns ctx without its watchers, for requests whose failure is handled here.
+// unwatched returns ctx without its watchers, for requests with failures that are handled here.
 func unwatched(ctx context.Context) context.Context {
 	return context.WithValue(ctx, failuresKey{}, (*Failures)(nil))
 }

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// RemoveLeft removes temporary files that killed processes left in dir. It takes those whose
-// [Options.Temp] begins with temp, which must not be empty. Files that any process is writing are
-// locked and stay. On a system without locks the user must make sure that no other process writes
-// to dir. An object store has no such files.
+// RemoveLeft removes temporary files that killed processes left in dir. It takes files with an
+// [Options.Temp] that begins with temp, which must not be empty. Files that any process is writing
+// are locked and stay. On a system without locks the user must make sure that no other process
+// writes to dir. An object store has no such files.
 func RemoveLeft(ctx context.Context, dir, temp string) error {
 	if !isLocal(dir) {
 		return nil

@@ -39,7 +39,7 @@ type Upload interface {
 	Abort(ctx context.Context) error
 }
 
-// ErrCondition is the error of a [Service] for a request whose condition does not hold.
+// ErrCondition is the error of a [Service] if the condition of a request does not hold.
 var ErrCondition = errors.New("precondition failed")
 
 // errBucket is the fault of a name that is a bucket but should be an object.

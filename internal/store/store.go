@@ -88,7 +88,7 @@ type Options struct {
 	// succeeds.
 	New bool
 	// Replaces is the version that the existing object must have; else the error wraps
-	// [ErrChanged]. It is not for local files, whose writers use locks.
+	// [ErrChanged]. It is not for local files: their writers use locks.
 	Replaces string
 }
 

@@ -47,8 +47,8 @@ type lists[R int32 | int64] struct {
 
 func (l *lists[R]) at(t int) []R { return l.rows[l.starts[t]:l.starts[t+1]] }
 
-// sorted spreads events over their steps and sorts the rows of each step. If each chunk has ascending
-// rows and no two chunks overlap, as drawFn makes them, the rows are in order without a sort.
+// sorted spreads events over their steps and sorts the rows of each step. If each chunk has
+// ascending rows and no two chunks overlap, as drawFn makes them, no sort is needed.
 func (a *assembly[R]) sorted(chunks [][]byte) (*lists[R], error) {
 	slices.SortFunc(chunks, func(x, y []byte) int { return cmp.Compare(firstRow(x), firstRow(y)) })
 	l := &lists[R]{starts: make([]int64, a.steps+1)}

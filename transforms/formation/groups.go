@@ -12,10 +12,10 @@ import (
 )
 
 // A chunk of groups is one byte of kind, then a record for each group, the rows that an owner
-// brings to a step. The record has: the difference of the owner's first row from that of the group
-// before (signed varint); the step, counted from the first of the shard; the number of rows; and
-// the difference of each row from the previous one, where the first counts from the owner's first
-// row (varints).
+// brings to a step. The record has: the difference of the owner's first row from the first row of
+// the group before (signed varint); the step, counted from the first of the shard; the number of
+// rows; and the difference of each row from the previous one, where the first counts from the
+// owner's first row (varints).
 
 // groupPacker gathers groups into one chunk for each shard. flush reuses its buffers.
 type groupPacker struct {

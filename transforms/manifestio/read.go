@@ -118,7 +118,7 @@ func countBatch(ctx context.Context, b *graphio.Batch) {
 }
 
 // EachEdges reads a graph in this process, as [graphio.Source.Each] does. It counts the edges, and
-// calls take with those of every batch.
+// calls take with the edges of every batch.
 func EachEdges(ctx context.Context, source *graphio.Source, take func(*ownergraph.Edges) error) error {
 	return source.Each(ctx, countedFS{}, func(b *graphio.Batch) error {
 		countBatch(ctx, b)

@@ -23,7 +23,7 @@ const (
 	checkpointName = ".minsep-tmp-checkpoint"
 )
 
-// checkpointInterval is the time between checkpoints, each of which may be as large as a file of
+// checkpointInterval is the time between checkpoints. A checkpoint may be as large as a file of
 // noise.
 var checkpointInterval = 30 * time.Second
 
@@ -155,7 +155,7 @@ func (w *shardWriter) file(ctx context.Context, name string, rows int) (manifest
 		}
 		made := make(chan error, 1)
 		turn := 0
-		next := func(left int) { // fills the buffer whose turn it is
+		next := func(left int) { // fills the buffer that is next in turn
 			b, n := &w.buffers[turn%2], min(chunk, left)
 			turn++
 			go func() { made <- b.fill(w.generator, w.config.DType, n*width) }()

@@ -2,9 +2,9 @@
 // with package store.
 //
 // Region and credentials come from the environment and files of the AWS tools. AWS_ENDPOINT_URL_S3
-// or AWS_ENDPOINT_URL names another store, whose buckets are then addressed by path. A read asks
-// for the ETag that was opened. A written object appears when its upload is closed, under a
-// condition if one is asked for: that the object does not exist (If-None-Match) or has a given ETag
+// or AWS_ENDPOINT_URL names another store; its buckets are then addressed by path. A read asks for
+// the ETag that was opened. A written object appears when its upload is closed, under a condition
+// if one is asked for: that the object does not exist (If-None-Match) or has a given ETag
 // (If-Match). The store must support such conditions. Uploads carry their CRC-32C.
 package s3
 
