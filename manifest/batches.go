@@ -14,15 +14,15 @@ import (
 	"minsep/sampling"
 )
 
-// Formats of a folder of batches. Where owners take part, a file of owners says which rows belong
-// together: a reader that does not know it would have each example clipped on its own, so that this
-// is a format of its own, which readers of the first refuse.
+// Formats of a folder of batches. If owners take part, an additional file says which rows belong to
+// the same owner. A reader that does not know the file would clip each example on its own, so this
+// is a separate format, which older readers refuse.
 const (
 	BatchesFormat      = "minsep-batches/1"
 	OwnerBatchesFormat = "minsep-batches/1.1"
 )
 
-// BatchesFormatOf is the format of the batches of a sampler.
+// BatchesFormatOf returns the format for the batches of a sampler.
 func BatchesFormatOf(s sampling.Spec) string {
 	if s.Owners != nil {
 		return OwnerBatchesFormat
@@ -36,17 +36,17 @@ type BatchesFacts struct {
 	Steps     int   `json:"steps"`                // at least 1
 	Shards    int   `json:"shards"`               // shard s holds the steps [ShardStart(s), ShardStart(s+1))
 	BatchSize int   `json:"batch_size,omitempty"` // entries of every batch, where batches are padded
-	// ExpectedBatchSize is how many rows a batch has in expectation, or owners where they take
-	// part, before a maximum batch size cuts it: the divisor of sums of clipped gradients. It
-	// is public: it follows from the parameters and the number of examples or owners. Nil in an
-	// index that was written before it was a fact.
+	// ExpectedBatchSize is the expected number of rows of a batch, or of owners if they take part,
+	// before a maximum batch size cuts it: the divisor of sums of clipped gradients. It is public,
+	// since it follows from the parameters and the number of examples or owners. It is nil in an
+	// index from before the field existed.
 	ExpectedBatchSize *float64 `json:"expected_batch_size,omitempty"`
 
-	// The fields below are there where owners take part, and public.
+	// The fields below are set if owners take part. They are public.
 
 	Owners           int64   `json:"owners,omitempty"`             // of the example table
-	ExamplesPerOwner int     `json:"examples_per_owner,omitempty"` // that an owner brings, where it has as many; entries of each owner where batches are padded
-	ExpectedExamples float64 `json:"expected_examples,omitempty"`  // rows of a batch in expectation, before a maximum batch size cuts it
+	ExamplesPerOwner int     `json:"examples_per_owner,omitempty"` // largest number of examples that an owner brings; with padding, entries of each owner
+	ExpectedExamples float64 `json:"expected_examples,omitempty"`  // expected rows of a batch, before a maximum batch size cuts it
 
 	RowType DType  `json:"row_type"` // DInt32 or DInt64
 	RowsOf  string `json:"rows_of"`  // the table that rows number: "bounded" beside this folder, or "range": the ids 0…Examples-1 themselves
@@ -58,31 +58,31 @@ const (
 	RowsOfRange   = "range"
 )
 
-// ShardStart is the first step of a shard: steps are split evenly.
+// ShardStart returns the first step of a shard. Shards differ by at most one step.
 func ShardStart(steps, shards, shard int) int { return steps * shard / shards }
 
-// IndptrName and RowsName are the names of a shard's files.
+// IndptrName returns the name of the file with the bounds of each step's rows in a shard.
 func IndptrName(shard, shards int) string {
 	return fmt.Sprintf("indptr-%05d-of-%05d.npy", shard, shards)
 }
 
-// RowsName is the name of the file that holds a shard's rows.
+// RowsName returns the name of the file with a shard's rows.
 func RowsName(shard, shards int) string { return fmt.Sprintf("rows-%05d-of-%05d.npy", shard, shards) }
 
-// OwnersName is the name of the file that says where the rows of each owner begin in a shard's
-// rows.
+// OwnersName returns the name of the file with the bounds of each owner's rows in a shard.
 func OwnersName(shard, shards int) string {
 	return fmt.Sprintf("owners-%05d-of-%05d.npy", shard, shards)
 }
 
-// Batches is a folder of batches that has been opened.
+// Batches is an open folder of batches.
 type Batches struct {
 	Dir   string       // the folder
 	Index *Index       // as it was read
 	Facts BatchesFacts // from the index
 }
 
-// OpenBatches opens a folder of batches and checks its index against its files' names and sizes.
+// OpenBatches opens a folder of batches. It checks the index, and the names and sizes of the files,
+// but not their contents: see [Index.Verify].
 func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	ix, err := Open(ctx, dir, BatchesFormat, OwnerBatchesFormat)
 	if err != nil {
@@ -98,7 +98,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		text, err := json.Marshal(f)
 		return nil, invalid(errors.Join(fmt.Errorf("manifest: %s: invalid facts: %s", dir, text), err))
 	}
-	if 2*int64(f.Shards) > int64(len(ix.Files)) { // counted before they are named: shards may be a false claim
+	if 2*int64(f.Shards) > int64(len(ix.Files)) { // checked before names are made: the number of shards may be a false claim
 		return nil, invalid(fmt.Errorf("manifest: %s: %d files for %d shards: each shard has at least two", dir, len(ix.Files), f.Shards))
 	}
 	listed := make(map[string]bool, len(ix.Files))
@@ -120,11 +120,11 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	return b, invalid(faults.err())
 }
 
-// OfOwners says that owners take part, each with some of its examples.
+// OfOwners reports whether owners take part, each with some of its examples.
 func (b *Batches) OfOwners() bool { return b.Index.Format == OwnerBatchesFormat }
 
-// Each calls f with the rows of every step in order, of batches in which examples take part. The
-// slice is used again for the next step.
+// Each calls f with the rows of each step, in order. It is for batches in which examples take part.
+// The slice is reused for the next step.
 func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error) error {
 	if b.OfOwners() {
 		return fmt.Errorf("manifest: %s: owners take part in these batches, and the rows of each belong together: read them by owner", b.Dir)
@@ -132,9 +132,9 @@ func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error
 	return b.each(ctx, func(step int, rows []int64, _ []int) error { return f(step, rows) })
 }
 
-// EachOwners calls f with the rows of every step in order, of batches in which owners take part:
-// the rows of owner i of the batch are rows[ends[i-1]:ends[i]], from 0 on. The slices are used
-// again for the next step.
+// EachOwners calls f with the rows of each step, in order. It is for batches in which owners take
+// part: owner i of the batch has rows[ends[i-1]:ends[i]], and owner 0 rows[:ends[0]]. The slices
+// are reused for the next step.
 func (b *Batches) EachOwners(ctx context.Context, f func(step int, rows []int64, ends []int) error) error {
 	if !b.OfOwners() {
 		return fmt.Errorf("manifest: %s: examples take part in these batches, each on its own", b.Dir)
@@ -151,8 +151,8 @@ func (b *Batches) each(ctx context.Context, f func(step int, rows []int64, ends 
 	return nil
 }
 
-// EachOf calls f as [Batches.EachOwners] does with the steps of one shard, numbered from 0. Where
-// examples take part, ends is nil.
+// EachOf calls f for the steps of one shard, as [Batches.EachOwners] does. Shards are numbered from
+// 0. If examples take part, ends is nil.
 func (b *Batches) EachOf(ctx context.Context, shard int, f func(step int, rows []int64, ends []int) error) error {
 	if err := b.eachOf(ctx, shard, f); err != nil {
 		return fmt.Errorf("manifest: shard %d: %w", shard, err)
@@ -220,12 +220,12 @@ func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows [
 	return groups.finished()
 }
 
-// chunkRows is how many rows are read before their order says whether to go on.
+// chunkRows is the number of rows that are read before their order is checked.
 const chunkRows = 1 << 16
 
-// batch reads the next n rows into dst. Memory grows only as long as rows ascend or are
-// padding. A file that has a size and no contents gives row 0 again and again, and no example
-// has so many copies in a batch.
+// batch reads the next n rows into dst. It stops at the first row out of order, so that memory does
+// not grow with a false claim: a hollow file gives row 0 again and again, and no example has so
+// many copies in a batch.
 func (b *Batches) batch(all npyFile, dst []int64, n int) ([]int64, error) {
 	for n > 0 {
 		had := len(dst)

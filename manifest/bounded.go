@@ -13,13 +13,13 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// Bounded is a folder with a bounded graph that has been opened.
+// Bounded is an open folder with a bounded graph.
 type Bounded struct {
 	Dir                    string             // the folder
 	Index                  *Index             // as it was read
 	Digest                 Digest             // of the index
 	Summary                ownergraph.Summary // the facts of the index
-	ExampleType, OwnerType ownergraph.IDType  // of all parts; without parts they are Int64 and say nothing
+	ExampleType, OwnerType ownergraph.IDType  // of all parts; without parts both are Int64 and mean nothing
 	Rows                   int64              // of all files, at least 0
 	Parts                  []BoundedFile      // in the order of their rows
 }
@@ -31,7 +31,7 @@ type BoundedFile struct {
 	Rows  int64  `json:"rows"`  // at least 0
 }
 
-// OpenBounded opens a folder with a bounded graph: it checks the index, the sizes of the files and
+// OpenBounded opens a folder with a bounded graph. It checks the index, the sizes of the files and
 // the footers of the parts, and reports every fault. It does not read the rows.
 func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	ix, err := Open(ctx, dir, BoundedFormat, BoundedPoolsFormat)
@@ -84,11 +84,11 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	return b, nil
 }
 
-// OfPools says that the rows are in pools, for rotation.
+// OfPools reports whether the rows are in pools, as rotation needs them.
 func (b *Bounded) OfPools() bool { return b.Index.Format == BoundedPoolsFormat }
 
-// Copy makes dir, which must hold no finished result, the same folder byte for byte. A file that is
-// contrary to the index is a [MismatchError]; after an error nothing is left of the copy.
+// Copy copies the folder to dir, byte for byte. dir must hold no finished result. A file that does
+// not match the index is a [MismatchError]; after an error nothing of the copy is left.
 func (b *Bounded) Copy(ctx context.Context, dir string) (err error) {
 	stage, err := Begin(dir, false, false)
 	if err != nil {
@@ -127,7 +127,7 @@ func copyFile(ctx context.Context, w io.Writer, path string) error {
 	return errors.Join(err, r.Close())
 }
 
-// Each calls use with all rows in order, at most size at a time. See [BoundedPart.Each].
+// Each calls use with all rows in order, at most size at a time: see [BoundedPart.Each].
 func (b *Bounded) Each(ctx context.Context, owners bool, size int, use func(r *ownergraph.Rows) error) error {
 	for _, f := range b.Parts {
 		if err := f.Each(ctx, b.Dir, owners, size, use); err != nil {
@@ -137,7 +137,7 @@ func (b *Bounded) Each(ctx context.Context, owners bool, size int, use func(r *o
 	return nil
 }
 
-// partFile is a part with its file.
+// partFile is an open part, with the function that closes its file.
 type partFile struct {
 	*BoundedPart
 	close func() error
@@ -155,7 +155,7 @@ func openPartFile(ctx context.Context, dir, name string) (partFile, error) {
 	return partFile{p, f.Close}, nil
 }
 
-// inFile puts the file's name into a TableError.
+// inFile adds the file's name to a [TableError].
 func inFile(name string, err error) error {
 	if t, ok := errors.AsType[*TableError](err); ok {
 		t.File = name
@@ -163,7 +163,7 @@ func inFile(name string, err error) error {
 	return err
 }
 
-// Each reads the part, which is in dir, as [BoundedPart.Each] does, and checks the number of its
+// Each reads the part, a file in dir, as [BoundedPart.Each] does. It also checks the number of
 // rows.
 func (f BoundedFile) Each(ctx context.Context, dir string, owners bool, size int, use func(r *ownergraph.Rows) error) error {
 	p, err := openPartFile(ctx, dir, f.Name)

@@ -9,13 +9,13 @@ import (
 	"minsep/sampling/ownergraph/idcolumn"
 )
 
-// TableError is a part of a bounded graph that is not as [BoundedWriter] writes it. It never holds
-// ids.
+// TableError means that a part of a bounded graph is not as [BoundedWriter] writes it. It never
+// contains ids.
 type TableError struct {
-	File     string // or empty, if the reader was given no name
-	RowGroup int    // counted from 1, or 0
-	Column   string // or empty
-	Rule     string // the rule that does not hold
+	File     string // "" if the reader got no name
+	RowGroup int    // counted from 1; 0 if unknown
+	Column   string // "" if unknown
+	Rule     string // the broken rule
 	Err      error  // the cause, or nil
 }
 
@@ -43,18 +43,17 @@ func (e *TableError) Unwrap() error { return e.Err }
 // BoundedPart is an open part of a bounded graph.
 type BoundedPart struct {
 	ExampleType, OwnerType ownergraph.IDType
-	Pools                  bool  // whether rows say in which pools they are
-	Rows                   int64 // how many it has, at least 0
+	Pools                  bool  // whether rows tell their pools
+	Rows                   int64 // number of rows, at least 0
 
 	file    *idcolumn.File
 	columns []*idcolumn.Column
 }
 
-// columnNames are the names of a part's columns; the last is there with pools only.
+// columnNames has the names of a part's columns. The last one exists only with pools.
 var columnNames = []string{rowColumn: "row", exampleColumn: "example_id", copiesColumn: "copies", ownersColumn: "owners", poolsColumn: "pools"}
 
-// OpenBoundedPart reads the footer of a part, which is a file of size bytes, and checks its
-// columns.
+// OpenBoundedPart reads the footer of a part of size bytes, and checks its columns.
 func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	f, err := idcolumn.Open(r, size)
 	if err != nil {
@@ -93,12 +92,12 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	return p, nil
 }
 
-// Each calls use with the rows of the part in order, at most size at a time. The first row must
-// have the number first. With owners false, the owners are not read, and every row has none. The
-// rows are good until use returns; its error ends the reading and is returned as it is.
+// Each calls use with the rows of the part in order, at most size at a time. The part's first row
+// must have the number first. If owners is false, owners are not read and every row has none. The
+// rows are valid until use returns. An error of use ends the reading and is returned unchanged.
 func (p *BoundedPart) Each(first int64, owners bool, size int, use func(r *ownergraph.Rows) error) error {
 	var rows ownergraph.Rows
-	var last ownergraph.IDs // the example before rows, or none
+	var last ownergraph.IDs // last example before rows; empty at first
 	for g := range p.file.Groups() {
 		t := &boundedGroup{part: p, group: g, rows: &rows, last: &last}
 		err := t.open(owners)
@@ -207,7 +206,7 @@ func (t *boundedGroup) read(first int64, n int) error {
 	return nil
 }
 
-// readPools adds the pools of the next n rows, if there is such a column.
+// readPools reads the pools of the next n rows, if the part has them.
 func (t *boundedGroup) readPools(n int) error {
 	r := t.readers[poolsColumn]
 	if r == nil {
@@ -245,7 +244,7 @@ func (t *boundedGroup) fill(column int, dst *ownergraph.IDs, n int) error {
 	return nil
 }
 
-// end checks that no owners and no pools are left.
+// end checks that no owners or pools are left over after the last row.
 func (t *boundedGroup) end() error {
 	for _, column := range []int{ownersColumn, poolsColumn} {
 		r := t.readers[column]

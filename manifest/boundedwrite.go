@@ -11,16 +11,16 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// Formats of a folder with a bounded graph: its rows, in part files. With pools, an owner has
-// one example in each pool and maybe many in all of them together; the rows then say in which
-// pools they are. A reader that does not know pools would take all rows for one bounded graph,
-// so that this is a format of its own, which readers of the first refuse.
+// Formats of a folder with a bounded graph: its rows, in part files. With pools, an owner has at
+// most one example in each pool, but may have many in all pools together; a row tells its pools. A
+// reader that does not know pools would take all rows for one bounded graph, so this is a separate
+// format, which older readers refuse.
 const (
 	BoundedFormat      = "minsep-bounded/1"
 	BoundedPoolsFormat = "minsep-bounded/1.1"
 )
 
-// BoundedFormatOf is the format of a graph that was bounded so.
+// BoundedFormatOf returns the format for a graph with the given bound.
 func BoundedFormatOf(b ownergraph.Bound) string {
 	if b.Pools > 0 {
 		return BoundedPoolsFormat
@@ -28,7 +28,7 @@ func BoundedFormatOf(b ownergraph.Bound) string {
 	return BoundedFormat
 }
 
-// BoundedPartName is the name of part i of a bounded graph, counted from 0.
+// BoundedPartName returns the name of part i, counted from 0.
 func BoundedPartName(part int) string { return fmt.Sprintf("part-%05d.parquet", part) }
 
 // boundedRow is the schema of a part.
@@ -76,20 +76,20 @@ const (
 	boundedPageRows   = 1 << 12  // rows that are written at once: the unit of pages
 )
 
-// BoundedWriter writes a part of a bounded graph as Parquet with the columns row (int64),
+// BoundedWriter writes a part of a bounded graph as Parquet. The columns are row (int64),
 // example_id (int64 or string), copies (int32), owners (list of int64 or string) and, with pools,
-// pools (list of int32, from 0, ascending). The bytes are a function of the rows: it does not
-// matter in which portions they are written.
+// pools (list of int32, ascending, from 0). The bytes depend on the rows only, not on how many come
+// with each Write.
 type BoundedWriter struct {
 	w       *parquet.GenericWriter[any]
-	columns [5][]parquet.Value // that wait to be written
-	pools   bool               // whether the last column is there
-	text    []byte             // of their strings
+	columns [5][]parquet.Value // values that wait to be written
+	pools   bool               // whether the last column is used
+	text    []byte             // bytes of the waiting strings
 	types   [2]ownergraph.IDType
-	next    int64 // the row expected, or -1 before the first
-	rows    int   // since the last write
-	group   int   // rows of the row group
-	bytes   int   // of its ids
+	next    int64 // number of the next row; -1 before the first
+	rows    int   // rows since the last flush
+	group   int   // rows of the row group so far
+	bytes   int   // bytes of the row group's ids so far
 }
 
 const (
@@ -100,7 +100,8 @@ const (
 	poolsColumn
 )
 
-// NewBoundedWriter writes a part to w: in [BoundedPoolsFormat], or in [BoundedFormat].
+// NewBoundedWriter returns a writer of a part, in [BoundedPoolsFormat] with pools, else in
+// [BoundedFormat].
 func NewBoundedWriter(w io.Writer, example, owner ownergraph.IDType, pools bool) *BoundedWriter {
 	format := BoundedFormat
 	if pools {
@@ -116,7 +117,7 @@ func NewBoundedWriter(w io.Writer, example, owner ownergraph.IDType, pools bool)
 	}
 }
 
-// Write adds rows, which must follow those before.
+// Write appends rows. They must continue the numbers of the rows before.
 func (b *BoundedWriter) Write(r *ownergraph.Rows) error {
 	if r.Examples.Type != b.types[0] || r.Owners.Type != b.types[1] {
 		return fmt.Errorf("manifest: rows of %v and %v ids in a table of %v and %v", r.Examples.Type, r.Owners.Type, b.types[0], b.types[1])
@@ -145,7 +146,7 @@ func (b *BoundedWriter) Write(r *ownergraph.Rows) error {
 	return nil
 }
 
-// append adds a row to the values that wait.
+// append adds row i of r to the waiting values.
 func (b *BoundedWriter) append(r *ownergraph.Rows, i int) {
 	add := func(column int, v parquet.Value, repetition, definition int) {
 		b.columns[column] = append(b.columns[column], v.Level(repetition, definition, column))
@@ -172,13 +173,13 @@ func (b *BoundedWriter) id(ids *ownergraph.IDs, i int) parquet.Value {
 		return parquet.Int64Value(ids.Int(i))
 	}
 	start := len(b.text)
-	b.text = append(b.text, ids.Bytes(i)...) // the rows may change before they are written
+	b.text = append(b.text, ids.Bytes(i)...) // a copy: the caller may change the rows before they are written
 	b.bytes += len(b.text) - start
 	return parquet.ByteArrayValue(b.text[start:])
 }
 
-// flush writes the values that wait, and ends the row group when it is full. Without rows there is
-// nothing to write, and the library takes the address of the first value.
+// flush writes the waiting values, and ends the row group if it is full. It returns at once if
+// there are none, since the library takes the address of the first value.
 func (b *BoundedWriter) flush() error {
 	if b.rows == 0 {
 		return nil
@@ -211,7 +212,7 @@ func (b *BoundedWriter) endGroup() error {
 	return nil
 }
 
-// Close ends the file. It does not close the writer below.
+// Close finishes the part. It does not close the underlying writer.
 func (b *BoundedWriter) Close() error {
 	err := b.flush()
 	if err == nil {

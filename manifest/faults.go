@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// mostFaults is how many faults the text of [Faults] says.
+// mostFaults is the number of faults in the text of [Faults].
 const mostFaults = 20
 
-// Faults are faults of the files of a folder, up to as many as an index can list. All of them
-// are wrapped, and the text has the first.
+// Faults are the faults of the files of a folder, possibly one for each file. All are wrapped; the
+// text has the first mostFaults.
 type Faults []error
 
 func (f Faults) Error() string {
@@ -23,10 +23,10 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns all of them.
+// Unwrap returns all faults.
 func (f Faults) Unwrap() []error { return f }
 
-// add adds those that are not nil.
+// add appends the errors that are not nil.
 func (f *Faults) add(errs ...error) {
 	for _, err := range errs {
 		if err != nil {
@@ -35,7 +35,7 @@ func (f *Faults) add(errs ...error) {
 	}
 }
 
-// err is nil without faults.
+// err returns the faults, or nil if there are none.
 func (f Faults) err() error {
 	if len(f) == 0 {
 		return nil

@@ -22,11 +22,11 @@ const (
 	PublicDir  fs.FileMode = 0o755
 )
 
-// background is the context of writes and removals: requests to object stores end by their
-// limits. Readers take the context of their caller.
+// background is the context of writes and removals, which end by the limits of package store. Reads
+// use their caller's context.
 var background = context.Background()
 
-// Digest is a SHA-256, 64 hexadecimal digits in JSON.
+// Digest is a SHA-256 digest: 64 hexadecimal digits in JSON.
 type Digest = digest.SHA256
 
 // File is a finished file as an index lists it.
@@ -36,15 +36,15 @@ type File struct {
 	SHA256 Digest `json:"sha256"` // of its bytes
 }
 
-// WriteFile writes dir/name whole or not at all, as package store does. It replaces a file of that
-// name, so that a task that runs twice leaves one result. name may hold slashes; its folders must
-// exist. mode is the mode of a local file.
+// WriteFile writes dir/name, whole or not at all. It replaces an existing file, so that a task that
+// runs twice leaves one result. name may contain slashes, and its folders must exist. mode is for a
+// local file.
 func WriteFile(dir, name string, mode fs.FileMode, write func(io.Writer) error) (File, error) {
 	return writeFile(dir, name, store.Options{Mode: mode}, write)
 }
 
-// WriteFileOf is [WriteFile] of at least size bytes: a store that cannot hold so many refuses them
-// before the first one.
+// WriteFileOf is [WriteFile] for a file of at least size bytes. A store that cannot hold so many
+// refuses them before the first one.
 func WriteFileOf(dir, name string, mode fs.FileMode, size int64, write func(io.Writer) error) (File, error) {
 	return writeFile(dir, name, store.Options{Mode: mode, Size: size}, write)
 }
@@ -76,8 +76,8 @@ func (c *countWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Check compares the file with its size and SHA-256 as listed. An object that is another one is
-// read again until two readings agree: large ones have no other checksum on their way.
+// Check compares the file's size and SHA-256 with the index. If an object differs, it is read again
+// until two readings agree, since ranges of a large object have no checksum in transit.
 func (f File) Check(ctx context.Context, dir string) error {
 	if err := f.CheckSize(ctx, dir); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (f File) Check(ctx context.Context, dir string) error {
 	return &MismatchError{f.Name, "SHA-256"}
 }
 
-// digest is the SHA-256 of the file's contents.
+// digest returns the SHA-256 of the file's contents.
 func (f File) digest(ctx context.Context, dir string) (Digest, error) {
 	r, err := store.Open(ctx, store.Join(dir, f.Name))
 	if err != nil {
@@ -113,7 +113,7 @@ func (f File) digest(ctx context.Context, dir string) (Digest, error) {
 	return got, nil
 }
 
-// CheckSize compares the file's size only.
+// CheckSize compares the file's size with the index. It does not read the file.
 func (f File) CheckSize(ctx context.Context, dir string) error {
 	if !localName(f.Name) {
 		return fmt.Errorf("manifest: file name %q in the index leads out of its folder", f.Name)
@@ -132,13 +132,13 @@ func localName(name string) bool {
 	return filepath.IsLocal(filepath.FromSlash(name)) && !strings.Contains(name, "\\")
 }
 
-// MismatchError is a file that differs from its index. It does not tell the sizes: the sizes of
-// batches are secret.
+// MismatchError means that a file differs from its index. It does not contain sizes, because sizes
+// of batches are secret.
 type MismatchError struct {
 	Name, What string // the file, and "size" or "SHA-256"
 }
 
-// Is says that the error is [ErrInvalid].
+// Is reports that the error is [ErrInvalid].
 func (e *MismatchError) Is(target error) bool { return target == ErrInvalid }
 
 func (e *MismatchError) Error() string {

@@ -1,10 +1,10 @@
-// Package manifest is the format of a run directory: which files a stage leaves, how they appear
-// whole or not at all, and how a reader knows that they are as the stage wrote them.
+// Package manifest defines the format of a run directory: the files that each stage leaves, how
+// they appear whole or not at all, and how a reader knows that they are unchanged.
 //
-// Each stage owns a folder. Its files are written under temporary names, synced and renamed; its
-// index.json comes last, with the size and SHA-256 of every file, the parameters that made them and
-// the hashes of their sources. A folder without a matching index is refused by every
-// reader. The package knows no Beam, and of object stores no more than package store does.
+// Each stage owns a folder. Its files are written under temporary names, synced and renamed. Its
+// index.json comes last, with the size and SHA-256 of every file, the parameters that made them,
+// and the hashes of the indexes of its inputs. Every reader refuses a folder without a matching
+// index. The package does not use Beam, and reaches object stores through package store only.
 //
 // Stability: stable.
 package manifest
@@ -27,7 +27,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Version is the version of the code, as files and certificates name it.
+// Version is the version of minsep, as files and certificates record it.
 const Version = "0.1.0"
 
 // Names of the files that every stage folder and run directory has.
@@ -36,24 +36,24 @@ const (
 	incompleteName = "incomplete.json"
 )
 
-// Index describes the files of a stage. A stage writes it last, beside them.
+// Index describes the files of a stage. It is written last, beside them.
 type Index struct {
 	Format  string       `json:"format"`         // for example "minsep-batches/1"
 	Version string       `json:"minsep_version"` // of minsep
 	RunID   stream.RunID `json:"run_id"`         // of the training run
-	// Secret is in the index of a secret folder: bytes that nobody can guess, so that the
-	// SHA-256 of the index, which public files carry, does not tell its contents, such as the
-	// hashes of batches.
+	// Secret is set in the index of a secret folder. It is random, so that the SHA-256 of the
+	// index, which public files contain, tells nothing about its contents, such as the hashes of
+	// batches.
 	Secret       *Digest           `json:"secret,omitempty"`
-	Params       json.RawMessage   `json:"params"`           // every parameter that changes the result, no other
+	Params       json.RawMessage   `json:"params"`           // every parameter that changes the result, and no other
 	ParamsSHA256 Digest            `json:"params_sha256"`    // of Params as compact JSON
-	Inputs       map[string]Digest `json:"inputs,omitempty"` // sources of the result: name → SHA-256 of its index
+	Inputs       map[string]Digest `json:"inputs,omitempty"` // inputs of the stage: name → SHA-256 of the input's index
 	Facts        json.RawMessage   `json:"facts,omitempty"`  // results of the stage
-	Files        []File            `json:"files"`            // of the folder, by name; the index itself is not among them
+	Files        []File            `json:"files"`            // files of the folder, sorted by name, without the index itself
 }
 
-// Params encodes the parameters of a stage and hashes them. The hash is part of every key of the
-// stage, so that other parameters share no random word.
+// Params encodes the parameters of a stage and returns their hash. The hash goes into every key of
+// the stage, so that a stage with other parameters shares no random numbers with it.
 func Params(v any) (json.RawMessage, Digest, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -62,18 +62,18 @@ func Params(v any) (json.RawMessage, Digest, error) {
 	return b, sha256.Sum256(b), nil
 }
 
-// Stage is a folder while its stage writes it.
+// Stage is a folder that a stage is writing.
 type Stage struct {
 	Dir    string // where the files are written
 	Secret bool   // mode 0700 with files of 0600
-	made   bool   // the folder was not there before
+	made   bool   // whether Begin made the folder
 }
 
-// ErrInvalid says that a file is not as this version writes it, or was changed since: the
-// folder is at fault, and not the machine.
+// ErrInvalid means that a file is not as this version writes it, or was changed since. The folder
+// is at fault, not the machine.
 var ErrInvalid = errors.New("is not as this version of minsep writes it")
 
-// nil stays nil.
+// invalid wraps err so that it is [ErrInvalid]; nil stays nil.
 func invalid(err error) error {
 	if err == nil {
 		return nil
@@ -81,7 +81,7 @@ func invalid(err error) error {
 	return &invalidError{err}
 }
 
-// Invalid is for packages that read files beside this one.
+// Invalid marks an error as [ErrInvalid], for packages that read further files of a run directory.
 func Invalid(err error) error { return invalid(err) }
 
 type invalidError struct{ error }
@@ -89,27 +89,27 @@ type invalidError struct{ error }
 func (e *invalidError) Unwrap() error        { return e.error }
 func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 
-// ErrExists says that a folder holds a finished result.
+// ErrExists means that a folder holds a finished result.
 var ErrExists = errors.New("holds a finished result: nothing is overwritten without --overwrite")
 
-// mark is the file that a folder has while its stage writes it. A reader refuses the folder as long
-// as it is there.
+// mark is the content of the file that marks a folder as unfinished while its stage writes it.
+// Readers refuse a folder with this file.
 type mark struct {
 	What   string  `json:"what"`
-	Resume *Digest `json:"resume_sha256,omitempty"` // the parameter of [Resume]
+	Resume *Digest `json:"resume_sha256,omitempty"` // the argument same of [Resume]
 }
 
-// Begin takes a folder for a stage: it makes it, or takes over the files that a killed run left in
-// it. A folder with a finished result is refused with [ErrExists] unless overwrite, which removes
-// that result and nothing else; a folder with files that are not the stage's is always refused.
+// Begin takes a folder for a stage. It makes the folder, or clears the files that a killed run left
+// in it. A folder with a finished result is refused with [ErrExists], or with overwrite that result
+// is removed, and nothing else. A folder with files that are not the stage's is always refused.
 func Begin(dir string, secret, overwrite bool) (*Stage, error) {
 	return begin(dir, secret, overwrite, nil)
 }
 
-// Resume is Begin for a stage that can go on where it was stopped: the files that a killed or
-// interrupted run left in the folder are kept if that run was given the same digest, and
-// removed if not. The digest must cover everything that decides which files the stage writes;
-// the stage must itself find out which of its files are whole.
+// Resume is [Begin] for a stage that can continue an interrupted run. It keeps the files that such
+// a run left if that run had the same digest; otherwise it removes them. The digest must cover
+// everything that decides which files the stage writes. The stage itself must find out which files
+// are whole.
 func Resume(dir string, secret, overwrite bool, same Digest) (*Stage, error) {
 	return begin(dir, secret, overwrite, &same)
 }
@@ -122,13 +122,13 @@ func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
 	old, err := s.leftovers(overwrite)
-	if errors.Is(err, ErrExists) { // of a run that was killed when it had just finished
+	if errors.Is(err, ErrExists) { // the mark of a run that was killed just after it published its index
 		_ = RemoveTemporary(dir)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if secret { // a folder that was there may be open to others, who would see how large its files are
+	if secret { // others could see the sizes of the files in a folder that existed before
 		if err := store.Chmod(dir, SecretDir); err != nil {
 			return nil, fmt.Errorf("manifest: %w", err)
 		}
@@ -138,13 +138,13 @@ func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
 		return nil, err
 	}
 	if resumes {
-		if slices.Contains(old, IndexName) { // of a run that was killed just before it was done
+		if slices.Contains(old, IndexName) { // left by a run that was killed just before it was done
 			err = store.Remove(background, store.Join(dir, IndexName))
 		}
 		return s, err
 	}
-	// From the mark on no reader accepts the folder and every run clears it. It names the
-	// digest of a run to resume only when no other files are left in the folder.
+	// Once it is marked, every reader refuses the folder and every run clears it. The mark has a
+	// digest for Resume only after all other files are gone.
 	if err := s.clear(old); err != nil {
 		return nil, err
 	}
@@ -158,8 +158,8 @@ func (s *Stage) mark(same *Digest) error {
 	return err
 }
 
-// marked reports whether the folder has the mark of a run with the same digest, if there is one: a
-// mark that is not one of this version is none, and one that cannot be read is an error.
+// marked reports whether the folder has the mark of a run with the same digest. A mark of another
+// version counts as none; one that cannot be read is an error.
 func (s *Stage) marked(same *Digest) (bool, error) {
 	if same == nil {
 		return false, nil
@@ -189,8 +189,8 @@ func (s *Stage) fileMode() fs.FileMode {
 	return PublicFile
 }
 
-// leftovers returns the names of files that an earlier run left in the folder, except for its mark,
-// or says why that must stay.
+// leftovers returns the names of the files that an earlier run left, without its mark. It returns
+// an error if the files must stay.
 func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 	entries, err := store.List(background, s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an object store has no empty folders
@@ -211,11 +211,11 @@ func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 		}
 	}
 	switch {
-	case marked: // a killed run's: all of it is the stage's own
+	case marked: // left by a killed run: every file is the stage's own
 		return names, nil
 	case !finished && foreign:
 		return nil, &param.Error{Package: "manifest", Param: "folder", Value: s.Dir, Rule: "holds files and no " + IndexName + ": they are not minsep's and are left alone; give another --out"}
-	case !finished: // a run that was killed before it made the mark
+	case !finished: // a run was killed before it wrote the mark
 		return names, nil
 	case !overwrite:
 		return nil, fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
@@ -226,7 +226,7 @@ func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 	return names, nil
 }
 
-// clear removes the files that an earlier run left, if all of it is a stage's: see [Removable].
+// clear removes the files of an earlier run, if all of them are a stage's: see [Removable].
 func (s *Stage) clear(names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -245,9 +245,9 @@ func (s *Stage) clear(names []string) error {
 	return nil
 }
 
-// Discard removes the folder of a stage, if all that is in it is the stage's: see [Removable]. It
-// is marked as unfinished before anything is removed: after an interruption no reader accepts it,
-// and a stage makes its result again.
+// Discard removes the folder of a stage, if all files in it are the stage's: see [Removable]. It
+// marks the folder as unfinished first, so that after an interruption no reader accepts it and the
+// stage makes its result again.
 func Discard(dir string, secret bool) error {
 	entries, err := store.List(background, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -268,14 +268,14 @@ func Discard(dir string, secret bool) error {
 	return store.RemoveAll(background, dir)
 }
 
-// Write writes one file of the stage. See [WriteFile].
+// Write writes one file of the stage: see [WriteFile].
 func (s *Stage) Write(name string, write func(io.Writer) error) (File, error) {
 	return WriteFile(s.Dir, name, s.fileMode(), write)
 }
 
-// Publish finishes the stage: it sorts and checks the listed files, writes the index, and removes
-// temporary files: those that a repeated task has left, and those from which a stage that is killed
-// goes on, which must last until the folder is a result.
+// Publish finishes the stage. It sorts and checks the listed files and writes the index. Then it
+// removes temporary files: those that repeated tasks left, and those with which a killed stage
+// continues, which must last until the folder is a result.
 func (s *Stage) Publish(ix Index) error {
 	slices.SortFunc(ix.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	for i, f := range ix.Files {
@@ -294,11 +294,11 @@ func (s *Stage) Publish(ix Index) error {
 	return s.finish(append(b, '\n'))
 }
 
-// finish writes the encoded index.
+// finish writes the encoded index, then removes the mark.
 func (s *Stage) finish(index []byte) error {
-	// The mark of an unfinished folder goes last: a crash between the two leaves a folder that the
-	// next run clears, never one that is taken for finished without being so. Of several writers at
-	// once, which nothing else keeps apart in an object store, only one can create the index.
+	// The mark goes last. A crash between the two steps leaves a folder that the next run clears,
+	// never one that looks finished and is not. Of several writers at once, which an object store
+	// does not lock out, only one can create the index.
 	_, err := writeFile(s.Dir, IndexName, store.Options{Mode: s.fileMode(), New: true}, func(w io.Writer) error { _, err := w.Write(index); return err })
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("manifest: folder %s: another run has published a result here meanwhile: %w", s.Dir, err)
@@ -309,12 +309,12 @@ func (s *Stage) finish(index []byte) error {
 	if err := store.Remove(background, store.Join(s.Dir, incompleteName)); err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	_ = RemoveTemporary(s.Dir) // the folder is a result by now; readers ignore files that are left
+	_ = RemoveTemporary(s.Dir) // the folder is a result already, and readers ignore temporary files
 	return nil
 }
 
-// Abort removes everything that the stage has written, the mark last, and the folder itself if
-// Begin made it.
+// Abort removes everything that the stage wrote, the mark last. It removes the folder too if Begin
+// made it.
 func (s *Stage) Abort() error {
 	entries, err := store.List(background, s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -334,8 +334,8 @@ func (s *Stage) Abort() error {
 	return store.RemoveAll(background, store.Join(s.Dir, incompleteName))
 }
 
-// RemoveTemporary removes the temporary files of killed writers in a folder and all below it.
-// Nothing must be writing there.
+// RemoveTemporary removes the temporary files of killed writers in a folder and all folders below
+// it. Nobody may be writing there.
 func RemoveTemporary(dir string) error {
 	entries, err := store.ListMade(background, dir)
 	for _, e := range entries {
@@ -352,12 +352,12 @@ func RemoveTemporary(dir string) error {
 	return err
 }
 
-// maxIndex bounds the size of an index that Read accepts, in bytes.
+// maxIndex is the largest size, in bytes, of an index that Read accepts.
 const maxIndex = 64 << 20
 
-// Read reads the index of a finished folder. It refuses a folder that is unfinished, an unknown
-// field, a parameter hash that does not match, and file names that lead out of the folder. It does
-// not look at the files.
+// Read reads the index of a finished folder. It refuses an unfinished folder, unknown fields, a
+// hash that does not match the parameters, and file names that lead out of the folder. It does not
+// look at the files.
 func Read(ctx context.Context, dir string) (*Index, error) {
 	path := store.Join(dir, IndexName)
 	if interrupted, err := Interrupted(ctx, dir); err != nil {
@@ -408,8 +408,8 @@ func parseIndex(b []byte) (*Index, error) {
 	return ix, nil
 }
 
-// Open reads the index of a finished folder, which must be of one of the given formats, and checks
-// the size of every file. Use [Index.Verify] to check the contents as well.
+// Open reads the index of a finished folder, which must have one of the given formats, and checks
+// the size of every file. [Index.Verify] also checks their contents.
 func Open(ctx context.Context, dir string, formats ...string) (*Index, error) {
 	ix, err := Read(ctx, dir)
 	if err != nil {
@@ -418,7 +418,7 @@ func Open(ctx context.Context, dir string, formats ...string) (*Index, error) {
 	if !slices.Contains(formats, ix.Format) {
 		return nil, invalid(fmt.Errorf("manifest: %s: format %q: this version reads %q", dir, ix.Format, strings.Join(formats, " or ")))
 	}
-	errs := make([]error, len(ix.Files)) // of all files: each is reported
+	errs := make([]error, len(ix.Files)) // one for each file: all are reported
 	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(ctx, dir); return nil })
 	if err != nil {
 		return nil, err
@@ -428,7 +428,7 @@ func Open(ctx context.Context, dir string, formats ...string) (*Index, error) {
 	return ix, faults.err()
 }
 
-// Verify compares every file with its size and SHA-256, and reports every mismatch.
+// Verify compares the size and SHA-256 of every file with the index, and reports every mismatch.
 func (ix *Index) Verify(ctx context.Context, dir string) error {
 	var faults Faults
 	for _, f := range ix.Files {
@@ -437,7 +437,7 @@ func (ix *Index) Verify(ctx context.Context, dir string) error {
 	return faults.err()
 }
 
-// DigestOf is the SHA-256 of a folder's index. A stage that reads the folder names it as its
+// DigestOf returns the SHA-256 of a folder's index, by which a stage records the folder as an
 // input.
 func DigestOf(ctx context.Context, dir string) (Digest, error) {
 	b, err := store.ReadFile(ctx, store.Join(dir, IndexName), maxIndex)

@@ -12,15 +12,15 @@ const (
 	// MaterializedFolder holds the examples themselves, in the order of the steps.
 	MaterializedFolder = "materialized"
 	CertificateFile    = "certificate.json"
-	AccountingFile     = "accounting.json" // in place of a certificate: a published accounting that is not proven
-	TrainingRecord     = "training.json"   // of the Python package's StepGuard: which training has taken how many steps
-	LockName           = "lock"            // is there while a command writes in the run directory
+	AccountingFile     = "accounting.json" // instead of a certificate: a published accounting that is not proven
+	TrainingRecord     = "training.json"   // by the Python package's StepGuard: each training and its number of steps
+	LockName           = "lock"            // exists while a command writes to the run directory
 
-	ReportPage       = "report.html"        // that minsep report makes of the directory
+	ReportPage       = "report.html"        // made by minsep report
 	SecretReportPage = "report-secret.html" // the same with secrets
 )
 
-// ReportMark is at the beginning of every page of minsep report, by which it is known as one.
+// ReportMark begins every page of minsep report, and identifies it as one.
 const ReportMark = `<meta name="generator" content="minsep">`
 
 // Names in the folders of a run directory.
@@ -28,7 +28,7 @@ const (
 	StrategyFile   = "strategy.json" // in StrategyFolder
 	RecipeFile     = "recipe.json"   // in NoiseFolder
 	RequestFile    = "request.json"  // in LedgerFolder: the request
-	FinishedFolder = "finished"      // in LedgerFolder: units that are not in the log yet
+	FinishedFolder = "finished"      // in LedgerFolder: finished units that are not in the log yet
 	EarlierFolder  = "earlier"       // in LedgerFolder: protocols that were replaced, by hash
 )
 
@@ -38,14 +38,14 @@ const (
 	NoiseFormat    = "minsep-noise/1"
 )
 
-// BatchesParams are the parameters that batches depend on, with the key and the examples. The
-// index of batches holds them, and the keys are derived with them.
+// BatchesParams are the parameters on which batches depend, besides the key and the examples. The
+// index of batches records them, and keys are derived from their hash.
 type BatchesParams struct {
 	Scheme sampling.Spec `json:"scheme"` // how examples take part
 }
 
-// shardParticipations is the number of participations that a shard of batches is meant to have: 16
-// MB of rows.
+// shardParticipations is the intended number of participations in a shard of batches: 16 MB of
+// rows.
 const shardParticipations = 4 << 20
 
 // BatchShards returns a good number of shards for an expected total number of participations.

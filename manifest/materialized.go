@@ -14,14 +14,14 @@ import (
 // MaterializedFormat is the format of a folder of examples in the order of the steps.
 const MaterializedFormat = "minsep-materialized/1"
 
-// FileColumn is the name of the column of the files' names, where examples are files by name.
+// FileColumn is the name of the column of file names, if each example is a file of its own.
 const FileColumn = "file"
 
-// MaterializedParams are the parameters that the files of examples depend on, with the key, the
+// MaterializedParams are the parameters on which the files of examples depend, besides the key, the
 // batches and the data.
 type MaterializedParams struct {
 	IDColumn string `json:"id_column"`     // of the data
-	Pad      int    `json:"pad,omitempty"` // every step has a multiple of so many entries, and at least one; 0: no padding
+	Pad      int    `json:"pad,omitempty"` // every step is padded to a multiple of this, at least one multiple; 0: no padding
 }
 
 // MaterializedFacts are the facts in the index of a folder of examples in the order of the steps.
@@ -32,15 +32,15 @@ type MaterializedFacts struct {
 	Columns []string `json:"columns"`          // of the data, after step, slot, row and owner
 }
 
-// MaxPad is the greatest Pad.
+// MaxPad is the largest Pad.
 const MaxPad = 1 << 24
 
-// MaterializedName is the name of the file of a shard.
+// MaterializedName returns the name of a shard's file.
 func MaterializedName(shard, shards int) string {
 	return fmt.Sprintf("examples-%05d-of-%05d.parquet", shard, shards)
 }
 
-// Materialized is a folder of examples in the order of the steps that has been opened.
+// Materialized is an open folder of examples in the order of the steps.
 type Materialized struct {
 	Dir    string             // the folder
 	Index  *Index             // as it was read
@@ -48,8 +48,8 @@ type Materialized struct {
 	Facts  MaterializedFacts  // from the index
 }
 
-// OpenMaterialized opens a folder of examples in the order of the steps, and checks its index
-// against its files' names and sizes.
+// OpenMaterialized opens a folder of examples in the order of the steps. It checks the index, and
+// the names and sizes of the files.
 func OpenMaterialized(ctx context.Context, dir string) (*Materialized, error) {
 	ix, err := Open(ctx, dir, MaterializedFormat)
 	if err != nil {
@@ -76,10 +76,10 @@ type Entry struct {
 	Step  int   // from 0
 	Slot  int   // its place in the step, from 0
 	Row   int64 // of the example table; -1 for padding
-	Owner int64 // where owners take part: the number of the owner in the step, -1 for padding; else 0
+	Owner int64 // number of the owner in the step, -1 for padding; 0 if examples take part
 }
 
-// Entries returns a reader of all entries. Close it.
+// Entries returns a reader of all entries, which the caller must close.
 func (m *Materialized) Entries(ctx context.Context) *EntryReader {
 	r := &EntryReader{ctx: ctx, of: m, names: []string{"step", "slot", "row", "owner"}}
 	if !m.Facts.Owners {
@@ -88,7 +88,7 @@ func (m *Materialized) Entries(ctx context.Context) *EntryReader {
 	return r
 }
 
-// EntryReader reads the entries of a folder in their order, file after file.
+// EntryReader reads the entries of a folder in order, file after file.
 type EntryReader struct {
 	ctx   context.Context
 	of    *Materialized
@@ -96,18 +96,18 @@ type EntryReader struct {
 
 	shard   int // of the next file
 	stored  store.File
-	file    *idcolumn.File // nil before the first one, and after the last one
+	file    *idcolumn.File // nil before the first file and after the last one
 	group   int            // row group that is read
-	left    int64          // rows of it that are not held yet
+	left    int64          // rows of the group that are not held yet
 	readers []*idcolumn.Reader
 	held    [4]ownergraph.IDs // by column
-	at      int               // of the held entries, the next one
+	at      int               // index of the next entry among those held
 	entries []Entry
 }
 
-// Step returns the entries of a step, which must be above those that were asked for before. They
-// are good until the next call. An entry of an earlier step, or of one that is not of its file, is
-// an error, and so are more than most entries: a small file can claim any number of them.
+// Step returns the entries of a step. Steps must be asked for in ascending order. The entries are
+// valid until the next call. It refuses entries of an earlier step or of another file's step, and
+// more than most entries: even a small file can claim any number of them.
 func (r *EntryReader) Step(step, most int) ([]Entry, error) {
 	r.entries = r.entries[:0]
 	for {
@@ -128,7 +128,7 @@ func (r *EntryReader) Step(step, most int) ([]Entry, error) {
 
 func (r *EntryReader) name() string { return MaterializedName(max(0, r.shard-1), r.of.Facts.Shards) }
 
-// peek returns the next entry, if there is one.
+// peek returns the next entry without taking it; more is false at the end.
 func (r *EntryReader) peek() (e Entry, more bool, err error) {
 	for r.at == r.held[0].Len() {
 		if more, err := r.fill(); err != nil || !more {
@@ -146,8 +146,8 @@ func (r *EntryReader) peek() (e Entry, more bool, err error) {
 	return e, true, nil
 }
 
-// fill holds the next entries of the row group, or goes to the next row group or file. It says
-// whether there is anything left.
+// fill holds the next entries of the row group, or moves to the next row group or file. more is
+// false at the end.
 func (r *EntryReader) fill() (more bool, err error) {
 	switch {
 	case r.left > 0:
@@ -223,7 +223,7 @@ func (r *EntryReader) endGroup() {
 	r.readers = r.readers[:0]
 }
 
-// Close closes the file that is open.
+// Close closes the open file.
 func (r *EntryReader) Close() error {
 	r.endGroup()
 	r.file, r.group, r.left, r.at = nil, 0, 0, 0

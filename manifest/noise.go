@@ -8,28 +8,28 @@ import (
 // MaxNoiseShards is the largest number of shards of noise.
 const MaxNoiseShards = 100000
 
-// DefaultStepsPerFile is the number of steps of a file of noise where nothing else is asked for.
+// DefaultStepsPerFile is the default number of steps in a file of noise.
 const DefaultStepsPerFile = 1000
 
-// NoiseFacts describe the files of a folder of noise, in its index. Shards 0 is a folder with
-// the recipe only.
+// NoiseFacts describes the files of a folder of noise, in its index. If Shards is 0, the folder has
+// only the recipe.
 type NoiseFacts struct {
 	Steps        int   `json:"steps"`                    // at least 1
 	Coordinates  int64 `json:"coordinates"`              // of a gradient, at least 1
-	Shards       int   `json:"shards"`                   // 1 to the coordinates; 0 where there is a recipe only
+	Shards       int   `json:"shards"`                   // from 1 to the coordinates; 0 for a recipe only
 	StepsPerFile int   `json:"steps_per_file,omitempty"` // of each shard's files but the last, at least 1
 	DType        DType `json:"dtype,omitempty"`          // float32 or float64
 }
 
-// DescribedNoise are the facts of a folder of noise, with those that decide none of its files.
+// DescribedNoise has the facts of a folder of noise, and figures that do not affect its files.
 type DescribedNoise struct {
 	NoiseFacts
-	// StepNoise is the noise of one step in units of DP-SGD's with the claim of the certificate
-	// (F1.2), above 0; 0 where there was no certificate, or nothing to compare with.
+	// StepNoise is the noise of one step relative to DP-SGD's under the certificate's claim (F1.2),
+	// above 0; 0 if there was no certificate, or nothing to compare with.
 	StepNoise float64 `json:"step_noise,omitempty"`
 }
 
-// NoiseRange returns the coordinates [lo, hi) of a shard: the first coordinates mod shards of them
+// NoiseRange returns the coordinates [lo, hi) of a shard. The first coordinates mod shards shards
 // have one more than the others.
 func NoiseRange(coordinates int64, shard, shards int) (lo, hi int64) {
 	size, more := coordinates/int64(shards), coordinates%int64(shards)
@@ -41,16 +41,16 @@ func NoiseRange(coordinates int64, shard, shards int) (lo, hi int64) {
 	return lo, hi
 }
 
-// NoiseShard is the folder of a shard.
+// NoiseShard returns the name of a shard's folder.
 func NoiseShard(shard, shards int) string { return fmt.Sprintf("shard-%05d-of-%05d", shard, shards) }
 
-// NoiseStreamState is the name of a checkpoint of a shard's stream, in a folder of the user's: the
-// state before a step.
+// NoiseStreamState returns the name of a checkpoint of a shard's stream: its state before the given
+// step. The checkpoint is in a folder that the user names.
 func NoiseStreamState(shard, shards, step int) string {
 	return NoiseStreamStates(shard, shards) + fmt.Sprintf("%06d", step)
 }
 
-// NoiseStreamStates begins the names of the checkpoints of a shard's stream.
+// NoiseStreamStates returns the prefix of the names of a shard's checkpoints.
 func NoiseStreamStates(shard, shards int) string { return NoiseShard(shard, shards) + "-step-" }
 
 // ParseNoiseStreamState parses a name that [NoiseStreamState] made.
@@ -59,8 +59,8 @@ func ParseNoiseStreamState(name string) (shard, shards, step int, ok bool) {
 	return shard, shards, step, err == nil && name == NoiseStreamState(shard, shards, step)
 }
 
-// NoiseFile is the name, in the folder of noise, of a shard's file of the steps [first,
-// first+steps).
+// NoiseFile returns the name, relative to the folder of noise, of a shard's file with the steps
+// [first, first+steps).
 func NoiseFile(shard, shards, first, steps int) string {
 	return fmt.Sprintf("%s/steps-%06d-%06d.npy", NoiseShard(shard, shards), first, first+steps-1)
 }
@@ -76,10 +76,10 @@ func (f NoiseFacts) Names() []string {
 	return names
 }
 
-// CheckCover requires that files, in any order, cover all coordinates and steps: that they are
-// the names of [NoiseFacts.Names], each once.
+// CheckCover requires that files, in any order, are exactly the files of [NoiseFacts.Names], each
+// once: so they cover all coordinates and steps.
 func (f NoiseFacts) CheckCover(files []File) error {
-	// Counted before they are named: shards and steps may be false claims.
+	// Checked before names are made: shards and steps may be false claims.
 	perShard := (int64(f.Steps)-1)/int64(f.StepsPerFile) + 1
 	if have := int64(len(files)); perShard > have || int64(f.Shards) > have || int64(f.Shards)*perShard != have {
 		return fmt.Errorf("manifest: %d files of noise: %d shards of %d files are needed", have, f.Shards, perShard)

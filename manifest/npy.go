@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// DType is the element type of an .npy file, as NumPy spells it. All are little endian.
+// DType is the element type of an .npy file, as NumPy spells it. All types are little endian.
 type DType string
 
 const (
@@ -21,7 +21,7 @@ const (
 	DFloat64 DType = "<f8"
 )
 
-// Size is the length of an element in bytes, 0 for an unknown type.
+// Size returns the size of an element in bytes; 0 for an unknown type.
 func (d DType) Size() int {
 	switch d {
 	case DInt32, DFloat32:
@@ -32,13 +32,13 @@ func (d DType) Size() int {
 	return 0
 }
 
-// NPYHeader is the head of an .npy file (NumPy's format 1.0) in C order; the elements follow it.
+// NPYHeader is the header of an .npy file (NumPy's format 1.0) in C order. The elements follow it.
 type NPYHeader struct {
 	DType DType // of the elements
 	Shape []int // one or two dimensions, each at least 0
 }
 
-// Elements is the number of elements, the product of the shape.
+// Elements returns the number of elements, the product of the shape.
 func (h NPYHeader) Elements() int {
 	n := 1
 	for _, d := range h.Shape {
@@ -73,14 +73,14 @@ func (h NPYHeader) Write(w io.Writer) error {
 
 var npyDict = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_order': (True|False), 'shape': \(([0-9]+)(?:,|, ([0-9]+))\), \} *\n$`)
 
-// maxNPYElements bounds the elements of a file, so that no size computed from a header overflows.
+// maxNPYElements bounds the number of elements, so that no size computed from a header overflows.
 const maxNPYElements = 1 << 48
 
-// ErrNPYObjects says that an .npy file holds Python objects, which only Python can read.
+// ErrNPYObjects means that an .npy file holds Python objects, which only Python can read.
 var ErrNPYObjects = errors.New("manifest: npy header: element type object")
 
-// ReadNPYHeader reads the head of an .npy file of one or two dimensions as [NPYHeader.Write] or
-// NumPy writes it.
+// ReadNPYHeader reads the header of an .npy file as NumPy or [NPYHeader.Write] writes it. The file
+// must have one or two dimensions, in C order.
 func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
 	var h NPYHeader
 	var head [len(npyMagic) + 2]byte
@@ -120,7 +120,7 @@ func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
 	return h, nil
 }
 
-// NPYInts reads a one-dimensional .npy file of int32 or int64 from its beginning to its end.
+// NPYInts reads a one-dimensional .npy file of int32 or int64 from start to end.
 type NPYInts struct {
 	r     io.Reader
 	dtype DType
@@ -128,8 +128,8 @@ type NPYInts struct {
 	buf   [1 << 15]byte
 }
 
-// NewNPYInts reads the header. size is the length of the file in bytes: a header that does not fit
-// it is refused.
+// NewNPYInts reads the header. size is the length of the file in bytes, which must match the
+// header.
 func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 	counted := &countReader{r: r}
 	h, err := ReadNPYHeader(counted)
@@ -145,10 +145,10 @@ func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 	return &NPYInts{r: r, dtype: h.DType, left: h.Elements()}, nil
 }
 
-// Len is the number of elements that have not been read.
+// Len returns the number of elements that are left.
 func (x *NPYInts) Len() int { return x.left }
 
-// Read fills dst with the next elements; fewer than len(dst) being left is an error.
+// Read fills dst with the next elements. It is an error if fewer are left.
 func (x *NPYInts) Read(dst []int64) error {
 	if len(dst) > x.left {
 		return fmt.Errorf("manifest: npy: has fewer elements than are wanted")

@@ -8,13 +8,13 @@ import (
 	"minsep/sampling"
 )
 
-// ownerGroups reads a shard's file of owners: where the rows of each owner begin in the shard's
-// rows, and where the last ones end.
+// ownerGroups reads a shard's file of owners: the offsets in the shard's rows at which the rows of
+// each owner begin, and the end.
 type ownerGroups struct {
-	npyFile       // without a file where examples take part
-	most    int64 // rows of an owner
-	next    int64 // where the rows of the next owner begin
-	ends    []int // of the owners of a step, from its first row on
+	npyFile       // without a file if examples take part
+	most    int64 // largest number of rows of an owner
+	next    int64 // offset of the next owner's rows
+	ends    []int // ends of the owners' rows in a step, counted from its first row
 }
 
 var errGroups = errors.New("owners do not rise from 0 to the number of rows, with a new owner at each step")
@@ -43,13 +43,14 @@ func (g *ownerGroups) Close() error {
 	return g.npyFile.Close()
 }
 
-// batch reads the rows of a step, which end before row end of the shard, into dst, and where
-// each owner's rows end. Rows ascend within each owner's, and owners by their first rows;
-// padding comes last. Memory grows as long as that holds: see [Batches.batch].
+// batch reads the rows of a step into dst, up to offset end of the shard, and the ends of each
+// owner's rows. Rows must ascend within an owner, and owners by their first rows; padding comes
+// last. It stops at the first row out of order, so that memory does not grow with a false claim:
+// see [Batches.batch].
 func (g *ownerGroups) batch(all npyFile, dst []int64, end int64) ([]int64, error) {
 	g.ends = g.ends[:0]
 	first := g.next
-	last := int64(-1) // first row of the owner before
+	last := int64(-1) // first row of the previous owner
 	for g.next < end {
 		var next [1]int64
 		if g.Len() == 0 {
@@ -88,7 +89,7 @@ func (g *ownerGroups) batch(all npyFile, dst []int64, end int64) ([]int64, error
 	return dst, nil
 }
 
-// ascends says that rows ascend, before padding.
+// ascends reports whether rows ascend, up to the padding.
 func ascends(rows []int64) bool {
 	for i := 1; i < len(rows); i++ {
 		if rows[i] != sampling.PadRow && rows[i] <= rows[i-1] || rows[i-1] == sampling.PadRow && rows[i] != sampling.PadRow {
