@@ -17,7 +17,7 @@ func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds tests for another processor: not with -short")
 	}
-	cmd := exec.Command("go", "test", "-exec", qemu, "-timeout", "20m", "-run", "Agree|FrozenVectors|ChaChaVectors", "./mechanism/noise", "./sampling/stream")
+	cmd := exec.Command("go", "test", "-exec", qemu, "-timeout", "20m", "-run", "Agree|FrozenVectors|ChaCha", "./mechanism/noise", "./sampling/stream")
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()

@@ -96,13 +96,3 @@ func chachaBlock(dst []uint64, state *[16]uint32, rounds int) {
 		dst[i] = uint64(x[2*i]+state[2*i]) | uint64(x[2*i+1]+state[2*i+1])<<32
 	}
 }
-
-// chachaGroups sets dst to groups of chachaVectors blocks each, from the block of state on. The
-// block number must not pass a multiple of 2³².
-func chachaGroups(dst *uint64, state *[16]uint32, groups int) {
-	if chachaVectors == 16 {
-		chacha512(dst, state, groups)
-		return
-	}
-	chacha256(dst, state, groups)
-}

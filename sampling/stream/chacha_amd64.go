@@ -16,6 +16,16 @@ func widestChaCha() int {
 	return 0
 }
 
+// chachaGroups sets dst to groups of chachaVectors blocks each, from the block of state on. The
+// block number must not pass a multiple of 2³².
+func chachaGroups(dst *uint64, state *[16]uint32, groups int) {
+	if chachaVectors == 16 {
+		chacha512(dst, state, groups)
+		return
+	}
+	chacha256(dst, state, groups)
+}
+
 // chacha256 makes groups of 8 blocks with AVX2, chacha512 groups of 16 with AVX-512: see
 // chachaGroups.
 //

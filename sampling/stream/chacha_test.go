@@ -61,17 +61,29 @@ func chachaWords(c *ChaCha, n int, number, pair uint64) []uint64 {
 	return words[pair%4*2:][:n]
 }
 
+// chachaWidths are the numbers of blocks that this processor makes side by side.
+func chachaWidths() []int {
+	switch chachaVectors {
+	case 16:
+		return []int{0, 8, 16}
+	case 0:
+		return []int{0}
+	}
+	return []int{0, chachaVectors}
+}
+
 // TestChaChaKernels compares the words of every width of vectors with the portable code's, from
 // every place within a block and a group, and about the carry of the block's number.
 func TestChaChaKernels(t *testing.T) {
 	widest := chachaVectors
 	defer func() { chachaVectors = widest }()
 	rng := rand.New(rand.NewPCG(1, 2))
-	c := NewChaCha(Key{[32]byte{1, 2, 3, 0xff}})
-	for _, chachaVectors = range []int{0, 8, 16} {
-		if chachaVectors > widest {
-			continue
-		}
+	var key Key
+	for i := range key.secret {
+		key.secret[i] = byte(rng.Uint32())
+	}
+	c := NewChaCha(key)
+	for _, chachaVectors = range chachaWidths() {
 		for range 400 {
 			n, number, pair := rng.IntN(700), rng.Uint64()>>rng.IntN(64), rng.Uint64()>>(rng.IntN(56)+2)
 			if rng.IntN(3) == 0 {
@@ -89,11 +101,8 @@ func TestChaChaKernels(t *testing.T) {
 func BenchmarkChaCha(b *testing.B) {
 	widest := chachaVectors
 	defer func() { chachaVectors = widest }()
-	for _, chachaVectors = range []int{0, 8, 16} {
-		if chachaVectors > widest {
-			continue
-		}
-		b.Run([]string{0: "portable", 8: "avx2", 16: "avx512"}[chachaVectors], func(b *testing.B) {
+	for _, chachaVectors = range chachaWidths() {
+		b.Run([]string{0: "portable", 4: "neon", 8: "avx2", 16: "avx512"}[chachaVectors], func(b *testing.B) {
 			dst := make([]uint64, 4096)
 			b.SetBytes(int64(8 * len(dst)))
 			c := NewChaCha(Key{[32]byte{1}})
