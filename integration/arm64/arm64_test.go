@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKernels compares the vector instructions of arm64 with portable Go, and noise and random
-// words with the values that are frozen, which other processors made.
+// TestKernels compares the vector instructions of arm64 with portable Go, and noise, random words
+// and losses with the values that are frozen, which other processors made.
 func TestKernels(t *testing.T) {
 	qemu, err := exec.LookPath("qemu-aarch64")
 	if err != nil {
@@ -17,7 +17,8 @@ func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds tests for another processor: not with -short")
 	}
-	cmd := exec.Command("go", "test", "-exec", qemu, "-timeout", "20m", "-run", "Agree|FrozenVectors|ChaCha", "./mechanism/noise", "./sampling/stream")
+	cmd := exec.Command("go", "test", "-exec", qemu, "-timeout", "20m", "-run", "Agree|Between|ChaCha|Frozen(Vectors|Losses)|GoldenLosses",
+		"./mechanism/noise", "./sampling/stream", "./accounting/montecarlo", "./accounting/montecarlo/internal/kernel")
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()

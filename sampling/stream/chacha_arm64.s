@@ -68,7 +68,8 @@ GLOBL chachaLeft8<>(SB), RODATA|NOPTR, $16
 	VTRN2 V18.D2, V16.D2, r2.D2 \
 	VTRN2 V19.D2, V17.D2, r3.D2
 
-// STORE adds the state to the words of a block and stores them. It goes to the number of the next one.
+// STORE adds the state to the words of a block and stores them. It goes to the number of the next
+// one.
 #define STORE(r0, r1, r2, r3, f0, f1, f2, f3) \
 	VADD V24.S4, r0.S4, r0.S4 \
 	VADD V25.S4, r1.S4, r1.S4 \
@@ -79,7 +80,8 @@ GLOBL chachaLeft8<>(SB), RODATA|NOPTR, $16
 	FSTPQ.P (f2, f3), 32(R0)
 
 // func chacha128(dst *uint64, state *[16]uint32, groups int)
-// V24 to V27 have the state of the next block, V28 one in word 12, V29 the numbers of the blocks within the group.
+// V24 to V27 have the state of the next block, V28 one in word 12, V29 the numbers of the blocks
+// within the group.
 TEXT ·chacha128(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD state+8(FP), R1
