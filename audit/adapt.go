@@ -5,25 +5,28 @@ import (
 	"slices"
 )
 
-// adapted is an attack that has seen some observations before: it takes the noise to be as
-// large at each step as it was there, and decides at the thresholds that served best. Against
-// the mechanism of the certificate it is no better than the likelihood ratio of that; it is
-// where the noise has another law than it should have.
+// adapted is an attack trained on earlier observations: it takes the noise of each step to be as
+// large as it was there, and decides at the thresholds that showed the largest ε there. Against the
+// certified mechanism it is no better than the likelihood ratio; it gains where the noise is
+// distributed otherwise.
 type adapted struct {
-	ratio   ratio
+	ratio ratio
+	// scaled is y with each step divided by its deviation; log overwrites it.
 	scaled  []float64
-	inverse []float64 // of the deviation of y at each step
-	power   float64
-	above   float64 // says "took part" where the log ratio is above
-	below   float64 // and "did not" where it is below
+	inverse []float64 // 1 over the standard deviation of y at each step
+	// power is as in [Attack].
+	power float64
+	above float64 // decides "took part" above this log ratio
+	below float64 // decides "did not" below this one
 }
 
-// leastLevel is the smallest deviation of a step that is taken as such, as a part of σ.
+// leastLevel is the smallest standard deviation that is learnt for a step, in units of σ. It keeps
+// a step without noise from a division by 0.
 const leastLevel = 1e-3
 
-// Adapt makes the attack look at some observations, with and without the canary. Observations
-// that are added afterwards, which must be others, are attacked with the learnt statistics as
-// well. Where one side has none it does nothing.
+// Adapt trains the adapted attack on observations with and without the canary. From then on Add
+// also scores observations by it; those must be others than the ones given here. Adapt does nothing
+// where one side is empty.
 func (a *Attack) Adapt(with, without [][]float64) {
 	if len(with) == 0 || len(without) == 0 {
 		return
@@ -58,7 +61,7 @@ func (a *Attack) Adapt(with, without [][]float64) {
 	a.adapted = b
 }
 
-// log is the log likelihood ratio of y = C x + noise.
+// log is the attack's log likelihood ratio of y = C x + noise.
 func (b *adapted) log(y []float64) float64 {
 	for t, v := range y {
 		b.scaled[t] = v * b.inverse[t]
@@ -66,16 +69,17 @@ func (b *adapted) log(y []float64) float64 {
 	return b.power * b.ratio.log(b.scaled)
 }
 
-// thresholds is how many thresholds are tried.
+// thresholds is the number of thresholds that are tried.
 const thresholds = 200
 
-// threshold is the one above which the test shows the largest ε, on samples as large as these.
+// threshold returns the threshold above which the test shows the largest ε, on samples as large as
+// these.
 func (b *adapted) threshold(of, other []float64, delta float64) float64 {
 	all := slices.Concat(of, other)
 	slices.Sort(all)
 	best, at := -1.0, all[len(all)/2]
 	for i := range thresholds {
-		// More of them at the upper end, where the best one is.
+		// The thresholds are denser at the upper end, where the best one usually is.
 		v := all[len(all)-1-int(float64(len(all)-1)*math.Pow(float64(i)/thresholds, 3))]
 		if e := newRates(of, other, func(log float64) bool { return log > v }).bounded(FalseAlarm / 8).epsilon(delta); e > best {
 			best, at = e, v
@@ -84,7 +88,7 @@ func (b *adapted) threshold(of, other []float64, delta float64) float64 {
 	return at
 }
 
-// bound is a lower bound of ε at delta; that it is wrong has a probability of at most half of
+// bound is a lower confidence bound of ε at delta. It fails with probability at most half of
 // [FalseAlarm].
 func (b *adapted) bound(with, without []float64, delta float64) float64 {
 	p := newRates(with, without, func(log float64) bool { return log > b.above }).bounded(FalseAlarm / 8)

@@ -9,13 +9,13 @@ import (
 	"minsep/internal/param"
 )
 
-// Mechanism is the target of an attack: the mechanism of a certificate, and who is told from
-// nobody.
+// Mechanism is the target of an attack: the certified mechanism, and the canary whose presence is
+// to be detected.
 type Mechanism struct {
 	Run             accounting.Run // sampler and strategy
 	NoiseMultiplier float64        // σ, above 0, in units of the clip norm
 	Epsilon, Delta  float64        // the claim
-	Examples        int            // of the canary, 1 to Run.MaxExamplesPerOwner; 0 for all that the claim protects
+	Examples        int            // that the canary owns: 1 to Run.MaxExamplesPerOwner, or 0 for that maximum
 }
 
 // Of returns the mechanism of a certificate.
@@ -25,29 +25,32 @@ func Of(c *accounting.Certificate) Mechanism {
 
 // Limits of an audit.
 const (
-	maxPatterns = 200_000   // of participations, summed for each observation
-	maxNodes    = 4_000_000 // steps times min-sep, of the recursion
+	maxPatterns = 200_000   // participation patterns that are summed for each observation
+	maxNodes    = 4_000_000 // steps times min-sep, for the recursion over states
 )
 
-// Attack scores observations of one mechanism. It is not safe for concurrent use.
+// Attack scores observations of one mechanism. It keeps buffers, so it is not safe for concurrent
+// use.
 type Attack struct {
 	mechanism Mechanism
-	process   *process
-	columns   [][]float64
-	patterns  []pattern // nil where the recursion serves
-	ratio     ratio
-	examples  int
-	power     float64 // the log ratio is this times the log ratio of one example
-	adapted   *adapted
-	// Exact says that scores are the logarithms of the true likelihood ratio. Otherwise they
-	// order observations about as it does: a weaker attack, with bounds that hold all the same.
+	// process is the law of one example's participations.
+	process *process
+	// columns is C by columns, each from its diagonal entry down.
+	columns  [][]float64
+	patterns []pattern // all participation patterns of the canary; nil where the recursion serves
+	ratio    ratio
+	// examples is the number of the canary's examples, at least 1.
+	examples int
+	power    float64 // scores are this times the log ratio of one example
+	adapted  *adapted
+	// Exact says that scores are the logarithms of the true likelihood ratio. Otherwise they order
+	// observations only roughly as it does: the attack is weaker, and its bounds still hold.
 	Exact bool
-	// Cut says that the batches have a maximum size, which the scores do not know.
+	// Cut says that batches have a maximum size, which the scores ignore.
 	Cut bool
 }
 
-// NewAttack prepares an attack. Its errors are *param.Error where there is none for the
-// mechanism.
+// NewAttack prepares an attack. A mechanism without an audit, or out of range, is a *param.Error.
 func NewAttack(m Mechanism) (*Attack, error) {
 	c := param.Checker{Package: "audit"}
 	c.Add(m.Run.Validate())
@@ -80,7 +83,7 @@ func NewAttack(m Mechanism) (*Attack, error) {
 	return a, nil
 }
 
-// newRatio is the likelihood ratio for a C, given by columns, and a noise multiplier.
+// newRatio returns the likelihood ratio for a C, given by its columns, and a noise multiplier.
 func (a *Attack) newRatio(columns [][]float64, sigma float64) ratio {
 	if a.patterns != nil {
 		return newSumRatio(a.patterns, columns, sigma)
@@ -88,7 +91,7 @@ func (a *Attack) newRatio(columns [][]float64, sigma float64) ratio {
 	return newChainRatio(a.process, columns, sigma)
 }
 
-// bands is how many entries the longest column has.
+// bands is the number of entries of the longest column.
 func bands(columns [][]float64) (most int) {
 	for _, c := range columns {
 		most = max(most, len(c))
@@ -96,23 +99,24 @@ func bands(columns [][]float64) (most int) {
 	return most
 }
 
-// Steps is the number of steps, which each observation has.
+// Steps is the number of steps, the length of each observation.
 func (a *Attack) Steps() int { return len(a.columns) }
 
-// Sample is a summary of observations: their scores, and counts by step.
+// Sample summarizes observations by their scores, and by counts for each step. Its zero value is an
+// empty sample.
 type Sample struct {
-	LogRatios []float64 // ln f(y), or its substitute
-	adapted   []float64 // the same by the adapted attack, where there is one
+	LogRatios []float64 // ln f(y), or its substitute where the attack is not Exact
+	adapted   []float64 // scores of the adapted attack, where there is one
 	squares   []float64 // Σ y_t²
 	products  []float64 // Σ y_t y_{t+1}
 	small     []int     // observations with |y_t| at most smallest·σ, by step
 	same      []int     // observations in which y_t and y_{t-1} have one sign, by step
 }
 
-// smallest is the median of |z|.
+// smallest is the median of |z| for a standard normal z: half of pure noise lies within it.
 const smallest = 0.6744897501960817
 
-// Merge adds the observations of another sample.
+// Merge adds the observations of another sample of the same attack.
 func (s *Sample) Merge(o *Sample) {
 	s.LogRatios = append(s.LogRatios, o.LogRatios...)
 	s.adapted = append(s.adapted, o.adapted...)
@@ -127,8 +131,8 @@ func (s *Sample) Merge(o *Sample) {
 	}
 }
 
-// Add adds an observation to a sample: the released sums of one coordinate, one a step, in
-// units of the clip norm, less all that the adversary knows, which is everybody else's part.
+// Add adds an observation: the released sums of one coordinate, one a step, in units of the clip
+// norm. The adversary knows everybody else's part; it must be subtracted.
 func (a *Attack) Add(s *Sample, sums []float64) {
 	y := multiply(a.columns, sums)
 	if a.adapted != nil {
@@ -137,7 +141,7 @@ func (a *Attack) Add(s *Sample, sums []float64) {
 	a.addOutput(s, y)
 }
 
-// addOutput adds y = C x + σ z.
+// addOutput adds the observation y = C x + σ z.
 func (a *Attack) addOutput(s *Sample, y []float64) {
 	if s.small == nil {
 		s.small, s.same = make([]int, len(y)), make([]int, len(y))
@@ -160,8 +164,8 @@ func (a *Attack) addOutput(s *Sample, y []float64) {
 	s.products = append(s.products, products)
 }
 
-// simulate adds an observation that the mechanism itself gives, without keys, batches and noise
-// of the product.
+// simulate adds an observation of the ideal mechanism, made without the keys, batches and noise of
+// the product.
 func (a *Attack) simulate(s *Sample, with bool, rng *rand.Rand) {
 	x := make([]float64, a.Steps())
 	if with {
@@ -176,24 +180,25 @@ func (a *Attack) simulate(s *Sample, with bool, rng *rand.Rand) {
 	a.addOutput(s, y)
 }
 
-// Judgement is the outcome of an audit.
+// Judgement is the result of an audit.
 type Judgement struct {
+	// Bound's Epsilon also takes in Adapted.
 	Bound
 	Adapted     float64      // lower confidence bound of ε by the adapted attack, 0 without one
-	OneRun      float64      // lower bound of ε by [OneRun]; 0 if it shows nothing
-	Differences []Difference // scores that do not follow the mechanism's distribution
-	Compared    bool         // the scores were compared with their distribution
-	Swapped     bool         // those without the canary look as if they had it, and the others as if not
+	OneRun      float64      // lower confidence bound of ε by [OneRun]; 0 if it shows nothing
+	Differences []Difference // scores that do not have the mechanism's distribution
+	Compared    bool         // whether scores were compared with that distribution
+	Swapped     bool         // observations without the canary look as if they had it, and the others as if not
 }
 
 // Verdicts of an audit.
 const (
-	Exceeds = "EXCEEDS" // less private than the certificate says
-	Differs = "DIFFERS" // not the mechanism of the certificate
-	Within  = "within"  // nothing was found
+	Exceeds = "EXCEEDS" // shown to be less private than the certificate says
+	Differs = "DIFFERS" // shown not to be the mechanism of the certificate
+	Within  = "within"  // nothing was found, which proves nothing
 )
 
-// Verdict is one of the verdicts.
+// Verdict is the verdict for a certificate of epsilon.
 func (j Judgement) Verdict(epsilon float64) string {
 	switch {
 	case j.Epsilon > epsilon:
@@ -204,15 +209,15 @@ func (j Judgement) Verdict(epsilon float64) string {
 	return Within
 }
 
-// Sizes of the sample that observations are compared with.
+// Sizes of the simulated sample with which observations are compared.
 const (
 	leastReference = 20_000
 	mostReference  = 200_000
 )
 
-// Judge judges observations with and without the canary, each independent of the others. Where
-// the true likelihood ratio is known and batches are not cut, it compares them with as many
-// simulated observations, drawn from rng.
+// Judge judges observations with and without the canary; all must be independent. Where scores are
+// exact and batches are not cut, it also compares them with simulated observations, as many as
+// there are but within the limits above. rng draws these.
 func (a *Attack) Judge(with, without *Sample, rng *rand.Rand) Judgement {
 	m := a.mechanism
 	j := Judgement{Bound: NewBound(with.LogRatios, without.LogRatios, m.Epsilon, m.Delta)}
@@ -243,14 +248,15 @@ func (a *Attack) Judge(with, without *Sample, rng *rand.Rand) Judgement {
 	return j
 }
 
-// swapped reports whether log likelihood ratios say that the two samples stand for each other: the
-// sample without the canary has more of those above 0 than the one with it, by more than chance
-// makes it with probability FalseAlarm.
+// swapped reports whether the two samples seem to have been exchanged: more log likelihood ratios
+// are above 0 without the canary than with it, by a difference that chance makes with probability
+// at most FalseAlarm.
 func swapped(with, without []float64) bool {
 	above := func(v float64) bool { return v > 0 }
 	d := compareCounts("", "", count(with, above), len(with), count(without, above), len(without))
 	return float64(d.Count) < d.Expected && d.LogP+math.Ln2 < math.Log(FalseAlarm)
 }
 
-// oneRunGuesses is on how many of m canaries [OneRun] guesses: the tenth that is the surest.
+// oneRunGuesses is the number of guesses of [OneRun] about m canaries: the surest tenth, and at
+// least 2.
 func oneRunGuesses(m int) int { return max(2, m/10) }

@@ -6,19 +6,21 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// FalseAlarm is the probability, at most, with which a chain that is as private as its
-// certificate says is found to exceed it, or one that follows its distribution to differ from it.
+// FalseAlarm bounds the probability of a false alarm: that a chain which is as private as its
+// certificate says is found to exceed it, or that one with the right distribution is found to
+// differ.
 const FalseAlarm = 1e-9
 
-// Rates are the successes of one test, fixed before the observations: it says "with" where the
-// log likelihood ratio is on one side of a threshold.
+// Rates are the successes of one test, which must be fixed before the observations. The test
+// decides by a threshold of the log likelihood ratio between two distributions, "with" and
+// "without" in either order.
 type Rates struct {
-	True     int // observations of the one distribution in which the test says so
-	Of       int // observations of that distribution
-	False    int // of the other distribution
-	FalseOf  int
-	trueLow  float64 // lower confidence bound of the rate of True
-	falseTop float64 // upper confidence bound of the rate of False
+	True     int     // observations of the first distribution that the test attributes to it
+	Of       int     // observations of the first distribution
+	False    int     // observations of the second that the test attributes to the first
+	FalseOf  int     // observations of the second distribution
+	trueLow  float64 // lower confidence bound of the probability behind True
+	falseTop float64 // upper confidence bound of the probability behind False
 }
 
 // bounded fills in the bounds; each of them fails with probability at most alpha.
@@ -28,8 +30,8 @@ func (r Rates) bounded(alpha float64) Rates {
 	return r
 }
 
-// epsilon is the largest ε that the bounds rule out at delta: of (ε', δ)-DP every test has a true
-// rate of at most e^ε' times its false rate, and δ more. It is 0 where nothing is ruled out.
+// epsilon is the largest ε that the bounds rule out at delta, and 0 where they rule out none. Under
+// (ε', δ)-DP every test's true rate is at most e^ε' times its false rate, plus δ.
 func (r Rates) epsilon(delta float64) float64 {
 	if r.trueLow <= delta {
 		return 0
@@ -37,21 +39,21 @@ func (r Rates) epsilon(delta float64) float64 {
 	return max(0, math.Log((r.trueLow-delta)/r.falseTop))
 }
 
-// delta is a lower confidence bound of the divergence H at epsilon, at least 0.
+// delta is a lower confidence bound of the hockey-stick divergence at epsilon, at least 0.
 func (r Rates) delta(epsilon float64) float64 {
 	return max(0, r.trueLow-math.Exp(epsilon)*r.falseTop)
 }
 
-// estimate is the estimated divergence of the test's two distributions at epsilon, with its
-// standard error.
+// estimate is the divergence at epsilon that this test shows, without confidence, and its standard
+// error.
 func (r Rates) estimate(epsilon float64) (delta, standardError float64) {
 	gamma, t, f := math.Exp(epsilon), float64(r.True)/float64(r.Of), float64(r.False)/float64(r.FalseOf)
 	return t - gamma*f, math.Sqrt(t*(1-t)/float64(r.Of) + gamma*gamma*f*(1-f)/float64(r.FalseOf))
 }
 
-// lowestRate is Clopper and Pearson's lower bound of a probability, from the number of hits in
-// trials: it is above the probability with probability at most alpha. It is the p at which Pr[
-// Binom(trials, p) ≥ hits ] = I_p(hits, trials-hits+1) is alpha, rounded down.
+// lowestRate is Clopper and Pearson's lower confidence bound of a probability from the number of
+// hits in trials. It exceeds the probability with probability at most alpha. It is the p at which
+// Pr[Binom(trials, p) ≥ hits] = I_p(hits, trials-hits+1) is alpha, rounded down.
 func lowestRate(hits, trials int, alpha float64) float64 {
 	if hits == 0 {
 		return 0
@@ -68,27 +70,27 @@ func lowestRate(hits, trials int, alpha float64) float64 {
 	return low
 }
 
-// Bound is the result of a fixed test of each direction.
+// Bound is the result of two fixed tests, one in each direction.
 type Bound struct {
 	Epsilon float64 // lower confidence bound of the smallest ε at the certificate's δ, at least 0
-	// With says "took part" where f > e^ε, and Without "did not" where f < e^-ε, ε being the
-	// certificate's: no test tells more at that ε.
+	// With decides "took part" where f > e^ε, and Without "did not" where f < e^-ε, ε being the
+	// certificate's. By the lemma of Neyman and Pearson no other test shows a larger divergence at
+	// that ε.
 	With, Without Direction
 }
 
-// Direction is the result of one of the tests.
+// Direction is the result of the test in one direction.
 type Direction struct {
 	Rates
 	Epsilon       float64 // lower confidence bound, at least 0
 	Delta         float64 // lower confidence bound of the hockey-stick divergence at the certificate's ε
-	Estimate      float64 // of that divergence, without slack
+	Estimate      float64 // of that divergence, without a margin
 	StandardError float64 // of Estimate
 }
 
-// NewBound judges log likelihood ratios of observations with and without the person. Each row
-// must be independent of the others. That Epsilon exceeds the least ε with which the mechanism
-// is (ε, delta)-DP, or a Delta its divergence, has a probability of at most half of
-// [FalseAlarm].
+// NewBound judges log likelihood ratios of observations with and without the person, all
+// independent. With probability at least 1 - [FalseAlarm]/2, Epsilon is at most the least ε for
+// which the mechanism is (ε, delta)-DP, and each Delta is at most its divergence at epsilon.
 func NewBound(with, without []float64, epsilon, delta float64) Bound {
 	direction := func(of, other []float64, says func(log float64) bool) Direction {
 		r := newRates(of, other, says).bounded(FalseAlarm / 8)

@@ -1,25 +1,24 @@
-// Package audit attacks a training: it tries to tell, from the released sums, whether somebody
-// took part, and compares its success with the certificate's bound.
+// Package audit attacks a training: it tries to tell from the released sums whether somebody took
+// part, and compares its success with the certificate's bound.
 //
-// The adversary is the one of the certificate in the scalar worst case. They see C x + σ z, which
-// is C times the noisy sums that a trainer releases, know everything but the participations x and
-// the noise z, and decide by the true likelihood ratio f(y) = P(y)/Q(y), P being the distribution
-// with the person and Q that without. So an audit is a test of the whole chain, from keys to sums:
-// its findings cannot be a fault of a proof. It shows faults and never their absence: a
-// certificate is proven, an audit that finds nothing proves nothing.
+// The adversary is the certificate's, in the scalar worst case. They see C x + σ z, which is C
+// times the noisy sums that a trainer releases. They know everything but the participations x and
+// the noise z, and decide by the true likelihood ratio f(y) = P(y)/Q(y), where P is the
+// distribution with the person and Q the one without. An audit thus tests the whole chain, from
+// keys to sums, and its findings do not rest on the proof. It can show faults, never their absence.
 //
-// Likelihood ratios are computed here from the definition of each scheme alone, by sums over
-// participation patterns or a plain recursion, and share no code with package montecarlo: a
-// fault of either shows as a difference. Steps are 0-based.
+// Likelihood ratios are computed from the definition of each scheme alone, by sums over
+// participation patterns or by a plain recursion. This code shares nothing with package montecarlo,
+// so that a fault of either shows as a difference. Steps are 0-based.
 //
 // Two tests judge the observations:
 //
 //   - [NewBound]: a lower confidence bound on ε, by Clopper and Pearson's bounds of the rates
-//     of one fixed test in each direction. Above the certificate's ε something is wrong with
-//     the privacy.
-//   - [Attack.Judge]: do the scores of the observations have the distribution that the
-//     certificate's mechanism gives them? A chain that differs need not be less private, but it
-//     is not the one that was certified.
+//     of one fixed test in each direction. A bound above the certificate's ε means that the
+//     privacy is broken.
+//   - [Attack.Judge]: do the scores have the distribution that the certificate's mechanism
+//     gives them? A chain that differs need not be less private, but it is not the one that
+//     was certified.
 //
 // A third, [OneRun], needs a single run in which some canaries took part and some did not.
 //

@@ -7,18 +7,19 @@ import (
 	"slices"
 )
 
-// cuts is the number of parts into which the values of a score are cut.
+// cuts is the number of intervals into which the values of a score are divided.
 const cuts = 32
 
-// Difference is a place at which observations and the mechanism's distribution differ.
+// Difference is a statement about one score that is true more or less often than expected.
 type Difference struct {
 	Score string // the statistic compared
-	// LogP is the natural logarithm of a bound of the probability that any comparison of two
-	// samples of one distribution differs so much; at most 0.
+	// LogP is the natural logarithm of a p-value, corrected for the number of comparisons: it
+	// bounds the probability that any comparison of two samples of one distribution differs as
+	// much. At most 0 before that correction.
 	LogP     float64
-	Count    int     // observations for which the statement is true
-	Of       int     // observations
-	Expected float64 // how many it would be, by both samples together
+	Count    int     // observations for which the statement What is true
+	Of       int     // all observations
+	Expected float64 // the expected Count, estimated from both samples together
 	What     string  // such as "at most 1.5"
 }
 
@@ -26,9 +27,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %d of %d are %s, where %.1f are expected", d.Score, d.Count, d.Of, d.What, d.Expected)
 }
 
-// compare returns how a sample differs from one of the distribution that it should follow, for each
-// score and step at most once; if it follows the distribution there is something with probability
-// at most FalseAlarm/2.
+// compare returns the differences between a sample and a reference sample, at most one for each
+// score and step. For two samples of one distribution it returns none, except with probability
+// FalseAlarm/2.
 func compare(observed, reference *Sample) (found []Difference) {
 	n, of, references := len(observed.small), len(observed.LogRatios), len(reference.LogRatios)
 	comparisons := 3*(cuts-1) + 2*n
@@ -47,16 +48,16 @@ func compare(observed, reference *Sample) (found []Difference) {
 	return found
 }
 
-// compareCounts compares how often something is true in two samples. Given how often it is in
-// both together, which observations these are is random: the number that is observed is
-// hypergeometric, and each of its tails is below Chernoff's bound for the binomial distribution
-// (Hoeffding, Probability inequalities for sums of bounded random variables, 1963, section 6).
-// So this holds for every distribution and every size.
+// compareCounts compares how often something is true in two samples. Given how often it is true in
+// both together, all assignments to the samples are equally likely if they have one distribution.
+// So the observed count is hypergeometric, and Chernoff's bound for the binomial distribution
+// bounds each of its tails (Hoeffding, Probability inequalities for sums of bounded random
+// variables, 1963, section 6). This holds for every distribution and every sample size.
 func compareCounts(score, what string, count, of, references, ofReferences int) Difference {
 	share := float64(of) / float64(of+ofReferences)
 	all, rest := float64(count+references), float64(of+ofReferences-count-references)
 	d := Difference{Score: score, Count: count, Of: of, Expected: share * all, What: what}
-	// Both bounds hold of the observations for which it is true, and of the others.
+	// The bound holds for the observations where it is true, and as well for those where it is not.
 	if all > 0 {
 		d.LogP = min(d.LogP, -all*relativeEntropy(float64(count)/all, share))
 	}
@@ -66,8 +67,8 @@ func compareCounts(score, what string, count, of, references, ofReferences int) 
 	return d
 }
 
-// compareValues compares the distributions of a score, at places that the two samples together
-// choose, and returns the largest difference.
+// compareValues compares the distributions of a score at cuts chosen from the pooled values, and
+// returns the largest difference.
 func compareValues(score string, observed, reference []float64) (worst Difference) {
 	all := pooled(observed, reference)
 	slices.SortFunc(all, func(a, b labelled) int { return cmp.Compare(a.score, b.score) })
@@ -93,13 +94,13 @@ func compareValues(score string, observed, reference []float64) (worst Differenc
 	return worst
 }
 
-// labelled is a score of one of two samples.
+// labelled is a score with the sample that it comes from.
 type labelled struct {
 	score float64
-	first bool // of the first one
+	first bool // from the first sample
 }
 
-// pooled are the scores of both samples, the first one's before the second's.
+// pooled returns the scores of both samples, those of the first one first.
 func pooled(first, second []float64) []labelled {
 	all := make([]labelled, 0, len(first)+len(second))
 	for _, s := range first {
@@ -111,7 +112,8 @@ func pooled(first, second []float64) []labelled {
 	return all
 }
 
-// relativeEntropy is the relative entropy of two coins.
+// relativeEntropy is the Kullback–Leibler divergence of two coins with probabilities a and b, in
+// nats.
 func relativeEntropy(a, b float64) float64 {
 	term := func(a, b float64) float64 {
 		if a == 0 {

@@ -15,12 +15,12 @@ import (
 	"minsep/manifest"
 )
 
-// maxValues bounds the values of a file of observations: 8 GB of float64.
+// maxValues is the largest number of values in a file of observations: 8 GiB of float64.
 const maxValues = 1 << 30
 
-// ReadObservations reads an .npy file of released sums, shape [observations, steps], any number
-// type: each row is one coordinate in the order of the steps. name is the purpose of the file, as
-// the user calls it. Faults of the file are *param.Error.
+// ReadObservations reads released sums from an .npy file of shape [observations, steps] and of any
+// number type. Each row is one coordinate, in the order of the steps. name is the flag or field
+// that gave the path. Faults of the file are *param.Error.
 func ReadObservations(ctx context.Context, name, path string, steps int) ([][]float64, error) {
 	refused := func(rule string, args ...any) error {
 		return &param.Error{Package: "audit", Param: name, Value: path, Rule: fmt.Sprintf(rule, args...)}
@@ -83,8 +83,8 @@ func ReadObservations(ctx context.Context, name, path string, steps int) ([][]fl
 	return rows, nil
 }
 
-// LeastObservations is how many observations each side needs so that an attack that is always
-// right shows more than epsilon at delta: with fewer, no fault could.
+// LeastObservations is the number of observations that each side needs so that an attack which is
+// always right shows more than epsilon at delta. With fewer, no audit can say [Exceeds].
 func LeastObservations(epsilon, delta float64) int {
 	shows := func(m int) bool {
 		return Rates{True: m, Of: m, False: 0, FalseOf: m}.bounded(FalseAlarm/8).epsilon(delta) > epsilon

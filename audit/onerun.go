@@ -6,22 +6,23 @@ import (
 	"slices"
 )
 
-// OneRunConfidence is the confidence of [OneRun].
+// OneRunConfidence is the confidence of the bound of [OneRun].
 const OneRunConfidence = 0.95
 
-// OneRun is a lower bound, at confidence [OneRunConfidence], of ε at delta from one run with
-// len(with) + len(without) canaries, each included by a fair coin of its own. It needs no
-// independence of the canaries' observations, only of the coins (Steinke, Nasr and Jagielski,
-// arXiv 2305.08846, Theorem 5.2). Of the canaries with the greatest scores it guesses that they
-// were included, of as many with the least that they were not. The number of guesses is
-// guesses, even, to be fixed in advance; with ties at the ends the order of the arguments
-// decides for "not included" first, which can only cost correct guesses.
+// OneRun is a lower bound of ε at delta, with confidence [OneRunConfidence], from one run with
+// len(with) + len(without) canaries, each of them included by its own fair coin. Only the coins
+// must be independent, not the canaries' observations (Steinke, Nasr and Jagielski, arXiv
+// 2305.08846, Theorem 5.2).
+//
+// It guesses that the canaries with the greatest scores were included, and that as many with the
+// least scores were not. guesses is the number of both together; it is rounded down to an even
+// number and must be fixed in advance. Ties are broken so that they can only cost correct guesses.
 func OneRun(with, without []float64, guesses int, delta float64) float64 {
 	all := pooled(with, without)
 	m := len(all)
 	guesses = min(guesses, m) / 2 * 2
 	correct := 0
-	slices.SortFunc(all, func(a, b labelled) int { // those not included first on top, those included first below
+	slices.SortFunc(all, func(a, b labelled) int { // ties: canaries that were not included come first
 		return cmp.Or(cmp.Compare(b.score, a.score), compareBool(a.first, b.first))
 	})
 	for _, c := range all[:guesses/2] {
@@ -62,10 +63,10 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// oneRunPValue bounds the probability that at least correct of so many guesses about m canaries
-// are right, if the mechanism is (epsilon, delta)-DP: β + 2 m δ α, with W binomial of the
-// guesses with probability e^ε/(1+e^ε), β = Pr[W ≥ correct] and α the greatest Pr[correct-i ≤ W
-// < correct]/i over i ≥ 1.
+// oneRunPValue bounds the probability that at least correct of the guesses about m canaries are
+// right, if the mechanism is (epsilon, delta)-DP. The bound is β + 2 m δ α, where W is binomial
+// with guesses trials of probability e^ε/(1+e^ε), β = Pr[W ≥ correct], and α is the largest
+// Pr[correct-i ≤ W < correct]/i over i ≥ 1.
 func oneRunPValue(m, guesses, correct int, epsilon, delta float64) float64 {
 	q := 1 / (1 + math.Exp(-epsilon))
 	mass := func(k int) float64 { return math.Exp(logBinomial(guesses, k, q)) }

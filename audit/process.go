@@ -9,19 +9,24 @@ import (
 	"minsep/sampling"
 )
 
-// state decides the law of one example's future participations. Its meaning is its process's.
+// state determines the law of an example's future participations. The process that uses it says the
+// meaning of each field.
 type state struct{ blocked, left, due int }
 
-// process is how one example takes part: at every step it does with a probability that depends on
-// its state, which then changes. It is written from the definition of the scheme.
+// process is the law of one example's participations: at every step it takes part with a
+// probability that depends on its state, which then changes. It is written from the definition of
+// the scheme alone.
 type process struct {
+	// start holds the probabilities of the states before the first step; their sum is 1.
 	steps int
-	start map[state]float64                                           // probabilities, which add up to 1
-	next  func(step int, s state) (prob float64, takes, leaves state) // the state after taking part, and after not
+	start map[state]float64
+	// next returns the probability of taking part at a step, and the states that follow with and
+	// without a participation.
+	next func(step int, s state) (prob float64, takes, leaves state) // the state after taking part, and after not
 }
 
-// newProcess returns the process of a scheme for one copy of one example, or of one owner that is
-// sampled.
+// newProcess returns the process of one example, or of one owner where owners are sampled. A scheme
+// without an audit is a *param.Error.
 func newProcess(spec sampling.Spec) (*process, error) {
 	switch s := spec.Scheme().(type) {
 	case sampling.Poisson:
@@ -45,9 +50,9 @@ func newProcess(spec sampling.Spec) (*process, error) {
 		Rule: "has no audit: there is one for poisson, b-min-sep, balls-in-bins, epoch-min-sep, balanced-min-sep, rotation, and cyclic-poisson with a secret partition"}
 }
 
-// separated is b-min-sep sampling: with probability p at each step unless it took part in one of
-// the minSep-1 steps before. A warm start is the stationary distribution of the blocked steps that
-// are left.
+// separated is b-min-sep sampling: an example takes part with probability p at each step, unless it
+// took part in one of the minSep-1 steps before. blocked counts the steps until it is free again. A
+// warm start draws it from its stationary distribution.
 func separated(p float64, steps, minSep int, warm bool) *process {
 	proc := &process{steps: steps, start: map[state]float64{{}: 1}}
 	if warm {
@@ -66,8 +71,8 @@ func separated(p float64, steps, minSep int, warm bool) *process {
 	return proc
 }
 
-// cyclic is a turn every period steps, from a uniform first one on; at each turn the example
-// takes part with probability p.
+// cyclic gives an example a turn every period steps, the first at a uniform place. At each turn it
+// takes part with probability p. blocked counts the steps until the next turn.
 func cyclic(p float64, steps, period int) *process {
 	proc := &process{steps: steps, start: map[state]float64{}}
 	for r := range period {
@@ -82,9 +87,9 @@ func cyclic(p float64, steps, period int) *process {
 	return proc
 }
 
-// epochs is one participation in each epoch of T steps, at least minSep steps after the last: due
-// is the first step at which the example may take part. Free at place v of an epoch, it does with
-// probability 1/(T - max(v, minSep-1)).
+// epochs has one participation in each epoch of T steps, at least minSep steps after the last one.
+// due is the first step at which the example may take part. An example that is free at place v of
+// an epoch takes part with probability 1/(T - max(v, minSep-1)).
 func epochs(steps, minSep, T int) *process {
 	proc := &process{steps: steps, start: map[state]float64{}}
 	proc.start[state{}] = float64(T-minSep+1) / float64(T)
@@ -101,9 +106,9 @@ func epochs(steps, minSep, T int) *process {
 	return proc
 }
 
-// periods is one participation at a uniform step of each T: whoever has not taken part before place
-// v does there with probability 1/(T-v), as T-v places are left. due is the first step of the next
-// period for an owner who took part.
+// periods has one participation at a uniform step of each period of T steps. An owner who has not
+// taken part before place v takes part there with probability 1/(T-v), as T-v places are left. due
+// is the first step of the next period for an owner who took part.
 func periods(steps, T int) *process {
 	proc := &process{steps: steps, start: map[state]float64{{}: 1}}
 	proc.next = func(step int, s state) (float64, state, state) {
@@ -116,12 +121,13 @@ func periods(steps, T int) *process {
 }
 
 // balanced is the distribution of largest entropy over patterns of exactly k participations, at
-// least minSep steps apart, with equal rates at every step: each pattern has a probability
-// proportional to the product of the weights of its steps. Where kappa is not whole, k is the next
-// larger number with probability kappa - ⌊kappa⌋.
+// least minSep steps apart, with equal rates at every step. The probability of a pattern is
+// proportional to the product of the weights of its steps. Where kappa is not whole, k is ⌈kappa⌉
+// with probability kappa - ⌊kappa⌋, and ⌊kappa⌋ otherwise. left counts the participations to come,
+// blocked the steps until the next one may be.
 func balanced(steps, minSep int, kappa float64) (*process, error) {
 	most := int(math.Ceil(kappa))
-	share := make([]float64, most+1) // of each number of participations
+	share := make([]float64, most+1) // probability of each number of participations
 	share[most] = 1
 	if whole := math.Floor(kappa); whole != kappa {
 		share[most], share[most-1] = kappa-whole, whole+1-kappa
@@ -136,7 +142,7 @@ func balanced(steps, minSep int, kappa float64) (*process, error) {
 			proc.start[state{left: k}] = p
 		}
 	}
-	// sums[j][i] are the weights of all patterns of j participations from step i on, summed.
+	// sums[j][i] is the total weight of all patterns of j participations from step i on.
 	sums := make([][]float64, most+1)
 	for j := range sums {
 		sums[j] = make([]float64, steps+minSep+1)
@@ -158,8 +164,9 @@ func balanced(steps, minSep int, kappa float64) (*process, error) {
 		p := weights[step] * sums[s.left-1][min(step+minSep, steps)] / sums[s.left][step]
 		return p, state{left: s.left - 1, blocked: minSep - 1}, state{left: s.left}
 	}
-	// Newton steps in the logarithms of the weights would need derivatives; multiplying each
-	// weight by the rate that is wanted over the one there is gets there slowly and plainly.
+	// Each weight is multiplied by the square root of the wanted rate over its present one. This
+	// needs many rounds but no derivatives, as Newton's method in the logarithms of the weights
+	// would.
 	want := kappa / float64(steps)
 	for range 200000 {
 		update()
@@ -176,15 +183,15 @@ func balanced(steps, minSep int, kappa float64) (*process, error) {
 	return nil, fmt.Errorf("audit: the weights of balanced-min-sep with %d steps, min-sep %d and %v participations were not found", steps, minSep, kappa)
 }
 
-// rates are the probabilities to take part in each step.
+// rates returns the probability of a participation at each step.
 func (proc *process) rates() []float64 {
 	rates := make([]float64, proc.steps)
 	proc.forward(func(step int, _ state, reached, prob float64) { rates[step] += reached * prob })
 	return rates
 }
 
-// forward calls visit for each state that can be reached at each step, with the probability to
-// reach it and the probability of a participation then.
+// forward calls visit for each reachable state of each step, with the probability of the state and
+// the probability of a participation in it.
 func (proc *process) forward(visit func(step int, s state, reached, prob float64)) {
 	now := proc.start
 	for step := range proc.steps {
@@ -203,7 +210,7 @@ func (proc *process) forward(visit func(step int, s state, reached, prob float64
 	}
 }
 
-// draw adds one example's participations to x, one number a step.
+// draw adds one example's random participations to x, which has an entry for each step.
 func (proc *process) draw(x []float64, rng *rand.Rand) {
 	u, s := rng.Float64(), state{}
 	for _, first := range proc.starts() {
@@ -223,14 +230,14 @@ func (proc *process) draw(x []float64, rng *rand.Rand) {
 	}
 }
 
-// pattern is a participation vector of one owner with its probability.
+// pattern is a participation vector of one owner and its probability.
 type pattern struct {
-	times []uint8 // how many of its examples take part at each step
+	times []uint8 // number of the owner's examples that take part at each step
 	prob  float64
 }
 
-// patterns are all participation vectors of an owner of examples that follow proc independently of
-// each other; nil if there are more than most.
+// patterns returns all participation vectors of an owner whose examples follow proc independently,
+// or nil if there are more than most.
 func (proc *process) patterns(examples, most int) []pattern {
 	single := map[string]float64{}
 	var walk func(step int, s state, x []byte, prob float64) bool

@@ -9,7 +9,8 @@ import (
 	"minsep/mechanism"
 )
 
-// matrix is C by columns, each from the diagonal down, computed from the strategy's own parameters.
+// matrix returns C by columns, each from the diagonal down, computed from the strategy's own
+// parameters and not by package mechanism.
 func matrix(s *mechanism.Strategy) [][]float64 {
 	n := s.Steps
 	columns := make([][]float64, n)
@@ -74,9 +75,9 @@ func multiply(columns [][]float64, x []float64) []float64 {
 	return y
 }
 
-// ratio is the likelihood ratio f of one owner.
+// ratio is the likelihood ratio f of one owner for one mechanism.
 type ratio interface {
-	// log is ln f(y), y = C x + σ z, one number a step. It keeps no reference to y.
+	// log returns ln f(y) for y = C x + σ z, one number a step. It keeps no reference to y.
 	log(y []float64) float64
 }
 
@@ -87,28 +88,28 @@ type sumRatio struct {
 	columns [][]float64 // C/σ²
 	dots    []float64   // ⟨c_i, y⟩/σ²
 	terms   []term
-	tree    []factor // of the terms, each after the one above it
-	most    int      // participations at one step
-	least   float64  // of the constants
-	none    float64  // weight of the pattern without participation
+	tree    []factor // the terms as a tree of powers in depth-first order
+	most    int      // largest number of participations at one step
+	least   float64  // smallest constant of a term
+	none    float64  // weight of the pattern without participations
 
-	exponents []float64 // of the terms
-	powers    []float64 // exp(m·dots[i]) at i·(most+1)+m
-	product   []float64 // of the powers down to so deep in the tree
+	exponents []float64 // of the terms, for logOfExponents
+	powers    []float64 // exp(m·dots[i]) at index i·(most+1)+m
+	product   []float64 // product of the powers on the path in the tree, by depth
 }
 
-// term is one pattern: the steps at which it is not zero, and the number of participations there.
+// term is one pattern: the steps with participations, and their number at each of these steps.
 type term struct {
 	steps    []int
 	times    []float64
 	constant float64 // ln π(x) - ‖Cx‖²/2σ²
 }
 
-// factor is a power in the tree of the terms: terms that begin with the same powers share these.
-type factor struct {
-	weight float64 // exp of the constant of the term that ends here; 0 where none does
+// factor is a node of the tree: one power. Terms that begin with the same powers share nodes.
+type factor struct { // exp of the constant of the term that ends here; 0 where none ends
+	weight float64 // index into powers
 	place  int32   // of the power
-	depth  int32   // powers above it
+	depth  int32   // number of nodes above
 }
 
 func newSumRatio(patterns []pattern, columns [][]float64, sigma float64) *sumRatio {
@@ -135,7 +136,7 @@ func newSumRatio(patterns []pattern, columns [][]float64, sigma float64) *sumRat
 		r.most, r.least = max(r.most, int(slices.Max(x))), min(r.least, t.constant)
 		r.terms = append(r.terms, t)
 	}
-	var path []int // in the tree, of the term before
+	var path []int // nodes of the previous term, from the root down
 	for _, t := range r.terms {
 		for j, i := range t.steps {
 			place := int32(i*(r.most+1) + int(t.times[j]))
@@ -156,12 +157,12 @@ func newSumRatio(patterns []pattern, columns [][]float64, sigma float64) *sumRat
 	return r
 }
 
-// inRange is how large exponents may be for products of exponentials to stay far from the ends of
-// the range of a float64.
+// inRange bounds exponents so that products of exponentials stay far inside the range of a float64,
+// which ends near e^±709.
 const inRange = 300
 
 func (r *sumRatio) log(y []float64) float64 {
-	reach := 0.0 // of the exponents, without their constants
+	reach := 0.0 // bound of the exponents without their constants
 	for i, c := range r.columns {
 		r.dots[i] = inner(c, y[i:])
 		reach += float64(r.most) * math.Abs(r.dots[i])
@@ -172,7 +173,7 @@ func (r *sumRatio) log(y []float64) float64 {
 	return r.logOfExponents()
 }
 
-// products is f where nothing leaves the range: a term is a product of a few powers, mostly
+// products returns f where exponents are in range. A term is a product of a few powers, mostly
 // shared with other terms, and takes a fraction of the time of an exponential.
 func (r *sumRatio) products() (sum float64) {
 	for i, d := range r.dots {
@@ -191,6 +192,7 @@ func (r *sumRatio) products() (sum float64) {
 	return sum
 }
 
+// logOfExponents returns ln f for exponents of any size, by a shifted sum of exponentials.
 func (r *sumRatio) logOfExponents() float64 {
 	largest := math.Inf(-1)
 	for k, t := range r.terms {
@@ -210,23 +212,24 @@ func (r *sumRatio) logOfExponents() float64 {
 	return largest + math.Log(sum)
 }
 
-// chainRatio is f of one example without overlap between the columns of its participations: a
-// recursion over the states of its process, from the last step to the first. With overlaps it
-// is an upper bound of f (F3.3), which is a test like any other, only not the best one.
+// chainRatio is f of one example, computed by a recursion over the states of its process from the
+// last step to the first. It is exact where the columns of its participations do not overlap. Where
+// they do it is an upper bound of f (F3.3): a valid statistic, though not the best one.
 type chainRatio struct {
 	columns      [][]float64 // C/σ²
 	halfSquares  []float64   // ‖c_i‖²/2σ²
-	nodes        [][]node    // of each step
+	nodes        [][]node    // by step
 	start        []float64   // probabilities of the nodes of step 0
 	value, after []float64
-	factors      []float64
-	largest      float64 // of the exponent of one factor, so that no product overflows
+	// factors holds ⟨c_i, y⟩/σ² - ‖c_i‖²/2σ² for each step.
+	factors []float64
+	largest float64 // limit of the absolute value of a factor's exponent; keeps products of up to 35 factors finite
 }
 
-// node is a state that can be reached at a step.
+// node is a reachable state of a step.
 type node struct {
-	prob          float64 // of a participation
-	takes, leaves int     // nodes of the next step; looked at only where they have a probability
+	prob          float64 // of a participation at this step
+	takes, leaves int     // indices of nodes of the next step; meaningless where their probability is 0
 }
 
 func newChainRatio(proc *process, columns [][]float64, sigma float64) *chainRatio {
@@ -282,7 +285,7 @@ func (r *chainRatio) log(y []float64) float64 {
 	}))
 }
 
-// sum is the mean over all patterns of the product of the factors of their steps.
+// sum is the expectation of the product of the factors at the steps of a random pattern.
 func (r *chainRatio) sum(factor func(step int) float64) float64 {
 	for i := range r.after {
 		r.after[i] = 1
@@ -304,14 +307,14 @@ func (r *chainRatio) sum(factor func(step int) float64) float64 {
 	return inner(r.start, r.after)
 }
 
-// starts are the states before the first step, in one order.
+// starts returns the states before the first step in a fixed order.
 func (proc *process) starts() []state {
 	return slices.SortedFunc(maps.Keys(proc.start), func(a, b state) int {
 		return cmp.Or(cmp.Compare(a.blocked, b.blocked), cmp.Compare(a.left, b.left), cmp.Compare(a.due, b.due))
 	})
 }
 
-// sorted makes patterns of a map in one order.
+// sorted returns the patterns of a map in a fixed order.
 func sorted(of map[string]float64) (all []pattern) {
 	for _, x := range slices.Sorted(maps.Keys(of)) {
 		all = append(all, pattern{[]byte(x), of[x]})

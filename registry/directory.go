@@ -17,25 +17,27 @@ import (
 	"minsep/sampling/stream"
 )
 
-// directoryFormat is the format of a run directory's record.
+// directoryFormat is the format of a settled record.
 const directoryFormat = "minsep-directory/1"
 
-// settled is the run that a directory had last. It is kept in the user's state folder, by the hash
-// of the directory's name, so that a backup of an earlier run in its place is noticed.
+// settled is the record of the latest run of one directory. It is kept in the user's state folder,
+// in a file named by the hash of the directory's path, so that minsep notices when a backup of an
+// earlier run takes the place of a later one.
 type settled struct {
 	Format    string       `json:"format"`
 	Directory string       `json:"directory"`
 	RunID     stream.RunID `json:"run_id"`
 }
 
-// directoryFile is where that is kept. The state folder may be unknown.
+// directoryFile returns the path of a directory's settled record. known is false where the user's
+// state folder is not known; path is of no use then.
 func directoryFile(directory string) (path string, known bool) {
 	state, _ := stateFolder()
 	sum := sha256.Sum256([]byte(directory))
 	return filepath.Join(state, "minsep", "directories", hex.EncodeToString(sum[:])+".json"), filepath.IsAbs(state)
 }
 
-// settle remembers the run of a directory, a resolved name.
+// settle records id as the latest run of a directory, given by its resolved path.
 func settle(directory string, id stream.RunID) error {
 	path, _ := directoryFile(directory)
 	b, err := json.Marshal(settled{directoryFormat, directory, id})
@@ -52,8 +54,8 @@ func settle(directory string, id stream.RunID) error {
 	return nil
 }
 
-// lastRun is the run that a directory, a resolved name, had last as far as is known. A record
-// that cannot be read counts as not known.
+// lastRun returns the latest recorded run of a directory, given by its resolved path. A record that
+// cannot be read counts as unknown here; [Damaged] names it.
 func lastRun(directory string) (id stream.RunID, known bool) {
 	path, known := directoryFile(directory)
 	if !known {
@@ -77,9 +79,9 @@ func readDirectory(ctx context.Context, path string) (s settled, err error) {
 	return s, err
 }
 
-// LaterRun is a run that was made in a run directory after the one that is there now, which was
-// put back, as from a backup; the zero id where none is known. It asks the user's records, as
-// [CopyOf] does.
+// LaterRun returns the latest run of a run directory where run.json is of an earlier one, as after
+// a backup was put back. It returns the zero id where no later run is known. It reads the user's
+// records, as [CopyOf] does.
 func LaterRun(ctx context.Context, dir string) (later stream.RunID) {
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil {
@@ -94,12 +96,12 @@ func LaterRun(ctx context.Context, dir string) (later stream.RunID) {
 			return last
 		}
 	}
-	return later // moved here
+	return later // the earlier run was moved here from elsewhere
 }
 
-// RunsOf are the runs that a run directory had, as far as the user's records know: of those that a
-// backup in its place has forgotten too. There are none where the directory is not the one of its
-// run's record.
+// RunsOf returns all runs that a run directory has had according to the user's records, also those
+// that a restored backup no longer names. It returns none where no record places the current run in
+// this directory.
 func RunsOf(ctx context.Context, dir string) (ids []stream.RunID) {
 	run, err := manifest.ReadRun(ctx, dir)
 	state, _ := stateFolder()

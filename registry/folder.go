@@ -17,8 +17,8 @@ import (
 // stateVariable names the folder of a user's state (XDG Base Directory Specification).
 const stateVariable = "XDG_STATE_HOME"
 
-// stateFolder is where records are kept for the user: $XDG_STATE_HOME, or ~/.local/state. For a
-// relative path in the variable it is the folder of those who do not set it, and a [*param.Error].
+// stateFolder returns the folder of the user's state: $XDG_STATE_HOME, or ~/.local/state. A
+// relative path in the variable is a [*param.Error]; the folder returned is then the default one.
 func stateFolder() (string, error) {
 	dir := os.Getenv(stateVariable)
 	if filepath.IsAbs(dir) {
@@ -35,17 +35,21 @@ func stateFolder() (string, error) {
 	return filepath.Join(home, ".local", "state"), err
 }
 
+// recordFolder is one of the folders that hold the records of a root key.
 type recordFolder struct {
-	path   string // of the key's records; made when the first is written
+	path string // of the key's records; made when the first one is written
+	// faulty turns an error of the file system into one that names the setting to change.
 	faulty func(err error) error
 }
 
-// recordsFault is the error for a folder of records that cannot be used.
+// recordsFault returns recordFolder.faulty for a folder that was set by the named parameter.
 func recordsFault(name, value, rule string) func(error) error {
 	bad := &param.Error{Package: "registry", Param: name, Value: value, Rule: rule}
 	return func(err error) error { return fmt.Errorf("%w: %w", bad, err) }
 }
 
+// writable writes a probe file to the folder and removes it. With dry it does not make the folder,
+// and probes the nearest folder above that exists.
 func (f recordFolder) writable(dry bool) error {
 	ctx := context.Background()
 	dir := f.path
@@ -61,7 +65,7 @@ func (f recordFolder) writable(dry bool) error {
 	const temporary = "probe-"
 	probe := store.Join(dir, store.TempPrefix+temporary+stream.NewRunID().String())
 	err := store.WriteFile(ctx, probe, store.Options{Mode: 0o600, New: true, Temp: temporary}, []byte("minsep can write here\n"))
-	if err == nil || errors.Is(err, fs.ErrNotExist) { // removed by another process already, which found that it can write
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // a process that probed at the same time removed it: the folder can be written to
 		err = removeTemporary(ctx, dir, temporary)
 	}
 	return err
@@ -71,7 +75,7 @@ func (f recordFolder) record(id stream.RunID) string {
 	return store.Join(f.path, id.String()+".json")
 }
 
-// claim makes the record, or finds that the one that is there says the same, or less.
+// claim writes the record want. A record that is there already must not contradict it.
 func (f recordFolder) claim(want Record) error {
 	ctx := context.Background()
 	if err := store.MkdirAll(ctx, f.path, 0o700); err != nil {
@@ -79,7 +83,7 @@ func (f recordFolder) claim(want Record) error {
 	}
 	path := f.record(want.RunID)
 	err := want.create(ctx, path)
-	// A temporary file that is gone was removed by the process with the first claim.
+	// The temporary file is gone if the process that made the first claim has removed it.
 	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 		return f.faulty(err)
 	}
@@ -95,10 +99,10 @@ func (f recordFolder) claim(want Record) error {
 	return removeTemporary(ctx, f.path, want.temporary())
 }
 
-// temporary is a part of the names of unfinished records.
+// temporary is the prefix of the temporary files in which the record is written.
 func (r Record) temporary() string { return "claim-" + r.RunID.String() + "-" }
 
-// create makes the record, whole and only if there is none.
+// create writes the record in one step, and fails with fs.ErrExist if there is one.
 func (r Record) create(ctx context.Context, path string) error {
 	b, err := r.encode()
 	if err != nil {
@@ -107,7 +111,7 @@ func (r Record) create(ctx context.Context, path string) error {
 	return store.WriteFile(ctx, path, store.Options{Mode: 0o600, New: true, Temp: r.temporary()}, b)
 }
 
-// removeTemporary removes temporary files of a kind, of killed processes too.
+// removeTemporary removes temporary files with a prefix, those of killed processes included.
 func removeTemporary(ctx context.Context, folder, kind string) error {
 	entries, err := store.ListMade(ctx, folder)
 	for _, e := range entries {

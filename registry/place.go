@@ -16,21 +16,21 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Place says how a run directory stands to the one that a record has for its run id.
+// Place relates a run directory to the directory that is recorded for its run id.
 type Place int
 
 // Places.
 const (
-	PlaceSame    Place = iota // it is that directory
-	PlaceCopy                 // that directory is another one, and there
-	PlaceMoved                // that directory is there no more, or belongs to another run now
-	PlaceUnknown              // one is in an object store and the other is not: it may be one directory, mounted
+	PlaceSame    Place = iota // the same directory
+	PlaceCopy                 // another directory, and the recorded one still holds the run
+	PlaceMoved                // another directory; the recorded one is gone or belongs to another run now
+	PlaceUnknown              // only one of the two is in an object store: they may be one directory that is mounted
 )
 
-// PlaceOf compares a run directory with the one that is recorded for its run id. A directory
-// that had the run id before its run of today counts as one that has it, and so does one with a
-// run.json that cannot be read, or that is gone while its batches or its noise are of the run
-// id.
+// PlaceOf compares a run directory with the one recorded for its run id. The recorded directory
+// counts as holding the run where an earlier run of its run.json has the id, where run.json cannot
+// be read, and where run.json is gone but its batches or noise carry the id. An error means that
+// the recorded directory could not be looked at.
 func PlaceOf(ctx context.Context, recorded, dir string, id stream.RunID) (Place, error) {
 	real := store.Resolved(dir)
 	if real == recorded {
@@ -61,8 +61,8 @@ func PlaceOf(ctx context.Context, recorded, dir string, id stream.RunID) (Place,
 	return PlaceCopy, nil
 }
 
-// FolderRuns are the run ids of the batches and the noise in a run directory, as their indexes
-// and the recipe of unfinished noise name them. A file that cannot be read is left out.
+// FolderRuns returns the run ids of the batches and the noise in a run directory, from their
+// indexes and from the recipe of unfinished noise. Files that cannot be read are skipped.
 func FolderRuns(ctx context.Context, dir string) (ids []stream.RunID) {
 	for _, name := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
 		for _, file := range []string{manifest.IndexName, manifest.RecipeFile} {
@@ -81,9 +81,9 @@ func FolderRuns(ctx context.Context, dir string) (ids []stream.RunID) {
 	return ids
 }
 
-// OtherRun is the id of another run that run.json, the batches or the noise of a run directory
-// belong to; the zero id for none. A run id that is recorded does not come back there: its
-// batches and noise would be made again, for a second training perhaps.
+// OtherRun returns the id of another run to which run.json, the batches or the noise of a run
+// directory belong, or the zero id. A run id that served the directory before may not be used there
+// again: its batches and noise would be made a second time, perhaps for a second training.
 func OtherRun(ctx context.Context, dir string, id stream.RunID) stream.RunID {
 	ids := FolderRuns(ctx, dir)
 	if run, err := manifest.ReadRun(ctx, dir); err == nil {
@@ -97,17 +97,17 @@ func OtherRun(ctx context.Context, dir string, id stream.RunID) stream.RunID {
 	return stream.RunID{}
 }
 
-// ServedBefore is the rule that a run id broke where [OtherRun] found another run.
+// ServedBefore is the rule of the error for a run id where [OtherRun] found the run other.
 func ServedBefore(other stream.RunID) string {
 	return fmt.Sprintf("must be another one, or left out: it served this directory before run %v, which is there now, and its batches and noise would be made again", other)
 }
 
-// maxRunFile bounds the size of an index or recipe that is read for its run id, in bytes.
+// maxRunFile is the largest index or recipe that is read for its run id, in bytes.
 const maxRunFile = 64 << 20
 
-// OfThisUser returns the record of a run id in the user's state folder, whatever the key: for
-// readers of a run directory, who have no key. A record that cannot be read is left out.
-// Another user, or another machine, has other records.
+// OfThisUser returns the records of a run id in the user's state folder, under any key: a reader of
+// a run directory has no key. Records that cannot be read are skipped; those of other users and
+// machines are not seen.
 func OfThisUser(id stream.RunID) (found []Record) {
 	for _, path := range recordsOfThisUser(id) {
 		if r, err := readRecord(path, id); err == nil {
@@ -117,8 +117,8 @@ func OfThisUser(id stream.RunID) (found []Record) {
 	return found
 }
 
-// recordsOfThisUser are the names that records of a run id have in the user's state folder, where
-// they are there.
+// recordsOfThisUser returns the paths that records of a run id have, or would have, in the user's
+// state folder: one for each key.
 func recordsOfThisUser(id stream.RunID) (paths []string) {
 	state, _ := stateFolder()
 	if !filepath.IsAbs(state) {
@@ -134,10 +134,11 @@ func recordsOfThisUser(id stream.RunID) (paths []string) {
 	return paths
 }
 
-// CopyOf names the original run directory of a copy with the same batches and the same noise;
-// "" where none is known. It asks the user's records of run ids, and so misses directories of
-// another user or machine, and runs without batches. A copy breaks no check: a certificate
-// holds for one training, and two that share their noise reveal their difference.
+// CopyOf returns the original run directory if dir is a copy of it, with the same batches and
+// noise, or "" if no original is known. A copy passes every other check, yet a certificate holds
+// for one training, and two trainings with the same noise reveal their difference. CopyOf reads the
+// user's records of run ids: it misses originals of other users and machines, and runs without
+// batches.
 func CopyOf(ctx context.Context, dir string) string {
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil { // not a run directory, or its inspection names its fault
@@ -149,7 +150,7 @@ func CopyOf(ctx context.Context, dir string) string {
 	}
 	copied := ""
 	for _, r := range OfThisUser(run.RunID) {
-		if ix != nil && r.HasNoise() && ix.ParamsSHA256 != r.ParamsSHA256 { // of another key, with a run id that was asked for
+		if ix != nil && r.HasNoise() && ix.ParamsSHA256 != r.ParamsSHA256 { // of another key that was given the same run id
 			continue
 		}
 		switch place, err := PlaceOf(ctx, r.Directory, dir, run.RunID); {

@@ -13,37 +13,37 @@ import (
 	"minsep/sampling/stream"
 )
 
-// recordFormat is the format of a record of a [Registry].
+// recordFormat is the format of a [Record].
 const recordFormat = "minsep-run-record/1"
 
 // Record says which training run a run id serves, and in which directory.
 type Record struct {
-	Format    string         `json:"format"`   // of this file
-	RunID     stream.RunID   `json:"run_id"`   // of the batches and the noise
-	Training  noise.Training `json:"training"` // its purpose
-	Directory string         `json:"directory"`
+	Format    string         `json:"format"`    // of this file
+	RunID     stream.RunID   `json:"run_id"`    // of the batches and the noise
+	Training  noise.Training `json:"training"`  // its examples and sampler
+	Directory string         `json:"directory"` // resolved path of the run directory
 
-	// ParamsSHA256 is the SHA-256 of the recipe's parameters, with the training in them; zero as long
-	// as there are batches only.
+	// ParamsSHA256 is the SHA-256 of the recipe's parameters, which include the training. It is
+	// zero as long as there are batches only.
 	ParamsSHA256 digest.SHA256 `json:"params_sha256,omitzero"`
-	// PlanSHA256 is the SHA-256 of the part of the plan that decides the training run; zero for a run
-	// without a plan. It identifies another training run before its examples and its noise
-	// multiplier are known.
+	// PlanSHA256 is the SHA-256 of the part of the plan that determines the training run. It tells
+	// training runs apart before their examples and noise multiplier are known. It is zero for a
+	// run without a plan.
 	PlanSHA256 digest.SHA256 `json:"plan_sha256,omitzero"`
 }
 
-// HasNoise reports whether noise was made, or begun. Before that, a run id serves one
-// directory, and its training may still change.
+// HasNoise reports whether noise was made or begun. Before that the training of a run id may still
+// change, but not its directory.
 func (r *Record) HasNoise() bool { return r != nil && r.ParamsSHA256 != (digest.SHA256{}) }
 
-// merged combines two records of a run id, where one file says the same as the other, or less:
-// since a command was stopped between the two, or since one is older. alike is false where they
+// merged combines the two records of a run id. One may say less than the other, because it is older
+// or because a command was stopped between writing the two. alike is false where the records
 // contradict each other.
 func (r Record) merged(other Record) (both Record, alike bool) {
 	if other.HasNoise() && !r.HasNoise() {
 		r, other = other, r
 	}
-	if !other.HasNoise() { // and so no training of its own
+	if !other.HasNoise() { // without noise its training is not fixed yet
 		other.ParamsSHA256, other.Training, other.PlanSHA256 = r.ParamsSHA256, r.Training, r.PlanSHA256
 	}
 	if r.PlanSHA256 == (digest.SHA256{}) {
@@ -54,7 +54,8 @@ func (r Record) merged(other Record) (both Record, alike bool) {
 	return r, r == other
 }
 
-// refuses compares a record with a claim.
+// refuses returns a [*ClaimError] if the record contradicts a claim. files are the record's files,
+// for the message.
 func (r Record) refuses(want Record, files []string) error {
 	differs := func(have, want string) bool { return want != "" && have != want }
 	switch {
@@ -78,7 +79,7 @@ func (r Record) encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// maxRecord bounds the size of a record that is read, in bytes.
+// maxRecord is the size of the largest record that is read, in bytes.
 const maxRecord = 1 << 20
 
 func readRecord(path string, id stream.RunID) (*Record, error) {

@@ -1,14 +1,12 @@
-// Package registry remembers which training run a run id serves, and in which run directory.
+// Package registry records which training run each run id serves, and in which run directory.
 //
-// Training runs that differ share no random word in any case, since the run id and the
-// parameters are part of every key. The remaining danger is a second training run with the same
-// run id and the same parameters: it would have the same batches and the same noise, and the
-// difference of two sums with the same noise shows the sums that the noise must hide. So each
-// run id has a record. It is kept beside the key file and in the user's state folder; either
-// can refuse a claim.
+// Different training runs never share a random word, since the run id and the parameters are part
+// of every key. The remaining danger is a second training run with the same run id and the same
+// parameters: it would have the same batches and the same noise, and the difference of two sums
+// with the same noise reveals what the noise must hide. So each run id has a record, kept both
+// beside the key file and in the user's state folder; either copy can refuse a claim.
 //
-// A record on another machine, or of another user, is not seen, and one that was deleted is
-// forgotten.
+// Records of other machines and other users are not seen, and a deleted record is forgotten.
 //
 // Stability: may change with every release.
 package registry
@@ -28,12 +26,12 @@ import (
 	"minsep/sampling/stream"
 )
 
-// ClaimError is a run id that serves another training run already.
+// ClaimError is the refusal of a run id that already serves another training run or directory.
 type ClaimError struct {
-	RunID     stream.RunID // that was asked for
+	RunID     stream.RunID // that was claimed
 	What      string       // "directory", "copy" of the directory, or "training run"
-	Directory string       // where the run id serves
-	Records   []string     // the files that say so
+	Directory string       // that the run id serves
+	Records   []string     // the files of the record, for a user who must delete them
 }
 
 func (e *ClaimError) Error() string {
@@ -50,21 +48,16 @@ func (e *ClaimError) Error() string {
 	return text
 }
 
-// Registry holds the records of the run ids of one root key. It goes by a commitment to the key's
-// content, so that copies, links and new names of the key file count as the same key. There are two
-// folders of records: beside the key file, where all who use that file see them, and in the user's
-// state folder, where copies of the key elsewhere on this machine are seen. Each alone can refuse a
-// claim. A key that is copied to another machine has other records there; a record that is deleted
-// is forgotten.
-//
-// Training runs that differ share no word of noise in any case, as the run id and the parameters
-// are part of the noise key. The registry is for the case left: a second training run with the same
-// run id and the same parameters.
+// Registry holds the records of the run ids of one root key. It identifies the key by a commitment
+// to its content, so that copies, links and new names of the key file count as the same key.
+// Records are in two folders: one beside the key file, seen by everybody who uses that file, and
+// one in the user's state folder, which covers copies of the key elsewhere on this machine.
 type Registry struct {
 	folders []recordFolder
 }
 
-// Open returns the registry of a root key that was read from keyFile. It writes nothing.
+// Open returns the registry of a root key that was read from keyFile. It writes nothing. A relative
+// path in XDG_STATE_HOME is a *param.Error.
 func Open(root stream.Root, keyFile string) (*Registry, error) {
 	commitment := root.Commitment()
 	name := hex.EncodeToString(commitment[:16])
@@ -88,7 +81,7 @@ func Open(root stream.Root, keyFile string) (*Registry, error) {
 }
 
 // Writable returns the error that a claim would meet because a folder of records cannot be written
-// to. With dry it leaves nothing behind, and does not look at object stores.
+// to. With dry it leaves nothing behind and does not probe object stores.
 func (g *Registry) Writable(dry bool) error {
 	for _, f := range g.folders {
 		if err := f.writable(dry); err != nil {
@@ -98,8 +91,8 @@ func (g *Registry) Writable(dry bool) error {
 	return nil
 }
 
-// Find returns the record of a run id, and its files; nothing if there is none.
-// Records that contradict each other are an error.
+// Find returns the record of a run id and the files that hold it, or nil if there is none. Files
+// that contradict each other are a [*ClaimError].
 func (g *Registry) Find(id stream.RunID) (found *Record, files []string, err error) {
 	for _, f := range g.folders {
 		path := f.record(id)
@@ -119,7 +112,7 @@ func (g *Registry) Find(id stream.RunID) (found *Record, files []string, err err
 		if !alike {
 			what := "training run"
 			r.Directory = found.Directory
-			if _, alike := found.merged(*r); alike { // as after a Move that was stopped
+			if _, alike := found.merged(*r); alike { // as after a Move that was stopped between the two files
 				what = "directory"
 			}
 			return nil, nil, &ClaimError{id, what, found.Directory, files}
@@ -129,8 +122,8 @@ func (g *Registry) Find(id stream.RunID) (found *Record, files []string, err err
 	return found, files, nil
 }
 
-// Check returns a [*ClaimError] if the run id of want serves another training run, or the same one
-// in another directory. Empty fields of want are not known yet, and are not compared.
+// Check returns a [*ClaimError] if the run id of want serves another training run, or this one in
+// another directory. Empty fields of want are unknown, and are not compared.
 func (g *Registry) Check(want Record) error {
 	got, files, err := g.Find(want.RunID)
 	if err != nil || got == nil {
@@ -139,11 +132,11 @@ func (g *Registry) Check(want Record) error {
 	return got.refuses(want, files)
 }
 
-// Claim records that the run id of want serves its training in its run directory, which must
-// exist, and nothing else. Format is filled in. It makes the records (modes 0700 and 0600)
-// where there are none, adds missing facts, such as that there is noise, accepts the same claim
-// again, so that a stopped run can go on, and returns a [*ClaimError] for another directory or
-// another training run. Of several processes that claim one run id at once only one succeeds.
+// Claim records that the run id of want serves want.Training in want.Directory, and nothing else.
+// The directory must exist; Format is filled in. Claim writes missing records (modes 0700 and 0600)
+// and adds missing facts, such as the parameters of the noise. It accepts the same claim again, so
+// that a stopped run can go on, and returns a [*ClaimError] for another directory or another
+// training run. Of several processes that claim one run id at once, only one succeeds.
 func (g *Registry) Claim(want Record) error {
 	real, err := store.Real(want.Directory)
 	if err != nil {
@@ -159,7 +152,7 @@ func (g *Registry) Claim(want Record) error {
 			return err
 		}
 	}
-	if _, known := lastRun(real); found == nil || !known { // first, so that a claim that is stopped does it again
+	if _, known := lastRun(real); found == nil || !known { // before the records: a stopped claim repeats it
 		if err := settle(real, want.RunID); err != nil {
 			return err
 		}
@@ -172,7 +165,7 @@ func (g *Registry) Claim(want Record) error {
 	return g.complete(want)
 }
 
-// complete adds missing entries to the files of a record.
+// complete adds the facts of want to records that were written without them.
 func (g *Registry) complete(want Record) error {
 	for _, f := range g.folders {
 		r, err := readRecord(f.record(want.RunID), want.RunID)
@@ -194,11 +187,11 @@ func (g *Registry) complete(want Record) error {
 	return nil
 }
 
-// lockName is the file that is locked while a record is changed.
+// lockName is the name of the file that a process locks while it changes a record.
 func lockName(id stream.RunID) string { return "lock-" + id.String() }
 
-// removeLock removes the lock of a process that was killed when it had changed a record. Of one
-// that is at work the lock stays.
+// removeLock removes the lock file left by a process that was killed after it changed a record. The
+// lock of a running process is kept.
 func (g *Registry) removeLock(id stream.RunID) {
 	own := g.folders[len(g.folders)-1]
 	if _, err := os.Lstat(store.Join(own.path, lockName(id))); err != nil {
@@ -209,9 +202,8 @@ func (g *Registry) removeLock(id stream.RunID) {
 	}
 }
 
-// Move records that the directory of a run id is another one now, since the one that found names
-// was moved there as a whole. Where the records have changed since found was found, as by another
-// process, the error is a [*ClaimError].
+// Move records that the directory found.Directory was moved as a whole to directory. If another
+// process has changed the record since found was read, Move returns a [*ClaimError].
 func (g *Registry) Move(found Record, directory string) error {
 	real, err := store.Real(directory)
 	if err != nil {
@@ -230,7 +222,7 @@ func (g *Registry) Move(found Record, directory string) error {
 	return settle(real, found.RunID)
 }
 
-// change edits the record of a run id, which there must be, and writes all of its files.
+// change edits the existing record of a run id under its lock, and rewrites all of its files.
 func (g *Registry) change(id stream.RunID, edit func(now *Record, files []string) error) error {
 	own := g.folders[len(g.folders)-1]
 	unlock, err := store.LockFolder(own.path, lockName(id), 0o700, 0o600)

@@ -14,15 +14,16 @@ import (
 	"minsep/sampling/stream"
 )
 
-// trainingFormat is the format of the records of trainings.
+// trainingFormat is the format of the training records that the Python package writes.
 const trainingFormat = "minsep-training/1"
 
-// AllSteps is the answer of [TrainingSteps] for a record that cannot be read.
+// AllSteps is the result of [TrainingSteps] where a record cannot be read.
 const AllSteps = int(^uint(0) >> 1)
 
-// TrainingSteps is how many steps a training with the noise of a run has taken, as the StepGuard of
-// the Python package records it in the run directory and in the user's state folder; 0 where
-// nothing is recorded. A record that cannot be read, or is none, counts as one of all steps.
+// TrainingSteps returns how many steps a training has taken with the noise of a run: the larger of
+// the numbers that the StepGuard of the Python package keeps in the run directory and in the user's
+// state folder. It is 0 without a record. A record that cannot be read, or is not a training
+// record, counts as [AllSteps], since it may hide a training.
 func TrainingSteps(ctx context.Context, dir string, id stream.RunID) (steps int) {
 	for _, path := range trainingRecords(dir, id) {
 		steps = max(steps, trainingSteps(ctx, path, id))
@@ -30,7 +31,7 @@ func TrainingSteps(ctx context.Context, dir string, id stream.RunID) (steps int)
 	return steps
 }
 
-// trainingRecords are the names of the records of trainings of a run.
+// trainingRecords returns the paths of the training records of a run; the first is in dir.
 func trainingRecords(dir string, id stream.RunID) []string {
 	paths := []string{store.Join(dir, manifest.TrainingRecord)}
 	if state, _ := stateFolder(); filepath.IsAbs(state) {
@@ -39,6 +40,7 @@ func trainingRecords(dir string, id stream.RunID) []string {
 	return paths
 }
 
+// trainingSteps reads one record; a record of another run counts as no steps.
 func trainingSteps(ctx context.Context, path string, id stream.RunID) int {
 	of, steps, err := readTraining(ctx, path)
 	switch {
@@ -54,7 +56,7 @@ func trainingSteps(ctx context.Context, path string, id stream.RunID) int {
 
 var errNoTraining = errors.New("registry: is not a record of a training")
 
-// readTraining reads a record of a training: its run, and how many steps it has taken.
+// readTraining reads a training record: its run, and the number of steps taken.
 func readTraining(ctx context.Context, path string) (of stream.RunID, steps int, err error) {
 	b, err := store.ReadFile(ctx, path, maxRecord)
 	if err != nil {
@@ -74,9 +76,9 @@ func readTraining(ctx context.Context, path string) (of stream.RunID, steps int,
 	return *r.RunID, steps, nil
 }
 
-// Damaged names the records of a run that are there and cannot be read, such as one that was
-// emptied. Their contents (that the directory is a copy, had a later run or served a training)
-// are not known. It looks where [CopyOf], [LaterRun] and [TrainingSteps] do.
+// Damaged returns the paths of a run's records that exist but cannot be read, for instance because
+// they were emptied. Such a record might have said that the directory is a copy, had a later run or
+// served a training. Damaged reads the records that [CopyOf], [LaterRun] and [TrainingSteps] read.
 func Damaged(ctx context.Context, dir string) (paths []string) {
 	add := func(path string, err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +93,7 @@ func Damaged(ctx context.Context, dir string) (paths []string) {
 		add(path, err)
 	}
 	run, err := manifest.ReadRun(ctx, dir)
-	if err != nil { // its inspection names that
+	if err != nil { // inspection reports it
 		return paths
 	}
 	for _, path := range trainingRecords(dir, run.RunID)[1:] {
@@ -105,10 +107,10 @@ func Damaged(ctx context.Context, dir string) (paths []string) {
 	return paths
 }
 
-// Streamed reports whether noise of the coordinates [first, end) has been streamed before, to a
-// program without a guard, as far as the user's state folder remembers. Unless dry, it remembers
-// that this is done now: as a file for each range, so that streams that begin at once need not wait
-// for each other.
+// Streamed reports whether noise of some coordinate in [first, end) was streamed before to a
+// program without a step guard, according to the user's state folder. Unless dry, it records the
+// range as streamed. Each range has a file of its own, so that streams that begin together need not
+// wait for each other.
 func (g *Registry) Streamed(id stream.RunID, first, end int64, dry bool) (before bool, err error) {
 	state, err := stateFolder()
 	if err != nil {
