@@ -18,14 +18,14 @@ import (
 	"minsep/stages"
 )
 
-// Apart refuses run directories with trainings that share participations, and so do not
-// compose: two of one run id, of the run, its batches or its noise, and two with the same
-// batches. The notes name copies, as [registry.CopyOf] finds them, directories that have had
-// more runs than the trainings that are counted, by themselves and by [registry.RunsOf], and
-// directories with nothing to compare.
+// Apart refuses run directories whose trainings share participations, because such trainings do not
+// compose: two directories with one run id, in run.json, batches or noise, and two with the same
+// batches. The notes name copies (see [registry.CopyOf]), directories with nothing to compare, and,
+// where the directories and [registry.RunsOf] know of more runs than the trainings that are
+// counted, the number of these runs.
 func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, err error) {
-	seen := map[stream.RunID]string{} // by run id the directory that has it
-	had := map[stream.RunID]bool{}    // run ids that the directories have now, or had before
+	seen := map[stream.RunID]string{} // by run id, the directory that has it
+	had := map[stream.RunID]bool{}    // run ids that the directories have or had
 	var formed []formedFiles
 	for _, dir := range dirs {
 		ids, run, err := runIDs(ctx, dir)
@@ -68,14 +68,14 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 	return notes, nil
 }
 
-// notApart is the error for two directories that share participations.
+// notApart is the error for two directories whose trainings share participations.
 func notApart(dir, other, why string) error {
 	return &param.Error{Package: "inspect", Param: "run directory", Value: dir, Rule: fmt.Sprintf("shares the participations of %s: %s. Such trainings do not add up, and their joint guarantee is not known; "+
 		"name each run once: for several runs of one plan, which minsep run --again makes, give --times", other, why)}
 }
 
-// runIDs are those that a directory names: of its run, which is nil where there is none, and of
-// finished batches and noise.
+// runIDs returns the run ids that a directory names in run.json and in finished batches and noise.
+// run is nil where there is no run.json.
 func runIDs(ctx context.Context, dir string) (ids []stream.RunID, run *manifest.Run, err error) {
 	r, err := manifest.ReadRun(ctx, dir)
 	switch {
@@ -107,24 +107,25 @@ func runIDs(ctx context.Context, dir string) (ids []stream.RunID, run *manifest.
 	return ids, run, nil
 }
 
-// formedFiles are the files of the batches in a run directory.
+// formedFiles identifies the batches in a run directory.
 type formedFiles struct {
 	dir    string
-	hashes string // of all files with rows, in their order; "" where equal ones prove nothing
+	hashes string // of all files with rows, in order; "" where equal batches prove nothing
 }
 
 func (f formedFiles) same(other formedFiles) bool {
 	return f.hashes != "" && f.hashes == other.hashes
 }
 
-// Batches of two runs may be equal by chance where few participations are expected, and are equal
-// where everybody takes part in each. With so many participations, and with at most such a share of
-// the examples in a batch, they are not.
+// Two runs may have equal batches by chance where few participations are expected, and must have
+// them where everybody takes part in every step. Equal batches are evidence only within these
+// limits.
 const (
-	leastFormed = 200
-	mostOfAll   = 0.9
+	leastFormed = 200 // participations expected in all steps together, at least
+	mostOfAll   = 0.9 // expected share of the examples in a batch, at most
 )
 
+// filesFormed reads the index of the batches in dir; without finished batches f.hashes is empty.
 func filesFormed(ctx context.Context, dir string) (f formedFiles, err error) {
 	f.dir = dir
 	folder := store.Join(dir, manifest.BatchesFolder)

@@ -15,8 +15,8 @@ import (
 
 func init() { inspectors["form"] = inspectBatches }
 
-// inspectBatches re-reads every batch, and holds them against the scheme, the table and the facts
-// of the index.
+// inspectBatches re-reads every batch and compares it with the scheme, the table and the index's
+// facts.
 func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
 	batches, err := manifest.OpenBatches(ctx, dir)
@@ -92,7 +92,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	return found, nil
 }
 
-// ownedOnce says that every example has one owner and one copy.
+// ownedOnce reports whether every example has exactly one owner and one copy.
 func ownedOnce(of sampling.Audited) bool {
 	if of.Owners == nil || of.Copies != nil {
 		return false
@@ -105,8 +105,8 @@ func ownedOnce(of sampling.Audited) bool {
 	return true
 }
 
-// factsCheck checks the index's facts against the scheme, the number of rows of the table, and its
-// public part.
+// factsCheck compares the index's facts with the scheme, with the number of rows of the table and
+// with public, the part of the table that may be published.
 func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sampling.Population) sampling.Check {
 	padded := 0
 	if t := scheme.Truncation; t != nil && t.Pad {
@@ -119,7 +119,7 @@ func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sa
 	p := sampling.Check{Name: "facts", Rule: "steps, examples, batch sizes and table of the index agree with its parameters and inputs"}
 	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows && b.Facts.BatchSize == padded &&
 		ofTable == (b.Facts.RowsOf == manifest.RowsOfBounded)
-	if got := b.Facts.ExpectedBatchSize; got != nil { // processors may differ in the last bits
+	if got := b.Facts.ExpectedBatchSize; got != nil { // processors may round the last bits differently
 		want := scheme.ExpectedBatchSize(public)
 		p.Held = p.Held && math.Abs(*got-want) <= 1e-12*want
 	}

@@ -14,12 +14,12 @@ import (
 	"minsep/stages"
 )
 
-// tableRows is how many rows of a table are looked at at once.
+// tableRows is the number of rows of a table that are read at once.
 const tableRows = 1 << 13
 
 func init() { inspectors["bound"] = inspectBounded }
 
-// inspectBounded recomputes the index of a bounded graph from its rows.
+// inspectBounded recomputes the index of a bounded graph from the graph's rows.
 func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
 	table, err := manifest.OpenBounded(ctx, dir)
@@ -99,8 +99,8 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	return found, nil
 }
 
-// countsAddUp checks the index's counts of the graph that was bounded, which is not here, against
-// itself.
+// countsAddUp checks that the index's counts of the graph before bounding agree with each other.
+// That graph is not in the run directory.
 func countsAddUp(s ownergraph.Summary) bool {
 	owners, edges := total(s.GivenPerOwner)
 	examples, same := total(s.GivenOwners)
@@ -112,7 +112,7 @@ func countsAddUp(s ownergraph.Summary) bool {
 		s.DroppedOwnerFull >= 0 && s.DroppedNeighborhood >= 0 && s.Kept+s.DroppedOwnerFull+s.DroppedNeighborhood+cut == s.Examples
 }
 
-// total is how many things a histogram counts, and the sum of their values.
+// total returns how many things a histogram counts, and the sum of their values.
 func total(h ownergraph.Histogram) (count, sum int64) {
 	for _, bin := range h {
 		count += bin.Count
@@ -121,7 +121,7 @@ func total(h ownergraph.Histogram) (count, sum int64) {
 	return count, sum
 }
 
-// ownersPerExample is the histogram of owners of an example.
+// ownersPerExample returns the histogram of the number of owners of an example.
 func ownersPerExample(g *ownergraph.Graph) ownergraph.Histogram {
 	counts := make(map[int64]int64)
 	for e := range g.Examples.Len() {
@@ -130,7 +130,8 @@ func ownersPerExample(g *ownergraph.Graph) ownergraph.Histogram {
 	return ownergraph.NewHistogram(counts)
 }
 
-// keptPerOwner is the histogram of copies per owner, over all owners of the graph that was bounded.
+// keptPerOwner returns the histogram of the number of copies that an owner kept, over all owners of
+// the graph before bounding. Owners who kept nothing count as 0.
 func keptPerOwner(g *ownergraph.Graph, copies []uint32, owners int64) ownergraph.Histogram {
 	counts := map[int64]int64{0: owners - int64(g.Owners.Len())}
 	examples := g.ExamplesOf()
@@ -144,6 +145,7 @@ func keptPerOwner(g *ownergraph.Graph, copies []uint32, owners int64) ownergraph
 	return ownergraph.NewHistogram(counts)
 }
 
+// neighborhoodHistogram returns the histogram of neighbourhood sizes; a copy counts as an example.
 func neighborhoodHistogram(g *ownergraph.Graph, copies []uint32) ownergraph.Histogram {
 	counts := make(map[int64]int64)
 	for e, size := range g.Neighborhoods(copies) {
@@ -152,7 +154,8 @@ func neighborhoodHistogram(g *ownergraph.Graph, copies []uint32) ownergraph.Hist
 	return ownergraph.NewHistogram(counts)
 }
 
-// auditedTable reads a bounded table for an audit of its batches.
+// auditedTable reads a bounded table for an audit of its batches. A table of pools is read with its
+// owners in any case.
 func auditedTable(ctx context.Context, dir string, withOwners bool) (sampling.Audited, error) {
 	table, err := manifest.OpenBounded(ctx, dir)
 	if err != nil {
@@ -161,7 +164,7 @@ func auditedTable(ctx context.Context, dir string, withOwners bool) (sampling.Au
 	source := stages.Source{Rows: table.Rows, Table: table}
 	of := sampling.Audited{Examples: source.Rows, Neighborhoods: source.Population().Neighborhoods}
 	several := false
-	numbers := make(map[string]int32) // of owners, by their text: ids of one type differ in it
+	numbers := make(map[string]int32) // of owners, by their text, which differs between ids of one type
 	if c := table.Summary.Coverage; c != nil {
 		of.Pools = &sampling.PoolMembers{Number: c.Pools, Size: c.Size}
 		withOwners = true

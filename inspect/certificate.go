@@ -21,8 +21,8 @@ import (
 
 func init() { inspectors["account"] = inspectCertificate }
 
-// inspectCertificate makes a certificate again from the ledger beside it, checks every proof,
-// and compares its run with the batches and the bounded table beside it.
+// inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and
+// compares the certificate's run with the batches and the bounded table beside it.
 func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	data, err := stages.ReadFile(ctx, path)
@@ -37,7 +37,7 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	if rule := stages.Misnamed(store.Base(path), c); rule != "" {
 		if c.Status == accounting.Verified {
 			found.check("name", rule, false)
-		} else { // of an earlier version
+		} else { // written by an earlier version
 			found.Notes = append(found.Notes, store.Base(path)+" "+rule)
 		}
 	}
@@ -69,7 +69,7 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	return found, matchBatches(ctx, &found, c, run)
 }
 
-// check records a check that holds or fails once.
+// check records a check that either holds or fails in one place.
 func (i *Inspection) check(name, rule string, held bool) {
 	failed := int64(0)
 	if !held {
@@ -83,8 +83,8 @@ func (i *Inspection) count(name, rule string, failed int64) {
 	i.Checks = append(i.Checks, sampling.Check{Name: name, Rule: rule, Held: failed == 0, Broken: failed})
 }
 
-// uncounted is how many protocols that were put aside the protocol of the ledger should count and
-// does not.
+// uncounted returns the number of earlier protocols that the ledger's protocol leaves out of its δ.
+// An earlier protocol with samples spends δ as well, so every one must be counted.
 func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, err error) {
 	if l.Protocol().KernelID == "" {
 		return 0, nil
@@ -102,8 +102,8 @@ func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, e
 	return missed, err
 }
 
-// matchBatches compares a certificate with the batches and the bounded table of its run directory,
-// where there are any.
+// matchBatches compares a certificate with the batches of its run directory, and with the bounded
+// table where the batches are of one. Without batches it compares the table alone.
 func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
 	ix, err := manifest.Read(ctx, store.Join(run, manifest.BatchesFolder))
 	switch {
@@ -140,7 +140,7 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 	return nil
 }
 
-// matchTable compares a certificate with the bounded table of its run directory.
+// matchTable compares a certificate with the bounded table of its run directory, if there is one.
 func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
 	table, err := manifest.OpenBounded(ctx, store.Join(run, manifest.BoundedFolder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -173,7 +173,7 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	return nil
 }
 
-// matchOwners compares a certificate for owners that are sampled with the bounded table.
+// matchOwners compares a certificate for sampled owners with the bounded table.
 func matchOwners(check func(name, rule string, held bool), c *accounting.Certificate, table *manifest.Bounded) {
 	of := stages.Source{Table: table}.Population().Owners.Total()
 	check("owned once", "the certificate is for a table in which every example has one owner, and is there once", !stages.Shared(table.Summary) && !stages.Copied(table.Summary))
@@ -182,10 +182,11 @@ func matchOwners(check func(name, rule string, held bool), c *accounting.Certifi
 	}
 }
 
-// Recheck computes units of the ledger of a run directory again, chosen at random, and compares
-// them. It finds sums that were not computed from the protocol with the probability that one of the
-// chosen units is among them; it says nothing of the other units. A unit whose proposal has another
-// bound when it is made again differs, unless another version made the protocol, which is an error.
+// Recheck computes some units of a run directory's ledger again, chosen at random, and compares the
+// sums. It detects units that were not computed from the protocol only if it chooses one of them;
+// it says nothing of the others. It returns an error where this machine has another kernel than the
+// ledger. A proposal that cannot be made again is a failed check if this version made the protocol,
+// and otherwise an error.
 func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 	found := Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
 	l, err := ledger.Read(ctx, found.Folder)
@@ -209,7 +210,7 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 	check := sampling.Check{Name: "units", Rule: fmt.Sprintf("%d of the ledger's units, chosen at random, are the same when they are computed again", len(all)), Held: true}
 	for _, f := range all {
 		w, err := verification.NewWorker(p, f.unit.Candidate, f.unit.Trial)
-		if err != nil && p.CodeVersion == manifest.Version && ctx.Err() == nil { // the protocol was not made by minsep
+		if err != nil && p.CodeVersion == manifest.Version && ctx.Err() == nil { // this version would not have made such a protocol
 			check.Held = false
 			check.Broken++
 			continue

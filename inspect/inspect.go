@@ -1,8 +1,9 @@
-// Package inspect reads a run directory without trusting it: it checks every hash, repeats
-// every computation that needs no key, holds the results against each other and against the
-// plan, and comes to a verdict. It needs no key, changes nothing, and knows neither Beam nor
-// the services of object stores: a program that inspects gs:// or s3:// imports their stores,
-// as the command does.
+// Package inspect reads a run directory without trusting it. It checks every hash, repeats every
+// computation that needs no key, compares the results with each other and with the plan, and comes
+// to a verdict.
+//
+// It needs no key and changes nothing. It does not import Beam or the clients of object stores: a
+// program that inspects gs:// or s3:// imports these stores itself, as the command does.
 //
 // Stability: stable.
 package inspect
@@ -29,28 +30,28 @@ import (
 	"minsep/stages"
 )
 
-// Inspection has the findings of [Directory] in one folder of a run directory. Realized is secret.
+// Inspection is what [Directory] found in one folder of a run directory. Realized is secret.
 type Inspection struct {
-	Folder   string             `json:"folder"`             // path of the folder, or of the file
+	Folder   string             `json:"folder"`             // path of the inspected folder or file
 	Checks   []sampling.Check   `json:"promises"`           // in the order in which they were made; never empty
-	Notes    []string           `json:"notes,omitempty"`    // facts that break no check, and must be known
-	Realized *sampling.Realized `json:"realized,omitempty"` // of batches, secret; else nil
+	Notes    []string           `json:"notes,omitempty"`    // facts that break no check but matter to a reader
+	Realized *sampling.Realized `json:"realized,omitempty"` // of batches, secret; nil for other folders
 
-	kind        string                  // the folder's name in a run directory
-	old         []string                // names of checks that fail since the bounded table is another than the one that the result is for
-	certificate *accounting.Certificate // of the certificate's inspection, if it can be read
-	stepNoise   *planner.StepNoise      // of the noise's, where a certificate is for it
-	sampler     *sampling.Spec          // of the batches, if it can be read
-	strategy    *mechanism.Strategy     // of the noise, if it can be read
-	kept        int64                   // examples of the bounded table, if it can be read
-	keptText    string                  // of them, see stages.KeptText
-	owners      int64                   // with an example, in the bounded table or batches of numbers, if that can be read
+	kind        string                  // name of the folder or file in a run directory
+	old         []string                // names of checks that fail because the bounded table was replaced after the result was made
+	certificate *accounting.Certificate // of a certificate that can be read
+	stepNoise   *planner.StepNoise      // of noise that has a certificate
+	sampler     *sampling.Spec          // of batches that can be read
+	strategy    *mechanism.Strategy     // of noise that can be read
+	kept        int64                   // number of examples of a bounded table that can be read
+	keptText    string                  // describes these, see stages.KeptText
+	owners      int64                   // owners with an example, in a bounded table or batches of numbered examples that can be read
 }
 
 // Directory re-reads a run directory, or one of its folders, without trusting it. An unreadable
-// file is a broken check; it returns an error only where there is nothing to inspect, or when
-// ctx ends, which it does not outlive: it changes nothing, so that its computation can be left
-// behind.
+// file is a failed check. Directory returns an error only where there is nothing to inspect, where
+// a store fails, or when ctx ends. It then returns at once and leaves its reading to end by itself,
+// which is safe as it changes nothing.
 func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 	return leave.Behind(ctx, func() ([]Inspection, error) { return inspect(ctx, dir) })
 }
@@ -74,7 +75,7 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	}
 	for _, f := range folders {
 		one, err := f.inspect(ctx, f.path)
-		if stopped := errors.Join(ctx.Err(), failures.Err()); stopped != nil { // a file that was not read to its end is not broken
+		if stopped := errors.Join(ctx.Err(), failures.Err()); stopped != nil { // a file that was read in part is not broken
 			return nil, stopped
 		}
 		one.Folder, one.kind = f.path, f.kind
@@ -96,8 +97,8 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	return found, nil
 }
 
-// closedTo is the first folder or file of a local directory that the user of this process may not
-// read; "" if there is none.
+// closedTo returns the first of a local directory's folders, at any depth, and of the files
+// directly in it that this process may not read, or "" if it may read them all.
 func closedTo(dir string) (path string) {
 	if store.Shared(dir) {
 		return ""
@@ -119,8 +120,8 @@ func closedTo(dir string) (path string) {
 	return path
 }
 
-// legible makes all of a text readable: it may have names and values that somebody else wrote
-// into a file. Long lines have only their beginning and their end.
+// legible makes a text safe to print: it may hold names and values that somebody else wrote into a
+// file. Lines of more than 800 bytes lose their middle.
 func legible(text string) string {
 	const most, first, last = 800, 400, 200 // bytes
 	lines := strings.Split(text, "\n")
@@ -133,11 +134,11 @@ func legible(text string) string {
 	return printable.Text(strings.Join(lines, "\n"))
 }
 
-// ErrFailedCheck says that a check of a run directory failed: a hash, a separation, a
+// ErrFailedCheck says that some check of a run directory failed, such as a hash, a separation, a
 // bound or a distribution.
 var ErrFailedCheck = errors.New("inspect: a check failed")
 
-// Broken returns [ErrFailedCheck] if any check is broken.
+// Broken returns [ErrFailedCheck] if any check failed, and nil otherwise.
 func Broken(found []Inspection) error {
 	for _, i := range found {
 		for _, p := range i.Checks {
@@ -149,18 +150,19 @@ func Broken(found []Inspection) error {
 	return nil
 }
 
+// folder is a result that can be inspected.
 type folder struct {
 	path    string
 	kind    string // its name in a run directory
 	inspect func(ctx context.Context, path string) (Inspection, error)
 }
 
-// inspectors are the functions that inspect the results of stages, by the names of these. Each is
-// registered in the file of the stage.
+// inspectors holds the function that inspects the results of each stage, by the stage's name. The
+// file of a stage registers its function.
 var inspectors = map[string]func(ctx context.Context, path string) (Inspection, error){}
 
-// places are the places of results in a run directory, in the order in which they are inspected:
-// run.json, the folders in the order of the stages, and then files, which are held against all of
+// places returns the places of results in a run directory, in the order of inspection: run.json,
+// the folders in the order of the stages, and then single files, which are compared with all of
 // them.
 func places(dir string) (list []folder) {
 	list = []folder{{store.Join(dir, manifest.RunName), manifest.RunName, inspectRun}}
@@ -176,8 +178,8 @@ func places(dir string) (list []folder) {
 	return list
 }
 
-// foldersOf returns the folders of a run directory that are there, or dir itself if it is one of
-// them.
+// foldersOf returns the results that exist in a run directory, or dir itself if it is the folder of
+// one result.
 func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 	if ix, err := manifest.Read(ctx, dir); err == nil {
 		for _, s := range stages.All {
@@ -187,12 +189,12 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		}
 	}
 	of, err := store.Stat(ctx, dir)
-	isFile := err == nil && !of.Dir // which has nothing in it; but an object store may have a folder of the same name
+	isFile := err == nil && !of.Dir // an object store may have a folder of the same name
 	for _, f := range places(dir) {
 		switch _, err := store.Stat(ctx, f.path); {
-		case f.kind == manifest.RunName: // a run directory has one, and to miss it is a fault
+		case f.kind == manifest.RunName: // every run directory has one: if it is missing, reading it reports the fault
 			folders = append(folders, f)
-		case err == nil, !isFile && !errors.Is(err, fs.ErrNotExist): // its fault is found when it is read
+		case err == nil, !isFile && !errors.Is(err, fs.ErrNotExist): // the fault is reported when it is read
 			folders = append(folders, f)
 		}
 	}
@@ -202,7 +204,7 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 	return folders, nil
 }
 
-// notRun says how a run directory is named where something else was.
+// notRun explains why dir is not a run directory, and names run directories in it.
 func notRun(ctx context.Context, dir string, isFile bool) string {
 	if isFile {
 		return "is a file: name a run directory, as minsep run makes from a plan, or a folder of one"
@@ -223,7 +225,7 @@ func notRun(ctx context.Context, dir string, isFile bool) string {
 	return "is no run directory, but has several in it: name one of them, such as " + runs[0]
 }
 
-// filesCheck checks sizes and hashes.
+// filesCheck compares the sizes and hashes of files with the index.
 func filesCheck(ctx context.Context, ix *manifest.Index, dir string) sampling.Check {
 	broken := stages.BrokenFiles(ctx, ix, dir)
 	p := sampling.Check{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: broken == nil, Broken: int64(len(broken))}
@@ -233,7 +235,7 @@ func filesCheck(ctx context.Context, ix *manifest.Index, dir string) sampling.Ch
 	return p
 }
 
-// runCheck checks that a folder is of the run of its directory: the run id is a part of every
+// runCheck checks that a folder has the run id of its run directory. The run id is part of every
 // key.
 func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
 	p := sampling.Check{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
@@ -243,7 +245,8 @@ func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.C
 	return p
 }
 
-// sharedRunCheck is runCheck of a folder that serves all runs of a directory.
+// sharedRunCheck is runCheck for a folder that serves all runs of a directory: it also accepts the
+// run ids of earlier runs.
 func sharedRunCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
 	p := runCheck(ctx, ix, runDir)
 	p.Rule += ", or of an earlier run of the same plan"
@@ -253,8 +256,8 @@ func sharedRunCheck(ctx context.Context, ix *manifest.Index, runDir string) samp
 	return p
 }
 
-// secretCheck checks that the SHA-256 of a secret index, which public files carry, tells nothing of
-// its contents.
+// secretCheck checks that an index of secret files holds random bytes. Public files carry the
+// index's SHA-256, from which its contents could otherwise be guessed.
 func secretCheck(ix *manifest.Index) sampling.Check {
 	p := sampling.Check{Name: "blinded", Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell its contents"}
 	p.Held = ix.Secret != nil && !bytes.Equal(ix.Secret[:], make([]byte, len(ix.Secret)))
@@ -264,14 +267,14 @@ func secretCheck(ix *manifest.Index) sampling.Check {
 	return p
 }
 
-// unlistedCheck checks that a folder holds the files of its index and no others.
+// unlistedCheck checks that a folder holds no file outside its index.
 func unlistedCheck(ctx context.Context, found *Inspection, ix *manifest.Index, dir string) {
 	names, err := stages.Unlisted(ctx, ix, dir)
 	found.nothingElse("the folder holds nothing that its index does not list", "not in its index", names, err)
 }
 
-// nothingElse adds the check that there are no other files. fault names the fault of the extra
-// files.
+// nothingElse records the check that there are no extra files. names are the extra files, and fault
+// says what is wrong with them.
 func (i *Inspection) nothingElse(rule, fault string, names []string, err error) {
 	switch {
 	case err != nil:

@@ -15,8 +15,8 @@ import (
 
 func init() { inspectors["materialize"] = inspectMaterialized }
 
-// inspectMaterialized holds the entries of examples in the order of the steps against the batches
-// beside them. The data that they were joined with are not known here.
+// inspectMaterialized compares the materialized entries of every step with the batches beside them.
+// The data that were joined to the entries are not in the run directory and are not checked.
 func inspectMaterialized(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
 	m, err := manifest.OpenMaterialized(ctx, dir)
@@ -64,7 +64,7 @@ func inspectMaterialized(ctx context.Context, dir string) (Inspection, error) {
 	return found, nil
 }
 
-// brokenSteps counts the steps with entries that differ from their batches.
+// brokenSteps counts the steps whose entries differ from their batches.
 func brokenSteps(ctx context.Context, m *manifest.Materialized, batches *manifest.Batches) (broken int64, err error) {
 	r := m.Entries(ctx)
 	defer func() { err = errors.Join(err, r.Close()) }()
@@ -82,8 +82,9 @@ func brokenSteps(ctx context.Context, m *manifest.Materialized, batches *manifes
 	return broken, nil
 }
 
-// isStep says that entries agree with a batch, in any order of its rows or owners. With ends the
-// rows belong to owners, to owner i up to ends[i].
+// isStep reports whether entries are those of one batch, in any order of its rows or owners. With
+// ends, rows[ends[i-1]:ends[i]] belong to owner i. pad is the number of which the entries must be a
+// multiple; 0 for no padding.
 func isStep(entries []manifest.Entry, rows []int64, ends []int, pad int) bool {
 	have, padding := groupsOf(entries, ends != nil)
 	want := wantedGroups(rows, ends)
@@ -104,8 +105,8 @@ func isStep(entries []manifest.Entry, rows []int64, ends []int, pad int) bool {
 	return slices.EqualFunc(have, want, slices.Equal)
 }
 
-// groupsOf are the rows of each owner, or one by one, in the order of the entries; and how many
-// entries are padding.
+// groupsOf returns the rows of each owner in the order of the entries, or single rows where owners
+// is false, and the number of padding entries.
 func groupsOf(entries []manifest.Entry, owners bool) (groups [][]int64, padding int) {
 	for _, e := range entries {
 		switch {
@@ -114,7 +115,7 @@ func groupsOf(entries []manifest.Entry, owners bool) (groups [][]int64, padding 
 		case owners && len(groups) > 0 && e.Owner == int64(len(groups)-1):
 			groups[len(groups)-1] = append(groups[len(groups)-1], e.Row)
 		case owners && e.Owner != int64(len(groups)):
-			groups = append(groups, []int64{sampling.PadRow}) // no batch has it
+			groups = append(groups, []int64{sampling.PadRow}) // matches no batch
 		default:
 			groups = append(groups, []int64{e.Row})
 		}
@@ -122,7 +123,8 @@ func groupsOf(entries []manifest.Entry, owners bool) (groups [][]int64, padding 
 	return groups, padding
 }
 
-// wantedGroups are the groups of a batch, in the order of their first rows.
+// wantedGroups returns the groups of rows of a batch without its padding, in the order of their
+// first rows.
 func wantedGroups(rows []int64, ends []int) (groups [][]int64) {
 	start := 0
 	for number := 0; start < len(rows); number++ {

@@ -11,37 +11,37 @@ import (
 	"minsep/stages"
 )
 
-// Exposed is a secret folder or file of a local run directory with modes that let group or
-// others at it. That breaks no check: copies lose modes, and the certificate still holds, as
-// long as nobody has looked.
+// Exposed is a secret folder or file of a local run directory whose modes give access to its group
+// or to others. It is not a failed check: copies lose modes, and the certificate holds as long as
+// nobody has looked.
 type Exposed struct {
-	Path  string `json:"path"`  // of the folder, or of the file
-	Files int64  `json:"files"` // that group or others may read, by their own modes; at least 0
-	Open  bool   `json:"open"`  // a folder that group or others may enter, who then see how large its files are
+	Path  string `json:"path"`  // of the folder or file
+	Files int64  `json:"files"` // number of files that group or others may read, by the files' own modes
+	Open  bool   `json:"open"`  // a folder that group or others may enter, so that they see the sizes of its files
 }
 
-// isStreamState says whether a file is a checkpoint of a stream of noise.
+// isStreamState reports whether a file is a checkpoint of a stream of noise.
 func isStreamState(name string) bool {
 	_, _, _, ok := manifest.ParseNoiseStreamState(name)
 	return ok
 }
 
-// others are the bits of a mode that let group or others read a file, and enter a folder.
+// These bits of a mode let group or others read a file, and enter a folder.
 const (
 	othersRead  fs.FileMode = 0o044
 	othersEnter fs.FileMode = 0o011
 )
 
-// ExposedModes names the secret files in a run directory, or in one of its folders, and not by its
-// modes: batches, materialized examples, noise, the secret report, and checkpoints of streams in
-// folders beside them. Folders above and access lists are not looked at. An object store has no
-// modes.
+// ExposedModes returns the secret files and folders in dir that others may read or enter; dir is a
+// run directory or one of its folders. Secret are batches, materialized examples, noise, the secret
+// report, and checkpoints of streams in other folders of the run directory. The folders above dir
+// and access lists are not looked at. Object stores have no modes.
 func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error) {
 	look := func(at string, folder bool, secret func(name string) bool) error {
 		e := Exposed{Path: at}
 		info, err := store.Stat(ctx, at)
 		if err != nil {
-			return nil // gone, or its inspection finds its fault
+			return nil // gone, or its inspection reports the fault
 		}
 		if info.Dir != folder {
 			return nil
@@ -77,7 +77,7 @@ func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error
 	}
 	entries, err := store.List(ctx, dir)
 	if err != nil {
-		return exposed, nil // dir is a file, or its inspection names its fault
+		return exposed, nil // dir is a file, or its inspection reports the fault
 	}
 	for _, e := range entries {
 		below := store.Join(dir, e.Name)
@@ -91,7 +91,7 @@ func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error
 	return exposed, nil
 }
 
-// holdsCheckpoint says that a folder has a checkpoint of a stream.
+// holdsCheckpoint reports whether a folder holds a checkpoint of a stream.
 func holdsCheckpoint(ctx context.Context, dir string) bool {
 	entries, err := store.List(ctx, dir)
 	if err != nil {
@@ -105,11 +105,11 @@ func holdsCheckpoint(ctx context.Context, dir string) bool {
 	return false
 }
 
-// count counts the secret files of a folder and of those below it that group or others may read.
+// count adds the secret files in a folder, at any depth, that group or others may read.
 func (e *Exposed) count(ctx context.Context, dir string, secret func(name string) bool) error {
 	entries, err := store.List(ctx, dir)
 	if err != nil {
-		return nil // its inspection names its fault
+		return nil // its inspection reports the fault
 	}
 	for _, f := range entries {
 		if err := ctx.Err(); err != nil {

@@ -20,20 +20,21 @@ import (
 	"minsep/stages"
 )
 
-// stepNoiseSlack is how far off the noise of a step may be in an index, as a part of it: processors
-// round otherwise, and so may other versions.
+// stepNoiseSlack is the relative difference that is allowed between the step noise in an index and
+// the one computed here: processors and versions round differently.
 const stepNoiseSlack = 5e-3
 
-// agree says whether the noise of a step in an index equals the one that was computed again. An
-// index without it is not wrong.
+// agree reports whether the step noise in an index equals the one computed here. An index without
+// it agrees with any.
 func agree(written float64, found *planner.StepNoise) bool {
 	return written == 0 || found != nil && math.Abs(written/found.Ratio-1) <= stepNoiseSlack
 }
 
 func init() { inspectors["noise"] = inspectNoise }
 
-// inspectNoise re-reads a folder of noise: recipe, cover, types and the grid. Whether the
-// values follow the recipe cannot be known without the key.
+// inspectNoise re-reads a folder of noise: the recipe, the cover of steps and coordinates, the
+// element types and the grid. Whether the values follow the recipe cannot be checked without the
+// key.
 func inspectNoise(ctx context.Context, dir string) (found Inspection, err error) {
 	index, err := manifest.Open(ctx, dir, manifest.NoiseFormat)
 	if err != nil {
@@ -100,7 +101,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	return found, err
 }
 
-// otherTraining says that the files beside noise in a run directory belong to another training.
+// otherTraining reports whether the noise is for another training than the files beside it.
 func otherTraining(ctx context.Context, run string, of noise.Training) bool {
 	here, err := stages.ReadPresent(ctx, run, manifest.NoiseFolder)
 	if err != nil {
@@ -110,7 +111,8 @@ func otherTraining(ctx context.Context, run string, of noise.Training) bool {
 	return err != nil || beside.Examples != noise.Unknown && beside.Examples != of.Examples || beside.Sampler != noise.Unknown && beside.Sampler != of.Sampler
 }
 
-// checkNoiseFiles reads every file and counts files of a wrong shape, and the values off the grid.
+// checkNoiseFiles reads every file. shapes counts files of a wrong shape, offGrid values off the
+// grid.
 func checkNoiseFiles(ctx context.Context, dir string, facts manifest.NoiseFacts, grid float64) (shapes, offGrid int64, err error) {
 	for shard := range facts.Shards {
 		lo, hi := manifest.NoiseRange(facts.Coordinates, shard, facts.Shards)
@@ -130,10 +132,11 @@ func checkNoiseFiles(ctx context.Context, dir string, facts manifest.NoiseFacts,
 	return shapes, offGrid, nil
 }
 
+// errShape is the error of a file whose type, shape or size is wrong.
 var errShape = errors.New("inspect: a file of noise of another shape")
 
-// onGrid reports whether a value is a multiple of the grid that its type holds exactly. Grid 0 is
-// none: then it must be finite.
+// onGrid reports whether v is a multiple of the grid that a float of size bytes holds exactly. Grid
+// 0 means no grid; then v must only be finite.
 func onGrid(v, grid float64, size int) bool {
 	if grid == 0 {
 		return !math.IsInf(v, 0) && !math.IsNaN(v)
@@ -146,7 +149,7 @@ func onGrid(v, grid float64, size int) bool {
 	return math.Abs(steps) <= most && steps == math.Trunc(steps)
 }
 
-// checkNoiseFile returns the number of values that are not on the grid.
+// checkNoiseFile returns the number of values of a file that are off the grid.
 func checkNoiseFile(ctx context.Context, path string, dtype manifest.DType, shape []int, grid float64) (off int64, err error) {
 	f, err := store.Open(ctx, path)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"minsep/manifest"
 )
 
-// replaced says that the bounded table of a run directory is another than the one that run.json
-// names: bound ran again, with another graph or bound, after other results were made from the
-// table.
+// replaced reports whether the bounded table of a run directory is not the one that run.json names.
+// This is so after bound ran again, with another graph or bound, when other results had been made
+// from the first table.
 func replaced(ctx context.Context, run string) bool {
 	r, err := manifest.ReadRun(ctx, run)
 	if err != nil || r.Examples == "" {
@@ -21,10 +21,10 @@ func replaced(ctx context.Context, run string) bool {
 	return err == nil && r.Examples != manifest.BoundedExamples(digest)
 }
 
-// outdated records a check that fails since the bounded table was replaced.
+// outdated records a failed check whose cause is that the bounded table was replaced.
 func (i *Inspection) outdated(name, rule string) { i.unlessOutdated(name, rule, false) }
 
-// unlessOutdated records a check that fails, if it does, since the bounded table was replaced.
+// unlessOutdated records a check that can fail only because the bounded table was replaced.
 func (i *Inspection) unlessOutdated(name, rule string, held bool) {
 	i.check(name, rule, held)
 	if !held {
@@ -32,8 +32,8 @@ func (i *Inspection) unlessOutdated(name, rule string, held bool) {
 	}
 }
 
-// outdated says which results are for another bounded table than the one in the run directory, and
-// which commands make them again; "" if none is.
+// outdated returns a sentence naming the results that belong to another bounded table, and the
+// commands that make them again, or "" if there are none.
 func outdated(found []Inspection) string {
 	var kinds []string
 	for _, i := range found {

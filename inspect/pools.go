@@ -8,9 +8,9 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// poolsOf are the pools of a table's rows.
+// poolsOf holds the pools of each row of a table.
 type poolsOf struct {
-	starts []int // by row: where its pools begin; and where the last row's end
+	starts []int // starts[row] is where the pools of row begin in items; the last entry is len(items)
 	items  []uint32
 }
 
@@ -24,8 +24,8 @@ func (p *poolsOf) add(pools []uint32) {
 
 func (p *poolsOf) at(row int) []uint32 { return p.items[p.starts[row]:p.starts[row+1]] }
 
-// check checks the pools of a table: from the owners of the rows, that no owner has two
-// examples in one pool, as rotation requires; and the coverage in the index.
+// check checks that no owner has two examples in one pool, as rotation requires, and compares the
+// pools with the coverage in the index.
 func (p *poolsOf) check(found *Inspection, g *ownergraph.Graph, rows int, bound ownergraph.Bound, told ownergraph.Summary) {
 	c := told.Coverage
 	sizes, distinct := make([]int64, bound.Pools), make([]int64, bound.Pools)
@@ -58,9 +58,9 @@ func (p *poolsOf) check(found *Inspection, g *ownergraph.Graph, rows int, bound 
 		words.Count(c.Pools, "pool"), words.Grouped(c.Size), words.Grouped(told.Kept), words.Grouped(told.Examples), c.Most(), words.Grouped(told.DroppedOwnerFull), words.Grouped(c.DroppedCut)))
 }
 
-// twice is how often a pool has another example of one owner.
+// twice counts how often an owner has one more example in a pool that has one of theirs already.
 func (p *poolsOf) twice(g *ownergraph.Graph) (broken int64) {
-	var last [ownergraph.MaxPools]int // by pool: 1 + the owner that was last seen in it
+	var last [ownergraph.MaxPools]int // by pool: 1 + the last owner seen in it
 	examples := g.ExamplesOf()
 	for u := range examples.Len() {
 		for _, row := range examples.At(u) {

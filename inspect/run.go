@@ -10,9 +10,9 @@ import (
 	"minsep/stages"
 )
 
-// inspectRun holds every stage's result in a run directory against run.json: the files that it
-// names, and the parameters and inputs that its plan calls for. Neither the key nor the inputs are
-// needed.
+// inspectRun compares the result of every stage in a run directory with run.json: with the files
+// that run.json names, and with the parameters and inputs of its plan. It needs neither the key nor
+// the inputs.
 func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	dir := store.Dir(path)
@@ -49,16 +49,16 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	return found, nil
 }
 
-// examples compares the examples in run.json with the batches, or the bounded table
-// where there are none. Whether these are of the table beside them is a check of theirs.
+// examples compares the examples in run.json with those of the batches or, without batches, with
+// the bounded table. Whether the batches are of that table is checked with the batches.
 func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run) {
 	formed, err := stages.FormedOf(ctx, dir, run)
-	if err != nil || run.Examples == "" { // the batches' own inspection names their fault
+	if err != nil || run.Examples == "" { // the inspection of the batches reports a fault
 		return
 	}
 	if formed == "" {
 		table, err := manifest.DigestOf(ctx, store.Join(dir, manifest.BoundedFolder))
-		if err == nil { // else there is none, or its own inspection names its fault
+		if err == nil { // otherwise there is no table, or its own inspection reports the fault
 			i.unlessOutdated("examples", fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples), run.Examples == manifest.BoundedExamples(table))
 		}
 		return
@@ -66,10 +66,11 @@ func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run)
 	i.check("examples", fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples), run.Examples == formed)
 }
 
-// mostDifferences is how many differences of a stage's result from the plan are said.
+// mostDifferences is the number of differences between a stage's result and the plan that are
+// reported.
 const mostDifferences = 20
 
-// stage holds a stage's result against run.json and the plan.
+// stage compares a stage's result with run.json and the plan.
 func (i *Inspection) stage(ctx context.Context, d *stages.Directory, name string) {
 	r := d.Result(name)
 	there, differs, err := d.Compare(ctx, r)

@@ -10,7 +10,7 @@ import (
 
 func init() { inspectors["strategy"] = inspectStrategy }
 
-// inspectStrategy re-reads a strategy, and holds it against the certificate beside it.
+// inspectStrategy re-reads a strategy, and compares it with the certificate beside it.
 func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	var found Inspection
 	index, err := manifest.Open(ctx, dir, manifest.StrategyFormat)
@@ -27,7 +27,7 @@ func inspectStrategy(ctx context.Context, dir string) (Inspection, error) {
 	}
 	c, err := stages.ReadCertificate(ctx, run)
 	if err != nil {
-		return found, nil // there is none yet, or its own inspection names its fault
+		return found, nil // there is none yet, or its own inspection reports the fault
 	}
 	same, err := stages.SameMatrix(strategy, c.Run.Strategy)
 	if err != nil {

@@ -16,53 +16,53 @@ import (
 
 // States of an inspected directory.
 const (
-	StateCertified    = "certified"     // every check holds, and a certificate is there
-	StateNotCertified = "not certified" // every check holds, and nothing certifies the training
-	StateBroken       = "broken"        // a check does not hold
+	StateCertified    = "certified"     // every check holds, and there is a verified certificate
+	StateNotCertified = "not certified" // every check holds, but nothing certifies the training
+	StateBroken       = "broken"        // a check failed
 )
 
-// Report is an inspection with its verdict. Realized of its folders is secret.
+// Report is the result of an inspection with its verdict. Realized of its folders is secret.
 type Report struct {
-	State   string       `json:"state"`   // one of the States
-	Verdict string       `json:"verdict"` // the promise, the missing part or the fault, in one line
-	Folders []Inspection `json:"folders"` // the findings in each
+	State   string       `json:"state"`   // one of the states above
+	Verdict string       `json:"verdict"` // in one line: the claim, the missing part, or the faults
+	Folders []Inspection `json:"folders"` // the findings, by folder
 
-	// Attacks bounds the success of a membership test of the protected unit, as the certificate
-	// implies (F6.1); nil unless State is StateCertified.
+	// Attacks bounds the success of a membership test against the protected unit, as the
+	// certificate implies (F6.1). It is nil unless State is StateCertified.
 	Attacks *accounting.AttackBounds `json:"attacks,omitempty"`
 
-	// Weak says why the claim protects next to nobody, though it is certified: of each reason a
-	// sentence. Nil where none is known, and unless State is StateCertified.
+	// Weak says in a sentence for each reason why the claim, though certified, protects almost
+	// nobody. It is nil if no reason is known, and unless State is StateCertified.
 	Weak []string `json:"weak,omitempty"`
 
-	// Owners is how many owners have an example; where single examples are protected, how many
-	// examples there are. 0 where it is not known, and unless State is StateCertified.
+	// Owners is the number of owners with an example, or the number of examples where single
+	// examples are protected. It is 0 where it is not known, and unless State is StateCertified.
 	Owners int64 `json:"owners,omitempty"`
 
-	// Kept says how much of the data takes part, and how to keep more; "" where all of it does,
-	// or that is not known.
+	// Kept says how much of the data takes part, and how to keep more of it. It is "" where all of
+	// it does, or where that is not known.
 	Kept string `json:"kept,omitempty"`
 
-	// StepNoise is the noise of one step beside DP-SGD's (F1.2); nil where there is no noise
-	// that is certified, or nothing to compare it with.
+	// StepNoise compares the noise of one step with DP-SGD's (F1.2). It is nil without certified
+	// noise, and where there is nothing to compare it with.
 	StepNoise *planner.StepNoise `json:"step_noise,omitempty"`
 
-	// Exposed is the result of [ExposedModes], where that was asked for: it does not change the
+	// Exposed is the result of [ExposedModes], if the caller asked for it. It does not change the
 	// verdict.
 	Exposed []Exposed `json:"exposed,omitempty"`
 
-	// CopyOf is the result of [registry.CopyOf], where that was asked for: it does not change the
+	// CopyOf is the result of [registry.CopyOf], if the caller asked for it. It does not change the
 	// verdict.
 	CopyOf string `json:"copy_of,omitempty"`
-	// LaterRun is the result of [registry.LaterRun], where that was asked for: it does not change the
-	// verdict.
+	// LaterRun is the result of [registry.LaterRun], if the caller asked for it. It does not change
+	// the verdict.
 	LaterRun stream.RunID `json:"later_run,omitzero"`
-	// Damaged is the result of [registry.Damaged], where that was asked for: it does not change the
-	// verdict.
+	// Damaged is the result of [registry.Damaged], if the caller asked for it. It does not change
+	// the verdict.
 	Damaged []string `json:"damaged_records,omitempty"`
 }
 
-// Judge comes to a verdict on the findings of [Directory] and [Recheck].
+// Judge gives the verdict on the findings of [Directory] and [Recheck].
 func Judge(found []Inspection) Report {
 	r := Report{Folders: found}
 	for _, i := range found {
@@ -102,8 +102,8 @@ func Judge(found []Inspection) Report {
 	return r
 }
 
-// ownersOf is how many owners have an example; where single examples are protected, how many
-// examples there are. 0 where it is not known.
+// ownersOf returns the number of owners with an example, or the number of examples where single
+// examples are protected; 0 where it is not known.
 func ownersOf(found []Inspection, c *accounting.Certificate) (owners int64) {
 	for _, i := range found {
 		if i.kept > 0 && c.Unit == accounting.UnitExample {
@@ -114,7 +114,7 @@ func ownersOf(found []Inspection, c *accounting.Certificate) (owners int64) {
 	return owners
 }
 
-// Err returns [ErrFailedCheck] if any check is broken.
+// Err returns [ErrFailedCheck] if any check failed, and nil otherwise.
 func (r Report) Err() error { return Broken(r.Folders) }
 
 // claimed states a certificate's claim in words.
@@ -122,8 +122,8 @@ func claimed(c *accounting.Certificate) string {
 	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, c.Protected())
 }
 
-// failedChecks are the checks that do not hold, each with its folder, but for those that [outdated]
-// tells.
+// failedChecks returns the failed checks, each with its folder. It leaves out the checks that
+// [outdated] reports.
 func failedChecks(found []Inspection) (faults []string) {
 	for _, i := range found {
 		for _, p := range i.Checks {
@@ -140,7 +140,7 @@ func failedChecks(found []Inspection) (faults []string) {
 	return faults
 }
 
-// shortened is a list in one line: the first of it, and how many more there are.
+// shortened joins the first entries of a list in one line, with the number of the rest.
 func shortened(list []string) string {
 	const most = 2
 	text := strings.Join(list[:min(most, len(list))], "; ")
@@ -150,7 +150,7 @@ func shortened(list []string) string {
 	return text
 }
 
-// certificateOf is the certificate that was found, and the name of its file.
+// certificateOf returns the certificate that was found and the name of its file, or nil.
 func certificateOf(found []Inspection) (file string, c *accounting.Certificate) {
 	for _, i := range found {
 		if i.certificate != nil {
@@ -164,7 +164,7 @@ func isThere(found []Inspection, folder string) bool {
 	return slices.ContainsFunc(found, func(i Inspection) bool { return i.kind == folder })
 }
 
-// matching says which of batches and noise match the certificate, and which are not there.
+// matching says whether batches and noise match the certificate, and which of them are missing.
 func matching(found []Inspection) string {
 	batches, noise := isThere(found, manifest.BatchesFolder), isThere(found, manifest.NoiseFolder)
 	switch {
@@ -178,7 +178,7 @@ func matching(found []Inspection) string {
 	return "without batches and noise"
 }
 
-// without describes a directory without a certificate.
+// without is the verdict on a directory without a certificate.
 func without(found []Inspection) string {
 	var there []string
 	for _, place := range places("") {
@@ -199,10 +199,11 @@ func without(found []Inspection) string {
 	return "there is no certificate: minsep account makes one" + what
 }
 
-// refusal says why nothing certifies batches and noise that are there: no analysis is known of
-// their sampler with their strategy. It is "" where one is known, or that cannot be seen.
+// refusal says why no certificate is possible for the sampler and the strategy that were found: no
+// analysis is known of the two together. It is "" where one is known, or where sampler or strategy
+// is missing.
 func refusal(found []Inspection) string {
-	run := accounting.Run{MaxExamplesPerOwner: 1, Examples: 1} // with more of either, less is known
+	run := accounting.Run{MaxExamplesPerOwner: 1, Examples: 1} // the most favourable run: fewer analyses hold for more of either
 	for _, i := range found {
 		if i.sampler != nil {
 			run.Sampler = *i.sampler

@@ -1,12 +1,12 @@
-// Package ledger keeps the finished units of a verification in local files, so that a verification
-// of days can be stopped, killed, moved to another machine and resumed, and ends in the same
-// certificate, byte for byte.
+// Package ledger keeps the finished units of a verification in files. A verification of days can be
+// stopped, killed, moved to another machine and resumed, and ends in the same certificate, byte for
+// byte.
 //
-// A ledger is a folder of two files. protocol.json is the [accounting.Protocol], written whole
-// and synced before anything else: the claim is fixed before the first sample. units.log has
-// one line a finished unit, appended and synced, with a checksum. A line that a crash has torn
-// is cut off when the ledger is opened and its unit is computed again; damage anywhere else is
-// an error. Units are integers and add up in any order.
+// A ledger is a folder of two files. protocol.json is the [accounting.Protocol]; it is written
+// whole and synced before anything else, so that the claim is fixed before the first sample.
+// units.log has one line for each finished unit, appended and synced, with a checksum. A line that
+// a crash has torn is cut off when the ledger is opened, and its unit is computed again. Damage
+// anywhere else is an error. Units are integers, so their sum does not depend on their order.
 //
 // Everything in a ledger is public: verification uses no secret.
 //

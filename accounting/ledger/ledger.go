@@ -20,35 +20,34 @@ const (
 	UnitsFile    = "units.log"
 )
 
-// Modes of the folder and of its files: a ledger is public, as its certificate is.
+// The folder and its files have public modes, as the certificate has.
 const (
 	folderMode fs.FileMode = 0o755
 	fileMode   fs.FileMode = 0o644
 )
 
-// ErrOtherProtocol says that a folder holds the ledger of another protocol.
+// ErrOtherProtocol says that a folder holds the ledger of another protocol, or units without one.
 var ErrOtherProtocol = errors.New("ledger: the folder holds another protocol")
 
 // ErrLocked says that another process has the ledger open.
 var ErrLocked = errors.New("ledger: in use by another process")
 
-// background is the context of writes, and of a ledger that is opened to go on: requests to
-// object stores end by their limits.
+// background is the context of everything but [Read]. Writes are not cancelled; requests to object
+// stores end by their own limits.
 var background = context.Background()
 
-// The most that is read, in bytes: a protocol, which may hold a whole matrix; a log that is an
-// object, and so in memory; a line of a log.
+// Limits of reading, in bytes.
 const (
-	maxProtocol = 8 << 30
-	maxLog      = 4 << 30
-	maxLine     = 2 << 20
+	maxProtocol = 8 << 30 // a protocol may hold a whole matrix
+	maxLog      = 4 << 30 // in an object store the log is one object, read into memory
+	maxLine     = 2 << 20 // one line of a log
 )
 
-// CorruptError is damage that no crash explains.
+// CorruptError is damage of a log that a crash cannot have caused.
 type CorruptError struct {
-	File string // path, or name of the object
-	Line int    // from 1
-	Err  error  // the fault of the line
+	File string // name of the log
+	Line int    // number of the line, from 1
+	Err  error  // what is wrong with the line
 }
 
 func (e *CorruptError) Error() string {
@@ -57,19 +56,19 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Ledger is an open ledger. It is safe for concurrent use by one process; other processes are kept
-// out.
+// Ledger is an open ledger. It is safe for concurrent use by one process. A ledger that is open for
+// writing is locked against other writers.
 type Ledger struct {
 	mutex    sync.Mutex
 	contents *contents
-	log      store.Log // nil for one opened to be read
-	fault    error     // after a write that failed nothing more is written
-	torn     bool      // of one opened to be read: something follows the last whole line
+	log      store.Log // nil if opened to be read, or closed
+	fault    error     // of a failed write, after which nothing more is written
+	torn     bool      // opened to be read, with a part of a line at the end
 }
 
-// Create makes the ledger of a protocol in dir, and the folder if need be, or opens it if it is
-// there already: then the protocol must be the same, or the error wraps ErrOtherProtocol. The
-// protocol is on disk when Create returns.
+// Create makes the ledger of a protocol in dir, and dir itself if need be. If there is a ledger of
+// the same protocol already it is opened; of another protocol, the error wraps ErrOtherProtocol.
+// The protocol is stored durably when Create returns.
 func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 	data, err := p.Encode()
 	if err != nil {
@@ -96,7 +95,8 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 	return Open(dir)
 }
 
-// Open opens the ledger in dir to go on with it. A last line that a crash has torn is cut off.
+// Open opens the ledger in dir for writing, and cuts off a last line that a crash has torn. The
+// error wraps ErrLocked if another process has it open.
 func Open(dir string) (*Ledger, error) {
 	b, err := readProtocol(background, dir)
 	if err != nil {
@@ -122,7 +122,7 @@ func logFault(err error) error {
 	return fmt.Errorf("ledger: %w", err)
 }
 
-// Read opens the ledger in dir to look at it, without changing or locking anything.
+// Read opens the ledger in dir for reading, without a lock and without changing anything.
 func Read(ctx context.Context, dir string) (*Ledger, error) {
 	b, err := readProtocol(ctx, dir)
 	if err != nil {
@@ -155,8 +155,8 @@ func readProtocol(ctx context.Context, dir string) (*contents, error) {
 	return newContents(p)
 }
 
-// replay adds the lines of a log and returns the length of the part that is whole. Only the last
-// line may be torn.
+// replay adds the lines of a log, and returns the length in bytes of the lines that are whole. Only
+// the last line may be torn; any other damage is a [*CorruptError].
 func (b *contents) replay(r io.Reader) (whole int64, err error) {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
@@ -183,30 +183,32 @@ func (b *contents) replay(r io.Reader) (whole int64, err error) {
 	}
 }
 
-// Torn reports whether a part of a line follows the last whole line of a log that was opened to
-// be read. A crash leaves it, and it is gone before a certificate is made.
+// Torn reports whether a log that was opened for reading ends in a part of a line. A crash leaves
+// such a part, and opening the ledger to go on removes it: beside a certificate there is none.
 func (l *Ledger) Torn() bool { return l.torn }
 
-// Protocol returns the protocol. It must not be changed.
+// Protocol returns the protocol. The caller must not change it.
 func (l *Ledger) Protocol() *accounting.Protocol { return l.contents.protocol }
 
-// Configuration is the SHA-256 of the protocol, which units carry.
+// Configuration is the SHA-256 of the protocol. Every unit carries it.
 func (l *Ledger) Configuration() string { return l.contents.hash }
 
 // Entry is a finished unit.
 type Entry struct {
-	Unit   Unit   // which samples
-	Result Result // of its samples
+	Unit   Unit   // range of samples
+	Result Result // sums of these samples
 }
 
 // Add records a finished unit, as [Ledger.AddAll] does.
 func (l *Ledger) Add(u Unit, r Result) error { return l.AddAll([]Entry{{u, r}}) }
 
-// AddAll records finished units; they are on disk, or in the object store, when it returns. A
-// unit that is there already with the same result is no error; anything that does not fit the
-// protocol or the other units is a RefusedError, and it and the entries after it are not
-// recorded. In an object store the log is one object that is written anew, so many units are
-// better recorded at once; it is ErrLocked if another process has written it since.
+// AddAll records finished units; they are stored durably when it returns. A unit that is there
+// already with the same result is skipped. A unit that does not fit the protocol or the other units
+// is a [*RefusedError]: neither it nor the entries after it are recorded.
+//
+// In an object store the log is one object that is written anew each time, so it is better to
+// record many units at once. The error wraps ErrLocked if another process has written that object
+// since.
 func (l *Ledger) AddAll(entries []Entry) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -243,8 +245,8 @@ func (l *Ledger) AddAll(entries []Entry) error {
 	return refused
 }
 
-// Missing returns the units that remain of a candidate, of at most size samples each, cut at
-// multiples of size.
+// Missing returns the samples of a candidate that are not done yet, as units of at most size
+// samples. Units do not cross multiples of size.
 func (l *Ledger) Missing(candidate int, size uint64) (units []Unit) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -267,7 +269,7 @@ func (l *Ledger) Missing(candidate int, size uint64) (units []Unit) {
 	return units
 }
 
-// Progress returns how many samples of a candidate are done, of how many.
+// Progress returns the number of samples of a candidate that are done, and the number of all.
 func (l *Ledger) Progress(candidate int) (done, of uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -278,7 +280,7 @@ func (l *Ledger) Progress(candidate int) (done, of uint64) {
 	return done, of
 }
 
-// Units returns the finished units with their results, by candidate, trial and first sample.
+// Units yields the finished units with their results, ordered by candidate, trial and first sample.
 func (l *Ledger) Units(yield func(Unit, Result) bool) {
 	l.mutex.Lock()
 	var all []entry
@@ -295,7 +297,7 @@ func (l *Ledger) Units(yield func(Unit, Result) bool) {
 	}
 }
 
-// Tallies adds up the trials that are complete; others are left out.
+// Tallies returns the sums of the trials whose samples are all done.
 func (l *Ledger) Tallies() (tallies []accounting.Tally) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -315,12 +317,13 @@ func (l *Ledger) Tallies() (tallies []accounting.Tally) {
 	return tallies
 }
 
-// Certificate makes the certificate of the protocol and the finished trials.
+// Certificate makes the certificate of the protocol from the trials that are complete.
 func (l *Ledger) Certificate() (*accounting.Certificate, error) {
 	return l.contents.protocol.Certificate(l.Tallies())
 }
 
 // Import adds every unit of another ledger of the same protocol, such as one from another machine.
+// Its errors are those of [Ledger.AddAll].
 func (l *Ledger) Import(other *Ledger) error {
 	var all []Entry
 	for u, r := range other.Units {
@@ -329,7 +332,7 @@ func (l *Ledger) Import(other *Ledger) error {
 	return l.AddAll(all)
 }
 
-// Close ends writing.
+// Close ends writing and unlocks the ledger. It may be called more than once.
 func (l *Ledger) Close() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -12,7 +12,7 @@ import (
 	"minsep/internal/strictjson"
 )
 
-// Verify is the purpose of a verifier's units.
+// Verify is the purpose of the units of a verification.
 const Verify = "verify"
 
 // Unit is a range of samples of one trial of a protocol.
@@ -20,19 +20,19 @@ type Unit struct {
 	Configuration string `json:"configuration"` // SHA-256 of the protocol, 64 hexadecimal digits
 	Purpose       string `json:"purpose"`       // [Verify]
 	Candidate     int    `json:"candidate"`     // index into the protocol's candidates
-	Trial         int    `json:"trial"`         // index into the candidate's trials: the point and the direction
-	First         uint64 `json:"first"`         // number of the first sample, from 0
-	Count         uint64 `json:"count"`         // how many samples, at least 1
-	KernelID      string `json:"kernel_id"`     // the arithmetic, see [montecarlo.KernelID]; the protocol's
+	Trial         int    `json:"trial"`         // index into the candidate's trials; gives the point and the direction
+	First         uint64 `json:"first"`         // index of the first sample, from 0
+	Count         uint64 `json:"count"`         // number of samples, at least 1
+	KernelID      string `json:"kernel_id"`     // the arithmetic, see [montecarlo.KernelID]; must be the protocol's
 }
 
-// Result is the sum of a unit's samples: integers only.
+// Result holds the sums over a unit's samples, as integers.
 type Result struct {
-	Sum    montecarlo.Sum       `json:"sum"`              // of values over the trial's bound, each rounded upward
-	Losses montecarlo.Histogram `json:"losses,omitempty"` // for estimates at other ε
+	Sum    montecarlo.Sum       `json:"sum"`              // of each value over the trial's bound, rounded upward
+	Losses montecarlo.Histogram `json:"losses,omitempty"` // of losses, for estimates at other ε
 }
 
-// Merge adds another range of samples of the same trial.
+// Merge adds the results of other samples of the same trial.
 func (r *Result) Merge(other Result) {
 	r.Sum.Merge(other.Sum)
 	r.Losses.Merge(other.Losses)
@@ -44,6 +44,8 @@ type entry struct {
 	Result Result `json:"result"`
 }
 
+// checksumDigits is the length of a line's checksum: the first 8 bytes of the SHA-256 of its JSON,
+// in hexadecimal.
 const checksumDigits = 16
 
 // line returns the entry as a line of the log: a checksum, a space, JSON, a newline.
@@ -60,7 +62,7 @@ func (e entry) line() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// parseLine reads a line without its newline.
+// parseLine reads a line without its newline, and verifies its checksum.
 func parseLine(b []byte) (e entry, err error) {
 	if len(b) <= checksumDigits || b[checksumDigits] != ' ' {
 		return e, fmt.Errorf("no checksum")
@@ -74,10 +76,10 @@ func parseLine(b []byte) (e entry, err error) {
 	return e, err
 }
 
-// RefusedError says why a unit does not belong into a ledger.
+// RefusedError says why a unit does not belong in a ledger.
 type RefusedError struct {
 	Unit   Unit   // that was refused
-	Reason string // as a part of a sentence
+	Reason string // a clause that follows a colon
 }
 
 func (e *RefusedError) Error() string {
@@ -92,11 +94,11 @@ type contents struct {
 	trials   map[[2]int]*trial
 }
 
-// trial is the finished units of one trial, by rising first sample.
+// trial holds the finished units of one trial, ordered by their first samples.
 type trial struct {
 	spec    accounting.Trial
 	entries []entry
-	done    uint64 // samples
+	done    uint64 // samples in entries
 }
 
 func newContents(p *accounting.Protocol) (*contents, error) {
@@ -113,7 +115,8 @@ func newContents(p *accounting.Protocol) (*contents, error) {
 	return b, nil
 }
 
-// add takes an entry. It reports fresh = false for one that is there already.
+// add takes an entry, or returns a [*RefusedError]. fresh is false if the same entry is there
+// already.
 func (b *contents) add(e entry) (fresh bool, err error) {
 	refuse := func(format string, args ...any) (bool, error) {
 		return false, &RefusedError{e.Unit, fmt.Sprintf(format, args...)}
