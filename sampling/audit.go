@@ -7,11 +7,11 @@ import (
 	"minsep/internal/words"
 )
 
-// Audited describes the examples of audited batches.
+// Audited describes the examples from which audited batches were formed.
 type Audited struct {
 	Examples      int64         // rows are in [0, Examples)
-	Copies        []uint32      // of each row; nil: one each
-	Owners        *Owners       // of each row; needed for multi-owner, where owners follow the scheme, and for fixed batches formed with owners
+	Copies        []uint32      // of each row; nil for one copy each
+	Owners        *Owners       // of each row; needed for multi-owner, for fixed batches formed with owners, and where owners follow the scheme
 	Neighborhoods Neighborhoods // of the copies; needed for multi-owner
 	Pools         *PoolMembers  // needed for rotation
 }
@@ -35,30 +35,30 @@ func (x *Audited) total() (n int64) {
 	return n
 }
 
-// Check is one thing that a scheme checks of its batches, and whether they keep it. It holds
-// nothing secret: how often a broken check was broken tells of a fault, not of who takes part.
+// Check is the result of checking one rule of a scheme on its batches. It holds nothing secret: the
+// number of violations tells of a fault, not of who takes part.
 type Check struct {
 	Name   string `json:"name"`             // in two or three words
 	Rule   string `json:"rule"`             // the rule, as a sentence
-	Held   bool   `json:"held"`             // whether it does
-	Broken int64  `json:"broken,omitempty"` // how often it does not, at least 0
+	Held   bool   `json:"held"`             // whether the rule held
+	Broken int64  `json:"broken,omitempty"` // number of violations, at least 0
 }
 
-// Realized are the outcomes of chance. They are secret. Where owners follow the scheme, its
-// entries and participations are the owners'.
+// Realized holds what chance decided. It is secret. Where owners follow the scheme, entries and
+// participations are those of owners.
 type Realized struct {
 	Participations           int64   `json:"participations"`                      // of all examples in all steps
-	Mean                     float64 `json:"mean"`                                // expected number of them, 0 where it is not known
-	StandardDeviation        float64 `json:"standard_deviation"`                  // expected, of the number of participations; at least 0
+	Mean                     float64 `json:"mean"`                                // expected number of participations, 0 where it is not known
+	StandardDeviation        float64 `json:"standard_deviation"`                  // expected standard deviation of that number, at least 0
 	SmallestBatch            int     `json:"smallest_batch"`                      // entries, at least 0
 	LargestBatch             int     `json:"largest_batch"`                       // entries, at least 0
 	MostParticipations       int64   `json:"most_participations"`                 // of one example, at least 0; 0 where owners follow the scheme
 	MostParticipationsByUser int64   `json:"most_participations_owner,omitempty"` // of one owner, where owners were given; at least 0
 }
 
-// Audit reads batches without trusting whoever formed them and runs the checks of their scheme.
-// Call Step, or StepOwners where owners follow the scheme, for every step in order, then Checks. It
-// takes about 8 bytes for each copy and each owner that takes part.
+// Audit checks batches against the rules of their scheme without trusting whoever formed them. Call
+// Step, or StepOwners where owners follow the scheme, for every step in order, then Checks. It
+// takes about 8 bytes of memory for each copy and each owner that takes part.
 type Audit struct {
 	spec     Spec
 	of       Audited
@@ -70,18 +70,19 @@ type Audit struct {
 	spread *spread        // of schemes with one rate at all steps
 	epoch  *epochCount    // of epoch-min-sep
 	rotate *rotationAudit // of rotation
-	groups *groupAudit    // where owners follow the scheme: from there on they are its examples
+	groups *groupAudit    // where owners follow the scheme; the other fields then count owners as examples
 
+	// Numbers of violations.
 	outOfRange, disorder, tooMany, wrongSize int64
 }
 
-// separation follows the participations of numbered things. A number of independent copies of
-// each may take part. Copies that keep a distance b can be told apart iff any copies+1
-// participations in a row span b steps or more.
+// separation checks the distance between participations of numbered things. The independent copies
+// of a thing are not told apart in a batch. A thing with c copies that each keep a distance of b
+// steps passes if and only if any c+1 participations in a row span b steps or more.
 type separation struct {
-	start  []int64       // of the ring of each thing's last participations; nil: rings of one
-	last   paged[int32]  // rings
-	count  paged[uint32] // of each thing
+	start  []int64       // where the ring of each thing's latest participations begins in last; nil for rings of one
+	last   paged[int32]  // the rings: steps of participations
+	count  paged[uint32] // participations of each thing
 	broken int64
 }
 
@@ -98,7 +99,7 @@ func newSeparation(copies []uint32) separation {
 	return s
 }
 
-// visit records that thing takes part at step. sameStep allows several participations at one step.
+// visit records that thing takes part at step. sameStep allows several participations in one step.
 func (s *separation) visit(thing int64, copies uint32, step, minSep int, sameStep bool) {
 	at, count := thing, s.count.at(thing)
 	if s.start != nil {
@@ -115,6 +116,7 @@ func (s *separation) visit(thing int64, copies uint32, step, minSep int, sameSte
 	*count++
 }
 
+// most returns the largest number of participations of one thing.
 func (s *separation) most() (most int64) {
 	for _, page := range s.count.pages {
 		for _, c := range page {
@@ -124,9 +126,9 @@ func (s *separation) most() (most int64) {
 	return most
 }
 
-// paged is an array that takes memory only for the pages in use: the number of examples may be
-// a false claim.
-type paged[T any] struct {
+// paged is an array that takes memory only for the pages in use. The number of examples may be a
+// false claim and must not decide how much memory is taken.
+type paged[T any] struct { // number of page
 	pages  map[int64]*[pageSize]T
 	number int64 // of page
 	page   *[pageSize]T
@@ -136,7 +138,7 @@ const pageSize = 1 << 12
 
 func newPaged[T any]() paged[T] { return paged[T]{pages: map[int64]*[pageSize]T{}} }
 
-// at returns the place of element i, at least 0, which is zero at first.
+// at returns a pointer to element i ≥ 0; elements start as zero.
 func (p *paged[T]) at(i int64) *T {
 	if number := i / pageSize; p.page == nil || number != p.number {
 		p.number, p.page = number, p.pages[number]
@@ -171,7 +173,7 @@ func NewAudit(spec Spec, of Audited) *Audit {
 	return a
 }
 
-// Step takes the rows of the next step.
+// Step audits the rows of the next step.
 func (a *Audit) Step(rows []int64) {
 	step := a.steps
 	a.steps++
@@ -188,7 +190,7 @@ func (a *Audit) Step(rows []int64) {
 	}
 
 	scheme := a.spec.Scheme()
-	same := uint32(0) // entries of this row so far
+	same := uint32(0) // entries of this row so far, this one included
 	for i, row := range rows[:entries] {
 		if row < 0 || row >= a.of.Examples {
 			a.outOfRange++
@@ -227,6 +229,7 @@ func (a *Audit) Step(rows []int64) {
 	}
 }
 
+// size checks the size of a batch; entries are its rows without padding.
 func (a *Audit) size(size, entries int) {
 	ok := size == entries // padding only where the scheme pads
 	if t := a.spec.Truncation; t != nil {
@@ -240,10 +243,10 @@ func (a *Audit) size(size, entries int) {
 	}
 }
 
-// falseAlarm is the probability with which sound batches fail the check of their total.
+// falseAlarm is the probability with which sound batches fail each check of a random quantity.
 const falseAlarm = 1e-9
 
-// Checks finishes the audit.
+// Checks returns the results once every step was audited.
 func (a *Audit) Checks() []Check {
 	scheme := a.spec.Scheme()
 	b := scheme.Separation()
@@ -302,7 +305,8 @@ func (a *Audit) participant() string {
 	return "copy of an example"
 }
 
-// drawn is how many copies of examples are drawn from at a step: of pools one serves at a time.
+// drawn returns the number of copies that may take part in one step. In a rotation these are the
+// examples of one pool.
 func (a *Audit) drawn() int64 {
 	if a.spec.Rotation != nil {
 		return a.of.Pools.Size
@@ -310,7 +314,7 @@ func (a *Audit) drawn() int64 {
 	return a.of.total()
 }
 
-// plural names all that follow the scheme.
+// plural names the units that follow the scheme.
 func (a *Audit) plural() string {
 	if a.groups != nil {
 		return "owners"
@@ -334,11 +338,12 @@ func (a *Audit) sizeRule() string {
 	return "no batch has padding"
 }
 
-// totalCheck compares the number of participations with the distribution of the scheme. Batches of
-// different steps are not independent, but copies of examples are, and each takes part at most m =
-// ceil(n/b) times: Bernstein's inequality bounds the deviation t of the sum by Pr ≤ 2 exp(-t²/(2(v
-// + m t/3))) for any size. Algorithm 3 has only a bound of its variance, so Chebyshev's inequality
-// stands in. A truncated batch can only lack participations.
+// totalCheck compares the number of participations with its distribution. Batches of different
+// steps depend on each other, but copies of examples do not, and each takes part at most m =
+// ceil(n/b) times. So Bernstein's inequality bounds the deviation t of the sum by Pr ≤ 2
+// exp(-t²/(2(v + m t/3))), for any number of copies. For Algorithm 3 only a bound of the variance
+// is known, so Chebyshev's inequality is used. Truncation only removes participations, so with it
+// only the upper side is checked.
 func (a *Audit) totalCheck() Check {
 	mean, variance, tolerance := 0.0, 0.0, 0.0
 	if s := a.spec.MultiOwner; s != nil {
@@ -347,7 +352,7 @@ func (a *Audit) totalCheck() Check {
 	} else {
 		s := a.spec.Scheme().(Independent)
 		most := float64((s.NumSteps() + s.Separation() - 1) / s.Separation())
-		if a.rotate != nil { // only a last period that is cut is random
+		if a.rotate != nil { // only the last period, if it is cut, is random
 			most = 1
 		}
 		mean, variance = s.TotalMoments(a.drawn())
@@ -368,5 +373,5 @@ func (a *Audit) totalCheck() Check {
 	return p
 }
 
-// Realized returns the outcomes of chance, which are secret, once Checks has been called.
+// Realized returns what chance decided, which is secret. Call Checks first.
 func (a *Audit) Realized() Realized { return a.realized }

@@ -15,16 +15,16 @@ import (
 //
 // # Formal guarantees
 //
-// Two participations of one copy of an example are at least MinSep steps apart. A copy takes
-// part exactly Participations times, or, if that is not whole, ⌈κ⌉ times with probability κ-⌊κ⌋
-// and else ⌊κ⌋ times. Every step has the rate κ/Steps up to a part of 1e-12 of it. The
-// distribution follows the hazards of package balanced to 2^-60; Hazards is their digest.
-// Copies and examples are independent of each other.
+// Two participations of one copy of an example are at least MinSep steps apart. A copy takes part
+// exactly κ = Participations times if κ is whole; otherwise ⌈κ⌉ times with probability κ-⌊κ⌋, and
+// ⌊κ⌋ times with the rest. Every step has the rate κ/Steps, to a relative 1e-12. The distribution
+// follows the hazards of package balanced to 2^-60; Hazards is their digest. Copies and examples
+// are independent of each other.
 type BalancedMinSep struct {
 	Steps          int     `json:"steps"`          // 1 to MaxSteps
 	MinSep         int     `json:"min_sep"`        // least distance in steps of two participations, 1 to MaxSteps
-	Participations float64 `json:"participations"` // κ in a run, see [balanced.Check]
-	Hazards        string  `json:"hazards"`        // digest of the integers that are the distribution
+	Participations float64 `json:"participations"` // κ, participations in a run; see [balanced.Check]
+	Hazards        string  `json:"hazards"`        // digest of the integers that define the distribution
 }
 
 var balancedMinSepKind = Kind{
@@ -58,8 +58,8 @@ randomly as can be; --participations K, or --batch-size X for K = X steps / exam
 	scheme: func(s Spec) Scheme { return orNil(s.BalancedMinSep) },
 }
 
-// balancedParticipations is κ of a batch size: batch·steps/examples, taken as whole where it is so
-// but for rounding. One that cannot be is an [InfeasibleError].
+// balancedParticipations returns κ = batch·steps/examples, rounded to a whole number where only
+// rounding separates the two. A κ that is out of range is an [InfeasibleError].
 func balancedParticipations(batch float64, steps, minSep int, examples int64) (float64, error) {
 	if err := checkBatch(batch, examples); err != nil {
 		return 0, err
@@ -105,8 +105,8 @@ func (s BalancedMinSep) checkNumbers() error {
 	return c.Err()
 }
 
-// Validate returns every fault of the parameters, joined; among them hazards that do not belong
-// to the other fields.
+// Validate returns every fault of the parameters, joined. Hazards that do not belong to the other
+// fields are a fault.
 func (s BalancedMinSep) Validate() error {
 	if err := s.checkNumbers(); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s BalancedMinSep) distribution() *balanced.Distribution {
 	return distribution
 }
 
-// ExpectedBatchSize is examples · Participations / Steps, at every step from the first on.
+// ExpectedBatchSize is examples · Participations / Steps, at every step.
 func (s BalancedMinSep) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) * s.Participations / float64(s.Steps)
 }

@@ -12,19 +12,18 @@ import (
 //
 // # Formal guarantees
 //
-// Two participations of one copy of an example are at least MinSep steps apart. Copies and
-// examples are independent of each other, so an owner of several examples may take part more
-// often: the accounting counts that (F4.2). With WarmStart every step has participation rate
-// exactly p0 = 1/(MinSep-1+1/Prob); without, every example is available at the first step,
-// which has the rate Prob, and p0 is reached after the first steps. MinSep 1 is [Poisson], Prob
-// 1 with WarmStart is [BallsInBins]. Under zero-out adjacency of one example (one copy) the
-// participation vector follows this distribution whatever the others do, as F3.2 (arXiv
-// 2602.09338, Theorem 5.1) needs.
+// Two participations of one copy of an example are at least MinSep steps apart. Copies and examples
+// are independent of each other, so an owner of several examples may take part more often; the
+// accounting includes this (F4.2). With WarmStart every step has the participation rate p0 =
+// 1/(MinSep-1+1/Prob). Without it every example is available at the first step, whose rate is Prob,
+// and the rate approaches p0 over the next steps. MinSep 1 is [Poisson]; Prob 1 with WarmStart is
+// [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation vector
+// follows this distribution whatever the others do, as F3.2 (arXiv 2602.09338, Theorem 5.1) needs.
 type BMinSep struct {
 	Prob      float64 `json:"prob"`       // probability of an available example at a step, 2^-53 to 1
 	Steps     int     `json:"steps"`      // 1 to MaxSteps
 	MinSep    int     `json:"min_sep"`    // least distance in steps of two participations, 1 to MaxSteps
-	WarmStart bool    `json:"warm_start"` // every step has the same rate; otherwise all examples begin available
+	WarmStart bool    `json:"warm_start"` // every step has the same rate; otherwise all examples are available at the first step
 }
 
 var bMinSepKind = Kind{
@@ -74,7 +73,7 @@ func (s BMinSep) Process() Process {
 	return r
 }
 
-// Rate is the stationary participation rate p0 of one example per step (F3.1).
+// Rate is the stationary participation rate p0 of one example, per step (F3.1).
 func (s BMinSep) Rate() float64 { return s.Prob / (1 + float64(float64(s.MinSep-1)*s.Prob)) }
 
 // ExpectedBatchSize is examples times [BMinSep.Rate]; a cold start reaches it after the first
@@ -82,8 +81,8 @@ func (s BMinSep) Rate() float64 { return s.Prob / (1 + float64(float64(s.MinSep-
 func (s BMinSep) ExpectedBatchSize(examples int64) float64 { return float64(examples) * s.Rate() }
 
 // WithBatchSize returns the scheme with the probability that gives the expected batch size in the
-// stationary state: p = p0/(1-p0(b-1)), p0 = batch/examples (F3.1). If that needs p0·MinSep > 1 the
-// error is an [InfeasibleError].
+// stationary state: p = p0/(1-p0(b-1)), p0 = batch/examples (F3.1). A batch size with p0·MinSep > 1
+// is an [InfeasibleError].
 func (s BMinSep) WithBatchSize(batch float64, examples int64) (BMinSep, error) {
 	if err := checkBatch(batch, examples); err != nil {
 		return s, err
@@ -96,7 +95,7 @@ func (s BMinSep) WithBatchSize(batch float64, examples int64) (BMinSep, error) {
 	return s, s.Validate()
 }
 
-// Rates returns the probability of one example to take part in each step.
+// Rates returns the probability that one example takes part, for each step.
 func (s BMinSep) Rates() []float64 {
 	if !s.WarmStart {
 		return s.coldRates()

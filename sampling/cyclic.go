@@ -21,7 +21,7 @@ type CyclicPoisson struct {
 	Prob            float64 `json:"prob"`             // probability of an example at a step of its part, 2^-53 to 1
 	Steps           int     `json:"steps"`            // 1 to MaxSteps
 	MinSep          int     `json:"min_sep"`          // number of parts, 1 to MaxSteps
-	SecretPartition bool    `json:"secret_partition"` // parts are drawn at random; otherwise a function of the index
+	SecretPartition bool    `json:"secret_partition"` // parts are drawn at random; otherwise the part is the row modulo MinSep
 }
 
 var cyclicPoissonKind = Kind{
@@ -63,8 +63,8 @@ func (s CyclicPoisson) Process() Process {
 	return &renewal{first: gap, gap: gap, stride: s.MinSep, lead: 1, steps: s.Steps, parts: s.MinSep, secret: s.SecretPartition}
 }
 
-// ExpectedBatchSize is examples·Prob/MinSep: exact for every step of a secret partition, and for a
-// public one up to the part's excess over examples/MinSep, which is below one example.
+// ExpectedBatchSize is examples·Prob/MinSep. This is exact for every step of a secret partition.
+// Parts of a public one differ from examples/MinSep by less than one example.
 func (s CyclicPoisson) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) * s.Prob / float64(s.MinSep)
 }
@@ -86,7 +86,7 @@ func (s CyclicPoisson) WithBatchSize(batch float64, examples int64) (CyclicPoiss
 // one copy each.
 func (s CyclicPoisson) TotalMoments(examples int64) (mean, variance float64) {
 	b, p := s.MinSep, s.Prob
-	sum, squares := 0.0, 0.0 // of one example's turns under the secret partition, or of all under the public one
+	sum, squares := 0.0, 0.0 // over one example's turns under the secret partition, over all turns under the public one
 	for part := range min(b, s.Steps) {
 		turns := float64((s.Steps - part + b - 1) / b)
 		size := float64(max(0, (examples-int64(part)+int64(b)-1)/int64(b)))

@@ -10,18 +10,18 @@
 //	p := sampling.Params{Scheme: "b-min-sep", Steps: 1000, MinSep: 16, BatchSize: 128}
 //	spec, err := p.Spec(sampling.Population{Examples: 50000})
 //
-// In the schemes that are [Independent], each copy of an example draws its own participations
-// from its own stream (package stream), so any part of a result can be made again on its own,
-// in any order, on any machine:
+// In the schemes that are [Independent], each copy of an example draws its own participations from
+// its own stream (package stream). Any part of a result can therefore be made again on its own, in
+// any order, on any machine:
 //
 //	process := scheme.Process()            // tables, shared
 //	src := stream.NewSource(key)           // one for each worker
 //	sampler := process.Sampler(src)
 //	steps = sampler.Append(steps[:0], src.IntAddress(id, copy), row)
 //
-// Whether an example takes part is decided with integers only: a 64-bit word of the stream
-// against thresholds that are computed once from the probability with more than 64 exact bits, so a
-// probability is met to 2^-64 and the result is the same on every processor.
+// Participation is decided with integers only: a 64-bit word of the stream is compared with
+// thresholds that are computed once from the probability, with more than 64 exact bits. So a
+// probability is met to 2^-64, and the result is the same on every processor.
 //
 // # A new scheme
 //
@@ -58,13 +58,13 @@ import (
 // ParamError is a faulty parameter.
 type ParamError = param.Error
 
-// MaxSteps is the greatest number of steps of a scheme.
+// MaxSteps is the largest number of steps of a scheme.
 const MaxSteps = 1 << 24
 
-// Scheme describes a scheme.
+// Scheme is a sampling scheme with its public parameters.
 type Scheme interface {
 	Name() string    // as on the command line
-	NumSteps() int   // n
+	NumSteps() int   // n, the number of training steps
 	Separation() int // least distance in steps of two participations that the scheme guarantees
 	Validate() error // every fault, joined
 }
@@ -81,27 +81,27 @@ type Independent interface {
 	TotalMoments(examples int64) (mean, variance float64)
 }
 
-// Process is the random process of one copy of an example: tables, which hold no randomness and
-// may be shared.
+// Process is the random process that one copy of an example follows. It consists of tables without
+// randomness, and may be shared.
 type Process interface {
-	// Sampler returns a sampler of the process under the key of src, which also makes the
-	// addresses.
+	// Sampler returns a sampler of the process under the key of src. Addresses for it come from the
+	// same src.
 	Sampler(src *stream.Source) Sampler
 }
 
-// Sampler draws participations under one key. It is not safe for concurrent use; samplers of one
-// process and key give the same, so each worker makes its own.
+// Sampler draws participations under one key. It is not safe for concurrent use. Samplers of one
+// process and key draw the same, so each worker makes its own.
 type Sampler interface {
-	// Append appends to dst the steps, ascending, in which the example copy at addr takes part. row
-	// is its row in the table of examples; only a public partition looks at it. It allocates
-	// nothing if dst has room.
+	// Append appends to dst, in ascending order, the steps in which the copy of an example at addr
+	// takes part. row is the example's row in the table; only a public partition uses it. Append
+	// allocates nothing if dst has room.
 	Append(dst []int32, addr stream.Address, row int64) []int32
 }
 
-// InfeasibleError is a batch size that a scheme cannot give.
+// InfeasibleError is a batch size that a scheme cannot reach with the given examples.
 type InfeasibleError struct {
 	Fault   *ParamError // the parameter and its rule
-	Largest float64     // batch size that is feasible, in examples
+	Largest float64     // the largest batch size that is feasible, in examples
 }
 
 func (e *InfeasibleError) Error() string { return e.Fault.Error() }
@@ -114,7 +114,7 @@ func infeasible(batch, largest float64, why string) error {
 	}
 }
 
-// roundedDown writes a size with at most six decimals, and not above it.
+// roundedDown writes a size with at most six decimals, rounded down so that it stays feasible.
 func roundedDown(size float64) string {
 	return strconv.FormatFloat(math.Floor(size*1e6)/1e6, 'f', -1, 64)
 }
@@ -124,7 +124,7 @@ func checkSteps(c *param.Checker, steps, minSep int) {
 	c.Require(minSep >= 1 && minSep <= MaxSteps, "min-sep", minSep, fmt.Sprintf("must be from 1 to %d", MaxSteps))
 }
 
-// checkBatch checks the parameters of a probability.
+// checkBatch checks the facts from which a probability is computed.
 func checkBatch(batch float64, examples int64) error {
 	c := param.Checker{Package: "sampling"}
 	c.Positive("batch size", batch)

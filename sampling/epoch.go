@@ -16,22 +16,22 @@ import (
 // # Formal guarantees
 //
 // Two participations of one copy of an example are at least MinSep steps apart, and there is
-// exactly one in each of the steps 0 … T-1, T … 2T-1, …, T = EpochSteps; at most one in an epoch
-// that the training does not finish. Every step has participation rate exactly 1/T, the first one
-// and those around the ends of epochs included, to 2^-64. Copies and examples are independent of
-// each other. MinSep = EpochSteps is [BallsInBins]; with EpochSteps ≥ Steps an example takes part
-// at most once.
+// exactly one in each of the epochs 0 … T-1, T … 2T-1, …, where T = EpochSteps; in an epoch that
+// the training does not finish there is at most one. Every step has participation rate exactly 1/T,
+// to 2^-64; this includes the first step and the steps around the ends of epochs. Copies and
+// examples are independent of each other. MinSep = EpochSteps is [BallsInBins]; with EpochSteps ≥
+// Steps an example takes part at most once.
 type EpochMinSep struct {
 	Steps      int `json:"steps"`       // 1 to MaxSteps
 	MinSep     int `json:"min_sep"`     // least distance in steps of two participations, 1 to MaxSteps
 	EpochSteps int `json:"epoch_steps"` // T, at least MinSep
 }
 
-// maxEpoch is the greatest number of steps of an epoch, which may be longer than a training run.
+// maxEpoch is the largest number of steps of an epoch. An epoch may be longer than the training.
 const maxEpoch = math.MaxInt32
 
-// maxMoved is the part of a batch size by which rounding the epoch to whole steps may change it
-// unasked.
+// maxMoved is the largest relative change of a batch size, by rounding the epoch to whole steps,
+// that is made without asking.
 const maxMoved = 0.05
 
 var epochMinSepKind = Kind{
@@ -83,14 +83,14 @@ func (s EpochMinSep) Validate() error {
 	return c.Err()
 }
 
-// ExpectedBatchSize is examples / EpochSteps, at every step from the first on.
+// ExpectedBatchSize is examples / EpochSteps, at every step.
 func (s EpochMinSep) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) / float64(s.EpochSteps)
 }
 
 // WithBatchSize returns the scheme with the epoch nearest to examples / batch. The expected batch
-// size becomes examples / epoch; if that is more than 5 % from batch, it is an error that names the
-// sizes beside it. If the epoch is shorter than MinSep the error is an [InfeasibleError].
+// size is then examples / epoch. If it is more than 5 % from batch, the error names the two nearest
+// sizes. An epoch shorter than MinSep is an [InfeasibleError].
 func (s EpochMinSep) WithBatchSize(batch float64, examples int64) (EpochMinSep, error) {
 	if err := checkBatch(batch, examples); err != nil {
 		return s, err
@@ -113,7 +113,7 @@ func (s EpochMinSep) WithBatchSize(batch float64, examples int64) (EpochMinSep, 
 	return s, s.Validate()
 }
 
-// neighbour names the epoch on the other side of a batch size.
+// neighbour describes the epoch whose batch size is on the other side of the wanted one.
 func (s EpochMinSep) neighbour(batch float64, examples int64, epoch int) string {
 	other := epoch + 1
 	if float64(examples)/float64(epoch) < batch && epoch-1 >= s.MinSep {
@@ -122,8 +122,8 @@ func (s EpochMinSep) neighbour(batch float64, examples int64, epoch int) string 
 	return fmt.Sprintf("%d for %.6g", other, float64(examples)/float64(other))
 }
 
-// TotalMoments implements [Independent]. An example takes part in each full epoch, and in a last
-// one that is cut with the part of it that there is.
+// TotalMoments implements [Independent]. An example takes part once in each full epoch. In a last
+// epoch that is cut it takes part with a probability equal to the share of the epoch that remains.
 func (s EpochMinSep) TotalMoments(examples int64) (mean, variance float64) {
 	more := float64(s.Steps%s.EpochSteps) / float64(s.EpochSteps)
 	return float64(examples) * float64(s.Steps) / float64(s.EpochSteps), float64(examples) * more * (1 - more)
@@ -143,12 +143,13 @@ func (s EpochMinSep) Process() Process {
 // epochs is the process of an EpochMinSep.
 //
 // The places of an example in its epochs are a Markov chain, each uniform on 0 … T-1 (F3.8), so the
-// first is drawn so. From a place t on, the example is free again at place max(0, t+b-T) of the
-// next epoch. A free example takes the place v with probability 1/(T-b+1) while v < b-1, and else
-// one of the T-b+1 places from b-1 on with equal probabilities.
+// first place is drawn uniformly. After place t, the example is free from place max(0, t+b-T) of
+// the next epoch on. A free example takes each place v < b-1 that comes up with probability
+// 1/(T-b+1); if it takes none of them, it takes one of the T-b+1 places from b-1 on with equal
+// probabilities.
 type epochs struct {
 	EpochMinSep
-	tail int          // places from b-1 on
+	tail int          // number of places from b-1 on
 	head *waitingTime // Pr[wait > t] = (1-1/tail)^(t+1) for t < b-1; nil for b = 1
 }
 
@@ -185,7 +186,7 @@ func (s *epochSampler) next(place int) int {
 	return s.MinSep - 1 + s.below(s.tail)
 }
 
-// below is uniform in 0 … n-1, to 2^-64.
+// below draws a number in 0 … n-1, uniform to 2^-64.
 func (s *epochSampler) below(n int) int {
 	high, _ := bits.Mul64(s.words.Uint64(), uint64(n))
 	return int(high)

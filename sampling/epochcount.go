@@ -2,14 +2,15 @@ package sampling
 
 import "fmt"
 
-// epochCount follows how often the copies of each example take part in an epoch.
+// epochCount counts how often the copies of each example take part in an epoch.
 type epochCount struct {
-	steps  int   // of an epoch
-	copies int64 // of all examples
-	cut    bool  // batches are truncated: participations may be missing
-	full   int   // full epochs that there must be
-	seen   paged[uint32]
-	inside int64 // participations in this epoch, without those that are too many
+	steps  int           // of an epoch
+	copies int64         // of all examples
+	cut    bool          // batches are truncated, so that participations may be missing
+	full   int           // number of full epochs in the training
+	seen   paged[uint32] // by row: participations in this epoch
+	inside int64         // participations in this epoch, at most one for each copy
+	// broken counts participations that are too many or missing.
 	broken int64
 }
 
@@ -27,7 +28,8 @@ func (e *epochCount) visit(row int64, copies uint32) {
 	}
 }
 
-// passed ends an epoch after its last step.
+// passed is called after each step, with the number of steps so far. It checks and resets the
+// counts at the end of an epoch.
 func (e *epochCount) passed(steps int) {
 	if steps%e.steps != 0 {
 		return
@@ -41,7 +43,7 @@ func (e *epochCount) passed(steps int) {
 	}
 }
 
-// rule is the rule that each participant of the scheme keeps.
+// rule is the rule that is checked, for a participant named one.
 func (e *epochCount) rule(one string) string {
 	if e.cut {
 		return fmt.Sprintf("every %s takes part at most once in each epoch of %d steps", one, e.steps)

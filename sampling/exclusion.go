@@ -9,22 +9,24 @@ import (
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// Exclude is Algorithm 3 of arXiv 2602.09338, one step after the other: coins[e] are the ascending
-// steps in which example e is sampled, from 1-MinSep on, and owners[e] its owners, numbered from 0.
-// It returns the steps in which each example takes part: those from 0 on where none of its owners
-// had a sampled example in the MinSep-1 steps before. It is the reference for the transform.
+// Exclude is Algorithm 3 of arXiv 2602.09338, step by step. coins[e] holds the steps in which
+// example e is sampled, in ascending order from 1-MinSep on; owners[e] holds its owners, numbered
+// from 0. Exclude returns the steps in which each example takes part: its coins from step 0 on
+// where none of its owners had a sampled example in the MinSep-1 steps before. It is the reference
+// for the transform.
 func (s MultiOwner) Exclude(coins, owners [][]int32) [][]int32 {
 	return s.exclude(coins, owners, func(bool) bool { return true })
 }
 
-// ExcludeRealized is Algorithm 4 of arXiv 2602.09338, for comparison only: an example is excluded
-// when one that shares an owner with it *took part* in the last MinSep-1 steps, sampled or not. Its
-// accounting is a conjecture that a star of examples refutes, so minsep has none for it.
+// ExcludeRealized is Algorithm 4 of arXiv 2602.09338. It excludes an example when one that shares
+// an owner with it *took part* in the last MinSep-1 steps, sampled or not. It is here for
+// comparison only: its accounting is a conjecture, a star of examples refutes it, and minsep has
+// none for it.
 func (s MultiOwner) ExcludeRealized(coins, owners [][]int32) [][]int32 {
 	return s.exclude(coins, owners, func(tookPart bool) bool { return tookPart })
 }
 
-// exclude walks through the steps and keeps for each owner the last step that blocks.
+// exclude walks through the steps and keeps the last blocking step of each owner.
 func (s MultiOwner) exclude(coins, owners [][]int32, blocks func(tookPart bool) bool) [][]int32 {
 	type event struct{ step, example int32 }
 	var events []event
@@ -68,9 +70,9 @@ func (s MultiOwner) exclude(coins, owners [][]int32, blocks func(tookPart bool) 
 	return out
 }
 
-// MinSepViolation returns the position of the first of the ascending steps that is less than minSep
-// after the one before it, or -1: the check of a scheme's guarantee for one example, or for all
-// examples of one owner. sameStep allows equal steps: several examples of one owner in one batch.
+// MinSepViolation returns the index of the first step that is less than minSep after the one before
+// it, or -1. steps ascend; they are those of one example, or of all examples of one owner. sameStep
+// allows equal steps, which are several examples of one owner in one batch.
 func MinSepViolation(steps []int32, minSep int, sameStep bool) int {
 	for i := 1; i < len(steps); i++ {
 		if gap := int(steps[i]) - int(steps[i-1]); gap < minSep && !(sameStep && gap == 0) {

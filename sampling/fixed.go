@@ -12,12 +12,13 @@ import (
 //
 // # Formal guarantees
 //
-// Without owners: the examples are shuffled once and gone through in passes, so two participations
-// of an example are at least MinSep steps apart and there are at most MaxParticipations. With
-// owners: the same for the examples of one owner together, by a greedy pass (the baseline of
-// arXiv 2602.09338, section 7.3). That is all the accounting of F2 uses: it needs no randomness and
-// no secrecy of the order. Copies of an example are not told apart: an example comes back as often
-// as its owners may. A scheme that cannot be met is an [InfeasibleError].
+// Without owners, the examples are shuffled once and gone through in passes, so that two
+// participations of an example are at least MinSep steps apart and there are at most
+// MaxParticipations. With owners, a greedy pass guarantees the same for the examples of each owner
+// together (the baseline of arXiv 2602.09338, section 7.3). The accounting of F2 uses nothing else:
+// it needs neither randomness nor a secret order. Copies of an example are not told apart: an
+// example comes back as often as its owners may take part. A scheme that cannot be met is an
+// [InfeasibleError].
 type Fixed struct {
 	BatchSize         int `json:"batch_size"`                   // exact, at least 1
 	Steps             int `json:"steps"`                        // 1 to MaxSteps
@@ -40,7 +41,7 @@ var fixedKind = Kind{
 	},
 	spec: func(p Params, of Population) (Spec, error) {
 		s := Fixed{BatchSize: int(p.BatchSize), Steps: p.Steps, MinSep: p.MinSep, MaxParticipations: p.MaxParticipations}
-		if of.Examples > 0 { // an account may know none
+		if of.Examples > 0 { // unknown in an account without batches
 			if err := s.CheckExamples(of.Examples); err != nil {
 				return Spec{}, err
 			}
@@ -50,10 +51,10 @@ var fixedKind = Kind{
 	scheme: func(s Spec) Scheme { return orNil(s.Fixed) },
 }
 
-// Owners are the owners of examples 0, 1, …: example e has Of[Ends[e-1]:Ends[e]], numbered from
-// 0.
+// Owners holds the owners of examples 0, 1, …: those of example e are Of[Ends[e-1]:Ends[e]], and
+// Of[:Ends[0]] for e = 0.
 type Owners struct {
-	Ends []int   // by example: where its owners end in Of
+	Ends []int   // by example: the end of its owners in Of
 	Of   []int32 // numbers of owners, from 0
 }
 
@@ -82,7 +83,7 @@ func (s Fixed) Validate() error {
 	return c.Err()
 }
 
-// bound is the greatest number of participations of one example or owner.
+// bound is the largest number of participations of one example or owner.
 func (s Fixed) bound() int {
 	most := (s.Steps + s.MinSep - 1) / s.MinSep
 	if s.MaxParticipations > 0 {
@@ -91,10 +92,10 @@ func (s Fixed) bound() int {
 	return most
 }
 
-// Form returns the rows of all batches: batch t is the result's [t·BatchSize, (t+1)·BatchSize), in
-// no particular order. priority[e] decides example e's place in the shuffle, the smallest first: a
-// word of e's own stream. owners may be nil. It works in memory in one goroutine: about 40 bytes
-// per example and 8 per owner entry.
+// Form returns the rows of all batches; batch t is [t·BatchSize, (t+1)·BatchSize), in no particular
+// order. priority[e], a word of example e's own stream, is its sort key in the shuffle. owners may
+// be nil. Form runs in memory in one goroutine, and takes about 40 bytes for each example and 8 for
+// each owner entry.
 func (s Fixed) Form(priority []uint64, owners *Owners) ([]int32, error) {
 	order := shuffled(priority)
 	if owners == nil {
@@ -104,7 +105,8 @@ func (s Fixed) Form(priority []uint64, owners *Owners) ([]int32, error) {
 	if failed < 0 {
 		return rows, nil
 	}
-	// A smaller batch may work. The size that is reported has been formed.
+	// Find the largest batch size that bisection shows to work; it is only reported after it was
+	// formed.
 	low, high := 0, min(s.BatchSize, len(order)+1)
 	for high-low > 1 {
 		smaller := s
@@ -130,8 +132,8 @@ func shuffled(priority []uint64) []int32 {
 	return order
 }
 
-// CheckExamples returns an [InfeasibleError] unless batches can be formed of examples of different
-// owners.
+// CheckExamples returns an [InfeasibleError] unless batches can be formed of this many examples,
+// each of an owner of its own.
 func (s Fixed) CheckExamples(examples int64) error {
 	largest := examples
 	if s.Steps > 1 {
@@ -144,8 +146,8 @@ func (s Fixed) CheckExamples(examples int64) error {
 		"%d examples at min-sep %d, at most %d times each, in %d steps", examples, s.MinSep, s.bound(), s.Steps))
 }
 
-// passes goes through the order again and again. Slot x of the sequence is in step x / BatchSize,
-// so an example comes back after at least floor(examples / BatchSize) steps.
+// passes repeats the shuffled order. Slot x of the sequence is in step x / BatchSize, so an example
+// comes back after at least floor(examples / BatchSize) steps.
 func (s Fixed) passes(order []int32) ([]int32, error) {
 	examples := len(order)
 	if err := s.CheckExamples(int64(examples)); err != nil {
@@ -159,9 +161,9 @@ func (s Fixed) passes(order []int32) ([]int32, error) {
 	return rows, nil
 }
 
-// greedy fills one step after the other with the examples that took part least often and have
-// only free owners, in the shuffled order. failed is the first step that could not be filled,
-// with got examples, or -1.
+// greedy fills one step after the other with the examples that took part least often and whose
+// owners are all free, in the shuffled order. failed is the first step that could not be filled, or
+// -1; got is the number of examples that it found.
 func (s Fixed) greedy(order []int32, owners *Owners) (rows []int32, failed, got int) {
 	numOwners := int32(-1)
 	for _, u := range owners.Of {
@@ -173,7 +175,7 @@ func (s Fixed) greedy(order []int32, owners *Owners) (rows []int32, failed, got 
 	for i := range ready {
 		ready[i] = uint64(i)
 	}
-	later := make([][]uint64, s.Steps) // those that become free at a step
+	later := make([][]uint64, s.Steps) // by step: examples that become free then
 	wait := func(item uint64, step int) {
 		if step < s.Steps {
 			later[step] = append(later[step], item)
@@ -212,7 +214,7 @@ func (s Fixed) greedy(order []int32, owners *Owners) (rows []int32, failed, got 
 	return rows, -1, 0
 }
 
-// queue is a binary heap of the least first.
+// queue is a binary heap with the smallest item on top.
 type queue []uint64
 
 func (q *queue) push(x uint64) {

@@ -7,11 +7,11 @@ import (
 	"minsep/internal/param"
 )
 
-// MultiOwner is b-min-sep subsampling of examples with several owners (arXiv 2602.09338,
-// Algorithm 3), as published. Each example is sampled with probability Prob at every step, blocked
-// or not; it takes part unless an example that shares an owner with it, itself included, was
-// sampled in one of the last MinSep-1 steps. The coins begin MinSep-1 steps before the first step,
-// so that the batches are stationary from the first step on.
+// MultiOwner is b-min-sep subsampling of examples with several owners, as published (arXiv
+// 2602.09338, Algorithm 3). Each example flips a coin at every step, blocked or not, and is sampled
+// with probability Prob. A sampled example takes part unless some example that shares an owner with
+// it, itself included, was sampled in the last MinSep-1 steps. The coins begin MinSep-1 steps
+// before the first step, so that the batches are stationary from the first step on.
 //
 // # Formal guarantees
 //
@@ -42,8 +42,9 @@ not proven`,
 	scheme:       func(s Spec) Scheme { return orNil(s.MultiOwner) },
 }
 
-// Neighborhoods is the histogram of neighbourhood sizes: how many copies of examples have a given
-// |N(e)|, the number of copies of examples that share an owner with e, e included.
+// Neighborhoods is the histogram of neighbourhood sizes |N(e)| over the copies of examples: for
+// each size, the number of copies. N(e) holds all copies of examples that share an owner with e, e
+// included.
 type Neighborhoods map[int]int64
 
 // Name returns "multi-owner".
@@ -64,7 +65,7 @@ func (s MultiOwner) Validate() error {
 }
 
 // Coins returns the process of one copy's coins: independent Bernoulli(Prob) draws at the steps
-// from 1-MinSep, which is negative, to Steps-1. [MultiOwner.Exclude] says which of them become
+// from 1-MinSep, which may be negative, to Steps-1. [MultiOwner.Exclude] turns coins into
 // participations.
 func (s MultiOwner) Coins() Process {
 	gap := geometric(s.Prob, s.Steps+s.MinSep-1)
@@ -77,7 +78,7 @@ func (s MultiOwner) ExpectedBatchSize(neighborhoods Neighborhoods) float64 {
 }
 
 // WithBatchSize returns the scheme with the smallest probability that gives the expected batch
-// size. Beyond the largest size that any probability gives, the error is an [InfeasibleError].
+// size. A size that no probability reaches is an [InfeasibleError].
 func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (MultiOwner, error) {
 	c := param.Checker{Package: "sampling"}
 	c.Positive("batch size", batch)
@@ -98,9 +99,9 @@ func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (M
 }
 
 // TotalMoments returns the mean of the number of participations of all examples in all steps, and
-// an upper bound of its variance. By Efron and Stein the variance is at most Σ p(1-p) E[Δ²] over
-// all coins, where turning a coin of e adds its own participation or takes away at most X ~
-// Binom((b-1)|N(e)|, p) later ones, so Δ² ≤ 1 + X².
+// an upper bound of its variance. By the inequality of Efron and Stein the variance is at most Σ
+// p(1-p) E[Δ²] over all coins. Turning a coin of e adds its own participation, or takes away at
+// most X ~ Binom((b-1)|N(e)|, p) later ones, so Δ² ≤ 1 + X².
 func (s MultiOwner) TotalMoments(neighborhoods Neighborhoods) (mean, varianceBound float64) {
 	n, b, p := float64(s.Steps), float64(s.MinSep), s.Prob
 	for size, count := range neighborhoods {
@@ -115,7 +116,7 @@ type batchSizePolynomial struct{ counts, powers []float64 }
 
 func newBatchSizePolynomial(neighborhoods Neighborhoods, minSep int) batchSizePolynomial {
 	var f batchSizePolynomial
-	for _, size := range sortedKeys(neighborhoods) { // one order, so that sums have the same bits
+	for _, size := range sortedKeys(neighborhoods) { // a fixed order gives sums with the same bits
 		f.counts = append(f.counts, float64(neighborhoods[size]))
 		f.powers = append(f.powers, float64(minSep-1)*float64(size))
 	}
@@ -130,7 +131,7 @@ func (f batchSizePolynomial) value(p float64) float64 {
 	return sum
 }
 
-// slope bounds f' = Σ count (1-p)^{k-1} (1-(k+1)p) over low ≤ p ≤ high.
+// slope bounds f'(p) = Σ_m count_m (1-p)^{k_m-1} (1-(k_m+1)p) over low ≤ p ≤ high.
 func (f batchSizePolynomial) slope(low, high float64) (least, most float64) {
 	for i, c := range f.counts {
 		k := f.powers[i]
@@ -154,9 +155,9 @@ func (f batchSizePolynomial) slope(low, high float64) (least, most float64) {
 	return least, most
 }
 
-// monotone calls visit for pieces of [0, 1] from left to right; on each of them f only rises or
-// only falls. A piece around a turning point is cut until it has no more than some ulps. It
-// stops when visit returns true.
+// monotone divides [low, high] into pieces on which f only rises or only falls, and calls visit for
+// them from left to right until it returns true. A piece around a turning point is divided until it
+// is a few ulps wide.
 func (f batchSizePolynomial) monotone(low, high float64, visit func(low, high float64) bool) bool {
 	least, most := f.slope(low, high)
 	mid := low + (high-low)/2

@@ -7,13 +7,16 @@ import (
 	"minsep/internal/words"
 )
 
-// groupAudit checks the examples that owners bring to batches, and tells which owners take part.
+// groupAudit checks the examples that owners bring to batches, and determines the owners that take
+// part.
 type groupAudit struct {
-	spec   Spec
-	of     Audited
-	sizes  []int // by owner: how many examples it has
+	spec  Spec
+	of    Audited
+	sizes []int // by owner: number of its examples
+	// owners is the result of owned, whose memory is reused.
 	owners []int64
 
+	// Numbers of violations.
 	outOfRange, disorder, mixed, wrongDraw, wrongSize int64
 }
 
@@ -28,12 +31,12 @@ func newGroupAudit(spec Spec, of Audited) *groupAudit {
 	return g
 }
 
-// StepOwners takes the rows of the next step of batches of owners: its owner i has
-// rows[ends[i-1]:ends[i]], from 0 on.
+// StepOwners audits the next step of batches of owners: owner i of the batch has
+// rows[ends[i-1]:ends[i]], the first one rows[:ends[0]].
 func (a *Audit) StepOwners(rows []int64, ends []int) { a.Step(a.groups.owned(rows, ends)) }
 
-// owned returns the numbers of the owners that take part, ascending, and [PadRow] for each that is
-// padding.
+// owned returns the numbers of the owners that take part, ascending, and then a [PadRow] for each
+// group that is padding.
 func (g *groupAudit) owned(rows []int64, ends []int) []int64 {
 	g.owners = g.owners[:0]
 	padding, start, last := 0, 0, int64(-1)
@@ -69,7 +72,8 @@ func (g *groupAudit) owned(rows []int64, ends []int) []int64 {
 	return g.owners
 }
 
-// owner returns the owner that a group is of, and checks its rows.
+// owner returns the owner of a group of rows, and checks the rows. ok is false if no row is in
+// range.
 func (g *groupAudit) owner(group []int64) (owner int64, ok bool) {
 	owner = -1
 	for i, row := range group {
@@ -96,7 +100,7 @@ func (g *groupAudit) owner(group []int64) (owner int64, ok bool) {
 	return owner, true
 }
 
-// checks are the checks of the examples that owners bring.
+// checks returns the checks of the examples that owners bring.
 func (g *groupAudit) checks() []Check {
 	drawn := g.spec.Owners.ExamplesPerOwner
 	return []Check{

@@ -15,21 +15,20 @@ import (
 //
 // # Formal guarantees
 //
-// Everything that a scheme promises about an example holds for an owner: when it takes part,
-// how far apart, and independently of all other owners. Each time an owner takes part it brings
-// ExamplesPerOwner of its examples, or all where it has fewer: a uniformly random subset, drawn
-// afresh each time, independently of when it takes part and of all else. Probabilities, batch
-// sizes and maximum batch sizes count owners.
+// Whatever a scheme guarantees for an example holds for an owner: the law of its participations,
+// their distance, and the independence of all other owners. Each time an owner takes part it brings
+// ExamplesPerOwner of its examples, or all if it has fewer. They are a uniformly random subset,
+// drawn afresh each time, independent of the participations and of all other draws. Probabilities,
+// batch sizes and maximum batch sizes count owners.
 //
-// The trainer averages the gradients of an owner's drawn examples and clips the mean, once for
-// each owner. The participation vector of the owner then follows the distribution of the scheme
-// whatever is drawn within, so that the accounting is the same as for one example, however many
-// an owner has.
+// The trainer averages the gradients of an owner's drawn examples and clips the mean, once for each
+// owner. The owner's participation vector then follows the distribution of the scheme whichever
+// examples are drawn, so the accounting is the one of a single example, however many an owner has.
 type OwnerSampling struct {
 	ExamplesPerOwner int `json:"examples_per_owner"` // G, 1 to 2^20
 }
 
-// maxDrawn is the greatest number of examples that an owner brings.
+// maxDrawn is the largest number of examples that an owner may bring.
 const maxDrawn = 1 << 20
 
 // The values of [Params.Sample].
@@ -49,10 +48,11 @@ func checkExamplesPerOwner(c *param.Checker, g int) {
 	c.Require(g >= 1 && g <= maxDrawn, "examples per owner", g, fmt.Sprintf("must be from 1 to %d", maxDrawn))
 }
 
-// OwnerSizes say, by a number of examples above 0, how many owners have so many.
+// OwnerSizes is a histogram: for each number of examples above 0, the number of owners with so
+// many.
 type OwnerSizes map[int64]int64
 
-// Total is how many owners there are.
+// Total is the number of owners.
 func (o OwnerSizes) Total() (owners int64) {
 	for _, count := range o {
 		owners += count
@@ -60,8 +60,8 @@ func (o OwnerSizes) Total() (owners int64) {
 	return owners
 }
 
-// Drawn is how many examples all owners together bring if each takes part once and brings at most
-// most.
+// Drawn is the number of examples that all owners together bring if each takes part once, with at
+// most most examples.
 func (o OwnerSizes) Drawn(most int) (examples int64) {
 	for size, count := range o {
 		examples += min(size, int64(most)) * count
@@ -89,10 +89,10 @@ func (o OwnerSampling) Drawer(key stream.Key) *OwnerDrawer {
 	return &OwnerDrawer{OwnerSampling: o, src: src, words: src.Stream(stream.Address{})}
 }
 
-// Append appends to dst, which must be empty, the numbers, ascending, of the examples that an owner
-// brings at a step: a uniformly random subset, to 2^-64, of 0 … owned-1. The owner is named by its
-// first row in the table of examples, which no other owner has. The words are those at the address
-// (first, step).
+// Append appends to dst, which must be empty, the examples that an owner brings at a step, as
+// ascending numbers in 0 … owned-1. They are a uniformly random subset, to 2^-64. first is the
+// owner's first row in the table of examples, which identifies the owner. The words are those at
+// the address (first, step).
 func (d *OwnerDrawer) Append(dst []int, first int64, step, owned int) []int {
 	drawn := min(owned, d.ExamplesPerOwner)
 	if drawn == owned { // nothing is left to chance
@@ -102,11 +102,11 @@ func (d *OwnerDrawer) Append(dst []int, first int64, step, owned int) []int {
 		return dst
 	}
 	d.words.Reset(d.src.IntAddress(first, uint32(step)))
-	// Floyd's method: after the round of j every subset of 0 … j of its size is equally likely.
+	// Floyd's method: after round j all subsets of 0 … j of the size of dst are equally likely.
 	for j := owned - drawn; j < owned; j++ {
 		high, _ := bits.Mul64(d.words.Uint64(), uint64(j+1))
 		if at, there := slices.BinarySearch(dst, int(high)); there {
-			dst = append(dst, j) // above all that are there
+			dst = append(dst, j) // larger than all others
 		} else {
 			dst = slices.Insert(dst, at, int(high))
 		}
@@ -127,7 +127,7 @@ func (p Params) checkSample(c *param.Checker, kind Kind) {
 	c.Require(p.Scheme != cyclicPoissonKind.Name || p.SecretPartition, "sample", p.Sample, publicPartsOfRows)
 }
 
-// publicPartsOfRows is why owners do not follow a public partition.
+// publicPartsOfRows is the reason why owners cannot follow a public partition.
 const publicPartsOfRows = "needs secret-partition with cyclic-poisson: the public partition is one of rows, and an owner may have several"
 
 // checkOwners checks that owners can follow the scheme.
@@ -138,7 +138,7 @@ func (s Spec) checkOwners(c *param.Checker, scheme Scheme) {
 	c.Require(s.CyclicPoisson == nil || s.CyclicPoisson.SecretPartition, "sample", SampleOwners, publicPartsOfRows)
 }
 
-// inOwners turns a fault of examples into a fault of owners.
+// inOwners rewords a fault of examples as a fault of owners.
 func inOwners(bad *param.Error) {
 	if bad.Param == "examples" {
 		bad.Param = "owners"

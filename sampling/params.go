@@ -9,47 +9,46 @@ import (
 	"minsep/internal/param"
 )
 
-// DefaultScheme is the scheme of a command that names none.
+// DefaultScheme is the scheme of commands that are given none.
 const DefaultScheme = "b-min-sep"
 
-// Params are a scheme and its parameters as a user gives them, by flags or in a plan: a batch
-// size or a probability, whichever is known. Zero values stand for parameters that are not
-// given. [Kinds] lists the schemes with the parameters that each takes; [Params.Spec] makes the
-// scheme that is run. [Parameters] has the help text of each parameter.
+// Params are a scheme and its parameters as a user gives them, in flags or in a plan. A zero value
+// stands for a parameter that is not given: either the batch size or the probability may be.
+// [Kinds] lists the schemes and the parameters of each, [Parameters] has the help text of each
+// parameter, and [Params.Spec] returns the scheme to run.
 type Params struct {
 	Scheme            string  `json:"scheme"`                       // a name of [Kinds]
 	Steps             int     `json:"steps"`                        // n, 1 to MaxSteps
-	Sample            string  `json:"sample,omitempty"`             // the unit that takes part: SampleExamples, also if empty, or SampleOwners
-	ExamplesPerOwner  int     `json:"examples_per_owner,omitempty"` // that an owner brings each time, 1 to 2^20, with SampleOwners
+	Sample            string  `json:"sample,omitempty"`             // unit that takes part: SampleExamples, the default, or SampleOwners
+	ExamplesPerOwner  int     `json:"examples_per_owner,omitempty"` // number that an owner brings each time, 1 to 2^20; with SampleOwners
 	MinSep            int     `json:"min_sep,omitempty"`            // b in steps, at least 1; the epoch T of balls-in-bins; not for poisson
 	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep and rotation, at least MinSep, instead of BatchSize
 	Participations    float64 `json:"participations,omitempty"`     // κ of balanced-min-sep in a run, above 0, instead of BatchSize
 	BatchSize         float64 `json:"batch_size,omitempty"`         // expected, in copies of examples, or in owners with SampleOwners, above 0; exact for fixed
 	Prob              float64 `json:"prob,omitempty"`               // p in (0, 1], instead of BatchSize
-	Cold              bool    `json:"cold,omitempty"`               // Algorithm 1 of arXiv 2602.09338 instead of 2
-	SecretPartition   bool    `json:"secret_partition,omitempty"`   // draw the parts
-	MaxBatchSize      int     `json:"max_batch_size,omitempty"`     // truncate to so many entries, at least 1; 0 for no truncation
+	Cold              bool    `json:"cold,omitempty"`               // b-min-sep from Algorithm 1 of arXiv 2602.09338 in place of Algorithm 2
+	SecretPartition   bool    `json:"secret_partition,omitempty"`   // draw the parts of cyclic-poisson at random
+	MaxBatchSize      int     `json:"max_batch_size,omitempty"`     // truncate batches to this many entries, at least 1; 0 for no truncation
 	Pad               bool    `json:"pad,omitempty"`                // fill batches up to MaxBatchSize
 	MaxParticipations int     `json:"max_participations,omitempty"` // of one example or owner, at least 1; 0 for as many as MinSep allows
 }
 
-// Population holds the facts about the examples that a scheme needs to turn a batch size into a
-// probability.
+// Population holds the facts about the examples that turn a batch size into a probability.
 type Population struct {
-	Examples      int64         // at least 1; copies count; of one pool, where the kind has Pools
-	Neighborhoods Neighborhoods // of the copies; looked at only where the kind's Owners are OwnersNeeded
-	Owners        OwnerSizes    // looked at only with SampleOwners
+	Examples      int64         // number of copies, at least 1; of one pool where the kind has Pools
+	Neighborhoods Neighborhoods // of the copies; used only where the kind's Owners are OwnersNeeded
+	Owners        OwnerSizes    // used only with SampleOwners
 }
 
-// Parameter is one field of [Params], in the words of its user.
+// Parameter describes one field of [Params] to users.
 type Parameter struct {
-	Name    string              // of its flag; with spaces in errors, with underscores in a plan
+	Name    string              // of its flag; errors write it with spaces, plans with underscores
 	Help    string              // one line
-	Zero    string              // why a 0 that is written is refused, where 0 stands for "not given"
-	Pointer func(p *Params) any // to its field: a *string, *int, *float64 or *bool
+	Zero    string              // the error for an explicit 0, as 0 stands for "not given"; "" where 0 is a value
+	Pointer func(p *Params) any // address of its field: a *string, *int, *float64 or *bool
 }
 
-// Parameters are the fields of [Params] in their order.
+// Parameters describes the fields of [Params], in their order.
 var Parameters = []Parameter{
 	{"scheme", "how examples take part", "", func(p *Params) any { return &p.Scheme }},
 	{"steps", "number of training steps", "", func(p *Params) any { return &p.Steps }},
@@ -79,13 +78,13 @@ var Parameters = []Parameter{
 		"must be at least 1", func(p *Params) any { return &p.MaxParticipations }},
 }
 
-// Kind is the kind of scheme that p names; a zero Kind if there is none of that name.
+// Kind is the kind of scheme that p names, or a zero Kind if the name is unknown.
 func (p Params) Kind() Kind {
 	k, _ := kindOf(p.Scheme)
 	return k
 }
 
-// Validate reports every fault that can be seen without the examples.
+// Validate reports every fault that can be found without the examples.
 func (p Params) Validate() error {
 	c := param.Checker{Package: "sampling"}
 	kind, known := kindOf(p.Scheme)
@@ -142,9 +141,10 @@ func (p Params) checkRate(c *param.Checker) {
 	c.Require(given > 0, "batch size and prob", nil, "one of them must be given")
 }
 
-// WithoutExamples returns parameters of the same scheme that need no number of examples: any
-// probability, epoch or participations in place of a batch size. Facts about the scheme that do
-// not depend on the examples, such as its accounting, are the same for both.
+// WithoutExamples returns parameters of the same scheme that need no number of examples: an
+// arbitrary probability, epoch or number of participations replaces the batch size. Facts about the
+// scheme that do not depend on the examples, such as the method of its accounting, are the same for
+// both.
 func (p Params) WithoutExamples() Params {
 	switch {
 	case p.Kind().ExactBatchSize || p.BatchSize <= 0:
@@ -158,8 +158,8 @@ func (p Params) WithoutExamples() Params {
 	return p
 }
 
-// Spec solves for the probability and returns the scheme that is run. A batch size that the
-// examples cannot give is an [InfeasibleError].
+// Spec solves for the probability and returns the scheme to run. A batch size that the examples
+// cannot give is an [InfeasibleError].
 func (p Params) Spec(of Population) (Spec, error) {
 	if err := p.Validate(); err != nil {
 		return Spec{}, err
@@ -190,8 +190,8 @@ func (p Params) Spec(of Population) (Spec, error) {
 	return spec, nil
 }
 
-// blameBatchSize puts the batch size into a fault of the probability that follows from it, and that
-// nobody gave.
+// blameBatchSize makes a fault of a computed probability, which the user did not give, a fault of
+// the batch size.
 func (p Params) blameBatchSize(bad *param.Error) {
 	if bad.Param == "prob" {
 		bad.Param, bad.Rule = "batch size", fmt.Sprintf("makes an example take part with probability %v, which %s", bad.Value, bad.Rule)

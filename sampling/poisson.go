@@ -67,14 +67,13 @@ func (s Poisson) TotalMoments(examples int64) (mean, variance float64) {
 	return mean, mean * (1 - s.Prob)
 }
 
-// BallsInBins throws each example into one of Period steps, uniformly, and repeats that step with
-// the period.
+// BallsInBins gives each example a uniform step of the first Period steps, and repeats that step
+// with the period.
 //
 // # Formal guarantees
 //
-// Two participations of one copy of an example are exactly Period steps apart, the phases are
-// independent and uniform to 2^-64, and no phase is public. Every step has participation rate
-// exactly 1/Period.
+// Two participations of one copy of an example are exactly Period steps apart. The first steps are
+// independent, uniform to 2^-64, and secret. Every step has participation rate exactly 1/Period.
 type BallsInBins struct {
 	Steps  int `json:"steps"`  // 1 to MaxSteps
 	Period int `json:"period"` // T, the epoch in steps, 1 to MaxSteps
@@ -119,13 +118,13 @@ func (s BallsInBins) Validate() error {
 // Process implements [Independent].
 func (s BallsInBins) Process() Process { return s.asBMinSep().Process() }
 
-// ExpectedBatchSize is examples / Period: the period decides it and nothing else does.
+// ExpectedBatchSize is examples / Period; no other parameter changes it.
 func (s BallsInBins) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) / float64(s.Period)
 }
 
-// TotalMoments implements [Independent]. An example with a phase below Steps mod Period takes
-// part once more.
+// TotalMoments implements [Independent]. An example whose first step is below Steps mod Period
+// takes part once more than the others.
 func (s BallsInBins) TotalMoments(examples int64) (mean, variance float64) {
 	more := float64(s.Steps%s.Period) / float64(s.Period)
 	return float64(examples) * float64(s.Steps) / float64(s.Period), float64(examples) * more * (1 - more)

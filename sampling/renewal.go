@@ -6,16 +6,17 @@ import (
 	"minsep/sampling/stream"
 )
 
-// renewal is a process with turns: a wait for the first turn, then, after each participation, the
-// separation and a new wait.
+// renewal is a process with turns: the example waits for its first turn, and after each
+// participation keeps the separation and waits again.
 type renewal struct {
+	// first and gap are the waits, in turns, for the first and for each later participation.
 	first, gap *waitingTime
 	start      int // step of the first turn
 	stride     int // steps from one turn to the next
 	lead       int // turns from a participation to the next turn that can be one
 	steps      int
-	parts      int  // > 0: the example's part of the partition delays its first turn
-	secret     bool // the part is drawn, else it is the row's remainder
+	parts      int  // if above 0, the number of parts; the example's part delays its first turn
+	secret     bool // the part is drawn; otherwise it is the row modulo parts
 }
 
 // renewalSampler draws from a renewal.
@@ -44,6 +45,7 @@ func (s *renewalSampler) Append(dst []int32, addr stream.Address, row int64) []i
 	return dst
 }
 
+// part returns the number of the example's part.
 func (s *renewalSampler) part(row int64) int {
 	if !s.secret {
 		return int(row % int64(s.parts))

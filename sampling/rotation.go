@@ -11,21 +11,21 @@ import (
 )
 
 // Rotation lets the examples of one pool at a time take part, each exactly once, at a uniform step
-// of the period of EpochSteps steps that the pool serves (F3.12). A bounded table has
-// the pools ([minsep/sampling/ownergraph.Pools]): in each of them an owner has at most one example.
-// Period e has the pool e modulo the number of pools.
+// of the EpochSteps steps that the pool serves: a period (F3.12). The bounded table divides
+// examples into pools ([minsep/sampling/ownergraph.Pools]), with at most one example of an owner in
+// each. Pool e modulo the number of pools serves period e.
 //
 // # Formal guarantees
 //
-// In each of the steps 0 … T-1, T … 2T-1, …, T = EpochSteps, an owner takes part at most once,
-// through whichever example of the period's pool is its own, and an example that is not in that
-// pool does not. Places are uniform to 2^-64, and the places of different examples and periods
-// are independent; in a period that the training does not finish, an example with a place
-// beyond the last step does not take part. Every step has participation rate exactly 1/T for
-// each example of its pool. Participations in adjacent periods keep no distance.
+// In each of the periods 0 … T-1, T … 2T-1, …, where T = EpochSteps, an owner takes part at most
+// once, through its example in the period's pool; an example outside that pool does not take part.
+// Places are uniform to 2^-64, and the places of different examples and periods are independent. In
+// a period that the training does not finish, an example whose place is beyond the last step does
+// not take part. Every step has participation rate exactly 1/T for each example of its pool.
+// Participations in adjacent periods keep no distance.
 type Rotation struct {
 	Steps      int `json:"steps"`       // 1 to MaxSteps
-	EpochSteps int `json:"epoch_steps"` // T, of a period, at least 1
+	EpochSteps int `json:"epoch_steps"` // T, steps of a period, at least 1
 }
 
 var rotationKind = Kind{
@@ -66,7 +66,7 @@ func (s Rotation) NumSteps() int { return s.Steps }
 // Separation returns 1: nothing is guaranteed between adjacent periods.
 func (Rotation) Separation() int { return 1 }
 
-// Periods is how many periods begin, at least 1.
+// Periods is the number of periods that begin within the training, at least 1.
 func (s Rotation) Periods() int { return (s.Steps + s.EpochSteps - 1) / s.EpochSteps }
 
 // Validate returns every fault of the parameters, joined.
@@ -77,22 +77,22 @@ func (s Rotation) Validate() error {
 	return c.Err()
 }
 
-// ExpectedBatchSize is examples / EpochSteps, at every step: of so many examples in one pool.
+// ExpectedBatchSize is examples / EpochSteps at every step, where examples is the size of one pool.
 func (s Rotation) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) / float64(s.EpochSteps)
 }
 
-// TotalMoments implements [Independent] for pools of so many examples each.
+// TotalMoments implements [Independent]; examples is the size of one pool.
 func (s Rotation) TotalMoments(examples int64) (mean, variance float64) {
 	return EpochMinSep{Steps: s.Steps, MinSep: 1, EpochSteps: s.EpochSteps}.TotalMoments(examples)
 }
 
-// Process implements [Independent]. It is for an example which is in every pool: see
-// [Rotation.In].
+// Process implements [Independent]. It is the process of an example in every pool; [Rotation.In]
+// restricts it to some pools.
 func (s Rotation) Process() Process { return rotating{s} }
 
-// In keeps, in place, the steps of an example that are in a period of one of its pools, of so
-// many in all. pools must ascend.
+// In keeps, in place, the steps in periods of the given pools of an example. pools must ascend;
+// number is the number of all pools.
 func (s Rotation) In(steps []int32, pools []uint32, number int) []int32 {
 	kept := steps[:0]
 	for _, t := range steps {
@@ -103,7 +103,7 @@ func (s Rotation) In(steps []int32, pools []uint32, number int) []int32 {
 	return kept
 }
 
-// PoolAt is which of so many pools serves a step.
+// PoolAt returns which of number pools serves a step.
 func (s Rotation) PoolAt(step, number int) int { return step / s.EpochSteps % number }
 
 // rotating is the process of a Rotation.
@@ -134,10 +134,10 @@ func (s *rotationSampler) Append(dst []int32, addr stream.Address, _ int64) []in
 
 // PoolMembers says which examples are in which pools.
 type PoolMembers struct {
-	Ends   []int    // by row: where its pools end in Of; they begin where the row before ends
+	Ends   []int    // by row: the end of its pools in Of; they begin at the end of the row before
 	Of     []uint32 // pools of row 0, of row 1, …, each row's ascending
-	Number int      // of pools, at least 1
-	Size   int64    // examples of each
+	Number int      // number of pools, at least 1
+	Size   int64    // number of examples in each pool
 }
 
 // of returns the pools of a row.
@@ -149,17 +149,19 @@ func (m *PoolMembers) of(row int64) []uint32 {
 	return m.Of[start:m.Ends[row]]
 }
 
-// rotationAudit follows the periods of a rotation.
+// rotationAudit checks the rules of a rotation.
 type rotationAudit struct {
-	spec                  Rotation
-	cut                   bool // batches are truncated: participations may be missing
-	pools                 *PoolMembers
-	owners                *Owners       // nil if they are not known
-	seen                  paged[uint32] // by row: 1 + the step of its last participation
-	took                  paged[uint32] // by owner, too
-	inside                int64         // participations in this period, each example's counted once
+	spec   Rotation
+	cut    bool // batches are truncated, so that participations may be missing
+	pools  *PoolMembers
+	owners *Owners       // nil if they are not known
+	seen   paged[uint32] // by row: 1 + the step of its last participation
+	took   paged[uint32] // by owner: 1 + the period of its last participation
+	inside int64         // participations in this period, each example counted once
+	// foreign counts rows outside the period's pool, again missing or repeated participations of an
+	// example, and twice repeated participations of an owner.
 	foreign, again, twice int64
-	pairs, same           int64 // of an example's places in two periods in a row of its own; equal ones
+	pairs, same           int64 // pairs of an example's places in consecutive periods of its own; the pairs of equal places
 }
 
 func newRotationAudit(spec Spec, of Audited) *rotationAudit {
@@ -199,7 +201,8 @@ func (a *rotationAudit) visit(row int64, step int) {
 	}
 }
 
-// passed ends a period after its last step.
+// passed is called after each step, with the number of steps so far. At the end of a period it
+// counts missing participations.
 func (a *rotationAudit) passed(steps int) {
 	if steps%a.spec.EpochSteps != 0 {
 		return
@@ -210,8 +213,8 @@ func (a *rotationAudit) passed(steps int) {
 	a.inside = 0
 }
 
-// places checks that an example's places in two periods are equal as often as by chance: each time
-// with probability 1/T, independently.
+// places checks that an example's places in two periods are equal as often as by chance, which is
+// with probability 1/T for each pair, independently.
 func (a *rotationAudit) places() Check {
 	prob := 1 / float64(a.spec.EpochSteps)
 	off := deviation(float64(a.pairs)*prob*(1-prob), 1, falseAlarm)
@@ -231,7 +234,7 @@ func (a *rotationAudit) checks() []Check {
 		count("pools of batches", fmt.Sprintf("the batches of a period are of its pool, of %d in turn", a.pools.Number), a.foreign),
 		count("periods", often, a.again),
 	}
-	if !a.cut { // which batches are cut is not independent of the places
+	if !a.cut { // whether a batch is cut depends on the places
 		checks = append(checks, a.places())
 	}
 	if a.owners != nil {

@@ -6,13 +6,13 @@ import (
 	"minsep/internal/param"
 )
 
-// Spec is one scheme with owners and truncation, as parameters travel: exactly one scheme is
-// set. Owners, where set, follow it in place of examples; a truncation comes last. In JSON the
-// scheme's name on the command line holds its parameters:
+// Spec is a scheme as manifests, plans and certificates hold it. Exactly one scheme is set. If
+// Owners is set, owners follow the scheme in place of examples; Truncation is applied last. In JSON
+// the scheme's parameters are under its name on the command line:
 //
 //	{"b-min-sep": {"prob": 0.25, "steps": 1000, "min_sep": 16, "warm_start": true}}
 type Spec struct {
-	BMinSep        *BMinSep        `json:"b-min-sep,omitempty"` // as are the others, nil unless it is the scheme
+	BMinSep        *BMinSep        `json:"b-min-sep,omitempty"` // nil unless it is the scheme, as are the others
 	Poisson        *Poisson        `json:"poisson,omitempty"`
 	BallsInBins    *BallsInBins    `json:"balls-in-bins,omitempty"`
 	CyclicPoisson  *CyclicPoisson  `json:"cyclic-poisson,omitempty"`
@@ -25,26 +25,26 @@ type Spec struct {
 	Truncation     *Truncation     `json:"truncation,omitempty"` // of any scheme but fixed; nil for none
 }
 
-// Kinds are the schemes that users can choose, in the order in which they are listed.
+// Kinds lists the schemes that users can choose, in the order of listings.
 var Kinds = []Kind{bMinSepKind, epochMinSepKind, balancedMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind, rotationKind}
 
-// Kind is a scheme as users choose it: everything that is the same for all its parameters. It
-// is declared in the scheme's file.
+// Kind describes a scheme to users: everything that does not depend on its parameters. It is
+// declared in the scheme's file.
 type Kind struct {
 	Name   string    // as on the command line, in plans, and as the field of Spec
 	Help   string    // a description, in lines of at most 104 columns
-	Pools  bool      // whether the examples are from a table with pools, and from no other
+	Pools  bool      // whether the scheme needs a table with pools; other schemes refuse one
 	Owners Ownership // how the batches depend on owners
-	// Takes are the parameters that belong to this scheme, and others that name them, alone.
+	// Takes names the parameters that only this scheme, and others that name them, accept.
 	Takes []string
-	// ExactBatchSize says that a batch size is met exactly, and that no number of examples is
-	// needed for it.
+	// ExactBatchSize says that every batch has exactly the batch size, which then needs no number
+	// of examples.
 	ExactBatchSize bool
 
-	examplesOnly string                                      // why owners cannot follow it in place of examples; "" if they can
-	untruncated  string                                      // why there is no maximum batch size; "" if there may be one
-	check        func(p Params, c *param.Checker)            // checks the parameters that are not in Takes
-	spec         func(p Params, of Population) (Spec, error) // of valid parameters
+	examplesOnly string                                      // rule of the error where owners cannot follow it in place of examples; "" if they can
+	untruncated  string                                      // rule of the error where batches cannot be truncated; "" if they can
+	check        func(p Params, c *param.Checker)            // checks the parameters outside Takes
+	spec         func(p Params, of Population) (Spec, error) // makes the spec of valid parameters
 	scheme       func(s Spec) Scheme                         // nil unless it is set
 }
 
@@ -54,8 +54,8 @@ type Ownership int
 // Values of Ownership.
 const (
 	OwnersIgnored Ownership = iota // every copy of an example takes part by itself
-	OwnersIfKnown                  // examples of a table are told apart by their owners; numbered examples own themselves
-	OwnersNeeded                   // there are no batches without a graph
+	OwnersIfKnown                  // examples are told apart by their owners; without a graph each example is its own owner
+	OwnersNeeded                   // there are no batches without a graph of owners
 )
 
 func kindOf(name string) (Kind, bool) {
@@ -75,7 +75,7 @@ func KindNames() (names []string) {
 	return names
 }
 
-// orNil makes a field of Spec a Scheme.
+// orNil converts a field of Spec to a Scheme, nil if it is not set.
 func orNil[S Scheme](s *S) Scheme {
 	if s == nil {
 		return nil
@@ -93,11 +93,10 @@ func (s Spec) schemes() (set []Scheme) {
 	return set
 }
 
-// Scheme returns the scheme that is set. The spec must be valid.
+// Scheme returns the scheme that is set. It panics if there is none: the spec must be valid.
 func (s Spec) Scheme() Scheme { return s.schemes()[0] }
 
-// Kind returns the kind of the scheme that is set; a zero Kind if none is, as in a file that is not
-// sound.
+// Kind returns the kind of the scheme that is set, or a zero Kind if none is, as in a damaged file.
 func (s Spec) Kind() Kind {
 	for _, k := range Kinds {
 		if k.scheme(s) != nil {
@@ -107,11 +106,11 @@ func (s Spec) Kind() Kind {
 	return Kind{}
 }
 
-// LooksAtOwners says that batches have to do with who owns which example.
+// LooksAtOwners reports whether batches depend on the owners of examples.
 func (s Spec) LooksAtOwners() bool { return s.Owners != nil || s.Kind().Owners != OwnersIgnored }
 
-// Process returns the process that one copy of an example draws from: its participations, or
-// the coins of [MultiOwner]. It is nil for [Fixed], where examples do not draw.
+// Process returns the process from which one copy of an example draws its participations, or its
+// coins for [MultiOwner]. It is nil for [Fixed], where examples do not draw.
 func (s Spec) Process() Process {
 	switch scheme := s.Scheme().(type) {
 	case Independent:
@@ -123,7 +122,7 @@ func (s Spec) Process() Process {
 }
 
 // ExpectedBatchSize is the expected size of a batch before truncation, once the scheme is
-// stationary: in owners, where they follow it.
+// stationary. It counts owners where they follow the scheme.
 func (s Spec) ExpectedBatchSize(of Population) float64 {
 	if s.Owners != nil {
 		of = of.ofOwners()
@@ -149,8 +148,8 @@ func (s Spec) ExpectedExamples(of Population) float64 {
 	return size * float64(of.Owners.Drawn(s.Owners.ExamplesPerOwner)) / float64(of.Owners.Total())
 }
 
-// DrawnPerStep is how many examples are drawn for a step: the batch, or the coins, some of them
-// blocked. Owners' batches that are padded have as many entries as there may be.
+// DrawnPerStep is the expected number of examples that are drawn for a step, including blocked
+// coins. For padded batches of owners it is the number of all entries.
 func (s Spec) DrawnPerStep(of Population) float64 {
 	if t := s.Truncation; s.Owners != nil && t != nil && t.Pad {
 		return float64(t.MaxBatchSize) * float64(s.Owners.ExamplesPerOwner)
@@ -161,8 +160,8 @@ func (s Spec) DrawnPerStep(of Population) float64 {
 	return s.ExpectedExamples(of)
 }
 
-// ExpectedCoins is the expected number of coins that are drawn before it is known which of them are
-// participations: 0 for a scheme that draws participations.
+// ExpectedCoins is the expected number of coins that a scheme draws before it knows which of them
+// are participations. It is 0 for a scheme that draws participations.
 func (s Spec) ExpectedCoins(copies int64) float64 {
 	if m := s.MultiOwner; m != nil {
 		return float64(copies) * m.Prob * float64(m.Steps+m.MinSep-1)

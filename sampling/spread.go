@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// spread follows the sizes of batches before truncation. Of independent schemes in which every step
-// has the same participation rate p they are Binom(N, p) at each step, for N copies of examples, so
-// that Bernstein's inequality gives a range for all steps.
+// spread checks the sizes of batches before truncation. In an independent scheme with the same
+// participation rate p at every step, each size is Binom(N, p) for N copies of examples, and
+// Bernstein's inequality gives a range for all steps.
 type spread struct {
 	least, most float64
-	outside     int64 // steps
+	outside     int64 // number of steps outside the range
 }
 
-// newSpread is nil for schemes of other rates: cyclic Poisson sampling, whose parts may differ, and
-// the first steps of a cold start.
+// newSpread returns nil for schemes whose rates differ between steps: cyclic Poisson sampling,
+// whose parts may differ in size, and b-min-sep with a cold start.
 func newSpread(spec Spec, all int64) *spread {
 	scheme, ok := spec.Scheme().(Independent)
 	if !ok || all < 1 || spec.CyclicPoisson != nil || spec.BMinSep != nil && !spec.BMinSep.WarmStart {
@@ -39,8 +39,8 @@ func (s *spread) check(of string) Check {
 	return count("spread over steps", fmt.Sprintf("every batch has %.6g to %.6g %s, as by chance (false alarm %g)", math.Ceil(max(0, s.least)), math.Floor(s.most), of, falseAlarm), s.outside)
 }
 
-// deviation is how far a sum of independent terms of at most most each, and of this variance
-// together, is from its mean, but for a probability of at most fail (Bernstein's inequality).
+// deviation bounds how far a sum of independent terms is from its mean, except with probability at
+// most fail (Bernstein's inequality). Each term is at most most; variance is that of the sum.
 func deviation(variance, most, fail float64) float64 {
 	l := math.Log(2 / fail)
 	return most*l/3 + math.Sqrt(most*l/3*(most*l/3)+2*variance*l)

@@ -6,9 +6,9 @@ import (
 	"minsep/internal/words"
 )
 
-// timesBroken counts, once all batches of balanced-min-sep were seen, the examples that took part
-// more often than their copies may, and those that took part less often, unless batches were
-// truncated.
+// timesBroken counts the examples of balanced-min-sep that took part more or less often than their
+// copies should, once all batches were seen. Truncated batches may lack participations, so with
+// them only examples that took part too often count.
 func (a *Audit) timesBroken() (broken int64) {
 	least, most := a.times()
 	seen := int64(0)
@@ -30,7 +30,7 @@ func (a *Audit) timesBroken() (broken int64) {
 	return broken
 }
 
-// times are the least and the greatest number of participations of a copy.
+// times returns the least and the largest number of participations of a copy.
 func (a *Audit) times() (least, most int64) {
 	k := a.spec.BalancedMinSep.Participations
 	if a.spec.Truncation == nil {
@@ -39,7 +39,7 @@ func (a *Audit) times() (least, most int64) {
 	return least, int64(math.Ceil(k))
 }
 
-// withCopies is how many examples have a copy.
+// withCopies returns the number of examples that have a copy.
 func (x *Audited) withCopies() (n int64) {
 	if x.Copies == nil {
 		return x.Examples

@@ -12,16 +12,16 @@ import (
 // # Formal guarantees
 //
 // A larger batch is replaced by a uniformly random subset of MaxBatchSize of its entries, drawn
-// with the key of the truncation for this step. It comes after the sampling, so an example that is
-// cut stays ineligible as if it had taken part. With Pad, smaller batches are filled up with row
-// -1, an example of zero gradient. Batches' sizes before and after, and which entries are padding,
-// are secret.
+// with the truncation's key for this step. Truncation comes after the sampling: an example that is
+// cut stays ineligible as if it had taken part. With Pad, smaller batches are filled with row -1,
+// an example of zero gradient. The sizes of batches before and after, and which entries are
+// padding, are secret.
 type Truncation struct {
 	MaxBatchSize int  `json:"max_batch_size"` // entries, at least 1
 	Pad          bool `json:"pad,omitempty"`  // fill smaller batches up to MaxBatchSize
 }
 
-// PadRow is the row of an entry that is no example.
+// PadRow is the row of an entry that is padding.
 const PadRow = -1
 
 // Validate returns every fault of the parameters, joined.
@@ -45,9 +45,10 @@ func (t Truncation) Truncator(key stream.Key) *Truncator {
 	return &Truncator{Truncation: t, src: src, words: src.Stream(stream.Address{})}
 }
 
-// Cut returns the batch of a step cut to MaxBatchSize, in place. rows must be ascending; equal rows
-// are copies of one example. Each entry has a random priority, word j of the address (row, step)
-// for copy j of the row, and the smallest stay. Rows stay ascending. It does not pad.
+// Cut returns the batch of a step cut to MaxBatchSize, in place. rows must ascend; equal rows are
+// copies of one example. Each entry has a random priority: for copy j of a row, word j of the
+// address (row, step). The entries with the smallest priorities stay, and rows keep their order.
+// Cut does not pad.
 func Cut[R int32 | int64](t *Truncator, step int, rows []R) []R {
 	if len(rows) <= t.MaxBatchSize {
 		return rows

@@ -6,20 +6,21 @@ import (
 	"math/bits"
 )
 
-// precision of the survival probabilities in bits. Each is off by less than 2^-200 after 2^24
-// roundings.
+// precision is the number of bits of survival probabilities. After 2^24 roundings each is off by
+// less than 2^-200.
 const precision = 256
 
-// waitingTime is the distribution of a waiting time 0, 1, 2, … as thresholds for a uniform 64-bit
-// word: the wait is longer than t iff the word is below floor(2^64 Pr[wait > t]). Waits beyond the
-// table are all the same: never.
+// waitingTime is the distribution of a waiting time 0, 1, 2, …, as thresholds for a uniform 64-bit
+// word: the wait is longer than t if and only if the word is below floor(2^64 Pr[wait > t]). All
+// waits beyond the table count as one, which means never.
 type waitingTime struct {
 	thresholds []uint64 // falling; the last is 0 and ends every search
-	guide      []int32  // guide[w >> shift] is the shortest wait of the words with these top bits
+	guide      []int32  // guide[w >> shift] is the shortest wait of words with the top bits of w
 	shift      uint
 }
 
-// newWaitingTime tabulates survival(t) = Pr[wait > t] for t < limit. A wait of limit means never.
+// newWaitingTime tabulates survival(t) = Pr[wait > t] for t < limit; it calls survival for t = 0,
+// 1, … in order. A wait of limit means never.
 func newWaitingTime(limit int, survival func(t int) *big.Float) *waitingTime {
 	w := &waitingTime{}
 	scaled := new(big.Float).SetPrec(precision)
@@ -47,7 +48,7 @@ func newWaitingTime(limit int, survival func(t int) *big.Float) *waitingTime {
 	return w
 }
 
-// wait returns the wait of a word.
+// wait returns the waiting time that a uniform word gives.
 func (w *waitingTime) wait(word uint64) int {
 	t := w.guide[word>>w.shift]
 	for w.thresholds[t] > word {
@@ -56,8 +57,8 @@ func (w *waitingTime) wait(word uint64) int {
 	return int(t)
 }
 
-// geometric is the wait for the first success of trials of probability p: Pr[wait > t] =
-// (1-p)^(t+1).
+// geometric is the distribution of the number of failures before the first success of trials of
+// probability p: Pr[wait > t] = (1-p)^(t+1).
 func geometric(p float64, limit int) *waitingTime {
 	q := complement(p)
 	s := newFloat(1)
@@ -92,9 +93,9 @@ func stationary(p float64, minSep, limit int) *waitingTime {
 
 func newFloat(x float64) *big.Float { return new(big.Float).SetPrec(precision).SetFloat64(x) }
 
-// complement is 1-p, exactly for p ≥ 2^-200.
+// complement returns 1-p, which is exact for p ≥ 2^-200.
 func complement(p float64) *big.Float { return newFloat(0).Sub(newFloat(1), newFloat(p)) }
 
-// leastProb is the least probability that thresholds of 64 bits can tell from 0 with 11 bits to
-// spare.
+// leastProb is the smallest probability that the 64-bit thresholds represent with 11 significant
+// bits.
 var leastProb = math.Ldexp(1, -53)
