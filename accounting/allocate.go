@@ -7,37 +7,35 @@ import (
 	"minsep/internal/param"
 )
 
-// Goal is the expected result of a trial, from estimates. It decides how many samples the trial
-// is worth; no claim depends on it.
+// Goal is the result that estimates predict for a trial. It decides the number of samples that the
+// trial gets; no claim depends on it.
 type Goal struct {
-	Bound float64 // M, finite and at least 0: every value is in [0, M]; of the divergence, if it is proven
-	// Proven says that Bound bounds the divergence: the trial takes no samples, and δ_v must not be
-	// below Bound.
+	Bound float64 // M, finite and at least 0: the largest value, or with Proven a bound of the divergence
+	// Proven says that Bound bounds the divergence. The trial then takes no samples, and δ_v must
+	// be at least Bound.
 	Proven bool
-	// Mean is the expected mean of the values, and Errors how many standard errors of the trial
-	// there must be between it and the accepted mean; with Seen, the number of samples that
-	// Mean is the mean of, also the standard errors of Mean itself. Seen is 0 for none. With
-	// Errors below 0 the accepted mean is below Mean, and few samples make it more likely to be
-	// accepted.
+	// Mean is the expected mean of the values, an average over Seen samples (0 if it is exact).
+	// Errors is the wanted distance from Mean up to the accepted mean, in standard errors of the
+	// trial and, with Seen, of Mean itself. A negative Errors puts the accepted mean below Mean;
+	// few samples are then more likely to be accepted.
 	Mean, Errors, Seen float64
 	// Cost is added to the divergence of the trial (F3.11): its threshold is δ_v - Cost.
 	Cost float64
 }
 
-// mostErrors bounds the standard errors of a goal.
+// mostErrors is the largest absolute value of Goal.Errors.
 const mostErrors = 100
 
 // Test is the number of samples that a trial draws and the mean that it accepts.
 type Test struct {
 	Samples uint64  // at least 1; 0 for a proof
-	Accept  float64 // δ' of this trial, 0 to its threshold; 0 without samples
+	Accept  float64 // δ' of this trial, 0 to its threshold; 0 for a proof
 }
 
 // Allocate returns the thresholds and the tests that reach the goals with the fewest samples in
-// total. Each test has an accepted mean of its own: a direction, or a noise multiplier, with a
-// divergence far below δ takes few samples. The Accept of the thresholds is the largest of
-// them. An error wraps ErrTooFewSamples where a mean is too close to δ for any number of
-// samples.
+// total. Each test has its own accepted mean, so that a direction, or a noise multiplier, whose
+// divergence is far below δ takes few samples. The Accept of the thresholds is the largest of these
+// means. The error wraps ErrTooFewSamples where a mean is too close to δ for any number of samples.
 func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	check := param.Checker{Package: "accounting"}
 	c.check(&check)
@@ -90,8 +88,9 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	return t, tests, nil
 }
 
-// samples is how many the goal takes: the fewest at which the accepted mean is Errors standard
-// errors above Mean. The variance of values in [0, M] is at most M times their mean.
+// samples returns the number of samples that the goal takes: the smallest at which the accepted
+// mean is Errors standard errors above Mean. The variance of values in [0, M] is at most M times
+// their mean.
 func (g Goal) samples(verify, q float64) float64 {
 	verify -= g.Cost
 	switch {
@@ -120,8 +119,8 @@ func (g Goal) samples(verify, q float64) float64 {
 	return samplesFor(g.Bound, high, verify, q)
 }
 
-// LargestAccept is the largest accepted mean at which so many samples of values in [0, bound] have
-// a FailureProbability of at most q; 0 where none above 0 has.
+// LargestAccept is the largest accepted mean for which the FailureProbability of samples values in
+// [0, bound] is at most q. It is 0 where no mean above 0 has so small a probability.
 func LargestAccept(samples uint64, bound, verify, q float64) float64 {
 	low, high := 0.0, verify
 	for range 100 {

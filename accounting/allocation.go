@@ -8,9 +8,9 @@ import (
 	"minsep/sampling"
 )
 
-// Allocations are the periods that a run is composed of, if an owner takes part at most once in
-// each, at every step with the same probability, and the noise is independent and the same at
-// every step (F6.3). ok is false for other runs.
+// Allocations returns the periods of which a run is composed (F6.3). ok is false unless an owner
+// takes part at most once in each period, at every step with the same probability, and the noise is
+// independent and the same at every step.
 func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok bool) {
 	if r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 || !r.Strategy.NonNegative() {
 		return nil, false
@@ -47,7 +47,7 @@ func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok 
 	return nil, false
 }
 
-// inPeriods divides steps into periods; the last one may be cut.
+// inPeriods divides steps into periods; the last one may be shorter.
 func inPeriods(each pld.Allocation, steps, period int) (periods []pld.Allocation) {
 	each.Steps = float64(period)
 	if each.Places, each.Count = period, steps/period; each.Count > 0 {
@@ -59,13 +59,13 @@ func inPeriods(each pld.Allocation, steps, period int) (periods []pld.Allocation
 	return periods
 }
 
-// allocated says that a run without its truncation is one of allocations.
+// allocated reports whether a run, without its truncation, is composed of allocations.
 func (r Run) allocated() bool {
 	_, ok := r.Untruncated().Allocations(1)
 	return ok
 }
 
-// allocationEvents is the eventAnalysis of such runs.
+// allocationEvents is the eventAnalysis of runs that are composed of allocations.
 type allocationEvents struct{ run Run }
 
 func (a allocationEvents) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
@@ -77,5 +77,5 @@ func (a allocationEvents) compositions(noiseMultiplier float64) ([]*pld.Composit
 	return []*pld.Composition{c}, err
 }
 
-// dominating: a period is no event of package pld.
+// dominating fails: package pld has no event for a period.
 func (allocationEvents) dominating(float64) ([]pld.Step, error) { return nil, ErrNoProof }

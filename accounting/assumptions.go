@@ -2,14 +2,15 @@ package accounting
 
 import "slices"
 
-// Assumption is something a certificate rests on, and where it is stated or proven.
+// Assumption is something on which a certificate rests, with the place where it is stated or
+// proven.
 type Assumption struct {
 	Text   string `json:"text"`   // in one sentence
 	Source string `json:"source"` // a section of docs/formulas.md, and the paper's theorem where it is not ours
 }
 
-// One of these is the first assumption of the proof; the assumptions about the training come
-// before it.
+// The first assumption of the proof is one of these. The assumptions about the training come before
+// it.
 const (
 	sensitivityText = "the sensitivity of the strategy under the participation schema"
 	othersText      = "the participations of other examples do not depend on those of the owner: not so, see the reason"
@@ -65,7 +66,7 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 	return append(list, p.proofs(c)...)
 }
 
-// keepsPlace says that some point rests on a rule of truncation that does not hold for an example
+// keepsPlace reports whether some point uses a rule of truncation that does not hold for an example
 // that is removed.
 func (c *Certificate) keepsPlace() bool {
 	return slices.ContainsFunc(c.Points, func(pt Claimed) bool {
@@ -73,9 +74,9 @@ func (c *Certificate) keepsPlace() bool {
 	})
 }
 
-// proofs lists the assumptions behind the verdicts of the first point. The protocol's samples
-// count even where the released candidate was proven without them: they decided against smaller
-// ones.
+// proofs lists the assumptions behind the verdicts of the first point. The assumptions of sampling
+// are listed even if the released candidate was proven without samples, because samples decided
+// against the smaller ones.
 func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
 	used := map[Method]bool{}
 	for _, v := range c.Points[0].Directions {

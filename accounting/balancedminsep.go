@@ -23,8 +23,8 @@ func (a balancedMinSep) method() (Method, error) {
 	return a.run.separately()
 }
 
-// separately is the method of schemes with known likelihoods where the parts that
-// participations have in the sums do not overlap.
+// separately is the method of schemes with known likelihoods, where the columns of different
+// participations do not overlap.
 func (r Run) separately() (Method, error) {
 	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
 	switch {
@@ -38,7 +38,8 @@ func (r Run) separately() (Method, error) {
 	return MonteCarlo, nil
 }
 
-// participation: every step has rate κ/n, and of a κ below 1 the part 1-κ never takes part.
+// participation: every step has rate κ/n. For κ below 1 an example takes part nowhere with
+// probability 1-κ.
 func (a balancedMinSep) participation() participation {
 	n, times := a.scheme.Steps, a.scheme.Participations
 	return participation{rates: []rate{{upward * times / float64(n), n}}, drawn: a.run.Examples, never: max(0, 1-times) / upward}

@@ -9,7 +9,7 @@ func init() {
 	register(func(r Run, s sampling.BallsInBins) analysis { return ballsInBins{allocationEvents{r}, s} })
 }
 
-// ballsInBins is a mixture over the phases, for any strategy (F3.4).
+// ballsInBins is a mixture over the phases; it has an analysis for any strategy (F3.4).
 type ballsInBins struct {
 	allocationEvents
 	scheme sampling.BallsInBins
@@ -29,9 +29,9 @@ func (a ballsInBins) method() (Method, error) {
 	return MonteCarlo, nil
 }
 
-// loss: the period, its min-sep, says all. An example takes part at most once where the run has no
-// more steps, at each with probability 1/b. So it does with b-min-sep with min-sep n and
-// p/(1+(n-1)p) = 1/b, which takes less time.
+// loss: the period, as min-sep, determines the scheme. In a run of at most b steps an example takes
+// part at most once, at each step with probability 1/b. B-min-sep with min-sep n and p/(1+(n-1)p) =
+// 1/b has the same law, and takes less time.
 func (a ballsInBins) loss(spec *montecarlo.Spec) {
 	if n, b := a.scheme.Steps, a.scheme.Period; b >= n {
 		spec.Scheme, spec.MinSep, spec.Prob, spec.WarmStart = montecarlo.BMinSep, n, 1/float64(b-n+1), true

@@ -25,7 +25,7 @@ func (a bMinSep) method() (Method, error) {
 	return a.run.byLikelihoods()
 }
 
-// byLikelihoods is the method of schemes that are b-min-sep with some parameters.
+// byLikelihoods is the method of schemes that equal b-min-sep for some parameters.
 func (r Run) byLikelihoods() (Method, error) {
 	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
 	switch {
@@ -45,9 +45,9 @@ func (a bMinSep) loss(spec *montecarlo.Spec) {
 
 func (a bMinSep) participation() participation { return a.run.renewalParticipation(a.scheme) }
 
-// renewalParticipation is the participation of b-min-sep (F3.1): the same rate at every step
-// from a warm start, and one that goes up and down from a cold one, p at the first step. Given
-// a participation the probability at another step is at most p.
+// renewalParticipation is the participation of b-min-sep (F3.1). From a warm start every step has
+// the same rate. From a cold start the rate is p at the first step and then oscillates. Given one
+// participation, the probability at any other step is at most p.
 func (r Run) renewalParticipation(s sampling.BMinSep) participation {
 	p, n, b := s.Prob, s.Steps, s.MinSep
 	distribution := participation{drawn: r.Examples, spread: p, minSep: b, independent: b == 1, separate: true, cold: !s.WarmStart}

@@ -13,16 +13,16 @@ import (
 	"minsep/internal/strictjson"
 )
 
-// certificateFormat is the format of certificate.json. It changes when the meaning of a column
-// does, or when the claim is not to be read without a new one: then older versions refuse the file.
+// certificateFormat is the format of certificate.json. It rises when a column changes its meaning,
+// or when the claim would be misread without a new column; older versions then refuse the file.
 const certificateFormat = 1
 
-// ownerCertificateFormat is the format of a certificate for a sampler that owners follow. A version
-// that does not know it reads a certificate of a newer minor without the fields that it does not
-// know, which would leave a claim for a training that clips each example.
+// ownerCertificateFormat is the format of a certificate for sampled owners. A version that does not
+// know this format skips unknown fields of a newer minor, and would read the claim as one for a
+// training that clips each example. The format makes it refuse the file.
 const ownerCertificateFormat = 2
 
-// formatOf is the format of the certificate of a run.
+// formatOf returns the format of the certificate of a run.
 func formatOf(r Run) int {
 	if r.Sampler.Owners != nil {
 		return ownerCertificateFormat
@@ -30,10 +30,10 @@ func formatOf(r Run) int {
 	return certificateFormat
 }
 
-// certificateMinor counts the columns that were added within the format. Such a column only
-// describes: without it the certificate claims the same. Its field has the tag since:"n" with
-// the minor that it came with. Older versions read the certificate without it, and this version
-// makes older certificates again without it.
+// certificateMinor is the number of columns that were added within the format. Such a column only
+// describes: without it the certificate claims the same. Its field has the tag since:"n" with the
+// minor that added it. Older versions read the certificate without it, and this version can write
+// certificates of older minors.
 const certificateMinor = 1
 
 // Status says whether a certificate is proven.
@@ -54,42 +54,43 @@ const (
 	ownerAdjacency   = "zero-out of one owner: the gradients of all its examples are replaced by zero; the example-owner graph is public and fixed"
 )
 
-// fixedGraph names everything else that both trainings share under the adjacency of one
-// example. The kept examples of an owner depend on the whole graph.
+// fixedGraph describes what both trainings share under the adjacency of one example. The kept
+// examples of an owner depend on the whole graph, so the graph is fixed.
 const fixedGraph = "which examples there are, who owns them, and which of an owner's examples are kept, is public and fixed"
 
-// MostPoints is how many points a certificate may have: the bounds for attacks take time that
-// grows with the third power of their number.
+// MostPoints is the largest number of points of a certificate. The time of the bounds for attacks
+// grows with its third power.
 const MostPoints = 20
 
-// Claimed is one certified point.
+// Claimed is one certified point (ε, δ).
 type Claimed struct {
 	Epsilon float64 `json:"epsilon"` // at least 0
 	Delta   float64 `json:"delta"`   // at least 1e-300, below 1
-	// Verify is δ_v; FailureProbability, of all points and earlier protocols, is the rest of Delta.
+	// Verify is δ_v. FailureProbability is the rest of Delta; it counts all points and all earlier
+	// protocols.
 	Verify             float64   `json:"verify"`
 	FailureProbability float64   `json:"failure_probability"` // in [0, 1)
 	Directions         []Verdict `json:"directions"`          // P and Q
 }
 
-// Certificate is the public record of a verification, certificate.json. It is made by
-// Protocol.Certificate only, a function of the protocol and its sums, so that anybody can make
-// it again and compare.
+// Certificate is the public record of a verification, certificate.json. Only Protocol.Certificate
+// makes it. It is a function of the protocol and its sums, so that anybody can make it again and
+// compare.
 type Certificate struct {
-	Format          int     `json:"format"`          // 1
-	Minor           int     `json:"minor,omitempty"` // at least 0: of the version that wrote it; columns above the reader's are not read
+	Format          int     `json:"format"`          // 1, or 2 for a sampler that owners follow
+	Minor           int     `json:"minor,omitempty"` // of the version that wrote it, at least 0; columns of a higher minor than the reader's are skipped
 	Status          Status  `json:"status"`
 	Reason          string  `json:"reason,omitempty"` // why it is not proven
 	Epsilon         float64 `json:"epsilon"`          // of the first of Points, at least 0
 	Delta           float64 `json:"delta"`            // of the first of Points: at least 1e-300, below 1
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ: standard deviation of z in units of the clip norm, above 0
-	Method          Method  `json:"method"`           // of the weaker direction
+	Method          Method  `json:"method"`           // of the direction with the weaker method
 
 	Run         Run          `json:"run"`                       // the run that the claim is for
 	Unit        Unit         `json:"unit"`                      // whom the claim protects; see Protected
 	Adjacency   string       `json:"adjacency"`                 // in words; follows from Unit and Run
-	Graph       string       `json:"graph,omitempty" since:"1"` // the public and fixed part of the example-owner graph; "" where the adjacency says it
-	Assumptions []Assumption `json:"assumptions"`               // of the claim, with the source of each
+	Graph       string       `json:"graph,omitempty" since:"1"` // the part of the example-owner graph that is public and fixed; "" where the adjacency says it
+	Assumptions []Assumption `json:"assumptions"`               // of the claim, each with its source
 	Points      []Claimed    `json:"points"`                    // the first is (Epsilon, Delta)
 
 	ProtocolSHA256 string `json:"protocol_sha256"`       // 64 hexadecimal digits: of the protocol's file in the ledger
@@ -98,12 +99,12 @@ type Certificate struct {
 	CodeVersion    string `json:"code_version"`          // of minsep
 }
 
-// unprovenReason is why Algorithm 3's accounting is not certified.
+// unprovenReason says why the accounting of Algorithm 3 is not certified.
 const unprovenReason = "the published analysis of multi-owner exclusion (arXiv 2602.09338, Theorem 6.1) sets the other examples' gradients to zero, but whom a sampled " +
 	"example blocks depends on it: for a star of owners the true delta exceeds the published one"
 
-// Certificate applies the release rule to the sums and writes down the result. The error wraps
-// ErrNotVerified when nothing was verified.
+// Certificate applies the release rule to the sums and records the result. The error wraps
+// ErrNotVerified if no candidate was verified.
 func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 	hash, err := p.SHA256()
 	if err != nil {
@@ -171,8 +172,8 @@ func (c *Certificate) Encode() ([]byte, error) {
 	return encode(c)
 }
 
-// Validate reports every fault of a certificate that was read. It says nothing of whether the claim
-// is true: for that, make the certificate again from its protocol and ledger.
+// Validate reports every fault of a certificate that was read. It does not check that the claim is
+// true: for that, make the certificate again from its protocol and ledger.
 func (c *Certificate) Validate() error {
 	k := param.Checker{Package: "accounting"}
 	k.Require(c.Format == formatOf(c.Run), "certificate format", c.Format, fmt.Sprintf("must be %d", formatOf(c.Run)))
@@ -200,8 +201,8 @@ func (c *Certificate) Validate() error {
 	return k.Err()
 }
 
-// WithoutSamples reports whether the claim took no samples where it could have: its noise
-// multiplier then has a bound of δ without them, and is larger than samples can verify.
+// WithoutSamples reports whether the claim was proven without samples although samples could have
+// verified it. Its noise multiplier is then larger than samples need.
 func (c *Certificate) WithoutSamples() bool {
 	method, err := c.Run.Untruncated().Method()
 	if err != nil || method != MonteCarlo {
@@ -210,12 +211,12 @@ func (c *Certificate) WithoutSamples() bool {
 	return !slices.ContainsFunc(c.Points[0].Directions, func(v Verdict) bool { return v.Samples > 0 })
 }
 
-// Newer reports whether a certificate that was read is of a version with more columns than this one
+// Newer reports whether a certificate was written by a version with more columns than this one
 // knows.
 func (c *Certificate) Newer() bool { return c.Minor > certificateMinor }
 
-// As returns the certificate as the version of another minor writes it: without the columns that
-// came later.
+// As returns the certificate as a version with another minor writes it, without the columns that
+// were added later.
 func (c *Certificate) As(minor int) *Certificate {
 	as := *c
 	as.Minor = min(minor, certificateMinor)
@@ -223,7 +224,7 @@ func (c *Certificate) As(minor int) *Certificate {
 	return &as
 }
 
-// dropNewer empties the fields of a struct that came after a minor.
+// dropNewer clears the fields of a struct that were added after a minor.
 func dropNewer(v reflect.Value, minor int) {
 	for i := range v.NumField() {
 		if since, err := strconv.Atoi(v.Type().Field(i).Tag.Get("since")); err == nil && since > minor {
@@ -232,9 +233,9 @@ func dropNewer(v reflect.Value, minor int) {
 	}
 }
 
-// ParseCertificate reads certificate.json strictly. Of a newer minor of this format, it leaves out
-// the columns that it does not know. No field may be there twice, in capitals or not: other readers
-// would take the other value.
+// ParseCertificate reads certificate.json strictly. In a file of a newer minor it skips unknown
+// columns. No field may occur twice, also not with other capitals, because other readers may take
+// the other value.
 func ParseCertificate(data []byte) (*Certificate, error) {
 	var head struct{ Format, Minor int }
 	read := strictjson.Unmarshal

@@ -38,8 +38,8 @@ func (a cyclicPoisson) loss(spec *montecarlo.Spec) {
 	spec.Prob, spec.WarmStart = a.scheme.Prob, a.scheme.SecretPartition
 }
 
-// participation: of secret parts all examples are drawn at every step, each with probability p/b. A
-// known part is drawn in its turns only, and the largest one counts.
+// participation: with secret parts every example may be drawn at every step, with probability p/b.
+// With known parts an example is drawn in its part's turns only, and the largest part is the worst.
 func (a cyclicPoisson) participation() participation {
 	s := a.scheme
 	none := func(turns int) float64 { return math.Pow(1-s.Prob, float64(turns)) / upward }
@@ -56,11 +56,12 @@ func (a cyclicPoisson) participation() participation {
 	return participation{rates: []rate{{s.Prob, turns}}, drawn: (a.run.Examples + parts - 1) / parts, never: none(turns), independent: true}
 }
 
-// majorized: a mixture over secret parts is no worse than the worst of them, since divergences are
-// jointly convex.
+// majorized: by joint convexity of divergences, a mixture over secret parts is no worse than its
+// worst part.
 func (a cyclicPoisson) majorized() bool { return a.scheme.SecretPartition && a.scheme.MinSep > 1 }
 
-// compositions: with parts of two sizes and a maximum batch size, there is one for each size.
+// compositions: with a maximum batch size and parts of two sizes, each size has its own
+// composition.
 func (a cyclicPoisson) compositions(noiseMultiplier float64) (list []*pld.Composition, err error) {
 	events := a.events(noiseMultiplier)
 	sizes := []int{0}
@@ -89,7 +90,7 @@ func (a cyclicPoisson) dominating(noiseMultiplier float64) ([]pld.Step, error) {
 	return a.events(noiseMultiplier).Events()
 }
 
-// events returns the events of any part, without truncation.
+// events returns the events of any one part, without truncation.
 func (a cyclicPoisson) events(noiseMultiplier float64) pld.CyclicPoisson {
 	s := a.scheme
 	return pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: noiseMultiplier, ColumnNorms: a.run.ColumnNorms()}

@@ -9,8 +9,8 @@ func init() {
 	register(func(r Run, s sampling.EpochMinSep) analysis { return epochMinSep{allocationEvents{r}, s} })
 }
 
-// epochMinSep is participation exactly once an epoch, with a least distance (F3.8). Owners of
-// two examples have an exact loss (F4.7), owners of more a drawn one (F4.8).
+// epochMinSep is participation exactly once an epoch, with a least distance (F3.8). The loss of an
+// owner of two examples is computed exactly (F4.7), that of an owner of more by drawing (F4.8).
 type epochMinSep struct {
 	allocationEvents
 	scheme sampling.EpochMinSep
@@ -25,8 +25,7 @@ func (a epochMinSep) method() (Method, error) {
 
 func (a epochMinSep) loss(spec *montecarlo.Spec) { spec.EpochSteps = a.scheme.EpochSteps }
 
-// participation: every step has rate 1/T, and no epoch that is whole passes without a
-// participation.
+// participation: every step has rate 1/T, and every whole epoch has a participation.
 func (a epochMinSep) participation() participation {
 	n, epoch := a.scheme.Steps, a.scheme.EpochSteps
 	return participation{rates: []rate{{upward / float64(epoch), n}}, drawn: a.run.Examples, never: max(0, 1-float64(n)/float64(epoch)) / upward}

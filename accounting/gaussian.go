@@ -7,7 +7,7 @@ import (
 	"minsep/internal/param"
 )
 
-// ParamError is a parameter with a value that breaks a rule.
+// ParamError is a parameter whose value breaks a rule.
 type ParamError = param.Error
 
 // Gaussian is the Gaussian mechanism without amplification: a sum of sensitivity Sensitivity
@@ -38,8 +38,8 @@ func (g Gaussian) Delta(epsilon float64) (float64, error) {
 	return gaussianDelta(epsilon, g.Sensitivity/g.NoiseMultiplier), nil
 }
 
-// Epsilon is the smallest ε ≥ 0 at which the mechanism is (ε, delta)-DP, rounded up: its Delta is
-// at most delta.
+// Epsilon is the smallest ε ≥ 0 at which the mechanism is (ε, delta)-DP, rounded up so that its
+// Delta is at most delta.
 func (g Gaussian) Epsilon(delta float64) (float64, error) {
 	c := param.Checker{Package: "accounting"}
 	c.Add(g.Validate())
@@ -91,9 +91,10 @@ func checkDelta(c *param.Checker, delta float64) {
 	c.Require(delta >= 1e-300 && delta < 1, "delta", delta, "must be at least 1e-300 and below 1")
 }
 
-// gaussianDelta is δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ), μ = sensitivity/σ. With x = ε/μ - μ/2
-// and e^ε φ(x+μ) = φ(x) it is φ(x) (R(x) - R(x+μ)), R the Mills ratio: nothing overflows, and where
-// the two ratios are close their difference is the integral of -R'.
+// gaussianDelta is δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ), where μ = sensitivity/σ. With x = ε/μ -
+// μ/2 and e^ε φ(x+μ) = φ(x) it equals φ(x) (R(x) - R(x+μ)), R being the Mills ratio. In this form
+// nothing overflows. Where the two ratios are close, their difference is computed as the integral
+// of -R'.
 func gaussianDelta(epsilon, mu float64) float64 {
 	x := epsilon/mu - mu/2
 	switch {
@@ -116,7 +117,7 @@ var (
 	weight8   = [4]float64{0.362683783378361983, 0.313706645877887287, 0.222381034453374471, 0.101228536290376259}
 )
 
-// smallest bisects (low, high] for the smallest number that is ok, to the last bits; high is ok.
+// smallest bisects (low, high] for the smallest float64 for which ok holds; ok must hold at high.
 func smallest(low, high float64, ok func(float64) bool) float64 {
 	for range 200 {
 		mid := low + (high-low)/2

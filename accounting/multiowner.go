@@ -9,8 +9,8 @@ func init() {
 	register(func(r Run, s sampling.MultiOwner) analysis { return multiOwner{r, s} })
 }
 
-// multiOwner is Algorithm 3 of arXiv 2602.09338. Its accounting (F4.1, F4.4) is shown and not
-// proven.
+// multiOwner is Algorithm 3 of arXiv 2602.09338. Its accounting (F4.1, F4.4) is computed for
+// comparison, and is not proven.
 type multiOwner struct {
 	run    Run
 	scheme sampling.MultiOwner
@@ -29,5 +29,5 @@ func (a multiOwner) method() (Method, error) {
 	return Unproven, nil
 }
 
-// loss: the coins begin before the first step, and so are warm.
+// loss: the coins begin before the first step, which is a warm start.
 func (a multiOwner) loss(spec *montecarlo.Spec) { spec.Prob, spec.WarmStart = a.scheme.Prob, true }

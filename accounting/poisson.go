@@ -10,8 +10,8 @@ func init() {
 	register(func(r Run, s sampling.Poisson) analysis { return poisson{r, s} })
 }
 
-// poisson is Poisson subsampling: independent events with independent noise (F6), else b-min-sep
-// with min-sep 1 (F3.3).
+// poisson is Poisson subsampling. With independent noise its steps are independent events (F6);
+// otherwise it is b-min-sep with min-sep 1 (F3.3).
 type poisson struct {
 	run    Run
 	scheme sampling.Poisson
@@ -42,7 +42,7 @@ func (a poisson) dominating(noiseMultiplier float64) ([]pld.Step, error) {
 	return a.events(noiseMultiplier), nil
 }
 
-// events returns the events of a run with independent noise, equal ones together.
+// events returns the events of a run with independent noise, equal ones as one step with a count.
 func (a poisson) events(noiseMultiplier float64) (steps []pld.Step) {
 	event := pld.Event{Prob: a.scheme.Prob, NoiseMultiplier: noiseMultiplier, Examples: a.run.MaxExamplesPerOwner}
 	if t := a.run.Sampler.Truncation; t != nil {

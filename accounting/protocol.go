@@ -16,30 +16,30 @@ import (
 // protocolFormat is the format of a Protocol in JSON.
 const protocolFormat = 1
 
-// Protocol is a verification, fixed and recorded before its first sample (F5; arXiv 2602.09338,
-// Algorithm 5). Its certificate is a function of the protocol and the sums of its trials, see
-// [Protocol.Certificate].
+// Protocol is a verification that is fixed and recorded before its first sample (F5; arXiv
+// 2602.09338, Algorithm 5). Its certificate is a function of the protocol and the sums of its
+// trials, see [Protocol.Certificate].
 //
-// Candidates have rising noise multipliers, so that each is at least as private as those before
-// it. Every candidate has, for every point (ε, δ), one trial in each direction. A trial without
-// samples is a proof: its divergence is at most Bound ≤ δ_v. A trial with samples accepts when
-// the mean of its values, each in [0, Bound] with expectation at least the divergence, is at
-// most δ', its own or its point's. Trials use independent randomness. The result is the
-// smallest candidate that is accepted, with all larger ones, in both directions at the first
-// point. By Theorem A.1 the whole is (ε, δ_v + q(1-δ_v))-DP with the q of a single trial: a
-// wrong release needs the largest candidate that is not private to be accepted, and of its two
-// directions one has a divergence above δ_v.
+// Candidates have rising noise multipliers, so each is at least as private as the ones before it.
+// Every candidate has one trial for each point (ε, δ) and direction. A trial without samples is a
+// proof: its divergence is at most Bound ≤ δ_v. A trial with samples draws values in [0, Bound]
+// whose expectation is at least the divergence, and accepts when their mean is at most δ', its own
+// or its point's. Trials use independent randomness. The protocol releases the smallest candidate
+// for which it and all larger ones are accepted, in both directions, at the first point. By Theorem
+// A.1 the release is (ε, δ_v + q(1-δ_v))-DP with the q of a single trial: for a wrong release the
+// largest candidate that is not private must be accepted, and one of its two directions has a
+// divergence above δ_v.
 //
-// Further points are certified by the same rule at the same candidate, and every point counts the
-// failure probabilities of all.
+// Further points are certified by the same rule at the same candidate. Every point counts the
+// failure probabilities of all points.
 type Protocol struct {
 	Format     int         `json:"format"`         // 1
 	Run        Run         `json:"run"`            // the run that privacy is claimed for
 	Unit       Unit        `json:"unit,omitempty"` // whom the points protect: UnitExample, or empty for UnitOwner
 	Points     []Point     `json:"points"`         // at least one; the first decides which candidate is released
 	Candidates []Candidate `json:"candidates"`     // at least one, by rising noise multiplier
-	// Earlier are protocols with samples that were seen before this one was fixed, whatever
-	// they are for: they add their failure probability.
+	// Earlier holds the protocols, for any claim, whose samples were seen before this one was
+	// fixed. Their failure probabilities are added.
 	Earlier     []Earlier `json:"earlier,omitempty"`
 	KernelID    string    `json:"kernel_id,omitempty"`   // of the samples, see [montecarlo.KernelID]; "" without samples
 	CodeVersion string    `json:"code_version"`          // of minsep
@@ -63,16 +63,17 @@ type Candidate struct {
 type Trial struct {
 	Point     int                  `json:"point"`             // index into Points
 	Direction montecarlo.Direction `json:"direction"`         // P or Q
-	Method    Method               `json:"method"`            // MonteCarlo or Unproven with samples, else a proof
-	Bound     float64              `json:"bound"`             // M, finite and at least 0: of the values; without samples, of the divergence
+	Method    Method               `json:"method"`            // MonteCarlo or Unproven with samples; otherwise the method of the proof
+	Bound     float64              `json:"bound"`             // M, finite and at least 0: the largest value, or without samples a bound of the divergence
 	Samples   uint64               `json:"samples,omitempty"` // s, at most 1e15; 0 for a proof
-	Accept    float64              `json:"accept,omitempty"`  // δ' of this trial, 0 to δ_v; 0 for the point's
-	// Truncation, for a run with a maximum batch size, says that Bound and values are of the
-	// pair without it, and holds the cost that is added to their divergence: the trial's own
-	// threshold is δ_v less this cost. Without it they are of the pair for truncated batches.
+	Accept    float64              `json:"accept,omitempty"`  // δ' of this trial, 0 to δ_v; 0 to use the point's
+	// Truncation is set in a run with a maximum batch size if Bound and the values are of the pair
+	// without truncation. It holds the cost that truncation adds to the divergence; the trial's
+	// threshold is δ_v less this cost. If it is nil, Bound and values are of the pair for truncated
+	// batches.
 	Truncation *Truncated `json:"truncation,omitempty"`
-	// Values says how the values are drawn, in the words of whoever draws them. It is public and
-	// part of the protocol.
+	// Values describes how the values are drawn, in a format of the package that draws them. It is
+	// public and part of the protocol.
 	Values json.RawMessage `json:"values,omitempty"`
 }
 
@@ -82,8 +83,8 @@ type Earlier struct {
 	FailureProbability float64 `json:"failure_probability"` // of all its points, in [0, 1)
 }
 
-// Validate reports every fault: among them thresholds that do not add up to the δ claimed, too few
-// samples for q, directions that are missing.
+// Validate reports every fault, such as thresholds that do not add up to the claimed δ, too few
+// samples for q, or missing directions.
 func (p *Protocol) Validate() error {
 	c := param.Checker{Package: "accounting"}
 	c.Require(p.Format == protocolFormat, "protocol format", p.Format, fmt.Sprintf("must be %d", protocolFormat))
@@ -153,7 +154,7 @@ func (p *Protocol) checkTrials(c *param.Checker, candidate Candidate) {
 	}
 }
 
-// accept is the mean up to which a trial accepts.
+// accept returns the largest mean that a trial accepts.
 func (p *Protocol) accept(t Trial) float64 {
 	if t.Accept > 0 {
 		return t.Accept
@@ -161,8 +162,8 @@ func (p *Protocol) accept(t Trial) float64 {
 	return p.Points[t.Point].Accept
 }
 
-// failure is the failure probability that counts for every point: of all points and of earlier
-// protocols.
+// failure is the failure probability that counts for every point: the sum over all points and all
+// earlier protocols.
 func (p *Protocol) failure() (q float64) {
 	for _, pt := range p.Points {
 		q += pt.FailureProbability
@@ -173,8 +174,8 @@ func (p *Protocol) failure() (q float64) {
 	return q
 }
 
-// Encode validates the protocol and returns its bytes: one form for one protocol, with which it is
-// recorded and hashed.
+// Encode validates the protocol and returns the bytes that are recorded and hashed. Equal protocols
+// have equal bytes.
 func (p *Protocol) Encode() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err

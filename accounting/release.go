@@ -7,16 +7,16 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// Tally is the sum of the samples of one trial, in integers, so that every order of addition
-// gives the same.
+// Tally is the sum of the samples of one trial. It is kept in integers, so that it does not depend
+// on the order of addition.
 type Tally struct {
 	Candidate int            `json:"candidate"` // index into Protocol.Candidates
 	Trial     int            `json:"trial"`     // index into its Trials
-	Count     uint64         `json:"count"`     // samples; as many as the trial has
-	Sum       montecarlo.Sum `json:"sum"`       // of values over the trial's Bound, each rounded upward
+	Count     uint64         `json:"count"`     // number of samples; must be the trial's
+	Sum       montecarlo.Sum `json:"sum"`       // of each value over the trial's Bound, rounded upward
 }
 
-// Verdict is the outcome of one trial.
+// Verdict is the result of one trial.
 type Verdict struct {
 	Direction montecarlo.Direction `json:"direction"`         // P or Q
 	Method    Method               `json:"method"`            // of the trial
@@ -25,26 +25,26 @@ type Verdict struct {
 	Mean      float64              `json:"mean,omitempty"`    // of the values, 0 to Bound, rounded upward
 	Accept    float64              `json:"accept,omitempty"`  // the largest Mean that is accepted
 	Accepted  bool                 `json:"accepted"`          // whether Mean is at most Accept; true for a proof
-	// Truncation is the cost of a maximum batch size. It is added to the divergence of Mean or
-	// Bound; nil where these are of truncated batches already.
+	// Truncation is the cost of a maximum batch size, which is added to the divergence that Mean or
+	// Bound bounds. It is nil where these are of truncated batches already.
 	Truncation *Truncated `json:"truncation,omitempty"`
 }
 
 // ErrNotVerified is wrapped by a NotVerifiedError.
 var ErrNotVerified = errors.New("accounting: not verified")
 
-// NotVerifiedError says that no candidate was accepted, with the best result, at the candidate
-// with the most noise.
+// NotVerifiedError says that no candidate was accepted. It shows the results of the largest
+// candidate, the one with the most noise.
 type NotVerifiedError struct {
 	Epsilon, Delta  float64   // of the first point
 	NoiseMultiplier float64   // of the largest candidate
 	Verdicts        []Verdict // both directions, at the first point
 
-	// Next is the claim of a protocol that comes after this one: its Earlier holds the failure
-	// probabilities of this protocol and of the ones before it.
+	// Next is the claim for a following protocol. Its Earlier holds the failure probabilities of
+	// this protocol and of the ones before it.
 	Next Claim
-	// CPU is how many seconds of processors a sample takes on this machine, about; 0 where that is
-	// not known. Release does not know it; callers that do set it.
+	// CPU is the approximate processor time of a sample on this machine, in seconds, or 0 if it is
+	// not known. Release leaves it 0; callers that know it set it.
 	CPU float64
 }
 
@@ -60,7 +60,7 @@ func (e *NotVerifiedError) Error() string {
 
 func (e *NotVerifiedError) Unwrap() error { return ErrNotVerified }
 
-// verdict judges one trial. tally is nil for a trial that was not run.
+// verdict judges one trial. A nil tally means that the trial was not run.
 func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err error) {
 	v = Verdict{Direction: t.Direction, Method: t.Method, Bound: t.Bound, Samples: t.Samples, Truncation: t.Truncation}
 	switch {
@@ -83,13 +83,13 @@ func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err erro
 // Released is the result of a protocol.
 type Released struct {
 	Candidate int         // index into Protocol.Candidates
-	Verdicts  [][]Verdict // of the candidate, for each point: both directions
+	Verdicts  [][]Verdict // of the candidate: for each point, both directions
 	Certified []bool      // for each point; true for the first
 }
 
-// Release applies the rule of Algorithm 5. Trials may be missing only for candidates below one
-// that was rejected or that is missing too: a trial that was not run counts as rejected. Unless
-// the first point is verified at some candidate the error is a NotVerifiedError.
+// Release applies the rule of Algorithm 5. A trial that was not run counts as rejected; trials may
+// be missing only below a candidate that was rejected or is itself missing. The error is a
+// NotVerifiedError unless some candidate is verified at the first point.
 func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 	byTrial := map[[2]int]*Tally{}
 	for i, t := range tallies {
@@ -102,7 +102,7 @@ func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 		}
 		byTrial[key] = &tallies[i]
 	}
-	alive := make([]bool, len(p.Points)) // accepted at all candidates so far
+	alive := make([]bool, len(p.Points)) // for each point: accepted at all candidates so far
 	for i := range alive {
 		alive[i] = true
 	}
@@ -139,19 +139,19 @@ func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 type Outcome struct {
 	NoiseMultiplier float64
 	State           string    // StateReleased, StateAccepted, StateRejected or StateUntried
-	Verdicts        []Verdict // of its trials at the first point that were complete; at most two
+	Verdicts        []Verdict // of its complete trials at the first point; at most two
 }
 
 // The states of a candidate.
 const (
 	StateReleased = "released" // its noise multiplier is the certificate's
-	StateAccepted = "accepted" // and so is one with less noise, which is released in its place
-	StateRejected = "rejected" // in a direction of the first point
-	StateUntried  = "untried"  // its samples were not all drawn, or do not count: one with more noise was not accepted
+	StateAccepted = "accepted" // accepted, but so is a candidate with less noise, which is released
+	StateRejected = "rejected" // rejected in a direction of the first point
+	StateUntried  = "untried"  // not all samples were drawn, or they do not count because a candidate with more noise was not accepted
 )
 
 // Outcomes returns the result of each candidate, by rising noise multiplier. It describes the
-// decision of Release, and decides nothing.
+// decision of Release and has no part in it.
 func (p *Protocol) Outcomes(tallies []Tally) ([]Outcome, error) {
 	released, err := p.Release(tallies)
 	if err != nil && !errors.Is(err, ErrNotVerified) {

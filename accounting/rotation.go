@@ -10,7 +10,7 @@ func init() {
 }
 
 // rotation is participation of an owner once in each period, through any of its examples (F3.12).
-// With independent noise of one size it is composed of periods, else sampled.
+// With independent noise of one size it is composed of periods; otherwise its loss is sampled.
 type rotation struct {
 	allocationEvents
 	scheme sampling.Rotation
@@ -33,15 +33,15 @@ func (a rotation) method() (Method, error) {
 	return MonteCarlo, nil
 }
 
-// loss: with one band it is epoch-min-sep without a least distance, for which there are more
-// orders.
+// loss: with one band, rotation has the losses of epoch-min-sep without a least distance, for which
+// moments of more orders are known.
 func (a rotation) loss(spec *montecarlo.Spec) {
 	if spec.EpochSteps = a.scheme.EpochSteps; a.run.Strategy.Bands() == 1 {
 		spec.Scheme = montecarlo.EpochMinSep
 	}
 }
 
-// participation: in a period's pool, every step has rate 1/T, and no whole period passes without a
+// participation: in a period's pool every step has rate 1/T, and every whole period has a
 // participation.
 func (a rotation) participation() participation {
 	n, epoch := a.scheme.Steps, a.scheme.EpochSteps

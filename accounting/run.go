@@ -13,14 +13,14 @@ import (
 	"minsep/sampling"
 )
 
-// Run is the training that privacy is claimed for: everything that the privacy loss depends on
-// but the noise multiplier. All of it is public.
+// Run is the training that a claim is about: everything but the noise multiplier that determines
+// the privacy loss. All of it is public.
 type Run struct {
 	Sampler             sampling.Spec       `json:"sampler"`                // how examples or owners take part
-	Strategy            *mechanism.Strategy `json:"strategy"`               // of as many steps as the sampler
-	MaxExamplesPerOwner int                 `json:"max_examples_per_owner"` // k_u, at least 1; 1 is example-level privacy, and where owners follow the sampler
-	// Examples is the size of the data set, copies counted, or the number of owners where they
-	// follow the sampler; needed with truncation only, else 0 or more.
+	Strategy            *mechanism.Strategy `json:"strategy"`               // with as many steps as the sampler
+	MaxExamplesPerOwner int                 `json:"max_examples_per_owner"` // k_u, at least 1; 1 for example-level privacy, and where owners follow the sampler
+	// Examples is the size of the data set: the number of copies of examples, or of owners where
+	// they follow the sampler. It is needed with truncation only, and otherwise may be 0.
 	Examples int64 `json:"examples,omitempty"`
 }
 
@@ -39,15 +39,15 @@ const (
 // RefusedError says that no analysis is known for a combination of scheme, bands, owners and
 // truncation.
 type RefusedError struct {
-	Scheme, Reason string // the name of the scheme; why, as a part of a sentence
+	Scheme, Reason string // name of the scheme, and why it is refused, as part of a sentence
 }
 
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("accounting: %s: refused: %s", e.Scheme, e.Reason)
 }
 
-// Validate reports every fault of the parameters. It does not say whether the combination can be
-// accounted for; Method does.
+// Validate reports every fault of the parameters. Whether the combination can be accounted for is
+// for Method to say.
 func (r Run) Validate() error {
 	c := param.Checker{Package: "accounting"}
 	c.Add(r.Sampler.Validate())
@@ -72,21 +72,21 @@ func (r Run) Validate() error {
 
 func (r Run) steps() int { return r.Sampler.Scheme().NumSteps() }
 
-// Method says how a claim about the run is verified, or refuses with a RefusedError (the
-// tables of docs/schemes.md).
+// Method returns how a claim about the run is verified (the tables of docs/schemes.md). A
+// combination without an analysis is a RefusedError.
 func (r Run) Method() (Method, error) {
 	if err := r.Validate(); err != nil {
 		return "", err
 	}
 	if _, ok := r.analysis().(truncatedAnalysis); ok && r.Sampler.Truncation != nil {
-		return r.Untruncated().Method() // see TruncationCost; some have a pair of their own, see TruncatedPair
+		return r.Untruncated().Method() // F3.11, see TruncationCost; runs with a pair of their own have F3.6, see TruncatedPair
 	}
 	return r.analysis().method()
 }
 
-// Loss is the problem for package montecarlo. The run's method must be MonteCarlo, Unproven or
-// PLD. The loss of a run with a maximum batch size is for its own pair (F3.6), see
-// TruncatedPair; F3.11 samples the loss of Untruncated.
+// Loss returns the run's loss as package montecarlo computes and samples it. The run's method must
+// be MonteCarlo, Unproven or PLD. With a maximum batch size the loss is of the run's own pair
+// (F3.6), see TruncatedPair; F3.11 samples the loss of Untruncated instead.
 func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 	scheme := r.Sampler.Scheme()
 	spec := montecarlo.Spec{Scheme: scheme.Name(), NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy, Steps: scheme.NumSteps(), MinSep: scheme.Separation()}
@@ -105,17 +105,17 @@ func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 // ErrNoProof says that a run has no proof by closed form or privacy loss distribution.
 var ErrNoProof = errors.New("accounting: no closed form and no composition of independent events")
 
-// Majorized says that a run of the method MonteCarlo has a proof as well, which claims more δ
-// than there is: cyclic Poisson sampling with a secret partition is a mixture over the parts,
-// and divergences are jointly convex, so that none is above the worst part's (F3.5).
+// Majorized reports whether a run of the method MonteCarlo also has a proof of a larger δ. Cyclic
+// Poisson sampling with a secret partition has one: it is a mixture over the parts, and by joint
+// convexity its divergence is at most the worst part's (F3.5).
 func (r Run) Majorized() bool {
 	a, ok := r.analysis().(majorizedAnalysis)
 	return ok && a.majorized()
 }
 
-// Prove returns δ(epsilon) as bounds of both directions, for a run of the method ClosedForm or
-// PLD, and upper bounds for one that is Majorized; for others the error is ErrNoProof. With a
-// maximum batch size it is for the run's own pair, as Loss.
+// Prove returns brackets of δ(epsilon) in both directions for a run of the method ClosedForm or
+// PLD, and upper bounds for one that is Majorized. For other runs the error is ErrNoProof. With a
+// maximum batch size it is about the run's own pair, as Loss is.
 func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
 	method, err := r.ownMethod()
 	if err != nil {
@@ -135,9 +135,9 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 	return pq, qp, ErrNoProof
 }
 
-// Events are independent events that dominate a run together, to be composed with the events of
-// other runs: of the method PLD, or one Gaussian mechanism of the method ClosedForm. For other
-// runs, and for runs with a maximum batch size (their proof adds a cost), the error is
+// Events returns independent events that together dominate a run, to be composed with the events of
+// other runs. They are those of the method PLD, or one Gaussian mechanism for the method
+// ClosedForm. For other runs, and with a maximum batch size, whose proof adds a cost, the error is
 // ErrNoProof.
 func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
 	method, err := r.Method()
@@ -155,10 +155,10 @@ func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
 	return nil, ErrNoProof
 }
 
-// Calibrate returns the smallest noise multiplier at which the run is proven (epsilon,
-// delta)-DP, Upper, and one that is proven to be too small, Lower (0 if none is known), for a
-// run of the method ClosedForm or PLD; for others the error is ErrNoProof. When ctx ends, it
-// ends with ctx's error before the next noise multiplier.
+// Calibrate brackets the smallest noise multiplier at which the run is (epsilon, delta)-DP, for a
+// run of the method ClosedForm or PLD; for others the error is ErrNoProof. Upper is proven to be
+// enough; Lower is proven to be too small, and 0 if no such value is known. When ctx ends,
+// Calibrate returns its error before it tries another noise multiplier.
 func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket, error) {
 	method, err := r.ownMethod()
 	if err != nil {
@@ -206,7 +206,7 @@ func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket
 	return pld.Bracket{}, ErrNoProof
 }
 
-// ownMethod is Method for the run's own pair.
+// ownMethod is the Method for the run's own pair.
 func (r Run) ownMethod() (Method, error) {
 	method, err := r.Method()
 	if err == nil {
@@ -220,7 +220,7 @@ func (r Run) sensitivity() (mechanism.Sensitivity, error) {
 	return r.analysis().(boundedAnalysis).sensitivity()
 }
 
-// gaussianDelta is the same in both directions.
+// gaussianDelta brackets δ(epsilon), which is the same in both directions.
 func (r Run) gaussianDelta(noiseMultiplier, epsilon float64) (pld.Bracket, error) {
 	sens, err := r.sensitivity()
 	if err != nil {
@@ -251,13 +251,13 @@ func (r Run) composedDelta(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket
 	return pq, qp, err
 }
 
-// leastNoiseMultiplier is the least noise multiplier at which losses are composed.
+// leastNoiseMultiplier is the smallest noise multiplier for which losses can be composed.
 func (r Run) leastNoiseMultiplier() float64 {
 	return pld.LeastNoiseMultiplier(slices.Max(r.ColumnNorms()), r.MaxExamplesPerOwner)
 }
 
-// compositions returns the cases of a run of the method PLD, or of one that is Majorized; the
-// worst case counts.
+// compositions returns the cases of a run of the method PLD, or of one that is Majorized. The worst
+// case counts.
 func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
 	if least := r.leastNoiseMultiplier(); noiseMultiplier < least {
 		return nil, &ParamError{Package: "accounting", Param: "noise multiplier", Value: noiseMultiplier, Rule: fmt.Sprintf("must be at least %.4g with this strategy: less gives no privacy to speak of, and its losses are not computed", least)}
@@ -265,8 +265,8 @@ func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
 	return r.analysis().(eventAnalysis).compositions(noiseMultiplier)
 }
 
-// ColumnNorms returns the Euclidean norms of the columns of C, one a step: of a normalised strategy
-// they are 1, whatever the columns that it is held by.
+// ColumnNorms returns the Euclidean norms of the columns of C, one a step. For a normalized
+// strategy they are 1, although its stored columns are not normalized.
 func (r Run) ColumnNorms() []float64 {
 	norms := r.Strategy.ColumnNorms()
 	if r.Strategy.Normalized {

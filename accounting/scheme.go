@@ -9,44 +9,45 @@ import (
 	"minsep/sampling"
 )
 
-// analysis is how the runs of one scheme are accounted for. Each scheme has one, in the file of
-// its name; the interfaces below hold the other needs of its method.
+// analysis accounts for the runs of one scheme. Each scheme has one, in the file of its name. The
+// interfaces below hold the other functions that its method needs.
 type analysis interface {
-	// method says how a claim about a valid run is verified, or refuses with a RefusedError.
+	// method returns how a claim about a valid run is verified, or a RefusedError.
 	method() (Method, error)
 }
 
-// lossAnalysis is for the methods MonteCarlo and Unproven.
+// lossAnalysis is needed by the methods MonteCarlo and Unproven.
 type lossAnalysis interface {
-	// loss sets the parameters of the scheme in a problem that holds all others.
+	// loss sets the parameters of the scheme in a spec in which all others are set.
 	loss(spec *montecarlo.Spec)
 }
 
-// eventAnalysis is for the method PLD.
+// eventAnalysis is needed by the method PLD.
 type eventAnalysis interface {
 	// compositions returns the cases; the worst one counts.
 	compositions(noiseMultiplier float64) ([]*pld.Composition, error)
-	// dominating are events that dominate the run together, without truncation.
+	// dominating returns events that dominate the run together, without truncation.
 	dominating(noiseMultiplier float64) ([]pld.Step, error)
 }
 
-// majorizedAnalysis is for runs of the method MonteCarlo that are never worse than an eventAnalysis
-// says.
+// majorizedAnalysis is for runs of the method MonteCarlo that are no worse than an eventAnalysis
+// proves.
 type majorizedAnalysis interface {
 	eventAnalysis
 	majorized() bool
 }
 
-// boundedAnalysis is for the method ClosedForm.
+// boundedAnalysis is needed by the method ClosedForm.
 type boundedAnalysis interface {
-	// sensitivity is the strategy's, under the participations that the scheme allows.
+	// sensitivity returns the strategy's sensitivity under the participations that the scheme
+	// allows.
 	sensitivity() (mechanism.Sensitivity, error)
 }
 
-// analyses are the analyses of the schemes by their names.
+// analyses holds the analysis of each scheme by its name.
 var analyses = map[string]func(Run) analysis{}
 
-// register sets the analysis of the runs with scheme S, for init in the file of the scheme.
+// register sets the analysis of scheme S. The scheme's file calls it in init.
 func register[S sampling.Scheme](analyse func(Run, S) analysis) {
 	var zero S
 	analyses[zero.Name()] = func(r Run) analysis { return analyse(r, r.Sampler.Scheme().(S)) }
@@ -66,12 +67,12 @@ type unknown struct{ run Run }
 
 func (u unknown) method() (Method, error) { return u.run.refuse("no analysis is known for it") }
 
-// refuse is the answer of a method that refuses.
+// refuse returns the RefusedError of a run.
 func (r Run) refuse(format string, args ...any) (Method, error) {
 	return "", &RefusedError{r.Sampler.Scheme().Name(), fmt.Sprintf(format, args...)}
 }
 
-// Reasons of several schemes.
+// Reasons that several schemes share.
 const (
 	exampleOnly   = "is analysed for owners of one example only"
 	noTruncation  = "no analysis is known for a maximum batch size"

@@ -10,10 +10,10 @@ import (
 	"minsep/sampling"
 )
 
-// Statement is a paragraph for a paper: whom the claim protects and against which change, ε and
-// δ, how batches are formed and how large they are expected to be, the strategy, the noise
-// multiplier, how it was verified, and the assumptions about the training and of the proof.
-// Nothing in it is secret.
+// Statement returns a paragraph for a paper: whom the claim protects and against which change, ε
+// and δ, how batches are formed and their expected size, the strategy, the noise multiplier, the
+// way of verification, and the assumptions about the training and of the proof. Nothing in it is
+// secret.
 func (c *Certificate) Statement() string {
 	var b strings.Builder
 	if c.Status != Verified {
@@ -47,7 +47,7 @@ func (c *Certificate) Statement() string {
 	return b.String()
 }
 
-// ModelCard is the same as lines of Markdown for a model card.
+// ModelCard returns the contents of Statement as lines of Markdown for a model card.
 func (c *Certificate) ModelCard() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -78,8 +78,8 @@ func (c *Certificate) ModelCard() string {
 	return b.String()
 }
 
-// cited returns the assumptions with their sources: clauses about the training, and the rest of
-// the list, which the proof uses.
+// cited returns the assumptions with their sources, split into clauses about the training and those
+// that the proof uses.
 func cited(list []Assumption) (training, proof []string) {
 	for _, a := range list {
 		text := fmt.Sprintf("%s (%s)", a.Text, a.Source)
@@ -92,7 +92,7 @@ func cited(list []Assumption) (training, proof []string) {
 	return training, proof
 }
 
-// describeBatch says how large batches are expected to be, as far as the certificate knows.
+// describeBatch describes the expected size of batches, as far as the certificate determines it.
 func describeBatch(r Run, units string) string {
 	const many = 1_000_000
 	switch s := r.Sampler.Scheme().(type) {

@@ -9,10 +9,11 @@ import (
 	"minsep/internal/param"
 )
 
-// ErrTooFewSamples is wrapped by errors that say how many samples would be enough.
+// ErrTooFewSamples is wrapped by errors that name the number of samples that is enough.
 var ErrTooFewSamples = errors.New("accounting: too few samples")
 
-// Divergence is kl(a, b) = a ln(a/b) + (1-a) ln((1-a)/(1-b)) for 0 ≤ a ≤ b ≤ 1, rounded down.
+// divergence is kl(a, b) = a ln(a/b) + (1-a) ln((1-a)/(1-b)) for 0 ≤ a ≤ b ≤ 1, in nats, rounded
+// down.
 func divergence(a, b float64) float64 {
 	switch {
 	case !(a < b):
@@ -39,8 +40,8 @@ func FailureProbability(samples uint64, bound, accept, verify float64) float64 {
 	return math.Exp(-float64(samples)*divergence(accept/bound, verify/bound)) * (1 + 1e-12)
 }
 
-// samplesFor is the smallest number of samples at which FailureProbability is at most q, as a real
-// number.
+// samplesFor is the smallest number of samples, as a real number, at which FailureProbability is at
+// most q.
 func samplesFor(bound, accept, verify, q float64) float64 {
 	if verify >= bound {
 		return 0
@@ -48,13 +49,13 @@ func samplesFor(bound, accept, verify, q float64) float64 {
 	return math.Ceil(-math.Log(q) / divergence(accept/bound, verify/bound) * (1 + 1e-9))
 }
 
-// Thresholds are the numbers of one verification: accept when the mean is at most Accept (δ');
-// a mechanism with a δ above Verify (δ_v) is then released with probability at most
-// FailureProbability (q), and Verify + q(1 - Verify) is at most the δ that is claimed (arXiv
-// 2602.09338, Theorem A.1).
+// Thresholds are the numbers of one verification. It accepts when the mean is at most Accept (δ').
+// A mechanism whose δ is above Verify (δ_v) is then released with probability at most
+// FailureProbability (q), and Verify + q(1 - Verify) is at most the claimed δ (arXiv 2602.09338,
+// Theorem A.1).
 type Thresholds struct {
 	Accept             float64 `json:"accept"`              // δ', at least 0 and at most Verify
-	Verify             float64 `json:"verify"`              // δ_v, at most the δ that is claimed
+	Verify             float64 `json:"verify"`              // δ_v, at most the claimed δ
 	FailureProbability float64 `json:"failure_probability"` // q, in [0, 1)
 }
 
@@ -63,17 +64,17 @@ func (t Thresholds) Total() float64 {
 	return (t.Verify + t.FailureProbability*(1-t.Verify)) * (1 + 1e-15)
 }
 
-// Claim is a δ to be claimed, and who else draws on its failure probability.
+// Claim is a δ to be claimed, with the failure probabilities that it must share.
 type Claim struct {
 	Delta float64 // δ, at least 1e-300 and below 1
-	// Points is how many points (ε, δ) are certified from the same samples; their failure
+	// Points is the number of points (ε, δ) that are certified from the same samples, whose failure
 	// probabilities add up. 0 means 1.
 	Points int
-	// Earlier is the failure probability of the protocols that came before this one, and of other
-	// points of its own.
+	// Earlier is the failure probability of earlier protocols, and of other points that are
+	// accounted for separately.
 	Earlier float64
-	// MostFailure is the upper limit of the claim's own failure probability, for the sake of
-	// other points that count it too. 0 is for no such limit.
+	// MostFailure limits the claim's own failure probability, because other points count it too. 0
+	// means no limit.
 	MostFailure float64
 }
 
@@ -94,14 +95,13 @@ func (c Claim) allowed(verify float64) float64 {
 	return q
 }
 
-// most is the largest δ_v that leaves a failure probability.
+// most is the largest δ_v that leaves some failure probability.
 func (c Claim) most() float64 { return (c.Delta - c.Earlier) * (1 - 1e-9) }
 
-// Samples returns the fewest samples in total, over one trial for each bound, at which a
-// mechanism is accepted at means up to accept < delta, with the thresholds and the samples of
-// each trial. A trial with a bound of at most the threshold δ_v needs none. This is one entry
-// of the table of noise multipliers against samples: the σ at which δ is accept costs these
-// samples.
+// Samples returns the fewest samples in total, over one trial for each bound, with which a
+// mechanism is accepted at means up to accept < delta. It also returns the thresholds and the
+// samples of each trial. A trial whose bound is at most δ_v needs none. The result is one row of
+// the table of noise multipliers against samples: the σ whose δ is accept costs these samples.
 func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, error) {
 	check := param.Checker{Package: "accounting"}
 	c.check(&check)
@@ -121,7 +121,8 @@ func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, 
 	return t, samples, nil
 }
 
-// maxSamples bounds the samples of a verification: sums in fixed point hold more than these.
+// maxSamples is the largest number of samples of a verification. Sums in fixed point have room for
+// more.
 const maxSamples = 1e15
 
 func checkBounds(c *param.Checker, bounds []float64) {
@@ -131,9 +132,9 @@ func checkBounds(c *param.Checker, bounds []float64) {
 	}
 }
 
-// bestThresholds minimises the total number of samples over δ_v.
+// bestThresholds returns the thresholds whose δ_v minimizes the total number of samples.
 func (c Claim) bestThresholds(accept float64, bounds []float64) (Thresholds, float64) {
-	free := true // no samples at all
+	free := true // no trial needs samples
 	for _, bound := range bounds {
 		free = free && bound <= c.Delta
 	}
@@ -149,7 +150,7 @@ func (c Claim) bestThresholds(accept float64, bounds []float64) (Thresholds, flo
 	return Thresholds{accept, verify, c.allowed(verify)}, total
 }
 
-// leastCost minimises a number of samples over δ_v, which is above least.
+// leastCost minimizes a number of samples over δ_v above least.
 func (c Claim) leastCost(least float64, samples func(verify, q float64) float64) (verify, total float64) {
 	cost := func(verify float64) float64 {
 		q := c.allowed(verify)
@@ -158,12 +159,13 @@ func (c Claim) leastCost(least float64, samples func(verify, q float64) float64)
 		}
 		return samples(verify, q)
 	}
-	// In u = ln((δ-δ_v)/(δ-δ')) the cost falls, then rises; the best u is near -ln of the number of
+	// In u = ln((δ-δ_v)/(δ-δ')) the cost falls, then rises. The best u is near -ln of the number of
 	// nats.
 	low, high := -80.0, -1e-9
 	most := c.most()
 	at := func(u float64) float64 { return most - (most-least)*math.Exp(u) }
-	// Of equal costs, such as infinite ones, the larger u is kept, so the section is over -u.
+	// Among equal costs, such as infinite ones, the section keeps the larger u, because it searches
+	// over -u.
 	from, to, _, _ := golden.Section(-high, -low, 1e-4, func(v float64) float64 { return cost(at(-v)) })
 	verify = at(-(from + to) / 2)
 	return verify, cost(verify)

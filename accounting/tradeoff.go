@@ -14,12 +14,12 @@ type EpsilonDelta struct {
 	Delta   float64 `json:"delta"`
 }
 
-// Guarantee holds points (ε, δ) that hold together. Its bounds for attacks are as proven, or as
-// estimated, as its points (F6.1).
+// Guarantee holds points (ε, δ) that hold together. Its bounds for attacks are proven if its points
+// are, and estimates if they are estimates (F6.1).
 type Guarantee []EpsilonDelta
 
-// Attack bounds a test that tells from everything released whether the protected unit took
-// part: with a false positive rate of at most FPR, its true positive rate is at most TPR.
+// Attack bounds the success of a test that decides from everything released whether the protected
+// unit took part. With a false positive rate of at most FPR, its true positive rate is at most TPR.
 type Attack struct {
 	FPR float64 `json:"false_positive_rate"` // in [0, 1]
 	TPR float64 `json:"true_positive_rate"`  // at most, in [0, 1]
@@ -47,10 +47,10 @@ func (g Guarantee) Validate() error {
 	return c.Err()
 }
 
-// leastRate is the least rate above 0 of a float64.
+// leastRate is the smallest float64 above 0.
 const leastRate = math.SmallestNonzeroFloat64
 
-// roundedUp is a rate a little larger than rounding can have made it.
+// roundedUp increases a rate by more than rounding can have lowered it.
 func roundedUp(rate float64) float64 { return min(1, rate*(1+1e-12)) }
 
 // TPR is the largest true positive rate of a test at a false positive rate in [0, 1] (F6.1),
@@ -58,17 +58,17 @@ func roundedUp(rate float64) float64 { return min(1, rate*(1+1e-12)) }
 func (g Guarantee) TPR(fpr float64) float64 {
 	most := 1.0
 	for _, p := range g {
-		if fpr == 0 { // e^ε may be infinite, and times 0 it is no number
+		if fpr == 0 { // e^ε may be infinite, and infinity times 0 is not a number
 			most = min(most, p.Delta)
 		}
-		// e^-ε(1-δ-α) is subtracted: it is rounded down.
+		// The term e^-ε(1-δ-α) is subtracted, so it is rounded down.
 		most = min(most, p.Delta+math.Exp(p.Epsilon)*max(fpr, leastRate), 1-math.Exp(-p.Epsilon)*(1-p.Delta-fpr)*(1-1e-12))
 	}
 	return roundedUp(max(fpr, most))
 }
 
-// Advantage is the largest TPR less FPR of any test, rounded up: the total variation distance is at
-// most that.
+// Advantage is the largest TPR - FPR of any test, rounded up. It bounds the total variation
+// distance.
 func (g Guarantee) Advantage() float64 {
 	most := 0.0
 	for _, fpr := range g.corners() {
@@ -77,8 +77,8 @@ func (g Guarantee) Advantage() float64 {
 	return roundedUp(most)
 }
 
-// Delta is the least δ at an ε of at least 0 that follows of the points (F6.1), rounded up; where
-// e^ε is too large for a float64, the least of the points up to there.
+// Delta is the smallest δ at epsilon ≥ 0 that follows from the points (F6.1), rounded up. Where e^ε
+// is too large for a float64, it is the smallest δ of a point with an ε of at most epsilon.
 func (g Guarantee) Delta(epsilon float64) float64 {
 	most, known := 0.0, 1.0
 	for _, fpr := range g.corners() {
@@ -96,9 +96,8 @@ func (g Guarantee) Delta(epsilon float64) float64 {
 	return min(known, roundedUp(most))
 }
 
-// corners returns the false positive rates where two of the lines that bound the true positive
-// rate meet. The largest advantage, and the largest TPR less any multiple of FPR, are at one of
-// them.
+// corners returns the false positive rates where two of the lines that bound the true positive rate
+// meet. The largest advantage is at one of them, as is the largest TPR less any multiple of FPR.
 func (g Guarantee) corners() (rates []float64) {
 	type line struct{ at, slope float64 }
 	lines := []line{{1, 0}}
@@ -106,7 +105,7 @@ func (g Guarantee) corners() (rates []float64) {
 		less := math.Exp(-p.Epsilon)
 		lines = append(lines, line{p.Delta, math.Exp(p.Epsilon)}, line{1 - less*(1-p.Delta), less})
 	}
-	rates = []float64{0, leastRate, 1} // a line of infinite slope meets the others beside 0
+	rates = []float64{0, leastRate, 1} // a line of infinite slope meets the others next to 0
 	for i, a := range lines {
 		for _, b := range lines[:i] {
 			if x := (b.at - a.at) / (a.slope - b.slope); x > 0 && x < 1 {
@@ -117,9 +116,9 @@ func (g Guarantee) corners() (rates []float64) {
 	return rates
 }
 
-// AttackBounds are the bounds of a guarantee for attacks, and how far they are proven.
+// AttackBounds are the bounds of a guarantee for attacks, and the worth of its points.
 type AttackBounds struct {
-	Worth     string   `json:"worth"` // certified, not proven, proven or estimated, as the points are
+	Worth     string   `json:"worth"` // status of the points: certified, not proven, proven or estimated
 	Advantage float64  `json:"advantage"`
 	Rates     []Attack `json:"rates"`
 }
@@ -133,13 +132,12 @@ func (c *Certificate) AttackBounds() AttackBounds {
 	return c.Guarantee().AttackBounds(worth)
 }
 
-// AttackBounds returns the bounds, with how far they are proven.
+// AttackBounds returns the bounds for points of the given worth.
 func (g Guarantee) AttackBounds(worth string) AttackBounds {
 	return AttackBounds{worth, g.Advantage(), g.Attacks()}
 }
 
-// AtMost says a bound of a rate in words: "at most 0.622", rounded up, or "not bounded" for 1,
-// which bounds nothing.
+// AtMost writes a bound of a rate in words: "at most 0.622", rounded up, or "not bounded" for 1.
 func AtMost(rate float64) string {
 	if rate >= 1 {
 		return "not bounded"
@@ -147,8 +145,8 @@ func AtMost(rate float64) string {
 	return "at most " + RateUp(rate)
 }
 
-// RateUp is a rate, at least 0 and below 1, with three significant digits, rounded up; with more of
-// them where it would be 1.
+// RateUp writes a rate, at least 0 and below 1, with three significant digits, rounded up. It takes
+// more digits where three would give 1.
 func RateUp(rate float64) string {
 	if rate <= 0 {
 		return "0"
@@ -160,7 +158,7 @@ func RateUp(rate float64) string {
 	}
 }
 
-// RoundedUp is a number above 0 with so many significant digits, rounded up.
+// RoundedUp writes a number above 0 with digits significant digits, rounded up.
 func RoundedUp(x float64, digits int) string {
 	scale := math.Pow(10, float64(digits-1)-math.Floor(math.Log10(x)))
 	return strconv.FormatFloat(math.Ceil(x*scale*(1-1e-12))/scale, 'g', digits, 64)

@@ -12,19 +12,19 @@ import (
 	"minsep/sampling"
 )
 
-// Truncated is the cost of cutting batches to a maximum size, which adds to one divergence of a
-// run (F3.11): the pair without truncation is verified at a δ that is smaller by Cost.
+// Truncated is the cost in one direction of cutting batches to a maximum size (F3.11). The
+// divergence of the pair without truncation must be smaller than δ by Cost.
 type Truncated struct {
-	Rule TruncationRule `json:"rule"` // the bound by which it costs so much
+	Rule TruncationRule `json:"rule"` // the bound that gives Cost
 	Cost float64        `json:"cost"` // in δ, at least 0, rounded upward
 }
 
-// TruncationRule is one of the bounds of F3.11, in its words. τ₁ bounds the expected number of
-// times that the owner is sampled at a step at which the others may fill the batch, τ the
-// probability that there is such a step.
+// TruncationRule is one of the bounds of F3.11, by its formula. τ₁ bounds the expected number of
+// steps at which the owner is sampled and the others may fill the batch; τ bounds the probability
+// that there is such a step.
 type TruncationRule string
 
-// The rules. The smallest cost counts.
+// The rules. The one with the smallest cost is taken.
 const (
 	NeverCut     TruncationRule = "no batch can be cut"
 	Twice        TruncationRule = "2 tau1"
@@ -33,25 +33,26 @@ const (
 	GammaAndOnce TruncationRule = "(1 + gamma) tau1"
 	NearOnce     TruncationRule = "tau1 (kappa + 1)"
 	Sharp        TruncationRule = "tau1 (kappa + h1) + 3 tau2"
-	SharpAlone   TruncationRule = "tau1 h1 + 3 tau2" // of independent steps, where kappa is 0
+	SharpAlone   TruncationRule = "tau1 h1 + 3 tau2" // for independent steps, where kappa is 0
 )
 
-// keepsPlace says that the rule is one with h₁, which is of an example that is zeroed and keeps its
-// place in its batches: where it is removed the divergence may be larger. The others hold for both.
+// keepsPlace reports whether the rule uses h₁, and so holds only for an example that is zeroed but
+// keeps its place in its batches. If the example is removed, the divergence may be larger. The
+// other rules hold for both.
 func (r TruncationRule) keepsPlace() bool { return r == Sharp || r == SharpAlone }
 
 var truncationRules = []TruncationRule{NeverCut, Twice, AnyFull, Once, GammaAndOnce, NearOnce, Sharp, SharpAlone}
 
-// Moments are moments of the run without truncation at one noise multiplier, by which the cost in
+// Moments are moments of the run without truncation at one noise multiplier. With them the cost in
 // H(P,Q) may be far below 2 τ₁. The zero Moments give bounds that hold for every noise multiplier.
 type Moments struct {
 	NoiseMultiplier float64  // σ, above 0; 0 in the zero Moments
 	Orders          []Moment // by rising order
 }
 
-// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2) or an upper bound: LogN as the run
-// starts, and Cold for the steps after a known participation or before it, as after a cold
-// start; +Inf where that is not known.
+// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), or an upper bound of it. LogN is for the run
+// as it starts. Cold is for the steps before or after a known participation, where the scheme
+// starts cold. +Inf stands for an unknown value.
 type Moment struct {
 	Order      int     // θ, at least 2
 	LogN, Cold float64 // in nats
@@ -60,11 +61,11 @@ type Moment struct {
 // participation holds the facts that F3.11 needs of one example's participations.
 type participation struct {
 	rates  []rate // at the steps at which it may take part, rounded upward
-	drawn  int64  // how many entries are drawn at such a step, the owner's among them
+	drawn  int64  // number of entries that may be drawn at such a step, the owner's included
 	never  float64
-	spread float64 // u: of the probability of taking part at a step, given another step; with separate only
+	spread float64 // u: bounds the probability at one step, given a participation at another; set only with separate
 	minSep int
-	// independent says that participations at different steps are independent; separate, that
+	// independent says that participations at different steps are independent. separate says that
 	// the distribution is b-min-sep.
 	independent, separate, cold bool
 }
@@ -75,23 +76,25 @@ type rate struct {
 	steps int
 }
 
-// truncatedAnalysis is for schemes that sample examples independently of each other: cut
-// batches are accounted for by the pair without truncation (F3.11). Only the marginals count.
+// truncatedAnalysis is for schemes that sample examples independently of each other. Their cut
+// batches are accounted for by the pair without truncation (F3.11), which needs only marginal
+// probabilities.
 type truncatedAnalysis interface {
 	participation() participation
 }
 
-// upward covers the rounding of some products, powers and sums of positive numbers.
+// upward is a factor above 1 that exceeds the rounding of a few products, powers and sums of
+// positive numbers.
 const upward = 1 + 1e-9
 
-// Untruncated is the run without its maximum batch size. F3.11 samples it in place of the run.
+// Untruncated returns the run without its maximum batch size. F3.11 samples it in place of the run.
 func (r Run) Untruncated() Run {
 	r.Sampler.Truncation = nil
 	return r
 }
 
-// TruncatedPair says whether the pair for truncated batches themselves (F3.6) is known: without it,
-// only F3.11 is left.
+// TruncatedPair reports whether the pair for truncated batches themselves is known (F3.6). Without
+// it only F3.11 applies.
 func (r Run) TruncatedPair() bool { return r.truncatedPair() == nil }
 
 func (r Run) truncatedPair() error {
@@ -110,8 +113,8 @@ func (r Run) truncatedPair() error {
 	return err
 }
 
-// TruncationCost bounds the addition of the run's maximum batch size to the divergence of a
-// direction at e^epsilon (F3.11). The moments must be the run's.
+// TruncationCost bounds the amount that the run's maximum batch size adds to the divergence of a
+// direction at e^epsilon (F3.11). m must be moments of this run, or zero.
 func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) (Truncated, error) {
 	c := param.Checker{Package: "accounting"}
 	c.Add(r.Validate())
@@ -172,14 +175,14 @@ func (r Run) truncationCost(distribution participation, d montecarlo.Direction, 
 	return best
 }
 
-// neverEnough says that H(Q,P) is 0, and at most τ₁ with truncation, since the owner may well take
-// part at no step.
+// neverEnough reports whether H(Q,P) is 0 without truncation, and so at most τ₁ with it: the
+// probability that the owner takes part at no step is large enough.
 func (p participation) neverEnough(epsilon float64, examples int) bool {
 	return math.Pow(p.never, float64(examples)) >= math.Exp(-epsilon)*upward
 }
 
-// kappa bounds the loss where the owner avoids the full batches: κ, at most 1. An owner of k
-// examples has f_k ≤ f^k (F4.3), hence the moments of order θ/k.
+// kappa bounds the loss of an owner who avoids the full batches: κ, at most 1. An owner of k
+// examples has f_k ≤ f^k (F4.3), so moments of order θ/k apply.
 func (m Moments) kappa(epsilon float64, examples int) float64 {
 	seldom, often := 0.0, 0.0 // logarithms, for q' ≤ 1/2 and above
 	for _, o := range m.Orders {
@@ -200,8 +203,8 @@ func (o Moment) logBound(theta, epsilon float64) float64 {
 	return o.LogN - a*epsilon + a*math.Log(a) - theta*math.Log(theta)
 }
 
-// sharp says whether the bound by a known participation holds: b-min-sep of one example, columns
-// that do not overlap and are shifts of one another.
+// sharp reports whether the bound by a known participation holds: the scheme is b-min-sep of one
+// example, and columns do not overlap and are shifts of one another.
 func (r Run) sharp(distribution participation) bool {
 	return distribution.separate && r.Strategy.Bands() <= distribution.minSep && r.Strategy.Columns == nil && !r.Strategy.Normalized
 }
@@ -225,8 +228,8 @@ func (r Run) known(distribution participation, epsilon float64, m Moments) float
 	return math.Exp(least) * upward
 }
 
-// both bounds the sum over pairs of steps of the probability that the example takes part at both
-// and the others fill both: τ₂.
+// both bounds τ₂: the sum, over pairs of steps, of the probability that the example takes part at
+// both and that the others fill both batches.
 func (p participation) both(others, full int) float64 {
 	most, steps := 0.0, 0
 	for _, at := range p.rates {
@@ -234,7 +237,7 @@ func (p participation) both(others, full int) float64 {
 	}
 	apart := float64(max(0, steps-p.minSep))
 	pairs := apart * (apart + 1) / 2
-	// Of the others' counts at two steps the sum is at least twice full.
+	// If the others fill two steps, the sum of their counts is at least twice full.
 	tail := func(lambda float64) float64 {
 		s := math.Expm1(lambda)
 		return float64(others)*math.Log1p(most*s*(2+p.spread*s)) - 2*lambda*float64(full)
@@ -244,12 +247,13 @@ func (p participation) both(others, full int) float64 {
 	return pairs * most * p.spread * min(1, math.Exp(tail(lambda)+1e-12*lambda*float64(full))) * upward
 }
 
-// SuggestedShare is the part of δ that a suggested maximum batch size costs at most.
+// SuggestedShare is the largest share of δ that a suggested maximum batch size costs.
 const SuggestedShare = 0.01
 
 // SuggestMaxBatchSize returns the smallest maximum batch size that costs at most SuggestedShare of
-// delta in either direction, or half of delta in H(Q,P) where that is all there is, whatever the
-// run has; 0 where none is known, as for a scheme without one, or without the number of examples.
+// delta in either direction. In H(Q,P) it may cost half of delta where truncation is all there is.
+// The run's own maximum is ignored. The result is 0 where no size is known, as for a scheme that
+// cannot be truncated, or without the number of examples.
 func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error) {
 	if err := r.Untruncated().Validate(); err != nil {
 		return 0, err
@@ -265,7 +269,7 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error)
 		for _, d := range montecarlo.Directions {
 			most := SuggestedShare * delta
 			if d == montecarlo.Q && distribution.neverEnough(epsilon, r.MaxExamplesPerOwner) {
-				most = delta / 2 // it is all that there is in this direction
+				most = delta / 2 // without truncation this direction has divergence 0
 			}
 			if !(cut.truncationCost(distribution, d, epsilon, m).Cost <= most) {
 				return false
@@ -284,11 +288,11 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error)
 	return high, nil
 }
 
-// TruncationError says that a maximum batch size takes more of δ than there is to spare. It wraps
+// TruncationError says that a maximum batch size costs more of δ than the claim leaves. It wraps
 // ErrNotVerified.
 type TruncationError struct {
 	MaxBatchSize int     // in examples, at least 1
-	Cost, Delta  float64 // the cost, and the δ that it is a part of
+	Cost, Delta  float64 // the cost, and the δ of which it is a part
 	Suggested    int     // in examples: the smallest maximum batch size that costs at most SuggestedShare of δ
 }
 
@@ -299,7 +303,7 @@ func (e *TruncationError) Error() string {
 
 func (e *TruncationError) Unwrap() error { return ErrNotVerified }
 
-// checkTruncation returns the threshold of a trial of the point, less the cost of truncation.
+// checkTruncation returns the threshold of a trial of the point: δ_v less the cost of truncation.
 func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify float64) {
 	cut := p.Run.Sampler.Truncation != nil
 	if t.Truncation == nil {
@@ -313,7 +317,7 @@ func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify 
 	return pt.Verify - t.Truncation.Cost
 }
 
-// Pair returns the run with the pair of the trial.
+// Pair returns the run whose pair the trial samples or bounds.
 func (t Trial) Pair(run Run) Run {
 	if t.Truncation != nil {
 		return run.Untruncated()
@@ -332,7 +336,7 @@ func (t *Truncated) check(c *param.Checker) {
 	c.Require(t.Cost >= 0 && t.Cost < 1, "cost of the truncation", t.Cost, "must be at least 0 and below 1")
 }
 
-// cost is 0 for the run's own pair.
+// cost is 0 for a trial of the run's own pair.
 func (t *Truncated) cost() float64 {
 	if t == nil {
 		return 0

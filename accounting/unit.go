@@ -12,11 +12,11 @@ type Unit string
 // The two units. In a [Protocol] the empty Unit is UnitOwner.
 const (
 	// UnitOwner protects an owner with at most k_u examples, [Run.MaxExamplesPerOwner]. With k_u =
-	// 1 an owner and an example are the same, but where owners follow the sampler
-	// (sampling.OwnerSampling): then it protects an owner with any number of examples.
+	// 1 this is an example, except where owners follow the sampler (sampling.OwnerSampling): there
+	// it protects an owner with any number of examples.
 	UnitOwner Unit = "owner"
-	// UnitExample protects single examples only, however many an owner has. It is asked for by
-	// name.
+	// UnitExample protects single examples only, however many an owner has. Users must ask for it
+	// by name.
 	UnitExample Unit = "example"
 )
 
@@ -31,8 +31,8 @@ func ParseUnit(name string) (Unit, error) {
 	return "", &param.Error{Package: "accounting", Param: "unit", Value: fmt.Sprintf("%q", name), Rule: "must be owner or example"}
 }
 
-// protected says in words whom a claim of a unit about a run protects. That owners are not
-// protected is in capitals, for whoever reads in haste.
+// protected says in words whom a claim about a run protects. It says in capitals that owners are
+// not protected, because readers may be in haste.
 func (u Unit) protected(run Run) string {
 	examplesPerOwner := run.MaxExamplesPerOwner
 	switch {
@@ -51,7 +51,7 @@ func (u Unit) protected(run Run) string {
 // Protected says in words whom the certificate protects.
 func (c *Certificate) Protected() string { return c.Unit.protected(c.Run) }
 
-// unit is the protocol's, with its default.
+// unit returns the protocol's unit; an empty one is UnitOwner.
 func (p *Protocol) unit() Unit {
 	if p.Unit == "" {
 		return UnitOwner
@@ -59,5 +59,6 @@ func (p *Protocol) unit() Unit {
 	return p.Unit
 }
 
-// ownersSampled is why there is no claim for single examples where owners follow the sampler.
+// ownersSampled is the reason why single examples cannot be protected where owners follow the
+// sampler.
 const ownersSampled = "must be owner where owners are sampled: the trainer clips one mean for each owner, and no single example"

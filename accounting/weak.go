@@ -2,12 +2,12 @@ package accounting
 
 import "fmt"
 
-// WeakBound is the limit below which a bound of an attack is worth anything: an attacker who is
-// right in all but one of 10,000 cases is not held off.
+// WeakBound is the limit below which a bound for attacks is worth something: 0.9999 still lets an
+// attacker be right in all but one of 10,000 cases.
 const WeakBound = 0.9999
 
-// Weak says why a guarantee protects next to nobody of so many owners, though it holds: a sentence
-// for each reason, none where none is known. With owners 0 their number is not known.
+// Weak returns a sentence for each reason why a guarantee, though it holds, protects almost none of
+// owners owners; nil if no reason is known. owners is 0 if their number is not known.
 func (g Guarantee) Weak(owners int64) (why []string) {
 	if len(g) == 0 {
 		return nil
