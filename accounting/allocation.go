@@ -8,7 +8,7 @@ import (
 	"minsep/sampling"
 )
 
-// Allocations returns the periods of which a run is composed (F6.3). ok is false unless an owner
+// Allocations returns the periods that compose a run (F6.3). ok is false unless an owner
 // takes part at most once in each period, at every step with the same probability, and the noise is
 // independent and the same at every step.
 func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok bool) {

@@ -7,7 +7,7 @@ import (
 	"minsep/internal/param"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // Gaussian is the Gaussian mechanism without amplification: a sum of sensitivity Sensitivity

@@ -100,7 +100,7 @@ func (c Claim) most() float64 { return (c.Delta - c.Earlier) * (1 - 1e-9) }
 
 // Samples returns the fewest samples in total, over one trial for each bound, with which a
 // mechanism is accepted at means up to accept < delta. It also returns the thresholds and the
-// samples of each trial. A trial whose bound is at most δ_v needs none. The result is one row of
+// samples of each trial. A trial with a bound of at most δ_v needs none. The result is one row of
 // the table of noise multipliers against samples: the σ whose δ is accept costs these samples.
 func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, error) {
 	check := param.Checker{Package: "accounting"}
@@ -132,7 +132,7 @@ func checkBounds(c *param.Checker, bounds []float64) {
 	}
 }
 
-// bestThresholds returns the thresholds whose δ_v minimizes the total number of samples.
+// bestThresholds returns the thresholds with the δ_v that minimizes the total number of samples.
 func (c Claim) bestThresholds(accept float64, bounds []float64) (Thresholds, float64) {
 	free := true // no trial needs samples
 	for _, bound := range bounds {

@@ -292,7 +292,7 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error)
 // ErrNotVerified.
 type TruncationError struct {
 	MaxBatchSize int     // in examples, at least 1
-	Cost, Delta  float64 // the cost, and the δ of which it is a part
+	Cost, Delta  float64 // the cost, and the δ that includes it
 	Suggested    int     // in examples: the smallest maximum batch size that costs at most SuggestedShare of δ
 }
 
@@ -317,7 +317,7 @@ func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify 
 	return pt.Verify - t.Truncation.Cost
 }
 
-// Pair returns the run whose pair the trial samples or bounds.
+// Pair returns the run with the pair that the trial samples or bounds.
 func (t Trial) Pair(run Run) Run {
 	if t.Truncation != nil {
 		return run.Untruncated()

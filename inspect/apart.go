@@ -68,7 +68,7 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 	return notes, nil
 }
 
-// notApart is the error for two directories whose trainings share participations.
+// notApart is the error for two directories with trainings that share participations.
 func notApart(dir, other, why string) error {
 	return &param.Error{Package: "inspect", Param: "run directory", Value: dir, Rule: fmt.Sprintf("shares the participations of %s: %s. Such trainings do not add up, and their joint guarantee is not known; "+
 		"name each run once: for several runs of one plan, which minsep run --again makes, give --times", other, why)}

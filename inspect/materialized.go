@@ -64,7 +64,7 @@ func inspectMaterialized(ctx context.Context, dir string) (Inspection, error) {
 	return found, nil
 }
 
-// brokenSteps counts the steps whose entries differ from their batches.
+// brokenSteps counts the steps with entries that differ from their batches.
 func brokenSteps(ctx context.Context, m *manifest.Materialized, batches *manifest.Batches) (broken int64, err error) {
 	r := m.Entries(ctx)
 	defer func() { err = errors.Join(err, r.Close()) }()

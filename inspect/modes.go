@@ -11,9 +11,9 @@ import (
 	"minsep/stages"
 )
 
-// Exposed is a secret folder or file of a local run directory whose modes give access to its group
-// or to others. It is not a failed check: copies lose modes, and the certificate holds as long as
-// nobody has looked.
+// Exposed is a secret folder or file of a local run directory with modes that give access to its
+// group or to others. It is not a failed check: copies lose modes, and the certificate holds as
+// long as nobody has looked.
 type Exposed struct {
 	Path  string `json:"path"`  // of the folder or file
 	Files int64  `json:"files"` // number of files that group or others may read, by the files' own modes

@@ -132,7 +132,7 @@ func checkNoiseFiles(ctx context.Context, dir string, facts manifest.NoiseFacts,
 	return shapes, offGrid, nil
 }
 
-// errShape is the error of a file whose type, shape or size is wrong.
+// errShape is the error of a file of a wrong type, shape or size.
 var errShape = errors.New("inspect: a file of noise of another shape")
 
 // onGrid reports whether v is a multiple of the grid that a float of size bytes holds exactly. Grid

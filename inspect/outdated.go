@@ -21,7 +21,7 @@ func replaced(ctx context.Context, run string) bool {
 	return err == nil && r.Examples != manifest.BoundedExamples(digest)
 }
 
-// outdated records a failed check whose cause is that the bounded table was replaced.
+// outdated records a failed check, caused by a replaced bounded table.
 func (i *Inspection) outdated(name, rule string) { i.unlessOutdated(name, rule, false) }
 
 // unlessOutdated records a check that can fail only because the bounded table was replaced.

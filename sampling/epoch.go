@@ -113,7 +113,7 @@ func (s EpochMinSep) WithBatchSize(batch float64, examples int64) (EpochMinSep, 
 	return s, s.Validate()
 }
 
-// neighbour describes the epoch whose batch size is on the other side of the wanted one.
+// neighbour describes the epoch with a batch size on the other side of the wanted one.
 func (s EpochMinSep) neighbour(batch float64, examples int64, epoch int) string {
 	other := epoch + 1
 	if float64(examples)/float64(epoch) < batch && epoch-1 >= s.MinSep {

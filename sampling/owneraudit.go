@@ -13,7 +13,7 @@ type groupAudit struct {
 	spec  Spec
 	of    Audited
 	sizes []int // by owner: number of its examples
-	// owners is the result of owned, whose memory is reused.
+	// owners is the result of owned; its memory is reused.
 	owners []int64
 
 	// Numbers of violations.

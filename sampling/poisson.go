@@ -123,7 +123,7 @@ func (s BallsInBins) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) / float64(s.Period)
 }
 
-// TotalMoments implements [Independent]. An example whose first step is below Steps mod Period
+// TotalMoments implements [Independent]. An example with a first step below Steps mod Period
 // takes part once more than the others.
 func (s BallsInBins) TotalMoments(examples int64) (mean, variance float64) {
 	more := float64(s.Steps%s.Period) / float64(s.Period)

@@ -13,7 +13,7 @@ type spread struct {
 	outside     int64 // number of steps outside the range
 }
 
-// newSpread returns nil for schemes whose rates differ between steps: cyclic Poisson sampling,
+// newSpread returns nil for schemes with rates that differ between steps: cyclic Poisson sampling,
 // whose parts may differ in size, and b-min-sep with a cold start.
 func newSpread(spec Spec, all int64) *spread {
 	scheme, ok := spec.Scheme().(Independent)

@@ -297,7 +297,7 @@ func (l *Ledger) Units(yield func(Unit, Result) bool) {
 	}
 }
 
-// Tallies returns the sums of the trials whose samples are all done.
+// Tallies returns the sums of the finished trials.
 func (l *Ledger) Tallies() (tallies []accounting.Tally) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
