@@ -25,9 +25,9 @@ import (
 // Nothing was written.
 var ErrTranslated = errors.New("pipelines: translated, not run")
 
-// errLeft marks an error after which tasks of the job may still be writing in this process:
-// their output stays, marked as unfinished.
-var errLeft = errors.New("the runner did not stop in time")
+// ErrLeft marks an error after which tasks of the job may still be writing: their output stays,
+// marked as unfinished.
+var ErrLeft = errors.New("the runner did not stop in time")
 
 // stopTime is how long a runner may take to end after its job is to stop. One in this process may
 // not look at it before a task is done: the command ends without it.
@@ -92,14 +92,14 @@ func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults
 	case got = <-ended:
 	case <-ctx.Done():
 		if err := job.cancel(e.runner); err != nil {
-			e.log.Error("job could not be cancelled", "runner", e.runner, "job", job.id(), "error", err)
-			left = errLeft
+			e.log.Error("job could not be cancelled, and may still write: end it there before the command is repeated", "runner", e.runner, "job", job.id(), "error", err)
+			left = ErrLeft
 		}
 		cancel()
 		select {
 		case got = <-ended:
 		case <-time.After(patience(e.runner)): // not every runner looks at it
-			left = errLeft
+			left = ErrLeft
 		}
 	}
 	switch {
@@ -182,25 +182,26 @@ func (l *jobLog) cancel(runner string) error {
 	case runner == "dataflow":
 		return fmt.Errorf("it goes on at Dataflow: gcloud dataflow jobs cancel %s", id)
 	}
-	ctx, stop := context.WithTimeout(context.Background(), stopTime)
-	defer stop()
-	conn, err := grpcx.Dial(ctx, *jobopts.Endpoint, stopTime)
+	conn, err := grpcx.Dial(context.Background(), *jobopts.Endpoint, stopTime)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	service := jobpb.NewJobServiceClient(conn)
+	if runner == "flink" {
+		if err := cancelAtFlink(service, id); err != nil {
+			return err
+		}
+	}
+	ctx, stop := context.WithTimeout(context.Background(), stopTime)
+	defer stop()
 	if _, err := service.Cancel(ctx, &jobpb.CancelJobRequest{JobId: id}); err != nil {
 		return err
 	}
 	for tick := time.Tick(100 * time.Millisecond); ; <-tick {
 		state, err := service.GetState(ctx, &jobpb.GetJobStateRequest{JobId: id})
-		if err != nil {
+		if err != nil || ended(state) {
 			return err
-		}
-		switch state.GetState() {
-		case jobpb.JobState_CANCELLED, jobpb.JobState_DONE, jobpb.JobState_FAILED, jobpb.JobState_DRAINED:
-			return nil
 		}
 	}
 }

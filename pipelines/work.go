@@ -109,7 +109,7 @@ type output struct {
 
 // anew is the output of a stage that cannot go on where it was stopped.
 func anew(folder string, secret bool) output {
-	return output{folder, secret, nil, func(err error) bool { return errors.Is(err, errLeft) },
+	return output{folder, secret, nil, func(err error) bool { return errors.Is(err, ErrLeft) },
 		"nothing is left of the result; make room, or give another --out, and repeat the command"}
 }
 
@@ -140,7 +140,7 @@ func (w *work) write(o output, make func(run manifest.Run, stage *manifest.Stage
 			}
 			err = stage.Publish(index)
 		}
-		if err == nil || errors.Is(err, errLeft) {
+		if err == nil || errors.Is(err, ErrLeft) {
 			return err
 		}
 		if err = withoutRoom(err, dir, o.full); !o.kept(err) {

@@ -101,7 +101,7 @@ func (op *operation) addJobFlags(c *cobra.Command, resumeHint string) {
 		}
 		err := run(cmd, args)
 		if err != nil && errors.Is(context.Cause(cmd.Context()), errTimeout) {
-			return op.timedOut(cmd)
+			return op.timedOut(cmd, errors.Is(err, pipelines.ErrLeft))
 		}
 		return err
 	}
@@ -138,8 +138,9 @@ func (op *operation) removeTemp() {
 	}
 }
 
-// timedOut returns the error after --timeout, with the places to look at on that runner.
-func (op *operation) timedOut(cmd *cobra.Command) error {
+// timedOut returns the error after --timeout, with the places to look at on that runner. left says
+// that the job may still run.
+func (op *operation) timedOut(cmd *cobra.Command, left bool) error {
 	runner, endpoint := cmd.Flag("runner").Value.String(), cmd.Flag("endpoint").Value.String()
 	text := fmt.Sprintf("not done after the --timeout of %v, with runner %s", op.timeout, runner)
 	switch runner {
@@ -148,11 +149,15 @@ func (op *operation) timedOut(cmd *cobra.Command) error {
 	case "dataflow":
 		text += ": look at the job in Dataflow's console, where it may still run"
 	default:
-		text += fmt.Sprintf(", job server %s; the job was cancelled there. Look at:\n"+
+		state := "was cancelled there"
+		if left {
+			state = "may still run there"
+		}
+		text += fmt.Sprintf(", job server %s; the job %s. Look at:\n"+
 			"- the logs of the job server and of the TaskManagers: workers that do not start, or that die\n"+
 			"- memory of TaskManagers and workers, and --parallelism, which is 1 if it is not set\n"+
 			"- a task that hangs near its end: Flink's runner deadlocks at bundles of about 400 MB of output\n"+
-			"See docs/clusters.md", endpoint)
+			"See docs/clusters.md", endpoint, state)
 	}
 	return errors.New(text + "\n" + op.resumeHint)
 }

@@ -129,22 +129,14 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// replaceTaskManager kills the TaskManager that was started first when a job has finished so many
-// tasks and is busy with others, and starts another.
+// replaceTaskManager replaces a TaskManager when a job has finished so many tasks.
 func replaceTaskManager(finished int) func(*testing.T, *flink.Cluster) bool {
 	return func(t *testing.T, k *flink.Cluster) bool {
-		running, done, err := k.Tasks(t.Context())
+		replaced, err := k.ReplaceTaskManager(t.Context(), finished)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if running == 0 || done < finished {
-			return false
-		}
-		k.Kill(flink.TaskManager(1))
-		if err := k.AddTaskManager(); err != nil {
-			t.Fatal(err)
-		}
-		return true
+		return replaced
 	}
 }
 

@@ -171,8 +171,13 @@ func (k *Cluster) Logs() string { return filepath.Join(k.Dir, "log", "*.log") }
 // Stop ends all processes, and waits for the workers, which end by themselves when their
 // TaskManager has. If the cluster made its own folder, that is removed, unless keepLogs.
 func (k *Cluster) Stop(keepLogs bool) error {
-	k.kill()
+	for name, p := range k.processes {
+		if name != "pool" { // which removes what its workers leave
+			p.kill()
+		}
+	}
 	err := k.NoWorkers(2 * time.Minute)
+	k.kill()
 	for _, sub := range []string{"tmp", "work", "artifacts"} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(k.Dir, sub)))
 	}
@@ -203,9 +208,11 @@ func (k *Cluster) NoWorkers(limit time.Duration) error {
 
 // common settings. Before it sorts, Flink makes one record of a subtask's values of a key;
 // without the handler a job fails when such a record is larger than a sort buffer, which has a
-// share of the managed memory.
+// share of the managed memory. With the handler, a sort of more than half as many runs as it has
+// pages of memory fails by an index, unless fewer runs are merged at a time.
 const common = `io.tmp.dirs: %s
 taskmanager.runtime.large-record-handler: true
+taskmanager.runtime.max-fan: 16
 `
 
 // settings of a cluster. Beam's jars are on Flink's class path, so classes are looked up there
@@ -281,6 +288,17 @@ func TaskManager(i int) string { return fmt.Sprintf("taskmanager%d", i) }
 // Kill ends a process at once: a TaskManager by its name, "jobmanager" or "jobserver".
 func (k *Cluster) Kill(name string) { k.processes[name].kill() }
 
+// ReplaceTaskManager kills the TaskManager that was started first when a job has finished so many
+// tasks and is busy with others, and starts another. It reports whether it has done so.
+func (k *Cluster) ReplaceTaskManager(ctx context.Context, finished int) (bool, error) {
+	running, done, err := k.Tasks(ctx)
+	if err != nil || running == 0 || done < finished {
+		return false, err
+	}
+	k.Kill(TaskManager(1))
+	return true, k.AddTaskManager()
+}
+
 func (k *Cluster) waitForSlots(ctx context.Context, n int) error {
 	return k.processes["jobmanager"].wait(ctx, func() bool {
 		o, err := k.overview(ctx)
@@ -315,6 +333,16 @@ func (k *Cluster) Tasks(ctx context.Context) (running, finished int, err error) 
 		}
 	}
 	return running, finished, err
+}
+
+// States returns the states of all jobs, such as RUNNING and CANCELED.
+func (k *Cluster) States(ctx context.Context) (states []string, err error) {
+	var all struct{ Jobs []struct{ State string } }
+	err = k.get(ctx, "/jobs/overview", &all)
+	for _, job := range all.Jobs {
+		states = append(states, job.State)
+	}
+	return states, err
 }
 
 // Restarts returns how often jobs, or parts of them, have begun again after a failure, as the

@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,5 +78,50 @@ func TestStopped(t *testing.T) {
 				t.Errorf("left in the folder for temporary files: %v (%v)", left, err)
 			}
 		})
+	}
+}
+
+// A command that is stopped cancels its job at a cluster outside of the job server, and waits for
+// its end there before it removes what the job wrote.
+func TestClusterStopped(t *testing.T) {
+	program := build(t, "minsep/cmd/minsep")
+	k, _ := cluster(t, program)
+	flags := poolOf(t, k, program)
+	b := newBench(t)
+	b.writeGraph("large.parquet", 2_000_000, 4_000_000)
+	cmd := exec.Command(b.bin, append(strings.Fields("bound --graph large.parquet --max-per-owner 2 --key key --out stopped --quiet"), flags...)...)
+	var said strings.Builder
+	cmd.Dir, cmd.Env, cmd.Stderr = b.dir, append(os.Environ(), "TMPDIR="+b.temp), &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for begin, finished := time.Now(), 0; finished < 6; time.Sleep(50 * time.Millisecond) {
+		var err error
+		if _, finished, err = k.Tasks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(begin) > jobLimit {
+			t.Fatalf("the job does not run: look at %s", k.Logs())
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 143 || strings.Contains(said.String(), "could not be cancelled") {
+		t.Errorf("%v, want exit code 143: %s", err, said.String())
+	}
+	states, err := k.States(t.Context())
+	if err != nil || !slices.Equal(states, []string{"CANCELED"}) {
+		t.Errorf("the jobs are %v (%v): look at %s", states, err, k.Logs())
+	}
+	if n := restarts(t, k); n != 0 {
+		t.Errorf("the job began again %d times", n)
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "stopped")); err == nil {
+		t.Error("a run directory is left")
+	}
+	if err := k.NoWorkers(2 * time.Minute); err != nil {
+		t.Error(err)
 	}
 }

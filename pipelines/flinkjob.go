@@ -1,0 +1,113 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+)
+
+// Beam's job server gives up its own part of a job that is cancelled, and lets it run on at a
+// cluster outside of it. So a job of Flink's is cancelled there, by the cluster's REST API.
+
+// flinkStopTime is how long tasks on Flink may take to end: each ends once its bundle has.
+const flinkStopTime = time.Minute
+
+// cancelAtFlink cancels a job of a job server's at the cluster to which it sends its jobs, and
+// waits until none of its tasks runs there. A job that is not there yet is waited for. It does
+// nothing where Flink is in the job server itself.
+func cancelAtFlink(service jobpb.JobServiceClient, id string) error {
+	ctx, stop := context.WithTimeout(context.Background(), flinkStopTime)
+	defer stop()
+	server, err := service.GetJobs(ctx, &jobpb.GetJobsRequest{})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(server.GetJobInfo(), func(job *jobpb.JobInfo) bool { return job.GetJobId() == id })
+	if i < 0 {
+		return fmt.Errorf("the job server does not know job %s", id)
+	}
+	name := server.GetJobInfo()[i].GetJobName()
+	master := server.GetJobInfo()[i].GetPipelineOptions().GetFields()["beam:option:flink_master:v1"].GetStringValue()
+	if master == "" || strings.HasPrefix(master, "[") { // [local], [auto], [collection]
+		return nil
+	}
+	if !strings.Contains(master, "://") {
+		master = "http://" + master
+	}
+	asked := map[string]bool{}
+	for tick := time.Tick(100 * time.Millisecond); ; {
+		var all struct {
+			Jobs []struct{ JID, Name, State string }
+		}
+		if err := askFlink(ctx, http.MethodGet, master+"/jobs/overview", &all); err != nil {
+			return err
+		}
+		seen, left := false, false
+		for _, job := range all.Jobs {
+			if job.Name != name {
+				continue
+			}
+			seen = true
+			if job.State == "FINISHED" || job.State == "FAILED" || job.State == "CANCELED" {
+				continue
+			}
+			left = true
+			if asked[job.JID] {
+				continue
+			}
+			if err := askFlink(ctx, http.MethodPatch, master+"/jobs/"+job.JID+"?mode=cancel", nil); err != nil {
+				return err
+			}
+			asked[job.JID] = true
+		}
+		if seen && !left {
+			return nil
+		}
+		if !seen {
+			state, err := service.GetState(ctx, &jobpb.GetJobStateRequest{JobId: id})
+			if err != nil || ended(state) {
+				return err
+			}
+		}
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return fmt.Errorf("job %s may run on at Flink, %s: %w", name, master, ctx.Err())
+		}
+	}
+}
+
+// ended says that a job server has nothing more to do for a job.
+func ended(state *jobpb.JobStateEvent) bool {
+	switch state.GetState() {
+	case jobpb.JobState_CANCELLED, jobpb.JobState_DONE, jobpb.JobState_FAILED, jobpb.JobState_DRAINED:
+		return true
+	}
+	return false
+}
+
+// askFlink sends a request without a body, and reads the answer into what is not nil.
+func askFlink(ctx context.Context, method, url string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= 300 {
+		return fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}
