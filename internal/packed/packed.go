@@ -90,6 +90,16 @@ func (p *Packer) Add(bucket uint32, record []byte, emit Emit) {
 	p.chunks[bucket] = append(chunk, record...)
 }
 
+// AddAlone makes a chunk of one record, which should be about as large as a chunk. It goes to any
+// bucket, also to one that the packer has no room for. The packer must be of width 0.
+func (p *Packer) AddAlone(bucket uint32, record []byte, emit Emit) {
+	if p.width != 0 {
+		panic(fmt.Sprintf("packed: record of any length in chunks of width %d", p.width))
+	}
+	chunk := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen32+len(record)), uint64(len(record)))
+	p.emit(bucket, append(chunk, record...), emit)
+}
+
 // room returns the bucket's chunk with capacity for n more bytes. It may emit chunks to make room.
 func (p *Packer) room(bucket uint32, n int, emit Emit) []byte {
 	chunk := p.chunks[bucket]

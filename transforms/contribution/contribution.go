@@ -187,10 +187,10 @@ const lastPairs = .3
 
 // Result is a bounded graph.
 type Result struct {
-	// Rows are the kept examples: KV<uint32, []byte>, part number and an encoded [ownergraph.Rows]
-	// of about 64 KiB within that part. Rows are numbered from 0 in the order of the example ids;
-	// part i holds the rows from i·RowsPerPart on. Group by part and order a part's chunks by
-	// Rows.First.
+	// Rows are the kept examples: KV<uint32, []byte>, part number and a chunk of package packed, of
+	// records of any length: each is an encoded [ownergraph.Rows] of about 64 KiB within that part.
+	// Rows are numbered from 0 in the order of the example ids; part i holds the rows from
+	// i·RowsPerPart on. manifestio.WriteBounded takes them.
 	Rows beam.PCollection
 	// Summary is one element, []byte: an [ownergraph.Summary] as JSON.
 	Summary beam.PCollection

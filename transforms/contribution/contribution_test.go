@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"minsep/internal/packed"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/transforms/contribution"
@@ -47,19 +48,24 @@ func (quiet) Log(context.Context, log.Severity, int, string) {}
 var sink struct {
 	sync.Mutex
 	rows    map[uint32][]*ownergraph.Rows
+	passed  int // bytes of rows that came through the runner
 	summary []byte
 }
 
 type keepRowsFn struct{}
 
 func (*keepRowsFn) ProcessElement(_ context.Context, part uint32, chunk []byte) {
-	rows := new(ownergraph.Rows)
-	if err := rows.UnmarshalBinary(chunk); err != nil {
-		panic(err)
-	}
 	sink.Lock()
 	defer sink.Unlock()
-	sink.rows[part] = append(sink.rows[part], rows)
+	sink.passed += len(chunk)
+	err := packed.Records(chunk, 0, func(record []byte) error {
+		rows := new(ownergraph.Rows)
+		sink.rows[part] = append(sink.rows[part], rows)
+		return rows.UnmarshalBinary(record)
+	})
+	if err != nil {
+		panic(err)
+	}
 }
 
 type keepSummaryFn struct{}
@@ -74,7 +80,7 @@ type execute = func(context.Context, *beam.Pipeline) (beam.PipelineResult, error
 
 // bound runs the transform and returns its rows in order and its summary.
 func bound(run execute, c contribution.Config, chunks [][]byte) (*ownergraph.Rows, ownergraph.Summary, error) {
-	sink.rows, sink.summary = map[uint32][]*ownergraph.Rows{}, nil
+	sink.rows, sink.passed, sink.summary = map[uint32][]*ownergraph.Rows{}, 0, nil
 	p, s := beam.NewPipelineWithRoot()
 	var summary ownergraph.Summary
 	result, err := contribution.Bound(s, c, beam.CreateList(s, chunks))
@@ -254,6 +260,22 @@ func TestHotOwnerAndWideExample(t *testing.T) {
 		for c.Rounds = range 3 {
 			c.Bound = b
 			same(t, direct.Execute, c, key, &e, encode(t, &e, 3000))
+		}
+	}
+}
+
+// TestOverflow has every chunk of rows go through a file, in more parts than buckets.
+func TestOverflow(t *testing.T) {
+	for _, b := range []ownergraph.Bound{{MaxExamplesPerOwner: 2}, {MaxExamplesPerOwner: 1, Pools: 3}} {
+		c, key := newConfig(t)
+		c.Bound, c.Buckets, c.RowsPerPart = b, 2, 50
+		e := graph(rand.New(rand.NewPCG(5, 2)), c.Examples, c.Owners, 2000, 1200, 4000)
+		same(t, direct.Execute, c, key, e, encode(t, e, 128))
+		whole := sink.passed
+		c.SharedDir, c.SharedAfter = t.TempDir(), 1
+		same(t, direct.Execute, c, key, e, encode(t, e, 128))
+		if parts := len(sink.rows); parts < 4 || sink.passed > parts*300 || sink.passed > whole/2 {
+			t.Errorf("%+v: %d bytes of %d in %d parts did not go through files", b, sink.passed, whole, parts)
 		}
 	}
 }

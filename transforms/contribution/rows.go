@@ -149,11 +149,17 @@ func splits(sample func(*[]byte) bool, n int) [][]byte {
 type rowsFn struct {
 	Spec spec
 
-	rows ownergraph.Rows
+	rows   ownergraph.Rows
+	packer *packed.Packer // of no buckets: rows of about a chunk go alone
+	record []byte
 }
 
 // rowsChunk is the number of bytes of ids at which rows are emitted.
 const rowsChunk = 60 << 10
+
+func (f *rowsFn) StartBundle(func(*uint32, *[]byte) bool, packed.Emit) {
+	f.packer = packed.NewPacker(0, 0).Over(f.Spec.Overflow)
+}
 
 func (f *rowsFn) ProcessElement(rang uint32, chunks func(*[]byte) bool, counts func(*uint32, *[]byte) bool, emit func(uint32, []byte)) error {
 	row := int64(0)
@@ -182,6 +188,10 @@ func (f *rowsFn) ProcessElement(rang uint32, chunks func(*[]byte) bool, counts f
 		}
 		return f.flush(row, emit)
 	})
+}
+
+func (f *rowsFn) FinishBundle(_ func(*uint32, *[]byte) bool, emit packed.Emit) error {
+	return f.packer.Flush(emit)
 }
 
 // add adds a row.
@@ -213,11 +223,11 @@ func (f *rowsFn) add(record []byte) error {
 // flush emits the rows held, all of one part, and goes on at row.
 func (f *rowsFn) flush(row int64, emit packed.Emit) error {
 	if f.rows.Len() > 0 {
-		chunk, err := f.rows.AppendBinary(nil)
-		if err != nil {
+		var err error
+		if f.record, err = f.rows.AppendBinary(f.record[:0]); err != nil {
 			return err
 		}
-		emit(uint32(f.rows.First/int64(f.Spec.RowsPerPart)), chunk)
+		f.packer.AddAlone(uint32(f.rows.First/int64(f.Spec.RowsPerPart)), f.record, emit)
 	}
 	f.rows.Reset(row, f.Spec.Examples, f.Spec.Owners)
 	return nil

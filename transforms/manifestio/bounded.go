@@ -29,10 +29,10 @@ func init() {
 var rowsWritten = progress.New("rows written")
 
 // WriteBounded writes a bounded graph to dir, which must exist. rows is a PCollection<KV<uint32,
-// []byte>> of part numbers and encoded [ownergraph.Rows], with ids of the given types, and with
-// pools if pools is set. Each row is in exactly one chunk. The chunks of a part may come in any
-// order, but must leave no gap. The result is a PCollection<string> of JSON [manifest.File], one
-// for each part.
+// []byte>> of part numbers and chunks of package packed, of records of any length: encoded
+// [ownergraph.Rows], with ids of the given types, and with pools if pools is set. Each row is in
+// exactly one record. The records of a part may come in any order, but must leave no gap. The
+// result is a PCollection<string> of JSON [manifest.File], one for each part.
 //
 // A part of any size is sorted in 256 MiB of memory and temporary files in tempDir on the worker;
 // "" means the system's folder.
@@ -117,18 +117,21 @@ func WriteTable(ctx context.Context, dir string, bounded *ownergraph.Bounded, ro
 	return files, nil
 }
 
-// sortChunks orders chunks by their first row: a record of the sorter is that, 8 bytes, and the
-// chunk.
+// sortChunks orders the records of chunks by their first row: a record of the sorter is that, 8
+// bytes, and the record.
 func sortChunks(sorted *packed.Sorter, chunks func(*[]byte) bool) error {
 	var chunk []byte
 	for chunks(&chunk) {
-		first, err := ownergraph.FirstRow(chunk)
+		err := packed.Records(chunk, 0, func(rows []byte) error {
+			first, err := ownergraph.FirstRow(rows)
+			if err != nil {
+				return err
+			}
+			record := binary.AppendUvarint(make([]byte, 0, len(rows)+16), uint64(8+len(rows)))
+			record = binary.BigEndian.AppendUint64(record, uint64(first))
+			return sorted.Add(append(record, rows...))
+		})
 		if err != nil {
-			return err
-		}
-		record := binary.AppendUvarint(make([]byte, 0, len(chunk)+16), uint64(8+len(chunk)))
-		record = binary.BigEndian.AppendUint64(record, uint64(first))
-		if err := sorted.Add(append(record, chunk...)); err != nil {
 			return err
 		}
 	}

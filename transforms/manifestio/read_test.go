@@ -18,6 +18,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/packed"
 	"minsep/manifest"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
@@ -137,6 +138,9 @@ func tableLine(i int, owners bool) string {
 	return line
 }
 
+// overflowDir is the folder of the chunks that do not go through the runner.
+var overflowDir string
+
 // chunkRange encodes rows of the table as chunks for their parts.
 func chunkRange(_ context.Context, first int, emit func(uint32, []byte)) error {
 	var r ownergraph.Rows
@@ -150,7 +154,12 @@ func chunkRange(_ context.Context, first int, emit func(uint32, []byte)) error {
 	}
 	b, err := r.AppendBinary(nil)
 	if err == nil {
-		emit(uint32(first/partRows), b)
+		p := packed.NewPacker(0, 0)
+		if first%300 > 0 {
+			p.Over(packed.Overflow{Dir: overflowDir, After: 1})
+		}
+		p.AddAlone(uint32(first/partRows), b, emit)
+		err = p.Flush(emit)
 	}
 	return err
 }
@@ -167,6 +176,7 @@ func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 		firsts = append(firsts, first)
 	}
 	rng.Shuffle(len(firsts), func(i, j int) { firsts[i], firsts[j] = firsts[j], firsts[i] })
+	overflowDir = t.TempDir()
 	p, s := beam.NewPipelineWithRoot()
 	rows := beam.ParDo(s, chunkRange, beam.CreateList(s, firsts))
 	manifestio.Collect(s, dir, "collected", manifestio.WriteBounded(s, dir, t.TempDir(), ownergraph.String, ownergraph.Int64, false, rows))
