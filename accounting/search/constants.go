@@ -35,6 +35,9 @@ const (
 	MaxLooks = 20  // a search that takes more does not converge
 	Farthest = 0.3 // in ln σ between looks: beyond it a curve tells too little
 
+	// Step is the least distance of looks in ln σ, as in arXiv 2602.09338, Algorithm 5.
+	Step = 0.01
+
 	// Where all the samples of a look show too little, those at a noise multiplier so much smaller may
 	// show enough, since a divergence falls faster with σ than M does (TestRetreat); not where the
 	// samples would show less than half of leastSeen of a divergence of δ. A search that begins where

@@ -6,6 +6,12 @@
 // estimated by tilted sampling, with a standard error. [Noise.Refine] asks for a smaller error, and
 // [Claim.Both] looks at H(Q,P), which the first estimate leaves out.
 //
+// # The loop
+//
+// Plans, dry runs and certificates ask in one loop, [Walk]: a [Source] says how a divergence is
+// looked at (tilted samples with tables, plain samples, bounds without samples), how well, and with
+// which budget. The loop chooses the noise multipliers.
+//
 // # The model
 //
 // A divergence falls with σ as a Gaussian mechanism's does with a power of σ, the pace, which is

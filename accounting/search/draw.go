@@ -181,6 +181,7 @@ func (s *searcher) isHopeless(l *look, samples float64) bool {
 func (s *searcher) mostSamples(l *look) float64 {
 	most := mostWork / float64(s.Run.Strategy.Steps) / s.width()
 	switch {
+	case s.below: // nothing is known of a candidate while the side is not
 	case s.isEnough(l):
 		most *= cmp.Or(s.part, roughShare)
 	case s.Run.Sampler.BalancedMinSep != nil && s.Run.MaxExamplesPerOwner > 1:

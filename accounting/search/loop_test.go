@@ -231,17 +231,6 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// TestWithin: where a search goes on is finite, also while one end is open.
-func TestWithin(t *testing.T) {
-	inf := math.Inf(1)
-	for _, c := range []struct{ x, low, high, want float64 }{{1, -inf, inf, 1}, {2, -inf, 1, .8}, {1, 2, inf, 2.2}, {3, 1, 1.1, 1.05}, {3, 1, 2, 1.5}} {
-		got := within(c.x, c.low, c.high)
-		if !(got > c.low && got < c.high) || math.Abs(got-c.want) > .25 {
-			t.Errorf("%+v: %g", c, got)
-		}
-	}
-}
-
 // TestWideStrategiesDrawLess: an estimate has as many samples as take a time, which rises with the
 // bands.
 func TestWideStrategiesDrawLess(t *testing.T) {

@@ -69,7 +69,7 @@ func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
 		return n, nil
 	}
 	s.below = false
-	other, err := s.sigma(ctx, math.Exp(toward(l.x, s.fit().X)), tolerance, math.Inf(1))
+	other, err := s.sigma(ctx, math.Exp(min(l.x+Farthest, max(l.x-Farthest, s.fit().X))), tolerance, math.Inf(1))
 	if err != nil {
 		return n, err
 	}

@@ -25,6 +25,10 @@ type searcher struct {
 	behind    float64 // σ above which it is enough to know it roughly
 	part      float64 // of the samples that a rough estimate may take; 0 for roughShare
 	retreats  int     // looks where all samples showed too little
+	tolerance float64 // standard error of ln σ
+	at        float64 // ln σ of the last look
+	short     bool    // it had too few samples
+	raised    int     // looks at noise multipliers without tables
 	below     bool    // it is enough to know that the divergence is below δ where it is
 }
 
@@ -37,60 +41,73 @@ func (c Claim) searcher(direction montecarlo.Direction, p Pace) (*searcher, erro
 // too many samples, or it is at most behindError and σ at least behind: a noise multiplier that no
 // more need be known of.
 func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) (Noise, error) {
-	s.behind = behind
-	x := math.Log(start)
-	low, high, raised := math.Inf(-1), math.Inf(1), 0
-	for range MaxLooks {
-		if err := ctx.Err(); err != nil {
-			return Noise{}, err
-		}
-		short, err := s.look(ctx, x, tolerance)
-		if errors.Is(err, ErrNoEstimate) && len(s.looks) == 0 && raised < mostRaised { // there are no tables for so little noise
-			raised++
-			low, x = x, x+retreat
-			continue
-		}
-		if err != nil {
-			return Noise{}, err
-		}
-		l, f := s.looks[len(s.looks)-1], s.fit()
-		enough := tolerance
-		switch {
-		case short, s.retreats > 0:
-			enough = rough
-		case s.isBehind(f):
-			enough = max(tolerance, behindError)
-		}
-		told := s.isTold()
-		if f.StdErr <= enough && told {
-			return s.found(f), nil
-		}
-		if short {
-			hopeless := float64(l.samples) < leastSeen/2*math.Exp(l.logBound)
-			if s.retreats == mostRetreats || told || hopeless {
-				return Noise{}, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
-			}
-			s.retreats++
-			high = min(high, x)
-			x -= retreat
-			continue
-		}
-		if l.gap > Apart*l.gapErr {
-			low = max(low, x)
-		} else if l.gap < -Apart*l.gapErr {
-			high = min(high, x)
-		}
-		next := within(toward(x, f.X), low, high)
-		if slices.ContainsFunc(s.looks, func(l look) bool { return math.Abs(l.x-next) < 1e-9 }) {
-			next += tolerance * float64(1+len(s.looks)%2) // the same samples would say nothing new
-		}
-		x = next
+	s.tolerance, s.behind = tolerance, behind
+	err := Walk(ctx, math.Log(start), s)
+	if err != nil && !errors.Is(err, ErrLooks) {
+		return Noise{}, err
 	}
-	if f := s.fit(); s.isTold() && f.StdErr <= rough {
-		return s.found(f), nil
+	f := s.fit()
+	if err != nil && !(s.isTold() && f.StdErr <= rough) {
+		return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", ErrNoEstimate, math.Exp(s.at))
 	}
-	return Noise{}, fmt.Errorf("%w: no noise multiplier found near %.4g", ErrNoEstimate, math.Exp(x))
+	return s.found(f), nil
 }
+
+// Look is part of [Source].
+func (s *searcher) Look(ctx context.Context, x float64) (Side, error) {
+	s.at = x
+	short, err := s.look(ctx, x, s.tolerance)
+	if s.short = short; err != nil {
+		if errors.Is(err, ErrNoEstimate) && len(s.looks) == 0 && s.raised < mostRaised { // there are no tables for so little noise
+			s.raised++
+			return Unseen, nil
+		}
+		return Unseen, err
+	}
+	l := s.looks[len(s.looks)-1]
+	if _, done := s.Goal(); short && !done {
+		hopeless := float64(l.samples) < leastSeen/2*math.Exp(l.logBound)
+		if s.retreats == mostRetreats || s.isTold() || hopeless {
+			return Unknown, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
+		}
+		s.retreats++
+		return TooLarge, nil
+	}
+	switch {
+	case l.gap > Apart*l.gapErr:
+		return TooSmall, nil
+	case l.gap < -Apart*l.gapErr:
+		return TooLarge, nil
+	}
+	return Unknown, nil
+}
+
+// Goal is part of [Source].
+func (s *searcher) Goal() (x float64, done bool) {
+	if len(s.looks) == 0 {
+		return s.at + retreat, false
+	}
+	f, enough := s.fit(), s.tolerance
+	switch {
+	case s.short, s.retreats > 0:
+		enough = rough
+	case s.isBehind(f):
+		enough = max(s.tolerance, behindError)
+	}
+	if f.StdErr <= enough && s.isTold() {
+		return f.X, true
+	}
+	if s.short {
+		return s.at - retreat, false
+	}
+	return f.X, false
+}
+
+// Fits is part of [Source]: look says whether its samples are too many.
+func (s *searcher) Fits(float64) bool { return true }
+
+// Extend is part of [Source].
+func (s *searcher) Extend() bool { return false }
 
 // found is the noise multiplier of a solution.
 func (s *searcher) found(f Solution) Noise {
@@ -108,20 +125,3 @@ func (s *searcher) isTold() bool {
 func (s *searcher) isBehind(f Solution) bool {
 	return math.Exp(f.X)*(1-Apart*f.StdErr) > s.behind
 }
-
-// within is x where it is between low and high, which may be infinite; else between them, near
-// the finite one.
-func within(x, low, high float64) float64 {
-	switch {
-	case x > low && x < high:
-		return x
-	case math.IsInf(low, -1):
-		return high - Far
-	case math.IsInf(high, 1):
-		return low + Far
-	}
-	return (low + high) / 2
-}
-
-// toward goes from ln σ = x to another, by Farthest at most.
-func toward(x, to float64) float64 { return min(x+Farthest, max(x-Farthest, to)) }

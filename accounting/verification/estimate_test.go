@@ -156,26 +156,3 @@ func TestProofsEndWithTheBudget(t *testing.T) {
 		t.Error("a budget in samples ends the search, or the search goes on although the least is known to 2 %")
 	}
 }
-
-// TestLooksGoOnAboveAll: where the only estimate is far below the noise that is wanted, and has so
-// large an M that nothing like it can be afforded, the next look is above it: M falls.
-func TestLooksGoOnAboveAll(t *testing.T) {
-	const delta, start = 1e-6, .45
-	e := &estimator{limit: math.Inf(1), delta: delta, share: share{samples: 1e4, whole: 1e5}}
-	low := NoiseEstimate{NoiseMultiplier: math.Exp(start)}
-	low.Estimates[0] = Estimate{Direction: montecarlo.P, Bound: .01, Mean: 1e-3, Samples: 4096}
-	low.Estimates[1] = Estimate{Direction: montecarlo.Q, Bound: 1, Mean: 1e-3, Samples: 256}
-	m := newModel(scaleOf(t, 2, delta), []NoiseEstimate{low}, NoiseEstimate{})
-	goal, _ := e.goal(m, delta)
-	seen := start
-	for range 3 { // each of them takes too many samples
-		next, ok := e.after(m, seen, goal)
-		if !ok || next <= seen || next > start+2*search.Farthest {
-			t.Fatalf("after %g: %g, %v; the target is expected at %g", seen, next, ok, goal)
-		}
-		seen = next
-	}
-	if next, ok := e.after(m, start+2*search.Farthest, goal); ok {
-		t.Errorf("%g is tried, without an end", next)
-	}
-}

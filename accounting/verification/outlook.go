@@ -2,6 +2,7 @@ package verification
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"minsep/accounting/search"
@@ -78,21 +79,42 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	}
 	o.Proven = provable.NoiseMultiplier
 	e.beginEstimates()
-	for sigma := start; ; {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		before := o.Least
-		if err := p.outlook(ctx, e, o, sigma); err != nil {
-			return nil, err
-		}
-		plain := o.Effort*e.delta >= 1-1e-9
-		if o.Enough || o.untilted || e.left() == 0 || before > 0 && !plain && o.Least >= before {
-			return o, nil // enough, or more noise does not help
-		}
-		sigma *= math.Exp(search.Farthest)
+	err = search.Walk(ctx, math.Log(start), &upward{p, e, o, 0, false})
+	if err != nil && !errors.Is(err, search.ErrLooks) {
+		return nil, err
 	}
+	return o, nil
 }
+
+// upward looks for a noise multiplier that the budget is enough for an estimate of.
+type upward struct {
+	Problem
+	e    *estimator
+	o    *Outlook
+	at   float64 // ln σ of the last look
+	done bool
+}
+
+// Look is part of [search.Source].
+func (u *upward) Look(ctx context.Context, x float64) (search.Side, error) {
+	before := u.o.Least
+	u.at = x
+	if err := u.outlook(ctx, u.e, u.o, math.Exp(x)); err != nil {
+		return search.Unseen, err
+	}
+	plain := u.o.Effort*u.e.delta >= 1-1e-9
+	u.done = u.o.Enough || u.o.untilted || u.e.left() == 0 || before > 0 && !plain && u.o.Least >= before // more noise does not help
+	return search.Unseen, nil
+}
+
+// Goal is part of [search.Source].
+func (u *upward) Goal() (x float64, done bool) { return u.at + search.Farthest, u.done }
+
+// Fits is part of [search.Source].
+func (u *upward) Fits(float64) bool { return true }
+
+// Extend is part of [search.Source].
+func (u *upward) Extend() bool { return false }
 
 // outlook sets the cost of an estimate at a noise multiplier or, for the only candidate, of a
 // verification.

@@ -22,9 +22,6 @@ const (
 	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest that
 	// a verification, may have by an interpolated M, which is known to some tenths.
 	affordable = 0.7
-
-	// step is the least distance of estimates in ln σ, as in arXiv 2602.09338, Algorithm 5.
-	step = 0.01
 )
 
 // search estimates δ at noise multipliers, each where the estimates before it have the target,
@@ -32,54 +29,85 @@ const (
 // large that an estimate takes too many samples, the noise multiplier counts as too small. Where
 // the share of estimates in a budget is used up, it returns the estimates that there are. proven,
 // if its bounds are not 0, tells how M falls.
-func (e *estimator) search(ctx context.Context, first, target float64, proven NoiseEstimate) (estimates []NoiseEstimate, err error) {
-	var tooFew error
-	low := math.Inf(-1)     // the largest ln σ that is too small
-	cheapest := math.Inf(1) // samples that an estimate takes
-	for next := math.Log(first); e.count < search.MaxLooks; {
-		e.candidate(estimates)
-		l, err := e.estimateAt(ctx, math.Exp(next))
-		var few *TooFewError
-		switch {
-		case errors.As(err, &few):
-			tooFew = err
-			if few.spent && nearest(estimates, target) <= fitReach { // the estimates so far must do
-				return estimates, nil
-			}
-			if few.spent && e.extend() {
-				continue
-			}
-			low = max(low, next)
-			if few.plain || few.spent || len(estimates) == 0 && few.Need >= cheapest && !isPlain(few.Need, e.delta) { // more noise does not help
-				return nil, err
-			}
-			cheapest = min(cheapest, few.Need)
-		case err != nil:
-			return nil, err
-		default:
-			estimates = insert(estimates, l)
-		}
-		if len(estimates) == 0 {
-			next += search.Farthest
-			continue
-		}
-		m := newModel(e.scale, estimates, proven)
-		goal, limited := e.goal(m, target)
-		known := m.spread(m.at(target)) <= enough && len(m.bounds) > 1 || limited && isTried(estimates, goal)
-		after, ok := e.after(m, low, goal)
-		if !ok && nearest(estimates, target) > fitReach && e.extend() {
-			after, ok = e.after(m, low, goal)
-		}
-		if known || !ok {
-			return estimates, nil
-		}
-		next = after
-	}
-	if tooFew != nil {
-		return nil, tooFew
+func (e *estimator) search(ctx context.Context, first, target float64, proven NoiseEstimate) ([]NoiseEstimate, error) {
+	s := &looks{estimator: e, target: target, proven: proven, cheapest: math.Inf(1)}
+	err := search.Walk(ctx, math.Log(first), s)
+	switch {
+	case !errors.Is(err, search.ErrLooks):
+		return s.estimates, err
+	case s.tooFew != nil:
+		return nil, s.tooFew
 	}
 	return nil, &ParamError{Package: "verification", Param: "delta", Value: e.delta,
 		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not come near it; give another delta or epsilon, or a noise multiplier", e.epsilon)}
+}
+
+// looks are the estimates of a search, in both directions each.
+type looks struct {
+	*estimator
+	target    float64
+	proven    NoiseEstimate
+	estimates []NoiseEstimate
+	at        float64 // ln σ of the last look
+	tooFew    error   // of the last look that had too few samples
+	cheapest  float64 // samples that an estimate takes
+	known     model   // of the estimates
+	over      bool    // the estimates so far must do
+}
+
+// Look is part of [search.Source].
+func (s *looks) Look(ctx context.Context, x float64) (search.Side, error) {
+	s.at = x
+	for {
+		s.candidate(s.estimates)
+		l, err := s.estimateAt(ctx, math.Exp(x))
+		var few *TooFewError
+		switch {
+		case err == nil:
+			s.estimates = insert(s.estimates, l)
+			return search.Unknown, nil
+		case !errors.As(err, &few):
+			s.estimates = nil
+			return search.Unknown, err
+		}
+		s.tooFew = err
+		if few.spent && nearest(s.estimates, s.target) <= fitReach {
+			s.over = true
+			return search.Unseen, nil
+		}
+		if few.spent && s.Extend() {
+			continue
+		}
+		if few.plain || few.spent || len(s.estimates) == 0 && few.Need >= s.cheapest && !isPlain(few.Need, s.delta) { // more noise does not help
+			s.estimates = nil
+			return search.Unseen, err
+		}
+		s.cheapest = min(s.cheapest, few.Need)
+		return search.Unseen, nil
+	}
+}
+
+// Goal is part of [search.Source]. M grows quickly downward: a look is at most search.Far below all
+// others.
+func (s *looks) Goal() (x float64, done bool) {
+	if len(s.estimates) == 0 {
+		return s.at + search.Farthest, false
+	}
+	s.known = newModel(s.scale, s.estimates, s.proven)
+	m := s.known
+	goal, limited := s.goal(m, s.target)
+	done = m.spread(m.at(s.target)) <= enough && len(m.bounds) > 1 || limited && isTried(s.estimates, goal)
+	return max(goal, math.Log(s.estimates[0].NoiseMultiplier)-search.Far), done || s.over
+}
+
+// Fits is part of [search.Source], by an interpolated M.
+func (s *looks) Fits(x float64) bool {
+	return s.known.fewest(math.Exp(x), s.delta) <= affordable*min(s.limit, s.left())
+}
+
+// Extend is part of [search.Source]: far from the target, estimates take more of the budget.
+func (s *looks) Extend() bool {
+	return nearest(s.estimates, s.target) > fitReach && s.extend()
 }
 
 // isPlain says whether so many samples are those of an M of 1.
@@ -91,44 +119,14 @@ func (e *estimator) goal(m model, target float64) (x float64, limited bool) {
 	x = math.Log(m.at(target))
 	most := math.Log(m.bounds[len(m.bounds)-1].NoiseMultiplier)
 	for x < most && m.fewestVerified(math.Exp(x), e.delta, e.weights()) > affordable*e.allLeft() {
-		x, limited = x+step, true
+		x, limited = x+search.Step, true
 	}
 	return x, limited
 }
 
 // isTried says whether there is an estimate about at ln σ = x.
 func isTried(estimates []NoiseEstimate, x float64) bool {
-	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return math.Abs(math.Log(l.NoiseMultiplier)-x) < step/2 })
-}
-
-// after is the ln σ at which δ is estimated next: at the goal or, where that was looked at, beside
-// it; above low, and such that M, which grows quickly downward, allows an estimate. ok says that
-// there is one.
-func (e *estimator) after(m model, low, goal float64) (next float64, ok bool) {
-	least, most := math.Log(m.estimates[0].NoiseMultiplier), math.Log(m.estimates[len(m.estimates)-1].NoiseMultiplier)
-	at := min(max(goal, least-search.Far, low+step), most+search.Farthest)
-	fits := func(x float64) bool {
-		return x > low && !isTried(m.estimates, x) && m.fewest(math.Exp(x), e.delta) <= affordable*min(e.limit, e.left())
-	}
-	for off := 0.0; off < search.Far; off += step {
-		for _, x := range []float64{at - off, at + off} {
-			if fits(x) {
-				return x, true
-			}
-		}
-	}
-	// Nearer to the target than any estimate so far, where the budget affords it.
-	for x := at + search.Far; x < least-step; x += step {
-		if fits(x) {
-			return x, true
-		}
-	}
-	// Above all that is known M is less than the model knows: a look tells, which draws nothing where
-	// that takes too many samples.
-	if x := max(at, low+search.Far); goal > most && x <= most+2*search.Farthest {
-		return x, true
-	}
-	return 0, false
+	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return search.IsNear(x, math.Log(l.NoiseMultiplier)) })
 }
 
 // candidate reports that another noise multiplier is tried, and between which estimates of δ the
