@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"minsep/internal/bisect"
 	"minsep/internal/param"
 )
 
@@ -107,28 +108,16 @@ func (g Goal) samples(verify, q float64) float64 {
 	if g.Errors < 0 {
 		low = 0
 	}
-	for range 60 {
-		accept := low + (high-low)/2
+	_, accept := bisect.Between(low, high, math.Ldexp(high-low, -60), func(accept float64) bool { // too near to Mean
 		each := divergence(accept/g.Bound, verify/g.Bound)/nats + seen // 1/s, and 1/Seen
-		if accept-g.Mean-g.Errors*math.Sqrt(g.Bound*g.Mean*each)-max(0, g.Errors)*g.Errors*g.Bound*each/3 < 0 {
-			low = accept
-		} else {
-			high = accept
-		}
-	}
-	return samplesFor(g.Bound, high, verify, q)
+		return accept-g.Mean-g.Errors*math.Sqrt(g.Bound*g.Mean*each)-max(0, g.Errors)*g.Errors*g.Bound*each/3 < 0
+	})
+	return samplesFor(g.Bound, accept, verify, q)
 }
 
 // LargestAccept is the largest accepted mean for which the FailureProbability of samples values in
 // [0, bound] is at most q. It is 0 where no mean above 0 has so small a probability.
 func LargestAccept(samples uint64, bound, verify, q float64) float64 {
-	low, high := 0.0, verify
-	for range 100 {
-		if mid := low + (high-low)/2; FailureProbability(samples, bound, mid, verify) <= q {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return low
+	accept, _ := bisect.Between(0, verify, math.Ldexp(verify, -100), func(accept float64) bool { return FailureProbability(samples, bound, accept, verify) <= q })
+	return accept
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting/internal/normal"
+	"minsep/internal/bisect"
 	"minsep/internal/param"
 )
 
@@ -119,16 +120,6 @@ var (
 
 // smallest bisects (low, high] for the smallest float64 for which ok holds; ok must hold at high.
 func smallest(low, high float64, ok func(float64) bool) float64 {
-	for range 200 {
-		mid := low + (high-low)/2
-		if mid <= low || mid >= high {
-			break
-		}
-		if ok(mid) {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
-	return high
+	_, least := bisect.Between(low, high, 0, func(x float64) bool { return !ok(x) })
+	return least
 }

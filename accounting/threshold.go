@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"minsep/internal/bisect"
 	"minsep/internal/golden"
 	"minsep/internal/param"
 )
@@ -181,8 +182,8 @@ func (c Claim) Spend(bounds []float64, budget uint64) (Thresholds, []uint64, err
 	if err := check.Err(); err != nil {
 		return Thresholds{}, nil, err
 	}
-	affordable := func(accept float64) bool {
-		_, total := c.bestThresholds(accept, bounds)
+	affordable := func(accept float64) bool { // over the most
+		_, total := c.bestThresholds(accept*c.most(), bounds)
 		return total <= float64(min(budget, maxSamples))
 	}
 	if !affordable(0) {
@@ -191,14 +192,6 @@ func (c Claim) Spend(bounds []float64, budget uint64) (Thresholds, []uint64, err
 		return Thresholds{}, nil, fmt.Errorf("%w: %d, where accepting a mean of 0 takes %.4g and one of δ/2 takes %.4g",
 			ErrTooFewSamples, budget, need, half)
 	}
-	low, high := 0.0, 1.0 // of accept over delta
-	for range 40 {
-		mid := (low + high) / 2
-		if affordable(mid * c.most()) {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return c.Samples(min(low, 1-1e-9)*c.most(), bounds)
+	accept, _ := bisect.Between(0, 1, math.Ldexp(1, -40), affordable)
+	return c.Samples(min(accept, 1-1e-9)*c.most(), bounds)
 }

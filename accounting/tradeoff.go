@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"minsep/internal/digits"
 	"minsep/internal/param"
 )
 
@@ -151,17 +152,17 @@ func RateUp(rate float64) string {
 	if rate <= 0 {
 		return "0"
 	}
-	for digits := 3; ; digits++ {
-		if up := RoundedUp(rate, digits); up != "1" || digits == 17 {
+	for count := 3; ; count++ {
+		if up := RoundedUp(rate, count); up != "1" || count == 17 {
 			return up
 		}
 	}
 }
 
-// RoundedUp writes a number above 0 with digits significant digits, rounded up.
-func RoundedUp(x float64, digits int) string {
-	scale := math.Pow(10, float64(digits-1)-math.Floor(math.Log10(x)))
-	return strconv.FormatFloat(math.Ceil(x*scale*(1-1e-12))/scale, 'g', digits, 64)
+// RoundedUp writes a number above 0 with count significant digits, rounded up. A relative excess of
+// 1e-12 is taken for an error of x's own rounding, and does not count.
+func RoundedUp(x float64, count int) string {
+	return strconv.FormatFloat(digits.Up(x*(1-1e-12), count), 'g', count, 64)
 }
 
 // Attacks are the bounds at [AttackRates].

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"minsep/accounting"
+	"minsep/internal/digits"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling/ownergraph"
@@ -31,8 +32,7 @@ func threeDigits(v float64) string {
 	if v < 1000 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
-	return count(math.Round(v/unit) * unit)
+	return count(digits.Nearest(v, 3))
 }
 
 // tradeoff draws the most that a membership test can do.

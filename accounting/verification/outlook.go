@@ -79,15 +79,15 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	}
 	o.Proven = provable.NoiseMultiplier
 	e.beginEstimates()
-	err = search.Walk(ctx, math.Log(start), &upward{p, e, o, 0, false})
+	err = search.Walk(ctx, math.Log(start), &moreNoise{p, e, o, 0, false})
 	if err != nil && !errors.Is(err, search.ErrLooks) {
 		return nil, err
 	}
 	return o, nil
 }
 
-// upward looks for a noise multiplier that the budget is enough for an estimate of.
-type upward struct {
+// moreNoise looks for a noise multiplier that the budget is enough for an estimate of.
+type moreNoise struct {
 	Problem
 	e    *estimator
 	o    *Outlook
@@ -96,7 +96,7 @@ type upward struct {
 }
 
 // Look is part of [search.Source].
-func (u *upward) Look(ctx context.Context, x float64) (search.Side, error) {
+func (u *moreNoise) Look(ctx context.Context, x float64) (search.Side, error) {
 	before := u.o.Least
 	u.at = x
 	if err := u.outlook(ctx, u.e, u.o, math.Exp(x)); err != nil {
@@ -108,13 +108,13 @@ func (u *upward) Look(ctx context.Context, x float64) (search.Side, error) {
 }
 
 // Goal is part of [search.Source].
-func (u *upward) Goal() (x float64, done bool) { return u.at + search.Farthest, u.done }
+func (u *moreNoise) Goal() (x float64, done bool) { return u.at + search.Farthest, u.done }
 
 // Fits is part of [search.Source].
-func (u *upward) Fits(float64) bool { return true }
+func (u *moreNoise) Fits(float64) bool { return true }
 
 // Extend is part of [search.Source].
-func (u *upward) Extend() bool { return false }
+func (u *moreNoise) Extend() bool { return false }
 
 // outlook sets the cost of an estimate at a noise multiplier or, for the only candidate, of a
 // verification.

@@ -9,6 +9,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/verification"
+	"minsep/internal/digits"
 	"minsep/pipelines"
 )
 
@@ -123,11 +124,8 @@ func (e notCertified) moreSamples(rejected *accounting.NotVerifiedError) string 
 // maxAdvised is the largest number of samples that is advised: weeks of CPU time.
 const maxAdvised = 1e13
 
-// twoDigits rounds x up to two significant digits.
-func twoDigits(x float64) float64 {
-	scale := math.Pow(10, math.Max(0, math.Floor(math.Log10(x))-1))
-	return math.Ceil(x/scale) * scale
-}
+// twoDigits rounds x up to a whole number of two significant digits.
+func twoDigits(x float64) float64 { return digits.Up(math.Ceil(x), 2) }
 
 // aboutTime formats an estimate, given in seconds: in minutes above 100 s, in hours above 48 h.
 func aboutTime(seconds float64) string {
