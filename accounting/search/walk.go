@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Source is a divergence that a search asks for at noise multipliers: by tilted samples with tables,
-// by plain samples, or by bounds without samples. It keeps the looks that it took.
+// Source is a divergence that a search asks for at noise multipliers: by tilted samples with
+// tables, by plain samples, or by bounds without samples. It keeps the looks that it took.
 type Source interface {
 	// Look looks at ln σ = x, with as many samples as the tolerance and the budget of the source say,
 	// and says on which side of the solution σ is. An error ends the search.

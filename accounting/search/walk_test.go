@@ -112,8 +112,8 @@ func TestWalkWithinABudget(t *testing.T) {
 	}
 }
 
-// TestLooksGoOnAboveAll: where nothing near the only look fits, since its M is large, the next looks
-// are above it, where M is less, and end soon.
+// TestLooksGoOnAboveAll: where nothing near the only look fits, since its M is large, the next
+// looks are above it, where M is less, and end soon.
 func TestLooksGoOnAboveAll(t *testing.T) {
 	r := reach{low: math.Inf(-1), high: math.Inf(1)}
 	r.add(.45, Unknown)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAppendSyncs: lines are safe when Append returns. The null device takes any line and refuses to
-// sync, so an Append that does not sync has no error there.
+// TestAppendSyncs: lines are safe when Append returns. The null device takes any line and refuses
+// to sync, so an Append that does not sync has no error there.
 func TestAppendSyncs(t *testing.T) {
 	f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
