@@ -153,7 +153,7 @@ func TestForecast(t *testing.T) {
 	}
 	want := 0.0
 	for i, d := range montecarlo.Directions {
-		proposal, err := tilt.NewProposal(tilt.Config{Spec: run.Loss(1.2), Epsilon: r.Epsilon, Direction: d})
+		proposal, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(1.2), Epsilon: r.Epsilon, Direction: d})
 		if err != nil {
 			t.Fatal(err)
 		}

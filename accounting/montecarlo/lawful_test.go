@@ -180,7 +180,7 @@ func testLosses(t *testing.T, s montecarlo.Spec) {
 	}
 	for _, d := range montecarlo.Directions {
 		want, deviation := of(d, hockey)
-		p, err := tilt.NewProposal(tilt.Config{Spec: s, Epsilon: epsilon, Direction: d})
+		p, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: s, Epsilon: epsilon, Direction: d})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 func (c Claim) Divergence(ctx context.Context, sigma float64) (most float64, err error) {
 	for _, direction := range montecarlo.Directions {
 		spec := c.Run.Loss(sigma)
-		proposal, tables, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: c.Epsilon, Direction: direction}, workOf(coarseLevel))
+		proposal, tables, err := tilt.NewProposalWithin(ctx, tilt.Config{Spec: spec, Epsilon: c.Epsilon, Direction: direction}, workOf(coarseLevel))
 		if err != nil {
 			return 0, err
 		}

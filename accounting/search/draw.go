@@ -31,7 +31,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 		if s.Run.Sampler.BalancedMinSep != nil && level == coarseLevel { // a state takes some times as long
 			work = workOf(level - 1)
 		}
-		proposal, tables, err := s.propose(x, tolerance, work)
+		proposal, tables, err := s.propose(ctx, x, tolerance, work)
 		if err != nil {
 			return false, err
 		}

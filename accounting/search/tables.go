@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -50,9 +51,9 @@ func (s *searcher) lastLevel(tolerance float64) int {
 }
 
 // propose makes a proposal with tables of so much work.
-func (s *searcher) propose(x, tolerance, work float64) (tilt.Proposal, tilt.Tables, error) {
+func (s *searcher) propose(ctx context.Context, x, tolerance, work float64) (tilt.Proposal, tilt.Tables, error) {
 	spec := s.Run.Loss(math.Exp(x))
-	proposal, tables, err := tilt.NewProposalWithin(tilt.Config{Spec: spec, Epsilon: s.Epsilon, Direction: s.direction}, work)
+	proposal, tables, err := tilt.NewProposalWithin(ctx, tilt.Config{Spec: spec, Epsilon: s.Epsilon, Direction: s.direction}, work)
 	if errors.Is(err, tilt.ErrNotTilted) {
 		err = fmt.Errorf("%w: %w", ErrNoEstimate, err)
 	}

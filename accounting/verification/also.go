@@ -150,7 +150,7 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 		sigmas[c] = candidate.NoiseMultiplier
 	}
 	e := p.newEstimator()
-	divergences, err := p.divergences(e, sigmas)
+	divergences, err := p.divergences(ctx, e, sigmas)
 	if err != nil {
 		return point, nil, err
 	}

@@ -159,7 +159,7 @@ func (c boundCase) bounds(t *testing.T) (upper, lower [2]float64) {
 		return upper, lower
 	}
 	for i, d := range montecarlo.Directions {
-		plan, err := tilt.NewProposal(tilt.Config{Spec: c.run.Loss(c.sigma), Epsilon: c.epsilon, Direction: d})
+		plan, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: c.run.Loss(c.sigma), Epsilon: c.epsilon, Direction: d})
 		if errors.Is(err, tilt.ErrNotTilted) {
 			continue
 		}

@@ -66,7 +66,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	choose := func() error {
 		out.again = func(samples uint64) error {
 			p.before.samples += samples
-			return p.chosen(e, out, provable, known)
+			return p.chosen(ctx, e, out, provable, known)
 		}
 		return out.again(0)
 	}
@@ -137,7 +137,7 @@ func (p Problem) goOn(ctx context.Context, e *estimator, out *Plan, from float64
 }
 
 // chosen fixes the candidates around the estimated noise multiplier.
-func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable, known NoiseEstimate) error {
+func (p Problem) chosen(ctx context.Context, e *estimator, out *Plan, provable tilt.Provable, known NoiseEstimate) error {
 	m := newModel(e.scale, out.Estimates, known)
 	out.Estimate = m.at(p.Delta)
 	p = p.priced(e)
@@ -147,7 +147,7 @@ func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable, known N
 	if err == nil {
 		e.report(Phase{Text: PhaseTables})
 		var divergences [][2]hockeyStick
-		if divergences, err = p.divergences(e, sigmas, provable); err != nil {
+		if divergences, err = p.divergences(ctx, e, sigmas, provable); err != nil {
 			return err
 		}
 		out.Protocol, err = p.fix(divergences, out.Method, &m)
@@ -155,7 +155,7 @@ func (p Problem) chosen(e *estimator, out *Plan, provable tilt.Provable, known N
 			m.learn(divergences)
 			p = p.priced(e) // their tables took time
 			if sigmas, err = p.candidates(m, provable.NoiseMultiplier); err == nil {
-				if divergences, err = p.divergences(e, sigmas, provable); err != nil {
+				if divergences, err = p.divergences(ctx, e, sigmas, provable); err != nil {
 					return err
 				}
 				var again *accounting.Protocol

@@ -25,7 +25,7 @@ func CheckProofs(ctx context.Context, p *accounting.Protocol) error {
 			if t.Samples > 0 {
 				continue
 			}
-			proven, err := prove(t.Pair(p.Run), candidate.NoiseMultiplier, p.Points[t.Point].Epsilon, t)
+			proven, err := prove(ctx, t.Pair(p.Run), candidate.NoiseMultiplier, p.Points[t.Point].Epsilon, t)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func CheckProofs(ctx context.Context, p *accounting.Protocol) error {
 }
 
 // prove returns an upper bound of the divergence of a trial.
-func prove(run accounting.Run, noiseMultiplier, epsilon float64, t accounting.Trial) (float64, error) {
+func prove(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64, t accounting.Trial) (float64, error) {
 	switch t.Method {
 	case accounting.ClosedForm, accounting.PLD:
 		pq, qp, err := run.Prove(noiseMultiplier, epsilon)
@@ -47,7 +47,7 @@ func prove(run accounting.Run, noiseMultiplier, epsilon float64, t accounting.Tr
 		}
 		return pq.Upper, err
 	case accounting.RenyiBound:
-		plan, err := tilt.NewProposal(tilt.Config{Spec: run.Loss(noiseMultiplier), Epsilon: epsilon, Direction: t.Direction})
+		plan, err := tilt.NewProposal(ctx, tilt.Config{Spec: run.Loss(noiseMultiplier), Epsilon: epsilon, Direction: t.Direction})
 		return plan.Divergence, err
 	}
 	return 0, fmt.Errorf("%w: %q is no proof", accounting.ErrNotVerified, t.Method)

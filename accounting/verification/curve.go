@@ -63,7 +63,7 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 		}
 		enough := true
 		for _, d := range montecarlo.Directions {
-			s, err := newHockeyStick(run.Untruncated(), noiseMultiplier, point.Epsilon, d)
+			s, err := newHockeyStick(ctx, run.Untruncated(), noiseMultiplier, point.Epsilon, d)
 			if err != nil {
 				return nil, err
 			}

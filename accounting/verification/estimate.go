@@ -119,7 +119,7 @@ func roughly(seconds float64) string {
 // estimator estimates δ at noise multipliers.
 type estimator struct {
 	last           map[montecarlo.Direction]hockeyStick // of the noise multiplier that was looked at last
-	stick          func(noiseMultiplier float64, d montecarlo.Direction) (hockeyStick, error)
+	stick          func(ctx context.Context, noiseMultiplier float64, d montecarlo.Direction) (hockeyStick, error)
 	cut            func(noiseMultiplier float64, d montecarlo.Direction) (*accounting.Truncated, error)
 	epsilon, delta float64
 	scale          *search.Scale // of the claim
@@ -215,7 +215,7 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 	for i, d := range montecarlo.Directions {
 		s, known := e.last[d]
 		if !known || s.spec.NoiseMultiplier != noiseMultiplier {
-			if s, err = e.stick(noiseMultiplier, d); err != nil {
+			if s, err = e.stick(ctx, noiseMultiplier, d); err != nil {
 				return l, err
 			}
 			if s.cut, err = e.cut(noiseMultiplier, d); err != nil {

@@ -24,7 +24,7 @@ func TestFarEstimatesAreShort(t *testing.T) {
 		p := Problem{Run: run, Epsilon: 2, Delta: delta, Workers: 1, Accept: 0.5}
 		e := p.newEstimator()
 		e.limit = 2e6
-		s, err := newHockeyStick(run, sigma, e.epsilon, montecarlo.P)
+		s, err := newHockeyStick(t.Context(), run, sigma, e.epsilon, montecarlo.P)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func TestSampledValuesOfRandomRuns(t *testing.T) {
 		c := randomCase(rng, 1+held%2, 4)
 		for i, d := range montecarlo.Directions {
 			config := tilt.Config{Spec: c.run.Loss(c.sigma), Epsilon: c.epsilon, Direction: d}
-			if other, err := tilt.NewProposal(config); err == nil && other.Bound < 1 {
+			if other, err := tilt.NewProposal(t.Context(), config); err == nil && other.Bound < 1 {
 				continue
 			}
 			proposal, err := tilt.NewSampled(config)
@@ -102,7 +102,7 @@ func TestSampledValuesOfRandomRuns(t *testing.T) {
 func (c boundCase) drawn(t *testing.T, d montecarlo.Direction, samples int) (mean, stdErr float64, sampled bool) {
 	t.Helper()
 	config := tilt.Config{Spec: c.run.Loss(c.sigma), Epsilon: c.epsilon, Direction: d}
-	proposal, err := tilt.NewProposal(config)
+	proposal, err := tilt.NewProposal(t.Context(), config)
 	if err != nil || proposal.Bound >= 1 {
 		proposal, err = tilt.NewSampled(config)
 		sampled = true

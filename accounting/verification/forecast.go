@@ -120,7 +120,7 @@ func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecas
 			return f, err
 		}
 		begin := e.used()
-		s, err := p.stick(noiseMultiplier, d)
+		s, err := p.stick(ctx, noiseMultiplier, d)
 		if err != nil {
 			return f, err
 		}
@@ -152,7 +152,7 @@ func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecas
 		of, begin := p, e.used()
 		of.Epsilon = epsilon
 		for _, d := range montecarlo.Directions {
-			if _, err := of.stick(noiseMultiplier, d); err != nil {
+			if _, err := of.stick(ctx, noiseMultiplier, d); err != nil {
 				return f, err
 			}
 		}

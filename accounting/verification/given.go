@@ -31,7 +31,7 @@ const (
 // fixed makes the protocol for the given noise multiplier.
 func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
 	e.report(Phase{Text: PhaseTables})
-	divergences, err := p.divergences(e, []float64{p.NoiseMultiplier})
+	divergences, err := p.divergences(ctx, e, []float64{p.NoiseMultiplier})
 	if err != nil {
 		return err
 	}

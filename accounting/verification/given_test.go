@@ -44,7 +44,7 @@ func givenCases() []givenCase {
 func (s *simulated) alike(t *testing.T, p Problem) *Plan {
 	t.Helper()
 	e := p.newEstimator()
-	divergences, err := p.divergences(e, []float64{p.NoiseMultiplier})
+	divergences, err := p.divergences(t.Context(), e, []float64{p.NoiseMultiplier})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestGivenEstimatesAreNotVerified(t *testing.T) {
 		first = protocol
 		e := p.newEstimator()
 		for i, d := range montecarlo.Directions {
-			s, err := p.stick(p.NoiseMultiplier, d)
+			s, err := p.stick(t.Context(), p.NoiseMultiplier, d)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,15 +41,15 @@ type simulation interface {
 }
 
 // stick is the divergence of the claim at a noise multiplier.
-func (p Problem) stick(noiseMultiplier float64, d montecarlo.Direction) (hockeyStick, error) {
+func (p Problem) stick(ctx context.Context, noiseMultiplier float64, d montecarlo.Direction) (hockeyStick, error) {
 	if p.simulated != nil {
 		return p.simulated.stick(noiseMultiplier, d), nil
 	}
-	return newHockeyStick(p.pair(), noiseMultiplier, p.Epsilon, d)
+	return newHockeyStick(ctx, p.pair(), noiseMultiplier, p.Epsilon, d)
 }
 
 // knownStick is stick where a proposal may have been made already.
-func (p Problem) knownStick(noiseMultiplier float64, d montecarlo.Direction, known []tilt.Provable) (hockeyStick, error) {
+func (p Problem) knownStick(ctx context.Context, noiseMultiplier float64, d montecarlo.Direction, known []tilt.Provable) (hockeyStick, error) {
 	for _, of := range known {
 		for i := range of.Proposals {
 			if proposal := &of.Proposals[i]; of.NoiseMultiplier == noiseMultiplier && proposal.Direction == d && proposal.Method != "" && (proposal.Bound < 1 || proposal.Divergence < 1) && p.simulated == nil {
@@ -57,14 +57,14 @@ func (p Problem) knownStick(noiseMultiplier float64, d montecarlo.Direction, kno
 			}
 		}
 	}
-	return p.stick(noiseMultiplier, d)
+	return p.stick(ctx, noiseMultiplier, d)
 }
 
 // newHockeyStick plans how values are drawn: tilted or by a tangent where that is possible and has
 // M < 1, else as plain losses, of a ratio that is drawn where an owner has several examples.
-func newHockeyStick(run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (hockeyStick, error) {
+func newHockeyStick(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon float64, d montecarlo.Direction) (hockeyStick, error) {
 	s := hockeyStick{spec: run.Loss(noiseMultiplier), epsilon: epsilon, direction: d}
-	proposal, err := tilt.NewProposal(tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
+	proposal, err := tilt.NewProposal(ctx, tilt.Config{Spec: s.spec, Epsilon: epsilon, Direction: d})
 	switch {
 	case errors.Is(err, tilt.ErrNotTilted):
 		s.untilted = !errors.Is(err, tilt.ErrTable)

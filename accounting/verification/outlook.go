@@ -119,7 +119,7 @@ func (u *moreNoise) Extend() bool { return false }
 // outlook sets the cost of an estimate at a noise multiplier or, for the only candidate, of a
 // verification.
 func (p Problem) outlook(ctx context.Context, e *estimator, o *Outlook, noiseMultiplier float64) error {
-	divergences, err := p.divergences(e, []float64{noiseMultiplier})
+	divergences, err := p.divergences(ctx, e, []float64{noiseMultiplier})
 	if err != nil {
 		return err
 	}

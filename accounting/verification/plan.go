@@ -106,14 +106,14 @@ const PhaseTables = "tables"
 
 // divergences computes the divergences of noise multipliers, in both directions. Proposals that
 // were made already are in known.
-func (p Problem) divergences(e *estimator, sigmas []float64, known ...tilt.Provable) (divergences [][2]hockeyStick, err error) {
+func (p Problem) divergences(ctx context.Context, e *estimator, sigmas []float64, known ...tilt.Provable) (divergences [][2]hockeyStick, err error) {
 	for n, sigma := range sigmas {
 		if n > 0 {
 			e.report(Phase{Text: PhaseTables, Done: uint64(n), Of: uint64(len(sigmas))})
 		}
 		var pair [2]hockeyStick
 		for i, d := range montecarlo.Directions {
-			if pair[i], err = p.knownStick(sigma, d, known); err != nil {
+			if pair[i], err = p.knownStick(ctx, sigma, d, known); err != nil {
 				return nil, err
 			}
 			if pair[i].cut, err = p.cost(sigma, d); err != nil {

@@ -134,7 +134,7 @@ func (p Problem) provableAt(ctx context.Context, start, delta float64, more func
 		return p.simulated.provable(delta, more)
 	}
 	if !p.pair().Majorized() {
-		least, err := tilt.SmallestProvableWhile(p.pair().Loss(start), p.Epsilon, delta, func(proven, ratio float64) bool {
+		least, err := tilt.SmallestProvableWhile(ctx, p.pair().Loss(start), p.Epsilon, delta, func(proven, ratio float64) bool {
 			return ctx.Err() == nil && (more == nil || more(proven, ratio))
 		})
 		if ctx.Err() != nil {
@@ -179,7 +179,7 @@ func (p Problem) provenOnly(ctx context.Context, e *estimator, out *Plan, provab
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	divergences, err := p.divergences(e, []float64{provable.NoiseMultiplier}, provable)
+	divergences, err := p.divergences(ctx, e, []float64{provable.NoiseMultiplier}, provable)
 	if err == nil {
 		out.Protocol, err = p.fix(divergences, out.Method, nil)
 	}

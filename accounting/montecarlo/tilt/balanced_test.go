@@ -222,7 +222,7 @@ func TestSlowOrdersAreLeftOut(t *testing.T) {
 		spec := c.spec()
 		spec.MaxExamplesPerOwner = k
 		const epsilon = 1
-		proposal, err := NewProposal(Config{spec, epsilon, montecarlo.P})
+		proposal, err := NewProposal(t.Context(), Config{spec, epsilon, montecarlo.P})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func BenchmarkProposal(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			config := benchCase(b, c.steps, c.sep, c.rate, c.sigma, c.epsilon)
 			for range b.N {
-				if _, err := NewProposal(config); err != nil {
+				if _, err := NewProposal(b.Context(), config); err != nil {
 					b.Fatal(err)
 				}
 			}

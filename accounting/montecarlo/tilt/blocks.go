@@ -105,6 +105,10 @@ func (c cut) begin(steps int) (begins []int) {
 
 // before is the block that would have a step before the run, in steps from the first.
 func (c cut) before(step int) (from, to int) {
+	if c.every == 0 {
+		from = step - ((step%c.size)+c.size)%c.size
+		return from, from + c.size
+	}
 	period := max(c.every, c.size)
 	periods := (period - 1 - step) / period
 	begins := c.begin(periods * period)
@@ -115,7 +119,7 @@ func (c cut) before(step int) (from, to int) {
 // newBlocks makes the table of an order; with keep tuples can be drawn from it, else only lnN is
 // good. It gives up where lnN is sure to exceed most: where blocks are too coarse for the order,
 // that is soon.
-func newBlocks(l law.Law, theta int, c cut, columns *likelihood.Columns, factor float64, keep bool, most float64) (*blocks, error) {
+func newBlocks(l law.Law, theta int, c cut, columns *likelihood.Columns, factor float64, keep bool, most float64, watch watcher) (*blocks, error) {
 	steps := columns.Steps
 	t := &blocks{law: l, steps: steps, theta: theta, cut: c, begins: c.begin(steps), lists: map[int]*stateList{}}
 	if theta > maxBlockOrder {
@@ -128,10 +132,10 @@ func newBlocks(l law.Law, theta int, c cut, columns *likelihood.Columns, factor 
 	}
 	t.prepare()
 	var err error
-	if t.shapes, err = t.shapesOf(); err != nil {
+	if t.shapes, err = t.shapesOf(func([]*shape) error { return watch.tell(0) }); err != nil {
 		return nil, err
 	}
-	if err := t.fill(keep, most); err != nil {
+	if err := t.fill(keep, most, watch); err != nil {
 		return nil, err
 	}
 	if math.IsNaN(t.lnN) || math.IsInf(t.lnN, 0) {
@@ -196,12 +200,15 @@ func (t *blocks) newChances(hazard, norm float64) *chances {
 }
 
 // fill makes the layers from the last block to the first.
-func (t *blocks) fill(keep bool, most float64) error {
+func (t *blocks) fill(keep bool, most float64, watch watcher) error {
 	t.layers = make([]*blockLayer, len(t.shapes))
 	after := []float64{1}
 	var scratch []float64
 	kept := 0
 	for block := len(t.shapes) - 1; block >= 0; block-- {
+		if err := watch.tell(0); err != nil {
+			return err
+		}
 		s := t.shapes[block]
 		if block == len(t.shapes)-1 {
 			after = make([]float64, int(t.count(len(s.next))+.5))
@@ -317,43 +324,72 @@ func (t *blocks) roundingBound() float64 {
 // outline are the shapes of blocks without their states, which tell the work of any order.
 type outline []*shape
 
-func newOutline(l law.Law, steps int, c cut) (outline, error) {
+// newOutline gives up where a table of an order, and so of every higher one, takes more than most
+// multiplications, or the outline itself too long.
+func newOutline(l law.Law, steps int, c cut, order int, most float64, watch watcher) (outline, error) {
 	t := &blocks{law: l, steps: steps, cut: c, begins: c.begin(steps), lists: map[int]*stateList{}, reach: []float64{0}}
+	if visits := float64(l.Labels()) * float64(c.size+len(t.begins)); visits > maxVisits {
+		return nil, fmt.Errorf("%w: %d labels in blocks of %d steps", ErrTable, l.Labels(), c.size)
+	}
 	if err := t.sortLabels(); err != nil {
 		return nil, err
 	}
-	return t.shapesOf()
+	work := outlineWork{order: order, steady: c.steady}
+	return t.shapesOf(func(so []*shape) error {
+		if work.add(so); work.sum > most {
+			return fmt.Errorf("%w: order %d in blocks of %d steps is too much work", ErrTable, order, c.size)
+		}
+		return watch.tell(0)
+	})
 }
 
-// work is about how many multiplications a table of an order takes. Of blocks that are alike, some
-// go by before their layers are.
-func (o outline) work(theta int, steady bool) (sum float64) {
-	run := 0
-	for block, s := range o {
-		if run++; block == 0 || o[block-1] != s {
-			run = 0
-		}
-		cells := len(s.cells)
-		if steady && run > 8*cells {
-			continue
-		}
-		acting := 0
-		for _, k := range s.actor {
-			if k >= 0 {
-				acting++
-			}
-		}
-		each := float64(theta) * float64(acting) / float64(cells)
-		sum += float64(s.length) * countStates(cells, theta+1) * (6 + (1+each)*(1+each/2))
+// maxVisits bounds how often labels are looked at, some 10 ns each: at every step of the first block,
+// and once in every block.
+const maxVisits = 2e8
+
+// work is about how many multiplications a table of an order takes.
+func (o outline) work(theta int, steady bool) float64 {
+	work := outlineWork{order: theta, steady: steady}
+	for block := range o {
+		work.add(o[:block+1])
 	}
-	return sum
+	return work.sum
 }
 
-func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64) (*source, error) {
+// outlineWork is about how many multiplications the blocks so far of a table of an order take.
+type outlineWork struct {
+	order  int
+	steady bool
+	run    int // blocks before the last that are alike
+	sum    float64
+}
+
+// add adds the last block. Of blocks that are alike, some go by before their layers are.
+func (w *outlineWork) add(so []*shape) {
+	last := len(so) - 1
+	s := so[last]
+	if w.run++; last == 0 || so[last-1] != s {
+		w.run = 0
+	}
+	cells := len(s.cells)
+	if w.steady && w.run > 8*cells {
+		return
+	}
+	acting := 0
+	for _, k := range s.actor {
+		if k >= 0 {
+			acting++
+		}
+	}
+	each := float64(w.order) * float64(acting) / float64(cells)
+	w.sum += float64(s.length) * countStates(cells, w.order+1) * (6 + (1+each)*(1+each/2))
+}
+
+func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64, watch watcher) (*source, error) {
 	if size < 1 || size > s.MinSep {
 		return nil, fmt.Errorf("%w: blocks of %d steps at min-sep %d", ErrTable, size, s.MinSep)
 	}
-	t, err := newBlocks(f.law, order, f.cut(size), columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep, most)
+	t, err := newBlocks(f.law, order, f.cut(size), columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep, most, watch)
 	if err != nil {
 		return nil, err
 	}

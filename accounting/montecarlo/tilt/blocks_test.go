@@ -31,7 +31,7 @@ type blockCase struct {
 }
 
 func (c blockCase) newTable() (*blocks, error) {
-	return newBlocks(c.law, c.theta, c.cut, likelihood.NewColumns(c.c), 1/(c.sigma*c.sigma), true, math.Inf(1))
+	return newBlocks(c.law, c.theta, c.cut, likelihood.NewColumns(c.c), 1/(c.sigma*c.sigma), true, math.Inf(1), nil)
 }
 
 func (c blockCase) table(t testing.TB) *blocks {
@@ -726,7 +726,7 @@ func TestLawsThatDoNotFit(t *testing.T) {
 		"later is free first":  {hasty{law.NewMinSep(5, .1, true)}, cut{size: 3, maxBytes: maxBlockBytes}},
 		"too many bytes":       {law.NewMinSep(3, .1, true), cut{size: 3, maxBytes: 100}},
 	} {
-		if _, err := newBlocks(x.l, 3, x.c, columns, 1, false, math.Inf(1)); !errors.Is(err, ErrTable) {
+		if _, err := newBlocks(x.l, 3, x.c, columns, 1, false, math.Inf(1), nil); !errors.Is(err, ErrTable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -803,7 +803,7 @@ func TestMeanOfBalancedBlocks(t *testing.T) {
 // choose.
 func blockProposal(t *testing.T, c Config, order, size, draws int) Proposal {
 	t.Helper()
-	s, err := newBlockSource(lawFamilyOf(c.Spec), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1))
+	s, err := newBlockSource(lawFamilyOf(c.Spec), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -889,7 +889,7 @@ func above(v *Verifier, samples int, want float64) bool {
 func TestOwnersOfManyHaveProposals(t *testing.T) {
 	c := benchCase(t, 200, 16, 128./50000, 1.1, 6)
 	c.Spec.MaxExamplesPerOwner = 5
-	proposal, err := NewProposal(c)
+	proposal, err := NewProposal(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -918,11 +918,11 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 	for _, k := range []int{3, 5} {
 		c := benchCase(t, 200, 16, 128./50000, .3+.16*float64(k), 8)
 		c.Spec.MaxExamplesPerOwner = k
-		all, err := NewProposal(c)
+		all, err := NewProposal(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		some, _, err := NewProposalWithin(c, 3e6)
+		some, _, err := NewProposalWithin(t.Context(), c, 3e6)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -937,7 +937,7 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 func TestLeastOrderInBlocks(t *testing.T) {
 	c := benchCase(t, 64, 32, 128./50000, .8, 8)
 	c.Spec.MaxExamplesPerOwner = 4
-	p, tables, err := NewProposalWithin(c, 100)
+	p, tables, err := NewProposalWithin(t.Context(), c, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -953,7 +953,7 @@ func TestLeastOrderInBlocks(t *testing.T) {
 // have a hundredth of the M, and the same divergence.
 func TestOneExampleInBlocks(t *testing.T) {
 	c := benchCase(t, 800, 240, .001, 1.2, 1)
-	proposal, err := NewProposal(c)
+	proposal, err := NewProposal(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

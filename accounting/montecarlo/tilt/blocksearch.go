@@ -29,7 +29,9 @@ type blockSearch struct {
 	epsilon float64
 	family  lawFamily
 	most    float64 // multiplications of a table, at most
-	patient bool    // goes on with shorter blocks as long as they are better at all
+	watch   watcher
+	least   int  // the first order of the search
+	patient bool // goes on with shorter blocks as long as they are better at all
 
 	outlines map[int]outline // by the length of blocks
 
@@ -46,7 +48,7 @@ func (b *blockSearch) work(order, size int) float64 {
 		if b.outlines == nil {
 			b.outlines = map[int]outline{}
 		}
-		o, _ = newOutline(b.family.law, b.spec.Steps, c)
+		o, _ = newOutline(b.family.law, b.spec.Steps, c, b.least, b.family.maxBlockWork(), b.watch)
 		b.outlines[size] = o
 	}
 	if o == nil {
@@ -57,14 +59,14 @@ func (b *blockSearch) work(order, size int) float64 {
 
 // try computes M of an order and a length and reports whether it is the least so far.
 func (b *blockSearch) try(order, size int) (better bool) {
-	if order > maxBlockOrder || b.work(order, size) > b.most {
+	if b.watch.tell(0) != nil || order > maxBlockOrder || b.work(order, size) > b.most {
 		return false
 	}
 	k := max(1, b.spec.MaxExamplesPerOwner)
 	// M/N, and a moment far above any useful one; before the waits are averaged it is somewhat
 	// larger than after.
 	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()
-	s, err := newBlockSource(b.family, b.spec, b.columns, order, size, false, 5+math.Log(min(b.bound, 1)/unit))
+	s, err := newBlockSource(b.family, b.spec, b.columns, order, size, false, 5+math.Log(min(b.bound, 1)/unit), b.watch)
 	if err != nil {
 		return false
 	}
@@ -79,7 +81,11 @@ func (b *blockSearch) try(order, size int) (better bool) {
 // run tries lengths from the longest down, each with the orders around the best so far. M falls
 // with the order and rises again; shorter blocks have higher best orders, and take more work.
 func (b *blockSearch) run(least int) {
+	b.least = least
 	for _, size := range b.family.blockSizes(b.spec) {
+		if b.watch.tell(0) != nil {
+			return
+		}
 		order := least
 		if b.member.Order > 0 {
 			order = b.member.Order

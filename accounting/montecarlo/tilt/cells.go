@@ -65,8 +65,9 @@ type shapeStep struct {
 	gain []float64 // e^{m ρ} at [cell·(θ+1) + m], with the overlap ρ at the least age
 }
 
-// shapesOf makes the shapes of all blocks, and the cells before the first.
-func (t *blocks) shapesOf() ([]*shape, error) {
+// shapesOf makes the shapes of all blocks, and the cells before the first. After each block, next
+// is called with the shapes so far, and ends it by an error.
+func (t *blocks) shapesOf(next func(so []*shape) error) ([]*shape, error) {
 	all := make([]*shape, len(t.begins)-1)
 	known, cells := map[string]*shape{}, t.firstCells()
 	var key []byte
@@ -82,6 +83,9 @@ func (t *blocks) shapesOf() ([]*shape, error) {
 			known[string(key)] = s
 		}
 		all[block], cells = s, s.next
+		if err := next(all[:block+1]); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }
@@ -180,14 +184,18 @@ func (t *blocks) firstCells() (cells []cell) {
 			cells = addTo(cells, t.startCell(s.Label))
 		}
 	}
-	slices.SortFunc(cells, compareCells)
+	sortCells(cells)
 	t.first = make([][]law.Start, len(cells))
-	for _, s := range list {
-		if s.Prob == 0 {
-			continue
+	of := make([]int, t.law.Labels())
+	for z, c := range cells {
+		for _, x := range c.labels {
+			of[x] = z
 		}
-		z := slices.IndexFunc(cells, func(c cell) bool { return slices.Contains(c.labels, s.Label) })
-		t.first[z] = append(t.first[z], s)
+	}
+	for _, s := range list {
+		if s.Prob > 0 {
+			t.first[of[s.Label]] = append(t.first[of[s.Label]], s)
+		}
 	}
 	return cells
 }
@@ -202,21 +210,33 @@ func (t *blocks) startCell(label int) cell {
 	return cell{labels: []int{label}, from: from, to: to, origin: -1}
 }
 
-// addTo adds a cell, or its labels to the one that has the same participations.
+// addTo adds a cell, or its labels to the one that has the same participations; sortCells puts them
+// in order.
 func addTo(cells []cell, c cell) []cell {
 	for z := range cells {
 		if cells[z].alike(c) {
-			cells[z].labels = union(cells[z].labels, c.labels)
+			if c.from < c.to { // else they are the same
+				cells[z].labels = append(cells[z].labels, c.labels...)
+			}
 			return cells
 		}
 	}
 	return append(cells, c)
 }
 
-func union(a, b []int) []int {
-	all := append(slices.Clone(a), b...)
-	slices.Sort(all)
-	return slices.Compact(all)
+// sortCells puts cells and the labels in them in order.
+func sortCells(cells []cell) {
+	for z := range cells {
+		cells[z].labels = sorted(cells[z].labels)
+	}
+	slices.SortFunc(cells, compareCells)
+}
+
+// sorted is a copy in ascending order, each once.
+func sorted(labels []int) []int {
+	labels = slices.Clone(labels)
+	slices.Sort(labels)
+	return slices.Compact(labels)
 }
 
 // freeFrom is the step at which a label before a step is first free, and its sort then; -1 if it
@@ -228,20 +248,23 @@ func (t *blocks) freeFrom(label, step int) (at, sort int) {
 	return at, t.sortOf[t.law.Pass(label, step, at)]
 }
 
-// releases are the steps from begin on at which the labels of a cell are free, begin for those who
-// are free by then, and their sort, -1 where nobody of them takes part before end.
-func (t *blocks) releases(c cell, begin, end int) (at []int, sort int, err error) {
-	sort = -1
+// release are the first and the last step from begin on at which labels of a cell become free, begin
+// for those who are free by then.
+type release struct{ first, last int }
+
+// release also returns their sort, -1 where nobody of them takes part before end.
+func (t *blocks) release(c cell, begin, end int) (at release, sort int, err error) {
+	at, sort = release{math.MaxInt, 0}, -1
 	for _, label := range c.labels {
 		step, of := t.freeFrom(label, begin)
 		if of < 0 {
 			step = math.MaxInt
 		}
-		if at = append(at, step); step >= end {
+		if at.first, at.last = min(at.first, step), max(at.last, step); step >= end {
 			continue
 		}
 		if sort >= 0 && sort != of {
-			return nil, 0, fmt.Errorf("%w in blocks: labels of one interval are free in two ways", ErrTable)
+			return at, 0, fmt.Errorf("%w in blocks: labels of one interval are free in two ways", ErrTable)
 		}
 		sort = of
 	}
@@ -250,14 +273,14 @@ func (t *blocks) releases(c cell, begin, end int) (at []int, sort int, err error
 
 func (t *blocks) newShape(cells []cell, begin, end int) (*shape, error) {
 	s := &shape{cells: cells, length: end - begin, steps: make([]shapeStep, end-begin)}
-	var at [][]int
+	var at []release
 	var latest []int // releases so far, of every sort
 	for _, c := range cells {
-		steps, sort, err := t.releases(c, begin, end)
+		free, sort, err := t.release(c, begin, end)
 		if err != nil {
 			return nil, err
 		}
-		at = append(at, steps)
+		at = append(at, free)
 		k := slices.Index(s.sorts, sort)
 		if sort >= 0 && k < 0 {
 			k = len(s.sorts)
@@ -266,10 +289,10 @@ func (t *blocks) newShape(cells []cell, begin, end int) (*shape, error) {
 		if s.actor = append(s.actor, k); k < 0 {
 			continue
 		}
-		if slices.Min(steps) < latest[k] { // see leave
+		if free.first < latest[k] { // see leave
 			return nil, fmt.Errorf("%w in blocks: a participation before another blocks for longer", ErrTable)
 		}
-		latest[k] = slices.Max(steps)
+		latest[k] = free.last
 	}
 	for r := range s.steps {
 		s.steps[r] = t.shapeStep(s, at, begin, begin+r)
@@ -284,20 +307,22 @@ func (t *blocks) newShape(cells []cell, begin, end int) (*shape, error) {
 	return s, nil
 }
 
-func (t *blocks) shapeStep(s *shape, at [][]int, begin, i int) shapeStep {
+func (t *blocks) shapeStep(s *shape, at []release, begin, i int) shapeStep {
 	step := shapeStep{gain: make([]float64, 0, len(s.cells)*(t.theta+1))}
 	for z, c := range s.cells {
 		free := isBlocked
 		switch {
 		case s.actor[z] < 0:
-		case slices.Max(at[z]) <= i:
+		case at[z].last <= i:
 			free = isFree
-		case slices.Min(at[z]) <= i:
+		case at[z].first <= i:
 			free = mayBeFree
 		}
 		overlap := 0.0
-		if age := t.leastAge(c, begin, i); c.origin >= 0 && age > 0 {
-			overlap = t.reach[min(age, len(t.reach)-1)]
+		if c.origin >= 0 && t.reach[0] > 0 {
+			if age := t.leastAge(c, begin, i); age > 0 {
+				overlap = t.reach[min(age, len(t.reach)-1)]
+			}
 		}
 		for m := range t.theta + 1 {
 			step.gain = append(step.gain, math.Exp(float64(m)*overlap))
@@ -346,14 +371,14 @@ func (t *blocks) advance(s *shape, begin, end int) error {
 				c.labels = append(c.labels, t.law.Pass(entered, i+1, end))
 			}
 		}
-		c.labels = union(c.labels, nil)
+		c.labels = sorted(c.labels)
 		moved = append(moved, t.settled(c))
 	}
 	t.merge(moved)
 	for _, c := range moved {
 		s.next = addTo(s.next, c)
 	}
-	slices.SortFunc(s.next, compareCells)
+	sortCells(s.next)
 	for m, c := range moved {
 		z := slices.IndexFunc(s.next, c.alike)
 		if m < len(s.cells) {
@@ -392,7 +417,7 @@ func (t *blocks) passed(c cell, begin, end int) cell {
 	for _, x := range c.labels {
 		next.labels = append(next.labels, t.law.Pass(x, begin, end))
 	}
-	next.labels = union(next.labels, nil)
+	next.labels = sorted(next.labels)
 	return t.settled(next)
 }
 

@@ -358,7 +358,7 @@ type coupleSearch struct {
 
 // searchCouples tries the orders of couples from one on, with tables of so many states times steps
 // each at most. M falls with the order and rises again.
-func searchCouples(c Config, columns *likelihood.Columns, first int, work float64) coupleSearch {
+func searchCouples(c Config, columns *likelihood.Columns, first int, work float64, watch watcher) coupleSearch {
 	best := coupleSearch{total: math.Inf(1), bound: math.Inf(1)}
 	k := max(1, c.Spec.MaxExamplesPerOwner)
 	f, ok := newLawFamily(c.Spec)
@@ -369,7 +369,7 @@ func searchCouples(c Config, columns *likelihood.Columns, first int, work float6
 	if sliceSize(l, 2)*float64(c.Spec.Steps) > min(work, maxCoupleWork) || keptBytes(l, c.Spec.Steps, 2) > maxTableBytes {
 		return best
 	}
-	for order := first; order <= maxBlockOrder; order++ {
+	for order := first; order <= maxBlockOrder && watch.tell(0) == nil; order++ {
 		s, err := newCoupleSource(c.Spec, columns, order, false)
 		if err != nil {
 			break

@@ -298,12 +298,12 @@ func TestCouplesOfARun(t *testing.T) {
 		order                int
 	}{{2.05, 3, 11, 5}, {8.5, .5, 40, 14}} {
 		c.sigma = x.sigma
-		best := searchCouples(Config{c.spec(), x.epsilon, montecarlo.P}, columns, 2, math.Inf(1))
+		best := searchCouples(Config{c.spec(), x.epsilon, montecarlo.P}, columns, 2, math.Inf(1), nil)
 		t.Logf("σ = %v, ε = %v: M/δ at least %.4g; order %d has the least time", x.sigma, x.epsilon, best.bound/1e-5, best.member.Order)
 		if best.bound > x.most*1e-5 || best.member.Order < x.order {
 			t.Errorf("σ = %v, ε = %v: M = %v, order %d", x.sigma, x.epsilon, best.bound, best.member.Order)
 		}
-		proposal, err := NewProposal(Config{c.spec(), x.epsilon, montecarlo.P})
+		proposal, err := NewProposal(t.Context(), Config{c.spec(), x.epsilon, montecarlo.P})
 		if err != nil {
 			t.Fatal(err)
 		}

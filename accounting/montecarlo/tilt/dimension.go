@@ -2,6 +2,7 @@ package tilt
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -34,9 +35,9 @@ var ErrNotProvable = errors.New("tilt: not provable without samples")
 // it asks more, if not nil, whether to go on, and tells it the smallest noise multiplier that is
 // proven, and its ratio to the largest that was too small to prove it: 0 and +Inf without one.
 // Where more says no, it returns the smallest that is proven, or an error that wraps ErrNotProvable
-// where there is none. All that was tried is returned with an error too.
-func SmallestProvableWhile(spec montecarlo.Spec, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
-	search := proofs{spec: spec, epsilon: epsilon, delta: delta, more: more}
+// where there is none. All that was tried is returned with an error too, also when ctx ends.
+func SmallestProvableWhile(ctx context.Context, spec montecarlo.Spec, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
+	search := proofs{ctx: ctx, spec: spec, epsilon: epsilon, delta: delta, more: more}
 	found, err := search.run()
 	slices.SortFunc(search.tried, func(a, b Tried) int { return cmp.Compare(a.NoiseMultiplier, b.NoiseMultiplier) })
 	found.Tried, search.best.Tried = search.tried, search.tried
@@ -116,6 +117,7 @@ func (s *proofs) run() (Provable, error) {
 
 // proofs makes the proposals of a search and keeps the best that prove delta.
 type proofs struct {
+	ctx            context.Context
 	spec           montecarlo.Spec
 	epsilon, delta float64
 	more           func(proven, ratio float64) bool
@@ -145,7 +147,7 @@ func (s *proofs) excess(logSigma, lo, hi float64) (excess float64, err error) {
 	for i, direction := range montecarlo.Directions {
 		c := Config{s.spec, s.epsilon, direction}
 		c.Spec.NoiseMultiplier = found.NoiseMultiplier
-		p, err := NewProposal(c)
+		p, err := NewProposal(s.ctx, c)
 		if errors.Is(err, ErrTable) {
 			return math.Inf(1), nil
 		}

@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -11,7 +12,7 @@ import (
 
 // SmallestProvable is SmallestProvableWhile that goes on to its end.
 func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, error) {
-	return SmallestProvableWhile(spec, epsilon, delta, nil)
+	return SmallestProvableWhile(context.Background(), spec, epsilon, delta, nil)
 }
 
 func TestNothingIsProvableWhereOrdersAreFew(t *testing.T) {
@@ -68,7 +69,7 @@ func TestSmallestProvable(t *testing.T) {
 		worst := 0.0
 		for _, direction := range montecarlo.Directions {
 			spec.NoiseMultiplier = found.NoiseMultiplier * 0.9965
-			p, err := NewProposal(Config{spec, epsilon, direction})
+			p, err := NewProposal(t.Context(), Config{spec, epsilon, direction})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +94,7 @@ func TestSmallestProvableWhile(t *testing.T) {
 	for most := range 9 {
 		asked, last := 0, false
 		before, closer := math.Inf(1), math.Inf(1)
-		found, err := SmallestProvableWhile(spec, epsilon, delta, func(proven, ratio float64) bool {
+		found, err := SmallestProvableWhile(t.Context(), spec, epsilon, delta, func(proven, ratio float64) bool {
 			if last && !(proven > 0 && proven <= before) || ratio > closer || ratio <= 1 || !math.IsInf(ratio, 1) && proven == 0 {
 				t.Errorf("%v is proven, within %v, before it was %v, within %v", proven, ratio, before, closer)
 			}

@@ -326,7 +326,7 @@ func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
 
 func TestWrongProposalsAreRefused(t *testing.T) {
 	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 20, MinSep: 2, Prob: .1, NoiseMultiplier: 1, Strategy: toeplitz(20, 1, .5)}
-	good, err := NewProposal(Config{spec, 1, montecarlo.P})
+	good, err := NewProposal(t.Context(), Config{spec, 1, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +356,7 @@ func TestWrongProposalsAreRefused(t *testing.T) {
 		s := spec
 		spoil(&s)
 		for _, direction := range montecarlo.Directions {
-			if _, err := NewProposal(Config{s, 1, direction}); !errors.Is(err, ErrNotTilted) {
+			if _, err := NewProposal(t.Context(), Config{s, 1, direction}); !errors.Is(err, ErrNotTilted) {
 				t.Errorf("%s, direction %s: got %v", name, direction, err)
 			}
 		}
@@ -371,13 +371,13 @@ func TestWrongProposalsAreRefused(t *testing.T) {
 	}
 	crowd := spec
 	crowd.MaxExamplesPerOwner = 50
-	if _, err := NewProposal(Config{crowd, 1, montecarlo.P}); !errors.Is(err, ErrNotTilted) {
+	if _, err := NewProposal(t.Context(), Config{crowd, 1, montecarlo.P}); !errors.Is(err, ErrNotTilted) {
 		t.Errorf("50 examples per owner: got %v", err)
 	}
 	negative := spec
 	negative.Strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 20, Toeplitz: []float64{1, -.5}}
 	var fault *ParamError
-	if _, err := NewProposal(Config{negative, math.NaN(), "X"}); !errors.As(err, &fault) {
+	if _, err := NewProposal(t.Context(), Config{negative, math.NaN(), "X"}); !errors.As(err, &fault) {
 		t.Errorf("got %v, want the faults of the parameters", err)
 	}
 }

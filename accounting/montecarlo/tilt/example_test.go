@@ -1,6 +1,7 @@
 package tilt_test
 
 import (
+	"context"
 	"fmt"
 
 	"minsep/accounting/montecarlo"
@@ -16,7 +17,7 @@ func Example() {
 	}
 	const epsilon, delta = 6, 1e-7
 
-	proposal, err := tilt.NewProposal(tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.P})
+	proposal, err := tilt.NewProposal(context.Background(), tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.P})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -36,7 +37,7 @@ func Example() {
 	}
 	fmt.Printf("estimate of H(P,Q): %.2g\n", e.Mean)
 
-	reverse, err := tilt.NewProposal(tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.Q})
+	reverse, err := tilt.NewProposal(context.Background(), tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.Q})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,6 +1,8 @@
 package tilt
 
 import (
+	"context"
+
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/likelihood"
@@ -13,8 +15,9 @@ type family interface {
 	// affordable reports whether an order is worth its time.
 	affordable(s montecarlo.Spec, order int) bool
 	// source makes the tables of an order; only with keep can tuples be drawn from them. watch,
-	// if not nil, is told of the work as it is done, in all at most the value of work.
-	source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (*source, error)
+	// if not nil, is told of the work as it is done, in all at most the value of work, and ends it by
+	// an error.
+	source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error)
 	// drawable says whether the tables of an order that tuples can be drawn from take no longer than
 	// others, and no more memory than a plan has for tables that it may not need.
 	drawable(s montecarlo.Spec, order int) bool
@@ -24,6 +27,21 @@ type family interface {
 	// posterior is the posterior of one example.
 	posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior
 }
+
+// watcher is told of work as it is done, in states times steps where tables have them, and ends it
+// by an error.
+type watcher func(work float64) error
+
+// tell is nil without a watcher.
+func (w watcher) tell(work float64) error {
+	if w == nil {
+		return nil
+	}
+	return w(work)
+}
+
+// until ends work when a context does.
+func until(ctx context.Context) watcher { return func(float64) error { return ctx.Err() } }
 
 // familyOf is the family of a spec, or nil where it is sampled plainly.
 func familyOf(s montecarlo.Spec) family {
@@ -91,7 +109,7 @@ func (ballsInBins) separated() bool { return false }
 // affordable: there are no others.
 func (ballsInBins) affordable(_ montecarlo.Spec, order int) bool { return order <= 3 }
 
-func (ballsInBins) source(s montecarlo.Spec, columns *likelihood.Columns, order int, _ bool, _ func(float64)) (*source, error) {
+func (ballsInBins) source(s montecarlo.Spec, columns *likelihood.Columns, order int, _ bool, _ watcher) (*source, error) {
 	return newBinSource(columns, s.MinSep, order, 1/(s.NoiseMultiplier*s.NoiseMultiplier), nil)
 }
 

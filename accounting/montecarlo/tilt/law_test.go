@@ -65,7 +65,7 @@ func sourcesOf(t *testing.T, l law.Law, steps, sep, theta int, columns *likeliho
 		t.Fatal(err)
 	}
 	all := map[string]*source{"tuples": table.source(0), "couples": pairs.source()}
-	if b, err := newBlocks(l, theta, cut{size: sep, maxBytes: maxBlockBytes}, columns, factor, true, math.Inf(1)); err == nil {
+	if b, err := newBlocks(l, theta, cut{size: sep, maxBytes: maxBlockBytes}, columns, factor, true, math.Inf(1), nil); err == nil {
 		all["blocks"] = b.source()
 	}
 	return all

@@ -68,7 +68,7 @@ func (f lawFamily) kept(s montecarlo.Spec, order int) float64 {
 	return keptBytes(f.law, s.Steps, order)
 }
 
-func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (*source, error) {
+func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
 	if once, ok := singleOf(s); ok {
 		if o, err := newOnceSource(once, s, columns, order, keep, watch); err == nil || !once.Rounded {
 			return o, err
@@ -209,7 +209,7 @@ func (f lawFamily) blockSizes(s montecarlo.Spec) (sizes []int) {
 // blockWork is about how many multiplications a table in blocks takes.
 func (f lawFamily) blockWork(s montecarlo.Spec, order, size int) float64 {
 	c := f.cut(size)
-	o, err := newOutline(f.law, s.Steps, c)
+	o, err := newOutline(f.law, s.Steps, c, order, f.maxBlockWork(), nil)
 	if err != nil {
 		return math.Inf(1)
 	}

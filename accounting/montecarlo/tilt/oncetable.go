@@ -26,7 +26,7 @@ const (
 
 // newOnceSource takes the closed form where it goes, then the table, then clusters. There are no
 // tables of rounded probabilities.
-func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (*source, error) {
+func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
 	if o, err := newOnce(x, columns, factor, order); err == nil {
 		return o.source(), nil
@@ -49,7 +49,7 @@ func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns,
 
 // newOnceTable makes the table of [law.Once], with as many labels as the strategy has bands. It
 // takes 1/σ².
-func newOnceTable(x law.Single, columns *likelihood.Columns, factor float64, order int, keep bool, watch func(float64)) (*tuples, error) {
+func newOnceTable(x law.Single, columns *likelihood.Columns, factor float64, order int, keep bool, watch watcher) (*tuples, error) {
 	l, g := law.NewOnce(columns.Steps, columns.Bands, x), newGram(columns, columns.Bands, factor) // columns farther apart than the bands do not overlap
 	return newTuples(l, columns.Steps, order, g, room{keep: keep, maxBytes: maxOnceTableBytes, state: stateBytes, passing: 3, watch: watch})
 }

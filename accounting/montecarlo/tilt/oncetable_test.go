@@ -119,7 +119,7 @@ func TestOnceTableOfEpochs(t *testing.T) {
 // time there.
 func TestFewStepsOfAnEpoch(t *testing.T) {
 	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 100, MinSep: 100, Prob: .001 / (1 - .099), WarmStart: true, NoiseMultiplier: .95, Strategy: toeplitz(100, squareRoot(16)...)}
-	p, err := NewProposal(Config{s, 1, montecarlo.P})
+	p, err := NewProposal(t.Context(), Config{s, 1, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func TestProposalsOfOwnersBoundTheDivergence(t *testing.T) {
 				if d == montecarlo.Q {
 					want = qp
 				}
-				proposal, err := NewProposal(Config{spec, epsilon, d})
+				proposal, err := NewProposal(t.Context(), Config{spec, epsilon, d})
 				if errors.Is(err, ErrNotTilted) {
 					continue
 				} else if err != nil {

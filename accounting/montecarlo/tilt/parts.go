@@ -110,7 +110,7 @@ func newParts(c Config, count int) (*parts, error) {
 }
 
 // moments makes the tables of the orders that serve, from 2 on, and returns them as members.
-func (p *parts) moments() (members []Member, walkError float64) {
+func (p *parts) moments(watch watcher) (members []Member, walkError float64) {
 	level := math.Log(float64(p.count) * max(p.threshold-1, 0.1))
 	least := math.Inf(1)
 	var s *source
@@ -118,7 +118,7 @@ func (p *parts) moments() (members []Member, walkError float64) {
 		if once, _ := singleOf(p.spec); !onceAffordable(p.spec, once, order) {
 			break
 		}
-		next, err := sourceAbove(s, p.spec, p.columns, order, false, nil)
+		next, err := sourceAbove(s, p.spec, p.columns, order, false, watch)
 		if err != nil {
 			break
 		}
@@ -301,7 +301,7 @@ func (p *parts) best(members []Member, epsilon float64) mixture {
 }
 
 // partsProposal is the proposal of H(P,Q) in parts, where that serves.
-func partsProposal(c Config) (Proposal, bool) {
+func partsProposal(c Config, watch watcher) (Proposal, bool) {
 	_, column, ok := partable(c)
 	if !ok {
 		return Proposal{}, false
@@ -315,10 +315,13 @@ func partsProposal(c Config) (Proposal, bool) {
 			continue
 		}
 		p, err := newParts(c, count)
+		if watch.tell(0) != nil {
+			return Proposal{}, false
+		}
 		if err != nil || count < fewParts || p.threshold <= 1.05 {
 			continue
 		}
-		list, walk := p.moments()
+		list, walk := p.moments(watch)
 		if len(list) == 0 {
 			continue
 		}
@@ -345,7 +348,7 @@ func partsProposal(c Config) (Proposal, bool) {
 // against them.
 func (v *Verifier) prepareParts() error {
 	p := v.proposal
-	members, _ := v.parts.moments()
+	members, _ := v.parts.moments(nil)
 	if len(members) == 0 {
 		return fmt.Errorf("%w: parts of %d steps", ErrTable, v.parts.spec.Steps)
 	}

@@ -32,7 +32,7 @@ func (c partsCase) proposal(t *testing.T) (Proposal, *parts) {
 	if err != nil {
 		t.Fatalf("%v: %v", c.config(), err)
 	}
-	members, walkError := p.moments()
+	members, walkError := p.moments(nil)
 	if err := p.prepare(members, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +162,11 @@ func TestPartsOfALongEpoch(t *testing.T) {
 	}
 	c := Config{Epsilon: 1, Direction: montecarlo.P, Spec: montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 100000, MinSep: 16, EpochSteps: 100000,
 		NoiseMultiplier: .58, Strategy: strategy}}
-	whole, err := forwardProposal(c, likelihood.NewColumns(strategy), math.Inf(1), true, Tables{})
+	whole, err := newForward(c, likelihood.NewColumns(strategy), math.Inf(1), Tables{}, nil).whole()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewProposal(c)
+	p, err := NewProposal(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func TestTangentWithRandomisedRatios(t *testing.T) {
 		spec, _, want := ownerOfTwoSteps(3, .9, 2, warm, epsilon)
 		columns, sigma := likelihood.NewColumns(spec.Strategy), spec.NoiseMultiplier
 		post := posteriorOf(spec, columns)
-		kappa, divergence := bestTangent(epsilon, 3, true, columns, sigma, post)
+		kappa, divergence := bestTangent(epsilon, 3, true, columns, sigma, post, nil)
 		if kappa == 0 || divergence < want*(1-1e-4) {
 			t.Fatalf("warm=%v: κ = %v, bound %v, H(Q,P) = %v", warm, kappa, divergence, want)
 		}
@@ -228,7 +228,7 @@ func TestTangentOfManyExamples(t *testing.T) {
 		columns := likelihood.NewColumns(spec.Strategy)
 		post := posteriorOf(spec, columns)
 		got := shiftTangent(c.kappa, c.k, columns, c.sigma, post).divergence(c.epsilon, c.sigma)
-		_, best := bestTangent(c.epsilon, c.k, true, columns, c.sigma, post)
+		_, best := bestTangent(c.epsilon, c.k, true, columns, c.sigma, post, nil)
 		if math.Abs(math.Log(got/c.want)) > 2e-2 || best > got*1.2 {
 			t.Errorf("k=%d σ=%v ε=%v: bound %v at κ = %v, the best %v; expected %v", c.k, c.sigma, c.epsilon, got, c.kappa, best, c.want)
 		}
@@ -305,7 +305,7 @@ func (c biasCase) proposal(t *testing.T) Proposal {
 	t.Helper()
 	config := benchCase(t, 1000, 16, 128./50000, c.sigma, c.epsilon)
 	config.Spec.MaxExamplesPerOwner = c.k
-	proposal, err := NewProposal(config)
+	proposal, err := NewProposal(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}

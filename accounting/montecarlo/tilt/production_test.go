@@ -45,7 +45,7 @@ func TestProduction(t *testing.T) {
 	const epsilon, delta, accept, verify = 10, 1.301e-8, 0.8 * 1.301e-8, 1.2e-8
 	start := cpu(t)
 	spec := production(t, 0.47)
-	proven, err := NewProposal(Config{spec, epsilon, montecarlo.P})
+	proven, err := NewProposal(t.Context(), Config{spec, epsilon, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +53,11 @@ func TestProduction(t *testing.T) {
 		t.Errorf("σ = 0.47: M = %g, want 9.0e-9", proven.Divergence)
 	}
 	spec.NoiseMultiplier = 0.448
-	reverse, err := NewProposal(Config{spec, epsilon, montecarlo.Q})
+	reverse, err := NewProposal(t.Context(), Config{spec, epsilon, montecarlo.Q})
 	if err != nil || reverse.Method != Zero {
 		t.Errorf("H(Q,P): %s, %v: want zero", reverse.Method, err)
 	}
-	proposal, err := NewProposal(Config{spec, epsilon, montecarlo.P})
+	proposal, err := NewProposal(t.Context(), Config{spec, epsilon, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,12 +124,12 @@ func TestProductionAtMostOnce(t *testing.T) {
 	spec := production(t, 0.384)
 	rate := 1793.0 / 14745600
 	spec.MinSep, spec.Prob = 7200, rate/(1-rate*7199)
-	reverse, err := NewProposal(Config{spec, epsilon, montecarlo.Q})
+	reverse, err := NewProposal(t.Context(), Config{spec, epsilon, montecarlo.Q})
 	if err != nil || reverse.Method != Zero {
 		t.Errorf("H(Q,P): %s, %v: want zero", reverse.Method, err)
 	}
 	start := cpu(t)
-	proposal, err := NewProposal(Config{spec, epsilon, montecarlo.P})
+	proposal, err := NewProposal(t.Context(), Config{spec, epsilon, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -143,8 +144,15 @@ const inflation = 1e-9
 // costs the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256.
 // Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: several bands
 // more than min-sep, truncated batches, cyclic Poisson (which has a PLD), Algorithm 3.
-func NewProposal(c Config) (Proposal, error) {
-	p, _, err := newProposal(c, math.Inf(1), false)
+//
+// The choice depends on c alone, on no time and no other limit of a machine: the same version makes
+// the same proposal everywhere. Nothing relies on another version to do so. A protocol holds the
+// proposals of its samples as they were chosen, and NewVerifier makes the tables of their members,
+// whatever NewProposal would choose by now; bounds that need no samples are held against the
+// Divergence of a new proposal, which is to be no larger in later versions. When ctx ends, which is
+// looked at some times a second, so does the search, with ctx's error.
+func NewProposal(ctx context.Context, c Config) (Proposal, error) {
+	p, _, err := newProposal(ctx, c, math.Inf(1), false)
 	return p, err
 }
 
@@ -153,8 +161,8 @@ func NewProposal(c Config) (Proposal, error) {
 // tried, and blocks of steps only where orders end below twice the examples per owner. With three
 // examples and more, the least order is not tried either where blocks serve. The proposal is as
 // valid as any other. The tables that it was chosen by are for [Tables.NewVerifier].
-func NewProposalWithin(c Config, work float64) (Proposal, Tables, error) {
-	return newProposal(c, work, true)
+func NewProposalWithin(ctx context.Context, c Config, work float64) (Proposal, Tables, error) {
+	return newProposal(ctx, c, work, true)
 }
 
 // Tables are the tables of some orders of one Config, which need not be made again for a
@@ -172,7 +180,7 @@ func (t Tables) of(c Config, m Member) *source {
 	return t.orders[m.Order]
 }
 
-func newProposal(c Config, work float64, keep bool) (p Proposal, t Tables, err error) {
+func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Proposal, t Tables, err error) {
 	if err := c.Validate(); err != nil {
 		return p, t, err
 	}
@@ -184,28 +192,45 @@ func newProposal(c Config, work float64, keep bool) (p Proposal, t Tables, err e
 		t = Tables{c, map[int]*source{}}
 	}
 	if c.Direction == montecarlo.P {
-		if c.Spec.MaxExamplesPerOwner > 2 && !math.IsInf(work, 1) {
-			if p, err = forwardProposal(c, columns, work, false, t); err == nil {
-				return p, t, nil
-			}
-		}
-		p, err = forwardProposal(c, columns, work, true, t)
-		if err == nil && !bulky(p.Members) {
-			return p, t, nil
-		}
-		if divided, ok := partsProposal(c); ok && (err != nil || divided.Bound < p.Bound/2) {
-			if err == nil {
-				divided.Divergence = min(divided.Divergence, p.Divergence)
-			}
-			return divided, t, nil
-		}
-		return p, t, err
+		p, err = forwardProposal(c, columns, work, t, until(ctx))
+	} else {
+		p, err = reverseProposal(c, columns, until(ctx))
 	}
-	p = reverseProposal(c, columns)
-	if math.IsNaN(p.Divergence) {
-		return Proposal{}, t, fmt.Errorf("%w: the bound of H(Q,P) leaves the range of float64", ErrNotTilted)
+	if ctx.Err() != nil { // whatever was found by then
+		return Proposal{}, Tables{}, ctx.Err()
 	}
-	return p, t, nil
+	return p, t, err
+}
+
+// forwardProposal is the proposal of H(P,Q): by exact tables, by blocks of steps where these end too
+// early, or by parts of the run, where one of them has less than half of M. Blocks are not tried
+// where parts are better than blocks can be.
+func forwardProposal(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) (Proposal, error) {
+	f := newForward(c, columns, work, kept, watch)
+	if f.examples > 2 && !math.IsInf(work, 1) {
+		f.orders(false)
+		f.blocks()
+		if p, err := f.proposal(); err == nil {
+			return p, nil
+		}
+		f = newForward(c, columns, work, kept, watch)
+	}
+	f.orders(true)
+	divided, ok := Proposal{}, false
+	if bulky(f.mixture.members) {
+		divided, ok = partsProposal(c, watch)
+	}
+	if !ok || max(divided.Bound, divided.Divergence) >= f.leastInBlocks()/2 {
+		f.blocks()
+	}
+	whole, err := f.proposal()
+	if ok && (err != nil || bulky(whole.Members) && divided.Bound < whole.Bound/2) {
+		if err == nil {
+			divided.Divergence = min(divided.Divergence, whole.Divergence)
+		}
+		return divided, nil
+	}
+	return whole, err
 }
 
 func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
@@ -221,102 +246,166 @@ func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
 	return nil
 }
 
-// forwardProposal is the proposal of H(P,Q). The least order is tried whatever its work where it
-// must be. Tables that serve a verifier are added to kept, where that takes any.
-func forwardProposal(c Config, columns *likelihood.Columns, work float64, must bool, kept Tables) (Proposal, error) {
-	k, family := max(1, c.Spec.MaxExamplesPerOwner), familyOf(c.Spec)
-	m := mixture{epsilon: c.Epsilon, examples: k}
-	if k == 1 {
-		m.members = []Member{{Order: 1}}
+// forward makes the proposal of H(P,Q).
+type forward struct {
+	Config
+	columns  *likelihood.Columns
+	examples int
+	family   family
+	work     float64 // of a table, at most
+	kept     Tables  // that serve a verifier, where it takes any
+	watch    watcher
+
+	mixture   mixture
+	bound     float64 // M of the best order, or of blocks
+	walkError float64
+	walkable  int     // the highest order that tuples can be drawn of, 2 at least or the examples
+	order     int     // the last
+	logN      float64 // ln N_θ of it
+	slope     float64 // by which it is above the order before
+	converged bool    // higher orders are of no use
+	failed    error
+}
+
+func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) *forward {
+	f := &forward{Config: c, columns: columns, examples: max(1, c.Spec.MaxExamplesPerOwner), family: familyOf(c.Spec), work: work, kept: kept, watch: watch}
+	f.mixture = mixture{epsilon: c.Epsilon, examples: f.examples}
+	if f.examples == 1 {
+		f.mixture.members = []Member{{Order: 1}}
 	}
-	least, last := math.Inf(1), math.Inf(1) // M so far, and how the last order changed it
-	walkError, converged, walkable := 0.0, false, k
-	couples := searchCouples(c, columns, k+1, work)
+	f.bound, f.walkable, f.order = math.Inf(1), f.examples, 1
+	return f
+}
+
+// whole is the proposal by powers of the ratio of the whole run, by exact tables or blocks.
+func (f *forward) whole() (Proposal, error) {
+	f.orders(true)
+	f.blocks()
+	return f.proposal()
+}
+
+// orders tries exact tables, from the least order on. That one is tried whatever its work where it
+// must be.
+func (f *forward) orders(must bool) {
+	k, spec := f.examples, f.Spec
+	last := math.Inf(1) // how the order before changed M
+	couples := searchCouples(f.Config, f.columns, k+1, f.work, f.watch)
 	part := 1.0 // of the work of an order that the one before took
-	var failed error
 	var s *source
-	for order := max(2, k); order <= highestOrder(c.Spec); order++ {
-		if !(must && order == max(2, k)) && (!family.affordable(c.Spec, order) || part*family.work(c.Spec, order) > work) {
+	for order := max(2, k); order <= highestOrder(spec); order++ {
+		if order == 2 && f.hopeless() || !(must && order == max(2, k)) && (!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
 			break
 		}
 		done := 0.0
-		keep := kept.orders != nil && family.drawable(c.Spec, order)
-		next, err := sourceAbove(s, c.Spec, columns, order, keep, func(more float64) { done += more })
+		keep := f.kept.orders != nil && f.family.drawable(spec, order)
+		next, err := sourceAbove(s, spec, f.columns, order, keep, func(more float64) error { done += more; return f.watch.tell(more) })
 		if err != nil {
-			failed = err
+			f.failed = err
 			break
 		}
 		s = next
 		if keep {
-			kept.orders[order] = s
+			f.kept.orders[order] = s
 		}
 		if k > 1 && done > 0 {
-			part = done / family.work(c.Spec, order)
+			part = done / f.family.work(spec, order)
 		}
 		member := Member{Order: order, Weight: 1, LogN: s.logN()}
+		f.order, f.logN, f.slope = order, member.LogN, member.LogN-f.logN
 		if s.walker != nil {
-			walkError, walkable = max(walkError, s.walkError), order
-			m.members = append(m.members, member)
+			f.walkError, f.walkable = max(f.walkError, s.walkError), order
+			f.mixture.members = append(f.mixture.members, member)
 		}
-		bound := mixture{[]Member{member}, c.Epsilon, k}.bound()
-		if math.IsInf(least, 1) {
-			least = bound
-			if k == 1 && !family.affordable(c.Spec, 4) && couples.bound < leastThird(member, c.Epsilon) {
+		bound := mixture{[]Member{member}, f.Epsilon, k}.bound()
+		if math.IsInf(f.bound, 1) {
+			f.bound = bound
+			if k == 1 && !f.family.affordable(spec, 4) && couples.bound < leastThird(member, f.Epsilon) {
 				break // order 3 would be the last, and takes seconds
 			}
 			continue
 		}
-		ratio := bound / least
-		least = min(least, bound)
+		ratio := bound / f.bound
+		f.bound = min(f.bound, bound)
 		// ln M_θ is convex in θ, and nearly a parabola: the next ratio is at least this one, and
 		// near ratio²/last.
 		if ratio > 1 || ratio*ratio > 0.9*last {
-			converged = true
+			f.converged = true
 			break
 		}
 		last = ratio
 	}
-	proposal := Proposal{Config: c, Method: Tilted, Draws: drawsFor(c.Spec, c.Direction)}
-	if len(m.members) > 0 {
-		m = m.quick(c.Spec, proposal.Draws).best()
+	draws := drawsFor(spec, f.Direction)
+	if len(f.mixture.members) > 0 {
+		f.mixture = f.mixture.quick(spec, draws).best()
 	}
-	least = min(least, couples.bound)
-	if couples.member.Order > 0 && (len(m.members) == 0 || couples.total < m.bound()*m.time(c.Spec, proposal.Draws)) {
-		m.members, walkError, converged = []Member{couples.member}, couples.walkError, true
+	f.bound = min(f.bound, couples.bound)
+	if couples.member.Order > 0 && (len(f.mixture.members) == 0 || couples.total < f.mixture.bound()*f.mixture.time(spec, draws)) {
+		f.mixture.members, f.walkError, f.converged = []Member{couples.member}, couples.walkError, true
 	}
-	for order := range kept.orders {
-		if !slices.ContainsFunc(m.members, func(m Member) bool { return m.Order == order }) {
-			delete(kept.orders, order)
+	for order := range f.kept.orders {
+		if !slices.ContainsFunc(f.mixture.members, func(m Member) bool { return m.Order == order }) {
+			delete(f.kept.orders, order)
 		}
 	}
-	if b, ok := family.(lawFamily); ok && !converged && (len(m.members) == 0 || math.IsInf(work, 1) || k > 1 && walkable < 2*k) {
-		most := b.maxBlockWork()
-		search := blockSearch{spec: c.Spec, columns: columns, epsilon: c.Epsilon, family: b, bound: math.Inf(1), patient: !math.IsInf(work, 1)}
-		if len(m.members) > 0 {
-			search.bound = m.bound()
-		}
-		search.most = min(most, blockShare*work)
-		search.run(walkable + 1)
-		if search.most < most && search.member.Order == 0 && len(m.members) == 0 { // the shortest that serves at all
-			search.most = most
-			search.run(walkable + 1)
-		}
-		if search.member.Order > 0 {
-			m.members, least, walkError = []Member{search.member}, min(least, search.bound), search.walkError
-		}
-	}
-	if len(m.members) == 0 && failed == nil {
-		return Proposal{}, fmt.Errorf("%w for %d examples per owner", ErrNotTilted, k)
-	}
-	if len(m.members) == 0 {
-		return Proposal{}, fmt.Errorf("%w: %w", ErrNotTilted, failed)
-	}
-	proposal.Members = m.members
-	proposal.Slack = lossError(c.Epsilon) + 2*walkError
-	proposal.Bound = max(leastBound, m.bound()*(1+2*proposal.Slack))
-	proposal.Divergence = min(1, max(least, leastBound), proposal.Bound)
-	return proposal, nil
 }
+
+// hopeless says that order 2 takes minutes, and is of no use: tuples cannot be drawn, and M is at
+// least e^-ε/4, which plain samples reach.
+func (f *forward) hopeless() bool {
+	l, ok := f.family.(lawFamily)
+	return ok && l.free > 1 && f.examples == 1 && math.Exp(-f.Epsilon)/4 > 1e-6 && l.work(f.Spec, 2) > maxHopelessWork && l.kept(f.Spec, 2) > maxPairBytes
+}
+
+// leastInBlocks is the least M that blocks may have, for one example: ln N_θ is convex in θ, so that
+// it is above the line through the last two orders. These are known to far less than 1e-6.
+func (f *forward) leastInBlocks() float64 {
+	least := math.Inf(1)
+	for order := f.walkable + 1; order <= maxBlockOrder; order++ {
+		m := Member{Order: order, Weight: 1, LogN: max(0, f.logN+f.slope*float64(order-f.order)-1e-6)}
+		least = min(least, mixture{[]Member{m}, f.Epsilon, 1}.bound())
+	}
+	return least
+}
+
+// blocks tries blocks of steps, where more orders may be of use.
+func (f *forward) blocks() {
+	b, ok := f.family.(lawFamily)
+	if !ok || f.watch.tell(0) != nil || f.converged || len(f.mixture.members) > 0 && !math.IsInf(f.work, 1) && (f.examples == 1 || f.walkable >= 2*f.examples) {
+		return
+	}
+	most := b.maxBlockWork()
+	search := blockSearch{spec: f.Spec, columns: f.columns, epsilon: f.Epsilon, family: b, bound: math.Inf(1), patient: !math.IsInf(f.work, 1), watch: f.watch}
+	if len(f.mixture.members) > 0 {
+		search.bound = f.mixture.bound()
+	}
+	search.most = min(most, blockShare*f.work)
+	search.run(f.walkable + 1)
+	if search.most < most && search.member.Order == 0 && len(f.mixture.members) == 0 { // the shortest that serves at all
+		search.most = most
+		search.run(f.walkable + 1)
+	}
+	if search.member.Order > 0 {
+		f.mixture.members, f.bound, f.walkError = []Member{search.member}, min(f.bound, search.bound), search.walkError
+	}
+}
+
+// proposal is the best that was found.
+func (f *forward) proposal() (Proposal, error) {
+	if len(f.mixture.members) == 0 {
+		if f.failed == nil {
+			return Proposal{}, fmt.Errorf("%w for %d examples per owner", ErrNotTilted, f.examples)
+		}
+		return Proposal{}, fmt.Errorf("%w: %w", ErrNotTilted, f.failed)
+	}
+	p := Proposal{Config: f.Config, Method: Tilted, Members: f.mixture.members, Draws: drawsFor(f.Spec, f.Direction)}
+	p.Slack = lossError(f.Epsilon) + 2*f.walkError
+	p.Bound = max(leastBound, f.mixture.bound()*(1+2*p.Slack))
+	p.Divergence = min(1, max(f.bound, leastBound), p.Bound)
+	return p, nil
+}
+
+// maxHopelessWork bounds the work of order 2 where no tuples can be drawn.
+const maxHopelessWork = 1e8
 
 // leastThird is the least M that order 3 may have, given a member of order 2: ln N_θ is convex in
 // θ, and 0 at 1.
@@ -326,16 +415,21 @@ func leastThird(second Member, epsilon float64) float64 {
 
 // reverseProposal is the proposal of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f
 // ≥ e^-ε everywhere.
-func reverseProposal(c Config, columns *likelihood.Columns) Proposal {
+func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Proposal, error) {
 	k := max(1, c.Spec.MaxExamplesPerOwner)
 	sigma := c.Spec.NoiseMultiplier
 	post := posteriorOf(c.Spec, columns)
 	plain := plainBound(c, post)
 	if plain <= 0 {
-		return Proposal{Config: c, Method: Zero}
+		return Proposal{Config: c, Method: Zero}, nil
+	}
+	classes := min(1, max(leastBound, classBound(c, columns)))
+	if classes < smallClasses {
+		bound := min(1, max(leastBound, plain*(1+2*lossError(c.Epsilon))))
+		return Proposal{Config: c, Method: Plain, Bound: bound, Slack: lossError(c.Epsilon), Divergence: min(bound, classes)}, nil
 	}
 	draws := drawsFor(c.Spec, c.Direction)
-	kappa, divergence := bestTangent(c.Epsilon, k, draws > 0, columns, sigma, post)
+	kappa, divergence := bestTangent(c.Epsilon, k, draws > 0, columns, sigma, post, watch)
 	proposal := Proposal{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
 	if kappa > 0 {
 		tail := shiftTangent(kappa, k, columns, sigma, post).tail(draws > 0, c.Epsilon, sigma)
@@ -348,14 +442,16 @@ func reverseProposal(c Config, columns *likelihood.Columns) Proposal {
 		proposal.Bound = min(1, proposal.Bound) // a bound above 1 is never needed, with rounding too
 	}
 	proposal.Divergence = min(1, proposal.Bound, max(leastBound, divergence*(1+inflation)))
-	if proposal.Divergence > smallDivergence {
-		proposal.Divergence = min(proposal.Divergence, max(leastBound, classBound(c, columns)))
+	proposal.Divergence = min(proposal.Divergence, classes)
+	if math.IsNaN(proposal.Divergence) {
+		return Proposal{}, fmt.Errorf("%w: the bound of H(Q,P) leaves the range of float64", ErrNotTilted)
 	}
-	return proposal
+	return proposal, nil
 }
 
-// smallDivergence is a bound of H(Q,P) below which no other is looked for.
-const smallDivergence = 1e-30
+// smallClasses is a bound of H(Q,P) by classes (F5.15) below which nobody draws samples, so that no
+// tangent is looked for: that takes seconds where steps are many.
+const smallClasses = 1e-14
 
 // plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥
 // Pr[no participation].

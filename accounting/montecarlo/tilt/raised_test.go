@@ -31,7 +31,7 @@ func TestMomentsAreRaised(t *testing.T) {
 		}
 		all := map[string]*source{name: exact}
 		if b, ok := newLawFamily(s); ok && s.MinSep < s.Steps {
-			if all[name+" in blocks"], err = newBlockSource(b, s, columns, 2, 2, true, math.Inf(1)); err != nil {
+			if all[name+" in blocks"], err = newBlockSource(b, s, columns, 2, 2, true, math.Inf(1), nil); err != nil {
 				t.Fatalf("%s in blocks: %v", name, err)
 			}
 		}

@@ -209,7 +209,7 @@ func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, po
 // returns the kappa of the tangent with the least M among those with a slack of at most
 // maxSlack, 0 when no tangent has a positive distance, and the least upper bound of H(Q,P) by
 // any tangent.
-func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns, sigma float64, post posterior) (kappa, divergence float64) {
+func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns, sigma float64, post posterior, watch watcher) (kappa, divergence float64) {
 	t := shiftTangent(0, k, c, sigma, post)
 	divergence = t.divergence(epsilon, sigma)
 	if t.slope == 0 {
@@ -218,7 +218,7 @@ func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns,
 	// ln f falls ever slower along the ray, so that e^ε f = 1 is reached beyond the distance of the
 	// first tangent.
 	scale, least := max(math.Abs(t.distance(epsilon)), sigma), math.Inf(1)
-	for step := 1; step <= 24; step++ {
+	for step := 1; step <= 24 && watch.tell(0) == nil; step++ {
 		at := scale * float64(step) / 6
 		t = shiftTangent(at, k, c, sigma, post)
 		divergence = min(divergence, t.divergence(epsilon, sigma))

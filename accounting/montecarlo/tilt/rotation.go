@@ -28,7 +28,7 @@ const (
 	maxTripleWork = 2e9
 )
 
-func (rotation) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ func(float64)) (*source, error) {
+func (rotation) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ watcher) (*source, error) {
 	switch order {
 	case 1:
 		p := periodsOf(s)

@@ -24,7 +24,7 @@ func TestTablesServeVerifiers(t *testing.T) {
 	} {
 		s.NoiseMultiplier = 1.1
 		config := Config{s, 1, montecarlo.P}
-		p, tables, err := NewProposalWithin(config, 1e6)
+		p, tables, err := NewProposalWithin(t.Context(), config, 1e6)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -81,7 +81,7 @@ func TestTangentNeedsFewerSamples(t *testing.T) {
 func TestPlainBoundIsAtMostOne(t *testing.T) {
 	for _, examples := range []int{1, 3, 5} {
 		spec := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 12, MinSep: 3, EpochSteps: 6, NoiseMultiplier: .3, Strategy: toeplitz(12, 1, .5, .4), MaxExamplesPerOwner: examples}
-		p, err := NewProposal(Config{spec, 2, montecarlo.Q})
+		p, err := NewProposal(t.Context(), Config{spec, 2, montecarlo.Q})
 		if err != nil {
 			t.Fatal(err)
 		}

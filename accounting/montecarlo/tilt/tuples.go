@@ -57,7 +57,7 @@ type room struct {
 	steady   bool // the law is the same at every step: see steadyRate
 	slow     bool // no pass of its own for order 3
 
-	watch func(work float64) // if not nil, is told of states times steps as they are done
+	watch watcher
 }
 
 // fits says whether so many slices of a number of states do.
@@ -101,7 +101,9 @@ func newTuples(l law.Law, steps, theta int, g *gram, r room) (*tuples, error) {
 	}
 	t.makeStates()
 	t.prepareTables()
-	t.backward()
+	if err := t.backward(); err != nil {
+		return nil, err
+	}
 	t.walkable = fits(steps+1) || r.steady && t.steady >= 3*g.sep && steps >= steadySteps*g.sep && fits(2*g.sep+4)
 	if t.steady < 0 && r.keep && !fits(steps+1) {
 		return nil, t.tooLarge()
@@ -148,7 +150,7 @@ func (t *tuples) prepareTables() {
 }
 
 // backward computes the slices from the last one, and lets those go that are met no more.
-func (t *tuples) backward() {
+func (t *tuples) backward() error {
 	n, sep, whole := t.steps, t.gram.sep, t.room.keep && t.joint > t.steps
 	t.slice[n] = make([]float64, t.size)
 	for s := range t.slice[n] {
@@ -166,19 +168,20 @@ func (t *tuples) backward() {
 		}
 		t.slice[i], spare = take(spare, t.size)
 		t.step(i)
-		if t.room.watch != nil {
-			t.room.watch(float64(t.size))
+		if err := t.room.watch.tell(float64(t.size)); err != nil {
+			return err
 		}
 		if !whole && t.room.steady && i+1 < t.gram.interior && i+1 < t.joint && i >= 2*sep {
 			if run.add(t.slice[i], t.slice[i+1], t.exp2[i]-t.exp2[i+1]) >= sep {
 				t.settleSteady(i, run)
 				if _, drawn := t.law.Starts(); !drawn {
-					return
+					return nil
 				}
 				i = sep // and down from b-1, where participations before the first step are missing
 			}
 		}
 	}
+	return nil
 }
 
 func take(spare [][]float64, size int) (slice []float64, rest [][]float64) {

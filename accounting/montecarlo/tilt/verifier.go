@@ -160,7 +160,7 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 		next := tables.of(p.Config, m)
 		if next == nil {
 			var err error
-			if next, err = sourceOf(s, p.Spec, columns, m, func(more float64) { work += more; report(done + work) }); err != nil {
+			if next, err = sourceOf(s, p.Spec, columns, m, func(more float64) error { work += more; report(done + work); return nil }); err != nil {
 				return err
 			}
 		}
@@ -196,7 +196,7 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 
 // sourceOf makes the tables of a member, to draw from, and tells watch of the work as it is
 // done. If lower is not nil, it has the tables of another member, which may help.
-func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch func(float64)) (*source, error) {
+func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
 	if m.Couples {
 		return newCoupleSource(s, columns, m.Order, true)
 	}
@@ -210,11 +210,11 @@ func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m M
 	if m.Tables != blockTables {
 		return nil, fmt.Errorf("tilt: tables in blocks: those of the proposal have the number %d, this version makes number %d: finish with the version that made the proposal, or begin anew", m.Tables, blockTables)
 	}
-	return newBlockSource(b, s, columns, m.Order, m.Block, true, math.Inf(1))
+	return newBlockSource(b, s, columns, m.Order, m.Block, true, math.Inf(1), nil)
 }
 
 // sourceAbove makes the tables of an order, with the tables of a lower one where these help.
-func sourceAbove(lower *source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch func(float64)) (*source, error) {
+func sourceAbove(lower *source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
 	if lower != nil && lower.above != nil {
 		if s, err := lower.above(order); s != nil || err != nil {
 			return s, err

@@ -67,7 +67,7 @@ func readGolden(t *testing.T, file string) []goldenCase {
 
 func testVerifier(t testing.TB, c Config) *Verifier {
 	t.Helper()
-	proposal, err := NewProposal(c)
+	proposal, err := NewProposal(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestGolden(t *testing.T) {
 func TestWatchedVerifier(t *testing.T) {
 	for _, steps := range []int{64, 4000} { // the second has a steady state
 		c := goldenCase{Steps: steps, MinSep: 4, Prob: 0.05, Sigma: 1.5, C: []float64{1, 0.5}}
-		proposal, err := NewProposal(Config{Spec: c.spec(), Epsilon: 2, Direction: montecarlo.P})
+		proposal, err := NewProposal(t.Context(), Config{Spec: c.spec(), Epsilon: 2, Direction: montecarlo.P})
 		if err != nil {
 			t.Fatal(err)
 		}
