@@ -148,9 +148,9 @@ const inflation = 1e-9
 // The choice depends on c alone, on no time and no other limit of a machine: the same version makes
 // the same proposal everywhere. Nothing relies on another version to do so. A protocol holds the
 // proposals of its samples as they were chosen, and NewVerifier makes the tables of their members,
-// whatever NewProposal would choose by now; bounds that need no samples are held against the
-// Divergence of a new proposal, which is to be no larger in later versions. When ctx ends, which is
-// looked at some times a second, so does the search, with ctx's error.
+// whatever NewProposal would choose by now. Bounds that need no samples are held against the
+// Divergence of a new proposal: a version that finds only a larger bound refuses the certificate.
+// When ctx ends, the search ends within about a second, with ctx's error.
 func NewProposal(ctx context.Context, c Config) (Proposal, error) {
 	p, _, err := newProposal(ctx, c, math.Inf(1), false)
 	return p, err
