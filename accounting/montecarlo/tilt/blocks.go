@@ -343,8 +343,8 @@ func newOutline(l law.Law, steps int, c cut, order int, most float64, watch watc
 	})
 }
 
-// maxVisits bounds how often labels are looked at, some 10 ns each: at every step of the first block,
-// and once in every block.
+// maxVisits bounds how often labels are looked at, some 10 ns each: at every step of the first
+// block, and once in every block.
 const maxVisits = 2e8
 
 // work is about how many multiplications a table of an order takes.

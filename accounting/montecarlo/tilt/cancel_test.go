@@ -22,8 +22,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// TestCancelledProposal: wherever a context ends, so does the search for a proposal, with its error,
-// and nothing that asks for it goes on for long.
+// TestCancelledProposal: wherever a context ends, so does the search for a proposal, with its
+// error, and nothing that asks for it goes on for long.
 func TestCancelledProposal(t *testing.T) {
 	hazards := func(steps, sep int, times float64) string {
 		l, err := balanced.New(steps, sep, times)

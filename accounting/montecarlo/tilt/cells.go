@@ -248,8 +248,8 @@ func (t *blocks) freeFrom(label, step int) (at, sort int) {
 	return at, t.sortOf[t.law.Pass(label, step, at)]
 }
 
-// release are the first and the last step from begin on at which labels of a cell become free, begin
-// for those who are free by then.
+// release are the first and the last step from begin on at which labels of a cell become free,
+// begin for those who are free by then.
 type release struct{ first, last int }
 
 // release also returns their sort, -1 where nobody of them takes part before end.

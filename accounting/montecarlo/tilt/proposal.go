@@ -56,8 +56,8 @@ type Proposal struct {
 	// Members are the parts of a Tilted proposal.
 	Members []Member `json:"members,omitempty"`
 
-	// Parts is the number of parts that the run is divided into, with Members for one part; 0 for the
-	// whole run. Cut is where on a grid of ln B the values of a part B begin (F5.14).
+	// Parts is the number of parts that the run is divided into, with Members for one part; 0 for
+	// the whole run. Cut is where on a grid of ln B the values of a part B begin (F5.14).
 	Parts int `json:"parts,omitempty"`
 	Cut   int `json:"cut,omitempty"`
 
@@ -202,9 +202,9 @@ func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Prop
 	return p, t, err
 }
 
-// forwardProposal is the proposal of H(P,Q): by exact tables, by blocks of steps where these end too
-// early, or by parts of the run, where one of them has less than half of M. Blocks are not tried
-// where parts are better than blocks can be.
+// forwardProposal is the proposal of H(P,Q): by exact tables, by blocks of steps where these end
+// too early, or by parts of the run, where one of them has less than half of M. Blocks are not
+// tried where parts are better than blocks can be.
 func forwardProposal(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) (Proposal, error) {
 	f := newForward(c, columns, work, kept, watch)
 	if f.examples > 2 && !math.IsInf(work, 1) {
@@ -356,8 +356,8 @@ func (f *forward) hopeless() bool {
 	return ok && l.free > 1 && f.examples == 1 && math.Exp(-f.Epsilon)/4 > 1e-6 && l.work(f.Spec, 2) > maxHopelessWork && l.kept(f.Spec, 2) > maxPairBytes
 }
 
-// leastInBlocks is the least M that blocks may have, for one example: ln N_θ is convex in θ, so that
-// it is above the line through the last two orders. These are known to far less than 1e-6.
+// leastInBlocks is the least M that blocks may have, for one example: ln N_θ is convex in θ, so
+// that it is above the line through the last two orders. These are known to far less than 1e-6.
 func (f *forward) leastInBlocks() float64 {
 	least := math.Inf(1)
 	for order := f.walkable + 1; order <= maxBlockOrder; order++ {
