@@ -162,7 +162,10 @@ func TestPartsOfALongEpoch(t *testing.T) {
 	}
 	c := Config{Epsilon: 1, Direction: montecarlo.P, Spec: montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 100000, MinSep: 16, EpochSteps: 100000,
 		NoiseMultiplier: .58, Strategy: strategy}}
-	whole, err := newForward(c, likelihood.NewColumns(strategy), math.Inf(1), Tables{}, nil).whole()
+	f := newForward(c, likelihood.NewColumns(strategy), math.Inf(1), Tables{}, nil) // without parts
+	f.orders(true)
+	f.blocks()
+	whole, err := f.proposal()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"minsep/internal/param"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // ErrNotTilted is wrapped by errors that say why a problem has no tilted proposal. Plain sampling
@@ -275,13 +275,6 @@ func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables
 	}
 	f.bound, f.walkable, f.order = math.Inf(1), f.examples, 1
 	return f
-}
-
-// whole is the proposal by powers of the ratio of the whole run, by exact tables or blocks.
-func (f *forward) whole() (Proposal, error) {
-	f.orders(true)
-	f.blocks()
-	return f.proposal()
 }
 
 // orders tries exact tables, from the least order on. That one is tried whatever its work where it
