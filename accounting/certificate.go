@@ -54,8 +54,8 @@ const (
 	ownerAdjacency   = "zero-out of one owner: the gradients of all its examples are replaced by zero; the example-owner graph is public and fixed"
 )
 
-// fixedGraph describes what both trainings share under the adjacency of one example. The kept
-// examples of an owner depend on the whole graph, so the graph is fixed.
+// fixedGraph describes the common part of both trainings under the adjacency of one example. The
+// kept examples of an owner depend on the whole graph, so the graph is fixed.
 const fixedGraph = "which examples there are, who owns them, and which of an owner's examples are kept, is public and fixed"
 
 // MostPoints is the largest number of points of a certificate. The time of the bounds for attacks

@@ -10,7 +10,7 @@ func init() {
 }
 
 // epochMinSep is participation exactly once an epoch, with a least distance (F3.8). The loss of an
-// owner of two examples is computed exactly (F4.7), that of an owner of more by drawing (F4.8).
+// owner of two examples is computed exactly (F4.7), and drawn for an owner of more (F4.8).
 type epochMinSep struct {
 	allocationEvents
 	scheme sampling.EpochMinSep

@@ -27,10 +27,10 @@ var brought = [][2]int{{0, 1}, {0, 2}, {1, 2}}
 
 func clipped(g float64) float64 { return max(-1, min(1, g)) }
 
-// ofMean is what the trainer is told to do: clip the mean.
+// ofMean does as the trainer is told: clip the mean.
 func ofMean(a, b float64) float64 { return clipped((a + b) / 2) }
 
-// ofEach is what it must not do: clip each example and add.
+// ofEach does the forbidden: clip each example and add.
 func ofEach(a, b float64) float64 { return clipped(a) + clipped(b) }
 
 // ratio is P/Q by enumeration of what is drawn.

@@ -23,12 +23,12 @@ const protocolFormat = 1
 // Candidates have rising noise multipliers, so each is at least as private as the ones before it.
 // Every candidate has one trial for each point (ε, δ) and direction. A trial without samples is a
 // proof: its divergence is at most Bound ≤ δ_v. A trial with samples draws values in [0, Bound]
-// whose expectation is at least the divergence, and accepts when their mean is at most δ', its own
-// or its point's. Trials use independent randomness. The protocol releases the smallest candidate
-// for which it and all larger ones are accepted, in both directions, at the first point. By Theorem
-// A.1 the release is (ε, δ_v + q(1-δ_v))-DP with the q of a single trial: for a wrong release the
-// largest candidate that is not private must be accepted, and one of its two directions has a
-// divergence above δ_v.
+// with an expectation of at least the divergence, and accepts when their mean is at most δ', its
+// own or its point's. Trials use independent randomness. The protocol releases the smallest
+// candidate for which it and all larger ones are accepted, in both directions, at the first point.
+// By Theorem A.1 the release is (ε, δ_v + q(1-δ_v))-DP with the q of a single trial: for a wrong
+// release the largest candidate that is not private must be accepted, and one of its two directions
+// has a divergence above δ_v.
 //
 // Further points are certified by the same rule at the same candidate. Every point counts the
 // failure probabilities of all points.

@@ -136,7 +136,7 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 }
 
 // Events returns independent events that together dominate a run, to be composed with the events of
-// other runs. They are those of the method PLD, or one Gaussian mechanism for the method
+// other runs. They are the events of the method PLD, or one Gaussian mechanism for the method
 // ClosedForm. For other runs, and with a maximum batch size, whose proof adds a cost, the error is
 // ErrNoProof.
 func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {

@@ -8,7 +8,7 @@ import (
 	"minsep/internal/words"
 )
 
-// preferStateless puts a row first whose noise keeps no state, where devices make the noise and
+// preferStateless puts a row with noise that keeps no state first, where devices make the noise and
 // the first has at most little less: they would hold the state beside the model, and save it, or
 // make all earlier steps again, where a training goes on.
 func (p *planning) preferStateless(ctx context.Context, rows []*Row) error {

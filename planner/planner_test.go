@@ -21,7 +21,7 @@ import (
 	"minsep/stages"
 )
 
-// small is a request whose candidates take little time.
+// small is a request with candidates that take little time.
 func small() Request {
 	return Request{Populations: []Population{{MaxPerOwner: 1, Examples: 320, Given: 320}}, Numbered: true, Steps: 32, BatchSizes: []float64{40}, Epsilon: 2, Delta: 1e-3, Objective: RMSE,
 		Coordinates: 1000, Schemes: []string{"poisson", "cyclic-poisson", "epoch-min-sep", "balls-in-bins", "fixed"}, Kinds: []string{"identity", "banded-toeplitz", "blt"}}

@@ -11,7 +11,7 @@ import (
 	"minsep/sampling"
 )
 
-// ParamError is a parameter whose value breaks a rule.
+// ParamError is a parameter with a value that breaks a rule.
 type ParamError = param.Error
 
 // Objectives of a ranking, all of the rows of A C⁻¹ Z and relative to the batch.

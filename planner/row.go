@@ -77,7 +77,7 @@ func (r *Row) sharers() []*Row {
 // NotEstimated begins the reason of a row that was left out, and may be of use.
 const NotEstimated = "not estimated: "
 
-// What a value of noise takes of one processor, in seconds: for each normal that is drawn, and for
+// Seconds of one processor that a value of noise takes: for each normal that is drawn, and for
 // each product.
 const (
 	normalSeconds  = 2.1e-9

@@ -111,7 +111,7 @@ func (r Record) create(ctx context.Context, path string) error {
 	return store.WriteFile(ctx, path, store.Options{Mode: 0o600, New: true, Temp: r.temporary()}, b)
 }
 
-// removeTemporary removes temporary files with a prefix, those of killed processes included.
+// removeTemporary removes temporary files with a prefix, also of killed processes.
 func removeTemporary(ctx context.Context, folder, kind string) error {
 	entries, err := store.ListMade(ctx, folder)
 	for _, e := range entries {

@@ -106,7 +106,7 @@ func ServedBefore(other stream.RunID) string {
 const maxRunFile = 64 << 20
 
 // OfThisUser returns the records of a run id in the user's state folder, under any key: a reader of
-// a run directory has no key. Records that cannot be read are skipped; those of other users and
+// a run directory has no key. Records that cannot be read are skipped; records of other users and
 // machines are not seen.
 func OfThisUser(id stream.RunID) (found []Record) {
 	for _, path := range recordsOfThisUser(id) {

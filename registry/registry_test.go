@@ -22,7 +22,7 @@ import (
 // root is the root key of the tests.
 var root = stream.NewRoot()
 
-// newRegistry is that of the root key, as if it were in a file of that name.
+// newRegistry is the registry of the root key, as if it were in a file of that name.
 func newRegistry(t *testing.T, keyFile string) *Registry {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(keyFile), 0o700); err != nil {

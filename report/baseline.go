@@ -36,8 +36,8 @@ func (r *Run) baseline(ctx context.Context) *Baseline {
 	return b
 }
 
-// workload measures the noise of a run: that of its plan, so that the page and minsep plan say the
-// same, else prefix sums, as for a plan whose workload is a file.
+// workload measures the noise of a run: the workload of its plan, so that the page and minsep plan
+// say the same, else prefix sums, as for a plan whose workload is a file.
 func (r *Run) workload() mechanism.Params {
 	if r.Info == nil || r.Info.Plan == nil {
 		return mechanism.Params{}

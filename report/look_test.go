@@ -30,7 +30,7 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// browse runs the browser without a window, and returns what it prints.
+// browse runs the browser without a window, and returns its output.
 func browse(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -567,7 +567,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestGlossary: the glossary of the pages is that of the documents.
+// TestGlossary: the pages and the documents have one glossary.
 func TestGlossary(t *testing.T) {
 	b, err := os.ReadFile("../docs/glossary.md")
 	if err != nil {

@@ -44,8 +44,8 @@ type Check struct {
 	Broken int64  `json:"broken,omitempty"` // number of violations, at least 0
 }
 
-// Realized holds what chance decided. It is secret. Where owners follow the scheme, entries and
-// participations are those of owners.
+// Realized holds the outcomes of chance. It is secret. Where owners follow the scheme, entries and
+// participations belong to owners.
 type Realized struct {
 	Participations           int64   `json:"participations"`                      // of all examples in all steps
 	Mean                     float64 `json:"mean"`                                // expected number of participations, 0 where it is not known
@@ -373,5 +373,5 @@ func (a *Audit) totalCheck() Check {
 	return p
 }
 
-// Realized returns what chance decided, which is secret. Call Checks first.
+// Realized returns the outcomes of chance, which are secret. Call Checks first.
 func (a *Audit) Realized() Realized { return a.realized }

@@ -15,10 +15,11 @@ import (
 // Two participations of one copy of an example are at least MinSep steps apart. Copies and examples
 // are independent of each other, so an owner of several examples may take part more often; the
 // accounting includes this (F4.2). With WarmStart every step has the participation rate p0 =
-// 1/(MinSep-1+1/Prob). Without it every example is available at the first step, whose rate is Prob,
-// and the rate approaches p0 over the next steps. MinSep 1 is [Poisson]; Prob 1 with WarmStart is
-// [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation vector
-// follows this distribution whatever the others do, as F3.2 (arXiv 2602.09338, Theorem 5.1) needs.
+// 1/(MinSep-1+1/Prob). Without it every example is available at the first step, with a rate of
+// Prob, and the rate approaches p0 over the next steps. MinSep 1 is [Poisson]; Prob 1 with
+// WarmStart is [BallsInBins]. Under zero-out adjacency of one example (one copy) the participation
+// vector follows this distribution whatever the others do, as F3.2 (arXiv 2602.09338, Theorem 5.1)
+// needs.
 type BMinSep struct {
 	Prob      float64 `json:"prob"`       // probability of an available example at a step, 2^-53 to 1
 	Steps     int     `json:"steps"`      // 1 to MaxSteps

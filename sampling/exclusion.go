@@ -71,7 +71,7 @@ func (s MultiOwner) exclude(coins, owners [][]int32, blocks func(tookPart bool) 
 }
 
 // MinSepViolation returns the index of the first step that is less than minSep after the one before
-// it, or -1. steps ascend; they are those of one example, or of all examples of one owner. sameStep
+// it, or -1. steps ascend; they belong to one example, or to all examples of one owner. sameStep
 // allows equal steps, which are several examples of one owner in one batch.
 func MinSepViolation(steps []int32, minSep int, sameStep bool) int {
 	for i := 1; i < len(steps); i++ {

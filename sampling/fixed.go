@@ -51,7 +51,7 @@ var fixedKind = Kind{
 	scheme: func(s Spec) Scheme { return orNil(s.Fixed) },
 }
 
-// Owners holds the owners of examples 0, 1, …: those of example e are Of[Ends[e-1]:Ends[e]], and
+// Owners holds the owners of examples 0, 1, …: Of[Ends[e-1]:Ends[e]] for example e, and
 // Of[:Ends[0]] for e = 0.
 type Owners struct {
 	Ends []int   // by example: the end of its owners in Of

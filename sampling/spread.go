@@ -14,7 +14,7 @@ type spread struct {
 }
 
 // newSpread returns nil for schemes with rates that differ between steps: cyclic Poisson sampling,
-// whose parts may differ in size, and b-min-sep with a cold start.
+// with parts that may differ in size, and b-min-sep with a cold start.
 func newSpread(spec Spec, all int64) *spread {
 	scheme, ok := spec.Scheme().(Independent)
 	if !ok || all < 1 || spec.CyclicPoisson != nil || spec.BMinSep != nil && !spec.BMinSep.WarmStart {
@@ -40,7 +40,7 @@ func (s *spread) check(of string) Check {
 }
 
 // deviation bounds how far a sum of independent terms is from its mean, except with probability at
-// most fail (Bernstein's inequality). Each term is at most most; variance is that of the sum.
+// most fail (Bernstein's inequality). Each term is at most most; variance belongs to the sum.
 func deviation(variance, most, fail float64) float64 {
 	l := math.Log(2 / fail)
 	return most*l/3 + math.Sqrt(most*l/3*(most*l/3)+2*variance*l)

@@ -33,7 +33,7 @@ const (
 	planOfNumbers = `{"examples": 100, "scheme": %s, "strategy": %s, "privacy": {"epsilon": 4, "delta": 1e-5}, "noise": {"coordinates": 10}, "out": "r"}`
 )
 
-// comparedPlan is a plan of which there are results.
+// comparedPlan is a plan that has results.
 type comparedPlan struct {
 	of     string   // beginning of the fields that are changed
 	stages []string // whose results are there

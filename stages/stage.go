@@ -19,7 +19,7 @@ type Stage struct {
 	Results []string // names in a run directory, of which it leaves one: of folders with an index, or of files where Formats is nil
 	Formats []string // that the index may have
 	Work    string   // another folder that it writes in; "" for none
-	From    []string // the stages from whose results it makes its own
+	From    []string // the stages with the results that it is made from
 	Input   string   // the input of the plan that it reads, by its name in run.json; "" for none
 
 	Secret bool // only the user may read the result, and know how large it is

@@ -47,7 +47,7 @@ const (
 type CorruptError struct {
 	File string // name of the log
 	Line int    // number of the line, from 1
-	Err  error  // what is wrong with the line
+	Err  error  // the fault of the line
 }
 
 func (e *CorruptError) Error() string {
@@ -323,7 +323,7 @@ func (l *Ledger) Certificate() (*accounting.Certificate, error) {
 }
 
 // Import adds every unit of another ledger of the same protocol, such as one from another machine.
-// Its errors are those of [Ledger.AddAll].
+// It returns the errors of [Ledger.AddAll].
 func (l *Ledger) Import(other *Ledger) error {
 	var all []Entry
 	for u, r := range other.Units {

@@ -151,7 +151,7 @@ func TestRecordsMergeToTheSameBytes(t *testing.T) {
 	if got := string(must(json.Marshal(parts))); got != want {
 		t.Errorf("parts in another order give\n%s, want\n%s", got, want)
 	}
-	// The sums are those of the losses.
+	// The losses have these sums.
 	losses := make([]float64, 2000)
 	sampler.Losses(losses, 3)
 	for i, epsilon := range epsilons {

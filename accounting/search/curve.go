@@ -108,7 +108,7 @@ func (c *Curve) gapOf(s Seen) float64 {
 	return -c.scale.at(math.Log(max(s.Hits, leastShape) / max(s.Tries, 1e-300) / c.scale.delta))
 }
 
-// distance is how far what was seen is from δ; far where nothing was.
+// distance returns the distance of a seen divergence from δ; it is far where nothing was seen.
 func (c *Curve) distance(s Seen) float64 {
 	if s.Hits == 0 {
 		return math.Inf(1)

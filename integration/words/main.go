@@ -27,9 +27,9 @@ var heavy = []struct {
 	match *regexp.Regexp
 	most  float64
 }{
-	{"what", regexp.MustCompile(`(?i)\bwhat\b`), .3},
-	{"that of, those of", regexp.MustCompile(`(?i)\b(that|those)\s+of\b`), .2},
-	{"of which, whose", regexp.MustCompile(`(?i)\b(of\s+which|of\s+whom|whose)\b`), .3},
+	{"what", regexp.MustCompile(`(?i)\bwhat\b`), .2},
+	{"that of, those of", regexp.MustCompile(`(?i)\b(that|those)\s+of\b`), .1},
+	{"of which, whose", regexp.MustCompile(`(?i)\b(of\s+which|of\s+whom|whose)\b`), .2},
 }
 
 var word = regexp.MustCompile(`[\p{L}\p{N}][\p{L}\p{N}'’_.-]*`)

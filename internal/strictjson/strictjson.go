@@ -382,8 +382,8 @@ func isZero(b []byte, t reflect.Type) bool {
 	return false
 }
 
-// rule returns the rule that JSON of a wrong type breaks. For a number it says whether it is out of
-// range, or must be written without a fraction or exponent.
+// rule returns the rule that JSON of a wrong type breaks. It says of a number that it is out of
+// range, and of a whole one that it must be written in digits only.
 func rule(b []byte, t reflect.Type) string {
 	var number json.Number
 	plain := "must be " + described(t)

@@ -337,7 +337,7 @@ func (p *problem) compare(t *testing.T) error {
 	return err
 }
 
-// entries reads what was written.
+// entries reads the written files.
 func entries(t *testing.T, dir string, files []manifest.File) (all []map[string]any) {
 	slices.SortFunc(files, func(a, b manifest.File) int { return strings.Compare(a.Name, b.Name) })
 	for _, f := range files {

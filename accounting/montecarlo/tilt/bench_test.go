@@ -7,7 +7,7 @@ import (
 	"minsep/mechanism"
 )
 
-// benchCase is a Config whose strategy is the banded square root of unit norm.
+// benchCase is a Config with the strategy of the banded square root of unit norm.
 func benchCase(tb testing.TB, steps, sep int, rate, sigma, epsilon float64) Config {
 	tb.Helper()
 	c := make([]float64, sep)

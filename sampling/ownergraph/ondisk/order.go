@@ -52,7 +52,7 @@ func (b *Bounder) numberOwners(ctx context.Context) (ranges shelves, all owners,
 	return ranges, all, nil
 }
 
-// numbering numbers the distinct ids of a shelf, behind those of the shelves before, in the order
+// numbering numbers the distinct ids of a shelf, behind the ids of the shelves before, in the order
 // in which they come.
 type numbering struct {
 	ids      *ownergraph.IDs

@@ -228,7 +228,7 @@ func TestForkAndOrder(t *testing.T) {
 	}
 }
 
-// TestSeveralRatios: ratios together give what each gives alone.
+// TestSeveralRatios: ratios together give the same as each alone.
 func TestSeveralRatios(t *testing.T) {
 	c := likelihood.Toeplitz(200, sqrtColumn(8))
 	p := likelihood.Process{Steps: 200, MinSep: 8, Prob: 0.1, WarmStart: true}

@@ -10,7 +10,7 @@ import (
 	"minsep/accounting/montecarlo/internal/law/lawtest"
 )
 
-// lawPatterns are those of a law.
+// lawPatterns are the patterns of a law.
 func lawPatterns(l law.Law, steps int) (all []pattern) {
 	for _, p := range lawtest.Patterns(l, steps) {
 		x := make([]float64, steps)

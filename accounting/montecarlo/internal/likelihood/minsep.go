@@ -20,7 +20,7 @@ func (p Process) law() law.MinSep { return law.NewMinSep(p.MinSep, p.Prob, p.War
 // example is available, or of none when cold.
 func (p Process) logWaits() []float64 { return logWaits(p.law()) }
 
-// logWaits is for laws whose starts are steps to wait.
+// logWaits is for laws with starts that are steps to wait.
 func logWaits(l law.Law) []float64 {
 	starts, _ := l.Starts()
 	waits := make([]float64, len(starts))
