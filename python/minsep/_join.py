@@ -47,7 +47,7 @@ class Table:
             if name != f"part-{i:05d}.parquet":
                 raise RunDirectoryError(f"{where}: {name} in place of part-{i:05d}.parquet")
             path = f"{where}/{name}"
-            file = _parquet.open_file(self.folder.read_once(name), path, None, 1024)  # zstd, which makes few of ids that ascend
+            file, _ = _parquet.open_file(self.folder.read_once(name), path, None, 1024)  # zstd, which makes few of ids that ascend
             rows += file.metadata.num_rows
             if rows > kept:
                 break

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from . import _parquet
 from ._batches import PADDING, OwnerBatch, is_count
 from ._files import Folder
+from ._footer import Footer
 from ._run import Run, need_run
 from .errors import MissingPackageError, RunDirectoryError
 
@@ -72,9 +73,9 @@ class _Steps:
             first, end = steps * shard // shards, steps * (shard + 1) // shards
             if end <= start:
                 continue
-            file = self._open(name, sum(self._entries(t) for t in range(first, end)))
+            file, footer = self._open(name, sum(self._entries(t) for t in range(first, end)))
             step, held = max(first, start), [file.schema_arrow.empty_table()]
-            for part in self._parts(file, name, step):
+            for part in self._parts(file, footer, name, step):
                 numbers = self._numbers(part, "step", name)
                 if len(numbers) and (numbers[0] < step or numbers[-1] >= end or (numbers[1:] < numbers[:-1]).any()):
                     raise RunDirectoryError(f"{self.where}/{name}: its steps do not ascend, or are of another file")
@@ -95,24 +96,20 @@ class _Steps:
         count = len(self.batches.owners(step).rows if self.batches.of_owners else self.batches.rows(step))
         return max(1, -(-count // self.written)) * self.written if self.written else count
 
-    def _open(self, name: str, entries: int) -> Any:
-        file = _parquet.open_file(self.folder.read_once(name), f"{self.where}/{name}", entries, 32)  # Snappy makes bytes at most 22 times fewer
+    def _open(self, name: str, entries: int) -> tuple[Any, Footer]:
+        file, footer = _parquet.open_file(self.folder.read_once(name), f"{self.where}/{name}", entries, 32)  # Snappy makes bytes at most 22 times fewer
         want = ["step", "slot", "row"] + (["owner"] if self.batches.of_owners else [])
         if file.schema_arrow.names[: len(want)] != want:
             raise RunDirectoryError(f"{self.where}/{name}: its first columns must be {', '.join(want)}")
-        return file
+        return file, footer
 
-    def _parts(self, file: Any, name: str, start: int) -> Iterator[Any]:
+    def _parts(self, file: Any, footer: Footer, name: str, start: int) -> Iterator[Any]:
         """The file's rows from a step on, some at a time."""
         import pyarrow as pa
 
         with _parquet.faults(f"{self.where}/{name}"):
-            groups = []
-            for g in range(file.num_row_groups):
-                column = file.metadata.row_group(g).column(0)
-                known = column.statistics is not None and column.statistics.has_min_max
-                if not known or column.statistics.max >= start:
-                    groups.append(g)
+            largest = [group.columns[0].largest for group in footer.groups]
+            groups = [g for g, step in enumerate(largest) if step is None or int.from_bytes(step, "little", signed=True) >= start]
             batches = file.iter_batches(batch_size=_PART, row_groups=groups)
         while True:
             with _parquet.faults(f"{self.where}/{name}"):

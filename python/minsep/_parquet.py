@@ -6,6 +6,7 @@ import contextlib
 from typing import Any, Iterator
 
 from ._files import Buffer
+from ._footer import Footer
 from .errors import MinsepError, RunDirectoryError
 
 _LITTLE = 1 << 20  # bytes that the values of any file may take
@@ -23,25 +24,20 @@ def faults(where: str) -> Iterator[None]:
         raise RunDirectoryError(f"{where}: not a Parquet file that can be read ({type(err).__name__})") from None
 
 
-def open_file(data: Buffer, where: str, rows: int | None, ratio: int) -> Any:
+def open_file(data: Buffer, where: str, rows: int | None, ratio: int) -> tuple[Any, Footer]:
     """A file of so many rows, of any number where that is None, that cannot need more memory than its size allows: no value stands for
-    many, and the values are at most ratio times as large as the file. Its codec is not looked at: one that Arrow does not know would end
-    the process."""
+    many, and the values are at most ratio times as large as the file. With its footer: ask pyarrow for no column's metadata, since it
+    ends the process where they contradict each other."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with faults(where):
-        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)))
-        metadata = file.metadata
-        groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
-        if metadata.num_rows != sum(group.num_rows for group in groups) or rows is not None and metadata.num_rows != rows:
+        footer = Footer(data)
+        if footer.rows != sum(group.rows for group in footer.groups) or rows is not None and footer.rows != rows:
             raise RunDirectoryError(f"{where}: does not have the rows that its index and the batches say")
-        size = 0
-        for group in groups:
-            for column in (group.column(c) for c in range(group.num_columns)):
-                size += column.total_uncompressed_size
-                if column.has_dictionary_page:
-                    raise RunDirectoryError(f"{where}: is encoded in another way than minsep does: with a dictionary of its values")
-        if size > ratio * len(data) + _LITTLE:
+        columns = [column for group in footer.groups for column in group.columns]
+        if any(column.dictionary for column in columns):
+            raise RunDirectoryError(f"{where}: is encoded in another way than minsep does: with a dictionary of its values")
+        if sum(column.uncompressed for column in columns) > ratio * len(data) + _LITTLE:
             raise RunDirectoryError(f"{where}: claims more values than a file of its size holds")
-        return file
+        return pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))), footer

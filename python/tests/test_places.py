@@ -188,6 +188,50 @@ except minsep.RunDirectoryError:
                 caught += 1
         self.assertGreater(caught, 100)
 
+    def test_a_footer_as_arrow_reads_it(self):
+        import pyarrow.parquet as pq
+
+        from minsep._footer import Footer
+
+        path = self.materialized()
+        largest = []
+        for name in (path / "materialized").glob("*.parquet"):
+            footer, metadata = Footer(name.read_bytes()), pq.read_metadata(name)
+            self.assertEqual((footer.rows, len(footer.groups)), (metadata.num_rows, metadata.num_row_groups))
+            for g, group in enumerate(footer.groups):
+                row_group = metadata.row_group(g)
+                columns = [row_group.column(c) for c in range(row_group.num_columns)]
+                self.assertEqual(group.rows, row_group.num_rows)
+                self.assertEqual([c.uncompressed for c in group.columns], [c.total_uncompressed_size for c in columns])
+                self.assertEqual([c.dictionary for c in group.columns], [c.has_dictionary_page for c in columns])
+                largest.append((int.from_bytes(group.columns[0].largest, "little", signed=True), columns[0].statistics.max))
+        self.assertTrue(largest)
+        self.assertEqual([ours for ours, _ in largest], [theirs for _, theirs in largest])
+
+    def test_flips_in_a_footer(self):
+        """None ends the process, as pyarrow does where the metadata of a column contradict the schema."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from minsep import _parquet
+
+        table = pa.table({"step": pa.array(range(300), pa.int32()), "text": ["a"] * 300, "pools": pa.array([[1, 2]] * 300, pa.list_(pa.int32()))})
+        pq.write_table(table, self.folder / "whole.parquet", use_dictionary=False, row_group_size=150)
+        whole = (self.folder / "whole.parquet").read_bytes()
+        size = int.from_bytes(whole[-8:-4], "little")
+        refused = 0
+        for at in range(len(whole) - 8 - size, len(whole)):
+            for value in whole[at] ^ 1, whole[at] ^ 2, 255 - whole[at]:
+                data = whole[:at] + bytes([value]) + whole[at + 1 :]
+                try:
+                    file, _ = _parquet.open_file(data, "whole.parquet", 300, 32)
+                    with _parquet.faults("whole.parquet"):
+                        self.assertEqual(file.read(["step"]).num_rows, 300)
+                except minsep.RunDirectoryError as err:
+                    self.assertIn("whole.parquet", str(err))
+                    refused += 1
+        self.assertGreater(refused, size)
+
     def test_a_table_that_claims_too_much(self):
         import pyarrow as pa
         import pyarrow.parquet as pq
