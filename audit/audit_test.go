@@ -279,12 +279,40 @@ func TestRatiosAgree(t *testing.T) {
 		columns := matrix(c.strategy)
 		sum, chain := newSumRatio(patterns, columns, 0.9), newChainRatio(proc, columns, 0.9)
 		y := make([]float64, proc.steps)
-		for range 50 {
-			for i := range y {
-				y[i] = 2 * rng.NormFloat64()
+		for k := range 60 {
+			size := 2.0 // of observations; the last ones leave the range of products
+			if k >= 50 {
+				size = 1000
 			}
-			if a, b := sum.log(y), chain.log(y); math.Abs(a-b) > 1e-11 {
+			for i := range y {
+				y[i] = size * rng.NormFloat64()
+			}
+			if a, b := sum.log(y), chain.log(y); math.Abs(a-b) > 1e-11*max(1, math.Abs(a)) {
 				t.Errorf("%s: %v by all patterns, %v by the recursion", c.spec.Scheme().Name(), a, b)
+			}
+		}
+	}
+}
+
+// TestRatioOfManyParticipations holds the recursion against Poisson sampling's closed form, where
+// products of more factors than a float64 holds stand for participations at nearly all steps.
+func TestRatioOfManyParticipations(t *testing.T) {
+	const steps, sigma = 60, 0.5
+	rng := rand.New(rand.NewPCG(1, 60))
+	for _, prob := range []float64{0.3, 1} {
+		chain := newChainRatio(separated(prob, steps, 1, false), matrix(mechanism.Identity(steps)), sigma)
+		if chain.most != steps {
+			t.Fatalf("at most %d participations, want %d", chain.most, steps)
+		}
+		for _, mean := range []float64{-20, 0, 1, 20} {
+			y, want := make([]float64, steps), 0.0
+			for i := range y {
+				y[i] = mean + sigma*rng.NormFloat64()
+				factor := (y[i] - 0.5) / (sigma * sigma)
+				want += max(0, factor) + math.Log((1-prob)*math.Exp(-max(0, factor))+prob*math.Exp(min(0, factor)))
+			}
+			if got := chain.log(y); !(math.Abs(got-want) <= 1e-11*max(1, math.Abs(want))) {
+				t.Errorf("p = %v, observations around %v: ln f is %v, want %v", prob, mean, got, want)
 			}
 		}
 	}

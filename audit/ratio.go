@@ -223,7 +223,7 @@ type chainRatio struct {
 	value, after []float64
 	// factors holds ⟨c_i, y⟩/σ² - ‖c_i‖²/2σ² for each step.
 	factors []float64
-	largest float64 // limit of the absolute value of a factor's exponent; keeps products of up to 35 factors finite
+	most    int // largest number of participations
 }
 
 // node is a reachable state of a step.
@@ -233,8 +233,7 @@ type node struct {
 }
 
 func newChainRatio(proc *process, columns [][]float64, sigma float64) *chainRatio {
-	r := &chainRatio{nodes: make([][]node, proc.steps), factors: make([]float64, proc.steps), largest: 700 / float64(proc.steps)}
-	r.largest = max(r.largest, 20)
+	r := &chainRatio{nodes: make([][]node, proc.steps), factors: make([]float64, proc.steps)}
 	for _, c := range columns {
 		scaled := make([]float64, len(c))
 		for t, v := range c {
@@ -273,25 +272,48 @@ func newChainRatio(proc *process, columns [][]float64, sigma float64) *chainRati
 		widest = max(widest, len(states))
 	}
 	r.value, r.after = make([]float64, widest), make([]float64, widest)
+	r.most = r.mostParticipations()
 	return r
 }
 
-func (r *chainRatio) log(y []float64) float64 {
-	for i, c := range r.columns {
-		r.factors[i] = inner(c, y[i:]) - r.halfSquares[i]
+// mostParticipations is the largest number of participations of any pattern.
+func (r *chainRatio) mostParticipations() int {
+	value, after := make([]int, len(r.value)), make([]int, len(r.value))
+	for step := len(r.nodes) - 1; step >= 0; step-- {
+		for i, n := range r.nodes[step] {
+			value[i] = 0
+			if n.prob > 0 {
+				value[i] = 1 + after[n.takes]
+			}
+			if n.prob < 1 {
+				value[i] = max(value[i], after[n.leaves])
+			}
+		}
+		value, after = after, value
 	}
-	return math.Log(r.sum(func(step int) float64 {
-		return math.Exp(max(-r.largest, min(r.largest, r.factors[step])))
-	}))
+	return slices.Max(after[:len(r.start)])
 }
 
-// sum is the expectation of the product of the factors at the steps of a random pattern.
-func (r *chainRatio) sum(factor func(step int) float64) float64 {
+func (r *chainRatio) log(y []float64) float64 {
+	largest := 0.0
+	for i, c := range r.columns {
+		r.factors[i] = inner(c, y[i:]) - r.halfSquares[i]
+		largest = max(largest, math.Abs(r.factors[i]))
+	}
+	if largest*float64(r.most) < inRange {
+		return math.Log(r.products())
+	}
+	return r.logOfFactors()
+}
+
+// products is f where products of factors are in range: the expectation of the product of the
+// factors at the steps of a random pattern.
+func (r *chainRatio) products() float64 {
 	for i := range r.after {
 		r.after[i] = 1
 	}
 	for step := len(r.nodes) - 1; step >= 0; step-- {
-		f := factor(step)
+		f := math.Exp(r.factors[step])
 		for i, n := range r.nodes[step] {
 			v := 0.0
 			if n.prob > 0 {
@@ -306,6 +328,32 @@ func (r *chainRatio) sum(factor func(step int) float64) float64 {
 	}
 	return inner(r.start, r.after)
 }
+
+// logOfFactors is ln f for factors of any size, by the same recursion in logarithms.
+func (r *chainRatio) logOfFactors() float64 {
+	clear(r.after)
+	for step := len(r.nodes) - 1; step >= 0; step-- {
+		for i, n := range r.nodes[step] {
+			v := math.Inf(-1)
+			if n.prob > 0 {
+				v = math.Log(n.prob) + r.factors[step] + r.after[n.takes]
+			}
+			if n.prob < 1 {
+				v = logSum(v, math.Log1p(-n.prob)+r.after[n.leaves])
+			}
+			r.value[i] = v
+		}
+		r.value, r.after = r.after, r.value
+	}
+	sum := math.Inf(-1)
+	for i, p := range r.start {
+		sum = logSum(sum, math.Log(p)+r.after[i])
+	}
+	return sum
+}
+
+// logSum is ln(e^a + e^b), of which one is finite.
+func logSum(a, b float64) float64 { return max(a, b) + math.Log1p(math.Exp(-math.Abs(a-b))) }
 
 // starts returns the states before the first step in a fixed order.
 func (proc *process) starts() []state {

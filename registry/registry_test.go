@@ -341,6 +341,35 @@ func TestOfThisUser(t *testing.T) {
 	}
 }
 
+// TestStreamed: ranges that share a coordinate count, and files with other names do not.
+func TestStreamed(t *testing.T) {
+	t.Setenv(stateVariable, t.TempDir())
+	g, id := newRegistry(t, filepath.Join(t.TempDir(), "root.key")), stream.RunID{1}
+	state, _ := stateFolder()
+	streamed := func(first, end int64, dry bool) bool {
+		t.Helper()
+		before, err := g.Streamed(id, first, end, dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return before
+	}
+	if streamed(0, 10, true) || streamed(0, 10, false) {
+		t.Error("nothing was streamed yet")
+	}
+	for _, name := range []string{"10-30.tmp", "10-30-40", "010-30", "+10-30"} {
+		if err := os.WriteFile(filepath.Join(state, "minsep", "streams", id.String(), name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if streamed(10, 20, true) || streamed(10, 20, false) {
+		t.Error("files with other names count")
+	}
+	if !streamed(9, 11, true) || !streamed(19, 40, false) || !streamed(0, 10, false) {
+		t.Error("a range that was streamed does not count")
+	}
+}
+
 // TestBatchesBeforeNoise: a record that form makes keeps the run id to its directory, and to no
 // training before there is noise.
 func TestBatchesBeforeNoise(t *testing.T) {

@@ -107,6 +107,9 @@ func Damaged(ctx context.Context, dir string) (paths []string) {
 	return paths
 }
 
+// rangeName is the name of the record of a range of coordinates.
+func rangeName(first, end int64) string { return fmt.Sprintf("%d-%d", first, end) }
+
 // Streamed reports whether noise of some coordinate in [first, end) was streamed before to a
 // program without a step guard, according to the user's state folder. Unless dry, it records the
 // range as streamed. Each range has a file of its own, so that streams that begin together need not
@@ -118,7 +121,7 @@ func (g *Registry) Streamed(id stream.RunID, first, end int64, dry bool) (before
 	}
 	dir := filepath.Join(state, "minsep", "streams", id.String())
 	ctx := context.Background()
-	own := fmt.Sprintf("%d-%d", first, end)
+	own := rangeName(first, end)
 	if !dry {
 		if err := store.MkdirAll(ctx, dir, 0o700); err != nil {
 			return false, fmt.Errorf("registry: record of streams: %w", err)
@@ -137,7 +140,10 @@ func (g *Registry) Streamed(id stream.RunID, first, end int64, dry bool) (before
 	}
 	for _, e := range entries {
 		var a, b int64
-		if _, err := fmt.Sscanf(e.Name, "%d-%d", &a, &b); err == nil && a < end && first < b && (dry || e.Name != own) {
+		if _, err := fmt.Sscanf(e.Name, "%d-%d", &a, &b); err != nil || e.Name != rangeName(a, b) {
+			continue
+		}
+		if a < end && first < b && (dry || e.Name != own) {
 			before = true
 		}
 	}

@@ -25,17 +25,17 @@
 //
 // # A new scheme
 //
-// A new scheme touches four places, and tests name the missing ones:
+// A new scheme touches these places, and tests name the missing ones:
 //
-//   - here, a file with its struct, guarantees, [Kind] and [Process], a field of [Spec] and an
-//     entry of [Kinds]; and, for a parameter that no other scheme has, a field of [Params] with its
-//     line of [Parameters];
-//   - package montecarlo, a file with its losses and draws, and package accounting, a file with its
-//     method, or the reason of its refusal, and its events; package tilt, a line, where it can be
-//     tilted;
+//   - here, a file with its struct, guarantees, [Kind] and [Process]; in spec.go a field of [Spec]
+//     and an entry of [Kinds]; and, for a parameter that no other scheme has, a field of [Params]
+//     with its line of [Parameters];
+//   - package accounting, a file with its method, or the reason of its refusal, and its events;
+//   - package montecarlo, a file with the law of one example and a check of its parameters, unless
+//     another scheme has the same losses: losses, draws and tables of package tilt follow from it;
 //   - package formation, only if its examples depend on each other;
-//   - docs: docs/formulas.md, the tables of schemes in docs/accounting.md and docs/schemes.md, and
-//     the tutorial.
+//   - docs: docs/schemes.md and docs/tutorial.md, docs/schemas, and docs/formulas.md and
+//     docs/accounting.md for a new analysis.
 //
 // Flags, plans, their checks and help, manifests, inspection and certificates follow from these.
 //

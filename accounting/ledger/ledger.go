@@ -204,7 +204,8 @@ func (l *Ledger) Add(u Unit, r Result) error { return l.AddAll([]Entry{{u, r}}) 
 
 // AddAll records finished units; they are stored durably when it returns. A unit that is there
 // already with the same result is skipped. A unit that does not fit the protocol or the other units
-// is a [*RefusedError]: neither it nor the entries after it are recorded.
+// is a [*RefusedError]: neither it nor the entries after it are recorded. Where the units cannot be
+// stored, none of them counts, and the ledger takes no more.
 //
 // In an object store the log is one object that is written anew each time, so it is better to
 // record many units at once. The error wraps ErrLocked if another process has written that object
@@ -219,6 +220,7 @@ func (l *Ledger) AddAll(entries []Entry) error {
 		return l.fault
 	}
 	var lines [][]byte
+	var added []entry
 	var refused error
 	for _, done := range entries {
 		e := entry{done.Unit, done.Result}
@@ -233,11 +235,14 @@ func (l *Ledger) AddAll(entries []Entry) error {
 			break
 		}
 		if fresh {
-			lines = append(lines, line)
+			lines, added = append(lines, line), append(added, e)
 		}
 	}
 	if len(lines) > 0 {
 		if err := l.log.Append(lines); err != nil {
+			for _, e := range added {
+				l.contents.remove(e)
+			}
 			l.fault = logFault(err)
 			return l.fault
 		}

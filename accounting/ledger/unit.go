@@ -2,10 +2,12 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
@@ -147,24 +149,23 @@ func (b *contents) add(e entry) (fresh bool, err error) {
 	if i < len(t.entries) && t.entries[i].First < e.First+e.Count || i > 0 && t.entries[i-1].First+t.entries[i-1].Count > e.First {
 		return refuse("it overlaps a finished unit")
 	}
-	t.entries = append(t.entries, entry{})
-	copy(t.entries[i+1:], t.entries[i:])
-	t.entries[i] = e
+	t.entries = slices.Insert(t.entries, i, e)
 	t.done += e.Count
 	return true, nil
 }
 
+// remove takes out an entry that add took.
+func (b *contents) remove(e entry) {
+	t := b.trials[[2]int{e.Candidate, e.Trial}]
+	i := t.search(e.First)
+	t.entries = slices.Delete(t.entries, i, i+1)
+	t.done -= e.Count
+}
+
 // search returns the index of the first entry that starts at or after a sample.
 func (t *trial) search(first uint64) int {
-	low, high := 0, len(t.entries)
-	for low < high {
-		if mid := (low + high) / 2; t.entries[mid].First < first {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	return low
+	i, _ := slices.BinarySearchFunc(t.entries, first, func(e entry, first uint64) int { return cmp.Compare(e.First, first) })
+	return i
 }
 
 func sameResult(a, b Result) (bool, error) {

@@ -1,0 +1,40 @@
+package ledger
+
+import (
+	"errors"
+	"testing"
+
+	"minsep/internal/store"
+)
+
+// fullLog refuses to store anything.
+type fullLog struct{ store.Log }
+
+func (fullLog) Append([][]byte) error { return errors.New("no space left") }
+
+// TestUnitsOfAFailedWriteDoNotCount: units that are not stored are still missing, and make no certificate.
+func TestUnitsOfAFailedWriteDoNotCount(t *testing.T) {
+	l := create(t, t.TempDir())
+	units := l.Missing(0, 400)
+	if err := l.Add(units[0], compute(units[0])); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := l.Progress(0)
+	l.log = fullLog{l.log}
+	entries := []Entry{{units[0], compute(units[0])}}
+	for _, u := range units[1:] {
+		entries = append(entries, Entry{u, compute(u)})
+	}
+	if err := l.AddAll(entries); err == nil {
+		t.Fatal("a log without space takes units")
+	}
+	if after, _ := l.Progress(0); after != before {
+		t.Errorf("%d samples count as done, and %d are stored", after, before)
+	}
+	if left := l.Missing(0, 400); len(left) != len(units)-1 || left[0] != units[1] {
+		t.Errorf("missing are %d units, want the %d that are not stored", len(left), len(units)-1)
+	}
+	if tallies := l.Tallies(); len(tallies) != 0 {
+		t.Errorf("%d trials are complete", len(tallies))
+	}
+}
