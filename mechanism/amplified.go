@@ -37,16 +37,17 @@ func init() {
 	})
 }
 
-// AmplifiedNoise is about the noise multiplier σ̂ that a Toeplitz C with first column c, not
-// negative and c_0 above 0, needs under sampling, where independent noise needs independent (F1.3):
-// it chooses strategies, and proves nothing. It lies between ‖c‖ and Σ c times independent.
+// AmplifiedNoise estimates the noise multiplier σ̂ that a Toeplitz C needs under sampling, if
+// independent noise needs the multiplier independent (F1.3). c is the first column of C, without
+// negative entries and with c_0 > 0. The estimate chooses strategies, and proves nothing. It lies
+// between ‖c‖ and Σ c times independent.
 func AmplifiedNoise(c []float64, independent float64) float64 {
 	_, square := amplified(autocorrelation(c), independent)
 	return math.Sqrt(square)
 }
 
-// IndependentNoise is the noise multiplier of independent noise at which [AmplifiedNoise] of c is
-// sigma.
+// IndependentNoise inverts [AmplifiedNoise]: it returns the multiplier of independent noise at
+// which AmplifiedNoise of c is sigma.
 func IndependentNoise(c []float64, sigma float64) float64 {
 	level := logExcess(autocorrelation(c), sigma*sigma)
 	if level > 30 { // ln(e^x - 1) is x
@@ -64,7 +65,7 @@ func autocorrelation(c []float64) []float64 {
 	return a
 }
 
-// logExcess is ln Σ_{|k|<w} (exp(a_k/s) - 1).
+// logExcess returns ln Σ_{|k|<w} (exp(a_k/s) - 1), without overflow: a_0 is the largest a_k.
 func logExcess(a []float64, s float64) float64 {
 	sum := 0.0
 	for k, v := range a {
@@ -77,7 +78,8 @@ func logExcess(a []float64, s float64) float64 {
 	return a[0]/s + math.Log(sum)
 }
 
-// amplified returns the weights E_k = exp((a_k - a_0)/s) and s = σ̂².
+// amplified returns s = σ̂², at which logExcess is ln(exp(1/independent²) - 1), and the weights E_k
+// = exp((a_k - a_0)/s). It takes Newton's method in ln s within a bracket.
 func amplified(a []float64, independent float64) (weights []float64, s float64) {
 	x := 1 / (independent * independent)
 	level := x + math.Log(-math.Expm1(-x))
@@ -120,8 +122,8 @@ func amplified(a []float64, independent float64) (weights []float64, s float64) 
 	return weights, s
 }
 
-// logAmplifiedNoise returns ln σ̂² and adds its gradient by c to grad: by the implicit function
-// theorem ∂ ln σ̂/∂c_j = Σ_{|k|<w} E_k c_{j+k} / Σ_{|k|<w} E_k a_k.
+// logAmplifiedNoise returns ln σ̂² and adds its gradient by c to grad. By the implicit function
+// theorem, ∂ ln σ̂/∂c_j = Σ_{|k|<w} E_k c_{j+k} / Σ_{|k|<w} E_k a_k.
 func logAmplifiedNoise(c, grad []float64, independent float64) float64 {
 	a := autocorrelation(c)
 	weights, s := amplified(a, independent)
@@ -135,10 +137,9 @@ func logAmplifiedNoise(c, grad []float64, independent float64) float64 {
 	return math.Log(s)
 }
 
-// AmplifiedToeplitz returns the Toeplitz strategy with a column that is not negative and least
-// error times [AmplifiedNoise], scaled to column norm one. Workloads and times are as for
-// [Problem.OptimalToeplitz], and O(bands²) an evaluation besides; participations are not looked
-// at.
+// AmplifiedToeplitz returns the Toeplitz strategy of least error times [AmplifiedNoise] among those
+// without negative entries, scaled to column norm one. Workloads and times are as for
+// [Problem.OptimalToeplitz], with O(bands²) more for each evaluation. It ignores the participation.
 //
 // Gap is the largest derivative of ln(squared error · σ̂²) by the logarithm of an entry, and Loss
 // the squared error times σ̂².
@@ -202,9 +203,11 @@ func (p Problem) AmplifiedToeplitz(bands int, independent float64) (*Strategy, C
 	return s, result, nil
 }
 
-// negligible is an entry, relative to the first, that is taken for 0: its logarithm falls for ever.
+// negligible is the size, relative to the first entry, below which an entry becomes 0. The search
+// is over logarithms, and the logarithm of an entry with optimum 0 falls for ever.
 const negligible = 1e-14
 
+// checkIndependentNoise requires a multiplier for which an amplified strategy can be made.
 func checkIndependentNoise(c *param.Checker, x float64) {
 	c.Require(x >= minIndependentNoise && x <= maxIndependentNoise, "independent-noise", x, "must be 0.01 to 1e6")
 }

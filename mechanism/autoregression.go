@@ -6,12 +6,11 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// autoregression evaluates the mean squared error of a banded Toeplitz C on a recursive
-// workload with any learning rates, and its gradient, in O(n·bands): the noise y = C⁻¹z is an
-// autoregression with the same coefficients at every step. Its autocovariances follow from the
-// first column h of C⁻¹, Cov(y_i, y_{i-k}) = Σ_{d≤i-k} h_d h_{d+k}. It remains to carry the
-// covariances of model and velocity with the last m = bands-1 values of y, as in
-// [bandedCovariance].
+// autoregression evaluates the mean squared error of a banded Toeplitz C on a recursive workload
+// with any learning rates, and its gradient, in O(n·bands). The noise y = C⁻¹z is an autoregression
+// with the same coefficients at every step, and its autocovariances follow from the first column h
+// of C⁻¹: Cov(y_i, y_{i-k}) = Σ_{d≤i-k} h_d h_{d+k}. Only the covariances of model and velocity
+// with the last m = bands-1 values of y are carried from step to step, as in [bandedCovariance].
 type autoregression struct {
 	a    *Workload
 	n, m int
@@ -29,12 +28,14 @@ type autoregression struct {
 	modelG, speedG []float64 // likewise
 }
 
-// arMark is the state before a step, from which a block is done again.
+// arMark is the state before a step: backward repeats a block of steps from it.
 type arMark struct{ q, model, speed []float64 }
 
-// arBlock is how many steps backward does again at once.
+// arBlock is the number of steps that backward repeats at once. Marks and one block together take
+// much less memory than the state of every step.
 const arBlock = 256
 
+// newAutoregression returns the evaluation for a workload and a number of bands.
 func newAutoregression(a *Workload, bands int) *autoregression {
 	n, m := a.Steps, bands-1
 	vector := func(size int) []float64 { return make([]float64, size) }
@@ -44,13 +45,14 @@ func newAutoregression(a *Workload, bands int) *autoregression {
 	}
 }
 
-// window returns where the last m steps before step i begin, and how many of m are missing there.
+// window returns the first of the last m steps before step i, and by how many they are fewer than
+// m.
 func (e *autoregression) window(i int) (low, missing int) {
 	low = max(0, i-e.m)
 	return low, e.m - (i - low)
 }
 
-// step goes from before step i to after it.
+// step takes the state from before step i to after it.
 func (e *autoregression) step(i int) {
 	low, missing := e.window(i)
 	model, speed, u, q := e.model[low:i], e.speed[low:i], e.coefficients[missing:], e.q[missing:e.m]
@@ -112,8 +114,9 @@ func (e *autoregression) logError(c, grad []float64) float64 {
 	return math.Log(total / float64(e.n))
 }
 
-// backward fills the derivatives of the sum of the model's variances by h and the coefficients: the
-// steps in reverse, each block done again from its mark.
+// backward fills the derivatives of the sum of the model's variances by h and by the coefficients.
+// It takes the steps in reverse, and repeats each block of them from its mark. A name with G is the
+// derivative by that quantity.
 func (e *autoregression) backward() {
 	for _, x := range [][]float64{e.hG, e.qG, e.uG, e.modelG, e.speedG} {
 		clear(x)

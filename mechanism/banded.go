@@ -36,8 +36,9 @@ func init() {
 //
 // Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times
 // the number of steps. For MaxError the p-norm of the rows' variances is minimised for growing p,
-// and Gap is the duality gap: the least weighted mean of variances, with the p-norm's own weights,
-// is at the same C, the problem being convex in CᵀC, and no C has a largest variance below it.
+// and Gap is the duality gap. The weights of the p-norm define a weighted mean of variances. The
+// problem is convex in CᵀC, so that mean is least at the same C, and no C has a largest variance
+// below it.
 func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	limit := 0
 	if p.Workload != nil {
@@ -115,6 +116,7 @@ type bandedObjective struct {
 // maxErrorGap is the largest duality gap of an optimum for the largest error.
 const maxErrorGap = 1e-2
 
+// newBandedObjective returns the objective of the mean error: power is 1.
 func newBandedObjective(a *Workload, bands int) *bandedObjective {
 	n, m := a.Steps, max(1, bands-1)
 	o := &bandedObjective{n: n, m: m, rows: make([]float64, n*(m+1)), bands: bands, power: 1, weights: make([]float64, n), grad: make([]float64, n*(m+1))}
@@ -126,7 +128,8 @@ func newBandedObjective(a *Workload, bands int) *bandedObjective {
 	return o
 }
 
-// logError sets grad, which may be nil when x is empty, to the gradient.
+// logError returns ln of the p-norm of the variances over the rows, divided by the p-norm of ones,
+// and sets grad, which may be nil if x is empty, to its gradient by x.
 func (o *bandedObjective) logError(x, grad []float64) float64 {
 	width := o.m + 1
 	norms := make([]float64, o.n)

@@ -2,8 +2,8 @@ package mechanism
 
 import "math"
 
-// StartingBands is the rule of thumb of arXiv 2405.15913 for the number of bands that does best
-// with amplification, ε√n/k, at least 1.
+// StartingBands returns the rule of thumb of arXiv 2405.15913 for the best number of bands with
+// amplification: ε√n/k, rounded, from 1 to n.
 func StartingBands(epsilon float64, steps, participations int) int {
 	return int(max(1, min(float64(steps), math.Round(epsilon*math.Sqrt(float64(steps))/float64(participations)))))
 }

@@ -24,11 +24,11 @@ func init() {
 // maxDecay keeps decays apart from 1 in double precision.
 const maxDecay = 1 - 1e-9
 
-// OptimalBLT returns the buffered linear Toeplitz strategy of least loss with at most so many
-// buffers, with positive scales, so that its first column falls; the workload must be Toeplitz.
-// Buffers are added one by one where the loss falls fastest, and all are optimised each time; when
-// no further buffer of positive scale lowers the loss, fewer are returned. An evaluation with
-// gradient takes O(n·buffers).
+// OptimalBLT returns the buffered linear Toeplitz strategy of least loss with at most the given
+// number of buffers. Its scales are positive, so that its first column falls. The workload must be
+// Toeplitz. Buffers are added one by one at the decay where the loss falls fastest, and all of them
+// are optimised each time. If no further buffer of positive scale lowers the loss, the result has
+// fewer. An evaluation with gradient takes O(n·buffers).
 //
 // Gap is the largest derivative of ln(loss) by the logarithm of a scale or the log-odds of a decay.
 func (p Problem) OptimalBLT(buffers int) (*Strategy, Convergence, error) {
@@ -60,8 +60,8 @@ func (p Problem) OptimalBLT(buffers int) (*Strategy, Convergence, error) {
 	return p.finish(&Strategy{Kind: KindBLT, Steps: o.n, BLT: blt}, result)
 }
 
-// nextDecay returns the decay at which a new buffer lowers the loss fastest, on a grid of decays,
-// relative to its addition to the first column's norm; found is false when none lowers it.
+// nextDecay returns the decay, of a grid, at which a new buffer lowers the loss fastest relative to
+// its addition to the first column's norm. found is false if no buffer lowers the loss.
 func (o *toeplitzObjective) nextDecay(b *BLT) (decay float64, found bool) {
 	const grid = 64
 	trial := &BLT{slices.Clone(b.Scales), slices.Clone(b.Decays)}

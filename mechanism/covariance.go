@@ -10,11 +10,11 @@ import (
 // same result.
 //
 // The noise y = C⁻¹z is an autoregression, y_i = Σ_j u_j y_{i-j} + z_i/C[i][i] with u_j =
-// -C[i][i-j]/C[i][i], and the model's noise (model s, velocity v) is a linear state driven by
-// y: v_i = β v_{i-1} + y_i - f s_{i-1}, s_i = g_i s_{i-1} + η_i v_i, where f is the factor by
-// which the workload pulls back, and g_i the factor that it keeps. So it is enough to carry K,
-// the covariance of the last m = bands-1 values y, and R, the covariance of s and v with them.
-// Value y_t lives in slot t mod m.
+// -C[i][i-j]/C[i][i]. The noise in the model s and its velocity v is a linear state driven by y:
+// v_i = β v_{i-1} + y_i - f s_{i-1} and s_i = g_i s_{i-1} + η_i v_i, where f is the factor by which
+// the workload pulls back, and g_i the factor that it keeps. So it is enough to carry K, the
+// covariance of the last m = bands-1 values of y, and R, the covariance of s and v with these.
+// Value y_t is in slot t mod m.
 type bandedCovariance struct {
 	a    *Workload
 	n, m int
@@ -22,12 +22,14 @@ type bandedCovariance struct {
 	tape *covarianceTape // the values that backward needs of forward; nil: there is no backward
 }
 
-// covarianceTape has the values that forward leaves for backward: for every step, [n × m] each.
+// covarianceTape has the values that forward leaves for backward, [n × m] each. For every step it
+// has y's covariance with the slots, the row of K that y replaced, and R for s and v.
 type covarianceTape struct {
 	k, old, rs, rv []float64
 }
 
-// newBandedCovariance holds the rows of s, normalised when it is.
+// newBandedCovariance returns an evaluation without a tape of the rows of s, after its columns are
+// divided by their norms if it is normalised.
 func (s *Strategy) newBandedCovariance(a *Workload) *bandedCovariance {
 	e := &bandedCovariance{a: a, n: s.Steps, m: max(1, s.Bands()-1)}
 	e.rows = make([]float64, e.n*(e.m+1))
@@ -55,6 +57,8 @@ func (e *bandedCovariance) autoregression(u []float64, i int) float64 {
 	return inverse
 }
 
+// symmetricTimes sets dst to K x, for the m × m matrix K. K is symmetric, but held whole: Dgemv is
+// faster than the routine for symmetric matrices.
 func symmetricTimes(dst, k, x []float64, m int) {
 	blas64.Implementation().Dgemv(blas.NoTrans, m, m, 1, k, m, x, 1, 0, dst, 1)
 }
@@ -160,8 +164,8 @@ func (e *bandedCovariance) backward(grad, weights []float64) {
 	}
 }
 
-// lastCovariance rebuilds K after the last step from the tape: covariances of y_t with earlier y,
-// which step t made.
+// lastCovariance rebuilds K after the last step from the tape, which has the covariances of each
+// y_t with the earlier values that step t computed.
 func (e *bandedCovariance) lastCovariance(K []float64) {
 	n, m := e.n, e.m
 	u := make([]float64, m)

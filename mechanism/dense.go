@@ -14,7 +14,7 @@ import (
 // KindDense is any lower triangular C, such as the optimum of arXiv 2211.06530.
 const KindDense = "dense"
 
-// denseGap is the duality gap of the dense optimum that users get.
+// denseGap is the duality gap of the dense optimum in commands and plans.
 const denseGap = 1e-5
 
 func init() {
@@ -33,22 +33,23 @@ func init() {
 	})
 }
 
-// quadratureTolerance is the relative error of the rational square root, and leastGap the least
-// duality gap that may be asked for, so that neither it nor rounding decides.
+// quadratureTolerance is the relative error of the rational square root. leastGap is the smallest
+// duality gap that may be asked for: the errors of the quadrature and of rounding are well below.
 const (
 	quadratureTolerance = 1e-11
 	leastGap            = 1e-8
 )
 
-// dual is the Lagrange dual of the dense optimum (arXiv 2211.06530): minimise tr(M X⁻¹), M = AᵀA,
-// X = CᵀC, where the steps {s, s+b, …} of one class of examples have orthogonal columns of total
-// squared norm at most 1. Its variables are a positive definite matrix U_s for every class, with a
-// constant diagonal u_s; at U = diag(U_s) the Lagrangian's minimum is at X = U⁻¹ # M, the geometric
-// mean, that is X U X = M, and the dual value is tr(U X)² / Σ_s u_s.
+// dual is the Lagrange dual of the dense optimum (arXiv 2211.06530). The problem is to minimise
+// tr(M X⁻¹), with M = AᵀA and X = CᵀC, where the steps {s, s+b, …} of one class of examples have
+// orthogonal columns of total squared norm at most 1. The dual's variables are a positive definite
+// matrix U_s for every class, with a constant diagonal u_s. At U = diag(U_s) the Lagrangian is
+// least at the geometric mean X = U⁻¹ # M, that is X U X = M, and the dual value is tr(U X)² / Σ_s
+// u_s.
 //
 // X is evaluated as Σ_q weight_q (U + shift_q M⁻¹)⁻¹, a rational approximation of the square root.
-// M⁻¹ is banded for momentum and learning rates, and U joins only the steps of a class, so with
-// steps ordered by class every term is block cyclic tridiagonal: a class costs its size cubed and
+// M⁻¹ is banded for momentum and learning rates, and U joins the steps of a class only. So with
+// steps ordered by class every term is block cyclic tridiagonal. A class costs its size cubed, and
 // nothing of size n×n is built until the end.
 type dual struct {
 	n, b      int
@@ -108,9 +109,9 @@ func newDual(a *Workload, b int) *dual {
 	return d
 }
 
-// inverseGram returns M⁻¹ = A⁻¹A⁻ᵀ. For a recursive workload A⁻¹ takes the model s to the inputs,
-// x_i = v_i - β v_{i-1} + pull·s_{i-1} with v_i = (s_i - keep_i s_{i-1})/η_i; of any other it is
-// inverted.
+// inverseGram returns M⁻¹ = A⁻¹A⁻ᵀ. For a recursive workload, A⁻¹ maps the model s to the inputs,
+// x_i = v_i - β v_{i-1} + pull·s_{i-1} with v_i = (s_i - keep_i s_{i-1})/η_i, and has at most three
+// bands. For any other workload it is computed by substitution.
 func (a *Workload) inverseGram() *mat.SymBandDense {
 	n := a.Steps
 	rows := make([][]float64, n) // row i of A⁻¹ backwards from the diagonal
@@ -164,6 +165,7 @@ func (a *Workload) inverseGram() *mat.SymBandDense {
 	return m
 }
 
+// reverse reverses x in place.
 func reverse(x []float64) {
 	for i, j := 0, len(x)-1; i < j; i, j = i+1, j-1 {
 		x[i], x[j] = x[j], x[i]
@@ -192,7 +194,7 @@ func (a *Workload) gramBounds(minv *mat.SymBandDense) (low, high float64) {
 	return 1 / mat.Norm(minv, math.Inf(1)), largestRow * largestColumn
 }
 
-// class is U_s, its square root and its eigenvalues' range.
+// class has U_s, its square root, and the range of its eigenvalues.
 type class struct {
 	u, root   *mat.SymDense
 	low, high float64
@@ -318,10 +320,9 @@ func (d *dual) full(ctx context.Context, classes []class) (*mat.SymDense, error)
 
 // OptimalDense returns the lower triangular strategy of least mean error for examples that
 // participate in phases (arXiv 2211.06530): in epochs of MinSep steps in a fixed order, as often as
-// fits, with orthogonal columns for the steps of one example, and sensitivity 1. It stops when the
-// duality gap, which is computed from the strategy's loss and the dual's value, is at most gap, for
-// example 1e-5; Gap is that figure and certifies Loss: no such strategy has a loss below
-// Loss·(1-Gap).
+// fits. The columns of one example's steps are orthogonal, and the sensitivity is 1. It stops when
+// the duality gap, from the strategy's loss and the dual's value, is at most gap, for example 1e-5.
+// Gap is that figure. It certifies Loss: no such strategy has a loss below Loss·(1-Gap).
 //
 // The Participation must have Phases and no MaxParticipations below the number that fits, or be
 // empty for one participation.

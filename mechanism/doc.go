@@ -10,11 +10,11 @@
 // C is not normalised implicitly: σ is the standard deviation of Z in units of the clip norm,
 // whatever the norms of C's columns are. Steps are 0-based here and 1-based in the papers.
 //
-// A family of strategies is one file of this package, which has its constructors and registers it:
-// its kind, a line of help, its unit of size, its free parameter and its construction (see
-// [Family], and lambdacgd.go for a short one). Besides it needs a row in docs/strategies.md, and a
-// field of [Params] if its parameter has a name that no other family uses. Commands, plans and
-// tests find it by [Families].
+// A family of strategies is one file of this package. The file has the constructors, and registers
+// the family: its kind, a line of help, its unit of size, its free parameter and its construction
+// (see [Family], and lambdacgd.go for a short one). A new family also needs a row in
+// docs/strategies.md, and a field of [Params] if its parameter has a name that no other family
+// uses. Commands, plans and tests find it by [Families].
 //
 // Labels of formulas (F0, F2, …) refer to docs/formulas.md. Papers are cited by arXiv number:
 //

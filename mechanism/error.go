@@ -9,9 +9,9 @@ import (
 )
 
 // Error is the expected error of a strategy on a workload at noise multiplier 1 and clip norm 1
-// (F1): the error A C⁻¹ z, z iid N(0,1). Multiply RMSE and MaxSE by the noise multiplier σ to have
-// the error of a mechanism; without amplification σ is the sensitivity times the σ of a Gaussian
-// mechanism of sensitivity 1, with amplification it is the accounting's.
+// (F1): the error is A C⁻¹ z, z iid N(0,1). Multiply RMSE and MaxSE by the noise multiplier σ for
+// the error of a mechanism. Without amplification, σ is the sensitivity times the σ of a Gaussian
+// mechanism of sensitivity 1; with amplification, accounting finds it.
 type Error struct {
 	Variance []float64 // [steps]: row i's squared error, ‖(A C⁻¹)[i,:]‖²
 	RMSE     float64   // ‖A C⁻¹‖_F / √steps
@@ -21,7 +21,7 @@ type Error struct {
 // MeanSquared is the squared RMSE, the mean of Variance.
 func (e Error) MeanSquared() float64 { return e.RMSE * e.RMSE }
 
-// Times is the error at a noise multiplier.
+// Times returns the error at a noise multiplier.
 func (e Error) Times(noiseMultiplier float64) Error {
 	variance := make([]float64, len(e.Variance))
 	for i, v := range e.Variance {
@@ -30,6 +30,7 @@ func (e Error) Times(noiseMultiplier float64) Error {
 	return Error{variance, noiseMultiplier * e.RMSE, noiseMultiplier * e.MaxSE}
 }
 
+// newError returns the error with the given variances of the rows, at least one.
 func newError(variance []float64) Error {
 	sum := 0.0
 	for _, v := range variance {
@@ -42,10 +43,10 @@ func newError(variance []float64) Error {
 // valid.
 //
 // Toeplitz strategies with Toeplitz workloads take O(n·bands) (arXiv 2405.15913, Proposition 3.1),
-// BLT O(n·buffers); banded strategies, normalised or not, with momentum and learning rates
-// O(n·bands²), and inverse-banded ones O(n·bands): the covariance of the noise's last bands-1 rows
-// is carried from step to step. The rest goes row by row of A, O(n²·bands) (arXiv 2405.15913,
-// Algorithm 3). No case takes more than O(n·bands) memory.
+// and BLT O(n·buffers). With momentum and learning rates, banded strategies take O(n·bands²) and
+// inverse-banded ones O(n·bands), normalised or not: the covariance of the noise's last bands-1
+// rows is carried from step to step. Every other case takes A row by row, in O(n²·bands) (arXiv
+// 2405.15913, Algorithm 3). No case takes more than O(n·bands) memory.
 func (s *Strategy) Error(a *Workload) (Error, error) {
 	if s.Steps != a.Steps {
 		return Error{}, &ParamError{Package: "mechanism", Param: "workload steps", Value: a.Steps,
@@ -70,8 +71,8 @@ func (s *Strategy) Error(a *Workload) (Error, error) {
 	return newError(variance), nil
 }
 
-// toeplitzVariance uses that row i of the Toeplitz matrix A C⁻¹ holds the first i+1 entries of w =
-// C⁻¹ a (arXiv 2405.15913, Propositions 3.1 and D.1).
+// toeplitzVariance returns the variances of a Toeplitz A C⁻¹: its row i holds the first i+1 entries
+// of w = C⁻¹ a (arXiv 2405.15913, Propositions 3.1 and D.1), so that prefix sums of squares do.
 func (s *Strategy) toeplitzVariance(a *Workload) []float64 {
 	plain := *s
 	if s.Normalized { // one band: C is the identity
@@ -151,8 +152,9 @@ func (b *BLT) solveTransposed(x []float64) {
 	}
 }
 
-// inverseVariance carries the covariance of the workload's state x_i = (model, velocity) with the
-// last inputs z: y_i = d_i Σ_j h_j z_{i-j} enters x_{i} = Φ_i x_{i-1} + γ_i y_i.
+// inverseVariance returns the variances for a banded C⁻¹ on a recursive workload. It carries the
+// covariance of the workload's state x_i = (model, velocity) with the last inputs z: y_i = d_i Σ_j
+// h_j z_{i-j} enters x_i = Φ_i x_{i-1} + γ_i y_i.
 func (s *Strategy) inverseVariance(a *Workload) []float64 {
 	h := s.InverseToeplitz
 	var norms []float64

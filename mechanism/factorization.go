@@ -6,17 +6,17 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Factorization is A = B C with an encoder C of any number of rows: the mechanism releases B (C
-// G + ζ σ Z), Z of as many rows as C. Its privacy follows from C as for a [Strategy]. It is for
-// mechanisms with a decoder B that is not the best one for C; with the best one, C's Gram
-// matrix alone decides, and a Strategy is made of it, which has the same sensitivity, error and
+// Factorization is A = B C with an encoder C of any number of rows. The mechanism releases B (C G +
+// ζ σ Z), where Z has as many rows as C. Its privacy follows from C, as for a [Strategy]. It is for
+// mechanisms with a decoder B that is not the best one for C. With the best decoder, only the Gram
+// matrix of C matters, and a Strategy with the same Gram matrix has the same sensitivity, error and
 // noise ([Tree], [FFT]).
 type Factorization struct {
 	Encoder *mat.Dense // [rows, steps]
 	Decoder *mat.Dense // [steps, rows]
 }
 
-// Error returns the expected error at noise multiplier 1: the decoder's row norms.
+// Error returns the expected error at noise multiplier 1, from the decoder's row norms.
 func (f *Factorization) Error() Error {
 	n, _ := f.Decoder.Dims()
 	variance := make([]float64, n)
@@ -26,7 +26,8 @@ func (f *Factorization) Error() Error {
 	return newError(variance)
 }
 
-// Sensitivity is as for a Strategy with the encoder's Gram matrix.
+// Sensitivity returns the sensitivity of a Strategy with the encoder's Gram matrix, which is the
+// same.
 func (f *Factorization) Sensitivity(p Participation) (Sensitivity, error) {
 	var gram mat.Dense
 	gram.Mul(f.Encoder.T(), f.Encoder)

@@ -9,9 +9,8 @@ import (
 	"minsep/internal/param"
 )
 
-// Family is a family of strategies that users ask for by the name of its kind. Each is registered
-// in the file of its constructors; commands, plans and their help know families by [Families] and
-// [FamilyOf] only.
+// Family is a family of strategies, which users select by its kind. The file with its constructors
+// registers it. Commands, plans and their help know families by [Families] and [FamilyOf] only.
 type Family struct {
 	Kind string // its name in commands, plans and strategy files
 	Help string // a line that describes it, with parameters by the command's flags, such as --bands
@@ -36,20 +35,20 @@ type Family struct {
 	// [MaxSteps]. Families that hold their matrix as a whole have a limit of their own.
 	MaxSteps int
 
-	// bands returns the number of bands of C, where it is known before C is made, else 0; nil: it
-	// is never. The steps of p are one stamp.
+	// bands returns the number of bands of C if it is known before C is made, and 0 otherwise. It
+	// is nil if the number is never known. The steps of p are one stamp.
 	bands func(p Params) int
 
-	// seconds is about how long making takes on one processor, besides the time of all strategies;
-	// nil: nothing.
+	// seconds estimates the time of one processor for making the strategy, on top of the time that
+	// every strategy takes; nil stands for nothing.
 	seconds func(p Params) float64
 
 	// check adds faults of p that the fields above do not tell; nil: none.
 	check func(p Params, c *param.Checker)
 
-	// make makes the strategy of the valid p that does best on the problem. The problem's steps
-	// may be fewer than the caller's plan has. With normalized it is chosen for columns of norm
-	// one, which the caller sees to if make does not.
+	// make returns the best strategy for the problem with the valid p. The problem may have fewer
+	// steps than the caller's plan. With normalized, the strategy is chosen for columns of norm
+	// one; make may leave dividing them to the caller.
 	make func(problem Problem, p Params, normalized bool) (*Strategy, error)
 
 	// parameterOf returns the value of Parameter in a strategy of the family, and whether it can be
@@ -57,13 +56,13 @@ type Family struct {
 	parameterOf func(s *Strategy) (float64, bool)
 }
 
-// givenBands are the bands of a family where C has as many as p says.
+// givenBands is Family.bands for a C with as many bands as p says.
 func givenBands(p Params) int { return p.Bands }
 
-// allBands is the choice of bands where C is not banded.
+// allBands is Family.bands for a C that is not banded.
 func allBands(p Params) int { return p.Steps }
 
-// inverseBands is the choice of bands where C⁻¹ has as many bands as p says: C has one, or all.
+// inverseBands is Family.bands for a C⁻¹ with as many bands as p says: C then has one, or all.
 func inverseBands(p Params) int {
 	if p.Bands == 1 {
 		return 1
@@ -71,8 +70,8 @@ func inverseBands(p Params) int {
 	return p.Steps
 }
 
-// unlessZero are the bands of a family with a free parameter that may make fewer where it is
-// given as 0, such as the identity's one.
+// unlessZero returns bands, or 0 for an unknown number if the free parameter is given as 0: the
+// strategy may then have fewer bands, such as the one of the identity.
 func unlessZero(given *float64, bands int) int {
 	if given != nil && *given == 0 {
 		return 0
@@ -87,6 +86,7 @@ const (
 	AritySize   = "arity"   // of a tree; at least 2, default 2
 )
 
+// Sizes of families that have a default.
 const (
 	defaultBuffers = 4
 	defaultArity   = 2
@@ -104,11 +104,11 @@ type Parameter struct {
 	High   float64 // the largest; +Inf if there is none
 }
 
-// registered are the families in the order in which their files were initialised, which says
-// nothing.
+// registered has the families in the order in which their files were initialised. The order has no
+// meaning.
 var registered []Family
 
-// register adds a family. It panics on one that cannot be told from another, which is a mistake of
+// register adds a family. It panics if another one has the same kind or rank: that is a mistake in
 // this package.
 func register(f Family) {
 	for _, other := range registered {
@@ -150,6 +150,7 @@ func KindsByParameter(name string) []string {
 	return kindsWhere(func(f Family) bool { return f.Parameter != nil && f.Parameter.Name == name })
 }
 
+// kindsWhere returns the kinds of the families for which ok is true, by rank.
 func kindsWhere(ok func(Family) bool) (kinds []string) {
 	for _, f := range Families() {
 		if ok(f) {
@@ -170,8 +171,8 @@ func Parameters() (all []Parameter) {
 	return all
 }
 
-// FamilyParameter returns the parameter of a strategy's family and its value in the strategy; ok is
-// false where the family has none or the strategy is too small to tell.
+// FamilyParameter returns the parameter of a strategy's family and its value in the strategy. ok is
+// false if the family has none, or if the strategy is too small to show it.
 func FamilyParameter(s *Strategy) (p Parameter, value float64, ok bool) {
 	f, known := FamilyOf(s.Kind)
 	if !known || f.Parameter == nil {
@@ -195,8 +196,8 @@ func (p Problem) Make(kind string, size int) (*Strategy, error) {
 	return f.makeFor(p, Params{Kind: kind, Steps: p.Workload.Steps, Bands: size, Buffers: size, Arity: size})
 }
 
-// makeFor makes the strategy, with its columns divided by their norms where p or the family says
-// so.
+// makeFor makes the strategy, and divides its columns by their norms if p, or by default the
+// family, says so.
 func (f Family) makeFor(problem Problem, p Params) (*Strategy, error) {
 	normalized := f.Normalized
 	if p.Normalized != nil {
@@ -209,8 +210,8 @@ func (f Family) makeFor(problem Problem, p Params) (*Strategy, error) {
 	return s, err
 }
 
-// givenOrBest makes the member of a family with one parameter that is given, or the best one on the
-// problem where it is nil.
+// givenOrBest returns the member of a one-parameter family with the given parameter, or the best
+// member for the problem if given is nil.
 func (p Problem) givenOrBest(given *float64, within *Parameter, normalized bool, member func(x float64) (*Strategy, error)) (*Strategy, error) {
 	if given != nil {
 		return member(*given)

@@ -43,6 +43,7 @@ func circulant(n int) []float64 {
 // matrix.
 func FFT(steps int) (*Strategy, error) { return fft(context.Background(), steps) }
 
+// fft does the work of FFT, and ends when ctx ends.
 func fft(ctx context.Context, steps int) (*Strategy, error) {
 	check := param.Checker{Package: "mechanism"}
 	check.AtLeast("steps", steps, 1)
@@ -74,7 +75,7 @@ func fftGram(n int) []float64 {
 }
 
 // FFTError returns the error of the FFT mechanism with its own decoder F*Σ^½ (arXiv 2211.06530,
-// Algorithm 1): every prefix sum has the mean of |A_circ|'s eigenvalues for its variance.
+// Algorithm 1): the variance of every prefix sum is the mean of |A_circ|'s eigenvalues.
 func FFTError(steps int) Error {
 	mean := 0.0
 	for _, v := range circulant(steps) {

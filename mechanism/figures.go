@@ -63,8 +63,8 @@ func (s *Strategy) noiseCost() (state, normals, multiplyAdds int) {
 }
 
 // WriteTable writes figures as a table, one strategy a line. RMSE and MaxSE are at noise multiplier
-// 1; the column after the sensitivity is RMSE times it, which compares strategies without
-// amplification.
+// 1. RMSE·sens is RMSE times the sensitivity, which compares strategies without amplification; ≤
+// marks figures with an upper bound of the sensitivity.
 func WriteTable(w io.Writer, figures []Figures) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "kind\tbands\tRMSE\tMaxSE\tsensitivity\tby\tRMSE·sens\tstate\tnormals\tmul-adds\t")

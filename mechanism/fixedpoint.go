@@ -7,14 +7,16 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
+// Limits of the iteration for the dense optimum.
 const (
-	denseSweeps   = 400 // at most
-	andersonDepth = 8
+	denseSweeps   = 400 // largest number of evaluations
+	andersonDepth = 8   // earlier steps that an extrapolation combines
 )
 
-// denseFixedPoint iterates U_s ← tr(X_s)² u_s corr(U_s^½ corr(X_s)² U_s^½), corr scaling to a
-// unit diagonal. At its fixed points the X_s are diagonal and have equal traces. It works on
-// the logarithms of U_s, where Anderson acceleration keeps them positive definite.
+// denseFixedPoint iterates U_s ← tr(X_s)² u_s corr(U_s^½ corr(X_s)² U_s^½), where corr scales to a
+// unit diagonal. At its fixed points the X_s are diagonal and have equal traces. It works on the
+// logarithms of U_s: any combination of them, such as Anderson acceleration makes, is the logarithm
+// of a positive definite matrix.
 func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, error) {
 	size := 0
 	for _, c := range d.classes {
@@ -62,7 +64,7 @@ func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, 
 	return nil, result, notConverged(result, gap)
 }
 
-// unpack returns the classes for the logarithms y, scaled to constant diagonals.
+// unpack returns the classes for the logarithms y, scaled so that each U_s has a constant diagonal.
 func (d *dual) unpack(y []float64) []class {
 	classes := make([]class, len(d.classes))
 	for s, steps := range d.classes {
@@ -91,8 +93,8 @@ func (d *dual) unpack(y []float64) []class {
 	return classes
 }
 
-// step returns the logarithms of the next U_s, and how far X is from feasible: the largest
-// correlation within a class or relative difference of traces.
+// step returns the logarithms of the next U_s. residual says how far X is from feasible: it is the
+// largest correlation within a class, or the largest relative difference of traces.
 func (d *dual) step(classes []class, xs []*mat.SymDense) (next []float64, residual float64) {
 	traces, low, high := make([]float64, len(xs)), math.Inf(1), 0.0
 	for s, x := range xs {
@@ -196,6 +198,7 @@ func matrixFunction(m *mat.SymDense, f func(float64) float64) *mat.SymDense {
 	return symmetric(&product)
 }
 
+// symmetric returns the symmetric part of m, which rounding alone keeps from being symmetric.
 func symmetric(m *mat.Dense) *mat.SymDense {
 	n, _ := m.Dims()
 	s := mat.NewSymDense(n, nil)
@@ -226,8 +229,11 @@ type anderson struct {
 	points, errors [][]float64
 }
 
+// forget restarts the acceleration.
 func (m *anderson) forget() { m.points, m.errors = nil, nil }
 
+// next returns the next y after y and g = g(y). The least squares are regularised a little, since
+// the differences of late steps are nearly dependent.
 func (m *anderson) next(y, g []float64) []float64 {
 	f := make([]float64, len(y))
 	for i := range f {

@@ -7,7 +7,7 @@ import (
 	"minsep/internal/param"
 )
 
-// KindToeplitz is any Toeplitz C that is given by its first column.
+// KindToeplitz is a Toeplitz C that the user gives by its first column.
 const KindToeplitz = "toeplitz"
 
 func init() {
@@ -22,7 +22,8 @@ func init() {
 	})
 }
 
-// checkGiven adds the faults of a column of one stamp that can be seen before it is inverted.
+// checkGiven adds the faults of the first column of a stamp, as far as they show without its
+// inverse.
 func checkGiven(p Params, c *param.Checker) {
 	most := max(1, p.Steps/max(1, p.Stamps))
 	switch {

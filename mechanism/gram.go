@@ -6,7 +6,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// gram holds entries of the band of CᵀC: (CᵀC)[i][i+d] for d < bands, d a multiple of step.
+// gram holds entries of the band of CᵀC: (CᵀC)[i][i+d] for d < bands that are multiples of step. A
+// schema with phases needs only those of its min-sep.
 type gram struct {
 	n, bands, step, width int
 	band                  []float64 // [n × width], signed
@@ -55,6 +56,7 @@ func (g *gram) at(i, d int) float64 {
 // signed returns (CᵀC)[i][i+d], d < bands.
 func (g *gram) signed(i, d int) float64 { return g.band[i*g.width+d/g.step] }
 
+// diagonal returns the squared norms of the columns.
 func (g *gram) diagonal() []float64 {
 	x := make([]float64, g.n)
 	for i := range x {
@@ -75,9 +77,9 @@ func (g *gram) sum(set []int) float64 {
 	return total
 }
 
-// balanced reports whether signs exist that make every entry of CᵀC over set non-negative: whether
-// the graph of its entries can be coloured with two colours, equal across positive and different
-// across negative ones.
+// balanced reports whether signs exist that make every entry of CᵀC over set non-negative. They
+// exist if and only if the graph of its entries can be coloured with two colours, equal across
+// positive entries and different across negative ones.
 func (g *gram) balanced(set []int) bool {
 	smallest := 0.0
 	for _, i := range set {
@@ -122,8 +124,8 @@ func (g *gram) balanced(set []int) bool {
 	return true
 }
 
-// enumerate returns the largest sum over all sets of at most k steps, at least b apart, and whether
-// signs attain it.
+// enumerate returns the largest sum over all sets of at most k steps, at least b apart. exact
+// reports whether signs attain it.
 func (g *gram) enumerate(b, k int) (best float64, exact bool) {
 	var set, argmax []int
 	var extend func(from int, total float64)
@@ -148,9 +150,9 @@ func (g *gram) enumerate(b, k int) (best float64, exact bool) {
 	return best, g.balanced(argmax)
 }
 
-// rowBound returns the largest Σ_{i∈π} r_i over sets π of at most k steps, at least b apart, where
-// r_i is the largest Σ_{j∈π'} |CᵀC|[i][j] over such sets π' with i: at least the largest Σ_{i,j∈π}
-// |CᵀC|[i][j].
+// rowBound returns an upper bound of the largest Σ_{i,j∈π} |CᵀC|[i][j] over sets π of at most k
+// steps, at least b apart. It is the largest Σ_{i∈π} r_i, where r_i is the largest Σ_{j∈π'}
+// |CᵀC|[i][j] over such sets π' that contain i.
 func (g *gram) rowBound(b, k int) float64 {
 	r := make([]float64, g.n)
 	window := make([]float64, 0, 2*g.bands)

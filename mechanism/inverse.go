@@ -23,20 +23,21 @@ func init() {
 	})
 }
 
-// OptimalInverseToeplitz returns the strategy of least loss among those with a Toeplitz inverse
-// of so many bands (BandInvMF). The workload must be Toeplitz. With several participations the
-// sensitivity is known exactly only when C's first column is non-negative and does not rise
-// from index MinSep on (F2). Where the optimum by that formula breaks this, rises are penalised
-// more and more. Of these optima it returns the one with the least loss by the certified upper
-// bound of its sensitivity; Loss then holds that loss. Gap as for [Problem.OptimalToeplitz].
+// OptimalInverseToeplitz returns the strategy of least loss with a Toeplitz inverse of the given
+// number of bands (BandInvMF). The workload must be Toeplitz. With several participations the
+// sensitivity is known exactly only if C's first column is non-negative and does not rise from
+// index MinSep on (F2). If the optimum by that formula breaks this rule, further optimisations
+// penalise rises more and more. Of their optima the one with the least loss by the proven upper
+// bound of its sensitivity is returned, and Loss is that loss. Gap is as for
+// [Problem.OptimalToeplitz].
 func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, error) {
 	if err := p.validateToeplitz("bands", bands); err != nil {
 		return nil, Convergence{}, err
 	}
 	o := p.newToeplitzObjective()
-	// The variables are the sums h_0 + … + h_j, in which the loss is well conditioned: for prefix sums
-	// they are the terms of the error, and since C is near a root, C² near the prefix matrix, their
-	// changes are near the changes of C's first column. The last sum counts for all steps after it.
+	// The variables are the sums h_0 + … + h_j, in which the loss is well conditioned. For prefix
+	// sums they are the terms of the error. C² is near the prefix matrix, so a change of a sum is
+	// near a change of C's first column. The last sum counts for all steps after it.
 	h, g, x := make([]float64, bands), make([]float64, bands), make([]float64, bands-1)
 	h[0] = 1
 	fractional(h[1:], -.5)
@@ -129,9 +130,9 @@ func (o *toeplitzObjective) logInverseError(h, grad []float64) float64 {
 	return math.Log(total)
 }
 
-// logInverseSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖² with C = H⁻¹ and adds its gradient by h. The
-// value also holds penalty times the squares of the rises of C's first column from index b on, with
-// a last entry of zero.
+// logInverseSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖² with C = H⁻¹, plus penalty times the sum of
+// the squared rises of C's first column from index b on, as if an entry of zero followed its last.
+// It adds the gradient by h to grad.
 func (o *toeplitzObjective) logInverseSensitivity(h, grad []float64, penalty float64) float64 {
 	c := appendSeriesInverse(nil, h, o.n)
 	square, g := columnSumSquare(c, o.b, o.k)

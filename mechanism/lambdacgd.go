@@ -18,9 +18,8 @@ func init() {
 	})
 }
 
-// LambdaCGD returns C[i][j] = λ^{i-j}, λ in [0, 1]; its inverse has the bands (1, -λ) (arXiv
-// 2601.22334, equation 7); with normalized its columns are divided by their norms (arXiv
-// 2601.22334, Proposition 7).
+// LambdaCGD returns C[i][j] = λ^{i-j}, λ in [0, 1]. Its inverse has the bands (1, -λ) (arXiv
+// 2601.22334, equation 7). With normalized its columns are divided by their norms (Proposition 7).
 func LambdaCGD(steps int, lambda float64, normalized bool) (*Strategy, error) {
 	if err := checkFamily(steps, min(2, steps), "lambda", lambda); err != nil {
 		return nil, err

@@ -42,8 +42,8 @@ func (s *Strategy) Multiply(x []float64) []float64 {
 	return y
 }
 
-// Solve returns C⁻¹ z for z of Steps entries: one coordinate of the correlated noise when z is iid
-// normal. Cost as for [Strategy.Multiply].
+// Solve returns C⁻¹ z for z of Steps entries: one coordinate of the correlated noise if z is iid
+// normal. It takes as long as [Strategy.Multiply].
 func (s *Strategy) Solve(z []float64) []float64 {
 	s.checkLength(z)
 	y := make([]float64, len(z))
@@ -80,6 +80,7 @@ func (s *Strategy) Solve(z []float64) []float64 {
 	return y
 }
 
+// checkLength panics if x is not a vector of Steps entries: that is a mistake of the caller.
 func (s *Strategy) checkLength(x []float64) {
 	if len(x) != s.Steps {
 		panic(fmt.Sprintf("mechanism: vector of %d entries for a strategy of %d steps", len(x), s.Steps))
@@ -111,6 +112,7 @@ func solveToeplitz(dst, c, x []float64) {
 	}
 }
 
+// backwards returns a reversed copy: inner products with a vector in order are fast.
 func backwards(c []float64) []float64 {
 	r := slices.Clone(c)
 	slices.Reverse(r)

@@ -28,13 +28,14 @@ type Problem struct {
 	ctx context.Context // see WithContext; nil: context.Background()
 }
 
-// WithContext returns p with optimisations that end at their next iteration, with ctx's error,
-// when ctx ends. Without it they run to their end.
+// WithContext returns p with optimisations that end, with ctx's error, at the first iteration after
+// ctx ends. Without it they run to their end.
 func (p Problem) WithContext(ctx context.Context) Problem {
 	p.ctx = ctx
 	return p
 }
 
+// context returns the context of WithContext, or the background.
 func (p Problem) context() context.Context {
 	if p.ctx == nil {
 		return context.Background()
@@ -57,7 +58,8 @@ func (p Problem) Validate() error {
 	return check.Err()
 }
 
-// validate is Validate and a size, of bands or buffers, from 1 to limit.
+// validate does Validate, and requires a size, of bands or buffers, from 1 to limit. A limit of 0
+// stands for none: the missing workload is then the fault.
 func (p Problem) validate(name string, size, limit int) error {
 	check := param.Checker{Package: "mechanism"}
 	check.Add(p.Validate())
@@ -65,7 +67,7 @@ func (p Problem) validate(name string, size, limit int) error {
 	return check.Err()
 }
 
-// participation is p.Participation, or the schema of one participation.
+// participation returns p.Participation, or the schema of one participation if it is empty.
 func (p Problem) participation() Participation {
 	if p.Participation == (Participation{}) {
 		return Participation{MinSep: p.Workload.Steps, MaxParticipations: 1}
@@ -98,24 +100,25 @@ type Convergence struct {
 	Iterations int     // at least 0
 }
 
-// ErrNotConverged is wrapped by every optimisation that did not reach its tolerance.
+// ErrNotConverged is wrapped by the error of every optimisation that did not reach its tolerance.
 var ErrNotConverged = errors.New("mechanism: the optimisation did not converge")
 
+// notConverged returns the error for a gap above its limit.
 func notConverged(c Convergence, limit float64) error {
 	return fmt.Errorf("%w: gap %.3g after %d iterations, must be at most %.3g", ErrNotConverged, c.Gap, c.Iterations, limit)
 }
 
 // An optimisation by L-BFGS ends when no entry of the gradient of ln(loss) by scale-free parameters
-// exceeds gradientTarget, or when the loss has stopped falling in double precision; then the
-// gradient must be below gradientLimit.
+// exceeds gradientTarget. It also ends when the loss stops falling in double precision; then no
+// entry may exceed gradientLimit.
 const (
 	gradientTarget = 1e-7
 	gradientLimit  = 1e-4
 )
 
-// minimize minimises f by L-BFGS from x, in place. The function returns +Inf outside its domain.
-// Gap is the largest entry of the last gradient: f must be the logarithm of a loss. It ends with
-// the error of p's context before the next evaluation once that ends.
+// minimize minimises f by L-BFGS from x, in place. f is the logarithm of a loss, +Inf outside its
+// domain, and sets grad, which is zero, to its gradient. Gap is the largest entry of the last
+// gradient. When p's context ends, minimize returns its error before the next evaluation.
 func (p Problem) minimize(x []float64, iterations int, f func(x, grad []float64) float64) (Convergence, error) {
 	if err := p.context().Err(); err != nil {
 		return Convergence{}, err

@@ -21,8 +21,8 @@ const (
 
 var workloads = []string{PrefixWorkload, MomentumWorkload, TrainingWorkload}
 
-// Params name a strategy and the workload it is the best for, as users give them in plans and by
-// flags. Zero values stand for absent ones.
+// Params describe a strategy and the workload that it is made for, as users give them in plans and
+// by flags. A zero value stands for a field that is not given.
 type Params struct {
 	Kind  string `json:"kind"`            // one of Kinds
 	Steps int    `json:"steps"`           // 1 to MaxSteps, or to the family's limit
@@ -51,7 +51,7 @@ type Params struct {
 	Stamps           int       `json:"stamps,omitempty"`            // make the strategy for Steps/Stamps steps and repeat it; 0: 1
 }
 
-// parameters are where p has the free parameters of families, by name.
+// parameters returns the addresses of the free parameters of families in p, by name.
 func (p *Params) parameters() map[string]**float64 {
 	return map[string]**float64{"lambda": &p.Lambda, "gamma": &p.Gamma, "offset": &p.Offset}
 }
@@ -60,7 +60,7 @@ func (p *Params) parameters() map[string]**float64 {
 // another name.
 func (p *Params) SetParameter(name string, value float64) { *p.parameters()[name] = &value }
 
-// Validate returns every fault that can be seen before the strategy is made, joined, or nil.
+// Validate returns every fault that shows before the strategy is made, joined, or nil.
 func (p Params) Validate() error {
 	c := param.Checker{Package: "mechanism"}
 	f, known := FamilyOf(p.Kind)
@@ -121,7 +121,7 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 	}
 }
 
-// validateSizes adds the faults of numbers of things that the family has none of.
+// validateSizes adds the faults of sizes that are given and that the family does not have.
 func (p Params) validateSizes(f Family, c *param.Checker) {
 	refuse := func(size string, given int) {
 		c.Require(given <= 0 || f.Size == size, size, given, fmt.Sprintf("is for %s only, not for %s", inWords(KindsBySize(size)), p.Kind))
@@ -131,7 +131,7 @@ func (p Params) validateSizes(f Family, c *param.Checker) {
 	refuse(AritySize, p.Arity)
 }
 
-// inWords is a list as a sentence has it.
+// inWords joins a list with commas and "and".
 func inWords(list []string) string {
 	if len(list) < 3 {
 		return strings.Join(list, " and ")
@@ -139,9 +139,9 @@ func inWords(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
-// Among returns p for one of several kinds that are compared with each other: without the free
-// parameters, the bands, the buffers and the arity that the kind does not have and another of the
-// kinds has.
+// Among returns p for one of several kinds that are compared. It leaves out the free parameters,
+// bands, buffers and arity that this kind does not have and another of the kinds has: they were
+// given for that one.
 func (p Params) Among(kinds []string, kind string) Params {
 	p.Kind = kind
 	f, _ := FamilyOf(kind)
@@ -168,7 +168,7 @@ func (p Params) Among(kinds []string, kind string) Params {
 	return p
 }
 
-// rule says the parameter's range.
+// rule returns the parameter's range in words.
 func (p Parameter) rule() string {
 	if !math.IsInf(p.High, 1) {
 		return fmt.Sprintf("must be in [%v, %v]", p.Low, p.High)
@@ -176,7 +176,7 @@ func (p Parameter) rule() string {
 	return fmt.Sprintf("must be a finite number of at least %v", p.Low)
 }
 
-// workloadName is the name of the workload, or of its file.
+// workloadName returns the name of the workload or of its file, with the default in place.
 func (p Params) workloadName() string {
 	switch {
 	case p.Workload != "":
@@ -190,8 +190,8 @@ func (p Params) workloadName() string {
 // isFile reports whether the workload comes from a file.
 func (p Params) isFile() bool { return !slices.Contains(workloads, p.workloadName()) }
 
-// MadeFor returns the name or the file of the workload, and its training, with the defaults of
-// an error over p's steps in place: two parameters that give the same have the same workload.
+// MadeFor returns the workload's name or file, and its training, with defaults for p's steps in
+// place. Two Params for which it returns the same have the same workload.
 func (p Params) MadeFor() (workload string, t Training) {
 	workload, t = p.workloadName(), p.Training
 	if t.Schedule == ConstantSchedule {
@@ -209,9 +209,9 @@ func (p Params) MadeFor() (workload string, t Training) {
 	return workload, t
 }
 
-// Forgetful returns p for a model that forgets sooner than p says: the training workload with a
-// memory of a quarter of the steps, or of half of p's own where that is less, and at least a
-// step. ok is false for a workload from a file, since nothing is known of its memory.
+// Forgetful returns p for a model that forgets sooner than p says. It has the training workload
+// with a memory of a quarter of the steps, or of half of p's own if that is less, and at least one
+// step. ok is false for a workload from a file, since its memory is not known.
 func (p Params) Forgetful() (sooner Params, ok bool) {
 	if p.isFile() {
 		return p, false
@@ -225,8 +225,8 @@ func (p Params) Forgetful() (sooner Params, ok bool) {
 	return p, true
 }
 
-// ForToeplitz returns p with a workload next to its own that is Toeplitz: with constant learning
-// rates, and prefix sums in place of a file's.
+// ForToeplitz returns p with the nearest Toeplitz workload: constant learning rates in place of a
+// schedule, and prefix sums in place of a file.
 func (p Params) ForToeplitz() Params {
 	if p.isFile() {
 		p.Workload = PrefixWorkload
@@ -235,7 +235,7 @@ func (p Params) ForToeplitz() Params {
 	return p
 }
 
-// checkWorkload adds the faults of the workload: of parameters that it has none of, too.
+// checkWorkload adds the faults of the workload, and of given fields that it does not use.
 func (p Params) checkWorkload(c *param.Checker) {
 	name := p.workloadName()
 	if name == TrainingWorkload {
@@ -265,7 +265,7 @@ func (p Params) checkWorkload(c *param.Checker) {
 }
 
 // WorkloadFile returns the name of the file of the workload, or of the schedule of its learning
-// rates; "" where it has none.
+// rates, or "" if there is none.
 func (p Params) WorkloadFile() string {
 	switch {
 	case p.isFile():
@@ -293,9 +293,9 @@ func (p Params) ReadWorkload(r io.Reader) (*Workload, error) {
 	return a, nil
 }
 
-// Problem returns the problem that strategies of these parameters are made for and measured by. The
-// workload is the result of [Params.ReadWorkload], with as many steps as p, and nil where there is
-// no such file.
+// Problem returns the problem for which strategies of these parameters are made, and by which they
+// are measured. workload is the result of [Params.ReadWorkload], with as many steps as p, or nil if
+// there is no such file.
 func (p Params) Problem(workload *Workload) (Problem, error) {
 	problem := Problem{Objective: p.Objective, Workload: workload}
 	if p.MinSep != 0 {
@@ -328,8 +328,8 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 	return problem, problem.Validate()
 }
 
-// StandIn returns a Toeplitz strategy with as many bands as the one that the valid p makes, for
-// checks that come before it is made. It is nil where the number of bands is not known before.
+// StandIn returns a Toeplitz strategy with as many bands as the strategy of the valid p will have,
+// for checks before it is made. It returns nil if the number of bands is not known yet.
 func (p Params) StandIn() *Strategy {
 	f, _ := FamilyOf(p.Kind)
 	switch {
@@ -347,7 +347,7 @@ func (p Params) StandIn() *Strategy {
 	return &Strategy{Kind: KindToeplitz, Steps: p.Steps, Toeplitz: slices.Repeat([]float64{1}, bands)}
 }
 
-// Seconds returns about how long Make takes on one processor.
+// Seconds estimates the time that Make takes on one processor.
 func (p Params) Seconds() float64 {
 	seconds := 0.01 + 0.3e-6*float64(p.Steps)
 	if f, ok := FamilyOf(p.Kind); ok && f.seconds != nil {
@@ -356,8 +356,8 @@ func (p Params) Seconds() float64 {
 	return seconds
 }
 
-// Make makes the strategy, with the workload of [Params.Problem]. An optimisation may take minutes.
-// When ctx ends, Make ends at the next iteration with ctx's error.
+// Make makes the strategy. workload is as for [Params.Problem]. An optimisation may take minutes;
+// after ctx ends, it returns ctx's error at its next iteration.
 func (p Params) Make(ctx context.Context, workload *Workload) (*Strategy, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err

@@ -23,13 +23,14 @@ func sqrtNodes(low, high, tolerance float64) []node {
 	return nodes
 }
 
-// landen is the arithmetic-geometric mean that gives Jacobi's elliptic functions of parameter m =
-// 1-m1 (Abramowitz and Stegun 16.4).
+// landen computes Jacobi's elliptic functions of parameter m = 1-m1 by the arithmetic-geometric
+// mean (Abramowitz and Stegun 16.4).
 type landen struct {
 	m1   float64
-	a, c []float64
+	a, c []float64 // of each round of the mean
 }
 
+// newLanden runs the mean until it has converged in double precision.
 func newLanden(m1 float64) *landen {
 	l := &landen{m1: m1}
 	a, b, c := 1.0, math.Sqrt(m1), math.Sqrt(1-m1)

@@ -94,6 +94,7 @@ func second(x []float64, sign float64) (float64, bool) {
 	return sign * x[1], true
 }
 
+// renamed returns s with another kind: a square root is the fractional root of exponent ½.
 func renamed(s *Strategy, err error, kind string) (*Strategy, error) {
 	if err == nil {
 		s.Kind = kind

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// rowErrors evaluates the squared errors of the rows of A C⁻¹ for a banded C, which its maker sets
-// by rows beforehand: [n × (m+1)] numbers, C[i][i-j] at j of row i, zero where i < j.
+// rowErrors evaluates the squared errors of the rows of A C⁻¹ for a banded C. Its maker sets the
+// rows of C beforehand: [n × (m+1)] numbers, C[i][i-j] at j of row i, zero where i < j.
 type rowErrors interface {
 	// forward returns the variance of every row, [n].
 	forward() []float64
@@ -15,8 +15,8 @@ type rowErrors interface {
 	backward(grad, weights []float64)
 }
 
-// mostRowWork is the largest n²·bands of a workload that is looked at row by row: an evaluation
-// takes some ten seconds.
+// mostRowWork is the largest n²·bands of a workload that is evaluated row by row: one evaluation
+// then takes some ten seconds.
 const mostRowWork = 1 << 33
 
 // checkRowWork refuses problems for which [bandedRows] would take too long.
@@ -27,7 +27,8 @@ func (a *Workload) checkRowWork(bands int) error {
 	return nil
 }
 
-// newToeplitzRows is [Problem.newToeplitzError] for a workload that is looked at row by row.
+// newToeplitzRows does the work of [Problem.newToeplitzError] for a workload that is evaluated row
+// by row.
 func newToeplitzRows(a *Workload, bands int) (func(c, grad []float64) float64, error) {
 	if err := a.checkRowWork(bands); err != nil {
 		return nil, err
@@ -84,6 +85,7 @@ func (e *bandedRows) solve(i int) {
 	}
 }
 
+// forward implements rowErrors.
 func (e *bandedRows) forward() []float64 {
 	variance := make([]float64, e.n)
 	for i := range variance {
@@ -93,6 +95,8 @@ func (e *bandedRows) forward() []float64 {
 	return variance
 }
 
+// backward implements rowErrors. It solves for each b again instead of keeping all of them, which
+// would take n² numbers.
 func (e *bandedRows) backward(grad, weights []float64) {
 	width := e.m + 1
 	x := make([]float64, e.n)

@@ -7,10 +7,10 @@ import (
 	"minsep/internal/param"
 )
 
-// Search returns the strategy of least loss of a family with one parameter, and the parameter: the
-// best of a grid over [low, high], refined by golden sections between its neighbours to 1e-6 of the
-// range. family may refuse a value with an error; it is then taken as infinitely bad. Gap is the
-// relative difference of the losses at the last two sections.
+// Search returns the strategy of least loss of a one-parameter family, and its parameter. It takes
+// the best of a grid over [low, high], and refines it by golden sections between its neighbours to
+// 1e-6 of the range. family may refuse a value with an error: the value then counts as infinitely
+// bad. Gap is the relative difference of the losses at the last two sections.
 func (p Problem) Search(low, high float64, family func(x float64) (*Strategy, error)) (*Strategy, float64, Convergence, error) {
 	const grid = 24
 	if err := p.Validate(); err != nil {
@@ -59,6 +59,7 @@ func (p Problem) Search(low, high float64, family func(x float64) (*Strategy, er
 	return best.s, best.x, Convergence{best.loss, math.Abs(fa-fb) / best.loss, evaluations}, nil
 }
 
+// checkFamily requires at least one step, 1 to steps bands, and a parameter in [0, 1].
 func checkFamily(steps, bands int, name string, value float64) error {
 	check := param.Checker{Package: "mechanism"}
 	check.AtLeast("steps", steps, 1)
@@ -67,6 +68,7 @@ func checkFamily(steps, bands int, name string, value float64) error {
 	return check.Err()
 }
 
+// valid returns s, or the error of its validation.
 func valid(s *Strategy) (*Strategy, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

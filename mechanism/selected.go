@@ -8,12 +8,13 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
+// errNotPositive is the error of a decomposition that meets a pivot that is not positive.
 var errNotPositive = errors.New("mechanism: matrix is not positive definite")
 
-// cyclicBlocks inverts symmetric positive definite matrices S with rows that fall into blocks 0
-// … L, such that a block meets only its neighbours and, in a ring, block 0 meets block L. It
-// eliminates blocks in order, with L as a border that fills in. Diagonal blocks of S⁻¹ cost O(Σ
-// size³) and all of S⁻¹ costs O(n²·size).
+// cyclicBlocks inverts symmetric positive definite matrices S. Their rows form blocks 0 … L. A
+// block has entries only with its neighbours and, in a ring, block 0 with block L. Blocks are
+// eliminated in order, with block L as a border that fills in. The diagonal blocks of S⁻¹ cost O(Σ
+// size³), and all of S⁻¹ costs O(n²·size).
 type cyclicBlocks struct {
 	diagonal []blas64.General // L+1: S_JJ; then the inverse of its Schur complement
 	next     []blas64.General // S_{J,J+1}, J+1 < L
@@ -22,10 +23,12 @@ type cyclicBlocks struct {
 	toBorder []blas64.General // inverse·border
 }
 
+// newGeneral returns a matrix of zeros.
 func newGeneral(rows, cols int) blas64.General {
 	return blas64.General{Rows: rows, Cols: cols, Stride: max(1, cols), Data: make([]float64, rows*cols)}
 }
 
+// newCyclicBlocks returns blocks of zeros with the given numbers of rows.
 func newCyclicBlocks(sizes []int) *cyclicBlocks {
 	b := &cyclicBlocks{}
 	last := len(sizes) - 1
@@ -43,6 +46,7 @@ func newCyclicBlocks(sizes []int) *cyclicBlocks {
 	return b
 }
 
+// clear sets S to zero: eliminate has overwritten it.
 func (b *cyclicBlocks) clear() {
 	for _, list := range [][]blas64.General{b.diagonal, b.next, b.border} {
 		for _, m := range list {
@@ -51,6 +55,7 @@ func (b *cyclicBlocks) clear() {
 	}
 }
 
+// multiply sets dst to alpha·op(x)·op(y) + beta·dst.
 func multiply(ta, tb blas.Transpose, alpha float64, x, y blas64.General, beta float64, dst blas64.General) {
 	blas64.Gemm(ta, tb, alpha, x, y, beta, dst)
 }
@@ -137,6 +142,7 @@ func (b *cyclicBlocks) solve(x, spare blas64.General) {
 	copy(x.Data, spare.Data)
 }
 
+// split returns the rows of x that belong to each block, without a copy.
 func (b *cyclicBlocks) split(x blas64.General) []blas64.General {
 	parts := make([]blas64.General, len(b.diagonal))
 	row := 0

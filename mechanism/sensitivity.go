@@ -8,10 +8,10 @@ import (
 	"minsep/internal/param"
 )
 
-// Participation is the (k, b) schema: one example participates at most MaxParticipations times, at
-// least MinSep steps apart. MaxParticipations 0 means as often as fits. With Phases it participates
-// at steps s, s+b, s+2b, … for one of the b possible s: the data come in a fixed order, in epochs
-// of MinSep steps (arXiv 2211.06530).
+// Participation is the (k, b) schema: an example participates at most MaxParticipations times, at
+// least MinSep steps apart. A MaxParticipations of 0 means as often as fits. With Phases the data
+// come in a fixed order, in epochs of MinSep steps: an example participates at steps s, s+b, s+2b,
+// … for one of the b possible s (arXiv 2211.06530).
 type Participation struct {
 	MinSep            int  `json:"min_sep"`            // in steps, at least 1
 	MaxParticipations int  `json:"max_participations"` // of one example, at least 0; 0: as many as fit
@@ -58,18 +58,18 @@ type Sensitivity struct {
 	Method string  `json:"method"` // how it was found
 }
 
-// ErrTooLarge is returned where only a method that needs too much memory would apply.
+// ErrTooLarge is the error if every method that applies needs too much memory or time.
 var ErrTooLarge = errors.New("mechanism: too large")
 
 // Sensitivity returns the sensitivity of s under p (F2). s must be valid.
 //
-// It is exact for one participation, for non-negative Toeplitz strategies that do not rise from
-// index MinSep on, for normalised λ-CGD, for any strategy of at most 2·MinSep bands, and where all
-// sets of participations can be enumerated and CᵀC has signs that contributions can follow;
-// otherwise an upper bound. Contributions of an example are vectors, so a set π gives at most
-// Σ_{i,j∈π} |CᵀC|[i][j], and exactly that when signs ±1 of the contributions make every term
-// non-negative: always so for CᵀC ≥ 0, and along a chain of participations that overlap only
-// pairwise.
+// It is exact in five cases: for one participation; for non-negative Toeplitz strategies that do
+// not rise from index MinSep on; for normalised λ-CGD; for any strategy of at most 2·MinSep bands;
+// and if all sets of participations can be enumerated and signs of the contributions attain the
+// largest sum. Otherwise it is an upper bound. The contributions of an example are vectors. So a
+// set π gives at most Σ_{i,j∈π} |CᵀC|[i][j], and exactly that if signs ±1 of the contributions make
+// every term non-negative. Such signs exist if CᵀC ≥ 0, and along a chain of participations that
+// overlap only pairwise.
 func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 	if err := p.Validate(); err != nil {
 		return Sensitivity{}, err
@@ -108,7 +108,7 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 	return bound, nil
 }
 
-// phaseSensitivity goes through the b sets {s, s+b, s+2b, …} of at most k steps.
+// phaseSensitivity takes the largest sum over the b sets {s, s+b, s+2b, …} of at most k steps.
 func (s *Strategy) phaseSensitivity(p Participation) (Sensitivity, error) {
 	g, err := s.newGram(p.MinSep)
 	if err != nil {
@@ -128,13 +128,13 @@ func (s *Strategy) phaseSensitivity(p Participation) (Sensitivity, error) {
 	return Sensitivity{math.Sqrt(best), exact, MethodPhases}, nil
 }
 
-// columnSumHolds reports whether the worst set of participations b apart is known to be {0, b, 2b,
-// …}.
+// columnSumHolds reports whether {0, b, 2b, …} is known to be the worst set of participations at
+// least b apart.
 //
-// It is for a Toeplitz C ≥ 0 with a first column that does not rise from index b on, a little
-// more than Theorem 1 of arXiv 2605.18379 asks for: (CᵀC)[i][i+d] = Σ_{t<n-i-d} c_t c_{t+d}
-// falls with i, and with d ≥ b since c_{t+d} does and terms drop out; so moving every
-// participation to its earliest place, which shortens no distance below b, lowers no term.
+// It is for a Toeplitz C ≥ 0 with a first column that does not rise from index b on, a little more
+// general than Theorem 1 of arXiv 2605.18379. There (CᵀC)[i][i+d] = Σ_{t<n-i-d} c_t c_{t+d} falls
+// with i, and with d ≥ b, because c_{t+d} falls and terms drop out. So no term becomes smaller if
+// every participation moves to its earliest place, which keeps all distances at least b.
 func (s *Strategy) columnSumHolds(b int) bool {
 	if s.Columns != nil {
 		return false
@@ -173,8 +173,8 @@ func (s *Strategy) columnSum(b, k int) float64 {
 }
 
 // majorantBound returns the column sum of the Toeplitz matrix with first column max_{s≥t} |c_s|
-// from index b on and |c_t| before: entry by entry at least |C|, so that its Gram matrix is at
-// least |CᵀC|, and its worst set is known.
+// from index b on, and |c_t| before. Entry by entry this matrix is at least |C|, so that its Gram
+// matrix is at least |CᵀC|, and its worst set is known.
 func (s *Strategy) majorantBound(b, k int) float64 {
 	c := s.FirstColumn(nil)
 	largest := 0.0
@@ -200,8 +200,10 @@ func (s *Strategy) columnSquares() []float64 {
 	return norms
 }
 
-// chain returns the largest Σ squares[i] + 2 Σ |X[i][j]| over neighbours i, j of a set of at most k
-// steps, at least b apart. Pairs at least reach apart do not overlap; g may be nil when reach ≤ b.
+// chain returns the largest Σ squares[i] + 2 Σ |X[i][j]| over sets of at most k steps, at least b
+// apart; the second sum is over neighbours i, j in the set. Steps at least reach apart do not
+// overlap; g may be nil if reach ≤ b. Without a limit by k one round of the dynamic program does;
+// with it, round r has the sets of at most r steps.
 func chain(squares []float64, g *gram, b, reach, k int) float64 {
 	n := len(squares)
 	if reach <= b && nonIncreasing(squares) { // an earlier step is never worse: {0, b, 2b, …}
@@ -253,6 +255,7 @@ func chain(squares []float64, g *gram, b, reach, k int) float64 {
 	return ahead[n-1]
 }
 
+// nonIncreasing reports whether no entry is above the one before it.
 func nonIncreasing(x []float64) bool {
 	for i := 1; i < len(x); i++ {
 		if x[i] > x[i-1] {
@@ -262,8 +265,8 @@ func nonIncreasing(x []float64) bool {
 	return true
 }
 
-// countSets returns the number of sets of at most k of n steps, at least b apart, or more than the
-// enumeration limit.
+// countSets returns the number of sets of at most k of n steps, at least b apart. It stops counting
+// beyond enumerationLimit.
 func countSets(n, b, k int) float64 {
 	total, term := 1.0, 1.0
 	for m := 1; m <= k && total <= enumerationLimit; m++ {

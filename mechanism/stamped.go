@@ -2,8 +2,8 @@ package mechanism
 
 import "minsep/internal/param"
 
-// KindStamped is the block diagonal repetition of a shorter strategy. It is no family: any of them
-// can be repeated.
+// KindStamped is the block diagonal repetition of a shorter strategy. It is not a family:
+// strategies of every family can be repeated.
 const KindStamped = "stamped"
 
 // Stamped returns the block diagonal strategy with s repeated: its noise starts afresh every
@@ -23,7 +23,8 @@ func Stamped(s *Strategy, times int) (*Strategy, error) {
 	return valid(stamped)
 }
 
-// columns returns every column of s, normalised when it is, down to the last band.
+// columns returns every column of s down to the last band, divided by its norm if s is normalised.
+// Columns of a Toeplitz strategy share memory: do not change them.
 func (s *Strategy) columns() [][]float64 {
 	all := make([][]float64, s.Steps)
 	if s.Columns != nil {

@@ -6,7 +6,7 @@ import "math"
 // noise that each step adds to its sum of gradients, at noise multiplier 1 and clip norm 1 (F1.2).
 // It takes as long as [Strategy.Error].
 func (s *Strategy) StepDeviations() ([]float64, error) {
-	// A model that forgets a step in one step is the step's own noise.
+	// The noise in a model that forgets everything in one step is the step's own noise.
 	e, err := s.Error(&Workload{Steps: s.Steps, Forgetting: 1})
 	if err != nil {
 		return nil, err

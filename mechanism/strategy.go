@@ -17,9 +17,9 @@ type ParamError = param.Error
 //   - BLT: scales and decays of a sum of exponentials;
 //   - Columns: every column from the diagonal down.
 //
-// A Strategy may be read by many goroutines; its methods keep no state. Call [Strategy.Validate] on
-// one that was not made by a constructor or read from a file. Other methods require a valid
-// strategy.
+// Many goroutines may use a Strategy at once; its methods keep no state. Constructors and
+// [ReadStrategy] return valid strategies. Call [Strategy.Validate] on any other one: the other
+// methods require a valid strategy.
 type Strategy struct {
 	Kind  string `json:"kind"`  // the family, or KindStamped: where the numbers came from; how they are held does not follow from it
 	Steps int    `json:"steps"` // 1 to MaxSteps
@@ -42,7 +42,7 @@ type BLT struct {
 	Decays []float64 `json:"decays"` // in [0, 1)
 }
 
-// representations reports how many of the four ways are filled.
+// representations returns the number of the four forms that are filled.
 func (s *Strategy) representations() int {
 	count := 0
 	for _, filled := range []bool{s.Toeplitz != nil, s.InverseToeplitz != nil, s.BLT != nil, s.Columns != nil} {
@@ -87,8 +87,8 @@ func trimmed(x []float64) int {
 }
 
 // IsToeplitz reports whether C is a Toeplitz matrix: C[i][j] depends on i-j only. A normalised
-// strategy is not one, unless it has one band, since its last columns are cut and so divided by
-// smaller norms.
+// strategy of more than one band is not: its last columns are cut off, and divided by smaller
+// norms.
 func (s *Strategy) IsToeplitz() bool {
 	return s.Columns == nil && (!s.Normalized || s.Bands() == 1)
 }
@@ -136,9 +136,9 @@ func appendSeriesInverse(dst, h []float64, n int) []float64 {
 }
 
 // Column appends column i (0-based) of C from the diagonal down to dst[:0]: min(Bands, Steps-i)
-// entries, normalised when the strategy is. For InverseToeplitz and BLT one call costs as much as
-// all of the first column; who needs all columns of a Toeplitz matrix takes [Strategy.FirstColumn]
-// once.
+// entries, divided by the column's norm if the strategy is normalised. For InverseToeplitz and BLT,
+// every call computes the whole first column: for all columns of a Toeplitz matrix call
+// [Strategy.FirstColumn] once.
 func (s *Strategy) Column(dst []float64, i int) []float64 {
 	if i < 0 || i >= s.Steps {
 		panic("mechanism: column out of range")
@@ -198,6 +198,7 @@ func (s *Strategy) NonNegative() bool {
 	return true
 }
 
+// nonNegative reports whether every entry is at least 0; NaN is not.
 func nonNegative(x []float64) bool {
 	for _, v := range x {
 		if !(v >= 0) {
@@ -207,8 +208,10 @@ func nonNegative(x []float64) bool {
 	return true
 }
 
+// euclidean returns the 2-norm.
 func euclidean(x []float64) float64 { return math.Sqrt(square(x)) }
 
+// square returns the squared 2-norm.
 func square(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {

@@ -23,13 +23,14 @@ func init() {
 }
 
 // OptimalToeplitz returns the banded Toeplitz strategy of least loss (arXiv 2405.15913, section
-// 3.2), scaled to column norm one. For a Toeplitz workload an evaluation with gradient takes
-// O(m·bands), where m ≤ n is the number of terms until C⁻¹a has converged to its limit in
-// double precision (arXiv 2405.15913, Appendix I, without its approximation); for learning
-// rates that change, O(n·bands); for a matrix, O(n²·bands), which is refused with ErrTooLarge
-// where that is too much. The objective of the last two must be the mean. With more bands than
-// MinSep the optimum is taken among non-negative, non-increasing columns, which have a known
-// sensitivity (F2).
+// 3.2), scaled to column norm one. With more bands than MinSep, the optimum is among non-negative,
+// non-increasing columns, which have a known sensitivity (F2).
+//
+// For a Toeplitz workload an evaluation with gradient takes O(m·bands), where m ≤ n is the number
+// of terms until C⁻¹a has converged to its limit in double precision (arXiv 2405.15913, Appendix I,
+// without its approximation). For learning rates that change it takes O(n·bands), and for a matrix
+// O(n²·bands); if that is too much, the error wraps ErrTooLarge. The objective of these two must be
+// the mean.
 //
 // Gap is the largest derivative of ln(loss) by a coefficient relative to the first one, or by the
 // log-odds of the ratio of neighbours where bands exceed MinSep.
@@ -82,7 +83,7 @@ func (p Problem) OptimalToeplitz(bands int) (*Strategy, Convergence, error) {
 	return p.finish(s, result)
 }
 
-// validateToeplitz also requires a Toeplitz workload.
+// validateToeplitz does validate, and requires a Toeplitz workload.
 func (p Problem) validateToeplitz(name string, size int) error {
 	limit := 0
 	if p.Workload != nil {
@@ -97,8 +98,8 @@ func (p Problem) validateToeplitz(name string, size int) error {
 	return nil
 }
 
-// newToeplitzError returns a function that computes ln of the objective's squared error of the
-// Toeplitz C with a first column of so many entries, and adds its gradient.
+// newToeplitzError returns a function that computes ln of the squared error, by the objective, of
+// the Toeplitz C with first column c of bands entries, and adds its gradient to grad.
 func (p Problem) newToeplitzError(bands int) (func(c, grad []float64) float64, error) {
 	limit := 0
 	if p.Workload != nil {
@@ -119,8 +120,8 @@ func (p Problem) newToeplitzError(bands int) (func(c, grad []float64) float64, e
 	return newToeplitzRows(a, bands)
 }
 
-// finish validates s and recomputes its loss by the definition, which the optimiser's own must
-// agree with.
+// finish validates s and recomputes its loss by the definition. The optimiser's own loss must
+// agree: otherwise it worked with a formula that does not hold for s.
 func (p Problem) finish(s *Strategy, c Convergence) (*Strategy, Convergence, error) {
 	if err := s.Validate(); err != nil {
 		return nil, c, err
@@ -147,8 +148,9 @@ func fractional(x []float64, gamma float64) {
 	}
 }
 
-// settledTolerance is the relative distance from its limit, above rounding, within which C⁻¹a has
-// converged when it stays there for two turns of the recurrence; it falls further geometrically.
+// settledTolerance is the relative distance from the limit within which C⁻¹a counts as converged if
+// it stays there for two turns of the recurrence. It is above rounding, and the distance falls
+// geometrically from there on.
 const settledTolerance = 1e-13
 
 // toeplitzObjective evaluates the logarithms of the squared error and of the squared sensitivity of
@@ -177,8 +179,8 @@ func (p Problem) newToeplitzObjective() *toeplitzObjective {
 	return o
 }
 
-// weight is how often w_i² counts: in the mean over rows n-i of n times (0-based), in the last row
-// once.
+// weight returns the weight of w_i². In the mean over the rows it is (n-i)/n, since n-i rows have
+// the term; in the last row, the one of the largest error, it is 1.
 func (o *toeplitzObjective) weight(i int) float64 {
 	if o.max {
 		return 1
@@ -237,9 +239,9 @@ func (o *toeplitzObjective) logError(c, grad []float64) float64 {
 	return math.Log(total)
 }
 
-// logSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖², the sensitivity of a non-negative, non-increasing
-// column, and adds its gradient to grad. For columns that do not overlap it is k‖c‖² whatever their
-// signs, short of cut columns.
+// logSensitivity returns ln ‖Σ_{j<k} C[:, jb]‖², the squared sensitivity of a non-negative,
+// non-increasing column, and adds its gradient to grad. If columns do not overlap, it is ln of
+// k‖c‖², less the parts of columns that are cut off, whatever the signs of c.
 func (o *toeplitzObjective) logSensitivity(c, grad []float64) float64 {
 	if len(c) <= o.b {
 		var square float64

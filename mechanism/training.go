@@ -39,6 +39,7 @@ const noForgettingText = "inf"
 
 var errMemory = errors.New(`must be a number of steps of at least 1, or "inf"`)
 
+// String returns the number, or "inf".
 func (m Memory) String() string {
 	if m == NoForgetting {
 		return noForgettingText
@@ -60,10 +61,10 @@ func (m *Memory) Set(text string) error {
 	return nil
 }
 
-// Type is the value's name in the help of flags.
+// Type returns the value's name in the help of flags.
 func (Memory) Type() string { return "steps|inf" }
 
-// Describe says what a value may be.
+// Describe returns the rule for a value, in words.
 func (Memory) Describe() string { return `a number of steps of at least 1, or "inf"` }
 
 // MarshalJSON writes a number, or "inf".
@@ -88,10 +89,10 @@ func (m *Memory) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Training says how a model is trained, as far as it decides the effect of the noise on the
+// Training says how a model is trained, as far as that decides the effect of the noise on the
 // model. It is a part of [Params], and makes the training workload (F1.1): the recursion of the
-// optimizer, with a model that is pulled back to where the data want it and so forgets the
-// noise of old steps.
+// optimizer, with a model that the data pull back to their optimum, so that it forgets the noise of
+// old steps.
 type Training struct {
 	Optimizer    string  `json:"optimizer,omitempty"`              // sgd (the default) or adam
 	Momentum     float64 `json:"momentum,omitempty" strict:"zero"` // in [0, 1), above 0 for adam: its β₁
@@ -110,7 +111,7 @@ func (t Training) schedule() string {
 	return t.Schedule
 }
 
-// hasNamedSchedule reports whether the schedule is none of a file.
+// hasNamedSchedule reports whether the schedule has a name and does not come from a file.
 func (t Training) hasNamedSchedule() bool { return slices.Contains(Schedules, t.schedule()) }
 
 // memory is t.Memory or its default.
@@ -129,7 +130,7 @@ func (t Training) warmup(steps int) int {
 	return t.WarmupSteps
 }
 
-// Describe says in words how the model is trained for so many steps, such as "SGD with momentum
+// Describe describes a training of the given number of steps in words, such as "SGD with momentum
 // 0.9, cosine learning rates and a memory of 500 steps".
 func (t Training) Describe(steps int) string {
 	text := "SGD"
@@ -154,7 +155,7 @@ func (t Training) Describe(steps int) string {
 	return text + ", and nothing forgotten"
 }
 
-// check adds the faults of a training of so many steps.
+// check adds the faults of a training of the given number of steps.
 func (t Training) check(steps int, c *param.Checker) {
 	c.Require(t.Optimizer == "" || t.Optimizer == SGD || t.Optimizer == Adam, "optimizer", t.Optimizer, "must be sgd or adam")
 	c.Require(t.Optimizer != Adam || t.Momentum != 0, "momentum", t.Momentum, fmt.Sprintf("must be above 0 for adam: it is its β₁, such as %g", AdamMomentum))
@@ -175,8 +176,8 @@ func (t Training) checkSchedule(steps int, c *param.Checker) {
 	c.Require(!warms || t.warmup(steps) < steps, "warmup-steps", t.warmup(steps), fmt.Sprintf("must be below the steps, %d", steps))
 }
 
-// workload is the workload of the training. rates come from the schedule's file; nil if the
-// schedule has a name. Only their size relative to the largest matters, which counts as 1.
+// workload returns the workload of the training. rates come from the schedule's file, and are nil
+// if the schedule has a name. Only their ratios matter: the largest counts as 1.
 func (t Training) workload(steps int, rates []float64) *Workload {
 	if t.hasNamedSchedule() {
 		rates = schedule(t.schedule(), steps, t.warmup(steps))

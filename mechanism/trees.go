@@ -34,7 +34,8 @@ func init() {
 	})
 }
 
-// largestNode is the number of steps of the largest node of a Fenwick tree, and so of its bands.
+// largestNode returns the number of steps of the largest node of a Fenwick tree, which is the
+// number of its bands.
 func largestNode(p Params) int {
 	size, arity := 1, cmp.Or(p.Arity, defaultArity)
 	for size <= p.Steps/arity {
@@ -43,6 +44,7 @@ func largestNode(p Params) int {
 	return size
 }
 
+// checkTree requires an arity of at least 2, and a step.
 func checkTree(arity, steps int) error {
 	check := param.Checker{Package: "mechanism"}
 	check.AtLeast("arity", arity, 2)
@@ -69,6 +71,7 @@ func treeNodes(arity, steps int) (nodes [][2]int) {
 // matrix of the tree. Some of its entries may be negative.
 func Tree(arity, steps int) (*Strategy, error) { return tree(context.Background(), arity, steps) }
 
+// tree does the work of Tree, and ends when ctx ends.
 func tree(ctx context.Context, arity, steps int) (*Strategy, error) {
 	if err := checkTree(arity, steps); err != nil {
 		return nil, err
@@ -86,8 +89,8 @@ func tree(ctx context.Context, arity, steps int) (*Strategy, error) {
 
 // OnlineTree returns tree aggregation with Honaker's estimator from below (arXiv 2211.06530,
 // Appendix D.3): a prefix sum is the sum of complete nodes, each estimated from itself and all
-// nodes under it. The last sum is taken from the completed tree where this is better, without the
-// noise of virtual steps.
+// nodes under it. The last sum comes from the completed tree if that is better, without the noise
+// of virtual steps.
 func OnlineTree(arity, steps int) (*Factorization, error) {
 	if err := checkTree(arity, steps); err != nil {
 		return nil, err
@@ -136,8 +139,9 @@ func OnlineTree(arity, steps int) (*Factorization, error) {
 	return f, nil
 }
 
-// honakerVariance is the variance of a node's estimate from below in units of a node's: 1/v = 1 +
-// 1/(arity·v'), with the value v' of its children. It is also the weight of the node itself.
+// honakerVariance returns the variance v of a node's estimate from below, in units of the variance
+// of a node: 1/v = 1 + 1/(arity·v'), where v' is the value of its children. It is also the weight
+// of the node itself.
 func honakerVariance(arity, size int) float64 {
 	v := 1.0
 	for s := 1; s < size; s *= arity {
@@ -147,7 +151,7 @@ func honakerVariance(arity, size int) float64 {
 }
 
 // Fenwick returns the 0/1 tree of one row a step (arXiv 2605.18379, Appendix B): row i-1 (i from 1)
-// sums the last arity^v steps up to i, where v is how often arity divides i.
+// sums the last arity^v steps up to i, where arity^v is the largest power that divides i.
 func Fenwick(arity, steps int) (*Strategy, error) {
 	if err := checkTree(arity, steps); err != nil {
 		return nil, err

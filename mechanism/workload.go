@@ -8,9 +8,9 @@ import (
 	"minsep/internal/param"
 )
 
-// Workload is the matrix A of the sums of gradients that matter, a row each: Steps×Steps, lower
-// triangular. Row i has the weights of the model after step i (0-based). The error of a
-// strategy is the error A C⁻¹ Z.
+// Workload is the matrix A, Steps×Steps and lower triangular, that takes the sums of gradients to
+// the models: row i has the weights of the steps in the model after step i (0-based). The error of
+// a strategy is A C⁻¹ Z.
 //
 // It is a streaming linear operator (arXiv 2405.15913, Appendix D): nothing of size Steps×Steps is
 // held unless Matrix is given. Exactly one of three forms holds:
@@ -66,6 +66,7 @@ func (a *Workload) Validate() error {
 	return check.Err()
 }
 
+// checkEntries requires low to high finite entries.
 func checkEntries(check *param.Checker, name string, x []float64, low, high int) {
 	check.Require(len(x) >= low && len(x) <= high, "length of "+name, len(x), fmt.Sprintf("must be %d to %d", low, high))
 	for _, v := range x {
@@ -73,6 +74,7 @@ func checkEntries(check *param.Checker, name string, x []float64, low, high int)
 	}
 }
 
+// count returns the number of true values.
 func count(set ...bool) int {
 	n := 0
 	for _, b := range set {
@@ -108,13 +110,13 @@ func (a *Workload) FirstColumn(n int) []float64 {
 	return column
 }
 
-// pull is κ(1-β): the model's part in the gradient of the next step.
+// pull returns κ(1-β), the factor of the model in the next step's velocity.
 func (a *Workload) pull() float64 { return a.Forgetting * (1 - a.Momentum) }
 
-// keep is the part of the model that the decay of step i leaves.
+// keep returns the part of the model that the decay of step i leaves.
 func (a *Workload) keep(i int) float64 { return 1 - a.rate(i)*a.Decay }
 
-// largestRate is the largest learning rate; 1 where none are given.
+// largestRate returns the largest learning rate, 1 if none are given.
 func (a *Workload) largestRate() float64 {
 	if len(a.LearningRates) == 0 {
 		return 1
@@ -122,7 +124,7 @@ func (a *Workload) largestRate() float64 {
 	return slices.Max(a.LearningRates)
 }
 
-// rate is the learning rate of step i.
+// rate returns the learning rate of step i.
 func (a *Workload) rate(i int) float64 {
 	if a.LearningRates == nil {
 		return 1
@@ -143,8 +145,8 @@ func (a *Workload) form() string {
 	return "with constant learning rates"
 }
 
-// toeplitzNear returns a Toeplitz workload that is like a: with constant learning rates, and prefix
-// sums in place of a matrix.
+// toeplitzNear returns the nearest Toeplitz workload to a, from which optimisations begin: constant
+// learning rates, and prefix sums in place of a matrix.
 func (a *Workload) toeplitzNear() *Workload {
 	switch {
 	case a.IsToeplitz():

@@ -8,9 +8,10 @@ import (
 	"minsep/internal/param"
 )
 
-// Allocation is one period of Places releases, each with normal noise of its own, in which an owner
-// takes part at most once, at each with probability 1/Steps (F6.3; arXiv 2602.17284): at a uniform
-// step of a period of Steps, which the training need not finish. A smaller Steps claims no less.
+// Allocation is one period of Places releases, each with normal noise of its own. An owner takes
+// part in at most one of them, and in each with probability 1/Steps (F6.3; arXiv 2602.17284): the
+// owner draws a uniform step of a period of Steps, which the training may break off after Places. A
+// smaller Steps never claims more privacy than the training has.
 type Allocation struct {
 	Steps           float64 // T, from 1 to 2^53
 	Places          int     // from 1 to Steps
@@ -30,22 +31,25 @@ func (a Allocation) Validate() error {
 	return c.Err()
 }
 
-// Constants of the computation of a period's likelihood ratio.
+// Constants of the computation of a period's likelihood ratio. The tail keeps every cut far below
+// any δ of interest, and is added to δ. The slops are bounds, not estimates: they multiply or
+// enlarge every mass, so that rounding never lowers a figure.
 const (
-	allocationTail = 1e-24 // mass, or mean, that may be cut off one draw or one sum at either end
-	allocationSlop = 1e-10 // relative, for each step of a period: quadrature, and rounding of sums of positive terms
-	weightSlop     = 1e-12 // for the rounding of a share of a cell, of any size
-	mostAllocated  = 1 << 15
+	allocationTail = 1e-24   // mass, or mean, that may be cut off one draw or one sum at either end
+	allocationSlop = 1e-10   // relative, for each step of a period: quadrature, and rounding of sums of positive terms
+	weightSlop     = 1e-12   // absolute, added to each share of a cell
+	mostAllocated  = 1 << 15 // cells of one distribution: add is quadratic near the diagonal
 )
 
 // ComposeAllocations composes periods, in any order. Lower bounds are 0.
 //
-// With Q = N(0, σ²I), P/Q of a period is a mean of independent variables ratio, and both
-// divergences of a composition are means under Q of convex functions of each period's P/Q, with
-// the other periods fixed. So every variable may be replaced by one that is larger in the convex
-// order: a value between two points of a grid is spread over both of them such that its mean stays,
-// and one beyond the grid's ends over 0, or infinity, and the end. Both directions become larger,
-// never smaller, by the square of the grid. All sums are of positive terms.
+// With Q = N(0, σ²I), the ratio P/Q of a period is a mean of independent variables. Both
+// divergences of a composition are means under Q of convex functions of each period's P/Q, with the
+// other periods fixed. So every variable may be replaced by one that is larger in the convex order.
+// A value between two points of the grid is spread over both of them so that its mean stays. A
+// value below the grid goes to 0 and the lowest point, and a value above it to the highest point
+// and infinity. Both divergences become larger, never smaller, by about the square of the grid. All
+// terms of all sums are positive, so that rounding errors stay relative.
 func ComposeAllocations(periods []Allocation) (*Composition, error) {
 	c := param.Checker{Package: "pld"}
 	c.Require(len(periods) > 0, "periods", len(periods), "must not be empty")
@@ -58,6 +62,8 @@ func ComposeAllocations(periods []Allocation) (*Composition, error) {
 	return composeAllocations(periods, allocationGrid(periods)), nil
 }
 
+// composeAllocations composes valid periods on a grid. The lower bounds are one atom at loss 0,
+// which claims nothing.
 func composeAllocations(periods []Allocation, grid float64) *Composition {
 	nothing := product{grid: grid, terms: []term{{atoms{mass: []float64{1}}, 1}}, below: true}
 	out := &Composition{Loss{nothing, product{grid: grid}}, Loss{nothing, product{grid: grid}}}
@@ -70,7 +76,9 @@ func composeAllocations(periods []Allocation, grid float64) *Composition {
 	return out
 }
 
-// allocationGrid is a grid of ln(P/Q), fine for its spread and for memory.
+// allocationGrid returns the spacing of ln(P/Q): a fiftieth of its standard deviation in the widest
+// period, at most .01, and no finer than mostAllocated cells allow. The second moment of a
+// mean of Places of Steps terms gives the deviation; its exponent is cut where exp would overflow.
 func allocationGrid(periods []Allocation) float64 {
 	spread, least := 0.0, 0.0
 	for _, a := range periods {
@@ -82,16 +90,18 @@ func allocationGrid(periods []Allocation) float64 {
 	return max(min(0.01, 0.02*spread), least, 1e-7)
 }
 
-// ratios is a measure of values of P/Q under Q: mass[i] at exp(grid·(low+i)), zero at 0, and the
-// mean infinite at infinity, where there is no mass.
+// ratios is the distribution of P/Q under Q: mass[i] at exp(grid·(low+i)), and mass zero at 0.
+// infinite is the part of the mean that is counted at infinity, where there is no mass: outcomes
+// that have probability under P and none under Q.
 type ratios struct {
 	low            int
 	mass           []float64
 	zero, infinite float64
 }
 
-// ratio is the measure of P/Q of a period: 1 - places/steps and the mean over all steps of
-// exp(m z - m²/2) where they are released, m = sensitivity / noise multiplier.
+// ratio returns the distribution of P/Q of a period: the constant 1 - places/steps, plus 1/steps
+// times exp(m z - m²/2) for each release, with m = sensitivity / noise multiplier. The sum of
+// Places equal terms is made by doubling, in about log₂ Places additions.
 func (a Allocation) ratio(grid float64) ratios {
 	g := allocator{grid: grid}
 	one := g.draw(a.Sensitivity/a.NoiseMultiplier, a.Steps)
@@ -114,8 +124,8 @@ func (a Allocation) ratio(grid float64) ratios {
 	return sum
 }
 
-// losses are the distributions of the loss under P, for H(P,Q), and under Q, for H(Q,P).
-// slop is the relative error of every figure.
+// losses returns the distribution of ln(P/Q) under P, for H(P,Q), and of ln(Q/P) under Q, for
+// H(Q,P). slop is the relative error of every mass, and raises each.
 func (r ratios) losses(grid, slop float64) (pq, qp atoms) {
 	n := len(r.mass)
 	pq = atoms{low: r.low, mass: make([]float64, n), inf: min(1, r.infinite*(1+slop)+allocationTail)}
@@ -128,13 +138,14 @@ func (r ratios) losses(grid, slop float64) (pq, qp atoms) {
 	return pq, qp
 }
 
-// allocator adds measures on one grid.
+// allocator makes and adds distributions on one grid.
 type allocator struct{ grid float64 }
 
-// point is a grid point.
+// point returns the value at grid point i.
 func (g allocator) point(i int) float64 { return math.Exp(g.grid * float64(i)) }
 
-// at is the measure of one value, above 0.
+// at returns the distribution of the constant v > 0, spread over the two grid points around it so
+// that the mean stays.
 func (g allocator) at(v float64) ratios {
 	s := math.Log(v) / g.grid
 	i := int(math.Floor(s))
@@ -142,8 +153,10 @@ func (g allocator) at(v float64) ratios {
 	return ratios{low: i, mass: []float64{1 - up + weightSlop, up + weightSlop}}
 }
 
-// draw is the measure of exp(m z - m²/2) / steps with z ~ N(0,1). Between the ends, cells are
-// integrated with each end's share as a positive function.
+// draw returns the distribution of exp(m z - m²/2) / steps with z ~ N(0,1). The mass of a cell goes
+// to its two ends. Each end's part is integrated on its own, as a positive function: the difference
+// of two integrals would lose all accuracy in narrow cells. Values below the first point go to 0
+// and that point, values above the last one to infinity and 0.
 func (g allocator) draw(m, steps float64) ratios {
 	z := normal.Quantile(allocationTail)
 	shift := math.Log(steps) + m*m/2                             // loss is m z - shift
@@ -173,11 +186,13 @@ func (g allocator) draw(m, steps float64) ratios {
 	return r
 }
 
-// add is the measure of the sum of independent values.
+// add returns the distribution of the sum of two independent values.
 //
-// Two grid points of distance d have a sum that lies as far above the higher one whatever that is,
-// so that its shares are computed once for each distance. From reach on it is in the cell above the
-// higher point, its shares are linear in the lower one, and prefix sums do.
+// The grid is geometric. So the sum of two points at distance d lies a fixed number of cells above
+// the higher one, and its shares of the neighbouring points depend on d only: near computes them
+// once for each d. From distance reach on, the sum lies in the first cell above the higher point,
+// and its share of the upper end is proportional to the lower value: far uses prefix sums, in time
+// linear in the number of points.
 func (g allocator) add(a, b ratios) ratios {
 	low, high := min(a.low, b.low), max(a.low+len(a.mass), b.low+len(b.mass))
 	full := math.Expm1(g.grid)
@@ -206,8 +221,9 @@ func (g allocator) add(a, b ratios) ratios {
 	return r
 }
 
-// near adds the sums of points of x with the points of y that are d below, to the points of x and
-// the next ones. out begins at the grid point low.
+// near adds to out the sums of each point of x with the point of y that is d below it. A part down
+// goes to x's own point of out, and a part up to the next one. out[0] is grid point low; the caller
+// shifts out where sums lie further above.
 func near(out []float64, low, d int, x, y ratios, down, up float64) {
 	from, to := max(x.low, y.low+d), min(x.low+len(x.mass), y.low+d+len(y.mass))
 	if from >= to {
@@ -222,7 +238,8 @@ func near(out []float64, low, d int, x, y ratios, down, up float64) {
 	}
 }
 
-// far adds the sums of points of x with points of y that are at least reach below.
+// far adds to out the sums of each point of x with all points of y that are at least reach below
+// it. All slices begin at the same grid point.
 func (g allocator) far(out, x, y []float64, reach int) {
 	full, down := math.Expm1(g.grid), math.Exp(-g.grid)
 	first := math.Exp(-g.grid*float64(reach)) / full
@@ -236,7 +253,7 @@ func (g allocator) far(out, x, y []float64, reach int) {
 	}
 }
 
-// on is the mass on the grid points from low to before high.
+// on returns the masses at the grid points low to high - 1, with zeros where r has no mass.
 func (r ratios) on(low, high int) []float64 {
 	if r.low == low && r.low+len(r.mass) == high {
 		return r.mass
@@ -246,8 +263,9 @@ func (r ratios) on(low, high int) []float64 {
 	return mass
 }
 
-// trim cuts small masses off the ends: from below they go to 0 and the lowest remaining point,
-// from above to 0 and infinity.
+// trim removes small masses at the ends, so that sums do not grow without need. At the lower end
+// the removed mass counts in full at 0 and again at the lowest remaining point, which is more than
+// its two shares. At the upper end its mean goes to infinity, and its mass to 0.
 func (g allocator) trim(r *ratios) {
 	cut, from := 0.0, 0
 	for from < len(r.mass)-1 && cut+r.mass[from] < allocationTail {

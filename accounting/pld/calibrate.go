@@ -7,7 +7,7 @@ import (
 	"minsep/internal/param"
 )
 
-// largest is the largest noise multiplier that is looked at.
+// largest is the largest noise multiplier that the search tries.
 const largest = 1e6
 
 // ErrNotReached says that no noise multiplier up to 1e6 gives the privacy asked for: a probability
@@ -15,9 +15,9 @@ const largest = 1e6
 var ErrNotReached = errors.New("pld: no noise multiplier up to 1e6 is enough")
 
 // Calibrate finds the smallest noise multiplier σ, at least least, at which compose(σ) is
-// (epsilon, delta)-DP. Upper is proven to be enough, and within 1e-6 of the smallest for which this
-// accountant can prove it; Lower is proven to be too small, or 0 where Upper is least. More noise
-// must not hurt.
+// (epsilon, delta)-DP. Upper is proven to be enough, and is within 1e-6 of the smallest σ for which
+// this accountant can prove it. Lower is proven to be too small, or 0 where Upper is least. compose
+// must not lose privacy as σ grows.
 func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float64) (*Composition, error)) (Bracket, error) {
 	c := param.Checker{Package: "pld"}
 	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
@@ -26,7 +26,7 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 	if err := c.Err(); err != nil {
 		return Bracket{}, err
 	}
-	// excess is ln δ(ε) - ln δ by the upper bounds, at ln σ = x: a falling function.
+	// excess is ln δ(ε) - ln δ by the upper bounds, at ln σ = x: a falling function of x.
 	excess := func(x float64) (float64, error) {
 		composition, err := compose(max(least, math.Exp(x)))
 		if err != nil {
@@ -43,7 +43,8 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 		return Bracket{Upper: least}, nil
 	}
 	for side := 0; high.x-low.x > 1e-6; {
-		// Regula falsi on the two ends, Illinois variant, kept away from the ends.
+		// Regula falsi, Illinois variant: an end that stays for two rounds has its value halved.
+		// The point is kept away from both ends, so that each round shortens the bracket.
 		x := (low.x*high.y - high.x*low.y) / (high.y - low.y)
 		x = min(max(x+5e-7, low.x+4e-7), high.x-4e-7)
 		y, err := excess(x)
@@ -65,6 +66,7 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 		}
 	}
 	b := Bracket{Upper: max(least, math.Exp(high.x))}
+	// Walk down from Upper until the lower bound of δ proves that the noise is too small.
 	for gap := 2e-6; gap < 1; gap *= 4 {
 		sigma := math.Exp(high.x - gap)
 		if sigma < least {
@@ -86,11 +88,11 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 	return b, nil
 }
 
-// end is one end of a bracket of ln σ with the excess there.
+// end is one end of a bracket of ln σ: x is ln σ, y the excess there.
 type end struct{ x, y float64 }
 
-// enclose finds x on both sides of the zero of a falling function, starting at 0 or, if that is
-// above it, at the least x. Where the function is not above 0 at the least x, both ends are there.
+// enclose finds two ends around the zero of a falling function by steps from 0, or from the least x
+// if that is larger. If the function is not above 0 at the least x, both ends are there.
 func enclose(excess func(float64) (float64, error), least float64) (low, high end, err error) {
 	const step = 0.7
 	at := end{x: max(0, least)}

@@ -13,7 +13,7 @@ type Step struct {
 	Count int `json:"count"` // at least 1
 }
 
-// Options say how finely losses are rounded. The zero value chooses by itself.
+// Options say how finely losses are rounded. The zero value chooses both numbers itself.
 type Options struct {
 	// Grid is the spacing of losses. 0 chooses one at which the bracket of ε is about 1e-4 wide or
 	// less.
@@ -29,7 +29,7 @@ type Bracket struct {
 	Upper float64 `json:"upper"` // may be +Inf
 }
 
-// worse is the bracket of the maximum.
+// worse returns the bracket of the larger of two numbers.
 func (b Bracket) worse(o Bracket) Bracket {
 	return Bracket{max(b.Lower, o.Lower), max(b.Upper, o.Upper)}
 }
@@ -41,10 +41,11 @@ type Composition struct {
 	PQ, QP Loss
 }
 
-// Loss is the distribution of the privacy loss in one direction, as a bracket of two discrete ones.
+// Loss is the distribution of the privacy loss in one direction, between two discrete ones: lower
+// is dominated by it, and upper dominates it.
 type Loss struct{ lower, upper product }
 
-// maxCells bounds the size of one discrete distribution.
+// maxCells bounds the cells of one discrete distribution: 16 MiB of masses.
 const maxCells = 1 << 21
 
 // Compose composes the steps, in any order.
@@ -65,7 +66,7 @@ func Compose(steps []Step, o Options) (*Composition, error) {
 	if tail == 0 {
 		tail = 1e-20
 	}
-	tail /= 2 * float64(count)
+	tail /= 2 * float64(count) // each event cuts it at both ends
 	grid := o.Grid
 	if grid == 0 {
 		grid = chooseGrid(steps, count, tail)
@@ -85,6 +86,7 @@ func Compose(steps []Step, o Options) (*Composition, error) {
 	return out, nil
 }
 
+// checkSteps reports every fault of a list of steps, by its index.
 func checkSteps(c *param.Checker, steps []Step) {
 	for i, s := range steps {
 		if err := s.Validate(); err != nil {
@@ -94,7 +96,8 @@ func checkSteps(c *param.Checker, steps []Step) {
 	}
 }
 
-// direction is a direction of a composition, and how it looks at the pair of an event.
+// direction is one direction of a composition, and the function that turns an event's pair (P,Q)
+// into the pair of that direction.
 type direction struct {
 	loss *Loss
 	view func(pair) pair
@@ -104,7 +107,8 @@ func (c *Composition) directions() [2]direction {
 	return [2]direction{{&c.PQ, func(p pair) pair { return p }}, {&c.QP, pair.mirrored}}
 }
 
-// discretize discretises every alternative of an event and adds them up by probability.
+// discretize discretises every alternative of an event, in one direction, and mixes them by their
+// probabilities. A grid that is too fine for the range of losses is a *ParamError.
 func (e Event) discretize(view func(pair) pair, grid, tail float64) (lower, upper atoms, err error) {
 	parts, rest := e.parts()
 	upper.inf = rest
@@ -125,7 +129,7 @@ func (e Event) discretize(view func(pair) pair, grid, tail float64) (lower, uppe
 	return lower, upper, nil
 }
 
-// distinct says whether the part's bounds differ.
+// distinct reports whether the part's lower and upper pairs differ; den is the same in both.
 func (p part) distinct() bool {
 	if len(p.lower.num) != len(p.upper.num) {
 		return true
@@ -138,7 +142,7 @@ func (p part) distinct() bool {
 	return false
 }
 
-// plus adds weight times b.
+// plus returns a plus weight times b.
 func (a atoms) plus(b atoms, weight float64) atoms {
 	if a.mass == nil {
 		a.low = b.low
@@ -153,15 +157,17 @@ func (a atoms) plus(b atoms, weight float64) atoms {
 	return out
 }
 
-// chooseGrid takes the second-order error of the discretisation, about T·grid² in ε for usual tilts
-// and relative to the spread of a step's loss, to 1e-5 and 1e-4, if the number of cells permits.
+// chooseGrid returns a spacing for count events. The error of the discretisation is of second
+// order: about count·grid² in ε for usual tilts, and it also grows as the spacing nears the spread
+// of a step's loss. The spacing brings the two to about 1e-5 and 1e-4, unless that takes too many
+// cells.
 func chooseGrid(steps []Step, count int, tail float64) float64 {
 	fine, floor := gridOf(steps, tail)
 	return min(1, max(min(math.Sqrt(1e-5/float64(count)), fine), floor, 1e-7))
 }
 
-// gridOf is a grid that is fine enough for the spread of each step's loss, and the least that the
-// number of cells permits; +Inf and 0 without steps.
+// gridOf returns a spacing that is fine enough for the spread of each step's loss, and the least
+// spacing that keeps every step within 2^19 cells. Without steps it returns +Inf and 0.
 func gridOf(steps []Step, tail float64) (fine, least float64) {
 	fine = math.Inf(1)
 	for _, s := range steps {
@@ -189,8 +195,7 @@ func (c *Composition) Delta(epsilon float64) (Bracket, error) {
 }
 
 // Epsilon brackets the smallest ε ≥ 0 at which the composition is (ε, delta)-DP: the worse of the
-// two directions. Its Upper is +Inf when delta is not above the mass that was cut off
-// (Options.Tail).
+// two directions. Its Upper is +Inf if delta is at most the mass that was cut off (Options.Tail).
 func (c *Composition) Epsilon(delta float64) (Bracket, error) {
 	pq, err := c.PQ.Epsilon(delta)
 	if err != nil {
@@ -200,7 +205,7 @@ func (c *Composition) Epsilon(delta float64) (Bracket, error) {
 	return pq.worse(qp), err
 }
 
-// UpperDelta is the upper end of Delta, in half of its time.
+// UpperDelta returns the upper end of Delta, and takes half of its time: a search needs no other.
 func (c *Composition) UpperDelta(epsilon float64) (float64, error) {
 	if err := checkEpsilon(epsilon); err != nil {
 		return 0, err
@@ -219,6 +224,7 @@ func (l Loss) Delta(epsilon float64) (Bracket, error) {
 	}, nil
 }
 
+// upperDelta returns an upper bound of the divergence at a valid epsilon.
 func (l Loss) upperDelta(epsilon float64) float64 {
 	return l.upper.compose(l.upper.tiltForEpsilon(epsilon)).delta(epsilon, true)
 }
@@ -239,9 +245,10 @@ func (l Loss) Epsilon(delta float64) (Bracket, error) {
 	return Bracket{Lower: l.lower.epsilon(delta, false), Upper: l.upper.epsilon(delta, true)}, nil
 }
 
-// epsilon composes under the tilt that suits delta, and under smaller ones while the answer is not
-// in the window, or where the tilt aims far beyond the answer, as where the losses of some steps
-// have few values: rounding is then large at the answer. Each answer is a bound: the best counts.
+// epsilon bounds ε at delta. It composes under the tilt that suits delta, and then under smaller
+// tilts as long as the answer lies outside the window, or the tilt aims far beyond the answer. That
+// happens where the losses of some steps have few values, and rounding is then large at the answer.
+// Every answer is a valid bound, and the best one counts.
 func (p product) epsilon(delta float64, upper bool) float64 {
 	tilt := p.tiltForDelta(delta)
 	best := 0.0

@@ -12,15 +12,15 @@ const (
 	unit = 0x1p-53
 	// atomError bounds the relative error of one atom's mass: quadrature, tilting, sums.
 	atomError = 1e-11
-	// fftError bounds the error of one transform per doubling of its length, in the 2-norm relative
-	// to the result's and in any one coefficient relative to the input's 1-norm: Higham 2002,
-	// theorem 24.2, has 7 units for radix 2 and correctly rounded roots of unity; the rest is for
-	// the roots' own error. A test measures it.
+	// fftError bounds the error of one transform for each doubling of its length: of the 2-norm,
+	// relative to the result's, and of any one coefficient, relative to the input's 1-norm. Higham
+	// 2002, theorem 24.2, has 7 units for radix 2 and correctly rounded roots of unity. The rest is
+	// for the error of the roots. A test measures it.
 	fftError = 20 * unit
-	// windowTail is the logarithm of the mass, under the tilted distribution, that may lie outside the
-	// transform's window at either end.
+	// windowTail is the logarithm of the mass, under the tilted distribution, that may lie outside
+	// the transform's window at either end. e^-34 is about 1.7e-15.
 	windowTail = -34
-	// maxTilt bounds tilts times the grid.
+	// maxTilt bounds tilts times the grid: exp(tilt·grid·128) of a block must not overflow.
 	maxTilt = 4
 )
 
@@ -37,8 +37,9 @@ type product struct {
 	below bool // bounds divergences from below
 }
 
-// cumulants returns the logarithm of the moment generating function of the composed loss (its
-// infinite part left out) at tilt, and its first two derivatives.
+// cumulants returns the logarithm K of the moment generating function of the composed loss at tilt,
+// and its first two derivatives there: the mean and the variance of the tilted loss. Infinite loss
+// is left out.
 func (p product) cumulants(tilt float64) (k, k1, k2 float64) {
 	for _, t := range p.terms {
 		a, b, c := t.cumulants(tilt, p.grid)
@@ -49,9 +50,9 @@ func (p product) cumulants(tilt float64) (k, k1, k2 float64) {
 	return k, k1, k2
 }
 
-// cumulants sums mass·exp(tilt·loss)·(1, loss, loss²) in blocks that share one exponential, of
-// the block's smallest factor: nothing underflows, and for |tilt| ≤ maxTilt/grid nothing
-// overflows.
+// cumulants returns ln Σ mass·exp(tilt·loss), and mean and variance of the loss under these
+// weights. It sums in blocks. A block computes one exponential, of its smallest factor, and
+// multiplies from there: nothing underflows, and for |tilt| ≤ maxTilt/grid nothing overflows.
 func (a atoms) cumulants(tilt, grid float64) (k, mean, variance float64) {
 	const block = 128
 	ratio := math.Exp(tilt * grid)
@@ -100,7 +101,7 @@ func (p product) support() (low, high float64) {
 	return low, high
 }
 
-// infinite is the mass at infinite loss.
+// infinite returns the probability that the loss of any step is infinite.
 func (p product) infinite() float64 {
 	sum := 0.0
 	for _, t := range p.terms {
@@ -109,7 +110,7 @@ func (p product) infinite() float64 {
 	return -math.Expm1(sum)
 }
 
-// steps is the number of compositions.
+// steps returns the number of composed distributions.
 func (p product) steps() (sum float64) {
 	for _, t := range p.terms {
 		sum += t.count
@@ -117,7 +118,8 @@ func (p product) steps() (sum float64) {
 	return sum
 }
 
-// blur bounds how far the composed losses may be off by rounding of ε and of logarithms.
+// blur bounds the error of a composed loss from the rounding of ε, of logarithms and of grid
+// points.
 func (p product) blur() (sum float64) {
 	for _, t := range p.terms {
 		edge := math.Max(math.Abs(float64(t.low)), math.Abs(float64(t.low+len(t.mass))))
@@ -126,8 +128,8 @@ func (p product) blur() (sum float64) {
 	return sum
 }
 
-// tiltForDelta returns the λ with λK'(λ) - K(λ) = -ln δ, where Chernoff's bound on the loss at that
-// δ is best.
+// tiltForDelta returns the λ with λK'(λ) - K(λ) = -ln δ: there Chernoff's bound on the loss at δ is
+// best.
 func (p product) tiltForDelta(delta float64) float64 {
 	return p.relax(p.solveTilt(func(tilt float64) (float64, float64) {
 		k, k1, k2 := p.cumulants(tilt)
@@ -135,7 +137,8 @@ func (p product) tiltForDelta(delta float64) float64 {
 	}))
 }
 
-// tiltForEpsilon returns the λ ≥ 0 with K'(λ) = ε, or 0.
+// tiltForEpsilon returns the λ ≥ 0 with K'(λ) = ε, at which the tilted loss has mean ε. It returns
+// about 0 if the mean is above ε without a tilt.
 func (p product) tiltForEpsilon(epsilon float64) float64 {
 	return p.relax(p.solveTilt(func(tilt float64) (float64, float64) {
 		_, k1, k2 := p.cumulants(tilt)
@@ -143,9 +146,9 @@ func (p product) tiltForEpsilon(epsilon float64) float64 {
 	}))
 }
 
-// relax lowers a tilt as long as the loss it aims at stays within four deviations of the tilted
-// mean. It costs little of Chernoff's bound, and where the loss has heavy tails it keeps the window
-// short.
+// relax lowers a tilt as long as the loss that it aims at stays within four deviations of the
+// tilted mean. That costs little of Chernoff's bound, and keeps the window short where the loss has
+// heavy tails.
 func (p product) relax(tilt float64) float64 {
 	_, aim, _ := p.cumulants(tilt)
 	for _, f := range []float64{0.75, 0.9} {
@@ -156,8 +159,8 @@ func (p product) relax(tilt float64) float64 {
 	return tilt
 }
 
-// solveTilt finds roughly where the rising function f is zero: the choice of λ affects the size of
-// the error bounds, never their validity.
+// solveTilt finds the zero of the rising function f to about 2 %, by Newton's method within a
+// bracket. More is not needed: λ affects the size of the error bounds, never their validity.
 func (p product) solveTilt(f func(float64) (value, slope float64)) float64 {
 	most := maxTilt / 2 / p.grid
 	low, high := 0.0, most
@@ -195,10 +198,12 @@ type composed struct {
 	stray float64 // bound on the tilted mass outside the window
 	noise float64 // bound on the 2-norm of the rounding error of mass
 
-	infinite, blur, relative float64
+	infinite float64 // mass at infinite loss
+	blur     float64 // bound on the error of a loss
+	relative float64 // bound on the relative error of mass before the transform
 }
 
-// compose carries the composition out under a tilt.
+// compose computes the composition under a tilt, by one Fourier transform of each term.
 func (p product) compose(tilt float64) *composed {
 	tilt, k, low, high, stray := p.narrowed(tilt)
 	for high-low > maxWindow {
@@ -248,6 +253,7 @@ func (p product) compose(tilt float64) *composed {
 // *fourier.FFT each.
 var transforms sync.Map
 
+// newTransform returns a transform of length n for the caller alone, until freeTransform.
 func newTransform(n int) *fourier.FFT {
 	pool, _ := transforms.LoadOrStore(n, &sync.Pool{New: func() any { return fourier.NewFFT(n) }})
 	return pool.(*sync.Pool).Get().(*fourier.FFT)
@@ -259,7 +265,8 @@ func freeTransform(fft *fourier.FFT) {
 	}
 }
 
-// fold writes the tilted atoms, of total 1, into x modulo its length, a power of 2.
+// fold writes the tilted atoms, normalised to total 1, into x at their grid index modulo the length
+// of x, a power of 2. Convolution by a transform is cyclic; the window has all but stray mass.
 func (t term) fold(x []float64, tilt, grid float64) {
 	clear(x)
 	k, _, _ := t.cumulants(tilt, grid)
@@ -276,9 +283,9 @@ func (t term) fold(x []float64, tilt, grid float64) {
 	}
 }
 
-// raise raises every number of a real sequence's spectrum to a power by squaring, and returns the
-// root mean square, over the whole spectrum, of its modulus to the power less one: the factor by
-// which errors of the spectrum reach the result.
+// raise raises every number of a real sequence's spectrum to a power, by squaring. It returns the
+// root mean square of |z|^(power-1) over the whole spectrum: the factor by which errors of the
+// spectrum reach the result.
 func raise(z []complex128, power int) float64 {
 	sum := 0.0
 	for i, base := range z {
@@ -302,6 +309,7 @@ func raise(z []complex128, power int) float64 {
 	return math.Sqrt(sum / float64(len(z)-1)) // the sum runs over half the spectrum
 }
 
+// norm returns the 2-norm.
 func norm(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -310,15 +318,15 @@ func norm(x []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// maxWindow is the most cells of a window; its transforms take some 300 MiB. Tilts of rare and
-// large losses move all of many steps into their tails, and the sum of the tails is wider than
-// memory: of 1e6 steps with a probability of 1e-6 each, 2^30 cells and more. A smaller tilt has
-// less; where none has as few, as of many wide losses, the grid is made coarser.
+// maxWindow is the largest number of cells of a window; its transforms take some 300 MiB. If losses
+// are rare and large, a tilt moves all steps into their tails, and the sum of the tails is wider
+// than memory: 1e6 steps with a probability of 1e-6 each take 2^30 cells and more. A smaller tilt
+// takes fewer. If no tilt takes few enough, as with many wide losses, the grid is made coarser.
 var maxWindow = 1 << 22 // tests change it
 
-// coarser is the product on a grid of twice the width. In an upper bound the mass between the
-// points of the new grid goes to both of its neighbours such that P and Q keep their masses, as in
-// discretize; in a lower one losses are rounded down.
+// coarser returns the product on a grid of twice the spacing. In an upper bound, mass between two
+// points of the new grid is divided between them so that P and Q keep their masses, as in
+// discretize. In a lower bound its loss is rounded down.
 func (p product) coarser() product {
 	up := 1 / (1 + math.Exp(-p.grid)) // the share of the upper neighbour
 	if p.below {
@@ -342,8 +350,9 @@ func (p product) coarser() product {
 	return out
 }
 
-// narrowed lowers a tilt until its window has at most maxWindow cells, or to the one with the least
-// window: tilts affect the size of the error bounds, never their validity.
+// narrowed lowers a tilt until its window has at most maxWindow cells. If no tilt has, it returns
+// the one with the smallest window. Tilts affect the size of the error bounds, never their
+// validity.
 func (p product) narrowed(tilt float64) (best, log float64, low, high int, stray float64) {
 	for first := true; ; first = false {
 		k, k1, k2 := p.cumulants(tilt)
@@ -360,8 +369,9 @@ func (p product) narrowed(tilt float64) (best, log float64, low, high int, stray
 	}
 }
 
-// window returns grid indices between which the tilted distribution of the composed loss lies, up
-// to the mass stray, by Chernoff's bound: Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u).
+// window returns the grid indices between which the tilted distribution of the composed loss lies,
+// but for the mass stray. It takes Chernoff's bound, Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u), at the
+// best s that descend finds. A support of less than 2^15 cells is taken whole.
 func (p product) window(tilt, k, k1, k2 float64) (low, high int, stray float64) {
 	bottom, top := p.support()
 	if top-bottom < 1<<15 {
@@ -389,8 +399,8 @@ func (p product) window(tilt, k, k1, k2 float64) (low, high int, stray float64) 
 	return int(math.Floor(down)), int(math.Ceil(up)), stray
 }
 
-// descend walks s from start, by factors, as long as the convex f falls, and returns the smallest
-// value seen.
+// descend multiplies s by smaller and smaller factors as long as the convex f falls, and returns
+// the smallest value that it saw.
 func descend(f func(float64) float64, start float64) float64 {
 	best := f(start)
 	for _, factor := range []float64{0.5, 0.8, 1.25} {

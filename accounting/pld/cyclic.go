@@ -8,11 +8,11 @@ import (
 )
 
 // CyclicPoisson is DP-MF with cyclic Poisson sampling and a strategy of at most MinSep bands
-// (arXiv 2602.09338, section 3; F3.5): examples are divided into MinSep parts, step i draws
-// from part i mod MinSep, and each example of the part is in the batch with probability Prob.
-// One example takes part in every MinSep-th step only, where the strategy's columns do not
-// overlap: independent events, one for each of its steps, with the columns' norms as
-// sensitivities. The worst part counts.
+// (arXiv 2602.09338, section 3; F3.5). Examples are divided into MinSep parts; step i draws from
+// part i mod MinSep, and each example of the part is in the batch with probability Prob. So an
+// example can take part in every MinSep-th step only, and the strategy's columns of these steps do
+// not overlap. Its steps are independent events, with the columns' norms as sensitivities. The
+// worst part counts.
 type CyclicPoisson struct {
 	Prob            float64     `json:"prob"`                   // in (0, 1], within the part that has its turn: MinSep·p0; the largest one for parts of unequal size
 	Steps           int         `json:"steps"`                  // n, at least 1
@@ -41,11 +41,12 @@ func (c CyclicPoisson) Validate() error {
 	return k.Err()
 }
 
-// normTolerance is the relative difference below which column norms share one event, with the
-// larger norm in the upper bound and the smaller one in the lower.
+// normTolerance is the relative difference below which column norms share one event: the upper
+// bound takes the larger norm, the lower bound the smaller one. It saves a discretisation a step.
 const normTolerance = 1e-5
 
-// Compose returns the composition of one example's events.
+// Compose returns the composition of one example's events. The upper bounds are for a part that is
+// at least as bad as each, the lower bounds for one real part.
 func (c CyclicPoisson) Compose(o Options) (*Composition, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -64,7 +65,8 @@ func (c CyclicPoisson) Compose(o Options) (*Composition, error) {
 	return out, nil
 }
 
-// Events returns the events of a part that is at least as bad as any: they dominate together.
+// Events returns the events of a part that is at least as bad as each real one: their composition
+// dominates the training.
 func (c CyclicPoisson) Events() ([]Step, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -73,9 +75,9 @@ func (c CyclicPoisson) Events() ([]Step, error) {
 	return c.group(upper, true), nil
 }
 
-// worstPhase returns two lists of column norms in falling order: the norms of one part of the
-// examples, and a list that dominates every part's: its j-th norm is the largest j-th norm of
-// any part.
+// worstPhase returns two lists of column norms in falling order. lower has the norms of the part
+// with the largest sum of squares. upper dominates every part: its j-th norm is the largest of all
+// parts' j-th norms.
 func (c CyclicPoisson) worstPhase() (lower, upper []float64) {
 	best := -1.0
 	for phase := range min(c.MinSep, c.Steps) {
@@ -111,7 +113,8 @@ func (c CyclicPoisson) worstPhase() (lower, upper []float64) {
 	return lower, upper
 }
 
-// group makes steps of falling norms.
+// group makes steps from norms in falling order, one for each run of nearly equal norms. up says
+// that a run takes its largest norm, else its smallest.
 func (c CyclicPoisson) group(norms []float64, up bool) (steps []Step) {
 	for from := 0; from < len(norms); {
 		to := from + 1

@@ -39,6 +39,7 @@ func (p pair) discretize(grid, tail float64) (lower, upper atoms) {
 	return merge(cells, low, grid), upper
 }
 
+// total returns the sum of xs.
 func total(xs []float64) (sum float64) {
 	for _, x := range xs {
 		sum += x
@@ -46,7 +47,9 @@ func total(xs []float64) (sum float64) {
 	return sum
 }
 
-// cells integrates num over the cells of the grid. The first cell is number low.
+// cells integrates num over the cells of the grid. The first cell begins at the loss low·grid. inf
+// is the mass above the last cell, at most tail and raised for rounding. Panels of .02 over the
+// largest mean keep the error of the quadrature below atomError.
 func (p pair) cells(grid, tail float64) (cells []cell, low int, inf float64) {
 	first, last := p.support(tail)
 	start, end := p.at(first), p.at(last)
@@ -70,8 +73,8 @@ func (p pair) cells(grid, tail float64) (cells []cell, low int, inf float64) {
 	return cells, low, tailAbove(p.num, last) * (1 + 1e-10)
 }
 
-// crossing returns the point right of left, and not right of end, where the loss is edge, to within
-// 1e-7 of a cell.
+// crossing returns the point between left and end at which the loss is edge, to within 1e-7 of a
+// cell, by Newton's method within a bracket.
 func (p pair) crossing(left, end point, edge float64) point {
 	low, high := left.x, end.x
 	x := left.x + (edge-left.loss)/left.slope
@@ -99,9 +102,9 @@ func (p pair) crossing(left, end point, edge float64) point {
 	return p.at(high)
 }
 
-// integrate takes num over [left, right], where the loss runs from at least base to at most base +
-// grid. With ℓ the loss, the upper share is ∫ num (1 - exp(base-ℓ)) / (1 - exp(-grid)): no
-// difference of close numbers.
+// integrate integrates num over [left, right], in which the loss runs from at least base to at most
+// base + grid. With ℓ the loss, the upper share is ∫ num (1 - exp(base-ℓ)) / (1 - exp(-grid)),
+// which subtracts no close numbers.
 func (p pair) integrate(left, right point, base, grid, panel float64) (c cell) {
 	width := right.x - left.x
 	if width <= 0 {
@@ -130,17 +133,17 @@ func (p pair) integrate(left, right point, base, grid, panel float64) (c cell) {
 	return c
 }
 
+// gauss3 is three-point Gauss–Legendre quadrature on [-1, 1].
 var gauss3 = [3]struct{ node, weight float64 }{
 	{-math.Sqrt(3. / 5), 5. / 9}, {0, 8. / 9}, {math.Sqrt(3. / 5), 5. / 9},
 }
 
-// merge makes the optimistic atoms of cells. Cell i, merged into one outcome, has a loss
-// between the grid points i and i+1. At grid point i+1 the rest of cell i is merged with as
-// much of cell i+1 as puts the result on the grid. That leaves masses a[i] with a[i+1] = p[i+1]
-// - r a[i]; the solution that varies slowly, a[i] = p[i+1]/(p[i+1]/p[i] + r), is followed,
-// because any other alternates about it and fails where p falls: an excess over it is merged
-// with cell i+2 instead. The rest of a cell that cannot be merged keeps its mass and has its
-// loss rounded down.
+// merge returns the optimistic atoms of cells, which the true pair dominates. Cell i, merged into
+// one outcome, has a loss between the grid points i and i+1. At grid point i+1 the rest of cell i
+// is merged with as much of cell i+1 as puts the result on the grid. That leaves masses a[i] with
+// a[i+1] = p[i+1] - r a[i]. merge follows the solution that varies slowly, a[i] = p[i+1] /
+// (p[i+1]/p[i] + r): any other solution alternates about it and fails where p falls. Mass above it
+// is merged with cell i+2 instead. Mass that cannot be merged has its loss rounded down.
 func merge(cells []cell, low int, grid float64) atoms {
 	out := atoms{low: low, mass: make([]float64, len(cells)+1)}
 	full := -math.Expm1(-grid)

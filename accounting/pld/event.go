@@ -13,10 +13,10 @@ type ParamError = param.Error
 // Event is one release: a clipped gradient sum over a random batch plus normal noise.
 //
 // Each of the owner's examples is in the batch with probability Prob, independently of everything
-// else. Its dominating pair, in units of the noise, is a mixture of normals with means
+// else. The dominating pair, in units of the noise, is a mixture of normals with means
 // j·Sensitivity/NoiseMultiplier and weights Pr[Binom(Examples, Prob) = j], against the standard
-// normal. That it dominates, for gradients that the adversary chooses adaptively, is F3.0a (and
-// Lemma 4.5 of arXiv 2310.15526); an owner of fewer examples has zeros among the gradients.
+// normal. F3.0a proves that it dominates for gradients that the adversary chooses adaptively (see
+// also Lemma 4.5 of arXiv 2310.15526). An owner of fewer examples has zeros among the gradients.
 type Event struct {
 	Prob            float64     `json:"prob"`                 // participation probability of one example, in (0,1]
 	NoiseMultiplier float64     `json:"noise_multiplier"`     // σ, above 0: standard deviation of the noise in units of the clip norm
@@ -28,17 +28,18 @@ type Event struct {
 // Truncation cuts a batch that is larger than MaxBatchSize down to a uniformly random subset of
 // that size.
 //
-// One example's zero-out adjacency only, in which its zeroed twin still takes a place in the
-// batch. Let r be the number of the other examples in the untruncated batch. The adversary is
-// told r, and in which order the others would leave, so that exactly one known other example o
-// makes room if the example is sampled and survives, which has probability Prob·s, s =
-// MaxBatchSize/(r+1). Then the sums differ by g - g_o against -g_o, of norms ≤ 2 and ≤ 1, and
-// the dominating pair given r ≥ MaxBatchSize is a mixture of means 0 and 2 against one of means
-// 0 and -1 with weight Prob·s each (arXiv 2602.09338, Corollary D.2, with min-sep 1; F3.6).
-// Given r < MaxBatchSize it is the pair without truncation. Steps are independent: r is
-// Binom(Others, Prob) afresh each time, whatever happened before. A smaller s is dominated by a
-// larger one, since its pair is a mixture of the other's with (N(0,1), N(0,1)) and hockey-stick
-// divergences are jointly convex; so values of r are grouped.
+// The analysis is for the zero-out adjacency of one example: its zeroed twin still takes a place in
+// the batch. Let r be the number of other examples in the untruncated batch. The adversary is told
+// r, and the order in which the others would leave. So exactly one known other example o makes room
+// if the example is sampled and survives, which has probability Prob·s with s = MaxBatchSize/(r+1).
+// The sums then differ by g - g_o against -g_o, of norms ≤ 2 and ≤ 1. Given r ≥ MaxBatchSize, the
+// dominating pair is a mixture of means 0 and 2 against one of means 0 and -1, with weight Prob·s
+// each (arXiv 2602.09338, Corollary D.2, with min-sep 1; F3.6). Given r < MaxBatchSize, it is the
+// pair without truncation.
+//
+// Steps are independent: r is drawn afresh from Binom(Others, Prob) at each step. A pair with
+// smaller s is dominated by one with larger s, because it is a mixture of that pair with (N(0,1),
+// N(0,1)), and hockey-stick divergences are jointly convex. So values of r can be grouped.
 type Truncation struct {
 	MaxBatchSize int `json:"max_batch_size"` // at least 1
 	Others       int `json:"others"`         // other examples that are sampled at this step, at least 0
@@ -62,23 +63,24 @@ func (e Event) Validate() error {
 	return c.Err()
 }
 
-// maxRatio keeps losses below about maxRatio²: beyond it there is no privacy to speak of.
+// maxRatio bounds the largest mean over the noise, and so losses to about maxRatio². Beyond it
+// there is no privacy to speak of, and the grid would need more cells than memory has.
 const maxRatio = 200
 
-// LeastNoiseMultiplier is the least noise multiplier of events that are composed, by the largest
-// sensitivity of a step and the number of the owner's examples.
+// LeastNoiseMultiplier returns the smallest noise multiplier that an event may have, for the
+// largest sensitivity of a step and the number of the owner's examples.
 func LeastNoiseMultiplier(sensitivity float64, examples int) float64 {
 	return sensitivity * float64(examples) / maxRatio
 }
 
-// part is a pair that the adversary knows to be the one at work, with its probability.
+// part is one alternative of an event: the adversary is told which alternative happened.
 type part struct {
 	probability  float64
 	lower, upper pair // dominated by and dominating the true pair; usually equal
 }
 
-// parts returns the event's dominating pair as a list of alternatives, and the probability that is
-// left over, to be counted as a total loss of privacy.
+// parts returns the event's dominating pair as a list of alternatives. rest is the probability of
+// none of them, which counts as a total loss of privacy.
 func (e Event) parts() (list []part, rest float64) {
 	mu := e.Sensitivity / e.NoiseMultiplier
 	standard := []component{{1, 0}}
@@ -107,8 +109,9 @@ func (e Event) parts() (list []part, rest float64) {
 	return list, rest
 }
 
-// multiples is the mixture of means 0, mu, …, k·mu with binomial weights. Weights below 1e-30 are
-// moved to the next larger mean, or with up = false to the next smaller one.
+// multiples returns the mixture of means 0, mu, …, k·mu with binomial weights. Weights below 1e-30
+// move to the next larger mean, which raises the divergence, or with up = false to the next smaller
+// one, which lowers it: components that never matter would cost time in every density.
 func multiples(k int, p, mu float64, up bool) []component {
 	weights := make([]float64, k+1)
 	for j := range weights {

@@ -7,15 +7,15 @@ import (
 	"minsep/internal/param"
 )
 
-// Majorant is a distribution on a geometric grid, with a mean that may be in part at infinity. Its
-// E(X-x)_+ is at least, for every x, E(X-x)_+ of the variables that it was made for: it is above
-// them in the increasing convex order, which sums of independent variables keep (F5.14).
+// Majorant is a distribution on a geometric grid; part of its mean may be at infinity. For every x
+// its E(X-x)_+ is at least as large as for each variable that it was made for. So it is above these
+// variables in the increasing convex order, which sums of independent variables keep (F5.14).
 type Majorant struct {
 	grid float64
 	law  ratios
-	slop float64 // relative, of every excess
+	slop float64 // relative error of every excess
 
-	knots []knot // before any sum
+	knots []knot // of the excess as a function of x; nil after a sum
 }
 
 // knot is a point of a convex function that is linear between knots.
@@ -24,11 +24,12 @@ type knot struct {
 	x, value float64
 }
 
-// raised covers, as a part of every bound, all that rounding may take from a majorant.
+// raised is the relative increase of every bound that covers all rounding in a majorant.
 const raised = 1e-9
 
-// NewMajorant is for variables X ≥ 0 of mean 1 with E(X - e^{grid·(low+j)})_+ ≤ bounds[j] ≤ 1 for
-// every j. Convex functions below the bounds are below their convex hull.
+// NewMajorant returns a majorant of all variables X ≥ 0 of mean 1 with E(X - e^{grid·(low+j)})_+ ≤
+// bounds[j] ≤ 1 for every j. It takes the lower convex hull of the bounds: E(X-x)_+ is convex in x,
+// and a convex function below the bounds is below their hull.
 func NewMajorant(grid float64, low int, bounds []float64) (*Majorant, error) {
 	c := param.Checker{Package: "pld"}
 	c.Require(grid >= 1e-4 && grid <= 1, "grid", grid, "must be in [1e-4, 1]")
@@ -54,9 +55,11 @@ func NewMajorant(grid float64, low int, bounds []float64) (*Majorant, error) {
 	return m, nil
 }
 
+// slope returns the slope of the line through two knots.
 func slope(a, b knot) float64 { return (b.value - a.value) / (b.x - a.x) }
 
-// from is the distribution with E(X-x)_+ as the knots say: masses are changes of the slope.
+// from returns the distribution whose E(X-x)_+ is linear between the knots: the mass at a knot is
+// the change of the slope there.
 func (m *Majorant) from(knots []knot) ratios {
 	first, last := knots[1], knots[len(knots)-1]
 	r := ratios{low: first.index, mass: make([]float64, last.index-first.index+1), infinite: last.value}
@@ -76,8 +79,8 @@ func (m *Majorant) from(knots []knot) ratios {
 	return r
 }
 
-// Cut is a majorant of X where it is at most a grid point, and 0 elsewhere. m must be no sum. The
-// point is at least 1.
+// Cut returns a majorant of X·[X ≤ e^{grid·index}], for an index of at least 0. m must not be a
+// sum.
 func (m *Majorant) Cut(index int) *Majorant {
 	end := knot{index: index, x: math.Exp(m.grid * float64(index))}
 	last := 0
@@ -94,7 +97,8 @@ func (m *Majorant) Cut(index int) *Majorant {
 	return cut
 }
 
-// Sum is a majorant of the sum of as many independent variables, at least 1.
+// Sum returns a majorant of the sum of count independent variables, count ≥ 1. It doubles, so that
+// it takes about 2 log₂ count additions.
 func (m *Majorant) Sum(count int) *Majorant {
 	g := allocator{m.grid}
 	var sum *ratios
@@ -113,7 +117,7 @@ func (m *Majorant) Sum(count int) *Majorant {
 	return &Majorant{grid: m.grid, law: *sum, slop: m.slop + float64(count)*allocationSlop}
 }
 
-// Majorant is a majorant of P/Q of one period on a grid. It has no Cut.
+// Majorant returns a majorant of P/Q of one period on a grid. It has no knots, and so no Cut.
 func (a Allocation) Majorant(grid float64) (*Majorant, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
@@ -121,12 +125,12 @@ func (a Allocation) Majorant(grid float64) (*Majorant, error) {
 	return &Majorant{grid: grid, law: a.ratio(grid), slop: raised + allocationSlop*float64(a.Places)}, nil
 }
 
-// Plus is a majorant of the sum with an independent variable of another majorant on the same grid.
+// Plus returns a majorant of the sum of two independent variables, from majorants on one grid.
 func (m *Majorant) Plus(o *Majorant) *Majorant {
 	return &Majorant{grid: m.grid, law: allocator{m.grid}.add(m.law, o.law), slop: m.slop + o.slop + allocationSlop}
 }
 
-// Excess is an upper bound of E(X-x)_+, for any x.
+// Excess returns an upper bound of E(X-x)_+, for any x.
 func (m *Majorant) Excess(x float64) float64 {
 	total := m.law.infinite + m.law.zero*max(0, -x)
 	for i := len(m.law.mass) - 1; i >= 0; i-- {

@@ -35,6 +35,8 @@ type point struct {
 	logSlope float64 // of ln density
 }
 
+// at returns densities and loss at x. It works with logarithms relative to the standard normal, so
+// that the loss is exact where both densities underflow.
 func (p pair) at(x float64) point {
 	logNum, meanNum := tilted(p.num, x)
 	logDen, meanDen := tilted(p.den, x)
@@ -70,7 +72,7 @@ func tilted(cs []component, x float64) (logSum, mean float64) {
 	return top + math.Log(sum), moment / sum
 }
 
-// tailAbove and tailBelow are Pr[X > x] and Pr[X < x] under the mixture.
+// tailAbove returns Pr[X > x] under the mixture.
 func tailAbove(cs []component, x float64) (sum float64) {
 	for _, c := range cs {
 		sum += c.weight * normal.Tail(x-c.mean)
@@ -78,6 +80,7 @@ func tailAbove(cs []component, x float64) (sum float64) {
 	return sum
 }
 
+// tailBelow returns Pr[X < x] under the mixture.
 func tailBelow(cs []component, x float64) (sum float64) {
 	for _, c := range cs {
 		sum += c.weight * normal.Tail(c.mean-x)
@@ -85,7 +88,7 @@ func tailBelow(cs []component, x float64) (sum float64) {
 	return sum
 }
 
-// support returns an interval outside which num has at most the given mass on either side.
+// support returns an interval that leaves at most the mass tail of num on either side.
 func (p pair) support(tail float64) (low, high float64) {
 	z := normal.Quantile(tail)
 	largest, smallest := 0.0, math.Inf(1)
@@ -97,8 +100,8 @@ func (p pair) support(tail float64) (low, high float64) {
 	return low, high
 }
 
-// bisect narrows between no, where ok need not hold, and yes, where it does, to about 1e-6; either
-// may be the larger.
+// bisect returns a point at which ok holds, within about 1e-6 of one at which it does not. ok holds
+// at yes and need not hold at no; either may be the larger.
 func bisect(no, yes float64, ok func(float64) bool) float64 {
 	for math.Abs(yes-no) > 1e-6 {
 		mid := (no + yes) / 2
@@ -111,7 +114,7 @@ func bisect(no, yes float64, ok func(float64) bool) float64 {
 	return yes
 }
 
-// spread is the standard deviation of the loss under num, roughly.
+// spread returns the standard deviation of the loss under num, roughly: it only chooses a grid.
 func (p pair) spread() float64 {
 	low, high := p.support(1e-9)
 	const panels = 500

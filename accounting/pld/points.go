@@ -15,23 +15,23 @@ type Point struct {
 	Delta   float64 `json:"delta"`   // at least 0, at most 1
 }
 
-// Training describes a training that is made Count times: the events that it is composed of or,
-// where there are none, points that hold together.
+// Training describes a training that is run Count times. If it has Events, they are its steps;
+// otherwise all its Points hold.
 type Training struct {
 	Events []Step  `json:"events,omitempty"`
 	Points []Point `json:"points,omitempty"` // at least one where there are no events
 	Count  int     `json:"count"`            // at least 1
 }
 
-// LargestPoint is the largest ε of a point that is used: e^ε of larger ones is beyond any δ of
-// interest. A training without a smaller point counts as a total loss.
+// LargestPoint is the largest ε of a point that is used: e^ε of a larger one is beyond any δ of
+// interest. A training with larger points only counts as a total loss of privacy.
 const LargestPoint = 500
 
 // togetherTail is the probability that may be cut off the events of all trainings.
 const togetherTail = 1e-20
 
-// Together composes trainings, each chosen by looking at the ones before (F6.2). Its lower
-// bounds are 0: trainings may be more private than their known events or points say.
+// Together composes trainings, each of which may be chosen after a look at the earlier ones (F6.2).
+// Its lower bounds are 0: trainings may be more private than their known events or points say.
 func Together(trainings []Training) (*Composition, error) {
 	c := param.Checker{Package: "pld"}
 	c.Require(len(trainings) > 0, "trainings", len(trainings), "must not be empty")
@@ -72,8 +72,9 @@ func Together(trainings []Training) (*Composition, error) {
 	return out, nil
 }
 
-// togetherGrid returns the grid of the losses of all trainings, and the mass that may be cut
-// off one event.
+// togetherGrid returns the spacing of the losses of all trainings, and the mass that may be cut off
+// one event at either end. If no training has events, the spacing divides the first ε, so that the
+// usual case, one point a training, is not rounded at all.
 func togetherGrid(trainings []Training) (grid, tail float64) {
 	count, widest, spread := 0, 0.0, math.Inf(1)
 	var events []Step
@@ -106,20 +107,20 @@ func togetherGrid(trainings []Training) (grid, tail float64) {
 	return grid, tail
 }
 
-// MostTrainings bounds the number of trainings composed: the counts of atoms' errors stay
-// small.
+// MostTrainings bounds the number of trainings that are composed: the error of an atom, times their
+// number, stays small.
 const MostTrainings = 1_000_000
 
-// rounding bounds the error of a side's mass: widths are differences of numbers up to 1/slope.
+// rounding bounds the error of a side's mass: a width is a difference of numbers up to 1/slope.
 const rounding = 1e-15
 
 // line bounds a true positive rate by at + slope·FPR, with ln(slope) = loss.
 type line struct{ at, loss float64 }
 
-// discrete is the pair of the points' trade-off curve (F6.1, F6.2), a concave polygon: a side
-// of slope e^ℓ over a width w of false positive rates is an outcome of loss ℓ, with probability
-// w·e^ℓ under P and w under Q. The curve's mass at 0 is lost altogether. Losses are put on the
-// grid such that P and Q keep their masses.
+// discrete returns the privacy loss distribution of the points' trade-off curve (F6.1, F6.2), a
+// concave polygon. A side of slope e^ℓ over a width w of false positive rates is an outcome of loss
+// ℓ, with probability w·e^ℓ under P and w under Q. The height of the curve at 0 is a loss of all
+// privacy. Losses are put on the grid so that P and Q keep their masses.
 func discrete(points []Point, grid float64) atoms {
 	lines := []line{{1, math.Inf(-1)}}
 	for _, p := range points {
@@ -157,8 +158,8 @@ func discrete(points []Point, grid float64) atoms {
 	return out
 }
 
-// envelope returns the lines that are the lowest of all over some part of [0, 1], from the
-// left, and the widths of these parts.
+// envelope returns the lower envelope of the lines over [0, 1]: its sides from the left, and the
+// width of each.
 func envelope(lines []line) (sides []line, widths []float64) {
 	at := 0.0
 	value := func(l line) float64 { return l.at + math.Exp(l.loss)*at }

@@ -2,9 +2,9 @@ package pld
 
 import "math"
 
-// slack bounds the effect of the composed distribution's errors on δ, up or down, at ε = loss
-// index·grid: the mass outside the window and the rounding noise, Σ noise_j exp(-λ(loss_j - ε))
-// over loss_j ≥ ε by Cauchy–Schwarz.
+// slack bounds the effect of the composed distribution's errors on δ, up or down, at ε =
+// index·grid. The errors are the mass outside the window, and the rounding noise: Cauchy–Schwarz
+// bounds Σ noise_j exp(-λ(loss_j - ε)) over loss_j ≥ ε.
 func (c *composed) slack(index int) float64 {
 	return c.scale(index) * c.tiltedSlack()
 }
@@ -12,6 +12,8 @@ func (c *composed) slack(index int) float64 {
 // scale turns tilted sums at a grid index into true ones.
 func (c *composed) scale(index int) float64 { return math.Exp(c.log - c.tilt*c.grid*float64(index)) }
 
+// tiltedSlack is slack before scale: the sum of the squared weights exp(-2λ(loss_j - ε)) is at most
+// the smaller of the number of cells and a geometric series.
 func (c *composed) tiltedSlack() float64 {
 	weights := float64(len(c.mass))
 	if d := -math.Expm1(-2 * c.tilt * c.grid); d > 0 {
@@ -23,9 +25,9 @@ func (c *composed) tiltedSlack() float64 {
 // sums are two weighted tails of the composed distribution.
 type sums struct{ above, scaled float64 }
 
-// tails walks down from the highest loss. At index j it gives the sums over i ≥ j above = Σ mass_i
-// exp(-λ(loss_i - loss_j)), scaled = Σ mass_i exp(-(λ+1)(loss_i - loss_j)), so that for ε in
-// (loss_{j-1}, loss_j]: δ(ε) = exp(K - λ loss_j) (above - exp(ε - loss_j) scaled).
+// tails walks down from the highest loss. At index j it yields two sums over i ≥ j: above = Σ
+// mass_i exp(-λ(loss_i - loss_j)) and scaled = Σ mass_i exp(-(λ+1)(loss_i - loss_j)). For ε in
+// (loss_{j-1}, loss_j], δ(ε) = exp(K - λ loss_j) (above - exp(ε - loss_j) scaled).
 func (c *composed) tails(yield func(index int, t sums) bool) {
 	r1, r2 := math.Exp(-c.tilt*c.grid), math.Exp(-(c.tilt+1)*c.grid)
 	above, scaled := 0.0, 0.0
@@ -38,7 +40,8 @@ func (c *composed) tails(yield func(index int, t sums) bool) {
 	}
 }
 
-// delta bounds δ at epsilon ≥ 0: from above, with everything doubtful added, or from below.
+// delta bounds δ at epsilon ≥ 0: from above, with every error bound added, or from below, with
+// every error bound subtracted.
 func (c *composed) delta(epsilon float64, upper bool) float64 {
 	if upper {
 		epsilon -= c.blur
@@ -62,9 +65,9 @@ func (c *composed) delta(epsilon float64, upper bool) float64 {
 	return max(0, main*(1-c.relative)-slack)
 }
 
-// epsilon inverts delta: from above, the smallest ε at which the upper bound is at most delta; from
-// below, the largest at which the lower bound is at least delta. It reports whether the answer lies
-// inside the window.
+// epsilon inverts delta. From above, it returns the smallest ε at which the upper bound is at most
+// delta; from below, the largest ε at which the lower bound is at least delta. inside reports
+// whether the answer lies inside the window.
 func (c *composed) epsilon(delta float64, upper bool) (epsilon float64, inside bool) {
 	relative, sign, infinite := 1+c.relative, 1.0, c.infinite
 	if !upper {

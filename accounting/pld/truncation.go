@@ -6,14 +6,15 @@ import (
 	"minsep/accounting/internal/binomial"
 )
 
-// group is a range of counts r of other sampled examples, first to last; all of them truncate.
+// group is a range of the number r of other sampled examples, first to last. All of them are at
+// least MaxBatchSize, so that the batch is truncated.
 type group struct {
 	first, last int
 	probability float64
 }
 
-// groups divides the distribution of r ~ Binom(Others, prob) into the probability that r <
-// MaxBatchSize, at most 24 groups of larger r, and the rest, which is below 1e-25.
+// groups divides the distribution of r ~ Binom(Others, prob): below is the probability of r <
+// MaxBatchSize, list has at most 24 groups of larger r, and rest, below 1e-25, is the tail beyond.
 func (t Truncation) groups(prob float64) (below float64, list []group, rest float64) {
 	if t.Others < t.MaxBatchSize {
 		return 1, nil, 0
@@ -52,7 +53,8 @@ func (t Truncation) groups(prob float64) (below float64, list []group, rest floa
 	return max(0, 1-above), list, rest
 }
 
-// tailBound is Chernoff's bound on Pr[Binom(n,p) ≥ m] for m above the mean: exp(-n kl(m/n, p)).
+// tailBound returns Chernoff's bound on Pr[Binom(n,p) ≥ m], exp(-n kl(m/n, p)), for m above the
+// mean, and 1 otherwise.
 func tailBound(n int, p float64, m int) float64 {
 	x := float64(m) / float64(n)
 	if x <= p {

@@ -15,17 +15,18 @@ type ParamError = param.Error
 // Bound bounds how much of one owner's data a run uses (F4; arXiv 2602.09338,
 // section 6).
 //
-// Examples are taken in the order of Order, those that it does not tell apart by their priority,
-// the first 64 bits of the keyed hash of their id ([IDs.Address]), and equal ones by id. An example
-// is kept iff each of its owners has room, that is owns fewer than MaxExamplesPerOwner of those
-// kept before it. With Duplicates the kept examples are gone through again in the same order, each
-// getting one more copy iff each of its owners still has room, until a pass adds nothing. An
-// example that once found an owner full finds it full in every later pass.
+// Examples are taken in the order of Order. Examples that Order does not tell apart are taken by
+// priority, the first 64 bits of the keyed hash of their id ([IDs.Address]), and examples of equal
+// priority by id. An example is kept if and only if each of its owners has room: the owner owns
+// fewer than MaxExamplesPerOwner of the examples kept before it. With Duplicates, further passes go
+// through the kept examples in the same order, and add one copy of each example of which every
+// owner still has room, until a pass adds nothing. Room never comes back, so an example that once
+// found an owner full finds it full in every later pass.
 //
-// With MaxNeighborhood k_e > 0, the examples e with a neighbourhood |N(e)| above k_e in the
-// graph bounded so far are then dropped, all at once. Since every drop only makes the
-// neighbourhoods of other examples smaller, every |N(e)| of the result is at most k_e, and the
-// outcome depends on no order. The room that they leave is not filled again.
+// With MaxNeighborhood k_e > 0, the examples e with a neighbourhood |N(e)| above k_e in the graph
+// bounded so far are then dropped, all at once. A drop only makes other neighbourhoods smaller. So
+// every |N(e)| of the result is at most k_e, and the outcome depends on no order. The room that
+// dropped examples leave is not filled again.
 //
 // The result is a function of the graph and the key.
 type Bound struct {
@@ -33,10 +34,10 @@ type Bound struct {
 	Duplicates          bool  `json:"duplicates"`                 // go through the kept examples again, adding copies
 	MaxNeighborhood     int   `json:"max_neighborhood,omitempty"` // k_e; 0 for no bound
 	Order               Order `json:"order"`                      // in which examples are taken
-	Pools               int   `json:"pools,omitempty"`            // for rotation, see [Pools], with 1 example per owner and no copies; 0 for none
+	Pools               int   `json:"pools,omitempty"`            // number of [Pools] for rotation; needs 1 example per owner and no copies; 0 for none
 }
 
-// PriorityPurpose is the purpose of the key that the order of examples is drawn from.
+// PriorityPurpose is the purpose of the key from which the order of examples is drawn.
 const PriorityPurpose = "bound: priority"
 
 // Validate reports every fault of b.
@@ -54,7 +55,7 @@ func (b Bound) Validate() error {
 	return c.Err()
 }
 
-// MaxCopies is how often one example can be kept.
+// MaxCopies returns the largest number of copies of one example.
 func (b Bound) MaxCopies() uint32 {
 	if b.Duplicates {
 		return uint32(b.MaxExamplesPerOwner)
@@ -64,13 +65,15 @@ func (b Bound) MaxCopies() uint32 {
 
 // Bounded is a graph after bounding.
 type Bounded struct {
-	Graph   *Graph   // the graph that was bounded: whole, or what [Bound.Kept] was given
-	Copies  []uint32 // by example of Graph: how often it is kept, 0 if it is dropped
-	Pools   *Pools   // with pools: of those an example is kept once that are in any; otherwise nil
+	Graph   *Graph   // the whole graph, or the part of it that [Bound.Kept] was given
+	Copies  []uint32 // by example of Graph: the number of its kept copies, 0 if it is dropped
+	Pools   *Pools   // nil without pools; with pools, an example in any of them has one copy
 	Summary Summary  // counts of examples given, kept and dropped
 }
 
-// Greedy bounds g, one example after the other. It is the reference for the distributed transform.
+// Greedy bounds g, one example after the other. It is the reference for the distributed transform,
+// which must give the same bytes. An invalid b is a *ParamError, too many places in pools
+// [ErrTooLarge].
 func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
@@ -92,17 +95,17 @@ func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	return r, nil
 }
 
-// Kept is the part of Greedy without pools that comes after the pass: of a graph of the examples
-// that the pass kept and of all owners, how often it kept them, at least once each, and the counts
-// of the graph before, it returns the bounded graph. It changes copies.
+// Kept does the part of Greedy, without pools, that follows the passes. g has the examples that the
+// passes kept and all owners, copies says how often each was kept, at least once, and given has the
+// counts of the graph before. It returns the bounded graph, and may change copies.
 func (b Bound) Kept(g *Graph, copies []uint32, given Summary) *Bounded {
 	r := &Bounded{Graph: g, Copies: copies, Summary: given}
 	r.summarize(b)
 	return r
 }
 
-// Copies is the part of Greedy without pools, before any look at neighbourhoods: it returns how
-// often each example is kept. The parameters must be valid.
+// Copies does the passes of Greedy, without pools and before any look at neighbourhoods. It returns
+// the number of kept copies by example. The parameters must be valid.
 func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
 	copies, rooms := make([]uint32, g.Examples.Len()), make([]uint32, g.Owners.Len())
 	for i := range rooms {
@@ -112,10 +115,10 @@ func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
 	return copies
 }
 
-// Fill is the greedy pass of [Bound], from any state of it: owners has the owners of each
-// example, order the examples to be considered, in their order, rooms how many more examples
-// each owner may have, and copies how often each example has been kept. An example with c
-// copies waits for pass c; pass most-1 is the last. Fill changes rooms and copies.
+// Fill does the greedy passes of [Bound], from any state. owners has the owners of each example,
+// order the examples to consider, in their order, rooms the number of further examples that each
+// owner may have, and copies the number of kept copies by example. An example with c copies waits
+// for pass c; pass most-1 is the last. Fill changes rooms and copies.
 func Fill(owners *Lists, order, rooms, copies []uint32, most uint32) {
 	live := order
 	for pass := uint32(0); pass < most && len(live) > 0; pass++ {
@@ -137,9 +140,10 @@ func Fill(owners *Lists, order, rooms, copies []uint32, most uint32) {
 	}
 }
 
-// fillOnce makes one pass. It looks at a block of examples before it decides on them: they lie
-// anywhere in memory, and the processor waits for many at once only when no decision stands
-// between.
+// fillOnce does one pass. It reads the lists and the first room of a block of examples before it
+// decides on any of them. These lie anywhere in memory, and the processor fetches many at once only
+// if no decision stands between the reads. An owner that is full before the block stays full, so
+// the early look may refuse an example, but never accepts one.
 func fillOnce(owners *Lists, live, rooms, copies []uint32, pass uint32) {
 	const block = 128
 	var start, end [block]uint32
@@ -162,10 +166,10 @@ func fillOnce(owners *Lists, live, rooms, copies []uint32, pass uint32) {
 	}
 }
 
-// full stands for the end of an example's list when its first owner was seen to be full.
+// full stands in place of the end of an example's list if its first owner was full.
 const full = math.MaxUint32
 
-// take takes a place of each owner of an example, if all have room.
+// take uses one place of each owner of an example if all have room, and none otherwise.
 func take(owners, rooms []uint32) bool {
 	for _, u := range owners {
 		if rooms[u] == 0 {

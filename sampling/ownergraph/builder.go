@@ -7,17 +7,18 @@ import "sync"
 type Builder struct {
 	mu               sync.Mutex
 	example, owner   IDType
-	examples, owners []IDs // of as many ids each, the last ones not full
+	examples, owners []IDs // columns of blockEdges ids at most, each pair of equal length
 	edges            int
 }
 
 // NewBuilder returns a builder of a graph without edges, with ids of the given types.
 func NewBuilder(example, owner IDType) *Builder { return &Builder{example: example, owner: owner} }
 
-// blockEdges is how many edges a builder keeps together.
+// blockEdges is the number of edges that a builder keeps together. Growing one column for all edges
+// would copy it, and take up to three times its memory meanwhile.
 const blockEdges = 1 << 16
 
-// Add adds a batch, which it copies. It returns [ErrTooLarge] for more than 2^32-1 edges.
+// Add adds a copy of a batch. It returns [ErrTooLarge] for more than 2^32-2 edges in all.
 func (b *Builder) Add(e *Edges) error {
 	if err := e.check(); err != nil {
 		return err
@@ -38,16 +39,16 @@ func (b *Builder) Add(e *Edges) error {
 	return nil
 }
 
-// Graph returns the graph of the edges that were added, and leaves the builder without any. The
-// order in which they were added does not matter.
+// Graph returns the graph of the edges that were added, and empties the builder. The order in which
+// they were added does not matter.
 func (b *Builder) Graph() (*Graph, error) {
 	examples, owners := b.examples, b.owners
 	b.examples, b.owners, b.edges = nil, nil, 0
 	return newGraph(b.example, examples, b.owner, owners)
 }
 
-// Drain calls f for the edges that were added, in batches, until f fails, and leaves the builder
-// without any. A batch is valid during the call only.
+// Drain calls f for the edges that were added, in batches, until f fails, and empties the builder.
+// A batch is valid during the call only.
 func (b *Builder) Drain(f func(*Edges) error) error {
 	examples, owners := b.examples, b.owners
 	b.examples, b.owners, b.edges = nil, nil, 0

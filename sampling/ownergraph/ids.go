@@ -18,6 +18,7 @@ const (
 	String               // strings of at most stream.MaxStringID bytes, ordered by their bytes
 )
 
+// String returns "int64" or "string".
 func (t IDType) String() string {
 	switch t {
 	case Int64:
@@ -61,13 +62,13 @@ func (c *IDs) Len() int {
 	return len(c.ends)
 }
 
-// TextBytes is how long the strings of the column are together; 0 for integers.
+// TextBytes returns the length of all strings of the column together; 0 for integers.
 func (c *IDs) TextBytes() int { return len(c.text) }
 
 // Reset empties the column, keeps its memory, and sets its type.
 func (c *IDs) Reset(t IDType) { c.Type, c.ints, c.text, c.ends = t, c.ints[:0], c.text[:0], c.ends[:0] }
 
-// Grow makes room for n more ids: of strings, for their ends.
+// Grow makes room for n more ids; for strings, it does not make room for their bytes.
 func (c *IDs) Grow(n int) {
 	if c.Type == Int64 {
 		c.ints = slices.Grow(c.ints, n)
@@ -142,7 +143,7 @@ func (c *IDs) Compare(i int, o *IDs, j int) int {
 	return bytes.Compare(c.Bytes(i), o.Bytes(j))
 }
 
-// Address is the address of copy (0 for the first) of id i under src's key.
+// Address returns the address of copy (0 for the first) of id i under the key of src.
 func (c *IDs) Address(src *stream.Source, i int, copy uint32) stream.Address {
 	if c.Type == Int64 {
 		return src.IntAddress(c.ints[i], copy)

@@ -5,9 +5,9 @@ import (
 	"sort"
 )
 
-// JoinedOwners counts the owner ids that look like several ids in one cell, such as "7;9": divided
-// at ";", "|" or "," they have a part that is an owner of its own. No bound holds for the people in
-// such cells.
+// JoinedOwners counts the owner ids that look like several ids in one cell, such as "7;9": if they
+// are divided at ";", "|" or ",", some part is an owner of its own. No bound holds for the people
+// in such cells.
 func (g *Graph) JoinedOwners() (count int) {
 	if g.Owners.Type != String {
 		return 0
@@ -20,6 +20,7 @@ func (g *Graph) JoinedOwners() (count int) {
 	return count
 }
 
+// isJoined reports whether a part of a divided id is an owner of the graph.
 func (g *Graph) isJoined(id []byte) bool {
 	return anyPart(id, func(part []byte) bool {
 		at := sort.Search(g.Owners.Len(), func(i int) bool { return bytes.Compare(g.Owners.Bytes(i), part) >= 0 })
@@ -27,7 +28,8 @@ func (g *Graph) isJoined(id []byte) bool {
 	})
 }
 
-// anyPart says whether one of the parts of a cell that is divided holds.
+// anyPart reports whether holds is true of a part of a cell that is divided. Brackets, quotes and
+// blanks around a part, as programs print lists, are left out.
 func anyPart(id []byte, holds func(part []byte) bool) bool {
 	for _, part := range bytes.FieldsFunc(id, func(r rune) bool { return r == ';' || r == '|' || r == ',' }) {
 		part = bytes.Trim(part, " \t\"'[](){}")
@@ -38,11 +40,11 @@ func anyPart(id []byte, holds func(part []byte) bool) bool {
 	return false
 }
 
-// mostScanned is how many ids a JoinedScan keeps of each kind.
+// mostScanned is the number of ids of each kind that a JoinedScan keeps.
 const mostScanned = 1 << 16
 
-// JoinedScan looks for ids as [Graph.JoinedOwners] does in a part of a graph, read once, and may
-// miss some: it keeps the first ids only. The zero value has seen nothing.
+// JoinedScan looks for joined ids, as [Graph.JoinedOwners] does, in a graph that is read once and
+// not held. It keeps the first ids only, so that it may miss some. The zero value has seen nothing.
 type JoinedScan struct {
 	Found  bool
 	single map[string]bool // ids that are not divided

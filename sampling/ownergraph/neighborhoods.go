@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Neighborhoods returns |N(e)| for every example e of g when each is taken as often as copies says,
-// and 0 for those not taken. N(e) is the set of examples that share an owner with e, e included
-// (F4); every copy is an example of its own.
+// Neighborhoods returns |N(e)| for every example e of g if each is taken copies[e] times, and 0 for
+// an example that is not taken. N(e) is the set of examples that share an owner with e, e included
+// (F4). Every copy counts as an example.
 func (g *Graph) Neighborhoods(copies []uint32) []int64 {
 	sizes := make([]int64, len(copies))
 	for e, c := range copies {
@@ -21,24 +21,24 @@ func (g *Graph) Neighborhoods(copies []uint32) []int64 {
 	return sizes
 }
 
-// sharing are the examples that are taken and share an owner with another one, numbered anew in
-// their order.
+// sharing has the examples that are taken and share an owner with another one, numbered from 0 in
+// their order. All other examples are their own neighbourhood.
 type sharing struct {
 	examples []uint32 // their numbers in the graph
 	copies   []uint32 // by example
-	owners   Lists    // by example, those it shares, in numbers of the graph
-	of       int      // how many owners the graph has
-	pairs    int64    // over the shared owners: the squares of their numbers of examples
+	owners   Lists    // by example: its shared owners, as the graph numbers them
+	of       int      // number of owners of the graph
+	pairs    int64    // sum over the shared owners of (number of examples)²: the work of oneByOne
 }
 
-// crowded says that there are so many pairs of examples of one owner that it is worth sorting the
-// examples by their owners.
+// crowded reports whether owners have so many examples that byPrefix, which sorts the examples by
+// their owners first, is faster than oneByOne.
 func (s *sharing) crowded() bool {
 	const pairsPerEdge = 16
 	return s.pairs > pairsPerEdge*int64(len(s.owners.Items))
 }
 
-// sharing finds the examples that share an owner when each is taken as often as copies says.
+// sharing finds the examples that share an owner if each is taken copies[e] times.
 func (g *Graph) sharing(copies []uint32) *sharing {
 	taken := make([]uint32, g.Owners.Len())
 	for e, c := range copies {
@@ -87,8 +87,8 @@ func (g *Graph) sharing(copies []uint32) *sharing {
 	return s
 }
 
-// oneByOne sets the sizes of the neighbourhoods: it goes through the lists of each example's
-// owners.
+// oneByOne sets the sizes of the neighbourhoods: for each example it goes through the examples of
+// its owners, and counts each once.
 func (s *sharing) oneByOne(sizes []int64) {
 	lists := s.owners.transpose(s.of)
 	seen := make([]uint32, len(s.examples)) // by example: 1 + the last one that counted it in its neighbourhood
@@ -106,15 +106,15 @@ func (s *sharing) oneByOne(sizes []int64) {
 	}
 }
 
-// byPrefix is oneByOne for owners of many examples. It returns how many entries of owners' lists
-// were added to a union.
+// byPrefix does the work of oneByOne for owners of many examples. It returns the number of list
+// entries that it added to unions, for tests.
 //
-// N(e) is the union of the lists of e's owners. Each example's owners are put in one order,
-// those with most examples first, and examples are taken in the order of these sequences of
-// owners: one and the next share a prefix, and the union of the prefix is kept. So an owner's
-// list is added once for every prefix that ends with it. The list of an owner of nearly all
-// examples is added about once, not once for each of its examples. This is never more work than
-// adding the lists of every example's owners afresh.
+// N(e) is the union of the lists of e's owners. The owners of each example are put in one order, by
+// falling number of examples, and the examples are taken in the order of these sequences. An
+// example and the next one then share a prefix of owners, and the union of the prefix is kept. So
+// an owner's list is added once for every prefix that ends with the owner: the list of an owner of
+// nearly all examples is added about once, not once for each of its examples. This is never more
+// work than adding the lists of every example's owners afresh.
 func (s *sharing) byPrefix(sizes []int64) (added int64) {
 	owners := s.largestFirst()
 	lists := owners.transpose(s.of)
@@ -134,8 +134,8 @@ func (s *sharing) byPrefix(sizes []int64) (added int64) {
 	return u.added
 }
 
-// largestFirst returns for every example its owners, ascending, where owners are numbered anew:
-// from 0 by descending number of examples.
+// largestFirst numbers the owners from 0 by falling number of examples, and returns the owners of
+// every example in these numbers, ascending.
 func (s *sharing) largestFirst() Lists {
 	taken := make([]uint32, s.of)
 	for _, u := range s.owners.Items {
@@ -160,8 +160,8 @@ func (s *sharing) largestFirst() Lists {
 	return l
 }
 
-// sorted returns the numbers of the lists, none of them empty, in the order of the lists. All items
-// are below n.
+// sorted returns the numbers of the lists in lexical order of the lists. No list is empty, and all
+// items are below n. It groups by first items before it compares: most lists differ there.
 func (l *Lists) sorted(n int) []uint32 {
 	first, order := make([]uint32, l.Len()), make([]uint32, l.Len())
 	for i := range order {
@@ -174,16 +174,17 @@ func (l *Lists) sorted(n int) []uint32 {
 	return byFirst.Items
 }
 
-// union is the union of some lists of examples, from which the last lists can be taken again.
+// union is the union of a stack of lists of examples: the last lists can be removed again.
 type union struct {
 	lists   *Lists
 	copies  []uint32 // by example
 	path    []uint32 // the lists, in the order in which they were added
 	sizes   []int64  // the copies in the first list, in the first two, …
-	addedBy []uint32 // by example: 1 + the place in path of the list that added it; 0 if none did
+	addedBy []uint32 // by example: 1 + the place in path of the first list that has it; 0 if none has
 	added   int64    // entries of lists that were added so far
 }
 
+// add puts a list on the stack.
 func (u *union) add(list uint32) {
 	size := int64(0)
 	if len(u.sizes) > 0 {
@@ -202,7 +203,7 @@ func (u *union) add(list uint32) {
 	u.added += int64(len(items))
 }
 
-// cut takes all but the first n lists out of the union.
+// cut removes all but the first n lists.
 func (u *union) cut(n int) {
 	for by := len(u.path); by > n; by-- {
 		for _, e := range u.lists.At(int(u.path[by-1])) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Number returns the distinct ids of a column, ascending, and for every id of the column its number
-// among them. It lets go of the column.
+// among them. It empties the column.
 func Number(column *IDs) (ids IDs, number []uint32) {
 	columns := []IDs{*column}
 	*column = IDs{Type: column.Type}
@@ -18,8 +18,9 @@ func Number(column *IDs) (ids IDs, number []uint32) {
 }
 
 // numbered returns the distinct ids of some columns of one type, ascending, and for every id of the
-// columns, one column after the other, its number among them. It lets go of the columns' memory as
-// soon as it can.
+// columns, one column after the other, its number among them. It empties each column as soon as it
+// can, to free its memory. Integers within a span of 64 times their number are numbered by a set of
+// bits, others by sorting.
 func numbered(typ IDType, columns []IDs) (ids IDs, number []uint32) {
 	n := 0
 	for i := range columns {
@@ -46,8 +47,8 @@ func numbered(typ IDType, columns []IDs) (ids IDs, number []uint32) {
 	return ids, number
 }
 
-// numberedDense numbers integers from low to low+span by a set of them: a number is how many
-// elements of the set are smaller.
+// numberedDense numbers integers from low to low+span by a set of bits: the number of an id is the
+// count of smaller elements, from a prefix sum and one word.
 func numberedDense(columns []IDs, n int, low int64, span uint64) (ids []int64, number []uint32) {
 	set := make([]uint64, span/64+1)
 	for i := range columns {
@@ -79,7 +80,7 @@ func numberedDense(columns []IDs, n int, low int64, span uint64) (ids []int64, n
 	return ids, number
 }
 
-// numberedSparse numbers integers from low on by sorting them.
+// numberedSparse numbers integers, the least of which is low, by sorting them.
 func numberedSparse(columns []IDs, n int, low int64) (ids []int64, number []uint32) {
 	keys, order := make([]uint64, 0, n), make([]uint32, n)
 	for i := range columns {
@@ -108,8 +109,8 @@ func numberedSparse(columns []IDs, n int, low int64) (ids []int64, number []uint
 	return ids, number
 }
 
-// numberedText numbers strings in the order in which they come, finding those that came before in a
-// table by their hash, and then sorts the distinct ones.
+// numberedText numbers strings in the order in which they come, with a hash table of the earlier
+// ones. It then sorts the distinct strings, which are usually far fewer, and renumbers.
 func numberedText(columns []IDs, n int) (ids IDs, number []uint32) {
 	found := newTextTable()
 	number = make([]uint32, 0, n)
@@ -138,12 +139,14 @@ type textTable struct {
 	slots []uint64 // by hash: its upper half, and 1 + a number, or 0; at most half are taken
 }
 
+// newTextTable returns an empty table.
 func newTextTable() *textTable {
 	return &textTable{seed: maphash.MakeSeed(), ids: IDs{Type: String}, slots: make([]uint64, 1<<12)}
 }
 
-// numbers appends the numbers of a column's ids to dst. It looks at a block of places in the table
-// before it decides on them, since they lie anywhere in memory: see fillOnce.
+// numbers appends the numbers of a column's ids to dst. It reads the slots of a block of ids before
+// it decides on any, since they lie anywhere in memory: see fillOnce. Slots that a decision in the
+// block fills meanwhile are found by number, which reads the table again.
 func (t *textTable) numbers(c *IDs, dst []uint32) []uint32 {
 	const block = 64
 	var hashes, first [block]uint64
@@ -170,7 +173,8 @@ func (t *textTable) numbers(c *IDs, dst []uint32) []uint32 {
 	return dst
 }
 
-// number returns the number of an id.
+// number returns the number of an id, and adds the id if it is new. It probes linearly; a slot's
+// upper half of the hash saves most comparisons of strings.
 func (t *textTable) number(id []byte, hash uint64) uint32 {
 	mask := uint64(len(t.slots) - 1)
 	at := hash & mask
@@ -184,6 +188,7 @@ func (t *textTable) number(id []byte, hash uint64) uint32 {
 	return uint32(t.ids.Len() - 1)
 }
 
+// grow makes the table four times as large.
 func (t *textTable) grow() {
 	t.slots = make([]uint64, 4*len(t.slots))
 	mask := uint64(len(t.slots) - 1)
@@ -207,9 +212,10 @@ func sortText(c *IDs) []uint32 {
 	return order
 }
 
-// sortTextFrom sorts order, in place, of strings that agree in their first depth bytes.
+// sortTextFrom sorts order in place. Its strings agree in their first depth bytes. It sorts by keys
+// of the next bytes, and then each range of equal keys by the bytes that follow.
 func sortTextFrom(c *IDs, order []uint32, depth int) {
-	const few = 64 // for which to compare is faster
+	const few = 64 // at most so many are sorted faster by comparing
 	if len(order) <= few {
 		slices.SortFunc(order, func(a, b uint32) int { return bytes.Compare(c.Bytes(int(a))[depth:], c.Bytes(int(b))[depth:]) })
 		return
@@ -238,11 +244,11 @@ func sortTextFrom(c *IDs, order []uint32, depth int) {
 	}
 }
 
-// keyBytes is how many bytes of a string a key holds.
+// keyBytes is the number of bytes of a string that a key holds; the eighth holds their number.
 const keyBytes = 7
 
-// textKey is a number that orders strings by their first bytes, and then by how many of them there
-// are.
+// textKey returns a number that orders strings by their first keyBytes bytes, and then by the
+// number of bytes, at most keyBytes.
 func textKey(b []byte) uint64 {
 	if len(b) >= 8 {
 		return binary.BigEndian.Uint64(b)&^0xff | keyBytes

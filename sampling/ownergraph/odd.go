@@ -2,11 +2,12 @@ package ownergraph
 
 import "slices"
 
-// missing are texts that programs write in place of an owner who is not known.
+// missing are texts that programs write for an unknown owner, in the order of their bytes: they are
+// searched by halving.
 var missing = []string{"<NA>", "N/A", "NA", "NULL", "NaN", "None", "UNKNOWN", "Unknown", "\\N", "anonymous", "n/a", "nan", "nil", "none", "null", "undefined", "unknown"}
 
-// MissingOwners returns the owner ids of at least two examples that are words for an owner who is
-// not known, ascending: their examples are taken for one owner's.
+// MissingOwners returns the owner ids that stand for an unknown owner and own at least two
+// examples, ascending. All examples of such an id count as one owner's, and the bound keeps few.
 func (g *Graph) MissingOwners() (ids []string) {
 	if g.Owners.Type != String {
 		return nil
@@ -22,12 +23,12 @@ func (g *Graph) MissingOwners() (ids []string) {
 	return ids
 }
 
-// swappedFrom is how many owners an example has at least in a graph whose columns look swapped.
+// swappedFrom is the least number of owners of some example in a graph that looks swapped.
 const swappedFrom = 100
 
-// LooksSwapped says whether a graph may have its examples and owners in each other's place, and how
-// many owners an example has at most: there are more owners than examples, few with more than one,
-// and an example of very many.
+// LooksSwapped reports whether a graph may have its examples and owners in each other's place: it
+// has more owners than examples, at most half of its owners have several examples, and some example
+// has very many owners. most is the largest number of owners of an example.
 func (g *Graph) LooksSwapped() (most int, swapped bool) {
 	for i := range g.OwnersOf.Len() {
 		most = max(most, len(g.OwnersOf.At(i)))
@@ -41,7 +42,7 @@ func (g *Graph) LooksSwapped() (most int, swapped bool) {
 	return most, most >= swappedFrom && g.Owners.Len() > g.Examples.Len() && several <= g.Owners.Len()/2
 }
 
-// examplesOf is the number of examples of each owner.
+// examplesOf returns the number of examples of each owner.
 func (g *Graph) examplesOf() []uint32 {
 	number := make([]uint32, g.Owners.Len())
 	for _, owner := range g.OwnersOf.Items {

@@ -7,28 +7,30 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Order is the order in which [Bound] goes through the examples. The graph is public, so an order
-// may look at it in any way, and at coins that are used for nothing else; it must not look at
-// secrets, such as who takes part when.
+// Order is the order in which [Bound] takes the examples. The graph is public, so an order may
+// depend on it in any way, and on coins that serve nothing else. It must not depend on secrets,
+// such as who takes part when.
 type Order uint8
 
 const (
-	// FewestOwners takes the examples with the fewest owners first, and equal ones at random;
-	// [ManyOwners] owners and more count alike. An example that is kept takes room from each of
-	// its owners, so this keeps more examples than a random order, and favours examples with
+	// FewestOwners takes the examples with the fewest owners first, and examples with equally many
+	// at random; [ManyOwners] owners and more count alike. A kept example takes room from each of
+	// its owners. So this order keeps more examples than a random one, and favours examples with
 	// few owners.
 	FewestOwners Order = iota
-	// Random takes the examples at random, whatever their owners. One with many owners still finds
-	// one of them full more often than one with few.
+	// Random takes the examples at random, whatever their owners. An example with many owners still
+	// finds one of them full more often than an example with few.
 	Random
 )
 
-// ManyOwners is the number of owners from which on [FewestOwners] takes examples for equal.
+// ManyOwners is the number of owners from which [FewestOwners] tells examples apart no more: a
+// class is one byte.
 const ManyOwners = 255
 
-// Orders are the orders by their names.
+// Orders has the names of the orders, by their values.
 var Orders = []string{"fewest-owners", "random"}
 
+// String returns a name of [Orders].
 func (o Order) String() string {
 	if int(o) < len(Orders) {
 		return Orders[o]
@@ -50,8 +52,8 @@ func (o *Order) UnmarshalText(b []byte) error {
 	return fmt.Errorf("ownergraph: order %q: must be fewest-owners or random", b)
 }
 
-// Class is the class of an example with so many owners: classes are gone through in their order,
-// and examples of one class at random.
+// Class returns the class of an example with this number of owners. Lower classes come first, and
+// examples of one class come at random.
 func (o Order) Class(owners int64) uint8 {
 	if o == Random {
 		return 0
@@ -64,8 +66,9 @@ func (o Order) Class(owners int64) uint8 {
 func (g *Graph) order(o Order, key stream.Key) []uint32 {
 	src := stream.NewSource(key)
 	priority := func(e uint32) uint64 { return g.Examples.Address(src, int(e), 0).Uint64() }
-	// A key is the class and all but the last bits of the priority. To sort by the first bits of
-	// random keys, so many that few keys agree in them, leaves little to move.
+	// A key is the class and all but the last bits of the priority. Priorities are random, so few
+	// keys agree in their first log₂ n bits: the radix sort takes these bits only, and settle has
+	// little left to move.
 	const classBits = 8
 	keys, order := make([]uint64, g.Examples.Len()), make([]uint32, g.Examples.Len())
 	for i := range keys {
@@ -77,8 +80,8 @@ func (g *Graph) order(o Order, key stream.Key) []uint32 {
 	return order
 }
 
-// settle sorts order, which is nearly sorted, and keys with it, stably: by keys, and equal ones by
-// priority.
+// settle sorts order, which is nearly sorted, and keys with it, by insertion: by keys, and equal
+// keys by priority. It is stable.
 func settle(keys []uint64, order []uint32, priority func(e uint32) uint64) {
 	for i := 1; i < len(keys); i++ {
 		for j := i; j > 0 && (keys[j] < keys[j-1] || keys[j] == keys[j-1] && priority(order[j]) < priority(order[j-1])); j-- {

@@ -13,20 +13,20 @@ const MaxPools = 1 << 12
 // Pools are pools for rotation (F3.12): sets of examples, with at most one example of an owner
 // in each.
 //
-// They are filled one after the other, each from all of the graph, by the greedy pass of [Bound]
-// with room for one example an owner. Examples that are in fewer of the pools so far come first,
-// and equal ones in the order of the bound. So a pool, before it is cut, could take no further
-// example. Then all are cut to the size of the smallest, from the first pool on: of a pool that is
-// too large, those examples go that are in the most pools at that time, and of equal ones those
-// that come last in the order of the bound.
+// They are filled one after the other, each from the whole graph, by the greedy pass of [Bound]
+// with room for one example of each owner. Examples in fewer of the pools so far come first, and
+// equally used ones in the order of the bound. So a pool, before it is cut, could take no further
+// example. Then all pools are cut to the size of the smallest, in their order. A pool that is too
+// large loses the examples that are in the most pools at that time, and of equally used ones the
+// last in the order of the bound.
 type Pools struct {
-	Of    Lists   // by example: the pools that it is in, ascending, from 0; maybe none
+	Of    Lists   // by example: its pools, ascending, from 0; may be empty
 	Sizes []int64 // by pool: its examples before it was cut
 	Cut   int64   // examples that are in no pool because it was cut
 }
 
-// FillPools makes n pools, 1 to [MaxPools], of a graph of so many owners. Examples are numbered in
-// the order in which equally used ones are taken, and owners has the owners of each. It returns
+// FillPools makes n pools, 1 to [MaxPools], of a graph with the given number of owners. Examples
+// are numbered in the order of the bound, and owners has the owners of each. It returns
 // [ErrTooLarge] for 2^32-1 places in pools or more.
 func FillPools(owners *Lists, of, n int) (*Pools, error) {
 	examples := owners.Len()
@@ -62,8 +62,8 @@ func FillPools(owners *Lists, of, n int) (*Pools, error) {
 	return p, nil
 }
 
-// leastUsed sets order to all examples, those that are in the fewest pools first, and equal ones by
-// number. None is in more than most.
+// leastUsed sets order to all examples, by rising number of pools, and equally used ones by number.
+// No example is in more than most pools. It is a counting sort.
 func leastUsed(used []uint16, order []uint32, most int) {
 	next := make([]uint32, most+2)
 	for _, times := range used {
@@ -78,7 +78,8 @@ func leastUsed(used []uint16, order []uint32, most int) {
 	}
 }
 
-// cut removes examples from a pool, in place, until it has the given size.
+// cut removes examples from a pool, in place, until it has the given size. It finds how often the
+// examples that go are used, and how many of those used exactly that often stay, from counts.
 func (p *Pools) cut(pool []uint32, used []uint16, size int) []uint32 {
 	if len(pool) == size {
 		return pool
@@ -109,7 +110,7 @@ func (p *Pools) cut(pool []uint32, used []uint16, size int) []uint32 {
 	return kept
 }
 
-// poolsOf returns by example the pools that it is in; used has their number.
+// poolsOf returns the pools of each example; used has their number.
 func poolsOf(pools [][]uint32, used []uint16) Lists {
 	l := Lists{Starts: make([]uint32, len(used)+1)}
 	for e, times := range used {
@@ -152,7 +153,7 @@ func (l *Lists) rearranged(order []uint32) Lists {
 	return to
 }
 
-// Coverage is how much of a graph its pools use.
+// Coverage says how much of a graph its pools use.
 type Coverage struct {
 	Pools      int       `json:"pools"`             // at least 1
 	Size       int64     `json:"pool_size"`         // examples of each pool; at least 0, as are all counts
@@ -180,7 +181,7 @@ func (p *Pools) Coverage() *Coverage {
 	return c
 }
 
-// Most is in how many pools the example is that is in the most, at least 0.
+// Most returns the largest number of pools of an example, at least 0.
 func (c *Coverage) Most() int64 {
 	if len(c.PerExample) == 0 {
 		return 0
@@ -188,4 +189,4 @@ func (c *Coverage) Most() int64 {
 	return c.PerExample[len(c.PerExample)-1].Value
 }
 
-const _ = uint(math.MaxUint16 - MaxPools) // an example's pools are counted by 16 bits
+const _ = uint(math.MaxUint16 - MaxPools) // fails to compile if 16 bits cannot count an example's pools

@@ -2,10 +2,11 @@ package ownergraph
 
 import "math/bits"
 
-// digitBits is how many bits of a key a pass of a radix sort goes by.
+// digitBits is the number of bits of a key that one pass of a radix sort looks at. The 2^11
+// counters of a pass take 8 KiB, which stay in the first cache.
 const digitBits = 11
 
-// sortByKey sorts order stably by keys[i] for the i-th of it. It changes both slices and returns
+// sortByKey sorts order stably: keys[i] is the key of order[i]. It changes both slices and returns
 // the sorted order.
 func sortByKey(keys []uint64, order []uint32) []uint32 {
 	low, high := ^uint64(0), uint64(0)
@@ -26,8 +27,8 @@ func sortByKey(keys []uint64, order []uint32) []uint32 {
 	return order
 }
 
-// sortDigits sorts order, and keys with it, stably by the bits from the first to before the end of
-// the keys, least significant digits first. It changes both slices and returns the sorted ones.
+// sortDigits sorts order, and keys with it, stably by bits first to end-1 of the keys, least
+// significant digit first. It changes both slices and returns the sorted ones.
 func sortDigits(keys []uint64, order []uint32, first, end int) ([]uint64, []uint32) {
 	keys2, order2 := make([]uint64, len(keys)), make([]uint32, len(order))
 	for shift := first; shift < end; shift += digitBits {

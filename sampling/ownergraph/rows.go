@@ -13,8 +13,8 @@ type Rows struct {
 	Copies   []uint32 // by row: how often the example is kept, at least 1
 	Ends     []uint32 // by row: where its owners end in Owners; they begin where the row before ends
 	Owners   IDs      // each row's ascending and distinct
-	Pools    []uint32 // of a table with pools: those that each row is in, ascending, at least one
-	PoolEnds []uint32 // by row: where its pools end in Pools; empty for a table without
+	Pools    []uint32 // in a table with pools: each row's pools, ascending, at least one
+	PoolEnds []uint32 // by row: where its pools end in Pools; empty in a table without pools
 }
 
 // Len returns the number of rows.
@@ -28,7 +28,7 @@ func (r *Rows) OwnersOf(i int) (start, end int) {
 	return start, int(r.Ends[i])
 }
 
-// PoolsOf returns the pools that row i is in; nil of a table without pools.
+// PoolsOf returns the pools of row i, or nil in a table without pools.
 func (r *Rows) PoolsOf(i int) []uint32 {
 	if len(r.PoolEnds) == 0 {
 		return nil
@@ -55,6 +55,7 @@ func (r *Rows) Reset(first int64, example, owner IDType) {
 	r.Owners.Reset(owner)
 }
 
+// empty removes all rows but the ids, and sets the number of the first row.
 func (r *Rows) empty(first int64) {
 	r.First, r.Copies, r.Ends, r.Pools, r.PoolEnds = first, r.Copies[:0], r.Ends[:0], r.Pools[:0], r.PoolEnds[:0]
 }
@@ -70,7 +71,10 @@ func (r *Rows) AppendFrom(o *Rows, i int) {
 	r.AppendPools(o.PoolsOf(i)...)
 }
 
-// AppendBinary appends r to b, in the form that [Rows.UnmarshalBinary] reads.
+// AppendBinary appends r to b, in the form that [Rows.UnmarshalBinary] reads: the number of the
+// first row, the columns of ids, and then by row its copies and its number of owners; with pools,
+// then by row the number of its pools and the differences of these. Columns that do not agree are
+// an error.
 func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
 	n := r.Len()
 	if len(r.Copies) != n || len(r.Ends) != n || n > 0 && int(r.Ends[n-1]) != r.Owners.Len() || len(r.PoolEnds) != 0 && len(r.PoolEnds) != n {
@@ -140,7 +144,7 @@ func (r *Rows) UnmarshalBinary(b []byte) error {
 	return r.decodePools(b)
 }
 
-// decodePools reads the pools of the rows, if there is anything left.
+// decodePools reads the pools of the rows, if b is not at its end.
 func (r *Rows) decodePools(b []byte) error {
 	for range r.Len() {
 		if len(b) == 0 && len(r.PoolEnds) == 0 {
@@ -176,8 +180,8 @@ func (r *Bounded) Rows() *Rows {
 	return rows
 }
 
-// AppendRows adds to rows, which must be of the graph's types, the kept examples from example e of
-// the graph on, at most n of them, and returns where the next ones begin.
+// AppendRows adds to rows, which must be of the graph's types, the next n kept examples from
+// example e of the graph on, or as many as there are. It returns the example with which to go on.
 func (r *Bounded) AppendRows(rows *Rows, e, n int) (next int) {
 	g := r.Graph
 	for ; e < len(r.Copies) && n > 0; e++ {

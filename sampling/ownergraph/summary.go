@@ -11,7 +11,7 @@ type Bin struct {
 	Count int64 `json:"count"` // how often, at least 1
 }
 
-// Histogram has its bins by ascending value, none of them empty.
+// Histogram is a list of bins by ascending value, none of them empty.
 type Histogram []Bin
 
 // NewHistogram returns the histogram of counts by value.
@@ -35,7 +35,7 @@ func (h Histogram) Of(value int64) int64 {
 	return 0
 }
 
-// Summary holds the figures of a bounded graph that may be told; the graph is public.
+// Summary holds the figures of a bounded graph. They are public, as the graph is.
 type Summary struct {
 	Examples       int64 `json:"examples"`        // given; counts of this struct are at least 0
 	Owners         int64 `json:"owners"`          // given
@@ -75,8 +75,8 @@ func (g *Graph) given() Summary {
 		GivenPerOwner: perOwner.Histogram(), GivenOwners: perExample.Histogram()}
 }
 
-// summarize bounds the neighbourhoods of the examples that are kept, and counts them. The summary
-// has the counts of the graph before it was bounded.
+// summarize drops the examples with too large neighbourhoods, and completes the summary, which has
+// the counts of the graph before the bound.
 func (r *Bounded) summarize(b Bound) {
 	g, s := r.Graph, &r.Summary
 	s.DroppedOwnerFull = s.Examples
@@ -127,13 +127,13 @@ func (r *Bounded) summarize(b Bound) {
 	s.KeptPerOwner, s.KeptOwners, s.Neighborhoods = perOwner.Histogram(), perExample.Histogram(), neighborhoods.Histogram()
 }
 
-// Tally counts values; most of them are small. The zero value has none.
+// Tally counts values, in an array where they are small, as most are. The zero value has none.
 type Tally struct {
 	small [256]int64
 	large map[int64]int64
 }
 
-// Add counts a value, at least 0, so many times more.
+// Add counts a value, at least 0, count times.
 func (t *Tally) Add(value, count int64) {
 	if value < int64(len(t.small)) {
 		t.small[value] += count

@@ -5,20 +5,20 @@ import (
 	"math/bits"
 )
 
-// ChaCha gives the words of numbered things as [Bulk] does, by ChaCha12 in place of AES-128: it has
-// additions, rotations and exclusive ors of 32 bits only, which accelerators without instructions
-// for AES do as well. It is not safe for concurrent use.
+// ChaCha gives the words of numbered things as [Bulk] does, by ChaCha12 in place of AES-128.
+// ChaCha12 needs additions, rotations and exclusive ors of 32 bits only, which accelerators have
+// too, while they have no instructions for AES. It is not safe for concurrent use.
 //
 // The words of number i are the key stream of RFC 8439's block function with 12 rounds in place of
 // 20, read as 64-bit words, little endian. Its state has the key in words 4 to 11, and in words 12
 // to 15 the number of the 64-byte block, low half first, and i, low half first: in terms of the
 // RFC, the block's number is counter and first word of the nonce, and i the rest of the nonce.
 type ChaCha struct {
-	state  [16]uint32 // words 12 to 15 are left from the last call
-	groups [16 * 8]uint64
+	state  [16]uint32     // words 12 to 15 are left from the last call
+	groups [16 * 8]uint64 // room for the blocks of the widest kernel
 }
 
-// chachaRounds is the number of rounds.
+// chachaRounds is the number of rounds. Recipes of noise name it, so it never changes.
 const chachaRounds = 12
 
 // NewChaCha returns the source of key. It takes all 256 bits of the key.
@@ -54,7 +54,8 @@ func (c *ChaCha) blocks(dst []uint64, block uint64) {
 	for len(dst) > 0 {
 		c.state[12], c.state[13] = uint32(block), uint32(block>>32)
 		n := len(dst) / 8
-		// The kernels count in 32 bits: they stop before the carry.
+		// The kernels count blocks in 32 bits, so no call may cross a multiple of 2³²: there,
+		// single blocks do.
 		switch within := 1<<32 - uint64(c.state[12]); {
 		case chachaVectors == 0 || n == 1 || within < uint64(chachaVectors):
 			chachaBlock(dst[:8], &c.state, chachaRounds)
@@ -71,7 +72,8 @@ func (c *ChaCha) blocks(dst []uint64, block uint64) {
 	}
 }
 
-// chachaBlock sets dst to one block of a number of rounds, which is even.
+// chachaBlock sets dst to one block of an even number of rounds. It is the reference for the
+// kernels, and the only code on processors without one.
 func chachaBlock(dst []uint64, state *[16]uint32, rounds int) {
 	x := *state
 	quarter := func(a, b, c, d int) {

@@ -6,6 +6,7 @@ import "golang.org/x/sys/cpu"
 // with AVX-512, 8 with AVX2, 0 where it has neither. Tests change it.
 var chachaVectors = widestChaCha()
 
+// widestChaCha returns the number of blocks of the widest kernel that this processor can run.
 func widestChaCha() int {
 	switch {
 	case cpu.X86.HasAVX512F:

@@ -36,7 +36,8 @@ func NewRoot() (r Root) {
 	return r
 }
 
-// ParseRoot takes the contents of a key file: exactly [RootSize] bytes, not all of them equal.
+// ParseRoot reads the contents of a key file: exactly [RootSize] bytes, not all equal. A file of
+// equal bytes, such as one of /dev/zero, is no key, and everybody would guess it.
 func ParseRoot(b []byte) (r Root, err error) {
 	if len(b) != RootSize {
 		return r, &param.Error{Package: "stream", Param: "key file length", Value: len(b),
@@ -49,8 +50,8 @@ func ParseRoot(b []byte) (r Root, err error) {
 	return r, nil
 }
 
-// CreateKeyFile makes a new root key and writes it to path, with mode 0600 if that is local. It
-// refuses to overwrite: a lost key cannot be had back.
+// CreateKeyFile makes a new root key and writes it to path, with mode 0600 if the file is local. It
+// never overwrites: nobody can restore a lost key.
 func CreateKeyFile(path string) error {
 	r := NewRoot()
 	secret := store.Options{Mode: 0o600, New: true, Secret: true}
@@ -64,10 +65,10 @@ func CreateKeyFile(path string) error {
 	return nil
 }
 
-// ReadKeyFile reads the root key in a file. It refuses a file of another length and, of local
-// files, one that others may read or write and anything that is not a regular file. Who can read an
-// object is for its bucket's policy to say: it must be those who may know every secret of the runs,
-// and nobody else.
+// ReadKeyFile reads the root key in a file. It refuses a file of another length. It also refuses a
+// local file that others may read or write, and anything that is not a regular file. For an object,
+// the bucket's policy decides who can read it: only those who may know every secret of the runs
+// should.
 func ReadKeyFile(path string) (Root, error) {
 	b, err := store.ReadSecret(context.Background(), path, 1<<10)
 	refused := func(value any, rule string) error {
@@ -77,7 +78,7 @@ func ReadKeyFile(path string) (Root, error) {
 		return refused(path, fmt.Sprintf("is no key: has %d bytes: must have exactly %d; minsep keygen FILE makes one", size, RootSize))
 	}
 	if open, is := errors.AsType[*store.ModeError](err); is {
-		if open.Size != RootSize {
+		if open.Size != RootSize { // not a key at all: advice on its mode would mislead
 			return Root{}, noKey(open.Size)
 		}
 		return Root{}, refused(path, open.Error()+": must be 0600 (chmod 600)")
@@ -119,6 +120,7 @@ func ParseRunID(s string) (id RunID, err error) {
 	return id, nil
 }
 
+// String returns the 32 hexadecimal digits.
 func (id RunID) String() string { return hex.EncodeToString(id[:]) }
 
 // MarshalText writes the 32 hexadecimal digits.
@@ -140,23 +142,23 @@ func (Key) String() string { return "stream.Key(hidden)" }
 func (Key) GoString() string { return "stream.Key(hidden)" }
 
 // Key derives the sub-key HKDF-SHA256(root, salt = run ‖ params, info = purpose).
-// params is the SHA-256 of the parameters that change the stage's result, and of nothing
-// else: the number of shards or workers has no part in it. Keys of different runs, parameters or
-// purposes are independent.
+// params is the SHA-256 of the parameters that change the stage's result, and of nothing else: the
+// number of shards or workers must not enter it, or another number would draw other numbers. Keys
+// of different runs, parameters or purposes are independent.
 func (r Root) Key(run RunID, params [sha256.Size]byte, purpose string) Key {
 	salt := append(run[:], params[:]...)
 	return expand(r.secret[:], salt, purpose)
 }
 
-// Commitment is a public value that binds to the root key without revealing it: HKDF-SHA256(root,
-// no salt, info = "commitment of a root key"). It names the key by its content, wherever its file
-// lies.
+// Commitment returns a public value that binds to the root key without revealing it:
+// HKDF-SHA256(root, no salt, info = "commitment of a root key"). It identifies the key by its
+// content, wherever its file lies.
 func (r Root) Commitment() [sha256.Size]byte {
 	return expand(r.secret[:], nil, "commitment of a root key").secret
 }
 
-// PublicKey is the key for draws that anybody must be able to repeat, such as a
-// verification: SHA-256(purpose ‖ 0 ‖ config). It is no secret.
+// PublicKey returns the key for draws that anybody must be able to repeat, such as a verification:
+// SHA-256(purpose ‖ 0 ‖ config). It is no secret.
 func PublicKey(purpose string, config []byte) Key {
 	h := sha256.New()
 	h.Write([]byte(purpose))
@@ -168,10 +170,11 @@ func PublicKey(purpose string, config []byte) Key {
 // Sub derives an independent key of k for a part of its purpose.
 func (k Key) Sub(purpose string) Key { return expand(k.secret[:], nil, purpose) }
 
-// Commitment is a public value that binds to k without revealing it: two
-// commitments are equal iff the keys are.
+// Commitment returns a public value that binds to k without revealing it: two commitments are equal
+// only if the keys are.
 func (k Key) Commitment() [sha256.Size]byte { return expand(k.secret[:], nil, "commitment").secret }
 
+// expand returns 32 bytes of HKDF-SHA256. It sees keys of 32 bytes only, so that it cannot fail.
 func expand(secret, salt []byte, info string) Key {
 	b, err := hkdf.Key(sha256.New, secret, salt, info, 32)
 	if err != nil { // 32 bytes are never too many for SHA-256

@@ -1,9 +1,10 @@
 // Package stream gives random words by address instead of by order.
 //
-// Every random number of minsep is a function of (key, address, counter): which example and which
-// copy of it, or which sample, or which step, and the how-manyth word of it. So a retry, another
-// worker, another number of shards or another runner draws the same number, any part of a result
-// can be made again on its own, and no two uses share a word unless they share all three.
+// Every random number of minsep is a function of (key, address, counter). The address is an example
+// and the number of its copy, or a sample, or a step; the counter numbers the words there. So a
+// retry, another worker, another number of shards or another runner draws the same number, any part
+// of a result can be made again on its own, and no two uses share a word unless they share all
+// three.
 //
 // Take a [Root] from a key file, derive the [Key] of your purpose from it, and then
 //
@@ -18,11 +19,11 @@
 //
 // With AES-128 and independent keys K1, K2 (the halves of the Key), word pair c of an address A
 // is the block AES_K2(A xor c), low word first, little endian. The address of an integer id is
-// AES_K1(copy ‖ id), a permutation, so that different ids never share an address; the address
-// of a string is the first half of HMAC-SHA256 under a third key. Both are hash-then-encrypt
-// (two-block CBC-MAC with independent keys): a pseudorandom function of the pair (id, counter),
-// with id and counter in fields of their own. Two streams of N meet with probability below (N
-// L)²/2^129 for L blocks each: under 2^-56 for 1e8 streams of 1000 blocks.
+// AES_K1(copy ‖ id), a permutation, so that different ids never share an address. The address of a
+// string is the first half of HMAC-SHA256 under a third key. Both are hash-then-encrypt (two-block
+// CBC-MAC with independent keys): a pseudorandom function of the pair (id, counter), which lie in
+// fields of their own. Any two of N streams of L blocks each overlap with probability below (N
+// L)²/2^129: under 2^-56 for 1e8 streams of 1000 blocks.
 //
 // Bulk block c of number i is AES_K(i ‖ c), both fields 64 bits, big endian: distinct inputs of
 // one permutation. ChaCha has a key of 256 bits, and block and number in fields of its state.
@@ -48,8 +49,8 @@ const MaxStringID = 255
 // Address names a stream of one Source: an id and a copy number of it, hashed to 128 bits.
 type Address [16]byte
 
-// Uint64 returns the first 64 bits of the address, a keyed hash of the id: for hash buckets and
-// priorities.
+// Uint64 returns the first 64 bits of the address, a keyed hash of the id that serves as hash
+// bucket or priority.
 func (a Address) Uint64() uint64 { return binary.LittleEndian.Uint64(a[:8]) }
 
 // Source computes addresses and streams under one key. It is not safe for concurrent use; sources
@@ -70,6 +71,7 @@ func NewSource(key Key) *Source {
 	}
 }
 
+// newCipher returns AES-128 under a key of 16 bytes.
 func newCipher(key []byte) cipher.Block {
 	c, err := aes.NewCipher(key)
 	if err != nil { // only for keys of a wrong length
@@ -78,8 +80,8 @@ func newCipher(key []byte) cipher.Block {
 	return c
 }
 
-// IntAddress is the address of copy (0 for the first) of an integer id. Integers and strings
-// have addresses of their own: 7 is not "7".
+// IntAddress returns the address of copy (0 for the first) of an integer id. Integers and strings
+// have separate addresses: 7 is not "7".
 func (s *Source) IntAddress(id int64, copy uint32) Address {
 	binary.BigEndian.PutUint64(s.in[:8], uint64(copy))
 	binary.BigEndian.PutUint64(s.in[8:16], uint64(id))
@@ -87,13 +89,13 @@ func (s *Source) IntAddress(id int64, copy uint32) Address {
 	return Address(s.out[:16])
 }
 
-// StringAddress is the address of copy (0 for the first) of a string id of at most [MaxStringID]
-// bytes.
+// StringAddress returns the address of copy (0 for the first) of a string id of at most
+// [MaxStringID] bytes. It panics for a longer one.
 func (s *Source) StringAddress(id string, copy uint32) Address {
 	return s.BytesAddress(unsafe.Slice(unsafe.StringData(id), len(id)), copy)
 }
 
-// BytesAddress is StringAddress for an id that is held as bytes.
+// BytesAddress does the same as StringAddress for an id that is held as bytes.
 func (s *Source) BytesAddress(id []byte, copy uint32) Address {
 	if len(id) > MaxStringID {
 		panic(fmt.Sprintf("stream: string id of %d bytes: readers must refuse more than %d", len(id), MaxStringID))
@@ -171,4 +173,6 @@ func (b *Bulk) Words(dst []uint64, number, block uint64) {
 // zeros are the plain text that a cipher in counter mode turns into its stream.
 var zeros [16 << 10]byte
 
+// bigEndian is true on processors that store the high byte first: there Words swaps the bytes of
+// each word, which it filled as bytes.
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
