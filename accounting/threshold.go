@@ -68,7 +68,7 @@ func (t Thresholds) Total() float64 {
 // Claim is a δ to be claimed, with the failure probabilities that it must share.
 type Claim struct {
 	Delta float64 // δ, at least 1e-300 and below 1
-	// Points is the number of points (ε, δ) that are certified from the same samples, whose failure
+	// Points is the number of points (ε, δ) that are certified from the same samples; their failure
 	// probabilities add up. 0 means 1.
 	Points int
 	// Earlier is the failure probability of earlier protocols, and of other points that are

@@ -58,8 +58,8 @@ func NewMajorant(grid float64, low int, bounds []float64) (*Majorant, error) {
 // slope returns the slope of the line through two knots.
 func slope(a, b knot) float64 { return (b.value - a.value) / (b.x - a.x) }
 
-// from returns the distribution whose E(X-x)_+ is linear between the knots: the mass at a knot is
-// the change of the slope there.
+// from returns the distribution for which E(X-x)_+ is linear between the knots: the mass at a knot
+// is the change of the slope there.
 func (m *Majorant) from(knots []knot) ratios {
 	first, last := knots[1], knots[len(knots)-1]
 	r := ratios{low: first.index, mass: make([]float64, last.index-first.index+1), infinite: last.value}

@@ -30,7 +30,7 @@ const LargestPoint = 500
 // togetherTail is the probability that may be cut off the events of all trainings.
 const togetherTail = 1e-20
 
-// Together composes trainings, each of which may be chosen after a look at the earlier ones (F6.2).
+// Together composes trainings; each may be chosen after a look at the earlier ones (F6.2).
 // Its lower bounds are 0: trainings may be more private than their known events or points say.
 func Together(trainings []Training) (*Composition, error) {
 	c := param.Checker{Package: "pld"}

@@ -17,8 +17,8 @@ type Forecast struct {
 	Seconds float64 // of processors, above 0
 	Further float64 // of these for further ε, at least 0; they come on top of a budget
 
-	// Enough is a budget in seconds of processors that is enough to accept up to .85 δ. A smaller one
-	// costs noise. 0 where no samples are drawn.
+	// Enough is a budget in seconds of processors that is enough to accept up to .85 δ. A smaller
+	// one costs noise. 0 where no samples are drawn.
 	Enough float64
 
 	Tables float64 // seconds of processors for the tables of one noise multiplier; 0 where no samples are drawn
@@ -184,8 +184,8 @@ func (p Problem) tables(f Forecast, budget float64) float64 {
 	return proofs + (tablesOfEstimates+tablesOfCandidates+tablesOfWorkers)*f.Tables
 }
 
-// seconds is how long a verification takes by the time of its parts, and how much of that is for
-// further ε, whose tables at one noise multiplier take tablesOfPoints.
+// seconds returns how long a verification takes by the time of its parts, and the share of that for
+// further ε. Their tables at one noise multiplier take tablesOfPoints.
 func (p Problem) seconds(f Forecast, tablesOfPoints float64) (all, further float64) {
 	budget := DefaultCPUTime.Seconds()
 	if p.CPUTime > 0 {

@@ -19,8 +19,8 @@ type ParamError = param.Error
 // priority, the first 64 bits of the keyed hash of their id ([IDs.Address]), and examples of equal
 // priority by id. An example is kept if and only if each of its owners has room: the owner owns
 // fewer than MaxExamplesPerOwner of the examples kept before it. With Duplicates, further passes go
-// through the kept examples in the same order, and add one copy of each example of which every
-// owner still has room, until a pass adds nothing. Room never comes back, so an example that once
+// through the kept examples in the same order, and add one copy of each example if all its owners
+// still have room, until a pass adds nothing. Room never comes back, so an example that once
 // found an owner full finds it full in every later pass.
 //
 // With MaxNeighborhood k_e > 0, the examples e with a neighbourhood |N(e)| above k_e in the graph

@@ -80,7 +80,7 @@ func numberedDense(columns []IDs, n int, low int64, span uint64) (ids []int64, n
 	return ids, number
 }
 
-// numberedSparse numbers integers, the least of which is low, by sorting them.
+// numberedSparse numbers integers by sorting them; low is the least.
 func numberedSparse(columns []IDs, n int, low int64) (ids []int64, number []uint32) {
 	keys, order := make([]uint64, 0, n), make([]uint32, n)
 	for i := range columns {
