@@ -29,6 +29,17 @@ func (s *spec) packer(width int) *packed.Packer {
 	return packed.NewPacker(width, s.Buckets).Over(s.Overflow)
 }
 
+// packerToOne returns a packer for records of width bytes of which one worker takes all, in bucket
+// 0. Where there are files, each bundle passes on one chunk and puts the rest into files: a runner
+// may hold all chunks of a bucket as one record, which in Flink ends at 2 GB.
+func (s *spec) packerToOne(width int) *packed.Packer {
+	o := s.Overflow
+	if o.After == 0 || o.After > packed.ChunkSize {
+		o.After = packed.ChunkSize
+	}
+	return packed.NewPacker(width, 1).Over(o)
+}
+
 // Records are byte strings that sort as their contents:
 //
 //	edge       priority 8, example id, owner id         by priority, to gather examples

@@ -3,10 +3,13 @@ package contribution
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"minsep/internal/packed"
 	"minsep/sampling/ownergraph"
 
 	"pgregory.net/rapid"
@@ -110,6 +113,51 @@ func TestRoundsGoInPairs(t *testing.T) {
 		config.Rounds = 1
 		if got := config.rounds(); got != 1 {
 			t.Errorf("%d rounds, want the one asked for", got)
+		}
+	}
+}
+
+// TestToOneWorker counts the bytes that a bundle of owners passes on, with the default settings: to
+// the one worker that makes pools or finishes, a chunk and a reference to a file.
+func TestToOneWorker(t *testing.T) {
+	for _, pools := range []int{0, 3} {
+		f := &ownerFn{Last: true, Spec: spec{Bound: ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: pools}, Buckets: 5, Heavy: 100}}
+		f.Spec.Overflow.Dir = t.TempDir()
+		width := f.Spec.membershipWidth()
+		var memberships []byte
+		const examples = 20_000
+		for e := range uint32(examples) {
+			record := make([]byte, width-turnBytes)
+			binary.BigEndian.PutUint32(record, e/4)
+			memberships = appendTurn(append(memberships, record...), newTurn(1, newNumber(e%5, e/5)))
+		}
+		passed := 0
+		s := f.Spec.sorter(f.Spec.verdictWidth())
+		defer s.Close()
+		take := func(bucket uint32, chunk []byte) {
+			if passed += len(chunk); bucket != 0 {
+				t.Errorf("a chunk for bucket %d", bucket)
+			}
+			if err := s.Add(chunk); err != nil {
+				t.Fatal(err)
+			}
+		}
+		counts := func(uint32, []byte) {}
+		f.StartBundle(nil, nil, nil)
+		given := false
+		err := f.ProcessElement(0, func(c *[]byte) bool {
+			first := !given
+			*c, given = memberships, true
+			return first
+		}, take, counts, nil)
+		if err == nil {
+			err = f.FinishBundle(context.Background(), take, counts, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Len() != examples || passed > packed.ChunkSize+300 {
+			t.Errorf("%d pools: %d verdicts for %d memberships, %d bytes passed on", pools, s.Len(), examples, passed)
 		}
 	}
 }

@@ -110,12 +110,14 @@ type ownerFn struct {
 
 func (f *ownerFn) StartBundle(_, _ packed.Emit, _ func([]byte)) {
 	f.packer = f.Spec.packer(f.Spec.verdictWidth())
+	if f.Last {
+		f.packer = f.Spec.packerToOne(f.Spec.verdictWidth())
+	}
 	f.counts = newTally()
 	f.waiting = waiting{spool: f.Spec.spool(turnBytes + f.Spec.countBytes()), levels: map[uint32]uint64{}}
 }
 
 func (f *ownerFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, verdicts, _ func(uint32, []byte), heavy func([]byte)) error {
-	verdicts = f.destination(verdicts)
 	if f.Round == 0 {
 		return f.first(bucket, chunks, verdicts, heavy)
 	}
@@ -123,17 +125,9 @@ func (f *ownerFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, verdi
 }
 
 func (f *ownerFn) FinishBundle(ctx context.Context, verdicts, counts func(uint32, []byte), _ func([]byte)) error {
-	err := f.packer.Flush(f.destination(verdicts))
+	err := f.packer.Flush(verdicts)
 	verdictsPacked[min(f.Round, len(verdictsPacked)-1)].Add(ctx, f.packer.Packed())
 	return cmp.Or(err, f.waiting.spool.Close(), f.counts.emit(counts))
-}
-
-// destination sends chunks to the buckets of their examples, or all to bucket 0.
-func (f *ownerFn) destination(emit packed.Emit) packed.Emit {
-	if !f.Last {
-		return emit
-	}
-	return func(_ uint32, chunk []byte) { emit(0, chunk) }
 }
 
 func (f *ownerFn) first(bucket uint32, chunks func(*[]byte) bool, verdicts packed.Emit, heavy func([]byte)) error {
@@ -192,13 +186,17 @@ func (f *ownerFn) judge(owner number, room uint32, verdicts packed.Emit) error {
 	grant := newGrant(f.waiting.levels, room, f.Spec.Bound.MaxCopies())
 	size := f.Spec.countBytes()
 	return f.waiting.spool.Each(func(e []byte) error {
+		bucket := readTurn(e).number().bucket()
+		if f.Last {
+			bucket = 0
+		}
 		copies := readCount(e[turnBytes:], size)
 		f.record = append(f.record[:0], e[:turnBytes]...)
 		f.record = appendNumber(f.record, owner)
 		f.record = appendCount(f.record, size, room)
 		f.record = appendCount(f.record, size, grant.take(copies))
 		f.record = appendCount(f.record, size, copies)
-		f.packer.Add(readTurn(e).number().bucket(), f.record, verdicts)
+		f.packer.Add(bucket, f.record, verdicts)
 		return nil
 	})
 }
