@@ -84,14 +84,14 @@ type AccountResult struct {
 	MultiOwner []verification.MultiOwnerEstimate `json:"laws,omitempty"`                       // of Algorithm 3
 }
 
-// Account is the stage with the parameters of [stages.Account].
+// Account is the account with the parameters of [stages.Account].
 type Account stages.Account
 
 // Validate reports every fault that can be seen without the files.
 func (a Account) Validate() error { return stages.Account(a).Validate() }
 
-// Run accounts. An error that wraps accounting.ErrNotVerified comes with a result: the
-// estimates.
+// Run finds and verifies the noise multiplier. An error that wraps accounting.ErrNotVerified comes
+// with a result, which has the estimates.
 func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	w, err := o.begin(ctx, beginning{stage: a, looks: true, remade: manifest.CertificateFile, inputs: func(c *param.Checker) {
 		c.Require(a.From == "" || store.Resolved(a.From) != store.Resolved(o.Out), "from", a.From, "must be another directory than --out")
@@ -147,7 +147,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	return result, err
 }
 
-// claim is the claim to certify, and its place.
+// claim is the claim to certify, and the place of its ledger.
 type claim struct {
 	Account
 	*work
@@ -156,11 +156,11 @@ type claim struct {
 	request stages.Request
 }
 
-// ledger is the folder of the ledger.
+// ledger returns the folder of the ledger.
 func (c *claim) ledger() string { return store.Join(c.dir.path, manifest.LedgerFolder) }
 
-// besides makes the figures that are shown with a certificate, before the certificate is
-// written, since each may fail.
+// besides computes the figures that are shown with a certificate. Each may fail, so this comes
+// before the certificate is written.
 func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *AccountResult) (err error) {
 	if c.Run.Sampler.Truncation == nil {
 		if result.SuggestedMaxBatchSize, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.Delta, accounting.Moments{}); err != nil {
@@ -198,7 +198,7 @@ func WatchPhase(p verification.Phase) {
 	}
 }
 
-// certify plans, or goes on from the ledger, verifies, and publishes the certificate.
+// certify makes a plan or goes on from the ledger, verifies, and publishes the certificate.
 func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 	folder := c.ledger()
 	resume, err := c.lookAt(ctx)
@@ -263,7 +263,8 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 	})
 }
 
-// leavesRoom refuses a δ that the protocols before have used up, where samples would be drawn.
+// leavesRoom refuses a δ that the failure probabilities of earlier protocols use up, if samples
+// would be drawn.
 func (c *claim) leavesRoom() error {
 	method, err := c.problem.Run.Method()
 	if err != nil || method != accounting.MonteCarlo && method != accounting.Unproven {
@@ -280,8 +281,8 @@ func (c *claim) leavesRoom() error {
 		"which is a part of it; give a larger delta or, if those were for another training or for claims with a larger delta, another --out", q, c.ledger(), len(c.problem.Earlier))}
 }
 
-// withTime adds to the error of a protocol without an accepted candidate how long a sample takes:
-// as the plan measured it or, where an earlier command made the plan, measured now.
+// withTime adds the time of a sample to the error of a protocol without an accepted candidate. The
+// plan has measured it; if an earlier command made the plan, it is measured now.
 func withTime(ctx context.Context, err error, p *accounting.Protocol, cpu float64) error {
 	var rejected *accounting.NotVerifiedError
 	if !errors.As(err, &rejected) {

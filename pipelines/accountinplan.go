@@ -10,10 +10,13 @@ import (
 	"minsep/stages"
 )
 
+// init registers the stage for plans.
 func init() {
 	inPlans["account"] = InPlan{Run: runAccount, Report: reportAccount, Forecast: forecastAccount}
 }
 
+// runAccount runs the account of a plan. If nothing is certified, the estimates go to the figures
+// with the error.
 func runAccount(ctx context.Context, d *stages.Directory, o Options, to *Figures) error {
 	account := Account(d.Plan.AccountParams())
 	result, err := account.Run(ctx, o)
@@ -26,6 +29,7 @@ func runAccount(ctx context.Context, d *stages.Directory, o Options, to *Figures
 	return nil
 }
 
+// reportAccount takes the figures of a certificate that is there.
 func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error {
 	c, err := stages.ReadCertificate(ctx, d.Out)
 	if err != nil {
@@ -45,7 +49,7 @@ func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error 
 	return nil
 }
 
-// forecastAccount adds what is known of the certificate before the account runs.
+// forecastAccount adds the forecast of the certificate to the estimate of a dry run.
 func forecastAccount(ctx context.Context, p stages.Plan, edges int64, to *stages.PlanEstimate) error {
 	strategy, err := p.QuickStrategy(ctx)
 	if err != nil {

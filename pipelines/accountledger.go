@@ -22,9 +22,10 @@ import (
 	"minsep/transforms/progress"
 )
 
-// lookAt says whether the ledger holds a protocol of the same request, to go on with. A finished
-// certificate is refused unless it may be overwritten. A protocol of another request that gave none
-// is not: it is put aside, where it counts, so that nothing is lost.
+// lookAt reports whether the ledger holds a protocol of the same request, from which the account
+// goes on. It refuses a finished certificate unless that may be overwritten. A protocol of another
+// request without a certificate is not refused: it is set aside, where it still counts, so that
+// nothing is lost.
 func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 	folder, r := c.ledger(), c.request
 	name, err := stages.FindClaim(ctx, c.dir.path)
@@ -50,8 +51,8 @@ func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 	return bytes.Equal(got, want), nil
 }
 
-// openLedger opens the ledger: with its own protocol if p is nil, else for p, after putting a
-// protocol that is there aside.
+// openLedger opens the ledger: with its own protocol if p is nil, or for p, after it has set aside
+// the protocol that is there.
 func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledger.Ledger, error) {
 	if p == nil {
 		l, err := ledger.Open(folder)
@@ -79,8 +80,7 @@ func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledge
 	return ledger.Create(folder, p)
 }
 
-// putAside moves a protocol, its units and the certificate that was made of them to a folder of its
-// own.
+// putAside moves a protocol, its units and its certificate to a folder of their own.
 func putAside(folder string) error {
 	l, err := ledger.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,9 +116,9 @@ func putAside(folder string) error {
 	return nil
 }
 
-// putUnitsAside moves a log of units to where one of the same protocol may be, which was put aside
-// by a command that was stopped, or earlier: the units of both have the same values, and the longer
-// log stays.
+// putUnitsAside moves a log of units. One of the same protocol may be there already, if a command
+// was stopped or the protocol was set aside before. Both have the same values, and the longer log
+// stays.
 func putUnitsAside(from, to string) error {
 	ctx := context.Background()
 	now, err := store.Stat(ctx, from)
@@ -138,7 +138,7 @@ func putUnitsAside(from, to string) error {
 	return store.Move(ctx, from, to)
 }
 
-// verify is the release loop of package verification with samples that are drawn by Beam.
+// verify runs the release loop of package verification, with samples that Beam draws.
 func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 	finished, err := store.Abs(store.Join(c.ledger(), manifest.FinishedFolder))
 	if err != nil {
@@ -180,8 +180,8 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 	})
 }
 
-// writeCertificate writes the one of stages.ClaimFiles that a certificate belongs in, and removes
-// the other, which an earlier version or a claim that is replaced may have left.
+// writeCertificate writes a certificate to the one of stages.ClaimFiles where it belongs, and
+// removes the other, which an earlier version or a replaced claim may have left.
 func writeCertificate(out string, c *accounting.Certificate) error {
 	b, err := c.Encode()
 	if err != nil {

@@ -22,12 +22,13 @@ import (
 	"minsep/transforms/progress"
 )
 
-// Bound is the stage with the parameters of [stages.Bound].
+// Bound is the bound with the parameters of [stages.Bound].
 type Bound stages.Bound
 
 // Validate reports every fault that can be seen without the graph.
 func (b Bound) Validate() error { return stages.Bound(b).Validate() }
 
+// init registers the stage for plans.
 func init() {
 	inPlans["bound"] = InPlan{
 		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
@@ -88,6 +89,7 @@ func (b Bound) open(ctx context.Context, o Options, c *param.Checker) *graphio.S
 	return source
 }
 
+// write bounds the graph and publishes the table.
 func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (BoundResult, error) {
 	result := BoundResult{Out: w.set.Out, Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()}}
 	if w.set.DryRun {
@@ -102,6 +104,7 @@ func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (Boun
 	return result, err
 }
 
+// bound bounds the graph, in this process or by a job, and returns the index of the table.
 func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run manifest.Run, stage *manifest.Stage) (manifest.Index, ownergraph.Summary, error) {
 	index := manifest.Index{Format: manifest.BoundedFormatOf(b.Bound)}
 	var summary ownergraph.Summary
@@ -129,14 +132,14 @@ func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run m
 	return index, summary, err
 }
 
-// isInProcess says that the graph is bounded in this process, without a job.
+// isInProcess reports whether this process bounds the graph, without a job.
 func (b Bound) isInProcess(runner string) bool {
 	return runner == DefaultRunner && b.Buckets == 0 && b.Rounds == 0
 }
 
-// inProcess bounds the graph in the memory of this process, and a large one through temporary
-// files. That takes a fraction of the time and the memory of a job on [DefaultRunner], and leaves
-// the same bytes.
+// inProcess bounds the graph in the memory of this process, and a large graph through temporary
+// files. That takes a fraction of the time and memory of a job on [DefaultRunner], and leaves the
+// same bytes.
 func (b Bound) inProcess(ctx context.Context, w *work, source *graphio.Source, key stream.Key, dir string) ([]manifest.File, ownergraph.Summary, error) {
 	bounder := &ondisk.Bounder{Bound: b.Bound, Key: key, Examples: source.ExampleType, Owners: source.OwnerType, InMemory: b.EdgesInMemory, Dir: w.jobs.workDir, Progress: progress.Enter}
 	bounded, err := leave.Behind(ctx, func() (*ownergraph.Bounded, error) {

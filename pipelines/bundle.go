@@ -10,13 +10,13 @@ import (
 	"minsep/sampling"
 )
 
-// holdsBundles says that the runner holds all that a bundle passes on until it has ended, as
-// Flink's does; at about 400 MB it hangs. A bundle is all that a subtask does in a stage
-// of a job.
+// holdsBundles reports whether the runner keeps the whole output of a bundle until the bundle ends,
+// as Flink's does: it hangs at about 400 MB. A bundle is all the work of a subtask in a stage of a
+// job.
 func (e engine) holdsBundles() bool { return e.portable() }
 
-// sharedDir makes a folder within the stage's through which DoFns pass chunks that are too much for
-// one bundle, if the runner holds bundles. remove removes it.
+// sharedDir makes a folder in the stage's folder, through which DoFns pass chunks that are too much
+// for a bundle, if the runner keeps bundles. remove removes it.
 func (e engine) sharedDir(ctx context.Context, dir string) (shared string, remove func() error, err error) {
 	if !e.holdsBundles() {
 		return "", func() error { return nil }, nil

@@ -21,7 +21,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
-// ErrTranslated says that a job was translated for Dataflow, as --dry_run asks, and not run.
+// ErrTranslated says that a job was translated for Dataflow, as --dry_run asks, and did not run.
 // Nothing was written.
 var ErrTranslated = errors.New("pipelines: translated, not run")
 
@@ -29,8 +29,8 @@ var ErrTranslated = errors.New("pipelines: translated, not run")
 // marked as unfinished.
 var ErrLeft = errors.New("the runner did not stop in time")
 
-// stopTime is how long a runner may take to end after its job is to stop. One in this process may
-// not look at it before a task is done: the command ends without it.
+// stopTime is the time that a runner has to end after its job is told to stop. A runner in this
+// process may not look before a task is done; the command then ends without it.
 const (
 	stopTime      = 5 * time.Second
 	stopTimeLocal = 500 * time.Millisecond
@@ -44,6 +44,7 @@ type engine struct {
 	log        *slog.Logger // not nil
 }
 
+// engine returns the engine of the options.
 func (o Options) engine() engine {
 	e := engine{cmp.Or(o.Runner, DefaultRunner), false, o.WorkDir, o.Log}
 	e.translates = e.runner == "dataflow" && beamFlag("dry_run") == "true"
@@ -53,7 +54,7 @@ func (o Options) engine() engine {
 	return e
 }
 
-// portable says that the runner is a job server's, which has to be named.
+// portable reports whether the runner is behind a job server, which the user must name.
 func (e engine) portable() bool {
 	switch e.runner {
 	case "flink", "spark", "universal":
@@ -122,7 +123,7 @@ func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults
 	return found, nil
 }
 
-// patience is the stopTime of a runner.
+// patience returns the stopTime of a runner.
 func patience(runner string) time.Duration {
 	if runner == DefaultRunner {
 		return stopTimeLocal
@@ -130,7 +131,7 @@ func patience(runner string) time.Duration {
 	return stopTime
 }
 
-// stopped is the error of a job that ended because ctx did.
+// stopped returns the error of a job that ended because ctx did.
 func stopped(ctx context.Context, left error) error {
 	if left == nil {
 		return ctx.Err()
@@ -138,7 +139,7 @@ func stopped(ctx context.Context, left error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), left)
 }
 
-// jobLog passes on Beam's log, and takes from it the name under which the runner holds the job.
+// jobLog passes on Beam's log, and takes from it the name of the job at the runner.
 type jobLog struct {
 	log *slog.Logger
 
@@ -146,6 +147,7 @@ type jobLog struct {
 	submitted string
 }
 
+// record passes on a record of level info and above.
 func (l *jobLog) record(ctx context.Context, sev beamlog.Severity, msg string) {
 	if id, found := strings.CutPrefix(msg, "Submitted job: "); found {
 		l.Lock()
@@ -166,14 +168,15 @@ func (l *jobLog) record(ctx context.Context, sev beamlog.Severity, msg string) {
 	l.log.Log(ctx, level, msg, "from", "beam")
 }
 
+// id returns the name of the job at the runner, "" before it is known.
 func (l *jobLog) id() string {
 	l.Lock()
 	defer l.Unlock()
 	return l.submitted
 }
 
-// cancel cancels the job at a job service, and waits for its end there. Jobs in this process end
-// with it.
+// cancel cancels the job at a job service, and waits for its end there. A job in this process ends
+// with the process.
 func (l *jobLog) cancel(runner string) error {
 	id := l.id()
 	switch {

@@ -12,19 +12,19 @@ import (
 	"minsep/transforms/materialize"
 )
 
-// ErrInput says that the user's input is at fault, and the message how to mend it.
+// ErrInput says that the user's input is at fault; the message says how to mend it.
 var ErrInput = errors.New("pipelines: input")
 
 // inputError has the faults of the input that tasks of a pipeline found.
 type inputError struct{ faults []string }
 
+// Error has one fault a line.
 func (e *inputError) Error() string        { return strings.Join(e.faults, "\n") }
 func (e *inputError) Is(target error) bool { return target == ErrInput }
 
-// runnerError returns the useful part of a run's error: the faults of the input, or the error
-// of the task without the plan of the pipeline that Beam puts before it. A runner with workers
-// in other processes hands on only the text of an error: there a fault is known by its
-// beginning.
+// runnerError returns the useful part of a run's error: the faults of the input, or the error of
+// the task without the plan of the pipeline that Beam puts before it. A runner with workers in
+// other processes passes on only the text of an error; there a fault is known by its first words.
 func runnerError(runner string, err error) error {
 	var faults []string
 	collectFaults(err, &faults)
@@ -49,6 +49,7 @@ func runnerError(runner string, err error) error {
 // faultPrefixes begin the faults of graphs, tables, batch sizes and examples.
 var faultPrefixes = []string{graphio.FaultPrefix + " ", "manifest: bounded table", "sampling: batch size", materialize.FaultPrefix + ": "}
 
+// collectFaults appends the faults of the input in an error, one a line.
 func collectFaults(err error, lines *[]string) {
 	switch e := err.(type) {
 	case nil:
@@ -65,13 +66,14 @@ func collectFaults(err error, lines *[]string) {
 	}
 }
 
-// fullDisks are the errors of a write where no room is left, or no more may be written.
+// fullDisks are the errors of a write that finds no room, or may write no more.
 var fullDisks = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
 // isFull reports whether a disk or a quota is full, or a file too large. A runner with workers
 // in other processes gives only the text.
 func isFull(err error) bool { return fullDisk(err) != nil }
 
+// fullDisk returns the one of fullDisks that err is, or nil.
 func fullDisk(err error) error {
 	for _, full := range fullDisks {
 		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) {
@@ -81,9 +83,9 @@ func fullDisk(err error) error {
 	return nil
 }
 
-// withoutRoom names the folder that could not be written to on a full disk, in place of the
-// task of the pipeline that met the error; left says which part of the result stays in folder.
-// Other errors stay as they are.
+// withoutRoom replaces an error of a full disk by one that names the folder, and not the task of
+// the pipeline that met it. left says which part of the result stays in the folder. Other errors
+// stay as they are.
 func withoutRoom(err error, folder, left string) error {
 	full := fullDisk(err)
 	if full == nil {

@@ -15,12 +15,12 @@ import (
 // Beam's job server gives up its own part of a job that is cancelled, and lets it run on at a
 // cluster outside of it. So a job of Flink's is cancelled there, by the cluster's REST API.
 
-// flinkStopTime is how long tasks on Flink may take to end: each ends once its bundle has.
+// flinkStopTime is the time that tasks on Flink have to end: each ends after its bundle.
 const flinkStopTime = time.Minute
 
-// cancelAtFlink cancels a job of a job server's at the cluster to which it sends its jobs, and
-// waits until none of its tasks runs there. A job that is not there yet is waited for. It does
-// nothing where Flink is in the job server itself.
+// cancelAtFlink cancels a job of a job server at the cluster to which the server sends its jobs,
+// and waits until no task of it runs there. It also waits for a job that has not arrived yet. It
+// does nothing if Flink runs within the job server.
 func cancelAtFlink(service jobpb.JobServiceClient, id string) error {
 	ctx, stop := context.WithTimeout(context.Background(), flinkStopTime)
 	defer stop()
@@ -83,7 +83,7 @@ func cancelAtFlink(service jobpb.JobServiceClient, id string) error {
 	}
 }
 
-// ended says that a job server has nothing more to do for a job.
+// ended reports whether a job server has nothing more to do for a job.
 func ended(state *jobpb.JobStateEvent) bool {
 	switch state.GetState() {
 	case jobpb.JobState_CANCELLED, jobpb.JobState_DONE, jobpb.JobState_FAILED, jobpb.JobState_DRAINED:
@@ -92,7 +92,7 @@ func ended(state *jobpb.JobStateEvent) bool {
 	return false
 }
 
-// askFlink sends a request without a body, and reads the answer into what is not nil.
+// askFlink sends a request without a body. It reads the answer into into, unless that is nil.
 func askFlink(ctx context.Context, method, url string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {

@@ -21,12 +21,13 @@ import (
 	"minsep/transforms/progress"
 )
 
-// Form is the stage with the parameters of [stages.Form].
+// Form is the forming of batches with the parameters of [stages.Form].
 type Form stages.Form
 
 // Validate reports every fault that can be seen without the examples.
 func (f Form) Validate() error { return stages.Form(f).Validate() }
 
+// init registers the stage for plans.
 func init() {
 	inPlans["form"] = InPlan{
 		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
@@ -109,8 +110,8 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	return formed, err
 }
 
-// agreesToForm refuses batches that do not match the results in the run directory, or the
-// training run that its run id serves.
+// agreesToForm refuses batches that do not match the results in the run directory, or the training
+// run of its run id.
 func (w *work) agreesToForm(ctx context.Context, formed stages.FormResult, source stages.Source) error {
 	if err := w.here.AgreesToForm(formed.Scheme, source.Examples()); err != nil {
 		return err
@@ -126,14 +127,15 @@ func (w *work) agreesToForm(ctx context.Context, formed stages.FormResult, sourc
 	return err
 }
 
-// trainingOf names the training run of batches, as the recipe of their noise will.
+// trainingOf returns the training run of batches in the form that the recipe of their noise will
+// have.
 func trainingOf(formed stages.FormResult, source stages.Source) (t noise.Training, err error) {
 	t.Examples = source.Examples().Identity
 	t.Sampler, err = stages.SamplerText(formed.Scheme)
 	return t, err
 }
 
-// runGraph writes the table of a graph with all its examples kept, and forms batches of it.
+// runGraph writes the table of a graph with all its examples kept, and forms batches from it.
 func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) {
 	table := Bound{Graph: f.Graph, Read: f.Read, Bound: ownergraph.Bound{MaxExamplesPerOwner: math.MaxInt32}, Buckets: f.Buckets}
 	if w.set.DryRun { // the number of examples, which decides the rest, is not known before the graph is read
@@ -162,8 +164,8 @@ func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) 
 	return formed, err
 }
 
-// leftIn says that a run directory has a table of the same bound and no batches: a killed run
-// left it.
+// leftIn reports whether a run directory has a table of the same bound and no batches, as a killed
+// run leaves it.
 func (b Bound) leftIn(ctx context.Context, out string) bool {
 	_, want, err := manifest.Params(b.Bound)
 	if err != nil {
@@ -176,6 +178,7 @@ func (b Bound) leftIn(ctx context.Context, out string) bool {
 	return err == nil && ix.ParamsSHA256 == want
 }
 
+// form runs the pipeline, and returns the index of the batches.
 func (f Form) form(ctx context.Context, w *work, source stages.Source, formed stages.FormResult, run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 	index := manifest.Index{Format: manifest.BatchesFormatOf(formed.Scheme), Inputs: source.Inputs()}
 	var err error
@@ -214,10 +217,11 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 	return index, err
 }
 
-// collectedFiles is the name of the file through which a pipeline tells its launcher the files
-// that it wrote.
+// collectedFiles is the name of the file through which a pipeline tells its launcher which files it
+// wrote.
 const collectedFiles = "collected-files.json"
 
+// idsOf returns the type of the examples' ids.
 func idsOf(x stages.Source) formation.IDs {
 	if x.Table == nil {
 		return formation.IDs{} // formation.Range knows
@@ -225,6 +229,7 @@ func idsOf(x stages.Source) formation.IDs {
 	return formation.IDs{Type: x.Table.ExampleType}
 }
 
+// formRows adds the transform that forms batches of numbers or of a table.
 func formRows(s beam.Scope, x stages.Source, c formation.Config) (beam.PCollection, error) {
 	if x.Table == nil {
 		return formation.Range(s, c)

@@ -7,8 +7,8 @@ import (
 	"minsep/stages"
 )
 
-// InPlan is a stage of package stages as a plan runs it. Each is registered in the file of the
-// stage.
+// InPlan has the functions by which a plan runs a stage of package stages. The file of the stage
+// registers it.
 type InPlan struct {
 	Run func(ctx context.Context, d *stages.Directory, o Options, to *Figures) error
 
@@ -19,9 +19,10 @@ type InPlan struct {
 	Forecast func(ctx context.Context, p stages.Plan, edges int64, to *stages.PlanEstimate) error // adds to the estimate of a dry run
 }
 
+// inPlans has the stages by name.
 var inPlans = map[string]InPlan{}
 
-// StageInPlan is the stage of a name.
+// StageInPlan returns the functions of a stage.
 func StageInPlan(name string) InPlan { return inPlans[name] }
 
 // Figures are the figures that the stages of a plan report. All of them are public.

@@ -19,13 +19,14 @@ import (
 	"minsep/transforms/progress"
 )
 
-// Materialize is the stage with the parameters of [stages.Materialize]. The run directory is
-// [Options.Out], with the batches in it.
+// Materialize is the writing of examples with the parameters of [stages.Materialize]. The run
+// directory is [Options.Out], and has the batches.
 type Materialize stages.Materialize
 
 // Validate reports every fault that can be seen without the batches and the examples.
 func (m Materialize) Validate() error { return stages.Materialize(m).Validate() }
 
+// init registers the stage for plans.
 func init() {
 	inPlans["materialize"] = InPlan{
 		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
@@ -38,8 +39,8 @@ func init() {
 	}
 }
 
-// MaterializeResult describes examples in the order of the steps. All of it is
-// public: how many entries there are is secret, and only expected here.
+// MaterializeResult describes examples in the order of the steps. All of it is public: the number
+// of entries is secret, and here only its expectation.
 type MaterializeResult struct {
 	RunID   string   `json:"run_id"`
 	Out     string   `json:"out"`              // run directory
@@ -61,9 +62,9 @@ type join struct {
 	data    *materialize.Source
 }
 
-// Run joins. After an interruption the folder stays unfinished, and on a full disk, so that the
-// same call goes on with the files that are missing; after another failure it is as empty as
-// before.
+// Run joins examples and batches. After an interruption or on a full disk the folder stays
+// unfinished, so that the same call goes on with the missing files. After any other failure it is
+// as empty as before.
 func (m Materialize) Run(ctx context.Context, o Options) (MaterializeResult, error) {
 	w, err := o.begin(ctx, beginning{stage: m, key: true, looks: true, inputs: func(c *param.Checker) {
 		o.validateInput(c, "examples", m.Examples...)
@@ -111,15 +112,17 @@ func (m Materialize) Run(ctx context.Context, o Options) (MaterializeResult, err
 	return result, err
 }
 
+// params returns the parameters on which the files depend.
 func (m Materialize) params() manifest.MaterializedParams { return stages.Materialize(m).FilesParams() }
 
 // Look opens the examples, and refuses files that cannot be used whatever the ids of the run's
-// examples are. It is for the time before the ids are known.
+// examples are. It is called before the ids are known.
 func (m Materialize) Look(ctx context.Context, owners bool) error {
 	_, err := m.data(ctx, ownergraph.String, owners)
 	return err
 }
 
+// data opens the examples. Their faults become an inputError.
 func (m Materialize) data(ctx context.Context, ids ownergraph.IDType, owners bool) (*materialize.Source, error) {
 	data := materialize.Data{Paths: m.Examples, IDColumn: stages.Materialize(m).Column(), ByName: m.ByName, IDs: ids, Owners: owners}
 	source, err := data.Open(ctx)
@@ -175,10 +178,11 @@ func (m Materialize) open(ctx context.Context, w *work) (*join, error) {
 	return j, nil
 }
 
-// shardBytes is the size of the rows that a file is meant to have, before compression: they are
-// sorted in memory.
+// shardBytes is the intended size of the rows of a file, before compression: they are sorted in
+// memory.
 const shardBytes = 128 << 20
 
+// result describes the join.
 func (m Materialize) result(w *work, j *join) MaterializeResult {
 	facts := j.batches.Facts
 	r := MaterializeResult{RunID: j.batches.Index.RunID.String(), Out: w.set.Out, Files: j.data.Files, Rows: j.data.Rows, Columns: j.data.Columns,
@@ -196,8 +200,8 @@ func (m Materialize) result(w *work, j *join) MaterializeResult {
 	return r
 }
 
-// compare refuses data that lack examples, or have some twice, before a finished result is removed
-// to make room for theirs.
+// compare refuses data that lack examples, or have some twice. It comes before a finished result is
+// removed to make room for the new one.
 func (m Materialize) compare(ctx context.Context, w *work, j *join, r MaterializeResult) error {
 	dir := store.Join(w.dir.path, manifest.MaterializedFolder)
 	if !w.dir.overwrite {
@@ -218,7 +222,7 @@ func (m Materialize) compare(ctx context.Context, w *work, j *join, r Materializ
 	return err
 }
 
-// config is the config of a join; [work.joins] says where it reads and writes.
+// config returns the configuration of a join; [work.joins] sets the places.
 func (m Materialize) config(j *join, r MaterializeResult, run stream.RunID, params manifest.Digest) materialize.Config {
 	return materialize.Config{Shards: r.Shards, Pad: m.Pad, IDColumn: stages.Materialize(m).Column(), RunID: run, Params: orderParams(params, j.digest)}
 }
@@ -254,7 +258,7 @@ func (m Materialize) write(ctx context.Context, w *work, j *join, r MaterializeR
 	return index, err
 }
 
-// orderParams is the digest that the key of the order within steps depends on: other batches
+// orderParams returns the digest on which the key of the order within steps depends: other batches
 // have another order.
 func orderParams(params, batches manifest.Digest) manifest.Digest {
 	_, digest, err := manifest.Params([]manifest.Digest{params, batches})
@@ -264,8 +268,7 @@ func orderParams(params, batches manifest.Digest) manifest.Digest {
 	return digest
 }
 
-// joins runs a pipeline over the data with files in dir. The fields of c that name places are
-// filled in here.
+// joins runs a pipeline over the data, with files in dir. It sets the fields of c that name places.
 func (w *work) joins(ctx context.Context, j *join, c materialize.Config, dir string, build func(beam.Scope, materialize.Config, *materialize.Source) error) error {
 	for _, at := range []struct {
 		to   *string

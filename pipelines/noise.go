@@ -40,12 +40,13 @@ type NoiseResult struct {
 	Bytes int64 `json:"bytes"` // of the noise, headers aside; at least 0
 }
 
-// Noise is the stage with the parameters of [stages.Noise].
+// Noise is the noise with the parameters of [stages.Noise].
 type Noise stages.Noise
 
 // Validate reports every fault that can be seen without the strategy.
 func (n Noise) Validate() error { return stages.Noise(n).Validate() }
 
+// init registers the stage for plans.
 func init() {
 	inPlans["noise"] = InPlan{Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
 		c, err := stages.ReadCertificate(ctx, d.Out)
@@ -57,8 +58,8 @@ func init() {
 	}}
 }
 
-// Run makes the noise. After an interruption the folder stays unfinished, and on a full disk, so
-// that the same call goes on where it was; after another failure it is as empty as before.
+// Run makes the noise. After an interruption or on a full disk the folder stays unfinished, so that
+// the same call goes on from there. After any other failure it is as empty as before.
 func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true, inputs: func(c *param.Checker) {
 		if _, err := store.Stat(ctx, n.Strategy); n.Strategy != "" && errors.Is(err, fs.ErrNotExist) {
@@ -117,6 +118,7 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	return noised, err
 }
 
+// newNoiseResult describes the noise of a recipe.
 func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) NoiseResult {
 	n := NoiseResult{
 		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
@@ -129,7 +131,7 @@ func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) Nois
 	return n
 }
 
-// hasCertificate says that a run directory has a certificate to take the noise multiplier from.
+// hasCertificate reports whether a run directory has a certificate with a noise multiplier.
 func hasCertificate(ctx context.Context, run string) (bool, error) {
 	if run == "" {
 		return false, nil
@@ -138,12 +140,12 @@ func hasCertificate(ctx context.Context, run string) (bool, error) {
 	return name != "", err
 }
 
+// noCertificate returns the error for a noise multiplier that is neither given nor certified.
 func noCertificate() error {
 	return &ParamError{Package: "pipelines", Param: "noise multiplier", Value: "(none)", Rule: "must be given where the run directory has no certificate to take it from"}
 }
 
-// write writes the folder of noise. Finished files stay after an interruption and on a full
-// disk.
+// write writes the folder of noise. Finished files stay after an interruption and on a full disk.
 func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manifest.NoiseFacts) error {
 	key, err := store.Abs(w.set.KeyFile)
 	if err != nil {
@@ -166,8 +168,8 @@ func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manife
 	})
 }
 
-// layoutDigest covers everything that decides the files: the recipe, which names run and key, and
-// their layout.
+// layoutDigest returns a digest of everything that decides the files: the recipe, which names run
+// and key, and the layout.
 func layoutDigest(r *noise.Recipe, facts manifest.NoiseFacts) (manifest.Digest, error) {
 	recipe, err := r.SHA256()
 	if err != nil {

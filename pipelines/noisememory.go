@@ -12,20 +12,21 @@ import (
 	"minsep/mechanism/noise"
 )
 
-// NoiseMemory is memory that a program shares for the rows of a stream of noise: nothing is copied
-// through a pipe. It is divided into slots. Of each row the program asks for one in a slot; the
-// stream has its head and then, when a row is in its slot, the row's step.
+// NoiseMemory is memory that a program shares for the rows of a stream of noise, so that nothing is
+// copied through a pipe. It is divided into slots. The program asks for each row by naming a slot.
+// The stream has its head, and then the step of each row as soon as the row is in its slot.
 type NoiseMemory struct {
 	Bytes []byte    // slots of a row each, rounded up to 4096 bytes; at most 256 are used
 	Asked io.Reader // a byte for each row: the slot that it is made in
 }
 
-// noiseSlot divides the size of a slot.
+// noiseSlot divides the size of a slot, so that slots begin at pages.
 const noiseSlot = 4096
 
-// ErrNotAsked says that a program has stopped to ask for rows.
+// ErrNotAsked says that a program no longer asks for rows, before the last one.
 var ErrNotAsked = errors.New("pipelines: standard input ended before the last row was asked for")
 
+// rowBytes returns the size of a row.
 func (h NoiseStreamHead) rowBytes() int { return int(h.End-h.First) * h.DType.Size() }
 
 // slots returns the number of slots and the size of each.
@@ -34,7 +35,7 @@ func (m *NoiseMemory) slots(h NoiseStreamHead) (count, size int) {
 	return min(256, len(m.Bytes)/size), size
 }
 
-// check refuses memory that is too small for a row, or that the values cannot be put into.
+// check refuses memory that is too small for a row, and processors in big endian.
 func (m *NoiseMemory) check(h NoiseStreamHead) error {
 	if count, size := m.slots(h); count == 0 {
 		return &ParamError{Package: "pipelines", Param: "memory", Value: fmt.Sprintf("%d bytes", len(m.Bytes)), Rule: fmt.Sprintf("must have at least %d bytes, a row rounded up to a multiple of %d", size, noiseSlot)}

@@ -25,8 +25,8 @@ const NoiseStreamFormat = "minsep-noise-stream/1"
 // noiseStreamHead is the size of a stream's head in bytes.
 const noiseStreamHead = 4096
 
-// streamGarbage is the memory of a stream beyond its state at the beginning: pieces of
-// rows on their way, and garbage.
+// streamGarbage is the memory of a stream beyond its first state: pieces of rows on their way, and
+// garbage.
 const streamGarbage = 16 << 20
 
 // NoiseStreamHead is the head of a stream of noise: a JSON object, spaces, and a line feed, 4096
@@ -46,9 +46,9 @@ type NoiseStreamHead struct {
 	End          int64           `json:"end"`   // coordinate after the shard's last
 }
 
-// NoiseStream writes the noise of a run directory with a recipe to a stream: rows of a shard
-// from a step on, at the speed at which they are made. The values are as in the files, bit for
-// bit. It writes no file but the records of the run id.
+// NoiseStream writes the noise of a run directory with a recipe to a stream: rows of a shard from a
+// step on, as fast as they are made. The values are the same bits as in files of noise. It writes
+// no file except the records of the run id.
 //
 // The rules are as for [Noise]: batches, certificate and recipe in the directory must be of one
 // training run and of the root key, and the run id must serve this training run in this directory.
@@ -155,8 +155,8 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 	return head, nil
 }
 
-// tellUses says where a training has taken steps with the noise of the stream already, or another
-// stream has had it, and remembers the stream: no guard does.
+// tellUses tells the user that a training has taken steps with the noise of the stream already, or
+// that another stream has had it. It also records this stream: no guard does.
 func (n NoiseStream) tellUses(ctx context.Context, w *work, head NoiseStreamHead) error {
 	if n.Guarded || n.FromStep == head.Steps {
 		return nil
@@ -176,7 +176,7 @@ func (n NoiseStream) tellUses(ctx context.Context, w *work, head NoiseStreamHead
 	return err
 }
 
-// head is the head of the stream. It refuses parameters that the recipe does not allow.
+// head returns the head of the stream. It refuses parameters that the recipe does not allow.
 func (n NoiseStream) head(r *noise.Recipe, digest manifest.Digest) (NoiseStreamHead, error) {
 	c := param.Checker{Package: "pipelines"}
 	c.Require(n.FromStep <= r.Params.Steps, "from-step", n.FromStep, fmt.Sprintf("must be 0 to %d, the steps of the recipe", r.Params.Steps))
@@ -190,6 +190,7 @@ func (n NoiseStream) head(r *noise.Recipe, digest manifest.Digest) (NoiseStreamH
 	return NoiseStreamHead{NoiseStreamFormat, r.RunID, digest, dtype, n.FromStep, r.Params.Steps, r.Params.Coordinates, n.Shard, n.Shards, first, end}, c.Err()
 }
 
+// write writes the head, filled up with spaces to its size.
 func (h NoiseStreamHead) write(out io.Writer) error {
 	b, err := json.Marshal(h)
 	if err != nil {
@@ -229,7 +230,7 @@ func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, erro
 	return nil, manifest.Digest{}, missing("has noise without a recipe")
 }
 
-// mayUse refuses a recipe that is not of the directory's training run, or has a run id that
+// mayUse refuses a recipe of another training run than the directory's, or with a run id that
 // serves another one. It records that the run id serves this one.
 func (w *work) mayUse(ctx context.Context, r *noise.Recipe) error {
 	training, err := w.here.Training()

@@ -1,9 +1,9 @@
-// Package pipelines assembles minsep's stages: graph in, directory out. Each stage is a parameter
-// struct with Validate and Run. Parameters change the result and are hashed into its keys and
-// index; [Options] say where and how to run and change nothing.
+// Package pipelines runs minsep's stages, from a graph to a run directory. Each stage is a
+// parameter struct with Validate and Run. Parameters change the result, and are hashed into its
+// keys and its index. [Options] say where and how a stage runs, and change nothing.
 //
-// Inside, an engine runs the Beam jobs of a stage, and a directory is the run directory that the
-// stage writes in.
+// Inside, an engine runs the Beam jobs of a stage, and a directory is the run directory in which
+// the stage writes.
 //
 // A program that runs stages on another runner than [DefaultRunner] imports that runner, such as by
 // Beam's package beamx; minsep's command imports all, and the object stores.
@@ -64,14 +64,14 @@ type Options struct {
 	Held *Lock // of Out, where the caller holds it while several stages run; nil: the stage takes the lock itself
 }
 
-// tell tells the user a line.
+// tell gives the user a note of one line.
 func (o Options) tell(format string, values ...any) {
 	if o.Tell != nil {
 		o.Tell(fmt.Sprintf(format, values...))
 	}
 }
 
-// Validate records the faults of the options that every stage with a key has.
+// Validate records the faults of the options of every stage with a key.
 func (o Options) Validate(c *param.Checker) {
 	o.validateJob(c)
 	if o.KeyFile == "" {
@@ -94,8 +94,7 @@ func (o Options) Validate(c *param.Checker) {
 	}
 }
 
-// madeWithKey is a finished folder of the run directory that was made with a key; "" if there is
-// none.
+// madeWithKey returns a finished folder of the run directory that was made with a key, or "".
 func (o Options) madeWithKey() string {
 	for _, s := range stages.All {
 		folder := store.Join(o.Out, s.Folder())
@@ -106,7 +105,7 @@ func (o Options) madeWithKey() string {
 	return ""
 }
 
-// validateJob records the faults of where a job runs and where its results go.
+// validateJob records the faults of the runner and of the place of results.
 func (o Options) validateJob(c *param.Checker) {
 	c.Add(o.Faults)
 	e := o.engine()
@@ -130,7 +129,7 @@ func (o Options) validateJob(c *param.Checker) {
 	}
 }
 
-// isLink says whether a folder of a run directory on this machine is a link.
+// isLink reports whether a folder of a run directory on this machine is a link.
 func isLink(out, folder string) bool {
 	if out == "" || store.Shared(out) {
 		return false
@@ -139,7 +138,7 @@ func isLink(out, folder string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// isFile says whether a path leads to a file of this machine.
+// isFile reports whether a path leads to a file on this machine.
 func isFile(path string) bool {
 	if path == "" || store.Shared(path) {
 		return false
@@ -148,10 +147,10 @@ func isFile(path string) bool {
 	return err == nil && !info.Dir
 }
 
-// maxName is how many bytes a file system takes in a name.
+// maxName is the largest length of a name in bytes that file systems take.
 const maxName = 255
 
-// validateInput records inputs that workers read and cannot reach.
+// validateInput records inputs that workers must read and cannot reach.
 func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
 	if e := o.engine(); e.runner != "dataflow" || e.translates || o.DryRun {
 		return
@@ -161,5 +160,5 @@ func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
 	}
 }
 
-// Translates says that jobs are translated for Dataflow and not run.
+// Translates reports whether jobs are translated for Dataflow and do not run.
 func (o Options) Translates() bool { return o.engine().translates }

@@ -38,11 +38,11 @@ func VisitBeamFlags(visit func(*flag.Flag)) {
 	})
 }
 
-// SetBeamFlag sets one of these flags for all later jobs of this process. Beam hands those that
-// were set on to the runner.
+// SetBeamFlag sets one of these flags for all later jobs of this process. Beam passes on to the
+// runner the flags that were set.
 func SetBeamFlag(name, value string) error { return flag.CommandLine.Set(name, value) }
 
-// beamFlag is the value of one of these flags; "" if there is none of the name.
+// beamFlag returns the value of one of these flags, "" if there is no flag of this name.
 func beamFlag(name string) string {
 	if f := flag.Lookup(name); f != nil {
 		return f.Value.String()
@@ -50,8 +50,9 @@ func beamFlag(name string) string {
 	return ""
 }
 
-// limitGarbage keeps the garbage of this process to about that many bytes, in place of as much as
-// is held. It is for a stage that has made all that it holds. restore ends this.
+// limitGarbage limits the garbage of this process to about more bytes; by default there may be as
+// much as is in use. It is for a stage that has allocated all that it keeps. restore ends the
+// limit.
 func limitGarbage(more int64) (restore func()) {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
@@ -70,28 +71,32 @@ func limitGarbage(more int64) (restore func()) {
 func SetTempDir(dir string) error { return os.Setenv("TMPDIR", dir) }
 
 // SetLog makes h the handler of the records that Prism and other packages log to slog's default
-// logger, but for level debug, where Prism's records may hold data.
+// logger. Records of level debug are dropped: Prism's may hold data.
 func SetLog(h slog.Handler) { slog.SetDefault(slog.New(withoutDebug{h})) }
 
+// withoutDebug drops records below level info.
 type withoutDebug struct{ slog.Handler }
 
+// Enabled implements [slog.Handler].
 func (h withoutDebug) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo && h.Handler.Enabled(ctx, level)
 }
 
+// WithAttrs implements [slog.Handler].
 func (h withoutDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return withoutDebug{h.Handler.WithAttrs(attrs)}
 }
 
+// WithGroup implements [slog.Handler].
 func (h withoutDebug) WithGroup(name string) slog.Handler {
 	return withoutDebug{h.Handler.WithGroup(name)}
 }
 
-// beamLog is Beam's logger: it hands records on to the jobs that run.
+// beamLog is Beam's logger: it passes records on to the jobs that run.
 var beamLog sharedLog
 
-// sharedLog hands a record on to the job of its context. Records of workers come without one: they
-// go to the job that began last.
+// sharedLog passes a record on to the job of its context. Records of workers come without a
+// context: they go to the job that began last.
 type sharedLog struct {
 	mu   sync.Mutex
 	jobs []*jobLog // that run, in the order in which they began
@@ -113,6 +118,7 @@ func (s *sharedLog) begin(ctx context.Context, l *jobLog) (of context.Context, e
 	}
 }
 
+// Log implements Beam's logger.
 func (s *sharedLog) Log(ctx context.Context, severity beamlog.Severity, _ int, message string) {
 	l, ok := ctx.Value(jobKey{}).(*jobLog)
 	if !ok {

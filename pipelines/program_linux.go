@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaveProgram gives back the memory of the program's code and constants, which are read from
-// its file again where they are used. Nearly all code that begins a process is used once: 45 MB
-// are resident when a command begins, and a stream of noise uses less than 2. Nothing happens
-// where the system does not say that a part has not been changed since it was read.
+// leaveProgram gives back the memory of the program's code and constants, which the system reads
+// from the file again when they are used. Nearly all code that begins a process is used once: 45 MB
+// are resident when a command begins, and a stream of noise uses less than 2. A part that the
+// system does not report as unchanged since it was read stays.
 func leaveProgram() {
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {

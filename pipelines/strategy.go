@@ -19,6 +19,7 @@ type Strategy struct {
 // Validate reports every fault of the parameters.
 func (s Strategy) Validate() error { return s.Params.Validate() }
 
+// init registers the stage for plans.
 func init() {
 	inPlans["strategy"] = InPlan{Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
 		return Strategy{Params: d.Plan.Strategy, Inputs: d.Result("strategy").Inputs()}.Run(ctx, o)

@@ -11,9 +11,9 @@ import (
 	"minsep/stages"
 )
 
-// work is a stage at work. Every stage begins by [Options.begin], which validates, takes the run
-// directory and looks at its contents; leaves its result by write, or by inRun where that is not a
-// folder with an index; and ends by end.
+// work is a stage at work. Every stage begins with [Options.begin], which validates, takes the run
+// directory and reads its contents. It leaves its result by write, or by inRun if the result is not
+// a folder with an index. It ends with end.
 type work struct {
 	set  Options    // by the user
 	jobs engine     // runs the stage's jobs
@@ -24,7 +24,7 @@ type work struct {
 	here stages.Present // of a stage that looks
 }
 
-// beginning are the needs of a stage that begins.
+// beginning has the needs of a stage at its begin.
 type beginning struct {
 	stage interface{ Validate() error }
 	// inputs records the faults of the stage's inputs; nil for none. All faults of parameters,
@@ -80,8 +80,8 @@ func (w *work) look(ctx context.Context, b beginning) (err error) {
 	return err
 }
 
-// inRun runs write, which writes in the run directory, with a run id of the directory or a
-// fresh one. A fresh one does not outlive an error, unless something is kept after it.
+// inRun runs write, which writes in the run directory, with the run id of the directory or a fresh
+// one. A fresh run id does not outlive an error, unless something is kept after it.
 func (w *work) inRun(kept func(err error) bool, write func(run manifest.Run) error) error {
 	run, made, err := manifest.OpenRun(w.dir.path, w.dir.run)
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *work) inRun(kept func(err error) bool, write func(run manifest.Run) err
 	return nil
 }
 
-// output is the folder that a stage leaves.
+// output describes the folder that a stage leaves.
 type output struct {
 	folder string
 	secret bool
@@ -107,12 +107,13 @@ type output struct {
 	full   string               // the way out when the disk is full
 }
 
-// anew is the output of a stage that cannot go on where it was stopped.
+// anew returns the output of a stage that begins anew after it was stopped.
 func anew(folder string, secret bool) output {
 	return output{folder, secret, nil, func(err error) bool { return errors.Is(err, ErrLeft) },
 		"nothing is left of the result; make room, or give another --out, and repeat the command"}
 }
 
+// begin begins or resumes the folder.
 func (o output) begin(dir string, overwrite bool, run manifest.Run) (*manifest.Stage, error) {
 	if o.resume == nil {
 		return manifest.Begin(dir, o.secret, overwrite)

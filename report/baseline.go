@@ -10,15 +10,15 @@ import (
 	"minsep/stages"
 )
 
-// Baseline is DP-SGD, independent noise with Poisson sampling, for the claim, the steps and the
-// examples of a run, by its workload.
+// Baseline is DP-SGD, that is independent noise with Poisson sampling, for the claim, the steps,
+// the examples and the workload of a run.
 type Baseline struct {
 	planner.Beside
 	BatchSize float64 // at which its noise relative to the batch equals the run's; 0 if none up to half of the examples
 }
 
-// baseline compares a run with DP-SGD; nil where the run has no certificate, or DP-SGD none for its
-// claim.
+// baseline compares a run with DP-SGD. It returns nil if the run has no certificate, or if no
+// DP-SGD has its claim.
 func (r *Run) baseline(ctx context.Context) *Baseline {
 	c, batch := r.Certificate, r.batchSize()
 	if r.Report.State == inspect.StateBroken {
@@ -36,8 +36,9 @@ func (r *Run) baseline(ctx context.Context) *Baseline {
 	return b
 }
 
-// workload measures the noise of a run: the workload of its plan, so that the page and minsep plan
-// say the same, else prefix sums, as for a plan whose workload is a file.
+// workload returns the workload by which the noise of a run is measured: the workload of its plan,
+// so that the page agrees with minsep plan, or prefix sums if there is no plan or its workload is a
+// file.
 func (r *Run) workload() mechanism.Params {
 	if r.Info == nil || r.Info.Plan == nil {
 		return mechanism.Params{}

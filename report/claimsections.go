@@ -10,11 +10,13 @@ import (
 	"minsep/sampling"
 )
 
-// proven says that the claim of a run is: a certificate is verified, and no check broken.
+// proven reports whether the claim of the run is proven: its certificate is verified, and no check
+// is broken.
 func (r *Run) proven() bool {
 	return r.Certificate != nil && r.Certificate.Status == accounting.Verified && r.sound()
 }
 
+// promise is the section on the claim and whom it protects; nil without a certificate.
 func (r *Run) promise() *Section {
 	c := r.Certificate
 	if c == nil {
@@ -49,7 +51,7 @@ func (r *Run) promise() *Section {
 	return s
 }
 
-// sampled is a sampler in a few words.
+// sampled describes a sampler in a few words.
 func sampled(s sampling.Spec) string {
 	text := fmt.Sprintf("%s, %d steps, ", s.Kind().Name, s.Scheme().NumSteps())
 	if s.Rotation != nil {
@@ -58,11 +60,12 @@ func sampled(s sampling.Spec) string {
 	return text + fmt.Sprintf("separation %d", s.Scheme().Separation())
 }
 
-// described is a strategy in a few words.
+// described describes a strategy in a few words.
 func described(s *mechanism.Strategy) string {
 	return s.Kind + ", " + words.Count(s.Bands(), "band")
 }
 
+// secret is the section on secrets. With ShowSecret it has the realised sizes and counts.
 func (r *Run) secret(o Options) *Section {
 	s := &Section{ID: "secret", Title: "What stays secret", List: []string{
 		"The key file: it decides every batch and every noise value.",
@@ -86,6 +89,7 @@ func (r *Run) secret(o Options) *Section {
 	return s
 }
 
+// trainer is the section on the duties of the trainer, with the numbers of the run.
 func (r *Run) trainer() *Section {
 	s := &Section{ID: "trainer", Title: "What the trainer must do"}
 	clip, grid := "to the clip norm", "the noise's grid"
@@ -118,7 +122,7 @@ func (r *Run) trainer() *Section {
 	return s
 }
 
-// clipping names the vectors that are clipped: to the clip norm, or to one that is known.
+// clipping says which vectors are clipped, to the clip norm or to its value.
 func (r *Run) clipping(to string) string {
 	if r.ofOwners() {
 		return "Average the gradients of the examples that an owner brings, and clip the mean " + to +
@@ -127,10 +131,10 @@ func (r *Run) clipping(to string) string {
 	return "Clip each example's gradient " + to + "."
 }
 
-// ofOwners says that owners take part in the place of examples.
+// ofOwners reports whether owners take part in place of examples.
 func (r *Run) ofOwners() bool { return r.Scheme != nil && r.Scheme.Owners != nil }
 
-// participant is the word for one participant.
+// participant returns the word for one participant.
 func (r *Run) participant() string {
 	if r.ofOwners() {
 		return "owner"
@@ -138,6 +142,7 @@ func (r *Run) participant() string {
 	return "example"
 }
 
+// attacks is the section on the success of a membership test; nil without a certificate.
 func (r *Run) attacks() *Section {
 	c := r.Certificate
 	if c == nil {
@@ -163,7 +168,7 @@ func (r *Run) attacks() *Section {
 	return s
 }
 
-// copies is how many copies of examples, or owners, take part independently.
+// copies returns the number of copies of examples, or of owners, that take part independently.
 func (r *Run) copies() int64 {
 	switch {
 	case r.ofOwners() && r.Bounded != nil:
@@ -186,7 +191,7 @@ func (r *Run) copies() int64 {
 	return 0
 }
 
-// drawn is how many of them there are to be drawn from at a step: of pools one serves at a time.
+// drawn returns the number of them from which a step draws: one pool serves at a time.
 func (r *Run) drawn() int64 {
 	switch {
 	case r.Scheme == nil || r.Scheme.Rotation == nil:
@@ -199,7 +204,7 @@ func (r *Run) drawn() int64 {
 	return 0
 }
 
-// batchSize is the expected batch size; 0 where it is not known.
+// batchSize returns the expected batch size, 0 if it is not known.
 func (r *Run) batchSize() float64 {
 	if r.Batches != nil && r.Batches.ExpectedBatchSize != nil {
 		return *r.Batches.ExpectedBatchSize
@@ -213,6 +218,7 @@ func (r *Run) batchSize() float64 {
 	return 0
 }
 
+// independent returns the scheme if its examples take part independently, or nil.
 func (r *Run) independent() sampling.Independent {
 	if r.Scheme == nil {
 		return nil

@@ -50,8 +50,8 @@ func WriteComparison(w io.Writer, a, b *Run) error {
 	return p.write(w)
 }
 
-// names are the names of two directories on a page: the last part of their paths or, where these
-// are the same, as many parts as tell them apart.
+// names returns the names of two directories on a page: the last part of their paths, or as many
+// parts as tell them apart.
 func names(a, b string) (string, string) {
 	left, right := strings.Split(strings.TrimRight(a, "/"), "/"), strings.Split(strings.TrimRight(b, "/"), "/")
 	for n := 1; n <= min(len(left), len(right)); n++ {
@@ -66,7 +66,7 @@ func names(a, b string) (string, string) {
 	return baseOf(a) + " (first)", baseOf(b) + " (second)"
 }
 
-// comparison says in a sentence which run has less noise, if that can be said.
+// comparison says in a sentence which run has less noise, or that this is not known.
 func comparison(a, b *Run, nameA, nameB string) string {
 	x, y := a.noiseRelative(), b.noiseRelative()
 	if math.IsNaN(x) || math.IsNaN(y) {
@@ -86,7 +86,7 @@ func comparison(a, b *Run, nameA, nameB string) string {
 	return text + ", for the same claim."
 }
 
-// compared are the facts of a comparison, the same names for every run.
+// compared returns the facts of a comparison, under the same names for every run.
 func (r *Run) compared() []Fact {
 	facts := []Fact{{"Verdict", r.Report.State}}
 	add := func(name, format string, value any, known bool) {

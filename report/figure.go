@@ -32,9 +32,9 @@ type Figure struct {
 	Note    string        // below the picture; "" for none
 }
 
-// Colours of figures stand for the page's colours, which differ in light and dark: the SVG names
-// variables of its style. Each channel is 0 or 255; a transparent one comes out of the drawing with
-// a small error.
+// Colours of figures stand for the page's colours, which differ in light and dark mode: the SVG
+// names variables of the page's style. Each channel is 0 or 255; a transparent colour comes out of
+// the drawing library with a small error.
 var (
 	ink   = color.NRGBA{0, 0, 0, 255}
 	faint = color.NRGBA{255, 0, 255, 255}
@@ -42,9 +42,10 @@ var (
 	other = color.NRGBA{255, 0, 0, 255}
 )
 
+// drawnColour matches a colour in the library's SVG.
 var drawnColour = regexp.MustCompile(`#[0-9A-F]{6}`)
 
-// pageColour is the variable for a drawn colour.
+// pageColour returns the variable for a drawn colour.
 func pageColour(drawn string) string {
 	high := func(at int) bool { return drawn[at] >= '8' } // the first digit of a channel
 	switch {
@@ -64,7 +65,7 @@ const (
 	labelSize    = 13 // a phone shows 12 pixels and more of them: its pages are hardly wider than a figure
 )
 
-// chart is a plot in the page's colours.
+// chart returns an empty plot in the page's colours, with the labels of its axes.
 func chart(x, y string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -87,7 +88,7 @@ func chart(x, y string) *plot.Plot {
 	return p
 }
 
-// svg draws a plot as an SVG that fits the page. The identifier must be one of the page's own.
+// svg draws a plot as an SVG that fits the page. id must be unique on the page.
 func svg(p *plot.Plot, width, height vg.Length, id, title, alt string) template.HTML {
 	const margin = 10 // on the right, for half of a label under the last tick
 	p.Y.Tick.Marker = apart{p.Y.Tick.Marker}
@@ -106,7 +107,7 @@ func svg(p *plot.Plot, width, height vg.Length, id, title, alt string) template.
 	return template.HTML(head + body) // #nosec: numbers and our own words, which are escaped
 }
 
-// xys pairs numbers up.
+// xys pairs the numbers of two slices.
 func xys(x, y []float64) plotter.XYs {
 	list := make(plotter.XYs, len(x))
 	for i := range x {
@@ -115,7 +116,7 @@ func xys(x, y []float64) plotter.XYs {
 	return list
 }
 
-// lineOf draws a line; it leaves out values that are not numbers.
+// lineOf returns a line. It leaves out values that are not numbers.
 func lineOf(points plotter.XYs, c color.Color, dashed bool) *plotter.Line {
 	l, err := plotter.NewLine(points)
 	if err != nil {
@@ -128,6 +129,7 @@ func lineOf(points plotter.XYs, c color.Color, dashed bool) *plotter.Line {
 	return l
 }
 
+// dotsOf returns dots, or nil if a value is not a number.
 func dotsOf(points plotter.XYs, c color.Color) *plotter.Scatter {
 	s, err := plotter.NewScatter(points)
 	if err != nil {
@@ -137,7 +139,7 @@ func dotsOf(points plotter.XYs, c color.Color) *plotter.Scatter {
 	return s
 }
 
-// bars draws shares of whole numbers.
+// bars draws shares by whole numbers, one group of bars for each label.
 func bars(id, title, alt, x, y string, labels []string, series []barSeries) template.HTML {
 	if len(labels) < 2 { // a single bar shows nothing: the words and the numbers say it
 		return ""
@@ -172,13 +174,14 @@ func bars(id, title, alt, x, y string, labels []string, series []barSeries) temp
 	return svg(p, figureWidth, figureHeight, id, title, alt)
 }
 
+// barSeries is one colour of a bar chart, with its name in the legend.
 type barSeries struct {
 	name   string
 	values []float64
 	color  color.Color
 }
 
-// thinned leaves so many labels as there is room for.
+// thinned leaves as many labels as there is room for.
 func thinned(labels []string) []string {
 	longest := 0
 	for _, l := range labels {
@@ -195,9 +198,10 @@ func thinned(labels []string) []string {
 	return list
 }
 
-// plainTicks are gonum's own, labelled without zeros that say nothing.
+// plainTicks has the ticks of gonum, with labels without trailing zeros.
 type plainTicks struct{}
 
+// Ticks implements [plot.Ticker].
 func (plainTicks) Ticks(low, high float64) []plot.Tick {
 	ticks := plot.DefaultTicks{}.Ticks(low, high)
 	for i, t := range ticks {
@@ -215,9 +219,10 @@ func (plainTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// apart are the ticks of a vertical axis, with labels that do not touch them.
+// apart adds room between the ticks of a vertical axis and their labels.
 type apart struct{ plot.Ticker }
 
+// Ticks implements [plot.Ticker].
 func (a apart) Ticks(low, high float64) []plot.Tick {
 	ticks := a.Ticker.Ticks(low, high)
 	for i := range ticks {
@@ -228,12 +233,13 @@ func (a apart) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// upToOne are plain ticks of shares, none above 1.
+// upToOne has plain ticks for shares, none above 1.
 type upToOne struct{}
 
+// Ticks implements [plot.Ticker].
 func (upToOne) Ticks(low, _ float64) []plot.Tick { return plainTicks{}.Ticks(low, 1) }
 
-// powers are the ticks of a logarithmic axis: whole powers of ten, as many as there is room for.
+// powers has the ticks of a logarithmic axis: whole powers of ten, as many as there is room for.
 type powers struct{}
 
 func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
@@ -256,8 +262,8 @@ func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// heat is a matrix as a picture: entries above zero in one colour, below in another, the largest
-// the strongest.
+// heat is a picture of a matrix: entries above zero have one colour, entries below another, and
+// larger ones are stronger.
 type heat struct {
 	rows [][]float64
 	size float64 // of the largest entry
@@ -270,7 +276,8 @@ func (h heat) Y(r int) float64  { return float64(r) }
 // leastDrawn is the smallest entry that is drawn, as a part of the largest.
 const leastDrawn = 0.02
 
-// Z has the first row on top. An entry of next to nothing is not drawn.
+// Z returns an entry, with the first row on top, or NaN for an entry below leastDrawn: it is not
+// drawn.
 func (h heat) Z(c, r int) float64 {
 	if v := h.rows[len(h.rows)-1-r][c]; math.Abs(v) >= leastDrawn*h.size {
 		return v
@@ -278,6 +285,7 @@ func (h heat) Z(c, r int) float64 {
 	return math.NaN()
 }
 
+// newHeat finds the largest entry of a square matrix.
 func newHeat(rows [][]float64) heat {
 	h := heat{rows: rows}
 	for _, row := range rows {
@@ -288,9 +296,10 @@ func newHeat(rows [][]float64) heat {
 	return h
 }
 
-// shades are a palette of our two colours.
+// shades is a palette of the page's two colours.
 type shades []color.Color
 
+// Colors implements [palette.Palette].
 func (s shades) Colors() []color.Color { return s }
 
 var signed = func() (s shades) {
@@ -306,6 +315,7 @@ var signed = func() (s shades) {
 	return s
 }()
 
+// picture draws a square matrix.
 func picture(id, title, alt string, rows [][]float64) template.HTML {
 	h := newHeat(rows)
 	p := plot.New()

@@ -17,7 +17,8 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// count writes a whole number; one that no int64 holds, as a number.
+// count writes a whole number with its digits in groups; a number that no int64 holds has an
+// exponent.
 func count(v float64) string {
 	if math.Abs(v) < 1<<62 {
 		return words.Grouped(int64(v))
@@ -25,9 +26,11 @@ func count(v float64) string {
 	return number(v)
 }
 
+// number writes four significant digits.
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
-// threeDigits writes a number above 0 with three digits that count, and no exponent below 1e18.
+// threeDigits writes a number above 0 with three significant digits, without an exponent below
+// 1e18.
 func threeDigits(v float64) string {
 	if v < 1000 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
@@ -35,7 +38,8 @@ func threeDigits(v float64) string {
 	return count(digits.Nearest(v, 3))
 }
 
-// tradeoff draws the most that a membership test can do.
+// tradeoff draws the largest true positive rate of a membership test against its false positive
+// rate.
 func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	f := Figure{Title: "What an attack can do", Columns: []string{"false positive rate", "true positive rate, at most"}}
 	worth := "certified"
@@ -194,6 +198,7 @@ func ranking(marks []mark) Figure {
 	return f
 }
 
+// reversed returns the points in reverse, for the lower edge of a band.
 func reversed(list plotter.XYs) plotter.XYs {
 	out := make(plotter.XYs, len(list))
 	for i := range list {
@@ -202,7 +207,8 @@ func reversed(list plotter.XYs) plotter.XYs {
 	return out
 }
 
-// participations are the figures of a distribution: how often, and how far apart.
+// figures returns the figures of a distribution: how often participants take part, and how far
+// apart.
 func (l *Participations) figures(one string) []Figure {
 	times := Figure{Title: "How often an " + one + " takes part", Columns: []string{"times", "share of " + one + "s"}}
 	most, at := 0.0, 0
@@ -231,12 +237,12 @@ func (l *Participations) figures(one string) []Figure {
 	return append(list, gaps)
 }
 
-// mostBars is how many bars a figure of shares has.
+// mostBars is the largest number of bars in a figure of shares.
 const mostBars = 30
 
-// spread sums shares, of the numbers from start on, into bars. Where there is room, each number
-// has a bar; else the bars begin with the first share that is not 0, and each sums an equal
-// number of shares. The rows are the sums that are not 0.
+// spread sums the shares of the numbers from start on into bars. If there is room, each number has
+// a bar. Otherwise the bars begin with the first share that is not 0, and each sums an equal number
+// of shares. rows has the sums that are not 0.
 func spread(shares []float64, start int) (labels []string, values []float64, rows [][]string) {
 	if len(shares)-start > mostBars {
 		for start < len(shares) && shares[start] == 0 {
@@ -280,7 +286,7 @@ func binned(h ownergraph.Histogram) (labels []string, values []float64) {
 	return labels, values
 }
 
-// lowest are the least values of bins, short enough for an axis.
+// lowest returns the least values of bins, short enough for an axis.
 func lowest(bins []string) (list []string) {
 	for _, bin := range bins {
 		low, _, _ := strings.Cut(bin, "–")
@@ -289,7 +295,7 @@ func lowest(bins []string) (list []string) {
 	return list
 }
 
-// bounding are the figures of kept and lost examples.
+// bounding returns the figures of kept and lost examples.
 func bounding(s *ownergraph.Summary) []Figure {
 	owners := givenAndKept("owners", Figure{
 		Title:   "Examples an owner has, given and kept",
@@ -314,7 +320,7 @@ func bounding(s *ownergraph.Summary) []Figure {
 	return []Figure{owners, examples, neighborhoods}
 }
 
-// coverage is a figure of the distinct examples of pools.
+// coverage returns the figure of the distinct examples of pools.
 func coverage(c *ownergraph.Coverage) Figure {
 	f := Figure{Title: "Distinct examples of the pools", Columns: []string{"pools", "distinct examples"}}
 	const most = 24 // bars
@@ -346,10 +352,10 @@ func givenAndKept(id string, f Figure, x, y string, givenBins, keptBins ownergra
 	return f
 }
 
-// corner is how many steps the pictures of matrices show.
+// corner is the number of steps in pictures of matrices.
 const corner = 24
 
-// matrices are pictures of the strategy, its inverse and the covariance of the noise.
+// matrices returns pictures of the strategy, its inverse and the covariance of the noise.
 func matrices(s *mechanism.Strategy) []Figure {
 	n := min(corner, s.Steps)
 	c, inverse, covariance := square(n), square(n), square(n)
@@ -397,6 +403,7 @@ func matrices(s *mechanism.Strategy) []Figure {
 	return list
 }
 
+// square returns an n × n matrix of zeros.
 func square(n int) [][]float64 {
 	rows := make([][]float64, n)
 	for i := range rows {

@@ -32,8 +32,8 @@ type Options struct {
 	Now        time.Time // when the page is made; zero for not saying so
 }
 
-// Run has the contents of a run directory, as far as it could be read. Fields without a source in
-// the directory are nil.
+// Run has the contents of a run directory, as far as they could be read. A field without a source
+// in the directory is nil.
 type Run struct {
 	Dir    string         // as it was given
 	Report inspect.Report // with its verdict; Realized of its folders is secret
@@ -67,8 +67,8 @@ type IndexOf struct {
 	Finished time.Time
 }
 
-// Read inspects a run directory and reads the contents of its page. An error is for a directory in
-// which there is nothing to inspect; the faults of a run are in its verdict.
+// Read inspects a run directory and reads the contents of its page. It returns an error if there is
+// nothing to inspect; the faults of a run are in its verdict.
 func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	ctx, failures := store.WatchFailures(ctx)
 	found, err := inspect.Directory(ctx, dir)
@@ -125,7 +125,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	return r, errors.Join(ctx.Err(), failures.Err())
 }
 
-// readPlan reads a plan, without the rows that are refused.
+// readPlan reads a plan, without the rows that it refuses.
 func readPlan(ctx context.Context, path string) (*planner.Result, error) {
 	b, err := stages.ReadFile(ctx, path)
 	if err != nil {
@@ -142,10 +142,11 @@ func readPlan(ctx context.Context, path string) (*planner.Result, error) {
 	return &result, nil
 }
 
-// sound says that no check of the directory is broken: long computations are done for such
+// sound reports whether no check of the directory is broken. Long computations are for such
 // directories only.
 func (r *Run) sound() bool { return r.Report.State != inspect.StateBroken }
 
+// readNoise reads the parameters of the recipe, if there is one.
 func (r *Run) readNoise(ctx context.Context) {
 	b, err := stages.ReadFile(ctx, store.Join(r.Dir, manifest.NoiseFolder, manifest.RecipeFile))
 	if err != nil {
@@ -159,6 +160,7 @@ func (r *Run) readNoise(ctx context.Context) {
 	}
 }
 
+// readIndexes reads the indexes of all folders that have one.
 func (r *Run) readIndexes(ctx context.Context) {
 	for _, stage := range stages.All {
 		if stage.Formats == nil {
@@ -181,7 +183,7 @@ func (r *Run) readIndexes(ctx context.Context) {
 	}
 }
 
-// written is when a file was written.
+// written returns the time when a file was written, zero if that is not known.
 func written(ctx context.Context, path string) time.Time {
 	info, err := store.Stat(ctx, path)
 	if err != nil {
@@ -190,7 +192,7 @@ func written(ctx context.Context, path string) time.Time {
 	return info.Modified
 }
 
-// realized are the outcomes of chance, where they are to be shown.
+// realized returns the realised sizes and counts, if they are to be shown.
 func (r *Run) realized() *sampling.Realized {
 	i := slices.IndexFunc(r.Report.Folders, func(i inspect.Inspection) bool { return i.Realized != nil })
 	if i < 0 {

@@ -16,9 +16,10 @@ import (
 //go:embed page.html
 var pageText string
 
+// pageTemplate is the page, parsed once.
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// mostSteps bounds the work for pictures of a strategy and for its error, in steps.
+// mostSteps bounds the work for a strategy's pictures and its error: a longer one has none.
 const mostSteps = 200_000
 
 // Fact is a line of a table of names and values.
@@ -45,13 +46,13 @@ type table struct {
 	Rows    [][]string
 }
 
-// Table is the section's.
+// Table returns the section's rows as a table.
 func (s Section) Table() table { return table{s.Title, s.Columns, s.Rows} }
 
-// Table has the numbers behind the figure.
+// Table returns the numbers behind the figure.
 func (f Figure) Table() table { return table{"The numbers: " + f.Title, f.Columns, f.Rows} }
 
-// Quote is text to be pasted elsewhere.
+// Quote is text for pasting elsewhere.
 type Quote struct{ Title, Text string }
 
 // page is the data of the template.
@@ -94,6 +95,7 @@ func (r *Run) Write(w io.Writer, o Options) error {
 	return p.write(w)
 }
 
+// lead returns the sentences below the verdict.
 func (r *Run) lead() string {
 	switch {
 	case r.Report.State == inspect.StateBroken:
@@ -113,15 +115,15 @@ func (r *Run) lead() string {
 	return text
 }
 
-// Name is how pages call a run: the last part of its path.
+// Name returns the name of a run on pages: the last part of its path.
 func (r *Run) Name() string { return baseOf(r.Dir) }
 
-// noiseRelative is the noise relative to the batch, for prefix sums; NaN where it is not known.
+// noiseRelative returns the noise relative to the batch for prefix sums, NaN if it is not known.
 func (r *Run) noiseRelative() float64 {
 	return r.noiseBy(mechanism.Params{}, planner.RMSE)
 }
 
-// noiseBy is the noise relative to the batch by a workload and an objective; NaN where it is not
+// noiseBy returns the noise relative to the batch by a workload and an objective, NaN if it is not
 // known.
 func (r *Run) noiseBy(workload mechanism.Params, objective string) float64 {
 	c, batch := r.Certificate, r.batchSize()

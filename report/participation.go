@@ -8,26 +8,26 @@ import (
 	"minsep/sampling/stream"
 )
 
-// draws is how many examples the distribution of a scheme is drawn for.
+// draws is the number of examples that are drawn for the distribution of a scheme.
 const draws = 20_000
 
-// leastDraws is the least number of examples that a distribution is drawn for. Where examples
-// take part so often that these are too much work, there is no distribution.
+// leastDraws is the least number of examples for a distribution. If examples take part so often
+// that these are too much work, there is no distribution.
 const leastDraws = 100
 
 // maxDrawn bounds the work of the draws, in expected participations.
 const maxDrawn = 20_000_000
 
-// Participations is how often an example takes part and how far apart, by the scheme: drawn with a
-// public key, so that it tells nothing of any run.
+// Participations says how often an example takes part by the scheme, and how far apart. It is drawn
+// with a public key, so that it tells nothing about any run.
 type Participations struct {
 	Draws int       // examples, or owners where owners are sampled, that were drawn: 100 to 20,000
 	Times []float64 // Times[k] is the share, in [0, 1], of those that take part k times in the run
 	Gaps  []float64 // Gaps[g] is the share, in [0, 1], of gaps of g steps between successive participations; empty without gaps
 }
 
-// participationsOf draws the distribution of a scheme in which examples are independent; nil for
-// others, and where that is too much work.
+// participationsOf draws the distribution of a scheme with independent examples. It returns nil for
+// other schemes, and if that is too much work.
 func participationsOf(spec sampling.Spec) *Participations {
 	s, ok := spec.Scheme().(sampling.Independent)
 	if !ok {
@@ -63,6 +63,7 @@ func participationsOf(spec sampling.Spec) *Participations {
 	return l
 }
 
+// counted adds 1 at an index of a list, which it lengthens if necessary.
 func counted(list []float64, at int) []float64 {
 	for len(list) <= at {
 		list = append(list, 0)
@@ -80,8 +81,8 @@ type Band struct {
 // bandProb is the probability that a batch keeps its band.
 const bandProb = 0.999
 
-// batchBand is the band of Binom(copies, expected/copies): of schemes where examples take part
-// independently, each with the same rate.
+// batchBand returns the band of Binom(copies, expected/copies): the batch size of schemes with
+// independent examples of equal rates.
 func batchBand(copies int64, expected float64) *Band {
 	if copies < 1 || !(expected > 0) || expected >= float64(copies) {
 		return nil

@@ -14,10 +14,11 @@ import (
 	"minsep/stages"
 )
 
-// directions are both directions of the hockey-stick divergence: P is with the protected unit, Q
-// without.
+// directions has the names of the two directions of the hockey-stick divergence: P is with the
+// protected unit, Q without.
 var directions = map[montecarlo.Direction]string{montecarlo.P: "H(P,Q)", montecarlo.Q: "H(Q,P)"}
 
+// verification is the section on the proof of each direction of each point.
 func (r *Run) verification() *Section {
 	c := r.Certificate
 	if c == nil {
@@ -44,7 +45,7 @@ func (r *Run) verification() *Section {
 	return s
 }
 
-// becameOf explains the states of a candidate.
+// becameOf explains the states of a candidate in words.
 var becameOf = map[string]string{
 	accounting.StateReleased: "released: the certificate's",
 	accounting.StateAccepted: "accepted, and so is one with less noise",
@@ -52,7 +53,7 @@ var becameOf = map[string]string{
 	accounting.StateUntried:  "not tried: it is needed, or counts, only where those with more noise are accepted",
 }
 
-// candidates are the noise multipliers that were tried.
+// candidates is the section on the noise multipliers that were tried.
 func (r *Run) candidates() *Section {
 	if len(r.Candidates) == 0 {
 		return nil
@@ -80,9 +81,10 @@ func (r *Run) candidates() *Section {
 	return s
 }
 
-// sixDigits writes a noise multiplier as the certificate's is written.
+// sixDigits writes a noise multiplier in the form of the certificate's.
 func sixDigits(v float64) string { return fmt.Sprintf("%.6g", v) }
 
+// folders is the section on stages, versions and digests.
 func (r *Run) folders() *Section {
 	s := &Section{ID: "folders", Title: "Stages, versions and digests"}
 	if r.Info != nil {
@@ -124,7 +126,7 @@ func (r *Run) folders() *Section {
 	return s
 }
 
-// took is the time between two dates; "" where one is not known, or the later one is the first.
+// took returns the time between two dates, "" if one is not known or they are not in order.
 func took(before, at time.Time) string {
 	if before.IsZero() || at.Before(before) {
 		return ""
@@ -132,7 +134,7 @@ func took(before, at time.Time) string {
 	return fmt.Sprintf("%.1f s", at.Sub(before).Seconds())
 }
 
-// date is a time to the second; "not known" for none.
+// date writes a time to the second, and "not known" for none.
 func date(t time.Time) string {
 	if t.IsZero() {
 		return "not known"
@@ -140,6 +142,7 @@ func date(t time.Time) string {
 	return t.UTC().Format(time.DateTime)
 }
 
+// checks is the section on every check, broken ones first.
 func (r *Run) checks() *Section {
 	s := &Section{ID: "checks", Title: "Every check", Columns: []string{"", "where", "check", "what must hold"}}
 	broken := [][]string{}
@@ -163,7 +166,7 @@ func (r *Run) checks() *Section {
 	return s
 }
 
-// power writes a power of two as one.
+// power writes a power of two as 2^k, and any other number as it is.
 func power(v float64) string {
 	if f, k := math.Frexp(v); f == 0.5 {
 		return fmt.Sprintf("2^%d", k-1)
@@ -171,13 +174,14 @@ func power(v float64) string {
 	return fmt.Sprintf("%g", v)
 }
 
+// baseOf returns the last part of a path, of any system.
 func baseOf(path string) string {
 	path = strings.TrimRight(path, "/")
 	return path[strings.LastIndexAny(path, `/\`)+1:]
 }
 
-// data answers the other questions of a reader: how many examples are kept, of how many, how large
-// batches are expected to be, and the clip norm, as far as the directory knows them.
+// data answers further questions of a reader: how many examples are kept, of how many, the expected
+// batch size, and the clip norm, as far as the directory knows them.
 func (r *Run) data() string {
 	var parts []string
 	if b := r.Bounded; b != nil {
@@ -195,6 +199,7 @@ func (r *Run) data() string {
 	return " In this training, " + strings.Join(parts, ", ") + "."
 }
 
+// cite is the section of texts for a paper and a model card.
 func (r *Run) cite() *Section {
 	if r.Certificate == nil || !r.sound() { // nobody is to paste a claim that does not hold
 		return nil
@@ -209,9 +214,9 @@ func (r *Run) cite() *Section {
 	return &Section{ID: "cite", Title: "To paste", Text: []string{"For a paper and for a model card."}, Quote: []Quote{{"A paper", paper}, {"A model card", card}}}
 }
 
-// replacement states the claim where the data of an owner are replaced by other data, and not by
-// zeros: that is two neighbours on, so (2ε, (1 + e^ε) δ) by group privacy. The value is empty where
-// that δ is 1 or more, or nothing is proven.
+// replacement states the claim for data of an owner that are replaced by other data, and not by
+// zeros. These are two steps of the adjacency, so the claim is (2ε, (1 + e^ε) δ) by group privacy.
+// The value is empty if that δ is 1 or more, or if nothing is proven.
 func (r *Run) replacement() Fact {
 	c := r.Certificate
 	delta := (1 + math.Exp(c.Epsilon)) * c.Delta
@@ -222,7 +227,7 @@ func (r *Run) replacement() Fact {
 }
 
 // together states the claim for all runs that the directory has had, by basic composition: they
-// have this run's table and certificate. The value is empty where this is the only one, or nothing
+// have this run's table and certificate. The value is empty if this is the only run, or if nothing
 // is proven.
 func (r *Run) together() Fact {
 	if r.Info == nil || r.Certificate.Status != accounting.Verified || len(r.Info.Earlier)+len(r.Info.Replaced) == 0 {

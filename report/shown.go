@@ -9,7 +9,7 @@ import (
 	"minsep/internal/words"
 )
 
-// A directory may hold texts and lists of any length: a page shows so much of each.
+// A directory may hold texts and lists of any length. A page shows at most so much of each.
 const (
 	mostText  = 2_000  // characters of a text
 	mostQuote = 20_000 // characters of a text to paste
@@ -32,7 +32,7 @@ func (p page) write(w io.Writer) error {
 	return nil
 }
 
-// shown is a section as a page shows it.
+// shown returns a section as a page shows it.
 func (s Section) shown() Section {
 	s.Title = shownText(s.Title, mostText)
 	s.Text, s.List = shownTexts(s.Text), shownTexts(s.List)
@@ -60,6 +60,7 @@ func (s Section) shown() Section {
 	return s
 }
 
+// notShown says how many entries are left out.
 func notShown(n int) string { return words.Grouped(int64(n)) + " more, which are not shown" }
 
 func shownTexts(list []string) (shown []string) {
@@ -84,8 +85,8 @@ func shownRows(columns []string, rows [][]string) (shown [][]string) {
 	return shown
 }
 
-// shownText is a text of at most so many characters, with escapes for those that a reader does not
-// see and that may turn the order of the others.
+// shownText returns at most so many characters of a text. Characters that a reader does not see, or
+// that may change the order of others, become escapes.
 func shownText(text string, most int) string {
 	all := utf8.RuneCountInString(text)
 	if all > most {

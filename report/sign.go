@@ -8,8 +8,8 @@ import (
 	"minsep/internal/words"
 )
 
-// sign states in plain sentences the promise, whom it is for, and the gain of an attacker: for
-// somebody who signs. It is nil where nothing is proven.
+// sign states for somebody who signs, in plain sentences, the promise, whom it protects, and the
+// gain of an attacker. It returns nil if nothing is proven.
 func (r *Run) sign() []string {
 	if !r.proven() {
 		return nil
@@ -41,9 +41,9 @@ func (r *Run) sign() []string {
 	return text
 }
 
-// replaced is the claim for data that are replaced by others in place of being left out: two claims
-// one after the other. It says where that protects next to none of so many owners; 0 for an unknown
-// number.
+// replaced states the claim for data that are replaced by other data in place of being left out:
+// two claims one after the other. It says so if that claim is weak for this number of owners; 0
+// stands for an unknown number.
 func replaced(c *accounting.Certificate, owners int64) string {
 	delta := c.Delta * (1 + math.Exp(c.Epsilon))
 	if delta >= 1 {
@@ -56,7 +56,7 @@ func replaced(c *accounting.Certificate, owners int64) string {
 	return text
 }
 
-// factor is e^ε in words, rounded up.
+// factor writes e^ε in words, rounded up.
 func factor(epsilon float64) string {
 	switch x := math.Exp(epsilon); {
 	case x < 100:
@@ -67,7 +67,8 @@ func factor(epsilon float64) string {
 	return fmt.Sprintf("e^%g", epsilon)
 }
 
-// oneIn is a probability as one in so many, rounded up; below 1e-15 and above a tenth as it is.
+// oneIn writes a probability as one in so many, rounded up; below 1e-15 and above a tenth it writes
+// the number.
 func oneIn(p float64) string {
 	if p < 1e-15 || p > 0.1 {
 		return fmt.Sprintf("%.3g", p)

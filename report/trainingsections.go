@@ -10,6 +10,7 @@ import (
 	"minsep/planner"
 )
 
+// sizes is the section on batch size and noise.
 func (r *Run) sizes() *Section {
 	batch := r.batchSize()
 	if batch == 0 {
@@ -51,9 +52,10 @@ func (r *Run) sizes() *Section {
 	return s
 }
 
-// mostAlternatives is how many rows of a plan a page shows.
+// mostAlternatives is the largest number of rows of a plan on a page.
 const mostAlternatives = 8
 
+// alternatives is the section that sets the run beside the rows of a plan.
 func (r *Run) alternatives() *Section {
 	if r.Plan == nil {
 		return nil
@@ -102,7 +104,7 @@ func (r *Run) alternatives() *Section {
 	return s
 }
 
-// measure names the measure of noise of a plan's rows.
+// measure names the measure of noise by which a plan ranks its rows.
 func measure(workload mechanism.Params, objective string, steps int) string {
 	text := "the root mean square error over the steps"
 	switch objective {
@@ -125,7 +127,7 @@ func measure(workload mechanism.Params, objective string, steps int) string {
 	return text
 }
 
-// shown are the first rows of a plan, and the first of DP-SGD.
+// shown returns the first rows of a plan, and the first row of DP-SGD.
 func shown(rows []*planner.Row) []*planner.Row {
 	list := slices.Clone(rows[:min(mostAlternatives, len(rows))])
 	isDPSGD := func(row *planner.Row) bool { return row.Scheme.Scheme == "poisson" && row.Bands == 1 }
@@ -135,6 +137,7 @@ func shown(rows []*planner.Row) []*planner.Row {
 	return list
 }
 
+// participations is the section on the distribution of participations by the scheme.
 func (r *Run) participations() *Section {
 	if r.Scheme == nil {
 		return nil
@@ -152,6 +155,7 @@ func (r *Run) participations() *Section {
 	return s
 }
 
+// strategy is the section on the strategy and the noise.
 func (r *Run) strategy() *Section {
 	if r.Strategy == nil || r.Strategy.Steps > mostSteps {
 		return nil
@@ -168,6 +172,7 @@ func (r *Run) strategy() *Section {
 	return s
 }
 
+// bounds is the section on the examples that the bound kept and lost.
 func (r *Run) bounds() *Section {
 	b := r.Bounded
 	if b == nil {

@@ -18,6 +18,7 @@ import (
 	"minsep/sampling"
 )
 
+// accountStage is the account in plans, run directories and inspections.
 var accountStage = Stage{Name: "account", Group: "privacy", Results: ClaimFiles, Work: manifest.LedgerFolder, From: []string{"bound", "strategy"},
 	faults:   Plan.accountFaults,
 	estimate: Plan.estimateAccount,
@@ -48,7 +49,7 @@ type PlanPrivacy struct {
 	From            string    `json:"from,omitempty" decides:"nothing"` // a run directory; its certificate is taken over
 }
 
-// cpuTime is the budget in time; 0 if it is not given so.
+// cpuTime returns the budget in time, 0 if none is given.
 func (p PlanPrivacy) cpuTime() (time.Duration, error) {
 	if p.CPUTime == "" {
 		return 0, nil
@@ -60,7 +61,8 @@ func (p PlanPrivacy) cpuTime() (time.Duration, error) {
 	return d, nil
 }
 
-// AccountParams are for k_u of the plan even where no owner has so many examples.
+// AccountParams returns the plan's parameters of the account. They are for k_u of the plan, even if
+// no owner has so many examples: the claim does not depend on the data.
 func (p Plan) AccountParams() Account {
 	a := Account{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Strategy: p.strategyPath(),
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples, AlsoEpsilon: p.Privacy.AlsoEpsilon}
@@ -72,6 +74,7 @@ func (p Plan) AccountParams() Account {
 	return a
 }
 
+// accountFaults returns the faults of the claim and of its combination with bound and scheme.
 func (p Plan) accountFaults() error {
 	c := param.Checker{Package: "stages"}
 	_, err := p.Privacy.cpuTime()
@@ -99,6 +102,7 @@ const (
 	severalPerUser = 2.7      // times, with several examples per owner
 )
 
+// estimateAccount estimates from the budget, or from the method if that takes no samples.
 func (p Plan) estimateAccount(int64) PlanEstimate {
 	e := PlanEstimate{Files: 1, CPU: 0.2, SuggestedMaxBatchSize: p.suggestedMaxBatchSize()}
 	switch p.accountMethod() {
@@ -120,8 +124,8 @@ func (p Plan) estimateAccount(int64) PlanEstimate {
 	return e
 }
 
-// suggestedMaxBatchSize is for numbered examples: with a graph it is not known how many there will
-// be.
+// suggestedMaxBatchSize returns 0 for a plan with a graph: the number of its examples is not known
+// yet.
 func (p Plan) suggestedMaxBatchSize() int {
 	spec, err := p.foreseen()
 	if err != nil || p.numbered() == 0 {
@@ -135,8 +139,8 @@ func (p Plan) suggestedMaxBatchSize() int {
 	return size
 }
 
-// accountMethod is how the scheme is accounted for, as far as that can be said before the examples
-// are known: by samples where it cannot.
+// accountMethod returns the method of the account as far as it is known before the examples are,
+// and otherwise the most expensive, by samples.
 func (p Plan) accountMethod() accounting.Method {
 	spec, err := p.foreseen()
 	strategy := p.Strategy.StandIn()

@@ -13,7 +13,7 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 )
 
-// Bound bounds the contribution of each owner: graph in, run/bounded out.
+// Bound bounds the contribution of each owner. It reads a graph, and leaves run/bounded.
 type Bound struct {
 	Graph []string        // files, folders and patterns
 	Read  graphio.Options // how to read them
@@ -34,8 +34,8 @@ type Bound struct {
 	Stamp string
 }
 
-// maxBuckets is how many buckets a shuffle may have: the transforms number them by three bytes,
-// package packed, which this package does not know. Each takes memory of its own.
+// maxBuckets is the largest number of buckets of a shuffle: the transforms number them in three
+// bytes (package packed, which this package does not import). Each takes memory.
 const maxBuckets = 1 << 24
 
 // Validate reports every fault that can be seen without the graph.
@@ -50,6 +50,7 @@ func (b Bound) Validate() error {
 	return c.Err()
 }
 
+// boundStage is the bound in plans, run directories and inspections.
 var boundStage = Stage{Name: "bound", Group: "bound", Results: []string{manifest.BoundedFolder}, Formats: []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat}, Input: "graph",
 	in:     func(p Plan) bool { return p.Graph != nil },
 	faults: func(p Plan) error { return errors.Join(p.BoundParams().Validate(), p.checkPools()) },
@@ -77,7 +78,8 @@ type PlanGraph struct {
 	stamp string // of the graph that was hashed: the one that is to be read
 }
 
-// BoundParams are the parameters of a plan with a graph.
+// BoundParams returns the bound of a plan with a graph. For rotation it has, by default, a pool for
+// each period.
 func (p Plan) BoundParams() Bound {
 	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.Options(), Stamp: p.Graph.stamp}
 	if p.Bound != nil {
@@ -89,16 +91,16 @@ func (p Plan) BoundParams() Bound {
 	return b
 }
 
-// SetStamp says which graph is to be read, by [graphio.Source.Stamp]. Another one is a fault.
+// SetStamp sets the graph that must be read, by [graphio.Source.Stamp]. Any other is a fault.
 func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
 
-// Options say how to read the graph.
+// Options returns the options for reading the graph.
 func (g PlanGraph) Options() graphio.Options {
 	return graphio.Options{Format: g.Format, ExampleColumn: g.ExampleColumn, OwnerColumn: g.OwnerColumn, Delimiter: g.Delimiter, Header: g.Header,
 		ExampleType: g.ExampleType, OwnerType: g.OwnerType, SkipOwnerless: g.SkipOwnerless}
 }
 
-// checkPools wants pools for rotation, and for no other scheme.
+// checkPools requires pools for rotation, and refuses them for any other scheme.
 func (p Plan) checkPools() error {
 	pools := p.BoundParams().Pools
 	switch {
@@ -119,7 +121,7 @@ const (
 	boundBuffers   = 250 << 20
 )
 
-// Edges is about how many edges files of a graph have.
+// Edges estimates the number of edges in a graph's files of the given size.
 func (g PlanGraph) Edges(stored int64) int64 {
 	perEdge := plainEdge
 	if slices.ContainsFunc(g.Paths, graphio.IsPacked) {

@@ -20,8 +20,8 @@ const (
 	parquetRow        = 5.5 // bytes of a file
 )
 
-// expectedForm has the facts about the batches before they are formed: all of it where the examples
-// are known, else those that the batch size implies.
+// expectedForm returns the facts about the batches before they are formed: all of them if the
+// examples are known, else those that follow from the batch size.
 func (p Plan) expectedForm() FormResult {
 	if f, _, err := p.FormParams().Planned(context.Background()); err == nil {
 		return f
@@ -40,12 +40,13 @@ func (p Plan) expectedForm() FormResult {
 	return f
 }
 
-// RowsPerStep is how many rows are expected in a batch; with padding exactly so many.
+// RowsPerStep returns the expected number of rows of a batch, which with padding is the exact
+// number.
 func (f FormResult) RowsPerStep() float64 {
 	return cmp.Or(float64(f.PaddedBatchSize()), f.ExpectedExamples, f.ExpectedBatchSize)
 }
 
-// PaddedBatchSize is how many rows each batch has where batches are padded; 0 where they are not.
+// PaddedBatchSize returns the number of rows of each padded batch, 0 without padding.
 func (f FormResult) PaddedBatchSize() int {
 	t := f.Scheme.Truncation
 	switch {
@@ -57,12 +58,12 @@ func (f FormResult) PaddedBatchSize() int {
 	return t.MaxBatchSize
 }
 
-// rows is how many participations are expected, with padding how many rows there are.
+// rows returns the expected number of participations, or with padding the number of rows.
 func (f FormResult) rows() float64 {
 	return f.RowsPerStep() * float64(f.Scheme.Scheme().NumSteps())
 }
 
-// Bytes is about how many bytes the batches take.
+// Bytes estimates the size of the batches.
 func (f FormResult) Bytes(parquet bool) int64 {
 	bytes := 4 * f.rows()
 	if parquet {
@@ -71,9 +72,11 @@ func (f FormResult) Bytes(parquet bool) int64 {
 	return int64(min(bytes, 1<<62))
 }
 
-// CPU is about how many seconds of one processor it takes to form the batches of numbered examples.
+// CPU estimates the seconds of one processor for forming the batches of numbered examples.
 func (f FormResult) CPU() float64 { return formExample*float64(f.Examples) + formRow*f.rows() }
 
+// estimateForm estimates from the expected number of rows. It tells nothing of the real sizes,
+// which are secret.
 func (p Plan) estimateForm(int64) PlanEstimate {
 	f := p.expectedForm()
 	rows := f.RowsPerStep() * float64(p.Scheme.Steps)

@@ -7,11 +7,11 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// fewKept is the part of the examples below which it is said how more of them would be kept.
+// fewKept is the share of the examples below which KeptText says how to keep more.
 const fewKept = 0.5
 
-// KeptText says in a sentence how much of the data a bounded table keeps and, where that is
-// less than half, how to keep more; "" where it keeps all.
+// KeptText says in a sentence how much of the data a bounded table keeps and, if that is less than
+// half, how to keep more. It returns "" if the table keeps all.
 func KeptText(s ownergraph.Summary, of ownergraph.Bound) string {
 	if s.Kept >= s.Examples {
 		return ""
@@ -31,5 +31,5 @@ func KeptText(s ownergraph.Summary, of ownergraph.Bound) string {
 	return text + ": a larger --max-per-owner keeps more, or the scheme rotation (bound --pools), by which other examples take part in each period"
 }
 
-// percent is a part that is not the whole, in percent to three digits, as plan has it.
+// percent writes a share below 1 in percent with three digits, as minsep plan does.
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", min(100*share, 99.9)) }

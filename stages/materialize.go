@@ -23,7 +23,7 @@ type Materialize struct {
 // DefaultIDColumn is the name of the column of ids, if none is given.
 const DefaultIDColumn = "example_id"
 
-// Column is the name of the column of ids; for files by name, the column of their names.
+// Column returns the name of the column of ids; for files by name, of the column of their names.
 func (m Materialize) Column() string {
 	if m.ByName {
 		return manifest.FileColumn
@@ -42,11 +42,12 @@ func (m Materialize) Validate() error {
 	return c.Err()
 }
 
-// FilesParams are the parameters that the files depend on.
+// FilesParams returns the parameters on which the files depend.
 func (m Materialize) FilesParams() manifest.MaterializedParams {
 	return manifest.MaterializedParams{IDColumn: m.Column(), Pad: m.Pad}
 }
 
+// materializeStage is the writing of examples in plans, run directories and inspections.
 var materializeStage = Stage{Name: "materialize", Group: "materialize", Results: []string{manifest.MaterializedFolder}, Formats: []string{manifest.MaterializedFormat}, From: []string{"form"},
 	Secret: true, OneRun: true, Last: true,
 	in:        func(p Plan) bool { return p.Materialize != nil },
@@ -70,7 +71,7 @@ var materializeStage = Stage{Name: "materialize", Group: "materialize", Results:
 	},
 }
 
-// PlanMaterialize says which examples to write in the order of the steps, and how: see
+// PlanMaterialize says which examples are written in the order of the steps, and how: see
 // [Materialize].
 type PlanMaterialize struct {
 	Examples []string `json:"examples,omitempty" decides:"nothing"` // Parquet files, folders or patterns; with ByName folders of files
@@ -80,7 +81,7 @@ type PlanMaterialize struct {
 	Shards   int      `json:"shards,omitempty"`                     // at least 1; 0 for as many as the expected size calls for
 }
 
-// MaterializeParams are the parameters of a plan that materializes.
+// MaterializeParams returns the parameters of a plan that materializes.
 func (p Plan) MaterializeParams() Materialize {
 	m := p.Materialize
 	return Materialize{Examples: m.Examples, ByName: m.ByName, IDColumn: m.IDColumn, Pad: m.Pad, Shards: m.Shards}

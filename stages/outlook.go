@@ -9,11 +9,11 @@ import (
 	"minsep/sampling"
 )
 
-// quickStrategy is how many seconds a strategy may take that is made for a dry run.
+// quickStrategy is the largest time in seconds of making a strategy for a dry run.
 const quickStrategy = 5
 
-// QuickStrategy makes the strategy of a plan for a dry run; nil where that takes long, reads a
-// file, or tells nothing, since a certificate is taken over.
+// QuickStrategy makes the strategy of a plan for a dry run. It returns nil if that takes long or
+// reads a file, and if a certificate is taken over, for which it tells nothing.
 func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 	strategy := p.Strategy
 	strategy.Steps = p.Scheme.Steps
@@ -23,18 +23,17 @@ func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 	return strategy.Make(ctx, nil)
 }
 
-// Problem is the claim of the plan's account for a sampler and a strategy, of so many examples, or
-// owners where they are sampled.
+// Problem returns the claim of the plan's account, for a sampler, a strategy and the number of
+// examples, or of owners where they are sampled.
 func (p Plan) Problem(spec sampling.Spec, strategy *mechanism.Strategy, units int64) verification.Problem {
 	a := p.AccountParams()
 	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: max(1, a.MaxPerOwner), Examples: units}
 	return verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, AlsoEpsilon: a.AlsoEpsilon}
 }
 
-// Outlook is a forecast of the samples of the plan's account before it runs, with a strategy of
-// QuickStrategy; nil where the scheme, the strategy or the number of examples that count are not
-// known before the data, and where no samples are needed. watch, if not nil, is told of its
-// progress.
+// Outlook forecasts the samples of the plan's account before it runs, with a strategy of
+// QuickStrategy. It returns nil if no samples are needed, or if the scheme, the strategy or the
+// number of examples are not known before the data. watch, if not nil, is told of its progress.
 func (p Plan) Outlook(ctx context.Context, strategy *mechanism.Strategy, watch func(verification.Phase)) (*verification.Outlook, error) {
 	if strategy == nil || p.Scheme.Prob == 0 && p.Scheme.BatchSize != 0 && p.numbered() == 0 && !p.Scheme.Kind().ExactBatchSize {
 		return nil, nil

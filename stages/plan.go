@@ -20,15 +20,16 @@ var PlanExample string
 // All are the stages, in the order in which their results are shown.
 var All []*Stage
 
+// init breaks the cycle between All and the stages, whose functions use it.
 func init() {
 	All = []*Stage{&boundStage, &strategyStage, &accountStage, &formStage, &materializeStage, &noiseStage}
 }
 
-// MaxName is how many bytes the name of a plan has at most.
+// MaxName is the largest length of a plan's name in bytes.
 const MaxName = 200
 
-// Plan is a whole run: a graph, or a number of examples, to a directory with a certificate, batches
-// and noise. A stage that is new has a group here, and is in [All].
+// Plan is a whole run: from a graph, or a number of examples, to a directory with a certificate,
+// batches and noise. A new stage has a group here, and an entry in [All].
 //
 // Fields with the tag decides:"nothing" say where things are, or how they are called. Those with
 // decides:"files" say how results are laid out in files, or make results that no training needs.
@@ -53,7 +54,7 @@ type Plan struct {
 	unread []strictjson.Fault // of the text that the plan was read from
 }
 
-// Table is where the plan's bounded table is; "" if it has none.
+// Table returns the place of the plan's bounded table, "" if it has none.
 func (p Plan) Table() string {
 	if p.Graph == nil && p.Examples != 0 {
 		return ""
@@ -61,7 +62,7 @@ func (p Plan) Table() string {
 	return cmp.Or(p.Out, ".")
 }
 
-// numbered is how many numbered examples the plan is for.
+// numbered returns the number of numbered examples, 0 with a graph.
 func (p Plan) numbered() int64 {
 	if p.Graph != nil {
 		return 0
@@ -69,8 +70,8 @@ func (p Plan) numbered() int64 {
 	return p.Examples
 }
 
-// Stages are the names of the plan's stages in the order in which they run, up to the last one that
-// is wanted; "" is for all.
+// Stages returns the names of the plan's stages in the order in which they run, up to until; ""
+// stands for all.
 func (p Plan) Stages(until string) (names []string, err error) {
 	var asked []string // that until may name: numbered examples are never bounded, and nothing is said of it
 	for _, s := range running() {

@@ -4,8 +4,8 @@ import (
 	"minsep/accounting/verification"
 )
 
-// PlanEstimate is the expected output and cost of a stage. It follows from the plan and from
-// the tables that are there, which are all public; nothing that came out by chance is in it.
+// PlanEstimate is the expected output and cost of a stage. It follows from the plan and from the
+// tables that are there, all of which is public. No outcome of chance is in it.
 type PlanEstimate struct {
 	Rows   int64   `json:"rows,omitempty"`    // of the graph that is read: edges; of batches: participations; of noise: values
 	Files  int     `json:"files,omitempty"`   // without the index
@@ -32,14 +32,15 @@ type PlanEstimate struct {
 // docs/background/run.md.
 const processMemory = 55 << 20
 
-// Estimate is the expected output and cost of a stage. edges is about how many the graph has.
+// Estimate returns the expected output and cost of a stage. edges is about the number of edges of
+// the graph.
 func (p Plan) Estimate(stage string, edges int64) PlanEstimate {
 	e := Named(stage).estimate(p, edges)
 	e.Memory += processMemory
 	return e
 }
 
-// Product is the product of counts above 0, or 2^62 where it is larger: sizes that no disk has.
+// Product returns the product of counts above 0, or 2^62 if it is larger: no disk has such sizes.
 func Product(counts ...int64) int64 {
 	const most = 1 << 62
 	product := int64(1)

@@ -17,8 +17,9 @@ import (
 	"minsep/internal/words"
 )
 
-// AutoBandsRule answers those who give "auto" as a number of bands. The best number depends on the
-// noise multiplier, and bounds the min-sep of the scheme: no stage alone can choose it.
+// AutoBandsRule is the rule for somebody who gives "auto" as a number of bands. The best number
+// depends on the noise multiplier, and bounds the min-sep of the scheme, so no stage alone can
+// choose it.
 const AutoBandsRule = "must be a whole number: minsep plan chooses it, together with the scheme and its min-sep"
 
 // ParsePlan reads a plan: JSON, in which // comments and a comma after the last element are
@@ -55,7 +56,7 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 	return p, nil
 }
 
-// unknownRule says of a field that is not where it was given where a field of this name belongs.
+// unknownRule says where a field of this name belongs, if it is not where it was given.
 func unknownRule(field string) string {
 	name := field[strings.LastIndexByte(field, '.')+1:]
 	places := slices.DeleteFunc(strictjson.Paths[Plan](), func(path string) bool {
@@ -79,12 +80,12 @@ func unknownRule(field string) string {
 	return strictjson.UnknownField + ": it is " + strings.Join(places, " or ")
 }
 
-// comparisonRule answers those who give the output of minsep plan in place of the file that it
-// wrote.
+// comparisonRule is the rule for somebody who gives the output of minsep plan --json in place of
+// the plan that it wrote.
 const comparisonRule = "is what minsep plan --json printed, which compares mechanisms, and no plan for minsep run: " +
 	"minsep plan --out FILE writes the plan of the best"
 
-// isComparison says whether JSON is the output of minsep plan --json.
+// isComparison reports whether JSON is the output of minsep plan --json.
 func isComparison(b []byte) bool {
 	var c struct {
 		Request json.RawMessage `json:"request"`
@@ -96,7 +97,7 @@ func isComparison(b []byte) bool {
 // Validate reports every fault that can be seen without the files, each once.
 func (p Plan) Validate() error { return p.Faults(p.ValueFaults()) }
 
-// ValueFaults are the faults of the values, each with the field of the plan that it is about.
+// ValueFaults returns the faults of the values, each with its field of the plan.
 func (p Plan) ValueFaults() error {
 	c := param.Checker{Package: "stages"}
 	c.Require((p.Graph != nil) != (p.Examples != 0), "graph and examples", nil, "exactly one of them must be given")
@@ -111,8 +112,8 @@ func (p Plan) ValueFaults() error {
 	return InPlan("", c.Err())
 }
 
-// planFields are the fields of a plan by their names in words: of each group, and in "" of all,
-// where the first group that has the name counts.
+// planFields has the paths of a plan's fields by their names in words, for each group. Under "" it
+// has all fields; the first group with a name counts.
 var planFields = func() map[string]map[string]string {
 	all := map[string]string{"steps of the strategy": "strategy.steps", "max per owner": "bound.max_examples_per_owner", "graph": "graph", "key file": "key",
 		"bounded": "graph", "batch size or prob": "scheme.batch_size, scheme.prob"}
@@ -151,14 +152,14 @@ var planFields = func() map[string]map[string]string {
 	return fields
 }()
 
-// FieldOf is the path of a field of a plan by its name or a flag's, such as max-per-owner; "" if
-// there is none.
+// FieldOf returns the path of a plan's field by its own name or a flag's, such as max-per-owner, or
+// "".
 func FieldOf(name string) string {
 	return planFields[""][inWords(name)]
 }
 
-// InPlan says of the parameters that an error is about which fields of a plan they are: of the
-// group, where it has them.
+// InPlan replaces the names of parameters in an error by the paths of their fields in a plan, of
+// the group if it has them.
 func InPlan(group string, err error) error {
 	param.Each(err, func(bad *param.Error) {
 		if bad.Field != "" {
@@ -180,8 +181,8 @@ func InPlan(group string, err error) error {
 	return err
 }
 
-// Faults joins the faults of the plan's text and others, each once: stages share parameters, and a
-// field that could not be read is as if it were not given.
+// Faults joins the faults of the plan's text with others, each once. Stages share parameters, and a
+// field that could not be read counts as not given, so its absence is no further fault.
 func (p Plan) Faults(others error) error {
 	var list []error
 	var fields []string
@@ -220,7 +221,7 @@ func (p Plan) Faults(others error) error {
 	return errors.Join(list...)
 }
 
-// inWords is the name of a field or parameter in words.
+// inWords returns the name of a field or parameter in words.
 func inWords(name string) string {
 	return strings.NewReplacer("_", " ", "-", " ").Replace(name)
 }

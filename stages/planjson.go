@@ -33,6 +33,7 @@ func mapDifferences(a, b map[string]string, inA, inB string) (list []string) {
 	return list
 }
 
+// flattenJSON puts every value of nested objects into flat, by its path.
 func flattenJSON(path string, b []byte, flat map[string]string) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(b, &object) != nil || object == nil {

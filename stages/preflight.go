@@ -5,10 +5,10 @@ import (
 	"minsep/sampling"
 )
 
-// Preflight returns the refusals that need no data and that no single field is at fault for: a
-// batch size that the examples cannot give, where their number is known, and a scheme, strategy and
-// number of examples per owner for which no analysis is known. They come before the first byte is
-// written, and in a dry run. The plan's fields must be valid.
+// Preflight returns the refusals that need no data and that are not the fault of a single field: a
+// batch size that the examples cannot give, if their number is known, and a combination of scheme,
+// strategy and examples per owner without an analysis. They come before the first byte is written,
+// and in a dry run. The plan's fields must be valid.
 func (p Plan) Preflight() error {
 	spec, err := p.foreseen()
 	if err != nil {
@@ -28,10 +28,10 @@ func (p Plan) Preflight() error {
 	return InPlan("privacy", p.AccountParams().checkMost(run))
 }
 
-// unknownExamples stands for a number of examples that is not known: no refusal depends on it.
+// unknownExamples stands for an unknown number of examples. No refusal depends on it.
 const unknownExamples = 1 << 30
 
-// foreseen is the scheme that is run, with any probability where that depends on a graph.
+// foreseen returns the scheme that will run. Its probability is arbitrary if it depends on a graph.
 func (p Plan) foreseen() (sampling.Spec, error) {
 	s := p.Scheme
 	if n := p.numbered(); n > 0 {

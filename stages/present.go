@@ -39,10 +39,10 @@ func (p Present) RunID() stream.RunID {
 	return p.run.RunID
 }
 
-// Certificate is nil if there is none.
+// Certificate returns the certificate, nil if there is none.
 func (p Present) Certificate() *accounting.Certificate { return p.certificate }
 
-// CertificatePath is the file of Certificate.
+// CertificatePath returns the path of Certificate's file.
 func (p Present) CertificatePath() string {
 	name, _ := FindClaim(context.Background(), p.out) // else "", and the certificate was not read either
 	return store.Join(p.out, name)
@@ -60,7 +60,7 @@ type formedBatches struct {
 	of      Examples
 }
 
-// Examples are the facts about a training run's examples that a claim depends on.
+// Examples has the facts about a training run's examples on which a claim depends.
 type Examples struct {
 	Identity     string // as run.json names them; "" if nothing is known of them
 	Copies       int64  // of examples, or of one pool's; 0 if not known
@@ -71,7 +71,8 @@ type Examples struct {
 	Shared       bool   // some example has several owners
 }
 
-// Protected is how many owners there are, or examples where a claim is for those; 0 if not known.
+// Protected returns the number of owners, or of examples if a claim is for those, 0 if it is not
+// known.
 func (e Examples) Protected(unit accounting.Unit) int64 {
 	if unit == accounting.UnitExample || e.Numbered {
 		return e.Copies
@@ -79,11 +80,13 @@ func (e Examples) Protected(unit accounting.Unit) int64 {
 	return e.Owners
 }
 
+// examples returns the facts about a table's examples.
 func (t *tableFacts) examples() Examples {
 	return Examples{Identity: manifest.BoundedExamples(t.digest), Copies: takingPart(t.summary), MostPerOwner: MostPerOwner(t.summary),
 		Copied: Copied(t.summary), Owners: ownerSizes(t.summary).Total(), Shared: Shared(t.summary)}
 }
 
+// numberedExamples returns the facts about n numbers, each its own owner.
 func numberedExamples(n int64) Examples {
 	p := Examples{Copies: n, MostPerOwner: 1, Numbered: true}
 	if n > 0 {
@@ -92,7 +95,7 @@ func numberedExamples(n int64) Examples {
 	return p
 }
 
-// Examples are the examples of the source.
+// Examples returns the facts about the examples of the source.
 func (s Source) Examples() Examples {
 	if s.Table == nil {
 		return numberedExamples(s.Rows)
@@ -100,11 +103,10 @@ func (s Source) Examples() Examples {
 	return (&tableFacts{s.Table.Digest, s.Table.Summary}).examples()
 }
 
-// ReadPresent reads the contents of the run directory out, but for the results that are named in
-// without, such as that which a command itself makes; manifest.CertificateFile stands for both of
-// [ClaimFiles]. Results that are not finished count as not there, but for noise. Batches and noise
-// of another run id are of no use to this run: they are refused by [Present.OneTraining], and
-// nothing else compares them.
+// ReadPresent reads the contents of the run directory out, except the results in without, such as
+// the one that a command itself makes; manifest.CertificateFile stands for both of [ClaimFiles].
+// Unfinished results count as missing, except noise. Batches and noise of another run id are of no
+// use to this run: [Present.OneTraining] refuses them, and nothing else compares them.
 func ReadPresent(ctx context.Context, out string, without ...string) (p Present, err error) {
 	p.out = out
 	run, err := manifest.ReadRun(ctx, out)
@@ -139,9 +141,10 @@ func ReadPresent(ctx context.Context, out string, without ...string) (p Present,
 	return p, nil
 }
 
-// ofAnotherRun says that a result is not of the run of the directory.
+// ofAnotherRun reports whether a result belongs to another run than the directory.
 func (p Present) ofAnotherRun(id stream.RunID) bool { return p.run != nil && p.run.RunID != id }
 
+// readTableFacts returns the facts of a finished table, nil if there is none.
 func readTableFacts(ctx context.Context, dir string) (*tableFacts, error) {
 	if finished, err := manifest.Finished(ctx, dir); err != nil || !finished {
 		return nil, err
@@ -158,6 +161,8 @@ func readTableFacts(ctx context.Context, dir string) (*tableFacts, error) {
 	return t, err
 }
 
+// readBatches returns the facts of finished batches, nil if there are none or they belong to
+// another run.
 func (p *Present) readBatches(ctx context.Context, dir string) (*formedBatches, error) {
 	if finished, err := manifest.Finished(ctx, dir); err != nil || !finished {
 		return nil, err
@@ -185,8 +190,8 @@ func (p *Present) readBatches(ctx context.Context, dir string) (*formedBatches, 
 	return b, params.Scheme.Validate()
 }
 
-// FormedOf names the examples that the batches of a run were formed of, as run.json names them; ""
-// if it has none that are finished.
+// FormedOf returns the examples of a run's finished batches, as run.json names them, or "" if there
+// are none.
 func FormedOf(ctx context.Context, dir string, run manifest.Run) (identity string, err error) {
 	b, err := (&Present{run: &run}).readBatches(ctx, store.Join(dir, manifest.BatchesFolder))
 	if err != nil || b == nil {
@@ -235,14 +240,14 @@ func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, err
 	return nil, nil
 }
 
-// SamplerText is a sampler as a recipe holds it.
+// SamplerText returns a sampler in the form of a recipe.
 func SamplerText(s sampling.Spec) (string, error) {
 	b, err := json.Marshal(s)
 	return string(b), err
 }
 
-// Disagrees is the error for a run directory with contents that a command's parameters do not
-// match.
+// Disagrees returns the error for a run directory with contents that do not match a command's
+// parameters.
 func Disagrees(path string, differs []string, wayOut string) error {
 	return &ParamError{Package: "stages", Param: "out", Value: path, Rule: "does not match: " + strings.Join(differs, "; ") + ": " + wayOut}
 }
@@ -253,7 +258,7 @@ const (
 	giveUpForm   = "remove the folder of batches first, or give another --out"
 )
 
-// claimDisagrees is the error for a certificate that a command's parameters do not match.
+// claimDisagrees returns the error for a certificate that does not match a command's parameters.
 func (p Present) claimDisagrees(differs []string) error {
 	path := p.CertificatePath()
 	return Disagrees(path, differs, fmt.Sprintf("remove %s to give that claim up (its ledger stays, and counts), or give another --out", store.Base(path)))
@@ -295,8 +300,8 @@ func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	return p.agreesWithNoise(spec, of)
 }
 
-// AgreesToNoise refuses noise of another number of steps than the batches': a training takes a row
-// of it in each step.
+// AgreesToNoise refuses noise with another number of steps than the batches: a training takes one
+// row of noise in each step.
 func (p Present) AgreesToNoise(steps int) error {
 	if p.batches == nil {
 		return nil
@@ -342,8 +347,8 @@ func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Ex
 	return nil
 }
 
-// agreesWithNoise refuses a sampler and examples that differ from those that the noise is for in
-// the run directory.
+// agreesWithNoise refuses a sampler and examples other than those of the noise in the run
+// directory.
 func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	if p.noise == nil {
 		return nil
@@ -367,8 +372,8 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	return Disagrees(store.Join(p.out, manifest.NoiseFolder), differs, wayOut)
 }
 
-// Training is the training of a run directory's noise, as far as the batches and the certificate
-// in it tell. It refuses batches and a certificate that contradict each other.
+// Training returns the training of a run directory's noise, as far as the batches and the
+// certificate in it tell. It refuses batches and a certificate that contradict each other.
 func (p Present) Training() (t noise.Training, err error) {
 	t = noise.Training{Examples: noise.Unknown, Sampler: noise.Unknown}
 	switch {

@@ -10,14 +10,14 @@ import (
 	"minsep/manifest"
 )
 
-// PlanRecord is a plan as run.json has it: with the hashes of its inputs, and without the places of
-// key, directories and inputs.
+// PlanRecord is a plan in the form of run.json: with the hashes of its inputs, and without the
+// places of key, directories and inputs.
 type PlanRecord struct {
 	Plan
 	Inputs map[string]manifest.Digest `json:"inputs,omitempty"` // SHA-256 by the name of the input
 }
 
-// Record is the plan for run.json.
+// Record returns the plan for run.json.
 func (p Plan) Record(inputs map[string]manifest.Digest) (*manifest.RunPlan, error) {
 	var r manifest.RunPlan
 	var err error
@@ -25,13 +25,14 @@ func (p Plan) Record(inputs map[string]manifest.Digest) (*manifest.RunPlan, erro
 	return &r, err
 }
 
-// without is the plan with zeros in place of the fields that decide, by their tag, no more than
-// that.
+// without returns the plan with zeros in place of the fields that have the given value of the tag
+// decides.
 func (p Plan) without(decide string) Plan {
 	clearFields(reflect.ValueOf(&p).Elem(), decide)
 	return p
 }
 
+// clearFields sets these fields to zero in a struct and in all structs in it.
 func clearFields(v reflect.Value, decide string) {
 	for i := range v.NumField() {
 		f, of := v.Field(i), v.Type().Field(i)
@@ -49,8 +50,8 @@ func clearFields(v reflect.Value, decide string) {
 	}
 }
 
-// Unusable is the error for a result that cannot be read, or not be held against anything. Of a
-// request to an object store that failed it is the error itself: nothing is known of the result.
+// Unusable returns the error for a result that cannot be read or compared. For a failed request to
+// an object store it returns err itself: nothing is known of the result.
 func Unusable(path string, err error) error {
 	if store.Failed(err) {
 		return err
@@ -58,7 +59,7 @@ func Unusable(path string, err error) error {
 	return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: "cannot be used"}, err)
 }
 
-// TextDigest hashes a file of text, as those are that vouch for results.
+// TextDigest hashes a text file, such as one that vouches for a result.
 func TextDigest(ctx context.Context, path string) (d manifest.Digest, err error) {
 	f, err := store.Open(ctx, path)
 	if err != nil {

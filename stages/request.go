@@ -20,9 +20,9 @@ import (
 	"minsep/sampling"
 )
 
-// Request is the request of an account. A run that was stopped goes on with the protocol of its
-// ledger if the request is the same; another machine may well estimate, and so choose candidates,
-// differently in the last digits.
+// Request is the request of an account. A stopped account goes on with the protocol of its ledger
+// if the request is the same. It must not plan again: another machine may estimate differently in
+// the last digits, and so choose other candidates.
 type Request struct {
 	Sampler             sampling.Spec   `json:"sampler"`                    // how examples take part
 	Strategy            manifest.Digest `json:"strategy_sha256"`            // of its JSON, unless it is made from Bands
@@ -38,6 +38,7 @@ type Request struct {
 	AlsoEpsilon         []float64       `json:"also_epsilon,omitempty"`     // further ε
 }
 
+// request returns the request of a problem.
 func (a Account) request(p verification.Problem) (r Request, err error) {
 	r = Request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
 		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples, AlsoEpsilon: p.AlsoEpsilon}
@@ -50,14 +51,14 @@ func (a Account) request(p verification.Problem) (r Request, err error) {
 	return r, err
 }
 
-// Encode returns the file.
+// Encode returns the contents of the request's file.
 func (r Request) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(r, "", "  ")
 	return append(b, '\n'), err
 }
 
-// AskedOtherwise says how a request differs from the ledger's in a folder, as part of a
-// sentence; "" where they are the same or that cannot be known.
+// AskedOtherwise says in a part of a sentence how a request differs from the one of the ledger in a
+// folder. It returns "" if they are the same, or if that cannot be known.
 func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 	got, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if err != nil {
@@ -78,10 +79,10 @@ func AskedOtherwise(ctx context.Context, folder string, r Request) string {
 }
 
 // RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c: for
-// its run, its points, and the noise multiplier if it names one. A budget is no part of a claim,
-// and without a maximum batch size the number of examples is none: a certificate that is taken over
-// may be of more of them. Then further points come with it as well. Early ledgers and copies of
-// certificates may have no request, which is no fault.
+// its run, its points, and the noise multiplier if it names one. A budget is not part of a claim.
+// Without a maximum batch size, neither is the number of examples, so that a certificate that is
+// taken over may be for more of them, and may bring further points. Early ledgers and copies of
+// certificates may have no request, which is not a fault.
 func RequestAgrees(ctx context.Context, folder string, c *accounting.Certificate) bool {
 	text, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,6 +92,7 @@ func RequestAgrees(ctx context.Context, folder string, c *accounting.Certificate
 	return err == nil && json.Unmarshal(text, &r) == nil && r.agrees(c)
 }
 
+// agrees does the comparison of RequestAgrees.
 func (r Request) agrees(c *accounting.Certificate) bool {
 	asked, err := json.Marshal(r.Sampler)
 	if err != nil {
@@ -109,7 +111,7 @@ func (r Request) agrees(c *accounting.Certificate) bool {
 	return r.MaxExamplesPerOwner == c.Run.MaxExamplesPerOwner && r.Unit == c.Unit && sameExamples && r.Epsilon == c.Epsilon && r.Delta == c.Delta && (r.NoiseMultiplier == 0 || r.NoiseMultiplier == c.NoiseMultiplier)
 }
 
-// madeBy says whether s is the strategy that was asked for.
+// madeBy reports whether s is the strategy that was asked for.
 func (r Request) madeBy(s *mechanism.Strategy) bool {
 	if s == nil {
 		return false
@@ -121,8 +123,8 @@ func (r Request) madeBy(s *mechanism.Strategy) bool {
 	return err == nil && digest == r.Strategy
 }
 
-// For is the request with the strategy of its matrix that a certificate has, which is taken over:
-// the same matrix may be held in another way.
+// For returns the request with the certificate's form of the strategy, for a certificate that is
+// taken over: the same matrix may be held by other numbers.
 func (r Request) For(s *mechanism.Strategy) (_ Request, err error) {
 	if r.Bands == 0 {
 		r.Strategy, err = digestOf(s)
@@ -130,7 +132,7 @@ func (r Request) For(s *mechanism.Strategy) (_ Request, err error) {
 	return r, err
 }
 
-// digestOf is the SHA-256 of a strategy's JSON.
+// digestOf returns the SHA-256 of a strategy's JSON.
 func digestOf(s *mechanism.Strategy) (manifest.Digest, error) {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -140,8 +142,8 @@ func digestOf(s *mechanism.Strategy) (manifest.Digest, error) {
 }
 
 // Earlier lists the protocols with samples in and beside the ledger in a folder, whatever they are
-// for, and the protocols that one of these counts, be they there any more or not: they were seen
-// before the next protocol is fixed. Of many that are tried until one is accepted, each may be
+// for. It also lists the protocols that one of these counts, even if they are no longer there: they
+// were seen before the next protocol is fixed. If many are tried until one is accepted, each may be
 // accepted in error.
 func Earlier(ctx context.Context, folder string) (list []accounting.Earlier, err error) {
 	replaced, err := store.List(ctx, store.Join(folder, manifest.EarlierFolder))

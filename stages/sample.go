@@ -8,7 +8,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// ownerSizes are the numbers of examples that the owners of a bounded table have.
+// ownerSizes returns the owners of a bounded table by their numbers of examples.
 func ownerSizes(s ownergraph.Summary) sampling.OwnerSizes {
 	sizes := make(sampling.OwnerSizes)
 	for _, bin := range s.KeptPerOwner {
@@ -22,8 +22,8 @@ func ownerSizes(s ownergraph.Summary) sampling.OwnerSizes {
 // Shared reports whether some example of a bounded table has several owners.
 func Shared(s ownergraph.Summary) bool { return s.KeptEdges > s.Kept }
 
-// checkSample refuses owners that cannot follow a scheme: owners in a table that has examples of
-// several owners, or copies of examples.
+// checkSample refuses to sample owners in a table with examples of several owners, or with copies
+// of examples.
 func (s Source) checkSample(p sampling.Params) error {
 	if p.Sample != sampling.SampleOwners {
 		return nil
@@ -52,8 +52,8 @@ func (s Source) checkSample(p sampling.Params) error {
 	return bad
 }
 
-// checkPools refuses a table with pools for a scheme that does not know them, since an owner may
-// have many examples in all of them together, and rotation without pools.
+// checkPools refuses a table with pools for a scheme without them, since an owner may have many
+// examples in all pools together. It also refuses rotation without pools.
 func (s Source) checkPools(p sampling.Params) error {
 	ofPools := s.Table != nil && s.Table.OfPools()
 	switch {
@@ -65,8 +65,8 @@ func (s Source) checkPools(p sampling.Params) error {
 	return nil
 }
 
-// sampled is how many owners there are for a sampler that they follow, and how many examples for
-// others: batch sizes count them.
+// sampled returns the number of owners for a sampler of owners, and of examples for others, and the
+// word for them: batch sizes count them.
 func (of Examples) sampled(s sampling.Spec) (n int64, what string) {
 	if s.Owners != nil {
 		return of.Owners, "owners"
@@ -74,7 +74,7 @@ func (of Examples) sampled(s sampling.Spec) (n int64, what string) {
 	return of.Copies, "examples"
 }
 
-// notOwned says why owners of a population cannot follow a sampler.
+// notOwned says why the owners of a population cannot be sampled.
 func (of Examples) notOwned() (differs []string) {
 	if of.Shared {
 		differs = append(differs, "the claim is for examples of one owner each, the bounded table has examples of several")

@@ -8,10 +8,10 @@ import (
 	"minsep/manifest"
 )
 
-// Stage is a stage of a training run, as plans, run directories, inspections and reports know it.
-// It is declared in a file of this package, with its parameters, the comparison of its result with
-// a plan, and its estimate. Packages inspect and pipelines and the command have a file for it too,
-// which registers what they do with it by its name; a test of each names a stage that is missing.
+// Stage is a stage of a training run, as plans, run directories, inspections and reports know it. A
+// file of this package declares it, with its parameters, its estimate, and the comparison of its
+// result with a plan. Packages inspect and pipelines and the command each have a file for it too,
+// which registers its part by the stage's name. A test of each package names a stage without one.
 type Stage struct {
 	Name  string // in run.json, and of its command
 	Group string // of the plan's fields that it takes, by which its faults are told
@@ -44,7 +44,7 @@ type Stage struct {
 	params  func(ctx context.Context, d *Directory) (manifest.Digest, error)                  // SHA-256 of the parameters
 }
 
-// Names are the names of all stages in the order in which they run.
+// Names returns the names of all stages in the order in which they run.
 func Names() (names []string) {
 	for _, s := range running() {
 		names = append(names, s.Name)
@@ -52,7 +52,7 @@ func Names() (names []string) {
 	return names
 }
 
-// running are all stages in the order in which they run.
+// running returns all stages in the order in which they run.
 func running() []*Stage {
 	var list []*Stage
 	for _, last := range []bool{false, true} {
@@ -65,7 +65,7 @@ func running() []*Stage {
 	return list
 }
 
-// Named is the stage of a name. It panics where there is none.
+// Named returns the stage of a name. It panics if there is none.
 func Named(name string) *Stage {
 	i := slices.IndexFunc(All, func(s *Stage) bool { return s.Name == name })
 	if i < 0 {
@@ -74,13 +74,13 @@ func Named(name string) *Stage {
 	return All[i]
 }
 
-// ResultName is the name by which options know the result, whichever of Results it is.
+// ResultName returns the name by which options know the result, whichever of Results it is.
 func (s *Stage) ResultName() string { return s.Results[0] }
 
-// Source is the name by which results that are made from this one name it.
+// Source returns the name by which later results name this one.
 func (s *Stage) Source() string { return strings.TrimSuffix(s.ResultName(), ".json") }
 
-// Folder is the folder of a run directory that the stage writes in.
+// Folder returns the folder of a run directory in which the stage writes.
 func (s *Stage) Folder() string {
 	if s.Formats == nil {
 		return s.Work
@@ -88,7 +88,7 @@ func (s *Stage) Folder() string {
 	return s.ResultName()
 }
 
-// vouch is the file of a run directory that vouches for the result.
+// vouch returns the file of a run directory that vouches for the result.
 func (s *Stage) vouch(d *Directory) string {
 	if s.vouches != nil {
 		return s.vouches(d)
@@ -96,8 +96,9 @@ func (s *Stage) vouch(d *Directory) string {
 	return s.ResultName() + "/" + manifest.IndexName
 }
 
-// has says whether a plan has the stage.
+// has reports whether a plan has the stage.
 func (s *Stage) has(p Plan) bool { return s.in == nil || s.in(p) }
 
-// Faults are the faults of the parameters that a plan gives the stage, which must be the plan's.
+// Faults returns the faults of the parameters that a plan gives the stage. The plan must have the
+// stage.
 func (s *Stage) Faults(p Plan) error { return s.faults(p) }

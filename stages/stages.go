@@ -4,9 +4,9 @@
 // their results. It knows neither Beam nor the services of object stores.
 //
 // A [Stage] is one value, declared in the stage's file beside its parameters: [Bound], [Account],
-// [Form], [Noise] and [Materialize]; those of a strategy are mechanism.Params. A [Plan] holds all
-// of them. [Present] holds the results in a run directory against each other, [Directory] against a
-// plan.
+// [Form], [Noise] and [Materialize], and mechanism.Params for a strategy. A [Plan] holds all of
+// them. [Present] compares the results in a run directory with each other, and [Directory] compares
+// them with a plan.
 //
 // Stability: may change with every release.
 package stages
@@ -21,11 +21,11 @@ import (
 // ParamError is a parameter that a stage refuses.
 type ParamError = param.Error
 
-// maxText bounds the files of text that are read whole, in bytes. Certificates and requests can
-// hold a whole matrix.
+// maxText bounds in bytes the text files that are read whole. Certificates and requests can hold a
+// whole matrix.
 const maxText = 8 << 30
 
-// ReadFile returns the contents of a file of text, which may be local or in an object store.
+// ReadFile returns the contents of a text file, local or in an object store.
 func ReadFile(ctx context.Context, name string) ([]byte, error) {
 	return store.ReadText(ctx, name, maxText)
 }

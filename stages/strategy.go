@@ -14,8 +14,8 @@ import (
 	"minsep/mechanism"
 )
 
-// ReadWorkloadFile reads the workload of a strategy's parameters, or its learning rates, where they
-// name a file, which may be an object; otherwise it returns nil.
+// ReadWorkloadFile reads the workload or the learning rates of a strategy's parameters, if they
+// name a file, which may be an object. Otherwise it returns nil.
 func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workload, error) {
 	path := p.WorkloadFile()
 	if path == "" {
@@ -40,7 +40,7 @@ func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workl
 	return a, nil
 }
 
-// MakeStrategy makes the strategy of parameters. One that is too large to make is a fault of the
+// MakeStrategy makes the strategy of parameters. If it is too large to make, the fault is of the
 // parameters.
 func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy, error) {
 	workload, err := ReadWorkloadFile(ctx, p)
@@ -54,6 +54,7 @@ func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy,
 	return s, err
 }
 
+// strategyStage is the strategy in plans, run directories and inspections.
 var strategyStage = Stage{Name: "strategy", Group: "strategy", Results: []string{manifest.StrategyFolder}, Formats: []string{manifest.StrategyFormat}, Input: "workload",
 	faults: func(p Plan) error {
 		c := param.Checker{Package: "stages"}
@@ -74,13 +75,13 @@ var strategyStage = Stage{Name: "strategy", Group: "strategy", Results: []string
 	},
 }
 
-// strategyPath is the file of the run's strategy.
+// strategyPath returns the path of the run's strategy.
 func (p Plan) strategyPath() string {
 	return store.Join(p.Out, manifest.StrategyFolder, manifest.StrategyFile)
 }
 
-// ofScheme blames the steps of the scheme where the strategy has the same: they are given
-// there.
+// ofScheme blames the scheme's field for a fault of the strategy's steps if the two are equal: a
+// plan gives them there.
 func (p Plan) ofScheme(err error) error {
 	param.Each(err, func(bad *param.Error) {
 		if bad.Field == "strategy.steps" && p.Strategy.Steps == p.Scheme.Steps {

@@ -9,7 +9,8 @@ import (
 	"minsep/manifest"
 )
 
-// TrainingOfPlan is the part of a plan that may change its training: all but the layout of files.
+// TrainingOfPlan returns the part of a plan that may change its training: everything except the
+// layout of files.
 func TrainingOfPlan(plan json.RawMessage) ([]byte, error) {
 	var r PlanRecord
 	if err := strictjson.Loose(plan, &r); err != nil {
@@ -19,7 +20,7 @@ func TrainingOfPlan(plan json.RawMessage) ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// TrainingDigest is the SHA-256 of [TrainingOfPlan].
+// TrainingDigest returns the SHA-256 of [TrainingOfPlan].
 func TrainingDigest(plan json.RawMessage) (manifest.Digest, error) {
 	b, err := TrainingOfPlan(plan)
 	return sha256.Sum256(b), err

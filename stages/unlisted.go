@@ -17,9 +17,9 @@ import (
 	"minsep/manifest"
 )
 
-// Unlisted names the files of a folder that its index does not list: a reader that takes
-// all files of a folder would take it for a part of the result. Temporary files of a run that was
-// killed, which every reader ignores, may be there.
+// Unlisted returns the files of a folder that its index does not list: a reader that takes all
+// files of a folder would take them for a part of the result. Temporary files of a killed run,
+// which every reader ignores, may be there.
 func Unlisted(ctx context.Context, ix *manifest.Index, dir string) (names []string, err error) {
 	known := map[string]bool{manifest.IndexName: true}
 	for _, f := range ix.Files {
@@ -65,10 +65,10 @@ const (
 	MoveAway = "; move what you put there elsewhere"
 )
 
-// replacedName is the folder of a protocol that was replaced.
+// replacedName matches the folder of a protocol that was set aside.
 var replacedName = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// unlistedInLedger names the files in the ledger of a run directory that are not its own.
+// unlistedInLedger returns the files in the ledger of a run directory that do not belong to it.
 func unlistedInLedger(ctx context.Context, run string) (names []string, err error) {
 	in := store.Join(run, manifest.LedgerFolder)
 	look := func(folder string, known func(e store.Entry) bool) error {
@@ -105,10 +105,10 @@ func unlistedInLedger(ctx context.Context, run string) (names []string, err erro
 	return names, err
 }
 
-// finishedName is a unit of samples that is not in the log yet.
+// finishedName matches a unit of samples that is not in the log yet.
 var finishedName = regexp.MustCompile(`^unit-[0-9]+-[0-9]+-[0-9]+-[0-9]+\.json$`)
 
-// ownNames are the names that minsep gives in a run directory; folders are true.
+// ownNames returns the names that minsep gives in a run directory; folders are true.
 func ownNames() map[string]bool {
 	names := map[string]bool{manifest.RunName: false, manifest.LockName: false}
 	for _, s := range All {
@@ -120,17 +120,17 @@ func ownNames() map[string]bool {
 	return names
 }
 
-// Strangers names the files in a run directory and its ledger that are not minsep's and could
-// be taken for a part of the run.
+// Strangers returns the files in a run directory and its ledger that are not minsep's, and could be
+// taken for a part of the run.
 func Strangers(ctx context.Context, run string) ([]string, error) {
 	here, err := misleading(ctx, run)
 	inLedger, errLedger := unlistedInLedger(ctx, run)
 	return append(here, inLedger...), errors.Join(err, errLedger)
 }
 
-// misleading names the files in the run directory itself that could be taken for a part of the
-// run: data, and files and folders that have, but for case and an addition, the name of one of
-// minsep's. Anything else may lie there, such as a plan or a trainer's checkpoints.
+// misleading returns the files in the run directory itself that could be taken for a part of the
+// run: data, and names that differ from minsep's only in case and an addition. Anything else may
+// lie there, such as a plan or a trainer's checkpoints.
 func misleading(ctx context.Context, run string) (names []string, err error) {
 	entries, err := store.List(ctx, run)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,7 +149,8 @@ func misleading(ctx context.Context, run string) (names []string, err error) {
 	return names, err
 }
 
-// misleads reports whether a name that is none of minsep's looks like one in a run directory.
+// misleads reports whether a name that is not minsep's looks like one of its names in a run
+// directory.
 func misleads(e store.Entry, known map[string]bool) bool {
 	lower := strings.ToLower(e.Name)
 	if strings.HasSuffix(lower, ".npy") || strings.HasSuffix(lower, ".parquet") || strings.HasPrefix(lower, "part-") ||
@@ -166,8 +167,8 @@ func misleads(e store.Entry, known map[string]bool) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
 
-// BrokenFiles names the files of a folder that differ from its index. How large they are is
-// not said: the sizes of batch files tell how large the batches are.
+// BrokenFiles returns the files of a folder that differ from its index. It does not say how large
+// they are: the sizes of batch files tell how large the batches are.
 func BrokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []string) {
 	for _, f := range ix.Files {
 		if f.Check(ctx, dir) != nil {
@@ -177,8 +178,8 @@ func BrokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []s
 	return names
 }
 
-// Listed is a subject with its verb: a is; a, b are; or, of many, a, b and 7 more are. The names
-// may be of files that somebody else has put there.
+// Listed returns names as a subject with its verb: "a is", "a, b are" or, if they are many, "a, b
+// and 7 more are". The names may be of files that somebody else has put there.
 func Listed(names []string) string {
 	const most = 5
 	text, verb := printable.Line(strings.Join(names[:min(most, len(names))], ", ")), " are"
@@ -191,9 +192,9 @@ func Listed(names []string) string {
 	return text + verb
 }
 
-// Holds names a result in a run directory, the last in the order of the stages; "" if there is
-// none. A directory that is itself a result has its own name. After a request to an object store
-// that failed nothing is known.
+// Holds returns the name of a result in a run directory, the last in the order of the stages, or ""
+// if there is none. A directory that is itself a result has its own name. After a failed request to
+// an object store it returns the error.
 func Holds(ctx context.Context, dir string) (name string, err error) {
 	if _, err := manifest.Read(ctx, dir); err == nil {
 		return store.Base(dir), nil

@@ -12,6 +12,7 @@ import (
 // expander expands names in an object store.
 type expander struct{ ctx context.Context }
 
+// expand does the work of Expand for a name in an object store.
 func (o expander) expand(name string) ([]string, error) {
 	info, err := Stat(o.ctx, name)
 	switch {

@@ -11,6 +11,7 @@ import (
 // about the object, which may or may not exist, and may or may not be sound.
 type requestError struct{ error }
 
+// Unwrap returns the cause.
 func (e requestError) Unwrap() error { return e.error }
 
 // Failed reports whether err comes from a request to an object store that failed or was given up,
@@ -29,6 +30,7 @@ type Failures struct {
 	first error
 }
 
+// failuresKey is the key of the watchers in a context.
 type failuresKey struct{}
 
 // WatchFailures returns a context that records requests to object stores that fail for good. It is

@@ -62,6 +62,7 @@ const maxName = 255
 // writeName returns the name of a file while it is being written.
 func writeName(base string) string { return TempPrefix + "write-" + base }
 
+// randomTemp returns a temporary path that no other process uses.
 func randomTemp(dir string, o Options) string {
 	return filepath.Join(dir, TempPrefix+o.Temp+rand.Text())
 }

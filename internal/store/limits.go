@@ -61,6 +61,8 @@ func (l Limits) repeat(ctx context.Context, temporary func(error) bool, attempt 
 	}
 }
 
+// once makes one attempt within its time. An attempt that ran out of time gets an error that says
+// so, whatever its library reports.
 func (l Limits) once(ctx context.Context, n int, attempt func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, l.Attempt)
 	defer cancel()
@@ -93,8 +95,10 @@ func Final(err error) error {
 	return finalError{err}
 }
 
+// finalError marks the error of a request that is not repeated.
 type finalError struct{ error }
 
+// Unwrap returns the cause.
 func (f finalError) Unwrap() error { return f.error }
 
 func isFinal(err error) bool {

@@ -148,6 +148,7 @@ func fill(f *os.File, write func(io.Writer) error) error {
 	return err
 }
 
+// syncDir makes the names in a folder durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -156,6 +157,7 @@ func syncDir(dir string) error {
 	return fault("sync", dir, errors.Join(d.Sync(), d.Close()))
 }
 
+// Stat follows links.
 func (local) Stat(_ context.Context, name string) (Info, error) {
 	info, err := os.Stat(localPath(name))
 	if err != nil {
@@ -168,6 +170,7 @@ func (local) Stat(_ context.Context, name string) (Info, error) {
 	return of, nil
 }
 
+// List returns names in the order of their bytes, as [os.ReadDir] does.
 func (local) List(_ context.Context, dir string) ([]Entry, error) {
 	entries, err := os.ReadDir(localPath(dir))
 	if err != nil {
@@ -180,6 +183,7 @@ func (local) List(_ context.Context, dir string) ([]Entry, error) {
 	return list, nil
 }
 
+// MkdirAll makes missing parents with mode 0755: only the last folder may have to be secret.
 func (local) MkdirAll(_ context.Context, dir string, mode fs.FileMode) error {
 	dir = localPath(dir)
 	if err := makeDirs(filepath.Dir(dir), 0o755); err != nil {
@@ -203,6 +207,7 @@ func (local) Remove(_ context.Context, name string) error {
 	return syncDir(filepath.Dir(localPath(name)))
 }
 
+// RemoveAll implements [FS].
 func (local) RemoveAll(_ context.Context, name string) error { return removeAll(localPath(name)) }
 
 func (local) Move(_ context.Context, from, to string) error {

@@ -46,6 +46,7 @@ type localLog struct {
 	size int64
 }
 
+// start locks the file, replays it, and cuts a torn last line off.
 func (l *localLog) start(dir string, replay func(io.Reader) (whole int64, err error)) error {
 	if err := TryLock(l.file); err != nil {
 		return err
@@ -83,6 +84,7 @@ func (l *localLog) Append(lines [][]byte) error {
 	return nil
 }
 
+// Close releases the lock.
 func (l *localLog) Close() error { return l.file.Close() }
 
 // objectLog is an object that is rewritten by each Append.
@@ -94,6 +96,7 @@ type objectLog struct {
 	version string // "" while there is no object
 }
 
+// openObjectLog reads and replays the object, if there is one.
 func openObjectLog(ctx context.Context, name string, limit int64, replay func(io.Reader) (whole int64, err error)) (*objectLog, error) {
 	l := &objectLog{ctx: ctx, name: name, limit: limit}
 	data, version, err := ReadVersion(ctx, name, limit)
@@ -108,6 +111,7 @@ func openObjectLog(ctx context.Context, name string, limit int64, replay func(io
 	return l, err
 }
 
+// Append replaces the object by one with the lines. Another writer makes the precondition fail.
 func (l *objectLog) Append(lines [][]byte) error {
 	for _, line := range lines {
 		l.data = append(l.data, line...)
@@ -129,4 +133,5 @@ func (l *objectLog) Append(lines [][]byte) error {
 	return nil
 }
 
+// Close has nothing to release: an object log has no lock.
 func (*objectLog) Close() error { return nil }

@@ -86,6 +86,7 @@ func (o *Objects) at(ctx context.Context, op, name string, f func(ctx context.Co
 	return failed(ctx, fault(op, name, o.Limits.repeat(ctx, o.Service.Temporary, func(ctx context.Context, n int) error { return f(ctx, n, bucket, key) })))
 }
 
+// name returns the full name of an object.
 func (o *Objects) name(bucket, key string) string { return o.Scheme + "://" + bucket + "/" + key }
 
 func (o *Objects) object(ctx context.Context, op, name string) (found Object, err error) {
@@ -132,6 +133,7 @@ func (o *Objects) Write(ctx context.Context, name string, opt Options, write fun
 	return w.finish()
 }
 
+// tooLarge returns the error for an object of more than MaxParts parts, with the way out.
 func (o *Objects) tooLarge(name string) error {
 	return fault("write", name, fmt.Errorf("%w, which takes %d parts of %d MiB, %d MiB in all: write more files of fewer bytes each, such as with more shards",
 		ErrTooLarge, o.MaxParts, partSize>>20, int64(o.MaxParts)*partSize>>20))
@@ -206,6 +208,7 @@ func (o *Objects) Remove(ctx context.Context, name string) error {
 	return o.at(ctx, "remove", name, func(ctx context.Context, _ int, bucket, key string) error { return o.delete(ctx, bucket, key) })
 }
 
+// delete removes an object; a missing one is fine.
 func (o *Objects) delete(ctx context.Context, bucket, key string) error {
 	err := o.Service.Delete(ctx, bucket, key)
 	if errors.Is(err, fs.ErrNotExist) { // another process deleted it
@@ -267,6 +270,7 @@ func conditionFault(c Condition) error {
 	return fmt.Errorf("%w: %w", ErrChanged, ErrCondition)
 }
 
+// sortEntries sorts by name and removes entries without one.
 func sortEntries(list *[]Entry) {
 	slices.SortFunc(*list, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	*list = slices.DeleteFunc(*list, func(e Entry) bool { return e.Name == "" })

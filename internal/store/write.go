@@ -27,6 +27,7 @@ type objectWriter struct {
 	fault  error
 }
 
+// Write fills the buffer, and sends it as a part whenever it is full.
 func (w *objectWriter) Write(b []byte) (n int, err error) {
 	for len(b) > 0 && w.fault == nil {
 		m := min(len(b), partSize-len(w.buffer))
@@ -39,6 +40,7 @@ func (w *objectWriter) Write(b []byte) (n int, err error) {
 	return n, w.fault
 }
 
+// do repeats a request within the limits.
 func (w *objectWriter) do(f func(ctx context.Context, n int, bucket, key string) error) error {
 	return w.objects.at(w.ctx, "write", w.name, f)
 }
@@ -96,6 +98,7 @@ func (w *objectWriter) finish() error {
 	return err
 }
 
+// request makes the object appear: by one Put, or by completing the upload.
 func (w *objectWriter) request(ctx context.Context, bucket, key string) error {
 	if w.upload != nil {
 		return w.upload.Complete(ctx)

@@ -32,8 +32,8 @@ func (g Grid) String() string {
 	return strconv.FormatFloat(float64(g), 'g', -1, 64)
 }
 
-// Set reads the output of String, but for the default, which cannot be asked for. Whether it is a
-// power of two is for [NewRecipe] to say.
+// Set reads the output of String, except 0 for the default, which is chosen by leaving the flag
+// out. [NewRecipe] checks that it is a power of two.
 func (g *Grid) Set(text string) error {
 	if text == noGridText {
 		*g = NoGrid
@@ -47,10 +47,10 @@ func (g *Grid) Set(text string) error {
 	return nil
 }
 
-// Type describes the values of a flag.
+// Type returns the name of the value in the help of flags.
 func (Grid) Type() string { return "number|none" }
 
-// Describe describes the values of a field in JSON.
+// Describe returns the rule for a value in JSON, in words.
 func (Grid) Describe() string { return `a power of two, or "none"` }
 
 // MarshalJSON writes a number or "none".
@@ -121,8 +121,8 @@ func chooseGrid(deviations []float64, scale float64, c Config) (float64, error) 
 	return float64(c.Grid), check.Err()
 }
 
-// Valid reports whether g is a power of two, 0 for the default, or [NoGrid]. Whether it serves the
-// noise is for [NewRecipe] to say.
+// Valid reports whether g is a power of two, 0 for the default, or [NoGrid]. [NewRecipe] checks
+// that it suits the noise.
 func (g Grid) Valid() bool {
 	f, _ := math.Frexp(float64(g))
 	return f == 0.5 || g == 0 || g == NoGrid
@@ -132,7 +132,7 @@ func (g Grid) Valid() bool {
 const clipNormRule = "must be 2^-80 to 2^80, which is 8.3e-25 to 1.2e24"
 
 // ValidClipNorm reports whether a clip norm is in the range that every noise multiplier of 2⁻¹⁶ to
-// 2¹⁶ can be used with, and returns the rule.
+// 2¹⁶ allows, and returns the rule.
 func ValidClipNorm(clip float64) (ok bool, rule string) {
 	return clip >= 0x1p-80 && clip <= 0x1p80, clipNormRule
 }
@@ -152,11 +152,12 @@ func (r *Recipe) Float32() bool {
 	return err == nil
 }
 
-// rounding is how values become multiples of the grid: v + magic has an ulp of g.
+// rounding rounds values to multiples of the grid: v + magic - magic does it, since the last bit of
+// v + magic is worth g. Values beyond limit are refused.
 type rounding struct{ magic, limit float64 }
 
-// rounding32 is for values that a float32 holds. Without a grid magic is 0, which rounds nothing
-// and makes every zero positive.
+// rounding32 is the rounding for a float32. Without a grid magic is 0, which rounds nothing and
+// makes every zero positive.
 func (g *Generator) rounding32() rounding {
 	if g.grid == 0 {
 		return rounding{0, math.MaxFloat32}
@@ -164,7 +165,7 @@ func (g *Generator) rounding32() rounding {
 	return rounding{0x1.8p52 * g.grid, float64(int64(1)<<rangeBits32) * g.grid}
 }
 
-// rounding64 is for values that a float64 holds. The sum with magic needs two of its bits.
+// rounding64 is the rounding for a float64. The sum with magic needs two of its 53 bits.
 func (g *Generator) rounding64() rounding {
 	if g.grid == 0 {
 		return rounding{0, math.MaxFloat64}

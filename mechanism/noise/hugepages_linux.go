@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePage is the size of the pages that advise asks for.
+// hugePage is the size in bytes of the pages that advise asks for.
 const hugePage = 2 << 20
 
-// advise asks for large pages for rows that have not been touched yet: a twentieth of a stream's
-// time goes by in faults of small ones. Where the system has none, nothing changes.
+// advise asks for large pages for rows that have not been touched yet: faults of small pages take a
+// twentieth of a stream's time. On a system without large pages nothing changes.
 func advise(rows []float64) {
 	if len(rows) < 4*hugePage/8 {
 		return

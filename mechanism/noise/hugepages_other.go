@@ -2,4 +2,5 @@
 
 package noise
 
+// advise does nothing: this system has no such advice.
 func advise([]float64) {}

@@ -93,6 +93,7 @@ func (a arithmetic) feedbackRing(ring []float64, panels, stride, history, slot, 
 	}
 }
 
+// allOnes reports whether every gain is 1: the product can then be left out.
 func allOnes(gain []float64) bool {
 	for _, g := range gain {
 		if g != 1 {
@@ -122,8 +123,8 @@ func (a arithmetic) filter(p []float64, panels, distance, steps int, h []float64
 	}
 }
 
-// buffers replaces the rows of panels by u_t of a BLT with the buffers s, lanes entries each,
-// panel after panel. minusScales and decays have one entry a buffer.
+// buffers replaces the rows of panels by u_t of a BLT. s has the buffers, lanes entries each, panel
+// after panel. minusScales and decays have one entry for each buffer.
 func (a arithmetic) buffers(p []float64, panels, distance, steps int, s, minusScales, decays []float64) {
 	n := len(decays)
 	if vectors == 0 {

@@ -10,6 +10,7 @@ import (
 // 4 with the ones of kernels_amd64.s, 0 where the processor has neither. Tests change it.
 var vectors = widest()
 
+// widest returns the number of doubles in the widest vectors that this processor has kernels for.
 func widest() int {
 	switch {
 	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ:
@@ -29,8 +30,10 @@ type vectorTables struct {
 	log, sin, cos                   [7][4]uint64 // 320, 544, 768: highest degree first
 }
 
+// tables are the constants of the kernels.
 var tables = newVectorTables()
 
+// newVectorTables lays out the constants in the order that the assembly knows.
 func newVectorTables() (t vectorTables) {
 	all := func(bits uint64) [4]uint64 { return [4]uint64{bits, bits, bits, bits} }
 	value := func(v float64) [4]uint64 { return all(math.Float64bits(v)) }

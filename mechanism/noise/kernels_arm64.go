@@ -13,8 +13,10 @@ type vectorTables struct {
 	log, sin, cos                 [7][2]uint64 // highest degree first
 }
 
+// tables are the constants of the kernels.
 var tables = newVectorTables()
 
+// newVectorTables lays out the constants in the order that the assembly knows.
 func newVectorTables() (t vectorTables) {
 	all := func(bits uint64) [2]uint64 { return [2]uint64{bits, bits} }
 	value := func(v float64) [2]uint64 { return all(math.Float64bits(v)) }
@@ -56,6 +58,7 @@ func buffers128(p *float64, across, steps int, s *float64, acrossBuffers, n int,
 //go:noescape
 func buffers128Apart(p *float64, across, steps int, s *float64, acrossBuffers, n int, minusScales, decays *float64)
 
+// round256 has the name of the AVX2 kernel, so that the code around it is the same.
 func round256(dst *float32, stride int, p *float64, rows int, scales *float64, magic, limit float64) (ok int) {
 	return round128(dst, stride, p, rows, scales, magic, limit)
 }
@@ -65,4 +68,5 @@ func round256(dst *float32, stride int, p *float64, rows int, scales *float64, m
 //go:noescape
 func round128(dst *float32, stride int, p *float64, rows int, scales *float64, magic, limit float64) (ok int)
 
+// round512 is never called: there are no vectors of 8 doubles.
 func round512(*float32, int, *float64, int, *float64, float64, float64) int { panic("unreachable") }

@@ -25,7 +25,7 @@ type Noising struct {
 	RowScale Coefs   `json:"row_scale,omitempty"` // D_t of a normalised strategy, one a step
 }
 
-// Coefs are numbers that JSON holds as hexadecimal floating point strings, so that every reader
+// Coefs are numbers that JSON holds as hexadecimal floating-point strings, so that every reader
 // gets the same bits.
 type Coefs []float64
 
@@ -109,9 +109,9 @@ func NewNoising(s *mechanism.Strategy) (*Noising, error) {
 }
 
 // columnNorms returns the norms of the columns before they are normalised.
-// [mechanism.Strategy.ColumnNorms] may change its last digits with the version or the processor;
-// these are part of the noise, so they are computed here with the same operations in the same order
-// everywhere (no product is fused with a sum).
+// [mechanism.Strategy.ColumnNorms] may change its last digits with the version or the processor.
+// These norms are part of the noise, so here the same operations are done in the same order
+// everywhere, and no product is fused with a sum.
 func columnNorms(s *mechanism.Strategy) Coefs {
 	norms := make(Coefs, s.Steps)
 	if s.Columns != nil {
@@ -135,8 +135,8 @@ func columnNorms(s *mechanism.Strategy) Coefs {
 	return norms
 }
 
-// firstColumn returns the first column of C before it is normalised, with trailing zeros or
-// without.
+// firstColumn returns the first column of C before it is normalised, with or without its trailing
+// zeros.
 func firstColumn(s *mechanism.Strategy) []float64 {
 	if s.Toeplitz != nil {
 		return s.Toeplitz
@@ -164,7 +164,8 @@ func firstColumn(s *mechanism.Strategy) []float64 {
 	return c
 }
 
-// fromColumns fills gains and feedback, row t from the entries C[t][t-j] = Columns[t-j][j].
+// fromColumns fills gains and feedback of a strategy that is held by columns. Row t comes from the
+// entries C[t][t-j] = Columns[t-j][j].
 func (n *Noising) fromColumns(s *mechanism.Strategy) {
 	bands := s.Bands()
 	n.Gain = make(Coefs, s.Steps)
@@ -229,6 +230,7 @@ func (n *Noising) Validate(steps int) error {
 	return check.Err()
 }
 
+// finite requires finite coefficients.
 func (n *Noising) finite(check *param.Checker, name string, c Coefs) {
 	for _, v := range c {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -250,6 +252,7 @@ func (n *Noising) history() int {
 // restartable reports whether any step can be made without the steps before it.
 func (n *Noising) restartable() bool { return n.Feedback == nil && len(n.Decays) == 0 }
 
+// rowScale returns D_t, 1 if the strategy is not normalised.
 func (n *Noising) rowScale(t int) float64 {
 	if n.RowScale == nil {
 		return 1
@@ -257,7 +260,7 @@ func (n *Noising) rowScale(t int) float64 {
 	return n.RowScale[t]
 }
 
-// at returns the entry of c for step t: its only one, or one a step.
+// at returns the entry of c for step t. c has one entry for all steps, or one for each.
 func at[T any](c []T, t int) T {
 	if len(c) == 1 {
 		return c[0]
@@ -265,8 +268,9 @@ func at[T any](c []T, t int) T {
 	return c[t]
 }
 
-// RowDeviations returns the standard deviation of each row of D C⁻¹ Z: the row norms of the
-// inverse, before σ ζ. It takes O(steps·bands), for feedback that varies O(steps·bands²).
+// RowDeviations returns the standard deviation of each row of D C⁻¹ Z, which is the row norm of the
+// inverse, before the factor σ ζ. It takes O(steps·bands), and O(steps·bands²) for feedback that
+// varies.
 func (n *Noising) RowDeviations(steps int) []float64 {
 	variance := make([]float64, steps)
 	if len(n.Feedback) > 1 {
@@ -324,9 +328,9 @@ func (n *Noising) impulseResponse(h []float64) {
 	}
 }
 
-// varyingVariances sets v to the diagonal of C⁻¹C⁻ᵀ by the recursion of its entries within the
-// bands: with u_t = gain_t z_t + Σ_j f_{t,j} u_{t-j}, cov(u_t, u_i) = Σ_j f_{t,j} cov(u_{t-j}, u_i)
-// for i < t.
+// varyingVariances sets v to the diagonal of C⁻¹C⁻ᵀ for feedback that varies. It computes the
+// entries within the bands by their recursion: with u_t = gain_t z_t + Σ_j f_{t,j} u_{t-j},
+// cov(u_t, u_i) = Σ_j f_{t,j} cov(u_{t-j}, u_i) for i < t.
 func (n *Noising) varyingVariances(v []float64) {
 	bands := n.history() + 1
 	window := make([][]float64, bands) // window[t%bands][d] = cov(u_t, u_{t-d})

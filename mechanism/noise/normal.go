@@ -50,7 +50,7 @@ func (a arithmetic) radius(u float64, exponent uint64) float64 {
 	return math.Sqrt(a.add(float64(int64(exponent-k)), twoLn2, -t))
 }
 
-// circle returns the cosine and sine of the angle that w stands for.
+// circle returns the cosine and sine of the angle that the word w encodes.
 func (a arithmetic) circle(w uint64) (cs, sn float64) {
 	x := math.Float64frombits(w>>12|0x3ff<<52) - 1 + 0x1p-53
 	y := x * x
@@ -81,10 +81,11 @@ func (a arithmetic) normalsGeneric(dst []float64, stride int, words []uint64) (s
 	return short
 }
 
-// tailBlocks is the distance of the blocks that extend one pair; there are at most 2⁴⁷ pairs.
+// tailBlocks is the distance between the blocks that extend one pair. It is above the number of
+// pairs, at most 2⁴⁷, so that no two uses share a block.
 const tailBlocks = 1 << 48
 
-// tailRadius returns the radius of a pair with a short radius word.
+// tailRadius returns the radius of a pair with a radius word below shortWord: more words extend it.
 func (a arithmetic) tailRadius(tails wordSource, word, step, pair uint64) float64 {
 	exponent := uint64(64)
 	var next [2]uint64

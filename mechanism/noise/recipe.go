@@ -43,8 +43,8 @@ type Config struct {
 	Words    Words    // the source of random words; "" for [AES128]
 }
 
-// Training identifies a training run besides its noise: which examples there are, and how they take
-// part. It is part of [Params], so that training runs of other examples or of another sampler share
+// Training identifies a training run beyond its noise: which examples there are, and how they take
+// part. It is part of [Params], so that training runs with other examples or another sampler share
 // no random word. Its zero value is [Unknown] in both fields.
 type Training struct {
 	// Examples is "bounded " and the SHA-256 of the index of a bounded table, "numbered " and how
@@ -55,7 +55,7 @@ type Training struct {
 	Sampler string `json:"sampler"`
 }
 
-// Unknown is in a [Training] that was not known when the noise was made.
+// Unknown stands in a [Training] if it was not known when the noise was made.
 const Unknown = "not known"
 
 // Known reports whether the noise is for one set of examples and one sampler.
@@ -72,8 +72,8 @@ func (t Training) orUnknown() Training {
 	return t
 }
 
-// Params are the parameters that decide all of the noise: a change of one changes every value,
-// since their SHA-256 is part of the key.
+// Params are the parameters that decide all of the noise. Their SHA-256 is part of the key, so that
+// a change of one changes every value.
 type Params struct {
 	Steps           int    `json:"steps"`            // at least 1
 	Coordinates     int64  `json:"coordinates"`      // of a gradient, 1 to 2^48
@@ -86,7 +86,7 @@ type Params struct {
 	Training Training `json:"training"` // purpose of the noise
 }
 
-// Recipe is all that another implementation needs to make the same noise, beside the root key. It
+// Recipe has all that another implementation needs to make the same noise, except the root key. It
 // holds no secret.
 type Recipe struct {
 	Format        string              `json:"format"`         // [Format] or [FormatChaCha]
@@ -102,7 +102,7 @@ type Recipe struct {
 }
 
 // derivation is the package comment in short, for readers of the file: the part of all recipes,
-// then the part of each source of words.
+// then the part of each source of words. Recipes contain these texts, so they are frozen.
 var (
 	derivationKeys = []string{
 		"params_sha256 = SHA-256 of params as compact JSON, training.examples and training.sampler in it: trainings that differ share no key",
@@ -140,7 +140,7 @@ var (
 	}
 )
 
-// derivationFor is the derivation of a recipe with a grid; 0 is none.
+// derivationFor returns the derivation of a recipe with a grid; 0 stands for none.
 func derivationFor(words Words, grid float64) []string {
 	ofWords, rounded := derivationAES, onGrid
 	if words == ChaCha12 {
@@ -163,6 +163,7 @@ func (r *Recipe) Words() Words {
 // Digest is a SHA-256, 64 hexadecimal digits in JSON.
 type Digest = digest.SHA256
 
+// digestJSON returns the SHA-256 of v as compact JSON.
 func digestJSON(v any) (Digest, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -178,6 +179,7 @@ type GrowthError struct {
 	Growth float64 // that deviation in units of σ ζ, above 2²⁰
 }
 
+// Error names the step and its growth.
 func (e *GrowthError) Error() string {
 	return fmt.Sprintf("noise: strategy: the inverse is unstable: the noise of step %d is %.3g times the noise of independent steps", e.Step, e.Growth)
 }
@@ -229,8 +231,8 @@ func NewRecipe(c Config) (*Recipe, error) {
 	return r, err
 }
 
-// NoisingSHA256 identifies the noise of a strategy, by whatever name it goes: the digest in
-// [Params].
+// NoisingSHA256 returns the digest in [Params]: it identifies the noise of a strategy, whatever its
+// kind is called.
 func NoisingSHA256(s *mechanism.Strategy) (Digest, error) {
 	n, err := NewNoising(s)
 	if err != nil {
@@ -248,7 +250,7 @@ func (r *Recipe) Key(root stream.Root, run stream.RunID) stream.Key {
 	return root.Key(run, r.ParamsSHA256, KeyPurpose)
 }
 
-// Bind names the run, the commitment to its key and the file where the root key is.
+// Bind sets the run, the commitment to its key and the file of the root key.
 func (r *Recipe) Bind(root stream.Root, run stream.RunID, keyFile string) {
 	r.RunID, r.KeyFile, r.KeyCommitment = run, keyFile, r.Key(root, run).Commitment()
 }
@@ -337,7 +339,7 @@ func Read(rd io.Reader) (*Recipe, error) {
 	return r, nil
 }
 
-// SHA256 is the digest of r as [Recipe.Write] writes it.
+// SHA256 returns the digest of r as [Recipe.Write] writes it.
 func (r *Recipe) SHA256() (Digest, error) {
 	var b bytes.Buffer
 	if err := r.Write(&b); err != nil {

@@ -41,12 +41,12 @@ type Stream struct {
 	filling []*worker // of Fill32 and Fill64
 }
 
-// pieceValues is about how many values a goroutine makes at a time: 256 KiB of float32, which stay
-// in the second level of cache until they are written.
+// pieceValues is about the number of values that a goroutine makes at a time: 256 KiB of float32,
+// which stay in the second level of cache until they are written.
 const pieceValues = 1 << 16
 
-// filterSlots is the least number of rows that a filter makes at a time: it makes its past inputs
-// again for each time.
+// filterSlots is the least number of rows that a filter makes at a time, because every time it
+// makes its past inputs again.
 const filterSlots = 4
 
 // Stream returns the stream of coordinates [lo, hi) from step 0 on. The key must be the one of r's
@@ -88,9 +88,9 @@ func (s *Stream) Restartable() bool { return s.g.Restartable() }
 // seekRows is the least number of steps between two calls of Seek's callback.
 const seekRows = 16
 
-// Seek goes to a later step. The noise of the steps before it is made and dropped where the
-// noise of the step needs it; from time to time made is called with the step that is reached.
-// It returns ctx's error if that ends.
+// Seek goes to a later step. If the noise of that step depends on the steps before it, their noise
+// is made and dropped; made is called from time to time with the step that is reached. When ctx
+// ends, Seek returns its error.
 func (s *Stream) Seek(ctx context.Context, step int, made func(step int)) error {
 	if step < s.step || step > s.g.steps {
 		return &ParamError{Package: "noise", Param: "step", Value: step, Rule: fmt.Sprintf("must be %d to %d", s.step, s.g.steps)}
@@ -133,6 +133,7 @@ func (s *Stream) each(f func(w *worker, tile int)) {
 	group.Wait()
 }
 
+// workers returns the number of goroutines.
 func (s *Stream) workers() int {
 	if s.Workers > 0 {
 		return s.Workers
@@ -153,11 +154,12 @@ func (s *Stream) advance(w *worker, tile, until int) {
 	}
 }
 
+// panels returns the range of panels of a tile.
 func (s *Stream) panels(tile int) (from, to int) {
 	return tile * s.tile, min(s.g.panels, (tile+1)*s.tile)
 }
 
-// row is the place of a step's row of a tile.
+// row returns the slot of a step's row of a tile.
 func (s *Stream) row(tile, step int) []float64 {
 	width := s.tile * lanes
 	return s.ring[(tile*s.slots+step%s.slots)*width:][:width]
@@ -182,9 +184,9 @@ func (s *Stream) ahead(w *worker, tile, rows int) {
 	s.next[tile] = step + rows
 }
 
-// aheadInRing is ahead for feedback, with its earlier rows in the ring: a row takes the place
-// of the oldest one that it needs, and nothing is copied. Rows before step 0 are zeros, as the
-// ring is when it is made.
+// aheadInRing does the work of ahead for feedback, with its earlier rows in the ring. A row takes
+// the place of the oldest row that it needs, so that nothing is copied. Rows before step 0 are
+// zeros, as the new ring is.
 func (s *Stream) aheadInRing(w *worker, tile, rows int) {
 	step := s.next[tile]
 	from, to := s.panels(tile)
@@ -214,7 +216,7 @@ func (s *Stream) Write32(ctx context.Context, out io.Writer) error {
 	return write(ctx, s, out, s.g.rounding32().round32)
 }
 
-// Write64 is Write32 in float64.
+// Write64 does the same in float64.
 func (s *Stream) Write64(ctx context.Context, out io.Writer) error {
 	return write(ctx, s, out, s.round64())
 }
@@ -223,9 +225,10 @@ func (s *Stream) Write64(ctx context.Context, out io.Writer) error {
 // errors of [Generator.Fill32].
 func (s *Stream) Fill32(dst []float32) error { return fillRow(s, dst, s.g.rounding32().round32) }
 
-// Fill64 is Fill32 in float64.
+// Fill64 does the same in float64.
 func (s *Stream) Fill64(dst []float64) error { return fillRow(s, dst, s.round64()) }
 
+// round64 returns the rounding of one panel's rows in float64, for which there is no kernel.
 func (s *Stream) round64() func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
 	r := s.g.rounding64()
 	return func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
@@ -233,7 +236,7 @@ func (s *Stream) round64() func(dst []float64, stride int, p []float64, from, to
 	}
 }
 
-// pieces returns in how many pieces a row is made, and how many tiles a piece has.
+// pieces returns the number of pieces of a row, and the number of tiles of a piece.
 func (s *Stream) pieces() (pieces, tiles int) {
 	tiles = max(1, pieceValues/lanes/s.tile)
 	return (s.tiles + tiles - 1) / tiles, tiles
@@ -401,8 +404,8 @@ func makePiece[T float32 | float64](s *Stream, w *worker, values []T, step, from
 	return values, ok
 }
 
-// littleEndian returns values in little endian: their memory itself where that is the processor's
-// order.
+// littleEndian returns values as bytes in little endian: their own memory if that is the order of
+// the processor.
 func littleEndian[T float32 | float64](values []T) []byte {
 	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
 		b, _ := binary.Append(nil, binary.LittleEndian, values)

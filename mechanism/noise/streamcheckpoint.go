@@ -11,10 +11,10 @@ import (
 // streamCheckpointMagic begins a checkpoint of a stream.
 const streamCheckpointMagic = "minsep-noise-stream-checkpoint/1\n"
 
-// WriteCheckpoint writes the state with which a stream of the same recipe, key and coordinates
-// goes on from the present step: the rows that it holds, as secret as the noise. Later rows
-// have the same bytes as without the interruption. Where [Stream.Restartable] is true, nothing
-// is worth a checkpoint.
+// WriteCheckpoint writes the state from which a stream of the same recipe, key and coordinates goes
+// on at the present step: the rows that it holds. They are as secret as the noise. Later rows have
+// the same bytes as without the interruption. If [Stream.Restartable] is true, a checkpoint saves
+// nothing.
 func (s *Stream) WriteCheckpoint(w io.Writer) error {
 	head := s.checkpointHead(s.step)
 	for _, next := range s.next {
@@ -23,8 +23,8 @@ func (s *Stream) WriteCheckpoint(w io.Writer) error {
 	return writeState(w, head, s.ring, s.g.state)
 }
 
-// checkpointHead is the magic, the commitment to the key, which binds the run id and all
-// parameters, the coordinates, how the stream holds its rows, and the step.
+// checkpointHead returns the head of a checkpoint: the magic, the commitment to the key, which
+// binds the run id and all parameters, the coordinates, the layout of the rows, and the step.
 func (s *Stream) checkpointHead(step int) []byte {
 	b := append([]byte(streamCheckpointMagic), s.g.binding[:]...)
 	for _, v := range []int64{s.g.lo, s.g.hi, int64(s.tiles), int64(s.slots), int64(s.tile), int64(len(s.g.state)), int64(step)} {
@@ -33,9 +33,9 @@ func (s *Stream) checkpointHead(step int) []byte {
 	return b
 }
 
-// ReadCheckpoint goes to the step of a checkpoint, which must be of the same recipe, key and
-// coordinates; else, and when it is damaged, it returns an error that wraps [ErrCheckpoint], and
-// the stream must not be used again.
+// ReadCheckpoint goes to the step of a checkpoint of the same recipe, key and coordinates. For any
+// other checkpoint, and for a damaged one, the error wraps [ErrCheckpoint]; the stream must then
+// not be used again.
 func (s *Stream) ReadCheckpoint(r io.Reader) error {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)

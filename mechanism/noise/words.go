@@ -8,7 +8,7 @@ import (
 )
 
 // Words names the source of a recipe's random words, and with it the arithmetic of its values: see
-// the package comment. A recipe of [AES128] has no name of its words.
+// the package comment. A recipe of [AES128] does not name it.
 type Words string
 
 const (
@@ -24,7 +24,7 @@ func (w Words) String() string {
 	return string(w)
 }
 
-// ParseWords returns the words of a name; "" is [AES128].
+// ParseWords returns the source of a name; "" is [AES128].
 func ParseWords(name string) (Words, error) {
 	switch w := Words(name); w {
 	case "", AES128:
@@ -35,7 +35,7 @@ func ParseWords(name string) (Words, error) {
 	return "", &ParamError{Package: "noise", Param: "words", Value: name, Rule: fmt.Sprintf("must be %s, or %s for noise that is made on accelerators", AES128, ChaCha12)}
 }
 
-// held is how a recipe's parameters hold the name.
+// held returns the name as a recipe's parameters have it: "" for [AES128].
 func (w Words) held() Words {
 	if w == AES128 {
 		return ""
@@ -43,7 +43,7 @@ func (w Words) held() Words {
 	return w
 }
 
-// format is the format of the recipes with these words. Readers that know AES-128 only refuse the
+// format returns the format of recipes with these words. Readers that know AES-128 only refuse the
 // others by it.
 func (w Words) format() string {
 	if w.held() == "" {
@@ -73,7 +73,7 @@ func (w Words) source(key stream.Key) wordSource {
 	return stream.NewBulk(key)
 }
 
-// arithmetic is how products are added.
+// arithmetic says how a product is added.
 type arithmetic uint8
 
 const (
@@ -89,8 +89,8 @@ func (a arithmetic) add(x, y, z float64) float64 {
 	return math.FMA(x, y, z)
 }
 
-// shortWord is the least radius word that is not extended. Kernels look for words below it. Where
-// it is 2⁴⁰, one pair in 2²⁴ is extended, so that programs without branches rarely have to.
+// shortWord returns the least radius word that is not extended; kernels look for words below it.
+// With 2⁴⁰ only one pair in 2²⁴ is extended, so that programs without branches rarely need it.
 func (a arithmetic) shortWord() uint64 {
 	if a == apart {
 		return 1 << 40

@@ -1,6 +1,6 @@
 // Package planrun runs a plan: all stages of a training run, one after the other, in one run
-// directory. A stage is not run again if its result is there and is the plan's. Results that
-// are not the plan's are refused or, if they may be overwritten, made again.
+// directory. A stage is skipped if its result is there and is the plan's. Results that are not the
+// plan's are refused or, if they may be overwritten, made again.
 //
 // Stability: may change with every release.
 package planrun
@@ -26,7 +26,7 @@ import (
 	"minsep/stages"
 )
 
-// Settings says how far a plan is run, and who is told.
+// Settings says how far a plan runs, and who is told.
 type Settings struct {
 	Until string                           // the last stage; "" for all
 	Again bool                             // begin the plan's next run: with new batches and noise, and the table, strategy and certificate that are there
@@ -69,11 +69,11 @@ type Stage struct {
 	Estimate *stages.PlanEstimate `json:"estimate,omitempty"` // of a dry run
 }
 
-// Run runs the plan's stages in the run directory. A stage is skipped if its result is there
-// and matches; one that was stopped goes on, or begins again where it cannot. A result that
-// does not match is refused, with the differences, unless it may be overwritten. Another plan
-// in the directory is refused too; overwritten, it loses the run id: no two plans share a
-// random number.
+// Run runs the plan's stages in the run directory. A stage is skipped if its result is there and
+// matches. A stopped stage goes on, or begins again if it cannot. A result that does not match is
+// refused, with the differences, unless it may be overwritten. Another plan in the directory is
+// refused too. If it is overwritten, the directory gets a new run id: no two plans share a random
+// number.
 func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (RunResult, error) {
 	if o.Out != "" {
 		p.Out = o.Out
@@ -190,8 +190,7 @@ func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []strin
 	return stages.InPlan("", pipelines.HasRoom(ctx, o.Out, bytes, folders...))
 }
 
-// refuseStrangers refuses a run directory that holds files which could be taken for a part of
-// the run.
+// refuseStrangers refuses a run directory with files that could be taken for a part of the run.
 func refuseStrangers(ctx context.Context, o pipelines.Options) error {
 	names, err := stages.Strangers(ctx, o.Out)
 	if err == nil && names != nil {
@@ -200,7 +199,7 @@ func refuseStrangers(ctx context.Context, o pipelines.Options) error {
 	return err
 }
 
-// check checks everything that can be seen before the first stage, and hashes the inputs.
+// check checks everything that can be checked before the first stage, and hashes the inputs.
 func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (names []string, inputs map[string]manifest.Digest, err error) {
 	c := param.Checker{Package: "planrun"}
 	names, err = p.Stages(how.Until)
@@ -252,7 +251,7 @@ type planRun struct {
 	pending bool // in a dry run: a stage before this one is not done, so that no more can be said
 }
 
-// made says that a stage has run, and was not skipped.
+// made reports whether a stage has run and was not skipped.
 func (r *planRun) made(name string) bool {
 	return slices.ContainsFunc(r.result.Stages, func(s Stage) bool { return s.Stage == name && s.State == StageDone })
 }
@@ -293,7 +292,7 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	return nil
 }
 
-// isThere says whether anything is in the place of a stage's result.
+// isThere reports whether anything is in the place of a stage's result.
 func isThere(ctx context.Context, s planStage) (bool, error) {
 	_, err := store.Stat(ctx, s.Path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -302,11 +301,14 @@ func isThere(ctx context.Context, s planStage) (bool, error) {
 	return err == nil, err
 }
 
-// replaces says of a dry run that the result of a stage would go, since it is of the run before.
+// replaces reports, in a dry run, whether the result of a stage would be removed because it belongs
+// to the run before.
 func (r *planRun) replaces(s planStage) bool {
 	return r.how.Again && r.options.DryRun && s.OneRun
 }
 
+// advance does the next thing for a stage: it skips, runs or refuses it, or in a dry run says
+// which.
 func (r *planRun) advance(ctx context.Context, s planStage) (state string, err error) {
 	if r.pending {
 		there, err := isThere(ctx, s)

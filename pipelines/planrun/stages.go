@@ -14,11 +14,12 @@ type planStage struct {
 	inPlan pipelines.InPlan
 }
 
+// stageOf returns the stage of a name.
 func (r *planRun) stageOf(name string) planStage {
 	return planStage{r.Result(name), pipelines.StageInPlan(name)}
 }
 
-// report takes the figures to report from a finished result, and returns the number of its files.
+// report takes the figures of a finished result, and returns the number of its files.
 func (r *planRun) report(ctx context.Context, s planStage) (files int, err error) {
 	if s.inPlan.Report != nil {
 		if err := s.inPlan.Report(ctx, r.Directory, &r.result.Figures); err != nil {

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Pool starts workers for runners: each is a process of its own, with a folder of its own that is
-// removed when it ends. It serves anybody who can connect, and runs the program that a runner
-// names: let it listen where only the runner is.
+// Pool starts workers for runners. Each worker is a process with a folder of its own, which is
+// removed when the process ends. The pool serves anybody who can connect, and runs the program that
+// a runner names: let it listen only where the runner is.
 type Pool struct {
 	fnpb.UnimplementedBeamFnExternalWorkerPoolServer
 
@@ -29,9 +29,10 @@ type Pool struct {
 	closed  bool
 }
 
-// key names a worker. TaskManagers of one machine number theirs alike.
+// key identifies a worker. TaskManagers of one machine give their workers the same ids.
 type key struct{ id, control string }
 
+// process is a running worker.
 type process struct{ cmd *exec.Cmd }
 
 // Serve serves until the context ends; then it ends the workers.
@@ -48,6 +49,7 @@ func (p *Pool) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
+// close ends all workers and waits for their ends.
 func (p *Pool) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -58,8 +60,8 @@ func (p *Pool) close() {
 	p.ended.Wait()
 }
 
-// StartWorker starts a worker. One of the same name is ended first: a TaskManager that asks again
-// for it has lost it.
+// StartWorker starts a worker. It first ends a worker of the same name: a TaskManager that asks for
+// it again has lost it.
 func (p *Pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb.StartWorkerResponse, error) {
 	if err := p.start(r); err != nil {
 		p.Log.Error("worker not started", "id", r.GetWorkerId(), "error", err)
@@ -68,6 +70,7 @@ func (p *Pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb
 	return &fnpb.StartWorkerResponse{}, nil
 }
 
+// start starts the process of a worker.
 func (p *Pool) start(r *fnpb.StartWorkerRequest) error {
 	if r.GetControlEndpoint().GetAuthentication() != nil || r.GetLoggingEndpoint().GetAuthentication() != nil {
 		return fmt.Errorf("worker %s: the runner's endpoints ask for authentication, which workers do not have", r.GetWorkerId())
@@ -118,9 +121,9 @@ func (p *Pool) wait(at key, w *process, dir string) {
 	}
 }
 
-// StopWorker does nothing: a worker ends by itself when its TaskManager closes the connection,
-// which it does first. The name in the request may also be the name of another TaskManager's
-// worker, and by now of no other.
+// StopWorker does nothing: a worker ends by itself when its TaskManager closes the connection, and
+// the TaskManager does that first. Another TaskManager's worker may have the same name, and by now
+// it may be the only one.
 func (p *Pool) StopWorker(context.Context, *fnpb.StopWorkerRequest) (*fnpb.StopWorkerResponse, error) {
 	return &fnpb.StopWorkerResponse{}, nil
 }

@@ -28,11 +28,12 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
-// EndsVariable is set, to anything, where a worker is to end when its runner closes the connection.
-// Beam's own workers wait to be ended then, as containers are.
+// EndsVariable is an environment variable. If it is set, to anything, a worker ends when its runner
+// closes the connection. Beam's own workers wait then until they are ended, as containers are.
 const EndsVariable = "MINSEP_WORKER_ENDS"
 
-// Serve is the worker of an id until its runner closes the connection. Beam must be initialised.
+// Serve does the work of the worker with an id until its runner closes the connection. Beam must be
+// initialised.
 func Serve(ctx context.Context, id, logging, control string) error {
 	if file := os.Getenv("PIPELINE_OPTIONS_FILE"); file != "" {
 		b, err := os.ReadFile(file)
@@ -57,9 +58,10 @@ func IsContract(args []string) bool {
 	})
 }
 
-// start is the message of a runner to a container.
+// start has the arguments that a runner gives to a container.
 type start struct{ id, logging, control, artifacts, provision, dir string }
 
+// parse reads the arguments of a runner's call.
 func parse(args []string) (s start, err error) {
 	f := flag.NewFlagSet("worker", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -78,7 +80,7 @@ func parse(args []string) (s start, err error) {
 	return s, nil
 }
 
-// complete takes over the endpoints that the runner's provisioning names.
+// complete adds the endpoints that the runner's provisioning names.
 func (s *start) complete(info *fnpb.ProvisionInfo) error {
 	for _, e := range []struct {
 		name string
@@ -97,8 +99,8 @@ func (s *start) complete(info *fnpb.ProvisionInfo) error {
 	return nil
 }
 
-// Main answers a runner's call of a container: it fetches the job's program, and becomes
-// it, in this process. It returns only with an error.
+// Main answers a runner's call of a container: it fetches the job's program, and becomes that
+// program in this process. It returns only with an error.
 func Main(ctx context.Context, args []string) error {
 	s, err := parse(args)
 	if err != nil {
@@ -157,7 +159,8 @@ func (s start) fetch(ctx context.Context, info *fnpb.ProvisionInfo, dir string) 
 	return path, os.Chmod(path, 0o700)
 }
 
-// programOf finds the worker's program among a job's files: the only one, or the one of its role.
+// programOf returns the worker's program among a job's files: the only file, or the one with that
+// role.
 func programOf(files []*pipepb.ArtifactInformation) *pipepb.ArtifactInformation {
 	if len(files) == 1 {
 		return files[0]

@@ -19,10 +19,11 @@ const (
 	nameFollows  = 1
 )
 
-// largeOf says how many such rows would be as much as a bundle passes on.
+// largeOf is the number of large rows that together would fill a bundle: a row is large from
+// 1/largeOf of a bundle on.
 const largeOf = 64
 
-// isLarge says whether values make a large row.
+// isLarge reports whether values make a large row.
 func (c Config) isLarge(values []byte) bool {
 	after := c.SharedAfter
 	if after == 0 {
@@ -48,7 +49,7 @@ type largeReader struct {
 	held []byte // the values of the row of that name
 }
 
-// values returns the values that rest, from the mark on, holds or names. They hold until the
+// values returns the values that rest holds or names, from the mark on. They are valid until the
 // next call.
 func (r *largeReader) values(ctx context.Context, rest []byte) ([]byte, error) {
 	switch {

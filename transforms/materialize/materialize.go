@@ -47,6 +47,7 @@ import (
 	"minsep/transforms/internal/keyref"
 )
 
+// init registers what the DoFns exchange; see package packed for the chunks.
 func init() {
 	for _, fn := range []any{partsFn{}, eventsFn{}, idsFn{}, joinFn{}, splitsFn{}, readFn{}, shardsFn{}, writeFn{}} {
 		beam.RegisterDoFn(reflect.TypeOf(fn))
@@ -59,8 +60,8 @@ func init() {
 // ParamError is a faulty parameter.
 type ParamError = param.Error
 
-// Config are the parameters of the join. It travels with the pipeline graph, so it holds
-// where the key is, not the key. Folders must mean the same to every worker.
+// Config has the parameters of the join. It travels with the pipeline graph, so it holds the place
+// of the key, not the key. Folders must mean the same to every worker.
 type Config struct {
 	Batches  string          `json:"batches"`       // folder of batches
 	Table    string          `json:"table"`         // folder of the bounded table; empty where rows are the ids
@@ -91,6 +92,7 @@ func (c Config) Validate() error {
 	return k.Err()
 }
 
+// keys returns the reference to the key.
 func (c Config) keys() keyref.Ref { return keyref.New(c.KeyURI, c.RunID, c.Params) }
 
 // orderKey derives the key of the order within steps.
@@ -136,8 +138,9 @@ func Write(s beam.Scope, c Config, data *Source) (beam.PCollection, error) {
 	return beam.ParDo(of, &writeFn{Config: c, First: data.Splits[0]}, beam.GroupByKey(of, rows)), nil
 }
 
-// Compare only finds every example of the table in the data, once. A pipeline with it fails where
-// one of [Write] would fail for that, and writes nothing but to [Config.SharedDir].
+// Compare finds every example of the table in the data, once, and does nothing else. A pipeline
+// with it fails if one of [Write] would fail for that reason, and writes to [Config.SharedDir]
+// only.
 func Compare(s beam.Scope, c Config, data *Source) error {
 	s = s.Scope("materialize.Compare")
 	if err := c.Validate(); err != nil {
@@ -151,7 +154,7 @@ func Compare(s beam.Scope, c Config, data *Source) error {
 	return nil
 }
 
-// units are the splits of the data. There must be at least one.
+// units returns the splits of the data as JSON. There must be at least one.
 func (d *Source) units(s beam.Scope) (beam.PCollection, error) {
 	if len(d.Splits) == 0 {
 		return beam.PCollection{}, fmt.Errorf("%s: the data have no row", FaultPrefix)

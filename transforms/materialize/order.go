@@ -8,28 +8,29 @@ import (
 	"minsep/sampling/stream"
 )
 
-// orderer puts the entries of a step into an order that only the key gives: by a random word of
-// each, word j of the address (row, step) for copy j of the row. Owners go by the words of their
-// first rows, and the rows of each ascend.
+// orderer puts the entries of a step into an order that depends on the key only. It sorts them by
+// random words: copy j of a row has word j of the address (row, step). An owner has the word of its
+// first row, and its rows ascend.
 type orderer struct {
 	src    *stream.Source
 	words  *stream.Stream
 	groups []group
 }
 
-// group are entries that stay together: the rows of an owner, or one row.
+// group is a range of entries that stay together: the rows of an owner, or one row.
 type group struct {
 	word       uint64
 	start, end int // of its rows in the batch
 }
 
+// newOrderer returns the orderer of a key, for one goroutine.
 func newOrderer(key stream.Key) *orderer {
 	src := stream.NewSource(key)
 	return &orderer{src: src, words: src.Stream(stream.Address{})}
 }
 
-// each calls f with the entries of a step in their order. Rows are rows of the batch; with ends
-// they belong to owners, to owner i up to ends[i]. Padding is left out.
+// each calls f with the entries of a step in their order. Rows are the rows of the batch. With ends
+// they belong to owners: the rows of owner i end at ends[i]. Padding is left out.
 func (o *orderer) each(step int, rows []int64, ends []int, f func(e entry)) {
 	o.groups = o.groups[:0]
 	last := int64(sampling.PadRow)

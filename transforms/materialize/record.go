@@ -7,17 +7,19 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
+// errRecord is the error for bytes that no function below wrote.
 var errRecord = errors.New("materialize: a record is cut short")
 
-// eventBytes is the width of a place of a part's row in a step: the row within its part, the step,
-// the slot and the owner's number, 4 bytes each.
+// eventBytes is the width of an event, that is the place of a part's row in a step: the row within
+// its part, the step, the slot and the owner's number, 4 bytes each.
 const eventBytes = 16
 
-// placeBytes is the width of a row of a split in a step: the row within its split, the row of the
-// table in 8 bytes, the step, the slot and the owner's number.
+// placeBytes is the width of the place of a split's row in a step: the row within its split, the
+// row of the table in 8 bytes, the step, the slot and the owner's number.
 const placeBytes = 24
 
-// appendEntry writes an entry, so that bytes are ordered by step and slot.
+// appendEntry appends an entry in big endian, so that the order of the bytes is the order of step
+// and slot.
 func appendEntry(b []byte, e entry) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(e.step))
 	b = binary.BigEndian.AppendUint32(b, uint32(e.slot))
@@ -25,8 +27,10 @@ func appendEntry(b []byte, e entry) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(e.row))
 }
 
+// entryBytes is the width of an entry.
 const entryBytes = 20
 
+// readEntry reads the output of appendEntry, and returns the bytes after it.
 func readEntry(b []byte) (e entry, rest []byte, err error) {
 	if len(b) < entryBytes {
 		return e, nil, errRecord
@@ -36,8 +40,8 @@ func readEntry(b []byte) (e entry, rest []byte, err error) {
 	return e, b[entryBytes:], nil
 }
 
-// appendRow writes the values of a row of the data: of each its leaf, its levels, 0 for null or 1
-// more than its kind, and its bytes with their number before them.
+// appendRow appends the values of a row of the data. Each has its leaf, its levels, its kind plus
+// 1, or 0 for null, and its bytes, with their number first if it varies.
 func appendRow(b []byte, values parquet.Row) []byte {
 	for _, v := range values {
 		b = binary.AppendUvarint(b, uint64(v.Column()))

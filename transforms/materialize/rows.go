@@ -25,19 +25,21 @@ type rowReader struct {
 	given  int64         // bytes of the rows that were given
 }
 
-// The rows of a split may have so many bytes, and so many for each byte of the file: a value
-// that is stored once can belong to millions of rows.
+// The rows of a split may have at most so many bytes, and so many for each byte of the file: a
+// value that is stored once can belong to millions of rows.
 const (
 	freeRowBytes    = 256 << 20
 	rowBytesPerByte = 200
 )
 
-// rows reads rows of a split, which must ascend, as [appendRow] writes them.
+// rows reads rows of a split, as [appendRow] writes them. The rows that a caller asks for must
+// ascend.
 type rows interface {
 	append(ctx context.Context, dst []byte, row int) ([]byte, error)
 	close() error
 }
 
+// openRows returns the reader of a split.
 func openRows(ctx context.Context, split Split) (rows, error) {
 	if split.Named {
 		return openNamedRows(ctx, split)
@@ -51,6 +53,7 @@ func (r *rowReader) close() error {
 	return errors.Join(r.endGroup(), r.data.unchanged(), r.data.Close())
 }
 
+// endGroup closes the row group that is being read.
 func (r *rowReader) endGroup() error {
 	if r.rows == nil {
 		return nil
@@ -60,6 +63,7 @@ func (r *rowReader) endGroup() error {
 	return r.fault(rows.Close())
 }
 
+// fault names the file and the row group of an error.
 func (r *rowReader) fault(err error) error {
 	if err == nil {
 		return nil

@@ -20,7 +20,7 @@ const (
 	OwnerColumn = "owner" // int32: where owners take part, the number of the owner in the step, -1 for padding
 )
 
-// added are the columns that are added.
+// added returns the names of the columns that are added to the data's.
 func added(owners bool) []string {
 	if owners {
 		return []string{StepColumn, SlotColumn, RowColumn, OwnerColumn}
@@ -40,18 +40,20 @@ type layout struct {
 	rest []format.SchemaElement // while it is made: elements of the data that are not in it yet
 }
 
-// unknown is a column of a type that the library does not know. It would write least and largest
-// values of another order than the type's.
+// unknown is a column with a logical type that the library does not know. The library would write
+// the least and largest values in another order than the type's, so they are left out.
 type unknown struct {
 	path    []string
 	logical format.LogicalType
 }
 
+// equal reports whether two columns have the same place and type.
 func (u unknown) equal(v unknown) bool {
 	return slices.Equal(u.path, v.path) && reflect.DeepEqual(u.logical, v.logical)
 }
 
-// newLayout is the schema of files of examples with the columns of data, a file of examples.
+// newLayout returns the schema of files of examples with the columns of data, one of the user's
+// files.
 func newLayout(data *parquet.File, owners, padded bool) layout {
 	l := layout{rest: data.Metadata().Schema[1:]} // without the root
 	root := node{Node: parquet.Group{}, kind: parquet.Group{}.Type()}
@@ -80,7 +82,7 @@ func newLayout(data *parquet.File, owners, padded bool) layout {
 	return l
 }
 
-// twice is a name that two columns of the same group have; "" if none is.
+// twice returns a name that two columns of the same group have, or "".
 func twice(n parquet.Node) string {
 	seen := map[string]bool{}
 	for _, f := range n.Fields() {
@@ -95,6 +97,7 @@ func twice(n parquet.Node) string {
 	return ""
 }
 
+// leaves returns the number of leaves below a node.
 func leaves(n parquet.Node) (count int) {
 	if n.Leaf() {
 		return 1
@@ -105,8 +108,9 @@ func leaves(n parquet.Node) (count int) {
 	return count
 }
 
-// asWritten is a column of the data as it is written: of the same type, in the encodings of files
-// that are written here. It is the next one of the rest, and above are the names that it is in.
+// asWritten returns a column of the data as it is written: of the same type, in the encodings of
+// the files that are written here. It takes the next element of rest. above has the names of the
+// groups that it is in.
 func (l *layout) asWritten(f parquet.Field, above []string) node {
 	written := node{Node: f, kind: f.Type()}
 	path := append(slices.Clip(above), f.Name())
@@ -124,16 +128,16 @@ func (l *layout) asWritten(f parquet.Field, above []string) node {
 	return written
 }
 
-// logicalType is a type with a logical type that the library leaves out as it reads, such as
-// FLOAT16.
+// logicalType adds a logical type that the library leaves out when it reads, such as FLOAT16.
 type logicalType struct {
 	parquet.Type
 	logical *format.LogicalType
 }
 
+// LogicalType implements [parquet.Type].
 func (t logicalType) LogicalType() *format.LogicalType { return t.logical }
 
-// node is a node with fields in an order of its own: [parquet.Group] sorts its fields by name.
+// node is a node with fields in an order of its own; [parquet.Group] would sort them by name.
 type node struct {
 	parquet.Node
 	kind     parquet.Type
@@ -154,6 +158,7 @@ func (n node) Encoding() encoding.Encoding {
 	return nil
 }
 
+// field is a node with its name.
 type field struct {
 	node
 	name string
@@ -161,7 +166,7 @@ type field struct {
 
 func (f field) Name() string { return f.name }
 
-// Value is called where Go values are written, and these files are written by rows.
+// Value is for files that are written from Go values. These files are written by rows.
 func (f field) Value(reflect.Value) reflect.Value { panic("materialize: rows have no Go values") }
 
 // entry is a place in a step, with its example.
@@ -171,7 +176,7 @@ type entry struct {
 	owner      int32 // number in the step; -1 for padding
 }
 
-// add appends the row of an entry to dst: values are the example's, nil for padding.
+// add appends the row of an entry to dst. values are the example's, or nil for padding.
 func (l *layout) add(dst parquet.Row, e entry, values parquet.Row) parquet.Row {
 	dst = append(dst, parquet.Int32Value(e.step).Level(0, 0, 0), parquet.Int32Value(e.slot).Level(0, 0, 1), parquet.Int64Value(e.row).Level(0, 0, 2))
 	if l.own > 3 {
@@ -188,7 +193,7 @@ func (l *layout) add(dst parquet.Row, e entry, values parquet.Row) parquet.Row {
 	return dst
 }
 
-// check refuses a schema of more columns than a value can name.
+// check refuses a schema with more columns than the 16 bits of a value's column can number.
 func (l *layout) check() error {
 	if l.own+len(l.deeper) > math.MaxInt16 {
 		return fmt.Errorf("%s: %d columns: at most %d can be written", FaultPrefix, len(l.deeper), math.MaxInt16-l.own)

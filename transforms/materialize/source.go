@@ -17,8 +17,8 @@ import (
 	"minsep/sampling/ownergraph/idcolumn"
 )
 
-// FaultPrefix begins the text of every fault of the data, by which it is known where a runner hands
-// on texts only.
+// FaultPrefix begins the text of every fault of the data. Some runners pass on only the text of an
+// error, and the prefix tells a fault of the data from others.
 const FaultPrefix = "materialize: examples"
 
 // DataError is a fault of the user's data. Its text may name ids of the example table, and nothing
@@ -29,6 +29,7 @@ type DataError struct {
 	Err  error  // the cause, or nil
 }
 
+// Error has the file, the rule and the cause, as far as there are any.
 func (e *DataError) Error() string {
 	s := FaultPrefix
 	for _, part := range []string{e.File, e.Rule} {
@@ -42,9 +43,10 @@ func (e *DataError) Error() string {
 	return s
 }
 
+// Unwrap returns the cause.
 func (e *DataError) Unwrap() error { return e.Err }
 
-// Source are files of examples that have been opened.
+// Source describes files of examples that have been opened.
 type Source struct {
 	Files   int      // at least 1
 	Rows    int64    // of all files, at least 0
@@ -53,7 +55,7 @@ type Source struct {
 	Splits  []Split  // in the order of the files
 }
 
-// Split are consecutive row groups of a file, or files by name of a folder.
+// Split is a range of consecutive row groups of a file, or of files by name in a folder.
 type Split struct {
 	Number int    `json:"number"`          // among the splits, from 0
 	Path   string `json:"path"`            // of the file, or the folder
@@ -63,11 +65,11 @@ type Split struct {
 	Named  bool   `json:"named,omitempty"` // files by name
 }
 
-// splitBytes is how large the row groups of a split are together, before compression, unless one
-// is larger.
+// splitBytes bounds the row groups of a split together, before compression. A larger row group is a
+// split by itself.
 const splitBytes = 64 << 20
 
-// Data says where examples are.
+// Data says where the examples are.
 type Data struct {
 	Paths    []string          // Parquet files, folders or patterns, local or in an object store; at least one
 	IDColumn string            // the top-level column of ids
@@ -77,8 +79,8 @@ type Data struct {
 }
 
 // Open opens the files. It checks that all have the same columns, and that the column of ids has
-// ids of the table's type: integers are taken for the strings of their digits where the table has
-// strings. It reports every fault, each a [DataError].
+// ids of the table's type. If the table has strings, integers are read as the strings of their
+// digits. It reports every fault, each a [DataError].
 func (d Data) Open(ctx context.Context) (*Source, error) {
 	if d.ByName {
 		return d.openNamed(ctx)
@@ -118,12 +120,13 @@ func (d Data) Open(ctx context.Context) (*Source, error) {
 	return s, errors.Join(errs...)
 }
 
-// columns are the columns of a file.
+// columns has the columns of a file.
 type columns struct {
 	schema  *parquet.Schema
 	unknown []unknown
 }
 
+// equal reports whether two files have the same columns, in the same order and of the same types.
 func (c *columns) equal(d *columns) bool {
 	return parquet.EqualNodes(c.schema, d.schema) && slices.EqualFunc(c.unknown, d.unknown, unknown.equal)
 }
@@ -181,8 +184,8 @@ type dataFile struct {
 	stamp string
 }
 
-// openData opens a file. Unless stamp is empty, the file must be in that state, and still be when
-// it is checked by unchanged.
+// openData opens a file. If stamp is not empty, the file must be in that state, and unchanged
+// checks that it still is.
 func openData(ctx context.Context, name, stamp string) (*dataFile, error) {
 	file, err := graphio.Files{}.Open(ctx, name)
 	if err != nil {
@@ -216,6 +219,7 @@ func (d *dataFile) begins() error {
 	return nil
 }
 
+// Close closes the file.
 func (d *dataFile) Close() error { return d.file.Close() }
 
 // unchanged refuses a file that is no longer the one that was opened first.
@@ -255,7 +259,8 @@ func (d *dataFile) ids(name string, want ownergraph.IDType) (*idcolumn.Column, e
 	return nil, &DataError{File: d.name, Rule: fmt.Sprintf("has no column %s: name the column of ids with --id-column; there are %s", param.Printable(name), strings.Join(names, ", "))}
 }
 
-// eachID calls f with the ids of a split, some at a time, from row first of the split on.
+// eachID calls f with the ids of a split, some at a time. first is the row in the split of the
+// first of them.
 func (s Split) eachID(ctx context.Context, column string, want ownergraph.IDType, f func(first int, ids *ownergraph.IDs) error) (err error) {
 	if s.Named {
 		return s.eachNamed(ctx, want, f)
@@ -289,10 +294,10 @@ func (s Split) eachID(ctx context.Context, column string, want ownergraph.IDType
 	return d.unchanged()
 }
 
-// idRows is how many ids are read at a time.
+// idRows is the number of ids that are read at a time.
 const idRows = 1 << 12
 
-// inGroup calls f until all rows of a row group are read.
+// inGroup calls f until all rows of a row group have been read.
 func (s Split) inGroup(d *dataFile, group int, c *idcolumn.Column, f func(r *idcolumn.Reader, rows int) error) error {
 	if _, err := d.Check(c, group); err != nil {
 		return &DataError{File: s.Path, Rule: fmt.Sprintf("row group %d", group+1), Err: err}

@@ -10,7 +10,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// table is the example table: its parts, with ascending rows and ids.
+// table is the example table: its parts have ascending rows and ids.
 type table struct {
 	dir    string // empty where rows are the ids
 	parts  []manifest.BoundedFile
@@ -20,6 +20,8 @@ type table struct {
 // rangeRows is the number of rows of a part of a table that has its rows as ids.
 const rangeRows = 1 << 20
 
+// openTable opens the table. Without one the ids are 0 to the number of examples less one, in parts
+// of rangeRows.
 func (c Config) openTable(ctx context.Context) (*table, error) {
 	t := &table{dir: c.Table}
 	if c.Table == "" {
@@ -55,12 +57,12 @@ func (c Config) openTable(ctx context.Context) (*table, error) {
 	return t, nil
 }
 
-// partOf is the part that has id i of a column, if any has it; -1 if none can.
+// partOf returns the only part that can have id i of a column, or -1 if none can.
 func (t *table) partOf(ids *ownergraph.IDs, i int) int {
 	return sort.Search(len(t.parts), func(p int) bool { return t.firsts.Compare(p, ids, i) > 0 }) - 1
 }
 
-// partOfRow is the part that has a row of the table, and the row's number within it.
+// partOfRow returns the part that has a row of the table, and the row's number within it.
 func (t *table) partOfRow(row int64) (part int, within uint32, err error) {
 	part = sort.Search(len(t.parts), func(p int) bool { return t.parts[p].First > row }) - 1
 	if part < 0 || row-t.parts[part].First >= t.parts[part].Rows {
@@ -69,7 +71,7 @@ func (t *table) partOfRow(row int64) (part int, within uint32, err error) {
 	return part, uint32(row - t.parts[part].First), nil
 }
 
-// ids are the ids of a part, ascending.
+// ids returns the ids of a part, ascending.
 func (t *table) ids(ctx context.Context, part int) (*ownergraph.IDs, error) {
 	ids := new(ownergraph.IDs)
 	ids.Reset(t.firsts.Type)
@@ -89,7 +91,7 @@ func (t *table) ids(ctx context.Context, part int) (*ownergraph.IDs, error) {
 	return ids, err
 }
 
-// at is the row within a part that has the id i of a column; false if none has.
+// at returns the row within a part that has id i of a column; found is false if none has.
 func at(part, ids *ownergraph.IDs, i int) (row int, found bool) {
 	return sort.Find(part.Len(), func(row int) int { return -part.Compare(row, ids, i) })
 }

@@ -17,12 +17,13 @@ import (
 	"minsep/transforms/progress"
 )
 
-// shards are ranges of steps.
+// shards divides the steps into ranges of nearly equal size.
 type shards struct {
 	steps int
 	done  []bool // by shard: its file is there
 }
 
+// newShards returns the shards of a configuration. A number in Done that is no shard is ignored.
 func newShards(c Config, steps int) shards {
 	s := shards{steps, make([]bool, c.Shards)}
 	for _, shard := range c.Done {
@@ -33,17 +34,18 @@ func newShards(c Config, steps int) shards {
 	return s
 }
 
-// of is the shard of a step.
+// of returns the shard of a step.
 func (s shards) of(step int) int { return ((step+1)*len(s.done) - 1) / s.steps }
 
-// steps of a shard are first to end-1.
+// rangeOf returns the steps of a shard: first to end-1.
 func (s shards) rangeOf(shard int) (first, end int) {
 	return manifest.ShardStart(s.steps, len(s.done), shard), manifest.ShardStart(s.steps, len(s.done), shard+1)
 }
 
-// splitsFn gives every split its number as a key.
+// splitsFn keys every split by its number.
 type splitsFn struct{}
 
+// ProcessElement emits the split as it is.
 func (*splitsFn) ProcessElement(unit string, emit emitChunk) error {
 	var split Split
 	if err := json.Unmarshal([]byte(unit), &split); err != nil {
@@ -53,7 +55,7 @@ func (*splitsFn) ProcessElement(unit string, emit emitChunk) error {
 	return nil
 }
 
-// readFn reads the rows of a split that take part, and emits them with their places by shard.
+// readFn reads the rows of a split that take part, and emits them by shard with their places.
 type readFn struct {
 	Config Config
 
@@ -61,6 +63,7 @@ type readFn struct {
 	packer *packed.Packer
 }
 
+// Setup divides the steps into shards.
 func (f *readFn) Setup(ctx context.Context) error {
 	batches, err := manifest.OpenBatches(ctx, f.Config.Batches)
 	if err != nil {
@@ -70,6 +73,7 @@ func (f *readFn) Setup(ctx context.Context) error {
 	return nil
 }
 
+// StartBundle makes the packer of the bundle's chunks.
 func (f *readFn) StartBundle(emitChunk) { f.packer = f.Config.packer(0, f.Config.Shards) }
 
 func (f *readFn) ProcessElement(ctx context.Context, _ uint32, places, units func(*[]byte) bool, emit emitChunk) (err error) {
@@ -124,9 +128,11 @@ func (f *readFn) read(ctx context.Context, dst []byte, rows rows, row int) ([]by
 	return f.Config.appendLarge(ctx, nil, dst[1:])
 }
 
+// FinishBundle emits the chunks that are not full.
 func (f *readFn) FinishBundle(emit emitChunk) error { return f.packer.Flush(emit) }
 
-// shardsFn emits nothing for each shard that is to be written, so that each has a task.
+// shardsFn emits an empty chunk for each shard that is to be written, so that a shard without
+// entries has a task too.
 type shardsFn struct{ Config Config }
 
 func (f *shardsFn) ProcessElement(_ []byte, emit emitChunk) {
@@ -137,6 +143,7 @@ func (f *shardsFn) ProcessElement(_ []byte, emit emitChunk) {
 	}
 }
 
+// filesWritten counts files for the progress of the command.
 var filesWritten = progress.New("files of examples written")
 
 // writeFn writes the file of a shard.
@@ -149,6 +156,7 @@ type writeFn struct {
 	shards  shards
 }
 
+// Setup makes the layout from the schema of the first file.
 func (f *writeFn) Setup(ctx context.Context) (err error) {
 	if f.batches, err = manifest.OpenBatches(ctx, f.Config.Batches); err != nil {
 		return err
@@ -170,6 +178,8 @@ func (f *writeFn) Setup(ctx context.Context) (err error) {
 	return errors.Join(f.layout.check(), d.Close())
 }
 
+// ProcessElement sorts the entries of a shard, in temporary files if they are many, and writes its
+// file.
 func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(*[]byte) bool, emit func(string)) (err error) {
 	sorted := packed.Sorter{Dir: f.Config.TempDir}
 	defer func() { err = errors.Join(err, sorted.Close()) }()
@@ -221,6 +231,8 @@ const (
 	dearRowBytes   = groupBytes / 2
 )
 
+// newStepWriter returns a writer of one file. Columns of texts and of unknown types have no least
+// and largest values: these would be repeated on each page.
 func newStepWriter(out io.Writer, l layout, pad int) *stepWriter {
 	options := []parquet.WriterOption{l.schema, parquet.Compression(&parquet.Snappy),
 		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending(StepColumn), parquet.Ascending(SlotColumn)))}
@@ -257,6 +269,7 @@ func (w *stepWriter) add(ctx context.Context, record []byte) (err error) {
 	return w.write(e, w.values, entryBytes+len(values))
 }
 
+// write writes a row, and ends the row group within a step if it has become too large.
 func (w *stepWriter) write(e entry, values parquet.Row, bytes int) error {
 	w.row = w.layout.add(w.row[:0], e, values)
 	if _, err := w.out.WriteRows([]parquet.Row{w.row}); err != nil {
@@ -273,6 +286,7 @@ func (w *stepWriter) write(e entry, values parquet.Row, bytes int) error {
 	return nil
 }
 
+// flush ends the row group.
 func (w *stepWriter) flush() error {
 	w.held = 0
 	return w.out.Flush()
@@ -287,7 +301,7 @@ func (w *stepWriter) flushDear() error {
 	return err
 }
 
-// endStep fills the step up, and goes on to the next one.
+// endStep fills the step up with padding, and goes on to the next step.
 func (w *stepWriter) endStep() error {
 	for w.pad > 0 && (w.entries == 0 || w.entries%w.pad != 0) {
 		if err := w.write(entry{int32(w.next), int32(w.entries), sampling.PadRow, -1}, nil, entryBytes); err != nil {
