@@ -10,6 +10,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
+	"minsep/accounting/search"
 	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -131,11 +132,14 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 			return result, err
 		}
 		if result.Outlook, err = problem.Outlook(ctx); err == nil && !result.Outlook.Refused() {
-			var f verification.Forecast
-			if f, err = problem.Forecast(ctx, problem.NoiseMultiplier); err == nil {
+			f, failed := problem.Forecast(ctx, problem.NoiseMultiplier)
+			switch {
+			case failed == nil:
 				result.Outlook.Expected = f.Seconds
-			} else if ctx.Err() == nil { // the rest is worth saying
-				err = nil
+			case ctx.Err() != nil:
+				err = failed
+			case errors.Is(failed, search.ErrTooDear): // the samples of a certificate take the budget too
+				result.Outlook.Expected = result.Outlook.Seconds
 			}
 		}
 	default:
