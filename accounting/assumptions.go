@@ -96,6 +96,9 @@ func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
 	if used[RenyiBound] {
 		list = append(list, Assumption{"the divergence is at most the largest value of its tilted or shifted form", "docs/formulas.md, F5.2, F5.4, F5.9, F5.10"})
 	}
+	if used[ClosedForm] {
+		list = append(list, Assumption{"the divergence is at most that of the Gaussian mechanism for those who take part, with the sensitivity of the strategy under the participations that the scheme allows", "docs/formulas.md, F2, F5.16, F6; arXiv 1807.01647, Theorem 2"})
+	}
 	if used[PLD] {
 		composed := Assumption{"independent events are composed by their privacy loss distributions", "docs/formulas.md, F3.5, F6; arXiv 2106.08567"}
 		if p.Run.allocated() {

@@ -37,6 +37,7 @@ func TestAssumptions(t *testing.T) {
 		{"bounded above samples", RenyiBound, RenyiBound, true, nil, MonteCarlo, []string{domination, bound, release}, nil},
 		{"composed", PLD, PLD, false, nil, PLD, []string{domination, composed}, []string{release, bound}},
 		{"truncated", MonteCarlo, MonteCarlo, false, func(r *Run) { r.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 1} }, MonteCarlo, []string{truncated, release}, nil},
+		{"P without amplification", ClosedForm, RenyiBound, false, nil, MonteCarlo, []string{domination, bound, "F5.16"}, []string{ratios, release, composed}},
 		{"closed form", ClosedForm, ClosedForm, false, nil, ClosedForm, []string{"F2", "Theorem 8"}, []string{domination, release, "section 2"}},
 		{"not proven", Unproven, Unproven, false, nil, Unproven, []string{"F4.1"}, []string{domination}},
 	} {

@@ -1,7 +1,10 @@
 package accounting
 
 import (
+	"math"
+
 	"minsep/accounting/montecarlo"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -36,6 +39,12 @@ func (r Run) separately() (Method, error) {
 		return r.refuse(negativeEntry)
 	}
 	return MonteCarlo, nil
+}
+
+// sensitivity: an example takes part as often as the next whole number says.
+func (a balancedMinSep) sensitivity() (mechanism.Sensitivity, error) {
+	s := a.scheme
+	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: s.MinSep, MaxParticipations: int(math.Ceil(s.Participations))})
 }
 
 // participation: every step has rate κ/n. For κ below 1 an example takes part nowhere with

@@ -2,6 +2,7 @@ package accounting
 
 import (
 	"minsep/accounting/montecarlo"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -36,6 +37,10 @@ func (a ballsInBins) loss(spec *montecarlo.Spec) {
 	if n, b := a.scheme.Steps, a.scheme.Period; b >= n {
 		spec.Scheme, spec.MinSep, spec.Prob, spec.WarmStart = montecarlo.BMinSep, n, 1/float64(b-n+1), true
 	}
+}
+
+func (a ballsInBins) sensitivity() (mechanism.Sensitivity, error) {
+	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: a.scheme.Period, Phases: true})
 }
 
 // participation: the phases are uniform and independent.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting/montecarlo"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -41,6 +42,10 @@ func (r Run) byLikelihoods() (Method, error) {
 
 func (a bMinSep) loss(spec *montecarlo.Spec) {
 	spec.Prob, spec.WarmStart = a.scheme.Prob, a.scheme.WarmStart
+}
+
+func (a bMinSep) sensitivity() (mechanism.Sensitivity, error) {
+	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: a.scheme.MinSep})
 }
 
 func (a bMinSep) participation() participation { return a.run.renewalParticipation(a.scheme) }

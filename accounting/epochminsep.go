@@ -2,6 +2,7 @@ package accounting
 
 import (
 	"minsep/accounting/montecarlo"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -24,6 +25,12 @@ func (a epochMinSep) method() (Method, error) {
 }
 
 func (a epochMinSep) loss(spec *montecarlo.Spec) { spec.EpochSteps = a.scheme.EpochSteps }
+
+// sensitivity: an example takes part once in an epoch.
+func (a epochMinSep) sensitivity() (mechanism.Sensitivity, error) {
+	s := a.scheme
+	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: s.MinSep, MaxParticipations: (s.Steps + s.EpochSteps - 1) / s.EpochSteps})
+}
 
 // participation: every step has rate 1/T, and every whole epoch has a participation.
 func (a epochMinSep) participation() participation {

@@ -3,6 +3,7 @@ package accounting
 import (
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -25,6 +26,10 @@ func (a poisson) method() (Method, error) {
 }
 
 func (a poisson) loss(spec *montecarlo.Spec) { spec.Prob = a.scheme.Prob }
+
+func (a poisson) sensitivity() (mechanism.Sensitivity, error) {
+	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: 1})
+}
 
 func (a poisson) participation() participation {
 	return a.run.renewalParticipation(sampling.BMinSep{Prob: a.scheme.Prob, Steps: a.scheme.Steps, MinSep: 1})

@@ -1,7 +1,11 @@
 package accounting
 
 import (
+	"math"
+	"slices"
+
 	"minsep/accounting/montecarlo"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -39,6 +43,14 @@ func (a rotation) loss(spec *montecarlo.Spec) {
 	if spec.EpochSteps = a.scheme.EpochSteps; a.run.Strategy.Bands() == 1 {
 		spec.Scheme = montecarlo.EpochMinSep
 	}
+}
+
+// sensitivity: of E periods an owner takes part once in each, and only columns of adjacent ones may
+// overlap. E squared norms and E-1 products of two columns, twice each, are at most 3E-2 times the
+// largest squared norm.
+func (a rotation) sensitivity() (mechanism.Sensitivity, error) {
+	periods := (a.scheme.Steps + a.scheme.EpochSteps - 1) / a.scheme.EpochSteps
+	return mechanism.Sensitivity{Value: math.Sqrt(float64(3*periods-2)) * slices.Max(a.run.ColumnNorms())}, nil
 }
 
 // participation: in a period's pool every step has rate 1/T, and every whole period has a

@@ -29,7 +29,7 @@ type Method string
 
 // Methods, in the words of the certificate.
 const (
-	ClosedForm Method = "closed-form"           // the Gaussian mechanism with the strategy's sensitivity (F2, F6)
+	ClosedForm Method = "closed-form"           // the Gaussian mechanism with the strategy's sensitivity (F2, F6; F5.16 where participations are random)
 	PLD        Method = "pld"                   // composition of independent events (F3.5, F6)
 	RenyiBound Method = "renyi bound M<=delta"  // a bound of the divergence that needs no sample (F5.2, F5.4)
 	MonteCarlo Method = "monte carlo"           // samples, by the protocol of F5
@@ -114,8 +114,9 @@ func (r Run) Majorized() bool {
 }
 
 // Prove returns brackets of δ(epsilon) in both directions for a run of the method ClosedForm or
-// PLD, and upper bounds for one that is Majorized. For other runs the error is ErrNoProof. With a
-// maximum batch size it is about the run's own pair, as Loss is.
+// PLD, and upper bounds for one that is Majorized, or of the method MonteCarlo (F5.16). For other
+// runs the error is ErrNoProof. With a maximum batch size it is about the run's own pair, as Loss
+// is; for that of the method MonteCarlo there is none.
 func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
 	method, err := r.ownMethod()
 	if err != nil {
@@ -132,7 +133,15 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 	case method == PLD:
 		return r.composedDelta(noiseMultiplier, epsilon)
 	}
-	return pq, qp, ErrNoProof
+	u, ok, err := r.unamplified()
+	if err == nil && !ok {
+		err = ErrNoProof
+	}
+	if err != nil {
+		return pq, qp, err
+	}
+	pq.Upper, qp.Upper = u.delta(noiseMultiplier, epsilon)
+	return pq, qp, nil
 }
 
 // Events returns independent events that together dominate a run, to be composed with the events of
@@ -156,7 +165,7 @@ func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
 }
 
 // Calibrate brackets the smallest noise multiplier at which the run is (epsilon, delta)-DP, for a
-// run of the method ClosedForm or PLD; for others the error is ErrNoProof. Upper is proven to be
+// run that has a proof, see Prove; for others the error is ErrNoProof. Upper is proven to be
 // enough; Lower is proven to be too small, and 0 if no such value is known. When ctx ends,
 // Calibrate returns its error before it tries another noise multiplier.
 func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket, error) {
@@ -203,6 +212,12 @@ func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket
 			}
 		}
 	}
+	if u, ok, err := r.unamplified(); ok || err != nil {
+		if err != nil {
+			return pld.Bracket{}, err
+		}
+		return u.calibrate(ctx, epsilon, delta)
+	}
 	return pld.Bracket{}, ErrNoProof
 }
 
@@ -215,7 +230,8 @@ func (r Run) ownMethod() (Method, error) {
 	return method, err
 }
 
-// sensitivity returns the sensitivity of a run of the method ClosedForm.
+// sensitivity returns the sensitivity of one example of a run of the method ClosedForm or
+// MonteCarlo, or of an owner of several under the method ClosedForm.
 func (r Run) sensitivity() (mechanism.Sensitivity, error) {
 	return r.analysis().(boundedAnalysis).sensitivity()
 }

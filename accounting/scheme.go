@@ -37,10 +37,11 @@ type majorizedAnalysis interface {
 	majorized() bool
 }
 
-// boundedAnalysis is needed by the method ClosedForm.
+// boundedAnalysis is needed by the methods ClosedForm and MonteCarlo, but for runs that are
+// majorized.
 type boundedAnalysis interface {
 	// sensitivity returns the strategy's sensitivity under the participations that the scheme
-	// allows.
+	// allows to an example.
 	sensitivity() (mechanism.Sensitivity, error)
 }
 

@@ -24,6 +24,8 @@ func (p Problem) start(ctx context.Context, e *estimator) (first float64, provab
 	}
 	provable, err = p.provable(ctx, first, e.timeForProofs)
 	switch {
+	case err == nil && p.simulated == nil && len(provable.Tried) == 0 && !p.pair().Majorized(): // a pattern of many participations says little of the noise
+		first = min(first, firstTried(provable, p.Delta))
 	case err == nil:
 		first = firstTried(provable, p.Delta)
 	case !errors.Is(err, tilt.ErrNotTilted) && !errors.Is(err, tilt.ErrNotProvable):

@@ -15,7 +15,8 @@
 //
 // Tilted, or by a tangent (package tilt), where there is a proposal with M < 1, else as plain
 // losses with M = 1. Runs without amplification and runs of independent events need no samples:
-// their protocol holds proven bounds.
+// their protocol holds proven bounds. Others have a proof without amplification (F5.16) beside the
+// bounds of the proposals, and the smaller one counts.
 //
 // Stability: may change with every release.
 package verification

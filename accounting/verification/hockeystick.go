@@ -21,10 +21,16 @@ type hockeyStick struct {
 	direction montecarlo.Direction
 	proposal  *tilt.Proposal // nil: values of plain losses, in [0, 1]
 	untilted  bool           // M is 1 at every noise multiplier
-	composed  float64        // an upper bound by composition of independent events; 0: there is none
+	proof     proof          // of an upper bound that the proposal does not know; none without a method
 	cut       *accounting.Truncated
 
 	drawn func(stream.Key) sampler // in place of its own values, in tests of how candidates are chosen
+}
+
+// proof is a proven upper bound of a divergence, with its method.
+type proof struct {
+	method accounting.Method
+	bound  float64 // at least 0
 }
 
 // sampler draws values of a divergence, over M.
@@ -35,7 +41,7 @@ type sampler interface {
 // simulation replaces divergences and time in tests of the choice of candidates.
 type simulation interface {
 	stick(noiseMultiplier float64, d montecarlo.Direction) hockeyStick
-	// provable is tilt.SmallestProvableWhile.
+	// provable is tilt.SmallestProvableBelow.
 	provable(delta float64, more func(proven, ratio float64) bool) (tilt.Provable, error)
 	now() time.Duration // of processors
 }
@@ -91,16 +97,20 @@ func (s hockeyStick) bound() float64 {
 	return s.proposal.Bound
 }
 
-// divergence is a proven bound of the divergence.
-func (s hockeyStick) divergence() float64 {
-	switch {
-	case s.composed > 0:
-		return min(1, s.composed)
-	case s.proposal == nil:
-		return 1
+// proven is the least bound of the divergence that is proven without samples.
+func (s hockeyStick) proven() proof {
+	of := proof{accounting.RenyiBound, 1}
+	if s.proposal != nil {
+		of.bound = s.proposal.Divergence
 	}
-	return s.proposal.Divergence
+	if s.proof.method != "" && s.proof.bound < of.bound {
+		return s.proof
+	}
+	return of
 }
+
+// divergence is a proven bound of the divergence.
+func (s hockeyStick) divergence() float64 { return s.proven().bound }
 
 // cost is the amount that truncated batches add to the divergence.
 func (s hockeyStick) cost() float64 {
@@ -117,11 +127,8 @@ func (s hockeyStick) total() float64 { return s.divergence() + s.cost() }
 // divergence must be proven.
 func (s hockeyStick) trial(method accounting.Method, samples uint64) (accounting.Trial, error) {
 	if samples == 0 {
-		method = accounting.RenyiBound
-		if s.composed > 0 {
-			method = accounting.PLD
-		}
-		return accounting.Trial{Direction: s.direction, Method: method, Bound: s.divergence(), Truncation: s.cut}, nil
+		of := s.proven()
+		return accounting.Trial{Direction: s.direction, Method: of.method, Bound: of.bound, Truncation: s.cut}, nil
 	}
 	var v Values
 	if s.proposal != nil {

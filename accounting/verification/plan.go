@@ -101,6 +101,14 @@ func (p Problem) newEstimator() *estimator {
 	return e
 }
 
+// proofMethod is the method of the proof that the pair of a sampled run has beside the proposals.
+func (p Problem) proofMethod() accounting.Method {
+	if p.pair().Majorized() {
+		return accounting.PLD
+	}
+	return accounting.ClosedForm
+}
+
 // PhaseTables is the text of a phase in which tables are made.
 const PhaseTables = "tables"
 
@@ -120,12 +128,12 @@ func (p Problem) divergences(ctx context.Context, e *estimator, sigmas []float64
 				return nil, err
 			}
 		}
-		if p.pair().Majorized() {
-			pq, qp, err := p.pair().Prove(sigma, p.Epsilon)
-			if err != nil {
-				return nil, err
-			}
-			pair[0].composed, pair[1].composed = pq.Upper, qp.Upper
+		pq, qp, err := p.pair().Prove(sigma, p.Epsilon)
+		switch {
+		case err == nil:
+			pair[0].proof, pair[1].proof = proof{p.proofMethod(), pq.Upper}, proof{p.proofMethod(), qp.Upper}
+		case !errors.Is(err, accounting.ErrNoProof):
+			return nil, err
 		}
 		divergences = append(divergences, pair)
 	}

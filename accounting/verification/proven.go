@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"minsep/accounting"
 	"minsep/accounting/montecarlo"
@@ -108,7 +109,7 @@ const provableShare = 0.9
 const costSlack = 0.01
 
 // provable finds a noise multiplier that needs no samples, as long as more, if not nil, says to go
-// on, see tilt.SmallestProvableWhile. When ctx ends, it ends with ctx's error.
+// on, see tilt.SmallestProvableBelow. When ctx ends, it ends with ctx's error.
 func (p Problem) provable(ctx context.Context, start float64, more func(proven, ratio float64) bool) (tilt.Provable, error) {
 	least, cost := tilt.Provable{NoiseMultiplier: start}, 0.0
 	for range 2 { // the cost of truncation depends on the noise multiplier
@@ -129,24 +130,34 @@ func (p Problem) provable(ctx context.Context, start float64, more func(proven, 
 	return least, nil
 }
 
+// provableAt takes the least of the noise multipliers that are proven by proposals, and by the
+// closed form or the composition of the pair.
 func (p Problem) provableAt(ctx context.Context, start, delta float64, more func(proven, ratio float64) bool) (tilt.Provable, error) {
 	if p.simulated != nil {
 		return p.simulated.provable(delta, more)
 	}
-	if !p.pair().Majorized() {
-		least, err := tilt.SmallestProvableWhile(ctx, p.pair().Loss(start), p.Epsilon, delta, func(proven, ratio float64) bool {
-			return ctx.Err() == nil && (more == nil || more(proven, ratio))
-		})
-		if ctx.Err() != nil {
-			return tilt.Provable{}, ctx.Err()
-		}
-		return least, err
-	}
 	least, err := p.pair().Calibrate(ctx, p.Epsilon, delta)
-	if errors.Is(err, pld.ErrNotReached) {
+	switch none := errors.Is(err, pld.ErrNotReached) || errors.Is(err, accounting.ErrNoProof); {
+	case none && p.pair().Majorized():
 		return tilt.Provable{}, fmt.Errorf("%w: %w", tilt.ErrNotProvable, err)
+	case none:
+		least.Upper = math.Inf(1)
+	case err != nil:
+		return tilt.Provable{}, err
+	case p.pair().Majorized():
+		return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, nil
 	}
-	return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, err
+	most := least.Upper
+	found, err := tilt.SmallestProvableBelow(ctx, p.pair().Loss(min(start, most)), most, p.Epsilon, delta, func(proven, ratio float64) bool {
+		return ctx.Err() == nil && (more == nil || more(proven, ratio))
+	})
+	switch none := errors.Is(err, tilt.ErrNotTilted) || errors.Is(err, tilt.ErrNotProvable); {
+	case ctx.Err() != nil:
+		return tilt.Provable{}, ctx.Err()
+	case none && !math.IsInf(most, 1), err == nil && most < found.NoiseMultiplier:
+		return tilt.Provable{NoiseMultiplier: roundUp(most), Tried: found.Tried}, nil
+	}
+	return found, err
 }
 
 // bounds returns the bounds of a noise multiplier that needs no samples, where they were

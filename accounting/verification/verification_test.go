@@ -131,20 +131,20 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// plainRun has plain losses, since there are more bands than min-sep, and nothing is proven.
+// plainRun has plain losses, since there are more bands than min-sep, and little is proven.
 func plainRun() accounting.Run {
 	run := smallRun()
 	run.Strategy.Toeplitz = append(run.Strategy.Toeplitz, 0.1)
 	return run
 }
 
-// TestAdvisedBudget: a budget that is too small for any estimate is refused, and the one that the
-// refusal names is enough.
+// TestAdvisedBudget: a budget that is too small for any trial of a noise multiplier is refused, and
+// the one that the refusal names is enough.
 func TestAdvisedBudget(t *testing.T) {
-	p := Problem{Run: plainRun(), Epsilon: 2, Delta: 0.02, Samples: 100, CodeVersion: "test"}
+	p := Problem{Run: plainRun(), Epsilon: 2, Delta: 0.02, NoiseMultiplier: 2, Samples: 100, CodeVersion: "test"}
 	_, err := p.Plan(t.Context())
 	var few *TooFewError
-	if !errors.As(err, &few) || few.Need < 10/0.02 || !strings.Contains(err.Error(), "the budget, 100 samples, leaves 55") {
+	if !errors.As(err, &few) || few.Need < 2/0.02 || !strings.Contains(err.Error(), "too few samples: 100, ") {
 		t.Fatalf("100 samples: got %v", err)
 	}
 	p.Samples = uint64(few.Advised)

@@ -3,6 +3,7 @@ package tilt
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 
 	"minsep/accounting/montecarlo"
@@ -69,7 +70,7 @@ func TestCancelledProposal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 4, Prob: .1, NoiseMultiplier: 1, Strategy: toeplitz(24, 1, .5)}
-	if _, err := SmallestProvableWhile(ctx, spec, 1, 1e-6, nil); !errors.Is(err, context.Canceled) {
+	if _, err := SmallestProvableBelow(ctx, spec, math.Inf(1), 1, 1e-6, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a search for a noise multiplier: %v", err)
 	}
 }

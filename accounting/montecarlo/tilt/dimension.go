@@ -29,15 +29,16 @@ type Tried struct {
 // ErrNotProvable is wrapped when no noise multiplier in reach proves a δ without samples.
 var ErrNotProvable = errors.New("tilt: not provable without samples")
 
-// SmallestProvableWhile searches, near the noise multiplier of spec, for the smallest one at which
-// the proposals of both directions prove δ ≤ delta with no sample, to 0.3 %: the last candidate of
-// the procedure of F5, usually 5–20 % above the answer. It makes about six proposals. Before each
-// it asks more, if not nil, whether to go on, and tells it the smallest noise multiplier that is
-// proven, and its ratio to the largest that was too small to prove it: 0 and +Inf without one.
-// Where more says no, it returns the smallest that is proven, or an error that wraps ErrNotProvable
-// where there is none. All that was tried is returned with an error too, also when ctx ends.
-func SmallestProvableWhile(ctx context.Context, spec montecarlo.Spec, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
-	search := proofs{ctx: ctx, spec: spec, epsilon: epsilon, delta: delta, more: more}
+// SmallestProvableBelow searches, near the noise multiplier of spec, for the smallest one up to
+// most at which the proposals of both directions prove δ ≤ delta with no sample, to 0.3 %: the last
+// candidate of the procedure of F5, usually 5–20 % above the answer. It makes about six proposals,
+// none of them above most, which may be +Inf. Before each it asks more, if not nil, whether to go
+// on, and tells it the smallest noise multiplier that is proven, and its ratio to the largest that
+// was too small to prove it: 0 and +Inf without one. Where more says no, it returns the smallest
+// that is proven, or an error that wraps ErrNotProvable where there is none. All that was tried is
+// returned with an error too, also when ctx ends.
+func SmallestProvableBelow(ctx context.Context, spec montecarlo.Spec, most, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
+	search := proofs{ctx: ctx, spec: spec, most: math.Log(most), epsilon: epsilon, delta: delta, more: more}
 	found, err := search.run()
 	slices.SortFunc(search.tried, func(a, b Tried) int { return cmp.Compare(a.NoiseMultiplier, b.NoiseMultiplier) })
 	found.Tried, search.best.Tried = search.tried, search.tried
@@ -49,6 +50,9 @@ func SmallestProvableWhile(ctx context.Context, spec montecarlo.Spec, epsilon, d
 	}
 	return Provable{Tried: search.tried}, fmt.Errorf("%w: δ = %g at ε = %g: %w", ErrNotProvable, delta, epsilon, err)
 }
+
+// leastBelow is how far below most, in ln σ, the last noise multiplier is that is tried.
+const leastBelow = 3e-3
 
 // errEnded says that a search may make no more proposals.
 var errEnded = errors.New("the time for the search is used up")
@@ -78,7 +82,10 @@ func (s *proofs) run() (Provable, error) {
 				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: more noise than %.4g does not lower the bound, %.3g", ErrNotProvable, delta, epsilon, math.Exp(at), delta*math.Exp(excess))
 			}
 			lo, excessLo, ofLo = at, excess, s.of
-			at += step
+			if at >= s.most-leastBelow {
+				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: no noise multiplier below %g", ErrNotProvable, delta, epsilon, math.Exp(s.most))
+			}
+			at = min(at+step, s.most-leastBelow)
 		} else {
 			hi, excessHi = at, excess
 			at -= step
@@ -119,6 +126,7 @@ func (s *proofs) run() (Provable, error) {
 type proofs struct {
 	ctx            context.Context
 	spec           montecarlo.Spec
+	most           float64 // ln σ
 	epsilon, delta float64
 	more           func(proven, ratio float64) bool
 	best           Provable

@@ -10,9 +10,9 @@ import (
 	"minsep/mechanism"
 )
 
-// SmallestProvable is SmallestProvableWhile that goes on to its end.
+// SmallestProvable is SmallestProvableBelow that goes on to its end.
 func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, error) {
-	return SmallestProvableWhile(context.Background(), spec, epsilon, delta, nil)
+	return SmallestProvableBelow(context.Background(), spec, math.Inf(1), epsilon, delta, nil)
 }
 
 func TestNothingIsProvableWhereOrdersAreFew(t *testing.T) {
@@ -81,9 +81,9 @@ func TestSmallestProvable(t *testing.T) {
 	}
 }
 
-// TestSmallestProvableWhile: a search that is ended has what was proven so far, and no proposal is
+// TestSmallestProvableBelow: a search that is ended has what was proven so far, and no proposal is
 // made after its end.
-func TestSmallestProvableWhile(t *testing.T) {
+func TestSmallestProvableBelow(t *testing.T) {
 	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 4, Prob: .05, WarmStart: true, NoiseMultiplier: 1, Strategy: toeplitz(60, 1, .5, .375, .3125)}
 	const epsilon, delta = 3.0, 1e-4
 	whole, err := SmallestProvable(spec, epsilon, delta)
@@ -94,7 +94,7 @@ func TestSmallestProvableWhile(t *testing.T) {
 	for most := range 9 {
 		asked, last := 0, false
 		before, closer := math.Inf(1), math.Inf(1)
-		found, err := SmallestProvableWhile(t.Context(), spec, epsilon, delta, func(proven, ratio float64) bool {
+		found, err := SmallestProvableBelow(t.Context(), spec, math.Inf(1), epsilon, delta, func(proven, ratio float64) bool {
 			if last && !(proven > 0 && proven <= before) || ratio > closer || ratio <= 1 || !math.IsInf(ratio, 1) && proven == 0 {
 				t.Errorf("%v is proven, within %v, before it was %v, within %v", proven, ratio, before, closer)
 			}
