@@ -32,7 +32,7 @@
 // [NewProposal] chooses the proposal; a [Proposal] is public, goes through JSON, and is fixed
 // before the first sample. [NewVerifier] makes the tables of a proposal, in any process;
 // [Verifier.Values] and [Verifier.Sum] compute any range of samples, always alike.
-// [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvableWhile] finds a noise
+// [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvableBelow] finds a noise
 // multiplier with M ≤ δ.
 //
 // # Limits
@@ -58,7 +58,8 @@
 // is near 1. Of a Toeplitz strategy the run is then divided into parts (F5.14). One of them is
 // sampled, with all that the others add to it known from their moments. H(Q,P) of one example under
 // epoch-min-sep, or at most once, is proven by steps that are as far apart as there are bands
-// (F5.15), and mostly takes no samples.
+// (F5.15), and mostly takes no samples. Where some do not take part, H(P,Q) also has a bound by the
+// moments of those who do (F5.17).
 //
 // # Several examples per owner
 //

@@ -46,6 +46,7 @@ const (
 	fewParts      = 4 // that are worth their time
 	mostParts     = 4096
 	maxPartsOrder = 8
+	fewDigits     = 1e-6 // a 1 - never below it has an error that inflation does not cover
 	smallFloor    = 1e-4 // floor over M: with a larger cut, fewer parts above it are counted twice
 )
 
@@ -103,6 +104,9 @@ func newParts(c Config, count int) (*parts, error) {
 	}
 	// f = 1-q + q g with g of exactly once; g ≤ ratio · the mean of B after the domination.
 	q := 1 - once.Never
+	if q < fewDigits {
+		q = float64(c.Spec.Steps) * once.First
+	}
 	ratio := float64(count) * float64(steps) / float64(kept)
 	p.scale = q * ratio * (1 + inflation)
 	p.threshold = (math.Expm1(c.Epsilon)/q + 1) / ratio * (1 - inflation)

@@ -1,0 +1,45 @@
+package tilt
+
+import (
+	"math"
+
+	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/likelihood"
+)
+
+// nearlyAll is a probability to take part from which on those who do not change no bound.
+const nearlyAll = 0.99
+
+// takingBound bounds H(P,Q) of an example that takes part at most once by powers of g in f = 1-q +
+// qg (F5.17): the ratio of those who take part. It is +Inf where the scheme is another, where steps
+// differ, and where next to all take part.
+func takingBound(c Config, columns *likelihood.Columns, watch watcher) float64 {
+	once, is := singleOf(c.Spec)
+	q := float64(c.Spec.Steps) * once.First * (1 + inflation) // 1 - never has few digits of a small q
+	if !is || once.Ratio != 1 || c.Spec.MaxExamplesPerOwner > 1 || c.Spec.MaxBatchSize > 0 || q > nearlyAll {
+		return math.Inf(1)
+	}
+	taking := Config{Spec: everybodyOnce(c.Spec), Epsilon: takingEpsilon(c.Epsilon, q), Direction: montecarlo.P}
+	f := newForward(taking, columns, math.Inf(1), Tables{}, watch)
+	f.orders(true)
+	bound := q * f.bound * (1 + inflation)
+	if once.Rounded { // g may be larger by 2e-10, and its powers by as many times that
+		bound *= 1 + 2e-10*maxBlockOrder*2
+	}
+	return bound
+}
+
+// everybodyOnce is the spec of a run in which everybody takes part at one step, each with the same
+// probability: an epoch.
+func everybodyOnce(s montecarlo.Spec) montecarlo.Spec {
+	return montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: s.Steps, MinSep: s.Steps, EpochSteps: s.Steps, NoiseMultiplier: s.NoiseMultiplier, Strategy: s.Strategy}
+}
+
+// takingEpsilon is ε' = ln(1 + (e^ε-1)/q), rounded downward.
+func takingEpsilon(epsilon, q float64) float64 {
+	above := math.Log1p(math.Expm1(epsilon) / q)
+	if epsilon > 1 { // e^ε may leave the range of numbers
+		above = epsilon - math.Log(q) + math.Log1p((q-1)*math.Exp(-epsilon))
+	}
+	return above * (1 - 1e-12)
+}
