@@ -224,3 +224,38 @@ func TestUnamplifiedRotation(t *testing.T) {
 		}
 	}
 }
+
+// TestLargestParticipation: with independent noise the sensitivity of a scheme is the root of how
+// often an example takes part at most.
+func TestLargestParticipation(t *testing.T) {
+	balanced := func(times float64) sampling.Spec {
+		s, err := sampling.NewBalancedMinSep(8, 2, times)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sampling.Spec{BalancedMinSep: &s}
+	}
+	for _, c := range []struct {
+		sampler sampling.Spec
+		times   float64
+	}{
+		{sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 7, MinSep: 3}}, 3},
+		{sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 6, MinSep: 3}}, 2},
+		{sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 3, MinSep: 9}}, 1},
+		{sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 4}}, 4},
+		{sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 5, Period: 2}}, 3},
+		{sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 5, Period: 3}}, 2},
+		{sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 5, Period: 5}}, 1},
+		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 8, MinSep: 2, EpochSteps: 4}}, 2},
+		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 9, MinSep: 2, EpochSteps: 4}}, 3},
+		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 4, MinSep: 2, EpochSteps: 9}}, 1},
+		{balanced(0.5), 1}, {balanced(1), 1}, {balanced(1.5), 2}, {balanced(2), 2},
+	} {
+		r := Run{Sampler: c.sampler, MaxExamplesPerOwner: 1}
+		r.Strategy = mechanism.Identity(r.steps())
+		got, err := r.sensitivity()
+		if err != nil || math.Abs(got.Value-math.Sqrt(c.times)) > 1e-12 {
+			t.Errorf("%+v: %+v, %v, want the root of %g", c.sampler.Scheme(), got, err, c.times)
+		}
+	}
+}
