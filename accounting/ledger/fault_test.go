@@ -12,7 +12,8 @@ type fullLog struct{ store.Log }
 
 func (fullLog) Append([][]byte) error { return errors.New("no space left") }
 
-// TestUnitsOfAFailedWriteDoNotCount: units that are not stored are still missing, and make no certificate.
+// TestUnitsOfAFailedWriteDoNotCount: units that are not stored are still missing, and make no
+// certificate.
 func TestUnitsOfAFailedWriteDoNotCount(t *testing.T) {
 	l := create(t, t.TempDir())
 	units := l.Missing(0, 400)
