@@ -390,7 +390,7 @@ func (f *forward) blocks() {
 func (f *forward) proposal() (Proposal, error) {
 	if len(f.mixture.members) == 0 {
 		if f.failed == nil {
-			return Proposal{}, fmt.Errorf("%w for %d examples per owner", ErrNotTilted, f.examples)
+			return Proposal{}, fmt.Errorf("%w for %d examples per owner: %w of an order that serves at so little noise", ErrNotTilted, f.examples, ErrTable)
 		}
 		return Proposal{}, fmt.Errorf("%w: %w", ErrNotTilted, f.failed)
 	}
