@@ -19,8 +19,9 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # As in the Makefile: small, and the same bytes wherever it is built. The tag leaves out what the client of gs:// needs for gRPC
-# only, which nothing here uses: a sixth of the program.
-BUILD = ["build", "-trimpath", "-tags=disable_grpc_modules", "-ldflags=-s -w"]
+# only, which nothing here uses: a sixth of the program. The last flag is for wheels: they are the same from a clone, with changes in
+# it or without git, and from an sdist.
+BUILD = ["build", "-trimpath", "-tags=disable_grpc_modules", "-ldflags=-s -w", "-buildvcs=false"]
 
 # The tags of a platform's wheel. On Linux the command is static, so that any libc will do; macOS 12 is the first that Go's programs
 # run on.
