@@ -227,9 +227,12 @@ scale: ## measure bound and form at 1e6 to 1e8 edges, hot keys and rounds: the p
 	@mkdir -p out/scale
 	$(GO) build -o out/scale/scale ./integration/scale
 	cd out/scale && ./scale -dir . -memory -shapes uniform -edges 1e6,1e7,2e7,4e7,1e8 > points.jsonl
+	cd out/scale && ./scale -dir . -memory -shapes crowded -edges 1e7 >> points.jsonl
+	cd out/scale && ./scale -dir . -memory -shapes uniform -edges 1e8 -edges-in-memory 16777216 >> points.jsonl
 	cd out/scale && ./scale -dir . -shapes uniform -edges 1e6,1e7,2e7,4e7,1e8 -schemes b-min-sep,multi-owner >> points.jsonl
 	cd out/scale && ./scale -dir . -shapes hot-owner,wide-example,hot-and-wide -edges 3e7 -k 2,0 -schemes b-min-sep,multi-owner,fixed >> points.jsonl
 	cd out/scale && ./scale -dir . -shapes uniform,power-law -edges 1e6,1e7 -k 1,2,8 -rounds 12 >> points.jsonl
+	cd out/scale && ./scale -dir . -shapes crowded -edges 1e6 -k 1,2,8,30 -rounds 32 >> points.jsonl
 	cd out/scale && ./scale -dir . -graph ../../integration/testdata/gene2pubmed.tsv.gz -k 1,2,7,50 -rounds 12 >> points.jsonl
 	cd out/scale && ./scale -dir . -memory -shapes hot-owner,wide-example,hot-and-wide -edges 3e7 -k 2,0 >> points.jsonl
 	@rm -rf out/scale/run out/scale/graph.parquet

@@ -182,8 +182,8 @@ func TestWheelRefused(t *testing.T) {
 	}
 }
 
-// TestWheelsAsMade: the command of a wheel is built as make build does, but for the commit, and make
-// knows its platforms.
+// TestWheelsAsMade: the command of a wheel is built as make build does, but without the commit, and
+// make knows its platforms.
 func TestWheelsAsMade(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {

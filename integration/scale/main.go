@@ -5,6 +5,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,12 +51,14 @@ type point struct {
 	Stage   string           `json:"stage"` // bound, by a Beam job, bound-in-memory, bound-through-files, or form
 	Shape   string           `json:"shape"`
 	Edges   int64            `json:"edges"`
-	K       int              `json:"max_per_owner"`    // 0: all that there are
-	Rounds  int              `json:"rounds,omitempty"` // 0: as planned
+	K       int              `json:"max_per_owner"`             // 0: all that there are
+	Rounds  int              `json:"rounds,omitempty"`          // 0: as planned
+	Held    int64            `json:"edges_in_memory,omitempty"` // 0: as by default
 	Scheme  string           `json:"scheme,omitempty"`
 	Wall    float64          `json:"wall_s"`
 	CPU     float64          `json:"cpu_s"`
 	PeakGiB float64          `json:"peak_gib"`
+	Temp    int64            `json:"temporary_bytes,omitempty"` // of files that have no name, at most
 	Files   int64            `json:"graph_bytes,omitempty"`
 	Kept    int64            `json:"kept,omitempty"`
 	Counts  map[string]int64 `json:"counts,omitempty"`
@@ -67,6 +71,7 @@ func measureAll(args []string) error {
 	ks := flags.String("k", "2", "examples per owner; 0 for all that there are")
 	rounds := flags.Int("rounds", 0, "rounds of the bounding; 0 for as many as planned")
 	memory := flags.Bool("memory", false, "bound in this process, not by a Beam job")
+	held := flags.Int64("edges-in-memory", 0, "with -memory: bound a larger graph through files; 0 for minsep's own number")
 	points := flags.String("fit", "", "a file of points: print the model that they give and measure nothing")
 	graphFile := flags.String("graph", "", "a graph to bound in place of -shapes and -edges")
 	schemes := flags.String("schemes", "", "schemes to form batches by, of the bounded graph")
@@ -99,7 +104,8 @@ func measureAll(args []string) error {
 			}
 			p.Stage, p.Scheme, p.Rounds = boundStage, "", *rounds
 			if *memory {
-				if p.Stage = boundInMemory; p.Edges > ondisk.DefaultInMemory {
+				p.Held = *held
+				if p.Stage = boundInMemory; p.Edges > cmp.Or(p.Held, ondisk.DefaultInMemory) {
 					p.Stage = boundThroughFiles
 				}
 			}
@@ -110,7 +116,7 @@ func measureAll(args []string) error {
 				if scheme == "" {
 					continue
 				}
-				p.Stage, p.Scheme, p.Rounds = "form", scheme, 0
+				p.Stage, p.Scheme, p.Rounds, p.Held = "form", scheme, 0, 0
 				if err := measure(p, *dir); err != nil {
 					return err
 				}
@@ -159,14 +165,22 @@ func measure(p point, dir string) error {
 		return err
 	}
 	c := exec.Command(os.Args[0], "stage", dir, string(arg))
-	c.Stderr = os.Stderr
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, os.Stderr
 	begin := time.Now()
-	out, err := c.Output()
-	wall := time.Since(begin).Seconds()
-	if err == nil {
-		err = json.Unmarshal(out, &p)
+	if err := c.Start(); err != nil {
+		return err
 	}
-	p.Wall = wall
+	ended, temp := make(chan struct{}), make(chan int64)
+	go func() { temp <- mostTemporary(c.Process.Pid, ended) }()
+	err = c.Wait()
+	wall := time.Since(begin).Seconds()
+	close(ended)
+	most := <-temp
+	if err == nil {
+		err = json.Unmarshal(out.Bytes(), &p)
+	}
+	p.Wall, p.Temp = wall, most
 	u := c.ProcessState.SysUsage().(*syscall.Rusage)
 	p.CPU = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 	p.PeakGiB = float64(u.Maxrss) / (1 << 20) // Linux counts in KiB
@@ -177,6 +191,27 @@ func measure(p point, dir string) error {
 	line, err := json.Marshal(p)
 	fmt.Println(string(line))
 	return err
+}
+
+// mostTemporary looks ten times a second how much disk the files without a name take that a process
+// has open, where the system shows them, as Linux does. At the end it returns the most.
+func mostTemporary(pid int, ended <-chan struct{}) (most int64) {
+	for {
+		select {
+		case <-ended:
+			return most
+		case <-time.After(100 * time.Millisecond):
+		}
+		sum := int64(0)
+		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		for _, name := range open {
+			var stat syscall.Stat_t
+			if syscall.Stat(name, &stat) == nil && stat.Mode&syscall.S_IFMT == syscall.S_IFREG && stat.Nlink == 0 {
+				sum += stat.Blocks * 512
+			}
+		}
+		most = max(most, sum)
+	}
 }
 
 // stage runs a stage in this process and prints its counters.
@@ -203,7 +238,7 @@ func stage(args []string) error {
 		if k == 0 {
 			k = 1<<31 - 1
 		}
-		b := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: k}, Rounds: p.Rounds}
+		b := pipelines.Bound{Graph: []string{graph}, Bound: ownergraph.Bound{MaxExamplesPerOwner: k}, Rounds: p.Rounds, EdgesInMemory: p.Held}
 		if p.Stage == boundStage {
 			size, err := os.Stat(graph)
 			if err != nil {
