@@ -99,6 +99,23 @@ type Certificate struct {
 	CodeVersion    string `json:"code_version"`          // of minsep
 }
 
+// Fact is a column of a certificate that is in words.
+type Fact struct {
+	Name     string // of its line of minsep account
+	Title    string // of its line of a model card
+	Question string // that it answers on the page of minsep report
+	Text     string
+}
+
+// Facts are the columns in words about the claim, for all who show them; those that are empty are
+// left out.
+func (c *Certificate) Facts() []Fact {
+	return slices.DeleteFunc([]Fact{
+		{"adjacency", "Adjacency", "What may differ", c.Adjacency},
+		{"graph", "Example–owner graph", "What may not", c.Graph},
+	}, func(f Fact) bool { return f.Text == "" })
+}
+
 // unprovenReason says why the accounting of Algorithm 3 is not certified.
 const unprovenReason = "the published analysis of multi-owner exclusion (arXiv 2602.09338, Theorem 6.1) sets the other examples' gradients to zero, but whom a sampled " +
 	"example blocks depends on it: for a star of owners the true delta exceeds the published one"

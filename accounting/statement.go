@@ -62,9 +62,8 @@ func (c *Certificate) ModelCard() string {
 		line("Also", "ε = %g, δ = %g", p.Epsilon, p.Delta)
 	}
 	line("Protected unit", "%s", c.Protected())
-	line("Adjacency", "%s", c.Adjacency)
-	if c.Graph != "" {
-		line("Example–owner graph", "%s", c.Graph)
+	for _, f := range c.Facts() {
+		line(f.Title, "%s", f.Text)
 	}
 	line("Sampling", "%s", describeSampler(c.Run))
 	line("Noise", "σ = %.6g in units of the clip norm, correlated by %s", c.NoiseMultiplier, describeStrategy(c.Run.Strategy))

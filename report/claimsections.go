@@ -32,12 +32,9 @@ func (r *Run) promise() *Section {
 	if c.Unit == accounting.UnitExample {
 		s.Text = append(s.Text, c.Protected()+".")
 	}
-	s.Facts = []Fact{
-		{"Protected", c.Protected()},
-		{"What may differ", c.Adjacency},
-	}
-	if c.Graph != "" {
-		s.Facts = append(s.Facts, Fact{"What may not", c.Graph})
+	s.Facts = []Fact{{"Protected", c.Protected()}}
+	for _, f := range c.Facts() {
+		s.Facts = append(s.Facts, Fact{f.Question, f.Text})
 	}
 	s.Facts = append(s.Facts, Fact{"Guarantee", fmt.Sprintf("ε = %g, δ = %g", c.Epsilon, c.Delta)})
 	for _, p := range c.Points[1:] {

@@ -128,9 +128,8 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		if r.From != "" {
 			fmt.Fprintf(t, "taken over\tfrom %s, with its ledger: no samples were drawn\n", r.From)
 		}
-		fmt.Fprintf(t, "adjacency\t%s\n", c.Adjacency)
-		if c.Graph != "" {
-			fmt.Fprintf(t, "graph\t%s\n", c.Graph)
+		for _, f := range c.Facts() {
+			fmt.Fprintf(t, "%s\t%s\n", f.Name, f.Text)
 		}
 		if c.Run.Sampler.Owners != nil {
 			fmt.Fprintf(t, "clipping\tthe mean over what an owner brings, once for each owner\n")
