@@ -3,7 +3,6 @@ package formation
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -235,14 +234,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		b, err := json.Marshal(file)
-		if err != nil {
-			return err
-		}
-		emit(string(b))
-	}
-	return nil
+	return manifestio.EmitFiles(files, emit)
 }
 
 func writeShard[R int32 | int64](ctx context.Context, f *writeFn, shard int, chunks func(*[]byte) bool) ([]manifest.File, error) {

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"reflect"
@@ -71,12 +69,7 @@ func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(file)
-	if err != nil {
-		return fmt.Errorf("manifestio: %w", err)
-	}
-	emit(string(b))
-	return nil
+	return EmitFiles([]manifest.File{file}, emit)
 }
 
 // write writes a part. each calls its argument with the part's rows in order.

@@ -105,6 +105,18 @@ func Collected(dir, name string, f func(line []byte) error) error {
 	return store.Remove(ctx, path)
 }
 
+// EmitFiles emits files for [CollectedFiles], in JSON.
+func EmitFiles(files []manifest.File, emit func(string)) error {
+	for _, file := range files {
+		b, err := json.Marshal(file)
+		if err != nil {
+			return fmt.Errorf("manifestio: %w", err)
+		}
+		emit(string(b))
+	}
+	return nil
+}
+
 // CollectedFiles reads collected [manifest.File]s.
 func CollectedFiles(dir, name string) (files []manifest.File, err error) {
 	err = Collected(dir, name, func(line []byte) error {

@@ -14,6 +14,7 @@ import (
 	"minsep/internal/packed"
 	"minsep/manifest"
 	"minsep/sampling"
+	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
 )
 
@@ -199,13 +200,8 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(
 	if err := note(f.Config.Dir, int(shard), file); err != nil {
 		return err
 	}
-	b, err := json.Marshal(file)
-	if err != nil {
-		return fmt.Errorf("materialize: %w", err)
-	}
 	filesWritten.Add(ctx, 1)
-	emit(string(b))
-	return nil
+	return manifestio.EmitFiles([]manifest.File{file}, emit)
 }
 
 // stepWriter writes entries in the order of their steps and slots.

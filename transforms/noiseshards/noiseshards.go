@@ -31,7 +31,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"reflect"
 
@@ -45,6 +44,7 @@ import (
 	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
 	"minsep/transforms/internal/keyref"
+	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
 )
 
@@ -178,14 +178,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard int, emit func(strin
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		b, err := json.Marshal(file)
-		if err != nil {
-			return err
-		}
-		emit(string(b))
-	}
-	return nil
+	return manifestio.EmitFiles(files, emit)
 }
 
 // notes is the message of a task to the next task of the same shard.
