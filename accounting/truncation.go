@@ -3,6 +3,7 @@ package accounting
 import (
 	"fmt"
 	"math"
+	"sort"
 	"strings"
 
 	"minsep/accounting/internal/binomial"
@@ -277,15 +278,8 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error)
 		}
 		return true
 	}
-	low, high := 0, int(distribution.drawn) // nothing is cut at high
-	for high-low > 1 {
-		if mid := low + (high-low)/2; affordable(mid) {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
-	return high, nil
+	// Nothing is cut at the last size.
+	return sort.Search(int(distribution.drawn), func(size int) bool { return size > 0 && affordable(size) }), nil
 }
 
 // TruncationError says that a maximum batch size costs more of δ than the claim leaves. It wraps

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sort"
 
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
@@ -276,15 +277,7 @@ func (d *dual) assemble(classes []class, shift float64) {
 
 // blockOf returns the block that holds a row.
 func (d *dual) blockOf(row int) int {
-	low, high := 0, len(d.groups)
-	for high-low > 1 {
-		if mid := (low + high) / 2; d.offset[mid] <= row {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return low
+	return sort.Search(len(d.groups)-1, func(i int) bool { return d.offset[i+1] > row })
 }
 
 // full returns X in the order of steps, or the error of ctx.

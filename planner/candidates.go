@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"minsep/accounting/search"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -154,7 +155,7 @@ func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high 
 		return 0, err
 	}
 	for _, factor := range factors {
-		if factor == 1.5 && least > worthwhile*p.least() {
+		if factor == 1.5 && least > search.Little*p.least() {
 			break
 		}
 		for {
@@ -174,10 +175,6 @@ func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high 
 	}
 	return best, nil
 }
-
-// worthwhile is how many times the least error so far a family may have for sizes beside its best
-// to be tried.
-const worthwhile = 1.05
 
 // least is the least error so far, of this sequence and of the stages before.
 func (p *part) least() float64 {
@@ -316,7 +313,7 @@ func (p *part) leaves(scheme, kind string) string {
 		return ""
 	}
 	best := latest(slices.DeleteFunc(slices.Clone(p.fewer), func(other *Row) bool { return other.MaxPerOwner != row.MaxPerOwner }), scheme, "")
-	if row.Relative <= worthwhile*best.Relative || !behind(best, row) {
+	if row.Relative <= search.Little*best.Relative || !behind(best, row) {
 		return ""
 	}
 	return fmt.Sprintf(NotEstimated+"with at most %d of an owner's examples, %s has %.2g %% more noise than %s", row.MaxPerOwner, row.StrategyName(), 100*(row.Relative/best.Relative-1), best.StrategyName())

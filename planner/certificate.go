@@ -26,10 +26,6 @@ const tableSeconds = 25e-3
 // up to three times as much.
 var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
 
-const (
-	verifySamples = 9500 // times M/δ that a certificate draws
-)
-
 // Tables of more steps times min-sep than mostTables take too long to be made for a forecast, and
 // so do those of more rows once forecasts of a plan have taken mostForecasts.
 const (
@@ -47,7 +43,7 @@ func (r *Request) roughTime(row *Row) float64 {
 	if row.run.MaxExamplesPerOwner > 1 {
 		each *= search.OwnersFactor * float64(row.run.MaxExamplesPerOwner)
 	}
-	return tableSeconds*float64(r.Steps) + verifySamples*row.Noise.Effort*each
+	return tableSeconds*float64(r.Steps) + verification.VerifySamples*row.Noise.Effort*each
 }
 
 // budgetFor is the budget that a plan has for a certificate that takes so many seconds of

@@ -21,12 +21,8 @@ var finer = []float64{0.004}
 
 const mostTied = 4
 
-// mostTurned is how many rows the other direction is looked at of, besides every first, and
-// turnedShare the part of the samples of an estimate that may be drawn for it.
-const (
-	mostTurned  = 8
-	turnedShare = 1. / 8
-)
+// mostTurned is how many rows the other direction is looked at of, besides every first.
+const mostTurned = 8
 
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated
 // further, and the first in both directions.
@@ -97,7 +93,7 @@ func (p *planning) preferData(ctx context.Context, rows []*Row) error {
 	for {
 		best := rows[0]
 		for _, row := range rows {
-			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= littleMore*rows[0].Relative && row.Kept > 1.01*best.Kept {
+			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= search.Little*rows[0].Relative && row.Kept > 1.01*best.Kept {
 				best = row
 			}
 		}
@@ -144,7 +140,7 @@ func number(rows []*Row) {
 func (p *planning) both(ctx context.Context, row *Row, first bool) error {
 	c := p.claim(row)
 	if !first {
-		c.Share = turnedShare
+		c.Share = search.RoughShare
 	}
 	n, err := c.Both(ctx, row.Noise)
 	if !first && (errors.Is(err, search.ErrTooDear) || errors.Is(err, search.ErrNoEstimate)) {

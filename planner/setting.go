@@ -12,6 +12,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/montecarlo/tilt"
 	"minsep/accounting/search"
+	"minsep/accounting/verification"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -318,7 +319,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 // large. With several examples per owner a smaller noise multiplier takes so many more samples
 // that the search begins at the guess.
 func (p *part) guess(row *Row) search.Guess {
-	behind := worthwhile * p.least() * row.BatchSize / row.unit
+	behind := search.Little * p.least() * row.BatchSize / row.unit
 	g, least := search.Guess{Multiplier: min(p.base*row.norm, p.least()*row.BatchSize/row.unit), Pace: search.UnknownPace, Behind: behind}, math.Inf(1)
 	if p.most() > 1 && p.known.row != nil { // as much above it as DP-SGD is above DP-SGD
 		g.Multiplier = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
@@ -376,7 +377,7 @@ func (p *part) noise(ctx context.Context, row *Row, from search.Guess) (search.N
 		return n, err
 	}
 	row.Truncation = cost / p.Delta
-	if row.Truncation > dear {
+	if row.Truncation > verification.MostTruncation {
 		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("adds %.3g to delta, and at most half of %g is taken: a larger one adds less", cost, p.Delta)}
 	}
 	c.Delta -= cost
@@ -398,9 +399,6 @@ func (p *part) sameNoise(row *Row) *Row {
 	}
 	return nil
 }
-
-// dear is the part of δ that a maximum batch size may take.
-const dear = 0.5
 
 // claim is the claim of a row, without its maximum batch size.
 func (p *planning) claim(row *Row) search.Claim {

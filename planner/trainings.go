@@ -8,6 +8,7 @@ import (
 
 	"minsep/accounting/pld"
 	"minsep/accounting/search"
+	"minsep/internal/bisect"
 	"minsep/internal/digits"
 )
 
@@ -159,19 +160,19 @@ func (d DPSGD) epsilonOfEach(batch float64, together Together) (epsilon, sigma f
 	}
 	low, high := math.Log(together.Epsilon/float64(together.Trainings)/4), math.Log(together.Epsilon)
 	sigma = math.Inf(1)
-	for high-low > 2e-2 {
-		x := digits.Down(math.Exp((low+high)/2), 3)
-		ok, needs, err := fits(x)
+	bisect.Between(low, high, 2e-2, func(logEpsilon float64) bool {
 		if err != nil {
-			return 0, 0, err
+			return false
 		}
-		if ok {
-			low, epsilon, sigma = (low+high)/2, x, needs
-		} else {
-			high = (low + high) / 2
+		var ok bool
+		var needs float64
+		x := digits.Down(math.Exp(logEpsilon), 3)
+		if ok, needs, err = fits(x); ok && err == nil {
+			epsilon, sigma = x, needs
 		}
-	}
-	return epsilon, sigma, nil
+		return ok
+	})
+	return epsilon, sigma, err
 }
 
 // slackOfPoints is how far above an estimate a training's points are taken: certificates prove less

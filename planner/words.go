@@ -7,6 +7,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/search"
+	"minsep/accounting/verification"
 	"minsep/internal/words"
 	"minsep/sampling"
 )
@@ -76,7 +77,7 @@ func (out *Result) explain() {
 		why("%s has the least %s in %s: %s of the expected batch size %.4g.", first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize)
 	case r.NoiseDevices > 0 && first.State == 0 && least.State > 0:
 		why("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s, and keeps %s of 8 bytes a coordinate on the devices: strategies without state stand first at up to %g %% more noise.",
-			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(littleMore-1))
+			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(search.Little-1))
 	default:
 		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more"
 		if first.Kept > 1.01*least.Kept {
@@ -126,7 +127,7 @@ func (out *Result) explain() {
 	}
 	for _, row := range out.Rows {
 		if row.Refused == "" && first.Kept < row.Kept/2 {
-			if text := keepsMore(first, row); row.Relative <= littleMore*first.Relative {
+			if text := keepsMore(first, row); row.Relative <= search.Little*first.Relative {
 				out.MoreData = text
 			} else {
 				why("%s", text)
@@ -164,7 +165,7 @@ func tooSmall(out *Result) string {
 
 // cutTooMuch says whether a row is refused because its maximum batch size adds too much to δ.
 func (row *Row) cutTooMuch() bool {
-	return row.Refused != "" && row.Truncation > dear && row.Noise.Multiplier > 0
+	return row.Refused != "" && row.Truncation > verification.MostTruncation && row.Noise.Multiplier > 0
 }
 
 // uncut is the error of such a row, over the batch size, without a maximum.
@@ -217,9 +218,6 @@ func beside(row, first *Row) string {
 	return fmt.Sprintf("%.2g %% less", 100*(1-row.Relative/first.Relative))
 }
 
-// littleMore is how much more noise more than twice the data is worth a line above the table.
-const littleMore = 1.05
-
 // keepsMore names the cost of a row that keeps more than twice the data of the first. The
 // ranking does not look at lost data, and the reader has to.
 func keepsMore(first, row *Row) string {
@@ -245,7 +243,7 @@ func refusals(out *Result) []string {
 			reasons, named[row.Refused] = append(reasons, row.Refused), row
 		}
 		count[row.Refused]++
-		if size := row.SuggestedMaxBatchSize; row.Truncation > dear && size > 0 && (suggested == 0 || size < suggested) {
+		if size := row.SuggestedMaxBatchSize; row.Truncation > verification.MostTruncation && size > 0 && (suggested == 0 || size < suggested) {
 			suggested = size
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 
 	"minsep/internal/param"
 )
@@ -105,19 +106,14 @@ func (s Fixed) Form(priority []uint64, owners *Owners) ([]int32, error) {
 	if failed < 0 {
 		return rows, nil
 	}
-	// Find the largest batch size that bisection shows to work; it is only reported after it was
-	// formed.
-	low, high := 0, min(s.BatchSize, len(order)+1)
-	for high-low > 1 {
-		smaller := s
-		smaller.BatchSize = low + (high-low)/2
-		if _, f, _ := smaller.greedy(order, owners); f < 0 {
-			low = smaller.BatchSize
-		} else {
-			high = smaller.BatchSize
-		}
-	}
-	return nil, infeasible(float64(s.BatchSize), float64(low), fmt.Sprintf(
+	// The largest batch size that bisection shows to work; it is only reported after it was formed.
+	works := sort.Search(min(s.BatchSize, len(order)+1)-1, func(i int) bool {
+		larger := s
+		larger.BatchSize = i + 1
+		_, failed, _ := larger.greedy(order, owners)
+		return failed >= 0
+	})
+	return nil, infeasible(float64(s.BatchSize), float64(works), fmt.Sprintf(
 		"step %d of %d finds only %d examples with owners that may take part at min-sep %d, at most %d times each", failed, s.Steps, got, s.MinSep, s.bound()))
 }
 

@@ -26,9 +26,16 @@ const (
 	mostByPace = 0.7 // of a tolerance: at it, half of the variance is the pace's, and another look is due
 )
 
+// Little is how many times as much noise is little more: a candidate with more is behind, a longer
+// budget pays, and more of the data does not make up for it. Rows of plans differ by less where
+// families are as good as each other.
+const Little = 1.05
+
 // Standard errors of ln σ: of an estimate that is given where a smaller error takes too many
-// samples, and of one that is enough for a candidate that is clearly behind.
-const rough, behindError = 0.1, 0.03
+// samples, and of one that is enough for a candidate that is clearly behind. With rough/Apart as
+// the second, and √½ as mostByPace, plans leave out no candidate early (TestSeveralExamples of
+// package planner).
+const rough, behindError = Far, 0.03
 
 // The search.
 const (
@@ -62,13 +69,13 @@ const (
 	// examples per owner takes as one of one example: the ratio is drawn for each of them.
 	OwnersFactor = 2.7
 
-	// Parts of the samples that a rough estimate may take: of a candidate, and of one that may be
-	// the first.
-	roughShare, refinedShare = 0.125, 0.5
+	// Parts of the samples that a rough estimate may take: of a candidate, also in the other
+	// direction, and of one that may be the first.
+	RoughShare, refinedShare = 0.125, 4 * RoughShare
 
-	// Balanced min-sep must show enough for a rough estimate in roughShare of the samples or, with
+	// Balanced min-sep must show enough for a rough estimate in RoughShare of the samples or, with
 	// several examples per owner, in ownersShare: a candidate that does not takes hours to verify.
-	ownersShare = refinedShare / 2
+	ownersShare = 2 * RoughShare
 )
 
 // Tables of an order.

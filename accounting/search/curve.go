@@ -177,14 +177,14 @@ func gammaBelow(shape, x float64) float64 {
 }
 
 // Quantile is the divergence at a noise multiplier with a probability p of none larger, between
-// steps of ln σ of .01.
+// steps of ln σ of the scale.
 func (c *Curve) Quantile(p, noiseMultiplier float64) float64 {
-	const size, origin = 0.01, 1e6
-	step, part := math.Modf((math.Log(noiseMultiplier)-c.centre)/size + origin)
+	const origin = 1e6
+	step, part := math.Modf((math.Log(noiseMultiplier)-c.centre)/scaleStep + origin)
 	at := func(step float64) float64 {
 		q, ok := c.known[[2]float64{p, step}]
 		if !ok {
-			x := c.centre + (step-origin)*size
+			x := c.centre + (step-origin)*scaleStep
 			_, q = bisect.Between(math.Log(1e-300), 0, 1e-3, func(logDelta float64) bool { return c.below(math.Exp(logDelta), x) < p })
 			c.known[[2]float64{p, step}] = q
 		}

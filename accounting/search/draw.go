@@ -183,11 +183,11 @@ func (s *searcher) mostSamples(l *look) float64 {
 	switch {
 	case s.below: // nothing is known of a candidate while the side is not
 	case s.isEnough(l):
-		most *= cmp.Or(s.part, roughShare)
+		most *= cmp.Or(s.part, RoughShare)
 	case s.Run.Sampler.BalancedMinSep != nil && s.Run.MaxExamplesPerOwner > 1:
 		most *= ownersShare
 	case s.Run.Sampler.BalancedMinSep != nil:
-		most *= roughShare
+		most *= RoughShare
 	}
 	if s.Share > 0 {
 		most *= s.Share

@@ -12,8 +12,9 @@ import (
 )
 
 // coarse bounds the share of ε, or of coarseFrom where ε is below, that the grid of losses may
-// add over all steps: far more than in a certificate, and an upper bound like there.
-const coarse, coarseFrom = 2.5e-4, 4
+// add over all steps: far more than in a certificate, and an upper bound like there. It is half of
+// the error of ln σ that the search leaves.
+const coarse, coarseFrom = Narrow / 2, 4
 
 // Narrow is how far the upper end of ln σ is above the lower one when a search ends.
 const Narrow = 5e-4

@@ -23,7 +23,7 @@ type searcher struct {
 	drawn     uint64
 	scale     *Scale
 	behind    float64 // σ above which it is enough to know it roughly
-	part      float64 // of the samples that a rough estimate may take; 0 for roughShare
+	part      float64 // of the samples that a rough estimate may take; 0 for RoughShare
 	retreats  int     // looks where all samples showed too little
 	tolerance float64 // standard error of ln σ
 	at        float64 // ln σ of the last look
@@ -65,7 +65,7 @@ func (s *searcher) Look(ctx context.Context, x float64) (Side, error) {
 		return Unseen, err
 	}
 	l := s.looks[len(s.looks)-1]
-	if _, done := s.Goal(); short && !done {
+	if short && !s.isDone() {
 		hopeless := float64(l.samples) < leastSeen/2*math.Exp(l.logBound)
 		if s.retreats == mostRetreats || s.isTold() || hopeless {
 			return Unknown, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
@@ -80,6 +80,12 @@ func (s *searcher) Look(ctx context.Context, x float64) (Side, error) {
 		return TooLarge, nil
 	}
 	return Unknown, nil
+}
+
+// isDone says whether the looks so far are enough.
+func (s *searcher) isDone() bool {
+	_, done := s.Goal()
+	return done
 }
 
 // Goal is part of [Source].

@@ -24,34 +24,29 @@ const (
 // the true one.
 const (
 	alsoEstimate = 400
-	alsoVerify   = 1600
+	alsoVerify   = estimateParts * alsoEstimate
 	alsoErrors   = 2 // standard errors of the estimate, and of the trial, that the accepted mean lies above
-
-	// alsoLeast is the smallest δ of a point with a larger ε, as a part of the claim's: all points
-	// count the failure probabilities of all, and a smaller δ would take samples from every one.
-	alsoLeast = 1e-3
-	// alsoFailure is the part of the smallest δ that all points together may lose to their failure
-	// probabilities.
-	alsoFailure = 1e-3
 )
 
-// leastDelta is the smallest δ that a further ε is given.
+// leastDelta is the smallest δ that a further ε is given: with a larger ε a negligible part of the
+// claim's. All points count the failure probabilities of all, and a smaller δ would take samples
+// from every one.
 func (p Problem) leastDelta(epsilon float64) float64 {
 	if epsilon < p.Epsilon {
 		return p.Delta
 	}
-	return max(1e-300, alsoLeast*p.Delta)
+	return max(1e-300, search.Negligible*p.Delta)
 }
 
 // failureOfPoint is the failure probability of each point of a protocol with further ε: the union
-// of all of them costs each point at most alsoFailure of its δ (F5.11). It is known before there
+// of all of them costs each point a negligible part of its δ at most (F5.11). It is known before there
 // are estimates.
 func (p Problem) failureOfPoint() float64 {
 	least := p.Delta
 	for _, epsilon := range p.AlsoEpsilon {
 		least = min(least, p.leastDelta(epsilon))
 	}
-	return alsoFailure * least / float64(1+len(p.AlsoEpsilon))
+	return search.Negligible * least / float64(1+len(p.AlsoEpsilon))
 }
 
 // also adds the further points to a protocol that has none yet, with trials of their own at
@@ -154,7 +149,7 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 	if err != nil {
 		return point, nil, err
 	}
-	verify, samples := least*(1-alsoFailure), [2]float64{}
+	verify, samples := least*(1-search.Negligible), [2]float64{}
 	for i, s := range divergences[0] {
 		if s.total() <= verify {
 			continue

@@ -39,9 +39,10 @@ func (p Problem) priced(e *estimator) Problem {
 	return p
 }
 
-// defaultShare is the part of δ up to which the default budget raises δ': beyond it samples buy
-// little.
-const defaultShare = 0.9
+// mostAccepted is the part of δ up to which the default budget raises δ', since samples buy little
+// beyond it, and that the bound of the provable candidate may take: δ_v is above it in all but the
+// smallest budgets.
+const mostAccepted = 0.9
 
 // priced adds the time of samples here, and a budget that is enough, to an error about too few
 // samples. need says how many would be enough, where the error does not.

@@ -102,13 +102,10 @@ func sampled(estimates []NoiseEstimate) bool {
 	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return l.Estimates[0].Samples > 0 || l.Estimates[1].Samples > 0 })
 }
 
-// dearRatio is how much noise above the estimate a longer budget is worth, where none was given.
-const dearRatio = 1.05
-
 // dear says that the best candidate has far more noise than was estimated: the budget buys few
-// samples, or none.
+// samples, or none. Where none was given, a longer one is then worth its time.
 func (out *Plan) dear() bool {
-	return out.Protocol.Candidates[0].NoiseMultiplier > dearRatio*out.Estimate
+	return out.Protocol.Candidates[0].NoiseMultiplier > search.Little*out.Estimate
 }
 
 // takesSamples says whether a candidate is not proven without them.

@@ -72,7 +72,7 @@ func (p Problem) allowance() (samples, most float64) {
 	case p.Samples > 0 || p.CPUTime > 0:
 		return float64(p.bought), room
 	}
-	return float64(p.bought), defaultShare * room
+	return float64(p.bought), mostAccepted * room
 }
 
 const maxBudget = 1e15
@@ -244,7 +244,7 @@ func (p Problem) spend(divergences [][2]hockeyStick, m model) (accounting.Thresh
 // where the bound is small enough.
 func (p Problem) goal(s hockeyStick, g accounting.Goal) accounting.Goal {
 	g.Bound, g.Cost, g.Mean = s.bound(), s.cost(), min(g.Mean, s.bound())
-	if s.total() <= provableShare*(p.Delta-p.claim().Earlier)+min(s.cost(), costSlack*p.Delta) {
+	if s.total() <= mostAccepted*(p.Delta-p.claim().Earlier)+min(s.cost(), accounting.SuggestedShare*p.Delta) {
 		return accounting.Goal{Bound: s.divergence(), Proven: true, Cost: s.cost()}
 	}
 	return g

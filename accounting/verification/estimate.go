@@ -339,22 +339,20 @@ func (e *estimator) draw(ctx context.Context, d montecarlo.Direction, w sampler,
 // piece is how many samples take about half a second, so that progress is told in time. It changes
 // no sum.
 func (e *estimator) piece() uint64 {
-	const least = 4096
 	if e.each() <= 0 {
-		return least
+		return leastSamples
 	}
-	return max(least, uint64(500*time.Millisecond/e.each()))
+	return max(leastSamples, uint64(500*time.Millisecond/e.each()))
 }
 
 // time measures a sample.
 func (e *estimator) time(ctx context.Context, s hockeyStick) (time.Duration, error) {
-	const few = 512
 	worker, err := e.worker(s)
 	if err != nil {
 		return 0, err
 	}
 	before := e.spent
-	_, err = e.draw(ctx, s.direction, worker, 0, few)
-	e.measured += few
-	return (e.spent - before) / few, err
+	_, err = e.draw(ctx, s.direction, worker, 0, fewTimed)
+	e.measured += fewTimed
+	return (e.spent - before) / fewTimed, err
 }

@@ -41,13 +41,13 @@ const (
 const (
 	tablesOfProofs     = 8
 	tablesOfEstimates  = 5
-	tablesOfCandidates = 3
-	tablesOfWorkers    = 3
+	tablesOfCandidates = 3 // the main one, the spare one and the safe one
+	tablesOfWorkers    = tablesOfCandidates
 )
 
-// verifySamples is how many times M/δ samples are drawn for a claim that accepts up to .9 δ,
+// VerifySamples is how many times M/δ samples are drawn for a claim that accepts up to .9 δ,
 // estimates and all candidates included.
-const verifySamples = 9500
+const VerifySamples = 9500
 
 // enoughSamples is likewise for one that accepts up to .85 δ.
 const enoughSamples = 4500
@@ -187,7 +187,7 @@ func (p Problem) seconds(f Forecast, tablesOfPoints float64) (all, further float
 		budget = p.CPUTime.Seconds()
 	}
 	tables := p.tables(f, budget)
-	samples := verifySamples * f.Effort * f.Sample
+	samples := VerifySamples * f.Effort * f.Sample
 	switch {
 	case p.Samples > 0:
 		samples = float64(p.Samples) * f.Sample

@@ -26,7 +26,7 @@ func TestForecast(t *testing.T) {
 	if also, err := p.Forecast(t.Context(), 1.6); err != nil || !(also.Further > 0) || !(also.Seconds > also.Further) {
 		t.Errorf("with further ε: %+v, %v", also, err)
 	}
-	known := Forecast{Tables: 1, Sample: 1e-5, Effort: 22.5e5 / verifySamples}
+	known := Forecast{Tables: 1, Sample: 1e-5, Effort: 22.5e5 / VerifySamples}
 	for _, c := range []struct {
 		name            string
 		p               Problem
@@ -43,7 +43,7 @@ func TestForecast(t *testing.T) {
 			t.Errorf("%s: %g s, %g of them for further ε, want %g and %g", c.name, seconds, beside, c.seconds, c.beside)
 		}
 	}
-	if long := (Problem{}).Within(known, 10*time.Minute); math.Abs(long.Seconds-600) > 1e-9 || math.Abs(long.Enough-(19+22.5*enoughSamples/verifySamples)) > 1e-9 {
+	if long := (Problem{}).Within(known, 10*time.Minute); math.Abs(long.Seconds-600) > 1e-9 || math.Abs(long.Enough-(19+22.5*enoughSamples/VerifySamples)) > 1e-9 {
 		t.Errorf("in ten minutes: %+v", long)
 	}
 	dear := Forecast{Tables: 10, Sample: 1e-3, Effort: 1e3} // tables leave too little of a minute

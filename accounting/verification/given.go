@@ -9,6 +9,7 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/internal/normal"
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/search"
 	"minsep/internal/bisect"
 )
 
@@ -17,15 +18,14 @@ import (
 // divergence far below δ, which takes few samples, and one near δ for the other. Estimates,
 // with a key of their own, choose them. They enter no certificate.
 const (
-	// givenShare is the part of the budget that these estimates may take.
-	givenShare = 1. / 6
+	// givenShare is the part of the budget that these estimates may take: half as much as where the
+	// noise multiplier is looked for.
+	givenShare = planShare / 2
 
 	// The accepted means are up to mostGiven standard errors, of the estimates and of the
 	// trials together, above the estimates. More would buy nothing: the rest of the budget is
-	// then not drawn. Where the budget is too small they are as much as leastGiven standard
-	// errors below.
-	mostGiven  = 3
-	leastGiven = -3
+	// then not drawn. Where the budget is too small they are up to as many below.
+	mostGiven = search.Apart
 )
 
 // fixed makes the protocol for the given noise multiplier.
@@ -172,7 +172,7 @@ func (p Problem) likeliest(pair [2]hockeyStick, estimates [2]Estimate) (best acc
 	most := math.Inf(-1)
 	for more := -2.; more <= 2; more++ { // standard errors of the second direction
 		both := func(errors float64) [2]float64 { return [2]float64{errors, errors + more} }
-		low, high := leastGiven+min(0, -more), mostGiven+max(0, -more)
+		low, high := -mostGiven+min(0, -more), mostGiven+max(0, -more)
 		low, _ = bisect.Between(low, high, 0.03, func(errors float64) bool {
 			_, _, affordable := try(both(errors))
 			return affordable

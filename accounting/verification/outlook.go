@@ -2,7 +2,6 @@ package verification
 
 import (
 	"context"
-	"errors"
 	"math"
 
 	"minsep/accounting/search"
@@ -79,42 +78,24 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	}
 	o.Proven = provable.NoiseMultiplier
 	e.beginEstimates()
-	err = search.Walk(ctx, math.Log(start), &moreNoise{p, e, o, 0, false})
-	if err != nil && !errors.Is(err, search.ErrLooks) {
-		return nil, err
+	x := math.Log(start)
+	for range search.MaxLooks {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		before := o.Least
+		if err := p.outlook(ctx, e, o, math.Exp(x)); err != nil {
+			return nil, err
+		}
+		plain := o.Effort*e.delta >= 1-1e-9
+		helps := before == 0 || plain || o.Least < before // more noise
+		if o.Enough || o.untilted || e.left() == 0 || !helps {
+			break
+		}
+		x += search.Farthest
 	}
 	return o, nil
 }
-
-// moreNoise looks for a noise multiplier that the budget is enough for an estimate of.
-type moreNoise struct {
-	Problem
-	e    *estimator
-	o    *Outlook
-	at   float64 // ln σ of the last look
-	done bool
-}
-
-// Look is part of [search.Source].
-func (u *moreNoise) Look(ctx context.Context, x float64) (search.Side, error) {
-	before := u.o.Least
-	u.at = x
-	if err := u.outlook(ctx, u.e, u.o, math.Exp(x)); err != nil {
-		return search.Unseen, err
-	}
-	plain := u.o.Effort*u.e.delta >= 1-1e-9
-	u.done = u.o.Enough || u.o.untilted || u.e.left() == 0 || before > 0 && !plain && u.o.Least >= before // more noise does not help
-	return search.Unseen, nil
-}
-
-// Goal is part of [search.Source].
-func (u *moreNoise) Goal() (x float64, done bool) { return u.at + search.Farthest, u.done }
-
-// Fits is part of [search.Source].
-func (u *moreNoise) Fits(float64) bool { return true }
-
-// Extend is part of [search.Source].
-func (u *moreNoise) Extend() bool { return false }
 
 // outlook sets the cost of an estimate at a noise multiplier or, for the only candidate, of a
 // verification.

@@ -76,7 +76,7 @@ func (p Problem) leastProven(ctx context.Context) (sigma float64, err error) {
 			return 0, err
 		case next <= cost:
 			return least.Upper, nil
-		case next > dear*p.Delta:
+		case next > MostTruncation*p.Delta:
 			return 0, p.tooDear(ctx, least.Upper)
 		}
 		cost = next
@@ -100,14 +100,6 @@ func (p Problem) provenTrials(sigma float64, method accounting.Method) (trials [
 	return trials, nil
 }
 
-// provableShare is the part of δ that the bound of the provable candidate may take: δ_v is above it
-// in all but the smallest budgets.
-const provableShare = 0.9
-
-// costSlack is the part of δ by which truncation may cost more at the provable candidate than at
-// the one before.
-const costSlack = 0.01
-
 // provable finds a noise multiplier that needs no samples, as long as more, if not nil, says to go
 // on, see tilt.SmallestProvableBelow. When ctx ends, it ends with ctx's error.
 func (p Problem) provable(ctx context.Context, start float64, more func(proven, ratio float64) bool) (tilt.Provable, error) {
@@ -117,11 +109,11 @@ func (p Problem) provable(ctx context.Context, start float64, more func(proven, 
 		if err != nil {
 			return least, err
 		}
-		if cost > 0 && next <= cost+costSlack*p.Delta {
+		if cost > 0 && next <= cost+accounting.SuggestedShare*p.Delta { // little more than before
 			break
 		}
 		cost = next
-		if left := provableShare*p.Delta - cost; left <= 0 {
+		if left := mostAccepted*p.Delta - cost; left <= 0 {
 			return least, tilt.ErrNotProvable
 		} else if least, err = p.provableAt(ctx, start, left, more); err != nil || cost == 0 {
 			return least, err

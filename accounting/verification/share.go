@@ -21,7 +21,7 @@ func (p Problem) tablesToCome() float64 {
 	if p.NoiseMultiplier != 0 {
 		return 1
 	}
-	return 3
+	return tablesOfCandidates
 }
 
 // advisedEstimates is how many times the fewest samples of one estimate a whole budget should be:

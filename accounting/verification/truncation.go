@@ -51,11 +51,11 @@ func Suggest(run accounting.Run, noiseMultiplier, epsilon, delta float64) (int, 
 	return run.SuggestMaxBatchSize(epsilon, delta, m)
 }
 
-// cheap is the part of δ that truncation may cost without a look at its own pair, and dear the part
-// at which it is too much.
+// cheap is the part of δ that truncation may cost without a look at its own pair, and
+// MostTruncation the part at which it is too much.
 const (
-	cheap = 0.05
-	dear  = 0.5
+	cheap          = 0.05
+	MostTruncation = 0.5
 )
 
 // truncated plans for a run with a maximum batch size. Where both ways are open, the one with
@@ -100,7 +100,7 @@ func (p Problem) costed(ctx context.Context) (*Plan, error) {
 		return &Plan{Method: method}, err
 	}
 	plan, err := p.plan(ctx)
-	if err == nil && plan.share(p.Delta) > dear {
+	if err == nil && plan.share(p.Delta) > MostTruncation {
 		err = p.tooDear(ctx, plan.noiseMultiplier())
 	}
 	return plan, err
@@ -119,7 +119,7 @@ func (p Problem) mostNoise() (float64, error) {
 func (p Problem) tooDear(ctx context.Context, noiseMultiplier float64) error {
 	e := &accounting.TruncationError{MaxBatchSize: p.Run.Sampler.Truncation.MaxBatchSize, Delta: p.Delta}
 	var err error
-	if e.Cost, err = search.MostTruncationCost(p.Run, noiseMultiplier, p.Epsilon); err != nil || e.Cost <= dear*p.Delta {
+	if e.Cost, err = search.MostTruncationCost(p.Run, noiseMultiplier, p.Epsilon); err != nil || e.Cost <= MostTruncation*p.Delta {
 		return err
 	}
 	if e.Suggested, err = p.suggest(ctx); err != nil {
@@ -156,7 +156,7 @@ func (out *Plan) noiseMultiplier() float64 { return out.Protocol.Candidates[0].N
 func (out *Plan) share(delta float64) (share float64) {
 	for _, c := range out.Protocol.Candidates {
 		for _, t := range c.Trials {
-			if t.Truncation != nil && (t.Samples > 0 || t.Bound+t.Truncation.Cost > dear*delta) {
+			if t.Truncation != nil && (t.Samples > 0 || t.Bound+t.Truncation.Cost > MostTruncation*delta) {
 				share = max(share, t.Truncation.Cost/delta)
 			}
 		}

@@ -104,7 +104,6 @@ func (w *Worker) Run(ctx context.Context, first, count uint64, workers int) (r l
 // over its trials; 0 where that cannot be measured. The samples are the first of each trial, and
 // their values are dropped: none is added to a ledger.
 func SampleCPU(ctx context.Context, p *accounting.Protocol, candidate int) (float64, error) {
-	const few = 512
 	drawn, worked := uint64(0), time.Duration(0)
 	for i, t := range p.Candidates[candidate].Trials {
 		if t.Samples == 0 {
@@ -115,10 +114,10 @@ func SampleCPU(ctx context.Context, p *accounting.Protocol, candidate int) (floa
 			return 0, err
 		}
 		begin := processorTime()
-		if _, err := w.Run(ctx, 0, min(few, t.Samples), 0); err != nil {
+		if _, err := w.Run(ctx, 0, min(fewTimed, t.Samples), 0); err != nil {
 			return 0, err
 		}
-		drawn, worked = drawn+min(few, t.Samples), worked+processorTime()-begin
+		drawn, worked = drawn+min(fewTimed, t.Samples), worked+processorTime()-begin
 	}
 	return worked.Seconds() / max(1, float64(drawn)), nil
 }
