@@ -39,8 +39,8 @@ func (p Problem) leastDelta(epsilon float64) float64 {
 }
 
 // failureOfPoint is the failure probability of each point of a protocol with further ε: the union
-// of all of them costs each point a negligible part of its δ at most (F5.11). It is known before there
-// are estimates.
+// of all of them costs each point a negligible part of its δ at most (F5.11). It is known before
+// there are estimates.
 func (p Problem) failureOfPoint() float64 {
 	least := p.Delta
 	for _, epsilon := range p.AlsoEpsilon {
