@@ -17,7 +17,8 @@ Flag = Union[str, int, float, bool, list[str]]
 class Account:
     """A verified claim: (epsilon, delta) at a noise multiplier, in units of the clip norm.
 
-    certificate is certificate.json. out is the run directory that has it with its ledger, None where it was not kept.
+    certificate is certificate.json. out is the run directory that has it with its ledger, None
+    where it was not kept.
     """
 
     epsilon: float
@@ -28,11 +29,13 @@ class Account:
 
 
 def account(*, out: str | None = None, command: str | None = None, **flags: Flag) -> Account:
-    """Runs `minsep account` with its flags as keywords: epsilon=8, min_sep=16, strategy="strategy.json", …
+    """Runs `minsep account` with its flags as keywords: epsilon=8, min_sep=16,
+    strategy="strategy.json", …
 
-    out is the run directory for the certificate and its ledger; without it, they are made in a temporary folder and dropped, and
-    the next call samples anew. Raises UsageError and NotVerifiedError with the command's words (exit codes 2 and 3), and
-    NotCertifiedError for an accounting that is not proven.
+    out is the run directory for the certificate and its ledger; without it, they are made in a
+    temporary folder and dropped, and the next call samples anew. Raises UsageError and
+    NotVerifiedError with the command's words (exit codes 2 and 3), and NotCertifiedError for an
+    accounting that is not proven.
     """
     arguments = ["account", *_arguments(flags)]
     if out is not None:
@@ -50,9 +53,10 @@ def account(*, out: str | None = None, command: str | None = None, **flags: Flag
 class Candidate:
     """A way to train that `minsep plan` has ranked.
 
-    noise_multiplier is proven, or estimated with the standard error noise_error; relative is the root mean square noise in
-    the models of the training, or in the sums of another workload, in units of the batch. tied says that the errors of estimates do not separate it from the first. row is
-    all that the command says of it.
+    noise_multiplier is proven, or estimated with the standard error noise_error; relative is the
+    root mean square noise in the models of the training, or in the sums of another workload, in
+    units of the batch. tied says that the errors of estimates do not separate it from the first.
+    row is all that the command says of it.
     """
 
     rank: int
@@ -75,7 +79,8 @@ class Plan:
 
 
 def plan(*, command: str | None = None, **flags: Flag) -> Plan:
-    """Runs `minsep plan` with its flags as keywords: examples=50000, steps=1000, batch_size="128:1024", epsilon=8, …
+    """Runs `minsep plan` with its flags as keywords: examples=50000, steps=1000,
+    batch_size="128:1024", epsilon=8, …
 
     Raises UsageError with the command's words.
     """
@@ -87,8 +92,8 @@ def plan(*, command: str | None = None, **flags: Flag) -> Plan:
 class Composition:
     """What several trainings promise together, to somebody who sees what all of them released.
 
-    protected is whom the claim protects, notes what must be known of the runs. result is all that `minsep compose` says
-    (docs/schemas/composition.schema.json).
+    protected is whom the claim protects, notes what must be known of the runs. result is all that
+    `minsep compose` says (docs/schemas/composition.schema.json).
     """
 
     epsilon: float
@@ -102,10 +107,11 @@ class Composition:
 def compose(
     *runs: str | os.PathLike[str], delta: float | None = None, epsilon: float | None = None, times: int | Sequence[int] = 1, command: str | None = None
 ) -> Composition:
-    """Runs `minsep compose` for run directories: epsilon of all trainings together at a delta, or delta at an epsilon.
+    """Runs `minsep compose` for run directories: epsilon of all trainings together at a delta, or
+    delta at an epsilon.
 
-    times is how often each run counts: one number, or one for each. Raises UsageError with the command's words, such as for runs
-    that share participations.
+    times is how often each run counts: one number, or one for each. Raises UsageError with the
+    command's words, such as for runs that share participations.
     """
     counts = [times] if isinstance(times, int) else list(times)
     folders = [os.fspath(run) for run in runs]
@@ -129,7 +135,8 @@ def _candidate(row: dict[str, Any]) -> Candidate:
 
 
 def _arguments(flags: dict[str, Flag]) -> list[str]:
-    """Keywords as flags: min_sep=16 is --min-sep=16, True a flag without a value; False and None leave it out."""
+    """Keywords as flags: min_sep=16 is --min-sep=16, True a flag without a value; False and None
+    leave it out."""
     arguments = []
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")

@@ -1,4 +1,5 @@
-"""Batches for PyTorch in which an example depends on no other: each is collated alone, with random numbers of its own."""
+"""Batches for PyTorch in which an example depends on no other: each is collated alone, with random
+numbers of its own."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ from .errors import TrainingError
 
 
 class Loader:
-    """The batches of a run from the guard's next step on, of which each is given to a step before the next one is taken.
+    """The batches of a run from the guard's next step on, of which each is given to a step before
+    the next one is taken.
 
-    own gives this process' part of a batch. training gives the guard and the secret seed when a loop begins. A length that is given is that of the whole run, however many steps are left.
+    own gives this process' part of a batch. training gives the guard and the secret seed when a
+    loop begins. A length that is given is that of the whole run, however many steps are left.
     """
 
     def __init__(self, run: Run, data: Any, collate: Callable[[list[Any]], Any] | None, training: Callable[[], tuple[StepGuard, str]], length: int | None, *, own: Callable[[Any], Any] | None = None,
@@ -83,7 +86,8 @@ class _Parts(pieces.Batches):
 
 
 class Alone:
-    """A data set of (step, row): the example at a row, as a batch of one. Its random numbers depend on the seed, the step and the row alone."""
+    """A data set of (step, row): the example at a row, as a batch of one. Its random numbers depend
+    on the seed, the step and the row alone."""
 
     def __init__(self, data: Any, collate: Callable[[list[Any]], Any] | None, seed: str) -> None:
         self._data, self._collate, self._seed = data, collate, seed
@@ -130,7 +134,8 @@ def join(ones: list[Any], part: slice = slice(None)) -> Any:
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """Leaves the random numbers of a program as they are: those of torch on a CPU, NumPy and Python."""
+    """Leaves the random numbers of a program as they are: those of torch on a CPU, NumPy and
+    Python."""
     state = torch.get_rng_state(), np.random.get_state(), random.getstate()
     try:
         yield

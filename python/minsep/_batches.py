@@ -24,13 +24,16 @@ def is_count(value: object, least: int) -> TypeGuard[int]:
 
 @dataclass(frozen=True, eq=False)
 class OwnerBatch:
-    """A batch of owners, each with some of its examples: m owners with n examples in all, m at least 0.
+    """A batch of owners, each with some of its examples: m owners with n examples in all, m at
+    least 0.
 
-    rows, shape [n], are rows of the example table or, of a joined run, positions in the user's data; those of owner i of the
-    batch are rows[offsets[i]:offsets[i + 1]], at least one. offsets has shape [m + 1]. After `pad`, rows of -1 follow the last owner's.
+    rows, shape [n], are rows of the example table or, of a joined run, positions in the user's
+    data; those of owner i of the batch are rows[offsets[i]:offsets[i + 1]], at least one. offsets
+    has shape [m + 1]. After `pad`, rows of -1 follow the last owner's.
 
-    The guarantee is for owners: give the gradients of all rows to `clip_and_sum` with `owners=batch.owners`, which averages the
-    gradients of each owner and clips the mean. To clip each example would be wrong, so this is no array of rows.
+    The guarantee is for owners: give the gradients of all rows to `clip_and_sum` with
+    `owners=batch.owners`, which averages the gradients of each owner and clips the mean. To clip
+    each example would be wrong, so this is no array of rows.
     """
 
     rows: NDArray[Any]
@@ -56,7 +59,8 @@ class OwnerBatch:
 
 
 class Batches:
-    """The folder `batches`: steps, examples and rows_of as its index says, and the rows of every step."""
+    """The folder `batches`: steps, examples and rows_of as its index says, and the rows of every
+    step."""
 
     def __init__(self, directory: Directory) -> None:
         self.folder = Folder(directory, FOLDER, FORMAT, OWNERS_FORMAT)
@@ -110,7 +114,8 @@ class Batches:
         return self.steps * shard // self.shards
 
     def rows(self, step: int) -> NDArray[Any]:
-        """The rows of a step, without padding: a read-only view of the file. Not for batches of owners."""
+        """The rows of a step, without padding: a read-only view of the file. Not for batches of
+        owners."""
         assert not self.of_owners
         rows, _ = self._step(step)
         end = len(rows)
@@ -130,7 +135,8 @@ class Batches:
         return OwnerBatch(rows, np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64))
 
     def _step(self, step: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """The rows of a step, and of owners where those of each begin in them, and the last ones end."""
+        """The rows of a step, and of owners where those of each begin in them, and the last ones
+        end."""
         shard = ((step + 1) * self.shards - 1) // self.steps
         indptr, rows, owners = self._open.get(shard) or self._load(shard)
         at = step - self._start(shard)

@@ -13,7 +13,8 @@ from ._batches import PADDING
 from ._sums import of_bytes
 from ._tree import ClipNorm, check_clip, check_divisor, check_grid, flatten, map_leaves, rows_of
 
-# Clipping is to a little less than the clip norm: by more than the roundings of norm, factor and products can add.
+# Clipping is to a little less than the clip norm: by more than the roundings of norm, factor and
+# products can add.
 SLACK = 2.0**-20
 
 # A float64 holds sums exactly up to this many multiples of the grid.
@@ -23,15 +24,20 @@ HELD = 2.0**53
 def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
     """The sum of a batch's clipped gradients, on the grid of the noise, exact in float64.
 
-    gradients is a tree of per-example gradients, each leaf of shape [n, ...] and of any floating-point type; n may be 0.
-    Each example's gradient, over all leaves, is clipped to clip_norm, and each of its coordinates rounded toward zero to a
-    multiple of grid (`run.clip_norm` as it comes, `run.grid`; 0 is none). A clip norm that is a plain number is refused, and so are gradients of
-    another number of coordinates than the run's: layers that are clipped each on its own would move the sum by more than clip_norm. A gradient whose norm is not finite counts as zero, and so
-    does one where is_padding, shape [n], is true. The result is a tree of leaves [...] in float64.
+    gradients is a tree of per-example gradients, each leaf of shape [n, ...] and of any
+    floating-point type; n may be 0. Each example's gradient, over all leaves, is clipped to
+    clip_norm, and each of its coordinates rounded toward zero to a multiple of grid
+    (`run.clip_norm` as it comes, `run.grid`; 0 is none). A clip norm that is a plain number is
+    refused, and so are gradients of another number of coordinates than the run's: layers that are
+    clipped each on its own would move the sum by more than clip_norm. A gradient whose norm is not
+    finite counts as zero, and so does one where is_padding, shape [n], is true. The result is a
+    tree of leaves [...] in float64.
 
-    Where owners are sampled, owners, shape [n], is the number of each gradient's owner, or -1 for padding (`OwnerBatch.owners`):
-    the mean of each owner's gradients is clipped and rounded in their place, once for each owner. It must be given there, and all
-    gradients of an owner in one call: an owner of two calls would be clipped twice. Where examples are sampled, owners are refused.
+    Where owners are sampled, owners, shape [n], is the number of each gradient's owner, or -1 for
+    padding (`OwnerBatch.owners`): the mean of each owner's gradients is clipped and rounded in
+    their place, once for each owner. It must be given there, and all gradients of an owner in one
+    call: an owner of two calls would be clipped twice. Where examples are sampled, owners are
+    refused.
 
     Give the sum to `add_noise`, once. Raises ValueError for shapes that do not fit each other.
     """
@@ -74,7 +80,8 @@ def whole_numbers(owners: Any, count: int) -> NDArray[np.int64]:
 
 
 def _means(leaves: list[tuple[str, Any]], owners: NDArray[np.int64], padding: NDArray[np.bool_]) -> tuple[list[tuple[str, Any]], int]:
-    """The mean of each owner's gradients, in float64, in the order of the owners' numbers, and how many owners there are."""
+    """The mean of each owner's gradients, in float64, in the order of the owners' numbers, and how
+    many owners there are."""
     keep = np.flatnonzero((owners != PADDING) & ~padding)
     numbers, place, counts = np.unique(owners[keep], return_inverse=True, return_counts=True)
     means = []
@@ -99,16 +106,19 @@ def _sum(leaf: NDArray[Any], keep: NDArray[np.bool_], factors: NDArray[np.float6
 def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = "float32") -> Any:
     """The noisy mean: (total + noise) / divisor, a tree as total is.
 
-    total is the finished sum that `clip_and_sum` gave, over all hosts and microbatches, and noise the step's, a tree of the same
-    shapes. Both must be whole multiples of grid, `run.grid`: a sum that was not clipped and rounded is refused. With a grid of 0
-    nothing can be told of them. divisor is `run.expected_batch_size`, or 1 for the noisy sum, which any
-    constant may divide that does not depend on the batch; other numbers are refused. The addition is in
-    float64; what follows is rounded to dtype: "float32", "float64" or "bfloat16". The last is ml_dtypes' type if that
-    package is installed, else uint16 with the same bits.
+    total is the finished sum that `clip_and_sum` gave, over all hosts and microbatches, and noise
+    the step's, a tree of the same shapes. Both must be whole multiples of grid, `run.grid`: a sum
+    that was not clipped and rounded is refused. With a grid of 0 nothing can be told of them.
+    divisor is `run.expected_batch_size`, or 1 for the noisy sum, which any constant may divide that
+    does not depend on the batch; other numbers are refused. The addition is in float64; what
+    follows is rounded to dtype: "float32", "float64" or "bfloat16". The last is ml_dtypes' type if
+    that package is installed, else uint16 with the same bits.
 
-    Noise is for one sum: what `read_noise` gave is refused a second time. Of copies and views of it nothing is known.
+    Noise is for one sum: what `read_noise` gave is refused a second time. Of copies and views of it
+    nothing is known.
 
-    Noise is never rounded before it is added: a bfloat16 holds 256 multiples of the grid, and sums would show through.
+    Noise is never rounded before it is added: a bfloat16 holds 256 multiples of the grid, and sums
+    would show through.
     """
     check_divisor(divisor)
     check_grid(grid)
@@ -135,7 +145,8 @@ def digest(mean: NDArray[Any]) -> Callable[[], bytes]:
 
 
 def check_on_grid(total: Any, noise: Any, grid: float, held: dict[str, float]) -> None:
-    """Refuses a sum or noise, arrays of NumPy or tensors, that is not of whole multiples of the grid, or of more of them than are held. A grid of 0 is none."""
+    """Refuses a sum or noise, arrays of NumPy or tensors, that is not of whole multiples of the
+    grid, or of more of them than are held. A grid of 0 is none."""
     if grid:
         for name, values, of in ("total", total, "clip_and_sum"), ("noise", noise, "read_noise"):
             multiples = values / grid
@@ -147,12 +158,14 @@ def check_on_grid(total: Any, noise: Any, grid: float, held: dict[str, float]) -
 
 
 def held_by(size: int) -> float:
-    """Up to how many multiples of the grid a floating-point number of so many bytes holds exactly: more of them were rounded."""
+    """Up to how many multiples of the grid a floating-point number of so many bytes holds exactly:
+    more of them were rounded."""
     return {2: 2.0**8, 4: 2.0**24}.get(size, HELD)
 
 
 def _exact(values: Any, name: str) -> NDArray[np.float64]:
-    """Floating-point values, in float64. Whole numbers are sums of minsep.jax, in multiples of the grid."""
+    """Floating-point values, in float64. Whole numbers are sums of minsep.jax, in multiples of the
+    grid."""
     array = np.asarray(values)
     if array.dtype.kind in "iub":
         raise ValueError(f"{name}: of type {array.dtype}: must be floating-point, as clip_and_sum gives it; sums of minsep.jax go to its add_noise")

@@ -19,8 +19,8 @@ VARIABLE = "MINSEP_COMMAND"
 
 
 def find(command: str | None = None) -> str:
-    """The path of the command: the one given, that of the variable MINSEP_COMMAND, the one that came with this package, or
-    `minsep` on the PATH."""
+    """The path of the command: the one given, that of the variable MINSEP_COMMAND, the one that
+    came with this package, or `minsep` on the PATH."""
     name = command or os.environ.get(VARIABLE) or _own() or "minsep"
     found = shutil.which(name)
     if found is None:
@@ -38,7 +38,8 @@ def _own() -> str | None:
 
 
 def _places() -> Iterator[pathlib.Path]:
-    """Where an installer may have put the command: where it says so, else where scripts go, beside this package."""
+    """Where an installer may have put the command: where it says so, else where scripts go, beside
+    this package."""
     package = pathlib.Path(__file__).resolve().parent
     for installed in metadata.distributions(name="minsep"):
         if pathlib.Path(str(installed.locate_file("minsep"))).resolve() == package:
@@ -58,7 +59,8 @@ def failure(stderr: str, code: int) -> CommandError:
 
 
 def output(arguments: Sequence[str], command: str | None = None, accept: Sequence[int] = (0,)) -> Any:
-    """What the command prints with --json. A CommandError if it ends with a code that is not accepted, or prints none."""
+    """What the command prints with --json. A CommandError if it ends with a code that is not
+    accepted, or prints none."""
     done = subprocess.run(
         [find(command), *arguments, "--json", "--log-level", "off"],
         stdin=subprocess.DEVNULL,
@@ -75,11 +77,13 @@ def output(arguments: Sequence[str], command: str | None = None, accept: Sequenc
 class Verdict:
     """What `minsep inspect` says of a run directory.
 
-    state is "certified", "not certified" or "broken", and text the verdict in one line. folders has every check, as
-    `minsep inspect --json` prints it. copy_of is another directory with the same batches and noise, of which this one is a copy, as
-    far as this machine's records tell; None where there is none. later_run is the run id of a later run of this directory, in whose
-    place an earlier one was put back, as from a backup; None where there is none. damaged_records are the files of this machine's records of
-    the run that were changed, cut or emptied, so that they tell nothing.
+    state is "certified", "not certified" or "broken", and text the verdict in one line. folders has
+    every check, as `minsep inspect --json` prints it. copy_of is another directory with the same
+    batches and noise, of which this one is a copy, as far as this machine's records tell; None
+    where there is none. later_run is the run id of a later run of this directory, in whose place an
+    earlier one was put back, as from a backup; None where there is none. damaged_records are the
+    files of this machine's records of the run that were changed, cut or emptied, so that they tell
+    nothing.
     """
 
     state: str
@@ -96,6 +100,7 @@ class Verdict:
 
 
 def inspect(path: str, command: str | None = None) -> Verdict:
-    """The verdict on a run directory: every file is read, and the certificate is computed again from its ledger."""
+    """The verdict on a run directory: every file is read, and the certificate is computed again
+    from its ledger."""
     report = output(["inspect", path], command, accept=(0, 3))
     return Verdict(report["state"], printable(report["verdict"], ""), report["folders"], report.get("copy_of"), report.get("later_run"), tuple(report.get("damaged_records", ())))

@@ -1,8 +1,10 @@
-"""Noise made where it is used: the arithmetic of a recipe with words by ChaCha12, for any package of arrays.
+"""Noise made where it is used: the arithmetic of a recipe with words by ChaCha12, for any package
+of arrays.
 
-The package comment of mechanism/noise gives every operation. Here each is written once, over the few functions of `Ops` that NumPy, JAX
-and PyTorch have under other names. All of them make the bits of the command: a product is rounded before it is added, which `Ops.unfused`
-sees to where a compiler might add it unrounded.
+The package comment of mechanism/noise gives every operation. Here each is written once, over the
+few functions of `Ops` that NumPy, JAX and PyTorch have under other names. All of them make the bits
+of the command: a product is rounded before it is added, which `Ops.unfused` sees to where a
+compiler might add it unrounded.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ _HELD = 2.0**24  # multiples of the grid that a float32 holds
 
 
 class Ops:
-    """The functions that noise is made of, for NumPy, which rounds every operation; another package has its own in place of some. Words are
-    arrays of uint32, which add modulo 2^32."""
+    """The functions that noise is made of, for NumPy, which rounds every operation; another package
+    has its own in place of some. Words are arrays of uint32, which add modulo 2^32."""
 
     def words(self, numbers: Any) -> Sequence[Any]:
         """Numbers of 32 bits, each to be combined with words."""
@@ -82,7 +84,8 @@ class Ops:
 
 
 def chacha(ops: Ops, key: Sequence[Any], counter: tuple[Any, Any], step: tuple[Any, Any]) -> list[Any]:
-    """The 16 words of each block of ChaCha12: key has 8 words, counter and step the low and the high word of a number."""
+    """The 16 words of each block of ChaCha12: key has 8 words, counter and step the low and the
+    high word of a number."""
     like = counter[0]
     first = [*(like ^ like ^ c for c in ops.words(_CONSTANTS)), *(like ^ like ^ k for k in key), *counter, *(like ^ like ^ s for s in step)]
 
@@ -139,7 +142,8 @@ def circle(ops: Ops, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def polar(ops: Ops, words: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-    """The 4 pairs of each block along a new last axis: radii, cosines, sines, and which are short, so that `tail_radius` has the radius."""
+    """The 4 pairs of each block along a new last axis: radii, cosines, sines, and which are short,
+    so that `tail_radius` has the radius."""
     found = []
     for pair in range(4):
         low, high, angle_low, angle_high = words[4 * pair : 4 * pair + 4]
@@ -167,7 +171,8 @@ def tail_radius(word: int, more: Callable[[int], Sequence[int]]) -> float:
 
 @dataclass(frozen=True)
 class DeviceRecipe:
-    """What a device needs of a recipe with words by ChaCha12, and of the key: the keys of normals and of tails, which are secret."""
+    """What a device needs of a recipe with words by ChaCha12, and of the key: the keys of normals
+    and of tails, which are secret."""
 
     normals: NDArray[Any]  # [8], uint32
     tails: NDArray[Any]  # [8], uint32
@@ -193,7 +198,8 @@ class DeviceRecipe:
 
     @property
     def held(self) -> float:
-        """How many multiples of the grid the noise may be: those that a float32 holds or, where the grid is for float64, such a number."""
+        """How many multiples of the grid the noise may be: those that a float32 holds or, where the
+        grid is for float64, such a number."""
         wide = self.grid > 0 and float(self.scale.max()) > self.grid * _HELD
         return 2.0**53 if wide else _HELD
 
@@ -214,7 +220,8 @@ class DeviceRecipe:
         return flat
 
     def host_row(self, step: int, first: int, end: int) -> NDArray[Any]:
-        """The noise of a step, from step 0 on where a strategy needs it, by NumPy: to compare a device with."""
+        """The noise of a step, from step 0 on where a strategy needs it, by NumPy: to compare a
+        device with."""
         row, state = np.zeros(0), [np.zeros(end - first)] * self.state_rows
         for t in range(0 if self.state_rows else step, step + 1):
             row, state = correlate(self.kind, Ops(), coefficients(self, t), [self.host_normals(s, first, end) for s in needed(self, t)], state)
@@ -237,8 +244,8 @@ def coefficients(recipe: DeviceRecipe, t: int) -> NDArray[Any]:
 
 
 def correlate(kind: str, ops: Ops, c: Any, z: Sequence[Any], state: Any) -> tuple[Any, list[Any]]:
-    """A row of u, and the state after it. z are the normals of the needed steps, oldest first; state has the rows, the latest first for
-    feedback. Sums begin with the oldest row."""
+    """A row of u, and the state after it. z are the normals of the needed steps, oldest first;
+    state has the rows, the latest first for feedback. Sums begin with the oldest row."""
     if kind == "filter":
         u = ops.unfused(c[len(z) - 1] * z[0]) + 0.0
         for j in range(len(z) - 2, -1, -1):
@@ -304,7 +311,8 @@ def _read_key(path: str | os.PathLike[str]) -> bytes:
 def open_recipe(run: Run, key: str | os.PathLike[str]) -> DeviceRecipe:
     """The recipe of a run, and its keys from the file of the root key.
 
-    Raises RunDirectoryError for words by AES-128, or a recipe that this version cannot read, and MinsepError for a key that is not the recipe's."""
+    Raises RunDirectoryError for words by AES-128, or a recipe that this version cannot read, and
+    MinsepError for a key that is not the recipe's."""
     noise = run._need_noise()
     where = f"{run.path}/noise/recipe.json"
     if noise.words != "chacha12":
@@ -342,7 +350,8 @@ def open_recipe(run: Run, key: str | os.PathLike[str]) -> DeviceRecipe:
 
 
 def _table(rows: list[NDArray[Any]]) -> NDArray[Any]:
-    """Rows of coefficients, the shorter ones of the first steps filled with zeros: they meet rows of zeros."""
+    """Rows of coefficients, the shorter ones of the first steps filled with zeros: they meet rows
+    of zeros."""
     table = np.zeros((len(rows), max(map(len, rows), default=0)))
     for row, values in zip(table, rows):
         row[: len(values)] = values

@@ -1,4 +1,5 @@
-"""A reader of noise that is made on devices, and the state of its strategy, for any package of arrays."""
+"""A reader of noise that is made on devices, and the state of its strategy, for any package of
+arrays."""
 
 from __future__ import annotations
 
@@ -43,8 +44,9 @@ class DeviceNoise(NoiseReader):
         return contextlib.nullcontext()
 
     def _leaves_of(self, recipe: DeviceRecipe, like: list[Any], firsts: list[int]) -> list[Any]:
-        """What makes the noise of each leaf: step(t) gives that of the next step, rows() the state after the last one, [rows, ...] in
-        float64, the latest first, and put(rows, t) begins at step t with such a state. Devices that round otherwise are refused."""
+        """What makes the noise of each leaf: step(t) gives that of the next step, rows() the state
+        after the last one, [rows, ...] in float64, the latest first, and put(rows, t) begins at
+        step t with such a state. Devices that round otherwise are refused."""
         raise NotImplementedError
 
     def _open(self, key: Any, dtype: Any, checkpoint: Any, checkpoint_steps: int) -> None:
@@ -73,8 +75,10 @@ class DeviceNoise(NoiseReader):
         return {"format": STATE_FORMAT, "run_id": self._run.run_id, "recipe": self._noise.recipe_digest, "layout": self._layout.digest, "first": self._first}
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the strategy after the last step that was read, for `device_noise(…, state=)`: of each leaf an array [rows, …] of float64, on its devices, and numbers and strings. It has no key,
-        and is as secret as the noise: who has it can take the noise off what the training released."""
+        """The state of the strategy after the last step that was read, for `device_noise(…,
+        state=)`: of each leaf an array [rows, …] of float64, on its devices, and numbers and
+        strings. It has no key, and is as secret as the noise: who has it can take the noise off
+        what the training released."""
         with self._wide():
             return {**self._facts(), "step": self.next_step, "rows": [leaf.rows() for leaf in self._leaves]}
 
@@ -98,8 +102,9 @@ class DeviceNoise(NoiseReader):
 
 
 def check_devices(recipe: DeviceRecipe, make: Callable[[DeviceRecipe, int, int], Any]) -> None:
-    """Refuses devices that do not make the bits of the recipe, with a key that everybody knows. make(recipe, first, count) gives a leaf of so many
-    coordinates in float64, of which parts(t) gives what each device made."""
+    """Refuses devices that do not make the bits of the recipe, with a key that everybody knows.
+    make(recipe, first, count) gives a leaf of so many coordinates in float64, of which parts(t)
+    gives what each device made."""
     public, count = np.frombuffer(bytes(range(32)), "<u4"), 1032
     known = dataclasses.replace(recipe, normals=public, tails=public, grid=0.0)  # the grid would hide the last bits
     for first in SHORT_PAIR - 35, 8 * (1 << 32) - 20, 3:
@@ -116,7 +121,8 @@ def check_devices(recipe: DeviceRecipe, make: Callable[[DeviceRecipe, int, int],
 
 @contextlib.contextmanager
 def opening(run: Any, guard: Any) -> Iterator[None]:
-    """Where a reader is made: refuses what is no run or no guard, and tells the other hosts of a fault."""
+    """Where a reader is made: refuses what is no run or no guard, and tells the other hosts of a
+    fault."""
     need_run(run, "device_noise(run, params, guard=guard, key=key)")
     if not isinstance(guard, StepGuard):
         raise TypeError(f"guard {shown(guard)}: must be the training's StepGuard, and not {type(guard).__name__}: guard = minsep.StepGuard(run)")

@@ -1,7 +1,7 @@
 """Reads the files of a run directory without trusting them.
 
-Local files are opened without waiting, must be regular files, and are mapped into memory. A path with a scheme, such as
-`gs://bucket/run`, is read with fsspec, whole, into memory.
+Local files are opened without waiting, must be regular files, and are mapped into memory. A path
+with a scheme, such as `gs://bucket/run`, is read with fsspec, whole, into memory.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def compact(text: str) -> str:
 
 
 def parse(text: str, where: str) -> Any:
-    """Strict JSON: a name that an object has twice, in capitals or not, NaN and infinities are refused."""
+    """Strict JSON: a name that an object has twice, in capitals or not, NaN and infinities are
+    refused."""
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({name.lower() for name, _ in pairs}) != len(pairs):
@@ -108,9 +109,11 @@ class Directory:
         return os.path.exists(os.path.join(self.path, name))
 
     def read(self, name: str, size: int | None = None) -> Buffer:
-        """The whole content of a file of exactly size bytes, or of at most MAX_TEXT where that is None.
+        """The whole content of a file of exactly size bytes, or of at most MAX_TEXT where that is
+        None.
 
-        Raises FileNotFoundError where there is none. The message tells no size: those of batches are secret.
+        Raises FileNotFoundError where there is none. The message tells no size: those of batches
+        are secret.
         """
         try:
             return self._read_remote(name, size) if self.remote else self._read_local(name, size)
@@ -144,7 +147,7 @@ class Directory:
         if want is None and have > MAX_TEXT:
             raise RunDirectoryError(f"{self.where(name)}: more than {MAX_TEXT} bytes")
         if want is not None and have != want:
-            raise RunDirectoryError(f"{self.where(name)}: its size is not what the index says")
+            raise RunDirectoryError(f"{self.where(name)}: its size is not as the index says")
 
     def text(self, name: str) -> tuple[str, str]:
         """A file of text, and its SHA-256."""
@@ -165,7 +168,8 @@ def _filesystem(path: str) -> tuple[Any, str]:
 
 
 class Folder:
-    """A finished folder of a run directory: its index, and files that are compared with it when they are first read."""
+    """A finished folder of a run directory: its index, and files that are compared with it when
+    they are first read."""
 
     def __init__(self, directory: Directory, name: str, *formats: str) -> None:
         self.directory, self.name = directory, name
@@ -211,7 +215,8 @@ class Folder:
             yield name, f
 
     def read(self, name: str) -> Buffer:
-        """The content of a file that the index lists, compared with its size and SHA-256 when it is first read."""
+        """The content of a file that the index lists, compared with its size and SHA-256 when it is
+        first read."""
         if name not in self._read:
             self._read[name] = self.read_once(name)
         return self._read[name]
@@ -226,5 +231,5 @@ class Folder:
         except FileNotFoundError:
             raise RunDirectoryError(f"{self.directory.where(path)}: is in the index and is missing") from None
         if sha256(data) != self.files[name]["sha256"]:
-            raise RunDirectoryError(f"{self.directory.where(path)}: its SHA-256 is not what the index says")
+            raise RunDirectoryError(f"{self.directory.where(path)}: its SHA-256 is not as the index says")
         return data

@@ -1,4 +1,5 @@
-"""The footer of a Parquet file, read in Python: pyarrow ends the process where the metadata of a column contradict the schema.
+"""The footer of a Parquet file, read in Python: pyarrow ends the process where the metadata of a
+column contradict the schema.
 
 Sources: the Parquet format's `parquet.thrift`, and Thrift's compact protocol.
 """

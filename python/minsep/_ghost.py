@@ -1,8 +1,10 @@
-"""Ghost clipping: norms and sums of gradients of which no example's own is made, with a bound on their rounding (docs/formulas.md, F2.1).
+"""Ghost clipping: norms and sums of gradients of which no example's own is made, with a bound on
+their rounding (docs/formulas.md, F2.1).
 
-Of each layer the book holds the input a and the gradient b of its output, for each example and position: the example's gradient is the
-sum of the products of a and b over the positions, as real numbers. Linear layers, embeddings and LoRA are of this kind; every other
-parameter, such as a bias or the weight of a norm, has its gradient by example.
+Of each layer the book holds the input a and the gradient b of its output, for each example and
+position: the example's gradient is the sum of the products of a and b over the positions, as real
+numbers. Linear layers, embeddings and LoRA are of this kind; every other parameter, such as a bias
+or the weight of a norm, has its gradient by example.
 """
 
 from __future__ import annotations
@@ -24,19 +26,22 @@ SHARE = 2.0**-12
 # What all rounding may take of it. Beyond, noise on a finer grid costs less.
 MOST = 2.0**-7
 
-# Of examples at once, in numbers of 8 bytes, where gradients are made one after the other for their norms.
+# Of examples at once, in numbers of 8 bytes, where gradients are made one after the other for their
+# norms.
 _ROOM = 2**22
 
 
 def gamma(k: int) -> float:
-    """The relative error of a sum of products of k factors and terms in float64, in any order (Higham, section 3.1), rounded up."""
+    """The relative error of a sum of products of k factors and terms in float64, in any order
+    (Higham, section 3.1), rounded up."""
     return 1.01 * k * 2.0**-53
 
 
 @dataclass
 class Product:
-    """What a parameter of shape [rows, cols] has of n examples: the dense left [n, places, rows] and right [n, places, cols], and the rows
-    ids [n, more places] that looked [n, more places, cols] is added to."""
+    """What a parameter of shape [rows, cols] has of n examples: the dense left [n, places, rows]
+    and right [n, places, cols], and the rows ids [n, more places] that looked [n, more places,
+    cols] is added to."""
 
     left: torch.Tensor
     right: torch.Tensor
@@ -48,8 +53,9 @@ class Product:
         return int(self.left.shape[1] + self.ids.shape[1])
 
     def norms(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each example, a bound of the square of its gradient's norm, and the sum of the products of the norms of its factors, both up to
-        relative errors far below SLACK. What is not finite is so here."""
+        """For each example, a bound of the square of its gradient's norm, and the sum of the
+        products of the norms of its factors, both up to relative errors far below SLACK. What is
+        not finite is so here."""
         squares, majorants = zip(*(self._part(part)._norms() for part in self._few()))
         return torch.cat(squares), torch.cat(majorants)
 
@@ -74,7 +80,8 @@ class Product:
         return square.clamp(min=0), dense + rows
 
     def _dense(self, left: torch.Tensor, right: torch.Tensor, majorant: torch.Tensor) -> torch.Tensor:
-        """Of left and right alone: by Gram matrices, or by the gradients of a few examples at a time, whichever takes fewer products."""
+        """Of left and right alone: by Gram matrices, or by the gradients of a few examples at a
+        time, whichever takes fewer products."""
         (count, places, rows), cols = left.shape, right.shape[2]
         if places * (rows + cols) <= rows * cols:
             gram = (left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))
@@ -95,7 +102,8 @@ class Product:
         return (square.sqrt() + gamma(places + 4) * majorant) ** 2
 
     def sum(self, shape: tuple[int, ...], factors: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
-        """The sum over the examples, each times its factor. An example that is not kept has no part in it."""
+        """The sum over the examples, each times its factor. An example that is not kept has no part
+        in it."""
         total = torch.zeros(shape, dtype=torch.float64, device=factors.device)
         for few in self._few():
             part, factor, kept = self._part(few), factors[few, None, None], keep[few, None, None]
@@ -112,7 +120,8 @@ def _added(shape: tuple[int, ...], at: torch.Tensor, values: torch.Tensor) -> to
 
 @dataclass
 class Book:
-    """What is known of the gradients of n examples: of some parameters products, of the others the gradients [n, ...]."""
+    """What is known of the gradients of n examples: of some parameters products, of the others the
+    gradients [n, ...]."""
 
     count: int
     shapes: dict[str, tuple[int, ...]]
@@ -123,8 +132,9 @@ class Book:
 def clip_and_sum(book: Book, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> dict[str, torch.Tensor]:
     """The sum of a microbatch's clipped gradients, rounded to the grid, in float64.
 
-    Zero in the place of one example's gradient moves it by at most clip_norm: what rounding adds is taken from the norm to which gradients are
-    clipped (docs/formulas.md, F2.1). An example whose norm is not finite counts as zero.
+    Zero in the place of one example's gradient moves it by at most clip_norm: what rounding adds is
+    taken from the norm to which gradients are clipped (docs/formulas.md, F2.1). An example whose
+    norm is not finite counts as zero.
     """
     return dict(each_sum(book, clip_norm, grid, is_padding))
 
@@ -164,7 +174,8 @@ def _squares(book: Book) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def limits(book: Book, clip_norm: ClipNorm, grid: float) -> tuple[float, float]:
-    """To what norm, and to what majorant, the gradients of a microbatch are clipped, so that its rounded sum moves by at most clip_norm (F2.1)."""
+    """To what norm, and to what majorant, the gradients of a microbatch are clipped, so that its
+    rounded sum moves by at most clip_norm (F2.1)."""
     limit = limit_of(sum(math.prod(shape) for shape in book.shapes.values()), clip_norm, grid)
     places = max([1, *(product.places for product in book.products.values())])
     error = 2 * gamma(book.count * places + 4) * book.count
@@ -211,8 +222,9 @@ class Ghost:
         self._calls: dict[Any, list[_Call]] = {}
 
     def books(self, loss: Callable[..., torch.Tensor], together: Callable[..., Any] | None, trained: dict[str, torch.Tensor], alone: Collection[str] = ()) -> Callable[..., Book]:
-        """A function of the parameters and the examples of a microbatch. together is vmap; without it, examples are taken one by one. alone names weights
-        that loss is not given, as their layers have them."""
+        """A function of the parameters and the examples of a microbatch. together is vmap; without
+        it, examples are taken one by one. alone names weights that loss is not given, as their
+        layers have them."""
         layers = self._layers(trained)
 
         def make(given: dict[str, torch.Tensor], *batch: torch.Tensor) -> Book:
@@ -251,7 +263,8 @@ class Ghost:
         return found
 
     def _called(self, loss: Any, layers: dict[torch.nn.Module, _Layer], params: dict[str, torch.Tensor], one: list[torch.Tensor]) -> Any:
-        """The calls of layers in the loss of one example, with shape and type of what they give. Found once for examples of one shape."""
+        """The calls of layers in the loss of one example, with shape and type of what they give.
+        Found once for examples of one shape."""
         key = (tuple((x.shape, x.dtype) for x in one), tuple(sorted(params)), tuple(m.training for m in self._model.modules()))
         if key not in self._calls:
             devices = {p.device for p in params.values() if p.device.type == "cuda"}
@@ -274,7 +287,8 @@ def kind_of(module: torch.nn.Module) -> str:
 
 
 def _trace(loss: Any, layers: dict[torch.nn.Module, _Layer], params: dict[str, torch.Tensor], one: list[torch.Tensor]) -> list[_Call]:
-    """The calls of layers in the loss of one example. Weights that are used outside of them too are refused."""
+    """The calls of layers in the loss of one example. Weights that are used outside of them too are
+    refused."""
     calls: list[_Call] = []
     weights = {name: p.detach().requires_grad_() for name, p in params.items()}
     hidden: list[tuple[torch.nn.Module, Any]] = []

@@ -28,30 +28,38 @@ _SHARD = re.compile(r"shard-\d+-of-(\d+)(-replica-\d+)?")
 class StepGuard:
     """The steps of one training on a run directory: each is taken once, in order.
 
-    The noise of a run directory hides one training. The first step that a StepGuard takes in a run directory makes it that
-    training's: there is a token in `training.json` there, in the user's folder of records on this machine
-    (`$XDG_STATE_HOME/minsep/trainings`, by default below `~/.local/state`), and in `state_dict`, which belongs into the trainer's
-    checkpoint. Later ones need the state of a checkpoint; without it, and with that of another training, they are refused, whatever
-    the learning rate or the seed. So they are in a copy of the run directory, as far as the records on this machine tell. The next
-    training needs another run: `minsep run --again` with the same plan, or a run directory of its own.
+    The noise of a run directory hides one training. The first step that a StepGuard takes in a run
+    directory makes it that training's: there is a token in `training.json` there, in the user's
+    folder of records on this machine (`$XDG_STATE_HOME/minsep/trainings`, by default below
+    `~/.local/state`), and in `state_dict`, which belongs into the trainer's checkpoint. Later ones
+    need the state of a checkpoint; without it, and with that of another training, they are refused,
+    whatever the learning rate or the seed. So they are in a copy of the run directory, as far as
+    the records on this machine tell. The next training needs another run: `minsep run --again` with
+    the same plan, or a run directory of its own.
 
-    state is what `state_dict` gave, or None for the first start. The record also counts the steps taken. A checkpoint from before
-    some of them would give their noise to other sums, unless the trainer repeats them bit for bit; then say replay=True.
-    folder is where training.json is kept, by default the run directory; it must be given for a run directory in an object store,
-    always the same, and for a copy of a run directory beside the original: then the original.
+    state is what `state_dict` gave, or None for the first start. The record also counts the steps
+    taken. A checkpoint from before some of them would give their noise to other sums, unless the
+    trainer repeats them bit for bit; then say replay=True. folder is where training.json is kept,
+    by default the run directory; it must be given for a run directory in an object store, always
+    the same, and for a copy of a run directory beside the original: then the original.
 
-    On several hosts, each gives its rank in [0, ranks), and gather, the trainer's all-gather: a function from an array of bytes to the
-    arrays of all hosts. The guard compares the hosts when it is made and before each step, and what fails on one host alone is refused
-    on all. Host 0 keeps the record, or the one that says primary=True; the others only count, and need the state
-    of a checkpoint too where they see a record of steps. Hosts that add the same noise to sums that differ are refused at the next step.
+    On several hosts, each gives its rank in [0, ranks), and gather, the trainer's all-gather: a
+    function from an array of bytes to the arrays of all hosts. The guard compares the hosts when it
+    is made and before each step, and what fails on one host alone is refused on all. Host 0 keeps
+    the record, or the one that says primary=True; the others only count, and need the state of a
+    checkpoint too where they see a record of steps. Hosts that add the same noise to sums that
+    differ are refused at the next step.
 
-    Of each step that `add_noise` has seen, outside of jax.jit, a digest of what it released is kept in the folder training.sums beside
-    training.json. With replay=True, a step that releases something else is refused.
+    Of each step that `add_noise` has seen, outside of jax.jit, a digest of what it released is kept
+    in the folder training.sums beside training.json. With replay=True, a step that releases
+    something else is refused.
 
-    One process at a time holds the guard of a training, until it ends or `close` is called. After that, and in a process that was
-    forked since, the guard takes no step; it cannot be copied or pickled. Raises TrainingError. Where no certificate in the run
-    directory is for its noise, a NotCertifiedWarning says so: a model of this training has no guarantee. Where its claim protects
-    next to nobody, as delta is not below one over the owners or no attack is bounded, a WeakClaimWarning does.
+    One process at a time holds the guard of a training, until it ends or `close` is called. After
+    that, and in a process that was forked since, the guard takes no step; it cannot be copied or
+    pickled. Raises TrainingError. Where no certificate in the run directory is for its noise, a
+    NotCertifiedWarning says so: a model of this training has no guarantee. Where its claim protects
+    next to nobody, as delta is not below one over the owners or no attack is bounded, a
+    WeakClaimWarning does.
     """
 
     def __init__(
@@ -204,7 +212,8 @@ class StepGuard:
         self._repeats = taken
 
     def _remember(self) -> None:
-        """Opens the record on this machine, outside of the run directory, which tells of it in copies as well."""
+        """Opens the record on this machine, outside of the run directory, which tells of it in
+        copies as well."""
         path = on_this_machine(self._run.run_id)
         folder = None if path is None else os.path.dirname(path)
         try:
@@ -219,7 +228,8 @@ class StepGuard:
             )
 
     def _look(self, resumed: bool) -> None:
-        """Compares with the record of the training's first host, where that can be seen. It may not be there yet."""
+        """Compares with the record of the training's first host, where that can be seen. It may not
+        be there yet."""
         assert self._folder is not None
         record = None
         for path in os.path.join(self._folder, RECORD_NAME), on_this_machine(self._run.run_id):
@@ -243,8 +253,8 @@ class StepGuard:
         self._taken = taken
 
     def take(self, step: int) -> None:
-        """Says that a step is taken now: call it before its noise is added, once for each step, in order. With gather, the hosts
-        are compared first."""
+        """Says that a step is taken now: call it before its noise is added, once for each step, in
+        order. With gather, the hosts are compared first."""
         step = whole(step, "step")
         if self._closed:
             raise TrainingError(f"step {step}: this guard was closed, and another one may take its steps: make a new one, with the state of a checkpoint")
@@ -296,7 +306,8 @@ class StepGuard:
                 self._inside = False
 
     def taken_by(self, what: str) -> None:
-        """Says what takes the steps from now on, so that a loop over the guard, which would take them too, is refused before it takes one."""
+        """Says what takes the steps from now on, so that a loop over the guard, which would take
+        them too, is refused before it takes one."""
         self._taker = what
 
     # Loaders
@@ -313,13 +324,15 @@ class StepGuard:
         return self.next_step
 
     def check_batch(self, step: int) -> None:
-        """Refuses the batch of a step that is over: the noise would be that of a later one. Loaders may run ahead of the guard."""
+        """Refuses the batch of a step that is over: the noise would be that of a later one. Loaders
+        may run ahead of the guard."""
         check_batch(step, self.next_step)
 
     # Hosts
 
     def _word(self) -> NDArray[np.uint8]:
-        """What this host is about to do, in bytes of one size on all hosts: its run, training, next step, and part of the noise."""
+        """What this host is about to do, in bytes of one size on all hosts: its run, training, next
+        step, and part of the noise."""
         return self._host().word()
 
     def _host(self, refused: str = "") -> _hosts.Host:
@@ -330,8 +343,8 @@ class StepGuard:
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
-        """Where something fails on this host alone, the others hear of it in their next comparison, with gather, and take no step.
-        The all-gather that they do next must be that comparison."""
+        """Where something fails on this host alone, the others hear of it in their next comparison,
+        with gather, and take no step. The all-gather that they do next must be that comparison."""
         try:
             yield
         except Exception as err:
@@ -341,24 +354,29 @@ class StepGuard:
             raise
 
     def _compare(self, gathered: Any) -> None:
-        """Compares the hosts before a step. gathered is what the all-gather of their words gave, shape [hosts, bytes].
+        """Compares the hosts before a step. gathered is what the all-gather of their words gave,
+        shape [hosts, bytes].
 
-        Refused are hosts that have other batches or another recipe, checkpoints of several trainings or steps, no host or two that
-        keep the record, and, as far as they have read_noise with the guard, another number of shards, a shard that two take or
-        nobody, or parameters of other names or shapes for one shard. A host that has no token yet has that of the training from then on.
+        Refused are hosts that have other batches or another recipe, checkpoints of several
+        trainings or steps, no host or two that keep the record, and, as far as they have read_noise
+        with the guard, another number of shards, a shard that two take or nobody, or parameters of
+        other names or shapes for one shard. A host that has no token yet has that of the training
+        from then on.
         """
         token = _hosts.check(_hosts.read(gathered))
         if not self._token:
             self._token = token
 
     def use_run(self, run: Run) -> None:
-        """Refuses the noise of another run: its record would not tell that it was used. A copy of the run has the same."""
+        """Refuses the noise of another run: its record would not tell that it was used. A copy of
+        the run has the same."""
         mine, other = self._run, run
         if other.run_id != mine.run_id or mine._noise is not None and other._noise is not None and other._noise.recipe_digest != mine._noise.recipe_digest:
             raise ValueError(f"guard: is of the run in {mine.path}, the noise of another one, in {other.path}: give read_noise a guard of its own run, StepGuard(run)")
 
     def use_layout(self, digest: str) -> None:
-        """Refuses a parameter tree other than that of the training's first steps: each coordinate keeps its noise."""
+        """Refuses a parameter tree other than that of the training's first steps: each coordinate
+        keeps its noise."""
         if self._layout and self._layout != digest:
             raise TrainingError(
                 "like: has other names, shapes or order than the parameters with which this training began: each parameter must keep its coordinates of the noise. "
@@ -367,8 +385,10 @@ class StepGuard:
         self._layout = digest
 
     def use_shard(self, shard: int, shards: int, replica: int) -> None:
-        """Says that this host reads a part of the noise from now on. It is refused after steps of this guard without it, where a process that sees the same folder reads the same part,
-        or another number of shards; those of hosts that see no folder of each other are compared by `_compare`."""
+        """Says that this host reads a part of the noise from now on. It is refused after steps of
+        this guard without it, where a process that sees the same folder reads the same part, or
+        another number of shards; those of hosts that see no folder of each other are compared by
+        `_compare`."""
         part = shard, replica
         given = self._read.get(part, self._began)
         if given < self.next_step:
@@ -394,7 +414,8 @@ class StepGuard:
         self._shards, self._parts = shards, (*self._parts, part)
 
     def use_whole(self) -> None:
-        """Says that digests are of what all hosts release together, which `released_whole` is told, and not of the part of each: so they are compared with any number of hosts."""
+        """Says that digests are of what all hosts release together, which `released_whole` is told,
+        and not of the part of each: so they are compared with any number of hosts."""
         self._sums[_WHOLE] = self._released(0, 1, 0)
 
     def released_whole(self, step: int) -> _sums.Released:
@@ -402,7 +423,8 @@ class StepGuard:
         return _sums.Released(self._sums[_WHOLE], step)
 
     def use_noise(self, step: int, shard: int, replica: int) -> _sums.Released:
-        """Says that the noise of a step is given now, for a part that this host reads. It is refused a second time. What is made of it is told to what is returned."""
+        """Says that the noise of a step is given now, for a part that this host reads. It is
+        refused a second time. What is made of it is told to what is returned."""
         part = shard, replica
         if step < self._read.get(part, 0):
             raise TrainingError(f"noise of step {step}: another reader with this guard has given it: it must not hide a second sum. Make one reader of the noise for a training; {NEXT}")
@@ -410,7 +432,8 @@ class StepGuard:
         return _sums.Released(self._sums[part], step)
 
     def _released(self, shard: int, shards: int, replica: int) -> _sums.Sums:
-        """The digests of what the training releases of a part of the noise. One host keeps those of each part."""
+        """The digests of what the training releases of a part of the noise. One host keeps those of
+        each part."""
         keeps = self._folder is not None and _WHOLE not in self._sums and (self._primary if shards == 1 else replica == 0)
         path = os.path.join(no_link(os.path.join(self._folder, _sums.FOLDER)), f"{shard}-of-{shards}") if keeps and self._folder is not None else None
 
@@ -432,7 +455,8 @@ class StepGuard:
         return sums
 
     def _claim(self, folder: str, shard: int, shards: int, replica: int) -> None:
-        """Locks a part of the noise, and refuses one that is locked, or that others divide otherwise."""
+        """Locks a part of the noise, and refuses one that is locked, or that others divide
+        otherwise."""
         name = f"shard-{shard}-of-{shards}" + (f"-replica-{replica}" if replica else "")
         try:
             os.makedirs(folder, 0o700, exist_ok=True)
@@ -459,16 +483,19 @@ class StepGuard:
     # State
 
     def state_dict(self) -> dict[str, Any]:
-        """What belongs into a checkpoint, saved after the last taken step's update: strings and a number."""
+        """What belongs into a checkpoint, saved after the last taken step's update: strings and a
+        number."""
         self._settle()
         return {"run_id": self._run.run_id, "token": self._token, "next_step": self.next_step, "layout": self._layout}
 
     def __reduce__(self) -> Any:
-        """No copy and no pickle: both guards would take the same steps, and the one that ends would close the files of the other."""
+        """No copy and no pickle: both guards would take the same steps, and the one that ends would
+        close the files of the other."""
         raise TypeError("StepGuard: cannot be copied or pickled: a second guard would give the noise of each step to a second sum. Make it in the process that trains; for a checkpoint, save state_dict()")
 
     def close(self) -> None:
-        """Gives the record back to the next process of this training. This guard takes no more steps."""
+        """Gives the record back to the next process of this training. This guard takes no more
+        steps."""
         closed, self._closed = self._closed, True
         try:
             if not closed and self._process == os.getpid():

@@ -61,7 +61,8 @@ class Host:
 
 
 def read(gathered: Any) -> list[Host]:
-    """The hosts of what an all-gather of their words gave: an array of shape [hosts, SIZE], or a sequence of words."""
+    """The hosts of what an all-gather of their words gave: an array of shape [hosts, SIZE], or a
+    sequence of words."""
     words = np.asarray(gathered)
     if words.dtype == object or words.size == 0 or words.size % SIZE:
         raise ValueError(f"gathered: must have the word of every host, {SIZE} bytes each: what an all-gather of the words that a guard gives it gave")
@@ -80,7 +81,8 @@ def read(gathered: Any) -> list[Host]:
 
 
 def tell(gather: Callable[[NDArray[np.uint8]], Any], host: Host) -> None:
-    """Gathers the word of a host that takes no step, so that the others hear of it in their comparison, and do not wait for it."""
+    """Gathers the word of a host that takes no step, so that the others hear of it in their
+    comparison, and do not wait for it."""
     sys.stderr.write(f"minsep: host {host.rank} takes no step, and tells the others: {host.refused}\n")  # at once, however long that takes
     try:
         gather(host.word())
@@ -89,8 +91,8 @@ def tell(gather: Callable[[NDArray[np.uint8]], Any], host: Host) -> None:
 
 
 def check(hosts: Sequence[Host]) -> str:
-    """Refuses hosts that are not about to take the same step of the same training with the noise of every coordinate. The token of
-    the training."""
+    """Refuses hosts that are not about to take the same step of the same training with the noise of
+    every coordinate. The token of the training."""
     count = len(hosts)
     for h in hosts:
         if h.refused:
@@ -129,7 +131,8 @@ def _ranks(ranks: list[int]) -> str:
 
 
 def _check_noise(hosts: Sequence[Host]) -> None:
-    """Refuses hosts that divide the noise otherwise than each other, leave a part out, or take one twice."""
+    """Refuses hosts that divide the noise otherwise than each other, leave a part out, or take one
+    twice."""
     if not hosts:
         return
     _alike(hosts, "shards", "the noise in {} shards", "give read_noise the same shards on all of them")

@@ -23,7 +23,8 @@ _PART = 1 << 18  # coordinates that are made at once, a multiple of BLOCK: what 
 
 
 class _JaxOps(_device.Ops):
-    """JAX, with 64 bits on. zero is a number that the compiler does not know to be 0: it keeps products apart from sums."""
+    """JAX, with 64 bits on. zero is a number that the compiler does not know to be 0: it keeps
+    products apart from sums."""
 
     def __init__(self, zero: Any) -> None:
         self._zero = zero
@@ -52,7 +53,8 @@ class _JaxOps(_device.Ops):
 
 
 def _short_radii(ops: _JaxOps, tails: Any, words: list[Any], blocks: tuple[Any, Any], step: Any, radii: Any, short: Any) -> Any:
-    """radii with those of short pairs, of which there are hardly ever more than are looked at: NaN, where there are."""
+    """radii with those of short pairs, of which there are hardly ever more than are looked at: NaN,
+    where there are."""
     room = BLOCK + short.size // (1 << 18)
     short = short.reshape(-1)
     at = jnp.nonzero(short, size=room, fill_value=0)[0]
@@ -80,7 +82,8 @@ def _short_radii(ops: _JaxOps, tails: Any, words: list[Any], blocks: tuple[Any, 
 
 
 def _segment(ops: _JaxOps, keys: Any, step: Any, length: int, place: tuple[Any, Any, Any]) -> Any:
-    """The normals of a range of coordinates: place has the first block, low and high word, and where in it the range begins."""
+    """The normals of a range of coordinates: place has the first block, low and high word, and
+    where in it the range begins."""
     count = (length + 2 * BLOCK - 2) // BLOCK  # wherever the range begins
     low, high, offset = place
     number = (low.astype(jnp.uint64) | high.astype(jnp.uint64) << 32) + jnp.arange(count, dtype=jnp.uint64)
@@ -105,7 +108,8 @@ class _Program:
     dtype: str
 
     def make(self, old: Any, kept: Any, keys: Any, zero: Any, step: Any, c: Any, scale: Any, places: Any) -> Any:
-        """The noise of a step in one device's part of a leaf, and the rows of the state that are new: they take the place of the old ones."""
+        """The noise of a step in one device's part of a leaf, and the rows of the state that are
+        new: they take the place of the old ones."""
         places = tuple(p.reshape(-1) for p in places)
         ops, size = _JaxOps(zero), math.prod(self.shape)
 
@@ -130,7 +134,8 @@ class _Program:
 
 @functools.partial(jax.jit, static_argnames="program", donate_argnames="old")
 def _make(old: Any, kept: Any, keys: Any, zero: Any, step: Any, c: Any, scale: Any, places: Any, *, program: _Program) -> Any:
-    """A leaf of the noise of a step, and the new rows of the state. The keys are arguments: constants would be in the text of the program."""
+    """A leaf of the noise of a step, and the new rows of the state. The keys are arguments:
+    constants would be in the text of the program."""
     same, own, leaf = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec(*program.sharding.mesh.axis_names), program.sharding.spec
     mapped = jax.shard_map(program.make, mesh=program.sharding.mesh, in_specs=(leaf, leaf, same, same, same, same, same, own), out_specs=leaf, check_vma=False)
     return mapped(old, kept, keys, zero, step, c, scale, places)
@@ -192,7 +197,8 @@ class _Leaf:
         return [(shard.device, np.asarray(shard.data)) for shard in self.step(step).addressable_shards]
 
     def rows(self) -> Any:
-        """The state after the last step, [rows, …], the latest first, with the sharding of the leaf."""
+        """The state after the last step, [rows, …], the latest first, with the sharding of the
+        leaf."""
         laid = self._laid()
         if self._size == 0 or not self._state:
             return self._put(np.zeros((len(self._state), *self.shape)), laid)
@@ -246,19 +252,25 @@ class DeviceNoise(_devicereader.DeviceNoise):
 
 
 def device_noise(run: Run, like: Any, *, guard: StepGuard, key: str | os.PathLike[str], state: Any = None) -> DeviceNoise:
-    """A reader like that of `minsep.read_noise(run, like, guard=guard, key=key)`, whose noise is made by JAX on the devices that hold like.
+    """A reader like that of `minsep.read_noise(run, like, guard=guard, key=key)`, whose noise is
+    made by JAX on the devices that hold like.
 
-    like is a tree of the trained parameters. Each leaf of the noise is a float32 array with the leaf's sharding, and every device makes its
-    own part of it; with several processes, each makes the parts of its devices. The bits are those of the command, whatever the sharding. The run's noise must have words by ChaCha12
-    (`minsep noise --words chacha12`), and needs no files: --recipe-only. key is the file of the root key, which goes to the devices as an argument of
+    like is a tree of the trained parameters. Each leaf of the noise is a float32 array with the
+    leaf's sharding, and every device makes its own part of it; with several processes, each makes
+    the parts of its devices. The bits are those of the command, whatever the sharding. The run's
+    noise must have words by ChaCha12 (`minsep noise --words chacha12`), and needs no files:
+    --recipe-only. key is the file of the root key, which goes to the devices as an argument of
     their programs, and into no checkpoint. A value that a float32 does not hold on the grid is NaN.
 
-    A strategy with state, such as banded ones, keeps bands - 1 numbers of 8 bytes for each coordinate on the devices. A reader that goes on makes the
-    steps before anew, or begins with state, what `noise.state_dict()` gave at the checkpoint, with arrays of JAX or NumPy of any sharding; that of an
-    earlier step makes those between. It is as secret as the noise. Inverse-banded strategies keep nothing, and make bands rows of normals a step.
+    A strategy with state, such as banded ones, keeps bands - 1 numbers of 8 bytes for each
+    coordinate on the devices. A reader that goes on makes the steps before anew, or begins with
+    state, what `noise.state_dict()` gave at the checkpoint, with arrays of JAX or NumPy of any
+    sharding; that of an earlier step makes those between. It is as secret as the noise.
+    Inverse-banded strategies keep nothing, and make bands rows of normals a step.
 
-    Raises RunDirectoryError for noise with other words, ValueError for a state of another run, recipe, tree or a later step, MinsepError for another key, and for a device that does not round numbers of 64
-    bits as IEEE 754 says, such as a TPU.
+    Raises RunDirectoryError for noise with other words, ValueError for a state of another run,
+    recipe, tree or a later step, MinsepError for another key, and for a device that does not round
+    numbers of 64 bits as IEEE 754 says, such as a TPU.
     """
     with opening(run, guard):
         return DeviceNoise(run, like, guard, os.fspath(key), state)

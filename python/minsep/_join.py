@@ -103,7 +103,8 @@ class Table:
         return taken
 
     def positions(self, ids: Any, cache: str | os.PathLike[str] | None) -> NDArray[np.int64]:
-        """For every row the position of its id in ids, of any order. With a folder in cache it is computed once, and mapped."""
+        """For every row the position of its id in ids, of any order. With a folder in cache it is
+        computed once, and mapped."""
         mine = self.ids()
         theirs = _as_numbers(ids) if isinstance(mine, np.ndarray) else _as_text(ids)
         if cache is None:
@@ -173,7 +174,8 @@ def _match(mine: Any, theirs: Any) -> NDArray[np.int64]:
 
         where = np.asarray(pc.fill_null(pc.index_in(mine, value_set=theirs), -1)).astype(np.int64)
         found = where >= 0
-        # An id that theirs has twice is found at its first place: counted from the end it is at another one.
+        # An id that theirs has twice is found at its first place: counted from the end it is at
+        # another one.
         last = np.asarray(pc.fill_null(pc.index_in(mine, value_set=theirs[::-1] if len(theirs) else theirs), -1)).astype(np.int64)
         twice = found & (where != len(theirs) - 1 - last)
     if not found.all():

@@ -19,18 +19,20 @@ _PART = 4096  # rows that are read at a time
 
 
 def read_examples(run: Run, start: int = 0, *, pad: int | None = None) -> Iterator[tuple[int, Any]]:
-    """The steps from start on, in order, each with its examples as an Arrow table. It needs pyarrow.
+    """The steps from start on, in order, each with its examples as an Arrow table. It needs
+    pyarrow.
 
-    The tables have the columns step, slot, row, owner where owners are sampled, and those of your data, in the order in which
-    materialize put the entries of a step. A step that nobody takes part in has an empty table: it is a step as any other. Entries
-    of padding have row -1, owner -1 and nulls. With pad, every table has a multiple of so many entries, at least one multiple,
-    whatever padding the files have; without it, the padding of the files stays.
+    The tables have the columns step, slot, row, owner where owners are sampled, and those of your
+    data, in the order in which materialize put the entries of a step. A step that nobody takes part
+    in has an empty table: it is a step as any other. Entries of padding have row -1, owner -1 and
+    nulls. With pad, every table has a multiple of so many entries, at least one multiple, whatever
+    padding the files have; without it, the padding of the files stays.
 
-    Files are compared with the index when they are reached, and the rows of each step with its batch. Only the rows of one
-    step are held, besides some thousands that were read with them.
+    Files are compared with the index when they are reached, and the rows of each step with its
+    batch. Only the rows of one step are held, besides some thousands that were read with them.
 
-    Raises RunDirectoryError for files that were changed, or are of other batches than those beside them; ValueError for a start
-    or pad that cannot be.
+    Raises RunDirectoryError for files that were changed, or are of other batches than those beside
+    them; ValueError for a start or pad that cannot be.
     """
     need_run(run, "read_examples(run, start)")
     try:

@@ -1,4 +1,5 @@
-"""Parameters on several devices of one process, and sums of gradients that each device makes a part of, with the bits of one device."""
+"""Parameters on several devices of one process, and sums of gradients that each device makes a part
+of, with the bits of one device."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 
 def mesh_of(params: Any) -> Mesh | None:
-    """The mesh over which parameters are divided; None where they are on one device. Its axes are for the compiler to use, whatever they were."""
+    """The mesh over which parameters are divided; None where they are on one device. Its axes are
+    for the compiler to use, whatever they were."""
     found: dict[Mesh, str] = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
         sharding = getattr(leaf, "sharding", None)
@@ -25,7 +27,8 @@ def mesh_of(params: Any) -> Mesh | None:
 
 
 def put(tree: Any, mesh: Mesh | None) -> Any:
-    """A tree whose arrays are on a mesh, as they are or, where they are not yet, whole on each device."""
+    """A tree whose arrays are on a mesh, as they are or, where they are not yet, whole on each
+    device."""
     if mesh is None:
         return tree
     return jax.tree.map(lambda x: jax.device_put(x, NamedSharding(mesh, x.sharding.spec if isinstance(x.sharding, NamedSharding) else PartitionSpec())), tree)
@@ -37,8 +40,9 @@ def kept(tree: Any, shardings: Any) -> Any:
 
 
 def total(sums: Callable[..., Any], mesh: Mesh, params: Any, rows: Any, batch: Any) -> Any:
-    """The sum that sums(params, rows, *batch) gives in whole numbers, of examples that are divided over the devices of a mesh: each gathers the parameters,
-    and computes whole microbatches as one device would."""
+    """The sum that sums(params, rows, *batch) gives in whole numbers, of examples that are divided
+    over the devices of a mesh: each gathers the parameters, and computes whole microbatches as one
+    device would."""
     axes, whole = tuple(mesh.axis_names), PartitionSpec()
 
     def part(params: Any, rows: Any, batch: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Models and optimizers that cannot be trained privately, refused by the name of a layer or a parameter."""
+"""Models and optimizers that cannot be trained privately, refused by the name of a layer or a
+parameter."""
 
 from __future__ import annotations
 

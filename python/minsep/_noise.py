@@ -18,7 +18,8 @@ RECIPE_FORMATS = {"minsep-noise-recipe/2": "aes-128", "minsep-noise-recipe/3": "
 
 
 def shard_range(coordinates: int, shard: int, shards: int) -> tuple[int, int]:
-    """The coordinates [lo, hi) of a shard: the first coordinates mod shards of them have one more than the others."""
+    """The coordinates [lo, hi) of a shard: the first coordinates mod shards of them have one more
+    than the others."""
     size, more = divmod(coordinates, shards)
     lo = shard * size + min(shard, more)
     return lo, lo + size + (shard < more)
@@ -86,7 +87,8 @@ class Noise:
         return {**self.__dict__, "_open": {}}
 
     def files(self, step: int, lo: int, hi: int) -> NDArray[Any]:
-        """The noise of a step, coordinates [lo, hi), from the files. The caller must have looked at shards."""
+        """The noise of a step, coordinates [lo, hi), from the files. The caller must have looked at
+        shards."""
         parts = []
         for shard in range(self.shards):
             first, end = shard_range(self.coordinates, shard, self.shards)

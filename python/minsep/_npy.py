@@ -13,7 +13,8 @@ from .errors import RunDirectoryError
 
 
 def view(data: Buffer, dtype: str, where: str) -> NDArray[Any]:
-    """The array of an .npy file of format 1.0, read-only. Its type must be dtype, and its size that of its header."""
+    """The array of an .npy file of format 1.0, read-only. Its type must be dtype, and its size that
+    of its header."""
     head = io.BytesIO(data[: 1 << 16])
     try:
         if np.lib.format.read_magic(head) != (1, 0):

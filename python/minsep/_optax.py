@@ -1,4 +1,5 @@
-"""A training in JAX as one object: gradients by example, clipping, noise, guard and checkpoint, with an optimizer of optax."""
+"""A training in JAX as one object: gradients by example, clipping, noise, guard and checkpoint,
+with an optimizer of optax."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from .errors import TrainingError
 
 
 class State(NamedTuple):
-    """A training between two steps, a tree of arrays: the next step, the parameters and the state of the optimizer."""
+    """A training between two steps, a tree of arrays: the next step, the parameters and the state
+    of the optimizer."""
 
     step: int
     params: Any
@@ -31,7 +33,8 @@ class State(NamedTuple):
 
 
 class _Trained:
-    """Which of the leaves of parameters are trained. The others are None in the trees of trained ones, where JAX sees no leaf."""
+    """Which of the leaves of parameters are trained. The others are None in the trees of trained
+    ones, where JAX sees no leaf."""
 
     def __init__(self, frozen: Any) -> None:
         self._frozen = frozen
@@ -103,10 +106,11 @@ class Private:
     # The beginning, and checkpoints
 
     def init(self, params: Any, state: dict[str, Any] | None = None, *, replay: bool = True) -> State:
-        """Begins the training of params; or goes on where state, that of a checkpoint, was `state`: then put the checkpoint's arrays into what is returned.
+        """Begins the training of params; or goes on where state, that of a checkpoint, was `state`:
+        then put the checkpoint's arrays into what is returned.
 
-        Steps that were taken after the checkpoint are repeated, and compared by the guard. With replay=False a checkpoint from before the last
-        step is refused at once.
+        Steps that were taken after the checkpoint are repeated, and compared by the guard. With
+        replay=False a checkpoint from before the last step is refused at once.
         """
         if self._session.guard is not None:
             raise TrainingError("init: the training has begun already: call it once, or load")
@@ -131,7 +135,8 @@ class Private:
         return _mesh.put(params, mesh)
 
     def _check(self, params: Any) -> None:
-        """Refuses parameters that cannot be trained, and an optimizer that needs more than gradients, before a step is used up."""
+        """Refuses parameters that cannot be trained, and an optimizer that needs more than
+        gradients, before a step is used up."""
         leaves = jax.tree_util.tree_flatten_with_path(params)[0]
         for path, leaf in leaves:
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -163,7 +168,8 @@ class Private:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state of the training's guard, strings and a number: for a checkpoint, with the `State` of the same step."""
+        """The state of the training's guard, strings and a number: for a checkpoint, with the
+        `State` of the same step."""
         return self.guard.state_dict()
 
     def save(self, path: str | os.PathLike[str], state: State) -> None:
@@ -178,8 +184,9 @@ class Private:
         os.replace(path + ".new", path)
 
     def load(self, path: str | os.PathLike[str], params: Any, *, replay: bool = True) -> State:
-        """Goes on from the file that save wrote, as init does; where there is none, the training of params begins, and the file is written at once, so that a
-        start after a kill finds it. params have the shapes of those in the file."""
+        """Goes on from the file that save wrote, as init does; where there is none, the training of
+        params begins, and the file is written at once, so that a start after a kill finds it.
+        params have the shapes of those in the file."""
         if not os.path.exists(path):
             state = self.init(params)
             self.save(path, state)
@@ -196,13 +203,15 @@ class Private:
         return State(state.step, *tree.unflatten(placed))
 
     def close(self) -> None:
-        """Ends the training here: the stream of noise ends, and the record of the training is for the next process."""
+        """Ends the training here: the stream of noise ends, and the record of the training is for
+        the next process."""
         self._session.close()
 
     # Batches and steps
 
     def batches(self, *data: Any) -> Iterator[tuple[Any, ...]]:
-        """The examples of each step that is left, for `step`: of arrays, or trees of them, that have the examples as their first dimension, in the order of the ids that `run.join` had.
+        """The examples of each step that is left, for `step`: of arrays, or trees of them, that
+        have the examples as their first dimension, in the order of the ids that `run.join` had.
 
         Each must be given to `step` before the next is taken.
         """
@@ -223,10 +232,12 @@ class Private:
             yield jax.tree.map(lambda x: x[rows], data)
 
     def step(self, state: State, *batch: Any, rows: Any = None) -> State:
-        """The training after the next step, of the examples of its batch: arrays, or trees of them, that have the examples as their first dimension, in the order of the batch's rows.
+        """The training after the next step, of the examples of its batch: arrays, or trees of them,
+        that have the examples as their first dimension, in the order of the batch's rows.
 
-        `batches` gives them. A batch with padding comes with rows, as `minsep.pad(run.batch(t), …)` gave them. state is what init, load or the step
-        before gave. It must not be called in jax.jit: it compiles the parts that can be.
+        `batches` gives them. A batch with padding comes with rows, as `minsep.pad(run.batch(t), …)`
+        gave them. state is what init, load or the step before gave. It must not be called in
+        jax.jit: it compiles the parts that can be.
         """
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((state, batch))):
             raise TypeError("step: is called in jax.jit, and takes the guard's step each time it runs: call it outside; it compiles what can be")
@@ -245,7 +256,8 @@ class Private:
         return State(step + 1, self._trained.put(trained, state.params), optimizer)
 
     def _padded(self, step: int, given: Any, batch: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
-        """Rows, owners and examples of a size that was compiled before, mostly: rows of padding, with zeros for examples, come after the others."""
+        """Rows, owners and examples of a size that was compiled before, mostly: rows of padding,
+        with zeros for examples, come after the others."""
         count = len(given.rows if isinstance(given, OwnerBatch) else given)
         if any(not np.ndim(x) or len(x) != count for x in jax.tree_util.tree_leaves(batch)):  # without the numbers, which are secret
             raise ValueError("batch: must have one example for each of the rows, as the first dimension: examples were left out, or are of another batch")

@@ -36,18 +36,21 @@ def _forget(key: int, ref: Any) -> None:
 def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1) -> Any:
     """A host's slice of a batch that is padded with -1.
 
-    batch holds rows, shape [n], n at least 0. With a number, the padded size is the smallest multiple of it that is at
-    least n, and at least once the number; with a sequence of sizes, the smallest of them that is at least n. So the
-    number of shapes is known before training, and an empty batch has a shape too: it is a step as any other. ranks must divide
-    every size, and the host rank in [0, ranks) gets one of ranks contiguous slices of equal length.
+    batch holds rows, shape [n], n at least 0. With a number, the padded size is the smallest
+    multiple of it that is at least n, and at least once the number; with a sequence of sizes, the
+    smallest of them that is at least n. So the number of shapes is known before training, and an
+    empty batch has a shape too: it is a step as any other. ranks must divide every size, and the
+    host rank in [0, ranks) gets one of ranks contiguous slices of equal length.
 
-    Of an `OwnerBatch` rows are counted, n, and not owners: `Run.max_rows` is a size that fits every batch on one host. Each
-    host's slice is one: whole owners, then padding; where they do not fit, the next size is taken.
+    Of an `OwnerBatch` rows are counted, n, and not owners: `Run.max_rows` is a size that fits every
+    batch on one host. Each host's slice is one: whole owners, then padding; where they do not fit,
+    the next size is taken.
 
-    The result has the type of batch. Count an entry of -1 as a gradient of zero: what `clipped_sum` gives does, as it takes the rows,
-    and `clip_and_sum` given `is_padding=rows < 0`. To NumPy and JAX, x[-1] is the last example: it would enter every step that has padding,
-    once for each entry of -1, and its owner would have no guarantee. So from now on `clip_and_sum` refuses gradients of a run whose batch
-    this was without is_padding. Sizes of batches are secret, padded or not.
+    The result has the type of batch. Count an entry of -1 as a gradient of zero: what `clipped_sum`
+    gives does, as it takes the rows, and `clip_and_sum` given `is_padding=rows < 0`. To NumPy and
+    JAX, x[-1] is the last example: it would enter every step that has padding, once for each entry
+    of -1, and its owner would have no guarantee. So from now on `clip_and_sum` refuses gradients of
+    a run whose batch this was without is_padding. Sizes of batches are secret, padded or not.
     """
     known = _given.get(id(batch))
     if known is not None and known[0]() is batch:
@@ -98,7 +101,8 @@ def _filled(rows: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def _pad_owners(rows: NDArray[Any], offsets: NDArray[np.int64], multiple: int | Sequence[int], rank: int, ranks: int) -> OwnerBatch:
-    """The smallest size of which each host's part holds whole owners, put into the parts in their order."""
+    """The smallest size of which each host's part holds whole owners, put into the parts in their
+    order."""
     size = 0
     while True:
         size = _size(multiple, len(rows), size)

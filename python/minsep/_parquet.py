@@ -14,8 +14,8 @@ _LITTLE = 1 << 20  # bytes that the values of any file may take
 
 @contextlib.contextmanager
 def faults(where: str) -> Iterator[None]:
-    """Says of whatever Arrow raises that the file cannot be read: its errors are of many types, also those of Python, and name sizes, which
-    are secret."""
+    """Says of whatever Arrow raises that the file cannot be read: its errors are of many types,
+    also those of Python, and name sizes, which are secret."""
     try:
         yield
     except MinsepError:
@@ -25,9 +25,10 @@ def faults(where: str) -> Iterator[None]:
 
 
 def open_file(data: Buffer, where: str, rows: int | None, ratio: int) -> tuple[Any, Footer]:
-    """A file of so many rows, of any number where that is None, that cannot need more memory than its size allows: no value stands for
-    many, and the values are at most ratio times as large as the file. With its footer: ask pyarrow for no column's metadata, since it
-    ends the process where they contradict each other."""
+    """A file of so many rows, of any number where that is None, that cannot need more memory than
+    its size allows: no value stands for many, and the values are at most ratio times as large as
+    the file. With its footer: ask pyarrow for no column's metadata, since it ends the process where
+    they contradict each other."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

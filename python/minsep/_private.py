@@ -56,15 +56,18 @@ class Private:
 
     @property
     def guard(self) -> StepGuard:
-        """The training's guard. It is made when it is first needed, without a checkpoint where load_state_dict was not called before."""
+        """The training's guard. It is made when it is first needed, without a checkpoint where
+        load_state_dict was not called before."""
         return self._session.guard or self._begin(None, False)
 
     def training_state(self) -> dict[str, Any]:
-        """The guard's state, strings and a number: for a program that saves model, optimizer and scheduler itself."""
+        """The guard's state, strings and a number: for a program that saves model, optimizer and
+        scheduler itself."""
         return self.guard.state_dict()
 
     def load_training_state(self, state: dict[str, Any], *, replay: bool = True) -> None:
-        """Goes on from what training_state gave, with model, optimizer and scheduler of the same step. It must come before the first step and loader."""
+        """Goes on from what training_state gave, with model, optimizer and scheduler of the same
+        step. It must come before the first step and loader."""
         if self._session.guard is not None:
             raise TrainingError("load_state_dict: the training has begun already: call it once, before state_dict, loader and step")
         if not isinstance(state, dict):
@@ -84,9 +87,11 @@ class Private:
         return next(iter(self._trained().values())).device
 
     def state_dict(self) -> dict[str, Any]:
-        """Model, optimizer, scheduler and guard, for torch.save: all that the training needs to go on. The seed of its random numbers stays in the folder of its record.
+        """Model, optimizer, scheduler and guard, for torch.save: all that the training needs to go
+        on. The seed of its random numbers stays in the folder of its record.
 
-        Where fully_shard divides the model, all processes must call it, and tensors are those of the whole model, in the memory of process 0; the others have None in their place.
+        Where fully_shard divides the model, all processes must call it, and tensors are those of
+        the whole model, in the memory of process 0; the others have None in their place.
         """
         saved: Callable[[Any], Any] = (lambda x: x) if self._sharded is None else self._sharded.saved
         return {
@@ -99,9 +104,10 @@ class Private:
     def load_state_dict(self, state: dict[str, Any], *, replay: bool = True) -> None:
         """Goes on from a checkpoint, before the first step and before a loader.
 
-        Steps that were taken after the checkpoint are repeated. Random numbers are seeded by step and example, and are the same again; what the
-        device does otherwise than before is seen by the guard, which refuses a step that releases something else. With replay=False a
-        checkpoint from before the last step is refused at once.
+        Steps that were taken after the checkpoint are repeated. Random numbers are seeded by step
+        and example, and are the same again; what the device does otherwise than before is seen by
+        the guard, which refuses a step that releases something else. With replay=False a checkpoint
+        from before the last step is refused at once.
         """
         if not isinstance(state, dict) or set(state) != {"model", "optimizer", "scheduler", "minsep"}:
             raise ValueError("state: must be what state_dict gave")
@@ -125,25 +131,28 @@ class Private:
         os.replace(path + ".new", path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Goes on from the file that save wrote, as load_state_dict does; where there is none, the training begins, and the file is written at once, so that a
-        start after a kill finds it."""
+        """Goes on from the file that save wrote, as load_state_dict does; where there is none, the
+        training begins, and the file is written at once, so that a start after a kill finds it."""
         if os.path.exists(path):
             self.load_state_dict(torch.load(path, map_location=self._device()) if self._sharded is None else torch.load(path, map_location="cpu", mmap=True))
         else:
             self.save(path)
 
     def close(self) -> None:
-        """Ends the training here: the stream of noise ends, the record of the training is for the next process, and the optimizer is as it was."""
+        """Ends the training here: the stream of noise ends, the record of the training is for the
+        next process, and the optimizer is as it was."""
         self._hook.remove()
         self._session.close()
 
     # Batches
 
     def loader(self, data: Any, *, collate_fn: Callable[[list[Any]], Any] | None = None, **options: Any) -> Loader:
-        """Batches that are left, from a torch.utils.data.DataLoader: its data must be in the order of the ids that `run.join` had.
+        """Batches that are left, from a torch.utils.data.DataLoader: its data must be in the order
+        of the ids that `run.join` had.
 
-        collate_fn is given each example alone, in a list, and makes a batch of one: so an example depends on no other, as one that is padded
-        to the longest would. Random numbers of torch, NumPy and Python in data and collate_fn are seeded by step and example. options are those of
+        collate_fn is given each example alone, in a list, and makes a batch of one: so an example
+        depends on no other, as one that is padded to the longest would. Random numbers of torch,
+        NumPy and Python in data and collate_fn are seeded by step and example. options are those of
         DataLoader. Each batch must be given to `step` before the next is taken.
         """
         for name in "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "worker_init_fn", "generator":
@@ -158,10 +167,11 @@ class Private:
     # Steps
 
     def step(self, *batch: Any, rows: Any = None, **named: Any) -> None:
-        """Trains on the batch of the next step: tensors that have the examples as their first dimension, in the order of the batch's rows.
+        """Trains on the batch of the next step: tensors that have the examples as their first
+        dimension, in the order of the batch's rows.
 
-        loss is given them, each with one example. A batch of the loader comes as it is, an empty one too. A batch with padding comes with rows,
-        as `minsep.pad(run.batch(t), …)` gave them.
+        loss is given them, each with one example. A batch of the loader comes as it is, an empty
+        one too. A batch with padding comes with rows, as `minsep.pad(run.batch(t), …)` gave them.
         """
         self.make_gradients(*batch, rows=rows, **named)
         self.optimizer.step()
@@ -169,7 +179,8 @@ class Private:
             self.scheduler.step()
 
     def make_gradients(self, *batch: Any, rows: Any = None, **named: Any) -> None:
-        """The first half of step: leaves the noisy mean in p.grad, for one step of the optimizer that the program makes itself."""
+        """The first half of step: leaves the noisy mean in p.grad, for one step of the optimizer
+        that the program makes itself."""
         guard = self.guard
         step = guard.next_step
         if step >= self.run.steps:
@@ -217,7 +228,9 @@ class Private:
             p.grad = mean[name].to(p.dtype)
 
     def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], given: Any, first: int, rounds: int) -> Any:
-        """The sum of the clipped gradients of given rows, of microbatches from the first one on; where processes compute together, as many as rounds. A forward that changes buffers or weights is refused."""
+        """The sum of the clipped gradients of given rows, of microbatches from the first one on;
+        where processes compute together, as many as rounds. A forward that changes buffers or
+        weights is refused."""
         rows, owners = (given.rows, given.owners) if isinstance(given, OwnerBatch) else (given, None)
         buffers = {name: b.detach().clone() for name, b in self._loss.named_buffers()}
         weights = dict(self._loss.named_parameters())
@@ -277,7 +290,8 @@ class Private:
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def _check(self) -> None:
-        """Refuses a model and an optimizer that cannot be trained privately, at every step, as modes and parameters change."""
+        """Refuses a model and an optimizer that cannot be trained privately, at every step, as
+        modes and parameters change."""
         trained = self._trained()
         if list(trained) != self._names:
             changed = sorted({*trained} ^ {*self._names})[0]
@@ -294,7 +308,8 @@ class Private:
             )
 
     def _check_gradients(self, *given: Any, **named: Any) -> None:
-        """Refuses a step of the optimizer with gradients that are not those that a step has just made. given are the optimizer and a closure, if there is one."""
+        """Refuses a step of the optimizer with gradients that are not those that a step has just
+        made. given are the optimizer and a closure, if there is one."""
         made, self._made = self._made, []
         if len(given) > 1 and given[1] is not None or named.get("closure") is not None:
             raise TrainingError("optimizer.step: has a closure, whose backward pass would add gradients of examples without noise: leave it out")
@@ -311,7 +326,8 @@ class Private:
 
 
 class _Loss(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """The loss of an example as a module, so that all that the loss asks of the model has the parameters of functional_call."""
+    """The loss of an example as a module, so that all that the loss asks of the model has the
+    parameters of functional_call."""
 
     def __init__(self, model: torch.nn.Module, loss: Callable[..., torch.Tensor]) -> None:
         super().__init__()

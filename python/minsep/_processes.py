@@ -1,7 +1,9 @@
-"""Processes of torch.distributed that train together: each has a part of every batch, and of the coordinates of the noise.
+"""Processes of torch.distributed that train together: each has a part of every batch, and of the
+coordinates of the noise.
 
-Which microbatches a batch has does not depend on the number of processes, each microbatch is summed by one of them, and their sums are whole
-multiples of the grid. So any number of processes makes the same weights, bit for bit.
+Which microbatches a batch has does not depend on the number of processes, each microbatch is summed
+by one of them, and their sums are whole multiples of the grid. So any number of processes makes the
+same weights, bit for bit.
 """
 
 from __future__ import annotations
@@ -30,14 +32,16 @@ class Processes:
         self.gather: Callable[[Any], Any] | None = pieces.gather if several else None
 
     def check_microbatch(self, microbatch: int | None, divided: bool) -> None:
-        """Without a size of microbatches, sums would depend on the number of processes. divided says whether the model is, as it may be over one."""
+        """Without a size of microbatches, sums would depend on the number of processes. divided
+        says whether the model is, as it may be over one."""
         if (self.count > 1 or divided) and microbatch is None:
             raise ValueError("microbatch: must be given with several processes: how many examples are computed together, the same for any number of them")
 
     # Batches
 
     def part(self, batch: Any, microbatch: int | None) -> tuple[Any, int, int]:
-        """This process' part of a batch, whole microbatches, how many of them other processes have before it, and the most that one of them has."""
+        """This process' part of a batch, whole microbatches, how many of them other processes have
+        before it, and the most that one of them has."""
         ranges = pieces.microbatches(len(batch.rows) if isinstance(batch, OwnerBatch) else len(batch), microbatch, batch.owners if isinstance(batch, OwnerBatch) else None)
         rounds = -(-len(ranges) // self.count)
         if self.count == 1:
@@ -59,7 +63,8 @@ class Processes:
         return bytes(_of_one_size(words)[0]).decode()
 
     def check_alike(self, model: torch.nn.Module) -> None:
-        """Refuses processes whose models have other weights than each other. Of those that are divided there is only one."""
+        """Refuses processes whose models have other weights than each other. Of those that are
+        divided there is only one."""
         if self.gather is None:
             return
         found = hashlib.sha256()
@@ -85,7 +90,8 @@ class Processes:
     # Sums
 
     def mean(self, total: dict[str, torch.Tensor], row: Any, grid: float, divisor: float) -> dict[str, torch.Tensor]:
-        """The noisy mean of the sums of all processes. row is the noise of this process' coordinates, of all names in their order."""
+        """The noisy mean of the sums of all processes. row is the noise of this process'
+        coordinates, of all names in their order."""
         names = sorted(total)
         flat = [total[name].reshape(-1) for name in names]
         coordinates = sum(x.numel() for x in flat)

@@ -95,7 +95,8 @@ class NoiseReader:
                 self._dtype = np.dtype(_TYPES["float64"])
 
     def step(self, step: int) -> Any:
-        """The noise of a step, which must be the next one: a tree as like, or an array [width]. `add_noise` takes it once."""
+        """The noise of a step, which must be the next one: a tree as like, or an array [width].
+        `add_noise` takes it once."""
         if step != self.next_step:
             way_out = "to repeat steps bit for bit, make guard and reader again, from the checkpoint before them"
             if step > self.next_step:
@@ -122,7 +123,8 @@ class NoiseReader:
         return row if self._layout is None else self._layout.split(row)
 
     def _from_files(self, step: int) -> NDArray[Any]:
-        """The row of a step. Noise that a float32 would round is refused: the low bits of sums would show through."""
+        """The row of a step. Noise that a float32 would round is refused: the low bits of sums
+        would show through."""
         row = self._run._row(step, self._shard, self._shards)
         given = row.astype(self._dtype, copy=False)
         if self._noise.grid and given.dtype.itemsize < row.dtype.itemsize and not np.array_equal(given, row):
@@ -133,7 +135,8 @@ class NoiseReader:
         return given
 
     def check_tree(self, like: Any, said: str) -> None:
-        """Refuses a tree of other names or shapes than that with which the reader was made; said is what that should have been."""
+        """Refuses a tree of other names or shapes than that with which the reader was made; said is
+        what that should have been."""
         if self._layout is None or self._layout.digest != Layout(like).digest:
             raise ValueError(f"noise: was made for another tree of parameters: give read_noise as like: {said}")
 
@@ -165,24 +168,32 @@ def read_noise(
 ) -> NoiseReader:
     """A reader of the noise of the steps from start, or from the guard's next step, on.
 
-    like is a tree of arrays (dicts, lists, tuples; with JAX any of its trees): `step` gives trees of the same shapes. Leaves take
-    their coordinates in order, the keys of a dict sorted; with a guard, a tree of other names or shapes than at the training's
-    first step is refused, and so is a step that the guard has not taken,
-    or that another reader of the guard has given, or a guard of another run, or one that has taken steps of which no reader gave the noise. Without like, steps are arrays of shape [width].
+    like is a tree of arrays (dicts, lists, tuples; with JAX any of its trees): `step` gives trees
+    of the same shapes. Leaves take their coordinates in order, the keys of a dict sorted; with a
+    guard, a tree of other names or shapes than at the training's first step is refused, and so is a
+    step that the guard has not taken, or that another reader of the guard has given, or a guard of
+    another run, or one that has taken steps of which no reader gave the noise. Without like, steps
+    are arrays of shape [width].
 
-    Without a guard the reader only keeps its own steps in order. It does not see that another training, another reader or an earlier
-    process had the same noise, that a tree of another layout gives a parameter the noise of another one, nor that the noise is not that
-    of the batch's step: each of them can reveal what the noise must hide. So it warns (NoGuardWarning), and where a guard has recorded a training of the run, it
-    is a TrainingError. Leave the guard out only where nothing is trained.
+    Without a guard the reader only keeps its own steps in order. It does not see that another
+    training, another reader or an earlier process had the same noise, that a tree of another layout
+    gives a parameter the noise of another one, nor that the noise is not that of the batch's step:
+    each of them can reveal what the noise must hide. So it warns (NoGuardWarning), and where a
+    guard has recorded a training of the run, it is a TrainingError. Leave the guard out only where
+    nothing is trained.
 
-    With several hosts that hold different parameters, each reads its own shard of the coordinates, and like is the tree
-    of what it holds. Hosts that hold the same parameters, and add the same noise to the same sums, number themselves by replica, from 0;
-    with shards=1, where every host holds all, they need not. With a guard, hosts that disagree are refused. key is the file of the root key: then nothing is read from files, and `minsep noise --stream` makes the
-    noise while the trainer computes; one row is read ahead. dtype is float32 or float64; without it, float32 where that holds the noise on its grid, else float64. checkpoint is a folder, secret like the
-    noise, in which the command keeps its state every checkpoint_steps steps: with a strategy of which a step needs all before
-    it, a later reader then begins there.
+    With several hosts that hold different parameters, each reads its own shard of the coordinates,
+    and like is the tree of what it holds. Hosts that hold the same parameters, and add the same
+    noise to the same sums, number themselves by replica, from 0; with shards=1, where every host
+    holds all, they need not. With a guard, hosts that disagree are refused. key is the file of the
+    root key: then nothing is read from files, and `minsep noise --stream` makes the noise while the
+    trainer computes; one row is read ahead. dtype is float32 or float64; without it, float32 where
+    that holds the noise on its grid, else float64. checkpoint is a folder, secret like the noise,
+    in which the command keeps its state every checkpoint_steps steps: with a strategy of which a
+    step needs all before it, a later reader then begins there.
 
-    Raises ValueError for a tree of another size; a stream's faults are those of the command, in its words.
+    Raises ValueError for a tree of another size; a stream's faults are those of the command, in its
+    words.
     """
     need_run(run, "read_noise(run, like, guard=guard)")
     if guard is not None and not isinstance(guard, StepGuard):
@@ -336,7 +347,8 @@ class _PipedStream(_Stream):
                 return
 
     def _room(self) -> NDArray[Any]:
-        """An array for a row: one of earlier ones that nobody holds any more, no view of it either. New memory takes as long as the copy."""
+        """An array for a row: one of earlier ones that nobody holds any more, no view of it either.
+        New memory takes as long as the copy."""
         if _shared.COUNTS:
             for i in range(len(self._rows_made)):
                 if sys.getrefcount(self._rows_made[i]) == _shared.ALONE:

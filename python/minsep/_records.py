@@ -1,4 +1,5 @@
-"""Records on this machine, outside of run directories: which directory a run id serves, and which training."""
+"""Records on this machine, outside of run directories: which directory a run id serves, and which
+training."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _RANGE = re.compile(r"(\d+)-(\d+)")  # of coordinates
 
 
 def state_folder() -> str | None:
-    """The folder of the user's records, which the command uses too; None where no home is known. ValueError for a relative one."""
+    """The folder of the user's records, which the command uses too; None where no home is known.
+    ValueError for a relative one."""
     base = os.environ.get(VARIABLE, "")
     if base and not os.path.isabs(base):
         raise ValueError(f"{VARIABLE} {base}: must be an absolute path: records of trainings are kept there, and must be found from every folder; give the whole path, or unset it for ~/.local/state")
@@ -34,10 +36,12 @@ def _json(path: str, most: int = MAX_RECORD) -> Any:
 
 
 def copy_of(run: Run) -> str | None:
-    """The directory of which a run directory is a copy, with the same noise, as far as this machine's records of the command tell.
+    """The directory of which a run directory is a copy, with the same noise, as far as this
+    machine's records of the command tell.
 
-    It is there, and has the run id, or had it before. None for a directory that was moved, and where there is no record: on another
-    machine, of another user, or where the run has no noise yet. A directory in an object store is not compared.
+    It is there, and has the run id, or had it before. None for a directory that was moved, and
+    where there is no record: on another machine, of another user, or where the run has no noise
+    yet. A directory in an object store is not compared.
     """
     folder = state_folder()
     if folder is None or "://" in run.path:
@@ -67,7 +71,8 @@ def _place(path: str) -> tuple[Any, Any]:
 
 
 def damaged(run: Run) -> list[str]:
-    """The command's records of a run on this machine that are there and cannot be read: copy_of does not see what they told."""
+    """The command's records of a run on this machine that are there and cannot be read: copy_of
+    does not see what they told."""
     folder = state_folder()
     paths = []
     for path in [] if folder is None else _of_run(folder, run.run_id):
@@ -81,8 +86,9 @@ def damaged(run: Run) -> list[str]:
 
 
 def streamed(run_id: str, first: int, end: int, mine: list[tuple[int, int]]) -> bool:
-    """Whether coordinates [first, end) of a run's noise were read before without a guard, as far as this machine's records tell, also by
-    `minsep noise --stream`; mine are the ranges that this process has read. From now on they were."""
+    """Whether coordinates [first, end) of a run's noise were read before without a guard, as far as
+    this machine's records tell, also by `minsep noise --stream`; mine are the ranges that this
+    process has read. From now on they were."""
     folder = _streams(run_id)
     if folder is None:
         return False
@@ -98,7 +104,8 @@ def streamed(run_id: str, first: int, end: int, mine: list[tuple[int, int]]) -> 
 
 
 def was_streamed(run_id: str) -> bool:
-    """Whether any of a run's noise was read before without a guard, as far as this machine's records tell."""
+    """Whether any of a run's noise was read before without a guard, as far as this machine's
+    records tell."""
     folder = _streams(run_id)
     try:
         return folder is not None and any(_RANGE.fullmatch(name) for name in os.listdir(folder))
@@ -120,7 +127,8 @@ def same(a: str, b: str) -> bool:
 
 
 def _has_had(directory: str, run_id: str) -> bool:
-    """Whether a directory is there and has a run id, or had it before. One that cannot be read counts as one that has it."""
+    """Whether a directory is there and has a run id, or had it before. One that cannot be read
+    counts as one that has it."""
     try:
         record = _json(os.path.join(directory, RUN_NAME), 64 << 20)
         return run_id in [record["run_id"], *record.get("earlier_run_ids", []), *record.get("replaced_run_ids", [])]

@@ -22,7 +22,8 @@ _given: dict[int, _Given] = {}  # by id of the array
 
 
 def give(arrays: list[Any], step: int, released: Released | None) -> None:
-    """Says that a reader gives arrays for a step now, and what is to be told of their sums. An array that it gives again has other noise."""
+    """Says that a reader gives arrays for a step now, and what is to be told of their sums. An
+    array that it gives again has other noise."""
     if released is not None:
         released.leaves = len(arrays)
     for leaf, array in enumerate(arrays):
@@ -36,8 +37,9 @@ def _forget(key: int, ref: Any) -> None:
 
 
 def not_added(arrays: Iterable[Any]) -> list[tuple[int, _Given]]:
-    """Those of some arrays that a reader gave, with their places. TrainingError where one was added to a sum already, or is there twice. Copies, views and
-    arrays of other packages are not known."""
+    """Those of some arrays that a reader gave, with their places. TrainingError where one was added
+    to a sum already, or is there twice. Copies, views and arrays of other packages are not
+    known."""
     found: list[tuple[int, _Given]] = []
     for place, array in enumerate(arrays):
         given = _given.get(id(array))
@@ -53,8 +55,9 @@ def not_added(arrays: Iterable[Any]) -> list[tuple[int, _Given]]:
 
 
 def add(rows: list[tuple[int, _Given]], sums: list[Any], digest: Callable[[Any], Callable[[], bytes] | None]) -> None:
-    """Says that rows were added to sums. digest gives a function for the digest of such a noisy sum, or None for one that is not known yet.
-    TrainingError where the step was taken before, and released another one."""
+    """Says that rows were added to sums. digest gives a function for the digest of such a noisy
+    sum, or None for one that is not known yet. TrainingError where the step was taken before, and
+    released another one."""
     for _, row in rows:
         row.added = True
     for place, row in rows:

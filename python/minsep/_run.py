@@ -26,7 +26,8 @@ CERTIFICATE_NAME = "certificate.json"
 
 
 class _Use:
-    """What a program has done with the rows of a run. A run that join gave has that of the run before it."""
+    """What a program has done with the rows of a run. A run that join gave has that of the run
+    before it."""
 
     def __init__(self) -> None:
         self.rows: NDArray[Any] | None = None  # the first that were given as rows of the table
@@ -39,14 +40,17 @@ _WEAK = 0.9999  # what a bound of an attack must be below to be worth anything
 class Run:
     """A run directory that minsep wrote.
 
-    path is a folder on this machine, or a URL such as gs://bucket/run if fsspec is installed. command is the command
-    minsep, which some methods run; by default MINSEP_COMMAND, or minsep on the PATH.
+    path is a folder on this machine, or a URL such as gs://bucket/run if fsspec is installed.
+    command is the command minsep, which some methods run; by default MINSEP_COMMAND, or minsep on
+    the PATH.
 
-    Opening checks run.json and the indexes of batches and noise against each other. A file is compared with the size and
-    SHA-256 of its index when it is first read. Nothing is sampled or recomputed: that is what `verdict` does.
+    Opening checks run.json and the indexes of batches and noise against each other. A file is
+    compared with the size and SHA-256 of its index when it is first read. Nothing is sampled or
+    recomputed: that is what `verdict` does.
 
-    Raises RunDirectoryError for a directory that is not what minsep writes, that was changed, or that mixes
-    results of several runs, and where there is none. A CopyWarning says of a copy, as far as this machine's records tell, whose it is.
+    Raises RunDirectoryError for a directory that is not what minsep writes, that was changed, or
+    that mixes results of several runs, and where there is none. A CopyWarning says of a copy, as
+    far as this machine's records tell, whose it is.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
@@ -124,7 +128,8 @@ class Run:
             raise RunDirectoryError(f"{where('noise')}: of {noise.steps} steps, the batches are of {batches.steps}")
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process, such as the worker of a loader: without the ids of the table, which it reads itself if it needs them."""
+        """For another process, such as the worker of a loader: without the ids of the table, which
+        it reads itself if it needs them."""
         return {**self.__dict__, "_table_cache": None, "_use": _Use()}
 
     def __repr__(self) -> str:
@@ -137,13 +142,15 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """64 hexadecimal digits that are the same on every host that has the same batches and the same recipe of noise."""
+        """64 hexadecimal digits that are the same on every host that has the same batches and the
+        same recipe of noise."""
         parts = [self.run_id]
         parts += [self._batches.folder.digest if self._batches else "", self._noise.recipe_digest if self._noise else ""]
         return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
     def verdict(self) -> _command.Verdict:
-        """What `minsep inspect` says of the directory. It reads every file, so ask once, before training."""
+        """What `minsep inspect` says of the directory. It reads every file, so ask once, before
+        training."""
         return _command.inspect(self.path, self._command)
 
     # Batches
@@ -170,8 +177,9 @@ class Run:
 
     @property
     def expected_batch_size(self) -> float:
-        """The expected number of examples of a batch; of owners, where they are sampled. It is public: divide noisy sums by
-        it, never by the size of a batch: `add_noise` takes no other number but 1."""
+        """The expected number of examples of a batch; of owners, where they are sampled. It is
+        public: divide noisy sums by it, never by the size of a batch: `add_noise` takes no other
+        number but 1."""
         expected = self._need_batches().expected_batch_size
         if expected is None:
             raise RunDirectoryError(f"{self._directory.where('batches')}: its index has no expected batch size: form the batches again")
@@ -179,14 +187,15 @@ class Run:
 
     @property
     def max_batch_size(self) -> int | None:
-        """The most examples of a batch, of owners where they are sampled: `form --max-batch-size`, or the size of all batches
-        with the scheme fixed; None where batches are not cut. It is public."""
+        """The most examples of a batch, of owners where they are sampled: `form --max-batch-size`,
+        or the size of all batches with the scheme fixed; None where batches are not cut. It is
+        public."""
         return self._need_batches().max_batch_size
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows of a batch, which is what `pad` counts: `max_batch_size`, where owners are sampled times
-        `examples_per_owner`; None where batches are not cut. It is public."""
+        """The most rows of a batch, which is what `pad` counts: `max_batch_size`, where owners are
+        sampled times `examples_per_owner`; None where batches are not cut. It is public."""
         batches = self._need_batches()
         return batches.max_batch_size and batches.max_batch_size * max(1, batches.examples_per_owner)
 
@@ -197,11 +206,13 @@ class Run:
         return batches.examples_per_owner if batches.of_owners else None
 
     def batch(self, step: int) -> Any:
-        """The examples of a step in [0, steps): shape [n], n at least 0, int32 or int64, without padding.
+        """The examples of a step in [0, steps): shape [n], n at least 0, int32 or int64, without
+        padding.
 
-        They are rows of the example table, in a read-only view of the file; for a run that `join` gave, positions
-        in the user's data. A row is there once for each copy that takes part. Where owners are sampled, it is an
-        `OwnerBatch`, in which the rows of each owner belong together. Batches and their sizes are secret.
+        They are rows of the example table, in a read-only view of the file; for a run that `join`
+        gave, positions in the user's data. A row is there once for each copy that takes part. Where
+        owners are sampled, it is an `OwnerBatch`, in which the rows of each owner belong together.
+        Batches and their sizes are secret.
         """
         batches = self._need_batches()
         step = _whole(step, "step", batches.steps)
@@ -219,7 +230,8 @@ class Run:
         return give(np.asarray(rows), self._use)
 
     def _not_joined(self) -> str | None:
-        """Why the trainer may take rows of the table for places in its own data; None where it does not look like that."""
+        """Why the trainer may take rows of the table for places in its own data; None where it does
+        not look like that."""
         rows = self._use.rows
         if rows is None or self._use.looked_up or self._need_batches().rows_of == "range":
             return None
@@ -251,7 +263,8 @@ class Run:
         return self._table_cache
 
     def example_ids(self, rows: Any) -> NDArray[Any]:
-        """The example ids of some rows of the table, shape [n]: int64, or str as objects. It needs pyarrow."""
+        """The example ids of some rows of the table, shape [n]: int64, or str as objects. It needs
+        pyarrow."""
         batches = self._need_batches()
         rows = np.asarray(rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu" and len(rows):
@@ -265,10 +278,12 @@ class Run:
         return self._table.take(rows)
 
     def pools(self) -> list[NDArray[np.int64]]:
-        """The examples of each pool of rotation, which minsep bound --pools makes; without pools the list is empty. It needs pyarrow.
+        """The examples of each pool of rotation, which minsep bound --pools makes; without pools
+        the list is empty. It needs pyarrow.
 
-        They are rows of the example table; for a run that `join` gave, positions in the user's data. Period e of a training has
-        batches of pool e modulo the number of pools. In a pool no owner has two examples.
+        They are rows of the example table; for a run that `join` gave, positions in the user's
+        data. Period e of a training has batches of pool e modulo the number of pools. In a pool no
+        owner has two examples.
         """
         if self._need_batches().rows_of != "bounded":
             return []
@@ -276,14 +291,17 @@ class Run:
         return pools if self._positions is None else [np.asarray(self._positions[rows]) for rows in pools]
 
     def join(self, ids: Any, cache: str | os.PathLike[str] | None = None) -> Run:
-        """The same run with batches of positions in the user's data, whose example ids are ids, in any order.
+        """The same run with batches of positions in the user's data, whose example ids are ids, in
+        any order.
 
-        ids are whole numbers or strings, as the bounded table has them: a list, an array or an Arrow array of one dimension.
-        Every example of the table must be among them, once; others may be too. With cache, a folder, positions are
-        kept there as a file, which is mapped into memory and serves every process with the same table and ids.
-        Batches of numbered examples (form --examples) are of the numbers 0, 1, …. Otherwise it needs pyarrow.
+        ids are whole numbers or strings, as the bounded table has them: a list, an array or an
+        Arrow array of one dimension. Every example of the table must be among them, once; others
+        may be too. With cache, a folder, positions are kept there as a file, which is mapped into
+        memory and serves every process with the same table and ids. Batches of numbered examples
+        (form --examples) are of the numbers 0, 1, …. Otherwise it needs pyarrow.
 
-        Raises ValueError for ids of another type, and for examples that are missing or there more than once.
+        Raises ValueError for ids of another type, and for examples that are missing or there more
+        than once.
         """
         batches = self._need_batches()
         if batches.rows_of == "range":
@@ -312,9 +330,10 @@ class Run:
 
     @property
     def clip_norm(self) -> ClipNorm:
-        """ζ: the norm to which each example's gradient is clipped; where owners are sampled, the mean of each owner's, and clip_and_sum
-        then refuses gradients without owners; where examples are sampled, it refuses owners. `clip_and_sum` takes it as it comes, and no
-        plain number; it refuses gradients of another number of coordinates than `coordinates`."""
+        """ζ: the norm to which each example's gradient is clipped; where owners are sampled, the
+        mean of each owner's, and clip_and_sum then refuses gradients without owners; where examples
+        are sampled, it refuses owners. `clip_and_sum` takes it as it comes, and no plain number; it
+        refuses gradients of another number of coordinates than `coordinates`."""
         noise, kind = self._need_noise(), ClipNorm
         if self._batches is not None:
             kind = OwnersClipNorm if self._batches.of_owners else ExamplesClipNorm
@@ -322,7 +341,8 @@ class Run:
 
     @property
     def grid(self) -> float:
-        """g: each clipped gradient is rounded toward zero to its multiples. 0 for noise without a grid."""
+        """g: each clipped gradient is rounded toward zero to its multiples. 0 for noise without a
+        grid."""
         return self._need_noise().grid
 
     @property
@@ -334,11 +354,13 @@ class Run:
 
     @property
     def step_noise(self) -> float:
-        """ρ: the noise of one step in units of that of DP-SGD with the same claim, steps and expected batch size; above 1 for noise that is
-        correlated. It is public. What looks at single steps, as Adam and clipping of updates do, sees so much more noise: see
+        """ρ: the noise of one step in units of that of DP-SGD with the same claim, steps and
+        expected batch size; above 1 for noise that is correlated. It is public. What looks at
+        single steps, as Adam and clipping of updates do, sees so much more noise: see
         `minsep.jax.scale_by_step_noise` and `minsep.torch.scale_by_step_noise`.
 
-        Raises NotCertifiedError for noise that was made without a certificate, or with one that nothing can be compared with.
+        Raises NotCertifiedError for noise that was made without a certificate, or with one that
+        nothing can be compared with.
         """
         noise = self._need_noise()
         if noise.step_noise is None:
@@ -348,10 +370,12 @@ class Run:
         return float(noise.step_noise)
 
     def noise(self, step: int, shard: int = 0, shards: int = 1) -> NDArray[Any]:
-        """The noise of a step from the files: coordinates of shard of shards, float32 or float64, read-only.
+        """The noise of a step from the files: coordinates of shard of shards, float32 or float64,
+        read-only.
 
-        shards need not be that of the files. Noise is secret, and serves one sum: see StepGuard. A NoGuardWarning says so where a step is
-        given again, in this process or after another one on this machine, or where a guard has recorded a training.
+        shards need not be that of the files. Noise is secret, and serves one sum: see StepGuard. A
+        NoGuardWarning says so where a step is given again, in this process or after another one on
+        this machine, or where a guard has recorded a training.
         """
         from . import _unguarded
 
@@ -406,7 +430,8 @@ class Run:
         return float(self._certificate()["delta"])
 
     def _uncertified(self) -> str | None:
-        """Why no certificate in the directory is for its noise, as far as its numbers tell; None where one is, or there is no noise."""
+        """Why no certificate in the directory is for its noise, as far as its numbers tell; None
+        where one is, or there is no noise."""
         if self._noise is None:
             return None
         try:
@@ -422,7 +447,8 @@ class Run:
         return None
 
     def _weak(self) -> str | None:
-        """Why the certificate, which there is, protects next to nobody; None where it does, as far as that can be told."""
+        """Why the certificate, which there is, protects next to nobody; None where it does, as far
+        as that can be told."""
         try:
             certificate = self._certificate()
             points = [(float(p["epsilon"]), float(p["delta"])) for p in certificate["points"]]
@@ -433,13 +459,14 @@ class Run:
             return None
         least = min(delta for _, delta in points)
         if protected and least * protected >= 1:
-            return f"delta {least:.3g} is not below 1/{protected}, one over the number of those whom it protects: choose a delta well below it"
+            return f"delta {least:.3g} is not below 1/{protected}, one over the number of those whom it protects: choose a much smaller delta"
         if min(_bounds(points)) >= _WEAK:
-            return f"no attack is bounded below {_WEAK}: choose a smaller epsilon, or have smaller ones certified too (--also-epsilon)"
+            return f"the success of an attack is not bounded below {_WEAK}: choose a smaller epsilon, or have smaller ones certified too (--also-epsilon)"
         return None
 
     def _protected(self, unit: Any) -> int:
-        """How many owners there are, or examples where a claim is for those; 0 where that is not known."""
+        """How many owners there are, or examples where a claim is for those; 0 where that is not
+        known."""
         if self._batches is None:
             return 0
         if self._batches.rows_of == "range" or unit == "example":
@@ -450,7 +477,8 @@ class Run:
 
 
 def _bounds(points: list[tuple[float, float]]) -> list[float]:
-    """Bounds of attacks that follow of points (epsilon, delta): the advantage, and true positive rates (formulas F6.1)."""
+    """Bounds of attacks that follow of points (epsilon, delta): the advantage, and true positive
+    rates (formulas F6.1)."""
 
     def rate(fpr: float) -> float:
         found = [1.0]
@@ -473,12 +501,12 @@ def _check_record(record: dict[str, Any], text: str, where: str) -> None:
         raise RunDirectoryError(f"{where}: has no run id or no SHA-256")
     before, found, after = text.rpartition(f'"{digest}"')
     if sha256(f'{before}"{"0" * 64}"{after}'.encode()) != digest:
-        raise RunDirectoryError(f"{where}: has been changed since it was written: it is not what its SHA-256 says")
+        raise RunDirectoryError(f"{where}: has been changed since it was written: it does not match its SHA-256")
     if "plan" in record:
         plan = record["plan"]
         whole = isinstance(plan, dict) and "plan" in plan
         if not whole or sha256(compact(members(members(text)["plan"])["plan"]).encode()) != plan.get("sha256"):
-            raise RunDirectoryError(f"{where}: its plan is not what its SHA-256 says")
+            raise RunDirectoryError(f"{where}: its plan does not match its SHA-256")
 
 
 def _whole(value: Any, name: str, below: int) -> int:
@@ -490,7 +518,8 @@ def _whole(value: Any, name: str, below: int) -> int:
 
 
 def need_run(run: Any, call: str) -> Run:
-    """Refuses what is no Run, such as its path; call is how the function is called, with `run` in it."""
+    """Refuses what is no Run, such as its path; call is how the function is called, with `run` in
+    it."""
     if isinstance(run, Run):
         return run
     opened = f"minsep.Run({run!r})" if isinstance(run, (str, os.PathLike)) else "minsep.Run(path)"

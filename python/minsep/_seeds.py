@@ -13,10 +13,11 @@ NAME = "training.seed"
 
 
 def secret(folder: str) -> str:
-    """The seed that is kept in a folder, beside the record of the training; a new one where there is none.
+    """The seed that is kept in a folder, beside the record of the training; a new one where there
+    is none.
 
-    Checkpoints, which may be published, do not have it, so that no guarantee rests on random numbers that others know. A repeated step has
-    the same again.
+    Checkpoints, which may be published, do not have it, so that no guarantee rests on random
+    numbers that others know. A repeated step has the same again.
     """
     path = os.path.join(folder, NAME)
     try:

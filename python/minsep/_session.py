@@ -1,4 +1,5 @@
-"""What a private training holds besides its weights: guard, reader of noise and the secret seed of random numbers."""
+"""What a private training holds besides its weights: guard, reader of noise and the secret seed of
+random numbers."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from .errors import TrainingError
 
 
 class Session:
-    """The guard of a training on a run directory, its noise, and the rows of its batches. One process trains, or processes that
-    each read a part of the noise."""
+    """The guard of a training on a run directory, its noise, and the rows of its batches. One
+    process trains, or processes that each read a part of the noise."""
 
     def __init__(self, run: Run, key: str | os.PathLike[str] | None, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int, dtype: str | None = None, processes: Any = None,
         device_noise: Callable[..., NoiseReader] | None = None) -> None:
@@ -32,8 +33,9 @@ class Session:
         self.seed = ""
 
     def begin(self, like: Any, state: dict[str, Any] | None, replay: bool, row: Any = None) -> StepGuard:
-        """Begins the training of a tree of parameters, or goes on from the state of its guard. The noise is a tree as like; or, where row is given, an array of so many coordinates, this process' part of those
-        of all processes."""
+        """Begins the training of a tree of parameters, or goes on from the state of its guard. The
+        noise is a tree as like; or, where row is given, an array of so many coordinates, this
+        process' part of those of all processes."""
         processes = self._processes
         several = processes is not None and processes.count > 1
         hosts = {"rank": processes.rank, "ranks": processes.count, "gather": processes.gather} if several else {}
@@ -65,7 +67,8 @@ class Session:
         return self._reader.step(step)
 
     def rows(self, step: int, rows: Any) -> Any:
-        """The rows of the examples of a step, an array or an `OwnerBatch`. rows are those with padding, if there is any."""
+        """The rows of the examples of a step, an array or an `OwnerBatch`. rows are those with
+        padding, if there is any."""
         batch = self.run.batch(step)
         given = batch if rows is None else rows
         whose = isinstance(batch, OwnerBatch)

@@ -1,8 +1,11 @@
-"""Models whose parameters torch.distributed.fsdp.fully_shard has divided: each process holds some rows of each of them, and of the optimizer's state.
+"""Models whose parameters torch.distributed.fsdp.fully_shard has divided: each process holds some
+rows of each of them, and of the optimizer's state.
 
-A weight of a Linear or Embedding layer whose gradients by example are not made, since it is frozen or by ghost clipping, is gathered where its layer is
-computed, forward and backward, and not kept. Other parameters are gathered for a step. The sums of each microbatch go to the processes that make the noise of their
-coordinates, and the noisy mean to those that hold them. So no process holds the whole model, sum or mean.
+A weight of a Linear or Embedding layer whose gradients by example are not made, since it is frozen
+or by ghost clipping, is gathered where its layer is computed, forward and backward, and not kept.
+Other parameters are gathered for a step. The sums of each microbatch go to the processes that make
+the noise of their coordinates, and the noisy mean to those that hold them. So no process holds the
+whole model, sum or mean.
 """
 
 from __future__ import annotations
@@ -50,12 +53,14 @@ class Sharded:
 
     @classmethod
     def of(cls, model: torch.nn.Module, processes: Processes, ghost: _ghost.Ghost | None, plain: bool, owners: bool) -> Sharded | None:
-        """The model, where fully_shard has divided it. plain says that examples are computed one by one, owners that these are sampled."""
+        """The model, where fully_shard has divided it. plain says that examples are computed one by
+        one, owners that these are sampled."""
         reshard(model)
         return cls(model, processes, ghost, plain, owners) if any(is_divided(p) for p in model.parameters()) else None
 
     def check(self) -> None:
-        """Refuses parameters that are divided otherwise than fully_shard divides them over all processes, and finds the layers that gather their own."""
+        """Refuses parameters that are divided otherwise than fully_shard divides them over all
+        processes, and finds the layers that gather their own."""
         for name, p in self._model.named_parameters():
             if not is_divided(p):
                 continue
@@ -86,12 +91,14 @@ class Sharded:
     # Gathering
 
     def whole(self) -> dict[str, torch.Tensor]:
-        """The parameters as a loss is given them, by name: whole ones, but for those that their layers gather."""
+        """The parameters as a loss is given them, by name: whole ones, but for those that their
+        layers gather."""
         alone = self.alone
         return {name: self.gathered(p) if is_divided(p) else p for name, p in self._model.named_parameters() if id(p) not in alone}
 
     def gathered(self, p: Any, layer: int = 0) -> torch.Tensor:
-        """A divided tensor as a whole one. All processes gather the same at the same time, or TrainingError is raised."""
+        """A divided tensor as a whole one. All processes gather the same at the same time, or
+        TrainingError is raised."""
         mine, count = p.to_local().detach().contiguous(), self._processes.count
         if count == 1:
             return mine
@@ -106,7 +113,9 @@ class Sharded:
         return whole.view(p.dtype).reshape(p.shape)
 
     def meet(self, device: torch.device, layer: int = -1) -> None:
-        """Waits for all processes: each has gathered as often as the others, and is about to gather the weight of the same layer, or, without one, to add up sums; or TrainingError is raised."""
+        """Waits for all processes: each has gathered as often as the others, and is about to gather
+        the weight of the same layer, or, without one, to add up sums; or TrainingError is
+        raised."""
         if self._processes.count == 1:
             return
         self._gathers += 1
@@ -121,7 +130,8 @@ class Sharded:
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
-        """Where gradients are made: fully_shard's own hooks gather nothing, and layers gather their weights."""
+        """Where gradients are made: fully_shard's own hooks gather nothing, and layers gather their
+        weights."""
         hooks = [(of, key, hook) for m in self._model.modules() for of in (m._forward_pre_hooks, m._forward_hooks) for key, hook in of.items() if _is_of_fsdp(hook)]
         orders = {id(of): (of, dict(of)) for of, _, _ in hooks}
         for of, key, _ in hooks:
@@ -148,7 +158,8 @@ class Sharded:
     # Gradients
 
     def put(self, mean: torch.Tensor, trained: dict[str, torch.Tensor]) -> None:
-        """Gives each parameter the gradient of what this process holds, of the mean of the coordinates whose noise it makes."""
+        """Gives each parameter the gradient of what this process holds, of the mean of the
+        coordinates whose noise it makes."""
         count, rank = self._processes.count, self._processes.rank
         places = Places(trained, count)
         held = [[(places.first[name], *self._held(trained[name], r)) for name in places.names] for r in range(count)]
@@ -182,7 +193,8 @@ class Sharded:
     # Checkpoints
 
     def saved(self, state: Any) -> Any:
-        """A state with whole tensors in the place of divided ones, on the processor of process 0; the others have none of them. All processes must ask for it."""
+        """A state with whole tensors in the place of divided ones, on the processor of process 0;
+        the others have none of them. All processes must ask for it."""
         if isinstance(state, dict):
             return {key: self.saved(value) for key, value in state.items()}
         if isinstance(state, (list, tuple)):
@@ -214,7 +226,8 @@ class Sharded:
 
 
 class Places:
-    """Where the coordinates of parameters are: those of a name side by side, in the order of the names; and which of them each process makes the noise of."""
+    """Where the coordinates of parameters are: those of a name side by side, in the order of the
+    names; and which of them each process makes the noise of."""
 
     def __init__(self, trained: dict[str, torch.Tensor], count: int) -> None:
         self.names = sorted(trained)
@@ -227,7 +240,8 @@ class Places:
 
 
 class Collected:
-    """The sum of all microbatches of all processes, of the coordinates whose noise this process makes."""
+    """The sum of all microbatches of all processes, of the coordinates whose noise this process
+    makes."""
 
     def __init__(self, trained: dict[str, torch.Tensor], processes: Processes, device: torch.device, meet: Callable[[torch.device], None]) -> None:
         self._places, self._processes, self._meet = Places(trained, processes.count), processes, meet
@@ -235,7 +249,8 @@ class Collected:
         self.total = torch.zeros(hi - lo, dtype=torch.float64, device=device)
 
     def __call__(self, found: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Adds the sum of a microbatch of each process, name by name: whole multiples of the grid, which are exact in any order."""
+        """Adds the sum of a microbatch of each process, name by name: whole multiples of the grid,
+        which are exact in any order."""
         self._meet(self.total.device)
         for name, part in found:
             first = self._places.first[name]
@@ -314,7 +329,8 @@ class _Layer:
         return g @ (weight if self._kind == "linear" else weight.T)
 
     def forward(self, plain: bool) -> Callable[..., torch.Tensor]:
-        """The forward of the module. plain says that examples are computed one by one: then bias and products are one operation, as in PyTorch's own."""
+        """The forward of the module. plain says that examples are computed one by one: then bias
+        and products are one operation, as in PyTorch's own."""
 
         def embedding(module: Any, input: torch.Tensor) -> torch.Tensor:
             return _Looked.apply(input, self)

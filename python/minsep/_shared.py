@@ -26,8 +26,8 @@ _SLOT, _SLOTS = 4096, 3  # what the size of a slot is a multiple of; one that th
 class Rows:
     """Rows that the command makes one after the other, each in a slot that nobody holds any more.
 
-    The memory has no name, so that no other program finds it, and is gone with the two processes. A process that is forked does not
-    have it: it would see a row become that of another step.
+    The memory has no name, so that no other program finds it, and is gone with the two processes. A
+    process that is forked does not have it: it would see a row become that of another step.
     """
 
     def __init__(self, width: int, dtype: np.dtype[Any], first: int, end: int) -> None:

@@ -1,4 +1,5 @@
-"""Digests of what a training has released at each step: a step that is repeated must release the same."""
+"""Digests of what a training has released at each step: a step that is repeated must release the
+same."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ def of_bytes(data: Any) -> bytes:
 
 
 class Released:
-    """The noisy sum of a step, for a part of the noise: each of its leaves gets a function that gives a digest of it.
+    """The noisy sum of a step, for a part of the noise: each of its leaves gets a function that
+    gives a digest of it.
 
-    What is digested is the mean with its noise, which the training releases: so the digest tells nothing of the sum below.
+    What is digested is the mean with its noise, which the training releases: so the digest tells
+    nothing of the sum below.
     """
 
     def __init__(self, sums: Sums, step: int) -> None:
@@ -37,10 +40,12 @@ class Released:
 
 
 class Sums:
-    """The digests of the steps of a training, for a part of the noise, in a file; with path None the last one only.
+    """The digests of the steps of a training, for a part of the noise, in a file; with path None
+    the last one only.
 
-    repeats is the first step that was not taken before: the digests of earlier ones are compared at once, and others where `settle`
-    says so, since an accelerator may still compute them. refused is called with what is wrong, and raises.
+    repeats is the first step that was not taken before: the digests of earlier ones are compared at
+    once, and others where `settle` says so, since an accelerator may still compute them. refused is
+    called with what is wrong, and raises.
     """
 
     def __init__(self, path: str | None, token: str, repeats: int, refused: Callable[[str], None]) -> None:

@@ -23,7 +23,8 @@ _PART = 1 << 22
 
 
 class _TorchOps(_device.Ops):
-    """PyTorch, each operation by itself, so that none is fused. Words are int32, as few operations take uint32: sums and products are modulo 2^32 too."""
+    """PyTorch, each operation by itself, so that none is fused. Words are int32, as few operations
+    take uint32: sums and products are modulo 2^32 too."""
 
     def words(self, numbers: Any) -> Sequence[Any]:
         return [int(n) - (int(n) >> 31 << 32) for n in numbers]
@@ -47,7 +48,8 @@ class _TorchOps(_device.Ops):
         return torch.where(condition, x, y)
 
     def sqrt(self, x: Any) -> Any:
-        """Rounded to the nearest: PyTorch's own are not on a processor, where Intel's library makes them."""
+        """Rounded to the nearest: PyTorch's own are not on a processor, where Intel's library makes
+        them."""
         return torch.from_numpy(np.sqrt(x.numpy())) if x.device.type == "cpu" else torch.sqrt(x)
 
     def stack(self, arrays: Any) -> Any:
@@ -55,7 +57,8 @@ class _TorchOps(_device.Ops):
 
 
 class _FusedOps(_TorchOps):
-    """Operations in torch.compile. zero is a number that the compiler does not know to be 0: it keeps products apart from sums."""
+    """Operations in torch.compile. zero is a number that the compiler does not know to be 0: it
+    keeps products apart from sums."""
 
     def __init__(self, zero: torch.Tensor) -> None:
         self._zero = zero
@@ -158,7 +161,8 @@ class _Leaf:
 
 
 class DeviceNoise(_devicereader.DeviceNoise):
-    """The noise of a run's steps, made by PyTorch on the devices of the parameters. See `device_noise`."""
+    """The noise of a run's steps, made by PyTorch on the devices of the parameters. See
+    `device_noise`."""
 
     def __init__(self, run: Run, like: Any, guard: StepGuard, key: str, state: Any, shard: int, shards: int, replica: int, fuse: bool) -> None:
         if fuse and not hasattr(torch, "compile"):
@@ -175,7 +179,8 @@ class DeviceNoise(_devicereader.DeviceNoise):
 
 
 class RowNoise(DeviceNoise):
-    """The noise of a part of the coordinates as one row, of a training whose parameters the guard knows."""
+    """The noise of a part of the coordinates as one row, of a training whose parameters the guard
+    knows."""
 
     def _use_layout(self, guard: StepGuard, layout: Layout) -> None:
         pass
@@ -202,14 +207,20 @@ def device_noise(
     replica: int = 0,
     fuse: bool = False,
 ) -> DeviceNoise:
-    """A reader like that of `minsep.read_noise(run, like, guard=guard, key=key)`, whose noise is made by PyTorch on the devices that hold like.
+    """A reader like that of `minsep.read_noise(run, like, guard=guard, key=key)`, whose noise is
+    made by PyTorch on the devices that hold like.
 
-    like is a tree of the trained parameters, a list or a dict. Each leaf of the noise is a tensor on the leaf's device, of float32 or, for noise with --dtype float64, float64. Otherwise it is as `minsep.jax.device_noise`: the bits of the command, for noise
-    with words by ChaCha12; state is what `noise.state_dict()` gave at the checkpoint, with tensors on any device. shard, shards and replica are those of `read_noise`. With
-    fuse=True, torch.compile makes one program of the cipher and the normals, which takes a minute at first, and then less memory and time for each value. It needs PyTorch 2.
+    like is a tree of the trained parameters, a list or a dict. Each leaf of the noise is a tensor
+    on the leaf's device, of float32 or, for noise with --dtype float64, float64. Otherwise it is as
+    `minsep.jax.device_noise`: the bits of the command, for noise with words by ChaCha12; state is
+    what `noise.state_dict()` gave at the checkpoint, with tensors on any device. shard, shards and
+    replica are those of `read_noise`. With fuse=True, torch.compile makes one program of the cipher
+    and the normals, which takes a minute at first, and then less memory and time for each value. It
+    needs PyTorch 2.
 
-    Raises RunDirectoryError for noise with other words, ValueError for a state of another run, recipe, tree or a later step, MinsepError for another key, and for a device without numbers of 64 bits that are rounded
-    as IEEE 754 says.
+    Raises RunDirectoryError for noise with other words, ValueError for a state of another run,
+    recipe, tree or a later step, MinsepError for another key, and for a device without numbers of
+    64 bits that are rounded as IEEE 754 says.
     """
     with opening(run, guard):
         return DeviceNoise(run, like, guard, os.fspath(key), state, shard, shards, replica, fuse)

@@ -25,7 +25,8 @@ NEXT = "make the plan's next run, with new batches and noise: `minsep run --agai
 
 
 def on_this_machine(run_id: str) -> str | None:
-    """The path of the record outside of run directories, which tells of a training in copies as well; None where no home is known."""
+    """The path of the record outside of run directories, which tells of a training in copies as
+    well; None where no home is known."""
     folder = _records.state_folder()
     return None if folder is None else os.path.join(folder, STATE_FOLDER, run_id + ".json")
 
@@ -83,7 +84,8 @@ class Lock:
 
 
 class Record(Lock):
-    """A record of a training: its token, "" where there is none or it is of another run, and the number of steps taken.
+    """A record of a training: its token, "" where there is none or it is of another run, and the
+    number of steps taken.
 
     A file that is empty was emptied: a new one tells of no run.
     """
@@ -140,7 +142,8 @@ def _encoded(run_id: str, token: str, taken: int) -> bytes:
 
 
 def _make(path: str) -> None:
-    """Makes a record that tells of no run, where there is no file: whole at once, unless the file system knows no links."""
+    """Makes a record that tells of no run, where there is no file: whole at once, unless the file
+    system knows no links."""
     if os.path.lexists(path):
         return
     none = _encoded("0" * 32, "0" * 32, 0)
@@ -170,7 +173,8 @@ def _write_new(path: str, data: bytes) -> None:
 
 
 def no_link(folder: str) -> str:
-    """A folder in which a training keeps files; TrainingError where it is a link, through which nothing is written."""
+    """A folder in which a training keeps files; TrainingError where it is a link, through which
+    nothing is written."""
     if os.path.islink(folder):
         raise TrainingError(f"{folder}: is a link, and a training writes nothing through it: remove the link")
     return folder
@@ -189,7 +193,8 @@ def _sync_folder(path: str) -> None:
 
 
 def read(path: str) -> tuple[str, str, int] | None:
-    """Run id, token and steps of a record; None where there is no file. TrainingError for one that is there and is no record."""
+    """Run id, token and steps of a record; None where there is no file. TrainingError for one that
+    is there and is no record."""
     try:
         found = parse(_records._json(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -202,7 +207,8 @@ def read(path: str) -> tuple[str, str, int] | None:
 
 
 def tells_of(path: str, run_id: str) -> bool:
-    """Whether a file is a guard's record of the run. One that is there and is no record counts as one."""
+    """Whether a file is a guard's record of the run. One that is there and is no record counts as
+    one."""
     try:
         record = read(path)
     except TrainingError:

@@ -14,7 +14,8 @@ from ._arguments import is_number, shown
 
 
 def flatten(tree: Any, name: str = "tree") -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
-    """The leaves of a tree, each with its path, and a function that puts others in their places. name is how messages call it.
+    """The leaves of a tree, each with its path, and a function that puts others in their places.
+    name is how messages call it.
 
     The keys of a dict are sorted, as JAX does, so that the order of insertion does not matter.
     """
@@ -97,12 +98,14 @@ _Norm = TypeVar("_Norm", bound="ClipNorm")
 
 
 class ClipNorm(float):
-    """The norm to which `clip_and_sum` clips: `run.clip_norm`, of which the run's noise is a multiple.
+    """The norm to which `clip_and_sum` clips: `run.clip_norm`, of which the run's noise is a
+    multiple.
 
-    A number that is computed from it is a plain one, which `clip_and_sum` refuses. Where there is no run, such as in a test of
-    your own code, `minsep.ClipNorm(5.0)` says that the norm is meant.
+    A number that is computed from it is a plain one, which `clip_and_sum` refuses. Where there is
+    no run, such as in a test of your own code, `minsep.ClipNorm(5.0)` says that the norm is meant.
 
-    That of a run knows how many coordinates a whole gradient has, and `clip_and_sum` refuses gradients of a part of them.
+    That of a run knows how many coordinates a whole gradient has, and `clip_and_sum` refuses
+    gradients of a part of them.
     """
 
     coordinates: int | None = None  # of a gradient; None where there is no run
@@ -115,7 +118,8 @@ class ClipNorm(float):
 
 
 class OwnersClipNorm(ClipNorm):
-    """The clip norm of a run that samples owners: clip_and_sum then asks for the owner of each gradient."""
+    """The clip norm of a run that samples owners: clip_and_sum then asks for the owner of each
+    gradient."""
 
 
 class ExamplesClipNorm(ClipNorm):
@@ -123,9 +127,10 @@ class ExamplesClipNorm(ClipNorm):
 
 
 def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], held: float, owners: Any, is_padding: Any) -> None:
-    """Refuses a clip norm that is a plain number, gradients of a part of the run's coordinates, a norm or a grid that cannot be, sums that
-    are not exact, beyond held multiples of the grid, gradients without owners where owners are sampled, owners where examples are, and
-    gradients that do not say which are padding where batches are padded.
+    """Refuses a clip norm that is a plain number, gradients of a part of the run's coordinates, a
+    norm or a grid that cannot be, sums that are not exact, beyond held multiples of the grid,
+    gradients without owners where owners are sampled, owners where examples are, and gradients that
+    do not say which are padding where batches are padded.
 
     shapes are those of all leaves of the gradients, [examples, ...].
     """
@@ -197,10 +202,12 @@ def check_grid(grid: Any) -> None:
 
 
 class ExpectedBatchSize(float):
-    """The expected batch size of a run, by which noisy sums are divided. A number that is computed from it is a plain one."""
+    """The expected batch size of a run, by which noisy sums are divided. A number that is computed
+    from it is a plain one."""
 
     def __str__(self) -> str:
-        """Twelve digits of it: 128, where the product of probability and examples is a unit of float64 below."""
+        """Twelve digits of it: 128, where the product of probability and examples is a unit of
+        float64 below."""
         return f"{float(self):.12g}"
 
 

@@ -21,7 +21,8 @@ def recorded(run: Run) -> str | None:
 
 
 def check(run: Run) -> None:
-    """Refuses a reader without a guard where a guard has recorded a training of the run, and warns elsewhere."""
+    """Refuses a reader without a guard where a guard has recorded a training of the run, and warns
+    elsewhere."""
     path = recorded(run)
     if path is not None:
         raise TrainingError(
@@ -48,8 +49,9 @@ _given: dict[str, _Given] = {}  # by run id
 
 
 def give(run: Run, step: int, first: int, end: int, by: str) -> None:
-    """Warns, once in a process, where the noise of a step is given that a training has had, as a guard has recorded, or that was given
-    before, in this process or, as far as the records on this machine tell, an earlier one."""
+    """Warns, once in a process, where the noise of a step is given that a training has had, as a
+    guard has recorded, or that was given before, in this process or, as far as the records on this
+    machine tell, an earlier one."""
     given = _given.setdefault(run.run_id, _Given())
     why = None
     if (first, end) not in given.steps:

@@ -1,26 +1,30 @@
 """What the package raises besides ValueError, TypeError and OSError.
 
-A value that breaks a rule of a function is a ValueError that names the parameter, the value and the rule.
+A value that breaks a rule of a function is a ValueError that names the parameter, the value and the
+rule.
 """
 
 from __future__ import annotations
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """A text with escapes for characters that are not shown as themselves, such as control characters, but for those in kept."""
+    """A text with escapes for characters that are not shown as themselves, such as control
+    characters, but for those in kept."""
     return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 class MinsepError(Exception):
-    """Every error of this package that is not a fault of an argument or of the machine. Names in its words that somebody else wrote, such as those
-    of files, do nothing on a terminal but to be read."""
+    """Every error of this package that is not a fault of an argument or of the machine. Names in
+    its words that somebody else wrote, such as those of files, do nothing on a terminal but to be
+    read."""
 
     def __init__(self, words: str = "") -> None:
         super().__init__(printable(words))
 
 
 class RunDirectoryError(MinsepError):
-    """A run directory is not what minsep writes, was changed since, or mixes results of several runs."""
+    """A run directory is not what minsep writes, was changed since, or mixes results of several
+    runs."""
 
 
 class NotCertifiedError(MinsepError):
@@ -36,7 +40,8 @@ class WeakClaimWarning(NotCertifiedWarning):
 
 
 class NoGuardWarning(UserWarning):
-    """Noise is read without a guard: nothing notices a second training with it, nor a step that is left out."""
+    """Noise is read without a guard: nothing notices a second training with it, nor a step that is
+    left out."""
 
 
 class CopyWarning(UserWarning):
@@ -44,7 +49,8 @@ class CopyWarning(UserWarning):
 
 
 class NotJoinedWarning(UserWarning):
-    """Batches are rows of the bounded table, and nothing has looked up which of the trainer's examples these are."""
+    """Batches are rows of the bounded table, and nothing has looked up which of the trainer's
+    examples these are."""
 
 
 class TrainingError(MinsepError):

@@ -18,14 +18,16 @@ STATE_NAME = "minsep.json"
 
 
 def last_checkpoint(folder: str | os.PathLike[str]) -> str | None:
-    """The last checkpoint of a PrivateTrainer in a folder, for `train(resume_from_checkpoint=…)`: of those that were finished before a kill. None where there is none."""
+    """The last checkpoint of a PrivateTrainer in a folder, for `train(resume_from_checkpoint=…)`:
+    of those that were finished before a kill. None where there is none."""
     found = [name for name in (os.listdir(folder) if os.path.isdir(folder) else []) if name.removeprefix("checkpoint-").isdecimal()]
     paths = [os.path.join(folder, name) for name in sorted(found, key=lambda name: -int(name.removeprefix("checkpoint-")))]
     return next((path for path in paths if _is_finished(path)), None)
 
 
 def _is_finished(checkpoint: str) -> bool:
-    """Whether a checkpoint has the file that Trainer writes last, before it removes earlier ones, and that of the guard."""
+    """Whether a checkpoint has the file that Trainer writes last, before it removes earlier ones,
+    and that of the guard."""
     try:
         for name in STATE_NAME, "trainer_state.json":
             with open(os.path.join(checkpoint, name), encoding="utf-8") as file:
@@ -36,20 +38,27 @@ def _is_finished(checkpoint: str) -> bool:
 
 
 class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
-    """A transformers.Trainer whose training is private: it takes the batches and the noise of a run directory.
+    """A transformers.Trainer whose training is private: it takes the batches and the noise of a run
+    directory.
 
-    run is one that `join` gave with the ids of train_dataset, in its order. Each step of Trainer is one of the run: its batch is made
-    per_device_train_batch_size examples at a time, and args.max_steps may be left out, or be at most the run's steps. Other arguments are those of
-    Trainer; so is a resume, `train(resume_from_checkpoint=last_checkpoint(output_dir))`: a checkpoint has the state of the guard, in minsep.json, and the first one is written
-    before the first step, where save_strategy is not "no".
-    loss(model, **example) is the loss of a batch of one example, by default that of the model's output. data_collator is given each example
-    alone, so that none depends on others, as one that is padded to the longest would: it pads all to one length. key, clipping, folder, checkpoint,
-    checkpoint_steps and device_noise are those of `minsep.torch.private`. One trainer trains once; when `train` ends, the run is for the next.
+    run is one that `join` gave with the ids of train_dataset, in its order. Each step of Trainer is
+    one of the run: its batch is made per_device_train_batch_size examples at a time, and
+    args.max_steps may be left out, or be at most the run's steps. Other arguments are those of
+    Trainer; so is a resume, `train(resume_from_checkpoint=last_checkpoint(output_dir))`: a
+    checkpoint has the state of the guard, in minsep.json, and the first one is written before the
+    first step, where save_strategy is not "no". loss(model, **example) is the loss of a batch of
+    one example, by default that of the model's output. data_collator is given each example alone,
+    so that none depends on others, as one that is padded to the longest would: it pads all to one
+    length. key, clipping, folder, checkpoint, checkpoint_steps and device_noise are those of
+    `minsep.torch.private`. One trainer trains once; when `train` ends, the run is for the next.
 
-    What Trainer would tell of the training examples is left out: training loss, counts of tokens and of operations, which no noise hides.
+    What Trainer would tell of the training examples is left out: training loss, counts of tokens
+    and of operations, which no noise hides.
 
-    It is a subclass, as a callback cannot replace the backward pass: `training_step` leaves the noisy mean in p.grad, and Trainer's own loop makes the step
-    of the optimizer, which is refused with other gradients. Raises ValueError for arguments that would form other batches or change gradients.
+    It is a subclass, as a callback cannot replace the backward pass: `training_step` leaves the
+    noisy mean in p.grad, and Trainer's own loop makes the step of the optimizer, which is refused
+    with other gradients. Raises ValueError for arguments that would form other batches or change
+    gradients.
     """
 
     def __init__(
@@ -107,7 +116,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
         return self._private
 
     def train(self, resume_from_checkpoint: Any = None, *given: Any, **named: Any) -> Any:
-        """Trainer's own, which gives the run back at its end, for a trainer that goes on from a checkpoint: True is `last_checkpoint(args.output_dir)`."""
+        """Trainer's own, which gives the run back at its end, for a trainer that goes on from a
+        checkpoint: True is `last_checkpoint(args.output_dir)`."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_checkpoint(self.args.output_dir)
             if resume_from_checkpoint is None:
@@ -121,7 +131,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
                 self._private.close()
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """Makes the scheduler, and then the private training, which needs the optimizer as Trainer has prepared it."""
+        """Makes the scheduler, and then the private training, which needs the optimizer as Trainer
+        has prepared it."""
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         if self._private is not None:
             raise TrainingError("train: was called before: one trainer trains once. To go on, make a new one, and train(resume_from_checkpoint=…)")
@@ -130,7 +141,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
         return scheduler
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
-        """Leaves the noisy mean of the step's gradients in p.grad. The loss that it gives is 0: no noise hides that of the examples."""
+        """Leaves the noisy mean of the step's gradients in p.grad. The loss that it gives is 0: no
+        noise hides that of the examples."""
         for part in model, self.optimizer:
             if callable(getattr(part, "train", None)):  # optimizers without a schedule have two modes
                 part.train()

@@ -1,4 +1,5 @@
-"""minsep in JAX: the rule of docs/noise.md in whole numbers, steps for Grain, and jax_privacy's interfaces."""
+"""minsep in JAX: the rule of docs/noise.md in whole numbers, steps for Grain, and jax_privacy's
+interfaces."""
 
 from __future__ import annotations
 
@@ -25,23 +26,29 @@ from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microb
 if TYPE_CHECKING:
     from ._optax import Private
 
-# Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a sum in pairs over up to 2^40
-# coordinates in any number of leaves, of its root, the factor and the products can add (27 units of 2^-24).
+# Clipping is to a little less than the clip norm: by more than float32's roundings of squares, of a
+# sum in pairs over up to 2^40 coordinates in any number of leaves, of its root, the factor and the
+# products can add (27 units of 2^-24).
 SLACK = 2.0**-18
 
-# Sums must stay below this many multiples of the grid: the noise, at most 2^24 of them, is added in int32.
+# Sums must stay below this many multiples of the grid: the noise, at most 2^24 of them, is added in
+# int32.
 HELD = 2.0**30
 
-# A float32 holds noise up to this many multiples of the grid. More were rounded, and the low bits of sums would show through.
+# A float32 holds noise up to this many multiples of the grid. More were rounded, and the low bits
+# of sums would show through.
 NOISE_HELD = 2.0**24
 
 
 def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
-    """The sum of a batch's clipped gradients: a tree of int32 leaves [...], in multiples of the grid. It can be jitted.
+    """The sum of a batch's clipped gradients: a tree of int32 leaves [...], in multiples of the
+    grid. It can be jitted.
 
-    gradients is a tree of per-example gradients, each leaf of shape [n, ...], as jax.vmap(jax.grad(…)) gives them; n may be 0. The
-    rest is as in `minsep.clip_and_sum`, in float32. Whole numbers are added without rounding in any order: sums of
-    microbatches and hosts (jax.lax.psum) may be added. Where grid is 0, the sum is float32, and the floating-point channel open.
+    gradients is a tree of per-example gradients, each leaf of shape [n, ...], as
+    jax.vmap(jax.grad(…)) gives them; n may be 0. The rest is as in `minsep.clip_and_sum`, in
+    float32. Whole numbers are added without rounding in any order: sums of microbatches and hosts
+    (jax.lax.psum) may be added. Where grid is 0, the sum is float32, and the floating-point channel
+    open.
     """
     leaves, structure = jax.tree_util.tree_flatten(gradients)
     counts = {leaf.shape[0] if leaf.ndim else -1 for leaf in leaves}
@@ -74,16 +81,19 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
 
 
 def clipped_sum(loss: Callable[..., Any], clip_norm: ClipNorm, grid: float, microbatch: int | None = None) -> Callable[..., Any]:
-    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch examples: f(params, rows, *batch, owners=None).
+    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch
+    examples: f(params, rows, *batch, owners=None).
 
-    loss(params, *example) is the loss of one example. rows, shape [n], are those of the batch, as `run.batch` or `pad` gave them, and each of
-    batch a tree of arrays [n, ...] of the examples at these rows; an example of row -1 is padding, and has no part in the sum. n may be 0
-    and need not be a multiple of microbatch, which is at least 1; without one, all gradients are made at once. A microbatch that is padding
-    only is left out. f gives what `clip_and_sum` gives of all gradients: the parts are added in whole multiples of the grid, without
-    rounding. It can be jitted.
+    loss(params, *example) is the loss of one example. rows, shape [n], are those of the batch, as
+    `run.batch` or `pad` gave them, and each of batch a tree of arrays [n, ...] of the examples at
+    these rows; an example of row -1 is padding, and has no part in the sum. n may be 0 and need not
+    be a multiple of microbatch, which is at least 1; without one, all gradients are made at once. A
+    microbatch that is padding only is left out. f gives what `clip_and_sum` gives of all gradients:
+    the parts are added in whole multiples of the grid, without rounding. It can be jitted.
 
-    Where owners are sampled, rows are `batch.rows`, and owners=`batch.owners` must be given: the mean of each owner's gradients is clipped, also
-    where they are of several microbatches. That takes memory for the gradients of microbatch + 2 examples, twice.
+    Where owners are sampled, rows are `batch.rows`, and owners=`batch.owners` must be given: the
+    mean of each owner's gradients is clipped, also where they are of several microbatches. That
+    takes memory for the gradients of microbatch + 2 examples, twice.
 
     Raises ValueError for shapes that do not fit each other.
     """
@@ -151,7 +161,8 @@ class _OwnerSums:
         return clip_and_sum(means, self._norm, self._grid, padding)
 
     def all(self, examples: Any, numbers: Any) -> Any:
-        """The sum of all parts: examples [parts, size, ...] with the numbers of their owners, ascending, and then -1."""
+        """The sum of all parts: examples [parts, size, ...] with the numbers of their owners,
+        ascending, and then -1."""
         held = jax.tree_util.tree_map(lambda p: jnp.zeros(jnp.shape(p), jnp.float32), self._params)
         begin = self._none, held, jnp.float32(0), jnp.asarray(-1, numbers.dtype)
         sums, held, count, _ = jax.lax.scan(lambda state, part: (self._part(state, *part), None), begin, (examples, numbers))[0]
@@ -159,7 +170,8 @@ class _OwnerSums:
         return jax.tree_util.tree_map(jnp.add, sums, self._clip(last, (count == 0)[None]))
 
     def _part(self, state: Any, examples: Any, numbers: Any) -> Any:
-        """Adds the owners that end in a part. Of the last one the next part may have more: the sum of its gradients is held."""
+        """Adds the owners that end in a part. Of the last one the next part may have more: the sum
+        of its gradients is held."""
         sums, held, held_count, owner = state
         keep = numbers >= 0
         before = jnp.concatenate([owner[None], numbers[:-1]])
@@ -223,24 +235,36 @@ def private(
     checkpoint_steps: int = 100,
     device_noise: bool = False,
 ) -> Private:
-    """A private training with an optimizer of optax, as one object: `init(params)` begins it, `batches(x, y)` gives the examples of its steps,
-    `step(state, x, y)` trains on those of one, and `save` and `load` keep all that a resume needs; or `state`, the guard's, in a checkpoint of your own.
+    """A private training with an optimizer of optax, as one object: `init(params)` begins it,
+    `batches(x, y)` gives the examples of its steps, `step(state, x, y)` trains on those of one, and
+    `save` and `load` keep all that a resume needs; or `state`, the guard's, in a checkpoint of your
+    own.
 
-    loss(params, x, y) is the loss of one example, a number, as `clipped_sum` takes it. All of params is trained, but what frozen says, a tree of True and False as params or the
-    beginning of one, such as {"base": True, "adapters": False}: that has no gradient, no noise and no state in the optimizer, and the run's coordinates are those of the others. Each step makes the gradients of microbatch examples at a time, clips and sums them as `clipped_sum`, takes the guard's step, adds the noise,
-    divides by the expected batch size and updates params. Where owners are sampled, the mean of each owner's gradients is clipped.
+    loss(params, x, y) is the loss of one example, a number, as `clipped_sum` takes it. All of
+    params is trained, but what frozen says, a tree of True and False as params or the beginning of
+    one, such as {"base": True, "adapters": False}: that has no gradient, no noise and no state in
+    the optimizer, and the run's coordinates are those of the others. Each step makes the gradients
+    of microbatch examples at a time, clips and sums them as `clipped_sum`, takes the guard's step,
+    adds the noise, divides by the expected batch size and updates params. Where owners are sampled,
+    the mean of each owner's gradients is clipped.
 
-    Parameters may be on several devices of one process, by a NamedSharding, with microbatch given: each device gathers them for whole microbatches of a batch,
-    and keeps its part of noise, parameters and optimizer. The weights are those of one device, bit for bit, and a training may go on with another mesh.
+    Parameters may be on several devices of one process, by a NamedSharding, with microbatch given:
+    each device gathers them for whole microbatches of a batch, and keeps its part of noise,
+    parameters and optimizer. The weights are those of one device, bit for bit, and a training may
+    go on with another mesh.
 
-    Batches are padded to the smallest multiple of pad_to that holds them, or, of sizes in a list, the smallest; each size is compiled once. By default
-    it is `run.max_rows`, else microbatch, else 64. With rng=True, loss is called with rng=, a key of jax.random, as dropout needs: it follows from a
-    secret in the folder of the training's record, the step and the example, and is the same in a repeated step.
+    Batches are padded to the smallest multiple of pad_to that holds them, or, of sizes in a list,
+    the smallest; each size is compiled once. By default it is `run.max_rows`, else microbatch, else
+    64. With rng=True, loss is called with rng=, a key of jax.random, as dropout needs: it follows
+    from a secret in the folder of the training's record, the step and the example, and is the same
+    in a repeated step.
 
-    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. With device_noise=True, the devices that hold params make their noise, as `device_noise` does; a
-    training that goes on makes the steps before anew where the strategy keeps numbers. Raises ValueError for another number of coordinates than
-    the run's, for an optimizer that asks for the loss, and for a loss that gives more than a number; TrainingError for a state that is not that of the
-    next step.
+    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. With
+    device_noise=True, the devices that hold params make their noise, as `device_noise` does; a
+    training that goes on makes the steps before anew where the strategy keeps numbers. Raises
+    ValueError for another number of coordinates than the run's, for an optimizer that asks for the
+    loss, and for a loss that gives more than a number; TrainingError for a state that is not that
+    of the next step.
     """
     from ._optax import Private
 
@@ -251,10 +275,11 @@ def private(
 def scale_by_step_noise(rate: Any, run: Run) -> Any:
     """A learning rate, or a schedule of learning rates, times `run.step_noise`.
 
-    For Adam with a learning rate that was found with DP-SGD's noise: Adam divides by the root of the mean square of single steps, which is
-    mostly noise, so that with ρ times the noise of a step its steps are 1/ρ as long. rate is a number, or a function of the step, as
-    optax has them; what is returned is of the same kind. A threshold that updates are clipped to grows likewise. Not for SGD, whose steps
-    do not depend on the noise of a step.
+    For Adam with a learning rate that was found with DP-SGD's noise: Adam divides by the root of
+    the mean square of single steps, which is mostly noise, so that with ρ times the noise of a step
+    its steps are 1/ρ as long. rate is a number, or a function of the step, as optax has them; what
+    is returned is of the same kind. A threshold that updates are clipped to grows likewise. Not for
+    SGD, whose steps do not depend on the noise of a step.
     """
     ratio = need_run(run, "scale_by_step_noise(rate, run)").step_noise
     if callable(rate):
@@ -265,11 +290,12 @@ def scale_by_step_noise(rate: Any, run: Run) -> Any:
 def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     """The noisy mean, a tree of float32: (total · grid + noise) / divisor. It can be jitted.
 
-    total is the finished sum of `clip_and_sum`, noise the step's, a tree of the same shapes in float32, and divisor
-    `run.expected_batch_size` (in jax.jit a static argument), or 1 for the noisy sum. The addition is exact, in multiples of the grid;
-    the division rounds. Where noise is beyond 2^24 multiples, which a float32 does not hold, the mean is NaN: make the noise with
-    --dtype float32, and --grid, if any, for that.
-    What `read_noise` gave is refused a second time, but not in jax.jit, nor where it was made an array of JAX before.
+    total is the finished sum of `clip_and_sum`, noise the step's, a tree of the same shapes in
+    float32, and divisor `run.expected_batch_size` (in jax.jit a static argument), or 1 for the
+    noisy sum. The addition is exact, in multiples of the grid; the division rounds. Where noise is
+    beyond 2^24 multiples, which a float32 does not hold, the mean is NaN: make the noise with
+    --dtype float32, and --grid, if any, for that. What `read_noise` gave is refused a second time,
+    but not in jax.jit, nor where it was made an array of JAX before.
     """
     check_divisor(divisor)
     check_grid(grid)
@@ -299,8 +325,9 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
 
 
 def _digest(mean: Any) -> Callable[[], bytes] | None:
-    """What gives the digest of a noisy mean. On an accelerator it is of four numbers, which are computed there, without waiting for
-    them. None in jax.jit, and for an array of which other hosts hold parts."""
+    """What gives the digest of a noisy mean. On an accelerator it is of four numbers, which are
+    computed there, without waiting for them. None in jax.jit, and for an array of which other hosts
+    hold parts."""
     if isinstance(mean, jax.core.Tracer) or not mean.is_fully_addressable:
         return None
     if all(device.platform == "cpu" for device in mean.devices()):
@@ -310,7 +337,8 @@ def _digest(mean: Any) -> Callable[[], bytes] | None:
 
 
 def _checksums(x: Any) -> Any:
-    """Four sums of the mixed bits of each value and its place: sums that differ in any value differ here, but for some 2^-128."""
+    """Four sums of the mixed bits of each value and its place: sums that differ in any value differ
+    here, but for some 2^-128."""
 
     def mixed(h: Any) -> Any:
         h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
@@ -326,16 +354,20 @@ _on_device = jax.jit(_checksums)
 
 
 class Steps:
-    """The steps of a run as records, for grain.MapDataset.source: record t has the examples of step t.
+    """The steps of a run as records, for grain.MapDataset.source: record t has the examples of step
+    t.
 
-    source has an example at each position that `run.batch` gives: run is one that `join` gave, unless source is in the order of the
-    table. A record is a dict: rows, shape [n], padded as `pad` does, with -1; examples, source[row] stacked as trees (row 0 in place of
-    padding); step; and, where owners are sampled, owners, shape [n], with -1. Grain's state of an iterator over it is {'next_index': t}: it resumes at a step without replaying others. With
-    worker processes it has the next step of each.
+    source has an example at each position that `run.batch` gives: run is one that `join` gave,
+    unless source is in the order of the table. A record is a dict: rows, shape [n], padded as `pad`
+    does, with -1; examples, source[row] stacked as trees (row 0 in place of padding); step; and,
+    where owners are sampled, owners, shape [n], with -1. Grain's state of an iterator over it is
+    {'next_index': t}: it resumes at a step without replaying others. With worker processes it has
+    the next step of each.
 
-    guard is the training's: take the steps by `guard.take(record["step"])`, which refuses the record of any step but the next. A record
-    of a step that is over, such as the first where the state of an iterator was forgotten, is refused when it is made. Without a training,
-    guard is None.
+    guard is the training's: take the steps by `guard.take(record["step"])`, which refuses the
+    record of any step but the next. A record of a step that is over, such as the first where the
+    state of an iterator was forgotten, is refused when it is made. Without a training, guard is
+    None.
     """
 
     def __init__(self, run: Run, source: Any, guard: StepGuard | None, multiple: int, rank: int = 0, ranks: int = 1) -> None:
@@ -347,7 +379,8 @@ class Steps:
             guard.begin_batches(run)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For a worker process: with the guard's next step in place of the guard, which takes the steps of the main process."""
+        """For a worker process: with the guard's next step in place of the guard, which takes the
+        steps of the main process."""
         return {**self.__dict__, "_guard": None, "_taken": self._taken if self._guard is None else self._guard.next_step}
 
     def __len__(self) -> int:
@@ -363,10 +396,12 @@ class Steps:
 
 
 def batch_selection(run: Run, guard: StepGuard | None) -> Any:
-    """jax_privacy's BatchSelectionStrategy of a run: its batches are those of the run, from the guard's next step on, and the rng is not used.
+    """jax_privacy's BatchSelectionStrategy of a run: its batches are those of the run, from the
+    guard's next step on, and the rng is not used.
 
-    Call batch_iterator before the guard takes a step: `for t, batch in zip(guard, strategy.batch_iterator(n))`. Without a training, guard is
-    None, and the batches begin at step 0."""
+    Call batch_iterator before the guard takes a step: `for t, batch in zip(guard,
+    strategy.batch_iterator(n))`. Without a training, guard is None, and the batches begin at step
+    0."""
     from jax_privacy import batch_selection as base
 
     need_run(run, "batch_selection(run, guard)")
@@ -392,10 +427,11 @@ def batch_selection(run: Run, guard: StepGuard | None) -> Any:
 
 
 def privatizer(run: Run, noise: NoiseReader) -> Any:
-    """The run's noise as jax_privacy's privatizer: an optax GradientTransformation that turns sums into noisy means.
+    """The run's noise as jax_privacy's privatizer: an optax GradientTransformation that turns sums
+    into noisy means.
 
-    Its updates are what `clip_and_sum` of this module gives, and its state is the next step. It calls the host, and so cannot be jitted:
-    jit what comes before it and after it.
+    Its updates are what `clip_and_sum` of this module gives, and its state is the next step. It
+    calls the host, and so cannot be jitted: jit what comes before it and after it.
     """
     import optax
 
@@ -413,7 +449,8 @@ def privatizer(run: Run, noise: NoiseReader) -> Any:
 
 
 def gather(word: Any) -> Any:
-    """The words of all hosts, for `StepGuard(run, gather=minsep.jax.gather)`: an all-gather of JAX's processes."""
+    """The words of all hosts, for `StepGuard(run, gather=minsep.jax.gather)`: an all-gather of
+    JAX's processes."""
     from jax.experimental import multihost_utils
 
     return multihost_utils.process_allgather(np.asarray(word))
@@ -423,7 +460,8 @@ _gather = gather
 
 
 def same_on_all_hosts(run: Run, gather: Callable[[Any], Any] | None = None) -> None:
-    """Raises ValueError on hosts that have not the same run: the same batches and the same recipe of noise."""
+    """Raises ValueError on hosts that have not the same run: the same batches and the same recipe
+    of noise."""
     need_run(run, "same_on_all_hosts(run)")
     mine = np.frombuffer(bytes.fromhex(run.fingerprint), np.uint8)
     theirs = np.asarray((_gather if gather is None else gather)(mine)).reshape(-1, len(mine))

@@ -33,8 +33,9 @@ _BLOCK = 1 << 17  # places whose numbers `checksums` knows
 def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
     """The sum of a batch's clipped gradients, on the grid of the noise, exact in float64.
 
-    gradients is a tree of per-example gradients, such as the dict that vmap(grad(…)) of functorch or torch.func gives, each leaf of
-    shape [n, ...]; n may be 0. The rest is as in `minsep.clip_and_sum`, on the tensors' device, which must have float64.
+    gradients is a tree of per-example gradients, such as the dict that vmap(grad(…)) of functorch
+    or torch.func gives, each leaf of shape [n, ...]; n may be 0. The rest is as in
+    `minsep.clip_and_sum`, on the tensors' device, which must have float64.
     """
     leaves, build = flatten(gradients, "gradients")
     count = rows_of(leaves)
@@ -65,7 +66,8 @@ def _on_host(values: Any) -> Any:
 
 
 def _means(flat: list[torch.Tensor], owners: Any, is_padding: Any, count: int) -> list[torch.Tensor]:
-    """The mean of each owner's gradients, in the order of the owners' numbers. No two additions may change their order."""
+    """The mean of each owner's gradients, in the order of the owners' numbers. No two additions may
+    change their order."""
     numbers = whole_numbers(owners, count)
     numbers[padding_of(is_padding, count)] = PADDING
     groups = [np.flatnonzero(numbers == owner) for owner in np.unique(numbers[numbers != PADDING])]
@@ -73,10 +75,12 @@ def _means(flat: list[torch.Tensor], owners: Any, is_padding: Any, count: int) -
 
 
 def per_example(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """The gradients of loss(params, *example) by params for every example of a batch: f(params, *batch).
+    """The gradients of loss(params, *example) by params for every example of a batch: f(params,
+    *batch).
 
-    params is a dict of tensors, and each array of the batch has the examples as its first dimension, of which there may be
-    none. It is vmap(grad(loss)) of torch.func or, before PyTorch 2, of functorch.
+    params is a dict of tensors, and each array of the batch has the examples as its first
+    dimension, of which there may be none. It is vmap(grad(loss)) of torch.func or, before PyTorch
+    2, of functorch.
     """
     try:
         from torch.func import grad, vmap
@@ -92,22 +96,27 @@ def per_example(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
 
 
 def clipped_sum(loss: Callable[..., torch.Tensor], clip_norm: ClipNorm, grid: float, microbatch: int | None = None) -> Callable[..., Any]:
-    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch examples: f(params, rows, *batch, owners=None).
+    """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch
+    examples: f(params, rows, *batch, owners=None).
 
-    loss and batch are those of `per_example`. rows, shape [n], are those of the batch, as `run.batch`, `Batches.rows` or `pad` gave them: an
-    example of row -1 is padding, and has no part in the sum. f gives what `clip_and_sum` gives of all gradients: the parts are added in
-    whole multiples of the grid, without rounding. microbatch is at least 1; without one, all gradients are made at once. A microbatch that
-    is padding only is left out. Where owners are sampled, rows are `batch.rows`, and owners=`batch.owners` must be given: the mean of each owner's
-    gradients is clipped. A microbatch then has whole owners, and is larger for an owner who has more examples.
+    loss and batch are those of `per_example`. rows, shape [n], are those of the batch, as
+    `run.batch`, `Batches.rows` or `pad` gave them: an example of row -1 is padding, and has no part
+    in the sum. f gives what `clip_and_sum` gives of all gradients: the parts are added in whole
+    multiples of the grid, without rounding. microbatch is at least 1; without one, all gradients
+    are made at once. A microbatch that is padding only is left out. Where owners are sampled, rows
+    are `batch.rows`, and owners=`batch.owners` must be given: the mean of each owner's gradients is
+    clipped. A microbatch then has whole owners, and is larger for an owner who has more examples.
     """
     return summed(per_example(loss), clip_norm, grid, microbatch)
 
 
 def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, microbatch: int | None, clip: Callable[..., Any] = clip_and_sum) -> Callable[..., Any]:
-    """The function of `clipped_sum`, of a function for the gradients of the examples of a microbatch, and one that clips and sums them.
+    """The function of `clipped_sum`, of a function for the gradients of the examples of a
+    microbatch, and one that clips and sums them.
 
-    It takes collect too, which is then given what clip gave of each microbatch, in place of a sum of them, and rounds, how many microbatches others have: those that
-    are not here are of one example that is padding.
+    It takes collect too, which is then given what clip gave of each microbatch, in place of a sum
+    of them, and rounds, how many microbatches others have: those that are not here are of one
+    example that is padding.
     """
     check_microbatch(microbatch)
 
@@ -145,13 +154,15 @@ def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, micr
 
 
 def microbatches(count: int, microbatch: int | None, owners: Any) -> list[tuple[int, int]]:
-    """The parts [a, b) of count rows that are computed together; of owners, whose numbers ascend, whole ones."""
+    """The parts [a, b) of count rows that are computed together; of owners, whose numbers ascend,
+    whole ones."""
     size = max(min(microbatch or count, count), 1)
     return [(a, min(a + size, count)) for a in range(0, count, size)] if owners is None else list(_whole_owners(owners, size))
 
 
 def _whole_owners(numbers: Any, size: int) -> Iterator[tuple[int, int]]:
-    """Parts [a, b) of rows whose owners' numbers ascend: whole owners, of as many as size rows, or one who has more."""
+    """Parts [a, b) of rows whose owners' numbers ascend: whole owners, of as many as size rows, or
+    one who has more."""
     ends = np.append(np.flatnonzero(np.diff(numbers)) + 1, len(numbers))[: len(numbers)].tolist()
     first = last = 0
     for end in ends:
@@ -178,32 +189,43 @@ def private(
     checkpoint_steps: int = 100,
     device_noise: bool = False,
 ) -> Private:
-    """A private training of a model, as one object: `loader(data)` gives the batches, `step(x, y)` trains on one, and `state_dict` and
-    `load_state_dict` save all that a resume needs. It needs PyTorch 2 or later.
+    """A private training of a model, as one object: `loader(data)` gives the batches, `step(x, y)`
+    trains on one, and `state_dict` and `load_state_dict` save all that a resume needs. It needs
+    PyTorch 2 or later.
 
-    loss(model, x, y) is the loss of a batch of one example, a number; it is called with the model and one example of the tensors that `step`
-    was given, each with a first dimension of 1. The parameters that require a gradient are trained, as those of LoRA, and must be the
-    optimizer's; frozen ones have no gradient and no noise. Each step makes the gradients of microbatch examples at a time, by
-    vmap, or, with microbatch 1, one by one; clips and sums them as `clipped_sum`, takes the guard's step, adds the noise, divides by the expected batch
-    size, puts the mean into p.grad and lets the optimizer step, and the scheduler, if one is given. Where owners are sampled,
-    the mean of each owner's gradients is clipped.
+    loss(model, x, y) is the loss of a batch of one example, a number; it is called with the model
+    and one example of the tensors that `step` was given, each with a first dimension of 1. The
+    parameters that require a gradient are trained, as those of LoRA, and must be the optimizer's;
+    frozen ones have no gradient and no noise. Each step makes the gradients of microbatch examples
+    at a time, by vmap, or, with microbatch 1, one by one; clips and sums them as `clipped_sum`,
+    takes the guard's step, adds the noise, divides by the expected batch size, puts the mean into
+    p.grad and lets the optimizer step, and the scheduler, if one is given. Where owners are
+    sampled, the mean of each owner's gradients is clipped.
 
-    With clipping="ghost" no example's gradient of a Linear or Embedding layer is made, which saves memory: norms and sums come from the layers' inputs and the gradients of
-    their outputs, and what their rounding adds is taken from the norm to which gradients are clipped (docs/formulas.md, F2.1). Other parameters, such as
-    biases, have gradients by example. It needs a run that samples examples.
+    With clipping="ghost" no example's gradient of a Linear or Embedding layer is made, which saves
+    memory: norms and sums come from the layers' inputs and the gradients of their outputs, and what
+    their rounding adds is taken from the norm to which gradients are clipped (docs/formulas.md,
+    F2.1). Other parameters, such as biases, have gradients by example. It needs a run that samples
+    examples.
 
-    Where torch.distributed has a group of several processes, as torchrun starts them, they train together: `loader` gives each its part of a batch, whole
-    microbatches; each makes its part of the noise; sums and means are of all, and process 0 writes what `save` saves. Any number of processes makes the same
-    weights, bit for bit, and may go on after a kill. Each holds the whole model and optimizer, or, after `torch.distributed.fsdp.fully_shard(model)`, its part of them:
-    then weights of Linear and Embedding layers that are frozen, or trained with clipping="ghost", are gathered layer by layer, and others for each step.
+    Where torch.distributed has a group of several processes, as torchrun starts them, they train
+    together: `loader` gives each its part of a batch, whole microbatches; each makes its part of
+    the noise; sums and means are of all, and process 0 writes what `save` saves. Any number of
+    processes makes the same weights, bit for bit, and may go on after a kill. Each holds the whole
+    model and optimizer, or, after `torch.distributed.fsdp.fully_shard(model)`, its part of them:
+    then weights of Linear and Embedding layers that are frozen, or trained with clipping="ghost",
+    are gathered layer by layer, and others for each step.
 
-    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. With device_noise=True, the device of the model makes the noise, as `device_noise` does; a training that
-    goes on makes the steps before anew where the strategy keeps numbers. Random numbers, as those of dropout, are seeded by step, from a secret in
-    that folder. The model's mode is left as it is.
+    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. With
+    device_noise=True, the device of the model makes the noise, as `device_noise` does; a training
+    that goes on makes the steps before anew where the strategy keeps numbers. Random numbers, as
+    those of dropout, are seeded by step, from a secret in that folder. The model's mode is left as
+    it is.
 
-    Raises ValueError for layers that mix examples, such as BatchNorm in training mode, buffers and weights that change in forward, other parameters in
-    the optimizer than those that are trained, and another number of coordinates than the run's; TrainingError for steps of the optimizer with other
-    gradients.
+    Raises ValueError for layers that mix examples, such as BatchNorm in training mode, buffers and
+    weights that change in forward, other parameters in the optimizer than those that are trained,
+    and another number of coordinates than the run's; TrainingError for steps of the optimizer with
+    other gradients.
     """
     if importlib.util.find_spec("torch.func") is None:
         raise MissingPackageError(f"private: needs PyTorch 2 or later, and this is {torch.__version__}: install a newer one, or take clipped_sum, read_noise and add_noise")
@@ -216,10 +238,11 @@ def private(
 def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.optim.Optimizer:
     """The optimizer, with the learning rate of each of its parameter groups times `run.step_noise`.
 
-    For Adam with a learning rate that was found with DP-SGD's noise: Adam divides by the root of the mean square of single steps, which is
-    mostly noise, so that with ρ times the noise of a step its steps are 1/ρ as long. Call it before there is a scheduler, which takes
-    the rates as they are then. A threshold that updates are clipped to grows likewise. Not for SGD, whose steps do not depend on
-    the noise of a step.
+    For Adam with a learning rate that was found with DP-SGD's noise: Adam divides by the root of
+    the mean square of single steps, which is mostly noise, so that with ρ times the noise of a step
+    its steps are 1/ρ as long. Call it before there is a scheduler, which takes the rates as they
+    are then. A threshold that updates are clipped to grows likewise. Not for SGD, whose steps do
+    not depend on the noise of a step.
 
     Raises ValueError for an optimizer whose rates have been scaled, or that has a scheduler.
     """
@@ -235,9 +258,10 @@ def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.opt
 def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.dtype = torch.float32) -> Any:
     """The noisy mean: (total + noise) / divisor, a tree of tensors as total is, of any dtype.
 
-    total is the finished sum of `clip_and_sum`, noise the step's, a tree of arrays of the same shapes, both in whole multiples of
-    grid, `run.grid`, and divisor `run.expected_batch_size`, or 1 for the noisy sum. The addition is in float64; what follows is rounded to dtype.
-    What `read_noise` gave is refused a second time; of copies of it, such as tensors, nothing is known.
+    total is the finished sum of `clip_and_sum`, noise the step's, a tree of arrays of the same
+    shapes, both in whole multiples of grid, `run.grid`, and divisor `run.expected_batch_size`, or 1
+    for the noisy sum. The addition is in float64; what follows is rounded to dtype. What
+    `read_noise` gave is refused a second time; of copies of it, such as tensors, nothing is known.
     """
     check_divisor(divisor)
     check_grid(grid)
@@ -263,7 +287,8 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
 
 
 def _digest(mean: torch.Tensor) -> Callable[[], bytes]:
-    """What gives the digest of a noisy mean. On an accelerator it is of two numbers, which are computed there, without waiting for them."""
+    """What gives the digest of a noisy mean. On an accelerator it is of two numbers, which are
+    computed there, without waiting for them."""
     if mean.device.type == "cpu":
         return digest((mean.view(torch.int16) if mean.dtype == torch.bfloat16 else mean).numpy())
     return digest_of(checksums(mean))
@@ -282,8 +307,9 @@ def digest_of(sums: torch.Tensor) -> Callable[[], bytes]:
 
 
 def checksums(x: torch.Tensor, first: int = 0) -> torch.Tensor:
-    """Two sums, modulo 2^64, of the bits of each value times numbers of its place, of which that of the first one is given. Arrays that differ in one value differ here; in several, but for
-    some 2^-66. Those of the parts of an array add up to its own."""
+    """Two sums, modulo 2^64, of the bits of each value times numbers of its place, of which that of
+    the first one is given. Arrays that differ in one value differ here; in several, but for some
+    2^-66. Those of the parts of an array add up to its own."""
     sums = torch.zeros(2, dtype=torch.int64, device=x.device)
     flat, at, places = x.reshape(-1), 0, _places(x.device)
     while at < len(flat):
@@ -302,7 +328,8 @@ def _places(device: torch.device) -> torch.Tensor:
 
 
 def _odd(first: int, count: int) -> NDArray[np.uint64]:
-    """Odd numbers of 64 bits that are mixed from numbers from the first one on (splitmix64, Steele et al. 2014)."""
+    """Odd numbers of 64 bits that are mixed from numbers from the first one on (splitmix64, Steele
+    et al. 2014)."""
     with np.errstate(over="ignore"):
         z = (np.arange(count, dtype=np.uint64) + np.uint64(first)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
@@ -311,15 +338,18 @@ def _odd(first: int, count: int) -> NDArray[np.uint64]:
 
 
 class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
-    """A batch_sampler for torch.utils.data.DataLoader: the batches of a run from the guard's next step on, of one of ranks processes.
+    """A batch_sampler for torch.utils.data.DataLoader: the batches of a run from the guard's next
+    step on, of one of ranks processes.
 
-    Every loop over the loader begins at the step that is then the guard's next, after a resume too, so begin it before the guard takes the
-    step: `for t, batch in zip(guard, loader)`. It may read ahead, with any number of workers; a batch of a step that is over is refused.
-    Where no training is kept by a guard, as in an evaluation, guard is None, and start the first step.
+    Every loop over the loader begins at the step that is then the guard's next, after a resume too,
+    so begin it before the guard takes the step: `for t, batch in zip(guard, loader)`. It may read
+    ahead, with any number of workers; a batch of a step that is over is refused. Where no training
+    is kept by a guard, as in an evaluation, guard is None, and start the first step.
 
-    run is one that `join` gave, unless the data set is in the order of the table. A batch may be empty, for which the loader's
-    collate_fn must be ready: `collate` is, for data sets of tensors. Where owners are sampled, a batch has the examples of whole owners, one
-    after the other, and `rows` says whose they are.
+    run is one that `join` gave, unless the data set is in the order of the table. A batch may be
+    empty, for which the loader's collate_fn must be ready: `collate` is, for data sets of tensors.
+    Where owners are sampled, a batch has the examples of whole owners, one after the other, and
+    `rows` says whose they are.
     """
 
     def __init__(self, run: Run, guard: StepGuard | None, rank: int = 0, ranks: int = 1, *, start: int | None = None) -> None:
@@ -344,8 +374,9 @@ class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
             yield (rows.rows if isinstance(rows, OwnerBatch) else rows).tolist()
 
     def rows(self, step: int) -> Any:
-        """The rows of a step that this process has, without padding: an array or, where owners are sampled, an `OwnerBatch` of whole owners.
-        Those of the loader's examples are the same, in the same order: give them to `clipped_sum` with the examples."""
+        """The rows of a step that this process has, without padding: an array or, where owners are
+        sampled, an `OwnerBatch` of whole owners. Those of the loader's examples are the same, in
+        the same order: give them to `clipped_sum` with the examples."""
         part = padded(self.run.batch(step), self.ranks, self.rank, self.ranks)
         if isinstance(part, OwnerBatch):
             return OwnerBatch(part.rows[: part.offsets[-1]], part.offsets)
@@ -353,8 +384,8 @@ class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
 
 
 def gather(word: Any) -> list[Any]:
-    """The words of all hosts, for `StepGuard(run, gather=minsep.torch.gather)`: an all-gather of torch.distributed's default group,
-    with any backend."""
+    """The words of all hosts, for `StepGuard(run, gather=minsep.torch.gather)`: an all-gather of
+    torch.distributed's default group, with any backend."""
     import torch.distributed as dist
 
     words: list[Any] = [None] * dist.get_world_size()
@@ -363,7 +394,8 @@ def gather(word: Any) -> list[Any]:
 
 
 def collate(empty: Any) -> Any:
-    """A collate_fn that gives empty, such as torch.zeros(0, 28, 28), torch.zeros(0, dtype=torch.long), where a batch has no example."""
+    """A collate_fn that gives empty, such as torch.zeros(0, 28, 28), torch.zeros(0,
+    dtype=torch.long), where a batch has no example."""
     return functools.partial(_collated, empty)  # which a worker process can be given, however it is started
 
 
@@ -382,17 +414,22 @@ _OTHER_BATCH = (
 class NoisyOptimizer:
     """Opacus: the run's noise in place of that of Opacus.
 
-    optimizer is the DPOptimizer that PrivacyEngine.make_private gave, with poisson_sampling=False, noise_multiplier=0, max_grad_norm
-    run.clip_norm and loss_reduction "sum" or "mean". noise is a reader of `read_noise(run, list(model.parameters()), guard=guard, …)`: its tree
-    must be the list of the parameters that the optimizer trains, in the optimizer's order, or ValueError is raised. Each `step` takes the guard's next step: it clips and sums the per-example gradients that Opacus has left in p.grad_sample, adds the
-    noise, divides by the expected batch size and lets the optimizer inside do the update. Call it for empty batches too, and loop over the
-    loader alone: a loop over the guard is refused. Gradients of more or fewer examples than the batch of the step has are refused too: a batch
-    was left out, cut, or read twice. Each gradient is taken once.
+    optimizer is the DPOptimizer that PrivacyEngine.make_private gave, with poisson_sampling=False,
+    noise_multiplier=0, max_grad_norm run.clip_norm and loss_reduction "sum" or "mean". noise is a
+    reader of `read_noise(run, list(model.parameters()), guard=guard, …)`: its tree must be the list
+    of the parameters that the optimizer trains, in the optimizer's order, or ValueError is raised.
+    Each `step` takes the guard's next step: it clips and sums the per-example gradients that Opacus
+    has left in p.grad_sample, adds the noise, divides by the expected batch size and lets the
+    optimizer inside do the update. Call it for empty batches too, and loop over the loader alone: a
+    loop over the guard is refused. Gradients of more or fewer examples than the batch of the step
+    has are refused too: a batch was left out, cut, or read twice. Each gradient is taken once.
 
-    Where the gradients of a batch do not fit the memory, call `accumulate` after the backward pass of each part of it, and then `step`.
+    Where the gradients of a batch do not fit the memory, call `accumulate` after the backward pass
+    of each part of it, and then `step`.
 
-    Where owners are sampled, the gradients must be in the order of the loader's examples, and the mean of each owner's is clipped. Parts may
-    end anywhere: the gradients of an owner who has more in the next part are kept till then.
+    Where owners are sampled, the gradients must be in the order of the loader's examples, and the
+    mean of each owner's is clipped. Parts may end anywhere: the gradients of an owner who has more
+    in the next part are kept till then.
     """
 
     def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
@@ -409,7 +446,8 @@ class NoisyOptimizer:
         return [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
 
     def accumulate(self) -> None:
-        """Clips and adds the gradients of a part of the batch, after its backward pass, and frees them. The sum is exact, whatever the parts."""
+        """Clips and adds the gradients of a part of the batch, after its backward pass, and frees
+        them. The sum is exact, whatever the parts."""
         with self.guard.telling():
             self._add(self._parameters())
 
@@ -435,7 +473,8 @@ class NoisyOptimizer:
             self._parts = [([a + b for a, b in zip(before, more)], [a + b for a, b in zip(sums, found)])]
 
     def _sum(self, gradients: list[torch.Tensor]) -> Any:
-        """The sum of the clipped gradients of a part; where owners are sampled, of the owners whose last gradient it has."""
+        """The sum of the clipped gradients of a part; where owners are sampled, of the owners whose
+        last gradient it has."""
         norm, grid, step = self.run.clip_norm, self.run.grid, self.guard.next_step
         if self.run.examples_per_owner is None:
             return clip_and_sum(gradients, norm, grid, np.zeros(len(gradients[0]), dtype=bool))
@@ -467,7 +506,8 @@ class NoisyOptimizer:
         return batch.rows if isinstance(batch, OwnerBatch) else batch
 
     def zero_grad(self) -> None:
-        """Forgets the gradients of the batch, with the parts that were accumulated: call it before the first part, not between them."""
+        """Forgets the gradients of the batch, with the parts that were accumulated: call it before
+        the first part, not between them."""
         self._parts, self._held = [], []
         self.optimizer.zero_grad()
 

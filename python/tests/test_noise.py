@@ -542,7 +542,7 @@ class Guard(runs.Case):
         minsep.StepGuard(self.run_).take(0)
 
     def test_a_claim_that_protects_next_to_nobody(self):
-        for epsilon, delta, words in (20, 1e-2, "no attack is bounded below 0.9999"), (1, 0.05, "delta 0.05 is not below 1/60"), (2, 1e-3, ""):
+        for epsilon, delta, words in (20, 1e-2, "the success of an attack is not bounded below 0.9999"), (1, 0.05, "delta 0.05 is not below 1/60"), (2, 1e-3, ""):
             plan, out = self.folder / "plan.json", self.folder / f"of-{epsilon}"
             plan.write_text(json.dumps({
                 "examples": 60, "scheme": {"scheme": "poisson", "steps": 8, "batch_size": 6}, "strategy": {"kind": "identity"},
