@@ -17,8 +17,8 @@ Flag = Union[str, int, float, bool, list[str]]
 class Account:
     """A verified claim: (epsilon, delta) at a noise multiplier, in units of the clip norm.
 
-    certificate is certificate.json. out is the run directory that has it with its ledger, None
-    where it was not kept.
+    certificate is the content of certificate.json. out is the run directory with it and its ledger,
+    or None if it was not kept.
     """
 
     epsilon: float
@@ -32,8 +32,8 @@ def account(*, out: str | None = None, command: str | None = None, **flags: Flag
     """Runs `minsep account` with its flags as keywords: epsilon=8, min_sep=16,
     strategy="strategy.json", …
 
-    out is the run directory for the certificate and its ledger; without it, they are made in a
-    temporary folder and dropped, and the next call samples anew. Raises UsageError and
+    out is the run directory for the certificate and its ledger. Without it, they are made in a
+    temporary folder and dropped, and the next call draws samples again. Raises UsageError and
     NotVerifiedError with the command's words (exit codes 2 and 3), and NotCertifiedError for an
     accounting that is not proven.
     """
@@ -53,10 +53,10 @@ def account(*, out: str | None = None, command: str | None = None, **flags: Flag
 class Candidate:
     """A way to train that `minsep plan` has ranked.
 
-    noise_multiplier is proven, or estimated with the standard error noise_error; relative is the
+    noise_multiplier is proven, or estimated with the standard error noise_error. relative is the
     root mean square noise in the models of the training, or in the sums of another workload, in
-    units of the batch. tied says that the errors of estimates do not separate it from the first.
-    row is all that the command says of it.
+    units of the batch. tied says that the candidate and the first one are equal within the errors
+    of their estimates. row has everything that the command prints about it.
     """
 
     rank: int
@@ -72,7 +72,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `minsep plan` found: candidates, the best first, and in words why. It certifies nothing."""
+    """The result of `minsep plan`: candidates, the best first, and the reasons in words. It
+    certifies nothing."""
 
     candidates: list[Candidate]
     why: list[str]
@@ -90,10 +91,10 @@ def plan(*, command: str | None = None, **flags: Flag) -> Plan:
 
 @dataclass(frozen=True)
 class Composition:
-    """What several trainings promise together, to somebody who sees what all of them released.
+    """The joint guarantee of several trainings, against somebody who sees all that they released.
 
-    protected is whom the claim protects, notes what must be known of the runs. result is all that
-    `minsep compose` says (docs/schemas/composition.schema.json).
+    protected says whom the claim protects, and notes has remarks on the runs. result has everything
+    that `minsep compose` prints (docs/schemas/composition.schema.json).
     """
 
     epsilon: float
@@ -110,8 +111,8 @@ def compose(
     """Runs `minsep compose` for run directories: epsilon of all trainings together at a delta, or
     delta at an epsilon.
 
-    times is how often each run counts: one number, or one for each. Raises UsageError with the
-    command's words, such as for runs that share participations.
+    times is the number of trainings of each run: one number for all, or one for each. Raises
+    UsageError with the command's words, for example for runs that share participations.
     """
     counts = [times] if isinstance(times, int) else list(times)
     folders = [os.fspath(run) for run in runs]
@@ -135,8 +136,8 @@ def _candidate(row: dict[str, Any]) -> Candidate:
 
 
 def _arguments(flags: dict[str, Flag]) -> list[str]:
-    """Keywords as flags: min_sep=16 is --min-sep=16, True a flag without a value; False and None
-    leave it out."""
+    """Keywords as flags: min_sep=16 is --min-sep=16, and True is a flag without a value. False and
+    None leave a flag out."""
     arguments = []
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")

@@ -1,4 +1,4 @@
-"""Batches for PyTorch in which an example depends on no other: each is collated alone, with random
+"""Batches for PyTorch in which no example depends on another: each is collated alone, with random
 numbers of its own."""
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .errors import TrainingError
 
 
 class Loader:
-    """The batches of a run from the guard's next step on, of which each is given to a step before
-    the next one is taken.
+    """The batches of a run from the guard's next step on. Each must be given to a step before the
+    next one is taken.
 
     own gives this process' part of a batch. training gives the guard and the secret seed when a
-    loop begins. A length that is given is that of the whole run, however many steps are left.
+    loop begins. The length is that of the whole run, however many steps are left.
     """
 
     def __init__(self, run: Run, data: Any, collate: Callable[[list[Any]], Any] | None, training: Callable[[], tuple[StepGuard, str]], length: int | None, *, own: Callable[[Any], Any] | None = None,
@@ -53,7 +53,7 @@ def _given(batches: Iterator[Any], guard: StepGuard, step: int) -> Iterator[Any]
 
 
 def _check_data(run: Run, data: Any) -> None:
-    """Refuses a data set that has no places, or others than those that run.join had."""
+    """Refuses a data set without positions, or with other examples than run.join had."""
     if isinstance(data, torch.utils.data.IterableDataset) or not hasattr(data, "__getitem__"):
         raise ValueError("data: must have its examples by position, in the order of the ids that run.join had, and be no stream")
     if run._joined is not None and hasattr(data, "__len__") and len(data) != run._joined:

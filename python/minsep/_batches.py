@@ -28,12 +28,12 @@ class OwnerBatch:
     least 0.
 
     rows, shape [n], are rows of the example table or, of a joined run, positions in the user's
-    data; those of owner i of the batch are rows[offsets[i]:offsets[i + 1]], at least one. offsets
-    has shape [m + 1]. After `pad`, rows of -1 follow the last owner's.
+    data. Owner i of the batch has rows[offsets[i]:offsets[i + 1]], at least one; offsets has shape
+    [m + 1]. After `pad`, rows of -1 follow the last owner's.
 
-    The guarantee is for owners: give the gradients of all rows to `clip_and_sum` with
+    The guarantee is for owners. Give the gradients of all rows to `clip_and_sum` with
     `owners=batch.owners`, which averages the gradients of each owner and clips the mean. To clip
-    each example would be wrong, so this is no array of rows.
+    each example would be wrong, so an OwnerBatch is not an array of rows.
     """
 
     rows: NDArray[Any]
@@ -59,8 +59,8 @@ class OwnerBatch:
 
 
 class Batches:
-    """The folder `batches`: steps, examples and rows_of as its index says, and the rows of every
-    step."""
+    """The folder `batches`: steps, examples and rows_of as its index has them, and the rows of
+    every step."""
 
     def __init__(self, directory: Directory) -> None:
         self.folder = Folder(directory, FOLDER, FORMAT, OWNERS_FORMAT)
@@ -104,7 +104,7 @@ class Batches:
         self._open: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process, which maps and compares the files itself."""
+        """For another process, which maps the files and checks them itself."""
         return {**self.__dict__, "_open": {}}
 
     def _name(self, kind: str, shard: int) -> str:

@@ -26,18 +26,17 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
 
     gradients is a tree of per-example gradients, each leaf of shape [n, ...] and of any
     floating-point type; n may be 0. Each example's gradient, over all leaves, is clipped to
-    clip_norm, and each of its coordinates rounded toward zero to a multiple of grid
-    (`run.clip_norm` as it comes, `run.grid`; 0 is none). A clip norm that is a plain number is
-    refused, and so are gradients of another number of coordinates than the run's: layers that are
-    clipped each on its own would move the sum by more than clip_norm. A gradient whose norm is not
-    finite counts as zero, and so does one where is_padding, shape [n], is true. The result is a
-    tree of leaves [...] in float64.
+    clip_norm, `run.clip_norm` as it comes, and each of its coordinates is rounded toward zero to a
+    multiple of grid, `run.grid`; 0 stands for no grid. A plain number is refused as clip norm.
+    Gradients with another number of coordinates than the run's are refused too: if layers were
+    clipped each by itself, the sum could move by more than clip_norm. A gradient with a norm that
+    is not finite counts as zero, and so does a gradient for which is_padding, shape [n], is true.
+    The result is a tree of leaves [...] in float64.
 
-    Where owners are sampled, owners, shape [n], is the number of each gradient's owner, or -1 for
-    padding (`OwnerBatch.owners`): the mean of each owner's gradients is clipped and rounded in
-    their place, once for each owner. It must be given there, and all gradients of an owner in one
-    call: an owner of two calls would be clipped twice. Where examples are sampled, owners are
-    refused.
+    If owners are sampled, owners, shape [n], must have the number of each gradient's owner, or -1
+    for padding (`OwnerBatch.owners`). The mean of each owner's gradients is then clipped and
+    rounded, once for each owner. One call must have all gradients of an owner: an owner of two
+    calls would be clipped twice. If examples are sampled, owners are refused.
 
     Give the sum to `add_noise`, once. Raises ValueError for shapes that do not fit each other.
     """
@@ -104,18 +103,18 @@ def _sum(leaf: NDArray[Any], keep: NDArray[np.bool_], factors: NDArray[np.float6
 
 
 def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = "float32") -> Any:
-    """The noisy mean: (total + noise) / divisor, a tree as total is.
+    """The noisy mean: (total + noise) / divisor, a tree like total.
 
-    total is the finished sum that `clip_and_sum` gave, over all hosts and microbatches, and noise
-    the step's, a tree of the same shapes. Both must be whole multiples of grid, `run.grid`: a sum
-    that was not clipped and rounded is refused. With a grid of 0 nothing can be told of them.
-    divisor is `run.expected_batch_size`, or 1 for the noisy sum, which any constant may divide that
-    does not depend on the batch; other numbers are refused. The addition is in float64; what
-    follows is rounded to dtype: "float32", "float64" or "bfloat16". The last is ml_dtypes' type if
-    that package is installed, else uint16 with the same bits.
+    total is the finished sum of `clip_and_sum`, over all hosts and microbatches, and noise is the
+    noise of the step, a tree of the same shapes. Both must be whole multiples of grid, `run.grid`:
+    a sum that was not clipped and rounded is refused. With a grid of 0 this cannot be checked.
+    divisor is `run.expected_batch_size`, or 1 for the noisy sum, which you may divide by any
+    constant that does not depend on the batch. Other numbers are refused. The addition is in
+    float64; the result is rounded to dtype: "float32", "float64" or "bfloat16". bfloat16 is
+    ml_dtypes' type if that package is installed, and else uint16 with the same bits.
 
-    Noise is for one sum: what `read_noise` gave is refused a second time. Of copies and views of it
-    nothing is known.
+    Noise is for one sum: an array that `read_noise` gave is refused a second time. Copies and views
+    of it are not recognised.
 
     Noise is never rounded before it is added: a bfloat16 holds 256 multiples of the grid, and sums
     would show through.
@@ -139,14 +138,15 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
 
 
 def digest(mean: NDArray[Any]) -> Callable[[], bytes]:
-    """What gives the digest of a noisy mean, which is made at once: its owner may change it."""
+    """A function for the digest of a noisy mean. The digest is computed at once, since the owner of
+    the array may change it."""
     found = of_bytes(np.ascontiguousarray(mean).view(np.uint8) if mean.ndim else mean.tobytes())
     return lambda: found
 
 
 def check_on_grid(total: Any, noise: Any, grid: float, held: dict[str, float]) -> None:
-    """Refuses a sum or noise, arrays of NumPy or tensors, that is not of whole multiples of the
-    grid, or of more of them than are held. A grid of 0 is none."""
+    """Refuses a sum or noise, arrays of NumPy or tensors, with values that are not whole multiples
+    of the grid, or are more multiples than the type holds. A grid of 0 is none."""
     if grid:
         for name, values, of in ("total", total, "clip_and_sum"), ("noise", noise, "read_noise"):
             multiples = values / grid
@@ -158,8 +158,8 @@ def check_on_grid(total: Any, noise: Any, grid: float, held: dict[str, float]) -
 
 
 def held_by(size: int) -> float:
-    """Up to how many multiples of the grid a floating-point number of so many bytes holds exactly:
-    more of them were rounded."""
+    """The number of multiples of the grid up to which a floating-point number of so many bytes is
+    exact: more of them were rounded."""
     return {2: 2.0**8, 4: 2.0**24}.get(size, HELD)
 
 

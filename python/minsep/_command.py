@@ -1,4 +1,4 @@
-"""Runs the command `minsep`, whose words and numbers the package hands on."""
+"""Runs the command `minsep`, and passes its words and numbers on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VARIABLE = "MINSEP_COMMAND"
 
 
 def find(command: str | None = None) -> str:
-    """The path of the command: the one given, that of the variable MINSEP_COMMAND, the one that
+    """The path of the command: the one given, or of the variable MINSEP_COMMAND, or the one that
     came with this package, or `minsep` on the PATH."""
     name = command or os.environ.get(VARIABLE) or _own() or "minsep"
     found = shutil.which(name)
@@ -59,8 +59,8 @@ def failure(stderr: str, code: int) -> CommandError:
 
 
 def output(arguments: Sequence[str], command: str | None = None, accept: Sequence[int] = (0,)) -> Any:
-    """What the command prints with --json. A CommandError if it ends with a code that is not
-    accepted, or prints none."""
+    """The output of the command with --json. A CommandError if it ends with a code that is not
+    accepted, or prints nothing."""
     done = subprocess.run(
         [find(command), *arguments, "--json", "--log-level", "off"],
         stdin=subprocess.DEVNULL,
@@ -75,15 +75,14 @@ def output(arguments: Sequence[str], command: str | None = None, accept: Sequenc
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `minsep inspect` says of a run directory.
+    """The verdict of `minsep inspect` on a run directory.
 
-    state is "certified", "not certified" or "broken", and text the verdict in one line. folders has
-    every check, as `minsep inspect --json` prints it. copy_of is another directory with the same
-    batches and noise, of which this one is a copy, as far as this machine's records tell; None
-    where there is none. later_run is the run id of a later run of this directory, in whose place an
-    earlier one was put back, as from a backup; None where there is none. damaged_records are the
-    files of this machine's records of the run that were changed, cut or emptied, so that they tell
-    nothing.
+    state is "certified", "not certified" or "broken", and text is the verdict in one line. folders
+    has every check, as `minsep inspect --json` prints it. The rest is from this machine's records.
+    copy_of is another directory with the same batches and noise, if this one is a copy of it;
+    otherwise None. later_run is the run id of a later run of this directory, if an earlier run was
+    put back in its place, as from a backup; otherwise None. damaged_records are the files of the
+    run's records that were changed, cut or emptied, so that they tell nothing.
     """
 
     state: str

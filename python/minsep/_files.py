@@ -49,8 +49,8 @@ def compact(text: str) -> str:
 
 
 def parse(text: str, where: str) -> Any:
-    """Strict JSON: a name that an object has twice, in capitals or not, NaN and infinities are
-    refused."""
+    """Strict JSON. An object with the same name twice, in capitals or not, is refused, and so are
+    NaN and infinities."""
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({name.lower() for name, _ in pairs}) != len(pairs):
@@ -109,11 +109,11 @@ class Directory:
         return os.path.exists(os.path.join(self.path, name))
 
     def read(self, name: str, size: int | None = None) -> Buffer:
-        """The whole content of a file of exactly size bytes, or of at most MAX_TEXT where that is
-        None.
+        """The whole content of a file of exactly size bytes, or of at most MAX_TEXT bytes if size
+        is None.
 
-        Raises FileNotFoundError where there is none. The message tells no size: those of batches
-        are secret.
+        Raises FileNotFoundError if there is no such file. The message has no size: the sizes of
+        batches are secret.
         """
         try:
             return self._read_remote(name, size) if self.remote else self._read_local(name, size)

@@ -28,38 +28,39 @@ _SHARD = re.compile(r"shard-\d+-of-(\d+)(-replica-\d+)?")
 class StepGuard:
     """The steps of one training on a run directory: each is taken once, in order.
 
-    The noise of a run directory hides one training. The first step that a StepGuard takes in a run
-    directory makes it that training's: there is a token in `training.json` there, in the user's
-    folder of records on this machine (`$XDG_STATE_HOME/minsep/trainings`, by default below
-    `~/.local/state`), and in `state_dict`, which belongs into the trainer's checkpoint. Later ones
-    need the state of a checkpoint; without it, and with that of another training, they are refused,
-    whatever the learning rate or the seed. So they are in a copy of the run directory, as far as
-    the records on this machine tell. The next training needs another run: `minsep run --again` with
-    the same plan, or a run directory of its own.
+    The noise of a run directory hides one training. The first step of a StepGuard in a run
+    directory binds the directory to its training by a token. The token is in `training.json` there,
+    in the user's folder of records on this machine (`$XDG_STATE_HOME/minsep/trainings`, by default
+    below `~/.local/state`), and in `state_dict`, which belongs into the trainer's checkpoint. A
+    later StepGuard needs the state of a checkpoint. Without it, or with the state of another
+    training, it is refused, whatever the learning rate or the seed; it is also refused in a copy of
+    the run directory, as far as the records on this machine tell. The next training needs another
+    run: `minsep run --again` with the same plan, or another run directory.
 
-    state is what `state_dict` gave, or None for the first start. The record also counts the steps
-    taken. A checkpoint from before some of them would give their noise to other sums, unless the
-    trainer repeats them bit for bit; then say replay=True. folder is where training.json is kept,
-    by default the run directory; it must be given for a run directory in an object store, always
-    the same, and for a copy of a run directory beside the original: then the original.
+    state is the result of `state_dict`, or None for the first start. The record also counts the
+    steps taken. A checkpoint from before some of these steps would give their noise to other sums,
+    unless the trainer repeats them bit for bit; then give replay=True. folder is the folder of
+    training.json, by default the run directory. It must be given for a run directory in an object
+    store, always the same folder. For a copy of a run directory beside the original, give the
+    original.
 
     On several hosts, each gives its rank in [0, ranks), and gather, the trainer's all-gather: a
     function from an array of bytes to the arrays of all hosts. The guard compares the hosts when it
-    is made and before each step, and what fails on one host alone is refused on all. Host 0 keeps
-    the record, or the one that says primary=True; the others only count, and need the state of a
-    checkpoint too where they see a record of steps. Hosts that add the same noise to sums that
-    differ are refused at the next step.
+    is made and before each step, and what fails on one host is refused on all. Host 0 keeps the
+    record, or the host with primary=True. The others only count; if they see a record of steps,
+    they need the state of a checkpoint too. Hosts that added the same noise to different sums are
+    refused at the next step.
 
-    Of each step that `add_noise` has seen, outside of jax.jit, a digest of what it released is kept
-    in the folder training.sums beside training.json. With replay=True, a step that releases
-    something else is refused.
+    The folder training.sums beside training.json has, for each step that `add_noise` has seen
+    outside of jax.jit, a digest of the released values. With replay=True, a step that releases
+    other values is refused.
 
-    One process at a time holds the guard of a training, until it ends or `close` is called. After
-    that, and in a process that was forked since, the guard takes no step; it cannot be copied or
-    pickled. Raises TrainingError. Where no certificate in the run directory is for its noise, a
-    NotCertifiedWarning says so: a model of this training has no guarantee. Where its claim protects
-    next to nobody, as delta is not below one over the owners or no attack is bounded, a
-    WeakClaimWarning does.
+    One process at a time holds the guard of a training, until the process ends or calls `close`.
+    After that, and in a process that was forked since, the guard takes no step. It cannot be copied
+    or pickled. Raises TrainingError. If no certificate in the run directory is for its noise, a
+    NotCertifiedWarning says that a model of this training has no guarantee. If the claim protects
+    hardly anybody, because delta is not below one over the owners or the success of an attack is
+    not bounded, a WeakClaimWarning says so.
     """
 
     def __init__(
@@ -354,14 +355,14 @@ class StepGuard:
             raise
 
     def _compare(self, gathered: Any) -> None:
-        """Compares the hosts before a step. gathered is what the all-gather of their words gave,
-        shape [hosts, bytes].
+        """Compares the hosts before a step. gathered is the result of the all-gather of their
+        words, shape [hosts, bytes].
 
-        Refused are hosts that have other batches or another recipe, checkpoints of several
-        trainings or steps, no host or two that keep the record, and, as far as they have read_noise
-        with the guard, another number of shards, a shard that two take or nobody, or parameters of
-        other names or shapes for one shard. A host that has no token yet has that of the training
-        from then on.
+        These are refused: hosts with other batches or another recipe; checkpoints of several
+        trainings or steps; no host, or two, that keep the record. Of hosts that have read_noise
+        with the guard, these are refused too: another number of shards, a shard that two hosts take
+        or none takes, and parameters of other names or shapes for one shard. A host without a token
+        gets that of the training.
         """
         token = _hosts.check(_hosts.read(gathered))
         if not self._token:
@@ -386,9 +387,9 @@ class StepGuard:
 
     def use_shard(self, shard: int, shards: int, replica: int) -> None:
         """Says that this host reads a part of the noise from now on. It is refused after steps of
-        this guard without it, where a process that sees the same folder reads the same part, or
-        another number of shards; those of hosts that see no folder of each other are compared by
-        `_compare`."""
+        this guard without that part. It is also refused if a process that sees the same folder
+        reads the same part, or another number of shards. Hosts that do not see each other's folders
+        are compared by `_compare`."""
         part = shard, replica
         given = self._read.get(part, self._began)
         if given < self.next_step:
@@ -483,8 +484,8 @@ class StepGuard:
     # State
 
     def state_dict(self) -> dict[str, Any]:
-        """What belongs into a checkpoint, saved after the last taken step's update: strings and a
-        number."""
+        """The content for a checkpoint, which is saved after the update of the last taken step:
+        strings and a number."""
         self._settle()
         return {"run_id": self._run.run_id, "token": self._token, "next_step": self.next_step, "layout": self._layout}
 
@@ -524,7 +525,7 @@ class StepGuard:
 
 
 def check_guard(guard: Any, start: int | None, call: str) -> StepGuard | None:
-    """The guard that a loader was given: None only with the step with which it begins."""
+    """The guard that a loader was given. It may be None only if the first step is given."""
     if guard is not None and not isinstance(guard, StepGuard):
         raise TypeError(f"guard {guard!r}: must be the training's StepGuard, {call}, so that batches and noise are of the same steps; without a training, None with start=, the first step")
     if (guard is None) == (start is None):

@@ -1,4 +1,4 @@
-"""What the hosts of a training tell each other at each step, and what must hold of it."""
+"""The messages of the hosts of a training at each step, and the rules that they must satisfy."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def tell(gather: Callable[[NDArray[np.uint8]], Any], host: Host) -> None:
 
 def check(hosts: Sequence[Host]) -> str:
     """Refuses hosts that are not about to take the same step of the same training with the noise of
-    every coordinate. The token of the training."""
+    every coordinate. Returns the token of the training."""
     count = len(hosts)
     for h in hosts:
         if h.refused:

@@ -252,24 +252,24 @@ class DeviceNoise(_devicereader.DeviceNoise):
 
 
 def device_noise(run: Run, like: Any, *, guard: StepGuard, key: str | os.PathLike[str], state: Any = None) -> DeviceNoise:
-    """A reader like that of `minsep.read_noise(run, like, guard=guard, key=key)`, whose noise is
-    made by JAX on the devices that hold like.
+    """A reader like `minsep.read_noise(run, like, guard=guard, key=key)`, with noise that JAX makes
+    on the devices that hold like.
 
     like is a tree of the trained parameters. Each leaf of the noise is a float32 array with the
     leaf's sharding, and every device makes its own part of it; with several processes, each makes
-    the parts of its devices. The bits are those of the command, whatever the sharding. The run's
-    noise must have words by ChaCha12 (`minsep noise --words chacha12`), and needs no files:
+    the parts of its devices. The bits are the same as the command's, whatever the sharding. The
+    run's noise must have words by ChaCha12 (`minsep noise --words chacha12`), and needs no files:
     --recipe-only. key is the file of the root key, which goes to the devices as an argument of
     their programs, and into no checkpoint. A value that a float32 does not hold on the grid is NaN.
 
-    A strategy with state, such as banded ones, keeps bands - 1 numbers of 8 bytes for each
-    coordinate on the devices. A reader that goes on makes the steps before anew, or begins with
-    state, what `noise.state_dict()` gave at the checkpoint, with arrays of JAX or NumPy of any
-    sharding; that of an earlier step makes those between. It is as secret as the noise.
-    Inverse-banded strategies keep nothing, and make bands rows of normals a step.
+    A strategy with state, such as a banded one, keeps bands - 1 numbers of 8 bytes for each
+    coordinate on the devices. A reader that goes on makes all earlier steps again, or begins from
+    state, the result of `noise.state_dict()` at the checkpoint, with arrays of JAX or NumPy of any
+    sharding. From the state of an earlier step it makes the steps between. The state is as secret
+    as the noise. Inverse-banded strategies keep nothing, and make bands rows of normals a step.
 
-    Raises RunDirectoryError for noise with other words, ValueError for a state of another run,
-    recipe, tree or a later step, MinsepError for another key, and for a device that does not round
+    Raises RunDirectoryError for noise with other words; ValueError for a state of another run,
+    recipe, tree or a later step; MinsepError for another key, and for a device that does not round
     numbers of 64 bits as IEEE 754 says, such as a TPU.
     """
     with opening(run, guard):

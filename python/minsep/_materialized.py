@@ -22,17 +22,18 @@ def read_examples(run: Run, start: int = 0, *, pad: int | None = None) -> Iterat
     """The steps from start on, in order, each with its examples as an Arrow table. It needs
     pyarrow.
 
-    The tables have the columns step, slot, row, owner where owners are sampled, and those of your
-    data, in the order in which materialize put the entries of a step. A step that nobody takes part
-    in has an empty table: it is a step as any other. Entries of padding have row -1, owner -1 and
-    nulls. With pad, every table has a multiple of so many entries, at least one multiple, whatever
-    padding the files have; without it, the padding of the files stays.
+    The tables have the columns step, slot, row, owner if owners are sampled, and the columns of
+    your data. The entries of a step are in the order in which materialize put them. A step in which
+    nobody takes part has an empty table: it is a step like any other. Entries of padding have row
+    -1, owner -1 and nulls. With pad, every table has a multiple of pad entries, at least one
+    multiple, whatever padding the files have. Without it, the padding of the files stays.
 
     Files are compared with the index when they are reached, and the rows of each step with its
-    batch. Only the rows of one step are held, besides some thousands that were read with them.
+    batch. Only the rows of one step are held, with some thousands that were read together with
+    them.
 
-    Raises RunDirectoryError for files that were changed, or are of other batches than those beside
-    them; ValueError for a start or pad that cannot be.
+    Raises RunDirectoryError for files that were changed, or that belong to other batches than those
+    beside them; ValueError for an impossible start or pad.
     """
     need_run(run, "read_examples(run, start)")
     try:

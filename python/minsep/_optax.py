@@ -106,11 +106,11 @@ class Private:
     # The beginning, and checkpoints
 
     def init(self, params: Any, state: dict[str, Any] | None = None, *, replay: bool = True) -> State:
-        """Begins the training of params; or goes on where state, that of a checkpoint, was `state`:
-        then put the checkpoint's arrays into what is returned.
+        """Begins the training of params, or goes on from a checkpoint with state, the checkpoint's
+        `state`: then put the checkpoint's arrays into the result.
 
-        Steps that were taken after the checkpoint are repeated, and compared by the guard. With
-        replay=False a checkpoint from before the last step is refused at once.
+        Steps that were taken after the checkpoint are repeated, and the guard compares them. With
+        replay=False, a checkpoint from before the last step is refused at once.
         """
         if self._session.guard is not None:
             raise TrainingError("init: the training has begun already: call it once, or load")
@@ -173,7 +173,7 @@ class Private:
         return self.guard.state_dict()
 
     def save(self, path: str | os.PathLike[str], state: State) -> None:
-        """Writes a checkpoint, so that a kill leaves the file of before or this one."""
+        """Writes a checkpoint. A kill leaves the earlier file or this one."""
         self._check_state(state)
         arrays = {f"leaf-{i}": np.frombuffer(np.asarray(x).tobytes(), np.uint8) for i, x in enumerate(jax.tree_util.tree_leaves(state[1:]))}
         path = os.fspath(path)
@@ -184,7 +184,7 @@ class Private:
         os.replace(path + ".new", path)
 
     def load(self, path: str | os.PathLike[str], params: Any, *, replay: bool = True) -> State:
-        """Goes on from the file that save wrote, as init does; where there is none, the training of
+        """Goes on from the file that save wrote, as init does. If there is no file, the training of
         params begins, and the file is written at once, so that a start after a kill finds it.
         params have the shapes of those in the file."""
         if not os.path.exists(path):
@@ -232,12 +232,12 @@ class Private:
             yield jax.tree.map(lambda x: x[rows], data)
 
     def step(self, state: State, *batch: Any, rows: Any = None) -> State:
-        """The training after the next step, of the examples of its batch: arrays, or trees of them,
-        that have the examples as their first dimension, in the order of the batch's rows.
+        """The training after the next step, with the examples of its batch: arrays, or trees of
+        them, with the examples as their first dimension, in the order of the batch's rows.
 
-        `batches` gives them. A batch with padding comes with rows, as `minsep.pad(run.batch(t), …)`
-        gave them. state is what init, load or the step before gave. It must not be called in
-        jax.jit: it compiles the parts that can be.
+        `batches` gives them. A batch with padding comes with rows, the result of
+        `minsep.pad(run.batch(t), …)`. state is the result of init, load or the step before. Do not
+        call it in jax.jit: it compiles the parts that can be compiled.
         """
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((state, batch))):
             raise TypeError("step: is called in jax.jit, and takes the guard's step each time it runs: call it outside; it compiles what can be")

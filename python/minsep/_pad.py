@@ -36,21 +36,21 @@ def _forget(key: int, ref: Any) -> None:
 def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1) -> Any:
     """A host's slice of a batch that is padded with -1.
 
-    batch holds rows, shape [n], n at least 0. With a number, the padded size is the smallest
-    multiple of it that is at least n, and at least once the number; with a sequence of sizes, the
-    smallest of them that is at least n. So the number of shapes is known before training, and an
-    empty batch has a shape too: it is a step as any other. ranks must divide every size, and the
-    host rank in [0, ranks) gets one of ranks contiguous slices of equal length.
+    batch holds rows, shape [n], n at least 0. If multiple is a number, the padded size is the
+    multiple of it that is at least n, and at least one multiple. If it is a sequence, the padded
+    size is the smallest of its numbers that is at least n. So the number of shapes is known before
+    training. An empty batch has a shape too: it is a step like any other. ranks must divide every
+    size, and the host rank in [0, ranks) gets one of ranks contiguous slices of equal length.
 
-    Of an `OwnerBatch` rows are counted, n, and not owners: `Run.max_rows` is a size that fits every
-    batch on one host. Each host's slice is one: whole owners, then padding; where they do not fit,
-    the next size is taken.
+    Of an `OwnerBatch` the n rows count, not the owners: `Run.max_rows` is a size that fits every
+    batch on one host. Each host's slice is an `OwnerBatch`: whole owners, then padding. If they do
+    not fit, the next size is taken.
 
-    The result has the type of batch. Count an entry of -1 as a gradient of zero: what `clipped_sum`
-    gives does, as it takes the rows, and `clip_and_sum` given `is_padding=rows < 0`. To NumPy and
-    JAX, x[-1] is the last example: it would enter every step that has padding, once for each entry
-    of -1, and its owner would have no guarantee. So from now on `clip_and_sum` refuses gradients of
-    a run whose batch this was without is_padding. Sizes of batches are secret, padded or not.
+    The result has the type of batch. An entry of -1 must count as a gradient of zero: `clipped_sum`
+    does this, as it takes the rows, and so does `clip_and_sum` with `is_padding=rows < 0`. To NumPy
+    and JAX, x[-1] is the last example: it would enter every padded step, once for each entry of -1,
+    and its owner would have no guarantee. So from now on `clip_and_sum` refuses gradients of this
+    run without is_padding. Sizes of batches are secret, padded or not.
     """
     known = _given.get(id(batch))
     if known is not None and known[0]() is batch:

@@ -56,7 +56,7 @@ class Private:
 
     @property
     def guard(self) -> StepGuard:
-        """The training's guard. It is made when it is first needed, without a checkpoint where
+        """The training's guard. It is made when it is first needed, without a checkpoint if
         load_state_dict was not called before."""
         return self._session.guard or self._begin(None, False)
 
@@ -90,8 +90,8 @@ class Private:
         """Model, optimizer, scheduler and guard, for torch.save: all that the training needs to go
         on. The seed of its random numbers stays in the folder of its record.
 
-        Where fully_shard divides the model, all processes must call it, and tensors are those of
-        the whole model, in the memory of process 0; the others have None in their place.
+        If fully_shard divides the model, all processes must call it. The tensors are then those of
+        the whole model, in the memory of process 0; the other processes have None in their place.
         """
         saved: Callable[[Any], Any] = (lambda x: x) if self._sharded is None else self._sharded.saved
         return {
@@ -105,9 +105,9 @@ class Private:
         """Goes on from a checkpoint, before the first step and before a loader.
 
         Steps that were taken after the checkpoint are repeated. Random numbers are seeded by step
-        and example, and are the same again; what the device does otherwise than before is seen by
-        the guard, which refuses a step that releases something else. With replay=False a checkpoint
-        from before the last step is refused at once.
+        and example, so they are the same again. If the device computes differently, the guard sees
+        it, and refuses a step that releases other values. With replay=False, a checkpoint from
+        before the last step is refused at once.
         """
         if not isinstance(state, dict) or set(state) != {"model", "optimizer", "scheduler", "minsep"}:
             raise ValueError("state: must be what state_dict gave")
@@ -120,7 +120,7 @@ class Private:
             self.scheduler.load_state_dict(state["scheduler"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes state_dict to a file, so that a kill leaves the file of before or this one."""
+        """Writes state_dict to a file. A kill leaves the earlier file or this one."""
         path, state = os.fspath(path), self.state_dict()
         if self._processes.rank > 0:
             return  # all processes have the same
@@ -131,7 +131,7 @@ class Private:
         os.replace(path + ".new", path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Goes on from the file that save wrote, as load_state_dict does; where there is none, the
+        """Goes on from the file that save wrote, as load_state_dict does. If there is no file, the
         training begins, and the file is written at once, so that a start after a kill finds it."""
         if os.path.exists(path):
             self.load_state_dict(torch.load(path, map_location=self._device()) if self._sharded is None else torch.load(path, map_location="cpu", mmap=True))
@@ -147,13 +147,13 @@ class Private:
     # Batches
 
     def loader(self, data: Any, *, collate_fn: Callable[[list[Any]], Any] | None = None, **options: Any) -> Loader:
-        """Batches that are left, from a torch.utils.data.DataLoader: its data must be in the order
-        of the ids that `run.join` had.
+        """The batches that are left, from a torch.utils.data.DataLoader. Its data must be in the
+        order of the ids that `run.join` had.
 
-        collate_fn is given each example alone, in a list, and makes a batch of one: so an example
-        depends on no other, as one that is padded to the longest would. Random numbers of torch,
+        collate_fn gets each example alone, in a list, and makes a batch of one. So no example
+        depends on another, as it would if all were padded to the longest. Random numbers of torch,
         NumPy and Python in data and collate_fn are seeded by step and example. options are those of
-        DataLoader. Each batch must be given to `step` before the next is taken.
+        DataLoader. Give each batch to `step` before you take the next.
         """
         for name in "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "worker_init_fn", "generator":
             if name in options:
@@ -167,11 +167,12 @@ class Private:
     # Steps
 
     def step(self, *batch: Any, rows: Any = None, **named: Any) -> None:
-        """Trains on the batch of the next step: tensors that have the examples as their first
-        dimension, in the order of the batch's rows.
+        """Trains on the batch of the next step: tensors with the examples as their first dimension,
+        in the order of the batch's rows.
 
-        loss is given them, each with one example. A batch of the loader comes as it is, an empty
-        one too. A batch with padding comes with rows, as `minsep.pad(run.batch(t), …)` gave them.
+        loss gets them with one example at a time. Give a batch of the loader as it comes, even an
+        empty one. A batch with padding comes with rows, the result of `minsep.pad(run.batch(t),
+        …)`.
         """
         self.make_gradients(*batch, rows=rows, **named)
         self.optimizer.step()
@@ -179,7 +180,7 @@ class Private:
             self.scheduler.step()
 
     def make_gradients(self, *batch: Any, rows: Any = None, **named: Any) -> None:
-        """The first half of step: leaves the noisy mean in p.grad, for one step of the optimizer
+        """The first half of step: it leaves the noisy mean in p.grad, for one step of the optimizer
         that the program makes itself."""
         guard = self.guard
         step = guard.next_step

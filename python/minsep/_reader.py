@@ -166,33 +166,33 @@ def read_noise(
     checkpoint: str | None = None,
     checkpoint_steps: int = 100,
 ) -> NoiseReader:
-    """A reader of the noise of the steps from start, or from the guard's next step, on.
+    """A reader of the noise of the steps from start on, or from the guard's next step on.
 
-    like is a tree of arrays (dicts, lists, tuples; with JAX any of its trees): `step` gives trees
-    of the same shapes. Leaves take their coordinates in order, the keys of a dict sorted; with a
-    guard, a tree of other names or shapes than at the training's first step is refused, and so is a
-    step that the guard has not taken, or that another reader of the guard has given, or a guard of
-    another run, or one that has taken steps of which no reader gave the noise. Without like, steps
-    are arrays of shape [width].
+    like is a tree of arrays (dicts, lists, tuples; with JAX any of its trees), and `step` gives
+    trees of the same shapes. Leaves take their coordinates in order, with the keys of a dict
+    sorted. Without like, steps are arrays of shape [width]. With a guard these are refused: a tree
+    with other names or shapes than at the training's first step; a step that the guard has not
+    taken, or that another reader of the guard has given; a guard of another run; and a guard that
+    has taken steps without a reader.
 
     Without a guard the reader only keeps its own steps in order. It does not see that another
     training, another reader or an earlier process had the same noise, that a tree of another layout
-    gives a parameter the noise of another one, nor that the noise is not that of the batch's step:
-    each of them can reveal what the noise must hide. So it warns (NoGuardWarning), and where a
-    guard has recorded a training of the run, it is a TrainingError. Leave the guard out only where
-    nothing is trained.
+    gives a parameter the noise of another one, or that the noise is not for the batch's step. Each
+    of these can reveal what the noise must hide. So the reader warns (NoGuardWarning), and raises
+    TrainingError if a guard has recorded a training of the run. Leave the guard out only if nothing
+    is trained.
 
-    With several hosts that hold different parameters, each reads its own shard of the coordinates,
-    and like is the tree of what it holds. Hosts that hold the same parameters, and add the same
-    noise to the same sums, number themselves by replica, from 0; with shards=1, where every host
-    holds all, they need not. With a guard, hosts that disagree are refused. key is the file of the
-    root key: then nothing is read from files, and `minsep noise --stream` makes the noise while the
-    trainer computes; one row is read ahead. dtype is float32 or float64; without it, float32 where
-    that holds the noise on its grid, else float64. checkpoint is a folder, secret like the noise,
-    in which the command keeps its state every checkpoint_steps steps: with a strategy of which a
-    step needs all before it, a later reader then begins there.
+    If several hosts hold different parameters, each reads its own shard of the coordinates, and
+    like is the tree of its parameters. Hosts that hold the same parameters, and add the same noise
+    to the same sums, number themselves by replica, from 0; with shards=1, where every host holds
+    all, they need not. With a guard, hosts that disagree are refused. key is the file of the root
+    key: nothing is then read from files, and `minsep noise --stream` makes the noise while the
+    trainer computes, one row ahead. dtype is float32 or float64; the default is float32 if it holds
+    the noise on its grid, else float64. checkpoint is a folder, secret like the noise, in which the
+    command keeps its state every checkpoint_steps steps. If the strategy needs all earlier steps
+    for a step, a later reader begins there.
 
-    Raises ValueError for a tree of another size; a stream's faults are those of the command, in its
+    Raises ValueError for a tree of another size. Faults of a stream are the command's, in its
     words.
     """
     need_run(run, "read_noise(run, like, guard=guard)")

@@ -36,11 +36,11 @@ def _json(path: str, most: int = MAX_RECORD) -> Any:
 
 
 def copy_of(run: Run) -> str | None:
-    """The directory of which a run directory is a copy, with the same noise, as far as this
-    machine's records of the command tell.
+    """The directory of which a run directory is a copy, with the same noise, as far as the
+    command's records on this machine tell.
 
-    It is there, and has the run id, or had it before. None for a directory that was moved, and
-    where there is no record: on another machine, of another user, or where the run has no noise
+    That directory is there, and has or had the run id. The result is None for a directory that was
+    moved, and without a record: on another machine, for another user, or while the run has no noise
     yet. A directory in an object store is not compared.
     """
     folder = state_folder()

@@ -46,11 +46,11 @@ class Run:
 
     Opening checks run.json and the indexes of batches and noise against each other. A file is
     compared with the size and SHA-256 of its index when it is first read. Nothing is sampled or
-    recomputed: that is what `verdict` does.
+    recomputed; `verdict` does that.
 
-    Raises RunDirectoryError for a directory that is not what minsep writes, that was changed, or
-    that mixes results of several runs, and where there is none. A CopyWarning says of a copy, as
-    far as this machine's records tell, whose it is.
+    Raises RunDirectoryError if there is no run directory, or if it is not as minsep writes it, was
+    changed, or mixes results of several runs. A CopyWarning names the directory of which this one
+    is a copy, as far as this machine's records tell.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
@@ -149,8 +149,8 @@ class Run:
         return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
     def verdict(self) -> _command.Verdict:
-        """What `minsep inspect` says of the directory. It reads every file, so ask once, before
-        training."""
+        """The verdict of `minsep inspect` on the directory. It reads every file, so call it once,
+        before training."""
         return _command.inspect(self.path, self._command)
 
     # Batches
@@ -177,8 +177,8 @@ class Run:
 
     @property
     def expected_batch_size(self) -> float:
-        """The expected number of examples of a batch; of owners, where they are sampled. It is
-        public: divide noisy sums by it, never by the size of a batch: `add_noise` takes no other
+        """The expected number of examples of a batch, or of owners if they are sampled. It is
+        public. Divide noisy sums by it, never by the size of a batch: `add_noise` takes no other
         number but 1."""
         expected = self._need_batches().expected_batch_size
         if expected is None:
@@ -187,21 +187,23 @@ class Run:
 
     @property
     def max_batch_size(self) -> int | None:
-        """The most examples of a batch, of owners where they are sampled: `form --max-batch-size`,
-        or the size of all batches with the scheme fixed; None where batches are not cut. It is
-        public."""
+        """The largest number of examples of a batch, or of owners if they are sampled: `form
+        --max-batch-size`, or the size of all batches with the scheme fixed. None if batches are not
+        cut. It is public."""
         return self._need_batches().max_batch_size
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows of a batch, which is what `pad` counts: `max_batch_size`, where owners are
-        sampled times `examples_per_owner`; None where batches are not cut. It is public."""
+        """The largest number of rows of a batch, which `pad` counts: `max_batch_size`, or if owners
+        are sampled `max_batch_size` times `examples_per_owner`. None if batches are not cut. It is
+        public."""
         batches = self._need_batches()
         return batches.max_batch_size and batches.max_batch_size * max(1, batches.examples_per_owner)
 
     @property
     def examples_per_owner(self) -> int | None:
-        """The most examples that an owner brings where owners are sampled; None where examples are."""
+        """The largest number of examples that an owner brings, if owners are sampled; otherwise
+        None."""
         batches = self._need_batches()
         return batches.examples_per_owner if batches.of_owners else None
 
@@ -209,10 +211,10 @@ class Run:
         """The examples of a step in [0, steps): shape [n], n at least 0, int32 or int64, without
         padding.
 
-        They are rows of the example table, in a read-only view of the file; for a run that `join`
-        gave, positions in the user's data. A row is there once for each copy that takes part. Where
-        owners are sampled, it is an `OwnerBatch`, in which the rows of each owner belong together.
-        Batches and their sizes are secret.
+        They are rows of the example table, in a read-only view of the file. For a run from `join`,
+        they are positions in the user's data. A row is there once for each copy that takes part. If
+        owners are sampled, the result is an `OwnerBatch`, in which the rows of each owner belong
+        together. Batches and their sizes are secret.
         """
         batches = self._need_batches()
         step = _whole(step, "step", batches.steps)
@@ -330,10 +332,10 @@ class Run:
 
     @property
     def clip_norm(self) -> ClipNorm:
-        """ζ: the norm to which each example's gradient is clipped; where owners are sampled, the
-        mean of each owner's, and clip_and_sum then refuses gradients without owners; where examples
-        are sampled, it refuses owners. `clip_and_sum` takes it as it comes, and no plain number; it
-        refuses gradients of another number of coordinates than `coordinates`."""
+        """ζ: the norm to which each example's gradient is clipped or, if owners are sampled, the
+        mean of each owner's. `clip_and_sum` takes it as it comes, and refuses a plain number and
+        gradients with another number of coordinates than `coordinates`. If owners are sampled, it
+        refuses gradients without owners; if examples are, it refuses owners."""
         noise, kind = self._need_noise(), ClipNorm
         if self._batches is not None:
             kind = OwnersClipNorm if self._batches.of_owners else ExamplesClipNorm
@@ -341,26 +343,26 @@ class Run:
 
     @property
     def grid(self) -> float:
-        """g: each clipped gradient is rounded toward zero to its multiples. 0 for noise without a
+        """g: each clipped gradient is rounded toward zero to multiples of it. 0 for noise without a
         grid."""
         return self._need_noise().grid
 
     @property
     def noise_multiplier(self) -> float:
-        """σ of the noise, in units of the clip norm; of the certificate where there is no noise."""
+        """σ of the noise, in units of the clip norm; without noise, σ of the certificate."""
         if self._noise is not None:
             return self._noise.noise_multiplier
         return float(self._certificate()["noise_multiplier"])
 
     @property
     def step_noise(self) -> float:
-        """ρ: the noise of one step in units of that of DP-SGD with the same claim, steps and
-        expected batch size; above 1 for noise that is correlated. It is public. What looks at
-        single steps, as Adam and clipping of updates do, sees so much more noise: see
+        """ρ: the noise of one step in units of DP-SGD's with the same claim, steps and expected
+        batch size. It is above 1 for correlated noise, and public. Methods that look at single
+        steps, such as Adam and clipping of updates, see so much more noise: see
         `minsep.jax.scale_by_step_noise` and `minsep.torch.scale_by_step_noise`.
 
-        Raises NotCertifiedError for noise that was made without a certificate, or with one that
-        nothing can be compared with.
+        Raises NotCertifiedError for noise that was made without a certificate, or with a
+        certificate that has no DP-SGD to compare with.
         """
         noise = self._need_noise()
         if noise.step_noise is None:
@@ -373,9 +375,9 @@ class Run:
         """The noise of a step from the files: coordinates of shard of shards, float32 or float64,
         read-only.
 
-        shards need not be that of the files. Noise is secret, and serves one sum: see StepGuard. A
-        NoGuardWarning says so where a step is given again, in this process or after another one on
-        this machine, or where a guard has recorded a training.
+        shards need not be the number of the files. Noise is secret, and serves one sum: see
+        StepGuard. A NoGuardWarning says that a step is given again, in this process or after
+        another one on this machine, or that a guard has recorded a training.
         """
         from . import _unguarded
 

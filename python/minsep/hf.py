@@ -18,8 +18,8 @@ STATE_NAME = "minsep.json"
 
 
 def last_checkpoint(folder: str | os.PathLike[str]) -> str | None:
-    """The last checkpoint of a PrivateTrainer in a folder, for `train(resume_from_checkpoint=…)`:
-    of those that were finished before a kill. None where there is none."""
+    """The last checkpoint of a PrivateTrainer in a folder that was finished before a kill, for
+    `train(resume_from_checkpoint=…)`. None if there is none."""
     found = [name for name in (os.listdir(folder) if os.path.isdir(folder) else []) if name.removeprefix("checkpoint-").isdecimal()]
     paths = [os.path.join(folder, name) for name in sorted(found, key=lambda name: -int(name.removeprefix("checkpoint-")))]
     return next((path for path in paths if _is_finished(path)), None)
@@ -38,27 +38,28 @@ def _is_finished(checkpoint: str) -> bool:
 
 
 class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
-    """A transformers.Trainer whose training is private: it takes the batches and the noise of a run
+    """A transformers.Trainer with a private training: it takes the batches and the noise of a run
     directory.
 
-    run is one that `join` gave with the ids of train_dataset, in its order. Each step of Trainer is
-    one of the run: its batch is made per_device_train_batch_size examples at a time, and
-    args.max_steps may be left out, or be at most the run's steps. Other arguments are those of
-    Trainer; so is a resume, `train(resume_from_checkpoint=last_checkpoint(output_dir))`: a
-    checkpoint has the state of the guard, in minsep.json, and the first one is written before the
-    first step, where save_strategy is not "no". loss(model, **example) is the loss of a batch of
-    one example, by default that of the model's output. data_collator is given each example alone,
-    so that none depends on others, as one that is padded to the longest would: it pads all to one
-    length. key, clipping, folder, checkpoint, checkpoint_steps and device_noise are those of
-    `minsep.torch.private`. One trainer trains once; when `train` ends, the run is for the next.
+    run comes from `join` with the ids of train_dataset, in its order. Each step of Trainer is a
+    step of the run. Its gradients are made for per_device_train_batch_size examples at a time.
+    args.max_steps may be left out, or be at most the run's steps. All other arguments are those of
+    Trainer. So is a resume, `train(resume_from_checkpoint=last_checkpoint(output_dir))`. A
+    checkpoint has the state of the guard, in minsep.json; the first one is written before the first
+    step, unless save_strategy is "no". loss(model, **example) is the loss of a batch of one
+    example, by default the loss in the model's output. data_collator gets each example alone, and
+    pads all to one length: no example may depend on another, as it would if all were padded to the
+    longest. key, clipping, folder, checkpoint, checkpoint_steps and device_noise are as in
+    `minsep.torch.private`. A trainer trains once; when `train` ends, another training may use the
+    run.
 
-    What Trainer would tell of the training examples is left out: training loss, counts of tokens
-    and of operations, which no noise hides.
+    Trainer's reports on the training examples are left out: training loss, and counts of tokens and
+    of operations, which no noise hides.
 
-    It is a subclass, as a callback cannot replace the backward pass: `training_step` leaves the
-    noisy mean in p.grad, and Trainer's own loop makes the step of the optimizer, which is refused
-    with other gradients. Raises ValueError for arguments that would form other batches or change
-    gradients.
+    It is a subclass, because a callback cannot replace the backward pass: `training_step` leaves
+    the noisy mean in p.grad, and Trainer's own loop makes the step of the optimizer, which is
+    refused with other gradients. Raises ValueError for arguments that would form other batches or
+    change gradients.
     """
 
     def __init__(

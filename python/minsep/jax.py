@@ -45,10 +45,10 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     grid. It can be jitted.
 
     gradients is a tree of per-example gradients, each leaf of shape [n, ...], as
-    jax.vmap(jax.grad(…)) gives them; n may be 0. The rest is as in `minsep.clip_and_sum`, in
-    float32. Whole numbers are added without rounding in any order: sums of microbatches and hosts
-    (jax.lax.psum) may be added. Where grid is 0, the sum is float32, and the floating-point channel
-    open.
+    jax.vmap(jax.grad(…)) gives them; n may be 0. All else is as in `minsep.clip_and_sum`, in
+    float32. Whole numbers are added without rounding in any order, so sums of microbatches and
+    hosts (jax.lax.psum) may be added. With a grid of 0, the sum is float32, and the floating-point
+    channel is open.
     """
     leaves, structure = jax.tree_util.tree_flatten(gradients)
     counts = {leaf.shape[0] if leaf.ndim else -1 for leaf in leaves}
@@ -84,16 +84,17 @@ def clipped_sum(loss: Callable[..., Any], clip_norm: ClipNorm, grid: float, micr
     """The sum of a batch's clipped gradients of loss, with memory for the gradients of microbatch
     examples: f(params, rows, *batch, owners=None).
 
-    loss(params, *example) is the loss of one example. rows, shape [n], are those of the batch, as
-    `run.batch` or `pad` gave them, and each of batch a tree of arrays [n, ...] of the examples at
-    these rows; an example of row -1 is padding, and has no part in the sum. n may be 0 and need not
-    be a multiple of microbatch, which is at least 1; without one, all gradients are made at once. A
-    microbatch that is padding only is left out. f gives what `clip_and_sum` gives of all gradients:
-    the parts are added in whole multiples of the grid, without rounding. It can be jitted.
+    loss(params, *example) is the loss of one example. rows, shape [n], are the rows of the batch,
+    as `run.batch` or `pad` gave them, and each of batch is a tree of arrays [n, ...] of the
+    examples at these rows. An example of row -1 is padding, and has no part in the sum. n may be 0
+    and need not be a multiple of microbatch, which is at least 1; without microbatch, all gradients
+    are made at once. A microbatch of padding only is left out. The result of f is that of
+    `clip_and_sum` for all gradients: the parts are added in whole multiples of the grid, without
+    rounding. f can be jitted.
 
-    Where owners are sampled, rows are `batch.rows`, and owners=`batch.owners` must be given: the
-    mean of each owner's gradients is clipped, also where they are of several microbatches. That
-    takes memory for the gradients of microbatch + 2 examples, twice.
+    If owners are sampled, rows are `batch.rows`, and owners=`batch.owners` must be given. The mean
+    of each owner's gradients is clipped, even if they are in several microbatches. That takes
+    memory for the gradients of microbatch + 2 examples, twice.
 
     Raises ValueError for shapes that do not fit each other.
     """
@@ -235,36 +236,35 @@ def private(
     checkpoint_steps: int = 100,
     device_noise: bool = False,
 ) -> Private:
-    """A private training with an optimizer of optax, as one object: `init(params)` begins it,
-    `batches(x, y)` gives the examples of its steps, `step(state, x, y)` trains on those of one, and
-    `save` and `load` keep all that a resume needs; or `state`, the guard's, in a checkpoint of your
-    own.
+    """A private training with an optimizer of optax, as one object. `init(params)` begins it,
+    `batches(x, y)` gives the examples of its steps, `step(state, x, y)` trains on one of them, and
+    `save` and `load` keep all that a resume needs. In a checkpoint of your own, keep `state`, the
+    guard's.
 
-    loss(params, x, y) is the loss of one example, a number, as `clipped_sum` takes it. All of
-    params is trained, but what frozen says, a tree of True and False as params or the beginning of
-    one, such as {"base": True, "adapters": False}: that has no gradient, no noise and no state in
-    the optimizer, and the run's coordinates are those of the others. Each step makes the gradients
-    of microbatch examples at a time, clips and sums them as `clipped_sum`, takes the guard's step,
-    adds the noise, divides by the expected batch size and updates params. Where owners are sampled,
-    the mean of each owner's gradients is clipped.
+    loss(params, x, y) is the loss of one example, a number, as in `clipped_sum`. All of params is
+    trained, except the parts that frozen names: a tree of True and False like params or like its
+    upper levels, such as {"base": True, "adapters": False}. Frozen parts have no gradient, no noise
+    and no state in the optimizer, and the run's coordinates are those of the others. Each step
+    makes the gradients of microbatch examples at a time, clips and sums them like `clipped_sum`,
+    takes the guard's step, adds the noise, divides by the expected batch size and updates params.
+    If owners are sampled, the mean of each owner's gradients is clipped.
 
-    Parameters may be on several devices of one process, by a NamedSharding, with microbatch given:
-    each device gathers them for whole microbatches of a batch, and keeps its part of noise,
+    Parameters may be on several devices of one process, by a NamedSharding, if microbatch is given.
+    Each device gathers them for whole microbatches of a batch, and keeps its part of noise,
     parameters and optimizer. The weights are those of one device, bit for bit, and a training may
     go on with another mesh.
 
-    Batches are padded to the smallest multiple of pad_to that holds them, or, of sizes in a list,
-    the smallest; each size is compiled once. By default it is `run.max_rows`, else microbatch, else
-    64. With rng=True, loss is called with rng=, a key of jax.random, as dropout needs: it follows
-    from a secret in the folder of the training's record, the step and the example, and is the same
-    in a repeated step.
+    Batches are padded to the smallest multiple of pad_to that holds them or, if pad_to is a list of
+    sizes, to the smallest size that does; each size is compiled once. The default is
+    `run.max_rows`, else microbatch, else 64. With rng=True, loss gets rng=, a key of jax.random,
+    for dropout and the like. It follows from a secret in the folder of the training's record, the
+    step and the example, and is the same in a repeated step.
 
-    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. With
-    device_noise=True, the devices that hold params make their noise, as `device_noise` does; a
-    training that goes on makes the steps before anew where the strategy keeps numbers. Raises
-    ValueError for another number of coordinates than the run's, for an optimizer that asks for the
-    loss, and for a loss that gives more than a number; TrainingError for a state that is not that
-    of the next step.
+    key, checkpoint and checkpoint_steps are as in `read_noise`, and folder is as in `StepGuard`.
+    With device_noise=True, the devices that hold params make their noise, as in `device_noise`; if
+    the strategy has state, a training that goes on makes all earlier steps again. Raises ValueError
+    for another number of coordinates than the run's, for an optimizer that asks for the loss, and
+    for a loss that is not a single number; TrainingError for a state of another step than the next.
     """
     from ._optax import Private
 
@@ -275,11 +275,11 @@ def private(
 def scale_by_step_noise(rate: Any, run: Run) -> Any:
     """A learning rate, or a schedule of learning rates, times `run.step_noise`.
 
-    For Adam with a learning rate that was found with DP-SGD's noise: Adam divides by the root of
-    the mean square of single steps, which is mostly noise, so that with ρ times the noise of a step
-    its steps are 1/ρ as long. rate is a number, or a function of the step, as optax has them; what
-    is returned is of the same kind. A threshold that updates are clipped to grows likewise. Not for
-    SGD, whose steps do not depend on the noise of a step.
+    It is for Adam with a learning rate that was found with DP-SGD's noise. Adam divides by the root
+    of the mean square of single steps, which is mostly noise. With ρ times the noise of a step its
+    steps are thus 1/ρ as long. rate is a number, or a function of the step, as in optax; the result
+    is of the same kind. A threshold for the clipping of updates grows likewise. It is not for SGD,
+    whose steps do not depend on the noise of a step.
     """
     ratio = need_run(run, "scale_by_step_noise(rate, run)").step_noise
     if callable(rate):
@@ -290,12 +290,12 @@ def scale_by_step_noise(rate: Any, run: Run) -> Any:
 def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     """The noisy mean, a tree of float32: (total · grid + noise) / divisor. It can be jitted.
 
-    total is the finished sum of `clip_and_sum`, noise the step's, a tree of the same shapes in
-    float32, and divisor `run.expected_batch_size` (in jax.jit a static argument), or 1 for the
-    noisy sum. The addition is exact, in multiples of the grid; the division rounds. Where noise is
-    beyond 2^24 multiples, which a float32 does not hold, the mean is NaN: make the noise with
-    --dtype float32, and --grid, if any, for that. What `read_noise` gave is refused a second time,
-    but not in jax.jit, nor where it was made an array of JAX before.
+    total is the finished sum of `clip_and_sum`, noise is the noise of the step, a tree of the same
+    shapes in float32, and divisor is `run.expected_batch_size` (in jax.jit a static argument), or 1
+    for the noisy sum. The addition is exact, in multiples of the grid; the division rounds. If
+    noise is beyond 2^24 multiples, which a float32 does not hold, the mean is NaN: make the noise
+    with --dtype float32, and a --grid, if any, for that type. An array that `read_noise` gave is
+    refused a second time, but not in jax.jit, nor after it was made an array of JAX.
     """
     check_divisor(divisor)
     check_grid(grid)
@@ -460,8 +460,8 @@ _gather = gather
 
 
 def same_on_all_hosts(run: Run, gather: Callable[[Any], Any] | None = None) -> None:
-    """Raises ValueError on hosts that have not the same run: the same batches and the same recipe
-    of noise."""
+    """Raises ValueError on hosts with different runs: all must have the same batches and the same
+    recipe of noise."""
     need_run(run, "same_on_all_hosts(run)")
     mine = np.frombuffer(bytes.fromhex(run.fingerprint), np.uint8)
     theirs = np.asarray((_gather if gather is None else gather)(mine)).reshape(-1, len(mine))

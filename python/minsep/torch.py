@@ -189,43 +189,43 @@ def private(
     checkpoint_steps: int = 100,
     device_noise: bool = False,
 ) -> Private:
-    """A private training of a model, as one object: `loader(data)` gives the batches, `step(x, y)`
+    """A private training of a model, as one object. `loader(data)` gives the batches, `step(x, y)`
     trains on one, and `state_dict` and `load_state_dict` save all that a resume needs. It needs
     PyTorch 2 or later.
 
-    loss(model, x, y) is the loss of a batch of one example, a number; it is called with the model
-    and one example of the tensors that `step` was given, each with a first dimension of 1. The
-    parameters that require a gradient are trained, as those of LoRA, and must be the optimizer's;
-    frozen ones have no gradient and no noise. Each step makes the gradients of microbatch examples
-    at a time, by vmap, or, with microbatch 1, one by one; clips and sums them as `clipped_sum`,
+    loss(model, x, y) is the loss of a batch of one example, a number. It is called with the model
+    and one example of the tensors that `step` got, each with a first dimension of 1. The parameters
+    that require a gradient are trained, such as those of LoRA, and must be the optimizer's; frozen
+    ones have no gradient and no noise. Each step makes the gradients of microbatch examples at a
+    time, by vmap or, with microbatch 1, one by one. It clips and sums them like `clipped_sum`,
     takes the guard's step, adds the noise, divides by the expected batch size, puts the mean into
-    p.grad and lets the optimizer step, and the scheduler, if one is given. Where owners are
-    sampled, the mean of each owner's gradients is clipped.
+    p.grad, and lets the optimizer, and the scheduler if one is given, step. If owners are sampled,
+    the mean of each owner's gradients is clipped.
 
     With clipping="ghost" no example's gradient of a Linear or Embedding layer is made, which saves
-    memory: norms and sums come from the layers' inputs and the gradients of their outputs, and what
-    their rounding adds is taken from the norm to which gradients are clipped (docs/formulas.md,
-    F2.1). Other parameters, such as biases, have gradients by example. It needs a run that samples
+    memory. Norms and sums come from the layers' inputs and the gradients of their outputs. A bound
+    on their rounding is subtracted from the norm to which gradients are clipped (docs/formulas.md,
+    F2.1). Other parameters, such as biases, have gradients by example. The run must sample
     examples.
 
-    Where torch.distributed has a group of several processes, as torchrun starts them, they train
-    together: `loader` gives each its part of a batch, whole microbatches; each makes its part of
-    the noise; sums and means are of all, and process 0 writes what `save` saves. Any number of
-    processes makes the same weights, bit for bit, and may go on after a kill. Each holds the whole
-    model and optimizer, or, after `torch.distributed.fsdp.fully_shard(model)`, its part of them:
-    then weights of Linear and Embedding layers that are frozen, or trained with clipping="ghost",
-    are gathered layer by layer, and others for each step.
+    If torch.distributed has a group of several processes, as torchrun starts them, they train
+    together. `loader` gives each its part of a batch, whole microbatches, and each makes its part
+    of the noise. Sums and means are of all processes, and process 0 writes the file of `save`. Any
+    number of processes makes the same weights, bit for bit, and may go on after a kill. Each holds
+    the whole model and optimizer or, after `torch.distributed.fsdp.fully_shard(model)`, its part of
+    them. Then weights of Linear and Embedding layers that are frozen, or trained with
+    clipping="ghost", are gathered layer by layer, and other parameters for each step.
 
-    key, checkpoint and checkpoint_steps are those of `read_noise`, folder that of `StepGuard`. With
-    device_noise=True, the device of the model makes the noise, as `device_noise` does; a training
-    that goes on makes the steps before anew where the strategy keeps numbers. Random numbers, as
-    those of dropout, are seeded by step, from a secret in that folder. The model's mode is left as
+    key, checkpoint and checkpoint_steps are as in `read_noise`, and folder is as in `StepGuard`.
+    With device_noise=True, the device of the model makes the noise, as in `device_noise`; if the
+    strategy has state, a training that goes on makes all earlier steps again. Random numbers, such
+    as those of dropout, are seeded by step, from a secret in that folder. The model's mode stays as
     it is.
 
-    Raises ValueError for layers that mix examples, such as BatchNorm in training mode, buffers and
-    weights that change in forward, other parameters in the optimizer than those that are trained,
-    and another number of coordinates than the run's; TrainingError for steps of the optimizer with
-    other gradients.
+    Raises ValueError for layers that mix examples, such as BatchNorm in training mode, for buffers
+    and weights that change in forward, for an optimizer with other parameters than the trained
+    ones, and for another number of coordinates than the run's; TrainingError for a step of the
+    optimizer with other gradients.
     """
     if importlib.util.find_spec("torch.func") is None:
         raise MissingPackageError(f"private: needs PyTorch 2 or later, and this is {torch.__version__}: install a newer one, or take clipped_sum, read_noise and add_noise")
@@ -256,12 +256,13 @@ def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.opt
 
 
 def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.dtype = torch.float32) -> Any:
-    """The noisy mean: (total + noise) / divisor, a tree of tensors as total is, of any dtype.
+    """The noisy mean: (total + noise) / divisor, a tree of tensors like total, of any dtype.
 
-    total is the finished sum of `clip_and_sum`, noise the step's, a tree of arrays of the same
-    shapes, both in whole multiples of grid, `run.grid`, and divisor `run.expected_batch_size`, or 1
-    for the noisy sum. The addition is in float64; what follows is rounded to dtype. What
-    `read_noise` gave is refused a second time; of copies of it, such as tensors, nothing is known.
+    total is the finished sum of `clip_and_sum`, and noise is the noise of the step, a tree of
+    arrays of the same shapes, both in whole multiples of grid, `run.grid`. divisor is
+    `run.expected_batch_size`, or 1 for the noisy sum. The addition is in float64; the result is
+    rounded to dtype. An array that `read_noise` gave is refused a second time; copies of it, such
+    as tensors, are not recognised.
     """
     check_divisor(divisor)
     check_grid(grid)
@@ -395,7 +396,7 @@ def gather(word: Any) -> list[Any]:
 
 def collate(empty: Any) -> Any:
     """A collate_fn that gives empty, such as torch.zeros(0, 28, 28), torch.zeros(0,
-    dtype=torch.long), where a batch has no example."""
+    dtype=torch.long), if a batch has no example."""
     return functools.partial(_collated, empty)  # which a worker process can be given, however it is started
 
 
