@@ -32,12 +32,12 @@ their distribution. A certificate is recomputed from its ledger, bit for bit, an
 --recheck recomputes some units of its verification as well.
 
 The first line is the verdict: "certified: ", with the claim and what matches it; "certified, but weak: ", where the claim
-holds and protects next to nobody, since delta is not below 1/owners or no attack is bounded; "NOT CERTIFIED: ", with what is
+holds and protects hardly anybody, since delta is not below 1/owners or no attack is bounded; "NOT CERTIFIED: ", with what is
 missing; or "BROKEN: ", with the checks that fail, and exit code 3. Of a certified run, the next line bounds what a test of
 who took part can do, and another compares the noise of a single step with DP-SGD's. Warnings name secret files that others
-can read, another directory with the same batches and noise, of which this one is a copy, and a later run of the directory,
-in whose place an earlier one was put back. Single checks follow when one fails, or with --verbose. Realised values, such as
-batch sizes, are secret and shown only with --show-secret.`,
+can read; the directory with the same batches and noise of which this one is a copy; and a later run of this directory,
+where an earlier one was put back. Single checks follow when one fails, or with --verbose; with --quiet, only those that
+fail are printed. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := inspect.Directory(cmd.Context(), args[0])
@@ -65,7 +65,11 @@ batch sizes, are secret and shown only with --show-secret.`,
 			report.LaterRun = registry.LaterRun(cmd.Context(), args[0])
 			report.Damaged = registry.Damaged(cmd.Context(), args[0])
 			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
-			return errors.Join(report.Err(), err)
+			failed := report.Err()
+			if a.quiet && !a.json {
+				failed = errors.Join(append([]error{failed}, brokenChecks(found)...)...)
+			}
+			return errors.Join(failed, err)
 		},
 	}
 	c.Flags().BoolVar(&showSecret, "show-secret", false, "also show realised values, such as batch sizes")
@@ -82,6 +86,18 @@ func withoutPackages(found []inspect.Inspection) {
 			i.Checks[j].Rule = packagePrefix.ReplaceAllString(p.Rule, "$1")
 		}
 	}
+}
+
+// brokenChecks returns an error for each broken check. With --quiet nothing else names them.
+func brokenChecks(found []inspect.Inspection) (list []error) {
+	for _, i := range found {
+		for _, p := range i.Checks {
+			if !p.Held {
+				list = append(list, fmt.Errorf("%s: %s: %s", i.Folder, p.Name, p.Rule))
+			}
+		}
+	}
+	return list
 }
 
 // printReport prints the verdict and its warnings. It lists the checks if one is broken or verbose
@@ -107,10 +123,10 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 		fmt.Fprintf(w, "warning: a copy of %s, with the same batches and noise: the claim is for one training, in one of the two; two trainings with the same noise reveal their difference\n", r.CopyOf)
 	}
 	if r.LaterRun != (stream.RunID{}) {
-		fmt.Fprintf(w, "warning: run %v was made in this directory later, and an earlier one is here again, as from a backup: a training may have used its batches and noise, and they must serve no second one\n", r.LaterRun)
+		fmt.Fprintf(w, "warning: run %v was made in this directory later, and an earlier one is here again, as from a backup: a training may have used its batches and noise, and no second training may use them\n", r.LaterRun)
 	}
 	for _, path := range r.Damaged {
-		fmt.Fprintf(w, "warning: the record %s was changed, cut or emptied: whether this directory is a copy, or a training has used its noise, cannot be seen by it; put a copy of it back\n", printable.Line(path))
+		fmt.Fprintf(w, "warning: the record %s was changed, cut or emptied, so it no longer shows whether this directory is a copy, or whether a training has used its noise; put a copy of the record back\n", printable.Line(path))
 	}
 	for _, i := range r.Folders {
 		checks := verbose || r.State == inspect.StateBroken
