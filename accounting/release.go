@@ -65,7 +65,7 @@ func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err erro
 	v = Verdict{Direction: t.Direction, Method: t.Method, Bound: t.Bound, Samples: t.Samples, Truncation: t.Truncation}
 	switch {
 	case t.Samples == 0 && tally != nil:
-		return v, false, fmt.Errorf("accounting: samples for a trial that has none")
+		return v, false, fmt.Errorf("accounting: samples were given for a trial that takes none")
 	case t.Samples == 0:
 		v.Accepted = true
 		return v, true, nil
@@ -95,10 +95,10 @@ func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 	for i, t := range tallies {
 		key := [2]int{t.Candidate, t.Trial}
 		if t.Candidate < 0 || t.Candidate >= len(p.Candidates) || t.Trial < 0 || t.Trial >= len(p.Candidates[t.Candidate].Trials) {
-			return nil, fmt.Errorf("accounting: samples for candidate %d, trial %d: the protocol has none such", t.Candidate, t.Trial)
+			return nil, fmt.Errorf("accounting: samples for candidate %d, trial %d: the protocol has no such trial", t.Candidate, t.Trial)
 		}
 		if byTrial[key] != nil {
-			return nil, fmt.Errorf("accounting: candidate %d, trial %d is there twice", t.Candidate, t.Trial)
+			return nil, fmt.Errorf("accounting: candidate %d, trial %d is listed twice", t.Candidate, t.Trial)
 		}
 		byTrial[key] = &tallies[i]
 	}

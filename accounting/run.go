@@ -63,7 +63,7 @@ func (r Run) Validate() error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	c.Require(r.Strategy.Steps == r.steps(), "steps of the strategy", r.Strategy.Steps, fmt.Sprintf("must be those of the sampler, %d (--steps)", r.steps()))
+	c.Require(r.Strategy.Steps == r.steps(), "steps of the strategy", r.Strategy.Steps, fmt.Sprintf("must be as many as the sampler has, %d (--steps)", r.steps()))
 	if r.Sampler.Truncation != nil {
 		c.Require(r.Examples >= 1, "examples", r.Examples, "must be given with a maximum batch size")
 	}

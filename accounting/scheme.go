@@ -77,5 +77,5 @@ func (r Run) refuse(format string, args ...any) (Method, error) {
 const (
 	exampleOnly   = "is analysed for owners of one example only"
 	noTruncation  = "no analysis is known for a maximum batch size"
-	negativeEntry = "the strategy has a negative entry: the analysis of random participations needs none"
+	negativeEntry = "the strategy has a negative entry, which the analysis of random participations does not cover"
 )

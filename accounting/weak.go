@@ -17,14 +17,14 @@ func (g Guarantee) Weak(owners int64) (why []string) {
 		least = min(least, p.Delta)
 	}
 	if owners > 0 && least*float64(owners) >= 1 {
-		why = append(why, fmt.Sprintf("delta %.3g is not below 1/%d, one over the number of owners: a mechanism that publishes all that one owner has, drawn by chance, keeps such a claim; choose a delta well below it", least, owners))
+		why = append(why, fmt.Sprintf("delta %.3g is not below 1/%d, one over the number of owners: even a mechanism that publishes all data of one random owner meets such a claim; choose a much smaller delta", least, owners))
 	}
 	lowest := g.Advantage()
 	for _, a := range g.Attacks() {
 		lowest = min(lowest, a.TPR)
 	}
 	if lowest >= WeakBound {
-		why = append(why, fmt.Sprintf("no attack is bounded below %g: whoever sees the model may be as good as certain who took part; choose a smaller epsilon, or have smaller ones certified too (--also-epsilon)", WeakBound))
+		why = append(why, fmt.Sprintf("the success of an attack is not bounded below %g: whoever sees the model may be all but certain who took part; choose a smaller epsilon, or have smaller ones certified too (--also-epsilon)", WeakBound))
 	}
 	return why
 }

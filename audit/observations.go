@@ -74,7 +74,7 @@ func ReadObservations(ctx context.Context, name, path string, steps int) ([][]fl
 		}
 	}
 	if _, err := r.ReadByte(); err == nil {
-		return nil, refused("goes on behind the end that its header says")
+		return nil, refused("is longer than its header says")
 	}
 	rows := make([][]float64, h.Shape[0])
 	for i := range rows {

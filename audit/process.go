@@ -47,7 +47,7 @@ func newProcess(spec sampling.Spec) (*process, error) {
 		return balanced(s.Steps, s.MinSep, s.Participations)
 	}
 	return nil, &param.Error{Package: "audit", Param: "scheme", Value: spec.Kind().Name,
-		Rule: "has no audit: there is one for poisson, b-min-sep, balls-in-bins, epoch-min-sep, balanced-min-sep, rotation, and cyclic-poisson with a secret partition"}
+		Rule: "cannot be audited: there are audits for poisson, b-min-sep, balls-in-bins, epoch-min-sep, balanced-min-sep, rotation, and cyclic-poisson with a secret partition"}
 }
 
 // separated is b-min-sep sampling: an example takes part with probability p at each step, unless it

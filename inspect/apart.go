@@ -34,14 +34,14 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 		}
 		for _, id := range ids {
 			if other, twice := seen[id]; twice {
-				return nil, notApart(dir, other, fmt.Sprintf("run id %v is that of both", id))
+				return nil, notApart(dir, other, fmt.Sprintf("both have run id %v", id))
 			}
 		}
 		for _, id := range ids {
 			seen[id] = dir
 		}
 		if run == nil {
-			notes = append(notes, fmt.Sprintf("%s has no %s: whether its batches are those of another one cannot be seen", dir, manifest.RunName))
+			notes = append(notes, fmt.Sprintf("%s has no %s, so that compose cannot tell whether another directory has the same batches", dir, manifest.RunName))
 			continue
 		}
 		for _, id := range append(registry.RunsOf(ctx, dir), run.Used()...) {
@@ -62,7 +62,7 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 		formed = append(formed, f)
 	}
 	if len(had) > trainings {
-		notes = append(notes, fmt.Sprintf("these directories have had %s, of which %d %s counted: if anything was released of the others, or looked at, count them too, with --times",
+		notes = append(notes, fmt.Sprintf("these directories have had %s, and %d %s counted: count the others too, by --times, if anything of them was released or looked at",
 			words.Count(len(had), "run"), trainings, map[bool]string{true: "is", false: "are"}[trainings == 1]))
 	}
 	return notes, nil

@@ -48,10 +48,10 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		}
 		formedOf := batches.Index.Inputs[manifest.BoundedFolder]
 		if digest != formedOf {
-			found.outdated("input", fmt.Sprintf("the batches were formed of another bounded table (%v) than the one beside them (%v)", formedOf, digest))
+			found.outdated("input", fmt.Sprintf("the batches were formed from another bounded table (%v) than the one beside them (%v)", formedOf, digest))
 			return found, nil
 		}
-		found.check("input", "the batches were formed of the bounded table beside them", true)
+		found.check("input", "the batches were formed from the bounded table beside them", true)
 		if of, err = auditedTable(ctx, table, params.Scheme.LooksAtOwners()); err != nil {
 			return found, err
 		}

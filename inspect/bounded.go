@@ -33,7 +33,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
 	}
 	if err := bound.Validate(); err != nil || (bound.Pools > 0) != table.OfPools() {
-		return found, errors.Join(fmt.Errorf("inspect: %s: params that are not of its format", dir), err)
+		return found, errors.Join(fmt.Errorf("inspect: %s: its params do not fit its format", dir), err)
 	}
 	var edges ownergraph.Edges
 	var copies []uint32
@@ -79,16 +79,16 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	} else {
 		check("owners", "no owner has more than "+words.Count(bound.MaxExamplesPerOwner, "example"), most <= int64(bound.MaxExamplesPerOwner))
 	}
-	check("examples per owner", "their histogram is that of the index", slices.Equal(perOwner, told.KeptPerOwner))
+	check("examples per owner", "their histogram is as in the index", slices.Equal(perOwner, told.KeptPerOwner))
 	if g.Examples.Len() != len(copies) {
 		return found, nil
 	}
-	check("owners per example", "their histogram is that of the index", slices.Equal(ownersPerExample(g), told.KeptOwners))
+	check("owners per example", "their histogram is as in the index", slices.Equal(ownersPerExample(g), told.KeptOwners))
 	if table.OfPools() {
 		return found, nil
 	}
 	neighborhoods := neighborhoodHistogram(g, copies)
-	check("neighbourhoods", "their histogram is that of the index", slices.Equal(neighborhoods, told.Neighborhoods))
+	check("neighbourhoods", "their histogram is as in the index", slices.Equal(neighborhoods, told.Neighborhoods))
 	if bound.MaxNeighborhood > 0 {
 		largest := int64(0)
 		if len(neighborhoods) > 0 {

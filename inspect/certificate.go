@@ -52,9 +52,9 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	if err == nil {
 		bytesAgain, err = again.As(c.Minor).Encode()
 	}
-	rule, want := "its bytes are those that the ledger gives", data
+	rule, want := "its bytes follow from the ledger", data
 	if err == nil && c.Newer() {
-		rule = "the columns that this version knows, of a newer one's, are those that the ledger gives"
+		rule = "a newer version wrote it; the columns that this version knows follow from the ledger"
 		want, err = c.As(c.Minor).Encode()
 	}
 	check("certificate", rule, err == nil && bytes.Equal(bytesAgain, want))

@@ -71,7 +71,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 		found.check("certificate", "the certificate beside it is for this strategy and no more noise", certified)
 		if certified {
 			found.stepNoise = planner.StepNoiseOf(c, float64(recipe.Params.NoiseMultiplier))
-			found.check("step noise", "the noise of one step is as many times that of DP-SGD as the index says", agree(described.StepNoise, found.stepNoise))
+			found.check("step noise", "the noise of one step relative to DP-SGD's is as the index says", agree(described.StepNoise, found.stepNoise))
 		}
 	}
 	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == manifest.RecipeFile })
@@ -81,7 +81,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 		return found, nil
 	}
 	if facts.Steps < 1 || facts.Shards < 0 || facts.StepsPerFile < 1 || int64(facts.Shards) > facts.Coordinates || facts.Shards > manifest.MaxNoiseShards {
-		return found, fmt.Errorf("inspect: %s: facts: %d shards of %d coordinates and files of %d of %d steps cannot be", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
+		return found, fmt.Errorf("inspect: %s: facts: %d shards of %d coordinates and files of %d of %d steps do not fit together", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
 	}
 	if err := facts.CheckCover(noiseFiles); err != nil || !listed {
 		found.check("cover", "the shards cover all coordinates and steps", false)

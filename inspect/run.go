@@ -17,7 +17,7 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	dir := store.Dir(path)
 	names, err := stages.Strangers(ctx, dir)
-	found.nothingElse("run directory and ledger hold nothing that could be taken for a part of the run and is none", stages.NotOfRun, names, err)
+	found.nothingElse("run directory and ledger hold nothing extra that could be taken for a part of the run", stages.NotOfRun, names, err)
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil {
 		return found, err

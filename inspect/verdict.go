@@ -82,7 +82,7 @@ func Judge(found []Inspection) Report {
 		r.State, r.Verdict = StateNotCertified, "NOT CERTIFIED: "+without(found)
 	case certificate.Status != accounting.Verified:
 		r.State = StateNotCertified
-		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s is of status %q; %s", file, certificate.Status, matching(found))
+		r.Verdict = fmt.Sprintf("NOT CERTIFIED: %s has status %q; %s", file, certificate.Status, matching(found))
 	default:
 		attacks := certificate.AttackBounds()
 		r.State, r.Attacks = StateCertified, &attacks

@@ -199,7 +199,7 @@ func (t *boundedGroup) read(first int64, n int) error {
 			return t.fault(ownersColumn, "", corruptEnd(err))
 		}
 		if t.rows.Owners.Len() > math.MaxInt32 {
-			return t.fault(ownersColumn, "more owners at once than memory is for", nil)
+			return t.fault(ownersColumn, "more than 2^31-1 owners in one piece", nil)
 		}
 		t.rows.Ends = append(t.rows.Ends, uint32(t.rows.Owners.Len()))
 	}

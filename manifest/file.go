@@ -142,5 +142,5 @@ type MismatchError struct {
 func (e *MismatchError) Is(target error) bool { return target == ErrInvalid }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("manifest: %s: its %s is not what the index says", e.Name, e.What)
+	return fmt.Sprintf("manifest: %s: its %s is not as the index says", e.Name, e.What)
 }

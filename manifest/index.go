@@ -71,7 +71,7 @@ type Stage struct {
 
 // ErrInvalid means that a file is not as this version writes it, or was changed since. The folder
 // is at fault, not the machine.
-var ErrInvalid = errors.New("is not as this version of minsep writes it")
+var ErrInvalid = errors.New("does not have the form that this version of minsep writes")
 
 // invalid wraps err so that it is [ErrInvalid]; nil stays nil.
 func invalid(err error) error {

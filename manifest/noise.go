@@ -90,7 +90,7 @@ func (f NoiseFacts) CheckCover(files []File) error {
 	}
 	for _, file := range files {
 		if !missing[file.Name] {
-			return fmt.Errorf("manifest: file %s: is there twice, or does not belong to the noise", file.Name)
+			return fmt.Errorf("manifest: file %s: is listed twice, or does not belong to the noise", file.Name)
 		}
 		delete(missing, file.Name)
 	}

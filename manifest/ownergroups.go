@@ -17,7 +17,7 @@ type ownerGroups struct {
 	ends    []int // ends of the owners' rows in a step, counted from its first row
 }
 
-var errGroups = errors.New("owners do not rise from 0 to the number of rows, with a new owner at each step")
+var errGroups = errors.New("the offsets of owners do not rise from 0 to the number of rows, with a new owner at the start of each step")
 
 func (b *Batches) openGroups(ctx context.Context, shard int) (*ownerGroups, error) {
 	if !b.OfOwners() {

@@ -206,7 +206,7 @@ func parseRun(path string, b []byte) (run Run, err error) {
 		return run, fmt.Errorf("manifest: %s: has no run id", path)
 	}
 	if again, err := run.encode(); err != nil || !bytes.Equal(again, b) {
-		return run, fmt.Errorf("manifest: %s: has been changed since it was written: it is not what its SHA-256 says", path)
+		return run, fmt.Errorf("manifest: %s: has been changed since it was written: it does not match its SHA-256", path)
 	}
 	run.SHA256 = Digest{}
 	if run.Plan != nil {

@@ -12,7 +12,7 @@ import (
 // Version is the version of the JSON form of a [Strategy].
 const Version = 1
 
-// ErrVersion is returned for a strategy file of another version.
+// ErrVersion is the error for a strategy file of another version.
 var ErrVersion = errors.New("mechanism: strategy of another version")
 
 // wire is the JSON form: the fields of Strategy and the version.
@@ -51,18 +51,18 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// headSize is the size of a strategy's JSON, in bytes, up to which nothing bounds it.
+// headSize is the size in bytes up to which a strategy's JSON is read whatever it says.
 const headSize = 1 << 16
 
-// maxEntries is how many numbers a strategy is held by at most.
+// maxEntries is the largest number of entries that hold a strategy: 2 GiB.
 const maxEntries = 1 << 28
 
 // entryBytes is about the size of a number in JSON, with white space around it.
 const entryBytes = 40
 
-// ReadStrategy reads one strategy and requires that nothing follows it. A large one must say its
-// steps before its numbers, as those that are written by this package do: it is read as far as a
-// whole matrix of so many steps reaches.
+// ReadStrategy reads one strategy and requires that nothing follows it. A large one must have its
+// steps before its first list, as this package writes it: no more is read than a whole matrix of so
+// many steps takes, so that a hostile file cannot fill the memory.
 func ReadStrategy(r io.Reader) (*Strategy, error) {
 	head, err := io.ReadAll(io.LimitReader(r, headSize))
 	data := head
@@ -71,7 +71,7 @@ func ReadStrategy(r io.Reader) (*Strategy, error) {
 		limit := headSize + int64(entryBytes*min(n*(n+1)/2, maxEntries))
 		data, err = io.ReadAll(io.LimitReader(io.MultiReader(bytes.NewReader(head), r), limit+1))
 		if err == nil && int64(len(data)) > limit {
-			err = fmt.Errorf("is longer than a matrix of the steps at its beginning, %.0f", n)
+			err = fmt.Errorf("is longer than a matrix of %.0f steps, the number at its beginning", n)
 		}
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func ReadStrategy(r io.Reader) (*Strategy, error) {
 	return s, nil
 }
 
-// leadingSteps returns the steps that JSON of a strategy says before its first list, or 0.
+// leadingSteps returns the steps that the JSON of a strategy has before its first list, or 0.
 func leadingSteps(head []byte) (steps int) {
 	d := json.NewDecoder(bytes.NewReader(head))
 	for {

@@ -10,7 +10,8 @@ import (
 // MaxSteps is the largest number of steps of a strategy: as many as a certificate may have.
 const MaxSteps = 1 << 24
 
-// stabilitySteps is how many leading steps of a longer Toeplitz strategy are tried for stability.
+// stabilitySteps is the number of leading steps at which a longer Toeplitz strategy is tried for
+// stability: growth is geometric, and shows there.
 const stabilitySteps = 1 << 21
 
 // Validate returns every fault of s joined, or nil. It refuses more than [MaxSteps] steps, entries
@@ -23,7 +24,7 @@ func (s *Strategy) Validate() error {
 	check.Require(family || s.Kind == KindStamped, "kind", s.Kind, "must be a known kind of strategy")
 	check.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	ways := s.representations()
-	check.Require(ways == 1, "representations", ways, "a strategy is held in exactly one of toeplitz, inverse_toeplitz, blt, columns")
+	check.Require(ways == 1, "representations", ways, "must be 1: a strategy has exactly one of toeplitz, inverse_toeplitz, blt, columns")
 	if check.Err() != nil {
 		return check.Err()
 	}
@@ -62,6 +63,7 @@ func checkColumn(check *param.Checker, name string, c []float64, size int) {
 	}
 }
 
+// check requires as many scales as decays, finite scales, and decays in [0, 1).
 func (b *BLT) check(check *param.Checker) {
 	check.Require(len(b.Scales) == len(b.Decays), "scales of blt", len(b.Scales), fmt.Sprintf("must be as many as the decays, %d", len(b.Decays)))
 	for _, v := range b.Scales {

@@ -22,7 +22,7 @@ import (
 	"minsep/stages"
 )
 
-// claimSource is a run directory from which another run takes over the certificate.
+// claimSource is a run directory from which another run takes the certificate.
 type claimSource struct {
 	dir         string
 	certificate *accounting.Certificate
@@ -38,10 +38,10 @@ type sourceFile struct {
 	digest manifest.Digest
 }
 
-// readClaim reads the certificate of a run directory, and checks it: its ledger gives its
-// bytes, every proof holds when it is computed again, and earlier protocols are counted. The
-// ledger's files are hashed before they are checked, so that the later copies can be held
-// against the checked files.
+// readClaim reads the certificate of a run directory and checks it: its bytes follow from its
+// ledger, every proof holds when it is computed again, and it counts all earlier protocols. The
+// ledger's files are hashed before they are checked, so that the later copies can be compared with
+// the checked files.
 func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	refuse := func(rule string) error {
 		return &ParamError{Package: "pipelines", Param: "from", Value: dir, Rule: rule + "; `minsep inspect " + dir + "` says more"}
@@ -125,8 +125,8 @@ func (s *claimSource) hash(ctx context.Context) error {
 	return nil
 }
 
-// differences says how the account's request differs from the certificate. Bounds
-// that do not depend on the number of examples hold for any.
+// differences says how the account's request differs from the certificate. A bound that does not
+// depend on the number of examples holds for any number.
 func (s *claimSource) differences(a Account, problem verification.Problem) (differs []string, err error) {
 	const there, here = "in the certificate", "here"
 	c, run := s.certificate, problem.Run
@@ -147,7 +147,7 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 	}
 	sampler := stages.Differences(c.Run.Sampler, run.Sampler, there, here)
 	if sampler == nil && c.PlanSHA256 != problem.PlanSHA256 {
-		sampler = []string{"the sampler is another one"}
+		sampler = []string{"the sampler differs"}
 	}
 	differs = append(differs, sampler...)
 	same, err := stages.SameMatrix(c.Run.Strategy, run.Strategy)
@@ -155,7 +155,7 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 		return nil, err
 	}
 	if !same {
-		differs = append(differs, "the strategy is another one (--strategy, --bands)")
+		differs = append(differs, "the strategy differs (--strategy, --bands)")
 	}
 	if a.NoiseMultiplier != 0 {
 		is("--noise-multiplier", c.NoiseMultiplier, a.NoiseMultiplier)
@@ -169,9 +169,9 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 	return differs, nil
 }
 
-// takeOver copies the certificate of another run directory, with its ledger, after checking it
-// and that it is for the requested claim. No sample is drawn. The request is the account's own,
-// so that it counts as done when it is repeated.
+// takeOver copies the certificate of another run directory with its ledger, after it has checked
+// that the certificate holds and is for the requested claim. It draws no sample. The request in the
+// copy is the account's own, so that the command counts as done when it is repeated.
 func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 	s, err := readClaim(ctx, c.From)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 	}
 	if differs != nil {
 		return &ParamError{Package: "pipelines", Param: "from", Value: c.From,
-			Rule: "has a certificate that is for something else: " + strings.Join(differs, "; ") + "; leave out --from for a verification of its own"}
+			Rule: "has a certificate for something else: " + strings.Join(differs, "; ") + "; leave out --from for a verification of its own"}
 	}
 	if err := c.here.AgreesToAccount(c.problem.Run, c.problem.Unit, c.of, s.certificate.NoiseMultiplier); err != nil {
 		return err
@@ -222,9 +222,9 @@ func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 	})
 }
 
-// onlyOf refuses a run directory with files in its ledger that are not from the source; a
-// stopped copy may have left a part of the source's. The certificate does not count samples
-// that were seen elsewhere.
+// onlyOf refuses a run directory with files in its ledger that are not from the source: the
+// certificate does not count samples that were seen elsewhere. A stopped copy may have left a part
+// of the source's files.
 func (s *claimSource) onlyOf(ctx context.Context, out string) error {
 	for _, name := range stages.LedgerFiles(ctx, out) {
 		if name == manifest.LedgerFolder+"/"+manifest.RequestFile {
@@ -254,8 +254,8 @@ func (s *claimSource) onlyOf(ctx context.Context, out string) error {
 	return nil
 }
 
-// copy copies the ledger. Earlier protocols come first and units last, so that a part of it is a
-// ledger that can be gone on with.
+// copy copies the ledger. Earlier protocols come first and units last, so that a part of the copy
+// is a ledger from which an account can go on.
 func (s *claimSource) copy(ctx context.Context, out string, r stages.Request) error {
 	asked, err := r.Encode()
 	if err != nil {

@@ -23,8 +23,8 @@ var ErrLocked = errors.New("another minsep command is writing there: wait for it
 // Lock keeps every other command out of a run directory.
 type Lock struct{ release func() }
 
-// TakeLock takes the lock of a run directory, which is made if it is not there: see
-// [store.LockFolder]. It ends with this process at the latest. Where another command has it, the
+// TakeLock takes the lock of a run directory, and makes the directory if it is missing: see
+// [store.LockFolder]. The lock ends with this process at the latest. If another command has it, the
 // error wraps [ErrLocked].
 func TakeLock(out string) (*Lock, error) {
 	release, err := store.LockFolder(out, manifest.LockName, manifest.PublicDir, manifest.PublicFile)
@@ -40,7 +40,7 @@ func TakeLock(out string) (*Lock, error) {
 // Release gives the lock back, and removes the directory if TakeLock made it and nothing is in it.
 func (l *Lock) Release() { l.release() }
 
-// directory is the run directory that a stage writes in.
+// directory is the run directory in which a stage writes.
 type directory struct {
 	path      string
 	run       stream.RunID // that is asked for; zero for the directory's own, or a fresh one
@@ -50,6 +50,7 @@ type directory struct {
 	held      *Lock        // of the caller; nil if there is none
 }
 
+// directory returns the run directory of the options.
 func (o Options) directory() *directory {
 	return &directory{path: o.Out, run: o.RunID, overwrite: o.Overwrite, replaced: o.Replaced, discarded: o.Translates(), held: o.Held}
 }
@@ -72,9 +73,9 @@ func (d *directory) lock() (unlock func(), err error) {
 	return d.held.Release, nil
 }
 
-// look reads the results in the directory, but for the one that the stage makes anew. It
-// refuses batches and noise that are not of the directory's run id or, unless root is nil, not
-// made with that root key.
+// look reads the results in the directory, except the one that the stage makes anew. It refuses
+// batches and noise of another run id than the directory's and, unless root is nil, batches and
+// noise made with another root key.
 func (d *directory) look(ctx context.Context, remade string, root *stream.Root) (stages.Present, error) {
 	if d.discarded {
 		return stages.Present{}, nil
@@ -86,7 +87,7 @@ func (d *directory) look(ctx context.Context, remade string, root *stream.Root) 
 	return here, here.OneTraining(root)
 }
 
-// mayWrite returns the error that a stage would meet because its folder holds a result.
+// mayWrite returns the error that a stage would meet later because its folder holds a result.
 func (d *directory) mayWrite(ctx context.Context, folder string) error {
 	dir := store.Join(d.path, folder)
 	if _, err := manifest.Read(ctx, dir); err == nil && !d.overwrite {
@@ -95,11 +96,11 @@ func (d *directory) mayWrite(ctx context.Context, folder string) error {
 	return nil
 }
 
-// registered refuses, before anything is written, a registry that cannot be written to, and a
-// training run that is not the one which the registry has for the run id (the run directory's,
-// or the requested one). Empty fields of want are not compared. A run directory that was moved
-// is recorded where it is: see [InPlace]. found is the record of the run id; nil where there is
-// none.
+// registered makes two checks before anything is written. It refuses a registry that cannot be
+// written to. It also refuses a training run other than the one that the registry has for the run
+// id, which is the run directory's or the requested one; empty fields of want are not compared. A
+// run directory that was moved is recorded at its new place: see [InPlace]. found is the record of
+// the run id, nil if there is none.
 func (w *work) registered(ctx context.Context, want registry.Record) (found *registry.Record, err error) {
 	g, err := registry.Open(w.root, w.set.KeyFile)
 	if err != nil || w.jobs.translates {
@@ -138,8 +139,8 @@ func (w *work) registered(ctx context.Context, want registry.Record) (found *reg
 	return found, nil
 }
 
-// claim records that the run of the directory serves a training run; want has its fields as far
-// as they are known.
+// claim records that the run of the directory serves a training run. want has the fields that are
+// known.
 func (w *work) claim(run manifest.Run, want registry.Record) error {
 	if w.jobs.translates {
 		return nil
@@ -157,7 +158,7 @@ func (w *work) claim(run manifest.Run, want registry.Record) error {
 	return records.Claim(want)
 }
 
-// inPlace is [InPlace] of a stage that needs no record of its run id.
+// inPlace does [InPlace] for a stage that needs no record of its run id.
 func (w *work) inPlace(ctx context.Context) error {
 	g, err := registry.Open(w.root, w.set.KeyFile)
 	if err != nil || w.jobs.translates {
@@ -171,9 +172,9 @@ func (w *work) inPlace(ctx context.Context) error {
 	return err
 }
 
-// InPlace refuses a run directory that is a copy of the one that its run id has in the registry. Of
-// one that was moved it records where it is now, and says so. here is false where it cannot be
-// known, since one of the two is in an object store and the other is not.
+// InPlace refuses a run directory that is a copy of the one that its run id has in the registry.
+// For a directory that was moved, it records the new place and tells the user. here is false if it
+// cannot be known, since one of the two places is in an object store and the other is not.
 func InPlace(ctx context.Context, g *registry.Registry, found registry.Record, o Options) (here bool, err error) {
 	place, err := registry.PlaceOf(ctx, found.Directory, o.Out, found.RunID)
 	if err != nil {
@@ -196,17 +197,17 @@ func InPlace(ctx context.Context, g *registry.Registry, found registry.Record, o
 	return place != registry.PlaceUnknown, err
 }
 
-// TellCopy tells the user that a run directory is a copy of another one. It serves commands
-// that need no key and write no record.
+// TellCopy tells the user that a run directory is a copy of another one. It is for commands that
+// need no key and write no record.
 func TellCopy(ctx context.Context, o Options) {
 	if original := registry.CopyOf(ctx, o.Out); original != "" {
 		o.tell("run directory %s is a copy of %s, with the same batches and noise: train in one of the two only. minsep run --again gives a copy batches and noise of its own", o.Out, original)
 	}
 }
 
-// MadeAgain says, of batches or noise that are about to be made, that they were made before, as the
-// record of the run id tells; nil for none. A folder that is finished is replaced, and one that is
-// unfinished was stopped: nothing is lost then, and nothing is said.
+// MadeAgain tells the user that batches or noise that are about to be made were made before, by the
+// record found of the run id; nil stands for no record. It says nothing of a finished folder, which
+// is replaced, or of an unfinished one, which was stopped: nothing is lost then.
 func MadeAgain(ctx context.Context, o Options, folder string, found *registry.Record) error {
 	dir := store.Join(o.Out, folder)
 	finished, errFinished := manifest.Finished(ctx, dir)
@@ -222,9 +223,9 @@ func MadeAgain(ctx context.Context, o Options, folder string, found *registry.Re
 	return nil
 }
 
-// HasRoom refuses a result that does not fit into the free space, before its first byte. It
-// accepts an existing folder of the run directory: part of the result may be in it, and
-// replaced files make room.
+// HasRoom refuses a result that does not fit into the free space, before its first byte. It accepts
+// a folder that exists in the run directory: part of the result may be in it, and replaced files
+// make room.
 func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) error {
 	for _, folder := range folders {
 		if _, err := store.Stat(ctx, store.Join(out, folder)); err == nil {
@@ -242,8 +243,9 @@ func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) er
 	return &ParamError{Package: "pipelines", Param: "out", Value: out, Rule: rule}
 }
 
-// copyTo is where a table of another run directory must be copied to, since batches are of no use
-// without the table that they number: "" if it is there, or if there is none.
+// copyTo returns the place to which the table of another run directory must be copied, since
+// batches are of no use without the table of their rows. It returns "" if the table is there, or if
+// there is none.
 func (d *directory) copyTo(ctx context.Context, x stages.Source) (string, error) {
 	if x.Table == nil || d.discarded {
 		return "", nil
@@ -255,7 +257,7 @@ func (d *directory) copyTo(ctx context.Context, x stages.Source) (string, error)
 	case err != nil:
 		return "", err
 	case digest != x.Table.Digest:
-		return "", &ParamError{Package: "pipelines", Param: "out", Value: d.path, Rule: "holds another bounded table than the one given: give that run directory or another --out"}
+		return "", &ParamError{Package: "pipelines", Param: "out", Value: d.path, Rule: "holds a bounded table that is not the given one: give that run directory, or another --out"}
 	}
 	return "", nil
 }

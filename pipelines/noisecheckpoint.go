@@ -12,17 +12,17 @@ import (
 	"minsep/mechanism/noise"
 )
 
-// checkpoints are the checkpoints of a stream of noise. See NoiseStream.Checkpoint.
+// checkpoints has the checkpoints of a stream of noise. See NoiseStream.Checkpoint.
 type checkpoints struct {
 	of     NoiseStream
 	head   NoiseStreamHead
 	stream *noise.Stream
 }
 
-// wanted reports whether there are any: a stream that can begin anywhere needs none.
+// wanted reports whether checkpoints are written: a stream that can begin anywhere needs none.
 func (c checkpoints) wanted() bool { return c.of.Checkpoint != "" && !c.stream.Restartable() }
 
-// next is the step until which the stream writes before a checkpoint, or the last.
+// next returns the step before which the stream writes its next checkpoint, or the last step.
 func (c checkpoints) next() int {
 	if !c.wanted() {
 		return c.head.Steps
@@ -31,11 +31,12 @@ func (c checkpoints) next() int {
 	return min(c.head.Steps, step-step%every+every)
 }
 
-// prefix begins the names of the shard's checkpoints.
+// prefix returns the beginning of the names of the shard's checkpoints.
 func (c checkpoints) prefix() string {
 	return manifest.NoiseStreamStates(c.head.Shard, c.head.Shards)
 }
 
+// name returns the name of a step's checkpoint.
 func (c checkpoints) name(step int) string {
 	return manifest.NoiseStreamState(c.head.Shard, c.head.Shards, step)
 }
@@ -64,6 +65,7 @@ func (c checkpoints) clean(ctx context.Context) error {
 	return nil
 }
 
+// remove removes a checkpoint; another stream of the shard may have done so.
 func (c checkpoints) remove(ctx context.Context, name string) error {
 	if err := store.Remove(ctx, store.Join(c.of.Checkpoint, name)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -106,12 +108,12 @@ func (c checkpoints) resume(ctx context.Context) error {
 	}
 	if errors.Is(err, noise.ErrCheckpoint) {
 		return &ParamError{Package: "pipelines", Param: "checkpoint", Value: path,
-			Rule: "must be of this run, key and recipe, and whole; it is not: remove the file, or give another folder"}
+			Rule: "must be whole and belong to this run, key and recipe, and does not: remove the file, or give another folder"}
 	}
 	return err
 }
 
-// save keeps the present state, and of those before it the newest.
+// save writes the present state, and keeps the newest checkpoint before it.
 func (c checkpoints) save(ctx context.Context) error {
 	step := c.stream.Step()
 	if !c.wanted() || step == c.head.Steps {

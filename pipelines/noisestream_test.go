@@ -99,7 +99,7 @@ func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"SHA-256 is not what the index says": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
+		"SHA-256 is not as the index says": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
 			file := filepath.Join(o.Out, "noise", manifest.RecipeFile)
 			b, err := os.ReadFile(file)
 			if err == nil {
@@ -109,7 +109,7 @@ func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"run.json, which would say so, is missing": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
+		"run.json, which would name that run, is missing": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
 			if err := os.Remove(filepath.Join(o.Out, "run.json")); err != nil {
 				t.Fatal(err)
 			}
@@ -256,7 +256,7 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 	refused := func(what string, n pipelines.NoiseStream, o pipelines.Options) {
 		t.Helper()
 		var out bytes.Buffer
-		if _, err := n.Run(t.Context(), o, &out); err == nil || !strings.Contains(err.Error(), "must be of this run, key and recipe, and whole") || out.Len() > 0 {
+		if _, err := n.Run(t.Context(), o, &out); err == nil || !strings.Contains(err.Error(), "must be whole and belong to this run, key and recipe") || out.Len() > 0 {
 			t.Errorf("%s: %v after %d bytes", what, err, out.Len())
 		}
 	}

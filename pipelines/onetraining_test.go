@@ -60,7 +60,7 @@ func TestOneTraining(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(batches), os.Rename(filepath.Join(two.Out, manifest.BatchesFolder), batches)); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, noise, one, "it is of run ", true)
+	refused(t, noise, one, "it belongs to run ", true)
 	again := one
 	again.Replaced = []string{manifest.BatchesFolder}
 	if _, err := noise.Run(t.Context(), again); err != nil {
@@ -69,7 +69,7 @@ func TestOneTraining(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(filepath.Join(one.Out, manifest.NoiseFolder)), os.Remove(filepath.Join(one.Out, manifest.RunName))); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, noise, one, "it is of run ", true)
+	refused(t, noise, one, "it belongs to run ", true)
 
 	three := formed(t, filepath.Join(dir, "three"), o.KeyFile)
 	three.KeyFile = filepath.Join(dir, "other")

@@ -25,10 +25,10 @@ type Result struct {
 	Request Request `json:"request"`
 	Rows    []*Row  `json:"rows"` // the ranked by Rank, then those that are refused
 
-	// Training says for whom the ranking is: how the model is trained, and whether that was assumed.
-	// ShorterMemory is the memory, in steps, of the rows' errors for a model that forgets sooner: a
-	// quarter of the steps, or half of the request's own memory where that is less; 0 where the
-	// workload is a file.
+	// Training says for whom the ranking is: how the model is trained, and whether that was
+	// assumed. ShorterMemory is the memory, in steps, of the rows' errors for a model that forgets
+	// sooner: a quarter of the steps, or half of the request's own memory where that is less; 0
+	// where the workload is a file.
 	Training      string           `json:"training"`
 	ShorterMemory mechanism.Memory `json:"shorter_memory,omitempty"`
 
@@ -36,8 +36,8 @@ type Result struct {
 
 	Stopped bool `json:"stopped,omitempty"` // before all candidates were looked at: the order may change
 
-	// TooSmall says that the maximum batch size leaves out better mechanisms, and which one does not;
-	// it stands in Why too.
+	// TooSmall says that the maximum batch size leaves out better mechanisms, and which one does
+	// not; it stands in Why too.
 	TooSmall string `json:"max_batch_size_too_small,omitempty"`
 
 	// Data says how much of the data each alternative uses, where they differ, and MoreData names a
@@ -45,8 +45,8 @@ type Result struct {
 	Data     string `json:"data,omitempty"`
 	MoreData string `json:"more_data,omitempty"`
 
-	// Weak says why the claim would protect next to nobody, whatever the further ε of a plan that is
-	// written certify.
+	// Weak says why the claim would protect next to nobody, whatever the further ε of a plan that
+	// is written certify.
 	Weak []string `json:"weak,omitempty"`
 
 	planning *planning // that made it
@@ -158,7 +158,7 @@ func (p *planning) stopped(rows []*Row) *Result {
 	}
 	out := p.result(rows)
 	out.Stopped, out.Why = true, []string{}
-	out.Note = []string{fmt.Sprintf("The plan was stopped: %s above, and there may be better ones. Estimates are not refined, and what the batch sizes of DP-SGD would be is not known.", words.Count(known, "candidate"))}
+	out.Note = []string{fmt.Sprintf("The plan was stopped: %s above, and there may be better ones. Estimates are not refined, and DP-SGD's batch sizes are not known.", words.Count(known, "candidate"))}
 	return out
 }
 

@@ -284,7 +284,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	}
 	row.Bands = strategy.strategy.Bands()
 	if strategy.figures.State > p.stateLimit() {
-		return &ParamError{Package: "planner", Param: "max noise state", Value: p.MaxNoiseState, Rule: fmt.Sprintf("is less than the noise of this strategy keeps, %s a coordinate", words.Count(strategy.figures.State, "number"))}
+		return &ParamError{Package: "planner", Param: "max noise state", Value: p.MaxNoiseState, Rule: fmt.Sprintf("is too little for this strategy, whose noise keeps %s a coordinate", words.Count(strategy.figures.State, "number"))}
 	}
 	of := sampling.Population{Examples: p.population.Examples, Owners: sampling.OwnerSizes{1: p.population.Owners}}
 	spec, err := row.Scheme.Spec(of)
@@ -378,7 +378,7 @@ func (p *part) noise(ctx context.Context, row *Row, from search.Guess) (search.N
 	}
 	row.Truncation = cost / p.Delta
 	if row.Truncation > verification.MostTruncation {
-		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("adds %.3g to delta, and at most half of %g is taken: a larger one adds less", cost, p.Delta)}
+		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("adds %.3g to delta, and may add at most half of %g: a larger maximum adds less", cost, p.Delta)}
 	}
 	c.Delta -= cost
 	from.Multiplier = n.Multiplier

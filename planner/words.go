@@ -360,7 +360,7 @@ func notes(out *Result) (list []string) {
 		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", search.Apart))
 	}
 	if t := r.Together; t != nil {
-		list = append(list, fmt.Sprintf("%d trainings, each (%.4g, %.3g)-private and with the further epsilon of what is written, are to be (%.4g, %g)-private together: minsep compose run --times %d --delta %g says it of certificates. The claim of each is fitted to the first row.",
+		list = append(list, fmt.Sprintf("%d trainings, each (%.4g, %.3g)-private and certified at the further epsilon of the written plan, are to be (%.4g, %g)-private together: minsep compose run --times %d --delta %g computes it from certificates. The claim of each is fitted to the first row.",
 			t.Trainings, r.Epsilon, r.Delta, t.Epsilon, t.Delta, t.Trainings, t.Delta))
 	}
 	if len(r.Populations) > 1 {

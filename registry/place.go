@@ -99,7 +99,7 @@ func OtherRun(ctx context.Context, dir string, id stream.RunID) stream.RunID {
 
 // ServedBefore is the rule of the error for a run id where [OtherRun] found the run other.
 func ServedBefore(other stream.RunID) string {
-	return fmt.Sprintf("must be another one, or left out: it served this directory before run %v, which is there now, and its batches and noise would be made again", other)
+	return fmt.Sprintf("must be a new one, or left out: it served this directory before run %v, which is there now, and its batches and noise would be made again", other)
 }
 
 // maxRunFile is the largest index or recipe that is read for its run id, in bytes.

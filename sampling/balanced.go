@@ -34,7 +34,7 @@ randomly as can be; --participations K, or --batch-size X for K = X steps / exam
 	Takes: []string{"participations"},
 	check: func(p Params, c *param.Checker) {
 		c.AtLeast("min-sep", p.MinSep, 1)
-		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for balanced-min-sep: participations give examples times participations / steps")
+		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for balanced-min-sep: the batch size is then examples times participations / steps")
 		given := (p.BatchSize != 0) != (p.Participations != 0)
 		c.Require(given, "batch size and participations", nil, "exactly one of them must be given for balanced-min-sep")
 		if p.BatchSize != 0 {

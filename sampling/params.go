@@ -64,7 +64,7 @@ var Parameters = []Parameter{
 		"must be above 0", func(p *Params) any { return &p.Participations }},
 	{"batch-size", "expected batch size, in examples, or in owners with --sample owners; exact for fixed",
 		"must be above 0", func(p *Params) any { return &p.BatchSize }},
-	{"prob", "probability of an available example to take part in a step, instead of a batch size",
+	{"prob", "probability that an available example takes part in a step, instead of a batch size",
 		"must be above 0 and at most 1", func(p *Params) any { return &p.Prob }},
 	{"cold", "b-min-sep: begin with all examples available (arXiv 2602.09338, Algorithm 1)",
 		"", func(p *Params) any { return &p.Cold }},

@@ -18,9 +18,9 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// Account finds and verifies the noise multiplier that a training run needs: parameters in,
-// run/certificate.json and run/ledger out. Everything it reads and writes is public; it needs no
-// key.
+// Account finds and verifies the noise multiplier that a training run needs. It takes parameters,
+// and leaves run/certificate.json and run/ledger. Everything that it reads and writes is public; it
+// needs no key.
 //
 // The combination of scheme, bands, owners and truncation decides how: in closed form, by privacy
 // loss distributions, or by the samples of a protocol that is in the ledger before the first of
@@ -146,14 +146,14 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 	return p, r, of, err
 }
 
-// examples are the facts about the examples that the claim depends on: from the table that is
-// named or, else, that is in the run directory.
+// examples returns the facts about the examples on which the claim depends. They come from the
+// table that is named or, if none is, from the table in the run directory.
 func (a Account) examples(source Source, here Present) (Examples, error) {
 	of, table := source.Examples(), here.table
 	switch {
 	case table == nil:
 	case source.Table != nil && source.Table.Digest != table.digest:
-		return of, &ParamError{Package: "stages", Param: "bounded", Value: a.Bounded, Rule: fmt.Sprintf("must be the bounded table in %s, which is another one; give --bounded %s, or another --out", here.out, here.out)}
+		return of, &ParamError{Package: "stages", Param: "bounded", Value: a.Bounded, Rule: fmt.Sprintf("must be the bounded table in %s, and is not; give --bounded %s, or another --out", here.out, here.out)}
 	case source.Table == nil && a.Examples > 0 && a.Examples != table.summary.KeptCopies:
 		return of, &ParamError{Package: "stages", Param: "examples", Value: a.Examples, Rule: fmt.Sprintf("must be %d, as the bounded table in %s has; give --bounded %s, or another --out", table.summary.KeptCopies, here.out, here.out)}
 	case source.Table == nil:
@@ -162,9 +162,9 @@ func (a Account) examples(source Source, here Present) (Examples, error) {
 	return of, nil
 }
 
-// protects returns whom the claim protects: the unit, and k_u. k_u is given by the user, or is
-// the largest number of copies of examples that an owner has. Where owners have several
-// examples, protection of single examples only must be asked for by name.
+// protects returns whom the claim protects: the unit, and k_u. The user gives k_u, or it is the
+// largest number of copies of examples of an owner. If owners have several examples, protection of
+// single examples only must be asked for by name.
 func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 	unit, err := accounting.ParseUnit(a.Unit)
 	switch {
@@ -190,7 +190,8 @@ func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 	return accounting.UnitOwner, max(of.MostPerOwner, a.MaxPerOwner), nil
 }
 
-// checkMost refuses a k_u that samples are not for, and says where it comes from.
+// checkMost refuses a k_u that is too large for accounting by samples, and says where it comes
+// from.
 func (a Account) checkMost(run accounting.Run) error {
 	method, err := run.Method()
 	if err != nil || run.MaxExamplesPerOwner <= montecarlo.MaxPerOwner || method != accounting.MonteCarlo && method != accounting.Unproven {
@@ -206,8 +207,8 @@ func (a Account) checkMost(run accounting.Run) error {
 	return e
 }
 
-// takingPart is how many copies of examples take part at a time: all of the table, or all of one
-// of its pools.
+// takingPart returns the number of copies of examples that take part at a time: all of the table,
+// or all of one pool.
 func takingPart(s ownergraph.Summary) int64 {
 	if s.Coverage != nil {
 		return s.Coverage.Size
@@ -215,8 +216,8 @@ func takingPart(s ownergraph.Summary) int64 {
 	return s.KeptCopies
 }
 
-// MostPerOwner is how many copies of examples the owner with the most has, at least 1: of those in
-// one pool, where the table has pools.
+// MostPerOwner returns the largest number of copies of examples of one owner, at least 1. In a
+// table with pools it counts within one pool.
 func MostPerOwner(s ownergraph.Summary) int {
 	most := int64(1)
 	if s.Coverage != nil {
@@ -228,10 +229,11 @@ func MostPerOwner(s ownergraph.Summary) int {
 	return int(most)
 }
 
-// Copied reports whether a bounded table has an example more than once. Each copy takes part on its
-// own, so that such an example counts as several.
+// Copied reports whether a bounded table has an example more than once. Each copy takes part by
+// itself, so that such an example counts as several.
 func Copied(s ownergraph.Summary) bool { return s.KeptCopies > s.Kept }
 
+// strategy reads the strategy of the file, or makes the one with the given bands.
 func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.Strategy, error) {
 	if a.Strategy == "" {
 		s, _, err := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}.OptimalToeplitz(a.Bands)

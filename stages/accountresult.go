@@ -15,7 +15,7 @@ import (
 	"minsep/manifest"
 )
 
-// compareAccount holds the certificate and its ledger against the plan.
+// compareAccount compares the certificate and its ledger with the plan.
 func compareAccount(ctx context.Context, d *Directory) (bool, []string, error) {
 	if _, err := FindClaim(ctx, d.Out); err != nil {
 		return false, nil, err
@@ -31,8 +31,8 @@ func compareAccount(ctx context.Context, d *Directory) (bool, []string, error) {
 	return true, differs, err
 }
 
-// differences names the parts of a certificate that the account would write otherwise: another
-// request, or bytes that the ledger does not give.
+// differences names the parts of a certificate that the account would write differently: it is of
+// another request, or its bytes do not follow from the ledger.
 func (a Account) differences(ctx context.Context, out string, certificate []byte) (differs []string, err error) {
 	here, err := ReadPresent(ctx, out, manifest.CertificateFile, manifest.BatchesFolder, manifest.NoiseFolder) // the table decides
 	if err != nil {
@@ -77,7 +77,7 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 		return nil, err
 	}
 	if !bytes.Equal(b, certificate) {
-		differs = append(differs, "its bytes are not those that its ledger gives")
+		differs = append(differs, "its bytes do not follow from its ledger")
 	}
 	if verification.CheckProofs(ctx, l.Protocol()) != nil {
 		differs = append(differs, "a bound in its ledger does not hold when it is computed again")
@@ -85,7 +85,7 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	return differs, nil
 }
 
-// claimFile is the name of the file that the account leaves, or has left.
+// claimFile returns the name of the file that the account leaves, or has left.
 func (d *Directory) claimFile() string {
 	if name, err := FindClaim(context.Background(), d.Out); err == nil && name != "" { // Compare returns the error
 		return name
@@ -96,7 +96,7 @@ func (d *Directory) claimFile() string {
 	return manifest.CertificateFile
 }
 
-// compactDigest is the SHA-256 of a file of JSON, compact.
+// compactDigest returns the SHA-256 of a JSON file without its white space.
 func compactDigest(ctx context.Context, path string) (manifest.Digest, error) {
 	b, err := ReadFile(ctx, path)
 	if err != nil {
@@ -107,7 +107,7 @@ func compactDigest(ctx context.Context, path string) (manifest.Digest, error) {
 	return sha256.Sum256(compact.Bytes()), err
 }
 
-// LedgerFiles are the files of a run directory's ledger.
+// LedgerFiles returns the names of the files of a run directory's ledger.
 func LedgerFiles(ctx context.Context, out string) []string {
 	files := []string{manifest.RequestFile, ledger.ProtocolFile}
 	// An empty log is as good as none: an object store has none before the first unit.
@@ -125,8 +125,8 @@ func LedgerFiles(ctx context.Context, out string) []string {
 	return files
 }
 
-// names are those in a folder of a run directory; none if it cannot be read, for then neither can
-// the values that depend on it.
+// names returns the names in folders of a run directory, and none if they cannot be read: nothing
+// that depends on them can be read then either.
 func names(ctx context.Context, out string, folders ...string) (list []string) {
 	entries, err := store.List(ctx, store.Join(out, folders...))
 	if err != nil {

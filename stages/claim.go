@@ -13,12 +13,12 @@ import (
 	"minsep/manifest"
 )
 
-// ClaimFiles are the possible results of an account in a run directory, one of them each time:
-// a certificate, or an accounting that is not proven. Development versions before 0.1.0 named
-// both certificate.json; their directories are still read.
+// ClaimFiles are the possible results of an account in a run directory, of which there is one at a
+// time: a certificate, or an accounting that is not proven. Development versions before 0.1.0
+// called both certificate.json; their directories can still be read.
 var ClaimFiles = []string{manifest.CertificateFile, manifest.AccountingFile}
 
-// ClaimFile is the one of [ClaimFiles] for a certificate of a status.
+// ClaimFile returns the name among [ClaimFiles] for a certificate of a status.
 func ClaimFile(s accounting.Status) string {
 	if s == accounting.NotProven {
 		return manifest.AccountingFile
@@ -26,8 +26,9 @@ func ClaimFile(s accounting.Status) string {
 	return manifest.CertificateFile
 }
 
-// FindClaim names the one of [ClaimFiles] that is in a run directory; "" if there is none. It may
-// be one that cannot be read, but after a request to an object store that failed nothing is known.
+// FindClaim returns the name among [ClaimFiles] that is in a run directory, or "" if there is none.
+// The file need not be readable. After a failed request to an object store it returns the error:
+// nothing is known then.
 func FindClaim(ctx context.Context, run string) (string, error) {
 	for _, name := range ClaimFiles {
 		switch _, err := store.Stat(ctx, store.Join(run, name)); {
@@ -40,8 +41,8 @@ func FindClaim(ctx context.Context, run string) (string, error) {
 	return "", nil
 }
 
-// ReadCertificate reads the one of [ClaimFiles] that is in a run directory. Its status says
-// whether it certifies anything. The error wraps fs.ErrNotExist where there is none.
+// ReadCertificate reads the claim file of a run directory. Its status says whether it certifies
+// anything. The error wraps fs.ErrNotExist if there is none.
 func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, error) {
 	for _, name := range ClaimFiles {
 		path := store.Join(run, name)
@@ -64,9 +65,9 @@ func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, 
 	panic("unreachable")
 }
 
-// CheckClaim returns the fault of a certificate in a run directory that is not, byte for byte, the
-// certificate that the ledger beside it gives: one of the two was altered. It returns nil without a
-// certificate or a ledger. It computes no bound again, as inspect does.
+// CheckClaim returns an error if the certificate in a run directory does not follow, byte for byte,
+// from the ledger beside it: one of the two was altered. It returns nil if there is no certificate
+// or no ledger. It computes no bound again; inspect does.
 func CheckClaim(ctx context.Context, run string) error {
 	name, err := FindClaim(ctx, run)
 	if err != nil || name == "" {
@@ -97,16 +98,16 @@ func CheckClaim(ctx context.Context, run string) error {
 		return err
 	}
 	return &ParamError{Package: "stages", Param: "certificate", Value: path,
-		Rule: "is not the one that the ledger beside it gives: one of the two was altered, or another verification was begun; `minsep inspect " + run + "` says more, and `minsep account` repeated makes it again"}
+		Rule: "does not follow from the ledger beside it: one of the two was altered, or another verification was begun; `minsep inspect " + run + "` says more, and `minsep account` repeated makes it again"}
 }
 
-// Misnamed says that a certificate is not in the file where one of its status belongs; "" if it is.
+// Misnamed returns the fault of a certificate in a file where its status does not belong, or "".
 func Misnamed(name string, c *accounting.Certificate) string {
 	switch ClaimFile(c.Status) {
 	case name:
 		return ""
 	case manifest.CertificateFile:
-		return fmt.Sprintf("is of status %q, which belongs in %s", c.Status, manifest.CertificateFile)
+		return fmt.Sprintf("has status %q, which belongs in %s", c.Status, manifest.CertificateFile)
 	}
 	return fmt.Sprintf("is no certificate: its status is %q; this version names such a file %s", c.Status, manifest.AccountingFile)
 }

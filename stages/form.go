@@ -18,8 +18,8 @@ import (
 	"minsep/sampling/ownergraph/graphio"
 )
 
-// Form forms the batches of a training run: run directory in, run/batches out. The examples are
-// the examples of a bounded table, or the numbers 0 to Examples-1, each its own owner.
+// Form forms the batches of a training run. It reads a run directory, and leaves run/batches. The
+// examples are those of a bounded table, or the numbers 0 to Examples-1, each its own owner.
 type Form struct {
 	sampling.Params
 	Bounded  string          // run directory or folder of a bounded table; or
@@ -34,8 +34,7 @@ type Form struct {
 	Buckets int  // of the shuffle by owner; 0 for as many as the size calls for
 }
 
-// FormResult describes formed batches. All of it is public: it follows from the
-// parameters.
+// FormResult describes formed batches. All of it is public, since it follows from the parameters.
 type FormResult struct {
 	RunID             string        `json:"run_id,omitempty"`            // none after a dry run
 	Out               string        `json:"out"`                         // run directory
@@ -70,7 +69,7 @@ func (f Form) Validate() error {
 	return c.Err()
 }
 
-// Planned describes batches of numbers or of a bounded table before any is formed.
+// Planned describes batches of numbers or of a bounded table before they are formed.
 func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	source, err := f.Source(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	return formed, source, nil
 }
 
-// Source are the examples of batches: a bounded table, or numbers.
+// Source has the examples of batches: a bounded table, or numbers.
 type Source struct {
 	Rows  int64             // of the table, or how many numbers; at least 1
 	Table *manifest.Bounded // nil: numbers
@@ -133,7 +132,7 @@ func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
 	return nil, err
 }
 
-// coverage says how far the pools of a table reach; nil without pools.
+// coverage returns the coverage of the table's pools, nil without pools.
 func (s Source) coverage() *ownergraph.Coverage {
 	if s.Table == nil {
 		return nil
@@ -141,7 +140,8 @@ func (s Source) coverage() *ownergraph.Coverage {
 	return s.Table.Summary.Coverage
 }
 
-// Population are the examples that a scheme is made for: of a table of pools, one pool's.
+// Population returns the examples for which a scheme is made. Of a table with pools these are one
+// pool's.
 func (s Source) Population() sampling.Population {
 	if s.Table == nil {
 		return sampling.Population{Examples: s.Rows, Neighborhoods: sampling.Neighborhoods{1: s.Rows}}
@@ -153,7 +153,7 @@ func (s Source) Population() sampling.Population {
 	return sampling.Population{Examples: takingPart(s.Table.Summary), Neighborhoods: sizes, Owners: ownerSizes(s.Table.Summary)}
 }
 
-// Inputs are the sources of batches, as their index names them.
+// Inputs returns the sources of batches, as their index names them.
 func (s Source) Inputs() map[string]manifest.Digest {
 	if s.Table == nil {
 		return nil
@@ -161,7 +161,7 @@ func (s Source) Inputs() map[string]manifest.Digest {
 	return map[string]manifest.Digest{manifest.BoundedFolder: s.Table.Digest}
 }
 
-// RowsOf names the table that the row numbers of batches refer to.
+// RowsOf returns the name of the table that the row numbers of batches refer to.
 func (s Source) RowsOf() string {
 	if s.Table == nil {
 		return manifest.RowsOfRange
@@ -169,6 +169,7 @@ func (s Source) RowsOf() string {
 	return manifest.RowsOfBounded
 }
 
+// formStage is the forming of batches in plans, run directories and inspections.
 var formStage = Stage{Name: "form", Group: "batches", Results: []string{manifest.BatchesFolder}, Formats: []string{manifest.BatchesFormat, manifest.OwnerBatchesFormat}, From: []string{"bound"},
 	Secret: true, OneRun: true, Drawn: true, Sized: true,
 	faults:   func(p Plan) error { return p.FormParams().Validate() },
@@ -183,20 +184,20 @@ var formStage = Stage{Name: "form", Group: "batches", Results: []string{manifest
 			}
 			parquet := slices.ContainsFunc(ix.Files, func(f manifest.File) bool { return strings.HasSuffix(f.Name, ".parquet") })
 			if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards || parquet != form.Parquet {
-				differs = append(differs, "its examples, shards or kinds of files are others")
+				differs = append(differs, "its examples, shards or kinds of files differ")
 			}
 			return differs, nil
 		}}, err
 	},
 }
 
-// PlanBatches says in which files the batches are: see [Form].
+// PlanBatches says how the batches are laid out in files: see [Form].
 type PlanBatches struct {
 	Shards  int  `json:"shards,omitempty"`  // at least 1; 0 for as many as the size calls for
 	Parquet bool `json:"parquet,omitempty"` // write the long form as well
 }
 
-// FormParams are the plan's parameters of batches.
+// FormParams returns the plan's parameters of batches.
 func (p Plan) FormParams() Form {
 	return Form{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
 }

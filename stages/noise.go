@@ -21,8 +21,9 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Noise generates the correlated noise of a training run: strategy in, run/noise out. The folder
-// has a recipe by which a trainer can make the noise itself, and, unless RecipeOnly, the noise.
+// Noise generates the correlated noise of a training run. It reads a strategy, and leaves
+// run/noise: a recipe by which a trainer can make the noise itself and, unless RecipeOnly, the
+// noise.
 //
 // One run id serves one training run. Its examples and its sampler are taken from the batches and
 // the certificate in the run directory, and are part of the noise key: training runs that differ
@@ -92,8 +93,8 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 	return s, nil
 }
 
-// NamedStrategy is ReadStrategyFile of a file that a user names: that there is none is a fault of
-// the name.
+// NamedStrategy does ReadStrategyFile for a file that the user names: a missing file is a fault of
+// the name, and the error says how to make one.
 func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error) {
 	s, err := ReadStrategyFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) && slices.Contains([]string{"none", "identity", "independent", "dpsgd", "dp-sgd"}, strings.ToLower(path)) {
@@ -105,7 +106,8 @@ func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error
 	return s, err
 }
 
-// Recipe returns the recipe of a training run's noise, not bound to a run, and the facts.
+// Recipe returns the recipe of a training run's noise, not yet bound to a run, and the facts of its
+// files.
 func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Recipe, manifest.NoiseFacts, error) {
 	s, err := NamedStrategy(ctx, n.Strategy)
 	if err != nil {
@@ -119,7 +121,7 @@ func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Reci
 	return r, n.Layout(), err
 }
 
-// Layout says which files there will be.
+// Layout returns the layout of the files.
 func (n Noise) Layout() manifest.NoiseFacts {
 	facts := manifest.NoiseFacts{Steps: n.Steps, Coordinates: n.Coordinates}
 	if n.RecipeOnly {
@@ -139,26 +141,28 @@ func (n Noise) Layout() manifest.NoiseFacts {
 // and 1000 steps of float32 a file of one GiB.
 const shardCoordinates = 1 << 18
 
+// defaultNoiseShards returns the number of shards if the user gives none.
 func defaultNoiseShards(coordinates int64) int {
 	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, manifest.MaxNoiseShards))
 }
 
-// Certified returns the fault of noise beside a certificate, which may be nil, that is for
-// another strategy or for more noise.
+// Certified returns an error for noise beside a certificate that is for another strategy or for
+// more noise. c may be nil.
 func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
 	if c == nil {
 		return nil
 	}
 	check := param.Checker{Package: "stages"}
 	sigma := float64(r.Params.NoiseMultiplier)
-	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, which the certificate in %s is for", c.NoiseMultiplier, run))
+	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, as in the certificate in %s", c.NoiseMultiplier, run))
 	same, err := SameMatrix(r.Strategy, c.Run.Strategy)
 	check.Add(err)
 	check.Require(same, "strategy", r.Strategy.Kind, "must be the one that the certificate in "+run+" is for")
 	return check.Err()
 }
 
-// SameMatrix reports whether two strategies are held alike, by whatever name.
+// SameMatrix reports whether two strategies are held by the same numbers, whatever their kinds are
+// called.
 func SameMatrix(a, b *mechanism.Strategy) (bool, error) {
 	if a == nil || b == nil {
 		return false, nil
@@ -180,6 +184,7 @@ func ReadRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
 	return noise.Read(io.LimitReader(store.Text(f), maxText))
 }
 
+// noiseStage is the noise in plans, run directories and inspections.
 var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest.NoiseFolder}, Formats: []string{manifest.NoiseFormat}, From: []string{"strategy", "account"},
 	Secret: true, OneRun: true, Drawn: true, Sized: true,
 	faults:    func(p Plan) error { return p.NoiseParams(1).Validate() },
@@ -206,8 +211,8 @@ var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest
 	},
 }
 
-// noiseDiffers compares the recipe in a folder of noise, and the layout of its files; without a
-// key, but for its commitment to the key.
+// noiseDiffers compares the recipe in a folder of noise, and the layout of its files, with the
+// plan's. It needs no key: the key's commitment is taken from the recipe.
 func (d *Directory) noiseDiffers(ctx context.Context, ix *manifest.Index, want *noise.Recipe, facts manifest.NoiseFacts) (differs []string, err error) {
 	dir := d.path(manifest.NoiseFolder)
 	got, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
@@ -227,19 +232,19 @@ func (d *Directory) noiseDiffers(ctx context.Context, ix *manifest.Index, want *
 		return nil, err
 	}
 	if have, err := got.SHA256(); err != nil || have != same {
-		differs = append(differs, "its recipe is another one")
+		differs = append(differs, "its recipe differs")
 	}
 	var has manifest.NoiseFacts
 	if err := strictjson.Loose(ix.Facts, &has); err != nil {
 		return nil, fmt.Errorf("pipelines: %s: facts: %w", dir, err)
 	}
 	if has != facts {
-		differs = append(differs, "its shards, steps of a file or element type are others")
+		differs = append(differs, "its shards, steps of a file or element type differ")
 	}
 	return differs, nil
 }
 
-// PlanNoise says which noise to make: see [Noise]. Its multiplier is the certificate's.
+// PlanNoise says which noise a plan makes: see [Noise]. Its multiplier is the certificate's.
 type PlanNoise struct {
 	Coordinates  int64      `json:"coordinates"`                              // 1 to 2^48
 	ClipNorm     float64    `json:"clip_norm,omitempty"`                      // 0 for 1
@@ -251,7 +256,7 @@ type PlanNoise struct {
 	RecipeOnly   bool       `json:"recipe_only,omitempty" decides:"files"`    // write no files of noise
 }
 
-// NoiseParams are the plan's parameters of noise, with a noise multiplier.
+// NoiseParams returns the plan's parameters of noise, with a noise multiplier.
 func (p Plan) NoiseParams(multiplier float64) Noise {
 	n := p.Noise
 	return Noise{Strategy: p.strategyPath(), Steps: p.Scheme.Steps, Coordinates: n.Coordinates, NoiseMultiplier: multiplier, ClipNorm: n.ClipNorm,
@@ -268,8 +273,8 @@ const (
 	headerBytes = 128
 )
 
-// estimateNoise knows the files' number and sizes: they follow from the plan. The recipe's size is
-// left out.
+// estimateNoise gives the exact number and sizes of the files: they follow from the plan. It leaves
+// out the recipe.
 func (p Plan) estimateNoise(int64) PlanEstimate {
 	n := p.NoiseParams(1)
 	e := PlanEstimate{Files: 1, CPU: 0.02}

@@ -124,10 +124,10 @@ func TestOneTraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	here, _ = ReadPresent(t.Context(), d.Out)
-	wants(t, "without run.json", here.OneTraining(nil), "run.json, which would say so, is missing")
+	wants(t, "without run.json", here.OneTraining(nil), "run.json, which would name that run, is missing")
 	d.must(manifest.WriteRun(d.Out, is, nil))
 	if here, _ = ReadPresent(t.Context(), d.Out); here.batches != nil || here.noise != nil {
 		t.Error("batches and noise of another run are taken for the run's")
 	}
-	wants(t, "another run", here.OneTraining(nil), "run.json is of run "+is.RunID.String())
+	wants(t, "another run", here.OneTraining(nil), "run.json to run "+is.RunID.String())
 }

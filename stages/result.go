@@ -21,7 +21,7 @@ type Result struct {
 	of *Directory
 }
 
-// Directory is a run directory that is held against a plan.
+// Directory is a run directory that is compared with a plan.
 type Directory struct {
 	Out     string                     // the run directory
 	Plan    Plan                       // as run.json has it
@@ -30,8 +30,8 @@ type Directory struct {
 	KeyFile string                     // "" to look without the key
 }
 
-// PlanOf is the directory of a run with the plan that its run.json names, to be looked at without
-// the key and the inputs.
+// PlanOf returns the directory of a run with the plan in its run.json, to be compared without the
+// key and the inputs.
 func PlanOf(dir string, run manifest.Run) (*Directory, error) {
 	var was PlanRecord
 	if err := strictjson.Loose(run.Plan.Plan, &was); err != nil {
@@ -41,10 +41,10 @@ func PlanOf(dir string, run manifest.Run) (*Directory, error) {
 	return &Directory{Out: dir, Plan: was.Plan, Inputs: was.Inputs, Run: run}, nil
 }
 
-// Result is the result of a stage.
+// Result returns the result of a stage.
 func (d *Directory) Result(stage string) Result { return Result{Named(stage), d} }
 
-// Path is the path of the result that is there, or of the one that the plan leaves.
+// Path returns the path of the result that is there, or of the result that the plan will leave.
 func (r Result) Path() string {
 	if r.Formats == nil {
 		return r.of.path(r.vouch(r.of))
@@ -52,7 +52,7 @@ func (r Result) Path() string {
 	return r.of.path(r.ResultName())
 }
 
-// Resumable says of an unfinished result whether the stage can continue from a part of it.
+// Resumable reports whether the stage can continue from a part of an unfinished result.
 func (r Result) Resumable(ctx context.Context) (bool, error) {
 	if r.resumable == nil {
 		return false, nil
@@ -60,7 +60,7 @@ func (r Result) Resumable(ctx context.Context) (bool, error) {
 	return r.resumable(ctx, r.of)
 }
 
-// Inputs are the inputs of the plan that the result is made from.
+// Inputs returns the inputs of the plan from which the result is made.
 func (r Result) Inputs() map[string]manifest.Digest {
 	if digest, ok := r.of.Inputs[r.Input]; ok {
 		return map[string]manifest.Digest{r.Input: digest}
@@ -68,8 +68,7 @@ func (r Result) Inputs() map[string]manifest.Digest {
 	return nil
 }
 
-// Sources are the files of the stages before by which run.json knows the results that this one is
-// made from, by [Stage.Source].
+// Sources returns the files of earlier stages from which the result is made, by [Stage.Source].
 func (r Result) Sources() map[string]string {
 	sources := map[string]string{}
 	for _, name := range r.From {
@@ -80,8 +79,8 @@ func (r Result) Sources() map[string]string {
 	return sources
 }
 
-// Compare says whether a finished result is there, and which parts of it differ from those that the
-// stage would make.
+// Compare reports whether a finished result is there, and which parts of it differ from the result
+// that the stage would make.
 func (r Result) Compare(ctx context.Context) (there bool, differs []string, err error) {
 	if r.compare != nil {
 		return r.compare(ctx, r.of)
@@ -105,8 +104,8 @@ func (r Result) Compare(ctx context.Context) (there bool, differs []string, err 
 	return err == nil, differs, err
 }
 
-// Compare says whether a finished result of a stage is there, and how it differs from the
-// result that run.json names or the stage would make.
+// Compare reports whether a finished result of a stage is there, and how it differs from the result
+// that run.json names or that the stage would make.
 func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs []string, err error) {
 	watched, failures := store.WatchFailures(ctx)
 	if differs = d.notNamed(watched, r); differs != nil {
@@ -123,7 +122,7 @@ func (d *Directory) Compare(ctx context.Context, r Result) (there bool, differs 
 	return there, differs, err
 }
 
-// Finished is the entry of run.json for a finished result.
+// Finished returns the entry of run.json for a finished result.
 func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunStage, err error) {
 	ctx, failures := store.WatchFailures(ctx)
 	defer func() {
@@ -165,9 +164,9 @@ func (d *Directory) Finished(ctx context.Context, r Result) (done manifest.RunSt
 	return done, nil
 }
 
-// notNamed says which of the files that vouch for a stage's result are not those that run.json
-// names, and which inputs it was made from are not the plan's. Nothing is said of a result that is
-// not there, or that is being made again.
+// notNamed returns the files vouching for a stage's result that differ from those in run.json, and
+// the inputs of the result that differ from the plan's. It says nothing about a result that is
+// missing or is being made again.
 func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
 	was, there := d.Run.Stages[r.Name]
 	if _, err := store.Stat(ctx, r.Path()); !there || errors.Is(err, fs.ErrNotExist) {
@@ -200,6 +199,7 @@ func (d *Directory) notNamed(ctx context.Context, r Result) (differs []string) {
 	return differs
 }
 
+// path returns the path of a name in the run directory.
 func (d *Directory) path(name string) string { return store.Join(d.Out, name) }
 
 // expected is the index of a folder that a stage would write.
@@ -210,9 +210,9 @@ type expected struct {
 	facts  func(ix *manifest.Index) (differs []string, err error) // compares the facts of an index that is expected otherwise; nil: they follow from the rest
 }
 
-// look compares the folder's index with the plan and every file with the index. The result must be
-// of one of the runs. It does not say how large files are: files of batches tell how large the
-// batches are.
+// look compares the folder's index with the plan, and every file with the index. The result must
+// belong to one of the runs. It does not say how large files are: the sizes of batch files tell how
+// large the batches are.
 func (f expected) look(ctx context.Context, dir string, runs []stream.RunID) (ix *manifest.Index, differs []string, err error) {
 	if ix, err = manifest.Read(ctx, dir); err != nil {
 		return nil, nil, err
@@ -225,7 +225,7 @@ func (f expected) look(ctx context.Context, dir string, runs []stream.RunID) (ix
 		differs = append(differs, fmt.Sprintf("its format is %s, this version writes %s", ix.Format, f.format))
 	}
 	if !slices.Contains(runs, ix.RunID) {
-		differs = append(differs, "it is of another run")
+		differs = append(differs, "it belongs to another run")
 	}
 	if ix.ParamsSHA256 != digest {
 		differs = append(differs, JSONDifferences(ix.Params, params)...)
@@ -251,7 +251,8 @@ func (f expected) look(ctx context.Context, dir string, runs []stream.RunID) (ix
 	return ix, differs, nil
 }
 
-// interrupted says whether a part of a folder is there, for a stage that goes on from it.
+// interrupted returns a function that reports whether a part of a folder is there, for a stage that
+// goes on from it.
 func interrupted(folder string) func(ctx context.Context, d *Directory) (bool, error) {
 	return func(ctx context.Context, d *Directory) (bool, error) {
 		return manifest.Interrupted(ctx, d.path(folder))

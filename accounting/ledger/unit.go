@@ -126,7 +126,7 @@ func (b *contents) add(e entry) (fresh bool, err error) {
 	t := b.trials[[2]int{e.Candidate, e.Trial}]
 	switch {
 	case e.Configuration != b.hash:
-		return refuse("it is of another configuration")
+		return refuse("it belongs to another configuration")
 	case e.Purpose != Verify:
 		return refuse("its purpose is %q, not %q", e.Purpose, Verify)
 	case e.KernelID != b.protocol.KernelID:
@@ -136,7 +136,7 @@ func (b *contents) add(e entry) (fresh bool, err error) {
 	case e.Count == 0 || e.First+e.Count < e.First || e.First+e.Count > t.spec.Samples:
 		return refuse("the trial has samples 0 to %d", t.spec.Samples)
 	case e.Result.Sum.Mean(e.Count) > 1+1e-9:
-		return refuse("its sum is more than one a sample")
+		return refuse("its sum is above its number of samples")
 	}
 	i := t.search(e.First)
 	if i < len(t.entries) && t.entries[i].First == e.First && t.entries[i].Count == e.Count {

@@ -31,7 +31,7 @@ func (balancedMinSep) check(s Spec, c *param.Checker) {
 		c.Add(err)
 		return
 	}
-	c.Require(s.Hazards == l.Digest(), "hazards", s.Hazards, fmt.Sprintf("must be the digest of those that are solved for: %s", l.Digest()))
+	c.Require(s.Hazards == l.Digest(), "hazards", s.Hazards, fmt.Sprintf("must be the digest of the solved hazards, %s", l.Digest()))
 }
 
 // Balanced is the participation process of a valid Spec of balanced-min-sep.

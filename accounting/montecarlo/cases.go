@@ -120,7 +120,7 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 	s.checkColumns(&check, columns)
 	if s.exactness(columns.Bands) == Bound {
 		if columns.Bands > c.MinSep {
-			check.Require(false, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d: there are only bounds otherwise", c.MinSep))
+			check.Require(false, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d: above it only bounds are known", c.MinSep))
 		} else {
 			check.Require(false, "k_u", c.Examples, fmt.Sprintf("is too large for %s with b = %d: the loss of so many examples has only bounds", c.Scheme, c.MinSep))
 		}

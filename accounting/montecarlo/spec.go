@@ -65,11 +65,13 @@ type Spec struct {
 	// others.
 	Participations float64 `json:"participations,omitempty"`
 
-	// Hazards is the digest of the distribution of balanced-min-sep (package balanced). "" for others.
+	// Hazards is the digest of the distribution of balanced-min-sep (package balanced). "" for
+	// others.
 	Hazards string `json:"hazards,omitempty"`
 
 	// WarmStart starts in the stationary distribution: Algorithm 2 of arXiv 2602.09338. Of cyclic
-	// Poisson it makes the part of the example uniform instead of the first, which has the most steps.
+	// Poisson it makes the part of the example uniform instead of the first, which has the most
+	// steps.
 	WarmStart bool `json:"warm_start"`
 
 	// NoiseMultiplier is σ, the standard deviation of z in units of the clip norm, whatever the
@@ -81,8 +83,8 @@ type Spec struct {
 	// MultiOwner.
 	MaxExamplesPerOwner int `json:"max_examples_per_owner,omitempty"`
 
-	// Published takes, for MultiOwner, the published distribution F4.1 (cold start) and not the exact
-	// one F4.4 of one owner's examples alone.
+	// Published takes, for MultiOwner, the published distribution F4.1 (cold start) and not the
+	// exact one F4.4 of one owner's examples alone.
 	Published bool `json:"published_law,omitempty"`
 
 	// MaxBatchSize, unless 0, is the size that batches are cut to at random; Examples, the size of
@@ -144,7 +146,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 
 // checkColumns checks the needs of the recursions for C.
 func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
-	check.Require(c.NonNegative(), "strategy", s.kind(), "must have no negative entry: the analysis of random participations needs it")
+	check.Require(c.NonNegative(), "strategy", s.kind(), "must have no negative entry: the analysis of random participations does not cover one")
 	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
 	largest := 0.0
 	for _, norm := range c.SquaredNorms(factor) {

@@ -30,7 +30,7 @@ func CheckProofs(ctx context.Context, p *accounting.Protocol) error {
 				return err
 			}
 			if !(proven <= t.Bound*(1+1e-9)) { // NaN proves nothing
-				return fmt.Errorf("%w: trial %d of candidate %d claims a bound of %g, proven is %g", accounting.ErrNotVerified, i, c, t.Bound, proven)
+				return fmt.Errorf("%w: trial %d of candidate %d claims a bound of %g, and %g is proven", accounting.ErrNotVerified, i, c, t.Bound, proven)
 			}
 		}
 	}
@@ -50,5 +50,5 @@ func prove(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 		plan, err := tilt.NewProposal(ctx, tilt.Config{Spec: run.Loss(noiseMultiplier), Epsilon: epsilon, Direction: t.Direction})
 		return plan.Divergence, err
 	}
-	return 0, fmt.Errorf("%w: %q is no proof", accounting.ErrNotVerified, t.Method)
+	return 0, fmt.Errorf("%w: method %q is no proof", accounting.ErrNotVerified, t.Method)
 }

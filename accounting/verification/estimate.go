@@ -91,7 +91,7 @@ func (e *TooFewError) Error() string {
 	}
 	switch {
 	case e.Need > maxBudget:
-		s += "; no verification has so many"
+		s += "; no verification can draw so many"
 	case e.Need > 0 && e.Each > 0:
 		s += fmt.Sprintf("; on this machine they take about %s", roughly(e.Need*e.Each.Seconds()))
 		if e.CPU > 0 {
@@ -146,8 +146,8 @@ type Phase struct {
 	Text     string // such as "estimating σ: candidate 4, δ between 0.0012 and 0.0009"
 	Done, Of uint64 // of this phase: samples or, while tables are made, those that are made; Of is 0 where it has none
 
-	// Left is how many seconds of processors this work may still take, with the work that shares its
-	// part of the budget; 0 where nothing limits it.
+	// Left is how many seconds of processors this work may still take, with the work that shares
+	// its part of the budget; 0 where nothing limits it.
 	Left float64
 }
 
@@ -223,7 +223,8 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 			}
 			e.last[d] = s
 		}
-		// Where the first direction says that the noise is too little, the other one decides nothing.
+		// Where the first direction says that the noise is too little, the other one decides
+		// nothing.
 		brief := i > 0 && l.Estimates[0].Delta()-search.Apart*l.Estimates[0].StdErr > e.delta
 		if l.Estimates[i], err = e.estimate(ctx, s, leastEfforts[i], brief); err != nil {
 			return l, err
@@ -261,8 +262,8 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, 
 	if err != nil {
 		return out, err
 	}
-	// The samples say how many there must be. Each estimate takes a part of the budget that the ones
-	// before it have left.
+	// The samples say how many there must be. Each estimate takes a part of the budget that the
+	// ones before it have left.
 	most := max(need, min(e.limit, left/estimateParts))
 	if brief {
 		most = min(most, max(need, leastSamples))

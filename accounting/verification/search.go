@@ -19,8 +19,8 @@ const (
 	// the estimates is used up: beyond it the pace is not known well enough.
 	fitReach = 3
 
-	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest that
-	// a verification, may have by an interpolated M, which is known to some tenths.
+	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest
+	// that a verification, may have by an interpolated M, which is known to some tenths.
 	affordable = 0.7
 )
 
@@ -39,7 +39,7 @@ func (e *estimator) search(ctx context.Context, first, target float64, proven No
 		return nil, s.tooFew
 	}
 	return nil, &ParamError{Package: "verification", Param: "delta", Value: e.delta,
-		Rule: fmt.Sprintf("no noise multiplier was found for it at epsilon %g: its estimates do not come near it; give another delta or epsilon, or a noise multiplier", e.epsilon)}
+		Rule: fmt.Sprintf("no noise multiplier was found that has it at epsilon %g: no estimate came near it; give another delta or epsilon, or name a noise multiplier", e.epsilon)}
 }
 
 // looks are the estimates of a search, in both directions each.

@@ -176,7 +176,7 @@ func checkTruncation(p *accounting.Protocol, candidate, trial int) error {
 		return err
 	}
 	if !(again.Cost <= t.Truncation.Cost*(1+1e-9)) {
-		return fmt.Errorf("%w: trial %d of candidate %d claims a cost of truncation of %g, proven is %g", accounting.ErrNotVerified, trial, candidate, t.Truncation.Cost, again.Cost)
+		return fmt.Errorf("%w: trial %d of candidate %d claims a cost of truncation of %g, and %g is proven", accounting.ErrNotVerified, trial, candidate, t.Truncation.Cost, again.Cost)
 	}
 	if again.Rule != t.Truncation.Rule {
 		return fmt.Errorf("%w: trial %d of candidate %d claims a cost of truncation by the rule %q, it is %q", accounting.ErrNotVerified, trial, candidate, t.Truncation.Rule, again.Rule)

@@ -37,8 +37,8 @@ stopped or killed command resumes when it is repeated. With other parameters it 
 set aside, and its failure probability still counts. Only replacing a certificate needs --overwrite.
 
 With --from RUN nothing is verified anew: the certificate of RUN is checked, and copied with its ledger. The other flags are
-those of a verification; whom the claim protects, sampler, strategy, epsilon and delta must be the certificate's, and so must
-the number of examples with --max-batch-size. The data may differ.
+given as for a verification. Unit, sampler, strategy, epsilon and delta must be as in the certificate, and with
+--max-batch-size the number of examples too. The data may differ.
 
 If nothing can be certified, the command exits with 3 and leaves no certificate. The accounting of multi-owner is the
 published one, which is not proven: it is written to accounting.json, which is no certificate and says so.`,
@@ -71,15 +71,15 @@ published one, which is not proven: it is written to accounting.json, which is n
 	f.StringVar(&a.out, "out", "", "run directory to write to")
 	f.StringVar(&a.runID, "run-id", "", "run id of 32 hexadecimal digits; by default the run directory's own, or a fresh one")
 	f.BoolVar(&a.overwrite, "overwrite", false, "replace a certificate; its ledger is set aside, and its failure probability still counts")
-	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
+	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
-	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph: the number of examples, and how many an owner has")
+	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph, which gives the number of examples and the most of an owner")
 	f.Int64Var(&stage.Examples, "examples", 0, "number of examples")
 	addSchemeFlags(f, &stage.Params)
 	f.StringVar(&stage.Strategy, "strategy", "", "file of the strategy, made by minsep strategy")
 	f.IntVar(&stage.Bands, "bands", 0, "bands of the optimal Toeplitz strategy for prefix sums, instead of a file")
-	f.IntVar(&stage.MaxPerOwner, "max-per-owner", 0, "examples that one owner has at most (default: the bounded table's, or 1)")
-	f.StringVar(&stage.Unit, "unit", "", "whom the claim protects: owner, or, only if asked for by name, example: owners of several examples are then not protected")
+	f.IntVar(&stage.MaxPerOwner, "max-per-owner", 0, "most examples of one owner (default: the bounded table's number, or 1)")
+	f.StringVar(&stage.Unit, "unit", "", "whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected")
 	f.Float64Var(&stage.Epsilon, "epsilon", 0, "epsilon of the claim")
 	f.Float64Var(&stage.Delta, "delta", 0, "delta of the claim")
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
@@ -132,7 +132,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 			fmt.Fprintf(t, "%s\t%s\n", f.Name, f.Text)
 		}
 		if c.Run.Sampler.Owners != nil {
-			fmt.Fprintf(t, "clipping\tthe mean over what an owner brings, once for each owner\n")
+			fmt.Fprintf(t, "clipping\tthe mean gradient of an owner's examples, once for each owner\n")
 		}
 		fmt.Fprintf(t, "method\t%s\n", c.Method)
 		if r.Exactness != "" {

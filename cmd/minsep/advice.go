@@ -45,7 +45,7 @@ func advice(err error) string {
 		lines = append(lines, "what would help: "+help)
 	}
 	if e.inPlan {
-		lines = append(lines, "to go on, change the plan and run it again: finished stages that still match are kept, those that do not take --overwrite")
+		lines = append(lines, "to go on, change the plan and run it again: finished stages that still match are kept, and stages that no longer match need --overwrite")
 	}
 	if e.ledger != "" {
 		lines = append(lines, "the protocol that was rejected stays in "+e.ledger+", and its failure probability counts")
@@ -77,7 +77,7 @@ func (e notCertified) help() string {
 	case errors.As(e.error, &rejected):
 		return e.moreSamples(rejected)
 	case errors.Is(e.error, accounting.ErrNotVerified):
-		return e.moreNoise("") + "a larger --cpu-time where the mean is below delta, a larger --epsilon or --delta"
+		return e.moreNoise("") + "a larger --cpu-time where the mean is below delta, or a larger --epsilon or --delta"
 	}
 	return ""
 }

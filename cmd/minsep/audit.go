@@ -21,7 +21,7 @@ import (
 )
 
 // errAudit reports that an audit found a fault; the command exits with code 3.
-var errAudit = errors.New("the sums are not those of the mechanism that is certified")
+var errAudit = errors.New("the sums do not come from the certified mechanism")
 
 // audited is the JSON output of minsep audit.
 type audited struct {
@@ -208,7 +208,7 @@ func printAudit(w io.Writer, r audited) {
 	}{{"took part", r.With}, {"did not", r.Without}} {
 		fmt.Fprintf(w, "  %-10s %s observations: epsilon at least %.4g; delta at epsilon %g is at least %.4g, about %.4g ± %.2g\n", d.name, words.Grouped(int64(d.Observations)), d.EpsilonBound, r.Epsilon, d.DeltaBound, d.DeltaEstimate, d.StandardError)
 	}
-	fmt.Fprintf(w, "  adapted    epsilon at least %.4g, to an attack that has seen half of the observations before\n", r.Adapted)
+	fmt.Fprintf(w, "  adapted    epsilon at least %.4g, by an attack that was fitted to half of the observations\n", r.Adapted)
 	if r.OneRun > 0 {
 		fmt.Fprintf(w, "  one run    epsilon at least %.4g at confidence %g, if fair coins included the canaries\n", r.OneRun, audit.OneRunConfidence)
 	}

@@ -26,9 +26,9 @@ func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.StringVar(&read.OwnerColumn, "owner-column", "", "name or 1-based position of the owner column (default owner_id or owners)")
 	f.StringVar(&read.Delimiter, "delimiter", "", "delimiter of CSV and TSV, one byte (default: comma, tab)")
 	f.StringVar(&read.Header, "header", graphio.Auto, "whether CSV and TSV begin with a header: auto, yes, no")
-	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of text ids: auto, int64, string")
-	f.Var(idTypes{&read.ExampleType}, "example-type", "type of text example ids, where owners have another")
-	f.Var(idTypes{&read.OwnerType}, "owner-type", "type of text owner ids, where examples have another")
+	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of the ids in text files: auto, int64, string")
+	f.Var(idTypes{&read.ExampleType}, "example-type", "type of the example ids in text files, where owners have another")
+	f.Var(idTypes{&read.OwnerType}, "owner-type", "type of the owner ids in text files, where examples have another")
 	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without owners instead of refusing them")
 }
 
@@ -107,12 +107,12 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 	f := c.Flags()
 	addGraphFlags(f, &stage.Graph, &stage.Read)
 	f.IntVar(&stage.MaxExamplesPerOwner, "max-per-owner", 0, "keep at most this many examples of an owner")
-	f.IntVar(&stage.Pools, "pools", 0, "for --scheme rotation: make so many pools instead, in each of which an owner has at most one example, and which use other examples as far as there are any")
+	f.IntVar(&stage.Pools, "pools", 0, "for --scheme rotation: make this many pools instead; an owner has at most one example in each, and pools share examples only where there are too few")
 	f.Var(orderValue{&stage.Order}, "order", "order of the examples: fewest-owners first, which keeps more of them, or random")
 	f.BoolVar(&stage.Duplicates, "duplicates", false, "go through the kept examples again, adding copies until nothing fits")
-	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop examples that share owners with more examples than this, themselves included (default: no bound)")
-	f.IntVar(&stage.Buckets, "buckets", 0, "bound by a Beam job on the direct runner, too, with so many buckets of its shuffles (default: no job; on other runners by the size of the graph); does not change the result")
-	f.Int64Var(&stage.EdgesInMemory, "edges-in-memory", ondisk.DefaultInMemory, "on the direct runner: hold so many edges in memory, 45 bytes each, and bound a larger graph through files in --work-dir; does not change the result")
+	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop an example that shares owners with more examples than this, itself included (default: no bound)")
+	f.IntVar(&stage.Buckets, "buckets", 0, "bound by a Beam job on the direct runner too, with this many buckets in its shuffles (default: no job; on other runners, by the size of the graph); does not change the result")
+	f.Int64Var(&stage.EdgesInMemory, "edges-in-memory", ondisk.DefaultInMemory, "on the direct runner: hold this many edges in memory, 45 bytes each, and bound a larger graph through files in --work-dir; does not change the result")
 	return c
 }
 

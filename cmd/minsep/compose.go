@@ -58,16 +58,17 @@ func (a *app) composeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compose RUN... {--delta D | --epsilon E} [--times N[,N...]]",
 		Short: "Add up the privacy of several trainings on the same data",
-		Long: `compose says what several trainings together promise to somebody who sees what all of them released, such as a sweep of
-learning rates of which the best is kept: each may be chosen by looking at those before it. It draws no samples: where a
-run is proven by its privacy loss distribution, that is composed; of other runs it takes every certified point, and what
-else is proven without samples. So points at small epsilon, as of minsep account --also-epsilon 0.1,0.2,0.4, make many
-trainings cheap. --times counts every run N times, or with a list such as 3,1 each of them by its own number, for trainings
-that minsep run --again made or is to make of one plan.
+		Long: `compose computes the joint guarantee of several trainings, such as a sweep of learning rates from which the best model is
+kept. It holds against somebody who sees all that they released, and each training may be chosen after a look at the
+earlier ones. compose draws no samples. If a run is proven by its privacy loss distribution, compose takes that distribution;
+of any other run it takes every certified point, and every bound that is proven without samples. Points at small epsilon,
+as minsep account --also-epsilon 0.1,0.2,0.4 certifies, therefore make many trainings cheap. --times N counts every run N
+times; a list such as 3,1 gives each run its own number. It is for trainings that minsep run --again made, or will make, of
+one plan.
 
-The claim is for whoever the certificates protect, which must be the same in all. The certificates are taken as they stand:
-minsep inspect checks them. The sum of all epsilon and delta, which holds too, is printed beside. Trainings with the same
-batches do not add up: two directories of one run id, or with the same batches, are refused.`,
+The joint guarantee protects the unit of the certificates, which must be the same in all. The certificates are taken as they
+stand: minsep inspect checks them. The sum of all epsilon and delta, which holds too, is printed beside. Trainings with the
+same batches do not add up: two directories of one run id, or with the same batches, are refused.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			check := param.Checker{Package: "compose"}
@@ -109,8 +110,8 @@ batches do not add up: two directories of one run id, or with the same batches, 
 		},
 	}
 	f := c.Flags()
-	f.Float64Var(&delta, "delta", 0, "say epsilon of all trainings together at this delta")
-	f.Float64Var(&epsilon, "epsilon", 0, "say delta of all trainings together at this epsilon")
+	f.Float64Var(&delta, "delta", 0, "print epsilon of all trainings together at this delta")
+	f.Float64Var(&epsilon, "epsilon", 0, "print delta of all trainings together at this epsilon")
 	f.IntSliceVar(&counts, "times", []int{1}, "count each run this many times; with a list, the first run as often as its first number says, and so on")
 	return c
 }
@@ -127,7 +128,7 @@ func (t *together) remedy() {
 		for _, part := range []float64{0.125, 0.25, 0.5, 0.75} { // as minsep plan writes them
 			parts = append(parts, strconv.FormatFloat(part*epsilon, 'g', 3, 64))
 		}
-		t.Notes = append(t.Notes, fmt.Sprintf("%s is certified at one epsilon only: trainings add up to less where parts of it are certified too, at no more noise, by minsep account --also-epsilon %s, or privacy.also_epsilon in a plan", run.Directory, strings.Join(parts, ",")))
+		t.Notes = append(t.Notes, fmt.Sprintf("%s is certified at one epsilon only: its trainings add up to less if smaller epsilon are certified too, which takes no more noise: minsep account --also-epsilon %s, or privacy.also_epsilon in a plan", run.Directory, strings.Join(parts, ",")))
 	}
 }
 
@@ -166,7 +167,7 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 			return nil, nil, &param.Error{Package: "compose", Param: "certificate", Value: path, Rule: fmt.Sprintf("must be verified: its status is %q", c.Status)}
 		}
 		if _, err := store.Stat(ctx, store.Join(dir, manifest.LedgerFolder)); errors.Is(err, fs.ErrNotExist) {
-			t.Notes = append(t.Notes, dir+" has no ledger: nobody can check its certificate, which is taken on trust here; put the folder back, as minsep inspect asks too")
+			t.Notes = append(t.Notes, dir+" has no ledger, so nobody can check its certificate, and compose takes it on trust: put the folder back; minsep inspect asks for it too")
 		}
 		of := composed{Directory: dir, Times: times[i]}
 		for _, p := range c.Guarantee() {
@@ -186,7 +187,7 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 			t.Protected, t.Adjacency = c.Protected(), c.Adjacency
 		case c.Protected() != t.Protected || c.Adjacency != t.Adjacency:
 			return nil, nil, &param.Error{Package: "compose", Param: "run directory", Value: dir,
-				Rule: fmt.Sprintf("its certificate is for %s (%s), that of %s for %s (%s): must protect the same; certify all of them for one unit", c.Protected(), c.Adjacency, dirs[0], t.Protected, t.Adjacency)}
+				Rule: fmt.Sprintf("its certificate protects %s (%s), the certificate of %s protects %s (%s): all must protect the same; certify all of them for one unit", c.Protected(), c.Adjacency, dirs[0], t.Protected, t.Adjacency)}
 		}
 	}
 	return t, all, nil
@@ -280,7 +281,7 @@ func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon floa
 	case math.IsInf(t.Epsilon, 1):
 		return t.tooSmall(c, all, delta)
 	case t.Delta >= 1:
-		return &param.Error{Package: "compose", Param: "epsilon", Value: epsilon, Rule: "nothing is promised at it: give a larger one"}
+		return &param.Error{Package: "compose", Param: "epsilon", Value: epsilon, Rule: "has no delta below 1: give a larger epsilon"}
 	}
 	return nil
 }
@@ -303,14 +304,14 @@ func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float6
 	}
 	switch {
 	case 1-kept > 0.999:
-		e.Rule = "nothing is promised at any: the trainings' own least delta add up to nearly 1: certify each with a smaller one, or also at a larger epsilon (account --also-epsilon)"
+		e.Rule = "is out of reach: the smallest delta of the trainings add up to nearly 1; certify each training with a smaller delta, or also at a larger epsilon (account --also-epsilon)"
 	case 1-kept >= delta:
-		e.Rule = fmt.Sprintf("must be above %.3g, what the trainings' own least delta add up to: certify each with a smaller one, or also at a larger epsilon (account --also-epsilon)", 1-kept)
+		e.Rule = fmt.Sprintf("must be above %.3g, the sum of the trainings' smallest delta: give a larger delta, or certify each training with a smaller one, or also at a larger epsilon (account --also-epsilon)", 1-kept)
 	default:
-		e.Rule = fmt.Sprintf("is too small for %d trainings: what is cut off of the losses of each adds up to more; give a larger one", t.Trainings)
+		e.Rule = fmt.Sprintf("is too small for %d trainings: the tails that are cut off their privacy losses add up to more; give a larger delta", t.Trainings)
 		for larger := 10 * delta; larger < 1; larger *= 10 {
 			if found, err := c.Epsilon(larger); err == nil && !math.IsInf(found.Upper, 1) {
-				e.Rule = fmt.Sprintf("is too small for %d trainings: what is cut off of the losses of each adds up to more; --delta %.3g is enough, at epsilon %.4g", t.Trainings, larger, found.Upper)
+				e.Rule = fmt.Sprintf("is too small for %d trainings: the tails that are cut off their privacy losses add up to more; --delta %.3g is enough, at epsilon %.4g", t.Trainings, larger, found.Upper)
 				break
 			}
 		}
@@ -338,7 +339,7 @@ func (t *together) write(w io.Writer) {
 		fmt.Fprintf(w, "note        %s\n", note)
 	}
 	fmt.Fprintf(w, "assumes     %s\n", t.Assumes)
-	fmt.Fprintln(w, "It holds for whoever sees all that these trainings released. One that is not listed, and of which anything was looked at, counts as well.")
+	fmt.Fprintln(w, "It holds against whoever sees all that these trainings released. A training that is not listed counts too if anybody looked at anything of it.")
 }
 
 // ceiled formats x with four significant digits, rounded up so that a printed ε or δ still holds.

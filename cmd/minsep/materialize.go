@@ -24,11 +24,11 @@ func (a *app) materializeCommand() *cobra.Command {
 Parquet files, each of a range of steps: for trainers that read streams, and cannot seek a row.
 
 Each entry has the columns step, slot (its place in the step, from 0), row (of the bounded table), owner where owners take
-part, and those of your files. Within a step the order is random, and owners' examples are together. A step that nobody takes
-part in has no entry, and is a step all the same: noise is added. With --pad N, every step has a multiple of N entries, at
+part, and those of your files. Within a step the order is random, and owners' examples are together. A step in which nobody
+takes part has no entry, and is a step all the same: the trainer adds its noise. With --pad N, every step has a multiple of N entries, at
 least N; entries of padding have row -1 and nulls.
 
-Every example of the bounded table must be in the files once, be it in a batch or not. Other rows are left out. With
+Every example of the bounded table must be in the files once, even if no batch has it. Other rows are left out. With
 --by-name, an example is a file of its own, such as 1234.jpg, and entries have the columns file and bytes.
 
 The files are as secret as the batches: only you can read them. A stopped or killed command resumes when it is repeated.`,
@@ -47,7 +47,7 @@ The files are as secret as the batches: only you can read them. A stopped or kil
 			return a.print(result, func(w io.Writer) { printMaterialized(w, result) })
 		},
 	}
-	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
+	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
 	f := c.Flags()
 	f.StringVar(&a.out, "run", "", "run directory with batches; the examples are written to its folder materialized")
 	f.StringVar(&a.key, "key", "", "file of the root key that the batches were formed with")
@@ -56,7 +56,7 @@ The files are as secret as the batches: only you can read them. A stopped or kil
 	f.StringSliceVar(&stage.Examples, "examples", nil, "Parquet files with the examples: files, folders or patterns, with commas between them or by several flags")
 	f.BoolVar(&stage.ByName, "by-name", false, "--examples names folders of files: each file is an example, and its name the id with any ending")
 	f.StringVar(&stage.IDColumn, "id-column", "", "column of the example ids (default "+stages.DefaultIDColumn+")")
-	f.IntVar(&stage.Pad, "pad", 0, "fill every step up to a multiple of so many entries, at least one multiple")
+	f.IntVar(&stage.Pad, "pad", 0, "fill every step up to a multiple of this many entries, at least one multiple")
 	f.IntVar(&stage.Shards, "shards", 0, "number of files (default: by the expected size); does not change the rows")
 	return c
 }

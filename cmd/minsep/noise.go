@@ -61,14 +61,14 @@ earlier steps again first, or of those since the last checkpoint in the folder -
 		},
 	}
 	a.addStageFlags(c)
-	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
+	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
 	f := c.Flags()
 	f.StringVar(&stage.Strategy, "strategy", "", "strategy file, made by minsep strategy")
-	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "σ: the deviation of the noise before it is correlated, in units of the clip norm (default: that of the certificate in the run directory)")
-	f.IntVar(&stage.Steps, "steps", 0, "number of training steps, those of the strategy")
+	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "σ: standard deviation of the noise before it is correlated, in units of the clip norm (default: from the certificate in the run directory)")
+	f.IntVar(&stage.Steps, "steps", 0, "number of training steps, as the strategy has")
 	f.Int64Var(&stage.Coordinates, "coordinates", 0, "length of a gradient")
 	f.Float64Var(&stage.ClipNorm, "clip-norm", 1, "ζ: the norm to which gradients are clipped")
-	f.Var(&stage.Grid, "grid", "power of two to multiples of which the noise is rounded, or none, which leaves the floating-point channel open (default: by the size of the noise and --dtype)")
+	f.Var(&stage.Grid, "grid", "power of two: the noise is rounded to its multiples; or none, which leaves the floating-point channel open (default: by the size of the noise and --dtype)")
 	f.IntVar(&stage.Shards, "shards", 0, "number of ranges of coordinates, one folder each (default: by their number); does not change the values")
 	f.StringVar(&stage.DType, "dtype", "float32", "type of the files: float32 or float64, whose default grid is finer; with --grid it does not change the values")
 	f.StringVar(&stage.Words, "words", "aes-128", "source of random words: aes-128, or chacha12, with which accelerators make the same noise to the bit")

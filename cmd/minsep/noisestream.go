@@ -33,12 +33,12 @@ var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkp
 func (s *noiseStream) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&s.on, "stream", false, "write the noise of the recipe in the run directory to standard output, and no files")
-	f.IntVar(&s.from, "from-step", 0, "of a stream: the first step, from 0")
-	f.StringVar(&s.shard, "shard", "0/1", "of a stream: i/N, the i-th (from 0) of N ranges of coordinates")
-	f.StringVar(&s.checkpoint, "checkpoint", "", "of a stream: a folder for checkpoints, from which a later one begins (secret; default: none)")
-	f.IntVar(&s.every, "checkpoint-steps", 100, "of a stream: the number of steps from checkpoint to checkpoint; the last two are kept")
-	f.BoolVar(&s.guarded, "guarded", false, "of a stream: the program keeps each step's noise to one sum, as minsep's StepGuard does: no warning of streams before")
-	f.IntVar(&s.memory, "memory", -1, "of a stream: FD, a descriptor of memory for the rows, which the programs of minsep's Python package share (default: none)")
+	f.IntVar(&s.from, "from-step", 0, "with --stream: the first step, from 0")
+	f.StringVar(&s.shard, "shard", "0/1", "with --stream: i/N, the i-th (from 0) of N ranges of coordinates")
+	f.StringVar(&s.checkpoint, "checkpoint", "", "with --stream: a folder for checkpoints, from which a later one begins (secret; default: none)")
+	f.IntVar(&s.every, "checkpoint-steps", 100, "with --stream: the number of steps from checkpoint to checkpoint; the last two are kept")
+	f.BoolVar(&s.guarded, "guarded", false, "with --stream: the reading program gives each step's noise to one sum only, as minsep's StepGuard does; earlier streams then bring no warning")
+	f.IntVar(&s.memory, "memory", -1, "with --stream: FD, a descriptor of memory for the rows, which the processes of minsep's Python package share (default: none)")
 }
 
 // unused refuses the flags of a stream if --stream is not given.
@@ -55,7 +55,7 @@ func (s *noiseStream) unused(cmd *cobra.Command) error {
 func (s *noiseStream) others(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		c.Require(!f.Changed || slices.Contains(streamFlags, f.Name), f.Name, f.Value, "cannot be used with --stream: the recipe in the run directory has what decides the noise")
+		c.Require(!f.Changed || slices.Contains(streamFlags, f.Name), f.Name, f.Value, "cannot be used with --stream: the recipe in the run directory decides the noise")
 	})
 	return c.Err()
 }

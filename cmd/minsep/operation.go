@@ -79,7 +79,7 @@ func (op *operation) onSignal(parent context.Context, stderr io.Writer) (ctx con
 func (op *operation) addLogFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&op.logFormat, "log-format", "text", "format of the logs on standard error: text or json")
-	f.StringVar(&op.logLevel, "log-level", "warn", "what is logged: debug, info, warn, error, or off")
+	f.StringVar(&op.logLevel, "log-level", "warn", "lowest level that is logged: debug, info, warn, error, or off")
 }
 
 // addJobFlags adds the flags of commands that run Beam jobs. resumeHint tells the user how to go on

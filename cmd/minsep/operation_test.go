@@ -108,12 +108,12 @@ var slow = []struct {
 		[]string{"bound", "--graph", "graph.tsv", "--header", "no", "--max-per-owner", "1", "--key", "key", "--out", "run"}},
 	{"form", "run/lock", "the same command begins again",
 		[]string{"form", "--examples", "3000000", "--scheme", "b-min-sep", "--steps", "20000", "--min-sep", "4", "--batch-size", "3000", "--key", "key", "--out", "run"}},
-	{"account", "run/ledger/protocol.json", "goes on where it was",
+	{"account", "run/ledger/protocol.json", "goes on from there",
 		[]string{"account", "--scheme", "b-min-sep", "--steps", "64", "--min-sep", "4", "--batch-size", "20", "--examples", "3000", "--bands", "4",
 			"--epsilon", "2", "--delta", "1e-3", "--samples", "100000000", "--out", "run"}},
-	{"noise", "run/noise", "goes on where it was",
+	{"noise", "run/noise", "goes on from there",
 		[]string{"noise", "--strategy", "strategy.json", "--noise-multiplier", "2", "--steps", "64", "--coordinates", "20000000", "--key", "key", "--out", "run"}},
-	{"run", "run/ledger/protocol.json", "goes on where it was", []string{"run", "plan.json"}},
+	{"run", "run/ledger/protocol.json", "goes on from there", []string{"run", "plan.json"}},
 }
 
 // A command that is told to stop ends soon, says how to go on, and leaves no temporary file.

@@ -37,20 +37,20 @@ func (a *app) planCommand() *cobra.Command {
 by the noise that they leave in the models of the training, relative to the batch. It writes the best as a plan for minsep run, or
 with --row N the row of that number.
 
-Noise multipliers are proven without samples where that is possible, and else estimated with a standard error: they certify
+Noise multipliers are proven without samples where that is possible. Others are estimates with a standard error, and certify
 nothing. Candidates that the errors of the estimates do not separate from the first are shown as tied.
 
-With a graph, every number of examples per owner from 1 to K is tried, with what bounding leaves of the data: several
+With a graph, every number of examples per owner from 1 to K is tried, on the examples that bounding keeps: several
 examples per owner take minutes. With X:Y, batch sizes from X to Y are tried. --noise-multiplier S in place of --epsilon
 plans for the privacy that independent noise (DP-SGD) of S has at batch size X.
 
---solve finds how far one can go with at most T times the batch as noise (--target T): --solve batch-size the least batch
-size from X to Y; --solve steps the most steps, up to --steps; --solve epsilon the least epsilon, up to --epsilon (10 where
-it is left out). Noise relative to the batch rises with the steps.
+--solve finds the limit at which the noise is at most T times the batch (--target T): --solve batch-size finds the least
+batch size from X to Y; --solve steps the most steps, up to --steps; --solve epsilon the least epsilon, up to --epsilon (10
+if it is left out). Noise relative to the batch rises with the steps.
 
-Where each example has one owner, owners are tried in place of examples too (--sample owners of account), with one example
-each and the largest K: batches of as many owners as of examples. --sample owners tries only these, in seconds and whatever
-K is: give the most examples that an owner has, to keep all.
+Where each example has one owner, owners are tried in place of examples too (--sample owners of account): batches then have
+as many owners as they would have examples, each with one example, and K is the largest. --sample owners tries owners only,
+which takes seconds for any K: give the most examples that an owner has, to keep all.
 
 minsep plan --compare a.json b.json … ranks plans for minsep run.
 
@@ -90,8 +90,8 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	addGraphFlags(x, &f.graph, &f.read)
 	x.Int64Var(&f.examples, "examples", 0, "number of examples, each its own owner, in place of a graph")
 	x.IntVar(&f.maxPerOwner, "max-per-owner", 0, "try bounding to 1 up to this many examples of an owner")
-	x.StringVar(&r.Sample, "sample", "", "what takes part: examples or owners, one of whose examples each is then drawn (default: both are tried)")
-	x.StringVar(&f.unit, "unit", "", "whom the claim protects: owner, or, only if asked for by name, example")
+	x.StringVar(&r.Sample, "sample", "", "what takes part: examples, or owners, each with one of its examples drawn each time (default: both are tried)")
+	x.StringVar(&f.unit, "unit", "", "whom the claim protects: owner, or example, which must be asked for by name")
 	x.IntVar(&r.Steps, "steps", 0, "number of training steps")
 	x.Float64Var(&f.epochs, "epochs", 0, "passes over the examples, in place of the steps; of the examples that --max-per-owner keeps")
 	x.StringVar(&f.batchSize, "batch-size", "", "expected batch size, or the least and the largest to try, as in 128:1024")
@@ -99,19 +99,19 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	x.Float64Var(&r.Delta, "delta", 0, "delta of the claim")
 	x.Float64Var(&f.noise, "noise-multiplier", 0, "plan for the epsilon that independent noise of this multiplier has, in place of --epsilon")
 	trainingFlags(x, &r.Workload)
-	x.Lookup("workload").Usage = "what the error is of: prefix, momentum, training, or a JSON file (default: training)"
+	x.Lookup("workload").Usage = "workload that the error is measured on: prefix, momentum, training, or a JSON file (default: training)"
 	x.StringVar(&r.Objective, "objective", "", "what to rank by: rmse, over the steps; maxse, the largest of a step; or lastse, of the last step (default: lastse with a schedule, else rmse)")
 	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse where that is banded (default: no limit)")
 	x.Int64Var(&r.Coordinates, "coordinates", 0, "parameters of the model; needed for --out and --max-noise-state")
 	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GB; with --noise-devices of each (default: no limit)")
-	x.IntVar(&r.NoiseDevices, "noise-devices", 0, "plan for noise that so many devices make, each its part: strategies without state stand first at up to 5 % more noise")
+	x.IntVar(&r.NoiseDevices, "noise-devices", 0, "plan for noise that this many devices make, each its part: strategies without state stand first at up to 5 % more noise")
 	x.IntVar(&r.MaxBatchSize, "max-batch-size", 0, "cut larger batches to this size, at a cost in delta")
 	x.StringSliceVar(&r.Schemes, "scheme", nil, "only this sampling scheme; may be repeated, or several with commas")
 	x.StringSliceVar(&r.Kinds, "kind", nil, "only this kind of strategy; may be repeated, or several with commas")
 	x.StringVar(&f.solve, "solve", "", "find the least batch-size of X:Y, the most steps, or the least epsilon that reaches --target")
 	x.Float64Var(&f.target, "target", 0, "noise relative to the batch for --solve to reach")
-	x.Uint64Var(&r.Seed, "seed", 0, "of the samples of the estimates: the same seed gives the same plan")
-	x.IntVar(&f.trainings, "trainings", 1, "plan for so many trainings, such as a sweep, that are within epsilon and delta together")
+	x.Uint64Var(&r.Seed, "seed", 0, "seed of the estimates' samples: the same seed gives the same plan")
+	x.IntVar(&f.trainings, "trainings", 1, "plan for this many trainings, such as a sweep, that stay within epsilon and delta together")
 	x.BoolVar(&f.compare, "compare", false, "rank the plans for minsep run that are named, instead of making one")
 	x.BoolVar(&f.all, "all", false, "print every candidate, in place of the best of each scheme")
 	x.StringVar(&a.out, "out", "", "file to write the best to, as a plan for minsep run")
@@ -225,7 +225,7 @@ func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*pl
 	c.Add(a.zeros)
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
 		known := []string{"compare", "all", "seed", "json", "quiet", "work-dir", "log-format", "log-level"}
-		c.Require(!flag.Changed || slices.Contains(known, flag.Name), flag.Name, flag.Value, "must be left out with --compare: the plans say what it is")
+		c.Require(!flag.Changed || slices.Contains(known, flag.Name), flag.Name, flag.Value, "must be left out with --compare: the plans give it")
 	})
 	if err := c.Err(); err != nil {
 		return nil, err

@@ -37,9 +37,9 @@ Stages: ` + strings.Join(stages.Names(), ", ") + `, the last one only for a plan
 whose result exists and matches is skipped. A stopped or killed command resumes when it is repeated, with the same
 result. Results of another plan are refused; --overwrite replaces them, under a new run id.
 
-One run serves one training. --again begins the next run of a finished plan in the same directory: with a run id,
-batches and noise of its own, which replace those that are there, and with the same table, strategy and certificate.
-The certificate is for each run alone: what is released of several of them composes.
+One run serves one training. --again begins the next run of a finished plan in the same directory. It keeps the table,
+the strategy and the certificate, and replaces batches and noise by its own, under a run id of its own. The certificate
+is for each run alone: several runs of which anything is released compose (minsep compose).
 
 Start with:  minsep run --example > plan.json`,
 		Args: cobra.MaximumNArgs(1),
@@ -97,7 +97,7 @@ Start with:  minsep run --example > plan.json`,
 		},
 	}
 	a.addStageFlags(c)
-	a.addJobFlags(c, "what is finished is kept; the same command goes on where it was")
+	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
 	f := c.Flags()
 	f.Lookup("key").Usage = "file of the root key, instead of the plan's"
 	f.Lookup("out").Usage = "run directory to write to, instead of the plan's"

@@ -245,7 +245,7 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 		switch {
 		case s.Steps == params.Steps:
 		case !given:
-			return nil, &param.Error{Package: "minsep", Param: "strategy", Value: path, Rule: fmt.Sprintf("has %s, %s has %d: those that are compared must have the same number", words.Count(s.Steps, "step"), files[0], params.Steps)}
+			return nil, &param.Error{Package: "minsep", Param: "strategy", Value: path, Rule: fmt.Sprintf("has %s, %s has %d: strategies that are compared must have the same number of steps", words.Count(s.Steps, "step"), files[0], params.Steps)}
 		default:
 			return nil, &param.Error{Package: "minsep", Param: "steps", Value: params.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, path)}
 		}
@@ -341,7 +341,7 @@ func printStrategy(w io.Writer, s strategyFigures) {
 	fmt.Fprintf(t, "noise of a step\t%.9g\tat noise multiplier 1\n", s.StepNoise)
 	fmt.Fprintf(t, "noise\t%s of state, %s and %s for each step and coordinate\n", plural(s.State, "number"), plural(s.Normals, "normal"), plural(s.MultiplyAdds, "multiply-add"))
 	if !s.NonNegative {
-		fmt.Fprintf(t, "entries\tsome are negative: no accounting of participations at random\n")
+		fmt.Fprintf(t, "entries\tsome are negative, which the accounting of random participations does not cover\n")
 	}
 	if s.Out != "" {
 		fmt.Fprintf(t, "written\t%s\n", s.Out)

@@ -11,7 +11,7 @@ import (
 
 // trainingFlags adds the flags of the training for which a strategy's error is measured.
 func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
-	f.StringVar(&p.Workload, "workload", "", "what the error is of: prefix, momentum, training, or a JSON file (default: training if any flag of a training is given, else prefix)")
+	f.StringVar(&p.Workload, "workload", "", "workload that the error is measured on: prefix, momentum, training, or a JSON file (default: training if any flag of a training is given, else prefix)")
 	f.StringVar(&p.Optimizer, "optimizer", "", "optimizer of the training: sgd or adam (default sgd)")
 	f.Float64Var(&p.Momentum, "momentum", 0, fmt.Sprintf("momentum, or Adam's β₁ (default %g for adam and the momentum workload, else 0)", mechanism.AdamMomentum))
 	f.Float64Var(&p.WeightDecay, "weight-decay", 0, "weight decay, as the framework has it; needs --learning-rate")

@@ -146,7 +146,7 @@ class Together:
         replicas = [{"run": str(each), "shard": min(rank, 1), "shards": 2, "replica": rank // 2} for rank in range(HOSTS)]
         one = [{"run": str(local), "name": "v" if rank == 2 else "w"} for rank in range(HOSTS)]
         twice = [{**does, "shard": min(rank, 1)} for rank, does in enumerate(all_do(local, state="copies"))]
-        told = "hosts: host {} takes no step, so that none may: .*"
+        told = "hosts: host {} takes no step, so no other host may: .*"
 
         def alone(host: int, said: str) -> list[str]:
             """One host is refused for what it alone sees, and the others by its word."""

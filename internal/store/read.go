@@ -18,11 +18,11 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errCorrupt means that the object's bytes as read do not match the store's checksum.
-var errCorrupt = errors.New("the data read do not have the CRC-32C that the store has")
+var errCorrupt = errors.New("the data read do not match the store's CRC-32C")
 
 // errVersion means that the answer is of another version than the requested one, which the store
 // still has.
-var errVersion = errors.New("the answer is of another version of the object than the store has")
+var errVersion = errors.New("the answer is for another version of the object than the store has")
 
 // read fills dst from offset at. After a fault it resumes where it stopped. A whole object is
 // compared with its checksum.
@@ -86,11 +86,14 @@ type block struct {
 	used int64
 }
 
+// newObjectFile returns a file that fetches its blocks when they are read. fetch fills dst from an
+// offset.
 func newObjectFile(ctx context.Context, of Object, fetch func(ctx context.Context, at int64, dst []byte) error) *objectFile {
 	ctx, cancel := context.WithCancel(ctx)
 	return &objectFile{ctx: ctx, cancel: cancel, object: of, fetch: fetch, blocks: map[int64]*block{}}
 }
 
+// Size and Version implement [File].
 func (f *objectFile) Size() int64     { return f.object.Size }
 func (f *objectFile) Version() string { return f.object.Version }
 

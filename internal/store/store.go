@@ -39,7 +39,7 @@ var ErrNotRegular = errors.New("is not a regular file")
 
 // ErrHollow means that a local file is large but almost nothing of it is stored. Reading it would
 // take long, for zeros only.
-var ErrHollow = errors.New("has a size and next to no contents")
+var ErrHollow = errors.New("is a sparse file: hardly any of its size is stored")
 
 // File is an open file. Concurrent reads are safe.
 type File interface {
@@ -114,6 +114,7 @@ type FS interface {
 	Move(ctx context.Context, from, to string) error
 }
 
+// registry has the registered schemes: made returns the store of a scheme, which it opens once.
 var registry = struct {
 	sync.Mutex
 	made map[string]func() (FS, error)
@@ -214,6 +215,7 @@ func whole(ctx context.Context, name string, limit int64, read func(File) error)
 // TooLongError means that a file is longer than the reader accepts.
 type TooLongError struct{ Size, Limit int64 }
 
+// Error has the size and the limit.
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("has %d bytes, more than %d", e.Size, e.Limit)
 }
@@ -224,6 +226,7 @@ type ModeError struct {
 	Size int64
 }
 
+// Error has the mode.
 func (e *ModeError) Error() string { return fmt.Sprintf("mode %#o lets others use it", e.Mode) }
 
 // ReadSecret returns the contents of a file of at most limit bytes. It refuses a local file that
@@ -260,8 +263,10 @@ func ReadText(ctx context.Context, name string, limit int64) (b []byte, err erro
 // [ErrNotText].
 func Text(f File) io.Reader { return textReader{Reader(f)} }
 
+// textReader ends at the first zero byte.
 type textReader struct{ io.Reader }
 
+// Read implements [io.Reader].
 func (t textReader) Read(b []byte) (int, error) {
 	n, err := t.Reader.Read(b)
 	if zero := bytes.IndexByte(b[:n], 0); zero >= 0 {

@@ -13,12 +13,12 @@ import (
 // checkpointMagic begins a checkpoint.
 const checkpointMagic = "minsep-noise-checkpoint/1\n"
 
-// ErrCheckpoint says that a checkpoint is damaged, or of other noise than the generator's.
+// ErrCheckpoint says that a checkpoint is damaged, or belongs to other noise than the generator's.
 var ErrCheckpoint = errors.New("noise: not a checkpoint of this noise")
 
-// WriteCheckpoint writes the state with which a generator of the same recipe, key and
-// coordinates goes on from the present step: the rows or buffers that it holds, as secret as
-// the noise. Later rows have the same bytes as without the interruption.
+// WriteCheckpoint writes the state from which a generator of the same recipe, key and coordinates
+// goes on at the present step: the rows or buffers that it holds. They are as secret as the noise.
+// Later rows have the same bytes as without the interruption.
 func (g *Generator) WriteCheckpoint(w io.Writer) error {
 	return writeState(w, g.checkpointHead(g.step), g.state)
 }
@@ -50,8 +50,8 @@ func writeState(w io.Writer, head []byte, states ...[]float64) error {
 	return nil
 }
 
-// checkpointHead is the magic, the commitment to the key, which binds all parameters, the
-// coordinates, the step and the size of the state.
+// checkpointHead returns the head of a checkpoint: the magic, the commitment to the key, which
+// binds all parameters, the coordinates, the step and the size of the state.
 func (g *Generator) checkpointHead(step int) []byte {
 	b := append([]byte(checkpointMagic), g.binding[:]...)
 	for _, v := range []int64{g.lo, g.hi, int64(step), int64(len(g.state))} {
@@ -60,9 +60,9 @@ func (g *Generator) checkpointHead(step int) []byte {
 	return b
 }
 
-// ReadCheckpoint goes to the step of a checkpoint, which must be of the same recipe, key and
-// coordinates; else, and when it is damaged, it returns an error that wraps [ErrCheckpoint], and
-// the generator must be sent to a step again before it is used.
+// ReadCheckpoint goes to the step of a checkpoint of the same recipe, key and coordinates. For any
+// other checkpoint, and for a damaged one, the error wraps [ErrCheckpoint]; the generator must then
+// be sent to a step before it is used again.
 func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
@@ -78,8 +78,9 @@ func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	return nil
 }
 
-// readHead reads a head, and returns the step that is in it, so many bytes before its end: from 0
-// to steps. Of every step there is one head.
+// readHead reads a head and returns its step, from 0 to steps. The step is in the 8 bytes that
+// begin fromEnd bytes before the end of the head. headOf gives the only head of a step, with which
+// the head must agree byte for byte.
 func readHead(in io.Reader, headOf func(step int) []byte, fromEnd, steps int) (step int, err error) {
 	head := make([]byte, len(headOf(0)))
 	if _, err := io.ReadFull(in, head); err != nil {
@@ -92,7 +93,7 @@ func readHead(in io.Reader, headOf func(step int) []byte, fromEnd, steps int) (s
 	return int(given), nil
 }
 
-// readState reads states through in, and the digest behind them from r, which must end there.
+// readState reads states through in, which feeds sum, and then the digest from r. r must end there.
 func readState(in, r io.Reader, sum hash.Hash, states ...[]float64) error {
 	buf := make([]byte, 8*4096)
 	for _, state := range states {
@@ -116,7 +117,7 @@ func readState(in, r io.Reader, sum hash.Hash, states ...[]float64) error {
 	}
 	switch n, err := io.ReadFull(r, want[:1]); {
 	case n > 0:
-		return fmt.Errorf("%w: it has more bytes than one has", ErrCheckpoint)
+		return fmt.Errorf("%w: it is longer than a checkpoint of this noise", ErrCheckpoint)
 	case err != io.EOF:
 		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}

@@ -12,17 +12,17 @@ import (
 	"minsep/sampling/stream"
 )
 
-// ErrRange says that a value is beyond the range of its type on the grid, 2²⁴ multiples for
-// float32 and 2⁵⁰ for float64: more than 16 deviations of the noise, which has a probability
-// below 1e-56 whatever the data are; a grid too fine for float32; or a strategy with numbers
-// that overflow.
-var ErrRange = errors.New("noise: a value is beyond the multiples of the grid that its type holds")
+// ErrRange says that a value is beyond the range of its type on the grid, 2²⁴ multiples for float32
+// and 2⁵⁰ for float64. There are three causes: more than 16 deviations of the noise, with a
+// probability below 1e-56 whatever the data are; a grid too fine for float32; or a strategy with
+// numbers that overflow.
+var ErrRange = errors.New("noise: a value is beyond the largest multiple of the grid that its type holds")
 
 // Generator makes the rows of noise of a range of coordinates, step after step. Its values do not
-// depend on how many steps a call asks for; a call for some dozens of them, or for as many as there
+// depend on the number of steps of a call; a call for some dozens of steps, or for as many as there
 // are bands, is the fastest. Between calls it holds the state of its strategy: bands-1 rows of
-// float64 for feedback, one row a buffer for a BLT, nothing for a filter or independent steps.
-// After an error it must not be used again. It is not safe for concurrent use.
+// float64 for feedback, one row for each buffer of a BLT, nothing for a filter or independent
+// steps. After an error it must not be used again. It is not safe for concurrent use.
 type Generator struct {
 	// Workers is the number of goroutines that a call uses; 0 is one a processor.
 	Workers int
@@ -46,6 +46,8 @@ type Generator struct {
 	minusScales    []float64
 }
 
+// newGenerator returns a generator at step 0 without its state. lo is at most hi, and both are
+// within the coordinates.
 func newGenerator(r *Recipe, key stream.Key, lo, hi int64) *Generator {
 	g := &Generator{
 		noising: r.Noising,
@@ -82,11 +84,11 @@ func (g *Generator) Width() int { return int(g.hi - g.lo) }
 func (g *Generator) Step() int { return g.step }
 
 // Restartable reports whether the noise of a step can be made without the noise of the steps before
-// it: [Generator.Seek] goes anywhere, and nothing is worth a checkpoint.
+// it. [Generator.Seek] then goes to any step, and a checkpoint saves nothing.
 func (g *Generator) Restartable() bool { return g.noising.restartable() }
 
-// Seek goes to a step. Filters and independent steps can go to any; the others only to 0, and
-// elsewhere by [Generator.ReadCheckpoint].
+// Seek goes to a step. Filters and independent steps can go to any step. The other strategies can
+// go to 0 only, and to a later step by [Generator.ReadCheckpoint].
 func (g *Generator) Seek(step int) error {
 	if step < 0 || step > g.steps {
 		return &ParamError{Package: "noise", Param: "step", Value: step, Rule: fmt.Sprintf("must be 0 to %d", g.steps)}
@@ -106,7 +108,7 @@ func (g *Generator) Seek(step int) error {
 // float32 next to the value of Fill64.
 func (g *Generator) Fill32(dst []float32) error { return fill(g, dst, g.rounding32().round32) }
 
-// Fill64 is Fill32 in float64. On a grid that a float32 holds the values are the same.
+// Fill64 does the same in float64. On a grid that a float32 holds, the values are equal.
 func (g *Generator) Fill64(dst []float64) error {
 	r := g.rounding64()
 	return fill(g, dst, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
@@ -114,9 +116,8 @@ func (g *Generator) Fill64(dst []float64) error {
 	})
 }
 
-// FillUnrounded is Fill64 before rounding to the grid, to compare implementations with each other.
-// Training with these values is as training with [NoGrid]: their low bits are not covered by any
-// guarantee.
+// FillUnrounded does Fill64 without rounding to the grid, to compare implementations. Training with
+// these values is like training with [NoGrid]: no guarantee covers their low bits.
 func (g *Generator) FillUnrounded(dst []float64) error {
 	limit := g.rounding64().limit
 	return fill(g, dst, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
@@ -132,7 +133,8 @@ func (g *Generator) FillUnrounded(dst []float64) error {
 	})
 }
 
-// fill makes rows and hands each panel's part of some rows to store, with its place in dst.
+// fill makes rows, and passes each panel's part of some rows to store with its place in dst. store
+// reports whether all values are in range.
 func fill[T float32 | float64](g *Generator, dst []T, store func(dst []T, stride int, p []float64, from, to int, scales []float64) bool) error {
 	width := g.Width()
 	rows := len(dst) / width
@@ -158,7 +160,7 @@ func fill[T float32 | float64](g *Generator, dst []T, store func(dst []T, stride
 	return nil
 }
 
-// scratchBytes is about the size of a worker's panels: they stay in the second level of cache.
+// scratchBytes is about the size of a worker's panels. They stay in the second level of cache.
 const scratchBytes = 1 << 19
 
 // run makes rows for all panels and calls emit with some rows of a panel at a time, from several
@@ -198,7 +200,7 @@ func (g *Generator) run(rows int, emit func(panel, row, steps int, values []floa
 	return !failed.Load()
 }
 
-// tilePanels is how many panels are made at a time, chunk steps of each.
+// tilePanels returns the number of panels that are made together, for chunk steps each.
 func (g *Generator) tilePanels(chunk int) int {
 	return min(g.panels, max(1, scratchBytes/8/lanes/(g.history+chunk)), 128)
 }
@@ -213,6 +215,8 @@ type worker struct {
 	gain           []float64
 }
 
+// newWorker returns a worker. Each worker has sources of words of its own, which are not safe for
+// concurrent use.
 func newWorker(g *Generator) *worker {
 	return &worker{g: g, normals: g.source.source(g.normals), tails: g.source.source(g.tails)}
 }
@@ -269,8 +273,8 @@ func (w *worker) correlated(from, to, step, rows, chunk, stride int, emit func(p
 	return ok
 }
 
-// begin puts the rows before a step in front of each panel: outputs that the generator has kept, or
-// inputs made again.
+// begin puts the rows before a step in front of each panel. For feedback these are the outputs that
+// the generator has kept; for a filter, inputs that it makes again.
 func (w *worker) begin(from, to, step, stride int) {
 	g := w.g
 	switch {
@@ -291,6 +295,7 @@ func (w *worker) begin(from, to, step, stride int) {
 	}
 }
 
+// state returns the generator's state of a panel.
 func (w *worker) state(panel int) []float64 {
 	size := w.g.stateRows * lanes
 	return w.g.state[panel*size:][:size]
@@ -332,7 +337,7 @@ func (w *worker) correlate(panels []float64, p, n, stride, steps int) {
 }
 
 // normalsRow puts the normals of a step for the panels [from, to) into dst, stride values from
-// panel to panel. See normals for soon and later.
+// panel to panel. normals explains soon and later.
 func (w *worker) normalsRow(dst []float64, from, to, step, stride int, soon, later []float64) {
 	pair := uint64(w.g.base/2) + uint64(from)*(lanes/2)
 	words := w.words[:(to-from)*lanes]
@@ -351,6 +356,8 @@ func (w *worker) normalsRow(dst []float64, from, to, step, stride int, soon, lat
 	}
 }
 
+// grow returns a slice of n elements, in the memory of s if that is large enough. Its contents are
+// arbitrary.
 func grow[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -15,17 +15,17 @@ import (
 	"minsep/stages"
 )
 
-// nextRun is the plan's next run in a directory where the run has batches or noise: it has a
-// run id of its own, and neither batches nor noise; goOn writes it. The table, the strategy and
-// the certificate stay. They hold nothing that only one run may use: the certificate is of a
-// mechanism, and every run of the plan begins with the table. A run that has neither batches
-// nor noise is the next run already.
+// nextRun returns the plan's next run in a directory with batches or noise. It has a run id of its
+// own, and neither batches nor noise; goOn writes it. The table, the strategy and the certificate
+// stay, because nothing in them is for one run only: the certificate is for a mechanism, and every
+// run of the plan begins with the table. A run with neither batches nor noise is the next run
+// already.
 func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *registry.Registry, run manifest.Run, committed func(stream.RunID) *manifest.RunPlan) (t taken, err error) {
 	asked := o.RunID
 	o.RunID = stream.RunID{}
 	if differs := differences(o, run, committed(run.RunID)); differs != nil {
 		return t, &param.Error{Package: "planrun", Param: "out", Value: store.Join(o.Out, manifest.RunName),
-			Rule: "is of another plan: " + some(differs) + "; --again is for the same plan: give another --out for this one"}
+			Rule: "belongs to another plan: " + some(differs) + "; --again is for the same plan: give another --out for this one"}
 	}
 	served, err := hasServed(ctx, records, o.Out, run)
 	if err != nil {
@@ -38,7 +38,7 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *r
 	next.RunID = asked
 	switch asked {
 	case run.RunID:
-		return t, &param.Error{Package: "planrun", Param: "run id", Value: asked, Rule: "must be another one, or left out: it serves the run that is there"}
+		return t, &param.Error{Package: "planrun", Param: "run id", Value: asked, Rule: "must be a new one, or left out: it serves the run that is there"}
 	case stream.RunID{}:
 		next.RunID = stream.NewRunID()
 	default:
@@ -58,10 +58,10 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *r
 	return taken{run: next, made: true, after: &run}, nil
 }
 
-// goOn gives the directory to the next run, once the results that it shares with earlier runs
-// are known to be there and to be the plan's. Removed files are gone before the new run id is
-// there: after an interruption the directory has the run id of before, and the command can be
-// repeated. A run without --again then makes the same batches and noise again.
+// goOn gives the directory to the next run, after it has checked that the results shared with
+// earlier runs are there and are the plan's. It removes files before it writes the new run id.
+// After an interruption the directory thus has the old run id, and the command can be repeated. A
+// run without --again then makes the same batches and noise again.
 func (r *planRun) goOn(ctx context.Context, t taken) error {
 	if t.after == nil {
 		return nil
@@ -114,9 +114,9 @@ func (r *planRun) goOn(ctx context.Context, t taken) error {
 	return manifest.WriteRun(r.options.Out, t.run, t.after)
 }
 
-// canMake refuses to make a result again that earlier runs of the directory have shared: under
-// the run id of today it would be another result, and the certificate and the batches would not
-// belong to it.
+// canMake refuses to make a result again that earlier runs of the directory have shared. Under the
+// present run id it would be another result, and the certificate and the batches would not belong
+// to it.
 func (r *planRun) canMake(s planStage) error {
 	_, finished := r.Run.Stages[s.Name]
 	if !finished || len(r.Run.Earlier) == 0 || s.OneRun || s.Formats == nil {

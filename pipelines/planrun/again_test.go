@@ -159,7 +159,7 @@ func TestNoRunIDComesBack(t *testing.T) {
 	if _, err := d.run(stopped, b, 4, false, planrun.Settings{Again: true, Watch: func(string) func() { stop(); return func() {} }}); err == nil {
 		t.Fatal("the run was not stopped")
 	}
-	if _, err := d.run(t.Context(), a, 0, false, planrun.Settings{}); err == nil || !strings.Contains(err.Error(), "is of another plan") {
+	if _, err := d.run(t.Context(), a, 0, false, planrun.Settings{}); err == nil || !strings.Contains(err.Error(), "belongs to another plan") {
 		t.Errorf("another plan took the run id of a later run: %v", err)
 	}
 	d.must(d.run(t.Context(), b, 0, false, planrun.Settings{}))

@@ -17,10 +17,10 @@ import (
 	"minsep/manifest"
 )
 
-// planPurpose is the purpose of the key behind the commitment in run.json. Nothing is drawn
-// with it.
+// planPurpose is the purpose of the key for the commitment in run.json. Nothing is drawn with it.
 const planPurpose = "run: plan"
 
+// fileDigest returns the SHA-256 of a file.
 func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error) {
 	f, err := store.Open(ctx, path)
 	if err != nil {
@@ -30,7 +30,7 @@ func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error)
 	return digest.Of(store.Reader(f))
 }
 
-// refuse is the error for a result that is not the plan's; differs may be empty.
+// refuse returns the error for a result that is not the plan's. differs may be empty.
 func refuse(path, what string, differs []string) error {
 	if len(differs) > 0 {
 		what += ": " + strings.Join(differs, "; ")
@@ -38,8 +38,8 @@ func refuse(path, what string, differs []string) error {
 	return &param.Error{Package: "planrun", Param: "out", Value: path, Rule: what + "; give another --out, or --overwrite"}
 }
 
-// removeEmptyRun removes a run directory in which nothing is but run.json and the lock. A run.json
-// that lists run ids of before stays: nothing else says that they are not to be used again.
+// removeEmptyRun removes a run directory that has only run.json and the lock. A run.json that lists
+// earlier run ids stays: nothing else says that they must not be used again.
 func (r *planRun) removeEmptyRun() error {
 	if len(r.Run.Used()) > 1 {
 		return nil
@@ -53,8 +53,7 @@ func (r *planRun) removeEmptyRun() error {
 }
 
 // removePages removes the pages that minsep report made of the directory, before anything in it
-// changes: nothing in a page would say that it shows the results of before. Other files of
-// these names stay.
+// changes: a page does not say that it shows earlier results. Other files with these names stay.
 func (r *planRun) removePages(ctx context.Context) error {
 	for _, name := range []string{manifest.ReportPage, manifest.SecretReportPage} {
 		path := store.Join(r.options.Out, name)
@@ -70,7 +69,7 @@ func (r *planRun) removePages(ctx context.Context) error {
 	return nil
 }
 
-// isPage says whether a file is a page of minsep report.
+// isPage reports whether a file is a page of minsep report.
 func isPage(ctx context.Context, path string) (bool, error) {
 	info, err := store.Stat(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Dir {
@@ -104,7 +103,7 @@ func (r *planRun) keep(ctx context.Context, s planStage) error {
 	}
 	again := was.ParamsSHA256 == now.ParamsSHA256 && maps.Equal(was.Inputs, now.Inputs) // and not by a corrected plan
 	if there && again && !r.options.Overwrite {
-		return refuse(s.Path(), "is another result than the one that run.json names", nil)
+		return refuse(s.Path(), "is not the result that run.json names", nil)
 	}
 	all := maps.Clone(r.Run.Stages)
 	if all == nil {

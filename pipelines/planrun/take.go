@@ -21,7 +21,7 @@ import (
 	"minsep/stages"
 )
 
-// taken is a run directory that a plan has taken.
+// taken describes a run directory after a plan has taken it.
 type taken struct {
 	run       manifest.Run
 	made      bool              // with a new run id
@@ -31,11 +31,11 @@ type taken struct {
 	after     *manifest.Run     // the run before, still in run.json: see goOn; nil without one
 }
 
-// take makes the directory the plan's, with a new run.json, or finds that it is. As long as
-// there is no noise, a plan may be corrected: the run id stays, and with it the stages that
-// still match. Once there is noise, another training run needs another run id, by --overwrite:
-// training runs share neither noise nor batches. With again the directory goes to the plan's
-// next run: see [nextRun].
+// take makes the directory the plan's, by a new run.json, or finds that it is. A plan may be
+// corrected as long as there is no noise: the run id stays, and with it the stages that still
+// match. Once there is noise, another training run needs another run id, by --overwrite: training
+// runs share neither noise nor batches. With again, the directory goes to the plan's next run: see
+// [nextRun].
 func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan, again bool) (t taken, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
@@ -58,7 +58,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	run, err := manifest.ReadRun(ctx, o.Out)
 	switch {
 	case err == nil && o.RunID != run.RunID && slices.Contains(run.Used(), o.RunID):
-		return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it served an earlier run of this directory"}
+		return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be a new one, or left out: it served an earlier run of this directory"}
 	case errors.Is(err, fs.ErrNotExist) && again:
 		return t, &param.Error{Package: "planrun", Param: "again", Value: true, Rule: "is for a directory with a run of the plan, and there is none in " + o.Out + ": leave --again out for the first run"}
 	case errors.Is(err, fs.ErrNotExist):
@@ -94,10 +94,10 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 			return taken{run: run, corrected: true, before: before, known: known}, err
 		}
 		if !o.Overwrite {
-			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "is of another plan: " + some(differs) + wayOut(o.Out, differs)}
+			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "belongs to another plan: " + some(differs) + wayOut(o.Out, differs)}
 		}
 		if o.RunID == run.RunID {
-			return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be another one, or left out: it serves another plan already"}
+			return t, &param.Error{Package: "planrun", Param: "run id", Value: o.RunID, Rule: "must be a new one, or left out: it serves another plan already"}
 		}
 		old = &run
 	}
@@ -118,11 +118,11 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	return t, manifest.WriteRun(o.Out, next, old)
 }
 
-// mayServe refuses a run id that was asked for and serves another plan's training, or another
-// directory. For a training without a plan, it compares only the facts that are known before
-// the first stage: a graph's sampler and examples are not known, and the stages refuse other
-// ones. known is the record of a run id that has served this plan in this directory, and must
-// not belong to another run now.
+// mayServe refuses a requested run id that serves another plan's training, or another directory.
+// For a training without a plan it compares only the facts that are known before the first stage:
+// the sampler and the examples of a graph are not known, and the stages refuse others. known is the
+// record of a run id that has served this plan in this directory; it must not belong to another run
+// now.
 func mayServe(ctx context.Context, p stages.Plan, records *registry.Registry, o pipelines.Options, record *manifest.RunPlan) (known *registry.Record, err error) {
 	training, err := stages.TrainingDigest(record.Plan)
 	if err != nil {
@@ -163,8 +163,7 @@ func inPlace(ctx context.Context, o pipelines.Options, records *registry.Registr
 	return known, err
 }
 
-// differences names the parts of a run directory that are not this plan's; nil if there are
-// none.
+// differences returns the parts of a run directory that are not this plan's, nil if there are none.
 func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) (list []string) {
 	if o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		list = append(list, fmt.Sprintf("its run id is %v", run.RunID))
@@ -173,7 +172,7 @@ func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) 
 		return append(list, "its stages were run one by one")
 	}
 	if run.Plan.KeyCommitment != want.KeyCommitment {
-		list = append(list, "its root key is another one")
+		list = append(list, "its root key differs")
 	}
 	if run.Plan.SHA256 != want.SHA256 {
 		for _, text := range stages.JSONDifferences(run.Plan.Plan, want.Plan) {
@@ -186,7 +185,7 @@ func differences(o pipelines.Options, run manifest.Run, want *manifest.RunPlan) 
 	return list
 }
 
-// some are the first of the differences as a text, with how many more there are.
+// some joins the first differences, and says how many more there are.
 func some(differs []string) string {
 	const most = 4
 	text := strings.Join(differs[:min(most, len(differs))], "; ")
@@ -199,8 +198,8 @@ func some(differs []string) string {
 // inputsGraph begins a difference in the contents of the graph's files.
 const inputsGraph = "inputs.graph is "
 
-// wayOut says how to go on where a directory is of another plan. A certificate does not depend
-// on the data where the sampler does not.
+// wayOut says how to go on if a directory belongs to another plan. A certificate does not depend on
+// the data if the sampler does not.
 func wayOut(out string, differs []string) string {
 	text := "; give another --out, "
 	if slices.ContainsFunc(differs, func(d string) bool { return strings.Contains(d, inputsGraph) }) {
@@ -209,9 +208,9 @@ func wayOut(out string, differs []string) string {
 	return text + "or --overwrite, which makes everything again under a new run id, batches and noise too"
 }
 
-// mayCorrect says whether a run id may stay when the plan of its directory is replaced: as long
-// as it serves no training, and does not belong to a later run of a plan that has served one;
-// and if the training stays the same.
+// mayCorrect reports whether a run id may stay when the plan of its directory is replaced. It may
+// if the run id serves no training, and does not belong to a later run of a plan that has served
+// one; and if the training stays the same.
 func mayCorrect(ctx context.Context, o pipelines.Options, records *registry.Registry, run manifest.Run, want *manifest.RunPlan) (bool, error) {
 	if run.Plan == nil || run.Plan.KeyCommitment != want.KeyCommitment || o.RunID != (stream.RunID{}) && o.RunID != run.RunID {
 		return false, nil
@@ -237,9 +236,8 @@ func mayCorrect(ctx context.Context, o pipelines.Options, records *registry.Regi
 	return bytes.Equal(was, is), err
 }
 
-// outdated are the stages with a finished result that is not the plan's, or that was made from
-// one that is not. It ends at the first stage that has no result: later stages cannot be
-// judged.
+// outdated returns the stages with a finished result that is not the plan's, or that was made from
+// one that is not. It ends at the first stage without a result: later stages cannot be judged.
 func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, differs []string, err error) {
 	names, err := r.Plan.Stages("")
 	if err != nil {
@@ -282,9 +280,9 @@ func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, dif
 	return again, differs, nil
 }
 
-// ofAnotherGraph says whether a bounded table was made from the graph of another plan: one that was
-// read in another way, such as with another column of owners, or other files, where run.json does
-// not name the table, since the stage was stopped when it had finished.
+// ofAnotherGraph reports whether a bounded table was made from another graph than the plan's. The
+// graph may have been read differently, such as with another column of owners. Or it has other
+// files, and run.json does not name the table, since the stage was stopped when it had finished.
 func (r *planRun) ofAnotherGraph(before *manifest.RunPlan) (differs []string, err error) {
 	if before == nil {
 		return nil, nil
@@ -332,7 +330,7 @@ func (r *planRun) correct(ctx context.Context, t taken) error {
 		r.options.Replaced = append(r.options.Replaced, s.ResultName())
 	}
 	if t.corrected && len(again) > 0 && !r.options.Overwrite {
-		return &param.Error{Package: "planrun", Param: "out", Value: r.options.Out, Rule: "holds results that the plan does not give any more: " + strings.Join(differs, "; ") +
+		return &param.Error{Package: "planrun", Param: "out", Value: r.options.Out, Rule: "holds results that no longer follow from the plan: " + strings.Join(differs, "; ") +
 			"; give --overwrite to make these stages again: " + strings.Join(names, ", ") + "; or give another --out"}
 	}
 	r.result.Again = names

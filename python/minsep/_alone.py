@@ -55,9 +55,9 @@ def _given(batches: Iterator[Any], guard: StepGuard, step: int) -> Iterator[Any]
 def _check_data(run: Run, data: Any) -> None:
     """Refuses a data set without positions, or with other examples than run.join had."""
     if isinstance(data, torch.utils.data.IterableDataset) or not hasattr(data, "__getitem__"):
-        raise ValueError("data: must have its examples by position, in the order of the ids that run.join had, and be no stream")
+        raise ValueError("data: must be indexed by position, in the order of the ids given to run.join: a stream has no positions")
     if run._joined is not None and hasattr(data, "__len__") and len(data) != run._joined:
-        raise ValueError(f"data: has {len(data)} examples, and run.join had {run._joined} ids: other examples than those of the batches would be trained on. Give run.join the ids of these data, in their order")
+        raise ValueError(f"data: has {len(data)} examples, and run.join had {run._joined} ids: the training would use examples that are not in the batches. Give run.join the ids of these data, in their order")
 
 
 class _Places(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
@@ -118,14 +118,14 @@ def join(ones: list[Any], part: slice = slice(None)) -> Any:
     if isinstance(first, torch.Tensor):
         if any(x.shape != first.shape for x in ones):  # without the shapes, which are of examples
             raise ValueError(
-                "collate_fn: gives examples of several shapes: each is given to it alone, so that none depends on others, as one that is padded to the longest of its batch does: pad every example to one length, such as tokenizer(text, padding=\"max_length\", truncation=True, max_length=…)"
+                "collate_fn: gives examples of several shapes: it is called with one example at a time, so that no example depends on another; padding to the longest of a batch would make it depend: pad every example to one length, such as tokenizer(text, padding=\"max_length\", truncation=True, max_length=…)"
             )
         if not first.ndim or len(first) != 1:
             raise ValueError("collate_fn: gives for one example a tensor whose first dimension is not 1: must have the examples as its first dimension")
         return torch.cat(ones)[part]
     if hasattr(first, "keys"):
         if any(set(x.keys()) != set(first.keys()) for x in ones):
-            raise ValueError("collate_fn: gives examples of other keys than each other: give each the same, so that none depends on others")
+            raise ValueError("collate_fn: gives examples with different keys: give every example the same keys, so that no example depends on another")
         return {name: join([x[name] for x in ones], part) for name in first.keys()}
     if isinstance(first, (list, tuple)):
         return [join(list(parts), part) for parts in zip(*ones)]

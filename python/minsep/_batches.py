@@ -55,7 +55,7 @@ class OwnerBatch:
         return (self.rows[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:]))
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("batch: is of owners, whose rows belong together: use batch.rows, and clip_and_sum with owners=batch.owners")
+        raise TypeError("batch: holds owners, and the rows of one owner belong together: use batch.rows, and clip_and_sum with owners=batch.owners")
 
 
 class Batches:
@@ -155,7 +155,7 @@ class Batches:
         if indptr[0] != 0 or indptr[-1] != len(rows) or np.any(np.diff(indptr) < 0):
             raise self._fault("indptr", shard, "does not rise from 0 to the number of rows")
         if len(rows) and (rows.min() < PADDING or rows.max() >= self.examples):
-            raise self._fault("rows", shard, "has rows that the table does not have")
+            raise self._fault("rows", shard, "has rows outside the table")
         owners = None
         if self.of_owners:
             owners = self._array("owners", shard, "<i8")
@@ -165,7 +165,7 @@ class Batches:
             if np.any(sizes > self.examples_per_owner):
                 raise self._fault("owners", shard, f"has owners with more than {self.examples_per_owner} rows, the most that the index allows")
             if not np.array_equal(owners[np.searchsorted(owners, indptr)], indptr):
-                raise self._fault("owners", shard, "has an owner whose rows are of two steps")
+                raise self._fault("owners", shard, "has an owner with rows in two steps")
         self._open[shard] = indptr, rows, owners
         return self._open[shard]
 

@@ -63,7 +63,7 @@ def padding_of(is_padding: Any, count: int) -> NDArray[np.bool_]:
     """Which of count gradients are padding; none where is_padding is None."""
     padding = np.zeros(count, dtype=bool) if is_padding is None else np.asarray(is_padding, dtype=bool)
     if padding.shape != (count,):
-        raise ValueError("is_padding: must have one entry for each of the gradients, and has more or fewer: give rows < 0, where rows are those of the gradients")
+        raise ValueError("is_padding: must have one entry for each of the gradients, and has more or fewer: give rows < 0, with the rows of these gradients")
     return padding
 
 
@@ -152,7 +152,7 @@ def check_on_grid(total: Any, noise: Any, grid: float, held: dict[str, float]) -
             multiples = values / grid
             if not ((multiples.round() == multiples) & (abs(multiples) <= held[name])).all():
                 raise ValueError(
-                    f"{name}: has values that are not whole multiples of the grid, {grid}, or more of them than its type holds: their low bits would show through the noise. "
+                    f"{name}: has values that are not whole multiples of the grid, {grid}, or larger ones than its type holds: their low bits would show through the noise. "
                     f"Give what {of} gave, of this run, before any division or other rounding"
                 )
 

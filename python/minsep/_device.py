@@ -299,7 +299,7 @@ def _read_key(path: str | os.PathLike[str]) -> bytes:
         if not stat.S_ISREG(mode):
             raise MinsepError(f"key {path}: must be a regular file")
         if os.name == "posix" and mode & 0o077:
-            raise MinsepError(f"key {path}: others may read or write it: must be 0600 (chmod 600)")
+            raise MinsepError(f"key {path}: other users may read or write it: its mode must be 0600 (chmod 600)")
         key = os.read(descriptor, 1 << 10)
     finally:
         os.close(descriptor)
@@ -317,7 +317,7 @@ def open_recipe(run: Run, key: str | os.PathLike[str]) -> DeviceRecipe:
     where = f"{run.path}/noise/recipe.json"
     if noise.words != "chacha12":
         raise RunDirectoryError(
-            f'{where}: has words by {noise.words}: a device makes noise of words by chacha12: make the noise with --words chacha12 (in a plan: "words": "chacha12" in noise)'
+            f'{where}: has random words by {noise.words}: a device makes noise from random words by chacha12 only: make the noise with --words chacha12 (in a plan: "words": "chacha12" in noise)'
         )
     recipe: Any = parse(bytes(noise.folder.read_once("recipe.json")).decode(), where)
     noising = recipe.get("noising")

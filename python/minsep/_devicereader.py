@@ -85,17 +85,17 @@ class DeviceNoise(NoiseReader):
     def _put(self, recipe: DeviceRecipe, state: Any) -> int:
         """Begins with a state, and gives its step."""
         if not isinstance(state, dict) or set(state) != {*_FACTS, "step", "rows"}:
-            raise ValueError("state: must be what state_dict of this noise gave, of a checkpoint")
+            raise ValueError("state: must be the result of state_dict of this noise, from a checkpoint")
         for name, have in self._facts().items():
             if state[name] != have:
-                raise ValueError(f"state: its {name} is {state[name]}, and must be {have}: it {_FACTS[name]}. Give that of the checkpoint with which this training goes on, or leave it out: then the steps before are made again")
+                raise ValueError(f"state: its {name} is {state[name]}, and must be {have}: it {_FACTS[name]}. Give the state of the checkpoint from which this training goes on, or leave it out, and the steps before are made again")
         step = state["step"]
         if type(step) is not int or not 0 <= step <= self.next_step:
-            raise ValueError(f"state: its step is {step}, and the training goes on with step {self.next_step}: give the state of the same checkpoint, or of one before, or leave it out: then the steps before are made again")
+            raise ValueError(f"state: its step is {step}, and the training goes on with step {self.next_step}: give the state of the same checkpoint, or of one before, or leave it out, and the steps before are made again")
         assert self._layout is not None
         shapes = [(recipe.state_rows, *shape) for shape in self._layout.shapes]
         if [tuple(getattr(r, "shape", ())) for r in state["rows"]] != shapes or any(str(r.dtype).removeprefix("torch.") != "float64" for r in state["rows"]):
-            raise ValueError("state: its rows are of other shapes, or not of float64: read them as they were saved; with JAX inside of `with jax.enable_x64(True)`")
+            raise ValueError("state: its rows have other shapes, or are not float64: read them as they were saved; with JAX inside of `with jax.enable_x64(True)`")
         for leaf, rows in zip(self._leaves, state["rows"]):
             leaf.put(rows, step)
         return int(step)
@@ -114,7 +114,7 @@ def check_devices(recipe: DeviceRecipe, make: Callable[[DeviceRecipe, int, int],
             for device, made in leaf.parts(t):
                 if not np.array_equal(made, want, equal_nan=True):
                     raise MinsepError(
-                        f"device {device}: rounds numbers of 64 bits otherwise than the standard IEEE 754, as TPUs do, and would make other noise than the recipe says: "
+                        f"device {device}: does not round 64-bit numbers by IEEE 754, as TPUs do not, and would make other noise than the recipe gives: "
                         "read the noise with minsep.read_noise(…, key=key), which makes it on the processor"
                     )
 

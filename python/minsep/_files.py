@@ -191,7 +191,7 @@ class Folder:
         if not is_run_id(self.run_id) or not isinstance(self.params, dict) or not isinstance(self.facts, dict) or not isinstance(self.inputs, dict):
             raise RunDirectoryError(f"{where}: has no run id, params or facts")
         if sha256(compact(members(text)["params"]).encode()) != index.get("params_sha256"):
-            raise RunDirectoryError(f"{where}: its params are not those of its params_sha256")
+            raise RunDirectoryError(f"{where}: its params do not match its params_sha256")
         self.files = dict(self._files(index.get("files"), where))
         self._read: dict[str, Buffer] = {}
 

@@ -316,7 +316,7 @@ def _trace(loss: Any, layers: dict[torch.nn.Module, _Layer], params: dict[str, t
     for name, other in zip(given, others):
         if other is not None:
             raise ValueError(
-                f'clipping "ghost": the parameter {name} is used by its layer and elsewhere in the model, and only its use by Linear and Embedding layers is known: give clipping="examples"'
+                f'clipping "ghost": the parameter {name} is used outside its layer too, and ghost clipping knows the uses by Linear and Embedding layers only: give clipping="examples"'
             )
     return calls
 
@@ -329,7 +329,7 @@ def _listening(calls: list[_Call], layers: dict[torch.nn.Module, _Layer], probes
     def keep(module: torch.nn.Module, given: Any, named: Any, output: torch.Tensor) -> torch.Tensor:
         i = len(inputs)
         if i == len(calls) or calls[i].module is not module or output.shape != probes[i].shape:
-            raise ValueError(f'clipping "ghost": the layers of the model are called otherwise at one time than at another, as {type(module).__name__} is: give clipping="examples"')
+            raise ValueError(f'clipping "ghost": the model does not always call its layers in the same way, as {type(module).__name__} is: give clipping="examples"')
         inputs.append(given[0] if given else named["input"])
         return output + probes[i]
 
@@ -340,7 +340,7 @@ def _listening(calls: list[_Call], layers: dict[torch.nn.Module, _Layer], probes
         for hook in hooks:
             hook.remove()
     if len(inputs) != len(calls):
-        raise ValueError('clipping "ghost": the layers of the model are called otherwise at one time than at another: give clipping="examples"')
+        raise ValueError('clipping "ghost": the model does not always call its layers in the same way: give clipping="examples"')
 
 
 def _gradient(of_one: Any, given: Any, one: list[torch.Tensor]) -> Any:

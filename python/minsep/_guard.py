@@ -125,7 +125,7 @@ class StepGuard:
         weak = run._weak() if self._primary and why is None else None
         if weak is not None:
             warnings.warn(
-                f"the certificate of this training holds, and protects next to nobody: {weak}; `minsep inspect {run.path}` says more. For a trial, ignore minsep.WeakClaimWarning",
+                f"the certificate of this training holds, and protects hardly anybody: {weak}; `minsep inspect {run.path}` says more. For a trial, ignore minsep.WeakClaimWarning",
                 WeakClaimWarning,
                 stacklevel=2,
             )
@@ -157,7 +157,7 @@ class StepGuard:
     def _load(self, state: dict[str, Any]) -> None:
         known = {"run_id", "token", "next_step", "layout"}
         if not isinstance(state, dict) or set(state) != known or not isinstance(state["token"], str) or not isinstance(state["layout"], str):
-            raise ValueError("state: must be what state_dict gave")
+            raise ValueError("state: must be the result of state_dict")
         if state["run_id"] != self._run.run_id:
             raise TrainingError(
                 f"{self._run.path}: the checkpoint is of run {state['run_id']}, the directory of run {self._run.run_id}: "
@@ -188,7 +188,7 @@ class StepGuard:
         paths = " and ".join(r.path for r in known)
         if resumed and not known:
             raise TrainingError(
-                f"{self._records[0].path}: has no record of this training: the checkpoint is of another copy of the run directory, or the record was removed: "
+                f"{self._records[0].path}: has no record of this training: the checkpoint belongs to another copy of the run directory, or the record was removed: "
                 f"put {RECORD_NAME} of the directory in which this training began there, or name that directory by folder"
             )
         if not resumed:
@@ -202,7 +202,7 @@ class StepGuard:
             return
         for r in known:
             if r.token != self._token:
-                raise TrainingError(f"{self._run.path}: serves another training than that of the checkpoint, as {r.path} says: {NEXT}")
+                raise TrainingError(f"{self._run.path}: serves another training than the checkpoint, as {r.path} says: {NEXT}")
         if self.next_step < taken and not replay:
             raise TrainingError(
                 f"{self._run.path}: {_steps(self.next_step, taken - 1)} taken after this checkpoint. The same noise with other sums reveals their difference: "
@@ -246,7 +246,7 @@ class StepGuard:
             )
         self._repeats = taken
         if resumed and token != self._token:
-            raise TrainingError(f"{self._run.path}: serves another training than that of this host's checkpoint: resume all hosts from checkpoints of one training")
+            raise TrainingError(f"{self._run.path}: serves another training than this host's checkpoint: resume all hosts from checkpoints of one training")
 
     def _write(self, taken: int) -> None:
         for record in self._records:
@@ -316,10 +316,10 @@ class StepGuard:
     def begin_batches(self, run: Run) -> int:
         """The step with which a loader of the run's batches begins now: the next one."""
         if run.run_id != self._run.run_id:
-            raise ValueError(f"guard: is of the run in {self._run.path}, the batches of another one, in {run.path}: give the loader the guard of its own run, StepGuard(run)")
+            raise ValueError(f"guard: belongs to the run in {self._run.path}, the batches to another run, in {run.path}: give the loader the guard of its own run, StepGuard(run)")
         if self._inside:
             raise TrainingError(
-                f"batch of step {self.next_step}: the loader begins inside of a loop over the guard, which has taken step {self.next_step - 1}: its batches would meet the noise of the steps before them. "
+                f"batch of step {self.next_step}: the loader begins inside a loop over the guard, which has taken step {self.next_step - 1}: its batches would meet the noise of the steps before them. "
                 "Begin it before: `for step, batch in zip(guard, loader)`"
             )
         return self.next_step
@@ -373,7 +373,7 @@ class StepGuard:
         the run has the same."""
         mine, other = self._run, run
         if other.run_id != mine.run_id or mine._noise is not None and other._noise is not None and other._noise.recipe_digest != mine._noise.recipe_digest:
-            raise ValueError(f"guard: is of the run in {mine.path}, the noise of another one, in {other.path}: give read_noise a guard of its own run, StepGuard(run)")
+            raise ValueError(f"guard: belongs to the run in {mine.path}, the noise to another run, in {other.path}: give read_noise a guard of its own run, StepGuard(run)")
 
     def use_layout(self, digest: str) -> None:
         """Refuses a parameter tree other than that of the training's first steps: each coordinate
@@ -527,7 +527,7 @@ class StepGuard:
 def check_guard(guard: Any, start: int | None, call: str) -> StepGuard | None:
     """The guard that a loader was given. It may be None only if the first step is given."""
     if guard is not None and not isinstance(guard, StepGuard):
-        raise TypeError(f"guard {guard!r}: must be the training's StepGuard, {call}, so that batches and noise are of the same steps; without a training, None with start=, the first step")
+        raise TypeError(f"guard {guard!r}: must be the training's StepGuard, {call}, so that batches and noise belong to the same steps; without a training, None with start=, the first step")
     if (guard is None) == (start is None):
         raise TypeError(f"guard: must be the training's StepGuard, {call}, which knows the first step; start= is for guard=None, where there is no training")
     return guard

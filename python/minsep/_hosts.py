@@ -65,13 +65,13 @@ def read(gathered: Any) -> list[Host]:
     sequence of words."""
     words = np.asarray(gathered)
     if words.dtype == object or words.size == 0 or words.size % SIZE:
-        raise ValueError(f"gathered: must have the word of every host, {SIZE} bytes each: what an all-gather of the words that a guard gives it gave")
+        raise ValueError(f"gathered: must hold the word of every host, {SIZE} bytes each: the result of an all-gather of the guards' words")
     rows = np.ascontiguousarray(words.reshape(-1, SIZE).astype(np.uint8))
     hosts = []
     for row in rows:
         w = np.frombuffer(row.tobytes(), _WORD)[0]
         if w["version"] != _VERSION:
-            raise TrainingError("hosts: have other versions of this package than each other: install one on all of them")
+            raise TrainingError("hosts: have different versions of this package: install the same one on all of them")
         text = {name: "" if not w[name].any() else bytes(w[name]).hex() for name in ("run_id", "fingerprint", "token", "layout")}
         parts = tuple((int(shard), int(replica)) for shard, replica in w["parts"] if shard >= 0)
         sums = tuple((int(step), digest.tobytes()) for step, digest in zip(w["summed"][: len(parts)], w["sums"])) if (w["summed"] >= 0).any() else ()
@@ -96,7 +96,7 @@ def check(hosts: Sequence[Host]) -> str:
     count = len(hosts)
     for h in hosts:
         if h.refused:
-            raise TrainingError(f"hosts: host {h.rank} takes no step, so that none may: {h.refused}")
+            raise TrainingError(f"hosts: host {h.rank} takes no step, so no other host may: {h.refused}")
     if sorted(h.rank for h in hosts) != list(range(count)) or any(h.ranks != count for h in hosts):
         said = ", ".join(f"{h.rank} of {h.ranks}" for h in hosts)
         raise TrainingError(f"hosts: {count} have answered, as ranks {said}: give each its own rank, from 0, and the number of all as ranks")
@@ -165,6 +165,6 @@ def _check_sums(hosts: Sequence[Host]) -> None:
             other, rank = seen.setdefault((shard, step), (digest, h.rank))
             if other != digest:
                 raise TrainingError(
-                    f"hosts: hosts {rank} and {h.rank} added the noise of step {step} to sums that differ, and the difference of what they made shows what it must hide: discard the training. "
+                    f"hosts: hosts {rank} and {h.rank} added the noise of step {step} to sums that differ, and the difference of the two results shows what the noise must hide: discard the training. "
                     f"Add up the sums of all hosts first, and give the whole sum to add_noise on each; points of a sweep are trainings of their own: {NEXT}"
                 )

@@ -54,7 +54,7 @@ class Table:
             with _parquet.faults(path):
                 parts.append(file.read(columns=[column])[column])
         if rows != kept:
-            raise RunDirectoryError(f"{where}: does not have the examples that its index says")
+            raise RunDirectoryError(f"{where}: does not have the number of examples in its index")
         chunks = [c for part in parts for c in part.chunks]
         with _parquet.faults(where):
             return pa.concat_arrays(chunks) if chunks else pa.array([], like)
@@ -119,7 +119,7 @@ class Table:
             os.replace(f.name, path)
         found = _npy.view(Directory(cache).read(name, os.path.getsize(path)), "<i8", path)
         if found.shape != (len(mine),) or len(found) and (found.min() < 0 or found.max() >= len(theirs)):
-            raise RunDirectoryError(f"{path}: not the positions of this table: remove it")
+            raise RunDirectoryError(f"{path}: does not hold the positions of this table: remove it")
         return found
 
 
@@ -183,7 +183,7 @@ def _match(mine: Any, theirs: Any) -> NDArray[np.int64]:
         are = "is" if len(missing) == 1 else "are"
         raise ValueError(
             f"ids: {len(missing)} of the {counted(len(mine), 'example')} of the run {are} not there, the first is {_one(mine, missing[0])!r}: give the ids of all examples, "
-            "or make the run from a graph of those that you have"
+            "or make the run from a graph of the examples that you have"
         )
     if (found & twice).any():
         again = np.flatnonzero(found & twice)

@@ -58,7 +58,7 @@ class _Steps:
             raise RunDirectoryError(f"{self.where}: there are no examples in the order of the steps: minsep materialize writes them")
         folder = Folder(directory, FOLDER, FORMAT)
         if folder.run_id != run.run_id or folder.inputs.get("batches") != batches.folder.digest:
-            raise RunDirectoryError(f"{self.where}: of other batches than those beside it: repeat minsep materialize with --overwrite")
+            raise RunDirectoryError(f"{self.where}: belongs to other batches than the ones beside it: repeat minsep materialize with --overwrite")
         steps, shards = folder.facts.get("steps"), folder.facts.get("shards")
         names = [f"examples-{s:05d}-of-{shards:05d}.parquet" for s in range(shards)] if is_count(shards, 1) else []
         if steps != batches.steps or not names or list(folder.files) != names or bool(folder.facts.get("owners", False)) != batches.of_owners:
@@ -81,7 +81,7 @@ class _Steps:
             for part in self._parts(file, footer, name, step):
                 numbers = self._numbers(part, "step", name)
                 if len(numbers) and (numbers[0] < step or numbers[-1] >= end or (numbers[1:] < numbers[:-1]).any()):
-                    raise RunDirectoryError(f"{self.where}/{name}: its steps do not ascend, or are of another file")
+                    raise RunDirectoryError(f"{self.where}/{name}: its steps do not ascend, or belong to another file")
                 at = 0
                 while at < len(numbers):
                     until = int(np.searchsorted(numbers, step, side="right"))

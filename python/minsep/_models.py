@@ -22,11 +22,11 @@ def check_types(model: Any, optimizer: Any, loss: Any, scheduler: Any) -> None:
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer: must be one of torch.optim, and not {type(optimizer).__name__}")
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError("optimizer: LBFGS asks for several gradients in a step, and the noise of a step hides one: take another one, such as SGD or Adam")
+        raise ValueError("optimizer: LBFGS asks for several gradients in a step, and the noise of a step hides one: take another optimizer, such as SGD or Adam")
     if not callable(loss):
         raise TypeError(f"loss: must be a function of the model and one example, such as lambda model, x, y: cross_entropy(model(x), y), and not {type(loss).__name__}")
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-        raise ValueError("scheduler: ReduceLROnPlateau needs a metric: step it yourself, with one of other data than those of the training")
+        raise ValueError("scheduler: ReduceLROnPlateau needs a metric: step it yourself, with a metric of data outside the training")
     if scheduler is not None and not hasattr(scheduler, "step"):
         raise TypeError(f"scheduler: must be one of torch.optim.lr_scheduler, and not {type(scheduler).__name__}")
 
@@ -37,15 +37,15 @@ def check_parameters(trained: dict[str, torch.Tensor], model: Any, loss: Any, op
     known, names = {id(p) for p in given}, {id(p): name for name, p in model.named_parameters()}
     for name, p in trained.items():
         if id(p) not in known:
-            raise ValueError(f"optimizer: does not have the parameter {name}, which requires a gradient: give it to the optimizer, or set its requires_grad to False: noise and norm are for those that are trained")
+            raise ValueError(f"optimizer: does not have the parameter {name}, which requires a gradient: give it to the optimizer, or set its requires_grad to False: noise and norm are for the trained parameters")
         if not p.is_floating_point():
             raise ValueError(f"model: the parameter {name} is of type {p.dtype}: must be floating-point, or its requires_grad False")
     for name, p in loss.named_parameters() if isinstance(loss, torch.nn.Module) else ():
         if p.requires_grad and id(p) not in names:
-            raise ValueError(f"loss: has a parameter of its own, {name}, which requires a gradient: make it one of the model, or set its requires_grad to False")
+            raise ValueError(f"loss: has a parameter of its own, {name}, which requires a gradient: move it into the model, or set its requires_grad to False")
     for p in given:
         if id(p) not in names:
-            raise ValueError(f"optimizer: has a parameter of shape {tuple(p.shape)} that is not of the model: it would be trained without clipping and noise. Give the optimizer the parameters of this model, after moving it to its device and dividing it")
+            raise ValueError(f"optimizer: has a parameter of shape {tuple(p.shape)} that is not in the model: it would be trained without clipping and noise. Give the optimizer the parameters of this model, after moving it to its device and dividing it")
         if not p.requires_grad:
             raise ValueError(f"optimizer: has the parameter {names[id(p)]}, which is frozen: give it [p for p in model.parameters() if p.requires_grad]")
 
@@ -64,12 +64,12 @@ def check_modules(model: Any) -> None:
             mixes = batch_norm and (module.training or not getattr(module, "track_running_stats", True))
         if mixes:
             raise ValueError(
-                f"model: {at}: normalises by the statistics of a batch, so that an example changes the gradients of others, or keeps those of examples without noise. "
+                f"model: {at}: normalises by the statistics of a batch, so that an example changes the gradients of others, or keeps statistics of examples without noise. "
                 "Take GroupNorm or LayerNorm in its place, or keep its eval mode with statistics of public data"
             )
         if kind == "_SpectralNorm" and module.training:
-            raise ValueError(f"model: {at}: its buffers change in forward, at each example: take another norm, or keep its eval mode")
+            raise ValueError(f"model: {at}: its buffers change in forward, with each example: take another norm, or keep its eval mode")
         if getattr(module, "sparse", False) is True:
             raise ValueError(f"model: {at}: has sparse gradients, and noise is for all coordinates: say sparse=False")
         if getattr(module, "max_norm", None) is not None and isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
-            raise ValueError(f"model: {at}: shortens in forward the rows that an example looks up, in the weights themselves, without noise: leave max_norm out")
+            raise ValueError(f"model: {at}: changes the rows of its weights that an example looks up, in forward and without noise: leave max_norm out")

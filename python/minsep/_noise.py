@@ -49,11 +49,11 @@ class Noise:
         params: Any = recipe.get("params")
         self.words = RECIPE_FORMATS[recipe["format"]]
         if not isinstance(params, dict) or params.get("words", "aes-128") != self.words:
-            raise RunDirectoryError(f"{where}: its random words are not those of its format")
+            raise RunDirectoryError(f"{where}: its random words do not fit its format")
         digest = recipe.get("params_sha256")
         same = params == self.folder.params and recipe.get("run_id") == self.folder.run_id and is_digest(digest)
         if not same or sha256(compact(members(text)["params"]).encode()) != digest:
-            raise RunDirectoryError(f"{where}: its parameters or its run id are not those of the index")
+            raise RunDirectoryError(f"{where}: its parameters or its run id differ from the index")
         self.params_digest: str = digest
         training, steps, coordinates = params.get("training"), params.get("steps"), params.get("coordinates")
         if not isinstance(training, dict) or not is_count(steps, 1) or not is_count(coordinates, 1):
@@ -107,7 +107,7 @@ class Noise:
             where = f"{self.folder.directory.where(FOLDER)}/{name}"
             values = _npy.view(self.folder.read_once(name), self.dtype, where)
             if values.shape != (steps, hi - lo):
-                raise RunDirectoryError(f"{where}: its shape is not that of its shard and steps")
+                raise RunDirectoryError(f"{where}: its shape does not fit its shard and steps")
             # Steps are read in order: of each shard one file stays open.
             self._open = {k: v for k, v in self._open.items() if k[0] != shard}
             self._open[key] = values

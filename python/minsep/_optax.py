@@ -127,7 +127,7 @@ class Private:
         mesh = _mesh.mesh_of(params)
         if mesh is not None:
             if self._microbatch is None:
-                raise ValueError("microbatch: must be given for parameters on several devices: how many examples are computed together, the same on any number of them")
+                raise ValueError("microbatch: must be given for parameters on several devices: the number of examples computed together, the same on any number of devices")
             if self.run.examples_per_owner is not None:
                 raise ValueError("params: are on several devices, and this run samples owners, whose examples one device must have: put params on one device")
             self._sizes = _mesh.sizes_for(self._sizes, self._microbatch, mesh)
@@ -155,8 +155,8 @@ class Private:
             jax.eval_shape(self._updated, params, jax.eval_shape(self._optimizer.init, params), params)
         except (TypeError, ValueError, AssertionError) as err:
             raise ValueError(
-                f"optimizer: cannot make an update of the noisy mean and the parameters alone ({str(err).splitlines()[0] if str(err) else type(err).__name__}): the loss of examples, which some ask for, has "
-                "no noise: take another one, such as optax.adam(0.001)"
+                f"optimizer: cannot make an update of the noisy mean and the parameters alone ({str(err).splitlines()[0] if str(err) else type(err).__name__}): the loss of examples, which some optimizers ask for, has "
+                "no noise: take another optimizer, such as optax.adam(0.001)"
             ) from err
 
     @property
@@ -197,7 +197,7 @@ class Private:
         state = self.init(params, saved, replay=replay)
         if [[name, shape] for name, _, shape in _shapes(state)] != [[name, shape] for name, _, shape in shapes]:
             self.close()
-            raise ValueError(f"{os.fspath(path)}: has other parameters or another optimizer than these: give private and load those of the checkpoint")
+            raise ValueError(f"{os.fspath(path)}: has other parameters or another optimizer: give private and load the ones of the checkpoint")
         tree = jax.tree_util.tree_structure(state[1:])
         placed = [jnp.asarray(x) if self._mesh is None else jax.device_put(x, was.sharding) for x, was in zip(found, jax.tree_util.tree_leaves(state[1:]))]
         return State(state.step, *tree.unflatten(placed))
@@ -220,7 +220,7 @@ class Private:
             if joined is None and len(leaf) < self.run.examples:  # JAX would take the last example in the place of those that are not there
                 raise ValueError(f"data: has {len(leaf)} examples, and the run has {self.run.examples}: give run.join the ids of these data, in their order")
             if joined is not None and len(leaf) != joined:
-                raise ValueError(f"data: has {len(leaf)} examples, and run.join had {joined} ids: other examples than those of the batches would be trained on. Give run.join the ids of these data, in their order")
+                raise ValueError(f"data: has {len(leaf)} examples, and run.join was given {joined} ids: the training would use examples that are not in the batches. Give run.join the ids of these data, in their order")
         return self._given(guard, data)
 
     def _given(self, guard: StepGuard, data: Any) -> Iterator[tuple[Any, ...]]:
@@ -260,7 +260,7 @@ class Private:
         with zeros for examples, come after the others."""
         count = len(given.rows if isinstance(given, OwnerBatch) else given)
         if any(not np.ndim(x) or len(x) != count for x in jax.tree_util.tree_leaves(batch)):  # without the numbers, which are secret
-            raise ValueError("batch: must have one example for each of the rows, as the first dimension: examples were left out, or are of another batch")
+            raise ValueError("batch: must have one example for each of the rows, as the first dimension: examples were left out, or belong to another batch")
         filled = padded(given, self._sizes, 0, 1)
         rows, owners = (filled.rows, filled.owners) if isinstance(filled, OwnerBatch) else (filled, None)
         if self._rng:  # two words for each example
@@ -276,9 +276,9 @@ class Private:
     def _check_state(self, state: Any) -> None:
         """Refuses what is not the training at the guard's next step."""
         if not isinstance(state, State):
-            raise TypeError(f"state: must be what init, load or step gave, and not {type(state).__name__}")
+            raise TypeError(f"state: must be the result of init, load or step, and not {type(state).__name__}")
         if int(state.step) != self.guard.next_step:
-            raise TrainingError(f"state: is of step {int(state.step)}, the next step is {self.guard.next_step}: give what step gave last: state = training.step(state, x, y)")
+            raise TrainingError(f"state: is of step {int(state.step)}, the next step is {self.guard.next_step}: give the last result of step: state = training.step(state, x, y)")
 
 
 def _shapes(state: State) -> list[Any]:
@@ -293,7 +293,7 @@ def _scalar(loss: Callable[..., Any], rng: bool) -> Callable[..., Any]:
         value = loss(params, *example[:-1], rng=jax.random.wrap_key_data(example[-1], impl="threefry2x32")) if rng else loss(params, *example)
         if not hasattr(value, "shape") or value.shape:
             given = f"an array of shape {value.shape}" if hasattr(value, "shape") else type(value).__name__
-            raise ValueError(f"loss: must give one number for one example, and not {given}: what else it gives, such as statistics of batches, would hold what examples gave it without noise")
+            raise ValueError(f"loss: must give one number for one example, and not {given}: anything else, such as statistics of batches, would carry data of the examples without noise")
         return value
 
     return one

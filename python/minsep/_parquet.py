@@ -35,10 +35,10 @@ def open_file(data: Buffer, where: str, rows: int | None, ratio: int) -> tuple[A
     with faults(where):
         footer = Footer(data)
         if footer.rows != sum(group.rows for group in footer.groups) or rows is not None and footer.rows != rows:
-            raise RunDirectoryError(f"{where}: does not have the rows that its index and the batches say")
+            raise RunDirectoryError(f"{where}: does not have the rows of its index and the batches")
         columns = [column for group in footer.groups for column in group.columns]
         if any(column.dictionary for column in columns):
-            raise RunDirectoryError(f"{where}: is encoded in another way than minsep does: with a dictionary of its values")
+            raise RunDirectoryError(f"{where}: has a dictionary encoding, which minsep does not write")
         if sum(column.uncompressed for column in columns) > ratio * len(data) + _LITTLE:
             raise RunDirectoryError(f"{where}: claims more values than a file of its size holds")
         return pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))), footer

@@ -71,7 +71,7 @@ class Private:
         if self._session.guard is not None:
             raise TrainingError("load_state_dict: the training has begun already: call it once, before state_dict, loader and step")
         if not isinstance(state, dict):
-            raise ValueError("state: must be what training_state gave, which is \"minsep\" in what state_dict gave")
+            raise ValueError("state: must be the result of training_state, which is \"minsep\" in the result of state_dict")
         self._begin(state, replay)
 
     def _begin(self, state: dict[str, Any] | None, replay: bool) -> StepGuard:
@@ -110,9 +110,9 @@ class Private:
         before the last step is refused at once.
         """
         if not isinstance(state, dict) or set(state) != {"model", "optimizer", "scheduler", "minsep"}:
-            raise ValueError("state: must be what state_dict gave")
+            raise ValueError("state: must be the result of state_dict")
         if (state["scheduler"] is None) != (self.scheduler is None):
-            raise ValueError("state: has a scheduler, and there is none here, or the other way round: give private the same scheduler=")
+            raise ValueError("state: has a scheduler and this training has none, or the reverse: give private the same scheduler=")
         self.load_training_state(state["minsep"], replay=replay)
         self.model.load_state_dict(state["model"] if self._sharded is None else self._sharded.loaded_model(state["model"]))
         self.optimizer.load_state_dict(state["optimizer"] if self._sharded is None else self._sharded.loaded_optimizer(state["optimizer"], self.optimizer))
@@ -296,7 +296,7 @@ class Private:
         trained = self._trained()
         if list(trained) != self._names:
             changed = sorted({*trained} ^ {*self._names})[0]
-            raise TrainingError(f"model: {changed}: is trained now and was not at the beginning, or the other way round: set requires_grad before private(model, optimizer, run), and make a run of as many coordinates")
+            raise TrainingError(f"model: {changed}: was frozen at the beginning and is trained now, or the reverse: set requires_grad before private(model, optimizer, run), and make a run of as many coordinates")
         check_parameters(trained, self.model, self._loss.loss, self.optimizer)
         for part in self.model, self._loss.loss:
             if isinstance(part, torch.nn.Module):

@@ -35,7 +35,7 @@ class Processes:
         """Without a size of microbatches, sums would depend on the number of processes. divided
         says whether the model is, as it may be over one."""
         if (self.count > 1 or divided) and microbatch is None:
-            raise ValueError("microbatch: must be given with several processes: how many examples are computed together, the same for any number of them")
+            raise ValueError("microbatch: must be given with several processes: the number of examples computed together, the same for any number of processes")
 
     # Batches
 
@@ -76,7 +76,7 @@ class Processes:
         words = _of_one_size(self.gather(np.frombuffer(found.digest(), np.uint8)))
         others = [rank for rank, word in enumerate(words) if not np.array_equal(word, words[0])]
         if others:
-            raise TrainingError(f"model: process {others[0]} has other weights than process 0: begin with the same on all of them, by torch.manual_seed or one checkpoint")
+            raise TrainingError(f"model: process {others[0]} has other weights than process 0: begin with the same weights on all processes, by torch.manual_seed or one checkpoint")
 
     def check_examples(self, examples: list[torch.Tensor]) -> None:
         """Refuses processes whose examples have other shapes or types than each other."""
@@ -129,5 +129,5 @@ def _of_one_size(words: list[Any]) -> list[Any]:
     for word in words:
         if len(word) == _hosts.SIZE:
             (host,) = _hosts.read(word)
-            raise TrainingError(f"hosts: host {host.rank} takes no step, so that none may: {host.refused}")
+            raise TrainingError(f"hosts: host {host.rank} takes no step, so no other host may: {host.refused}")
     return words

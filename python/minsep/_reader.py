@@ -83,9 +83,9 @@ class NoiseReader:
                 self._dtype = np.dtype(_TYPES["float64"])
                 self._stream = _stream(self, noise.recipe_digest, key, kept)
         elif checkpoint is not None:
-            raise ValueError("checkpoint: is for noise that is made as it is needed: give key too")
+            raise ValueError("checkpoint: is for noise made in the course of the training: give key too")
         elif noise.shards == 0:
-            raise ValueError("key: must be given where the run directory holds the recipe only: the file of the root key, to make the noise as it is needed")
+            raise ValueError("key: must be given where the run directory holds the recipe only: the file of the root key, to make the noise in the course of the training")
         elif start < noise.steps and np.dtype(noise.dtype).itemsize > self._dtype.itemsize:
             try:
                 self._from_files(start)  # so that a fault uses no step up
@@ -268,7 +268,7 @@ class _Stream:
         except ValueError:
             have = None
         if have != want:
-            raise RunDirectoryError(f"{r._run.path}: the stream is of other noise than the recipe that was opened: open the run again")
+            raise RunDirectoryError(f"{r._run.path}: the stream holds other noise than the opened recipe: open the run again")
 
     def _fail(self) -> None:
         code = self._process.wait()

@@ -117,15 +117,15 @@ class Run:
             return
         of = noise.training.get("examples")
         if examples is not None and of != "not known" and of != examples:
-            raise RunDirectoryError(f"{where('noise')}: for other examples than those of the run: they are not of one training")
+            raise RunDirectoryError(f"{where('noise')}: was made for other examples than the run: the two are not parts of one training")
         if batches is None:
             return
         sampler = noise.training.get("sampler")
         scheme = batches.folder.params.get("scheme")
         if sampler != "not known" and (not isinstance(sampler, str) or parse(sampler, where("noise")) != scheme):
-            raise RunDirectoryError(f"{where('noise')}: for another sampler than that of the batches: they are not of one training")
+            raise RunDirectoryError(f"{where('noise')}: was made for another sampler than the batches: the two are not parts of one training")
         if noise.steps != batches.steps:
-            raise RunDirectoryError(f"{where('noise')}: of {noise.steps} steps, the batches are of {batches.steps}")
+            raise RunDirectoryError(f"{where('noise')}: has {noise.steps} steps, and the batches have {batches.steps}")
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, such as the worker of a loader: without the ids of the table, which
@@ -260,7 +260,7 @@ class Run:
             batches = self._need_batches()
             table = Table(self._directory)
             if table.folder.digest != batches.folder.inputs.get("bounded"):
-                raise RunDirectoryError(f"{self._directory.where('bounded')}: not the table that the batches are of")
+                raise RunDirectoryError(f"{self._directory.where('bounded')}: is not the table of the batches")
             self._table_cache = table
         return self._table_cache
 
@@ -525,4 +525,4 @@ def need_run(run: Any, call: str) -> Run:
     if isinstance(run, Run):
         return run
     opened = f"minsep.Run({run!r})" if isinstance(run, (str, os.PathLike)) else "minsep.Run(path)"
-    raise TypeError(f"run {shown(run)}: must be a run directory that was opened, and not {type(run).__name__}: run = {opened}, then {call}")
+    raise TypeError(f"run {shown(run)}: must be an opened run directory, and not {type(run).__name__}: run = {opened}, then {call}")

@@ -29,7 +29,7 @@ def secret(folder: str) -> str:
     with open(fd, encoding="ascii", errors="replace") as file:
         seed = file.read(100).strip()
     if not re.fullmatch("[0-9a-f]{32}", seed):
-        raise TrainingError(f"{path}: is not the seed of a training, or was cut: remove it; steps with random numbers that are repeated then differ, and are refused")
+        raise TrainingError(f"{path}: is no seed of a training, or was cut: remove it; repeated steps with random numbers then differ, and are refused")
     return seed
 
 

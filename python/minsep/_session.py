@@ -75,7 +75,7 @@ class Session:
         own = np.asarray(given.rows if isinstance(given, OwnerBatch) else given)
         same = isinstance(given, OwnerBatch) == whose and np.array_equal(own[own != PADDING], batch.rows if whose else batch)
         if not same or whose and not np.array_equal(given.offsets, batch.offsets):
-            raise TrainingError(f"step {step}: rows: are not those of the batch of this step, whose noise they would have: give minsep.pad(run.batch({step}), …), or leave them out where there is no padding")
+            raise TrainingError(f"step {step}: rows: are not the rows of this step's batch, and would get its noise: give minsep.pad(run.batch({step}), …), or leave them out where there is no padding")
         return given
 
     def close(self) -> None:

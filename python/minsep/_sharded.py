@@ -71,7 +71,7 @@ class Sharded:
         for module in self._model.modules():
             policy = getattr(_state(module), "_mp_policy", None)
             if getattr(policy, "param_dtype", None) is not None or getattr(policy, "output_dtype", None) is not None:
-                raise ValueError("model: fully_shard has a mp_policy, which gradients by example do not know: leave it out, and compute in bfloat16 by torch.autocast in loss")
+                raise ValueError("model: fully_shard has a mp_policy, which per-example gradients ignore: leave it out, and compute in bfloat16 by torch.autocast in loss")
         self.layers = [_Layer(self, i, name, module) for i, (name, module) in enumerate(self._model.named_modules()) if self._gathers_alone(module)]
 
     def _gathers_alone(self, module: torch.nn.Module) -> bool:
@@ -381,7 +381,7 @@ class _Transposed(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> Any:
-        raise RuntimeError("model: fully_shard divides its weights, and second derivatives are not known then")
+        raise RuntimeError("model: fully_shard divides its weights, which rules out second derivatives")
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, g: torch.Tensor, layer: _Layer) -> Any:

@@ -82,7 +82,7 @@ def map_leaves(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
     rest = [flatten(other)[0] for other in others]
     for other in rest:
         if [path for path, _ in other] != [path for path, _ in leaves]:
-            raise ValueError("tree: the trees have other leaves than each other")
+            raise ValueError("tree: the trees have different leaves")
     return build([f(leaf, *(other[i][1] for other in rest)) for i, (_, leaf) in enumerate(leaves)])
 
 
@@ -148,12 +148,12 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
         )
     if owners is None and isinstance(clip_norm, OwnersClipNorm):
         raise ValueError(
-            "owners: must be given for this run, in which owners are sampled: to clip each example would let an owner count several times. "
+            "owners: must be given for this run, which samples owners: clipping each example would let an owner count several times. "
             "Give owners=batch.owners, with the gradients of all rows of the batch, in their order"
         )
     if owners is not None and isinstance(clip_norm, ExamplesClipNorm):
         raise ValueError(
-            "owners: must be left out for this run, in which examples are sampled: one example less moves the mean of its owner's gradients, and so the sum, by up to twice the clip norm, which "
+            "owners: must be left out for this run, which samples examples: one example less moves the mean of its owner's gradients, and so the sum, by up to twice the clip norm, which "
             "the noise does not hide. To average the gradients of each owner, sample owners: minsep form --sample owners"
         )
     if owners is None and is_padding is None and getattr(clip_norm.use, "padded", False):
@@ -168,7 +168,7 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
         raise ValueError(f"grid {grid}: must be a power of two, or 0 for noise without a grid")
     if grid != 0 and examples * clip_norm / grid > held:
         raise ValueError(  # without their number, which is secret
-            f"gradients: the sum of so many of norm {clip_norm} may reach more multiples of the grid, {grid}, than the {held:.3g} that are held exactly: "
+            f"gradients: the sum of so many gradients of norm {clip_norm} may reach more multiples of the grid, {grid}, than the {held:.3g} that are held exactly: "
             "make noise with a larger --grid, or sum fewer at a time in a wider type"
         )
 
@@ -188,7 +188,7 @@ def check_rows(rows: Any, count: int, owners: Any) -> None:
     if not whole or len(rows.shape) != 1:
         raise ValueError("rows: must be the rows of the batch, whole numbers of one dimension, as run.batch(t) or minsep.pad gave them, before the examples: f(params, rows, x[rows], …)")
     if rows.shape[0] != count:  # without the numbers, which are secret
-        raise ValueError("batch: must have one example for each of the rows: examples were left out, or are of another batch")
+        raise ValueError("batch: must have one example for each of the rows: examples were left out, or belong to another batch")
 
 
 def counted(n: int, what: str) -> str:

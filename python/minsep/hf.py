@@ -124,7 +124,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
             if resume_from_checkpoint is None:
                 raise TrainingError(f"{self.args.output_dir}: has no finished checkpoint of PrivateTrainer: to begin a training, leave resume_from_checkpoint out")
         elif resume_from_checkpoint and not _is_finished(resume_from_checkpoint):
-            raise TrainingError(f"{resume_from_checkpoint}: is of another trainer, or was not finished before a kill: take minsep.hf.last_checkpoint(folder), which knows")
+            raise TrainingError(f"{resume_from_checkpoint}: belongs to another trainer, or was not finished before a kill: take minsep.hf.last_checkpoint(folder), which finds the last finished one")
         try:
             return super().train(resume_from_checkpoint, *given, **named)
         finally:
@@ -183,7 +183,7 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
                 self.private.load_training_state(json.load(file))
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None and self.private.guard.next_step != self.state.global_step:
-            raise TrainingError(f"{checkpoint}: is of step {self.state.global_step}, its {STATE_NAME} of step {self.private.guard.next_step}: they are of two checkpoints")
+            raise TrainingError(f"{checkpoint}: is of step {self.state.global_step}, its {STATE_NAME} of step {self.private.guard.next_step}: they belong to two checkpoints")
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         """The norm of the noisy mean, without the clipping to infinity by which Trainer finds it."""
@@ -256,4 +256,4 @@ def _check_arguments(args: Any, run: Run) -> None:
     if (args.gradient_checkpointing or getattr(args, "activation_checkpointing", False)) and args.per_device_train_batch_size != 1:
         raise ValueError("gradient_checkpointing: needs per_device_train_batch_size=1, with which gradients are made one by one: torch.func.vmap does not know checkpoints")
     if str(getattr(args.optim, "value", args.optim)) in ("lomo", "adalomo"):
-        raise ValueError("optim: LOMO steps within the backward pass, before there is noise: take another one, such as adamw_torch")
+        raise ValueError("optim: LOMO steps within the backward pass, before there is noise: take another optimizer, such as adamw_torch")

@@ -310,9 +310,9 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
 
     def one(s: Any, z: Any) -> Any:
         if s.dtype != jnp.int32 or s.shape != z.shape:
-            raise ValueError(f"total: {s.dtype}{s.shape} with noise {z.dtype}{z.shape}: must be what clip_and_sum gave, of the noise's shape")
+            raise ValueError(f"total: {s.dtype}{s.shape} with noise {z.dtype}{z.shape}: must be the result of clip_and_sum, in the noise's shape")
         if isinstance(z, np.ndarray) and z.dtype == np.float64 and not np.array_equal(z.astype(np.float32), z):
-            raise ValueError("noise: of float64, on a grid that a float32 does not hold, and JAX adds noise in float32: make it with minsep noise --dtype float32, and not with a finer --grid")
+            raise ValueError("noise: of float64, on a grid too fine for float32, and JAX adds noise in float32: make it with minsep noise --dtype float32, and not with a finer --grid")
         if isinstance(z, np.ndarray) and isinstance(s, jax.Array) and not isinstance(s, jax.core.Tracer) and s.sharding.num_devices > 1:
             z = jax.device_put(z, s.sharding)  # each device has its part
         multiples = jnp.asarray(z, jnp.float32) / grid
@@ -437,7 +437,7 @@ def privatizer(run: Run, noise: NoiseReader) -> Any:
 
     need_run(run, "privatizer(run, noise)")
     if not isinstance(noise, NoiseReader):
-        raise TypeError(f"noise {shown(noise)}: must be what read_noise(run, params, guard=guard) gave, and not {type(noise).__name__}")
+        raise TypeError(f"noise {shown(noise)}: must be the result of read_noise(run, params, guard=guard), and not {type(noise).__name__}")
 
     def init(params: Any) -> Any:
         return noise.next_step
@@ -466,4 +466,4 @@ def same_on_all_hosts(run: Run, gather: Callable[[Any], Any] | None = None) -> N
     mine = np.frombuffer(bytes.fromhex(run.fingerprint), np.uint8)
     theirs = np.asarray((_gather if gather is None else gather)(mine)).reshape(-1, len(mine))
     if (theirs != mine).any():
-        raise ValueError(f"run {run.path}: hosts have other batches or another recipe of noise than each other")
+        raise ValueError(f"run {run.path}: hosts have different batches or recipes of noise")

@@ -249,7 +249,7 @@ def scale_by_step_noise(optimizer: torch.optim.Optimizer, run: Run) -> torch.opt
     ratio = need_run(run, "scale_by_step_noise(optimizer, run)").step_noise
     for group in optimizer.param_groups:
         if "minsep_step_noise" in group or "initial_lr" in group:
-            raise ValueError("optimizer: its learning rates are scaled already, or a scheduler has them: call scale_by_step_noise once, before there is a scheduler")
+            raise ValueError("optimizer: its learning rates are scaled already, or a scheduler sets them: call scale_by_step_noise once, before there is a scheduler")
     for group in optimizer.param_groups:
         group["lr"], group["minsep_step_noise"] = ratio * group["lr"], ratio
     return optimizer
@@ -436,7 +436,7 @@ class NoisyOptimizer:
     def __init__(self, optimizer: Any, run: Run, noise: Any, guard: StepGuard) -> None:
         need_run(run, "NoisyOptimizer(optimizer, run, noise, guard)")
         if not isinstance(noise, NoiseReader) or not isinstance(guard, StepGuard):
-            raise TypeError("noise, guard: must be those of read_noise(run, list(model.parameters()), guard=guard) and StepGuard(run): NoisyOptimizer(optimizer, run, noise, guard)")
+            raise TypeError("noise, guard: must come from read_noise(run, list(model.parameters()), guard=guard) and StepGuard(run): NoisyOptimizer(optimizer, run, noise, guard)")
         self.optimizer, self.run, self.noise, self.guard = optimizer, run, noise, guard
         noise.check_tree(self._parameters(), "list(model.parameters()), of those that are trained, in the optimizer's order")
         guard.taken_by("NoisyOptimizer.step")

@@ -183,7 +183,7 @@ class Jax(runs.Case):
         run = minsep.Run(self.noisy())
         ours.same_on_all_hosts(run)
         ours.same_on_all_hosts(run, lambda mine: np.stack([mine, mine]))
-        with self.assertRaisesRegex(ValueError, "hosts have other batches"):
+        with self.assertRaisesRegex(ValueError, "hosts have different batches"):
             ours.same_on_all_hosts(run, lambda mine: np.stack([mine, mine ^ 1]))
 
 
@@ -216,7 +216,7 @@ class Torch(runs.Case):
             scale_by_step_noise(optimizer, run)
         again = torch.optim.Adam(weights, lr=0.1)
         torch.optim.lr_scheduler.StepLR(again, 1)
-        with self.assertRaisesRegex(ValueError, "a scheduler has them"):
+        with self.assertRaisesRegex(ValueError, "a scheduler sets them"):
             scale_by_step_noise(again, run)
         self.assertEqual([g["lr"] for g in again.param_groups], [0.1])
 
@@ -265,7 +265,7 @@ class Torch(runs.Case):
         self.assertEqual(len(two), 15)
         train(two, 9)
         for t in guard:
-            with self.assertRaisesRegex(minsep.TrainingError, "batch of step 11: the loader begins inside of a loop over the guard, which has taken step 10.*zip"):
+            with self.assertRaisesRegex(minsep.TrainingError, "batch of step 11: the loader begins inside a loop over the guard, which has taken step 10.*zip"):
                 next(iter(loader(0)))
             break
         late = iter(loader(0))
@@ -309,7 +309,7 @@ class Torch(runs.Case):
         for arguments, options in ((3,), {}), ((None,), {}), ((guard,), {"start": 3}):
             with self.assertRaisesRegex(TypeError, r"guard.*: must be the training's StepGuard, Batches\(run, guard\)"):
                 Batches(run, *arguments, **options)
-        with self.assertRaisesRegex(ValueError, "guard: is of the run in .*, the batches of another one"):
+        with self.assertRaisesRegex(ValueError, "guard: belongs to the run in .*, the batches to another run"):
             Batches(minsep.Run(self.noisy()), guard)
 
     @runs.needs("torch", "opacus")

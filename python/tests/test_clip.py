@@ -436,7 +436,7 @@ class AddNoise(runs.Case):
         import minsep.jax as ours
 
         total, grid = np.zeros(3, np.int32), 2.0**-40
-        with self.assertRaisesRegex(ValueError, "^noise: of float64, on a grid that a float32 does not hold.*minsep noise --dtype float32"):
+        with self.assertRaisesRegex(ValueError, "^noise: of float64, on a grid too fine for float32.*minsep noise --dtype float32"):
             ours.add_noise(total, np.full(3, 1 + grid), grid, 1)
         ours.add_noise(total, np.full(3, 2.0**-20), grid, 1)
 
@@ -477,9 +477,9 @@ class AddNoise(runs.Case):
             bad = np.full((50, 40), most, kind)
             add([array(bad)], [bad], 1.0, EIGHT)
             bad[31, 7] *= 2
-            with self.assertRaisesRegex(ValueError, "total: has values .*, or more of them than its type holds"):
+            with self.assertRaisesRegex(ValueError, "total: has values .*, or larger ones than its type holds"):
                 add([array(bad)], [good * 0], 1.0, EIGHT)
-            with self.assertRaisesRegex(ValueError, "noise: has values .*, or more of them than its type holds"):
+            with self.assertRaisesRegex(ValueError, "noise: has values .*, or larger ones than its type holds"):
                 add([array(good * 0)], [bad], 1.0, EIGHT)
         with self.assertRaisesRegex(ValueError, "total: of type .*int32: must be floating-point"):
             add([array((good / grid).astype(np.int32))], [good], grid, EIGHT)
@@ -526,7 +526,7 @@ class AddNoise(runs.Case):
             mean = np.asarray(jax.jit(ours.add_noise, static_argnums=(2, 3))({"w": total[:1, :4]}, one, grid, 1.0)["w"])
             self.assertEqual(np.isnan(mean).tolist(), [[True, True, False, False]])
         for bad in total.astype(np.float32), total[0]:
-            with self.assertRaisesRegex(ValueError, "must be what clip_and_sum gave"):
+            with self.assertRaisesRegex(ValueError, "must be the result of clip_and_sum"):
                 ours.add_noise({"w": bad}, {"w": noise}, grid, 1.0)
 
     @runs.needs("torch")

@@ -192,7 +192,7 @@ class Devices:
         other.step(0)
         rows = state["rows"]
         cases = {
-            "what state_dict of this noise gave": {"rows": rows},
+            "the result of state_dict of this noise": {"rows": rows},
             "its run_id is .* it is of another run": other.state_dict(),
             "its recipe is .* it is of another recipe of noise": {**state, "recipe": "0" * 64},
             "its layout is .* other names or shapes": {**state, "layout": "0" * 64},
@@ -201,7 +201,7 @@ class Devices:
             "its step is 4, and the training goes on with step 3": {**state, "step": 4},
             "its step is -1": {**state, "step": -1},
             "other shapes": {**state, "rows": rows[:-1]},
-            "not of float64": {**state, "rows": [np.asarray(r, np.float32) for r in rows]},
+            "not float64": {**state, "rows": [np.asarray(r, np.float32) for r in rows]},
         }
         guard = minsep.StepGuard(run, saved)
         for said, wrong in cases.items():

@@ -319,7 +319,7 @@ class Ghosts(Training, Books):
 
         run = minsep.Run(self.own_noisy(20, 18))
         batch = [x[run.batch(0)] for x in self.data().tensors]
-        with self.assertRaisesRegex(ValueError, 'clipping "ghost": the parameter layer.weight is used by its layer and elsewhere'):
+        with self.assertRaisesRegex(ValueError, 'clipping "ghost": the parameter layer.weight is used outside its layer too'):
             self.begin(run, Elsewhere(), clipping="ghost").step(*batch)
         with self.assertRaisesRegex(ValueError, "clipping 'gohst': must be"):
             self.begin(run, Elsewhere(), clipping="gohst")

@@ -256,8 +256,8 @@ class Trainers(Models):
         for a, b, c in zip(*weights):
             self.assertTrue(torch.equal(a, b) and torch.equal(a, c))
         for name, change, words in (
-            ("none", lambda d: os.remove(d / "minsep.json"), "is of another trainer, or was not finished before a kill: take minsep.hf.last_checkpoint"),
-            ("cut", lambda d: (d / "trainer_state.json").write_text(""), "is of another trainer, or was not finished before a kill"),
+            ("none", lambda d: os.remove(d / "minsep.json"), "belongs to another trainer, or was not finished before a kill: take minsep.hf.last_checkpoint"),
+            ("cut", lambda d: (d / "trainer_state.json").write_text(""), "belongs to another trainer, or was not finished before a kill"),
             ("mixed", lambda d: shutil.copy(self.folder / "out" / "checkpoint-3" / "minsep.json", d / "minsep.json"), "is of step 6, its minsep.json of step 3"),
         ):
             broken = self.folder / name / "checkpoint-6"
@@ -355,7 +355,7 @@ class Trainers(Models):
             return {"input_ids": words, "attention_mask": shown, "labels": torch.where(shown == 1, words, -100)}
 
         path = self.own_noisy(20, self.coordinates(self.gpt2()))
-        with self.assertRaisesRegex(ValueError, "^collate_fn: gives examples of several shapes: each is given to it alone"):
+        with self.assertRaisesRegex(ValueError, "^collate_fn: gives examples of several shapes: it is called with one example at a time"):
             self.trainer(path, train_dataset=data, data_collator=pad).train()
         path, weights = runs.make_noisy(self.folder / "one", 20, self.coordinates(self.gpt2())), []
         for start in None, "checkpoint-0", "checkpoint-3":
@@ -379,7 +379,7 @@ class Trainers(Models):
             trainer.train(resume_from_checkpoint=str(self.folder / "0" / "checkpoint-0") if weights else None)
             weights.append([p.detach().clone() for p in trainer.model.parameters()])
         self.assertTrue(all(torch.equal(p, q) for p, q in zip(*weights)))
-        with self.assertRaisesRegex(ValueError, "^train_dataset: must have its examples by position"):
+        with self.assertRaisesRegex(ValueError, "^train_dataset: must be indexed by position"):
             self.trainer(path, train_dataset=data.to_iterable_dataset())
 
     @needs_trainer
@@ -423,8 +423,8 @@ class Trainers(Models):
             ({"eval_dataset": data, "train_dataset": data}, "^eval_dataset: is train_dataset"),
             ({"eval_dataset": {"seen": data}, "train_dataset": data}, "^eval_dataset: is train_dataset"),
             ({"train_dataset": Examples([x[:99] for x in self.texts()]), "run": minsep.Run(path).join(runs.ids_of("numbers", 100))}, "^train_dataset: has 99 examples, and run.join had 100 ids"),
-            ({"train_dataset": Stream()}, "^train_dataset: must have its"),
-            ({"train_dataset": None}, "^train_dataset: must have its examples by position"),
+            ({"train_dataset": Stream()}, "^train_dataset: must be indexed"),
+            ({"train_dataset": None}, "^train_dataset: must be indexed by position"),
         ):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):
                 self.trainer(path, **more)

@@ -86,8 +86,8 @@ class Hostile(runs.Case):
         falls = good.copy()
         falls[2] = falls[1] - 1
         self.each(self.formed, {
-            "a flipped bit": ("SHA-256 is not what the index says", flip),
-            "truncated": ("size is not what the index says", cut),
+            "a flipped bit": ("SHA-256 is not as the index says", flip),
+            "truncated": ("size is not as the index says", cut),
             "missing": ("is missing", lambda p: (p / "batches" / shard).unlink()),
             "a pipe": ("not a regular file", put(shard, os.mkfifo)),
             "a link to a pipe": ("not a regular file", put(shard, lambda f: (os.mkfifo(self.folder / "pipe"), f.symlink_to(self.folder / "pipe")))),
@@ -103,7 +103,7 @@ class Hostile(runs.Case):
             "a list": ("format None", lambda p: (p / "batches" / "index.json").write_text("[]")),
             "a name twice": ("a name twice", text('"format"', '"format": "minsep-batches/1", "format"')),
             "NaN": ("not a number", text('"steps": 20', '"steps": NaN')),
-            "other params": ("not those of its params_sha256", text('"min_sep": 3', '"min_sep": 4')),
+            "other params": ("do not match its params_sha256", text('"min_sep": 3', '"min_sep": 4')),
             "a newer format": ("this version reads", text("minsep-batches/1", "minsep-batches/2")),
             "leads out": ("leads out of the folder", edit(lambda ix: ix["files"].append(dict(ix["files"][0], name="../run.json")))),
             "absolute": ("leads out of the folder", edit(lambda ix: ix["files"].append(dict(ix["files"][0], name="/etc/passwd")))),
@@ -115,8 +115,8 @@ class Hostile(runs.Case):
             "an unknown table": ("cannot read", edit(lambda ix: ix["facts"].__setitem__("rows_of", "owners"))),
             "another run id": ("of run 0{32}", edit(lambda ix: ix.__setitem__("run_id", "0" * 32))),
             "other examples": ("other examples than run.json", edit(lambda ix: ix["inputs"].__setitem__("bounded", "0" * 64))),
-            "rows beyond the table": ("rows that the table does not have", rows(npy(np.full(int(good[-1]), 10**6, np.int32)))),
-            "rows below padding": ("rows that the table does not have", rows(npy(np.full(int(good[-1]), -2, np.int32)))),
+            "rows beyond the table": ("rows outside the table", rows(npy(np.full(int(good[-1]), 10**6, np.int32)))),
+            "rows below padding": ("rows outside the table", rows(npy(np.full(int(good[-1]), -2, np.int32)))),
             "too few rows": ("does not rise", rows(npy(np.zeros(3, np.int32)))),
             "rows of float": ("must hold <i4", rows(npy(np.zeros(int(good[-1]), np.float32)))),
             "pickled objects": ("must hold <i4", rows(npy(np.array([{}] * int(good[-1])), allow_pickle=True))),
@@ -177,15 +177,15 @@ class Hostile(runs.Case):
             shutil.copytree(runs._formed("numbers", 20, 3, ()) / "batches", p / "batches")
 
         self.each(lambda: self.copied(source), {
-            "a flipped bit": ("SHA-256 is not what the index says", flip),
+            "a flipped bit": ("SHA-256 is not as the index says", flip),
             "missing": ("is missing", lambda p: (p / "noise" / first).unlink()),
-            "another shape": ("its shape is not", lambda p: runs.replace(p / "noise", first, npy(np.zeros((16, 8), np.float32)))),
+            "another shape": ("its shape does not fit", lambda p: runs.replace(p / "noise", first, npy(np.zeros((16, 8), np.float32)))),
             "another type": ("must hold <f4", lambda p: runs.replace(p / "noise", first, npy(np.zeros((8, 16), np.float64)))),
             "noise of another run": ("run.json is of run", another),
             "batches of another run": ("run.json is of run", swapped),
-            "another sigma in the index": ("not those of the index", edit(lambda ix: ix["params"].__setitem__("noise_multiplier", "0x1p-9"))),
-            "another sigma in the recipe": ("not those of the index", recipe(lambda r: r["params"].__setitem__("noise_multiplier", "0x1p-9"))),
-            "another run id in the recipe": ("not those of the index", recipe(lambda r: r.__setitem__("run_id", "0" * 32))),
+            "another sigma in the index": ("differ from the index", edit(lambda ix: ix["params"].__setitem__("noise_multiplier", "0x1p-9"))),
+            "another sigma in the recipe": ("differ from the index", recipe(lambda r: r["params"].__setitem__("noise_multiplier", "0x1p-9"))),
+            "another run id in the recipe": ("differ from the index", recipe(lambda r: r.__setitem__("run_id", "0" * 32))),
             "a recipe of another format": ("not a recipe", recipe(lambda r: r.__setitem__("format", "minsep-noise-recipe/1"))),
             "facts of other steps": ("cannot read", edit(lambda ix: ix["facts"].__setitem__("steps", 19))),
             "a shard that is not there": ("not in the index", edit(lambda ix: ix["facts"].__setitem__("shards", 3))),
@@ -219,9 +219,9 @@ class Hostile(runs.Case):
         if not runs.has("pyarrow"):
             self.skipTest("pyarrow not installed")
         for words, spoil in [
-            ("SHA-256 is not what the index says", lambda p: (p / "part-00000.parquet").write_bytes(b"\0" * (p / "part-00000.parquet").stat().st_size)),
+            ("SHA-256 is not as the index says", lambda p: (p / "part-00000.parquet").write_bytes(b"\0" * (p / "part-00000.parquet").stat().st_size)),
             ("can be read", lambda p: runs.replace(p, "part-00000.parquet", b"PAR1 not Parquet PAR1")),
-            ("not the table that the batches are of", lambda p: runs.edit_index(p, lambda ix: None)),
+            ("is not the table of the batches", lambda p: runs.edit_index(p, lambda ix: None)),
             ("is missing", lambda p: (p / "part-00000.parquet").unlink()),
         ]:
             path = self.formed()

@@ -90,12 +90,12 @@ class Words(unittest.TestCase):
         """It is the first that is said, whatever else differs; long words in letters of several bytes are cut."""
         hosts = self.hosts(3, step=4)
         hosts[2] = dataclasses.replace(hosts[2], rank=0, step=7, refused="like: " + "é" * 300)
-        self.refused("host 0 takes no step, so that none may: like: é{230,240}…$", hosts)
+        self.refused("host 0 takes no step, so no other host may: like: é{230,240}…$", hosts)
 
     def test_another_version(self):
         word = self.hosts(1)[0].word().copy()
         word[0] = 9
-        with self.assertRaisesRegex(minsep.TrainingError, "other versions of this package"):
+        with self.assertRaisesRegex(minsep.TrainingError, "different versions of this package"):
             _hosts.read(word)
 
 
@@ -197,7 +197,7 @@ class Processes(runs.Case):
         for words, mine in {
             "the checkpoint is of run 0{32}": {"state": foreign},
             "rank 7: must be 0 to 2": {"state": state, "number": 7},
-            "state: must be what state_dict gave": {"state": {}},
+            "state: must be the result of state_dict": {"state": {}},
             "like: has 12 coordinates, shard 1 of 3 of the noise has 11": {"state": state, "width": 12},
             "like: has other names, shapes or order": {"state": state, "name": "v"},
             "shard 3 of 3": {"state": state, "shard": 3},
@@ -207,7 +207,7 @@ class Processes(runs.Case):
                 said = self.together(hosts, lambda rank, gather: second(rank, gather, mine))
                 self.assertRegex(said[1], "Error: .*" + words)
                 for other in said[0], said[2]:
-                    self.assertRegex(other, rf"TrainingError: hosts: host {mine.get('number', 1)} takes no step, so that none may: .*{words}")
+                    self.assertRegex(other, rf"TrainingError: hosts: host {mine.get('number', 1)} takes no step, so no other host may: .*{words}")
         self.assertIn('"taken": "0000000000000001"', (path / "training.json").read_text())
         for found in self.together(hosts, lambda rank, gather: self.step(path, rank, gather, state=state)):
             self.assertEqual(found["next_step"], 2)
@@ -232,7 +232,7 @@ class Processes(runs.Case):
         said = self.together(3, lambda rank, gather: self.step(copy if rank == 1 else path, rank, gather))
         self.assertRegex(said[1], f"^minsep.errors.TrainingError: {copy}: serves a training already: .*give the state of its checkpoint on all hosts")
         for other in said[0], said[2]:
-            self.assertRegex(other, "hosts: host 1 takes no step, so that none may: .*serves a training already")
+            self.assertRegex(other, "hosts: host 1 takes no step, so no other host may: .*serves a training already")
         self.assertIn('"taken": "0000000000000000"', (path / "training.json").read_text())
 
     def test_hosts_that_see_one_folder(self):
@@ -295,7 +295,7 @@ for shard, shards, replica in (1, 4, 0), (0, 3, 0), (2, 4, 0), (1, 4, 1):
         two = {"rank": 1, "ranks": 2, "gather": runs.agreeing}
         minsep.StepGuard(run, state, **two).take(1)
         guard.take(1)
-        with self.assertRaisesRegex(minsep.TrainingError, "than that of this host's checkpoint"):
+        with self.assertRaisesRegex(minsep.TrainingError, "than this host's checkpoint"):
             minsep.StepGuard(run, dict(state, token="0" * 32), **two)
 
     def test_a_host_without_a_checkpoint(self):
@@ -335,7 +335,7 @@ for shard, shards, replica in (1, 4, 0), (0, 3, 0), (2, 4, 0), (1, 4, 1):
             minsep.read_noise(run, replica=-1)
         for found in "word", "words":
             minsep.StepGuard(run, gather=lambda word: word if found == "word" else [word]).close()
-        with self.assertRaisesRegex(ValueError, "gathered: must have the word of every host"):
+        with self.assertRaisesRegex(ValueError, "gathered: must hold the word of every host"):
             minsep.StepGuard(run, gather=lambda word: [1, 2])
 
 

@@ -90,7 +90,7 @@ class Materialized(runs.Case):
                 minsep.read_examples(run, pad=pad)
         folder = path / "materialized"
         runs.edit_index(folder, lambda index: index["inputs"].update(batches="0" * 64))
-        with self.assertRaisesRegex(minsep.RunDirectoryError, "of other batches"):
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "belongs to other batches"):
             minsep.read_examples(run)
 
     def test_planted_faults(self):

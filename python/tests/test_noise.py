@@ -142,9 +142,9 @@ class Stream(runs.Case):
         with minsep.read_noise(run, start=14, key=str(runs.key()), checkpoint=str(kept)) as noise:
             self.assertEqual([noise.step(t).tobytes() for t in range(14, 20)], want[14:])
         (kept / "shard-00000-of-00001-step-000013").write_bytes(b"x")
-        with self.assertRaisesRegex(minsep.UsageError, "step-000013: must be of this run, key and recipe"):
+        with self.assertRaisesRegex(minsep.UsageError, "step-000013: must be whole and belong to this run, key and recipe"):
             minsep.read_noise(run, start=14, key=str(runs.key()), checkpoint=str(kept))
-        with self.assertRaisesRegex(ValueError, "checkpoint: is for noise that is made as it is needed"):
+        with self.assertRaisesRegex(ValueError, "checkpoint: is for noise made in the course of the training"):
             minsep.read_noise(minsep.Run(self.noisy()), checkpoint=str(kept))
 
     def test_rows_that_are_held_stay(self):
@@ -208,7 +208,7 @@ class Stream(runs.Case):
     def test_a_stream_of_another_recipe_is_refused(self):
         run = minsep.Run(self.noisy())
         run._noise.recipe_digest = "0" * 64
-        with self.assertRaisesRegex(minsep.RunDirectoryError, "of other noise than the recipe"):
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "other noise than the opened recipe"):
             minsep.read_noise(run, key=str(runs.key()))
 
     def test_a_stream_that_ends_early(self):
@@ -361,7 +361,7 @@ class Guard(runs.Case):
                 gone.unlink()
             with self.assertRaisesRegex(minsep.TrainingError, "serves a training already.*another --out.*remove .*" + ("" if gone else f"{own} and {self.record}$")):
                 minsep.StepGuard(self.run_)
-            with self.assertRaisesRegex(minsep.TrainingError, "another training than that of the checkpoint, as .* says"):
+            with self.assertRaisesRegex(minsep.TrainingError, "another training than the checkpoint, as .* says"):
                 minsep.StepGuard(self.run_, dict(state, token="0" * 32))
             minsep.StepGuard(self.run_, state).close()
         own.unlink()
@@ -379,7 +379,7 @@ class Guard(runs.Case):
         second.close()
         with self.assertRaisesRegex(minsep.TrainingError, "serves a training already"):
             minsep.StepGuard(self.run_)
-        with self.assertRaisesRegex(minsep.TrainingError, "another training than that of the checkpoint"):
+        with self.assertRaisesRegex(minsep.TrainingError, "another training than the checkpoint"):
             minsep.StepGuard(self.run_, state)
 
     def test_the_only_host_keeps_the_record(self):
@@ -605,7 +605,7 @@ class Guard(runs.Case):
         """The record of that run would not tell that its noise was used."""
         guard = minsep.StepGuard(self.run_)
         other = minsep.Run(runs.make_noisy(self.folder / "other", 20, 33, runs.BANDED, ()))
-        with self.assertRaisesRegex(ValueError, f"guard: is of the run in {self.path}, the noise of another one, in {other.path}: give read_noise a guard of its own run"):
+        with self.assertRaisesRegex(ValueError, f"guard: belongs to the run in {self.path}, the noise to another run, in {other.path}: give read_noise a guard of its own run"):
             minsep.read_noise(other, guard=guard)
         self.assertEqual(minsep.read_noise(minsep.Run(self.copied(self.path)), guard=guard).next_step, 0)
 

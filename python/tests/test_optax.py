@@ -187,7 +187,7 @@ class Sums(Training):
                     before = state.params
                     batch = minsep.pad(run.batch(step), 16)
                     for wrong in batch.rows, minsep.pad(run.batch(step + 1), 16):
-                        with self.assertRaisesRegex(minsep.TrainingError, f"step {step}: rows: are not those of the batch of this step"):
+                        with self.assertRaisesRegex(minsep.TrainingError, f"step {step}: rows: are not the rows of this step's batch"):
                             training.step(state, x[batch.rows], rows=wrong)
                     state = training.step(state, x[batch.rows], rows=batch) if step % 2 else training.step(state, examples)
                     np.testing.assert_allclose(before - state.params, want, atol=3e-5)
@@ -303,7 +303,7 @@ class Resumes(Training):
             training.init(self.params())
         batches = training.batches(*self.data())
         after = training.step(state, *next(batches))
-        for old, error, words in (state, minsep.TrainingError, "^state: is of step 0, the next step is 1: give what step gave last"), (None, TypeError, "^state: must be what init, load or step gave"):
+        for old, error, words in (state, minsep.TrainingError, "^state: is of step 0, the next step is 1: give the last result of step"), (None, TypeError, "^state: must be the result of init, load or step"):
             with self.assertRaisesRegex(error, words):
                 training.step(old, *next(training.batches(*self.data())))
             with self.assertRaisesRegex(error, words):

@@ -107,7 +107,7 @@ class Batches(runs.Case):
             "rise from 0 to": lambda o, _: o[:-1],
             "rise from 0 ": lambda o, _: np.insert(o, 3, o[3]),
             "more than 3 rows": lambda o, _: o[[0, *range(4, len(o))]],
-            "of two steps|more than 3 rows": merged,
+            "in two steps|more than 3 rows": merged,
             "one dimension": lambda o, _: o.reshape(-1, 1),
             "must hold <i8": lambda o, _: o.astype(np.int32),
             "not rise from 0 to the": lambda o, _: o[:0],
@@ -207,12 +207,12 @@ class Clip(runs.Case):
         of_owners, of_examples = minsep.Run(self.owned()), minsep.Run(self.noisy())
         self.assertEqual((of_owners.clip_norm, of_examples.clip_norm), (1.0, 1.0))
         x = array(np.ones((3, of_owners.coordinates), np.float32))
-        with self.assertRaisesRegex(ValueError, "owners: must be given for this run, in which owners are sampled: .* Give owners=batch.owners"):
+        with self.assertRaisesRegex(ValueError, "owners: must be given for this run, which samples owners: .* Give owners=batch.owners"):
             clip(x, of_owners.clip_norm, of_owners.grid)
         clip(x, of_owners.clip_norm, of_owners.grid, None, array(np.array([0, 0, 1])))
         x = array(np.ones((3, of_examples.coordinates), np.float32))
         clip(x, of_examples.clip_norm, of_owners.grid)
-        with self.assertRaisesRegex(ValueError, "owners: must be left out for this run, in which examples are sampled: .*twice the clip norm.*form --sample owners"):
+        with self.assertRaisesRegex(ValueError, "owners: must be left out for this run, which samples examples: .*twice the clip norm.*form --sample owners"):
             clip(x, of_examples.clip_norm, of_owners.grid, None, array(np.array([0, 0, 1])))
 
     def test_numpy_must_have_owners(self):

@@ -129,10 +129,10 @@ class Parquet(runs.Case):
         many = pa.table({"step": zeros, "slot": zeros, "row": pa.array(zeros.astype(np.int64)), "example_id": pa.array(zeros.astype(np.int64)), "text": pa.repeat("", 10**7)})
         large = table.set_column(4, "text", pa.array(["x" * 10**6] * len(table)))
         for words, changed, options in [
-            ("does not have the rows that its index and the batches say", many, {"use_dictionary": False}),
+            ("does not have the rows of its index and the batches", many, {"use_dictionary": False}),
             ("does not have the rows", table.slice(0, len(table) - 1), {"use_dictionary": False}),
-            ("encoded in another way", table, {}),
-            ("encoded in another way", large, {}),
+            ("has a dictionary encoding", table, {}),
+            ("has a dictionary encoding", large, {}),
             ("claims more values than a file of its size holds", large, {"use_dictionary": False, "compression": "zstd"}),
         ]:
             pq.write_table(changed, self.folder / "changed.parquet", **options)
@@ -243,9 +243,9 @@ except minsep.RunDirectoryError:
         name = "part-00000.parquet"
         table = pq.read_table(source / "bounded" / name)
         for words, changed in [
-            ("does not have the examples that its index says", pa.table({"example_id": pa.repeat("", 10**6)})),
-            ("does not have the examples", table.slice(1)),
-            ("encoded in another way", pa.table({"example_id": pa.repeat("x" * 10**6, len(table))})),
+            ("does not have the number of examples in its index", pa.table({"example_id": pa.repeat("", 10**6)})),
+            ("does not have the number of examples", table.slice(1)),
+            ("has a dictionary encoding", pa.table({"example_id": pa.repeat("x" * 10**6, len(table))})),
         ]:
             pq.write_table(changed, self.folder / "changed.parquet", use_dictionary=["example_id"] if "encoded" in words else False)
             runs.replace(source / "bounded", name, (self.folder / "changed.parquet").read_bytes())

@@ -123,7 +123,7 @@ class Sums(Training):
                 batch = minsep.pad(run.batch(6), 32)
                 want = self.by_hand(run, 6, model, loss, (x[run.batch(6).rows],), run.batch(6).owners)
                 for wrong in batch.rows, run.batch(6).rows, minsep.pad(run.batch(7), 32):
-                    with self.assertRaisesRegex(minsep.TrainingError, "step 6: rows: are not those of the batch of this step"):
+                    with self.assertRaisesRegex(minsep.TrainingError, "step 6: rows: are not the rows of this step's batch"):
                         training.step(x[:3], rows=wrong)
                 training.step(x[batch.rows], rows=batch)
                 np.testing.assert_allclose(model.weight.grad.numpy(), want["weight"], atol=2e-5)
@@ -153,7 +153,7 @@ class Sums(Training):
             want = self.by_hand(run, step, training.model, self.loss, [x[run.batch(step)] for x in data])
             for wrong in minsep.pad(run.batch((step + 1) % 20), 8), rows[::-1].copy():
                 if not np.array_equal(wrong, rows):
-                    with self.assertRaisesRegex(minsep.TrainingError, f"step {step}: rows: are not those of the batch of this step"):
+                    with self.assertRaisesRegex(minsep.TrainingError, f"step {step}: rows: are not the rows of this step's batch"):
                         training.step(*(x[wrong] for x in data), rows=wrong)
             with self.assertRaisesRegex(ValueError, "batch: must have one example for each of the rows"):
                 training.step(*(x[rows] for x in data), rows=rows[:-1] if rows[-1] < 0 else np.append(rows, -1))
@@ -324,8 +324,8 @@ class Loaders(Training):
         run = minsep.Run(self.own_noisy(20, 39))
         training = self.begin(run)
         for data, words in (
-            ([torch.zeros(1 + i % 2) for i in range(100)], "^collate_fn: gives examples of several shapes: each is given to it alone"),
-            ([{"a": torch.zeros(1), **({"b": torch.zeros(1)} if i % 2 else {})} for i in range(100)], "^collate_fn: gives examples of other keys"),
+            ([torch.zeros(1 + i % 2) for i in range(100)], "^collate_fn: gives examples of several shapes: it is called with one example at a time"),
+            ([{"a": torch.zeros(1), **({"b": torch.zeros(1)} if i % 2 else {})} for i in range(100)], "^collate_fn: gives examples with different keys"),
         ):
             with self.assertRaisesRegex(ValueError, words):
                 list(training.loader(data))
@@ -352,7 +352,7 @@ class Loaders(Training):
         self.assertNotIn(seed.encode(), file.getvalue())
         training.close()
         (path / "training.seed").write_text("cut")
-        with self.assertRaisesRegex(minsep.TrainingError, "training.seed: is not the seed of a training, or was cut"):
+        with self.assertRaisesRegex(minsep.TrainingError, "training.seed: is no seed of a training, or was cut"):
             self.begin(minsep.Run(path)).state_dict()
 
 
@@ -440,10 +440,10 @@ class Resumes(Training):
         run = minsep.Run(self.own_noisy(20, 39))
         training = self.begin(run)
         for state in None, {}, {"model": {}}:
-            with self.assertRaisesRegex(ValueError, "^state: must be what state_dict gave"):
+            with self.assertRaisesRegex(ValueError, "^state: must be the result of"):
                 training.load_state_dict(state)
         for state in None, {}, {"token": 3}:
-            with self.assertRaisesRegex(ValueError, "^state: must be what "):
+            with self.assertRaisesRegex(ValueError, "^state: must be the result of "):
                 training.load_training_state(state)
         state = training.state_dict()
         with self.assertRaisesRegex(minsep.TrainingError, "begun already: call it once, before"):
@@ -466,7 +466,7 @@ class Refused(Training):
         model = self.mlp()
         sgd = lambda parameters: optim.SGD(parameters, lr=0.1)
         self.refused("optimizer: does not have the parameter 3.bias", model, sgd(list(model.parameters())[:-1]))
-        self.refused(r"optimizer: has a parameter of shape \(2,\) that is not of the model", model, sgd([*model.parameters(), nn.Parameter(torch.zeros(2))]))
+        self.refused(r"optimizer: has a parameter of shape \(2,\) that is not in the model", model, sgd([*model.parameters(), nn.Parameter(torch.zeros(2))]))
         model[0].requires_grad_(False)
         self.refused("optimizer: has the parameter 0.weight, which is frozen", model, sgd(model.parameters()))
         self.refused("model: has 15 trained coordinates, and the noise of .* has 39: plan and run with `--coordinates 15`", model)
@@ -542,7 +542,7 @@ class Refused(Training):
         nn = torch.nn
         for layer in nn.Embedding(6, 3, max_norm=0.1), nn.EmbeddingBag(6, 3, max_norm=0.1):
             self.run_ = minsep.Run(self.noisy(20, 18))
-            self.refused("model: Embedding.* at 0: shortens in forward the rows that an example looks up", nn.Sequential(layer))
+            self.refused("model: Embedding.* at 0: changes the rows of its weights that an example looks up", nn.Sequential(layer))
 
         class Changes(nn.Module):
             def __init__(self, frozen):
@@ -637,7 +637,7 @@ class Refused(Training):
                 optimizer.step()
         self.assertTrue(torch.equal(model[0].weight, weights))
         model[0].bias.requires_grad_(False)
-        with self.assertRaisesRegex(minsep.TrainingError, "model: 0.bias: is trained now and was not"):
+        with self.assertRaisesRegex(minsep.TrainingError, "model: 0.bias: was frozen at the beginning and is trained now"):
             training.step(*examples(5))
 
     @needs_func

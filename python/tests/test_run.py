@@ -102,7 +102,7 @@ class Batches(runs.Case):
         there, here = minsep.Run("memory://minsep-test"), minsep.Run(path)
         self.assertEqual([there.batch(t).tolist() for t in range(20)], [here.batch(t).tolist() for t in range(20)])
         memory.pipe("/minsep-test/batches/rows-00000-of-00003.npy", bytes(len(memory.cat("/minsep-test/batches/rows-00000-of-00003.npy"))))
-        with self.assertRaisesRegex(minsep.RunDirectoryError, "SHA-256 is not what the index says"):
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "SHA-256 is not as the index says"):
             minsep.Run("memory://minsep-test").batch(0)
 
 
@@ -271,7 +271,7 @@ class Certificate(runs.Case):
             with self.assertRaises(minsep.RunDirectoryError, msg=wrong):
                 minsep.Run(path)
         index.write_text(re.sub(r'"step_noise": [0-9.e-]+', '"step_noise": 1.2', whole))
-        self.assertIn("the noise of one step is as many times that of DP-SGD", minsep.Run(path).verdict().text)
+        self.assertIn("the noise of one step relative to DP-SGD's is as the index says", minsep.Run(path).verdict().text)
 
     def test_a_training_that_nothing_certifies(self):
         warnings.simplefilter("default", minsep.NotCertifiedWarning)

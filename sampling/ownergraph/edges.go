@@ -34,7 +34,7 @@ func (e *Edges) AppendFrom(o *Edges, i int) {
 // check returns an error if the columns are not of equal length.
 func (e *Edges) check() error {
 	if e.Examples.Len() != e.Owners.Len() {
-		return fmt.Errorf("ownergraph: %d examples and %d owners are no edges", e.Examples.Len(), e.Owners.Len())
+		return fmt.Errorf("ownergraph: %d examples and %d owners: edges have one of each", e.Examples.Len(), e.Owners.Len())
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (e *Edges) UnmarshalBinary(b []byte) error {
 	return e.check()
 }
 
-// ErrEncoding is returned for bytes that no AppendBinary wrote.
+// ErrEncoding is the error for bytes that no AppendBinary of this package wrote.
 var ErrEncoding = errors.New("ownergraph: malformed column of ids")
 
 // AppendBinary appends the column to b, in the form that [IDs.Decode] reads: the type, the number
@@ -101,7 +101,7 @@ func (c *IDs) Decode(b []byte) ([]byte, error) {
 	}
 	b = b[1+k:]
 	if c.Type == Int64 {
-		if n > uint64(len(b))/8 {
+		if n > uint64(len(b))/8 { // before any allocation: n comes from outside
 			return nil, ErrEncoding
 		}
 		c.ints = slices.Grow(c.ints, int(n))
@@ -128,5 +128,5 @@ func (c *IDs) Decode(b []byte) ([]byte, error) {
 	return b[end:], nil
 }
 
-// A string's length is written as one byte.
+// The length of a string is written as one byte: this fails to compile if a string may be longer.
 const _ = uint8(stream.MaxStringID)

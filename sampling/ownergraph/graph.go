@@ -9,14 +9,16 @@ import (
 
 // Errors of graphs that cannot be used.
 var (
-	// ErrNoOwners is returned for an example without owners: no owner's bound would hold for it.
+	// ErrNoOwners is the error for an example without owners: no owner's bound would hold for it.
 	// Examples that nobody owns do not belong in an owner graph.
 	ErrNoOwners = errors.New("ownergraph: an example without owners")
-	// ErrTooLarge is returned for more than 2^32-1 edges, which is more than an index in memory
+	// ErrTooLarge is the error for more than 2^32-2 edges, which is more than an index in memory
 	// holds.
-	ErrTooLarge = errors.New("ownergraph: more than 2^32-1 edges in memory")
+	ErrTooLarge = errors.New("ownergraph: more than 2^32-2 edges in memory")
 )
 
+// maxEdges is the largest number of edges of a graph in memory: offsets are of 32 bits, and the
+// largest one, full, stands for something else.
 const maxEdges = math.MaxUint32 - 1
 
 // Lists holds lists of numbers back to back: list i is Items[Starts[i]:Starts[i+1]].
@@ -31,7 +33,8 @@ func (l *Lists) Len() int { return len(l.Starts) - 1 }
 // At returns list i, which is a part of l.
 func (l *Lists) At(i int) []uint32 { return l.Items[l.Starts[i]:l.Starts[i+1]] }
 
-// group returns for each of n keys the values that go with it, in their order.
+// group returns for each key 0 to n-1 the values at the places where keys has it, in their order.
+// It counts first, so that it allocates each slice once.
 func group(keys, values []uint32, n int) Lists {
 	l := Lists{Starts: make([]uint32, n+1), Items: make([]uint32, len(values))}
 	for _, k := range keys {
@@ -81,8 +84,9 @@ func New(e *Edges) (*Graph, error) {
 	return newGraph(e.Examples.Type, []IDs{e.Examples}, e.Owners.Type, []IDs{e.Owners})
 }
 
-// newGraph returns the graph of the edges between some columns of examples and of owners, one after
-// the other. It lets go of the columns.
+// newGraph returns the graph of the edges in some pairs of columns, one pair after the other. It
+// empties the columns as it goes, so that their memory is free again. The errors are ErrNoOwners,
+// ErrTooLarge, and one for columns that do not agree.
 func newGraph(example IDType, examples []IDs, owner IDType, owners []IDs) (*Graph, error) {
 	n, ofOwners := 0, 0
 	for i := range examples {
@@ -108,7 +112,8 @@ func newGraph(example IDType, examples []IDs, owner IDType, owners []IDs) (*Grap
 	return g, nil
 }
 
-// mergeEqual sorts every list, keeps one of equal numbers, and returns how many went.
+// mergeEqual sorts every list, keeps one of equal numbers, and returns the number of those that it
+// removed.
 func mergeEqual(l *Lists) (merged int64) {
 	kept, start := uint32(0), uint32(0)
 	for i := range l.Len() {
@@ -138,5 +143,6 @@ func mergeEqual(l *Lists) (merged int64) {
 // Edges returns the number of distinct edges.
 func (g *Graph) Edges() int64 { return int64(len(g.OwnersOf.Items)) }
 
-// ExamplesOf returns by owner its examples, ascending, at least one. It makes the lists anew.
+// ExamplesOf returns the examples of each owner, ascending, at least one. Every call computes the
+// lists again.
 func (g *Graph) ExamplesOf() Lists { return g.OwnersOf.transpose(g.Owners.Len()) }

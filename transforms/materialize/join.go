@@ -18,9 +18,11 @@ import (
 // expected total.
 const DataRead = "rows of the data read"
 
+// dataRead counts rows for the progress of the command.
 var dataRead = progress.New(DataRead)
 
-// partsFn emits nothing for each part, so that each has a task.
+// partsFn emits an empty chunk for each part of the table, so that a part without events has a task
+// too: its ids must be in the data all the same.
 type partsFn struct{ Config Config }
 
 func (f *partsFn) ProcessElement(ctx context.Context, _ []byte, emit emitChunk) error {
@@ -34,7 +36,8 @@ func (f *partsFn) ProcessElement(ctx context.Context, _ []byte, emit emitChunk) 
 	return nil
 }
 
-// eventsFn reads a shard of the batches, and emits the places of its rows by part of the table.
+// eventsFn reads a shard of the batches, and emits by part of the table where its rows are in the
+// steps.
 type eventsFn struct {
 	Config Config
 
@@ -45,6 +48,7 @@ type eventsFn struct {
 	packer  *packed.Packer
 }
 
+// Setup opens batches and table, and derives the key of the order.
 func (f *eventsFn) Setup(ctx context.Context) (err error) {
 	if f.batches, err = manifest.OpenBatches(ctx, f.Config.Batches); err != nil {
 		return err
@@ -57,6 +61,7 @@ func (f *eventsFn) Setup(ctx context.Context) (err error) {
 	return err
 }
 
+// StartBundle makes the packer of the bundle's chunks.
 func (f *eventsFn) StartBundle(emitChunk) { f.packer = f.Config.packer(eventBytes, len(f.table.parts)) }
 
 func (f *eventsFn) ProcessElement(ctx context.Context, shard int, emit emitChunk) error {
@@ -85,9 +90,10 @@ func (f *eventsFn) ProcessElement(ctx context.Context, shard int, emit emitChunk
 	})
 }
 
+// FinishBundle emits the chunks that are not full.
 func (f *eventsFn) FinishBundle(emit emitChunk) error { return f.packer.Flush(emit) }
 
-// idsFn reads the ids of a split of the data, and emits where they are by part of the table.
+// idsFn reads the ids of a split of the data, and emits by part of the table where they are.
 type idsFn struct {
 	Config Config
 
@@ -95,11 +101,13 @@ type idsFn struct {
 	packer *packed.Packer
 }
 
+// Setup opens the table.
 func (f *idsFn) Setup(ctx context.Context) (err error) {
 	f.table, err = f.Config.openTable(ctx)
 	return err
 }
 
+// StartBundle makes the packer of the bundle's chunks.
 func (f *idsFn) StartBundle(emitChunk) { f.packer = f.Config.packer(0, len(f.table.parts)) }
 
 func (f *idsFn) ProcessElement(ctx context.Context, unit string, emit emitChunk) error {
@@ -128,10 +136,11 @@ func (f *idsFn) ProcessElement(ctx context.Context, unit string, emit emitChunk)
 	})
 }
 
+// FinishBundle emits the chunks that are not full.
 func (f *idsFn) FinishBundle(emit emitChunk) error { return f.packer.Flush(emit) }
 
-// joinFn finds where the rows of a part are in the data, and emits the places that they have in
-// steps by split.
+// joinFn finds the rows of a part in the data, and emits by split the places that they have in
+// steps.
 type joinFn struct {
 	Config Config
 	Splits int
@@ -141,15 +150,17 @@ type joinFn struct {
 	packer *packed.Packer
 }
 
+// Setup opens the table.
 func (f *joinFn) Setup(ctx context.Context) (err error) {
 	f.table, err = f.Config.openTable(ctx)
 	return err
 }
 
+// StartBundle makes the packer of the bundle's chunks.
 func (f *joinFn) StartBundle(emitChunk) { f.packer = f.Config.packer(placeBytes, f.Splits) }
 
-// place is where a row of the table is in the data: the split, counted from 1 on, and the row in
-// it.
+// place is where a row of the table is in the data: the number of the split, counted from 1, and
+// the row in the split. A split of 0 stands for nowhere.
 type place struct{ split, row uint32 }
 
 func (f *joinFn) ProcessElement(ctx context.Context, part uint32, events, ids func(*[]byte) bool, emit emitChunk) error {
@@ -210,6 +221,7 @@ func (f *joinFn) ProcessElement(ctx context.Context, part uint32, events, ids fu
 	return ctx.Err()
 }
 
+// FinishBundle emits the chunks that are not full.
 func (f *joinFn) FinishBundle(emit emitChunk) error { return f.packer.Flush(emit) }
 
 // whole refuses data that lack examples of the table, or have some more than once.
@@ -230,24 +242,24 @@ func (f *joinFn) whole(known *ownergraph.IDs, places []place, twice []int) error
 	return nil
 }
 
-// endings explains the names of files that are missing or there twice, where the names may be
-// the cause: "7" and "7.jpg" are both files of the id "7", and none of "7.jpg".
+// endings explains the missing or repeated files if the endings of their names may be the cause.
+// "7" and "7.jpg" are both files of the id "7", and no file named "7.jpg" has the id "7.jpg".
 func (f *joinFn) endings(known *ownergraph.IDs, rows []int) string {
 	if !f.Named {
 		return ""
 	}
 	for _, row := range rows {
 		if id := known.Format(row); strings.Contains(id, ".") {
-			return fmt.Sprintf("; what follows the last dot of a file's name is no part of the id: the file of %q must have another ending behind it, such as %q, and then all files should have one", id, id+".bin")
+			return fmt.Sprintf("; the ending after the last dot of a file's name is not part of the id: add a further ending to the name of the file of %q, such as %q, and to all others", id, id+".bin")
 		}
 	}
 	if len(rows) > 0 && known.Type == ownergraph.String {
-		return "; what follows the last dot of a file's name is no part of the id: names that differ only in that are of one id"
+		return "; the ending after the last dot of a file's name is not part of the id: names that differ only in it are one id"
 	}
 	return ""
 }
 
-// named are some ids of a part.
+// named lists some ids of a part, as many as a message can take.
 func named(known *ownergraph.IDs, rows []int) string {
 	var list []string
 	for _, row := range rows[:min(3, len(rows))] {
@@ -260,7 +272,7 @@ func named(known *ownergraph.IDs, rows []int) string {
 	return strings.Join(list, ", ")
 }
 
-// are is the verb of a message about so many examples.
+// are returns the verb of a message about these examples.
 func are(rows []int) string {
 	if len(rows) == 1 {
 		return "is"

@@ -23,20 +23,20 @@ import (
 	"minsep/sampling/stream"
 )
 
-// FileColumn and BytesColumn are the columns of data that are files of their own: the name of the
-// file, and all that is in it.
+// FileColumn and BytesColumn are the columns of data that are files by name: the name of the file,
+// and its contents.
 const (
 	FileColumn  = manifest.FileColumn
 	BytesColumn = "bytes"
 )
 
-// namedRow is an example in a file of its own.
+// namedRow is the row of an example that is a file.
 type namedRow struct {
 	File  string `parquet:"file"`
 	Bytes []byte `parquet:"bytes"`
 }
 
-// namedData is a Parquet file without rows that has the columns of files by name.
+// namedData returns a Parquet file without rows that has the columns of files by name.
 func namedData() (*parquet.File, error) {
 	var b bytes.Buffer
 	if err := parquet.Write[namedRow](&b, nil); err != nil {
@@ -45,15 +45,14 @@ func namedData() (*parquet.File, error) {
 	return parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
 }
 
-// Sizes of splits of files by name. Each process reads the names of the whole folder, and one
-// that does not remember them reads them for each task, so there are few splits, however large
-// the folder is.
+// Sizes of splits of files by name. A process reads the names of the whole folder, once or, if it
+// does not remember them, for each task. So there are few splits, however large the folder is.
 const (
 	leastNamed = 1 << 10 // files of a split
 	mostSplits = 1 << 6  // of a folder
 )
 
-// mostNamedBytes is the size of a file that becomes one row.
+// mostNamedBytes is the largest size of a file that becomes one row.
 const mostNamedBytes = 128 << 20
 
 // namedFile is a file named by the id of an example.
@@ -62,7 +61,7 @@ type namedFile struct {
 	size int64
 }
 
-// names are the names of a folder's files, in order, without hidden ones.
+// names returns the names of a folder's files, in order, without hidden ones.
 func names(ctx context.Context, folder string) (names []string, err error) {
 	list, err := store.List(ctx, folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +74,7 @@ func names(ctx context.Context, folder string) (names []string, err error) {
 		switch {
 		case strings.HasPrefix(e.Name, ".") || strings.HasPrefix(e.Name, "_"):
 		case e.Dir:
-			return nil, &DataError{File: store.Join(folder, param.Printable(e.Name)), Rule: "is a folder: give each folder of files to --examples by itself, and none that holds others"}
+			return nil, &DataError{File: store.Join(folder, param.Printable(e.Name)), Rule: "is a folder: give each folder of files to --examples by itself, and no folder that holds others"}
 		default:
 			names = append(names, e.Name)
 		}
@@ -83,10 +82,10 @@ func names(ctx context.Context, folder string) (names []string, err error) {
 	return names, nil
 }
 
-// mostListed is how many names of files a process remembers between its tasks.
+// mostListed is the number of names of files that a process remembers between its tasks.
 const mostListed = 1 << 22
 
-// listings are the names of folders that this process has listed, by their absolute paths: each
+// listings has the names of folders that this process has listed, by their absolute paths: each
 // task needs the names of a whole folder.
 type listings struct {
 	mutex   sync.Mutex // also while a folder is listed, so that tasks wait for one list
@@ -94,9 +93,11 @@ type listings struct {
 	count   int // of names
 }
 
+// listed is shared by the tasks of this process.
 var listed listings
 
-// names returns the names in a folder, as they are now if anew is set or they are not remembered.
+// names returns the names in a folder. It lists the folder if anew is set or the names are not
+// remembered. remembered reports whether they were.
 func (l *listings) names(ctx context.Context, folder string, anew bool) (all []string, remembered bool, err error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -109,7 +110,8 @@ func (l *listings) names(ctx context.Context, folder string, anew bool) (all []s
 	return all, false, err
 }
 
-// keep remembers the names of a folder, and forgets all others where they would be too many.
+// keep remembers the names of a folder. If all names together would be too many, it forgets the
+// other folders.
 func (l *listings) keep(folder string, all []string) {
 	l.count += len(all) - len(l.folders[folder])
 	if l.folders == nil || l.count > mostListed {
@@ -118,7 +120,7 @@ func (l *listings) keep(folder string, all []string) {
 	l.folders[folder] = all
 }
 
-// files are the files of a split, which must be those that were there when it was made.
+// files returns the files of a split. They must be those that were there when the split was made.
 func (s Split) files(ctx context.Context) ([]namedFile, error) {
 	all, remembered, err := listed.names(ctx, s.Path, false)
 	if err != nil {
@@ -134,7 +136,7 @@ func (s Split) files(ctx context.Context) ([]namedFile, error) {
 	return s.among(ctx, all)
 }
 
-// among are the files of a split, of the names of all files of its folder.
+// among returns the files of a split, given the names of all files of its folder.
 func (s Split) among(ctx context.Context, all []string) ([]namedFile, error) {
 	if s.First+s.Groups > len(all) {
 		return nil, s.changed()
@@ -146,11 +148,12 @@ func (s Split) among(ctx context.Context, all []string) ([]namedFile, error) {
 	return files, err
 }
 
+// changed returns the error for a folder that is not as it was when the command began.
 func (s Split) changed() error {
 	return &DataError{File: s.Path, Rule: "was changed since the command began: wait until nothing writes to it, and repeat the command"}
 }
 
-// sized looks at the sizes of files of a folder, and returns a hash of names and sizes with them.
+// sized returns the files with their sizes, and a hash of names and sizes.
 func sized(ctx context.Context, folder string, names []string) (files []namedFile, stamp string, err error) {
 	sum := sha256.New()
 	for _, name := range names {
@@ -183,6 +186,7 @@ func (d Data) openNamed(ctx context.Context) (*Source, error) {
 	return s, errors.Join(errs...)
 }
 
+// addNamed adds a folder of files by name, in splits.
 func (s *Source) addNamed(ctx context.Context, folder string, want ownergraph.IDType) error {
 	absolute, err := store.Abs(folder)
 	if err != nil {
@@ -214,7 +218,7 @@ func (s *Source) addNamed(ctx context.Context, folder string, want ownergraph.ID
 	return nil
 }
 
-// appendID appends the id that a file has as its name, without the last dot and the text after it.
+// appendID appends the id of a file: its name without the last dot and the text after it.
 func (f namedFile) appendID(folder string, ids *ownergraph.IDs) error {
 	id := strings.TrimSuffix(f.name, path.Ext(f.name))
 	if ids.Type != ownergraph.Int64 {
@@ -232,7 +236,7 @@ func (f namedFile) appendID(folder string, ids *ownergraph.IDs) error {
 	return nil
 }
 
-// eachNamed is eachID for files by name.
+// eachNamed does the work of eachID for files by name.
 func (s Split) eachNamed(ctx context.Context, want ownergraph.IDType, f func(first int, ids *ownergraph.IDs) error) error {
 	files, err := s.files(ctx)
 	if err != nil {
@@ -259,11 +263,13 @@ type namedReader struct {
 	files []namedFile
 }
 
+// openNamedRows returns a reader of the files of a split.
 func openNamedRows(ctx context.Context, split Split) (*namedReader, error) {
 	files, err := split.files(ctx)
 	return &namedReader{split, files}, err
 }
 
+// close has nothing to do: each file is read whole.
 func (r *namedReader) close() error { return nil }
 
 func (r *namedReader) append(ctx context.Context, dst []byte, row int) ([]byte, error) {

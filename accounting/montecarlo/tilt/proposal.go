@@ -113,7 +113,7 @@ func (p Proposal) Validate() error {
 			total += m.Weight
 		}
 		check.Require(p.Parts >= 0 && p.Parts <= mostParts && (p.Parts == 0) == (p.Cut == 0) && p.Cut >= 0, "parts and cut", p.Parts,
-			fmt.Sprintf("must both be 0, or above it with at most %d parts", mostParts))
+			fmt.Sprintf("must both be 0, or both above 0 with at most %d parts", mostParts))
 		check.Require(math.Abs(total-1) < 1e-12, "sum of the weights", total, "must be 1")
 	default:
 		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, shifted, plain or sampled")

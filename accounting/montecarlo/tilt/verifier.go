@@ -208,7 +208,7 @@ func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m M
 		return nil, fmt.Errorf("%w in blocks for scheme %s", ErrTable, s.Scheme)
 	}
 	if m.Tables != blockTables {
-		return nil, fmt.Errorf("tilt: tables in blocks: those of the proposal have the number %d, this version makes number %d: finish with the version that made the proposal, or begin anew", m.Tables, blockTables)
+		return nil, fmt.Errorf("tilt: tables in blocks: the proposal has their version %d, this minsep makes version %d: finish with the minsep that made the proposal, or begin anew", m.Tables, blockTables)
 	}
 	return newBlockSource(b, s, columns, m.Order, m.Block, true, math.Inf(1), nil)
 }

@@ -26,6 +26,7 @@ import (
 	"minsep/internal/store"
 )
 
+// init registers the scheme gs.
 func init() {
 	store.Register("gs", func() (store.FS, error) { return New(context.Background(), store.Limits{}) })
 }
@@ -46,11 +47,13 @@ func New(ctx context.Context, limits store.Limits, options ...option.ClientOptio
 // writerKey is the key of the metadata that holds the Writer of a [store.Condition].
 const writerKey = "minsep-writer"
 
+// service implements [store.Service] with Google's client library.
 type service struct {
 	client *storage.Client
 	limits store.Limits
 }
 
+// object returns the library's handle of an object.
 func (s service) object(bucket, key string) *storage.ObjectHandle {
 	return s.client.Bucket(bucket).Object(key)
 }
@@ -58,6 +61,7 @@ func (s service) object(bucket, key string) *storage.ObjectHandle {
 // Temporary reports the errors after which the client library itself would retry.
 func (service) Temporary(err error) bool { return storage.ShouldRetry(err) }
 
+// Stat returns size, generation and writer of an object.
 func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, error) {
 	a, err := s.object(bucket, key).Attrs(ctx)
 	if err != nil {
@@ -65,12 +69,13 @@ func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, er
 	}
 	o := store.Object{Size: a.Size, Version: strconv.FormatInt(a.Generation, 10), Writer: a.Metadata[writerKey]}
 	if a.ContentEncoding != "" { // its bytes would be decoded on reading, and not match its size
-		return o, fmt.Errorf("has the content encoding %s, which is not supported: store it without", a.ContentEncoding)
+		return o, fmt.Errorf("has the content encoding %s, which is not supported: store it without one", a.ContentEncoding)
 	}
 	o.CRC32C = &a.CRC32C
 	return o, nil
 }
 
+// Read reads a range of the generation that was opened.
 func (s service) Read(ctx context.Context, bucket, key string, o store.Object, at int64, dst []byte) (int, error) {
 	generation, err := strconv.ParseInt(o.Version, 10, 64)
 	if err != nil {
@@ -94,6 +99,7 @@ func (s service) Read(ctx context.Context, bucket, key string, o store.Object, a
 	return n, kind(err)
 }
 
+// List returns one page of names.
 func (s service) List(ctx context.Context, bucket, prefix, token string) (page store.Page, err error) {
 	query := &storage.Query{Prefix: prefix, Delimiter: "/"}
 	if err := query.SetAttrSelection([]string{"Name"}); err != nil {
@@ -132,6 +138,7 @@ func (s service) writer(ctx context.Context, o *storage.ObjectHandle, c store.Co
 	return w, nil
 }
 
+// Put writes an object in one request, with its CRC-32C.
 func (s service) Put(ctx context.Context, bucket, key string, data []byte, c store.Condition) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // cancelling an upload that was not closed leaves no object
@@ -154,6 +161,7 @@ type upload struct {
 	cancel context.CancelFunc
 }
 
+// Upload begins a resumable upload.
 func (s service) Upload(ctx context.Context, bucket, key string, c store.Condition) (store.Upload, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := s.writer(ctx, s.object(bucket, key).Retryer(storage.WithPolicy(storage.RetryAlways), storage.WithErrorFunc(repeated)), c)
@@ -175,18 +183,21 @@ func (u *upload) Part(_ context.Context, _ int, data []byte) error {
 	return store.Final(kind(err))
 }
 
+// Complete makes the object appear.
 func (u *upload) Complete(context.Context) error {
 	err := u.w.Close()
 	u.cancel()
 	return store.Final(kind(err))
 }
 
+// Abort leaves no object.
 func (u *upload) Abort(context.Context) error {
 	u.cancel()
 	u.w.Close() // waits until its requests have ended
 	return nil
 }
 
+// Delete removes an object.
 func (s service) Delete(ctx context.Context, bucket, key string) error {
 	return kind(s.object(bucket, key).Delete(ctx))
 }

@@ -34,6 +34,7 @@ import (
 	"minsep/internal/store"
 )
 
+// init registers the scheme s3.
 func init() {
 	store.Register("s3", func() (store.FS, error) { return New(context.Background(), store.Limits{}) })
 }
@@ -65,8 +66,10 @@ func New(ctx context.Context, limits store.Limits) (*store.Objects, error) {
 // writerKey is the key of the metadata that holds the Writer of a [store.Condition].
 const writerKey = "minsep-writer"
 
+// service implements [store.Service] with Amazon's client library.
 type service struct{ client *s3.Client }
 
+// temporary has the library's rules for errors that are worth a retry.
 var temporary = retry.IsErrorRetryables(retry.DefaultRetryables)
 
 // Temporary reports whether a request is worth repeating: after errors that the client library
@@ -81,13 +84,14 @@ func (service) Temporary(err error) bool {
 	return temporary.IsErrorRetryable(err) == aws.TrueTernary
 }
 
+// Stat returns size, ETag, writer and checksum of an object.
 func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, error) {
 	h, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &key, ChecksumMode: types.ChecksumModeEnabled})
 	if err != nil {
 		return store.Object{}, kind(err)
 	}
 	if h.ContentLength == nil || h.ETag == nil {
-		return store.Object{}, errors.New("the store says neither size nor ETag")
+		return store.Object{}, errors.New("the store gives neither size nor ETag")
 	}
 	o := store.Object{Size: *h.ContentLength, Version: *h.ETag}
 	for k, v := range h.Metadata {
@@ -104,6 +108,7 @@ func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, er
 	return o, nil
 }
 
+// Read reads a range of the ETag that was opened.
 func (s service) Read(ctx context.Context, bucket, key string, o store.Object, at int64, dst []byte) (int, error) {
 	got, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &bucket, Key: &key, IfMatch: &o.Version,
 		Range: aws.String(fmt.Sprintf("bytes=%d-%d", at, at+int64(len(dst))-1))})
@@ -127,6 +132,7 @@ func (s service) Read(ctx context.Context, bucket, key string, o store.Object, a
 	return n, err
 }
 
+// List returns one page of names.
 func (s service) List(ctx context.Context, bucket, prefix, token string) (page store.Page, err error) {
 	in := &s3.ListObjectsV2Input{Bucket: &bucket, Prefix: &prefix, Delimiter: aws.String("/")}
 	if token != "" {
@@ -144,7 +150,7 @@ func (s service) List(ctx context.Context, bucket, prefix, token string) (page s
 	}
 	if aws.ToBool(list.IsTruncated) {
 		if page.Next = aws.ToString(list.NextContinuationToken); page.Next == "" {
-			return page, errors.New("the store does not say how its list goes on")
+			return page, errors.New("the store's list goes on, but the store does not say where")
 		}
 	}
 	return page, nil
@@ -161,12 +167,15 @@ func conditions(c store.Condition) (ifMatch, ifNoneMatch *string) {
 	return ifMatch, ifNoneMatch
 }
 
+// castagnoli is the table of CRC-32C.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// checksum returns the CRC-32C of data in the form of the protocol: base64 of 4 bytes, big endian.
 func checksum(data []byte) *string {
 	return aws.String(base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli))))
 }
 
+// Put writes an object in one request, with its CRC-32C.
 func (s service) Put(ctx context.Context, bucket, key string, data []byte, c store.Condition) error {
 	in := &s3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(data), ContentLength: aws.Int64(int64(len(data))),
 		ContentType: aws.String("application/octet-stream"), ChecksumCRC32C: checksum(data), Metadata: map[string]string{writerKey: c.Writer}}
@@ -183,6 +192,7 @@ type upload struct {
 	parts           []types.CompletedPart
 }
 
+// Upload begins a multipart upload.
 func (s service) Upload(ctx context.Context, bucket, key string, c store.Condition) (store.Upload, error) {
 	got, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &bucket, Key: &key,
 		ContentType: aws.String("application/octet-stream"), ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c, ChecksumType: types.ChecksumTypeFullObject,
@@ -193,6 +203,7 @@ func (s service) Upload(ctx context.Context, bucket, key string, c store.Conditi
 	return &upload{service: s, bucket: bucket, key: key, id: aws.ToString(got.UploadId), condition: c}, nil
 }
 
+// Part sends a part. A part that is sent again takes the place of the first.
 func (u *upload) Part(ctx context.Context, number int, data []byte) error {
 	n := int32(number)
 	sum := checksum(data)
@@ -204,6 +215,7 @@ func (u *upload) Part(ctx context.Context, number int, data []byte) error {
 	return kind(err)
 }
 
+// Complete makes the object appear, under the condition.
 func (u *upload) Complete(ctx context.Context) error {
 	in := &s3.CompleteMultipartUploadInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: u.parts}}
 	in.IfMatch, in.IfNoneMatch = conditions(u.condition)
@@ -211,11 +223,13 @@ func (u *upload) Complete(ctx context.Context) error {
 	return kind(err)
 }
 
+// Abort removes the parts.
 func (u *upload) Abort(ctx context.Context) error {
 	_, err := u.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id})
 	return err
 }
 
+// Delete removes an object.
 func (s service) Delete(ctx context.Context, bucket, key string) error {
 	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &bucket, Key: &key})
 	return kind(err)

@@ -37,7 +37,7 @@ func Odd(file string, g *ownergraph.Graph) (warnings []*Fault) {
 		warnings = append(warnings, Joined(file, words.Count(n, "owner id")))
 	}
 	if ids := g.MissingOwners(); ids != nil {
-		warnings = append(warnings, &Fault{File: file, Found: "several examples of the owner " + strings.Join(ids, ", of the owner ") + ", which looks like an owner who is not known",
+		warnings = append(warnings, &Fault{File: file, Found: "several examples of the owner " + strings.Join(ids, ", of the owner ") + ", which looks like an unknown owner",
 			Rule: "all of them count as one owner's, and few are kept: give each an owner, or leave them out"})
 	}
 	if most, swapped := g.LooksSwapped(); swapped {

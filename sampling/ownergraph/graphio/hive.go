@@ -43,11 +43,11 @@ func inFolders(list []folderColumn, names []string) (value string, fault *Fault)
 		decoded, err := url.PathUnescape(c.value)
 		switch {
 		case value != "":
-			return fail("two folders that say it", "a file has it from one folder")
+			return fail("two folders that name this column", "must be one: keep one of them")
 		case err != nil:
 			return fail("a folder's name with a % that begins no escape", "names of folders are URL-encoded")
 		case decoded == hiveNull:
-			return fail("a folder of those where it is null", "every record needs an id: leave this folder out")
+			return fail("a folder of rows without this column", "every record needs an id: leave this folder out")
 		case decoded == "":
 			return fail("a folder with an empty id", empty.rule(0))
 		}
@@ -71,7 +71,7 @@ func (in *inspected) folders(o *Options) (fault *Fault) {
 		}
 	}
 	if s.FolderExample != "" && s.FolderOwner != "" {
-		return &Fault{Found: "folders that say both the example and the owner", Rule: "one of them must be a column of the file"}
+		return &Fault{Found: "folders that name both the example and the owner", Rule: "one of them must be a column of the file"}
 	}
 	if s.FolderExample != "" {
 		return firstType(&in.example, []byte(s.FolderExample), o.ExampleType, o.exampleNames()[0])
@@ -90,7 +90,7 @@ func (in *inspected) checkFolders(named string, o *Options) *Fault {
 	}
 	for _, c := range folderColumns(in.split.Path) {
 		if !strings.Contains(named, c.name+"=") {
-			return &Fault{Column: c.name, Found: "examples without owners in a folder that says this column",
+			return &Fault{Column: c.name, Found: "examples without owners in a folder that names this column",
 				Rule: "if it is the owner's, set --owner-column " + c.name + "; if not, and each example is its own owner, name the folders: --graph '…/" + c.name + "=*'"}
 		}
 	}

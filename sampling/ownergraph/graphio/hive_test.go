@@ -100,7 +100,7 @@ func TestHiveFaults(t *testing.T) {
 		both := map[string]string{"x.csv": "example_id,owner_id\nx1,3\n", "x.tsv": "example_id\towner_id\nx1\t3\n", "x.ndjson": "{\"example_id\":\"x1\",\"owner_id\":3}\n",
 			"x.csv.gz": string(compressions[".gz"]([]byte("example_id,owner_id\nx1,3\n"))), "x.parquet": string(formats["edges.parquet"](graph{false, true, []edge{{"x1", "3"}}}))}[name]
 		for _, c := range []struct{ about, folder, text, want string }{
-			{"null", "owner_id=__HIVE_DEFAULT_PARTITION__", text, "where it is null"},
+			{"null", "owner_id=__HIVE_DEFAULT_PARTITION__", text, "without this column"},
 			{"empty", "owner_id=", text, "an empty id"},
 			{"not an escape", "owner_id=SECRET%zz", text, "a % that begins no escape"},
 			{"twice", "owner_id=SECRET/owner_id=3", text, "two folders"},

@@ -131,7 +131,7 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	t.Header = header == "yes"
 	if !t.Header {
 		if (noExample || noOwner) && len(first) != 1 {
-			return &Fault{Found: words.Count(len(first), "field") + " without a header", Rule: "where a folder says a column, a file of more than one column needs a header"}
+			return &Fault{Found: words.Count(len(first), "field") + " without a header", Rule: "where a folder names a column, a file of more than one column needs a header"}
 		}
 		if named(o.ExampleColumn, t.Example) && !noExample || named(o.OwnerColumn, t.Owner) && !noOwner {
 			return &Fault{Found: "columns asked for by name", Rule: "without header they have positions only"}

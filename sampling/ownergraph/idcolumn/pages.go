@@ -21,7 +21,7 @@ const (
 
 var errLargePage = fmt.Errorf("a page of more than %d MiB or %d values", maxPageBytes>>20, maxPageValues)
 
-var errDensePage = fmt.Errorf("a page of more than %d MiB that stores less than a byte for %d", freePageBytes>>20, pagePerByte)
+var errDensePage = fmt.Errorf("a page of more than %d MiB that stores less than one byte for each %d", freePageBytes>>20, pagePerByte)
 
 // checkPages reads the headers of a column chunk's pages.
 func checkPages(f io.ReaderAt, m *format.ColumnMetaData) error {
