@@ -91,10 +91,39 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 			out.Protocol, err = protocol, nil
 		}
 	}
-	if provable.NoiseMultiplier > 0 && (errors.Is(err, accounting.ErrTooFewSamples) || err == nil && !takesSamples(out.Protocol.Candidates[0])) {
+	proven := provable.NoiseMultiplier
+	switch {
+	case proven == 0, err != nil && !errors.Is(err, accounting.ErrTooFewSamples), err == nil && takesSamples(out.Protocol.Candidates[0]):
+		return err
+	case !p.unamplified(proven):
 		return p.provenOnly(ctx, e, out, provable)
+	case err == nil && out.dear(): // only who asks for so much noise gets it
+		provable = tilt.Provable{}
+		if err = choose(); err == nil {
+			return nil
+		}
+	case err == nil:
+		return nil
 	}
-	return err
+	var few *TooFewError
+	if errors.Is(err, accounting.ErrTooFewSamples) && !errors.As(err, &few) {
+		few = &TooFewError{Cause: err}
+	}
+	if few == nil {
+		return err
+	}
+	few.Proven = proven
+	return few
+}
+
+// unamplified says that a noise multiplier is proven by the Gaussian mechanism alone. It may be
+// many times the smallest one.
+func (p Problem) unamplified(noiseMultiplier float64) bool {
+	if p.simulated != nil || noiseMultiplier == 0 {
+		return false
+	}
+	pq, qp, err := p.pair().Prove(noiseMultiplier, p.Epsilon)
+	return err == nil && max(pq.Upper, qp.Upper) <= p.Delta
 }
 
 // sampled says whether any estimate drew samples: a divergence that needs none is far below δ.

@@ -75,6 +75,10 @@ type TooFewError struct {
 	// of processors; 0 when that is not known.
 	Advised, AdvisedCPU float64
 
+	// Proven is a noise multiplier that needs no samples, since it needs no amplification either; 0
+	// if none is known.
+	Proven float64
+
 	Cause error // says all but the time, if it is not nil
 
 	plain bool // samples are plain losses, whatever the noise

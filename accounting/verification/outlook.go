@@ -21,8 +21,10 @@ type Outlook struct {
 	// is not known.
 	Expected float64 `json:"expected_cpu_seconds,omitempty"`
 
-	// Proven is a noise multiplier that needs no samples; 0 where there is none.
-	Proven float64 `json:"proven_noise_multiplier,omitempty"`
+	// Proven is a noise multiplier that needs no samples; 0 where there is none. Where it needs no
+	// amplification either, it is certified only if it is given, or hardly more than was estimated.
+	Proven      float64 `json:"proven_noise_multiplier,omitempty"`
+	Unamplified bool    `json:"proven_without_amplification,omitempty"`
 
 	// An estimate, or the verification of the only noise multiplier, takes at least Least samples
 	// at NoiseMultiplier: the first that was tried at which the budget is Enough, or the last. M/δ
@@ -41,7 +43,7 @@ type Outlook struct {
 }
 
 // Refused says that a verification would end without a certificate.
-func (o Outlook) Refused() bool { return o.Samples && !o.Enough && o.Proven == 0 }
+func (o Outlook) Refused() bool { return o.Samples && !o.Enough && (o.Proven == 0 || o.Unamplified) }
 
 // Hopeless says that no verification has as many samples as are needed.
 func (o Outlook) Hopeless() bool { return o.Least > maxBudget }
@@ -76,7 +78,7 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Proven = provable.NoiseMultiplier
+	o.Proven, o.Unamplified = provable.NoiseMultiplier, p.unamplified(provable.NoiseMultiplier)
 	e.beginEstimates()
 	x := math.Log(start)
 	for range search.MaxLooks {

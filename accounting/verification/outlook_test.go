@@ -27,7 +27,7 @@ func TestSmallDelta(t *testing.T) {
 	var texts []string
 	p := Problem{Run: plainRun(), Epsilon: 2, Delta: 1e-30, CPUTime: time.Second, Watch: func(p Phase) { texts = append(texts, p.Text) }}
 	o, err := p.Outlook(t.Context())
-	if err != nil || !o.Hopeless() || o.Refused() {
+	if err != nil || !o.Hopeless() || !o.Refused() {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if len(texts) == 0 || texts[0] != "looking for a σ that needs no samples" {
@@ -52,9 +52,9 @@ func TestOutlook(t *testing.T) {
 		{"default budget", Problem{Run: smallRun(), Delta: 1e-3}, true, true, true, false},
 		{"few samples, with a proof", Problem{Run: smallRun(), Delta: 1e-3, Samples: 10}, true, false, true, false},
 		{"plain losses", Problem{Run: plainRun(), Delta: 0.02, Samples: 100_000}, true, true, true, false},
-		{"too few plain losses", Problem{Run: plainRun(), Delta: 0.02, Samples: 100}, true, false, true, false},
+		{"too few plain losses", Problem{Run: plainRun(), Delta: 0.02, Samples: 100}, true, false, true, true},
 		{"too few plain losses for one noise multiplier", Problem{Run: plainRun(), Delta: 0.02, NoiseMultiplier: 2, Samples: 100}, true, false, false, true},
-		{"plain losses, small delta", Problem{Run: plainRun(), Delta: 1e-9, CPUTime: time.Second}, true, false, true, false},
+		{"plain losses, small delta", Problem{Run: plainRun(), Delta: 1e-9, CPUTime: time.Second}, true, false, true, true},
 		{"one noise multiplier", Problem{Run: smallRun(), Delta: 1e-3, NoiseMultiplier: 1.6, Samples: 100_000}, true, true, false, false},
 		{"one noise multiplier, few samples", Problem{Run: smallRun(), Delta: 1e-3, NoiseMultiplier: 1.6, Samples: 2}, true, false, false, true},
 		{"one noise multiplier, proven", Problem{Run: smallRun(), Delta: 1e-3, NoiseMultiplier: 3, Samples: 2}, true, true, true, false},

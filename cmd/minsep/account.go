@@ -240,7 +240,10 @@ func printOutlook(t io.Writer, o verification.Outlook) {
 	if o.Expected > 0 {
 		fmt.Fprintf(t, "expected\tabout %s of a processor in all\n", aboutTime(o.Expected))
 	}
-	if o.Proven > 0 {
+	switch {
+	case o.Unamplified:
+		fmt.Fprintf(t, "on request\tnoise multiplier %.5g, which needs neither samples nor amplification\n", o.Proven)
+	case o.Proven > 0:
 		fmt.Fprintf(t, "expected\ta noise multiplier of at most %.5g, which needs no samples\n", o.Proven)
 	}
 	if o.Hopeless() {

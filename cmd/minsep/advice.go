@@ -69,9 +69,9 @@ func (e notCertified) help() string {
 	case errors.As(e.error, &cut):
 		return fmt.Sprintf("--max-batch-size %d", cut.Suggested)
 	case errors.As(e.error, &few) && few.Advised > 0 && few.Advised < maxAdvised && few.CPU > 0:
-		return fmt.Sprintf("--cpu-time %s or more (or --samples %.0f), %s", budgetTime(max(few.Advised*few.CPU, few.AdvisedCPU)), twoDigits(few.Advised), e.otherwise())
+		return fmt.Sprintf("--cpu-time %s or more (or --samples %.0f), %s%s", budgetTime(max(few.Advised*few.CPU, few.AdvisedCPU)), twoDigits(few.Advised), unamplified(few), e.otherwise())
 	case errors.Is(e.error, accounting.ErrTooFewSamples):
-		return e.otherwise() + ", or a strategy with no more bands than --min-sep"
+		return unamplified(few) + e.otherwise() + ", or a strategy with no more bands than --min-sep"
 	case errors.Is(e.error, verification.ErrNotPrivate), errors.Is(e.error, verification.ErrEstimatedAbove):
 		return e.moreNoise("") + "a larger --epsilon or --delta"
 	case errors.As(e.error, &rejected):
@@ -80,6 +80,14 @@ func (e notCertified) help() string {
 		return e.moreNoise("") + "a larger --cpu-time where the mean is below delta, or a larger --epsilon or --delta"
 	}
 	return ""
+}
+
+// unamplified names the noise multiplier that needs no budget, where there is one.
+func unamplified(few *verification.TooFewError) string {
+	if few == nil || few.Proven == 0 {
+		return ""
+	}
+	return fmt.Sprintf("--noise-multiplier %g (proven without samples, since it needs no amplification), ", few.Proven)
 }
 
 // otherwise lists the changes that make any claim easier to certify.
