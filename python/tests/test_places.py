@@ -247,7 +247,7 @@ except minsep.RunDirectoryError:
             ("does not have the number of examples", table.slice(1)),
             ("has a dictionary encoding", pa.table({"example_id": pa.repeat("x" * 10**6, len(table))})),
         ]:
-            pq.write_table(changed, self.folder / "changed.parquet", use_dictionary=["example_id"] if "encoded" in words else False)
+            pq.write_table(changed, self.folder / "changed.parquet", use_dictionary=["example_id"] if "dictionary" in words else False)
             runs.replace(source / "bounded", name, (self.folder / "changed.parquet").read_bytes())
             with self.subTest(words), self.assertRaisesRegex(minsep.RunDirectoryError, words):
                 Table(Directory(source)).ids()
