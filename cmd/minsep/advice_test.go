@@ -45,7 +45,7 @@ func TestAdvice(t *testing.T) {
 			}
 		}
 		for _, never := range c.never {
-			if strings.Contains(strings.ReplaceAll(got, "take --overwrite", ""), never) {
+			if strings.Contains(strings.ReplaceAll(got, "need --overwrite", ""), never) {
 				t.Errorf("%s: %q is in %q", c.name, never, got)
 			}
 		}
