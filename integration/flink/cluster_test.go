@@ -120,6 +120,7 @@ func TestFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b, before := newBench(t), restarts(t, k)
 			b.writeGraph("large.parquet", 2_000_000, 4_000_000)
+			b.twice = strings.Contains(c.args, "large") // it takes two rounds
 			b.disturb = func() bool { return c.fault(t, k) }
 			b.both(k, flags, "out", strings.Fields(c.args)...)
 			if restarts(t, k) == before {
