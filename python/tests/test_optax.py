@@ -430,7 +430,7 @@ class Refused(Training):
         training.close()
         joined = self.begin(run.join(runs.ids_of("numbers", 100)))
         joined.init(self.params(), training.state)
-        with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and run.join had 100 ids"):
+        with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and run.join was given 100 ids"):
             joined.batches(x[:99], y)
 
     @needs_optax

@@ -332,7 +332,7 @@ class Loaders(Training):
         for collate, words in (lambda x: torch.zeros(2, 3), "first dimension is not 1"), (lambda x: torch.zeros(()), "first dimension is not 1"), (lambda x: "text", "gives str"):
             with self.assertRaisesRegex((ValueError, TypeError), words):
                 list(training.loader(self.data(), collate_fn=collate))
-        with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and run.join had 100 ids"):
+        with self.assertRaisesRegex(ValueError, "^data: has 99 examples, and run.join was given 100 ids"):
             self.begin(run.join(runs.ids_of("numbers", 100))).loader([0] * 99)
 
     @needs_func
