@@ -53,11 +53,11 @@ def _given(batches: Iterator[Any], guard: StepGuard, step: int) -> Iterator[Any]
 
 
 def _check_data(run: Run, data: Any) -> None:
-    """Refuses a data set without positions, or with other examples than run.join had."""
+    """Refuses a data set without positions, or with other examples than those given to run.join."""
     if isinstance(data, torch.utils.data.IterableDataset) or not hasattr(data, "__getitem__"):
         raise ValueError("data: must be indexed by position, in the order of the ids given to run.join: a stream has no positions")
     if run._joined is not None and hasattr(data, "__len__") and len(data) != run._joined:
-        raise ValueError(f"data: has {len(data)} examples, and run.join had {run._joined} ids: the training would use examples that are not in the batches. Give run.join the ids of these data, in their order")
+        raise ValueError(f"data: has {len(data)} examples, and run.join was given {run._joined} ids: the training would use examples that are not in the batches. Give run.join the ids of these data, in their order")
 
 
 class _Places(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
