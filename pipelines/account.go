@@ -236,6 +236,11 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		}
 		started = true
 		defer l.Close()
+		if resume { // its samples are checked as they are read, but nobody has looked at its bounds
+			if err := verification.CheckProofs(ctx, l.Protocol()); err != nil {
+				return fmt.Errorf("pipelines: %s: its protocol has a bound that does not hold when it is computed again: it was changed, or made by another version; move the folder away and begin again: %w", folder, err)
+			}
+		}
 		result.Earlier = l.Protocol().Earlier
 		if err := c.verify(ctx, l); err != nil {
 			result.Ledger = folder
