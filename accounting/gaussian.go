@@ -68,16 +68,8 @@ func GaussianNoiseMultiplier(epsilon, delta, sensitivity float64) (float64, erro
 		return 0, err
 	}
 	private := func(sigma float64) bool { return gaussianDelta(epsilon, 1/sigma) <= delta }
-	high := 1.0
-	for !private(high) {
-		high *= 2
-	}
-	low := high / 2
-	for private(low) {
-		high, low = low, low/2
-	}
-	// One more ulp keeps the guarantee after the multiplication by the sensitivity.
-	sigma := smallest(low, high, private) * sensitivity
+	sigma, _ := smallestFrom(1, math.Inf(1), private)
+	sigma *= sensitivity // one more ulp keeps the guarantee after it
 	for gaussianDelta(epsilon, sensitivity/sigma) > delta {
 		sigma = math.Nextafter(sigma, math.Inf(1))
 	}
@@ -117,6 +109,22 @@ var (
 	legendre8 = [4]float64{0.183434642495649805, 0.525532409916328986, 0.796666477413626740, 0.960289856497536232}
 	weight8   = [4]float64{0.362683783378361983, 0.313706645877887287, 0.222381034453374471, 0.101228536290376259}
 )
+
+// smallestFrom is the smallest number for which ok holds, near a positive first guess. found is
+// false where it is above the last number up to most that doubling the guess reaches.
+func smallestFrom(guess, most float64, ok func(float64) bool) (least float64, found bool) {
+	high := guess
+	for !ok(high) {
+		if high *= 2; high > most {
+			return 0, false
+		}
+	}
+	low := high / 2
+	for ok(low) {
+		high, low = low, low/2
+	}
+	return smallest(low, high, ok), true
+}
 
 // smallest bisects (low, high] for the smallest float64 for which ok holds; ok must hold at high.
 func smallest(low, high float64, ok func(float64) bool) float64 {

@@ -56,11 +56,7 @@ func (u unamplified) delta(noiseMultiplier, epsilon float64) (pq, qp float64) {
 		epsilon = max(0, epsilon*(1-relativeEpsilonError)-absoluteEpsilonError)
 		return min(1, gaussianDelta(epsilon, u.sensitivity/noiseMultiplier)*upward)
 	}
-	above := math.Log1p(math.Expm1(epsilon) / q)
-	if epsilon > 1 { // e^ε may leave the range of numbers
-		above = epsilon - math.Log(q) + math.Log1p(-math.Exp(u.logNever-epsilon))
-	}
-	pq = max(leastUnamplified, q*gaussian(above))
+	pq = max(leastUnamplified, q*gaussian(pld.TakingEpsilon(epsilon, q, math.Exp(u.logNever))))
 	if a := min(1, -math.Expm1(epsilon+u.logNever)+absoluteEpsilonError*(1+epsilon)); a > 0 {
 		qp = max(leastUnamplified, a*gaussian(epsilon+math.Log(q/a)))
 	}
@@ -72,9 +68,6 @@ func (u unamplified) prob() float64 { return -math.Expm1(u.logNever) }
 
 // leastUnamplified is the least bound that is not 0: below it numbers lose their bits.
 const leastUnamplified = 1e-300
-
-// mostUnamplified is the largest noise multiplier that is looked at, as in package pld.
-const mostUnamplified = 1e6
 
 // calibrate is the smallest noise multiplier at which delta proves (epsilon, delta)-DP. It is
 // ErrNoProof where an owner takes part with a probability of at most delta: the claim then holds
@@ -88,15 +81,9 @@ func (u unamplified) calibrate(ctx context.Context, epsilon, delta float64) (pld
 		pq, qp := u.delta(noiseMultiplier, epsilon)
 		return max(pq, qp) <= delta
 	}
-	high := u.sensitivity
-	for !private(high) {
-		if high *= 2; high > mostUnamplified {
-			return pld.Bracket{}, pld.ErrNotReached
-		}
+	least, found := smallestFrom(u.sensitivity, pld.Largest, private)
+	if !found {
+		return pld.Bracket{}, pld.ErrNotReached
 	}
-	low := high / 2
-	for private(low) {
-		high, low = low, low/2
-	}
-	return pld.Bracket{Upper: smallest(low, high, private)}, ctx.Err()
+	return pld.Bracket{Upper: least}, ctx.Err()
 }

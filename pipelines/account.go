@@ -237,7 +237,9 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		started = true
 		defer l.Close()
 		if resume { // its samples are checked as they are read, but nobody has looked at its bounds
-			if err := verification.CheckProofs(ctx, l.Protocol()); err != nil {
+			if err := verification.CheckProofs(ctx, l.Protocol()); ctx.Err() != nil {
+				return ctx.Err()
+			} else if err != nil {
 				return fmt.Errorf("pipelines: %s: its protocol has a bound that does not hold when it is computed again: it was changed, or made by another version; move the folder away and begin again: %w", folder, err)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"minsep/internal/param"
 )
 
-// largest is the largest noise multiplier that the search tries.
-const largest = 1e6
+// Largest is the largest noise multiplier that the search tries.
+const Largest = 1e6
 
 // ErrNotReached says that no noise multiplier up to 1e6 gives the privacy asked for: a probability
 // that has to count as a total loss, such as Options.Tail, is above δ.
@@ -22,7 +22,7 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 	c := param.Checker{Package: "pld"}
 	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
 	c.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
-	c.Require(least >= 0 && least < largest, "least noise multiplier", least, "must be at least 0 and below 1e6")
+	c.Require(least >= 0 && least < Largest, "least noise multiplier", least, "must be at least 0 and below 1e6")
 	if err := c.Err(); err != nil {
 		return Bracket{}, err
 	}
@@ -107,7 +107,7 @@ func enclose(excess func(float64) (float64, error), least float64) (low, high en
 		switch {
 		case next.x == at.x:
 			return at, at, nil
-		case next.x > math.Log(largest):
+		case next.x > math.Log(Largest):
 			return low, high, ErrNotReached
 		}
 		if next.y, err = excess(next.x); err != nil {

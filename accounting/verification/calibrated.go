@@ -105,14 +105,19 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 	case err == nil:
 		return nil
 	}
-	var few *TooFewError
-	if errors.Is(err, accounting.ErrTooFewSamples) && !errors.As(err, &few) {
-		few = &TooFewError{Cause: err}
-	}
-	if few == nil {
+	return withProven(err, proven)
+}
+
+// withProven adds a noise multiplier that needs no samples to an error about too few of them.
+func withProven(err error, noiseMultiplier float64) error {
+	if !errors.Is(err, accounting.ErrTooFewSamples) {
 		return err
 	}
-	few.Proven = proven
+	var few *TooFewError
+	if !errors.As(err, &few) {
+		few = &TooFewError{Cause: err}
+	}
+	few.Proven = noiseMultiplier
 	return few
 }
 

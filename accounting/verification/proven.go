@@ -129,17 +129,20 @@ func (p Problem) provableAt(ctx context.Context, start, delta float64, more func
 		return p.simulated.provable(delta, more)
 	}
 	least, err := p.pair().Calibrate(ctx, p.Epsilon, delta)
-	switch none := errors.Is(err, pld.ErrNotReached) || errors.Is(err, accounting.ErrNoProof); {
-	case none && p.pair().Majorized():
-		return tilt.Provable{}, fmt.Errorf("%w: %w", tilt.ErrNotProvable, err)
-	case none:
-		least.Upper = math.Inf(1)
-	case err != nil:
+	unreached := errors.Is(err, pld.ErrNotReached) || errors.Is(err, accounting.ErrNoProof)
+	if err != nil && !unreached {
 		return tilt.Provable{}, err
-	case p.pair().Majorized():
+	}
+	if p.pair().Majorized() { // and nothing is looked for by proposals
+		if unreached {
+			return tilt.Provable{}, fmt.Errorf("%w: %w", tilt.ErrNotProvable, err)
+		}
 		return tilt.Provable{NoiseMultiplier: roundUp(least.Upper)}, nil
 	}
 	most := least.Upper
+	if unreached {
+		most = math.Inf(1)
+	}
 	found, err := tilt.SmallestProvableBelow(ctx, p.pair().Loss(min(start, most)), most, p.Epsilon, delta, func(proven, ratio float64) bool {
 		return ctx.Err() == nil && (more == nil || more(proven, ratio))
 	})

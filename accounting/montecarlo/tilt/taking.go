@@ -5,6 +5,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/pld"
 )
 
 // nearlyAll is a probability to take part from which on those who do not change no bound.
@@ -19,7 +20,7 @@ func takingBound(c Config, columns *likelihood.Columns, watch watcher) float64 {
 	if !is || once.Ratio != 1 || c.Spec.MaxExamplesPerOwner > 1 || c.Spec.MaxBatchSize > 0 || q > nearlyAll {
 		return math.Inf(1)
 	}
-	taking := Config{Spec: everybodyOnce(c.Spec), Epsilon: takingEpsilon(c.Epsilon, q), Direction: montecarlo.P}
+	taking := Config{Spec: everybodyOnce(c.Spec), Epsilon: pld.TakingEpsilon(c.Epsilon, q, 1-q) * (1 - 1e-12), Direction: montecarlo.P}
 	f := newForward(taking, columns, math.Inf(1), Tables{}, watch)
 	f.orders(true)
 	bound := q * f.bound * (1 + inflation)
@@ -33,13 +34,4 @@ func takingBound(c Config, columns *likelihood.Columns, watch watcher) float64 {
 // probability: an epoch.
 func everybodyOnce(s montecarlo.Spec) montecarlo.Spec {
 	return montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: s.Steps, MinSep: s.Steps, EpochSteps: s.Steps, NoiseMultiplier: s.NoiseMultiplier, Strategy: s.Strategy}
-}
-
-// takingEpsilon is ε' = ln(1 + (e^ε-1)/q), rounded downward.
-func takingEpsilon(epsilon, q float64) float64 {
-	above := math.Log1p(math.Expm1(epsilon) / q)
-	if epsilon > 1 { // e^ε may leave the range of numbers
-		above = epsilon - math.Log(q) + math.Log1p((q-1)*math.Exp(-epsilon))
-	}
-	return above * (1 - 1e-12)
 }
