@@ -91,7 +91,7 @@ class DeviceNoise(NoiseReader):
                 raise ValueError(f"state: its {name} is {state[name]}, and must be {have}: it {_FACTS[name]}. Give the state of the checkpoint from which this training goes on, or leave it out, and the steps before are made again")
         step = state["step"]
         if type(step) is not int or not 0 <= step <= self.next_step:
-            raise ValueError(f"state: its step is {step}, and the training goes on with step {self.next_step}: give the state of the same checkpoint, or of one before, or leave it out, and the steps before are made again")
+            raise ValueError(f"state: its step is {step}, and the training goes on with step {self.next_step}: give the state of the same checkpoint or of an earlier one, or leave it out, and the noise of the earlier steps is made again")
         assert self._layout is not None
         shapes = [(recipe.state_rows, *shape) for shape in self._layout.shapes]
         if [tuple(getattr(r, "shape", ())) for r in state["rows"]] != shapes or any(str(r.dtype).removeprefix("torch.") != "float64" for r in state["rows"]):

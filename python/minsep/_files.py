@@ -63,7 +63,7 @@ def parse(text: str, where: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=distinct, parse_constant=constant)
     except (ValueError, RecursionError) as err:
-        raise RunDirectoryError(f"{where}: not JSON as minsep writes it: {err}") from None
+        raise RunDirectoryError(f"{where}: is not JSON as minsep writes it: {err}") from None
 
 
 def members(text: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ class Directory:
         try:
             info = os.fstat(fd)
             if not stat.S_ISREG(info.st_mode):
-                raise RunDirectoryError(f"{self.where(name)}: not a regular file")
+                raise RunDirectoryError(f"{self.where(name)}: is not a regular file")
             self._check_size(name, info.st_size, size)
             if info.st_size == 0:
                 return b""
@@ -145,9 +145,9 @@ class Directory:
 
     def _check_size(self, name: str, have: int, want: int | None) -> None:
         if want is None and have > MAX_TEXT:
-            raise RunDirectoryError(f"{self.where(name)}: more than {MAX_TEXT} bytes")
+            raise RunDirectoryError(f"{self.where(name)}: is larger than {MAX_TEXT} bytes, the most for a text file of a run directory")
         if want is not None and have != want:
-            raise RunDirectoryError(f"{self.where(name)}: its size is not as the index says")
+            raise RunDirectoryError(f"{self.where(name)}: its size differs from the size in the index")
 
     def text(self, name: str) -> tuple[str, str]:
         """A file of text, and its SHA-256."""
@@ -155,14 +155,14 @@ class Directory:
         try:
             return data.decode("utf-8"), sha256(data)
         except UnicodeDecodeError:
-            raise RunDirectoryError(f"{self.where(name)}: not UTF-8") from None
+            raise RunDirectoryError(f"{self.where(name)}: is not UTF-8 text") from None
 
 
 def _filesystem(path: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError:
-        raise MissingPackageError(f"run directory {path}: fsspec is needed to read it and is not installed") from None
+        raise MissingPackageError(f"run directory {path}: reading it needs fsspec, which is not installed") from None
     fs, root = fsspec.core.url_to_fs(path)
     return fs, str(root).rstrip("/")
 
@@ -175,11 +175,11 @@ class Folder:
         self.directory, self.name = directory, name
         where = directory.where(f"{name}/{INDEX_NAME}")
         if directory.exists(f"{name}/{INCOMPLETE_NAME}"):
-            raise RunDirectoryError(f"{directory.where(name)}: a stage was stopped before it finished here: run it again")
+            raise RunDirectoryError(f"{directory.where(name)}: the stage that writes this folder was stopped: run it again")
         try:
             text, self.digest = directory.text(f"{name}/{INDEX_NAME}")
         except FileNotFoundError:
-            raise RunDirectoryError(f"{where}: is not there: the folder was removed, or is not whole") from None
+            raise RunDirectoryError(f"{where}: is missing: the folder was removed, or copied in part") from None
         index = parse(text, where)
         self.format = index.get("format") if isinstance(index, dict) else None
         if not isinstance(index, dict) or self.format not in formats:
@@ -205,7 +205,7 @@ class Folder:
         seen = set()
         for f in files:
             if not isinstance(f, dict) or not isinstance(f.get("name"), str) or type(f.get("bytes")) is not int or not is_digest(f.get("sha256")):
-                raise RunDirectoryError(f"{where}: an entry of files is not name, bytes and sha256")
+                raise RunDirectoryError(f"{where}: an entry of files does not have name, bytes and sha256")
             name = f["name"]
             if name in seen:
                 raise RunDirectoryError(f"{where}: file {name!r} is listed twice")
@@ -229,7 +229,7 @@ class Folder:
         try:
             data = self.directory.read(path, self.files[name]["bytes"])
         except FileNotFoundError:
-            raise RunDirectoryError(f"{self.directory.where(path)}: is in the index and is missing") from None
+            raise RunDirectoryError(f"{self.directory.where(path)}: is missing, and the index lists it") from None
         if sha256(data) != self.files[name]["sha256"]:
-            raise RunDirectoryError(f"{self.directory.where(path)}: its SHA-256 is not as the index says")
+            raise RunDirectoryError(f"{self.directory.where(path)}: its SHA-256 differs from the SHA-256 in the index")
         return data

@@ -1,4 +1,4 @@
-"""Keeps a training to its run directory, and its steps to one sum each."""
+"""Keeps each run directory to one training, and the noise of each step to one sum."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class StepGuard:
     in the user's folder of records on this machine (`$XDG_STATE_HOME/minsep/trainings`, by default
     below `~/.local/state`), and in `state_dict`, which belongs into the trainer's checkpoint. A
     later StepGuard needs the state of a checkpoint. Without it, or with the state of another
-    training, it is refused, whatever the learning rate or the seed; it is also refused in a copy of
-    the run directory, as far as the records on this machine tell. The next training needs another
+    training, it is refused, even with another learning rate or seed. It is also refused in a copy
+    of the run directory, if the records on this machine show that it is a copy. The next training needs another
     run: `minsep run --again` with the same plan, or another run directory.
 
     state is the result of `state_dict`, or None for the first start. The record also counts the
@@ -45,8 +45,8 @@ class StepGuard:
     original.
 
     On several hosts, each gives its rank in [0, ranks), and gather, the trainer's all-gather: a
-    function from an array of bytes to the arrays of all hosts. The guard compares the hosts when it
-    is made and before each step, and what fails on one host is refused on all. Host 0 keeps the
+    function that takes an array of bytes and returns the arrays of all hosts. The guard compares the
+    hosts when it is made and before each step, and a fault of one host is refused on all. Host 0 keeps the
     record, or the host with primary=True. The others only count; if they see a record of steps,
     they need the state of a checkpoint too. Hosts that added the same noise to different sums are
     refused at the next step.
@@ -78,11 +78,11 @@ class StepGuard:
         need_run(run, "StepGuard(run)")
         rank, ranks = whole(rank, "rank"), whole(ranks, "ranks")
         if gather is not None and not callable(gather):
-            raise TypeError(f"gather {shown(gather)}: must be a function from the bytes of one host to those of all, such as minsep.jax.gather, and not {type(gather).__name__}")
+            raise TypeError(f"gather {shown(gather)}: must be a function that takes the bytes of this host and returns the bytes of all hosts, such as minsep.jax.gather, and not {type(gather).__name__}")
         if gather is None and ranks > 1:
             raise ValueError(
-                f"gather: must be given with ranks {ranks}, a function from the bytes of one host to those of all, such as minsep.jax.gather: nothing else tells this host that the others train with it, "
-                "and a second training with the same noise would not be refused. On the only host leave rank and ranks out"
+                f"gather: must be given with ranks {ranks}: a function that takes the bytes of this host and returns the bytes of all hosts, such as minsep.jax.gather. Without it this host does not hear of the "
+                "others, and a second training with the same noise would not be refused. On the only host, leave rank and ranks out"
             )
         self._records: list[Record] = []
         self._claims: list[Lock] = []
@@ -117,7 +117,7 @@ class StepGuard:
         why = run._uncertified() if self._primary else None
         if why is not None:
             warnings.warn(
-                f"nothing certifies the noise of this training, and its model has no guarantee: {why}. For a model that is to be private, make the run by `minsep run`, or by `minsep account` before "
+                f"nothing certifies the noise of this training, so its model has no guarantee: {why}. For a private model, make the run by `minsep run`, or by `minsep account` before "
                 "`minsep noise`; for a trial, ignore minsep.NotCertifiedWarning",
                 NotCertifiedWarning,
                 stacklevel=2,
@@ -125,20 +125,20 @@ class StepGuard:
         weak = run._weak() if self._primary and why is None else None
         if weak is not None:
             warnings.warn(
-                f"the certificate of this training holds, and protects hardly anybody: {weak}; `minsep inspect {run.path}` says more. For a trial, ignore minsep.WeakClaimWarning",
+                f"the certificate of this training holds, but protects hardly anybody: {weak}; `minsep inspect {run.path}` says more. For a trial, ignore minsep.WeakClaimWarning",
                 WeakClaimWarning,
                 stacklevel=2,
             )
 
     def _begin(self, state: dict[str, Any] | None, replay: bool, primary: bool | None, folder: str | os.PathLike[str] | None) -> None:
-        """Looks at what this host can see alone."""
+        """Checks the arguments and the records that this host can see by itself."""
         rank, ranks, run = self._rank, self._ranks, self._run
         if not 0 <= rank < ranks:
             raise ValueError(f"rank {rank}: must be 0 to {ranks - 1}, below ranks")
         if ranks == 1 and primary is False:
             raise ValueError(
-                "primary False: must be left out on the only host (ranks=1): nobody would keep the record of the training, and a second one with the same noise would not be refused. "
-                "On one of several hosts give its rank and the number of ranks"
+                "primary False: must be left out on the only host (ranks=1): without a record of the training, a second training with the same noise would not be refused. "
+                "On one of several hosts, give its rank and the number of hosts as ranks"
             )
         if state is not None:
             self._load(state)
@@ -160,8 +160,8 @@ class StepGuard:
             raise ValueError("state: must be the result of state_dict")
         if state["run_id"] != self._run.run_id:
             raise TrainingError(
-                f"{self._run.path}: the checkpoint is of run {state['run_id']}, the directory of run {self._run.run_id}: "
-                "begin the training of this run without the checkpoint; the checkpoint needs the directory of its own run"
+                f"{self._run.path}: the checkpoint belongs to run {state['run_id']}, and the directory to run {self._run.run_id}: "
+                "begin the training of this run without the checkpoint, or give the directory of the checkpoint's run"
             )
         if type(state["next_step"]) is not int or not 0 <= state["next_step"] <= self._run.steps:
             raise ValueError(f"state: next_step {state['next_step']}: must be 0 to {self._run.steps}")
@@ -174,14 +174,14 @@ class StepGuard:
         original = _records.copy_of(self._run)
         if original is not None and not _records.same(self._folder, original):
             raise TrainingError(
-                f"{self._run.path}: is a copy of {original}, with the same batches and the same noise, which must not hide two trainings. Train there; or give this one batches and noise of its own: "
-                f"`minsep run --again --out {self._run.path} PLAN.json`; or, to read this copy in place of {original}, keep the record of the training there: StepGuard(…, folder={original!r})"
+                f"{self._run.path}: is a copy of {original}: both have the same batches and the same noise, which must not hide two trainings. Train in the original; or give this copy batches and noise of its own: "
+                f"`minsep run --again --out {self._run.path} PLAN.json`; or read this copy, and keep the record of the training in the original: StepGuard(…, folder={original!r})"
             )
         path = os.path.join(self._folder, RECORD_NAME)
         try:
             self._records.append(Record(path, run_id))
         except OSError as err:
-            raise TrainingError(f"{path}: cannot be written ({err.strerror or err}), and the record of the training is kept there: keep it in another folder, always the same: StepGuard(…, folder=…)") from None
+            raise TrainingError(f"{path}: cannot be written ({err.strerror or err}), and the record of the training belongs there: keep it in another folder, always the same: StepGuard(…, folder=…)") from None
         self._remember()
         known = [r for r in self._records if r.token]
         taken = max((r.taken for r in known), default=0)
@@ -189,7 +189,7 @@ class StepGuard:
         if resumed and not known:
             raise TrainingError(
                 f"{self._records[0].path}: has no record of this training: the checkpoint belongs to another copy of the run directory, or the record was removed: "
-                f"put {RECORD_NAME} of the directory in which this training began there, or name that directory by folder"
+                f"copy {RECORD_NAME} from the directory in which this training began, or give that directory as folder"
             )
         if not resumed:
             if taken > 0:
@@ -213,8 +213,8 @@ class StepGuard:
         self._repeats = taken
 
     def _remember(self) -> None:
-        """Opens the record on this machine, outside of the run directory, which tells of it in
-        copies as well."""
+        """Opens the record in the user's folder of records: it is outside of the run directory, so
+        that a training is known in copies of the directory too."""
         path = on_this_machine(self._run.run_id)
         folder = None if path is None else os.path.dirname(path)
         try:
@@ -286,7 +286,7 @@ class StepGuard:
         if step >= self._run.steps:
             raise TrainingError(f"step {step}: the run has steps 0 to {self._run.steps - 1}: to train longer, make a run with more steps")
         if step > self.next_step:
-            raise TrainingError(f"step {step}: step {self.next_step} comes first: a step that is left out changes what the noise hides. Take every step, those with an empty batch too")
+            raise TrainingError(f"step {step}: step {self.next_step} comes first: a step that is left out changes what the noise hides. Take every step, and steps with an empty batch too")
 
     def _warn_of_rows(self) -> None:
         why = self._run._not_joined()
@@ -307,8 +307,8 @@ class StepGuard:
                 self._inside = False
 
     def taken_by(self, what: str) -> None:
-        """Says what takes the steps from now on, so that a loop over the guard, which would take
-        them too, is refused before it takes one."""
+        """Names the caller that takes the steps from now on. A loop over the guard would take them
+        too, and is refused before it takes one."""
         self._taker = what
 
     # Loaders
@@ -316,7 +316,7 @@ class StepGuard:
     def begin_batches(self, run: Run) -> int:
         """The step with which a loader of the run's batches begins now: the next one."""
         if run.run_id != self._run.run_id:
-            raise ValueError(f"guard: belongs to the run in {self._run.path}, the batches to another run, in {run.path}: give the loader the guard of its own run, StepGuard(run)")
+            raise ValueError(f"guard: belongs to the run in {self._run.path}, and the batches to another run, in {run.path}: give the loader the guard of its own run, StepGuard(run)")
         if self._inside:
             raise TrainingError(
                 f"batch of step {self.next_step}: the loader begins inside a loop over the guard, which has taken step {self.next_step - 1}: its batches would meet the noise of the steps before them. "
@@ -325,15 +325,15 @@ class StepGuard:
         return self.next_step
 
     def check_batch(self, step: int) -> None:
-        """Refuses the batch of a step that is over: the noise would be that of a later one. Loaders
+        """Refuses the batch of a step that is over: it would meet the noise of a later step. Loaders
         may run ahead of the guard."""
         check_batch(step, self.next_step)
 
     # Hosts
 
     def _word(self) -> NDArray[np.uint8]:
-        """What this host is about to do, in bytes of one size on all hosts: its run, training, next
-        step, and part of the noise."""
+        """The next step of this host, in bytes of one size on all hosts: its run, training, step and
+        part of the noise."""
         return self._host().word()
 
     def _host(self, refused: str = "") -> _hosts.Host:
@@ -344,8 +344,8 @@ class StepGuard:
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
-        """Where something fails on this host alone, the others hear of it in their next comparison,
-        with gather, and take no step. The all-gather that they do next must be that comparison."""
+        """With gather, tells the other hosts of an error on this host alone. They hear of it in their
+        next comparison, and take no step. Their next all-gather must be that comparison."""
         try:
             yield
         except Exception as err:
@@ -362,7 +362,7 @@ class StepGuard:
         trainings or steps; no host, or two, that keep the record. Of hosts that have read_noise
         with the guard, these are refused too: another number of shards, a shard that two hosts take
         or none takes, and parameters of other names or shapes for one shard. A host without a token
-        gets that of the training.
+        gets the token of the training.
         """
         token = _hosts.check(_hosts.read(gathered))
         if not self._token:
@@ -373,7 +373,7 @@ class StepGuard:
         the run has the same."""
         mine, other = self._run, run
         if other.run_id != mine.run_id or mine._noise is not None and other._noise is not None and other._noise.recipe_digest != mine._noise.recipe_digest:
-            raise ValueError(f"guard: belongs to the run in {mine.path}, the noise to another run, in {other.path}: give read_noise a guard of its own run, StepGuard(run)")
+            raise ValueError(f"guard: belongs to the run in {mine.path}, and the noise to another run, in {other.path}: give read_noise a guard of its own run, StepGuard(run)")
 
     def use_layout(self, digest: str) -> None:
         """Refuses a parameter tree other than that of the training's first steps: each coordinate
@@ -381,7 +381,7 @@ class StepGuard:
         if self._layout and self._layout != digest:
             raise TrainingError(
                 "like: has other names, shapes or order than the parameters with which this training began: each parameter must keep its coordinates of the noise. "
-                f"Give read_noise the parameters in their first form; for another model, {NEXT}"
+                f"Give read_noise the parameters as they were at the beginning; for another model, {NEXT}"
             )
         self._layout = digest
 
@@ -394,47 +394,47 @@ class StepGuard:
         given = self._read.get(part, self._began)
         if given < self.next_step:
             raise TrainingError(
-                f"noise: {_steps(given, self.next_step - 1)} taken, and no reader with this guard has given the noise: what the training made of them is not private. Discard it, and begin again from "
+                f"noise: {_steps(given, self.next_step - 1)} taken, and no reader with this guard has given their noise: the weights since then are not private. Discard them, and begin again from "
                 f"the last checkpoint before step {given}: make guard and reader before the loop, and read the noise of every step. Without such a checkpoint, {NEXT}"
             )
         if part in self._parts and shards == self._shards:
             return
         if self._shards not in (0, shards):
-            raise TrainingError(f"shards {shards}: this host reads the noise in {self._shards} shards already: give read_noise one number of shards")
+            raise TrainingError(f"shards {shards}: this host reads the noise in {self._shards} shards already: give read_noise the same number of shards each time")
         other = next((r for s, r in self._parts if s == shard and r != replica), None)
         if other is not None:
             raise TrainingError(
                 f"replica {replica}: a reader with this guard has replica {other} of the same noise: two sums with it reveal their difference. Replicas are for hosts that hold the same parameters, one each: "
-                "in one process make one reader, and give its rows to the finished sum"
+                "in one process, make one reader, and give its rows to the finished sum"
             )
         if len(self._parts) == _hosts.MOST_PARTS:
-            raise ValueError(f"shard {shard}: a host reads at most {_hosts.MOST_PARTS} parts of the noise with one guard: give it fewer and larger ones")
+            raise ValueError(f"shard {shard}: a host reads at most {_hosts.MOST_PARTS} parts of the noise with one guard: give the host fewer and larger parts")
         if self._folder is not None and shards > 1:
             self._claim(no_link(os.path.join(self._folder, SHARDS_FOLDER)), shard, shards, replica)
         self._sums[part] = self._released(shard, shards, replica)
         self._shards, self._parts = shards, (*self._parts, part)
 
     def use_whole(self) -> None:
-        """Says that digests are of what all hosts release together, which `released_whole` is told,
-        and not of the part of each: so they are compared with any number of hosts."""
+        """Makes digests of the whole release of all hosts, as `released_whole` records it, in place
+        of each host's part: so they can be compared for any number of hosts."""
         self._sums[_WHOLE] = self._released(0, 1, 0)
 
     def released_whole(self, step: int) -> _sums.Released:
-        """What the whole of a step's release is told to, after `use_whole`."""
+        """The object that records the whole release of a step, after `use_whole`."""
         return _sums.Released(self._sums[_WHOLE], step)
 
     def use_noise(self, step: int, shard: int, replica: int) -> _sums.Released:
         """Says that the noise of a step is given now, for a part that this host reads. It is
-        refused a second time. What is made of it is told to what is returned."""
+        refused a second time. The returned object records the sum to which the noise is added."""
         part = shard, replica
         if step < self._read.get(part, 0):
-            raise TrainingError(f"noise of step {step}: another reader with this guard has given it: it must not hide a second sum. Make one reader of the noise for a training; {NEXT}")
+            raise TrainingError(f"noise of step {step}: another reader with this guard has given it, and it must not hide a second sum. Make one reader of the noise for a training; {NEXT}")
         self._read[part] = step + 1
         return _sums.Released(self._sums[part], step)
 
     def _released(self, shard: int, shards: int, replica: int) -> _sums.Sums:
-        """The digests of what the training releases of a part of the noise. One host keeps those of
-        each part."""
+        """The digests of the values that the training releases with a part of the noise. One host
+        keeps the digests of each part."""
         keeps = self._folder is not None and _WHOLE not in self._sums and (self._primary if shards == 1 else replica == 0)
         path = os.path.join(no_link(os.path.join(self._folder, _sums.FOLDER)), f"{shard}-of-{shards}") if keeps and self._folder is not None else None
 
@@ -449,15 +449,15 @@ class StepGuard:
         sums = _sums.Sums(path, self._token, self._repeats, refused)
         if path is not None and self.next_step < self._repeats and not any(any(sums.known(t)) for t in range(self.next_step, self._repeats)):
             warnings.warn(
-                f"{self._run.path}: {_steps(self.next_step, self._repeats - 1)} taken before, and nothing compares what they release now: add_noise did not see their sums. "
+                f"{self._run.path}: {_steps(self.next_step, self._repeats - 1)} taken before, and their new sums are not compared with the old ones, which add_noise did not see. "
                 "Give it noise.step(t) as it comes, outside of jax.jit",
                 stacklevel=5,
             )
         return sums
 
     def _claim(self, folder: str, shard: int, shards: int, replica: int) -> None:
-        """Locks a part of the noise, and refuses one that is locked, or that others divide
-        otherwise."""
+        """Locks a part of the noise. It refuses a locked part, and another number of shards than
+        other processes have."""
         name = f"shard-{shard}-of-{shards}" + (f"-replica-{replica}" if replica else "")
         try:
             os.makedirs(folder, 0o700, exist_ok=True)
@@ -513,7 +513,7 @@ class StepGuard:
         self._records, self._claims = [], []
 
     def _settle(self) -> None:
-        """Writes down what all steps have released."""
+        """Writes the digests of the released values of all steps."""
         for sums in self._sums.values():
             sums.settle(self.next_step)
 

@@ -24,7 +24,7 @@ _VERSION = 3
 
 @dataclass(frozen=True)
 class Host:
-    """What a host is about to do."""
+    """The next step of a host, and the part of the noise that it reads."""
 
     rank: int
     ranks: int
@@ -32,15 +32,15 @@ class Host:
     step: int
     run_id: str
     fingerprint: str
-    token: str  # of the training; "" where it is not known yet
-    layout: str  # SHA-256 of the names and shapes of its parameters; "" where they are not known
-    shards: int  # into how many the noise is divided; 0 where it reads none
+    token: str  # of the training; "" if not known yet
+    layout: str  # SHA-256 of the names and shapes of its parameters; "" if not known
+    shards: int  # the number of shards of the noise; 0 if the host reads no noise
     parts: tuple[tuple[int, int], ...]  # shard and replica of each part that it reads
-    sums: tuple[tuple[int, bytes], ...] = ()  # of each part, a step, -1 for none, and the digest of what it released
-    refused: str = ""  # why it takes no step; "" where it would
+    sums: tuple[tuple[int, bytes], ...] = ()  # for each part: a step, -1 for none, and the digest of the values that it released
+    refused: str = ""  # the reason why it takes no step; "" if it takes one
 
     def word(self) -> NDArray[np.uint8]:
-        """The same in bytes, shape [SIZE], for an all-gather of any library."""
+        """This host in bytes, shape [SIZE], for an all-gather of any library."""
         w = np.zeros((), _WORD)
         w["version"], w["rank"], w["ranks"], w["primary"], w["step"], w["shards"] = _VERSION, self.rank, self.ranks, self.primary, self.step, self.shards
         w["parts"] = -1
@@ -61,8 +61,8 @@ class Host:
 
 
 def read(gathered: Any) -> list[Host]:
-    """The hosts of what an all-gather of their words gave: an array of shape [hosts, SIZE], or a
-    sequence of words."""
+    """The hosts, from the result of an all-gather of their words: an array of shape [hosts, SIZE],
+    or a sequence of words."""
     words = np.asarray(gathered)
     if words.dtype == object or words.size == 0 or words.size % SIZE:
         raise ValueError(f"gathered: must hold the word of every host, {SIZE} bytes each: the result of an all-gather of the guards' words")
@@ -81,8 +81,8 @@ def read(gathered: Any) -> list[Host]:
 
 
 def tell(gather: Callable[[NDArray[np.uint8]], Any], host: Host) -> None:
-    """Gathers the word of a host that takes no step, so that the others hear of it in their
-    comparison, and do not wait for it."""
+    """Sends the word of a host that takes no step. The others read it in their comparison, and do
+    not wait for the host."""
     sys.stderr.write(f"minsep: host {host.rank} takes no step, and tells the others: {host.refused}\n")  # at once, however long that takes
     try:
         gather(host.word())
@@ -91,21 +91,21 @@ def tell(gather: Callable[[NDArray[np.uint8]], Any], host: Host) -> None:
 
 
 def check(hosts: Sequence[Host]) -> str:
-    """Refuses hosts that are not about to take the same step of the same training with the noise of
-    every coordinate. Returns the token of the training."""
+    """Refuses hosts unless all take the same step of the same training, and together read the noise
+    of every coordinate. Returns the token of the training."""
     count = len(hosts)
     for h in hosts:
         if h.refused:
             raise TrainingError(f"hosts: host {h.rank} takes no step, so no other host may: {h.refused}")
     if sorted(h.rank for h in hosts) != list(range(count)) or any(h.ranks != count for h in hosts):
         said = ", ".join(f"{h.rank} of {h.ranks}" for h in hosts)
-        raise TrainingError(f"hosts: {count} have answered, as ranks {said}: give each its own rank, from 0, and the number of all as ranks")
-    _alike(hosts, "run_id", "runs {}", "open the run directory of one run on all of them")
-    _alike(hosts, "fingerprint", "batches or recipes of noise of one run that differ ({:.8})", "copy the run directory to all of them again")
+        raise TrainingError(f"hosts: {count} have answered, as ranks {said}: give each host a rank of its own, from 0, and the number of hosts as ranks")
+    _alike(hosts, "run_id", "run {}", "open the run directory of one run on all of them")
+    _alike(hosts, "fingerprint", "batches and a recipe of noise of digest {:.8}", "copy the run directory to all of them again")
     primaries = [h.rank for h in hosts if h.primary]
     if len(primaries) != 1:
         said = "no host" if not primaries else "hosts " + ", ".join(map(str, primaries))
-        raise TrainingError(f"hosts: {said} would keep the record of the training: one must, by primary=True, or by rank 0")
+        raise TrainingError(f"hosts: {said} would keep the record of the training: exactly one must: host 0, or the host with primary=True")
     token = next(h.token for h in hosts if h.primary)
     for h in hosts:
         if h.token not in ("", token):
@@ -131,8 +131,7 @@ def _ranks(ranks: list[int]) -> str:
 
 
 def _check_noise(hosts: Sequence[Host]) -> None:
-    """Refuses hosts that divide the noise otherwise than each other, leave a part out, or take one
-    twice."""
+    """Refuses hosts that divide the noise in different ways, leave a part out, or take one twice."""
     if not hosts:
         return
     _alike(hosts, "shards", "the noise in {} shards", "give read_noise the same shards on all of them")
@@ -148,15 +147,15 @@ def _check_noise(hosts: Sequence[Host]) -> None:
                 )
             other = layouts.setdefault(part[0], h)
             if other.layout and h.layout and other.layout != h.layout:
-                raise TrainingError(f"hosts: hosts {other.rank} and {h.rank} take shard {part[0]} of {shards} of the noise for parameters of other names or shapes: each parameter must have noise of its own")
+                raise TrainingError(f"hosts: hosts {other.rank} and {h.rank} take shard {part[0]} of {shards} of the noise for parameters of different names or shapes: each parameter must have noise of its own")
     _check_sums(hosts)
     missing = sorted(set(range(shards)) - {shard for shard, _ in takers}) if shards > 1 else []
     if missing:
-        raise TrainingError(f"hosts: no host takes shard {missing[0]} of {shards} of the noise: its parameters would have no noise. Every shard must be read by a host")
+        raise TrainingError(f"hosts: no host takes shard {missing[0]} of {shards} of the noise: its parameters would have no noise. Let a host read it")
 
 
 def _check_sums(hosts: Sequence[Host]) -> None:
-    """Refuses hosts that gave the noise of a step to sums that differ."""
+    """Refuses hosts that added the noise of a step to different sums."""
     seen: dict[tuple[int, int], tuple[bytes, int]] = {}
     for h in hosts:
         for (shard, _), (step, digest) in zip(h.parts, h.sums):
@@ -165,6 +164,6 @@ def _check_sums(hosts: Sequence[Host]) -> None:
             other, rank = seen.setdefault((shard, step), (digest, h.rank))
             if other != digest:
                 raise TrainingError(
-                    f"hosts: hosts {rank} and {h.rank} added the noise of step {step} to sums that differ, and the difference of the two results shows what the noise must hide: discard the training. "
-                    f"Add up the sums of all hosts first, and give the whole sum to add_noise on each; points of a sweep are trainings of their own: {NEXT}"
+                    f"hosts: hosts {rank} and {h.rank} added the noise of step {step} to different sums, and the difference of the two results shows what the noise must hide: discard the training. "
+                    f"Add up the sums of all hosts first, and give the whole sum to add_noise on each host. For several trainings, such as a sweep, {NEXT}"
                 )

@@ -38,11 +38,11 @@ class Table:
         try:
             import pyarrow as pa
         except ImportError:
-            raise MissingPackageError("pyarrow is needed to read the bounded table and is not installed") from None
+            raise MissingPackageError("reading the bounded table needs pyarrow, which is not installed") from None
         where = self.folder.directory.where(FOLDER)
         kept, rows, parts = self.folder.facts.get("kept"), 0, []
         if not is_count(kept, 0):
-            raise RunDirectoryError(f"{where}: its index does not say how many examples there are")
+            raise RunDirectoryError(f"{where}: its index has no number of examples")
         for i, name in enumerate(sorted(self.folder.files)):
             if name != f"part-{i:05d}.parquet":
                 raise RunDirectoryError(f"{where}: {name} in place of part-{i:05d}.parquet")
@@ -54,7 +54,7 @@ class Table:
             with _parquet.faults(path):
                 parts.append(file.read(columns=[column])[column])
         if rows != kept:
-            raise RunDirectoryError(f"{where}: does not have the number of examples in its index")
+            raise RunDirectoryError(f"{where}: has another number of examples than its index says")
         chunks = [c for part in parts for c in part.chunks]
         with _parquet.faults(where):
             return pa.concat_arrays(chunks) if chunks else pa.array([], like)
@@ -182,13 +182,13 @@ def _match(mine: Any, theirs: Any) -> NDArray[np.int64]:
         missing = np.flatnonzero(~found)
         are = "is" if len(missing) == 1 else "are"
         raise ValueError(
-            f"ids: {len(missing)} of the {counted(len(mine), 'example')} of the run {are} not there, the first is {_one(mine, missing[0])!r}: give the ids of all examples, "
+            f"ids: {len(missing)} of the {counted(len(mine), 'example')} of the run {are} missing from them, the first is {_one(mine, missing[0])!r}: give the ids of all examples, "
             "or make the run from a graph of the examples that you have"
         )
     if (found & twice).any():
         again = np.flatnonzero(found & twice)
         are = "is" if len(again) == 1 else "are"
-        raise ValueError(f"ids: {counted(len(again), 'example')} of the run {are} there more than once, the first is {_one(mine, again[0])!r}: an id must name one position in your data")
+        raise ValueError(f"ids: {counted(len(again), 'example')} of the run {are} in them more than once, the first is {_one(mine, again[0])!r}: an id must name one position in your data")
     return where
 
 

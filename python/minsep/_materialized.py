@@ -39,7 +39,7 @@ def read_examples(run: Run, start: int = 0, *, pad: int | None = None) -> Iterat
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        raise MissingPackageError("pyarrow is needed to read materialized examples and is not installed") from None
+        raise MissingPackageError("reading materialized examples needs pyarrow, which is not installed") from None
     batches = run._need_batches()
     if not is_count(start, 0) or start > batches.steps:
         raise ValueError(f"start {start}: must be 0 to {batches.steps}")

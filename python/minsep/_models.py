@@ -39,7 +39,7 @@ def check_parameters(trained: dict[str, torch.Tensor], model: Any, loss: Any, op
         if id(p) not in known:
             raise ValueError(f"optimizer: does not have the parameter {name}, which requires a gradient: give it to the optimizer, or set its requires_grad to False: noise and norm are for the trained parameters")
         if not p.is_floating_point():
-            raise ValueError(f"model: the parameter {name} is of type {p.dtype}: must be floating-point, or its requires_grad False")
+            raise ValueError(f"model: the parameter {name} is of type {p.dtype}: must be floating-point; if it is not trained, set its requires_grad to False")
     for name, p in loss.named_parameters() if isinstance(loss, torch.nn.Module) else ():
         if p.requires_grad and id(p) not in names:
             raise ValueError(f"loss: has a parameter of its own, {name}, which requires a gradient: move it into the model, or set its requires_grad to False")
@@ -70,6 +70,6 @@ def check_modules(model: Any) -> None:
         if kind == "_SpectralNorm" and module.training:
             raise ValueError(f"model: {at}: its buffers change in forward, with each example: take another norm, or keep its eval mode")
         if getattr(module, "sparse", False) is True:
-            raise ValueError(f"model: {at}: has sparse gradients, and noise is for all coordinates: say sparse=False")
+            raise ValueError(f"model: {at}: has sparse gradients, and noise is added to all coordinates: give it sparse=False")
         if getattr(module, "max_norm", None) is not None and isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
-            raise ValueError(f"model: {at}: changes the rows of its weights that an example looks up, in forward and without noise: leave max_norm out")
+            raise ValueError(f"model: {at}: rescales in forward, without noise, the rows of weights that an example looks up: leave max_norm out")

@@ -76,7 +76,7 @@ class Private:
             raise TypeError(f"optimizer: must be one of optax, such as optax.adam(0.001), and not {type(optimizer).__name__}")
         check_microbatch(microbatch)
         if jax.process_count() > 1:
-            raise ValueError("private: is for one process: with several, take minsep.jax.clipped_sum and add_noise, as in docs/python.md")
+            raise ValueError("private: trains in one process: for several, take minsep.jax.clipped_sum and add_noise, as in docs/python.md")
         self._sizes = self.run.max_rows or microbatch or 64 if pad_to is None else pad_to
         padded(np.empty(0, np.int64), self._sizes, 0, 1)  # which refuses what is no size
         self._rng, self._optimizer = rng, optimizer
@@ -150,7 +150,7 @@ class Private:
         named = self._trained.named(params)
         given = Layout(named).split(np.zeros(count, np.int8))
         if jax.tree_util.tree_structure(given) != jax.tree_util.tree_structure(named):
-            raise ValueError("params: must be a tree of dicts, lists and tuples, or another one of JAX whose leaves come in one order: OrderedDict does not")
+            raise ValueError("params: must be a tree of dicts, lists and tuples, or another tree of JAX that fixes the order of its leaves, which OrderedDict does not")
         try:
             jax.eval_shape(self._updated, params, jax.eval_shape(self._optimizer.init, params), params)
         except (TypeError, ValueError, AssertionError) as err:
@@ -240,7 +240,7 @@ class Private:
         call it in jax.jit: it compiles the parts that can be compiled.
         """
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((state, batch))):
-            raise TypeError("step: is called in jax.jit, and takes the guard's step each time it runs: call it outside; it compiles what can be")
+            raise TypeError("step: must be called outside of jax.jit: each call takes a step of the guard; step compiles its computations itself")
         guard = self.guard
         self._check_state(state)
         step = guard.next_step

@@ -63,7 +63,7 @@ def padded(batch: Any, multiple: int | Sequence[int], rank: int, ranks: int) -> 
     owners = batch if isinstance(batch, OwnerBatch) else None
     batch = np.asarray(batch if owners is None else owners.rows)
     if batch.ndim != 1 or batch.dtype.kind not in "iu":
-        raise ValueError(f"batch: must be whole numbers of one dimension, not {batch.dtype} of {batch.ndim}")
+        raise ValueError(f"batch: must be whole numbers of one dimension, not {batch.dtype} of {batch.ndim} dimensions")
     rank, ranks = whole(rank, "rank"), whole(ranks, "ranks")
     if not isinstance(multiple, (int, np.integer, Sequence, np.ndarray)) or isinstance(multiple, (str, bytes)):
         raise TypeError(f"multiple {shown(multiple)}: must be a whole number, or some sizes in a list, and not {type(multiple).__name__}")

@@ -112,7 +112,7 @@ class Private:
         if not isinstance(state, dict) or set(state) != {"model", "optimizer", "scheduler", "minsep"}:
             raise ValueError("state: must be the result of state_dict")
         if (state["scheduler"] is None) != (self.scheduler is None):
-            raise ValueError("state: has a scheduler and this training has none, or the reverse: give private the same scheduler=")
+            raise ValueError("state: only one of the checkpoint and this training has a scheduler: give private the same scheduler= as before")
         self.load_training_state(state["minsep"], replay=replay)
         self.model.load_state_dict(state["model"] if self._sharded is None else self._sharded.loaded_model(state["model"]))
         self.optimizer.load_state_dict(state["optimizer"] if self._sharded is None else self._sharded.loaded_optimizer(state["optimizer"], self.optimizer))
@@ -296,7 +296,7 @@ class Private:
         trained = self._trained()
         if list(trained) != self._names:
             changed = sorted({*trained} ^ {*self._names})[0]
-            raise TrainingError(f"model: {changed}: was frozen at the beginning and is trained now, or the reverse: set requires_grad before private(model, optimizer, run), and make a run of as many coordinates")
+            raise TrainingError(f"model: requires_grad of {changed} has changed since the beginning of the training: set requires_grad before private(model, optimizer, run), and make a run of as many coordinates")
         check_parameters(trained, self.model, self._loss.loss, self.optimizer)
         for part in self.model, self._loss.loss:
             if isinstance(part, torch.nn.Module):

@@ -83,9 +83,9 @@ class NoiseReader:
                 self._dtype = np.dtype(_TYPES["float64"])
                 self._stream = _stream(self, noise.recipe_digest, key, kept)
         elif checkpoint is not None:
-            raise ValueError("checkpoint: is for noise made in the course of the training: give key too")
+            raise ValueError("checkpoint: is for noise that is made during the training: give key too")
         elif noise.shards == 0:
-            raise ValueError("key: must be given where the run directory holds the recipe only: the file of the root key, to make the noise in the course of the training")
+            raise ValueError("key: must be given, since the run directory has only the recipe of the noise: give the file of the root key, with which the noise is made during the training")
         elif start < noise.steps and np.dtype(noise.dtype).itemsize > self._dtype.itemsize:
             try:
                 self._from_files(start)  # so that a fault uses no step up

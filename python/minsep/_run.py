@@ -63,10 +63,10 @@ class Run:
         try:
             text, _ = self._directory.text(RUN_NAME)
         except FileNotFoundError:
-            raise RunDirectoryError(f"{where}: is not there: it is in every run directory, which minsep run makes, or minsep form") from None
+            raise RunDirectoryError(f"{where}: is missing, and every run directory has it: minsep run or minsep form makes a run directory") from None
         record = parse(text, where)
         if not isinstance(record, dict) or record.get("format") != RUN_FORMAT:
-            raise RunDirectoryError(f"{where}: not a record of format {RUN_FORMAT!r}")
+            raise RunDirectoryError(f"{where}: is not a record of format {RUN_FORMAT!r}")
         self.run_id = str(record.get("run_id"))
         _check_record(record, text, where)
         self._batches: Batches | None = self._folder(Batches, "batches")
@@ -90,7 +90,7 @@ class Run:
             )
         elif damaged:
             warnings.warn(
-                f"{damaged[0]}: was changed, cut or emptied, and whether {self.path} is a copy of another run directory, with the same noise, cannot be seen: put a copy of that record back, such as the one beside the key",
+                f"{damaged[0]}: was changed, cut or emptied, so that nothing shows whether {self.path} is a copy of another run directory, with the same noise: put back a copy of that record, such as the one beside the key",
                 CopyWarning,
                 stacklevel=3,
             )
@@ -101,7 +101,7 @@ class Run:
             return None
         found = kind(self._directory)
         if found.folder.run_id != self.run_id:
-            raise RunDirectoryError(f"{self._directory.where(name)}: of run {found.folder.run_id}, run.json is of run {self.run_id}")
+            raise RunDirectoryError(f"{self._directory.where(name)}: belongs to run {found.folder.run_id}, and run.json to run {self.run_id}")
         return found
 
     def _check_one_run(self, record: dict[str, Any]) -> None:
@@ -111,7 +111,7 @@ class Run:
         if batches is not None:
             named = f"numbered {batches.examples}" if batches.rows_of == "range" else f"bounded {batches.folder.inputs.get('bounded')}"
             if examples is not None and examples != named:
-                raise RunDirectoryError(f"{where('batches')}: of other examples than run.json")
+                raise RunDirectoryError(f"{where('batches')}: belongs to other examples than run.json")
             examples = named
         if noise is None:
             return
@@ -260,7 +260,7 @@ class Run:
             batches = self._need_batches()
             table = Table(self._directory)
             if table.folder.digest != batches.folder.inputs.get("bounded"):
-                raise RunDirectoryError(f"{self._directory.where('bounded')}: is not the table of the batches")
+                raise RunDirectoryError(f"{self._directory.where('bounded')}: is not the table from which the batches were formed")
             self._table_cache = table
         return self._table_cache
 
@@ -270,7 +270,7 @@ class Run:
         batches = self._need_batches()
         rows = np.asarray(rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu" and len(rows):
-            raise ValueError(f"rows: must be whole numbers of one dimension, not {rows.dtype} of {rows.ndim}")
+            raise ValueError(f"rows: must be whole numbers of one dimension, not {rows.dtype} of {rows.ndim} dimensions")
         rows = rows.astype(np.int64)
         if len(rows) and (rows.min() < 0 or rows.max() >= batches.examples):
             raise ValueError(f"rows: must be 0 to {batches.examples - 1}")
@@ -390,7 +390,7 @@ class Run:
         """The noise of a step from the files, of which nothing is remembered."""
         noise = self._need_noise()
         if noise.shards == 0:
-            raise RunDirectoryError(f"{self._directory.where('noise')}: holds the recipe only, and no noise")
+            raise RunDirectoryError(f"{self._directory.where('noise')}: has only the recipe of the noise, and no noise")
         step = _whole(step, "step", noise.steps)
         shards = whole(shards, "shards")
         if not 1 <= shards <= noise.coordinates:
@@ -411,11 +411,11 @@ class Run:
             raise NotCertifiedError(f"{where}: there is no certificate: minsep account makes one") from None
         certificate = parse(text, where)
         if not isinstance(certificate, dict) or certificate.get("format") not in (1, 2):
-            raise RunDirectoryError(f"{where}: not a certificate that this version reads")
+            raise RunDirectoryError(f"{where}: is not a certificate that this version reads")
         if self._batches is not None and self._batches.of_owners != (certificate["format"] == 2):
-            raise RunDirectoryError(f"{where}: owners are sampled in one of certificate and batches, and examples in the other")
+            raise RunDirectoryError(f"{where}: one of the certificate and the batches samples owners, and the other examples")
         if certificate.get("status") != "verified":
-            raise NotCertifiedError(f"{where}: of status {certificate.get('status')!r}: it certifies nothing")
+            raise NotCertifiedError(f"{where}: has status {certificate.get('status')!r}, which certifies nothing")
         for name in "epsilon", "delta", "noise_multiplier":
             if type(certificate.get(name)) not in (int, float):
                 raise RunDirectoryError(f"{where}: has no {name}")

@@ -73,7 +73,7 @@ class Lock:
             except OSError as err:
                 if err.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
                     raise
-                warnings.warn(f"{self.path}: nothing can be locked there ({err.strerror}): two trainings that begin there at once are noticed by their next steps only, if at all: begin one", stacklevel=7)
+                warnings.warn(f"{self.path}: no file can be locked there ({err.strerror}), so that two trainings that begin there at once are noticed at their next steps only, if at all: begin only one", stacklevel=7)
                 return
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Record(Lock):
         """Writes the record in place, always of the same length."""
         found = self._read()
         if found is not None and found[0] == self.run_id and found[1] != self.token:  # where files are not locked
-            raise TrainingError(f"{self.path}: another training has begun since, on another host perhaps: the noise must not hide two. Go on with one of them; for the other, {NEXT}")
+            raise TrainingError(f"{self.path}: another training has begun since, perhaps on another host, and the noise must not hide two trainings. Go on with one of them; for the other, {NEXT}")
         self.token = token
         data = _encoded(self.run_id, token, taken)
         os.pwrite(self._fd, data, 0)
@@ -176,7 +176,7 @@ def no_link(folder: str) -> str:
     """A folder in which a training keeps files; TrainingError where it is a link, through which
     nothing is written."""
     if os.path.islink(folder):
-        raise TrainingError(f"{folder}: is a link, and a training writes nothing through it: remove the link")
+        raise TrainingError(f"{folder}: is a link, and a training writes nothing through a link: remove it")
     return folder
 
 

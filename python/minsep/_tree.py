@@ -1,4 +1,4 @@
-"""Parameter trees: dicts, lists and tuples of arrays, or whatever JAX takes for one."""
+"""Parameter trees: dicts, lists and tuples of arrays, or any other tree of JAX."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ._arguments import is_number, shown
 
 
 def flatten(tree: Any, name: str = "tree") -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
-    """The leaves of a tree, each with its path, and a function that puts others in their places.
-    name is how messages call it.
+    """The leaves of a tree, each with its path, and a function that puts other leaves in their
+    places. name is the name of the tree in messages.
 
     The keys of a dict are sorted, as JAX does, so that the order of insertion does not matter.
     """
@@ -34,7 +34,7 @@ def flatten(tree: Any, name: str = "tree") -> tuple[list[tuple[str, Any]], Calla
         found, structure = jax.tree_util.tree_flatten_with_path(tree)
         if all(hasattr(leaf, "shape") for _, leaf in found) and found:
             return [(jax.tree_util.keystr(path), leaf) for path, leaf in found], lambda leaves: jax.tree_util.tree_unflatten(structure, leaves)
-    hint = ": the noise of a step is what its step(t) gives" if hasattr(tree, "next_step") else ""
+    hint = ": its step(t) gives the noise of a step" if hasattr(tree, "next_step") else ""
     raise ValueError(f"{name}: {type(tree).__name__} is neither an array nor a dict, list or tuple of arrays{hint}")
 
 
@@ -53,7 +53,7 @@ def _joined(parts: list[tuple[str, Any]], make: Callable[[list[Any]], Any]) -> t
 
 
 class Layout:
-    """Where the coordinates of a flat array are in a tree: leaf after leaf, each in C order."""
+    """The places of the coordinates of a flat array in a tree: leaf after leaf, each in C order."""
 
     def __init__(self, like: Any) -> None:
         leaves, self._build = flatten(like, "like")
@@ -77,7 +77,7 @@ class Layout:
 
 
 def map_leaves(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """The tree of f of the leaves of trees of the same layout."""
+    """The tree that f makes of the leaves of trees of the same layout."""
     leaves, build = flatten(tree)
     rest = [flatten(other)[0] for other in others]
     for other in rest:
@@ -98,21 +98,21 @@ _Norm = TypeVar("_Norm", bound="ClipNorm")
 
 
 class ClipNorm(float):
-    """The norm to which `clip_and_sum` clips: `run.clip_norm`, of which the run's noise is a
-    multiple.
+    """The norm to which `clip_and_sum` clips: `run.clip_norm`, for which the noise of the run is
+    made.
 
-    A number that is computed from it is a plain one, which `clip_and_sum` refuses. Where there is
-    no run, such as in a test of your own code, `minsep.ClipNorm(5.0)` says that the norm is meant.
+    A number that is computed from it is a plain number, which `clip_and_sum` refuses. Without a
+    run, as in a test of your own code, `minsep.ClipNorm(5.0)` says that the norm is meant.
 
-    That of a run knows how many coordinates a whole gradient has, and `clip_and_sum` refuses
-    gradients of a part of them.
+    The clip norm of a run knows how many coordinates a whole gradient has, and `clip_and_sum`
+    refuses gradients with fewer or more.
     """
 
-    coordinates: int | None = None  # of a gradient; None where there is no run
-    use: Any = None  # what is remembered of the run
+    coordinates: int | None = None  # of a gradient; None without a run
+    use: Any = None  # facts about the use of the run, such as padding
 
     def of(self: _Norm, coordinates: int, use: Any) -> _Norm:
-        """The same norm, of gradients of so many coordinates."""
+        """The same norm, for gradients of so many coordinates."""
         self.coordinates, self.use = coordinates, use
         return self
 
@@ -127,23 +127,25 @@ class ExamplesClipNorm(ClipNorm):
 
 
 def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], held: float, owners: Any, is_padding: Any) -> None:
-    """Refuses a clip norm that is a plain number, gradients of a part of the run's coordinates, a
-    norm or a grid that cannot be, sums that are not exact, beyond held multiples of the grid,
-    gradients without owners where owners are sampled, owners where examples are, and gradients that
-    do not say which are padding where batches are padded.
+    """Refuses arguments of a clipped sum for which the guarantee would not hold.
 
-    shapes are those of all leaves of the gradients, [examples, ...].
+    These are a clip norm that is a plain number or not above 0; gradients of a part of the
+    coordinates; a grid that is no power of two; sums that may exceed held multiples of the grid,
+    and would be rounded; gradients without owners where owners are sampled, and with owners where
+    examples are; and gradients of a padded batch without is_padding.
+
+    shapes are the shapes of all leaves of the gradients, [examples, ...].
     """
     if not isinstance(clip_norm, ClipNorm):
         raise ValueError(
-            f"clip_norm {clip_norm}: must be run.clip_norm, as it comes; in jax.jit as a static argument. The noise is made for this norm, and hides no gradient that is larger; a smaller norm "
-            "needs noise of its own: minsep noise --clip-norm. Where there is no run, give minsep.ClipNorm(…)"
+            f"clip_norm {clip_norm}: must be run.clip_norm, as it comes; in jax.jit as a static argument. The noise is made for this norm, and hides no larger gradient; a smaller norm "
+            "needs noise of its own: minsep noise --clip-norm. Without a run, give minsep.ClipNorm(…)"
         )
     examples, coordinates = shapes[0][0], sum(math.prod(shape[1:]) for shape in shapes)
     if clip_norm.coordinates not in (None, coordinates):
         raise ValueError(
-            f"gradients: have {counted(coordinates, 'coordinate')} for each example, and those of this run have {clip_norm.coordinates}: the norm is that of a whole gradient, and layers or parts that "
-            "are clipped each on its own move the sum by more than the noise hides. Give the gradients of all parameters in one call; where a host holds a part of them, clip by the norm over all "
+            f"gradients: have {counted(coordinates, 'coordinate')} for each example, and a gradient of this run has {clip_norm.coordinates}: the clip norm is for a whole gradient. Layers or parts that "
+            "are clipped one by one move the sum by more than the noise hides. Give the gradients of all parameters in one call; where a host holds a part of them, clip by the norm over all "
             "hosts first, then give minsep.ClipNorm(run.clip_norm)"
         )
     if owners is None and isinstance(clip_norm, OwnersClipNorm):
@@ -158,8 +160,8 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
         )
     if owners is None and is_padding is None and getattr(clip_norm.use, "padded", False):
         raise ValueError(
-            "is_padding: must be given for this run, whose batches minsep.pad has filled with rows of -1: to NumPy and JAX they are the last example, which would enter the sum many times. "
-            "Give is_padding=rows < 0 with the gradients of all rows, or rows to the function of clipped_sum; where none of them is padding, an array of False"
+            "is_padding: must be given for this run: minsep.pad has filled its batches with rows of -1, which NumPy and JAX read as the last example, and it would enter the sum many times. "
+            "Give is_padding=rows < 0 with the gradients of all rows, or give rows to the function of clipped_sum. If no row is padding, give an array of False"
         )
     check_grid(grid)
     if not 0 < clip_norm < math.inf:
@@ -174,13 +176,13 @@ def check_clip(clip_norm: Any, grid: float, shapes: Sequence[tuple[int, ...]], h
 
 
 def check_microbatch(microbatch: Any) -> None:
-    """Refuses a size of microbatches that is none."""
+    """Refuses a size of microbatches that is not a whole number from 1 on."""
     if microbatch is not None and (isinstance(microbatch, bool) or not isinstance(microbatch, int) or microbatch < 1):
         raise ValueError(f"microbatch {microbatch!r}: must be a whole number of examples, at least 1, or None for all at once")
 
 
 def check_rows(rows: Any, count: int, owners: Any) -> None:
-    """Refuses what are not the rows of count examples, as `run.batch` or `pad` gave them."""
+    """Refuses rows other than the rows of count examples, as `run.batch` or `pad` gave them."""
     if hasattr(rows, "offsets"):
         raise ValueError("rows: must be batch.rows where owners are sampled, with owners=batch.owners")
     dtype = getattr(rows, "dtype", None)
@@ -196,23 +198,23 @@ def counted(n: int, what: str) -> str:
 
 
 def check_grid(grid: Any) -> None:
-    """Refuses what is no number."""
+    """Refuses a grid that is not a number."""
     if not is_number(grid):
         raise TypeError(f"grid {shown(grid)}: must be run.grid, a number, and not {type(grid).__name__}")
 
 
 class ExpectedBatchSize(float):
     """The expected batch size of a run, by which noisy sums are divided. A number that is computed
-    from it is a plain one."""
+    from it is a plain number, which `add_noise` refuses."""
 
     def __str__(self) -> str:
-        """Twelve digits of it: 128, where the product of probability and examples is a unit of
-        float64 below."""
+        """Twelve digits, so that 128 is shown where the product of probability and examples is
+        rounded to the next float64 below."""
         return f"{float(self):.12g}"
 
 
 def check_divisor(divisor: Any) -> None:
-    """Refuses what may depend on the batch: all but a run's expected batch size, and 1."""
+    """Refuses a divisor that may depend on the batch: all but a run's expected batch size, and 1."""
     if isinstance(divisor, ExpectedBatchSize) or type(divisor) in (int, float) and divisor == 1:
         return
     raise ValueError(

@@ -26,7 +26,7 @@ def check(run: Run) -> None:
     path = recorded(run)
     if path is not None:
         raise TrainingError(
-            f"{run.path}: serves a training, as {path} says: its noise must not hide another one, and without a guard nothing would notice. In that training give "
+            f"{run.path}: serves a training, as {path} says: its noise must not hide another one, and without a guard nobody would notice. In that training give "
             f"read_noise(…, guard=guard), with the state of its checkpoint in StepGuard(run, state) to go on with it; for another training, {NEXT}; only to look at noise in files, take run.noise(t)"
         )
     warnings.warn(

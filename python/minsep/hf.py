@@ -96,15 +96,15 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
     def _check_itself(self) -> None:
         _check_arguments(self.args, self.run)  # once more: accelerator_config changes them
         if self.accelerator.num_processes > 1 or self.is_deepspeed_enabled or self.is_fsdp_enabled:
-            raise ValueError("args: several processes, DeepSpeed or FSDP: PrivateTrainer trains on one device; minsep.torch.private trains on several processes, with fully_shard too")
+            raise ValueError("args: ask for several processes, DeepSpeed or FSDP, and PrivateTrainer trains on one device; minsep.torch.private trains on several processes, with fully_shard too")
         if self.accelerator.scaler is not None:
-            raise ValueError("args: a gradient scaler of mixed precision fp16: it changes gradients between noise and step: take bf16")
+            raise ValueError("args: fp16 has a gradient scaler, which changes gradients after the noise is added: take bf16")
         for method, words in _METHODS.items():
             if getattr(type(self), method) is not getattr(PrivateTrainer, method):
                 raise ValueError(f"{method}: of {type(self).__name__} {words}")
         others = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
         if self.train_dataset is not None and any(x is self.train_dataset for x in others):
-            raise ValueError("eval_dataset: is train_dataset: no noise hides the metrics of training examples: give other examples, or none")
+            raise ValueError("eval_dataset: is train_dataset, and no noise hides the metrics of training examples: give other examples, or none")
         self.get_train_dataloader()  # which refuses a data set
 
     # The training
@@ -204,7 +204,7 @@ def _model_loss(model: Any, **example: Any) -> Any:
     outputs = model(**example)
     loss = outputs.get("loss") if hasattr(outputs, "get") else outputs[0]
     if loss is None:
-        raise ValueError("train_dataset: its examples have no labels, and the model gives no loss without: add a column labels, or give loss=")
+        raise ValueError("train_dataset: its examples have no labels, without which the model gives no loss: add a column labels, or give loss=")
     return loss
 
 
@@ -249,7 +249,7 @@ def _check_arguments(args: Any, run: Run) -> None:
     if getattr(args, "train_sampling_strategy", "random") != "random" or getattr(args, "group_by_length", False):
         raise ValueError("train_sampling_strategy: must be left out: the batches are those of the run, whose guarantee is for them and no others")
     if args.world_size > 1 or args.n_gpu > 1:
-        raise ValueError(f"args: {max(args.world_size, args.n_gpu)} devices: PrivateTrainer trains on one: start one process, and show it one device, as CUDA_VISIBLE_DEVICES=0 does; minsep.torch.private trains on several processes")
+        raise ValueError(f"args: ask for {max(args.world_size, args.n_gpu)} devices, and PrivateTrainer trains on one: start one process, and show it one device, as CUDA_VISIBLE_DEVICES=0 does; minsep.torch.private trains on several processes")
     for name in "deepspeed", "fsdp":
         if getattr(args, name, None):
             raise ValueError(f"{name}: must be left out: PrivateTrainer trains on one device; minsep.torch.private trains on several processes, with fully_shard too")

@@ -309,7 +309,7 @@ class Torch(runs.Case):
         for arguments, options in ((3,), {}), ((None,), {}), ((guard,), {"start": 3}):
             with self.assertRaisesRegex(TypeError, r"guard.*: must be the training's StepGuard, Batches\(run, guard\)"):
                 Batches(run, *arguments, **options)
-        with self.assertRaisesRegex(ValueError, "guard: belongs to the run in .*, the batches to another run"):
+        with self.assertRaisesRegex(ValueError, "guard: belongs to the run in .*, and the batches to another run"):
             Batches(minsep.Run(self.noisy()), guard)
 
     @runs.needs("torch", "opacus")

@@ -113,7 +113,7 @@ class Clip(runs.Case):
         for d in (0, run.coordinates - 1, run.coordinates + 1):
             for gradients in {"w": array(np.ones((2, d)))}, {"b": array(np.ones((2, d // 2))), "w": array(np.ones((2, d - d // 2)))}:
                 for norm in run.clip_norm, pickle.loads(pickle.dumps(run.clip_norm)):
-                    with self.assertRaisesRegex(ValueError, rf"gradients: have {d} coordinates? for each example, and those of this run have {run.coordinates}: .*all parameters in one call.*over all hosts"):
+                    with self.assertRaisesRegex(ValueError, rf"gradients: have {d} coordinates? for each example, and a gradient of this run has {run.coordinates}: .*all parameters in one call.*over all hosts"):
                         clip(gradients, norm, run.grid, None, owners)
         clip({"w": array(np.ones((2, run.coordinates + 1)))}, minsep.ClipNorm(run.clip_norm), run.grid, None, owners)
 
@@ -362,7 +362,7 @@ class Padded(runs.Case):
         rows = pad(joined)
         for norm in run.clip_norm, joined.clip_norm, minsep.Run(run.path).clip_norm:
             if norm.use is run._use:
-                with self.assertRaisesRegex(ValueError, "^is_padding: must be given for this run, whose batches minsep.pad has filled .*is_padding=rows < 0"):
+                with self.assertRaisesRegex(ValueError, "^is_padding: must be given for this run: minsep.pad has filled its batches .*is_padding=rows < 0"):
                     clip(x, norm, run.grid)
             clip(x, norm, run.grid, array(np.zeros(64, bool)) if rows is None else rows < 0)
         clip(x, minsep.ClipNorm(run.clip_norm), run.grid)

@@ -36,7 +36,7 @@ class Copies(runs.Case):
 
     def test_a_copy_beside_the_original(self):
         shutil.copytree(self.path, self.copy)
-        self.refused(self.copy, f"is a copy of {self.path}, with the same batches .*Train there; or .*minsep run --again --out {self.copy} PLAN.json`; or.*folder='{self.path}'")
+        self.refused(self.copy, f"is a copy of {self.path}: both have the same batches .*Train in the original; or .*minsep run --again --out {self.copy} PLAN.json`; or.*folder='{self.path}'")
         self.assertFalse((self.copy / "training.json").exists())
         self.assertEqual(minsep.Run(self.copy).verdict().copy_of, str(self.path))
         self.assertIsNone(minsep.Run(self.path).verdict().copy_of)
@@ -69,7 +69,7 @@ class Copies(runs.Case):
         for text in "", "{}", '{"directory": ':
             record.write_text(text)
             warnings.simplefilter("always", minsep.CopyWarning)
-            with self.subTest(text), self.assertWarnsRegex(minsep.CopyWarning, f"^{record}: was changed, cut or emptied, and whether {self.copy} is a copy") as caught:
+            with self.subTest(text), self.assertWarnsRegex(minsep.CopyWarning, f"^{record}: was changed, cut or emptied, so that nothing shows whether {self.copy} is a copy") as caught:
                 minsep.Run(self.copy)
             self.assertEqual(caught.filename, __file__)
             warnings.simplefilter("ignore", minsep.CopyWarning)

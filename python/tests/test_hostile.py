@@ -86,8 +86,8 @@ class Hostile(runs.Case):
         falls = good.copy()
         falls[2] = falls[1] - 1
         self.each(self.formed, {
-            "a flipped bit": ("SHA-256 is not as the index says", flip),
-            "truncated": ("size is not as the index says", cut),
+            "a flipped bit": ("SHA-256 differs from the SHA-256 in the index", flip),
+            "truncated": ("size differs from the size in the index", cut),
             "missing": ("is missing", lambda p: (p / "batches" / shard).unlink()),
             "a pipe": ("not a regular file", put(shard, os.mkfifo)),
             "a link to a pipe": ("not a regular file", put(shard, lambda f: (os.mkfifo(self.folder / "pipe"), f.symlink_to(self.folder / "pipe")))),
@@ -96,7 +96,7 @@ class Hostile(runs.Case):
             "a device": ("not a regular file", put(shard, lambda f: f.symlink_to("/dev/zero"))),
             "an index that is a pipe": ("not a regular file", put("index.json", os.mkfifo)),
             "an index that is a device": ("not a regular file", put("index.json", lambda f: f.symlink_to("/dev/zero"))),
-            "stopped": ("stopped before it finished", lambda p: (p / "batches" / "incomplete.json").write_text("{}")),
+            "stopped": ("the stage that writes this folder was stopped", lambda p: (p / "batches" / "incomplete.json").write_text("{}")),
             "not JSON": ("not JSON", lambda p: (p / "batches" / "index.json").write_text("{")),
             "not UTF-8": ("not UTF-8", lambda p: (p / "batches" / "index.json").write_bytes(b"\xff\xfe{}")),
             "deep": ("not JSON", lambda p: (p / "batches" / "index.json").write_text("[" * 100000)),
@@ -113,7 +113,7 @@ class Hostile(runs.Case):
             "more shards than steps": ("cannot read", edit(lambda ix: ix["facts"].__setitem__("shards", 21))),
             "a billion shards": ("cannot read", edit(lambda ix: ix["facts"].update(shards=10**9, steps=10**9))),
             "an unknown table": ("cannot read", edit(lambda ix: ix["facts"].__setitem__("rows_of", "owners"))),
-            "another run id": ("of run 0{32}", edit(lambda ix: ix.__setitem__("run_id", "0" * 32))),
+            "another run id": ("belongs to run 0{32}", edit(lambda ix: ix.__setitem__("run_id", "0" * 32))),
             "other examples": ("other examples than run.json", edit(lambda ix: ix["inputs"].__setitem__("bounded", "0" * 64))),
             "rows beyond the table": ("rows outside the table", rows(npy(np.full(int(good[-1]), 10**6, np.int32)))),
             "rows below padding": ("rows outside the table", rows(npy(np.full(int(good[-1]), -2, np.int32)))),
@@ -141,11 +141,11 @@ class Hostile(runs.Case):
         path = self.formed()
         (path / "run.json").unlink()
         for nothing in path, self.folder / "nix", self.folder:
-            with self.assertRaisesRegex(minsep.RunDirectoryError, f"^{nothing}/run.json: is not there: it is in every run directory"):
+            with self.assertRaisesRegex(minsep.RunDirectoryError, f"^{nothing}/run.json: is missing, and every run directory has it"):
                 minsep.Run(nothing)
         path = self.copied(self.noisy())
         (path / "bounded" / "index.json").unlink()
-        with self.assertRaisesRegex(minsep.RunDirectoryError, "bounded/index.json: is not there: the folder was removed"):
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "bounded/index.json: is missing: the folder was removed"):
             minsep.Run(path).example_ids([0])
 
     def test_noise(self):
@@ -177,12 +177,12 @@ class Hostile(runs.Case):
             shutil.copytree(runs._formed("numbers", 20, 3, ()) / "batches", p / "batches")
 
         self.each(lambda: self.copied(source), {
-            "a flipped bit": ("SHA-256 is not as the index says", flip),
+            "a flipped bit": ("SHA-256 differs from the SHA-256 in the index", flip),
             "missing": ("is missing", lambda p: (p / "noise" / first).unlink()),
             "another shape": ("its shape does not fit", lambda p: runs.replace(p / "noise", first, npy(np.zeros((16, 8), np.float32)))),
             "another type": ("must hold <f4", lambda p: runs.replace(p / "noise", first, npy(np.zeros((8, 16), np.float64)))),
-            "noise of another run": ("run.json is of run", another),
-            "batches of another run": ("run.json is of run", swapped),
+            "noise of another run": ("and run.json to run", another),
+            "batches of another run": ("and run.json to run", swapped),
             "another sigma in the index": ("differ from the index", edit(lambda ix: ix["params"].__setitem__("noise_multiplier", "0x1p-9"))),
             "another sigma in the recipe": ("differ from the index", recipe(lambda r: r["params"].__setitem__("noise_multiplier", "0x1p-9"))),
             "another run id in the recipe": ("differ from the index", recipe(lambda r: r.__setitem__("run_id", "0" * 32))),
@@ -219,9 +219,9 @@ class Hostile(runs.Case):
         if not runs.has("pyarrow"):
             self.skipTest("pyarrow not installed")
         for words, spoil in [
-            ("SHA-256 is not as the index says", lambda p: (p / "part-00000.parquet").write_bytes(b"\0" * (p / "part-00000.parquet").stat().st_size)),
+            ("SHA-256 differs from the SHA-256 in the index", lambda p: (p / "part-00000.parquet").write_bytes(b"\0" * (p / "part-00000.parquet").stat().st_size)),
             ("can be read", lambda p: runs.replace(p, "part-00000.parquet", b"PAR1 not Parquet PAR1")),
-            ("is not the table of the batches", lambda p: runs.edit_index(p, lambda ix: None)),
+            ("is not the table from which the batches were formed", lambda p: runs.edit_index(p, lambda ix: None)),
             ("is missing", lambda p: (p / "part-00000.parquet").unlink()),
         ]:
             path = self.formed()

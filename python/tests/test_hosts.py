@@ -64,15 +64,15 @@ class Words(unittest.TestCase):
         """Of each field, one host that says something else: each is refused, and the message tells which host."""
         for words, change in {
             "hosts 0, 1 at step 5; host 2 at step 6: resume all": {"step": 6},
-            f"hosts 0, 1 with runs {'1' * 32}; host 2 with runs {'9' * 32}: open": {"run_id": "9" * 32},
-            r"hosts 0, 1 with batches or recipes of noise of one run that differ \(22222222\); host 2 .*copy the run directory": {"fingerprint": "9" * 64},
+            f"hosts 0, 1 with run {'1' * 32}; host 2 with run {'9' * 32}: open": {"run_id": "9" * 32},
+            r"hosts 0, 1 with batches and a recipe of noise of digest 22222222; host 2 .*copy the run directory": {"fingerprint": "9" * 64},
             "host 2 has a checkpoint of another training than host 0": {"token": "9" * 32},
             "hosts 0, 2 would keep the record": {"primary": True},
             "3 have answered, as ranks 0 of 3, 1 of 3, 2 of 4: give each": {"ranks": 4},
             "3 have answered, as ranks 0 of 3, 1 of 3, 1 of 3": {"rank": 1},
             "hosts 0, 1 with the noise in 3 shards; host 2 with the noise in 4 shards: give read_noise the same shards": {"shards": 4},
             "hosts 1 and 2 take shard 1 of 3 of the noise: two sums .*replica=1": {"parts": ((1, 0),)},
-            "hosts 1 and 2 take shard 1 of 3 of the noise for parameters of other names": {"parts": ((1, 1),), "layout": "9" * 64},
+            "hosts 1 and 2 take shard 1 of 3 of the noise for parameters of different names": {"parts": ((1, 1),), "layout": "9" * 64},
             "no host takes shard 2 of 3 of the noise": {"parts": ((1, 1),)},
         }.items():
             with self.subTest(words):
@@ -83,7 +83,7 @@ class Words(unittest.TestCase):
         self.refused("2 have answered, as ranks 0 of 3, 1 of 3", self.hosts(3)[:2])
         whole = self.hosts(2, 1)
         whole[1] = dataclasses.replace(whole[1], layout="9" * 64)
-        self.refused("hosts 0 and 1 take shard 0 of 1 of the noise for parameters of other names", whole)
+        self.refused("hosts 0 and 1 take shard 0 of 1 of the noise for parameters of different names", whole)
         self.refused("no host takes shard 2 of 4 of the noise", [dataclasses.replace(h, shards=4) for h in self.hosts(2, 2)])
 
     def test_a_host_that_takes_no_step(self):
@@ -180,7 +180,7 @@ class Processes(runs.Case):
         # One whose directory is of another run.
         elsewhere = runs.make_noisy(self.folder / "elsewhere")
         for said in self.together(hosts, lambda rank, gather: train(rank, gather, None if rank == 2 else states[rank], elsewhere if rank == 2 else path)):
-            self.assertRegex(said, "hosts 0, 1 with runs [0-9a-f]{32}; host 2 with runs [0-9a-f]{32}: open the run directory of one run")
+            self.assertRegex(said, "hosts 0, 1 with run [0-9a-f]{32}; host 2 with run [0-9a-f]{32}: open the run directory of one run")
         self.assertIn('"taken": "0000000000000009"', (path / "training.json").read_text())
         self.assertEqual([f[0]["next_step"] for f in self.together(hosts, lambda rank, gather: train(rank, gather, states[rank], stop=19))], [20] * 3)
 
@@ -195,7 +195,7 @@ class Processes(runs.Case):
             return self.step(path, rank, gather, **(mine if rank == 1 else {"state": state}), **more)
 
         for words, mine in {
-            "the checkpoint is of run 0{32}": {"state": foreign},
+            "the checkpoint belongs to run 0{32}": {"state": foreign},
             "rank 7: must be 0 to 2": {"state": state, "number": 7},
             "state: must be the result of state_dict": {"state": {}},
             "like: has 12 coordinates, shard 1 of 3 of the noise has 11": {"state": state, "width": 12},
@@ -277,12 +277,12 @@ for shard, shards, replica in (1, 4, 0), (0, 3, 0), (2, 4, 0), (1, 4, 1):
             raise OSError(errno.ENOLCK, "No locks available")
 
         with unittest.mock.patch.object(fcntl, "flock", none):
-            with self.assertWarnsRegex(UserWarning, r"training.json: nothing can be locked there \(No locks available\)") as warned:
+            with self.assertWarnsRegex(UserWarning, r"training.json: no file can be locked there \(No locks available\)") as warned:
                 first = minsep.StepGuard(run)
             self.assertEqual(warned.filename, __file__)
             second = minsep.StepGuard(run)
             second.take(0)
-            with self.assertRaisesRegex(minsep.TrainingError, "another training has begun since, on another host perhaps"):
+            with self.assertRaisesRegex(minsep.TrainingError, "another training has begun since, perhaps on another host"):
                 first.take(0)
             second.take(1)
 
@@ -319,7 +319,7 @@ for shard, shards, replica in (1, 4, 0), (0, 3, 0), (2, 4, 0), (1, 4, 1):
     def test_hosts_without_an_all_gather(self):
         run = minsep.Run(self.own_noisy())
         for more in {"rank": 1, "ranks": 2}, {"ranks": 2}, {"rank": 1, "ranks": 2, "primary": True}, {"primary": False, "ranks": 2}:
-            with self.subTest(more), self.assertRaisesRegex(ValueError, "^gather: must be given with ranks 2, .*minsep.jax.gather.*On the only host leave rank and ranks out"):
+            with self.subTest(more), self.assertRaisesRegex(ValueError, "^gather: must be given with ranks 2: .*minsep.jax.gather.*On the only host, leave rank and ranks out"):
                 minsep.StepGuard(run, **more)
         with self.assertRaisesRegex(minsep.TrainingError, "^hosts: 1 have answered, as ranks 0 of 2"):
             minsep.StepGuard(run, ranks=2, gather=lambda word: [word])

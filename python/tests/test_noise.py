@@ -144,7 +144,7 @@ class Stream(runs.Case):
         (kept / "shard-00000-of-00001-step-000013").write_bytes(b"x")
         with self.assertRaisesRegex(minsep.UsageError, "step-000013: must be whole and belong to this run, key and recipe"):
             minsep.read_noise(run, start=14, key=str(runs.key()), checkpoint=str(kept))
-        with self.assertRaisesRegex(ValueError, "checkpoint: is for noise made in the course of the training"):
+        with self.assertRaisesRegex(ValueError, "checkpoint: is for noise that is made during the training"):
             minsep.read_noise(minsep.Run(self.noisy()), checkpoint=str(kept))
 
     def test_rows_that_are_held_stay(self):
@@ -366,7 +366,7 @@ class Guard(runs.Case):
             minsep.StepGuard(self.run_, state).close()
         own.unlink()
         self.record.unlink()
-        with self.assertRaisesRegex(minsep.TrainingError, "has no record of this training.*name that directory by folder"):
+        with self.assertRaisesRegex(minsep.TrainingError, "has no record of this training.*give that directory as folder"):
             minsep.StepGuard(self.run_, state)
         self.assertTrue(minsep.StepGuard(self.run_).state_dict()["token"] != state["token"])
 
@@ -383,7 +383,7 @@ class Guard(runs.Case):
             minsep.StepGuard(self.run_, state)
 
     def test_the_only_host_keeps_the_record(self):
-        with self.assertRaisesRegex(ValueError, r"primary False: must be left out on the only host \(ranks=1\): nobody would keep the record"):
+        with self.assertRaisesRegex(ValueError, r"primary False: must be left out on the only host \(ranks=1\): without a record of the training"):
             minsep.StepGuard(self.run_, primary=False)
         self.assertFalse((self.path / "training.json").exists())
         minsep.StepGuard(self.run_, primary=True).take(0)
@@ -578,7 +578,7 @@ class Guard(runs.Case):
         self.assertNotEqual([second.batch(t).tolist() for t in range(8)], batches)
         again = np.array([second.noise(t) for t in range(8)])
         self.assertLess(len(np.intersect1d(noise, again)), 10)  # of 320; single values on the grid may meet by chance
-        with self.assertRaisesRegex(minsep.TrainingError, f"checkpoint is of run {first.run_id}, the directory of run {second.run_id}: begin .* without the checkpoint"):
+        with self.assertRaisesRegex(minsep.TrainingError, f"checkpoint belongs to run {first.run_id}, and the directory to run {second.run_id}: begin .* without the checkpoint"):
             minsep.StepGuard(second, guard.state_dict())
         self.assertEqual(list(minsep.StepGuard(second)), list(range(8)))
         self.assertTrue(second.verdict().certified)
@@ -588,7 +588,7 @@ class Guard(runs.Case):
         for bad in {}, dict(state, more=1), dict(state, next_step=21), dict(state, next_step=1.0), dict(state, next_step=True):
             with self.assertRaises(ValueError):
                 minsep.StepGuard(self.run_, bad)
-        with self.assertRaisesRegex(minsep.TrainingError, "checkpoint is of run"):
+        with self.assertRaisesRegex(minsep.TrainingError, "checkpoint belongs to run"):
             minsep.StepGuard(self.run_, dict(state, run_id="0" * 32))
 
     def test_noise_of_a_step_that_was_not_taken(self):
@@ -605,7 +605,7 @@ class Guard(runs.Case):
         """The record of that run would not tell that its noise was used."""
         guard = minsep.StepGuard(self.run_)
         other = minsep.Run(runs.make_noisy(self.folder / "other", 20, 33, runs.BANDED, ()))
-        with self.assertRaisesRegex(ValueError, f"guard: belongs to the run in {self.path}, the noise to another run, in {other.path}: give read_noise a guard of its own run"):
+        with self.assertRaisesRegex(ValueError, f"guard: belongs to the run in {self.path}, and the noise to another run, in {other.path}: give read_noise a guard of its own run"):
             minsep.read_noise(other, guard=guard)
         self.assertEqual(minsep.read_noise(minsep.Run(self.copied(self.path)), guard=guard).next_step, 0)
 
@@ -698,7 +698,7 @@ class Guard(runs.Case):
         with mock.patch.object(minsep.Run, "_row", side_effect=OSError), self.assertRaises(OSError):
             first.step(0)
         first.step(0)  # a fault uses nothing up
-        with self.assertRaisesRegex(minsep.TrainingError, "noise of step 0: another reader with this guard has given it: it must not hide a second sum"):
+        with self.assertRaisesRegex(minsep.TrainingError, "noise of step 0: another reader with this guard has given it, and it must not hide a second sum"):
             second.step(0)
         guard.take(1)
         first.step(1)

@@ -413,7 +413,7 @@ class Refused(Training):
         for wrong in (), (batch[0][:-1], batch[1][:-1]), (batch[0], batch[1][:-1]), (batch[0], 3), (np.repeat(batch[0], 2, 0), np.repeat(batch[1], 2)):
             with self.assertRaisesRegex(ValueError, "^batch: must"):
                 training.step(state, *wrong)
-        with self.assertRaisesRegex(TypeError, "^step: is called in jax.jit"):
+        with self.assertRaisesRegex(TypeError, "^step: must be called outside of jax.jit"):
             jax.jit(lambda s: training.step(s, *batch))(state)
         batches = training.batches(x, y)
         next(batches)

@@ -79,7 +79,7 @@ class Batches(runs.Case):
         copy = self.copied(self.owned())
         text = (copy / "certificate.json").read_text()
         (copy / "certificate.json").write_text(text.replace('"format": 2', '"format": 1'))
-        with self.assertRaisesRegex(minsep.RunDirectoryError, "owners are sampled in one of"):
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "one of the certificate and the batches samples owners"):
             minsep.Run(copy).epsilon
 
     def test_is_no_array_of_rows(self):

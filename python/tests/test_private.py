@@ -448,7 +448,7 @@ class Resumes(Training):
         state = training.state_dict()
         with self.assertRaisesRegex(minsep.TrainingError, "begun already: call it once, before"):
             training.load_state_dict(state)
-        with self.assertRaisesRegex(ValueError, "^state: has a scheduler"):
+        with self.assertRaisesRegex(ValueError, "^state: only one of the checkpoint and this training has a scheduler"):
             training.load_state_dict({**state, "scheduler": {}})
 
 

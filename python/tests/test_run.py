@@ -102,7 +102,7 @@ class Batches(runs.Case):
         there, here = minsep.Run("memory://minsep-test"), minsep.Run(path)
         self.assertEqual([there.batch(t).tolist() for t in range(20)], [here.batch(t).tolist() for t in range(20)])
         memory.pipe("/minsep-test/batches/rows-00000-of-00003.npy", bytes(len(memory.cat("/minsep-test/batches/rows-00000-of-00003.npy"))))
-        with self.assertRaisesRegex(minsep.RunDirectoryError, "SHA-256 is not as the index says"):
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "SHA-256 differs from the SHA-256 in the index"):
             minsep.Run("memory://minsep-test").batch(0)
 
 
@@ -143,10 +143,10 @@ class Join(runs.Case):
             kept = set(run.example_ids(range(run.examples)).tolist())
             first = next(i for i in ids if i in kept)
             for given, words in [
-                (ids + [first], "1 example of the run is there more than once, the first is .*: an id must name one position in your data"),
+                (ids + [first], "1 example of the run is in them more than once, the first is .*: an id must name one position in your data"),
                 ([first] + ids, "more than once"),
-                ([i for i in ids if i != first], f"1 of the {len(kept)} examples of the run is not there, the first is .*: give the ids of all examples"),
-                ([], "are not there"),
+                ([i for i in ids if i != first], f"1 of the {len(kept)} examples of the run is missing from them, the first is .*: give the ids of all examples"),
+                ([], "are missing from them"),
                 (runs.ids_of(other, 100), "as the run has them"),
                 ([float(n) for n in range(100)], "as the run has them"),
             ]:
@@ -194,7 +194,7 @@ class Noise(runs.Case):
 
     def test_only_the_recipe(self):
         run = minsep.Run(self.noisy(20, 33, "--recipe-only"))
-        with self.assertRaisesRegex(minsep.RunDirectoryError, "recipe only"):
+        with self.assertRaisesRegex(minsep.RunDirectoryError, "only the recipe"):
             run.noise(0)
         self.assertEqual(run.noise_multiplier, 1.3)
 
@@ -295,8 +295,8 @@ class Certificate(runs.Case):
         multiplier = minsep.Run(copy)._certificate()["noise_multiplier"]
         for words, changed in {
             rf"is for a noise multiplier of {1.01 * multiplier:.6g}, and that of the noise is ": text.replace(f'"noise_multiplier": {multiplier}', f'"noise_multiplier": {1.01 * multiplier}'),
-            "of status 'estimated': it certifies nothing": text.replace('"verified"', '"estimated"'),
-            "owners are sampled in one of": text.replace('"format": 2', '"format": 1'),
+            "has status 'estimated', which certifies nothing": text.replace('"verified"', '"estimated"'),
+            "one of the certificate and the batches samples owners": text.replace('"format": 2', '"format": 1'),
             "is for another sampler than that of the batches": re.sub(r'("prob": ?)[0-9.e-]+', r"\g<1>0.5", text),
             "not JSON": text[:-9],
         }.items():

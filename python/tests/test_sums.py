@@ -91,7 +91,7 @@ class Sums(runs.Case):
         """As in a trainer that adds the noise itself: nothing is compared, and that is said where steps are repeated."""
         unseen = lambda total, rows, grid, divisor: minsep.add_noise(total, np.array(rows), grid, divisor)
         states = self.train(None, 5, add=unseen)
-        with self.assertWarnsRegex(UserWarning, "steps 2 to 4 were taken before, and nothing compares what they release now: add_noise did not see their sums"):
+        with self.assertWarnsRegex(UserWarning, "steps 2 to 4 were taken before, and their new sums are not compared with the old ones, which add_noise did not see"):
             self.train(states[2], 3, add=unseen, factor=2)
 
     def test_another_training_of_the_directory(self):
@@ -130,7 +130,7 @@ for t in guard:
 
     def test_hosts_that_add_noise_to_other_sums(self):
         """As of two points of a sweep that began as hosts of one training."""
-        for theirs, words in {1: "", 2: "hosts 0 and 1 added the noise of step 0 to sums that differ.*give the whole sum to add_noise on each; points of a sweep are trainings of their own: .*minsep run --again"}.items():
+        for theirs, words in {1: "", 2: "hosts 0 and 1 added the noise of step 0 to different sums.*give the whole sum to add_noise on each host. For several trainings, such as a sweep, .*minsep run --again"}.items():
             path = runs.make_noisy(self.folder / f"hosts{theirs}")
             run = minsep.Run(path)
             kept = {}

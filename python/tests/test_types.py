@@ -41,7 +41,7 @@ class Types(runs.Case):
         self.refused("step", guard.take, {})
         noise = minsep.read_noise(run, guard=guard)
         total, row = np.zeros(33), np.zeros(33, np.float32)
-        with self.assertRaisesRegex(ValueError, r"^noise: NoiseReader is neither .*: the noise of a step is what its step\(t\) gives"):
+        with self.assertRaisesRegex(ValueError, r"^noise: NoiseReader is neither .*: its step\(t\) gives the noise of a step"):
             minsep.add_noise(total, noise, run.grid, 1)
         good = {"total": total, "noise": row, "grid": run.grid, "divisor": 1}
         self.refused("grid", minsep.add_noise, good, [None, "a word", [1.5], {"a": 1}, object(), run])
