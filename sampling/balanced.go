@@ -29,8 +29,9 @@ type BalancedMinSep struct {
 
 var balancedMinSepKind = Kind{
 	Name: "balanced-min-sep",
-	Help: `each example exactly K times in the run, at least B steps apart, every step alike and else as
-randomly as can be; --participations K, or --batch-size X for K = X steps / examples`,
+	Help: `each example exactly K times in the run, at least B steps apart, and at
+random otherwise, with the same rate at every step; --participations K, or --batch-size X for
+K = X steps / examples`,
 	Takes: []string{"participations"},
 	check: func(p Params, c *param.Checker) {
 		c.AtLeast("min-sep", p.MinSep, 1)

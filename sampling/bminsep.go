@@ -29,8 +29,8 @@ type BMinSep struct {
 
 var bMinSepKind = Kind{
 	Name: "b-min-sep",
-	Help: `each example on its own: at least B steps between two participations; --cold starts all examples
-available, by default every step has the same rate`,
+	Help: `each example by itself at random, at least B steps apart; every step has the same
+rate, unless --cold begins with all examples available`,
 	Takes: []string{"cold"},
 	check: Params.checkSeparated,
 	spec: func(p Params, of Population) (Spec, error) {

@@ -26,7 +26,7 @@ type CyclicPoisson struct {
 
 var cyclicPoissonKind = Kind{
 	Name:  "cyclic-poisson",
-	Help:  "B parts of the examples take turns; --secret-partition draws the parts",
+	Help:  "B parts of the examples take turns; --secret-partition draws the parts at random",
 	Takes: []string{"secret-partition"},
 	check: Params.checkSeparated,
 	spec: func(p Params, of Population) (Spec, error) {

@@ -36,8 +36,9 @@ const maxMoved = 0.05
 
 var epochMinSepKind = Kind{
 	Name: "epoch-min-sep",
-	Help: `each example exactly once in every epoch of T steps, at a fresh place at least B steps from its
-last; --epoch-steps T, or --batch-size X for the T nearest to examples / X`,
+	Help: `each example exactly once in every epoch of T steps, at a new random step in each
+epoch, at least B steps after the last one; --epoch-steps T, or --batch-size X for
+the T nearest to examples / X`,
 	Takes: []string{"epoch-steps"},
 	check: func(p Params, c *param.Checker) {
 		c.AtLeast("min-sep", p.MinSep, 1)

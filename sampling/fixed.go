@@ -33,8 +33,8 @@ var fixedKind = Kind{
 	Owners:         OwnersIfKnown,
 	Takes:          []string{"max-participations"},
 	ExactBatchSize: true,
-	examplesOnly:   "is not for fixed, where batches are of examples, each owner's apart",
-	untruncated:    "is not for fixed, whose batches have one size",
+	examplesOnly:   "is not for fixed, which forms batches of examples",
+	untruncated:    "is not for fixed: all its batches have one size",
 	check: func(p Params, c *param.Checker) {
 		c.AtLeast("min-sep", p.MinSep, 1)
 		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for fixed")

@@ -27,8 +27,8 @@ type MultiOwner struct {
 
 var multiOwnerKind = Kind{
 	Name: "multi-owner",
-	Help: `Algorithm 3 of arXiv 2602.09338: examples that share an owner keep B steps apart; its accounting is
-not proven`,
+	Help: `Algorithm 3 of arXiv 2602.09338: examples that share an owner keep B steps apart;
+its accounting is not proven`,
 	Owners: OwnersNeeded,
 	check:  Params.checkSeparated,
 	spec: func(p Params, of Population) (Spec, error) {

@@ -119,7 +119,7 @@ func (p Params) checkSample(c *param.Checker, kind Kind) {
 	known := p.Sample == "" || p.Sample == SampleExamples || p.Sample == SampleOwners
 	c.Require(known, "sample", fmt.Sprintf("%q", p.Sample), "must be examples or owners")
 	if p.Sample != SampleOwners {
-		c.Require(p.ExamplesPerOwner == 0 || !known, "examples per owner", p.ExamplesPerOwner, "needs sample owners: otherwise examples take part on their own")
+		c.Require(p.ExamplesPerOwner == 0 || !known, "examples per owner", p.ExamplesPerOwner, "needs sample owners: without it, examples take part one by one")
 		return
 	}
 	checkExamplesPerOwner(c, p.ExamplesPerOwner)

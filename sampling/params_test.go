@@ -185,7 +185,7 @@ func TestParamsRefuse(t *testing.T) {
 		{"secret parts of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.SecretPartition = true }, "secret partition", "is for cyclic-poisson only"},
 		{"a bound of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.MaxParticipations = 2 }, "max participations", "is for fixed only"},
 		{"a negative bound", "fixed", func(p *sampling.Params) { p.MaxParticipations = -2 }, "max participations", "at least 1"},
-		{"fixed with a limit", "fixed", func(p *sampling.Params) { p.MaxBatchSize = 7 }, "max batch size", "whose batches have one size"},
+		{"fixed with a limit", "fixed", func(p *sampling.Params) { p.MaxBatchSize = 7 }, "max batch size", "all its batches have one size"},
 		{"a negative limit", "poisson", func(p *sampling.Params) { p.MaxBatchSize = -7 }, "max batch size", "at least 1"},
 		{"padding without a limit", "poisson", func(p *sampling.Params) { p.Pad = true }, "pad", "fills batches up to the max batch size"},
 	} {

@@ -81,7 +81,7 @@ type BallsInBins struct {
 
 var ballsInBinsKind = Kind{
 	Name: "balls-in-bins",
-	Help: "each example once in every epoch of B steps, always at the same place",
+	Help: "each example once in every epoch of B steps, at the same place of every epoch",
 	check: func(p Params, c *param.Checker) {
 		const rule = "must be left out for balls-in-bins: the epoch (min-sep) gives examples / min-sep"
 		c.AtLeast("min-sep", p.MinSep, 1)

@@ -30,8 +30,9 @@ type Rotation struct {
 
 var rotationKind = Kind{
 	Name: "rotation",
-	Help: `for examples of several owners: each example of a pool exactly once in the T steps that the pool
-serves, pools in turn; of a table made by bound --pools; --epoch-steps T, or --batch-size X`,
+	Help: `for examples of several owners: the pools that bound --pools made take turns of T
+steps, in which each example of the pool takes part exactly once; --epoch-steps T,
+or --batch-size X`,
 	Pools: true,
 	Takes: []string{"epoch-steps"},
 	check: func(p Params, c *param.Checker) {

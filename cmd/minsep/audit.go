@@ -55,19 +55,20 @@ func (a *app) auditCommand() *cobra.Command {
 	var canary int
 	c := &cobra.Command{
 		Use:   "audit RUN --observations FILE --without FILE",
-		Short: "Attack a training's released sums: a lower bound of epsilon, to compare with the certificate",
+		Short: "Attack the released sums of a training: a lower bound of epsilon, to compare with the certificate",
 		Long: `audit tries to tell from the noisy sums of your own training code whether a canary took part, and compares its success
-with the certificate of the run directory. A canary is an example of your choice whose clipped gradient is the clip norm in
-one coordinate, in which nobody else's gradient is anything but zero.
+with the certificate of the run directory. A canary is an example of your choice. In one coordinate its clipped gradient is the
+clip norm, and in that coordinate the gradients of all other examples are zero.
 
---observations is an .npy file of shape [observations, steps]: in each row, the released sums (before they are divided by the
-batch size) of the coordinate of a canary that took part in the training. --without is the same for canaries whose gradients
-were left out. Rows must be independent: canaries of one training with a coordinate and an owner each, or of many trainings.
+--observations is an .npy file of shape [observations, steps]. Each row has the released sums, before they are divided by the
+batch size, of the coordinate of a canary that took part in the training. --without is the same for canaries whose gradients
+were left out. Rows must be independent: from canaries of one training, each with a coordinate and an owner of its own, or from
+many trainings.
 
-The first line is the verdict: "EXCEEDS: ", the lower bound of epsilon is above the certificate's; "DIFFERS: ", the sums do
-not have the distribution of the certificate's mechanism; or "within: ", nothing was found, which proves nothing. EXCEEDS
-and DIFFERS end with exit code 3; either is wrong with probability 1e-9 at most. The certificate is taken as it stands: see
-inspect.`,
+The first line is the verdict: "EXCEEDS: ", the lower bound of epsilon is above the certificate's epsilon; "DIFFERS: ", the sums
+do not have the distribution of the certificate's mechanism; or "within: ", no fault was found, which proves nothing. EXCEEDS
+and DIFFERS end with exit code 3; either is wrong with probability 1e-9 at most. audit does not check the certificate itself:
+minsep inspect does.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			attack, m, clip, err := a.attackOn(cmd.Context(), args[0], clipNorm, cmd.Flags().Changed("clip-norm"), canary)
@@ -121,10 +122,10 @@ inspect.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&with, "observations", "", ".npy of released sums [observations, steps] of canaries that took part")
-	f.StringVar(&without, "without", "", ".npy of released sums [observations, steps] of canaries whose gradients were left out")
-	f.Float64Var(&clipNorm, "clip-norm", 0, "clip norm of the gradients (default: that of the run directory's noise, else 1)")
-	f.IntVar(&canary, "canary-examples", 1, "examples of each canary, all of one owner and with the same gradient")
+	f.StringVar(&with, "observations", "", ".npy file, of shape [observations, steps], with the released sums of canaries that took part")
+	f.StringVar(&without, "without", "", ".npy file, of shape [observations, steps], with the released sums of canaries whose gradients were left out")
+	f.Float64Var(&clipNorm, "clip-norm", 0, "clip norm of the gradients (default: the clip norm of the noise in the run directory, or 1 without noise)")
+	f.IntVar(&canary, "canary-examples", 1, "number of examples of each canary, all of one owner and with the same gradient")
 	return c
 }
 

@@ -20,16 +20,16 @@ import (
 
 // addGraphFlags adds the flags that name the files of a graph and describe their format.
 func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
-	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of an example–owner graph, or - for standard input; may be repeated")
-	f.StringVar(&read.Format, "format", graphio.Auto, "format of the files: auto (by their names), "+strings.Join(graphio.Formats(), ", "))
+	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of files with an example–owner graph, or - for standard input; may be repeated")
+	f.StringVar(&read.Format, "format", graphio.Auto, "format of the graph's files: auto (decided by their names), "+strings.Join(graphio.Formats(), ", "))
 	f.StringVar(&read.ExampleColumn, "example-column", "", "name or 1-based position of the example column (default example_id)")
 	f.StringVar(&read.OwnerColumn, "owner-column", "", "name or 1-based position of the owner column (default owner_id or owners)")
-	f.StringVar(&read.Delimiter, "delimiter", "", "delimiter of CSV and TSV, one byte (default: comma, tab)")
-	f.StringVar(&read.Header, "header", graphio.Auto, "whether CSV and TSV begin with a header: auto, yes, no")
-	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of the ids in text files: auto, int64, string")
-	f.Var(idTypes{&read.ExampleType}, "example-type", "type of the example ids in text files, where owners have another")
-	f.Var(idTypes{&read.OwnerType}, "owner-type", "type of the owner ids in text files, where examples have another")
-	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without owners instead of refusing them")
+	f.StringVar(&read.Delimiter, "delimiter", "", "the byte between two columns (default: a comma in CSV files, a tab in TSV files)")
+	f.StringVar(&read.Header, "header", graphio.Auto, "whether CSV and TSV files begin with a header: auto, yes, no")
+	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of all ids in CSV, TSV and NDJSON files: auto, int64, string")
+	f.Var(idTypes{&read.ExampleType}, "example-type", "type of the example ids, where it differs from the type of the owner ids")
+	f.Var(idTypes{&read.OwnerType}, "owner-type", "type of the owner ids, where it differs from the type of the example ids")
+	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without owners, in place of refusing the graph")
 }
 
 // idTypes is a flag that sets the id type of several columns at once.
@@ -73,14 +73,15 @@ func (a *app) boundCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bound --graph PATH (--max-per-owner K | --pools N) --key FILE --out DIR",
 		Short: "Bound how many examples each owner contributes",
-		Long: `bound reads an example–owner graph and keeps a subset of its examples such that no owner has more than K of
-them: it goes through the examples, those with the fewest owners first, and keeps each whose owners all have room.
-With --pools N it makes N such subsets of one example per owner, for --scheme rotation, least used examples first. The
-result is the same for any number of workers. The graph is taken to be public; docs/accounting.md says what is claimed.
+		Long: `bound reads an example–owner graph and keeps a subset of its examples, so that no owner has more than K of them.
+It goes through the examples, those with the fewest owners first, and keeps an example if each of its owners has fewer
+than K kept examples so far. With --pools N it makes N subsets (pools) for --scheme rotation: an owner has at most one
+example in a pool, and each pool takes the examples first that earlier pools used least. The result is the same for any
+number of workers. The certificate's claim takes the graph to be public; docs/accounting.md states the claim.
 
-The graph is an edge list (CSV, TSV or Parquet with the columns example_id and owner_id), or examples with their
-owners (NDJSON {"example_id": 1, "owners": [7, 8]}, or Parquet with a list column owners), or a list of examples only,
-each its own owner. Files may be compressed with gzip or zstd.`,
+The graph is a list of edges (CSV, TSV or Parquet with the columns example_id and owner_id); or a list of examples with
+their owners (NDJSON {"example_id": 1, "owners": [7, 8]}, or Parquet with a list column owners); or a list of examples
+only, each its own owner. Files may be compressed with gzip or zstd.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
@@ -106,13 +107,13 @@ each its own owner. Files may be compressed with gzip or zstd.`,
 	a.addJobFlags(c, "the same command begins again")
 	f := c.Flags()
 	addGraphFlags(f, &stage.Graph, &stage.Read)
-	f.IntVar(&stage.MaxExamplesPerOwner, "max-per-owner", 0, "keep at most this many examples of an owner")
-	f.IntVar(&stage.Pools, "pools", 0, "for --scheme rotation: make this many pools instead; an owner has at most one example in each, and pools share examples only where there are too few")
+	f.IntVar(&stage.MaxExamplesPerOwner, "max-per-owner", 0, "keep at most this many examples of each owner")
+	f.IntVar(&stage.Pools, "pools", 0, "for --scheme rotation: make this many pools in place of one table; an owner has at most one example in a pool, and pools share examples only where there are too few")
 	f.Var(orderValue{&stage.Order}, "order", "order of the examples: fewest-owners first, which keeps more of them, or random")
-	f.BoolVar(&stage.Duplicates, "duplicates", false, "go through the kept examples again, adding copies until nothing fits")
-	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop an example that shares owners with more examples than this, itself included (default: no bound)")
-	f.IntVar(&stage.Buckets, "buckets", 0, "bound by a Beam job on the direct runner too, with this many buckets in its shuffles (default: no job; on other runners, by the size of the graph); does not change the result")
-	f.Int64Var(&stage.EdgesInMemory, "edges-in-memory", ondisk.DefaultInMemory, "on the direct runner: hold this many edges in memory, 45 bytes each, and bound a larger graph through files in --work-dir; does not change the result")
+	f.BoolVar(&stage.Duplicates, "duplicates", false, "go through the kept examples again, and add copies of them until no copy fits")
+	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop an example that shares owners with more examples than this, itself included (default: no limit)")
+	f.IntVar(&stage.Buckets, "buckets", 0, "run a Beam job on the direct runner too; its shuffles have this many buckets (default: no job on the direct runner; on other runners, by the size of the graph); does not change the result")
+	f.Int64Var(&stage.EdgesInMemory, "edges-in-memory", ondisk.DefaultInMemory, "on the direct runner: hold at most this many edges in memory, at 45 bytes each; a larger graph goes through files in --work-dir; does not change the result")
 	return c
 }
 

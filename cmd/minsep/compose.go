@@ -110,9 +110,9 @@ same batches do not add up: two directories of one run id, or with the same batc
 		},
 	}
 	f := c.Flags()
-	f.Float64Var(&delta, "delta", 0, "print epsilon of all trainings together at this delta")
-	f.Float64Var(&epsilon, "epsilon", 0, "print delta of all trainings together at this epsilon")
-	f.IntSliceVar(&counts, "times", []int{1}, "count each run this many times; with a list, the first run as often as its first number says, and so on")
+	f.Float64Var(&delta, "delta", 0, "print the joint epsilon of all trainings at this delta")
+	f.Float64Var(&epsilon, "epsilon", 0, "print the joint delta of all trainings at this epsilon")
+	f.IntSliceVar(&counts, "times", []int{1}, "number of times that each run counts; a list, such as 3,1, has one number for each run")
 	return c
 }
 

@@ -22,10 +22,10 @@ func (a *app) formCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "form (--bounded DIR | --examples N) --scheme S --steps N --min-sep B (--batch-size X | --prob P) --key FILE --out DIR",
 		Short: "Form the batches of a training run",
-		Long: `form draws which examples take part in which step and writes files that NumPy can memory-map as they are.
+		Long: `form draws which examples take part in which step. It writes the batches as files that NumPy can memory-map as they are.
 
 ` + schemesHelp() + `
-Batches and their sizes are secret. Only you can read the run directory's batches folder.`,
+Batches and their sizes are secret. Only you can read the folder batches of the run directory.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
@@ -50,11 +50,11 @@ Batches and their sizes are secret. Only you can read the run directory's batche
 	f := c.Flags()
 	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph, made by minsep bound")
 	addGraphFlags(f, &stage.Graph, &stage.Read)
-	f.Int64Var(&stage.Examples, "examples", 0, "number of examples, where each is its own owner: ids 0 to N-1")
+	f.Int64Var(&stage.Examples, "examples", 0, "number of examples, each its own owner, in place of a graph; their ids are 0 to N-1")
 	addSchemeFlags(f, &stage.Params)
-	f.IntVar(&stage.Shards, "shards", 0, "number of output shards (default: by the expected size); does not change the batches")
-	f.BoolVar(&stage.Parquet, "parquet", false, "write Parquet files of (step, slot, example_id) as well")
-	f.IntVar(&stage.Buckets, "buckets", 0, "buckets of the shuffle by owner (default: by the size); does not change the batches")
+	f.IntVar(&stage.Shards, "shards", 0, "number of shards, each a set of files (default: by the expected size); does not change the batches")
+	f.BoolVar(&stage.Parquet, "parquet", false, "write Parquet files with the columns step, slot and example_id as well")
+	f.IntVar(&stage.Buckets, "buckets", 0, "number of buckets of the shuffle by owner (default: by the size of the graph); does not change the batches")
 	return c
 }
 

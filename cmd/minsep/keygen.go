@@ -15,10 +15,10 @@ import (
 func (a *app) keygenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen FILE",
-		Short: "Make a root key, from which all secret randomness is derived",
+		Short: "Make a root key, the source of all secret randomness",
 		Long: `keygen draws 32 random bytes from the operating system and writes them to FILE with mode 0600. It never
-overwrites. Keep the key as secret as the data: whoever has it and the run id knows every batch and all noise.
-One key file serves many runs; each run directory has a run id of its own, and no two runs share a random number.`,
+overwrites a file. Keep the key as secret as the data: whoever has the key and the run id can compute every batch and all
+noise. One key file serves many runs: each run directory has a run id of its own, and no two runs share a random number.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := store.Stat(cmd.Context(), args[0]); errors.Is(err, fs.ErrNotExist) {

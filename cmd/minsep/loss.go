@@ -11,8 +11,8 @@ func (a *app) lossCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "loss CASES.json",
 		Short: "Compute privacy losses ln P(y)/Q(y) of given outputs",
-		Long: `loss fills in "log_loss" for every case of a file: outputs y of a mechanism, its sampling and its strategy.
-Compare it with a computation of your own. The result goes to standard output as JSON.`,
+		Long: `loss reads a JSON file of cases, each with outputs y of a mechanism, its sampling and its strategy. It fills in the
+privacy loss of each case, "log_loss", to compare with a computation of your own, and prints the JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cases, err := stages.ReadFile(cmd.Context(), args[0])

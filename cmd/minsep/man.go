@@ -47,6 +47,9 @@ func roff(text string) string {
 	return text
 }
 
+// manWidth is the number of columns for text in a page for man on a usual terminal.
+const manWidth = 72
+
 // manPage returns the man page of a command, in roff.
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
@@ -62,12 +65,16 @@ func manPage(c *cobra.Command) string {
 			b.WriteString(map[bool]string{true: ".nf\n", false: ".fi\n"}[indented])
 			filled = !indented
 		}
-		if line == "" {
-			line = ".PP"
-		} else {
-			line = roff(line)
+		switch {
+		case line == "":
+			b.WriteString(".PP\n")
+		case filled:
+			b.WriteString(roff(line) + "\n")
+		default: // man shows these lines as they are, however long
+			for part := range strings.SplitSeq(foldLine(line, manWidth, 0), "\n") {
+				b.WriteString(roff(part) + "\n")
+			}
 		}
-		b.WriteString(line + "\n")
 	}
 	if !filled {
 		b.WriteString(".fi\n")

@@ -53,10 +53,10 @@ The files are as secret as the batches: only you can read them. A stopped or kil
 	f.StringVar(&a.key, "key", "", "file of the root key that the batches were formed with")
 	f.BoolVar(&a.overwrite, "overwrite", false, "replace a finished result")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything but the ids, print what would be done, write nothing")
-	f.StringSliceVar(&stage.Examples, "examples", nil, "Parquet files with the examples: files, folders or patterns, with commas between them or by several flags")
-	f.BoolVar(&stage.ByName, "by-name", false, "--examples names folders of files: each file is an example, and its name the id with any ending")
+	f.StringSliceVar(&stage.Examples, "examples", nil, "Parquet files with the examples: files, folders or patterns; may be repeated, or name several with commas")
+	f.BoolVar(&stage.ByName, "by-name", false, "--examples names folders: each file in them is an example, and its name without the ending is the id")
 	f.StringVar(&stage.IDColumn, "id-column", "", "column of the example ids (default "+stages.DefaultIDColumn+")")
-	f.IntVar(&stage.Pad, "pad", 0, "fill every step up to a multiple of this many entries, at least one multiple")
+	f.IntVar(&stage.Pad, "pad", 0, "fill every step up to a multiple of N entries, and to N at least")
 	f.IntVar(&stage.Shards, "shards", 0, "number of files (default: by the expected size); does not change the rows")
 	return c
 }

@@ -21,23 +21,23 @@ func (a *app) noiseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "noise --strategy FILE [--noise-multiplier σ] --steps N --coordinates D --key FILE --out DIR",
 		Short: "Generate the correlated noise of a training run",
-		Long: `noise writes the noise that training adds to its sums of clipped gradients, one row a step, as files that NumPy can
-memory-map as they are, and a recipe by which another program can generate the same noise from the root key.
+		Long: `noise writes the noise that a training adds to its sums of clipped gradients. Each step has one row, in files that NumPy can
+memory-map as they are. A recipe beside them lets another program generate the same noise from the root key.
 
-The values depend only on the key, the run id, the strategy, σ, the clip norm, the grid, the source of words, steps and
-coordinates: not on shards, machines or interruptions. A stopped or killed command resumes when it is repeated.
+The values depend only on the key, the run id, the strategy, σ, the clip norm, the grid, --words, --steps and --coordinates.
+They do not depend on shards, machines or interruptions. A stopped or killed command resumes when it is repeated.
 
-What the trainer must do: clip every gradient to the clip norm and round its coordinates toward zero to multiples of the
-grid, which does not raise its norm; sum without rounding; never use a step's noise with other gradients. One run id
-serves one training run: noise is refused for another directory, σ, strategy or size with the same run id and key file.
-The noise is secret.
+The trainer must clip every gradient to the clip norm, and round its coordinates toward zero to multiples of the grid, which
+does not raise the norm. It must sum without rounding, and must never use the noise of a step with other gradients. One run id
+serves one training run: with the same run id and key file, noise is refused for another directory, σ, strategy or size. The
+noise is secret.
 
-With a certificate in the run directory, --noise-multiplier may be left out: it is then the certificate's.
+Without --noise-multiplier, σ is taken from the certificate in the run directory.
 
-With --stream, noise writes no files: where the run directory has a recipe (noise --recipe-only), the rows of the steps from
---from-step on go to standard output as fast as they are made, for one --shard of the coordinates, with the bits of the
-files. A head of 4096 bytes comes first: JSON, with the SHA-256 of the recipe. Banded kinds and BLT generate the noise of all
-earlier steps again first, or of those since the last checkpoint in the folder --checkpoint.`,
+With --stream, noise writes no files. The run directory must have a recipe, as noise --recipe-only writes it. The rows of the
+steps from --from-step on go to standard output as fast as they are made, for one --shard of the coordinates, with the bits
+that the files would have. A head of 4096 bytes comes first: JSON, with the SHA-256 of the recipe. Banded kinds and BLT first
+generate the noise of all earlier steps again, or only of the steps since the last checkpoint in the folder --checkpoint.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
@@ -65,14 +65,14 @@ earlier steps again first, or of those since the last checkpoint in the folder -
 	f := c.Flags()
 	f.StringVar(&stage.Strategy, "strategy", "", "strategy file, made by minsep strategy")
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "σ: standard deviation of the noise before it is correlated, in units of the clip norm (default: from the certificate in the run directory)")
-	f.IntVar(&stage.Steps, "steps", 0, "number of training steps, as the strategy has")
-	f.Int64Var(&stage.Coordinates, "coordinates", 0, "length of a gradient")
+	f.IntVar(&stage.Steps, "steps", 0, "number of training steps, the same as in the strategy")
+	f.Int64Var(&stage.Coordinates, "coordinates", 0, "length of a gradient: the number of parameters of the model")
 	f.Float64Var(&stage.ClipNorm, "clip-norm", 1, "ζ: the norm to which gradients are clipped")
-	f.Var(&stage.Grid, "grid", "power of two: the noise is rounded to its multiples; or none, which leaves the floating-point channel open (default: by the size of the noise and --dtype)")
-	f.IntVar(&stage.Shards, "shards", 0, "number of ranges of coordinates, one folder each (default: by their number); does not change the values")
-	f.StringVar(&stage.DType, "dtype", "float32", "type of the files: float32 or float64, whose default grid is finer; with --grid it does not change the values")
-	f.StringVar(&stage.Words, "words", "aes-128", "source of random words: aes-128, or chacha12, with which accelerators make the same noise to the bit")
-	f.IntVar(&stage.StepsPerFile, "steps-per-file", 0, "steps of a file (default 1000); does not change the values")
+	f.Var(&stage.Grid, "grid", "power of two: the noise is rounded to its multiples; or none: then the low bits of floating-point sums may reveal the data (default: by the size of the noise and --dtype)")
+	f.IntVar(&stage.Shards, "shards", 0, "number of shards: ranges of coordinates, each in a folder of its own (default: by the number of coordinates); does not change the values")
+	f.StringVar(&stage.DType, "dtype", "float32", "type of the numbers in the files: float32, or float64, which has a finer default grid; with --grid the type does not change the values")
+	f.StringVar(&stage.Words, "words", "aes-128", "generator of the random words: aes-128, or chacha12, which GPUs and TPUs can compute too, for the same noise to the bit")
+	f.IntVar(&stage.StepsPerFile, "steps-per-file", 0, "number of steps in a file (default 1000); does not change the values")
 	f.BoolVar(&stage.RecipeOnly, "recipe-only", false, "write the recipe and no noise")
 	streamed.addFlags(c)
 	return c

@@ -33,12 +33,12 @@ var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkp
 func (s *noiseStream) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&s.on, "stream", false, "write the noise of the recipe in the run directory to standard output, and no files")
-	f.IntVar(&s.from, "from-step", 0, "with --stream: the first step, from 0")
-	f.StringVar(&s.shard, "shard", "0/1", "with --stream: i/N, the i-th (from 0) of N ranges of coordinates")
-	f.StringVar(&s.checkpoint, "checkpoint", "", "with --stream: a folder for checkpoints, from which a later one begins (secret; default: none)")
-	f.IntVar(&s.every, "checkpoint-steps", 100, "with --stream: the number of steps from checkpoint to checkpoint; the last two are kept")
-	f.BoolVar(&s.guarded, "guarded", false, "with --stream: the reading program gives each step's noise to one sum only, as minsep's StepGuard does; earlier streams then bring no warning")
-	f.IntVar(&s.memory, "memory", -1, "with --stream: FD, a descriptor of memory for the rows, which the processes of minsep's Python package share (default: none)")
+	f.IntVar(&s.from, "from-step", 0, "with --stream: the first step to write, counted from 0")
+	f.StringVar(&s.shard, "shard", "0/1", "with --stream: i/N, the i-th of N ranges of coordinates, counted from 0")
+	f.StringVar(&s.checkpoint, "checkpoint", "", "with --stream: folder for checkpoints, from which a later stream goes on; they are secret (default: none)")
+	f.IntVar(&s.every, "checkpoint-steps", 100, "with --stream: number of steps from one checkpoint to the next; the last two checkpoints are kept")
+	f.BoolVar(&s.guarded, "guarded", false, "with --stream: the reading program promises to add the noise of a step to one sum only, as StepGuard of minsep's Python package does; then there is no warning about earlier streams")
+	f.IntVar(&s.memory, "memory", -1, "with --stream: descriptor of shared memory for the rows, which minsep's Python package gives (default: none)")
 }
 
 // unused refuses the flags of a stream if --stream is not given.

@@ -40,8 +40,8 @@ with --row N the row of that number.
 Noise multipliers are proven without samples where that is possible. Others are estimates with a standard error, and certify
 nothing. Candidates that the errors of the estimates do not separate from the first are shown as tied.
 
-With a graph, every number of examples per owner from 1 to K is tried, on the examples that bounding keeps: several
-examples per owner take minutes. With X:Y, batch sizes from X to Y are tried. --noise-multiplier S in place of --epsilon
+With a graph, numbers of examples per owner from 1 to K are tried (1, 2, 3, 4, 8, 16 and so on, and K), on the examples that
+bounding keeps: several examples per owner take minutes. With X:Y, batch sizes from X to Y are tried. --noise-multiplier S in place of --epsilon
 plans for the privacy that independent noise (DP-SGD) of S has at batch size X.
 
 --solve finds the limit at which the noise is at most T times the batch (--target T): --solve batch-size finds the least
@@ -89,33 +89,33 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	x := c.Flags()
 	addGraphFlags(x, &f.graph, &f.read)
 	x.Int64Var(&f.examples, "examples", 0, "number of examples, each its own owner, in place of a graph")
-	x.IntVar(&f.maxPerOwner, "max-per-owner", 0, "try bounding to 1 up to this many examples of an owner")
-	x.StringVar(&r.Sample, "sample", "", "what takes part: examples, or owners, each with one of its examples drawn each time (default: both are tried)")
-	x.StringVar(&f.unit, "unit", "", "whom the claim protects: owner, or example, which must be asked for by name")
+	x.IntVar(&f.maxPerOwner, "max-per-owner", 0, "try to keep from 1 up to this many examples of each owner")
+	x.StringVar(&r.Sample, "sample", "", "the unit that takes part in steps: examples, or owners, each with one of its examples drawn each time (default: both are tried)")
+	x.StringVar(&f.unit, "unit", "", "whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected")
 	x.IntVar(&r.Steps, "steps", 0, "number of training steps")
-	x.Float64Var(&f.epochs, "epochs", 0, "passes over the examples, in place of the steps; of the examples that --max-per-owner keeps")
-	x.StringVar(&f.batchSize, "batch-size", "", "expected batch size, or the least and the largest to try, as in 128:1024")
+	x.Float64Var(&f.epochs, "epochs", 0, "number of passes over the examples that --max-per-owner keeps, in place of --steps")
+	x.StringVar(&f.batchSize, "batch-size", "", "expected batch size, or the range of sizes to try, as in 128:1024")
 	x.Float64Var(&r.Epsilon, "epsilon", 0, "epsilon of the claim")
 	x.Float64Var(&r.Delta, "delta", 0, "delta of the claim")
-	x.Float64Var(&f.noise, "noise-multiplier", 0, "plan for the epsilon that independent noise of this multiplier has, in place of --epsilon")
+	x.Float64Var(&f.noise, "noise-multiplier", 0, "plan for the epsilon of independent noise with this multiplier, in place of --epsilon")
 	trainingFlags(x, &r.Workload)
 	x.Lookup("workload").Usage = "workload that the error is measured on: prefix, momentum, training, or a JSON file (default: training)"
-	x.StringVar(&r.Objective, "objective", "", "what to rank by: rmse, over the steps; maxse, the largest of a step; or lastse, of the last step (default: lastse with a schedule, else rmse)")
-	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse where that is banded (default: no limit)")
-	x.Int64Var(&r.Coordinates, "coordinates", 0, "parameters of the model; needed for --out and --max-noise-state")
-	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GB; with --noise-devices of each (default: no limit)")
-	x.IntVar(&r.NoiseDevices, "noise-devices", 0, "plan for noise that this many devices make, each its part: strategies without state stand first at up to 5 % more noise")
-	x.IntVar(&r.MaxBatchSize, "max-batch-size", 0, "cut larger batches to this size, at a cost in delta")
-	x.StringSliceVar(&r.Schemes, "scheme", nil, "only this sampling scheme; may be repeated, or several with commas")
-	x.StringSliceVar(&r.Kinds, "kind", nil, "only this kind of strategy; may be repeated, or several with commas")
-	x.StringVar(&f.solve, "solve", "", "find the least batch-size of X:Y, the most steps, or the least epsilon that reaches --target")
-	x.Float64Var(&f.target, "target", 0, "noise relative to the batch for --solve to reach")
+	x.StringVar(&r.Objective, "objective", "", "error to rank by: rmse, over all steps; maxse, of the worst step; or lastse, of the last step (default: lastse with a schedule, else rmse)")
+	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse if the inverse is banded (default: no limit)")
+	x.Int64Var(&r.Coordinates, "coordinates", 0, "length of a gradient: the number of parameters of the model; needed for --out and --max-noise-state")
+	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GB; with --noise-devices, the memory of each device (default: no limit)")
+	x.IntVar(&r.NoiseDevices, "noise-devices", 0, "number of devices that make the noise, each for its part of the coordinates; a strategy without state then ranks first at up to 5 % more noise")
+	x.IntVar(&r.MaxBatchSize, "max-batch-size", 0, "cut larger batches to a random subset of this size, at a cost in delta")
+	x.StringSliceVar(&r.Schemes, "scheme", nil, "try only this sampling scheme; may be repeated, or name several with commas")
+	x.StringSliceVar(&r.Kinds, "kind", nil, "try only this kind of strategy; may be repeated, or name several with commas")
+	x.StringVar(&f.solve, "solve", "", "find the value that reaches --target: the least batch-size of X:Y, the most steps, or the least epsilon")
+	x.Float64Var(&f.target, "target", 0, "for --solve: the most noise, relative to the batch, to accept")
 	x.Uint64Var(&r.Seed, "seed", 0, "seed of the estimates' samples: the same seed gives the same plan")
-	x.IntVar(&f.trainings, "trainings", 1, "plan for this many trainings, such as a sweep, that stay within epsilon and delta together")
-	x.BoolVar(&f.compare, "compare", false, "rank the plans for minsep run that are named, instead of making one")
+	x.IntVar(&f.trainings, "trainings", 1, "plan for this many trainings, such as a sweep, that together stay within epsilon and delta")
+	x.BoolVar(&f.compare, "compare", false, "rank plans for minsep run, named as arguments, in place of making one")
 	x.BoolVar(&f.all, "all", false, "print every candidate, in place of the best of each scheme")
-	x.StringVar(&a.out, "out", "", "file to write the best to, as a plan for minsep run")
-	x.IntVar(&f.row, "row", 1, "write this row of the table to --out, by its number")
+	x.StringVar(&a.out, "out", "", "file to write the best row to, as a plan for minsep run")
+	x.IntVar(&f.row, "row", 1, "number of the row of the table that is written to --out")
 	x.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
 	x.StringVar(&a.workDir, "work-dir", "", "folder for temporary files (default: the system's, $TMPDIR)")
 	return c

@@ -76,17 +76,17 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	c.Require(f.solve != planner.SolveBatchSize || len(sizes) == 2, "batch-size", strconv.Quote(f.batchSize), "must be a range such as 128:1024 with --solve batch-size")
 	c.Require(f.solve == "" || f.solve == planner.SolveBatchSize || len(sizes) < 2, "batch-size", strconv.Quote(f.batchSize), "must be one number with --solve "+f.solve)
 	c.Require(f.solve != planner.SolveSteps || f.epochs == 0, "epochs", f.epochs, "must be left out with --solve steps: --steps gives the most to try")
-	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for so many")
+	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for this number of coordinates")
 	c.Require(f.trainings >= 1, "trainings", f.trainings, "must be at least 1")
 	c.Require(f.trainings <= 1 || f.solve == "", "trainings", f.trainings, "must be left out with --solve")
 	c.Require(slices.Contains(pipelines.Runners, a.runner), "runner", a.runner, "must be one of "+strings.Join(pipelines.Runners, ", "))
 	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
-	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out: it says which row is written there")
+	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out, the file to which the row is written")
 	if f.state != "" {
 		if r.MaxNoiseState, bad = bytesOf(f.state); bad != "" {
 			c.Require(false, "max-noise-state", strconv.Quote(f.state), bad)
 		}
-		c.Require(r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --max-noise-state: the state is that of all of them")
+		c.Require(r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --max-noise-state, which limits the state of all of them together")
 	}
 	var unit accounting.Unit
 	unit, err = accounting.ParseUnit(f.unit)

@@ -55,17 +55,17 @@ func (a *app) reportCommand() *cobra.Command {
 	var compare bool
 	c := &cobra.Command{
 		Use:   "report DIR [--out FILE]",
-		Short: "Make one page of HTML of a run directory, for people who have to be convinced of it",
-		Long: `report reads a run directory as inspect does, and writes one file of HTML that needs no network and no script: the verdict,
-what is promised to whom, what stays secret, what the trainer must do, what an attack can do at most, figures with the
-numbers behind them, every check, and text to paste into a paper or a model card. It is public, unless --show-secret adds
-realised batch sizes and participation counts: then its title says so, and only you can read the file.
+		Short: "Make a page of HTML about a run directory, for people who must be convinced of it",
+		Long: `report reads a run directory as inspect does, and writes one file of HTML that needs no network and no script.
+The page has the verdict, the promise and the people whom it protects, the secrets, the duties of the trainer, the most that an
+attack can do, figures with their numbers, every check, and text to paste into a paper or a model card. The page is public,
+unless --show-secret adds realised batch sizes and participation counts: its title then says so, and only you can read the file.
 
-With --compare, the arguments are two run directories, and the page has them side by side.
+With --compare, the arguments are two run directories, and the page shows them side by side.
 
-The page has the date on which it was made. SOURCE_DATE_EPOCH, in seconds since 1970, gives another.
+The page bears the date of today, or the date that the environment variable SOURCE_DATE_EPOCH gives in seconds since 1970.
 
-A broken run gets a page that says so, and the command exits with 3.`,
+For a broken run the page says that it is broken, and the command exits with 3.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if compare && len(args) > 0 {
 				return nil
@@ -133,10 +133,10 @@ A broken run gets a page that says so, and the command exits with 3.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.Title, "title", "", "title of the page, such as the name of the data (default: the name of the plan, or the run id)")
-	f.StringVar(&a.out, "out", "", "file to write (default: report.html in the run directory, report-secret.html with --show-secret; comparison.html with --compare)")
+	f.StringVar(&a.out, "out", "", "file to write (default: report.html in the run directory, or report-secret.html with --show-secret; comparison.html in the current folder with --compare)")
 	f.BoolVar(&o.ShowSecret, "show-secret", false, "also show realised batch sizes and participation counts")
-	f.BoolVar(&o.Curve, "curve", false, "also show delta at other epsilon: estimates, where samples are needed, in seconds to minutes")
-	f.StringVar(&o.Plan, "plan", "", "file of what minsep plan --json printed: shows the run beside its alternatives")
+	f.BoolVar(&o.Curve, "curve", false, "also show delta at other values of epsilon; where this needs samples, they are estimates, and take seconds to minutes")
+	f.StringVar(&o.Plan, "plan", "", "file with the output of minsep plan --json: the page then shows the run beside its alternatives")
 	f.BoolVar(&compare, "compare", false, "put two run directories side by side")
 	return c
 }

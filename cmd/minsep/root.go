@@ -172,8 +172,8 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "minsep",
 		Short: "Data stage of differentially private training with correlated noise",
-		Long: `minsep bounds each owner's contribution in an example–owner graph, forms b-min-sep batches,
-finds and verifies the noise multiplier they need, and generates the correlated noise.
+		Long: `minsep prepares differentially private training with correlated noise. It bounds the contribution of each owner in an
+example–owner graph, forms batches, finds and verifies the noise multiplier, and generates the noise.
 
 Start with:  minsep keygen key
              minsep plan --graph edges.csv --max-per-owner 1 \
@@ -184,7 +184,7 @@ Start with:  minsep keygen key
 
 Exit codes: 0 done; 1 a failure of the machine or of a runner, or --timeout; 2 a fault in the command line or the input;
 3 a guarantee could not be verified, or audit found a fault; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by
-Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same command may be repeated as it is.`,
+Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the same command may be repeated as it is.`,
 		Version:           versionText(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -210,7 +210,7 @@ Go's runtime, as when memory runs out. After 1, 130, 134 and 143 the same comman
 	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
-	f.BoolVar(&a.quiet, "quiet", false, "no progress and no summary")
+	f.BoolVar(&a.quiet, "quiet", false, "print no progress and no summary")
 	a.addLogFlags(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		a.zeros = refuseZeros(cmd)
@@ -374,7 +374,7 @@ func graphMeant(cmd *cobra.Command, args []string) string {
 // addBeamFlags adds the flags of Beam's runners. All but --runner are hidden: they are for users
 // who know Beam.
 func addBeamFlags(f *pflag.FlagSet, runner *string) {
-	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: "+strings.Join(pipelines.Runners, ", ")+"; not tested: "+inWords(pipelines.Untested)+". Its own flags are taken too")
+	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: "+strings.Join(pipelines.Runners, ", ")+"; "+inWords(pipelines.Untested)+" are not tested. The runner's own flags are accepted too")
 	pipelines.VisitBeamFlags(func(g *flag.Flag) {
 		if f.Lookup(g.Name) != nil {
 			return

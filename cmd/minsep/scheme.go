@@ -34,7 +34,7 @@ func schemesHelp() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Schemes: %s\n", strings.Join(sampling.KindNames(), ", "))
 	for _, k := range sampling.Kinds {
-		fmt.Fprintf(&b, "  %-14s  %s\n", k.Name, strings.ReplaceAll(k.Help, "\n", "\n"+strings.Repeat(" ", 18)))
+		fmt.Fprintf(&b, "  %-16s  %s\n", k.Name, strings.ReplaceAll(k.Help, "\n", " "))
 	}
 	return b.String()
 }

@@ -32,14 +32,16 @@ func (a *app) strategyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "strategy --kind K[,K…] --steps N [--bands W] [--min-sep B] [--out FILE]",
 		Short: "Make strategies that correlate noise, and compare them",
-		Long: `strategy makes the strategy of a kind with the least error for a workload, and prints its properties at noise
-multiplier 1; for several kinds, and for strategy files, a table. Parameters of a kind that are not given are chosen for
-the least error times sensitivity. If an optimisation does not converge, the command fails and writes nothing.
+		Long: `strategy makes the strategy of a kind that has the least error for a workload, and prints its properties at noise
+multiplier 1. For several kinds, and for strategy files, it prints a table. If a parameter of a kind is not given, its value
+is chosen for the least product of error and sensitivity. If an optimisation does not converge, the command fails and writes
+nothing.
 
-Kinds; all stands for every kind that takes no --column:
+Kinds (all stands for every kind that takes no --column):
 ` + familiesHelp() + `
 
-The sensitivity is for participations at least B steps apart and at most K of them, without amplification.`,
+The sensitivity assumes that an example takes part at most --max-participations times, at least --min-sep steps apart. It
+counts no amplification by sampling.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for name, value := range parameters {
@@ -65,30 +67,30 @@ The sensitivity is for participations at least B steps apart and at most K of th
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&kinds, "kind", nil, "kind of strategy; may be repeated, or several with commas")
+	f.StringSliceVar(&kinds, "kind", nil, "kind of strategy; may be repeated, or name several with commas")
 	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(append(mechanism.Kinds(), "all"), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // no such flag
 	}
 	f.StringArrayVar(&files, "strategy", nil, "also show the properties of this strategy file; may be repeated")
 	f.IntVar(&params.Steps, "steps", 0, "number of training steps")
 	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds; not for "+inWords(withoutBands()))
-	f.IntVar(&params.MinSep, "min-sep", 0, "least distance in steps of two participations (default: one participation)")
-	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as fit)")
-	f.BoolVar(&params.Phases, "phases", false, "examples take part every min-sep steps exactly: epochs in a fixed order")
+	f.IntVar(&params.MinSep, "min-sep", 0, "least number of steps from one participation to the next (default: each example takes part once)")
+	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as --min-sep lets fit)")
+	f.BoolVar(&params.Phases, "phases", false, "assume that examples take part every --min-sep steps exactly, as in epochs of a fixed order")
 	trainingFlags(f, &params)
-	f.StringVar(&params.Objective, "objective", mechanism.MeanError, "which error to make least: mean or max")
+	f.StringVar(&params.Objective, "objective", mechanism.MeanError, "the error to minimise: mean or max, over the steps")
 	for _, p := range mechanism.Parameters() {
 		parameters[p.Name] = f.Float64(p.Name, 0, parameterHelp(p))
 	}
-	f.Float64Var(&params.IndependentNoise, "independent-noise", 0, "noise multiplier that independent noise needs under the same sampling, for "+mechanism.KindAmplified+" (default 1)")
-	f.BoolVar(&normalized, "normalized", false, "divide the columns by their norms (default: for "+inWords(normalizedKinds())+")")
-	f.IntVar(&params.Buffers, "buffers", 0, "buffers of "+inWords(mechanism.KindsBySize(mechanism.BuffersSize))+", at most (default 4)")
-	f.IntVar(&params.Arity, "arity", 0, "arity of "+inWords(mechanism.KindsBySize(mechanism.AritySize))+" (default 2)")
-	f.Float64SliceVar(&params.Column, "column", nil, "first column of toeplitz, with commas")
-	f.IntVar(&params.Stamps, "stamps", 0, "make the strategy for 1/STAMPS of the steps and repeat it")
-	f.StringVar(&a.out, "out", "", "strategy file to write, for noise and account")
+	f.Float64Var(&params.IndependentNoise, "independent-noise", 0, "for "+mechanism.KindAmplified+": noise multiplier that independent noise needs under the same sampling (default 1)")
+	f.BoolVar(&normalized, "normalized", false, "divide each column of the strategy by its norm (default: for "+inWords(normalizedKinds())+" only)")
+	f.IntVar(&params.Buffers, "buffers", 0, "most buffers of "+inWords(mechanism.KindsBySize(mechanism.BuffersSize))+" (default 4)")
+	f.IntVar(&params.Arity, "arity", 0, "arity of "+inWords(mechanism.KindsBySize(mechanism.AritySize))+": the number of children of a node (default 2)")
+	f.Float64SliceVar(&params.Column, "column", nil, "first column of toeplitz: numbers with commas between them")
+	f.IntVar(&params.Stamps, "stamps", 0, "make the strategy for one N-th of the steps, and repeat it N times")
+	f.StringVar(&a.out, "out", "", "strategy file to write, which minsep noise and minsep account read")
 	f.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
-	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, make nothing")
+	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, make and write nothing")
 	return c
 }
 
@@ -125,7 +127,7 @@ func familiesHelp() string {
 func parameterHelp(p mechanism.Parameter) string {
 	within := ""
 	if !math.IsInf(p.High, 1) {
-		within = fmt.Sprintf(", %v to %v", p.Low, p.High)
+		within = fmt.Sprintf(", from %v to %v", p.Low, p.High)
 	}
 	return fmt.Sprintf("%s of %s%s (default: the best)", p.Symbol, inWords(mechanism.KindsByParameter(p.Name)), within)
 }

@@ -14,11 +14,11 @@ func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
 	f.StringVar(&p.Workload, "workload", "", "workload that the error is measured on: prefix, momentum, training, or a JSON file (default: training if any flag of a training is given, else prefix)")
 	f.StringVar(&p.Optimizer, "optimizer", "", "optimizer of the training: sgd or adam (default sgd)")
 	f.Float64Var(&p.Momentum, "momentum", 0, fmt.Sprintf("momentum, or Adam's β₁ (default %g for adam and the momentum workload, else 0)", mechanism.AdamMomentum))
-	f.Float64Var(&p.WeightDecay, "weight-decay", 0, "weight decay, as the framework has it; needs --learning-rate")
-	f.Float64Var(&p.LearningRate, "learning-rate", 0, "largest learning rate, which matters for --weight-decay only")
-	f.StringVar(&p.Schedule, "schedule", "", "learning rates: "+inWords(mechanism.Schedules)+", or a JSON file with a list of numbers (default constant)")
-	f.IntVar(&p.WarmupSteps, "warmup-steps", 0, "steps of the warm-up of warmup-cosine (default: a tenth of the steps)")
-	f.Var(&p.Memory, "memory", "steps `M` after which the model has forgotten a step, at least 1, or inf (default: half of the steps)")
+	f.Float64Var(&p.WeightDecay, "weight-decay", 0, "weight decay, as it is given to the optimizer of the framework; needs --learning-rate")
+	f.Float64Var(&p.LearningRate, "learning-rate", 0, "largest learning rate of the schedule; matters with --weight-decay only")
+	f.StringVar(&p.Schedule, "schedule", "", "schedule of the learning rates: "+inWords(mechanism.Schedules)+", or a JSON file with a list of numbers (default constant)")
+	f.IntVar(&p.WarmupSteps, "warmup-steps", 0, "for the schedule warmup-cosine: steps of the warm-up (default: a tenth of the steps)")
+	f.Var(&p.Memory, "memory", "number of steps `M` after which the model has forgotten a step: at least 1, or inf (default: half of the steps)")
 	// --learning-rates is the former name of --schedule.
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "learning-rates" {

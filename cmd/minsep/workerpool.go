@@ -16,11 +16,11 @@ func (a *app) workerPoolCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker-pool",
 		Short: "Start workers for a Beam runner, beside its TaskManager",
-		Long: `worker-pool serves the workers of jobs with --environment_type=EXTERNAL --environment_config=ADDRESS. Run one beside each
-TaskManager, as a sidecar of its pod, until the TaskManager ends. A worker is a process of its own; its temporary files go to
-$TMPDIR, or where --work-dir of the job says.
+		Long: `worker-pool serves the workers of jobs with --environment_type=EXTERNAL --environment_config=ADDRESS. Run one worker pool
+beside each TaskManager, as a sidecar of its pod, until the TaskManager ends. Each worker is a process of its own; its temporary
+files go to $TMPDIR, or to the folder --work-dir of the job.
 
-Whoever can connect can start programs here: keep the address local to the pod or the machine.`,
+Whoever can connect to the address can start programs here: keep it local to the pod or the machine.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			own, err := os.Executable()
@@ -34,6 +34,6 @@ Whoever can connect can start programs here: keep the address local to the pod o
 			return (&worker.Pool{Program: own, Log: a.log}).Serve(cmd.Context(), l)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "localhost:50000", "`ADDRESS` to serve at")
+	cmd.Flags().StringVar(&listen, "listen", "localhost:50000", "`ADDRESS` to listen on")
 	return cmd
 }
