@@ -195,7 +195,7 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 	}
 	p := l.Protocol()
 	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
-		return found, fmt.Errorf("inspect: the ledger's samples are of kernel %s, this machine's is %s: they cannot be compared", p.KernelID, montecarlo.KernelID())
+		return found, fmt.Errorf("inspect: the samples of the ledger were made by kernel %s, and this machine has kernel %s; their samples cannot be compared: recheck on a machine with the kernel of the ledger", p.KernelID, montecarlo.KernelID())
 	}
 	type finished struct {
 		unit   ledger.Unit

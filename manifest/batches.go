@@ -99,7 +99,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		return nil, invalid(errors.Join(fmt.Errorf("manifest: %s: invalid facts: %s", dir, text), err))
 	}
 	if 2*int64(f.Shards) > int64(len(ix.Files)) { // checked before names are made: the number of shards may be a false claim
-		return nil, invalid(fmt.Errorf("manifest: %s: %d files for %d shards: each shard has at least two", dir, len(ix.Files), f.Shards))
+		return nil, invalid(fmt.Errorf("manifest: %s: has %d files for %d shards: each shard has at least two", dir, len(ix.Files), f.Shards))
 	}
 	listed := make(map[string]bool, len(ix.Files))
 	for _, file := range ix.Files {
@@ -169,7 +169,7 @@ func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows [
 	}
 	defer indptr.Close()
 	if indptr.Len() != end-first+1 {
-		return fmt.Errorf("indptr has %d entries, its steps need %d", indptr.Len(), end-first+1)
+		return fmt.Errorf("indptr has %d entries, and its steps need %d", indptr.Len(), end-first+1)
 	}
 	all, err := b.open(ctx, RowsName(shard, shards))
 	if err != nil {
@@ -177,7 +177,7 @@ func (b *Batches) eachOf(ctx context.Context, shard int, f func(step int, rows [
 	}
 	defer all.Close()
 	if all.dtype != b.Facts.RowType {
-		return fmt.Errorf("rows are %s, the index says %s", all.dtype, b.Facts.RowType)
+		return fmt.Errorf("rows are %s, and the index says %s", all.dtype, b.Facts.RowType)
 	}
 	groups, err := b.openGroups(ctx, shard)
 	if err != nil {

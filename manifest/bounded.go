@@ -54,7 +54,7 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	}
 	for i, f := range ix.Files {
 		if name := BoundedPartName(i); f.Name != name {
-			faults.add(fmt.Errorf("manifest: %s: file %s in place of %s", dir, f.Name, name))
+			faults.add(fmt.Errorf("manifest: %s: has the file %s where %s is expected", dir, f.Name, name))
 			continue
 		}
 		part, err := openPartFile(ctx, dir, f.Name)
@@ -76,7 +76,7 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 		faults.add(part.close())
 	}
 	if faults == nil && b.Rows != b.Summary.Kept {
-		faults.add(fmt.Errorf("manifest: %s: %d rows, the index says %d", dir, b.Rows, b.Summary.Kept))
+		faults.add(fmt.Errorf("manifest: %s: has %d rows, and the index says %d", dir, b.Rows, b.Summary.Kept))
 	}
 	if err := faults.err(); err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (f BoundedFile) Each(ctx context.Context, dir string, owners bool, size int
 	}
 	defer p.close()
 	if p.Rows != f.Rows {
-		return fmt.Errorf("manifest: %s: %d rows in place of %d", f.Name, p.Rows, f.Rows)
+		return fmt.Errorf("manifest: %s: has %d rows, and the index says %d", f.Name, p.Rows, f.Rows)
 	}
 	return inFile(f.Name, p.Each(f.First, owners, size, use))
 }

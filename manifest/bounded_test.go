@@ -441,7 +441,7 @@ func TestOpenBounded(t *testing.T) {
 		t.Errorf("types that differ: %v", err)
 	}
 	write([]*ownergraph.Rows{makeRows(i64, i64, 0, 3, one)}, "part-00001.parquet")
-	if _, err := OpenBounded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "in place of part-00000.parquet") {
+	if _, err := OpenBounded(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "where part-00000.parquet is expected") {
 		t.Errorf("a part missing: %v", err)
 	}
 }

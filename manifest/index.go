@@ -221,7 +221,7 @@ func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 		return nil, fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
 	}
 	if _, err := Read(background, s.Dir); err != nil {
-		return nil, fmt.Errorf("%w: only a readable result can be overwritten", err)
+		return nil, fmt.Errorf("%w: only a readable result can be overwritten: move the folder away, and repeat the command", err)
 	}
 	return names, nil
 }
@@ -363,7 +363,7 @@ func Read(ctx context.Context, dir string) (*Index, error) {
 	if interrupted, err := Interrupted(ctx, dir); err != nil {
 		return nil, err
 	} else if interrupted {
-		return nil, invalid(fmt.Errorf("manifest: folder %s: a stage was stopped before it finished here: run it again", dir))
+		return nil, invalid(fmt.Errorf("manifest: folder %s: the stage that writes this folder was stopped: run it again", dir))
 	}
 	b, err := store.ReadFile(ctx, path, maxIndex)
 	if err != nil {
@@ -416,7 +416,7 @@ func Open(ctx context.Context, dir string, formats ...string) (*Index, error) {
 		return nil, err
 	}
 	if !slices.Contains(formats, ix.Format) {
-		return nil, invalid(fmt.Errorf("manifest: %s: format %q: this version reads %q", dir, ix.Format, strings.Join(formats, " or ")))
+		return nil, invalid(fmt.Errorf("manifest: %s: has format %q, and this version reads %q", dir, ix.Format, strings.Join(formats, " or ")))
 	}
 	errs := make([]error, len(ix.Files)) // one for each file: all are reported
 	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(ctx, dir); return nil })

@@ -75,7 +75,7 @@ func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
 		},
 		"no such file":        func(dir string) { os.Remove(filepath.Join(dir, "strategy.json")) },
 		"index.json: no such": func(dir string) { os.Remove(filepath.Join(dir, IndexName)) },
-		"stopped before":      func(dir string) { os.WriteFile(filepath.Join(dir, incompleteName), nil, 0o600) },
+		"stage that writes this folder was stopped": func(dir string) { os.WriteFile(filepath.Join(dir, incompleteName), nil, 0o600) },
 		"params: its SHA": func(dir string) {
 			edit(dir, `"steps": 3`, `"steps": 4`)
 		},

@@ -60,12 +60,12 @@ func OpenMaterialized(ctx context.Context, dir string) (*Materialized, error) {
 		return nil, fmt.Errorf("manifest: %s: %w", dir, err)
 	}
 	if f := m.Facts; f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || f.Shards != len(ix.Files) || m.Params.Pad < 0 || m.Params.Pad > MaxPad {
-		return nil, fmt.Errorf("manifest: %s: %d files for %d shards of %d steps", dir, len(ix.Files), f.Shards, f.Steps)
+		return nil, fmt.Errorf("manifest: %s: has %d files for %d shards of %d steps", dir, len(ix.Files), f.Shards, f.Steps)
 	}
 	var faults Faults
 	for i, f := range ix.Files {
 		if name := MaterializedName(i, m.Facts.Shards); f.Name != name {
-			faults.add(fmt.Errorf("manifest: %s: file %s in place of %s", dir, f.Name, name))
+			faults.add(fmt.Errorf("manifest: %s: has the file %s where %s is expected", dir, f.Name, name))
 		}
 	}
 	return m, faults.err()

@@ -82,7 +82,7 @@ func (f NoiseFacts) CheckCover(files []File) error {
 	// Checked before names are made: shards and steps may be false claims.
 	perShard := (int64(f.Steps)-1)/int64(f.StepsPerFile) + 1
 	if have := int64(len(files)); perShard > have || int64(f.Shards) > have || int64(f.Shards)*perShard != have {
-		return fmt.Errorf("manifest: %d files of noise: %d shards of %d files are needed", have, f.Shards, perShard)
+		return fmt.Errorf("manifest: has %d files of noise, and needs %d shards of %d files", have, f.Shards, perShard)
 	}
 	missing := make(map[string]bool)
 	for _, name := range f.Names() {

@@ -200,7 +200,7 @@ func parseRun(path string, b []byte) (run Run, err error) {
 		return run, fmt.Errorf("manifest: %s: %w", path, err)
 	}
 	if run.Format != RunFormat {
-		return run, fmt.Errorf("manifest: %s: format %q, of minsep %s: this version reads %q: use that minsep, or make the run anew in another directory", path, run.Format, cmp.Or(run.Version, "(unknown)"), RunFormat)
+		return run, fmt.Errorf("manifest: %s: has format %q, of minsep %s, and this version reads %q: use that version of minsep, or make the run again in another directory", path, run.Format, cmp.Or(run.Version, "(unknown)"), RunFormat)
 	}
 	if run.RunID == (stream.RunID{}) {
 		return run, fmt.Errorf("manifest: %s: has no run id", path)

@@ -77,6 +77,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", refuse("has a ledger that cannot be read"), err)
 	}
+	// A certificate of an older minor version has fewer columns: it is compared in its own version.
 	again, err := l.Certificate()
 	var encoded []byte
 	if err == nil {
@@ -95,6 +96,8 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Each protocol set aside had its chance to fail. A sum of failure probabilities without one of
+	// them would be too small; bounds without samples cannot fail.
 	for _, e := range before {
 		if l.Protocol().KernelID != "" && e.ProtocolSHA256 != s.protocol && !slices.Contains(s.earlier, e) {
 			return nil, refuse("has an earlier protocol in its ledger that the certificate does not count")
@@ -128,6 +131,8 @@ func (s *claimSource) hash(ctx context.Context) error {
 // differences says how the account's request differs from the certificate. A bound that does not
 // depend on the number of examples holds for any number.
 func (s *claimSource) differences(a Account, problem verification.Problem) (differs []string, err error) {
+	// Budgets and further epsilon count only where they are given: without them, any verification
+	// of the claim will do.
 	const there, here = "in the certificate", "here"
 	c, run := s.certificate, problem.Run
 	is := func(name string, was, asked any) {
@@ -142,6 +147,7 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 	}
 	is("--unit", c.Unit, problem.Unit)
 	is("--max-per-owner", c.Run.MaxExamplesPerOwner, run.MaxExamplesPerOwner)
+	// How often a batch is cut depends on the number of examples, and its cost in delta with it.
 	if run.Sampler.Truncation != nil && c.Run.Sampler.Truncation != nil {
 		is("the number of examples", c.Run.Examples, run.Examples)
 	}
@@ -212,6 +218,8 @@ func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 			return err
 		}
 		if err := s.copy(ctx, c.dir.path, asked); err != nil {
+			// A new directory is left empty. An older one keeps the part, from which a repeated
+			// command goes on.
 			if c.here.RunID() == (stream.RunID{}) {
 				err = errors.Join(err, store.RemoveAll(context.WithoutCancel(ctx), c.ledger()))
 			}
@@ -227,7 +235,7 @@ func (c *claim) takeOver(ctx context.Context, result *AccountResult) error {
 // of the source's files.
 func (s *claimSource) onlyOf(ctx context.Context, out string) error {
 	for _, name := range stages.LedgerFiles(ctx, out) {
-		if name == manifest.LedgerFolder+"/"+manifest.RequestFile {
+		if name == manifest.LedgerFolder+"/"+manifest.RequestFile { // each directory has a request of its own
 			continue
 		}
 		digest, err := stages.TextDigest(ctx, store.Join(out, name))

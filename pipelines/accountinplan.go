@@ -37,6 +37,7 @@ func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error 
 	}
 	to.NoiseMultiplier, to.Epsilon, to.Delta = c.NoiseMultiplier, c.Epsilon, c.Delta
 	to.Status, to.Reason, to.Protects = string(c.Status), c.Reason, c.Protected()
+	// The claim is weak or not by the number of those whom it protects.
 	to.Protected = to.owners
 	switch {
 	case d.Plan.Examples > 0:

@@ -60,10 +60,12 @@ func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledge
 			return nil, err
 		}
 		if own := l.Protocol().KernelID; own != "" && own != montecarlo.KernelID() {
-			return nil, errors.Join(fmt.Errorf("pipelines: the ledger's samples are of kernel %s, this machine's is %s: results of different kernels are not mixed", own, montecarlo.KernelID()), l.Close())
+			return nil, errors.Join(fmt.Errorf("pipelines: the samples of the ledger were made by kernel %s, and this machine has kernel %s; samples of two kernels are not mixed: go on on a machine with the kernel of the ledger", own, montecarlo.KernelID()), l.Close())
 		}
 		return l, nil
 	}
+	// The request is written before the protocol: a command that is stopped between the two finds
+	// no protocol, and begins again.
 	if err := putAside(folder); err != nil {
 		return nil, err
 	}
@@ -89,6 +91,7 @@ func putAside(folder string) error {
 	if err != nil {
 		return err
 	}
+	// Units that a stopped job left in files were seen too, and belong to the protocol.
 	err = losses.Collect(store.Join(folder, manifest.FinishedFolder), l)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -147,6 +150,7 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 	if err := store.MkdirAll(context.Background(), finished, manifest.PublicDir); err != nil {
 		return fmt.Errorf("pipelines: %w", err)
 	}
+	// Units that an earlier command finished, and did not live to record, are not drawn again.
 	if err := losses.Collect(finished, l); err != nil {
 		return err
 	}
@@ -169,6 +173,7 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 		if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, units); err != nil {
 			return err
 		}
+		// A failed job may have finished units: they are recorded before its error is returned.
 		_, err := c.jobs.run(ctx, pipeline)
 		if err = errors.Join(err, losses.Collect(finished, l)); err != nil {
 			return err

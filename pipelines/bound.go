@@ -83,6 +83,8 @@ func (b Bound) open(ctx context.Context, o Options, c *param.Checker) *graphio.S
 	}
 	source, err := graphio.Open(ctx, b.Graph, b.Read)
 	c.Add(err)
+	// A plan is checked as a whole before its first stage; its graph must be the same when the
+	// stage begins.
 	if err == nil && b.Stamp != "" && b.Stamp != source.Stamp() {
 		c.Add(&graphio.Fault{File: strings.Join(b.Graph, ", "), Found: "the graph was changed since the command began", Rule: "wait until nothing writes to it, and repeat the command"})
 	}
@@ -122,6 +124,7 @@ func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run m
 		key := w.root.Key(run.RunID, index.ParamsSHA256, ownergraph.PriorityPurpose)
 		index.Files, summary, err = b.inProcess(ctx, w, source, key, dir)
 	}
+	// A job has no limit of 2^32 kept edges. Pools are made by one worker, with the same limit.
 	if !inProcess || b.Pools == 0 && errors.Is(err, ownergraph.ErrTooLarge) {
 		index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, index.ParamsSHA256, dir)
 	}
@@ -142,6 +145,7 @@ func (b Bound) isInProcess(runner string) bool {
 // same bytes.
 func (b Bound) inProcess(ctx context.Context, w *work, source *graphio.Source, key stream.Key, dir string) ([]manifest.File, ownergraph.Summary, error) {
 	bounder := &ondisk.Bounder{Bound: b.Bound, Key: key, Examples: source.ExampleType, Owners: source.OwnerType, InMemory: b.EdgesInMemory, Dir: w.jobs.workDir, Progress: progress.Enter}
+	// Sorting in memory does not look at the context: an interrupt ends the wait, and not the sort.
 	bounded, err := leave.Behind(ctx, func() (*ownergraph.Bounded, error) {
 		defer bounder.Close()
 		if err := manifestio.EachEdges(ctx, source, bounder.Add); err != nil {

@@ -111,7 +111,7 @@ func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults
 	case got.result == nil && e.translates:
 		return metrics.QueryResults{}, ErrTranslated
 	case got.result == nil:
-		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s: gave no result: the job was cancelled there", e.runner)
+		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s: gave no result, because the job was cancelled there", e.runner)
 	}
 	e.log.Info("job ended", "runner", e.runner, "seconds", time.Since(begin).Seconds())
 	found := got.result.Metrics().AllMetrics()

@@ -68,6 +68,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	if err := w.jobs.checkBundle(formed.Scheme, source.Rows, formed.RowsPerStep()); err != nil {
 		return formed, err
 	}
+	// Refusals come before anything is written, and a dry run has them too.
 	if err := w.agreesToForm(ctx, formed, source); err != nil {
 		return formed, err
 	}
@@ -88,6 +89,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 			if err := source.Table.Copy(ctx, copyTo); err != nil {
 				return index, err
 			}
+			// A table without batches beside it would look like the bound of another run.
 			defer func() {
 				if err != nil {
 					err = errors.Join(err, store.RemoveAll(ctx, copyTo))
@@ -105,6 +107,8 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 		if err != nil {
 			return index, err
 		}
+		// The claim comes last, and before the batches are published: a run that failed has claimed
+		// nothing.
 		return index, w.claim(run, registry.Record{Training: training})
 	})
 	return formed, err
@@ -142,6 +146,7 @@ func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) 
 		_, err := table.Run(ctx, w.set)
 		return stages.FormResult{Out: w.set.Out}, errors.Join(err, w.dir.mayWrite(ctx, manifest.BatchesFolder))
 	}
+	// Both stages below work in the directory that this one has locked.
 	o := w.set
 	o.Out, o.Held = w.dir.path, w.dir.held
 	_, err := manifest.ReadRun(ctx, o.Out)
@@ -196,6 +201,8 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 	config := formation.Config{Spec: formed.Scheme, Examples: source.Rows, Shards: formed.Shards, Dir: dir, Parquet: f.Parquet,
 		IDs: idsOf(source), KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Pools: formed.Pools, Buckets: f.Buckets, TempDir: w.jobs.workDir}
 	progress.Expect(formation.ExamplesSampled, source.Rows)
+	// Workers get the place of the key, and never the key: the graph of a pipeline is shown by
+	// runners.
 	p, s := beam.NewPipelineWithRoot()
 	files, err := formRows(s, source, config)
 	if err != nil {

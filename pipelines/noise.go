@@ -97,9 +97,12 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if n.FromCertificate {
 		noised.Certificate, noised.Status = w.here.CertificatePath(), certificate.Status
 	}
+	// A certificate in the directory is for its noise: less noise, or another strategy, beside it
+	// would be taken for certified.
 	if err := stages.Certified(certificate, o.Out, r); err != nil {
 		return noised, err
 	}
+	// The same run id and key give the same noise again, which is only for the same training.
 	found, err := w.registered(ctx, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: training})
 	if err != nil {
 		return noised, err
@@ -154,6 +157,7 @@ func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manife
 	out := output{
 		folder: manifest.NoiseFolder, secret: true,
 		resume: func(run manifest.Run) (same manifest.Digest, err error) {
+			// The claim comes before the first byte: noise that exists in part may have been read.
 			r.Bind(w.root, run.RunID, key)
 			if err := w.claim(run, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil {
 				return same, err

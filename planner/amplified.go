@@ -9,14 +9,14 @@ import (
 	"minsep/sampling"
 )
 
-// promising is the part of a row's error, by the closed form of the noise multiplier (F1.3), from
-// which on an amplified strategy in its place is estimated.
+// promising is a share of a row's error. An amplified strategy is estimated in place of the row's
+// own if its error, by the closed form of the noise multiplier (F1.3), is below that share.
 const promising = 0.998
 
-// amplify tries the amplified strategy in place of a Toeplitz row's own. It is made with as
-// many bands, for the noise multiplier that independent noise has under the row's sampling, by
-// the row's own noise multiplier. It is tried where it has less error by the closed form. More
-// bands are tried while the error falls, up to high: entries that do not pay are 0.
+// amplify tries the amplified strategy in place of a Toeplitz row's own. The strategy has as many
+// bands as the row, and is made for the noise multiplier of independent noise under the row's
+// sampling. It is tried if it has less error by the closed form. More bands are tried while the
+// error falls, up to high: entries that do not lower it are 0.
 func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(bands int) sampling.Params) error {
 	if best == nil || best.Strategy.Bands < 2 || !p.wanted(best.Scheme.Scheme, mechanism.KindAmplified) {
 		return nil
@@ -48,8 +48,8 @@ func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(ban
 	return nil
 }
 
-// preferKnown puts the best row of another family before an amplified first that is not ahead of it
-// by more than the errors of both: the closed form that chose it proves nothing.
+// preferKnown puts the best row of another family before an amplified first row, unless the first
+// is ahead by more than the errors of both: the closed form that chose it proves nothing.
 func (p *planning) preferKnown(ctx context.Context, rows []*Row) error {
 	for rows[0].Strategy.Kind == mechanism.KindAmplified && rows[0].Refused == "" {
 		i := slices.IndexFunc(rows, func(row *Row) bool {

@@ -19,10 +19,11 @@ type Beside struct {
 	Unit            float64 `json:"-"`                // error of independent noise at noise multiplier 1
 }
 
-// BesideDPSGD compares a certified run with DP-SGD, by a workload and an objective. The number
-// of examples, or of owners where they are sampled, is units; batch is the expected number of
-// them in a batch. It is nil where there is nothing to compare: no certificate, no batch size,
-// a run that is DP-SGD itself, a claim for which DP-SGD needs no noise, a workload from a file.
+// BesideDPSGD compares a certified run with DP-SGD, by a workload and an objective. units is the
+// number of examples, or of owners where they are sampled; batch is their expected number in a
+// batch. The result is nil if there is nothing to compare: without a certificate or a batch size,
+// for a run of DP-SGD itself, for a claim for which DP-SGD needs no noise, and for a workload from
+// a file.
 func BesideDPSGD(c *accounting.Certificate, units int64, batch float64, workload mechanism.Params, objective string) *Beside {
 	if c == nil || c.Status != accounting.Verified || units < 1 || !(batch > 0) || c.Run.Sampler.Poisson != nil && c.Run.Strategy.Bands() == 1 {
 		return nil
@@ -53,8 +54,8 @@ func BesideClaim(c *accounting.Certificate, workload mechanism.Params, objective
 	return BesideDPSGD(c, units, batch, workload, objective)
 }
 
-// sizeOf is how many examples, or owners where they are sampled, a certificate is for, and how many
-// of them a batch is expected to have: 0 of each where that is not known and matters.
+// sizeOf returns the number of examples, or of owners where they are sampled, in a certificate, and
+// their expected number in a batch. Both are 0 if a number is needed and not known.
 func sizeOf(c *accounting.Certificate) (units int64, batch float64) {
 	units = c.Run.Examples
 	switch s := c.Run.Sampler.Scheme().(type) {

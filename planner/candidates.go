@@ -114,7 +114,7 @@ func (p *part) climb(ctx context.Context, start, low, high int, candidate func(s
 	return p.climbBy(ctx, []float64{2, .5, 1.5, .75}, start, low, high, candidate)
 }
 
-// once is evaluate, or the row that it gave before.
+// once evaluates a candidate, or returns the row of an earlier call for it.
 func (p *part) once(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
 	for _, row := range p.rows {
 		if row.Scheme.Scheme == scheme.Scheme && row.Scheme.MinSep == scheme.MinSep && described(row.Strategy) == described(strategy) {
@@ -290,8 +290,9 @@ func separatedPart(ctx context.Context, p *part) error {
 	return nil
 }
 
-// latest is the row of a scheme, and of a kind if that is not empty, with the least error of those
-// with the most examples per owner; nil if there is none.
+// latest returns the row of a scheme with the most examples per owner, and among several the one
+// with the least error. Unless kind is empty, only rows of that kind of strategy count. It is nil
+// if there is none.
 func latest(rows []*Row, scheme, kind string) (best *Row) {
 	for _, row := range rows {
 		if row.Refused != "" || row.Scheme.Scheme != scheme || kind != "" && row.Strategy.Kind != kind {
@@ -304,9 +305,10 @@ func latest(rows []*Row, scheme, kind string) (best *Row) {
 	return best
 }
 
-// leaves says why a kind of strategy is not tried for a scheme: with fewer examples per owner, with
-// which an estimate takes a fraction of the time, it was behind another kind, whatever the errors,
-// and by more than is worthwhile. It is empty where that is not known.
+// leaves returns the reason why a kind of strategy is not tried for a scheme, or "". The reason is
+// that the kind was behind another one with fewer examples per owner, where an estimate takes a
+// fraction of the time: behind whatever the errors of the estimates, and by more than is
+// worthwhile.
 func (p *part) leaves(scheme, kind string) string {
 	row := latest(p.fewer, scheme, kind)
 	if row == nil {
@@ -341,8 +343,8 @@ func (p *part) widen(ctx context.Context, scheme string, best *Row) error {
 	return nil
 }
 
-// best is the row of a scheme with the least error so far, of strategies of a kind, or of any where
-// kind is empty; nil if there is none.
+// best returns the row of a scheme with the least error so far, among strategies of a kind, or
+// among all if kind is empty; nil if there is none.
 func (p *part) best(scheme, kind string) *Row { return latest(p.rows, scheme, kind) }
 
 // binsPart is balls-in-bins, which takes any strategy.

@@ -14,10 +14,10 @@ import (
 	"minsep/stages"
 )
 
-// How long a certificate takes is known by [verification.Problem.Forecast] alone, which makes
-// tables of the noise multiplier and times samples. It is asked for rows of a plan that
-// [Result.Time] looks at, and for what a dry run says of a plan or of an account. The others of a
-// plan are set against rows that it was asked for, by the figures below.
+// Only [verification.Problem.Forecast] knows the time that a certificate takes: it makes tables for
+// the noise multiplier, and times samples. It is asked for the rows that [Result.Time] looks at,
+// and by dry runs of a plan or of an account. The times of the other rows of a plan follow from
+// these rows, by the figures below.
 
 // Seconds of one processor: of a step's tables, and of a step of a sample, by scheme.
 const tableSeconds = 25e-3
@@ -63,7 +63,7 @@ type kind struct {
 
 func (row *Row) kind() kind { return kind{row.Scheme.Scheme, row.run.MaxExamplesPerOwner} }
 
-// toForecast are the rows of a ranking that are asked for: the first, and then the best of each
+// toForecast returns the rows of a ranking that get a forecast: the first, and the best of each
 // kind.
 func toForecast(rows []*Row) (list []*Row) {
 	seen := map[kind]bool{}
@@ -76,9 +76,9 @@ func toForecast(rows []*Row) (list []*Row) {
 	return list
 }
 
-// Time says how long the certificates of the rows take on this machine, by tables and samples that
-// it times; nothing else depends on the machine. Without it, these times are by figures of another
-// one.
+// Time fills in the times that the certificates of the rows take on this machine, by tables and
+// samples that it times. Nothing else in a plan depends on the machine. Without Time, the times
+// follow from figures of another machine.
 func (out *Result) Time(ctx context.Context) error {
 	if err := out.planning.forecast(ctx, out.Rows); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (out *Result) Time(ctx context.Context) error {
 	return nil
 }
 
-// forecast says of the rows of a ranking how long their certificates take.
+// forecast fills in the times of the certificates of a ranking's rows.
 func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 	scales, used, first := map[kind]float64{}, 0.0, 1.0
 	for i, row := range toForecast(rows) {
@@ -135,11 +135,11 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 	return nil
 }
 
-// mostForecastEdges is how many edges a graph may have that is bounded for a forecast.
+// mostForecastEdges is the largest number of edges of a graph that is bounded for a forecast.
 const mostForecastEdges = 5e6
 
-// ErrNoForecast says that a plan would take long to look at.
-var ErrNoForecast = errors.New("planner: no forecast of the certificate: the graph or the strategy is large")
+// ErrNoForecast says that a forecast of a plan would take too long.
+var ErrNoForecast = errors.New("planner: the graph or the strategy is too large for a forecast of the certificate")
 
 // ForecastPlan is the forecast of the certificate of a plan for minsep run, before it runs, with a
 // strategy of [stages.Plan.QuickStrategy]. Its graph, of about so many edges, is bounded in memory

@@ -10,6 +10,7 @@ import (
 // compare fills in each row's error beside independent noise with Poisson sampling of the same
 // units: sampled owners, for rows that sample owners.
 func (p *planning) compare(ctx context.Context, out *Result) error {
+	// Without ctx: p keeps the result, and would keep the error of a context that has ended.
 	independent := p.make(context.Background(), p.workload(mechanism.KindIdentity))
 	if independent.err != nil {
 		return independent.err
@@ -22,6 +23,7 @@ func (p *planning) compare(ctx context.Context, out *Result) error {
 		units
 		batch float64
 	}
+	// DP-SGD knows no strategy: rows of one batch size and of the same units share its curve.
 	curves, sigmas := map[units]*curve{}, map[size]float64{}
 	for _, row := range out.Rows {
 		if row.Refused != "" {

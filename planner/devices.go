@@ -9,9 +9,9 @@ import (
 	"minsep/internal/words"
 )
 
-// preferStateless puts a row with noise that keeps no state first, where devices make the noise and
-// the first has at most little less: they would hold the state beside the model, and save it, or
-// make all earlier steps again, where a training goes on.
+// preferStateless puts first a row that keeps no state for its noise, if devices make the noise and
+// the first row has only a little less of it. Devices would hold the state beside the model; when a
+// training goes on, they would need it saved, or make the noise of all earlier steps again.
 func (p *planning) preferStateless(ctx context.Context, rows []*Row) error {
 	for p.NoiseDevices > 0 && rows[0].State > 0 && rows[0].Refused == "" {
 		i := slices.IndexFunc(rows, func(row *Row) bool {
@@ -35,13 +35,14 @@ func (p *planning) preferStateless(ctx context.Context, rows []*Row) error {
 	return nil
 }
 
-// onEach is how many coordinates a device holds, at most.
+// onEach is the largest number of coordinates of a device.
 func (r Request) onEach() int64 {
 	devices := int64(max(1, r.NoiseDevices))
 	return (r.Coordinates + devices - 1) / devices
 }
 
-// stateOnDevices says what the noise of the first row takes on the devices that make it.
+// stateOnDevices returns a sentence on the memory that the noise of the first row takes on the
+// devices that make it.
 func (r Request) stateOnDevices(rows []*Row) string {
 	row := rows[0]
 	if row.State == 0 {

@@ -19,15 +19,15 @@ type DPSGD struct {
 	MaxPerOwner    int   // examples of one owner, at least 1; 1 where owners are sampled
 }
 
-// NoiseMultiplier is the σ that it needs at an expected batch size above 0: at most 0.05 % above
-// the least that can be proven on its grid. It is 0 where an owner takes part with a probability of
-// at most Delta.
+// NoiseMultiplier returns the σ that DP-SGD needs at an expected batch size above 0. It is at most
+// 0.05 % above the least σ that can be proven on its grid, and 0 if an owner takes part with a
+// probability of at most Delta.
 func (d DPSGD) NoiseMultiplier(batch float64) (float64, error) {
 	return d.noiseMultiplier(batch, 1, 0, search.Narrow)
 }
 
-// noiseMultiplier is σ to a part of width; the search begins at start, and goes on a part of step
-// from there.
+// noiseMultiplier returns σ to the relative precision width. The search begins at start, and its
+// first step is the part step of it.
 func (d DPSGD) noiseMultiplier(batch, start, step, width float64) (float64, error) {
 	prob := min(1, batch/float64(d.Units))
 	if takesPart(prob, d.MaxPerOwner, d.Steps) <= d.Delta {
@@ -40,21 +40,21 @@ func (d DPSGD) noiseMultiplier(batch, start, step, width float64) (float64, erro
 	return n.Multiplier, err
 }
 
-// claim is its claim at a batch size.
+// claim returns the claim of DP-SGD at a batch size.
 func (d DPSGD) claim(batch float64) search.Claim {
 	sampler := sampling.Spec{Poisson: &sampling.Poisson{Prob: min(1, batch/float64(d.Units)), Steps: d.Steps}}
 	return search.Claim{Run: accounting.Run{Sampler: sampler, Strategy: mechanism.Identity(d.Steps), MaxExamplesPerOwner: d.MaxPerOwner}, Epsilon: d.Epsilon, Delta: d.Delta}
 }
 
-// SameAs is the batch size at which its noise relative to the batch is relative, looked for from an
-// expected batch size on; 0 beyond half of the units. unit is the error of independent noise at
-// noise multiplier 1.
+// SameAs returns the batch size at which DP-SGD has the noise relative, measured relative to the
+// batch. The search begins at an expected batch size; the result is 0 if it is beyond half of the
+// units. unit is the error of independent noise at noise multiplier 1.
 func (d DPSGD) SameAs(ctx context.Context, unit, batch, relative float64) (float64, error) {
 	return (&curve{DPSGD: d, unit: unit, width: search.Narrow}).sameAs(ctx, batch, relative)
 }
 
-// curve is its noise relative to the batch, by batch size, as far as it was asked for. Between
-// them it is taken for a power of the batch size.
+// curve has the noise of DP-SGD relative to the batch, at the batch sizes for which it was asked.
+// Between two of them it is taken for a power of the batch size.
 type curve struct {
 	DPSGD
 	unit  float64 // error of independent noise at noise multiplier 1
@@ -63,11 +63,11 @@ type curve struct {
 	batches, relative []float64 // by rising batch size
 }
 
-// nearby is how far off a noise multiplier may be that follows from two others, as a part of it.
+// nearby is the relative error that a noise multiplier may have if it follows from two others.
 const nearby = 0.025
 
-// sigma is about the noise multiplier at a batch size beyond the first or the last, and how far off
-// that may be, as a part of it; 0 where that is not known.
+// sigma returns an approximate noise multiplier at a batch size beyond the first or the last, and
+// its relative error; 0 if it is not known.
 func (c *curve) sigma(batch float64, first bool) (sigma, off float64) {
 	if len(c.batches) == 0 {
 		return 1, 0
@@ -105,8 +105,8 @@ func (c *curve) add(ctx context.Context, batch float64, first bool) error {
 	return nil
 }
 
-// sameAs is the batch size at which the noise is relative; 0 beyond half of the units. The first
-// search begins at batch.
+// sameAs returns the batch size at which the noise, relative to the batch, is relative; 0 if it is
+// beyond half of the units. The first search begins at batch.
 func (c *curve) sameAs(ctx context.Context, batch, relative float64) (float64, error) {
 	if len(c.batches) == 0 {
 		if err := c.add(ctx, batch, false); err != nil {

@@ -83,8 +83,8 @@ func populations(ctx context.Context, graph *ownergraph.Graph, perOwner []int) (
 	return list, nil
 }
 
-// PerOwner are the numbers of examples per owner from 1 to most that a plan tries: all up to 4,
-// then powers of two, and most.
+// PerOwner returns the numbers of examples per owner, from 1 to most, that a plan tries: all up to
+// 4, then powers of two, and most.
 func PerOwner(most int) (list []int) {
 	for k := 1; k < most; {
 		list = append(list, k)

@@ -55,7 +55,7 @@ type Result struct {
 	Note []string `json:"note"` // on the figures, and on candidates that were left out
 }
 
-// ErrNone says that no candidate can be used. Result.Rows say why.
+// ErrNone says that no candidate can be used. Result.Rows have the reasons.
 var ErrNone = errors.New("planner: no mechanism can be used")
 
 // Plan finds the figures of every candidate and ranks them. Where ctx ends, ctx's error comes with

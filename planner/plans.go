@@ -36,7 +36,7 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 	}
 	adapt(plans, requests)
 	for i := range requests {
-		if requests[i].Objective == RMSE { // a plan can hold MaxSE only
+		if requests[i].Objective == RMSE { // a plan can hold MaxSE only, and the workload decides the others
 			requests[i].Objective = ""
 			requests[i].AssumeObjective()
 		}
@@ -47,6 +47,7 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 		}
 	}
 	all := requests[0]
+	// One planning for all plans: strategies and curves that they share are made once.
 	shared := &planning{Request: &all}
 	var rows []*Row
 	for i, n := range plans {
@@ -151,6 +152,8 @@ func adapt(plans []NamedPlan, requests []Request) {
 
 // same refuses plans that cannot be ranked by one figure.
 func same(nameA string, a Request, nameB string, b Request) error {
+	// Workloads are compared as strategies are made for them: two plans may
+	// spell one workload differently.
 	a.Workload.Steps, b.Workload.Steps = a.Steps, b.Steps
 	workloadA, of := a.Workload.MadeFor()
 	workloadB, other := b.Workload.MadeFor()
@@ -166,7 +169,7 @@ func same(nameA string, a Request, nameB string, b Request) error {
 	} {
 		if c.a != c.b {
 			return &ParamError{Package: "planner", Param: c.field, Field: c.field, Value: c.b,
-				Rule: fmt.Sprintf("of %s must be that of %s, %v: plans are compared for one training and one privacy budget", nameB, nameA, c.a)}
+				Rule: fmt.Sprintf("of %s must be %v, as in %s: plans are compared for one training and one privacy budget", nameB, c.a, nameA)}
 		}
 	}
 	return nil

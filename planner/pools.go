@@ -22,8 +22,8 @@ type Pools struct {
 	Given    int64   `json:"given"`    // examples before bounding, at least as many as Distinct
 }
 
-// mostPools is how many pools a plan makes at most: where there are more periods, the pools come in
-// turn.
+// mostPools is the largest number of pools that a plan makes. If there are more periods, the pools
+// take turns.
 const mostPools = 64
 
 // isShared says whether an example of a graph has several owners.
@@ -36,8 +36,8 @@ func isShared(graph *ownergraph.Graph) bool {
 	return false
 }
 
-// poolsOf makes so many pools of a graph; nil where they are empty. The order of examples is by a
-// public key, as in [Populations].
+// poolsOf makes a number of pools of a graph, or returns nil if one of them would be empty. The
+// order of examples follows from a public key, as in [Populations].
 func poolsOf(ctx context.Context, graph *ownergraph.Graph, number int) (*Pools, error) {
 	bound := ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: number}
 	bounded, err := bound.Greedy(graph, stream.PublicKey("plan: bound", nil))
@@ -69,19 +69,19 @@ type rotation struct {
 	periods int
 }
 
-// rotates is how a setting of pools uses them.
+// rotates returns the share of pools of a setting with a batch size.
 func (r *Request) rotates(batch float64) *rotation {
 	period := int(min(max(1, math.Round(float64(r.Pools.Size)/batch)), sampling.MaxSteps))
 	return &rotation{r.Pools, period, (r.Steps + period - 1) / period}
 }
 
-// number is how many pools serve the run.
+// number returns the number of pools that serve the run.
 func (r *rotation) number() int { return min(r.periods, len(r.pools.Distinct)) }
 
-// distinct is how many examples are in any of them.
+// distinct returns the number of examples that are in any of these pools.
 func (r *rotation) distinct() int64 { return r.pools.Distinct[r.number()-1] }
 
-// use fills in which data a row uses.
+// use fills in the figures of the data that a row uses.
 func (r *rotation) use(row *Row) {
 	row.Pools, row.Examples = r.number(), r.distinct()
 	row.Kept = float64(row.Examples) / float64(r.pools.Given)

@@ -10,7 +10,7 @@ import (
 	"minsep/accounting/search"
 )
 
-// behind says whether b is behind a whatever the errors of their estimates: by more than
+// behind reports whether b is behind a even with the errors of their estimates: by more than
 // search.Apart standard errors.
 func behind(a, b *Row) bool {
 	return b.Relative-a.Relative > search.Apart*math.Hypot(a.StdErr, b.StdErr)
@@ -21,7 +21,8 @@ var finer = []float64{0.004}
 
 const mostTied = 4
 
-// mostTurned is how many rows the other direction is looked at of, besides every first.
+// mostTurned is the number of rows for which the other direction is looked at, besides each row
+// that comes first.
 const mostTurned = 8
 
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated
@@ -57,8 +58,9 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		}
 		order(rows)
 	}
-	// By the other direction a row may take more noise, and another one be first. The first is looked
-	// at whatever it takes, and a few that are tied with it as far as that takes few samples.
+	// In the other direction a row may need more noise, and then another one is first. The first
+	// row is looked at whatever that takes, and a few rows that are tied with it if that takes few
+	// samples.
 	for tried := map[*Row]bool{}; rows[0].Refused == ""; order(rows) {
 		list := contenders()
 		i := slices.IndexFunc(list, func(row *Row) bool { return row.Noise.OneDirection && (row == rows[0] || !tried[row]) })
@@ -86,8 +88,9 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	return nil
 }
 
-// preferData puts the row first that uses the most data of those that cannot be told from the
-// first, and have little more noise by their estimates: one with a large error is no reason.
+// preferData puts first the row that uses the most data, among the rows that cannot be told from
+// the first and have little more noise by their estimates. A row that is tied only because its
+// error is large does not come first.
 func (p *planning) preferData(ctx context.Context, rows []*Row) error {
 	tried := map[*Row]bool{}
 	for {
@@ -135,8 +138,8 @@ func number(rows []*Row) {
 	}
 }
 
-// both looks at the other direction of a row. The first is refused where that takes too many
-// samples; another one is given fewer, and then stays as it is.
+// both looks at the other direction of a row. If that takes too many samples, the first row is
+// refused. Any other row is given fewer samples, and stays as it is if they are not enough.
 func (p *planning) both(ctx context.Context, row *Row, first bool) error {
 	c := p.claim(row)
 	if !first {
@@ -149,14 +152,14 @@ func (p *planning) both(ctx context.Context, row *Row, first bool) error {
 	return p.renew(ctx, row, n, err)
 }
 
-// refine estimates the noise multiplier of a row to a smaller standard error. Where that takes too
-// many samples it stays as it is: tied, if need be.
+// refine estimates the noise multiplier of a row to a smaller standard error. If that takes too
+// many samples, the row stays as it is, perhaps tied.
 func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) error {
 	n, err := row.Noise.Refine(ctx, tolerance)
 	return p.renew(ctx, row, n, err)
 }
 
-// renew gives a row, and those that share its noise multiplier, another one.
+// renew gives another noise multiplier to a row and to the rows that share its noise multiplier.
 func (p *planning) renew(ctx context.Context, row *Row, n search.Noise, err error) error {
 	switch {
 	case ctx.Err() != nil:

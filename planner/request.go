@@ -27,14 +27,14 @@ type Population struct {
 	Examples    int64 `json:"examples"`      // that are kept, at least 1
 	Given       int64 `json:"given"`         // before bounding, at least Examples
 
-	// Owners is how many owners have examples that are kept, where each of these has one owner:
-	// only then can owners be sampled. Else 0.
+	// Owners is the number of owners with kept examples, if each kept example has one owner: only
+	// then can owners be sampled. Otherwise it is 0.
 	Owners int64 `json:"owners,omitempty"`
 
-	// Protected is how many owners have examples that are kept; 0 where that is not known.
+	// Protected is the number of owners with kept examples; 0 if it is not known.
 	Protected int64 `json:"protected,omitempty"`
 
-	// GivenOwners is how many owners there are before bounding; 0 where that is not known.
+	// GivenOwners is the number of owners before bounding; 0 if it is not known.
 	GivenOwners int64 `json:"given_owners,omitempty"`
 }
 
@@ -55,13 +55,13 @@ type Request struct {
 	Epsilon float64 `json:"epsilon"` // above 0, at most 1e6
 	Delta   float64 `json:"delta"`   // at least 1e-300, below 1
 
-	// Unit is whom the claim protects. For accounting.UnitExample every population counts as one of
-	// owners of one example.
+	// Unit is the unit that the claim protects. With accounting.UnitExample, each example of a
+	// population counts as the only example of an owner.
 	Unit accounting.Unit `json:"unit"`
 
-	// Sample is the unit that takes part: sampling.SampleExamples, or sampling.SampleOwners,
-	// which needs the unit owner and examples of one owner each. Empty for both, as far as
-	// owners can be sampled.
+	// Sample is the unit that takes part: sampling.SampleExamples, or sampling.SampleOwners, which
+	// needs the unit owner and examples of one owner each. If it is empty, examples are tried, and
+	// owners too if they can be sampled.
 	Sample string `json:"sample,omitempty"`
 
 	// Workload and Training of a strategy's parameters say which sums matter; the other fields are
@@ -116,7 +116,7 @@ func (r Request) Validate() error {
 	for _, p := range r.Populations {
 		c.AtLeast("max per owner", p.MaxPerOwner, 1)
 		c.Require(p.Examples >= 1 && p.Given >= p.Examples, "examples", p.Examples, "must be at least 1")
-		c.Require(!r.Numbered || p.MaxPerOwner == 1, "max per owner", p.MaxPerOwner, "must be left out for numbered examples, which know no owners: give --graph")
+		c.Require(!r.Numbered || p.MaxPerOwner == 1, "max per owner", p.MaxPerOwner, "must be left out for numbered examples, which have no owners: give --graph")
 	}
 	c.Require(r.Steps >= 1 && r.Steps <= MaxSteps, "steps", r.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	c.Require(len(r.BatchSizes) > 0, "batch size", "(none)", "must be above 0")
@@ -128,7 +128,7 @@ func (r Request) Validate() error {
 	c.Require(slices.Contains([]string{RMSE, MaxSE, LastSE}, r.Objective), "objective", r.Objective, "must be rmse, maxse or lastse")
 	_, err := accounting.ParseUnit(string(r.Unit))
 	c.Add(err)
-	c.Require(r.Sample == "" || r.Sample == sampling.SampleExamples || r.Sample == sampling.SampleOwners, "sample", r.Sample, "must be examples or owners; both are tried where it is left out")
+	c.Require(r.Sample == "" || r.Sample == sampling.SampleExamples || r.Sample == sampling.SampleOwners, "sample", r.Sample, "must be examples or owners; leave it out to try both")
 	if r.Sample == sampling.SampleOwners && len(r.Populations) > 0 {
 		c.Require(r.Unit != accounting.UnitExample, "sample", r.Sample, "protects owners: leave out the unit")
 		c.Require(!r.Numbered, "sample", r.Sample, "needs a graph: numbered examples are each their own owner")
@@ -137,7 +137,7 @@ func (r Request) Validate() error {
 	c.AtLeast("max bands", r.MaxBands, 0)
 	c.Require(r.Coordinates >= 0, "coordinates", r.Coordinates, "must be at least 1")
 	c.Require(r.MaxNoiseState >= 0, "max noise state", r.MaxNoiseState, "must be at least 0 bytes")
-	c.Require(r.MaxNoiseState == 0 || r.Coordinates > 0, "max noise state", r.MaxNoiseState, "needs the coordinates: the state is that of all of them")
+	c.Require(r.MaxNoiseState == 0 || r.Coordinates > 0, "max noise state", r.MaxNoiseState, "needs the coordinates: it limits the state of all of them together")
 	c.AtLeast("noise devices", r.NoiseDevices, 0)
 	c.AtLeast("max batch size", r.MaxBatchSize, 0)
 	if len(r.BatchSizes) > 0 && r.MaxBatchSize > 0 {
@@ -208,7 +208,7 @@ func (r Request) adapted() (kinds []string) {
 	return kinds
 }
 
-// error is the error that the request's ranking goes by.
+// error returns the error by which the request ranks.
 func (r Request) error(e mechanism.Error) float64 {
 	return errorBy(e, r.Objective)
 }
@@ -232,7 +232,7 @@ func (r Request) perOwner(p Population) int {
 	return p.MaxPerOwner
 }
 
-// bandsLimit is how many bands a trainer can hold, at most n.
+// bandsLimit returns the largest number of bands that a trainer can hold, at most n.
 func (r Request) bandsLimit() int {
 	most := r.mostBands()
 	if r.MaxNoiseState > 0 {
@@ -249,7 +249,7 @@ func (r Request) mostBands() int {
 	return r.Steps
 }
 
-// stateLimit is how many numbers a coordinate may keep.
+// stateLimit returns the largest number of numbers that the noise may keep for a coordinate.
 func (r Request) stateLimit() int {
 	if r.MaxNoiseState == 0 {
 		return math.MaxInt32
@@ -260,8 +260,8 @@ func (r Request) stateLimit() int {
 // numberBytes is the size of a number of the noise's state, a float64.
 const numberBytes = 8
 
-// BatchSizes are some from low to high, both of them, at most a factor of √2 apart, rounded to
-// whole numbers.
+// BatchSizes returns batch sizes from low to high, both included, rounded to whole numbers. Two
+// neighbours are at most a factor of √2 apart.
 func BatchSizes(low, high float64) []float64 {
 	parts := max(1, int(math.Ceil(2*math.Log2(high/low)-1e-9)))
 	list := []float64{low}
@@ -276,7 +276,7 @@ func BatchSizes(low, high float64) []float64 {
 	return list
 }
 
-// inWords is a list as a sentence has it.
+// inWords joins a list as in a sentence: a, b and c.
 func inWords(list []string) string {
 	text := ""
 	for i, s := range list {

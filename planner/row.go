@@ -57,7 +57,7 @@ type Row struct {
 	shared *[]*Row // rows that need the same noise multiplier, this one too; nil if there are no others
 }
 
-// share says that two rows need the same noise multiplier.
+// share records that two rows need the same noise multiplier.
 func (r *Row) share(other *Row) {
 	if r.shared == nil {
 		r.shared = &[]*Row{r}
@@ -66,7 +66,7 @@ func (r *Row) share(other *Row) {
 	other.shared = r.shared
 }
 
-// sharers are the rows that need the same noise multiplier, this one among them.
+// sharers returns the rows that need the same noise multiplier, with this row among them.
 func (r *Row) sharers() []*Row {
 	if r.shared == nil {
 		return []*Row{r}
@@ -74,7 +74,7 @@ func (r *Row) sharers() []*Row {
 	return *r.shared
 }
 
-// NotEstimated begins the reason of a row that was left out, and may be of use.
+// NotEstimated begins the reason of a row that was left out although it may be useful.
 const NotEstimated = "not estimated: "
 
 // Seconds of one processor that a value of noise takes: for each normal that is drawn, and for

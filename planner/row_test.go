@@ -43,7 +43,7 @@ func TestSameAs(t *testing.T) {
 func TestProvenTied(t *testing.T) {
 	rows := []*Row{{Noise: search.Noise{StdErr: .1}, CPU: 600}, {Tied: true, Noise: search.Noise{StdErr: .1}},
 		{Rank: 3, Tied: true, Noise: search.Noise{Proven: true}, CPU: 2, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}}}
-	if got := provenTied(rows); !strings.Contains(got, "Row 3, poisson, identity, is the best of them") || !strings.Contains(got, "about 2 s of a processor, that of the first 10 min") {
+	if got := provenTied(rows); !strings.Contains(got, "Row 3, poisson, identity, is the best of them") || !strings.Contains(got, "about 2 s of a processor, and the certificate of the first row 10 min") {
 		t.Errorf("%q", got)
 	}
 	rows[2].Tied = false

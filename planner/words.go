@@ -193,7 +193,7 @@ func provenTied(rows []*Row) string {
 	}
 	for _, row := range rows[1:] {
 		if row.Refused == "" && row.Tied && row.Noise.Proven {
-			return fmt.Sprintf(" Row %d, %s, is the best of them that is proven without samples: its certificate takes about %s of a processor, that of the first %s.", row.Rank, row.Name(), seconds(row.CPU), seconds(first.CPU))
+			return fmt.Sprintf(" Row %d, %s, is the best of them that is proven without samples: its certificate takes about %s of a processor, and the certificate of the first row %s.", row.Rank, row.Name(), seconds(row.CPU), seconds(first.CPU))
 		}
 	}
 	return ""

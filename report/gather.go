@@ -133,7 +133,7 @@ func readPlan(ctx context.Context, path string) (*planner.Result, error) {
 	}
 	var result planner.Result
 	if err := json.Unmarshal(b, &result); err != nil || result.Format != planner.Format {
-		return nil, &stages.ParamError{Package: "report", Param: "plan", Value: path, Rule: "must be what minsep plan --json printed"}
+		return nil, &stages.ParamError{Package: "report", Param: "plan", Value: path, Rule: "must be the output of minsep plan --json"}
 	}
 	result.Rows = slices.DeleteFunc(result.Rows, func(row *planner.Row) bool { return row == nil || row.Refused != "" })
 	if len(result.Rows) == 0 {

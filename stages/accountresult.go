@@ -42,6 +42,8 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	if err != nil {
 		return nil, err
 	}
+	// A copied certificate may name other parameters of a strategy with the same matrix. Its
+	// request names them too.
 	if c, err := accounting.ParseCertificate(certificate); a.From != "" && err == nil {
 		if same, err := SameMatrix(c.Run.Strategy, p.Run.Strategy); err == nil && same {
 			if r, err = r.For(c.Run.Strategy); err != nil {
@@ -65,9 +67,11 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	if err != nil {
 		return []string{"its ledger cannot be read"}, nil
 	}
-	if l.Torn() {
+	if l.Torn() { // a killed command left it: resuming would have removed it
 		differs = append(differs, manifest.LedgerFolder+"/"+ledger.UnitsFile+" ends in a part of a line")
 	}
+	// The ledger must give this certificate again, byte for byte: an altered certificate, or one of
+	// another ledger, does not follow from it.
 	again, err := l.Certificate()
 	if err != nil {
 		return []string{"its ledger gives no certificate"}, nil
@@ -79,6 +83,8 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	if !bytes.Equal(b, certificate) {
 		differs = append(differs, "its bytes do not follow from its ledger")
 	}
+	// Bounds without samples are in the protocol itself: nothing in the ledger would contradict an
+	// altered one.
 	if verification.CheckProofs(ctx, l.Protocol()) != nil {
 		differs = append(differs, "a bound in its ledger does not hold when it is computed again")
 	}
@@ -96,7 +102,8 @@ func (d *Directory) claimFile() string {
 	return manifest.CertificateFile
 }
 
-// compactDigest returns the SHA-256 of a JSON file without its white space.
+// compactDigest returns the SHA-256 of a JSON file without its white space, which an editor may
+// change.
 func compactDigest(ctx context.Context, path string) (manifest.Digest, error) {
 	b, err := ReadFile(ctx, path)
 	if err != nil {

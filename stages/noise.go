@@ -98,7 +98,7 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error) {
 	s, err := ReadStrategyFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) && slices.Contains([]string{"none", "identity", "independent", "dpsgd", "dp-sgd"}, strings.ToLower(path)) {
-		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "is no file: independent noise, as of DP-SGD, is a file too, by `minsep strategy --kind identity`, and to account --bands 1 in its place"}
+		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "is not a file: for independent noise, as in DP-SGD, make a strategy file by `minsep strategy --kind identity`, or give account --bands 1"}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "does not exist: make one with `minsep strategy --out " + path + "`"}
@@ -152,12 +152,13 @@ func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
 	if c == nil {
 		return nil
 	}
+	// More noise than certified keeps the claim.
 	check := param.Checker{Package: "stages"}
 	sigma := float64(r.Params.NoiseMultiplier)
 	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, as in the certificate in %s", c.NoiseMultiplier, run))
 	same, err := SameMatrix(r.Strategy, c.Run.Strategy)
 	check.Add(err)
-	check.Require(same, "strategy", r.Strategy.Kind, "must be the one that the certificate in "+run+" is for")
+	check.Require(same, "strategy", r.Strategy.Kind, "must be the strategy of the certificate in "+run)
 	return check.Err()
 }
 
@@ -225,7 +226,7 @@ func (d *Directory) noiseDiffers(ctx context.Context, ix *manifest.Index, want *
 		if err != nil {
 			return nil, err
 		}
-		want.Bind(root, d.Run.RunID, got.KeyFile)
+		want.Bind(root, d.Run.RunID, got.KeyFile) // another root key has another commitment
 	}
 	same, err := want.SHA256()
 	if err != nil {

@@ -43,6 +43,7 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 		if f.Field == "strategy.bands" && f.Value == `"auto"` {
 			p.unread[i].Rule = AutoBandsRule
 		}
+		// A misspelt field would otherwise leave its default in place without a word.
 		if f.Rule == strictjson.UnknownField {
 			p.unread[i].Rule = unknownRule(f.Field)
 		}
@@ -82,8 +83,8 @@ func unknownRule(field string) string {
 
 // comparisonRule is the rule for somebody who gives the output of minsep plan --json in place of
 // the plan that it wrote.
-const comparisonRule = "is what minsep plan --json printed, which compares mechanisms, and no plan for minsep run: " +
-	"minsep plan --out FILE writes the plan of the best"
+const comparisonRule = "is the output of minsep plan --json, a comparison of mechanisms, and not a plan for minsep run: " +
+	"minsep plan --out FILE writes the best row as a plan"
 
 // isComparison reports whether JSON is the output of minsep plan --json.
 func isComparison(b []byte) bool {
@@ -202,6 +203,7 @@ func (p Plan) Faults(others error) error {
 	if group { // nothing is known of it, so that consequences say nothing
 		return errors.Join(list...)
 	}
+	// A field that could not be read is missing for the checks of values too: their fault follows.
 	follows := func(bad *ParamError) bool {
 		return slices.ContainsFunc(strings.Split(bad.Field, ", "), func(field string) bool { return slices.Contains(fields, field) })
 	}

@@ -116,6 +116,7 @@ func ReadPresent(ctx context.Context, out string, without ...string) (p Present,
 	case !errors.Is(err, fs.ErrNotExist):
 		return p, err
 	}
+	// The table comes first: the facts of batches of a table depend on it.
 	for _, part := range []struct {
 		name string
 		read func(path string) error
@@ -223,7 +224,7 @@ func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, err
 		}
 		params := new(noise.Params)
 		return params, strictjson.Loose(ix.Params, params)
-	case interrupted:
+	case interrupted: // a training may have read the part that is there
 		r, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
@@ -318,7 +319,7 @@ func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Ex
 	if b := p.batches; b != nil {
 		differs := append(Differences(run.Sampler, b.sampler, "in the claim", "in the batches"), unclaimed(&accounting.Certificate{Run: run, Unit: unit}, b.of)...)
 		if of.Identity != "" && of.Identity != b.of.Identity {
-			differs = append(differs, fmt.Sprintf("the batches are of examples %s, the claim is of examples %s", b.of.Identity, of.Identity))
+			differs = append(differs, fmt.Sprintf("the batches are of examples %s, and the claim is of examples %s", b.of.Identity, of.Identity))
 		}
 		if differs != nil {
 			return Disagrees(store.Join(p.out, manifest.BatchesFolder), differs, giveUpForm)
@@ -339,7 +340,7 @@ func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Ex
 		differs = append(differs, "it was made with another strategy")
 	}
 	if has := float64(p.noise.NoiseMultiplier); noiseMultiplier > has {
-		differs = append(differs, fmt.Sprintf("its noise multiplier is %v, the claim needs %v", has, noiseMultiplier))
+		differs = append(differs, fmt.Sprintf("its noise multiplier is %v, and the claim needs %v", has, noiseMultiplier))
 	}
 	if differs != nil {
 		return Disagrees(store.Join(p.out, manifest.NoiseFolder), differs, NewDirectory)
@@ -355,6 +356,7 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	}
 	t := p.noise.Training
 	wayOut := "noise serves one training run, and a new one needs noise and batches of its own: " + NewDirectory
+	// Nothing says which sums that noise was added to, or will be: it may not be claimed for any.
 	if !t.Known() {
 		return Disagrees(store.Join(p.out, manifest.NoiseFolder), []string{"it was written before the training run was known"}, wayOut)
 	}
@@ -364,7 +366,7 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	}
 	differs := Differences(was, spec, "in the recipe of the noise", "here")
 	if of.Identity != "" && of.Identity != t.Examples {
-		differs = append(differs, fmt.Sprintf("its examples are %s, here they are %s", t.Examples, of.Identity))
+		differs = append(differs, fmt.Sprintf("its examples are %s, and here they are %s", t.Examples, of.Identity))
 	}
 	if differs == nil {
 		return nil
@@ -403,7 +405,7 @@ func (p Present) Training() (t noise.Training, err error) {
 	if p.table != nil && t.Examples != manifest.BoundedExamples(p.table.digest) {
 		switch {
 		case p.batches != nil:
-			return t, Disagrees(store.Join(p.out, manifest.BatchesFolder), []string{"the bounded table beside them is not the one that they were formed of"}, NewDirectory)
+			return t, Disagrees(store.Join(p.out, manifest.BatchesFolder), []string{"the bounded table beside them is not the table from which they were formed"}, NewDirectory)
 		default: // of the table as it is now
 			t.Examples = manifest.BoundedExamples(p.table.digest)
 		}

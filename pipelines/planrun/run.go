@@ -95,6 +95,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err != nil {
 		return RunResult{}, err
 	}
+	// A claim that no analysis covers is refused now, and not after hours of bounding.
 	if err := p.Preflight(); err != nil {
 		refused := RunResult{Out: o.Out}
 		if errors.As(err, new(*accounting.RefusedError)) {
@@ -106,6 +107,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err != nil {
 		return RunResult{}, err
 	}
+	// One lock for all stages: between two of them no other command may write to the directory.
 	if !o.DryRun {
 		if o.Held, err = pipelines.TakeLock(o.Out); err != nil {
 			return RunResult{}, err
@@ -140,6 +142,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if o.DryRun && made {
 		r.result.RunID = "" // the run will have another one
 	}
+	// Estimates of a dry run depend on the size of the graph, which is not read through for them.
 	if p.Graph != nil && o.DryRun {
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
 		if err != nil {
@@ -157,6 +160,8 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	for i, name := range names {
 		if err := r.stage(ctx, name); err != nil {
 			err = stages.InPlan(stages.Named(name).Group, err)
+			// A plan that failed at its first stage leaves nothing: with a corrected plan, the same
+			// --out would otherwise be refused as the directory of another plan.
 			if made && i == 0 && !o.DryRun && ctx.Err() == nil {
 				err = errors.Join(err, r.removeEmptyRun())
 			}
@@ -215,7 +220,7 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
 		c.Add(inPlanWords(err))
 		if err == nil {
-			p.Graph.SetStamp(source.Stamp())
+			p.Graph.SetStamp(source.Stamp()) // the stage refuses a graph that was changed after the check
 			inputs["graph"], err = source.Digest(ctx)
 			c.Add(inPlanWords(err))
 		}
@@ -360,7 +365,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	watched, failures := store.WatchFailures(ctx)
 	there, differs, err = s.Compare(watched)
 	if failed := failures.Err(); failed != nil {
-		err = fmt.Errorf("planrun: %s: it was made, and could not be read again: repeat the command, which goes on from there: %w", s.Path(), failed)
+		err = fmt.Errorf("planrun: %s: it was made, but could not be read again: repeat the command, which goes on from there: %w", s.Path(), failed)
 	}
 	if err == nil && (!there || differs != nil) {
 		err = fmt.Errorf("planrun: %s: the result just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))

@@ -48,7 +48,7 @@ func (b Bound) Validate() error {
 	c.Require(int(b.Order) < len(Orders), "order", b.Order, "must be "+strings.Join(Orders, " or "))
 	c.Require(b.Pools >= 0 && b.Pools <= MaxPools, "pools", b.Pools, fmt.Sprintf("must be from 1 to %d", MaxPools))
 	if b.Pools > 0 {
-		c.Require(b.MaxExamplesPerOwner == 1, "max examples per owner", b.MaxExamplesPerOwner, "must be 1 with pools: in a pool nobody has two")
+		c.Require(b.MaxExamplesPerOwner == 1, "max examples per owner", b.MaxExamplesPerOwner, "must be 1 with pools: an owner has at most one example in a pool")
 		c.Require(!b.Duplicates, "duplicates", b.Duplicates, "must be left out with pools: an example is in a pool once")
 		c.Require(b.MaxNeighborhood == 0, "max neighborhood", b.MaxNeighborhood, "must be left out with pools: examples of a pool share no owner")
 	}

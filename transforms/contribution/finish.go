@@ -32,6 +32,7 @@ func (f *finishFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, emit func
 		defer func() { err = cmp.Or(err, s.Close()) }()
 	}
 	err = f.Spec.sortAndClose(f.Spec.verdictWidth(), chunks, func(s *packed.Sorter) error { return g.pass(s, 0) })
+	// A pass without an example that waits for it would change nothing: it is left out.
 	for pass := g.least; err == nil && g.next.Len() > 0; pass = g.least {
 		g.live, g.next = g.next, g.live
 		g.next.Reset()
@@ -70,6 +71,8 @@ func (g *greedy) pass(verdicts records, pass uint32) error {
 				g.owners.Reset()
 				example, copies, full = readTurn(verdict), readCount(counts[2*size:], size), false
 			}
+			// The rounds have taken room away already: a verdict has the room that its owner has
+			// left.
 			owner := readNumber(verdict[n:])
 			room, seen := g.rooms[owner]
 			if !seen {
@@ -82,7 +85,7 @@ func (g *greedy) pass(verdicts records, pass uint32) error {
 		func() error {
 			took := copies == pass && !full
 			switch {
-			case copies == pass && full:
+			case copies == pass && full: // it is not asked again: room never grows
 				g.refuse(example, copies)
 				return nil
 			case took:

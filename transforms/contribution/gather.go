@@ -52,7 +52,7 @@ func (f *scatterFn) ProcessElement(ctx context.Context, chunk []byte, emit func(
 	if err := f.edges.UnmarshalBinary(chunk); err != nil {
 		return err
 	}
-	if f.edges.Len() == 0 {
+	if f.edges.Len() == 0 { // an empty chunk has no id types to compare
 		return nil
 	}
 	if err := f.Spec.checkTypes(&f.edges); err != nil {
@@ -60,9 +60,13 @@ func (f *scatterFn) ProcessElement(ctx context.Context, chunk []byte, emit func(
 	}
 	var priority uint64
 	for i := range f.edges.Len() {
+		// Edges of one example often follow each other: its priority, a hash, is computed once.
 		if i == 0 || f.edges.Examples.Compare(i, &f.edges.Examples, i-1) != 0 {
 			priority = f.edges.Examples.Address(f.src, i, 0).Uint64()
 		}
+		// The order of bytes is the order of the pass: priority, then example, then owner. So one
+		// sort of a bucket brings the edges of an example together, and equal edges beside each
+		// other.
 		f.record = binary.BigEndian.AppendUint64(f.record[:0], priority)
 		f.record = appendID(f.record, &f.edges.Examples, i)
 		f.record = appendID(f.record, &f.edges.Owners, i)
@@ -104,8 +108,8 @@ func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOw
 				owner := edge[n:]
 				switch {
 				case first:
-					if place++; place > math.MaxUint32 {
-						return fmt.Errorf("contribution: bucket %d has more than 2^32 examples: take more than %d buckets", bucket, f.Spec.Buckets)
+					if place++; place > math.MaxUint32 { // records hold a place in 4 bytes
+						return fmt.Errorf("contribution: bucket %d has more than 2^32 examples: give --buckets, above %d", bucket, f.Spec.Buckets)
 					}
 					f.example = binary.BigEndian.AppendUint32(f.example[:0], uint32(place))
 					f.example = binary.BigEndian.AppendUint32(f.example, f.Spec.Bound.MaxCopies())
@@ -125,6 +129,8 @@ func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOw
 				f.counts.Edges += owners
 				f.counts.givenOwners[owners]++
 				f.examples.Add(bucket, f.example, toExamples)
+				// Only here are all owners of the example counted, and with them its class in the
+				// order.
 				of := newTurn(f.Spec.Bound.Order.Class(owners), newNumber(bucket, uint32(place)))
 				owners = 0
 				return f.Spec.eachOwner(f.example[exampleHead:], func(id []byte) {

@@ -19,11 +19,11 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[sizeHeavyFn]())
 }
 
-// A heavy owner has so many examples that to send its list to every bucket that holds one of them
-// is out of the question. Its list is not sent. Instead examples travel with the set of their heavy
-// owners, their pattern, and how many copies have each pattern is known to all. The neighbourhood
-// of an example is then all copies with a pattern that meets its own, and, of the lists of its
-// other owners, the examples with a pattern that does not.
+// A heavy owner has so many examples that its list cannot be sent to every bucket that holds one of
+// them. Instead, examples travel with their pattern, which is the set of their heavy owners, and
+// all workers know the number of copies with each pattern. The neighbourhood of an example then has
+// two parts: all copies with a pattern that meets its own; and, in the lists of its other owners,
+// the examples with a pattern that does not meet it.
 
 const (
 	maxHeavy     = 1 << 10 // heavy owners; more are treated as others
@@ -33,14 +33,14 @@ const (
 	patternsHeld = 1 << 16 // in memory by a worker that counts
 )
 
-// heavyRecord is how the first round tells of a heavy owner: how many examples it was given, and
-// its hash and id.
+// heavyRecord is the record of a heavy owner that the first round emits: the number of examples
+// that the owner was given, and its hash and id.
 func heavyRecord(examples int64, owner []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(examples)), owner...)
 }
 
-// heavyOwners numbers the heavy owners of a side input by their hash and id; if there are too many,
-// those with the most examples.
+// heavyOwners numbers the heavy owners of a side input by their hash and id. If there are too many,
+// it numbers the owners with the most examples, and treats the rest as others.
 func heavyOwners(side func(*[]byte) bool) (map[string]uint16, error) {
 	var all [][]byte
 	for r := []byte(nil); side(&r); r = nil {
@@ -98,7 +98,7 @@ func (s *spec) memberLen(b []byte) (int, error) {
 	return n, nil
 }
 
-// mayBeHeavy says that an owner can keep so many examples that it is heavy.
+// mayBeHeavy reports whether an owner can keep enough examples to be heavy.
 func (s *spec) mayBeHeavy() bool { return s.Bound.MaxExamplesPerOwner > s.Heavy }
 
 // meet says whether two patterns, without their counts, have an owner in common.

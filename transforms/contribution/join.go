@@ -29,6 +29,7 @@ var (
 const exampleHead = 8
 
 // joinFn applies decisions to the examples of a bucket, passes those on that are kept, and counts.
+// An example without a decision keeps its copies.
 type joinFn struct {
 	Spec          spec
 	Neighborhoods bool // the decisions drop examples for the size of their neighbourhoods
@@ -51,11 +52,14 @@ func (f *joinFn) ProcessElement(ctx context.Context, bucket uint32, examples, de
 		examplesDecided.Add(ctx, n)
 		return err
 	}
+	// Decisions are small, 8 bytes each, and are held; examples, which have all their owners,
+	// stream by.
 	f.decided = f.decided[:0]
 	var chunk []byte
 	for decisions(&chunk) {
 		err := packed.Records(chunk, decisionBytes, func(d []byte) error {
 			place := int(binary.BigEndian.Uint32(d))
+			// Places count up from 0 within a bucket, so that a slice serves in place of a map.
 			if missing := place + 1 - len(f.decided); missing > 0 {
 				f.decided = append(f.decided, make([]uint32, missing)...)
 			}
@@ -135,7 +139,8 @@ func (s *spec) eachOwner(example []byte, f func(id []byte)) error {
 	return err
 }
 
-// tally is a part of the summary.
+// tally is a part of the summary. Histograms are maps while they grow, and sorted lists where parts
+// travel, so that equal summaries have equal bytes.
 type tally struct {
 	ownergraph.Summary
 	given, kept, sizes      map[int64]int64
@@ -172,7 +177,7 @@ func (t *tally) add(o *ownergraph.Summary) {
 	t.KeptEdges += o.KeptEdges
 	t.DroppedOwnerFull += o.DroppedOwnerFull
 	t.DroppedNeighborhood += o.DroppedNeighborhood
-	if o.Coverage != nil {
+	if o.Coverage != nil { // one worker makes the pools, so that one part has it
 		t.Coverage = o.Coverage
 	}
 	for _, h := range []struct {
@@ -192,7 +197,8 @@ func total(s beam.Scope, counts []beam.PCollection) beam.PCollection {
 	return beam.ParDo(s, &totalFn{}, beam.GroupByKey(s, beam.Flatten(s, counts...)))
 }
 
-// zeroFn emits an empty part of the summary, so that a graph without edges has a summary too.
+// zeroFn emits an empty part of the summary, so that a graph without edges has a summary too:
+// GroupByKey gives no group where there is no element.
 type zeroFn struct{}
 
 func (*zeroFn) ProcessElement(_ []byte, emit func(uint32, []byte)) error {

@@ -23,6 +23,9 @@ func init() {
 // its owners' lists. It returns decisions to drop those above the bound, if there is one, and
 // counts.
 func neighborhoods(s beam.Scope, spec spec, kept, heavy beam.PCollection) (tooLarge beam.PCollection, counts []beam.PCollection) {
+	// An owner of very many examples would send its list to as many buckets. Where there may be
+	// such owners, their lists are not sent: examples carry the pattern of their heavy owners
+	// instead.
 	s = s.Scope("neighborhoods")
 	if !spec.mayBeHeavy() {
 		shares := beam.GroupByKey(s.Scope("by owner"), beam.ParDo(s, &spreadFn{Spec: spec}, kept))
@@ -116,6 +119,8 @@ func (f *listFn) send(emit packed.Emit) error {
 		if err != nil {
 			return err
 		}
+		// Numbers begin with the bucket, so that the examples of a bucket are neighbours in the
+		// list.
 		if b := readNumber(rest).bucket(); int64(b) != last {
 			f.packer.Add(b, f.list, emit)
 			last = int64(b)
@@ -165,6 +170,7 @@ func (f *sizeFn) sizes(bucket uint32, chunks func(*[]byte) bool, p *patterns, to
 		bound = math.MaxInt64
 	}
 	for _, e := range h.sizes {
+		// joinFn has counted the example as its own only neighbour; the histogram takes that back.
 		f.counts.sizes[int64(e.copies)] -= int64(e.copies)
 		f.counts.sizes[e.size] += int64(e.copies)
 		if e.size > bound {
@@ -250,6 +256,8 @@ func (h *neighborhoodCounter) read(chunks func(*[]byte) bool) error {
 				}
 				h.members = append(h.members, m)
 				l.copies += int64(m.copies)
+				// A list has the owner's examples in all buckets: here the local ones are counted,
+				// and the others are only their neighbours.
 				if m.example.bucket() == h.bucket {
 					h.local = append(h.local, incidence{m.example.place(), m.copies, m.pattern, uint32(len(h.lists))})
 				}
@@ -321,7 +329,7 @@ func (h *neighborhoodCounter) count() error {
 			}
 		}
 	}
-	if h.sorter.Len() == 0 {
+	if h.sorter.Len() == 0 { // all members are in memory
 		h.addUnions()
 		return nil
 	}
@@ -336,6 +344,8 @@ func (h *neighborhoodCounter) count() error {
 	}
 	err := h.sorter.Each(func(r []byte) error {
 		w := written{member{readNumber(r), readCount(r[numberBytes+4:], 4), readCount(r[numberBytes+8:], 4)}, readCount(r[numberBytes:], 4)}
+		// A range ends between two examples: so each is in one range, and the unions of the ranges
+		// add up.
 		if len(part) > h.most/4 && w.example != part[len(part)-1].example {
 			flush()
 		}
@@ -402,7 +412,8 @@ func (h *neighborhoodCounter) union(of []incidence) int64 {
 		}
 		return size
 	}
-	// The largest list, and the members of the others that are not in it.
+	// The largest list, and the members of the others that are not in it. A hub's list is then read
+	// for its number of copies only, and not once for each of its examples.
 	largest := of[0].list
 	for _, i := range of[1:] {
 		if l, m := h.lists[i.list], h.lists[largest]; l.end-l.start > m.end-m.start {

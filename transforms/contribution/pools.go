@@ -43,6 +43,8 @@ type poolsFn struct {
 func (f *poolsFn) StartBundle(_, _ packed.Emit) { f.packer = f.Spec.packer(0) }
 
 func (f *poolsFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, decisions, counts func(uint32, []byte)) error {
+	// Owners are numbered in the order in which they are met: FillPools needs small numbers, and
+	// its result does not depend on which owner has which.
 	var turns []turn // of the examples
 	numbers := map[number]uint32{}
 	graph := ownergraph.Lists{Starts: []uint32{0}}
@@ -73,7 +75,7 @@ func (f *poolsFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, decisions,
 		return err
 	}
 	owners := len(numbers)
-	numbers = nil
+	numbers = nil // its memory is needed for the pools
 	pools, err := ownergraph.FillPools(&graph, owners, f.Spec.Bound.Pools)
 	if err != nil {
 		return err
@@ -133,7 +135,8 @@ func (s *spec) keptHead(example []byte) (int, error) {
 	return exampleHead + n, err
 }
 
-// joinPools keeps the examples of a bucket that are in a pool, with their pools.
+// joinPools keeps the examples of a bucket that are in a pool, with their pools. An example without
+// a decision is in no pool.
 func (f *joinFn) joinPools(bucket uint32, examples, decisions func(*[]byte) bool, kept packed.Emit) (n int, err error) {
 	pools := map[uint32][]byte{} // by place
 	var chunk []byte

@@ -89,7 +89,7 @@ func (t turn) number() number            { return number(t & (1<<56 - 1)) }
 func appendTurn(b []byte, t turn) []byte { return binary.BigEndian.AppendUint64(b, uint64(t)) }
 func readTurn(b []byte) turn             { return turn(binary.BigEndian.Uint64(b)) }
 
-// countBytes is how many bytes a count up to k_u takes.
+// countBytes returns the number of bytes of a count up to k_u.
 func (s *spec) countBytes() int {
 	switch k := s.Bound.MaxExamplesPerOwner; {
 	case k < 1<<8:

@@ -21,18 +21,19 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[finishFn]())
 }
 
-// grant is the number of copies that an owner with some room left allows its undecided
-// examples, which come in the order of their priority. Sequentially, copy c of each is
-// considered before copy c+1 of any: the first room of all copies to come, up to most each,
-// find room whatever becomes of the copies before them. So all that have fewer copies get level
-// of them, and of the examples that then have level the first extra get one more.
+// grant is the number of copies that an owner with some room left allows its undecided examples,
+// which come in the order of their priority. The sequential pass considers copy c of each example
+// before copy c+1 of any. So the next copies, as many as there is room for and up to most of each
+// example, find room whether or not the copies before them are kept. Therefore all examples with
+// fewer copies get level copies, and among the examples that then have level copies the first extra
+// get one more.
 type grant struct {
 	level uint32
 	extra uint64
 }
 
-// newGrant returns the grant of an owner that has room for so many more copies. levels says how
-// many undecided examples have so many copies, and together they want more than room.
+// newGrant returns the grant of an owner with room for a number of further copies. levels has the
+// number of undecided examples by the copies that they have. Together they want more than room.
 func newGrant(levels map[uint32]uint64, room, most uint32) grant {
 	left, active := uint64(room), uint64(0)
 	copies := slices.Sorted(maps.Keys(levels))
@@ -54,7 +55,8 @@ func newGrant(levels map[uint32]uint64, room, most uint32) grant {
 	return g
 }
 
-// take returns how many more copies the next undecided example, which has so many, is allowed.
+// take returns the number of further copies that the next undecided example is allowed, from the
+// number of copies that it has.
 func (g *grant) take(copies uint32) (allowed uint32) {
 	if copies > g.level {
 		return 0
@@ -67,7 +69,7 @@ func (g *grant) take(copies uint32) (allowed uint32) {
 	return allowed
 }
 
-// waiting are the undecided examples of one owner, of any number.
+// waiting has the undecided examples of one owner, which may be any number of them.
 type waiting struct {
 	spool  packed.Spool // example's turn, copies
 	levels map[uint32]uint64
@@ -95,8 +97,8 @@ func (w *waiting) add(record []byte, copies uint32, s *spec) error {
 
 // ownerFn makes the verdicts of the owners of a bucket on their undecided examples, from their
 // memberships in the first round and from the examples' reports later. An owner with room for all
-// it could be asked for is done. The first round numbers the owners and counts them, and tells of
-// those that are heavy.
+// copies that its examples could still take is done. The first round numbers the owners, counts
+// them, and emits the heavy ones.
 type ownerFn struct {
 	Spec  spec
 	Round int  // that come before
@@ -151,7 +153,7 @@ func (f *ownerFn) first(bucket uint32, chunks func(*[]byte) bool, verdicts packe
 					heavy(heavyRecord(given, owner))
 				}
 				if owners > math.MaxUint32 {
-					return fmt.Errorf("contribution: bucket %d has more than 2^32 owners: take more than %d buckets", bucket, f.Spec.Buckets)
+					return fmt.Errorf("contribution: bucket %d has more than 2^32 owners: give --buckets, above %d", bucket, f.Spec.Buckets)
 				}
 				owners++
 				return f.judge(newNumber(bucket, uint32(owners-1)), uint32(f.Spec.Bound.MaxExamplesPerOwner), verdicts)
@@ -201,9 +203,9 @@ func (f *ownerFn) judge(owner number, room uint32, verdicts packed.Emit) error {
 	})
 }
 
-// exampleFn draws the examples' conclusions from the verdicts on them: it reports to the owners of
-// those that took copies or are still undecided, and emits a decision for those that an owner
-// refused. An example that took all it can needs no decision: without one it is kept.
+// exampleFn decides about examples from the verdicts on them. If an example took copies or is still
+// undecided, exampleFn reports to its owners; if an owner refused it, exampleFn emits a decision.
+// An example that took all copies it can needs no decision: without one it is kept.
 type exampleFn struct {
 	Spec spec
 
@@ -268,7 +270,8 @@ func (f *exampleFn) FinishBundle(ctx context.Context, reports, decisions func(ui
 	return cmp.Or(err, f.verdicts.Close())
 }
 
-// appendDecision says that the example at place is kept so often, maybe never.
+// appendDecision appends the decision that the example at place is kept with a number of copies,
+// perhaps 0.
 func appendDecision(b []byte, place, copies uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, place), copies)
 }

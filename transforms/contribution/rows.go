@@ -34,7 +34,8 @@ func numberRows(s beam.Scope, spec spec, kept beam.PCollection) beam.PCollection
 	return beam.ParDo(s, &rowsFn{Spec: spec}, beam.GroupByKey(s, rows), beam.SideInput{Input: sizes})
 }
 
-// sampleFn emits the ids of a few examples: one in about every 256 KiB.
+// sampleFn emits the ids of a few examples: one in about every 256 KiB. It needs no random choice:
+// the kept examples come in an order that hashes of their ids made.
 type sampleFn struct {
 	Spec spec
 
@@ -43,7 +44,9 @@ type sampleFn struct {
 
 const sampleEvery = 256 << 10
 
-func (f *sampleFn) StartBundle(func([]byte)) { f.passed = sampleEvery } // take the first
+// StartBundle makes the bundle's first example a part of the sample: a small graph, or a runner
+// with small bundles, would have an empty sample otherwise.
+func (f *sampleFn) StartBundle(func([]byte)) { f.passed = sampleEvery }
 
 func (f *sampleFn) ProcessElement(_ uint32, chunk []byte, emit func([]byte)) error {
 	return packed.Records(chunk, 0, func(example []byte) error {
@@ -82,7 +85,7 @@ func (f *rangeFn) StartBundle(_ func(*[]byte) bool, _, _ packed.Emit) {
 }
 
 func (f *rangeFn) ProcessElement(_ uint32, chunk []byte, sample func(*[]byte) bool, rows, _ func(uint32, []byte)) error {
-	if !f.ready {
+	if !f.ready { // a side input can be read in ProcessElement only
 		f.splits, f.ready = splits(sample, f.Spec.Buckets), true
 	}
 	return packed.Records(chunk, 0, func(example []byte) error {
@@ -90,13 +93,14 @@ func (f *rangeFn) ProcessElement(_ uint32, chunk []byte, sample func(*[]byte) bo
 		if err != nil {
 			return err
 		}
-		copies, rest := example[4:head], example[head:] // copies and pools
+		copies, rest := example[4:head], example[head:] // copies and pools; the place has served
 		n, err := idLen(rest, f.Spec.Examples)
 		if err != nil {
 			return err
 		}
 		id := rest[:n]
 		to := uint32(sort.Search(len(f.splits), func(i int) bool { return bytes.Compare(f.splits[i], id) > 0 }))
+		// The id comes first, so that records sort by it. Its encoding says where it ends.
 		f.record = append(append(append(f.record[:0], id...), copies...), rest[n:]...)
 		f.packer.Add(to, f.record, rows)
 		f.counts[to]++
@@ -131,7 +135,8 @@ func (*addFn) ProcessElement(rang uint32, counts func(*[]byte) bool, emit func(u
 	return nil
 }
 
-// splits returns the sampled ids that divide the sample into n equal parts.
+// splits returns the sampled ids that divide the sample into n equal parts. It sorts them first:
+// the order of a side input differs from worker to worker, and the ranges must not.
 func splits(sample func(*[]byte) bool, n int) [][]byte {
 	var ids [][]byte
 	for id := []byte(nil); sample(&id); id = nil {
@@ -162,6 +167,7 @@ func (f *rowsFn) StartBundle(func(*uint32, *[]byte) bool, packed.Emit) {
 }
 
 func (f *rowsFn) ProcessElement(rang uint32, chunks func(*[]byte) bool, counts func(*uint32, *[]byte) bool, emit func(uint32, []byte)) error {
+	// The first row of a range follows all rows of the ranges before it.
 	row := int64(0)
 	var r uint32
 	var n []byte
@@ -174,6 +180,8 @@ func (f *rowsFn) ProcessElement(rang uint32, chunks func(*[]byte) bool, counts f
 	held := 0
 	return f.Spec.sortAndClose(0, chunks, func(s *packed.Sorter) error {
 		err := s.Each(func(record []byte) error {
+			// A chunk ends before it is large, and where a part of the table ends: a part is
+			// written by one worker.
 			if held += len(record); held > rowsChunk && f.rows.Len() > 0 || row%int64(f.Spec.RowsPerPart) == 0 && f.rows.Len() > 0 {
 				if err := f.flush(row, emit); err != nil {
 					return err

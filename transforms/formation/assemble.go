@@ -50,6 +50,7 @@ func (l *lists[R]) at(t int) []R { return l.rows[l.starts[t]:l.starts[t+1]] }
 // sorted spreads events over their steps and sorts the rows of each step. If each chunk has
 // ascending rows and no two chunks overlap, as drawFn makes them, no sort is needed.
 func (a *assembly[R]) sorted(chunks [][]byte) (*lists[R], error) {
+	// The shuffle gives chunks in any order. A counting sort by step then keeps the order of rows.
 	slices.SortFunc(chunks, func(x, y []byte) int { return cmp.Compare(firstRow(x), firstRow(y)) })
 	l := &lists[R]{starts: make([]int64, a.steps+1)}
 	for _, b := range chunks {
@@ -88,11 +89,13 @@ func (a *assembly[R]) batches() (*lists[R], error) {
 	if err != nil {
 		return nil, err
 	}
+	// Batches shrink in place: a shard of large batches is most of a worker's memory.
 	kept := l.rows[:0]
 	start := int64(0)
 	for t := range a.steps {
 		batch := l.rows[start:l.starts[t+1]]
 		start = l.starts[t+1]
+		// Blocked rows go first: the maximum size is for the examples that take part.
 		batch = remove(batch, without.at(t))
 		if a.truncator != nil {
 			batch = sampling.Cut(a.truncator, a.first+t, batch)

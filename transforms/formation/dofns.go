@@ -57,7 +57,8 @@ func (f *spanFn) ProcessElement(_ []byte, emit func(span)) {
 	}
 }
 
-// emptyFn emits an empty chunk for every shard.
+// emptyFn emits an empty chunk for every shard, so that a shard in which nobody takes part has its
+// files too: its steps are steps of the training.
 type emptyFn struct{ Shards int }
 
 func (f *emptyFn) ProcessElement(_ []byte, emit emitChunk) {
@@ -85,6 +86,7 @@ func (f *drawFn) Setup(ctx context.Context) (err error) {
 	return err
 }
 
+// newDrawer makes the drawer of one goroutine: a sampler keeps state, and is not shared.
 func (f *drawFn) newDrawer() *drawer {
 	d := &drawer{src: stream.NewSource(f.participations), events: newEventPacker(f.Config.shards(), taken), examples: f.Config.Examples,
 		rotation: f.Config.Spec.Rotation, pools: f.Config.Pools}
@@ -100,7 +102,8 @@ func (f *drawFn) newDrawer() *drawer {
 
 func (f *drawFn) StartBundle(_, _ emitChunk) { f.workers = startWorkers(f.newDrawer) }
 
-// take returns a function that emits an output.
+// take returns a function that emits an output. The goroutine of the bundle calls it: Beam's
+// emitters must not be called by others.
 func (f *drawFn) take(ctx context.Context, events, coins emitChunk) func(output) error {
 	return func(out output) error {
 		for _, c := range out.events {
@@ -127,7 +130,7 @@ func (f *drawFn) stop() {
 	}
 }
 
-// Teardown ends the workers of a failed bundle.
+// Teardown ends the workers of a failed bundle, for which Beam does not call FinishBundle.
 func (f *drawFn) Teardown() { f.stop() }
 
 // drawRangeFn draws for numbered examples, which are their own rows.
@@ -158,6 +161,7 @@ type drawTableFn struct {
 }
 
 func (f *drawTableFn) ProcessElement(ctx context.Context, rows []byte, events, coins emitChunk) error {
+	// Beam's elements are small here: jobs of several of them cost less to hand over.
 	f.held.rows = append(f.held.rows, rows)
 	f.heldBytes += len(rows)
 	if f.heldBytes < jobBytes {
@@ -226,6 +230,7 @@ func (f *writeFn) Setup(ctx context.Context) error {
 func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(*[]byte) bool, emit func(string)) error {
 	var files []manifest.File
 	var err error
+	// Rows of 4 bytes halve the memory of a shard and the size of its files.
 	if f.Config.RowType() == manifest.DInt32 {
 		files, err = writeShard[int32](ctx, f, int(shard), chunks)
 	} else {

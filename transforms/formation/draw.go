@@ -25,6 +25,8 @@ type drawer struct {
 	pools    int                // of the table, for rotation
 }
 
+// draw draws for the rows of a job: a range of numbers, or encoded rows of a table. It flushes all
+// packers at the end, so that the output of a job does not depend on the goroutine that drew it.
 func (d *drawer) draw(j job) output {
 	var out output
 	for i := range j.count {
@@ -73,6 +75,8 @@ func inPools(rows *ownergraph.Rows, pools int) error {
 	return nil
 }
 
+// drawRows draws for encoded rows of a table. Random numbers are addressed by the example's id and
+// the number of its copy, and not by its row.
 func (d *drawer) drawRows(b []byte) error {
 	if err := d.rows.UnmarshalBinary(b); err != nil {
 		return err
@@ -88,6 +92,7 @@ func (d *drawer) drawRows(b []byte) error {
 	for i := range d.rows.Len() {
 		row := d.rows.First + int64(i)
 		for c := range d.rows.Copies[i] {
+			// Copies of an example take part by themselves, and may meet in a batch.
 			d.steps = d.sampler.Append(d.steps[:0], d.rows.Examples.Address(d.src, i, c), row)
 			if d.rotation != nil {
 				d.steps = d.rotation.In(d.steps, d.rows.PoolsOf(i), d.pools)

@@ -30,12 +30,14 @@ func (e *excluder) coin(record []byte) error {
 	if err := e.decode(record); err != nil {
 		return err
 	}
+	// The union never needs more than one entry for a step, however many examples the owner has.
 	if e.union = append(e.union, e.steps...); len(e.union) >= unionSteps && len(e.union) >= 4*e.out.steps {
 		e.merge()
 	}
 	return e.coins.Add(record)
 }
 
+// merge sorts the union and removes repetitions.
 func (e *excluder) merge() {
 	slices.Sort(e.union)
 	e.union = slices.Compact(e.union)
@@ -47,6 +49,7 @@ func (e *excluder) decode(record []byte) error {
 		return errChunk
 	}
 	e.steps = e.steps[:0]
+	// Coins are drawn from step 1-b on: one before the first step blocks steps of the run too.
 	step := int64(1 - e.minSep)
 	for b := record[8:]; len(b) > 0; {
 		delta, k := binary.Uvarint(b)
@@ -70,6 +73,8 @@ func (e *excluder) owner(emit emitChunk) error {
 		row := int64(binary.BigEndian.Uint64(record))
 		for _, step := range e.steps {
 			at, _ := slices.BinarySearch(e.union, step)
+			// The nearest earlier coin decides. It may be the same example's: its own coins block
+			// as well.
 			if step >= 0 && at > 0 && int(step)-int(e.union[at-1]) < e.minSep {
 				e.out.add(row, step)
 				e.held++
@@ -99,6 +104,7 @@ func (e *excluder) exclude(bucket *packed.Sorter, emit emitChunk) error {
 		if len(record) < len(last) {
 			return errChunk
 		}
+		// Records are sorted by owner. Before the first owner there is nothing to pack.
 		if owner := stream.Address(record[:len(last)]); owner != last {
 			if err := e.owner(emit); err != nil {
 				return err

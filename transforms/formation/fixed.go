@@ -18,7 +18,8 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[fixedTableFn]())
 }
 
-// fixedRows is the largest number of examples of a fixed scheme, which are held in memory.
+// fixedRows is the largest number of examples of a fixed scheme. One worker holds them in memory:
+// whether an example fits into a batch depends on all batches before it.
 const fixedRows = 1<<31 - 1
 
 // fixedRangeFn forms fixed batches of numbered examples, which are their own rows.
@@ -30,8 +31,9 @@ func (f *fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, emit emitCh
 		return err
 	}
 	if f.Config.Examples > fixedRows {
-		return fmt.Errorf("formation: %d examples: fixed batches are formed in memory, of at most %d", f.Config.Examples, fixedRows)
+		return fmt.Errorf("formation: %d examples: the scheme fixed forms its batches in memory, of at most %d examples: bound the graph to fewer, or name another scheme", f.Config.Examples, fixedRows)
 	}
+	// Keyed hashes put the examples into random order: the same one if the worker is repeated.
 	src := stream.NewSource(key)
 	priority := make([]uint64, f.Config.Examples)
 	for row := range priority {
@@ -76,7 +78,7 @@ func (f *fixedTableFn) ProcessElement(ctx context.Context, _ int, rows func(*[]b
 	return nil
 }
 
-// fixedTable gathers a whole table.
+// fixedTable gathers a whole table. Its parts come in any order.
 type fixedTable struct {
 	src      *stream.Source
 	parts    []ownergraph.Rows
@@ -101,10 +103,12 @@ func (t *fixedTable) add(b []byte) error {
 // sort puts the parts into the order of rows and numbers the owners.
 func (t *fixedTable) sort(examples int64) error {
 	slices.SortFunc(t.parts, func(a, b ownergraph.Rows) int { return int(a.First - b.First) })
+	// The hash of an owner's id stands for the owner: it has one length and one type.
 	number := make(map[stream.Address]int32)
 	owners := &sampling.Owners{}
 	for p := range t.parts {
 		r := &t.parts[p]
+		// A lost or repeated element would otherwise give other rows to the examples behind it.
 		if r.First != int64(len(t.priority)) || examples > fixedRows {
 			return fmt.Errorf("formation: row %d of the table follows row %d", r.First, len(t.priority)-1)
 		}
@@ -152,7 +156,7 @@ func emitFixed(c Config, rows []int32, ids *ownergraph.IDs, emit emitChunk) {
 	since := 0
 	for t := range s.steps {
 		batch := rows[t*size : (t+1)*size]
-		slices.Sort(batch)
+		slices.Sort(batch) // files have the rows of a batch in ascending order, in every scheme
 		for _, r := range batch {
 			events.add(int64(r), int32(t))
 		}
@@ -167,6 +171,8 @@ func emitFixed(c Config, rows []int32, ids *ownergraph.IDs, emit emitChunk) {
 	}
 }
 
+// emitNames emits the id of each row once for each shard in which it takes part, where the long
+// form is written.
 func emitNames(s *shards, rows []int32, size int, ids *ownergraph.IDs, emit emitChunk) {
 	for shard := range s.count {
 		first := s.start[shard]

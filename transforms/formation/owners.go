@@ -46,6 +46,8 @@ func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, emit emitChun
 		return fmt.Errorf("formation: ids of the table are of type %v, the configuration says %v", got, want)
 	}
 	for i := range f.rows.Len() {
+		// Either of two owners could bring an example: without one of them, it would still take
+		// part.
 		row := f.rows.First + int64(i)
 		start, end := f.rows.OwnersOf(i)
 		if end-start != 1 || f.rows.Copies[i] != 1 {
@@ -177,6 +179,8 @@ func (d *ownerDrawer) draw(emit emitChunk) error {
 	if len(d.rows) == 0 {
 		return nil
 	}
+	// Rows ascend, since records are sorted. The first one stands for the owner where a scheme asks
+	// for a row: it is the same for any number of buckets.
 	first := d.rows[0]
 	d.steps = d.sampler.Append(d.steps[:0], d.owner, first)
 	for _, step := range d.steps {

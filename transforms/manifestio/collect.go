@@ -46,7 +46,7 @@ func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
 }
 
 // ErrUnfinished means that a job ended, by itself or cancelled, before its work was done.
-var ErrUnfinished = errors.New("manifestio: the job ended before it was done, as a cancelled job does")
+var ErrUnfinished = errors.New("manifestio: the job ended before it was done, for example because it was cancelled")
 
 // Lines turns a PCollection<[]byte> of texts into strings, for [Collect].
 func Lines(s beam.Scope, texts beam.PCollection) beam.PCollection {

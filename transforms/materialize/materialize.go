@@ -157,7 +157,7 @@ func Compare(s beam.Scope, c Config, data *Source) error {
 // units returns the splits of the data as JSON. There must be at least one.
 func (d *Source) units(s beam.Scope) (beam.PCollection, error) {
 	if len(d.Splits) == 0 {
-		return beam.PCollection{}, fmt.Errorf("%s: the data have no row", FaultPrefix)
+		return beam.PCollection{}, fmt.Errorf("%s: the data have no rows", FaultPrefix)
 	}
 	splits := make([]string, len(d.Splits))
 	for i, split := range d.Splits {

@@ -66,7 +66,7 @@ func (t *table) partOf(ids *ownergraph.IDs, i int) int {
 func (t *table) partOfRow(row int64) (part int, within uint32, err error) {
 	part = sort.Search(len(t.parts), func(p int) bool { return t.parts[p].First > row }) - 1
 	if part < 0 || row-t.parts[part].First >= t.parts[part].Rows {
-		return 0, 0, fmt.Errorf("materialize: the batches have a row that the table has not")
+		return 0, 0, fmt.Errorf("materialize: the batches have a row that is not in the table")
 	}
 	return part, uint32(row - t.parts[part].First), nil
 }

@@ -6,7 +6,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// BatchEdges is about how many edges a batch holds: 64 KiB of integers.
+// BatchEdges is about the number of edges of a batch: 64 KiB of integers.
 const BatchEdges = 1 << 12
 
 // Batch is a run of edges: example i belongs to owner i.
@@ -33,8 +33,8 @@ type batcher struct {
 	emit  func(*Batch) error
 	size  int64 // of the file
 	taken int64 // units so far
-	// before is where the split's first line begins: the lines of faults are counted from there
-	// until countFrom.
+	// before is the place at which the split's first line begins: lines of faults are counted from
+	// there until countFrom.
 	before int64
 
 	folder  ownergraph.IDs // the id that the folder's name says, if it says one
@@ -49,7 +49,7 @@ func newBatcher(ctx context.Context, s *Split, size int64, emit func(*Batch) err
 	return b
 }
 
-// takeFolder reads the id that the folder's name says.
+// takeFolder reads the id in the name of the folder.
 func (b *batcher) takeFolder() *Fault {
 	s := b.split
 	for _, c := range []struct {

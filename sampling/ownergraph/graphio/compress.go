@@ -11,8 +11,8 @@ import (
 // maxZstdWindow is the memory that a zstd file may ask its reader to keep.
 const maxZstdWindow = 256 << 20
 
-// decompress reads the text of a file, compressed or not. One that is too long for the file's size
-// ends with errDense.
+// decompress reads the text of a file, compressed or not. A text that is too long for the file's
+// size ends with errDense.
 func decompress(f File, compression string) (io.ReadCloser, error) {
 	r := io.NewSectionReader(f, 0, f.Size())
 	switch compression {

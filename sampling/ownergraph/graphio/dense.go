@@ -20,19 +20,19 @@ const (
 	textPerByte = 200      // and for each of its bytes
 )
 
-// denseRule is the way out.
+// denseRule is the way out for a file that stands for too much.
 const denseRule = "a file that stands for so much more than it stores would take all memory: write text without compression, and Parquet with plain pages"
 
-// mostUnits is how much a file of so many bytes may stand for.
+// mostUnits returns the largest number of units for which a file of a size may stand.
 func mostUnits(size int64) int64 { return freeUnits + unitsPerByte*size }
 
-// dense is the fault of a file of so many bytes that stands for more.
+// dense is the fault of a file of a size that stands for more units.
 func dense(size int64) *Fault {
 	return &Fault{Found: fmt.Sprintf("more than %s edges in %s bytes", words.Grouped(mostUnits(size)), words.Grouped(size)), Rule: denseRule}
 }
 
-// weigh says how many units the batch has. The strings of ids that a folder's name says are not
-// counted: the file does not store them.
+// weigh returns the number of units of the batch. The id in the name of a folder is not counted:
+// the file does not store it.
 func (b *batcher) weigh() {
 	text := 0
 	if b.split.FolderExample == "" {
@@ -47,7 +47,7 @@ func (b *batcher) weigh() {
 // errDense ends the reading of a compressed text that is too long.
 var errDense = errors.New("the text of a compressed file is longer than it may be")
 
-// denseText is the fault of a compressed file of so many bytes.
+// denseText is the fault of a compressed file of a size with too long a text.
 func denseText(size int64) *Fault {
 	return &Fault{Found: fmt.Sprintf("more than %s bytes of text in %s bytes", words.Grouped(mostText(size)), words.Grouped(size)), Rule: denseRule}
 }

@@ -10,7 +10,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// Fault is something wrong with an input file. It names the place and the kind of value found,
+// Fault is a fault of an input file. It names the place and the kind of value that was found, and
 // never the value.
 type Fault struct {
 	Number   int    // 1-based, of the file in the graph, in the order of their names; 0 if unknown
@@ -24,30 +24,31 @@ type Fault struct {
 	Err      error  // the cause, or nil
 }
 
-// Joined is a warning of a file in which cells hold several owners: counted is of how many.
+// Joined is a warning of a file in which cells hold several owners: counted is their number in
+// words.
 func Joined(file, counted string) *Fault {
 	return &Fault{File: file, Found: counted + " with other owners' ids in it, divided by \";\", \"|\" or \",\"",
 		Rule: "each is taken for one owner, and no bound holds for the people in it: write a line for each owner of an example"}
 }
 
-// Odd are warnings of a graph, of which file is the first: cells that hold several owners, words in
-// place of owners who are not known, and columns that may be in each other's place.
+// Odd returns warnings of a graph; file is the first of its files. They are about cells that hold
+// several owners, words in place of unknown owners, and columns that may be exchanged.
 func Odd(file string, g *ownergraph.Graph) (warnings []*Fault) {
 	if n := g.JoinedOwners(); n > 0 {
 		warnings = append(warnings, Joined(file, words.Count(n, "owner id")))
 	}
 	if ids := g.MissingOwners(); ids != nil {
 		warnings = append(warnings, &Fault{File: file, Found: "several examples of the owner " + strings.Join(ids, ", of the owner ") + ", which looks like an unknown owner",
-			Rule: "all of them count as one owner's, and few are kept: give each an owner, or leave them out"})
+			Rule: "all of them count as examples of one owner, and few are kept: give each example its owner, or leave these examples out"})
 	}
 	if most, swapped := g.LooksSwapped(); swapped {
 		warnings = append(warnings, &Fault{File: file, Found: fmt.Sprintf("%s owners of %s examples, up to %s of one example", words.Grouped(int64(g.Owners.Len())), words.Grouped(int64(g.Examples.Len())), words.Grouped(int64(most))),
-			Rule: "are examples and owners in each other's place? The claim is for owners: see --example-column and --owner-column"})
+			Rule: "are the two columns exchanged? The claim protects owners: check --example-column and --owner-column"})
 	}
 	return warnings
 }
 
-// FaultPrefix begins the text of every Fault: the option by which a command is given its graph.
+// FaultPrefix begins the text of every Fault: the flag that names the graph to a command.
 const FaultPrefix = "--graph"
 
 func (f *Fault) Error() string {
@@ -85,13 +86,13 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// MaxFaults is how many faults the reading of one split reports before it gives up.
+// MaxFaults is the number of faults after which the reading of a split gives up.
 const MaxFaults = 10
 
 // faults collects the faults of one split.
 type faults struct{ list []error }
 
-// add records f and says whether there is room for more.
+// add records f, and reports whether there is room for more.
 func (c *faults) add(f *Fault) bool {
 	c.list = append(c.list, f)
 	return len(c.list) < MaxFaults

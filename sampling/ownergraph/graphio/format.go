@@ -33,7 +33,7 @@ func Formats() (names []string) {
 	return names
 }
 
-// formatNamed is the format of a name; nil if there is none.
+// formatNamed returns the format of a name; nil if there is none.
 func formatNamed(name string) *format {
 	i := slices.IndexFunc(formats, func(f *format) bool { return f.name == name })
 	if i < 0 {
@@ -50,9 +50,9 @@ type part interface {
 
 // whole is a file that has been looked at.
 type whole interface {
-	// parts divides the file into parts of about so many bytes.
+	// parts divides the file into parts of about the size that the options ask for.
 	parts(ctx context.Context, in *inspected, o *Options) ([]part, error)
-	// readBytes is about how many bytes reading the file takes, of as many as it has.
+	// readBytes returns about the number of bytes that reading takes, for a file of a size.
 	readBytes(size int64) int64
 }
 
@@ -107,20 +107,20 @@ func byName(name string) (is *format, compression string) {
 	return nil, compression
 }
 
-// IsPacked says by the name of a file whether it stores an edge in few bytes: it is compressed, or
-// no text.
+// IsPacked reports, by the name of a file, whether it stores an edge in few bytes: because it is
+// compressed, or not a text.
 func IsPacked(name string) bool {
 	f, compression := byName(name)
 	return compression != "" || f != nil && f.magic != nil
 }
 
-// nameRule says which names tell the format.
+// nameRule returns the rule that lists the endings of names for each format.
 func nameRule() string {
 	var ends []string
 	for _, f := range formats {
 		ends = append(ends, f.extensions[0])
 	}
-	return "use " + eitherOf(ends) + ", or set --format; a table of another program is written as CSV first"
+	return "use " + eitherOf(ends) + ", or set --format; export a table of another program as CSV first"
 }
 
 // namesOfTexts are the names of formats that are text.
@@ -133,7 +133,7 @@ func namesOfTexts() (names []string) {
 	return names
 }
 
-// eitherOf is a list of several in a sentence: a, b or c.
+// eitherOf joins a list as in a sentence: a, b or c.
 func eitherOf(list []string) string {
 	last := len(list) - 1
 	return strings.Join(list[:last], ", ") + " or " + list[last]

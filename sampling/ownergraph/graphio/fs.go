@@ -27,8 +27,8 @@ type File interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
-	// Stamp says which state of the file this is: it differs after a change. It is asked for before
-	// and after reading.
+	// Stamp identifies the state of the file: it differs after a change. It is compared before and
+	// after reading.
 	Stamp() (string, error)
 }
 
@@ -61,11 +61,10 @@ func (f storedFile) Stamp() (string, error) {
 	return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// Expand says which files path stands for. In an object store as on this machine, slashes
-// separate folders.
+// Expand returns the files that path stands for. Slashes separate folders in an object store too.
 func (Files) Expand(ctx context.Context, path string) ([]string, error) {
 	if path == "-" {
-		return nil, errors.New("standard input is read where the commands bound and form are given it; a file of this name is ./-")
+		return nil, errors.New("- is standard input, which only the flag --graph of a command can name: give the path of a file; for a file of the name -, write ./-")
 	}
 	files, err := store.Expand(ctx, path)
 	if pe, ok := errors.AsType[*fs.PathError](err); ok && pe.Path != path { // of a file in a folder, such as a link to nowhere

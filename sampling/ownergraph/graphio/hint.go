@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// looked is how many records after the first are looked at.
+// looked is the number of records after the first that are looked at.
 const looked = 20
 
 // mayBeName is a field that may be shown as the name of a column.
@@ -63,7 +63,8 @@ func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *tab
 	}
 }
 
-// meant says of a path that is not there which paths it may stand for; "" if nothing shows it.
+// meant returns a hint on the paths that may be meant by a path that is not there; "" if nothing
+// shows them.
 func meant(path string) string {
 	for _, scheme := range []string{"gs", "s3"} {
 		if rest, ok := strings.CutPrefix(path, scheme+":"); ok {
@@ -79,8 +80,8 @@ func meant(path string) string {
 	return "each of several files needs its own --graph"
 }
 
-// otherDelimiter is the flag that splits both records into as many fields, where each is a single
-// field as it is; "" if there is none.
+// otherDelimiter returns the flag with which both records have the same number of fields, if each
+// is a single field without it; "" if there is none.
 func otherDelimiter(first, second [][]byte) string {
 	if len(first) != 1 || len(second) > 1 {
 		return ""
@@ -95,7 +96,8 @@ func otherDelimiter(first, second [][]byte) string {
 }
 
 // header returns the names of the columns where the first record is surely a header, and no data:
-// it has a name that was asked for, or it has no integer where those after it have one in a column.
+// it has a name that was asked for, or no integer in a column in which the records after it have
+// one.
 func header(first [][]byte, integers bool, o *Options) (names []string) {
 	sure := o.Header == "yes" || integers
 	for _, field := range first {

@@ -29,8 +29,8 @@ func folderColumns(file string) (list []folderColumn) {
 	return list
 }
 
-// inFolders finds a column among the folders' columns. The value is "" if it is not there, and
-// never otherwise.
+// inFolders finds a column among the folders' columns. The value is "" only if the column is not
+// there.
 func inFolders(list []folderColumn, names []string) (value string, fault *Fault) {
 	for _, c := range list {
 		name, err := url.PathUnescape(c.name)
@@ -71,7 +71,7 @@ func (in *inspected) folders(o *Options) (fault *Fault) {
 		}
 	}
 	if s.FolderExample != "" && s.FolderOwner != "" {
-		return &Fault{Found: "folders that name both the example and the owner", Rule: "one of them must be a column of the file"}
+		return &Fault{Found: "folders that name both the example and the owner", Rule: "one of the two must be a column of the file"}
 	}
 	if s.FolderExample != "" {
 		return firstType(&in.example, []byte(s.FolderExample), o.ExampleType, o.exampleNames()[0])
@@ -82,8 +82,8 @@ func (in *inspected) folders(o *Options) (fault *Fault) {
 	return nil
 }
 
-// checkFolders refuses a list of examples in a folder such as author=ada below the path that
-// the user named; the folder may well name the owner.
+// checkFolders refuses a list of examples in a folder such as author=ada below the path that the
+// user named: the folder probably names the owner of these examples.
 func (in *inspected) checkFolders(named string, o *Options) *Fault {
 	if !in.split.SingleOwner || o.SingleOwner {
 		return nil
@@ -91,15 +91,15 @@ func (in *inspected) checkFolders(named string, o *Options) *Fault {
 	for _, c := range folderColumns(in.split.Path) {
 		if !strings.Contains(named, c.name+"=") {
 			return &Fault{Column: c.name, Found: "examples without owners in a folder that names this column",
-				Rule: "if it is the owner's, set --owner-column " + c.name + "; if not, and each example is its own owner, name the folders: --graph '…/" + c.name + "=*'"}
+				Rule: "if it names owners, set --owner-column " + c.name + "; if not, and each example is its own owner, name the folders: --graph '…/" + c.name + "=*'"}
 		}
 	}
 	return nil
 }
 
-// inBoth is the fault of a column that the file has and a folder too.
+// inBoth is the fault of a column that both the file and the name of a folder have.
 func inBoth(column string) *Fault {
-	return &Fault{Column: column, Found: "a column of the file and of the folder's name", Rule: "must be one of them, or set --example-column and --owner-column"}
+	return &Fault{Column: column, Found: "a column of the file and of the folder's name", Rule: "remove one of the two, or name other columns with --example-column and --owner-column"}
 }
 
 // masked is a path without the values of columns in it, which may be ids.

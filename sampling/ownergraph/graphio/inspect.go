@@ -9,7 +9,7 @@ import (
 	"minsep/sampling/ownergraph"
 )
 
-// idType is the type of a column as far as the file tells it.
+// idType is the type of a column, if the file tells it.
 type idType struct {
 	known bool // there was a record, or a schema
 	fixed bool // the format decides, not the option or the first record
@@ -40,7 +40,7 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 		return nil, &Fault{File: name, Err: err}
 	}
 	defer f.Close()
-	stamp, err := f.Stamp() // before anything is read
+	stamp, err := f.Stamp() // before anything is read: a later change shows against it
 	if err != nil {
 		return nil, &Fault{File: name, Err: err}
 	}
@@ -48,6 +48,8 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 	if err != nil {
 		return nil, &Fault{File: name, Err: err}
 	}
+	// --format decides, then the name, then the first bytes. The first bytes have a veto: a Parquet
+	// file read as text would give ids of rubbish.
 	is, named := byName(name)
 	if o.Format != "" && o.Format != Auto {
 		is = formatNamed(o.Format)
@@ -78,7 +80,8 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 	return in, nil
 }
 
-// firstType takes the type of a column from the first record.
+// firstType takes the type of a column from the first record. Later records must agree: a type that
+// all records decide together would need a pass over every file before the job.
 func firstType(c *idType, field []byte, option, column string) *Fault {
 	if option != "" && option != Auto {
 		return nil // decided, and checked with all other records

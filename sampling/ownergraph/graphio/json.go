@@ -15,6 +15,7 @@ type jsonFault struct{ column, found, rule string }
 
 func (f *jsonFault) Error() string { return f.found + ": " + f.rule }
 
+// maxJSONDepth limits the recursion of skip: a hostile file must not exhaust the stack.
 const maxJSONDepth = 100
 
 // jsonColumn is a column to be filled from JSON; its type may still be open.
@@ -40,6 +41,10 @@ func (c *jsonColumn) ask(asIs bool) {
 
 // jsonLine parses one line: an object with an example and its owners. It fills owners, and leaves
 // the example in its own column, so that the order of keys does not matter.
+//
+// The parser is our own, since encoding/json accepts a repeated key, hides the difference between 7
+// and 7.0, and allocates for each value. Ours checks the whole line too: a damaged line may have
+// lost owners.
 type jsonLine struct {
 	example, owner jsonColumn
 	hasExample     bool
@@ -52,13 +57,14 @@ type jsonLine struct {
 	key     []byte
 }
 
+// bad returns a fault that belongs to no key yet; see atKey.
 func bad(found, rule string) *jsonFault { return &jsonFault{found: found, rule: rule} }
 
 // parse reads a line. The ids go to the columns; on a fault they may hold a part of the line.
 func (j *jsonLine) parse(line []byte) *jsonFault {
 	j.in, j.pos, j.hasExample, j.hasOwners, j.owners = line, 0, false, false, 0
 	if j.peek() != '{' {
-		if j.peek() == '[' {
+		if j.peek() == '[' { // a usual mistake: a .json file with all records in one array
 			return bad("an array", "NDJSON has one object a line, not one array")
 		}
 		return bad("no JSON object", "each line must be one")
@@ -69,7 +75,7 @@ func (j *jsonLine) parse(line []byte) *jsonFault {
 	} else if f := j.members(); f != nil {
 		return f
 	}
-	if j.peek() != 0 || j.pos < len(j.in) {
+	if j.peek() != 0 || j.pos < len(j.in) { // peek returns 0 for a NUL byte as well as at the end
 		return bad("more text after the object", "each line must be one object")
 	}
 	if !j.hasExample && !j.example.inFolder {
@@ -117,6 +123,8 @@ func (j *jsonLine) member() *jsonFault {
 		f := inBoth(string(j.key))
 		return &jsonFault{f.Column, f.Found, f.Rule}
 	case named(j.example.names, j.key):
+		// Which of two values holds is undefined in JSON: readers differ, and the bound must hold
+		// for the owner that the trainer's reader sees.
 		if j.hasExample {
 			return &jsonFault{string(j.key), "the key occurs twice", "each object has it once"}
 		}
@@ -155,7 +163,7 @@ func (j *jsonLine) list() *jsonFault {
 	case 'n':
 		return j.literal("null")
 	case '[':
-	default:
+	default: // a single id, without brackets
 		j.owners = 1
 		return j.id(&j.owner)
 	}
@@ -189,7 +197,7 @@ func (j *jsonLine) id(c *jsonColumn) *jsonFault {
 		switch {
 		case f != nil:
 			return f
-		case !c.is(ownergraph.String):
+		case !c.is(ownergraph.String): // "7" and 7 may be one owner or two: nothing decides it silently
 			return bad("a string", "must be an integer, as in the first record, or set --id-type string")
 		case len(s) == 0:
 			return bad(empty.String(), empty.rule(ownergraph.String))
@@ -206,7 +214,7 @@ func (j *jsonLine) id(c *jsonColumn) *jsonFault {
 		switch {
 		case k == bigInteger && !c.asIs:
 			return bad(k.String(), k.rule(ownergraph.Int64))
-		case k != fits && k != bigInteger, len(number) > stream.MaxStringID:
+		case k != fits && k != bigInteger, len(number) > stream.MaxStringID: // 7 and 7.0 would be two ids
 			return bad("a number that is not a plain integer", "must be an integer such as 7, and not 7.0 or 7e0, or a string")
 		case c.asIs:
 			c.ids.AppendBytes(number)
@@ -282,7 +290,7 @@ func (j *jsonLine) literal(word string) *jsonFault {
 func (j *jsonLine) string() ([]byte, *jsonFault) {
 	j.pos++
 	start := j.pos
-	ascii := byte(0)
+	ascii := byte(0) // all bytes joined by or: below 0x80 there is no need to check UTF-8
 	for ; j.pos < len(j.in); j.pos++ {
 		switch b := j.in[j.pos]; {
 		case b == '"':
@@ -319,7 +327,7 @@ func (j *jsonLine) escaped(start int) ([]byte, *jsonFault) {
 			return nil, bad("a control character in a string", "not valid JSON")
 		case b != '\\':
 			j.scratch = append(j.scratch, b)
-		case j.pos == len(j.in):
+		case j.pos == len(j.in): // a backslash ends the line: the string does not end
 		case j.in[j.pos] == 'u':
 			if f := j.unicode(); f != nil {
 				return nil, f
@@ -350,6 +358,8 @@ func (j *jsonLine) unicode() *jsonFault {
 		return rune(v)
 	}
 	r := hex()
+	// Characters beyond 16 bits are written as two escapes. Half of such a pair is no character,
+	// and ids that differ in it only would become one.
 	if utf16.IsSurrogate(r) {
 		second := rune(-1)
 		if j.pos < len(j.in) && j.in[j.pos] == '\\' {

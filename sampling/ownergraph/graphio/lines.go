@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// MaxLine is the greatest length of a line, or of a quoted CSV record, in bytes.
+// MaxLine is the greatest length of a line, or of a quoted CSV record, in bytes. A file without
+// line ends must not fill the memory.
 const MaxLine = 64 << 20
 
 var errLongLine = fmt.Errorf("a line of more than %d MiB", MaxLine>>20)
@@ -43,11 +44,12 @@ func (l *lines) next() ([]byte, error) {
 			line := l.buf[l.start : l.start+scanned+i]
 			return l.take(line, 1), nil
 		}
-		scanned = l.end - l.start
+		scanned = l.end - l.start // each byte is looked at once, however long the line
 		if scanned > MaxLine {
 			return nil, errLongLine
 		}
 		if l.err != nil {
+			// A truncated file or a lost connection must not pass for the end of the text.
 			if l.err != io.EOF || scanned == 0 {
 				return nil, l.err
 			}
@@ -82,7 +84,7 @@ func (l *lines) fill() {
 	if l.end == len(l.buf) {
 		l.buf = append(l.buf, make([]byte, len(l.buf))...)
 	}
-	for range 100 {
+	for range 100 { // a reader may return nothing a few times, as io.Reader says
 		n, err := l.r.Read(l.buf[l.end:])
 		l.end += n
 		if l.err = err; n > 0 || err != nil {
@@ -107,9 +109,9 @@ type table struct {
 
 var (
 	errBareQuote = errors.New("a quote in a field that does not begin with one")
-	errQuote     = errors.New("a closing quote with more of the field after it")
-	errUnclosed  = errors.New("a quoted field without closing quote")
-	errNewQuote  = errors.New("a quote where there was none when the file was opened")
+	errQuote     = errors.New("a closing quote with text after it in its field")
+	errUnclosed  = errors.New("a quoted field without a closing quote")
+	errNewQuote  = errors.New("a quote that was not there when the file was opened")
 )
 
 // next returns the fields of the next record and the number of its first line. Blank lines are
@@ -145,6 +147,8 @@ func (t *table) next() ([][]byte, int64, error) {
 
 // quoted reads a record that begins with line and has quotes in it, as encoding/csv reads it.
 func (t *table) quoted(line []byte) error {
+	// A file is divided only if it had no quotes when it was opened: in the middle of one, nothing
+	// says whether a quote opens or closes a field.
 	if t.part {
 		return errNewQuote
 	}
@@ -201,6 +205,7 @@ func (t *table) quotedField(line []byte) (rest []byte, more bool, err error) {
 		case line[0] != '"':
 			return nil, false, errQuote
 		}
+		// Two quotes are one quote of the field.
 		t.scratch = append(t.scratch, '"')
 		line = line[1:]
 	}

@@ -22,6 +22,7 @@ type jsonPart struct {
 func (in *inspected) json(f File, o *Options) *Fault {
 	s := &in.split
 	p := &jsonPart{textPart{Compression: in.compression}, o.exampleNames()[0], o.ownerNames()}
+	// Both spellings are common. A file that has the two at once is refused, line by line.
 	if o.OwnerColumn == "" && !o.SingleOwner {
 		p.OwnerColumns = []string{"owners", "owner_id"}
 	}
@@ -35,6 +36,8 @@ func (in *inspected) json(f File, o *Options) *Fault {
 	j := p.line(s, &examples, &owners)
 	j.example.ask(asIs(o.ExampleType))
 	j.owner.ask(asIs(o.OwnerType))
+	// The first line may have no owners, and so no type for them: the look goes on until both types
+	// are known, which in most files takes one line.
 	for !in.records || !j.example.known && s.FolderExample == "" || !j.owner.known && !s.SingleOwner && s.FolderOwner == "" {
 		text, err := l.next()
 		if err == io.EOF {
@@ -49,7 +52,7 @@ func (in *inspected) json(f File, o *Options) *Fault {
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		examples.Reset(examples.Type)
+		examples.Reset(examples.Type) // the look keeps no ids, only their type
 		if f := j.parse(text); f != nil {
 			return &Fault{Line: l.number, Column: f.column, Found: f.found, Rule: f.rule}
 		}
@@ -84,6 +87,8 @@ func (p *jsonPart) read(s *Split, f File, b *batcher) error {
 func (p *jsonPart) readLines(s *Split, l *lines, b *batcher) error {
 	var example ownergraph.IDs
 	j := p.line(s, &example, &b.Owners)
+	// The types of the whole graph were decided when it was opened, by all files together: a part
+	// must not decide again.
 	j.example.known, j.example.asIs = true, s.ExampleAsIs
 	j.owner.known, j.owner.asIs = true, s.OwnerAsIs
 	j.example.spelled, j.owner.spelled = &b.spelled[0], &b.spelled[1]
@@ -97,6 +102,7 @@ func (p *jsonPart) readLines(s *Split, l *lines, b *batcher) error {
 		}
 		example.Reset(s.ExampleType)
 		fault := j.parse(text)
+		// The parser of a line does not know the line's number.
 		for _, c := range []*jsonColumn{&j.example, &j.owner} {
 			for _, odd := range c.odd {
 				odd.Line = l.number
@@ -123,6 +129,7 @@ func (p *jsonPart) readLines(s *Split, l *lines, b *batcher) error {
 		if s.FolderExample != "" {
 			example.AppendFrom(&b.folder, 0)
 		}
+		// An edge has an example and an owner: the two columns of the batch have one length.
 		for range j.owners {
 			b.Examples.AppendFrom(&example, 0)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 var parquetFormat = format{name: Parquet, title: "Parquet", extensions: []string{".parquet", ".pq"},
-	magic: []string{"PAR1", "PARE"}, magicRule: "it must begin with PAR1 and not be compressed as a whole",
+	magic: []string{"PAR1", "PARE"}, magicRule: "a Parquet file begins with PAR1, and is not compressed as a whole",
 	look: (*inspected).parquet, part: func() part { return new(parquetPart) }}
 
 // parquetPart are row groups of a Parquet file.
@@ -38,6 +38,7 @@ func (p *parquetFile) readBytes(int64) (n int64) {
 	return n
 }
 
+// parts divides the file at row groups: a row group cannot be read from its middle.
 func (p *parquetFile) parts(_ context.Context, _ *inspected, o *Options) (list []part, err error) {
 	var last *parquetPart
 	sum := int64(0)
@@ -77,12 +78,16 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 	if fault != nil {
 		return fault
 	}
+	// Dictionaries and runs let a few bytes claim any number of values. Such a file would fill the
+	// memory of whoever reads it.
 	if file.MostValues(columns) > mostUnits(in.size) {
 		return dense(in.size)
 	}
 	p.groups = make([]int64, file.Groups())
 	for g := range p.groups {
 		for _, c := range columns {
+			// All row groups are checked before the first is read: a fault is found in seconds, and
+			// on this machine, not in a job.
 			size, err := file.Check(c, g)
 			if err != nil {
 				return parquetFault(g+1, err)
@@ -105,7 +110,7 @@ func (in *inspected) parquetColumns(file *idcolumn.File, p *parquetPart, o *Opti
 			p.ExampleColumn, in.example = c.Name, idType{true, true, c.Type}
 			columns = append(columns, c)
 			if c.List {
-				fault = &Fault{Column: c.Name, Found: "a list", Rule: "the example of a row is one id"}
+				fault = &Fault{Column: c.Name, Found: "a list", Rule: "a row has the id of one example"}
 			}
 		}
 	}
@@ -138,7 +143,8 @@ func absent(file *idcolumn.File, names []string) *Fault {
 
 const columnsRule = "set --example-column and --owner-column"
 
-// columnNames are the names of the first columns, as a list in a sentence.
+// columnNames are the names of the first columns, as a list in a sentence. Names that may be data,
+// such as the first record of a file that was converted without a header, are only counted.
 func columnNames[C interface{ Name() string }](columns []C) string {
 	const shown = 20
 	var names []string
@@ -209,14 +215,15 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 			return b.fault(fault)
 		}
 	}
+	// The split was made from an earlier look at the file, perhaps on another machine.
 	if p.FirstRowGroup+p.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) || !readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
 		columns[0] != nil && columns[0].List {
-		return b.fault(&Fault{Found: "another file than when the graph was opened"})
+		return b.fault(&Fault{Found: "the file was changed since the graph was opened", Rule: "wait until nothing writes to it, and repeat the command"})
 	}
 	for i := range p.RowGroups {
 		group := p.FirstRowGroup + i
 		g := &rowGroup{batcher: b, number: group + 1, rows: file.GroupRows(group), columns: columns}
-		if err := g.read(file, group); err == nil || err == errDamaged {
+		if err := g.read(file, group); err == nil || err == errDamaged { // a damaged group does not hide faults of others
 			continue
 		} else {
 			return err
@@ -225,7 +232,8 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 	return nil
 }
 
-// readAs says whether a column of the file, if it is one, can be read as ids of a type.
+// readAs reports whether a column of the file can be read as ids of a type; c is nil if the file
+// has no such column.
 func readAs(c *idcolumn.Column, t ownergraph.IDType, asIs bool) bool {
 	return c == nil || c.Type == t || asIs && t == ownergraph.String
 }
@@ -281,6 +289,7 @@ func (g *rowGroup) idFault(row int64, c *idcolumn.Column, err error) error {
 // readFlat reads an edge list, or examples alone.
 func (g *rowGroup) readFlat() error {
 	for row := int64(0); row < g.rows; {
+		// Both columns take the same number of rows, so that an edge is never in two batches.
 		n := int(min(g.rows-row, int64(max(1, BatchEdges-g.Examples.Len()))))
 		if err := g.fill(&g.Examples, g.examples, g.columns[0], row, n); err != nil {
 			return err
@@ -298,8 +307,8 @@ func (g *rowGroup) readFlat() error {
 	return nil
 }
 
-// fill takes the next n ids of a flat column, or of the folder's name, and records those that are
-// none.
+// fill takes the next n ids of a flat column, or of the folder's name, and records faults of values
+// that are not ids.
 func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Column, row int64, n int) error {
 	if c == nil {
 		for range n {

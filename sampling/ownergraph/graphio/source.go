@@ -51,7 +51,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 			continue
 		}
 		for _, name := range names {
-			if seen[name] {
+			if seen[name] { // a folder and a file in it, or two patterns that overlap
 				continue
 			}
 			seen[name] = true
@@ -91,8 +91,9 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 	return s, nil
 }
 
-// agree decides the types for all files and reports those that cannot be read with them.
+// agree decides the types for all files, and reports the files that cannot be read with them.
 func (s *Source) agree(files []*inspected, o *Options) []*Fault {
+	// Files without records, as some jobs write for empty shards, decide nothing.
 	given := files
 	files = slices.DeleteFunc(slices.Clone(files), func(in *inspected) bool { return !in.records })
 	if len(files) == 0 {
@@ -105,7 +106,7 @@ func (s *Source) agree(files []*inspected, o *Options) []*Fault {
 	var list []*Fault
 	for _, in := range files {
 		if in.split.SingleOwner != s.SingleOwner {
-			list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Found: "only one of this file and " + masked(files[0].split.Path) + " has owners", Rule: "either all files have owners or none"})
+			list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Found: "only one of this file and " + masked(files[0].split.Path) + " has owners", Rule: "give only files with owners, or only files without"})
 		}
 	}
 	var f []*Fault
@@ -145,6 +146,8 @@ func agreeType(files []*inspected, column, option string, of func(*inspected) id
 	if asked {
 		t.UnmarshalText([]byte(option)) // Validate has seen it
 	}
+	// First the files with types of their own, as Parquet has: they cannot be read otherwise, while
+	// a text can be read as either type.
 	for _, fixed := range []bool{true, false} {
 		for _, in := range files {
 			c := of(in)
@@ -159,7 +162,7 @@ func agreeType(files []*inspected, column, option string, of func(*inspected) id
 			case !fixed && t == ownergraph.String && decided.fixes(of): // and the first record is an integer, as strings may be
 			case asked:
 				list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Column: column, Found: c.t.String() + " ids",
-					Rule: "--id-type asks for int64, and the format says that they are strings"})
+					Rule: "--id-type asks for int64, and the file stores them as strings: leave --id-type out, or set it to string"})
 			default:
 				list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Column: column, Found: c.t.String() + " ids",
 					Rule: fmt.Sprintf("must be %v as in %s, or set --id-type string", t, masked(decided.split.Path))})
@@ -169,10 +172,10 @@ func agreeType(files []*inspected, column, option string, of func(*inspected) id
 	return t, list
 }
 
-// fixes says whether the format of a file says the type of a column.
+// fixes reports whether the format of a file stores the type of a column.
 func (in *inspected) fixes(of func(*inspected) idType) bool { return of(in).fixed }
 
-// asIs says whether strings were asked for.
+// asIs reports whether the option asks for strings.
 func asIs(option string) bool { return option == ownergraph.String.String() }
 
 // Splits returns the units of work in the order of the files.
@@ -184,7 +187,7 @@ func (s *Source) Read(ctx context.Context, emit func(*Batch) error) error {
 	for i := range s.splits {
 		err := s.splits[i].Read(ctx, s.fs, func(b *Batch) error {
 			if len(errs) > 0 {
-				return nil // only faults are looked for
+				return nil // only faults are looked for, so that one run finds several
 			}
 			return emit(b)
 		})

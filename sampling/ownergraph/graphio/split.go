@@ -93,7 +93,7 @@ func (s *Split) part() (part, error) {
 	return p, nil
 }
 
-// unchanged says whether the file is as it was when the graph was opened.
+// unchanged returns a fault if the file was changed since the graph was opened.
 func (s *Split) unchanged(f File) error {
 	switch stamp, err := f.Stamp(); {
 	case err != nil:

@@ -39,7 +39,7 @@ type tablePart struct {
 	Owner     int    `json:"owner,omitempty"`     // 0-based position
 }
 
-// table looks at the first records of a table; between is how its delimiters are called.
+// table looks at the first records of a table; between is the name of its delimiters.
 func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fault {
 	s := &in.split
 	in.whole, t.Compression = t, in.compression
@@ -59,6 +59,8 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 	if err != nil {
 		return &Fault{Line: line, Err: err}
 	}
+	// UTF-16 has a NUL byte beside each letter of ASCII. Read as bytes it would give ids that equal
+	// no id of another file.
 	if bytes.IndexByte(slices.Concat(fields...), 0) >= 0 || bytes.HasPrefix(fields[0], []byte("\xff\xfe")) || bytes.HasPrefix(fields[0], []byte("\xfe\xff")) {
 		return &Fault{Line: line, Found: "NUL bytes or a UTF-16 mark", Rule: "text must be UTF-8 or another code without NUL"}
 	}
@@ -118,6 +120,8 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	s.SingleOwner = single
 	t.Example, t.Owner = position(o.ExampleColumn), position(o.OwnerColumn)
 	named := func(option string, at int) bool { return option != "" && at < 0 }
+	// A first record with a name that is looked for is a header. Whether another one is a header is
+	// asked below, where it matters: an id of integers cannot be one.
 	header := o.Header
 	if header == "" || header == Auto {
 		switch {
@@ -130,13 +134,15 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	}
 	t.Header = header == "yes"
 	if !t.Header {
+		// With one column in the folder's name, nothing says which of several columns is the other.
 		if (noExample || noOwner) && len(first) != 1 {
-			return &Fault{Found: words.Count(len(first), "field") + " without a header", Rule: "where a folder names a column, a file of more than one column needs a header"}
+			return &Fault{Found: words.Count(len(first), "field") + " without a header", Rule: "where the name of a folder gives a column, a file with several columns needs a header"}
 		}
 		if named(o.ExampleColumn, t.Example) && !noExample || named(o.OwnerColumn, t.Owner) && !noOwner {
-			return &Fault{Found: "columns asked for by name", Rule: "without header they have positions only"}
+			return &Fault{Found: "columns given by name in a file without a header", Rule: "give their positions, counted from 1"}
 		}
 		t.Example = max(t.Example, 0)
+		// Examples come first by default; owners take the other one, if only one is given.
 		if noExample || t.Owner < 0 && t.Example == 1 {
 			t.Owner = max(t.Owner, 0)
 		} else if t.Owner < 0 {
@@ -173,13 +179,16 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	if t.Header || o.SingleOwner && o.Header == "no" || !single && o.Header == "no" {
 		return nil
 	}
+	// A file of one column may be a list of examples, or edges with another delimiter. Edges that
+	// are taken for a list would each have an owner of its own, and nobody would be bounded.
 	if single && !o.SingleOwner {
 		if _, k := parseInt(first[0]); k != fits {
-			return &Fault{Found: "a first record of one field that is no integer", Rule: "head it example_id if this is a list of examples, or set --delimiter"}
+			return &Fault{Found: "a first record of one field that is no integer", Rule: "for a list of examples, begin the file with the header example_id; for columns, set --delimiter"}
 		}
 	}
 	for _, at := range []int{t.Example, t.Owner} { // 0 if it is none of the file's
 		_, k := parseInt(first[at])
+		// 1e6 or 007 is not taken for a header: the first edge would be lost.
 		if _, err := strconv.ParseFloat(string(first[at]), 64); err == nil && k != fits {
 			return &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "a number that is no plain integer in the first record", Rule: "ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are"}
 		}
@@ -250,7 +259,7 @@ func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
 				return err
 			}
 			continue
-		case err == errUnclosed:
+		case err == errUnclosed: // where the next record begins cannot be known
 			return b.fault(&Fault{Line: line, Found: err.Error(), Rule: "CSV is read as RFC 4180 says"})
 		case err != nil:
 			return t.end(b, err, line)
@@ -272,6 +281,8 @@ func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
 
 // appendRecord adds the edge of a record to the batch.
 func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batcher) *Fault {
+	// A record with other fields is often an id with the delimiter in it: its columns are
+	// displaced.
 	if len(fields) != t.Fields {
 		return &Fault{Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", t.Fields)}
 	}
@@ -297,6 +308,8 @@ func (b *batcher) appendField(dst *ownergraph.IDs, column int, fields [][]byte, 
 	if k != fits && (dst.Type != ownergraph.String || !k.isNumber()) {
 		return &Fault{Column: name(), Found: k.String(), Rule: k.rule(dst.Type)}
 	}
+	// Whether a number such as 07 is a word like the others, or 7 in another spelling, is decided
+	// for the whole column: see settle.
 	if dst.Type == ownergraph.String && !asIs {
 		b.spelled[column].count(fields[at], k, func() *Fault {
 			return &Fault{Line: line, Column: name(), Found: k.String(), Rule: k.rule(dst.Type)}

@@ -5,14 +5,14 @@ import (
 	"io"
 )
 
-// textPart are lines of a text: those that begin in the bytes From to To; To is 0 for all.
+// textPart has the lines of a text that begin in the bytes From to To; To is 0 for all.
 type textPart struct {
 	Compression string `json:"compression,omitempty"` // "gzip", "zstd" or none
 	From        int64  `json:"from,omitempty"`
 	To          int64  `json:"to,omitempty"` // in bytes
 }
 
-// readBytes is the size: a text is read whole.
+// readBytes returns the size: a text is read whole.
 func (t *textPart) readBytes(size int64) int64 { return size }
 
 // begin begins to look at the lines of a text.
@@ -58,7 +58,7 @@ func (t *textPart) eachOf(f File, b *batcher, read func(l *lines) error) error {
 	return read(l)
 }
 
-// length is about how many bytes are read.
+// length returns about the number of bytes that are read.
 func (t *textPart) length(f File) int64 {
 	switch {
 	case t.Compression != "":

@@ -9,7 +9,7 @@ import (
 	"minsep/sampling/stream"
 )
 
-// kind describes a value, for messages that must not show it.
+// kind is a kind of value, for messages that must not show the value.
 type kind uint8
 
 const (
@@ -50,7 +50,7 @@ func (k kind) rule(t ownergraph.IDType) string {
 	if t == ownergraph.String {
 		return "7, 007, +7, 7.0 and 7e0 would be five ids: write plain integers, or set --id-type string, which keeps ids as they are written"
 	}
-	return "must be a canonical " + t.String() + " as the first record is, or set --id-type string"
+	return "must be an integer without plus or leading zeros, as in the first record, or set --id-type string"
 }
 
 // parseInt reads a canonical decimal integer: no plus, no leading zeros, no -0.
@@ -60,6 +60,7 @@ func parseInt(b []byte) (int64, kind) {
 	if neg {
 		digits = b[1:]
 	}
+	// 19 digits are enough for every int64, and few enough for a uint64 to hold.
 	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && (len(digits) > 1 || neg) {
 		return 0, notInt(b)
 	}
@@ -80,11 +81,13 @@ func parseInt(b []byte) (int64, kind) {
 	return 0, bigInteger
 }
 
-// notInt says why b is not a canonical integer of 64 bits.
+// notInt returns the reason why b is not a canonical integer of 64 bits.
 func notInt(b []byte) kind {
 	if len(b) == 0 {
 		return empty
 	}
+	// Blanks, a plus or leading zeros: programs that parse the text get the same integer, and
+	// programs that compare the text get two ids.
 	t := bytes.TrimSpace(b)
 	odd := len(t) != len(b)
 	if len(t) > 0 && (t[0] == '-' || t[0] == '+') {
@@ -132,9 +135,9 @@ func appendText(dst *ownergraph.IDs, field []byte, asIs bool) kind {
 	return fits
 }
 
-// textType is the type that the first record gives to a column, or why it gives none. A field
-// that looks like a number and is no canonical integer gives none: 7 and 007 would become two
-// owners.
+// textType returns the type that the first record gives to a column, or the reason why it gives
+// none. A field that looks like a number and is no canonical integer gives none: 7 and 007 would
+// become two owners.
 func textType(field []byte) (ownergraph.IDType, kind) {
 	if _, k := parseInt(field); k == fits {
 		return ownergraph.Int64, fits
@@ -144,10 +147,12 @@ func textType(field []byte) (ownergraph.IDType, kind) {
 	return ownergraph.String, spelling(field)
 }
 
-// spelling says of a string of one byte or more whether it may be an id that is written in another
-// way elsewhere: a number that is no canonical integer of 64 bits, or something with blanks around
-// it.
+// spelling returns fits for a string that other files can only write in the same way. The other
+// kinds are a number that is not a canonical integer of 64 bits, and an id with blanks around it.
+// The string must not be empty.
 func spelling(b []byte) kind {
+	// Most ids are words or plain integers: their first and last bytes say so, without a full
+	// parse.
 	first, last := b[0], b[len(b)-1]
 	if (first <= ' ' || last <= ' ' || first >= utf8.RuneSelf || last >= utf8.RuneSelf) && len(bytes.TrimSpace(b)) != len(b) {
 		if _, k := parseInt(b); k == oddInteger {
@@ -167,7 +172,7 @@ func spelling(b []byte) kind {
 	return fits
 }
 
-// looksLikeNumber says whether b is a decimal number, with fraction and exponent or without.
+// looksLikeNumber reports whether b is a decimal number, with fraction and exponent or without.
 func looksLikeNumber(b []byte) bool {
 	if b[0] == '+' || b[0] == '-' {
 		b = b[1:]

@@ -6,9 +6,9 @@ import (
 	"minsep/internal/words"
 )
 
-// wordsPerNumber is how many words there must be in a column of strings for each number, so that
-// numbers that are not plain integers are taken for words too: they are names that look so, such as
-// .22, and not the ids of a table in another spelling.
+// wordsPerNumber is the number of words that a column of strings must have for each number, so that
+// a number that is not a plain integer is taken for a word too: for a name such as .22, and not for
+// another spelling of an id.
 const wordsPerNumber = 9
 
 // spelled counts the ids of a column of strings in which each id should have one way to be written.
@@ -18,10 +18,10 @@ type spelled struct {
 	faults         []*Fault // of the first of these
 }
 
-// isNumber says that an id is a number that can be written in another way.
+// isNumber reports whether an id is a number that can be written in another way.
 func (k kind) isNumber() bool { return k == oddInteger || k == oddNumber || k == bigInteger }
 
-// isWord says that an id that fits is no integer.
+// isWord reports whether an id that fits is not an integer.
 func isWord(id []byte) bool {
 	if last := id[len(id)-1]; id[0] > '9' || last > '9' || last < '0' {
 		return true
@@ -30,8 +30,8 @@ func isWord(id []byte) bool {
 	return k != fits
 }
 
-// count takes note of an id that is of kind k, where it is a number with the fault that it would be
-// elsewhere. It says whether the id may be kept for now.
+// count counts an id of kind k. If it is a number in an odd form, count keeps the fault that it
+// would be among integers. It reports whether the id may be kept for now.
 func (s *spelled) count(id []byte, k kind, fault func() *Fault) bool {
 	switch {
 	case k.isNumber():

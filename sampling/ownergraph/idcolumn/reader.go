@@ -14,7 +14,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// values are the values of a page or of a dictionary.
+// values are the values of a page or of a dictionary, in parquet-go's memory: they are good until
+// the page is released.
 type values struct {
 	kind    parquet.Kind
 	i64     []int64
@@ -24,6 +25,7 @@ type values struct {
 	width   int
 }
 
+// newValues takes the values of one of the four physical types that ids can have.
 func newValues(v encoding.Values) (out values) {
 	switch v.Kind() {
 	case encoding.Int64:
@@ -42,7 +44,8 @@ func newValues(v encoding.Values) (out values) {
 	return out
 }
 
-// appendInt adds an integer to a column, to one of strings as its digits.
+// appendInt adds an integer to a column, to one of strings as its digits. Parquet stores unsigned
+// numbers as signed ones: above 2^63 they look negative.
 func appendInt(dst *ownergraph.IDs, v int64, unsigned bool) error {
 	switch big := unsigned && v < 0; {
 	case dst.Type == ownergraph.Int64 && big:
@@ -86,7 +89,7 @@ func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
 	} else if len(b) > stream.MaxStringID {
 		return Long
 	}
-	dst.AppendBytes(b)
+	dst.AppendBytes(b) // copies: the page will be gone
 	return nil
 }
 
@@ -130,7 +133,7 @@ func (r *Reader) Close() {
 
 // more makes sure that there is an entry at r.at. io.EOF says that the row group has no more.
 func (r *Reader) more() error {
-	for r.at == r.n {
+	for r.at == r.n { // a page may have no entries
 		if r.left == 0 {
 			return io.EOF
 		}
@@ -144,7 +147,7 @@ func (r *Reader) more() error {
 		}
 		r.page = page
 		n := page.NumValues()
-		if n > r.left {
+		if n > r.left { // the pages have more entries than the footer says
 			return ErrCorrupt
 		}
 		r.left -= n
@@ -152,6 +155,8 @@ func (r *Reader) more() error {
 		r.defs, r.reps = page.DefinitionLevels(), page.RepetitionLevels()
 		data := page.Data()
 		dict := page.Dictionary()
+		// A writer may begin a column with a dictionary and go on without: each page says for
+		// itself.
 		if r.indexed = dict != nil; r.indexed {
 			r.index = data.Int32()
 			data = dict.Page().Data()
@@ -175,6 +180,7 @@ func (r *Reader) Fill(dst *ownergraph.IDs, n int) (done int, err error) {
 		} else if err != nil {
 			return done, err
 		}
+		// Runs without null are taken at once; the fast count of bytes finds out whether one is.
 		m := min(n-done, r.n-r.at)
 		if r.col.maxDef > 0 && bytes.Count(r.defs[r.at:r.at+m], []byte{r.col.maxDef}) != m {
 			m = slices.IndexFunc(r.defs[r.at:r.at+m], func(d byte) bool { return d != r.col.maxDef })
@@ -199,7 +205,7 @@ func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 	if err := r.more(); err != nil {
 		return 0, err
 	}
-	if r.reps[r.at] != 0 {
+	if r.reps[r.at] != 0 { // a row begins at repetition level 0
 		return 0, ErrCorrupt
 	}
 	var wrong error
@@ -214,6 +220,8 @@ func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 				return ids, wrong
 			}
 		}
+		// Below the level of an id, the definition level tells a null among the ids from an empty
+		// or missing list, which is a row's only entry.
 		if def := r.defs[r.at]; def < r.col.maxDef {
 			if def >= r.col.entryDef {
 				wrong = Null
@@ -246,7 +254,7 @@ func (r *Reader) take(dst *ownergraph.IDs, n int) (done int, err error) {
 				break
 			}
 		}
-	case r.vals.kind == parquet.Int64 && !r.col.unsigned && dst.Type == ownergraph.Int64:
+	case r.vals.kind == parquet.Int64 && !r.col.unsigned && dst.Type == ownergraph.Int64: // the most common, and never at fault
 		for _, v := range r.vals.i64[first : first+n] {
 			dst.AppendInt(v)
 		}

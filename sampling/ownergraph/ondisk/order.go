@@ -24,6 +24,8 @@ func (b *Bounder) numberOwners(ctx context.Context) (ranges shelves, all owners,
 	first := b.sample.ranges(int(min(b.edges/max(b.inMemory()/rangesHeld, 1)+1, mostRanges)))
 	ranges = newShelves(b.Dir, b.Examples, ownergraph.Int64, first.Len()+1)
 	b.Progress("numbering the owners", "edges", 0, b.edges)
+	// Edges lie on shelves by a hash of the owner. So an owner is on one shelf, and the maps of a
+	// numbering have the owners of one shelf at a time.
 	ids, done := ownergraph.IDs{Type: b.Owners}, int64(0)
 	for shelf := range b.files {
 		numbers := newNumbering(&ids)
@@ -92,7 +94,7 @@ type examples struct {
 func (e *examples) Close() error { return errors.Join(e.ids.Close(), e.sorted.Close()) }
 
 // A record of an example has the class, the priority, the place in the order of ids, and then the
-// numbers of the owners, all big endian.
+// numbers of the owners, all big endian: sorted as bytes, records are in the order of the pass.
 const (
 	placeAt    = 1 + 8
 	placeBytes = 5
@@ -132,7 +134,7 @@ func (b *Bounder) order(ctx context.Context, ranges *shelves, of owners) (*examp
 				perOwner[number]++
 				list = append(list, number)
 			}
-			slices.Sort(list)
+			slices.Sort(list) // the table has owners in ascending order
 			perExample.Add(int64(len(list)), 1)
 			record = append(record[:0], b.Bound.Order.Class(int64(len(list))))
 			record = binary.BigEndian.AppendUint64(record, g.Examples.Address(source, e, 0).Uint64())
@@ -140,6 +142,7 @@ func (b *Bounder) order(ctx context.Context, ranges *shelves, of owners) (*examp
 			for _, u := range list {
 				record = binary.BigEndian.AppendUint32(record, u)
 			}
+			// The sorter takes chunks of records, each with its length before it.
 			chunk = binary.AppendUvarint(chunk, uint64(len(record)))
 			if chunk = append(chunk, record...); len(chunk) >= sortChunk {
 				if err := all.sorted.Add(chunk); err != nil {

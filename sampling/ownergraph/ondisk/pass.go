@@ -20,6 +20,8 @@ type kept struct {
 
 // pass is the sequential pass of [ownergraph.Bound] over the records of the examples.
 func (b *Bounder) pass(ctx context.Context, all *examples, owners int) (*kept, error) {
+	// The pass needs one number for each owner, and no ids. That is why owners were numbered: the
+	// numbers of 1e8 owners take 400 MB, wherever their examples are.
 	rooms := make([]uint32, owners)
 	for u := range rooms {
 		rooms[u] = uint32(b.Bound.MaxExamplesPerOwner)
@@ -34,6 +36,7 @@ func (b *Bounder) pass(ctx context.Context, all *examples, owners int) (*kept, e
 			b.Progress("bounding from files", "examples", done, all.given.Examples)
 		}
 		done++
+		// All owners are asked before one of them gives up room: an example is kept whole or not.
 		for at := ownersAt; at < len(record); at += ownerBytes {
 			if rooms[binary.BigEndian.Uint32(record[at:])] == 0 {
 				return nil
@@ -58,6 +61,7 @@ func (b *Bounder) pass(ctx context.Context, all *examples, owners int) (*kept, e
 	for i := range k.copies {
 		k.copies[i] = 1
 	}
+	// Copies go round among the kept examples in the order of the pass, as in memory.
 	if most := b.Bound.MaxCopies(); most > 1 {
 		order := make([]uint32, len(k.places))
 		for i := range order {
@@ -75,6 +79,8 @@ const tellEvery = 1 << 20
 // it reads from the file.
 func (b *Bounder) collect(ctx context.Context, all *examples, of owners, k *kept) (*ownergraph.Bounded, error) {
 	b.Progress("collecting the kept examples", "", 0, 0)
+	// The pass kept examples in its own order, and the table has them by id. A set of places turns
+	// one into the other without a sort, and without the ids in memory.
 	set := newSet(all.given.Examples, k.places)
 	g, copies := &ownergraph.Graph{Owners: of.ids}, make([]uint32, len(k.places))
 	g.OwnersOf = ownergraph.Lists{Starts: make([]uint32, len(k.places)+1), Items: make([]uint32, len(k.owners.Items))}
@@ -83,13 +89,14 @@ func (b *Bounder) collect(ctx context.Context, all *examples, of owners, k *kept
 		copies[to] = k.copies[i]
 		g.OwnersOf.Starts[to+1] = k.owners.Starts[i+1] - k.owners.Starts[i]
 	}
+	// So far Starts has the number of owners of each example: their sums are the places.
 	for i := range copies {
 		g.OwnersOf.Starts[i+1] += g.OwnersOf.Starts[i]
 	}
 	for i, at := range k.places {
 		copy(g.OwnersOf.At(int(set.before(at))), k.owners.At(i))
 	}
-	*k = kept{}
+	*k = kept{} // its memory is needed for the ids
 	g.Examples.Reset(b.Examples)
 	g.Examples.Grow(len(copies))
 	var batch ownergraph.IDs
@@ -110,7 +117,7 @@ func (b *Bounder) collect(ctx context.Context, all *examples, of owners, k *kept
 	if err != nil {
 		return nil, err
 	}
-	debug.FreeOSMemory()
+	debug.FreeOSMemory() // the table is written next, and the system caches its files
 	return b.Bound.Kept(g, copies, all.given), nil
 }
 
