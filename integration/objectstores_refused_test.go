@@ -13,7 +13,7 @@ import (
 )
 
 // blames are what an error says that takes a read that failed for something that is stored.
-var blames = []string{"overwrite", "meanwhile", "finished result", "another result", "is missing", "is not the one", "not what", "cannot be used"}
+var blames = []string{"overwrite", "meanwhile", "finished result", "another result", "is missing", "is not the one", "is not the table", "is expected", "not what", "cannot be used"}
 
 func mustNotBlame(t *testing.T, refused int64, err error) {
 	t.Helper()
