@@ -29,14 +29,11 @@ type bins struct {
 	logN                 float64
 }
 
-// maxBinWork bounds multiplications for the Gram matrix and for W².
-const maxBinWork = 4e10
-
 // newBins makes the tables of an order. If below is not nil, it has the tables of a lower order
 // for the same C, period and factor, and so the Gram matrix that all orders share.
 func newBins(c *likelihood.Columns, period, order int, factor float64, below *bins) (*bins, error) {
 	t := period
-	if order > 3 || float64(t)*float64(t)*float64(c.Steps+t) > maxBinWork || 2*8*t*t > maxTableBytes {
+	if order > 3 || float64(t)*float64(t)*float64(c.Steps+t) > maxProducts || 2*8*t*t > maxTableBytes {
 		return nil, fmt.Errorf("%w: order %d of balls-in-bins with period %d and %d steps is too much work", ErrTable, order, t, c.Steps)
 	}
 	b := &bins{steps: c.Steps, period: t, order: order}

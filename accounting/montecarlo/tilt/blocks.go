@@ -75,15 +75,6 @@ type chances struct {
 	weighted [][]float64 // and self[j] times it
 }
 
-const (
-	// maxBlockOrder is the highest order that is tried in blocks.
-	maxBlockOrder = 60
-	// maxStates bounds the states before a block.
-	maxStates = 4e6
-	// steadyLoss is the relative amount by which blocks taken for equal may raise N̂, in all.
-	steadyLoss = 5e-3
-)
-
 // begin are the first steps of blocks of the run, and its end.
 func (c cut) begin(steps int) (begins []int) {
 	if c.every == 0 {
@@ -342,10 +333,6 @@ func newOutline(l law.Law, steps int, c cut, order int, most float64, watch watc
 		return watch.tell(0)
 	})
 }
-
-// maxVisits bounds how often labels are looked at, some 10 ns each: at every step of the first
-// block, and once in every block.
-const maxVisits = 2e8
 
 // work is about how many multiplications a table of an order takes.
 func (o outline) work(theta int, steady bool) float64 {

@@ -7,21 +7,6 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-const (
-	// maxBlockBytes bounds the layers that are kept, maxClassBlockBytes the layers of classes.
-	maxBlockBytes      = 200 << 20
-	maxClassBlockBytes = 1 << 30
-	// maxBlockParts bounds the blocks that hold the last min-sep - 1 steps.
-	maxBlockParts = 12
-	// coarseness is how long intervals of balanced min-sep may be, as a share of the least age in
-	// them.
-	coarseness = 0.5
-)
-
-// blockShare converts a limit of work: for each state of an exact table that the limit allows,
-// it allows so many multiplications of a table in blocks.
-const blockShare = 5
-
 // blockSearch looks for the order and the length of blocks with the least M.
 type blockSearch struct {
 	spec    montecarlo.Spec

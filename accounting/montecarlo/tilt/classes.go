@@ -30,13 +30,6 @@ func classBound(c Config, columns *likelihood.Columns) float64 {
 	return delta.Upper * (1 + inflation)
 }
 
-// mostClassPlaces bounds the places of a class: the mean of fewer is no smaller in the convex
-// order.
-const mostClassPlaces = 400
-
-// mostClassNorm bounds ‖c_i‖²/σ² where classes are tried.
-const mostClassNorm = 100
-
 // classes are the periods of independent places whose ratio f' is such that f is at least e^loss
 // times a mean of variables with the distribution of f'.
 func classes(s montecarlo.Spec, columns *likelihood.Columns) (periods []pld.Allocation, loss float64, ok bool) {

@@ -54,14 +54,6 @@ type clusterList struct {
 	before []float64 // sums of these below a span
 }
 
-// maxClusterOrder is the highest order that is tried, mostCodes how many clusters of a size are
-// listed, and maxClusterWork bounds the multiplications of an order.
-const (
-	maxClusterOrder = 40
-	mostCodes       = 3e5
-	maxClusterWork  = 1e9
-)
-
 // exactClusters is how many participations the listed clusters have at most.
 func exactClusters(bands, order int) (exact int) {
 	for exact, codes := 1, float64(bands); ; exact, codes = exact+1, codes*float64(bands) {
@@ -80,7 +72,7 @@ func clusterWork(steps, bands, order int) float64 {
 // newClusters takes 1/σ².
 func newClusters(s law.Single, columns *likelihood.Columns, factor float64, order, exact int) (*clusters, error) {
 	n, w := columns.Steps, columns.Bands
-	if s.Ratio != 1 || order > maxClusterOrder || clusterWork(n, w, order) > maxClusterWork || float64(n)*float64(w)*float64(w)/2 > maxOnceWork {
+	if s.Ratio != 1 || order > maxBlockOrder || clusterWork(n, w, order) > maxBlockWork || float64(n)*float64(w)*float64(w)/2 > maxProducts {
 		return nil, fmt.Errorf("%w: order %d in clusters at %d steps and %d bands", ErrTable, order, n, w)
 	}
 	c := &clusters{steps: n, bands: w, exact: exact, most: make([]float64, w), first: s.First, never: s.Never}
@@ -296,7 +288,7 @@ func (c *clusters) begin(m, i int, u float64) int {
 // on, by the weights that it was drawn by. log is the logarithm of its own, without the labels and
 // (na)^j.
 func (c *clusters) draw(at []int, m, first int, u *uniforms) (steps []int, next int, log float64) {
-	var of [maxClusterOrder + 1]float64
+	var of [maxBlockOrder + 1]float64
 	total := 0.0
 	for j := 1; j <= m; j++ {
 		total += c.binomial[m][j] * c.following(m, j, first)
@@ -382,7 +374,7 @@ func (c *clusters) log(at []int, pair func(i, d int) float64) (log float64) {
 // source: a higher order has the lists of this one as long as they are as many.
 func (c *clusters) source() *source {
 	above := func(order int) (*source, error) {
-		if order <= c.order || exactClusters(c.bands, order) != c.exact || order > maxClusterOrder {
+		if order <= c.order || exactClusters(c.bands, order) != c.exact || order > maxBlockOrder {
 			return nil, nil
 		}
 		r, err := c.raised(order)
@@ -392,7 +384,7 @@ func (c *clusters) source() *source {
 		return r.source(), nil
 	}
 	walker := func() walk {
-		steps := make([]int, 0, maxClusterOrder)
+		steps := make([]int, 0, maxBlockOrder)
 		return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return c.walk(hits, steps, u) }
 	}
 	return &source{lnN: c.logN, raised: max(inflation, 2*c.rounding()), walkError: c.rounding(), walker: walker, above: above}

@@ -117,7 +117,7 @@ func TestClustersAreRaised(t *testing.T) {
 			t.Errorf("order %d: ln N̂ = %v, alone %v", order, got.lnN, want.logN)
 		}
 	}
-	for _, order := range []int{exact, maxClusterOrder + 1} {
+	for _, order := range []int{exact, maxBlockOrder + 1} {
 		if s, err := lower.above(order); s != nil || err != nil {
 			t.Errorf("order %d is made from order %d", order, exact+1)
 		}

@@ -38,9 +38,6 @@ type couples struct {
 	busy, sums [][]float64
 }
 
-// maxCoupleWork bounds the states times steps of one table, about a quarter of a second.
-const maxCoupleWork = 2e7
-
 // newCouples makes the table of an order, at least 2; with keep tuples can be drawn from it, else
 // only lnN is good. factor is 1/σ².
 func newCouples(l law.Law, steps, theta int, columns *likelihood.Columns, sep int, factor float64, keep bool) (*couples, error) {
@@ -366,7 +363,7 @@ func searchCouples(c Config, columns *likelihood.Columns, first int, work float6
 		return best
 	}
 	l := f.law
-	if sliceSize(l, 2)*float64(c.Spec.Steps) > min(work, maxCoupleWork) || keptBytes(l, c.Spec.Steps, 2) > maxTableBytes {
+	if sliceSize(l, 2)*float64(c.Spec.Steps) > min(work, maxOrderWork) || keptBytes(l, c.Spec.Steps, 2) > maxTableBytes {
 		return best
 	}
 	for order := first; order <= maxBlockOrder && watch.tell(0) == nil; order++ {

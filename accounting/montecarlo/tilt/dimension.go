@@ -51,8 +51,8 @@ func SmallestProvableBelow(ctx context.Context, spec montecarlo.Spec, most, epsi
 	return Provable{Tried: search.tried}, fmt.Errorf("%w: δ = %g at ε = %g: %w", ErrNotProvable, delta, epsilon, err)
 }
 
-// leastBelow is how far below most, in ln σ, the last noise multiplier is that is tried.
-const leastBelow = 3e-3
+// within is how near, in ln σ, the search comes to the least noise multiplier that is proven.
+const within = 3e-3
 
 // errEnded says that a search may make no more proposals.
 var errEnded = errors.New("the time for the search is used up")
@@ -82,10 +82,10 @@ func (s *proofs) run() (Provable, error) {
 				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: more noise than %.4g does not lower the bound, %.3g", ErrNotProvable, delta, epsilon, math.Exp(at), delta*math.Exp(excess))
 			}
 			lo, excessLo, ofLo = at, excess, s.of
-			if at >= s.most-leastBelow {
+			if at >= s.most-within {
 				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: no noise multiplier below %g", ErrNotProvable, delta, epsilon, math.Exp(s.most))
 			}
-			at = min(at+step, s.most-leastBelow)
+			at = min(at+step, s.most-within)
 		} else {
 			hi, excessHi = at, excess
 			at -= step
@@ -95,12 +95,12 @@ func (s *proofs) run() (Provable, error) {
 		}
 	}
 	// Illinois: the false position, with the weight of an end that stays halved.
-	for side := 0; hi-lo > 3e-3; {
+	for side := 0; hi-lo > within; {
 		at = (lo*excessHi - hi*excessLo) / (excessHi - excessLo)
 		if !(at > lo && at < hi) || math.IsInf(excessLo, 1) {
 			at = (lo + hi) / 2
 		}
-		at = min(max(at, lo+1e-3), hi-1e-3)
+		at = min(max(at, lo+within/3), hi-within/3)
 		excess, err := s.excess(at, lo, hi)
 		if err != nil {
 			return Provable{}, err

@@ -39,7 +39,7 @@
 //
 // The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep
 // 256 the orders end at 3 (for columns of different shapes at 2), at 32 at 5, at 16 at 7. Order
-// 2 has b states and goes on to n·b = 8e7, with 640 MB, where n < 5b; at b ≥ n the closed forms
+// 2 has b states and goes on to n·b = 1.3e8, with 1 GiB, where n < 5b; at b ≥ n the closed forms
 // go to order 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Where exact tables end
 // before M is least, b-min-sep has higher orders in blocks of steps: a supersolution of the
 // recursion of tuples, drawn from with weights of at most 1 (F5.9). One such table serves every

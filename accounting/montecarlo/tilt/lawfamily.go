@@ -33,16 +33,6 @@ func newLawFamily(s montecarlo.Spec) (f lawFamily, ok bool) {
 
 func (lawFamily) separated() bool { return true }
 
-// Limits of states times steps: some 5 ns each where the law is the same at every step, and often
-// far fewer than these (see steadyRate); else some 50 ns. Orders up to 3 decide whether tilting
-// helps at all, others gain a few per cent of σ. Several examples have higher orders in blocks.
-const (
-	maxLowWork    = 1e9 // of orders up to 3
-	maxAlikeWork  = 6e7
-	maxOrderWork  = 3e7
-	maxOwnersWork = 6e6
-)
-
 func (f lawFamily) affordable(s montecarlo.Spec, order int) bool {
 	if once, ok := singleOf(s); ok && (!once.Rounded || order <= maxOnceOrder) {
 		return onceAffordable(s, once, order)
@@ -88,24 +78,13 @@ func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order 
 	return t.source(0), nil
 }
 
-// Bounds of the slices held at one time: all of them, or the tail, the head and the working ring.
-// Order 2 has few states a step, and may take more where it is the only order there is. No slice
-// stands for another under a law with one free label that changes with the steps: its orders up to
-// 3 take 1.8 GB for four epochs of 1800 steps with min-sep 256, where order 2 has a hundred times
-// the M of order 3.
-const (
-	maxTableBytes = 140 << 20
-	maxPairBytes  = 640 << 20
-	maxEpochBytes = 2 << 30
-)
-
 // maxBytes is the bound for an order.
 func (f lawFamily) maxBytes(s montecarlo.Spec, order int) int {
 	switch {
 	case f.alike && f.free == 1:
 		return tableBytes(s.Steps, s.MinSep, order)
 	case f.free == 1 && order <= 3:
-		return maxEpochBytes
+		return maxLowBytes
 	case f.free > 1 && order == 2:
 		return maxPairBytes
 	}
@@ -113,7 +92,7 @@ func (f lawFamily) maxBytes(s montecarlo.Spec, order int) int {
 }
 
 // tableBytes is the bound for an order of a law that is the same at every step. Where there are
-// too few steps for a steady rate, order 2 goes up to n·b = 8e7.
+// too few steps for a steady rate, order 2 goes up to n·b = 1.3e8.
 func tableBytes(steps, sep, order int) int {
 	if order == 2 && steps < steadySteps*sep {
 		return maxPairBytes
@@ -171,7 +150,7 @@ func (f lawFamily) coupled() bool {
 func (f lawFamily) cut(size int) cut {
 	switch every := f.law.FreeUntil(0); {
 	case f.free > 1:
-		return cut{size: size, merged: coarseness, maxBytes: maxClassBlockBytes}
+		return cut{size: size, merged: coarseness, maxBytes: maxPairBytes}
 	case every < math.MaxInt:
 		return cut{size: size, every: every, maxBytes: maxBlockBytes}
 	}
@@ -216,11 +195,11 @@ func (f lawFamily) blockWork(s montecarlo.Spec, order, size int) float64 {
 	return o.work(order, c.steady)
 }
 
-// maxBlockWork bounds the multiplications of a table in blocks: about half a second, or five where
-// several labels are free.
+// maxBlockWork bounds the multiplications of a table in blocks: ten times as many where several
+// labels are free, which have no other tables.
 func (f lawFamily) maxBlockWork() float64 {
 	if f.free > 1 {
-		return 1e9
+		return maxBlockWork
 	}
-	return 1e8
+	return maxBlockWork / 10
 }

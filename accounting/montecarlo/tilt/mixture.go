@@ -7,9 +7,6 @@ import (
 	"minsep/internal/golden"
 )
 
-// maxOrder is the highest θ of a table.
-const maxOrder = 12
-
 // blockTables is the number of this version's tables in blocks. Others bound N_θ otherwise, and
 // draw other tuples from one key.
 const blockTables = 2

@@ -17,9 +17,6 @@ type Moment struct {
 	LogN, Cold float64 // in nats
 }
 
-// maxMomentWork bounds the states times steps of the orders after the first.
-const maxMomentWork = 1e7
-
 // Moments returns the moments of few orders, from the least that is above the number of examples
 // per owner: those that take little time. There are none where nothing can be tilted.
 func Moments(s montecarlo.Spec) (list []Moment, err error) {
@@ -35,7 +32,7 @@ func Moments(s montecarlo.Spec) (list []Moment, err error) {
 	cold.WarmStart = false
 	least := max(2, s.MaxExamplesPerOwner+1)
 	for order := least; order <= min(least+2, maxOrder); order++ {
-		if !family.affordable(s, order) || order > least && countStates(order, s.MinSep)*float64(s.Steps) > maxMomentWork {
+		if !family.affordable(s, order) || order > least && countStates(order, s.MinSep)*float64(s.Steps) > maxOrderWork {
 			break
 		}
 		of, err := family.source(s, columns, order, false, nil)

@@ -42,9 +42,6 @@ type once struct {
 	rounding float64 // bound of the relative error of N_θ and of every weight
 }
 
-// maxOnceWork bounds multiplications for the triangles.
-const maxOnceWork = 2e10
-
 // onceBytes is about the size of a table of an order.
 func onceBytes(steps, bands, order int) float64 {
 	entries := float64(bands) * (float64(steps) - float64(bands-1)/2)
@@ -58,7 +55,7 @@ func newOnce(s law.Single, c *likelihood.Columns, factor float64, order int) (*o
 	switch {
 	case order > maxOnceOrder:
 		return nil, fmt.Errorf("%w: order %d of examples that take part at most once", ErrTable, order)
-	case order > 1 && onceBytes(n, w, order) > maxTableBytes || order == 3 && work > maxOnceWork:
+	case order > 1 && onceBytes(n, w, order) > maxTableBytes || order == 3 && work > maxProducts:
 		return nil, fmt.Errorf("%w: order %d at %d steps and %d bands is too much work", ErrTable, order, n, w)
 	}
 	o := &once{Single: s, steps: n, order: order, a: make([]float64, n), mass: make([]float64, n)}

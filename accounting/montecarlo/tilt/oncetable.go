@@ -17,13 +17,6 @@ func singleOf(s montecarlo.Spec) (x law.Single, ok bool) {
 // maxOnceOrder is the highest order in closed form.
 const maxOnceOrder = 3
 
-// maxOnceTable and maxOnceTableBytes bound the states times steps of an order above it, some 20 ns
-// each, and the bytes that they take.
-const (
-	maxOnceTable      = 6e7
-	maxOnceTableBytes = 256 << 20
-)
-
 // newOnceSource takes the closed form where it goes, then the table, then clusters. There are no
 // tables of rounded probabilities.
 func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
@@ -51,7 +44,7 @@ func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns,
 // takes 1/σ².
 func newOnceTable(x law.Single, columns *likelihood.Columns, factor float64, order int, keep bool, watch watcher) (*tuples, error) {
 	l, g := law.NewOnce(columns.Steps, columns.Bands, x), newGram(columns, columns.Bands, factor) // columns farther apart than the bands do not overlap
-	return newTuples(l, columns.Steps, order, g, room{keep: keep, maxBytes: maxOnceTableBytes, state: stateBytes, passing: 3, watch: watch})
+	return newTuples(l, columns.Steps, order, g, room{keep: keep, maxBytes: maxBlockBytes, state: stateBytes, passing: 3, watch: watch})
 }
 
 // hazardError bounds the relative errors of a hazard of law.Once, and of its complement. The
@@ -61,11 +54,11 @@ const hazardError = 8 * 0x1p-53
 
 // onceAffordable is true up to maxOnceOrder, where newOnce refuses tables that are too large.
 func onceAffordable(s montecarlo.Spec, x law.Single, order int) bool {
-	return order <= maxOnceOrder || onceTableFits(s, x, order) || clusterWork(s.Steps, s.Strategy.Bands(), order) <= maxClusterWork
+	return order <= maxOnceOrder || onceTableFits(s, x, order) || clusterWork(s.Steps, s.Strategy.Bands(), order) <= maxBlockWork
 }
 
 func onceTableFits(s montecarlo.Spec, x law.Single, order int) bool {
-	return order <= maxOrder && tableWork(s, order) <= maxOnceTable && keptBytes(law.NewOnce(s.Steps, s.Strategy.Bands(), x), s.Steps, order) <= maxOnceTableBytes
+	return order <= maxOrder && tableWork(s, order) <= maxAlikeWork && keptBytes(law.NewOnce(s.Steps, s.Strategy.Bands(), x), s.Steps, order) <= maxBlockBytes
 }
 
 func tableWork(s montecarlo.Spec, order int) float64 {
@@ -84,7 +77,7 @@ func onceWork(s montecarlo.Spec, x law.Single, order int) float64 {
 // highestOrder is the highest θ that is tried.
 func highestOrder(s montecarlo.Spec) int {
 	if x, ok := singleOf(s); ok && !x.Rounded {
-		return maxClusterOrder
+		return maxBlockOrder
 	}
 	return maxOrder
 }

@@ -104,7 +104,7 @@ func TestOnceTableOfEpochs(t *testing.T) {
 	for _, epoch := range []int{24, 25, 40, 1000} {
 		s := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 4, EpochSteps: epoch, NoiseMultiplier: .7, Strategy: toeplitz(24, 1, .5, .375)}
 		for _, theta := range []int{2, 3, 4, 5} {
-			want, err := newTuples(s.Law(), s.Steps, theta, newGram(likelihood.NewColumns(s.Strategy), s.MinSep, 1/(.7*.7)), room{maxBytes: maxEpochBytes, passing: 11})
+			want, err := newTuples(s.Law(), s.Steps, theta, newGram(likelihood.NewColumns(s.Strategy), s.MinSep, 1/(.7*.7)), room{maxBytes: maxLowBytes, passing: 11})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -39,19 +39,12 @@ type parts struct {
 
 // Constants of parts. Losses are on a grid of partGrid from partLow.
 const (
-	partGrid      = 0.005
-	partLow       = -3
-	partReach     = 6 // how far beyond count·threshold the grid goes, in ln B
-	maxPartsOf    = 4 // ε from which on the whole run serves
-	fewParts      = 4 // that are worth their time
-	mostParts     = 4096
-	maxPartsOrder = 8
-	fewDigits     = 1e-6 // a 1 - never below it has an error that inflation does not cover
-	smallFloor    = 1e-4 // floor over M: with a larger cut, fewer parts above it are counted twice
+	partGrid  = 0.005
+	partLow   = -3
+	partReach = 6 // how far beyond count·threshold the grid goes, in ln B
+	mostParts = 4096
+	fewDigits = 1e-6 // a 1 - never below it has an error that inflation does not cover
 )
-
-// partLengths are the lengths of parts that are tried, in bands.
-var partLengths = [...]int{200, 100, 50, 25}
 
 // bulky says that no member has a moment far from 1: most of its tuples do not meet, and f is near
 // 1.
@@ -118,7 +111,7 @@ func (p *parts) moments(watch watcher) (members []Member, walkError float64) {
 	level := math.Log(float64(p.count) * max(p.threshold-1, 0.1))
 	least := math.Inf(1)
 	var s *source
-	for order := 2; order <= maxPartsOrder; order++ {
+	for order := 2; order <= maxOrder; order++ {
 		if once, _ := singleOf(p.spec); !onceAffordable(p.spec, once, order) {
 			break
 		}
@@ -322,7 +315,7 @@ func partsProposal(c Config, watch watcher) (Proposal, bool) {
 		if watch.tell(0) != nil {
 			return Proposal{}, false
 		}
-		if err != nil || count < fewParts || p.threshold <= 1.05 {
+		if err != nil || p.threshold <= 1.05 {
 			continue
 		}
 		list, walk := p.moments(watch)

@@ -7,24 +7,12 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// The participations of one example that are drawn for one randomised f_k, and how many draws of k
-// of them there are at least. Draws raise a mean of values in proportion to 1/R: by 1 to 3 % of the
-// divergence at sizes that are used (see TestBiasOfDrawnRatios).
-const (
-	ownerPaths = 768
-	leastDraws = 32
-)
-
 // ownerDraws is R: how many times the participations of an owner's k examples are drawn for one
 // randomised f_k. It is fixed before the first sample.
 func ownerDraws(k int) int { return max(leastDraws, ownerPaths/k) }
 
 // maxDraws bounds the draws that a proposal read from outside may ask for.
 const maxDraws = 10000
-
-// cheapStates is how many states the exact distribution of three and more examples may have to be
-// preferred to randomised ratios, which take O(n).
-const cheapStates = 40
 
 // randomisable says whether the ratio of an owner can be drawn.
 func randomisable(s montecarlo.Spec) bool {

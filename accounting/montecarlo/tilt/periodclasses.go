@@ -52,13 +52,6 @@ func newTripleBound(s montecarlo.Spec, columns *likelihood.Columns, most int) (l
 	return logN, nil
 }
 
-// Groups of ages, or of first places, at most: fewer where a place may be both among the first and
-// the last of a period, which makes a class of each pair.
-const (
-	mostGroups = 15
-	fewGroups  = 5
-)
-
 // groups are the groups of the ages 1 … w-1, and of the places 0 … w-2: ages and places at one
 // distance from the beginning of the period share a group, from 1 on; 0 is for all others.
 type groups struct {

@@ -131,7 +131,7 @@ func (p Proposal) reverse() bool { return p.Method == Tangent || p.Method == Shi
 // f.
 func lossError(epsilon float64) float64 { return 2e-9 * (1 + epsilon/20) }
 
-// maxSlack is the largest slack that a proposal may have.
+// maxSlack is the largest slack that a proposal may have: part of the form of a proposal.
 const maxSlack = 1e-3
 
 // leastBound keeps M, and values over M, in the range of float64.
@@ -350,7 +350,7 @@ func (f *forward) orders(must bool) {
 // least e^-ε/4, which plain samples reach.
 func (f *forward) hopeless() bool {
 	l, ok := f.family.(lawFamily)
-	return ok && l.free > 1 && f.examples == 1 && math.Exp(-f.Epsilon)/4 > 1e-6 && l.work(f.Spec, 2) > maxHopelessWork && l.kept(f.Spec, 2) > maxPairBytes
+	return ok && l.free > 1 && f.examples == 1 && math.Exp(-f.Epsilon)/4 > 1e-6 && l.kept(f.Spec, 2) > maxPairBytes
 }
 
 // leastInBlocks is the least M that blocks may have, for one example: ln N_θ is convex in θ, so
@@ -401,9 +401,6 @@ func (f *forward) proposal() (Proposal, error) {
 	return p, nil
 }
 
-// maxHopelessWork bounds the work of order 2 where no tuples can be drawn.
-const maxHopelessWork = 1e8
-
 // leastThird is the least M that order 3 may have, given a member of order 2: ln N_θ is convex in
 // θ, and 0 at 1.
 func leastThird(second Member, epsilon float64) float64 {
@@ -445,10 +442,6 @@ func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Prop
 	}
 	return proposal, nil
 }
-
-// smallClasses is a bound of H(Q,P) by classes (F5.15) below which nobody draws samples, so that no
-// tangent is looked for: that takes seconds where steps are many.
-const smallClasses = 1e-14
 
 // plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥
 // Pr[no participation].

@@ -16,17 +16,10 @@ func (rotation) separated() bool { return false }
 func (rotation) affordable(s montecarlo.Spec, order int) bool {
 	bands := float64(s.Strategy.Bands())
 	if order == 3 {
-		return bands*bands*float64(s.Steps) < maxTripleWork
+		return bands*bands*float64(s.Steps) < maxLowWork
 	}
-	return order == 2 && pairBytes(s) <= maxPairBytes && bands*bands*min(3*bands*float64(periodsOf(s).Count()), float64(s.Steps)) < maxPairWork
+	return order == 2 && pairBytes(s) <= maxPairBytes && bands*bands*min(3*bands*float64(periodsOf(s).Count()), float64(s.Steps)) < maxProducts
 }
-
-// maxPairWork bounds multiplications for the ages of both replicas, maxTripleWork
-// multiplications for triples of places.
-const (
-	maxPairWork   = 2e10
-	maxTripleWork = 2e9
-)
 
 func (rotation) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ watcher) (*source, error) {
 	switch order {

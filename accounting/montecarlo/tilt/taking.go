@@ -8,9 +8,6 @@ import (
 	"minsep/accounting/pld"
 )
 
-// nearlyAll is a probability to take part from which on those who do not change no bound.
-const nearlyAll = 0.99
-
 // takingBound bounds H(P,Q) of an example that takes part at most once by powers of g in f = 1-q +
 // qg (F5.17): the ratio of those who take part. It is +Inf where the scheme is another, where steps
 // differ, and where next to all take part.

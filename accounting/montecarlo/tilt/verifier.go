@@ -54,7 +54,7 @@ type Verifier struct {
 // derived from key and the JSON form of the proposal, so that one key serves any number of
 // candidates and directions; an estimate must have another key than the verification. It
 // computes the recursions of the proposal's orders, and their tables take at most 140 MB an
-// order, or 640 MB for order 2 with a min-sep above a fifth of the steps, or 2 GiB for orders 2
+// order, or 1 GiB for order 2 with a min-sep above a fifth of the steps, or 2 GiB for orders 2
 // and 3 of epoch-min-sep.
 func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
 	return NewWatchedVerifier(p, key, nil)

@@ -1,0 +1,94 @@
+package tilt
+
+// Tuned numbers, with the experiment or the reason behind each. Another value makes a table, a
+// bound or a sample dearer or cheaper, and M larger or smaller; every bound holds with any.
+
+// Sizes beyond which tables are not made.
+const (
+	// maxProducts bounds the multiplications of closed forms, some ten seconds: of the Gram matrix of
+	// bins, of triangles, and of the ages of pairs.
+	maxProducts = 4e10
+
+	// Limits of states times steps: some 5 ns each where the law is the same at every step, and often
+	// far fewer than these (see steadyRate); else some 50 ns.
+	maxLowWork    = 2e9 // of orders up to 3, which decide whether tilting helps at all
+	maxAlikeWork  = 6e7 // of others, which gain a few per cent of σ, where the law is the same at every step or of one participation
+	maxOrderWork  = 3e7 // of others: with 6e7, and 256 MB, a certificate of epoch-min-sep took 48 CPU-s in place of 31
+	maxOwnersWork = 6e6 // of several examples per owner, which have higher orders in blocks
+
+	// maxBlockWork bounds the multiplications of an order in clusters, and in blocks where several
+	// labels are free: about five seconds.
+	maxBlockWork = 1e9
+
+	// Bounds of the slices held at one time: all of them, or the tail, the head and the working ring.
+	// Orders up to 3 of four epochs of 1800 steps with min-sep 256 take 1.8 GB, and order 2 has a
+	// hundred times the M of order 3 there.
+	maxTableBytes = 140 << 20
+	maxBlockBytes = 256 << 20 // in blocks, and of examples that take part at most once
+	maxPairBytes  = 1 << 30   // of order 2, and in blocks, where these are the only tables
+	maxLowBytes   = 2 << 30   // of orders up to 3 where no slice stands for another
+
+	maxOrder      = 12 // the highest θ of an exact table
+	maxBlockOrder = 60 // the highest θ in blocks, clusters and couples
+
+	maxStates = 4e6                       // before a block
+	maxVisits = maxBlockWork / blockShare // of labels: at every step of the first block, and once in every block
+	mostCodes = 3e5                       // clusters of a size that are listed
+)
+
+// Blocks (F5.9).
+const (
+	// steadyLoss is the relative amount by which blocks taken for equal may raise N̂, in all.
+	steadyLoss = 5e-3
+
+	// maxBlockParts bounds the blocks that hold the last min-sep - 1 steps.
+	maxBlockParts = 12
+
+	// coarseness is how long intervals of balanced min-sep may be, as a share of the least age in
+	// them.
+	coarseness = 0.5
+
+	// blockShare converts a limit of work: for each state of an exact table that the limit allows, it
+	// allows so many multiplications of a table in blocks.
+	blockShare = 5
+)
+
+// Classes and groups (F5.15, F5.5r).
+const (
+	// mostClassPlaces bounds the places of a class: the mean of fewer is no smaller in the convex
+	// order.
+	mostClassPlaces = 400
+
+	mostClassNorm = 100 // of ‖c_i‖²/σ² where classes are tried
+
+	// smallClasses is a bound of H(Q,P) by classes below which nobody draws samples, so that no
+	// tangent is looked for: that takes seconds where steps are many.
+	smallClasses = 1e-14
+
+	mostGroups = 15 // of ages, or of first places
+	fewGroups  = 5  // where a place may be both among the first and the last of a period, which makes a class of each pair
+)
+
+// Parts of a run (F5.14).
+const (
+	maxPartsOf = 4    // ε from which on the whole run serves
+	smallFloor = 1e-4 // floor over M: with a larger cut, fewer parts above it are counted twice
+)
+
+// partLengths are the lengths of parts that are tried, in bands.
+var partLengths = [...]int{200, 100, 50, 25}
+
+// nearlyAll is a probability to take part from which on those who do not change no bound (F5.17).
+const nearlyAll = 0.99
+
+// Several examples per owner.
+const (
+	// Draws raise a mean of values in proportion to 1/R: by 1 to 3 % of the divergence at sizes that
+	// are used (see TestBiasOfDrawnRatios).
+	ownerPaths = 768 // participations of one example that are drawn for one randomised f_k
+	leastDraws = 32  // of k of them
+
+	// cheapStates is how many states the exact distribution of three and more examples may have to be
+	// preferred to randomised ratios, which take O(n).
+	cheapStates = 40
+)
