@@ -9,10 +9,6 @@ import (
 	"minsep/sampling"
 )
 
-// promising is a share of a row's error. An amplified strategy is estimated in place of the row's
-// own if its error, by the closed form of the noise multiplier (F1.3), is below that share.
-const promising = 0.998
-
 // amplify tries the amplified strategy in place of a Toeplitz row's own. The strategy has as many
 // bands as the row, and is made for the noise multiplier of independent noise under the row's
 // sampling. It is tried if it has less error by the closed form. More bands are tried while the
@@ -36,7 +32,7 @@ func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(ban
 		if made.err != nil {
 			return ctx.Err()
 		}
-		if mechanism.AmplifiedNoise(made.strategy.Toeplitz, independent)*p.error(made.error)/best.BatchSize > promising*best.Relative {
+		if mechanism.AmplifiedNoise(made.strategy.Toeplitz, independent)*p.error(made.error)/best.BatchSize >= best.Relative {
 			return nil
 		}
 		row, err := p.evaluate(ctx, scheme(bands), params)
@@ -53,7 +49,7 @@ func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(ban
 func (p *planning) preferKnown(ctx context.Context, rows []*Row) error {
 	for rows[0].Strategy.Kind == mechanism.KindAmplified && rows[0].Refused == "" {
 		i := slices.IndexFunc(rows, func(row *Row) bool {
-			return row.Refused == "" && row.Strategy.Kind != mechanism.KindAmplified && row.Kept >= .99*rows[0].Kept
+			return row.Refused == "" && row.Strategy.Kind != mechanism.KindAmplified && sameData*row.Kept >= rows[0].Kept
 		})
 		if i < 0 || behind(rows[0], rows[i]) {
 			return nil

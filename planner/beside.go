@@ -8,9 +8,6 @@ import (
 	"minsep/sampling"
 )
 
-// mostCompared bounds the work of [BesideDPSGD], in steps.
-const mostCompared = 200_000
-
 // Beside is a certified run beside DP-SGD, with the same claim, steps and expected batch size.
 type Beside struct {
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ of DP-SGD, proven, above 0
@@ -77,9 +74,9 @@ func ClaimOf(c *accounting.Certificate, units int64) DPSGD {
 }
 
 // Error is the error of a strategy on a workload at noise multiplier 1, by an objective; NaN where
-// it is not known: for a workload from a file, or more than 200,000 steps.
+// it is not known: for a workload from a file, or more than MaxSteps.
 func Error(s *mechanism.Strategy, workload mechanism.Params, objective string) float64 {
-	if s.Steps > mostCompared || workload.WorkloadFile() != "" {
+	if s.Steps > MaxSteps || workload.WorkloadFile() != "" {
 		return math.NaN()
 	}
 	workload.Steps = s.Steps

@@ -19,10 +19,6 @@ var (
 		mechanism.KindLambdaCGD, mechanism.KindBLT, mechanism.KindDense}
 )
 
-// wholeSteps is the number of steps up to which a dense strategy is made, which takes time and
-// memory in its cube and square.
-const wholeSteps = 256
-
 // epoch is the mean number of steps between two participations, and between b and b rounded down.
 func (s *setting) epoch() float64 { return float64(s.units()) / s.batch }
 
@@ -203,9 +199,6 @@ func cyclicPart(ctx context.Context, p *part) error {
 	return err
 }
 
-// roomy is the part of an epoch up to which min-seps are tried.
-const roomy = 0.9
-
 // separatedSchemes have a least distance between participations, and an estimated noise
 // multiplier.
 var separatedSchemes = []string{"b-min-sep", "epoch-min-sep", "balanced-min-sep"}
@@ -349,7 +342,7 @@ func (p *part) best(scheme, kind string) *Row { return latest(p.rows, scheme, ki
 
 // binsPart is balls-in-bins, which takes any strategy.
 func binsPart(ctx context.Context, p *part) error {
-	if math.Abs(p.epoch()/float64(p.period())-1) > 0.05 { // an epoch has whole steps
+	if math.Abs(math.Log(p.epoch()/float64(p.period()))) > math.Log(search.Little) { // an epoch has whole steps
 		return nil
 	}
 	return p.anyStrategy(ctx, "balls-in-bins", p.period(), 0)
@@ -364,7 +357,7 @@ func fixedPart(ctx context.Context, p *part) error {
 	if err := p.anyStrategy(ctx, "fixed", minSep, minSep); err != nil {
 		return err
 	}
-	if p.Steps > min(wholeSteps, p.mostBands()) || p.Steps-1 > p.stateLimit() {
+	if p.Steps > min(dearBands, p.mostBands()) || p.Steps-1 > p.stateLimit() {
 		return nil
 	}
 	dense := p.workload(mechanism.KindDense)
@@ -383,20 +376,20 @@ func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep in
 		return err
 	}
 	if toeplitz == 0 {
-		toeplitz = min(16, high)
+		toeplitz = min(fewBands, high)
 	}
 	for _, family := range []struct {
 		kind string
 		most int // bands; inverse families keep no state, and draw as many normals a value
-	}{{mechanism.KindBSR, min(high, 256)}, {mechanism.KindBISR, min(p.mostBands(), 64)}, {mechanism.KindBandInv, min(p.mostBands(), 32)}} {
-		if _, err := p.climb(ctx, min(toeplitz, 16), 2, family.most, func(bands int) (sampling.Params, mechanism.Params) {
+	}{{mechanism.KindBSR, min(high, period)}, {mechanism.KindBISR, min(p.mostBands(), 2*fewBands)}, {mechanism.KindBandInv, min(p.mostBands(), 2*fewBands)}} {
+		if _, err := p.climb(ctx, min(toeplitz, fewBands), 2, family.most, func(bands int) (sampling.Params, mechanism.Params) {
 			return p.with(scheme, minSep), p.banded(family.kind, bands, period)
 		}); err != nil {
 			return err
 		}
 	}
 	for _, family := range []struct{ root, power string }{{mechanism.KindBSR, mechanism.KindBFR}, {mechanism.KindBISR, mechanism.KindBIFR}} {
-		bands := min(toeplitz, 16, p.Steps)
+		bands := min(toeplitz, fewBands, p.Steps)
 		if best := p.best(scheme, family.root); best != nil {
 			bands = best.Strategy.Bands
 		}

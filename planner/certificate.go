@@ -26,13 +26,6 @@ const tableSeconds = 25e-3
 // up to three times as much.
 var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
 
-// Tables of more steps times min-sep than mostTables take too long to be made for a forecast, and
-// so do those of more rows once forecasts of a plan have taken mostForecasts.
-const (
-	mostTables    = 3e5
-	mostForecasts = 20. // seconds of processors
-)
-
 // roughTime is the time that the certificate of a row takes of one processor, in seconds, by
 // figures that do not depend on its tables.
 func (r *Request) roughTime(row *Row) float64 {
@@ -134,9 +127,6 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 	}
 	return nil
 }
-
-// mostForecastEdges is the largest number of edges of a graph that is bounded for a forecast.
-const mostForecastEdges = 5e6
 
 // ErrNoForecast says that a forecast of a plan would take too long.
 var ErrNoForecast = errors.New("planner: the graph or the strategy is too large for a forecast of the certificate")

@@ -63,9 +63,6 @@ type curve struct {
 	batches, relative []float64 // by rising batch size
 }
 
-// nearby is the relative error that a noise multiplier may have if it follows from two others.
-const nearby = 0.025
-
 // sigma returns an approximate noise multiplier at a batch size beyond the first or the last, and
 // its relative error; 0 if it is not known.
 func (c *curve) sigma(batch float64, first bool) (sigma, off float64) {
@@ -84,7 +81,7 @@ func (c *curve) sigma(batch float64, first bool) (sigma, off float64) {
 		return at(end), 0
 	}
 	slope := math.Log(at(end)/at(before)) / math.Log(c.batches[end]/c.batches[before])
-	return at(end) * math.Pow(batch/c.batches[end], slope), nearby
+	return at(end) * math.Pow(batch/c.batches[end], slope), search.Little - 1
 }
 
 // add adds a batch size below the first or above the last.

@@ -22,10 +22,6 @@ type Pools struct {
 	Given    int64   `json:"given"`    // examples before bounding, at least as many as Distinct
 }
 
-// mostPools is the largest number of pools that a plan makes. If there are more periods, the pools
-// take turns.
-const mostPools = 64
-
 // isShared says whether an example of a graph has several owners.
 func isShared(graph *ownergraph.Graph) bool {
 	for e := range graph.Examples.Len() {
@@ -147,7 +143,7 @@ func dataUsed(rows []*Row) string {
 			say("with "+words.Count(row.MaxPerOwner, "example")+" per owner", row.Kept)
 		}
 	}
-	if most < 1.01*least || len(list) < 2 {
+	if most < sameData*least || len(list) < 2 {
 		return ""
 	}
 	text := "Data that takes part: "

@@ -16,14 +16,8 @@ func behind(a, b *Row) bool {
 	return b.Relative-a.Relative > search.Apart*math.Hypot(a.StdErr, b.StdErr)
 }
 
-// The standard errors of ln σ that ties are estimated to, and how many candidates.
-var finer = []float64{0.004}
-
-const mostTied = 4
-
-// mostTurned is the number of rows for which the other direction is looked at, besides each row
-// that comes first.
-const mostTurned = 8
+// finer is the standard error of ln σ that ties are estimated to.
+const finer = search.Tolerance / 2
 
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated
 // further, and the first in both directions.
@@ -42,17 +36,13 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		}
 		return list
 	}
-	for _, tolerance := range finer {
-		list := contenders()
-		if len(list) < 2 {
-			break
-		}
+	if list := contenders(); len(list) > 1 {
 		for _, row := range list {
 			if behind(list[0], row) {
 				continue
 			}
 			p.say(row.Name())
-			if err := p.refine(ctx, row, tolerance); err != nil {
+			if err := p.refine(ctx, row, finer); err != nil {
 				return err
 			}
 		}
@@ -64,7 +54,7 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	for tried := map[*Row]bool{}; rows[0].Refused == ""; order(rows) {
 		list := contenders()
 		i := slices.IndexFunc(list, func(row *Row) bool { return row.Noise.OneDirection && (row == rows[0] || !tried[row]) })
-		if i < 0 || i > 0 && len(tried) >= mostTurned {
+		if i < 0 || i > 0 && len(tried) >= mostTied {
 			break
 		}
 		for _, row := range list[i].sharers() {
@@ -96,7 +86,7 @@ func (p *planning) preferData(ctx context.Context, rows []*Row) error {
 	for {
 		best := rows[0]
 		for _, row := range rows {
-			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= search.Little*rows[0].Relative && row.Kept > 1.01*best.Kept {
+			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= search.Little*rows[0].Relative && row.Kept > sameData*best.Kept {
 				best = row
 			}
 		}

@@ -253,10 +253,6 @@ func (p *planning) say(text string) {
 // errLeftOut begins the error of a candidate that is dear, and not refused.
 var errLeftOut = errors.New(strings.TrimSuffix(NotEstimated, ": "))
 
-// dearStrategy is from how many seconds of a processor on the making of a strategy is left out: a
-// plan has some dozens of candidates, and is to take a minute or two.
-const dearStrategy = 15
-
 // rowSeconds is about how much longer the making of a banded strategy takes where the workload
 // is a matrix: its rows are looked at one by one.
 func (p *planning) rowSeconds(s mechanism.Params) float64 {
@@ -265,10 +261,6 @@ func (p *planning) rowSeconds(s mechanism.Params) float64 {
 	}
 	return 5e-8 * float64(s.Steps) * float64(s.Steps) * float64(s.Bands)
 }
-
-// dearBands is how many bands a candidate has at most that is estimated: each sample takes as long
-// as steps times bands, and many more samples are needed the fewer participations there are.
-const dearBands = 512
 
 // find finds the noise multiplier of a row, and its figures.
 func (p *part) find(ctx context.Context, row *Row) error {
@@ -333,10 +325,10 @@ func (p *part) guess(row *Row) search.Guess {
 		}
 		unlike := math.Abs(math.Log(float64(other.Bands)/float64(row.Bands))) + math.Abs(math.Log(float64(max(1, other.Scheme.MinSep))/float64(max(1, row.Scheme.MinSep))))
 		if other.Scheme.Scheme != row.Scheme.Scheme {
-			unlike += 2
+			unlike++
 		}
 		if other.Strategy.Kind != row.Strategy.Kind {
-			unlike += 0.5
+			unlike++
 		}
 		if unlike <= least {
 			least = unlike
@@ -346,15 +338,11 @@ func (p *part) guess(row *Row) search.Guess {
 			}
 		}
 	}
-	if p.most() > 1 {
-		g.Multiplier *= math.Exp(-lowered)
+	if p.most() > 1 { // lower, a divergence takes a fraction of the samples, and of the tables
+		g.Multiplier *= math.Exp(-search.Retreat)
 	}
 	return g
 }
-
-// lowered is how far below the guess a search begins where owners have several examples, in ln σ:
-// there a divergence takes a fraction of the samples, and of the tables.
-const lowered = 0.2
 
 // noise finds the noise multiplier. The cost of a maximum batch size is taken off δ (F3.11).
 func (p *part) noise(ctx context.Context, row *Row, from search.Guess) (search.Noise, error) {

@@ -25,19 +25,12 @@ const (
 // Quantities are all that Solve finds.
 var Quantities = []string{SolveBatchSize, SolveSteps, SolveEpsilon}
 
-// How close the value that Solve finds is to the last that reaches the target, as factors: of the
-// value, and of its noise, which rises or falls at most about as fast.
-const (
-	solved      = 1.02
-	solvedNoise = 1.015
-)
+// solved is how close the value that Solve finds is to the last that reaches the target, as a
+// factor: its results say 2 %. Its noise rises or falls at most about as fast.
+const solved = 1.02
 
-// mostPlans is how many plans a search makes, and usualShare the part of the noise of DP-SGD that
-// the first one is expected to have.
-const (
-	mostPlans  = 12
-	usualShare = 1. / 2
-)
+// mostPlans bounds the plans of a search that does not converge.
+const mostPlans = 12
 
 // solver looks for the last value of a quantity at which the best mechanism has at most a target as
 // noise relative to the batch.
@@ -94,7 +87,7 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 	if !(target > 0) {
 		return nil, &ParamError{Package: "planner", Param: "target", Value: target, Rule: "must be above 0"}
 	}
-	s := &solver{quantity: quantity, easy: r.BatchSizes[len(r.BatchSizes)-1], hard: r.BatchSizes[0], target: target, share: usualShare}
+	s := &solver{quantity: quantity, easy: r.BatchSizes[len(r.BatchSizes)-1], hard: r.BatchSizes[0], target: target, share: 1}
 	switch quantity {
 	case SolveBatchSize:
 	case SolveSteps:
@@ -153,7 +146,7 @@ func (s *solver) next(ctx context.Context, r Request) (x float64, more bool) {
 	}
 	apart := math.Abs(math.Log(from / to))
 	switch {
-	case s.good != nil && (from == s.hard || s.good.noise*solvedNoise >= s.target):
+	case s.good != nil && (from == s.hard || s.good.noise*solved >= s.target):
 		return 0, false
 	case s.good != nil && s.bad != nil && (apart <= math.Log(solved) || s.quantity != SolveEpsilon && math.Abs(from-to) <= 1):
 		return 0, false
@@ -173,7 +166,7 @@ func (s *solver) next(ctx context.Context, r Request) (x float64, more bool) {
 // guess is the value between two at which DP-SGD's noise, times the share, is the target: from has
 // less noise.
 func (s *solver) guess(ctx context.Context, r Request, from, to float64) float64 {
-	wanted := s.target / math.Sqrt(solvedNoise) / s.share // half of the way to a share that is close enough
+	wanted := s.target / math.Sqrt(solved) / s.share // half of the way to a share that is close enough
 	if s.base(ctx, r, to) <= wanted {
 		return to
 	}

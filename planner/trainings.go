@@ -26,13 +26,6 @@ type Together struct {
 // mostTogether bounds how many trainings are planned for together.
 const mostTogether = 10_000
 
-// togetherParts are parts of a training's ε. δ is certified at them as well, since the sum over
-// many trainings depends on small ε.
-var togetherParts = []float64{0.04, 0.08, 0.14, 0.22, 0.32, 0.45, 0.6, 0.8}
-
-// shares are the parts of δ that the points of all trainings at their largest ε may add up to.
-var shares = []float64{0.5, 0.1}
-
 // PlanTogether is the plan for so many trainings, within r's Epsilon and Delta together.
 func (r Request) PlanTogether(ctx context.Context, trainings int) (*Result, error) {
 	if err := r.forTrainings(trainings); err != nil {
@@ -48,19 +41,15 @@ func (r Request) PlanTogether(ctx context.Context, trainings int) (*Result, erro
 			return out, err
 		}
 		out.Request.Together = &t
-		if miss := t.First/t.Epsilon - 1; pass == mostPasses || miss <= 0 && miss > -nearTogether {
+		if miss := t.First/t.Epsilon - 1; pass == mostPasses || miss <= 0 && miss > -(search.Little-1) {
 			return out, nil
 		}
-		r.Epsilon = digits.Down(min(t.Epsilon, r.Epsilon*max(.3, min(2, t.Epsilon/t.First/(1+nearTogether/3)))), 3)
+		r.Epsilon = digits.Down(min(t.Epsilon, r.Epsilon*max(.3, min(2, t.Epsilon/t.First/solved))), 3)
 	}
 }
 
-// mostPasses bounds how often a plan is made again for another ε of each training, and nearTogether
-// is how far below the budget all of them may stay.
-const (
-	mostPasses   = 4
-	nearTogether = 0.03
-)
+// mostPasses bounds how often a plan is made again for another ε of each training.
+const mostPasses = 4
 
 // composed is Together.First.
 func (out *Result) composed(ctx context.Context) (float64, error) {
@@ -174,10 +163,6 @@ func (d DPSGD) epsilonOfEach(batch float64, together Together) (epsilon, sigma f
 	})
 	return epsilon, sigma, err
 }
-
-// slackOfPoints is how far above an estimate a training's points are taken: certificates prove less
-// than is true.
-const slackOfPoints = 1.25
 
 // further are the smaller ε at which the written plan has δ certified too.
 func (r *Request) further() []float64 {

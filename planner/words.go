@@ -80,7 +80,7 @@ func (out *Result) explain() {
 			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(search.Little-1))
 	default:
 		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more"
-		if first.Kept > 1.01*least.Kept {
+		if first.Kept > sameData*least.Kept {
 			reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
 		}
 		why("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",
@@ -306,7 +306,7 @@ func instead(first, other *Row) string {
 	if other.CPU < 0.8*first.CPU && !other.Noise.OneDirection {
 		say("takes about %s of a processor for its certificate in place of %s", seconds(other.CPU), seconds(first.CPU))
 	}
-	if other.Kept > first.Kept*1.01 {
+	if other.Kept > first.Kept*sameData {
 		say("uses %.3g %% of the examples in place of %.3g %%", 100*other.Kept, 100*first.Kept)
 	}
 	if other.Coverage > first.Coverage+0.01 {

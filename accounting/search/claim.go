@@ -25,9 +25,6 @@ type Guess struct {
 	Behind     float64 // σ above which it is enough to know it roughly; infinite if there is none
 }
 
-// Tolerance is the standard error of ln σ that an estimate is made to.
-const Tolerance = 0.009
-
 // Noise is the noise multiplier of the claim: proven where that takes no samples, and else
 // estimated by H(P,Q), to a standard error of ln σ of Tolerance. The search begins at a guess. The
 // error is an accounting.RefusedError where no analysis is known.

@@ -1,29 +1,30 @@
 package search
 
-import "math"
-
-// Tuned numbers, with the experiment or the reason behind each.
+// Tuned numbers, with the experiment or the reason behind each. "Plans" are the first and the third
+// of docs/background/planner.md, and one of 10,000 examples, 200 steps, batches of 128 and (2,
+// 1e-5).
 
 // How many samples say how much. Values are over M.
 const (
-	// Negligible is the part of δ below which a divergence that is proven is not looked at.
+	// Negligible is the part of δ below which a divergence that is proven is not looked at: it changes
+	// σ by far less than any estimate's error.
 	Negligible = 1e-3
 
-	Few = 256 // of a first look: they show leastCount values up to an M/δ of 16
+	// Few samples are drawn first. They show leastCount values up to an M/δ of some 28.
+	Few = 256
 
-	// As many equal values as these tell a standard error that is no matter of luck, and tell anything
-	// at all; leastSeen is the sum of values that is needed besides. Plans of one to five examples per
-	// owner took 138 CPU-s with them and 550 with five whole values of M, and TestFewValues holds the
-	// errors to what is proven.
-	leastCount, leastTold, leastSeen = 16, 6, 0.1
-
-	near = math.Ln2 // how far below δ, in ln, a divergence may be for more samples to be drawn there
+	// Values tell something where their sum is as of leastCount equal ones, Apart standard errors
+	// above 0, and leastSeen at least. TestFewValues holds the errors to what is proven. Plans told 6
+	// values from 16 before, and took as long.
+	leastCount, leastSeen = Apart * Apart, 0.1
 
 	// Far is a gap above which a σ is far too small, e times δ, about, and how far in ln σ a search
 	// goes beyond the only end that is known.
 	Far = 0.1
 
-	mostByPace = 0.7 // of a tolerance: at it, half of the variance is the pace's, and another look is due
+	// luck raises the variance of few values: they are drawn until they are enough, and the error is
+	// known by their own spread only. By TestFewValues.
+	luck = 4
 )
 
 // Little is how many times as much noise is little more: a candidate with more is behind, a longer
@@ -31,51 +32,59 @@ const (
 // families are as good as each other.
 const Little = 1.05
 
-// Standard errors of ln σ: of an estimate that is given where a smaller error takes too many
-// samples, and of one that is enough for a candidate that is clearly behind. With rough/Apart as
-// the second, and √½ as mostByPace, plans leave out no candidate early (TestSeveralExamples of
-// package planner).
-const rough, behindError = Far, 0.03
+// Standard errors of ln σ.
+const (
+	// Tolerance is the standard error that an estimate is made to. Ties are estimated to half of it:
+	// most candidates differ by more.
+	Tolerance = 0.009
+
+	// rough is enough where a smaller error takes too many samples: by as much a σ is told from one
+	// that is far too small.
+	rough = Far
+
+	// behindError is enough for a candidate that is clearly behind. With rough/Apart plans leave out
+	// hardly any candidate early (TestSeveralExamples of package planner).
+	behindError = 0.03
+)
 
 // The search.
 const (
-	MaxLooks = 20  // a search that takes more does not converge
-	Farthest = 0.3 // in ln σ between looks: beyond it a curve tells too little
-
-	// Step is the least distance of looks in ln σ, as in arXiv 2602.09338, Algorithm 5.
-	Step = 0.01
+	// Farthest is the most between looks, in ln σ: beyond it a curve tells too little, since an
+	// unknown pace leaves an error of Far.
+	Farthest = Apart * Far
 
 	// Where all the samples of a look show too little, those at a noise multiplier so much smaller may
 	// show enough, since a divergence falls faster with σ than M does (TestRetreat); not where the
-	// samples would show less than half of leastSeen of a divergence of δ. A search that begins where
-	// there are no tables goes on at as much more noise.
-	retreat, mostRetreats, mostRaised = 2 * Far, 2, 4
+	// samples would show less than leastSeen of a divergence of δ. A search that begins where there
+	// are no tables goes on at more noise as often.
+	Retreat, mostRetreats = 2 * Far, 2
 
-	// paceDrift is the standard deviation of how the pace differs between similar candidates.
-	// b-min-sep, epoch-min-sep and balls-in-bins had paces of .97 to 1.22 at (.5, 1e-4), (2, 1e-6) and
-	// (8, 1e-5).
+	// paceDrift is the standard deviation of how the pace differs between similar candidates, and an
+	// Apart-th of it between any. b-min-sep, epoch-min-sep and balls-in-bins had paces of .97 to 1.22
+	// at (.5, 1e-4), (2, 1e-6) and (8, 1e-5).
 	paceDrift = 0.08
+
+	// bend is how far a gap of g from δ may be off besides its samples, as a part of g²: curves of
+	// schemes are no curves of a Gaussian mechanism. By curves of all schemes that were known from
+	// both ends.
+	bend = 0.25
+
+	// leastShape is the shape of λ before any value is seen: as if each order of magnitude, of some
+	// 30, were as likely.
+	leastShape = 0.03
 )
 
 // Samples.
 const (
 	mostWork = 2e8 // samples times steps of an estimate: at .1 to .2 µs a step, half a minute
 
-	// wideBands is from how many bands on a sample takes as many times as long as there are more: the
-	// noisy outputs are correlated with every column.
-	wideBands = 32
+	// RoughShare is the part of these that a rough estimate may take. Balanced min-sep must show
+	// enough for one in them: a candidate that does not takes hours to verify.
+	RoughShare = 0.125
 
-	// OwnersFactor is how many times as long, over the number of examples, a sample of several
-	// examples per owner takes as one of one example: the ratio is drawn for each of them.
-	OwnersFactor = 2.7
-
-	// Parts of the samples that a rough estimate may take: of a candidate, also in the other
-	// direction, and of one that may be the first.
-	RoughShare, refinedShare = 0.125, 4 * RoughShare
-
-	// Balanced min-sep must show enough for a rough estimate in RoughShare of the samples or, with
-	// several examples per owner, in ownersShare: a candidate that does not takes hours to verify.
-	ownersShare = 2 * RoughShare
+	// FarShare is the part of the samples that a direction needs whose divergence is far below δ, as
+	// H(Q,P) mostly is.
+	FarShare = 1. / 15
 )
 
 // Tables of an order.
@@ -85,16 +94,11 @@ const (
 	// drawn.
 	leastWork, dearer = 5e5, 6
 
-	// coarseError is the standard error of ln σ from which on an estimate is coarse.
-	coarseError = Tolerance / 2
+	// DearSamples take as long as the next finer tables. Plans had 2048 for balanced min-sep and for
+	// several examples per owner, 8192 for others, and took as long.
+	DearSamples = 16 * Few
 
-	worthTables = 0.5 // of M, that finer tables must leave to be taken
-
-	// dearSamples of balanced min-sep, or of several examples per owner, take as long as the next
-	// finer tables, and cheapSamples times as many of others.
-	dearSamples, cheapSamples = 2048, 4
-
-	// coarseDraws are draws of the likelihood ratio of an owner's examples where an estimate is
-	// coarse: they raise σ by about .3 %.
+	// coarseDraws are draws of the likelihood ratio of an owner's examples where an estimate is not of
+	// ties: they raise σ by about .3 %.
 	coarseDraws = 64
 )

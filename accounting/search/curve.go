@@ -35,21 +35,6 @@ type Curve struct {
 
 type weighted struct{ value, weight, rate float64 } // a pace, its probability, and the rate of λ
 
-const (
-	// leastShape is the shape of λ before any value is seen: as if each order of magnitude, of
-	// some 30, were as likely.
-	leastShape = 0.03
-
-	// bend is how far a gap of g from δ may be off besides its samples, as a part of g²: curves of
-	// schemes are no curves of a Gaussian mechanism. By curves of all schemes that were known from
-	// both ends.
-	bend = 0.25
-
-	// luck raises the variance of few values: they are drawn until they are enough, and the error
-	// is known by their own spread only. By TestFewValues.
-	luck = 4
-)
-
 // Curve is the curve of a divergence by all that was seen, and the pace that was known before.
 func (s *Scale) Curve(seen []Seen, pace Pace) *Curve {
 	c := &Curve{scale: s, shape: leastShape, known: map[[2]float64]float64{}}

@@ -24,14 +24,14 @@ func (c Claim) Divergence(ctx context.Context, sigma float64) (most float64, err
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		values := make([]float64, dearSamples)
+		values := make([]float64, DearSamples)
 		verifier.Values(values, 0)
 		mean, square := 0.0, 0.0
 		for _, y := range values {
 			y = max(0, y-proposal.Slack*proposal.Bound)
-			mean, square = mean+y/dearSamples, square+y*y/dearSamples
+			mean, square = mean+y/DearSamples, square+y*y/DearSamples
 		}
-		most = max(most, mean+2*math.Sqrt(max(0, square-mean*mean)/dearSamples))
+		most = max(most, mean+2*math.Sqrt(max(0, square-mean*mean)/DearSamples))
 	}
 	return most, nil
 }

@@ -35,7 +35,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 		if err != nil {
 			return false, err
 		}
-		if d == nil || proposal.Bound < worthTables*d.proposal.Bound {
+		if d == nil || proposal.Bound < d.proposal.Bound {
 			if d != nil {
 				s.looks = s.looks[:len(s.looks)-1]
 			}
@@ -135,13 +135,13 @@ func (s *searcher) isBelow(l *look) bool {
 	return s.below && l.seen < most-Apart*math.Sqrt(most)
 }
 
-// isEnough says whether a look's standard error is no matter of luck. Where it is to be shown that
-// a divergence is below δ, the sum itself says so.
+// isEnough says whether a look tells enough. Where it is to be shown that a divergence is below δ,
+// the sum itself says so.
 func (s *searcher) isEnough(l *look) bool {
 	if s.below {
-		return l.seen >= leastTold
+		return l.seen >= leastCount
 	}
-	return l.isEnough()
+	return l.tells()
 }
 
 // isFar says whether the few samples of a look say all that is needed of it: that its σ is far too
@@ -176,6 +176,15 @@ func (s *searcher) isHopeless(l *look, samples float64) bool {
 	return samples*math.Exp(s.scale.Ratio(-gap)) < leastSeen*math.Exp(l.logBound)
 }
 
+// Figures of the time of samples, as measured: from wideBands on a sample takes as many times as
+// long as there are more bands, since the noisy outputs are correlated with every column, and one
+// of several examples per owner OwnersFactor times their number as long, since the ratio is drawn
+// for each of them.
+const (
+	wideBands    = 32
+	OwnersFactor = 2.7
+)
+
 // mostSamples is how many samples a look may take; samples of several examples an owner take
 // longer each. Where enough is seen for a rough estimate, it is a part of that number.
 func (s *searcher) mostSamples(l *look) float64 {
@@ -184,8 +193,6 @@ func (s *searcher) mostSamples(l *look) float64 {
 	case s.below: // nothing is known of a candidate while the side is not
 	case s.isEnough(l):
 		most *= cmp.Or(s.part, RoughShare)
-	case s.Run.Sampler.BalancedMinSep != nil && s.Run.MaxExamplesPerOwner > 1:
-		most *= ownersShare
 	case s.Run.Sampler.BalancedMinSep != nil:
 		most *= RoughShare
 	}

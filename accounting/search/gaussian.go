@@ -9,7 +9,7 @@ import (
 
 // The scale reaches from scaleLow to scaleHigh in steps of scaleStep, between which ln δ is a
 // straight line to about 1e-3.
-const scaleLow, scaleHigh, scaleStep = -5, 2, 0.01
+const scaleLow, scaleHigh, scaleStep = -5, 2, Step
 
 // Scale is ln of the divergence of a Gaussian mechanism at the claim's ε, over the claim's δ, by ln
 // of its noise multiplier over the one at which it is δ. Divergences of other mechanisms are

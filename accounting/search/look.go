@@ -33,11 +33,9 @@ func (l *look) count() float64 {
 // stdErr is the standard error of excess.
 func (l *look) stdErr() float64 { return math.Sqrt((1 + luck/l.hits) / l.hits) }
 
-// tells says whether a look tells more than a bound.
-func (l *look) tells() bool { return l.count() >= leastTold && l.seen >= leastSeen }
-
-// isEnough says whether the standard error of a look is no matter of luck.
-func (l *look) isEnough() bool { return l.count() >= leastCount && l.seen >= leastSeen }
+// tells says whether a look tells more than a bound, and whether its standard error is no matter of
+// luck.
+func (l *look) tells() bool { return l.count() >= leastCount && l.seen >= leastSeen }
 
 // Pace is how fast a divergence falls with σ: as a Gaussian mechanism's does with this power of
 // σ. It is nearly the same at neighbouring σ and for similar candidates.
@@ -46,7 +44,7 @@ type Pace struct {
 }
 
 // UnknownPace is the pace of a candidate while nothing is known of it.
-var UnknownPace = Pace{1, 0.3}
+var UnknownPace = Pace{1, Apart * paceDrift}
 
 // Similar is the pace of a similar candidate, as far as this one tells it.
 func (p Pace) Similar() Pace { return Pace{p.Value, math.Hypot(p.StdErr, paceDrift)} }
@@ -85,13 +83,13 @@ func (l *look) isFar() bool { return l.tells() && l.gap > Far && l.gap > Apart*l
 // its divergence is so far below δ that more would say little.
 func (l *look) more() (want uint64, done bool) {
 	most := (l.seen + Apart*(math.Sqrt(l.seen)+0.5)) / float64(l.samples)
-	return l.samples + max(Few, l.samples/2), l.logBound+math.Log(most) <= 1e-9-near
+	return l.samples + max(Few, l.samples/2), l.logBound+math.Log(most) <= 1e-9
 }
 
 // upTo is how many samples a look should have for a standard error of the solution of tolerance;
 // done says that it has them, or that the pace limits the error and another look tells more.
 func (l *look) upTo(f Solution, tolerance float64) (want uint64, done bool) {
-	if f.StdErr <= tolerance || f.ByPace > mostByPace*tolerance {
+	if f.StdErr <= tolerance || 2*f.ByPace*f.ByPace > tolerance*tolerance {
 		return l.samples, true
 	}
 	byPace := f.ByPace * f.ByPace
@@ -129,7 +127,7 @@ func (s *Scale) More(d Drawn, tolerance float64) (want uint64, done bool) {
 	switch {
 	case l.isFar():
 		return d.Samples, true
-	case !l.isEnough():
+	case !l.tells():
 		return l.more()
 	}
 	f := Solution{StdErr: l.gapErr}

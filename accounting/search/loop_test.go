@@ -164,15 +164,16 @@ func TestCount(t *testing.T) {
 	}{
 		{nil, 0, false},
 		{[]float64{1}, .5, false},
-		{[]float64{.2, .2, .2, .2, .2, .2, .2, .2}, 64. / 9, true},
-		{[]float64{.01, .01, .01, .01, .01, .01, .01, .01}, 64. / 9, false}, // a sum below a tenth
+		{[]float64{.2, .2, .2, .2, .2, .2, .2, .2}, 64. / 9, false},
+		{slices.Repeat([]float64{.2}, 12), 144. / 13, true},
+		{slices.Repeat([]float64{.008}, 12), 144. / 13, false}, // a sum below a tenth
 		{[]float64{1, .01, .01, .01, .01, .01, .01, .01}, 1.07 * 1.07 / 2.0007, false},
 	} {
 		var l look
 		for _, y := range c.values {
 			l.seen, l.squares, l.largest = l.seen+y, l.squares+y*y, max(l.largest, y)
 		}
-		if got := l.count(); math.Abs(got-c.count) > 1e-12 || l.tells() != c.tells || l.isEnough() {
+		if got := l.count(); math.Abs(got-c.count) > 1e-12 || l.tells() != c.tells {
 			t.Errorf("%v count as %g, want %g; tells: %v", c.values, got, c.count, l.tells())
 		}
 	}

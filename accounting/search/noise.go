@@ -38,10 +38,6 @@ var (
 	ErrTooDear    = errors.New("search: an estimate takes too many samples")
 )
 
-// FarShare is the part of the samples that a direction needs whose divergence is far below δ, as
-// that of H(Q,P) mostly is.
-const FarShare = 1. / 15
-
 // Both looks at H(Q,P) at the noise multiplier of n, to the standard error [Tolerance]: where it
 // may be above δ, n becomes the larger of the two.
 func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
@@ -65,7 +61,7 @@ func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
 	}
 	n.reverse = FarShare * math.Exp(l.logBound)
 	n.Effort = max(n.Effort, n.reverse)
-	if l.gap < -Apart*l.gapErr || l.seen < leastTold {
+	if l.gap < -Apart*l.gapErr || l.seen < leastCount {
 		return n, nil
 	}
 	s.below = false
@@ -96,7 +92,7 @@ func (n Noise) Refine(ctx context.Context, tolerance float64) (Noise, error) {
 	if n.Proven || n.StdErr <= tolerance*n.Multiplier {
 		return n, nil
 	}
-	n.found.part = refinedShare
+	n.found.part = 1
 	finer, err := n.found.sigma(ctx, n.Multiplier, tolerance, math.Inf(1))
 	switch {
 	case errors.Is(err, ErrTooDear):

@@ -58,7 +58,7 @@ func (s *searcher) Look(ctx context.Context, x float64) (Side, error) {
 	s.at = x
 	short, err := s.look(ctx, x, s.tolerance)
 	if s.short = short; err != nil {
-		if errors.Is(err, ErrNoEstimate) && len(s.looks) == 0 && s.raised < mostRaised { // there are no tables for so little noise
+		if errors.Is(err, ErrNoEstimate) && len(s.looks) == 0 && s.raised < mostRetreats { // there are no tables for so little noise
 			s.raised++
 			return Unseen, nil
 		}
@@ -66,7 +66,7 @@ func (s *searcher) Look(ctx context.Context, x float64) (Side, error) {
 	}
 	l := s.looks[len(s.looks)-1]
 	if short && !s.isDone() {
-		hopeless := float64(l.samples) < leastSeen/2*math.Exp(l.logBound)
+		hopeless := float64(l.samples) < leastSeen*math.Exp(l.logBound)
 		if s.retreats == mostRetreats || s.isTold() || hopeless {
 			return Unknown, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
 		}
@@ -91,7 +91,7 @@ func (s *searcher) isDone() bool {
 // Goal is part of [Source].
 func (s *searcher) Goal() (x float64, done bool) {
 	if len(s.looks) == 0 {
-		return s.at + retreat, false
+		return s.at + Farthest, false
 	}
 	f, enough := s.fit(), s.tolerance
 	switch {
@@ -104,7 +104,7 @@ func (s *searcher) Goal() (x float64, done bool) {
 		return f.X, true
 	}
 	if s.short {
-		return s.at - retreat, false
+		return s.at - Retreat, false
 	}
 	return f.X, false
 }

@@ -24,14 +24,10 @@ const (
 // firstLevel is the level of the tables that are tried first, and how many samples take as long as
 // the next one.
 func (s *searcher) firstLevel(tolerance float64) (level int, dear float64) {
-	dear = dearSamples
-	if s.Run.MaxExamplesPerOwner == 1 && s.Run.Sampler.BalancedMinSep == nil {
-		dear *= cheapSamples
-	}
-	dear = max(Few, dear/s.width())
+	dear = max(Few, DearSamples/s.width())
 	switch {
-	case tolerance < coarseError:
-		return fineLevel, cheapSamples * dear
+	case tolerance < Tolerance:
+		return fineLevel, dearer * dear
 	case s.Run.MaxExamplesPerOwner == 2, s.Run.MaxExamplesPerOwner > 2 && s.Run.Sampler.EpochMinSep == nil:
 		return ownersLevel, dear // tables of epochs serve no owner of three and more
 	}
@@ -44,7 +40,7 @@ func (s *searcher) lastLevel(tolerance float64) int {
 	switch {
 	case s.Run.MaxExamplesPerOwner == 1:
 		return finestLevel
-	case s.Run.Sampler.BalancedMinSep != nil && tolerance >= coarseError:
+	case s.Run.Sampler.BalancedMinSep != nil && tolerance >= Tolerance:
 		return coarseLevel
 	}
 	return fineLevel
@@ -57,7 +53,7 @@ func (s *searcher) propose(ctx context.Context, x, tolerance, work float64) (til
 	if errors.Is(err, tilt.ErrNotTilted) {
 		err = fmt.Errorf("%w: %w", ErrNoEstimate, err)
 	}
-	if tolerance >= coarseError {
+	if tolerance >= Tolerance {
 		proposal.Draws = min(proposal.Draws, coarseDraws)
 	}
 	return proposal, tables, err

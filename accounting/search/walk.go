@@ -35,6 +35,14 @@ const (
 	Unseen   // too small for any look: there are no tables, or too few samples
 )
 
+const (
+	// Step is the least distance of looks in ln σ, as in arXiv 2602.09338, Algorithm 5.
+	Step = 0.01
+
+	// MaxLooks ends a search that does not converge.
+	MaxLooks = 20
+)
+
 // ErrLooks says that a search did not converge.
 var ErrLooks = errors.New("search: too many looks")
 

@@ -19,15 +19,6 @@ const (
 	mostDelta = 0.5
 )
 
-// The δ of a further point is the δ expected to be accepted at the smallest candidate, by an
-// estimate of alsoEstimate times M/δ samples and trials of alsoVerify times M/δ: some 1.4 times
-// the true one.
-const (
-	alsoEstimate = 400
-	alsoVerify   = estimateParts * alsoEstimate
-	alsoErrors   = 2 // standard errors of the estimate, and of the trial, that the accepted mean lies above
-)
-
 // leastDelta is the smallest δ that a further ε is given: with a larger ε a negligible part of the
 // claim's. All points count the failure probabilities of all, and a smaller δ would take samples
 // from every one.
@@ -97,10 +88,6 @@ func (p Problem) also(ctx context.Context, out *Plan) error {
 	return protocol.Validate()
 }
 
-// cheapShare is the part of estimateSamples that a trial of a further point may have whatever the
-// claim takes.
-const cheapShare = 0.01
-
 // mostAlso is how many samples a trial of a further point has at most: all of them together take
 // about as long as the claim's own.
 func (p Problem) mostAlso(protocol *accounting.Protocol) float64 {
@@ -111,7 +98,7 @@ func (p Problem) mostAlso(protocol *accounting.Protocol) float64 {
 		}
 	}
 	share := drawn / float64(len(protocol.Candidates)*len(p.AlsoEpsilon))
-	return math.Floor(min(most, max(share, cheapShare*most)))
+	return math.Floor(min(most, max(share, leastSamples)))
 }
 
 // point chooses the δ of the problem's ε, and the trials of it at every candidate. failure is

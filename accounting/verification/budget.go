@@ -39,11 +39,6 @@ func (p Problem) priced(e *estimator) Problem {
 	return p
 }
 
-// mostAccepted is the part of δ up to which the default budget raises δ', since samples buy little
-// beyond it, and that the bound of the provable candidate may take: δ_v is above it in all but the
-// smallest budgets.
-const mostAccepted = 0.9
-
 // priced adds the time of samples here, and a budget that is enough, to an error about too few
 // samples. need says how many would be enough, where the error does not.
 func (e *estimator) priced(err error, estimated bool, need func() float64) error {
@@ -64,11 +59,7 @@ func (e *estimator) priced(err error, estimated bool, need func() float64) error
 		}
 	}
 	if e.share.seconds > 0 { // tables and estimates took the time that samples lack: the same again is not enough
-		few.AdvisedCPU = max(few.AdvisedCPU, moreTime*e.share.whole)
+		few.AdvisedCPU = max(few.AdvisedCPU, e.share.whole/(1-planShare))
 	}
 	return few
 }
-
-// moreTime is how much longer an advised budget in time is at least than the one that was not
-// enough.
-const moreTime = 1.5

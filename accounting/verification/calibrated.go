@@ -34,16 +34,12 @@ func (p Problem) start(ctx context.Context, e *estimator) (first float64, provab
 	return first, provable, nil
 }
 
-// firstEffort is M/δ where δ is estimated first: far less than at most noise multipliers of use, so
-// that the estimate is cheap.
-const firstEffort = 8
-
 // firstTried is the noise multiplier that is tried first where one needs no samples: about where
-// the bounds that the search for it saw are firstEffort times δ, and by search.Far/2 to
+// the bounds that the search for it saw are leastEfforts times δ, and by search.Far/2 to
 // search.Farthest in ln σ below.
 func firstTried(provable tilt.Provable, delta float64) float64 {
 	least, most := provable.NoiseMultiplier*math.Exp(-search.Farthest), provable.NoiseMultiplier*math.Exp(-search.Far/2)
-	target := firstEffort * delta
+	target := leastEfforts[0] * delta // far less than at most noise multipliers of use, so that the estimate is cheap
 	for i := len(provable.Tried) - 1; i > 0; i-- {
 		a, b := provable.Tried[i-1], provable.Tried[i]
 		if a.Bound > target && target >= b.Bound && b.Bound > 0 && !math.IsInf(a.Bound, 1) {
@@ -146,9 +142,6 @@ func (out *Plan) dear() bool {
 func takesSamples(c accounting.Candidate) bool {
 	return slices.ContainsFunc(c.Trials, func(t accounting.Trial) bool { return t.Samples > 0 })
 }
-
-// nearDelta is the part of δ near which estimates are made: a verification accepts less than δ.
-const nearDelta = 0.75
 
 // goOn makes more estimates, in the share that a longer budget leaves them, and adds them to
 // the plan's. It begins where they have the target, or at a noise multiplier where there are none.

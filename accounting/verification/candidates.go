@@ -6,41 +6,10 @@ import (
 	"math"
 
 	"minsep/accounting"
+	"minsep/accounting/internal/normal"
 	"minsep/accounting/montecarlo"
 	"minsep/internal/bisect"
 	"minsep/internal/digits"
-)
-
-// How a budget is spent. Whether a candidate is accepted is chance: the main one should be most
-// times, the spare one whenever the main one is not, and the safe one where even the estimates were
-// far too low. Candidates cost samples, not failure probability, so that there are few.
-const (
-	// Standard errors of estimates, and of trials, below the accepted mean.
-	mainErrors  = 0.8 // accepted about six times out of seven
-	spareErrors = 2.5
-	safeErrors  = 4
-
-	// How often the others are released.
-	spareChance = 1. / 7
-	safeChance  = 1. / 50
-
-	// planned is the part of the budget that candidates are chosen for: their cost is known
-	// only when their tables are made.
-	planned = 0.93
-
-	// leastApart is how much more noise a candidate has than the one before, at least.
-	leastApart = 1.004
-
-	// worthMore is how much less noise is expected, at least, where other candidates than the first
-	// that were found are taken.
-	worthMore = 0.999
-)
-
-// spareShares and safeShares are the parts of the budget that these candidates may have: the
-// spare one takes its part of the rest that the safe one leaves.
-var (
-	spareShares = []float64{0.15, 0.25, 0.35, 0.5}
-	safeShares  = []float64{0.08, 0.2}
 )
 
 // affords says whether the goals of a noise multiplier are reached with a budget, and accepted
@@ -108,25 +77,19 @@ func (p Problem) sampled(m model, low, high, provable float64) []float64 {
 	if len(best) > 0 {
 		expected = p.expectedNoise(best, provable)
 	}
-	for _, share := range safeShares {
-		safe, ok := p.least(m, low, high*leastApart*leastApart, safeErrors, share*planned*budget, most)
-		if !ok || provable > 0 && safe*leastApart > provable {
-			continue
-		}
-		sigmas, both := p.mainAndSpare(m, low, safe/leastApart, provable, (1-share)*planned)
-		if !both || roundUp(safe) <= sigmas[len(sigmas)-1] { // the latter where no noise multiplier has so large a δ
-			continue
-		}
-		sigmas = append(sigmas, roundUp(safe))
-		if mean := p.expectedNoise(sigmas, provable); mean < expected*worthMore {
-			best, expected = sigmas, mean
-		}
+	safe, ok := p.least(m, low, high*leastApart*leastApart, safeErrors, shares[0]*planned*budget, most)
+	if !ok || provable > 0 && safe*leastApart > provable {
+		return best
+	}
+	sigmas, both := p.mainAndSpare(m, low, safe/leastApart, provable, (1-shares[0])*planned)
+	if !both || roundUp(safe) <= sigmas[len(sigmas)-1] { // the latter where no noise multiplier has so large a δ
+		return best
+	}
+	if sigmas = append(sigmas, roundUp(safe)); p.expectedNoise(sigmas, provable) < expected {
+		return sigmas
 	}
 	return best
 }
-
-// noneCosts is how much more noise counts for where no candidate is accepted.
-const noneCosts = 2
 
 // expectedNoise is about the noise multiplier that is released, of candidates with a chance to be
 // accepted each as their names say.
@@ -135,7 +98,7 @@ func (p Problem) expectedNoise(sigmas []float64, provable float64) float64 {
 	if last == 0 {
 		last = noneCosts * sigmas[len(sigmas)-1]
 	}
-	chances := []float64{spareChance, safeChance, 1e-4}
+	chances := []float64{normal.Tail(math.Sqrt2 * mainErrors), safeChance, 1e-4} // the first where both errors are as large
 	mean := math.Log(sigmas[0])
 	for i := range sigmas {
 		next := last
@@ -153,14 +116,14 @@ func (p Problem) mainAndSpare(m model, low, high, provable, part float64) (sigma
 	budget, most := p.allowance()
 	budget *= part
 	expected := math.Inf(1)
-	for _, share := range spareShares {
+	for _, share := range shares {
 		main, ok := p.least(m, low, high, mainErrors, (1-share)*budget, most)
 		if !ok {
 			continue
 		}
 		if spare, ok := p.least(m, main*leastApart, high*leastApart, spareErrors, share*budget, most); ok {
 			of := []float64{roundUp(main), roundUp(spare)}
-			if mean := p.expectedNoise(of, provable); mean < expected*worthMore {
+			if mean := p.expectedNoise(of, provable); mean < expected {
 				sigmas, expected = of, mean
 			}
 		}
@@ -170,7 +133,7 @@ func (p Problem) mainAndSpare(m model, low, high, provable, part float64) (sigma
 	}
 	tries := []float64{mainErrors}
 	if provable == 0 { // nothing is left if it is not accepted
-		tries = []float64{spareErrors, 2, 1.6, 1.2, mainErrors}
+		tries = []float64{spareErrors, (spareErrors + mainErrors) / 2, mainErrors}
 	}
 	for _, errors := range tries {
 		if main, ok := p.least(m, low, high, errors, budget, most); ok {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
+	"minsep/accounting/internal/normal"
 	"minsep/accounting/montecarlo"
 )
 
@@ -100,9 +101,11 @@ func TestSpareShare(t *testing.T) {
 					if !both {
 						continue
 					}
-					expected := func(main, spare float64) float64 { return math.Log(main) + math.Log(spare/main)/7 }
+					expected := func(main, spare float64) float64 {
+						return math.Log(main) + math.Log(spare/main)*normal.Tail(math.Sqrt2*mainErrors)
+					}
 					got, best, of := expected(sigmas[0], sigmas[1]), math.Inf(1), 0.0
-					for _, share := range spareShares {
+					for _, share := range shares {
 						main, ok := p.least(m, low, high, mainErrors, (1-share)*budget, delta)
 						if !ok {
 							continue
@@ -114,7 +117,7 @@ func TestSpareShare(t *testing.T) {
 							}
 						}
 					}
-					if got > best-math.Log(worthMore)+2e-4 {
+					if got > best+5e-4 {
 						t.Errorf("slope %g, M/δ %g, budget %g: %v, e^%.4g more noise than another share has", slope, effort, budget, sigmas, got-best)
 					}
 					if of == 0 {

@@ -115,10 +115,6 @@ func provenDelta(run accounting.Run, noiseMultiplier, epsilon float64, cost func
 	return min(least, most), nil
 }
 
-// curveHits is how many values of M a point of a curve shows, half as many as a point of a
-// protocol: a standard error of 7 % at most.
-const curveHits = alsoEstimate / 2
-
 // unaimed estimates a divergence of unknown size: a few samples say how many are needed. None
 // are needed where a proven bound is far below the other direction's.
 func unaimed(ctx context.Context, s hockeyStick, other float64) (e Estimate, ok bool, err error) {
@@ -134,7 +130,7 @@ func unaimed(ctx context.Context, s hockeyStick, other float64) (e Estimate, ok 
 	}
 	limit := estimateSamples(s.spec.Steps) / estimateParts
 	e, err = draw.drawUntil(ctx, e, worker, leastSamples, func(e Estimate) (uint64, bool) {
-		return uint64(min(limit, 8*float64(e.Samples), curveHits*e.Bound/max(e.Mean, 1e-300))), false
+		return uint64(min(limit, 8*float64(e.Samples), alsoEstimate*e.Bound/max(e.Mean, 1e-300))), false
 	})
 	return e, float64(e.Samples)*e.Mean >= leastEfforts[0]*e.Bound, err
 }

@@ -38,26 +38,6 @@ type NoiseEstimate struct {
 // Delta is the estimate of δ: the worse direction.
 func (l NoiseEstimate) Delta() float64 { return max(l.Estimates[0].Delta(), l.Estimates[1].Delta()) }
 
-const (
-	// tolerance is the standard error of ln σ at which the samples of an estimate are enough: then
-	// the chance of the trials decides more.
-	tolerance = 0.002
-
-	// estimateParts is how many estimates like it what is left of the budget must be enough for.
-	estimateParts = 4
-
-	// leastSamples are drawn at least where the budget has them, since tables take as long as some
-	// thousands, and at most of the second direction where the first says that the noise is too
-	// little.
-	leastSamples = 4000
-
-	fewest = 50 // samples of an estimate, where the budget allows no more
-)
-
-// leastEfforts are how many times M/δ samples the estimate of a direction takes at least: fewer for
-// the second one, which often has by far the larger M and decides little.
-var leastEfforts = [2]float64{10, 3}
-
 // estimateSamples bounds an estimate where there is no budget: some ten seconds of one processor.
 func estimateSamples(steps int) float64 { return float64(DefaultSamples(steps)) }
 

@@ -55,13 +55,6 @@ const enoughSamples = 4500
 // alsoShare is about how much further ε add to the samples: at most as many again.
 const alsoShare = 0.5
 
-// Samples are timed until they have taken leastTimed seconds of processors, from fewTimed to
-// mostTimed of them.
-const (
-	leastTimed          = 0.05
-	fewTimed, mostTimed = 512, 1 << 16
-)
-
 // timeOf is how many seconds of processors a sample of a direction takes.
 func (e *estimator) timeOf(ctx context.Context, d montecarlo.Direction, w sampler) (float64, error) {
 	before := e.of[direction(d)]
@@ -74,7 +67,7 @@ func (e *estimator) timeOf(ctx context.Context, d montecarlo.Direction, w sample
 		if took <= 0 {
 			took = (e.of[direction(d)].spent - before.spent).Seconds()
 		}
-		if took >= leastTimed || drawn >= mostTimed {
+		if took >= leastTimed {
 			return took / float64(drawn), nil
 		}
 	}

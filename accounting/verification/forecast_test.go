@@ -63,7 +63,7 @@ func TestMostAlso(t *testing.T) {
 	if got := p.mostAlso(protocol(300_000)); got != 200_000 {
 		t.Errorf("%g samples", got)
 	}
-	if got, want := p.mostAlso(protocol(30)), math.Floor(cheapShare*estimateSamples(64)); got != want {
+	if got, want := p.mostAlso(protocol(30)), math.Floor(float64(leastSamples)); got != want {
 		t.Errorf("%g samples where the claim has few, want %g", got, want)
 	}
 	if got, want := p.mostAlso(protocol(1e15)), estimateSamples(64); got != want {

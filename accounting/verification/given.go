@@ -18,10 +18,6 @@ import (
 // divergence far below δ, which takes few samples, and one near δ for the other. Estimates,
 // with a key of their own, choose them. They enter no certificate.
 const (
-	// givenShare is the part of the budget that these estimates may take: half as much as where the
-	// noise multiplier is looked for.
-	givenShare = planShare / 2
-
 	// The accepted means are up to mostGiven standard errors, of the estimates and of the
 	// trials together, above the estimates. More would buy nothing: the rest of the budget is
 	// then not drawn. Where the budget is too small they are up to as many below.

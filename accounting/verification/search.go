@@ -10,20 +10,6 @@ import (
 	"minsep/accounting/search"
 )
 
-const (
-	// enough is the standard error of ln δ, near the target, at which estimates end: .5 % of the
-	// noise multiplier, about, where the chance of the trials is as large.
-	enough = 0.1
-
-	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of
-	// the estimates is used up: beyond it the pace is not known well enough.
-	fitReach = 3
-
-	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest
-	// that a verification, may have by an interpolated M, which is known to some tenths.
-	affordable = 0.7
-)
-
 // search estimates δ at noise multipliers, each where the estimates before it have the target,
 // until it is known well there. It returns the estimates by rising noise multiplier. Where M is so
 // large that an estimate takes too many samples, the noise multiplier counts as too small. Where

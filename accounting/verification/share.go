@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// planShare is the part of a budget that estimates may take, mostShare the part until one of
-// them is near δ, and proofShare the part of the search for a smaller noise multiplier that
-// needs no samples.
-const (
-	planShare  = 1.0 / 3
-	mostShare  = 0.55
-	proofShare = 1.0 / 8
-)
-
 // tablesToCome is how many noise multipliers there will be tables of after the estimates:
 // candidates, in the plan and when they are verified. A given one has them in the plan already.
 func (p Problem) tablesToCome() float64 {
@@ -23,11 +14,6 @@ func (p Problem) tablesToCome() float64 {
 	}
 	return tablesOfCandidates
 }
-
-// advisedEstimates is how many times the fewest samples of one estimate a whole budget should be:
-// several noise multipliers in two directions out of the share of the estimates, and a verification
-// of some ten times as many.
-const advisedEstimates = 30
 
 // share is the part of a budget that estimates may take: samples, or time of processors, in
 // which tables count too. The zero share has no bound.
@@ -82,11 +68,6 @@ func (p Problem) newShare() share {
 	}
 	return s
 }
-
-// proofRatio is how near the search comes to the smallest noise multiplier that needs no
-// samples, where there are samples for others: the candidates that samples decide are far below
-// it.
-const proofRatio = 1.03
 
 // timeForProofs says whether the search for the smallest noise multiplier that needs no samples may
 // go on: to the end of the budget until there is one, and then until it is known to proofRatio, or

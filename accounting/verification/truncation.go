@@ -51,12 +51,8 @@ func Suggest(run accounting.Run, noiseMultiplier, epsilon, delta float64) (int, 
 	return run.SuggestMaxBatchSize(epsilon, delta, m)
 }
 
-// cheap is the part of δ that truncation may cost without a look at its own pair, and
-// MostTruncation the part at which it is too much.
-const (
-	cheap          = 0.05
-	MostTruncation = 0.5
-)
+// MostTruncation is the part of δ that truncation may cost at most.
+const MostTruncation = 0.5
 
 // truncated plans for a run with a maximum batch size. Where both ways are open, the one with
 // less noise is taken: the estimates for the other certify nothing.

@@ -1,0 +1,114 @@
+package verification
+
+import "minsep/accounting/search"
+
+// Tuned numbers, with the experiment or the reason behind each. They choose which noise multipliers
+// are tried, and what the budget is spent on; no claim depends on them.
+
+// Estimates.
+const (
+	// tolerance is the standard error of ln σ at which the samples of an estimate are enough: then
+	// the chance of the trials decides more.
+	tolerance = 0.002
+
+	// enough is the standard error of ln δ, near the target, at which estimates end: .5 % of the
+	// noise multiplier, about, where the chance of the trials is as large.
+	enough = 0.1
+
+	// estimateParts is how many estimates like it what is left of the budget must be enough for.
+	estimateParts = 4
+
+	// leastSamples are drawn at least where the budget has them, since tables take as long as some
+	// thousands, and at most of the second direction where the first says that the noise is too
+	// little. The time of a trial of as many is next to nothing.
+	leastSamples = search.DearSamples
+
+	fewest = 50 // samples of an estimate, where the budget allows no more
+
+	// nearDelta is the part of δ near which estimates are made: a verification accepts less than δ.
+	nearDelta = 0.75
+
+	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of
+	// the estimates is used up: beyond it the pace is not known well enough.
+	fitReach = 3
+
+	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest
+	// that a verification, may have by an interpolated M, which is known to some tenths.
+	affordable = 0.7
+)
+
+// leastEfforts are how many times M/δ samples the estimate of a direction takes at least: fewer for
+// the second one, which often has by far the larger M and decides little.
+var leastEfforts = [2]float64{10, 3}
+
+// Parts of a budget.
+const (
+	planShare  = 1.0 / 3 // that estimates may take
+	mostShare  = 0.55    // that they may take until one of them is near δ
+	proofShare = 1.0 / 8 // of the search for a smaller noise multiplier that needs no samples
+
+	// givenShare is the part of the budget that estimates may take where the noise multiplier is
+	// given: half as much as where it is looked for.
+	givenShare = planShare / 2
+
+	// planned is the part of the budget that candidates are chosen for: their cost is known only
+	// when their tables are made.
+	planned = 0.93
+
+	// advisedEstimates is how many times the fewest samples of one estimate a whole budget should
+	// be: several noise multipliers in two directions out of the share of the estimates, and a
+	// verification of some ten times as many.
+	advisedEstimates = 30
+)
+
+// proofRatio is how near the search comes to the smallest noise multiplier that needs no samples,
+// where there are samples for others: the candidates that samples decide are far below it. With
+// 1.05 certificates of two directions have .3 % more noise (TestCandidatesAreRobust, SIMULATE=24).
+const proofRatio = 1.03
+
+// Candidates. Whether one is accepted is chance: the main one should be most times, the spare one
+// whenever the main one is not, and the safe one where even the estimates were far too low.
+// Candidates cost samples, not failure probability, so that there are few.
+const (
+	// Standard errors of estimates, and of trials, below the accepted mean. TestCandidatesAreRobust
+	// holds how much noise they cost, and how often none is accepted.
+	mainErrors  = 0.8 // accepted about six times out of seven
+	spareErrors = 2.5 // whenever the main one is not
+	safeErrors  = 4   // without it 2 of 40 certificates of a busy minute have no sampled candidate
+
+	safeChance = 1. / 50 // that the safe one is released
+
+	// leastApart is how much more noise a candidate has than the one before, at least: less is below
+	// the errors of both estimates.
+	leastApart = 1 + 2*tolerance
+
+	noneCosts = 2 // times the noise is what no accepted candidate counts for
+
+	// mostAccepted is the part of δ up to which the default budget raises δ', since samples buy
+	// little beyond it, and that the bound of the provable candidate may take: δ_v is above it in all
+	// but the smallest budgets.
+	mostAccepted = 0.9
+
+	// cheap is the part of δ that truncation may cost without a look at its own pair: σ falls by far
+	// less.
+	cheap = search.Little - 1
+)
+
+// shares are the parts of the budget that the spare candidate may have, of the rest that the safe
+// one leaves. That one has the first of them.
+var shares = []float64{1. / 12, 1. / 6, 1. / 3}
+
+// The δ of a further point is the δ expected to be accepted at the smallest candidate, by an
+// estimate of alsoEstimate times M/δ samples and trials of alsoVerify times M/δ: some 1.4 times
+// the true one.
+const (
+	alsoEstimate = 400
+	alsoVerify   = estimateParts * alsoEstimate // as of budgets
+	alsoErrors   = 2                            // standard errors of the estimate, and of the trial, that the accepted mean lies above
+)
+
+// Samples are timed.
+const (
+	leastTimed = 0.05           // seconds of processors that they take at least
+	fewTimed   = 2 * search.Few // of them at least
+)

@@ -1,0 +1,53 @@
+package planner
+
+// Tuned numbers, with the experiment or the reason behind each. Those of search count here too.
+const (
+	// sameData is from how many times as many examples on a row uses more of the data.
+	sameData = 1.01
+
+	// mostPools is how many pools a plan makes at most, each as long as a pass over the examples:
+	// where there are more periods, the pools come in turn.
+	mostPools = 64
+
+	// mostTied is how many candidates that are tied with the first are estimated further, and how
+	// many of them in the other direction. Plans that looked at eight in it had the same first.
+	mostTied = 4
+
+	// roomy is the part of an epoch up to which min-seps are tried: one of an epoch leaves nothing to
+	// chance but the place in it. With .95 a plan of 1000 steps took 1.3 times as long.
+	roomy = 0.9
+
+	// fewBands are the bands with which a climb of families begins that need few, and half of the most
+	// of families whose noise draws as many normals a value. With all bands a plan of 1000 steps took
+	// 39 CPU-s in place of 20.
+	fewBands = 16
+
+	// dearBands is how many bands a candidate has at most that is estimated: each sample takes as
+	// long as steps times bands, and many more samples are needed the fewer participations there
+	// are. A dense strategy has a band for each step.
+	dearBands = 512
+
+	// dearStrategy is from how many seconds of a processor on the making of a strategy is left out:
+	// a plan has some dozens of candidates, and is to take a minute or two.
+	dearStrategy = 15
+
+	// Tables of more steps times min-sep than mostTables take too long to be made for a forecast, and
+	// so do those of more rows once forecasts of a plan have taken mostForecasts.
+	mostTables    = 3e5
+	mostForecasts = 20. // seconds of processors
+
+	// mostForecastEdges is how many edges a graph may have that is bounded for a forecast: it takes
+	// some seconds.
+	mostForecastEdges = 5e6
+
+	// slackOfPoints is how far above an estimate the points of one of several trainings are taken:
+	// certificates prove less than is true.
+	slackOfPoints = 1.25
+)
+
+// togetherParts are parts of a training's ε. δ is certified at them as well, since the sum over
+// many trainings depends on small ε.
+var togetherParts = []float64{0.04, 0.08, 0.14, 0.22, 0.32, 0.45, 0.6, 0.8}
+
+// shares are the parts of δ that the points of all trainings at their largest ε may add up to.
+var shares = []float64{0.5, 0.1}
