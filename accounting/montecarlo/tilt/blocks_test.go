@@ -424,8 +424,22 @@ func (h *held) check(block, r int, all []history, before []uint8, took []int) {
 			after = h.bound(block, r+1, before, then)
 			h.check(block, r+1, next, before, then)
 		} else {
+			var cells []uint16
+			var times []uint8
+			for z, n := range before {
+				if n > 0 {
+					cells, times = append(cells, uint16(z)), append(times, n)
+				}
+			}
+			counts := newCellCounts(len(s.next))
+			s.leave(counts, cells, times, then)
 			left := make([]uint8, len(s.next))
-			s.leave(left, before, then)
+			for z, n := range counts.of {
+				left[z] = uint8(n)
+			}
+			if counts.rank(h.t.binomial) != h.t.rank(left) {
+				panic("the ranks of listed cells and of all cells differ")
+			}
 			if block+1 < len(h.t.shapes) {
 				after = h.bound(block+1, 0, left, make([]int, len(h.t.shapes[block+1].sorts)))
 				h.check(block+1, 0, next, left, make([]int, len(h.t.shapes[block+1].sorts)))

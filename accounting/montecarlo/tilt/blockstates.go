@@ -1,5 +1,7 @@
 package tilt
 
+import "slices"
+
 // stateList are the multisets of θ cells of so many, in the order of their numbers: the cells of
 // state s and how many replicas are in each are at begins[s] up to begins[s+1].
 type stateList struct {
@@ -21,14 +23,10 @@ func (t *blocks) listMoves(s *shape) {
 	s.states = t.statesOf(len(s.cells))
 	states := len(s.states.begins) - 1
 	s.place, s.row = make([]int32, states+1), make([]int32, states)
-	before, after := make([]uint8, len(s.cells)), make([]uint8, len(s.next))
+	after := newCellCounts(len(s.next))
 	counts, took := make([]int, len(s.sorts)), make([]int, len(s.sorts))
 	for state := range states {
 		cells, times := s.states.of(state)
-		clear(before)
-		for n, z := range cells {
-			before[z] = times[n]
-		}
 		width := s.acting(state, func(k, count, _ int) { counts[k] = count })
 		s.place[state], s.row[state] = int32(len(s.after)), -1
 		if width > 1 {
@@ -37,8 +35,8 @@ func (t *blocks) listMoves(s *shape) {
 		}
 		clear(took)
 		for range width {
-			s.leave(after, before, took)
-			s.after = append(s.after, int32(t.rank(after)))
+			s.leave(after, cells, times, took)
+			s.after = append(s.after, int32(after.rank(t.binomial)))
 			for k := range took {
 				if took[k]++; took[k] <= counts[k] {
 					break
@@ -68,25 +66,66 @@ func (s *shape) acting(state int, f func(k, count, stride int)) (width int) {
 	return width
 }
 
-// leave sets the counts of the next block's cells from those of this one, and from how many of
-// each sort took part. All free labels of a sort are alike. So the participants may be taken
-// from any cells that may have been free, as long as these become free first. They are taken
+// leave sets the counts of the next block's cells from the replicas in cells of this one, and from
+// how many of each sort took part. All free labels of a sort are alike. So the participants may be
+// taken from any cells that may have been free, as long as these become free first. They are taken
 // from the first cells, in the order of compareCells.
-func (s *shape) leave(after, before []uint8, took []int) {
-	clear(after)
-	for z, n := range before {
-		after[s.into[z]] += n
+func (s *shape) leave(after *cellCounts, cells []uint16, times []uint8, took []int) {
+	after.clear()
+	for n, z := range cells {
+		after.add(s.into[z], int(times[n]))
 	}
-	for k, n := range took {
-		after[s.fresh[k]] += uint8(n)
-		for z := 0; n > 0; z++ {
+	for k, left := range took {
+		if left == 0 {
+			continue
+		}
+		after.add(s.fresh[k], left)
+		for n, z := range cells {
 			if s.actor[z] == k {
-				gone := min(n, int(before[z]))
-				after[s.into[z]] -= uint8(gone)
-				n -= gone
+				gone := min(left, int(times[n]))
+				after.add(s.into[z], -gone)
+				left -= gone
 			}
 		}
 	}
+}
+
+// cellCounts are how many replicas are in each cell. There are far more cells than replicas, so
+// those that were counted are listed.
+type cellCounts struct {
+	of     []int
+	listed []int // in rising order
+}
+
+func newCellCounts(cells int) *cellCounts { return &cellCounts{of: make([]int, cells)} }
+
+func (c *cellCounts) clear() {
+	for _, z := range c.listed {
+		c.of[z] = 0
+	}
+	c.listed = c.listed[:0]
+}
+
+// add counts so many more replicas in a cell.
+func (c *cellCounts) add(cell, more int) {
+	c.of[cell] += more
+	if at, known := slices.BinarySearch(c.listed, cell); !known {
+		c.listed = slices.Insert(c.listed, at, cell)
+	}
+}
+
+// rank numbers the states: Σ_j C(m_1+…+m_j + j-1, j) over all cells but the last. Over the empty
+// cells j = a+1 … b after m replicas, the sum is C(m+b, b) - C(m+a, a).
+func (c *cellCounts) rank(binomial multisets) (number int) {
+	seen, from, last := 0, 0, len(c.of)-1
+	for _, z := range c.listed {
+		if z == last {
+			break
+		}
+		number += binomial[z][seen+1] - binomial[from][seen+1]
+		seen, from = seen+c.of[z], z
+	}
+	return number + binomial[last][seen+1] - binomial[from][seen+1]
 }
 
 // count is how many states so many cells have.

@@ -47,10 +47,10 @@ const (
 )
 
 // bulky says that no member has a moment far from 1: most of its tuples do not meet, and f is near
-// 1.
+// 1. A tuple of a high order has many pairs, each of which may meet.
 func bulky(members []Member) bool {
 	for _, m := range members {
-		if m.LogN > 1 {
+		if pairs := float64(m.Order*(m.Order-1)) / 2; m.LogN > max(1, mostPerPair*pairs) {
 			return false
 		}
 	}

@@ -39,9 +39,11 @@ type chainRow struct {
 	weights [][]float64 // of the terms at each step, where there are several
 	runs    []run
 
-	run      int    // that the next step belongs to
-	f, ahead []Row  // F of a block and the rows beyond, and those after the next block
-	held     [1]Row // F at the step that all of a run lead to
+	run   int    // that the next step belongs to
+	kept  []Row  // F, of which those from begin on are needed
+	begin int    // of f in kept
+	f     []Row  // F of a block and the rows beyond
+	held  [1]Row // F at the step that all of a run lead to
 }
 
 // run is steps in a row that lead to one step, or so many steps ahead.
@@ -151,7 +153,7 @@ func (r *chain) Fork() Recursion {
 	fork := *r
 	fork.rows = append([]chainRow(nil), r.rows...)
 	for j := range fork.rows {
-		fork.rows[j].f, fork.rows[j].ahead = nil, make([]Row, r.reach)
+		fork.rows[j].kept, fork.rows[j].f = make([]Row, r.reach), nil
 	}
 	return &fork
 }
@@ -163,10 +165,28 @@ func (r *chain) Reset() {
 	for j := range r.rows {
 		x := &r.rows[j]
 		x.run = len(x.runs) - 1
-		for i := range x.ahead {
-			x.ahead[i] = allOne
+		x.begin = len(x.kept) - r.reach
+		x.f = x.kept[x.begin:]
+		for i := range x.f {
+			x.f[i] = allOne
 		}
 	}
+}
+
+// makeRoom is for a block of so many rows before the rows f, of which the first `reach` are needed
+// further. They stay where they are as long as there is room before them: with a long reach, copies
+// of them would take most of the time.
+func (x *chainRow) makeRoom(count, reach int) {
+	if x.begin < count {
+		kept := x.kept
+		if len(kept) < count+reach {
+			kept = make([]Row, count+max(count, reach)+reach)
+		}
+		copy(kept[len(kept)-reach:], x.f[:reach])
+		x.kept, x.begin = kept, len(kept)-reach
+	}
+	x.begin -= count
+	x.f = x.kept[x.begin : x.begin+count+reach]
 }
 
 func (r *chain) Rows(first int, t []Row, check bool) bool {
@@ -176,10 +196,7 @@ func (r *chain) Rows(first int, t []Row, check bool) bool {
 	count := len(t)
 	for j := range r.rows {
 		x := &r.rows[j]
-		if len(x.f) < count+r.reach {
-			x.f = make([]Row, count+r.reach)
-		}
-		copy(x.f[count:], x.ahead)
+		x.makeRoom(count, r.reach)
 		for end := count; end > 0; {
 			run := &x.runs[x.run]
 			if first+end == run.to && run.one {
@@ -195,7 +212,6 @@ func (r *chain) Rows(first int, t []Row, check bool) bool {
 			}
 			end = from
 		}
-		copy(x.ahead, x.f[:r.reach])
 	}
 	return true
 }
@@ -280,7 +296,7 @@ func (r *chain) LogRatio(dst *Row) {
 		s := r.ratio.Starts[i].Then
 		from := &r.done[0]
 		if at := r.ratio.At(s, 0); s.Row > 0 && at < r.ratio.Steps {
-			from = &r.rows[s.Row-1].ahead[at]
+			from = &r.rows[s.Row-1].f[at]
 		}
 		for l := range sum {
 			sum[l] += float64(prob * from[l])

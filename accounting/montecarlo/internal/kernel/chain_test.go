@@ -105,6 +105,9 @@ func againstLogDomain(t *testing.T, modes map[string]int, of func(n, b int, rng 
 			if w > n {
 				continue
 			}
+			if rng.IntN(4) == 0 { // far above the blocks, up to the whole run
+				b = max(b, n-rng.IntN(1+n/4))
+			}
 			l := of(n, b, rng)
 			if l == nil {
 				continue
