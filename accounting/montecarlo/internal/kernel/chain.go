@@ -40,7 +40,7 @@ type chainRow struct {
 	runs    []run
 
 	run   int    // that the next step belongs to
-	kept  []Row  // F, of which those from begin on are needed
+	kept  []Row  // F, needed from begin on
 	begin int    // of f in kept
 	f     []Row  // F of a block and the rows beyond
 	held  [1]Row // F at the step that all of a run lead to
@@ -173,9 +173,9 @@ func (r *chain) Reset() {
 	}
 }
 
-// makeRoom is for a block of so many rows before the rows f, of which the first `reach` are needed
-// further. They stay where they are as long as there is room before them: with a long reach, copies
-// of them would take most of the time.
+// makeRoom is for a block of so many rows before the rows f. The first `reach` of those are still
+// needed, and stay where they are as long as there is room before them: with a long reach, copies of
+// them would take most of the time.
 func (x *chainRow) makeRoom(count, reach int) {
 	if x.begin < count {
 		kept := x.kept
