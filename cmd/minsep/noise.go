@@ -71,7 +71,7 @@ generate the noise of all earlier steps again, or only of the steps since the la
 	f.Var(&stage.Grid, "grid", "power of two: the noise is rounded to its multiples; or none: then the low bits of floating-point sums may reveal the data (default: by the size of the noise and --dtype)")
 	f.IntVar(&stage.Shards, "shards", 0, "number of shards: ranges of coordinates, each in a folder of its own (default: by the number of coordinates); does not change the values")
 	f.StringVar(&stage.DType, "dtype", "float32", "type of the numbers in the files: float32, or float64, which has a finer default grid; with --grid the type does not change the values")
-	f.StringVar(&stage.Words, "words", "aes-128", "generator of the random words: aes-128, or chacha12, which GPUs and TPUs can compute too, for the same noise to the bit")
+	f.StringVar(&stage.Words, "words", "aes-128", "generator of the random words: aes-128, or chacha12, with which a program on an accelerator can make the same noise, bit for bit")
 	f.IntVar(&stage.StepsPerFile, "steps-per-file", 0, "number of steps in a file (default 1000); does not change the values")
 	f.BoolVar(&stage.RecipeOnly, "recipe-only", false, "write the recipe and no noise")
 	streamed.addFlags(c)
