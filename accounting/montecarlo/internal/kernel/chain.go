@@ -174,8 +174,8 @@ func (r *chain) Reset() {
 }
 
 // makeRoom is for a block of so many rows before the rows f. The first `reach` of those are still
-// needed, and stay where they are as long as there is room before them: with a long reach, copies of
-// them would take most of the time.
+// needed, and stay where they are as long as there is room before them: with a long reach, copies
+// of them would take most of the time.
 func (x *chainRow) makeRoom(count, reach int) {
 	if x.begin < count {
 		kept := x.kept
