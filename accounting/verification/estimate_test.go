@@ -158,3 +158,31 @@ func TestProofsEndWithTheBudget(t *testing.T) {
 		t.Error("a budget in samples ends the search, or the search goes on although the least is known to 2 %")
 	}
 }
+
+// TestGoalBelowProofs: looks that needed no samples are exact, and say nothing of where δ is. A
+// search does not end with them, and goes on far below.
+func TestGoalBelowProofs(t *testing.T) {
+	at := func(sigma, delta float64, samples uint64) NoiseEstimate {
+		out := NoiseEstimate{NoiseMultiplier: sigma}
+		for i, d := range montecarlo.Directions {
+			out.Estimates[i] = Estimate{Direction: d, Mean: delta, Bound: delta, Samples: samples}
+			if samples > 0 {
+				out.Estimates[i].Bound = 10 * delta
+				out.Estimates[i].StdErr = delta / 100
+			}
+		}
+		return out
+	}
+	const target = 7.5e-6
+	s := &looks{estimator: &estimator{scale: scaleOf(t, 2, 1e-5), delta: 1e-5, limit: 1e9}, target: target}
+	s.share.whole, s.share.samples = 1e9, 1e9
+	s.estimates = []NoiseEstimate{at(4.566, 3.2e-10, 0), at(5.046, 3.9e-12, 0)}
+	goal, done := s.Goal()
+	if low := math.Log(4.566); done || goal > low-search.Far || goal < low-search.Farthest-1e-9 {
+		t.Errorf("goal %v, done %v, after proofs at %v and more", goal, done, low)
+	}
+	s.estimates = []NoiseEstimate{at(2, target*1.01, 100000), at(2.2, 1e-6, 100000)}
+	if _, done := s.Goal(); !done {
+		t.Error("not done with samples at the target")
+	}
+}

@@ -74,7 +74,8 @@ func (s *looks) Look(ctx context.Context, x float64) (search.Side, error) {
 }
 
 // Goal is part of [search.Source]. M grows quickly downward: a look is at most search.Far below all
-// others.
+// others, or search.Farthest below one that needed no samples. Such looks are exact, and tell
+// nothing of where δ is: they are not enough.
 func (s *looks) Goal() (x float64, done bool) {
 	if len(s.estimates) == 0 {
 		return s.at + search.Farthest, false
@@ -82,8 +83,12 @@ func (s *looks) Goal() (x float64, done bool) {
 	s.known = newModel(s.scale, s.estimates, s.proven)
 	m := s.known
 	goal, limited := s.goal(m, s.target)
-	done = m.spread(m.at(s.target)) <= enough && len(m.bounds) > 1 || limited && isTried(s.estimates, goal)
-	return max(goal, math.Log(s.estimates[0].NoiseMultiplier)-search.Far), done || s.over
+	done = m.spread(m.at(s.target)) <= enough && len(m.bounds) > 1 && sampled(s.estimates) || limited && isTried(s.estimates, goal)
+	most := search.Far
+	if !sampled(s.estimates) {
+		most = search.Farthest
+	}
+	return max(goal, math.Log(s.estimates[0].NoiseMultiplier)-most), done || s.over
 }
 
 // Fits is part of [search.Source], by an interpolated M.
