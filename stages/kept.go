@@ -22,7 +22,7 @@ func KeptText(s ownergraph.Summary, of ownergraph.Bound) string {
 	case share >= fewKept:
 		return text
 	case of.Pools > 0:
-		return text + ": more pools (--pools), up to one for each period, keep more"
+		return text + ": more pools keep more, if the training has a period for each (--pools; in a plan: bound.pools)"
 	case s.Edges == s.Examples:
 		return text + ": a larger --max-per-owner keeps more, with --sample owners at no more noise"
 	case of.Order == ownergraph.Random:

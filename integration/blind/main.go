@@ -190,7 +190,9 @@ func (w work) graph(s *set, dir string) (err error) {
 const most, alike = 5, 2
 
 // first are the rows to certify: by rank, and the best of each scheme that is not among them.
+// Rotation is left out: its graph is bounded in pools.
 func first(rows []*planner.Row) (list []*planner.Row) {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row *planner.Row) bool { return row.Scheme.Scheme == "rotation" })
 	seen, schemes := map[string]int{}, map[string]bool{}
 	for _, row := range rows {
 		key := fmt.Sprint(row.Scheme.Scheme, row.Scheme.Sample, row.MaxPerOwner)
