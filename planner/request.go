@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"minsep/accounting"
 	"minsep/internal/param"
 	"minsep/mechanism"
@@ -19,6 +21,7 @@ const (
 	RMSE   = "rmse"   // the root mean square error over the steps
 	MaxSE  = "maxse"  // the largest error of a step
 	LastSE = "lastse" // the error after the last step; strategies are made for the mean over the steps
+	LateSE = "latese" // the root mean square error over the second half of the steps; strategies likewise
 )
 
 // Population is the data that bounding leaves for one number of examples per owner.
@@ -70,7 +73,7 @@ type Request struct {
 	matrix   *mechanism.Workload
 	Assumed  bool `json:"assumed,omitempty"` // Workload: nobody said it, see AssumeTraining
 
-	Objective string `json:"objective"` // RMSE, MaxSE or LastSE, see AssumeObjective
+	Objective string `json:"objective"` // RMSE, MaxSE, LastSE or LateSE, see AssumeObjective
 
 	// Limits of a trainer; 0 for no limit.
 
@@ -125,7 +128,7 @@ func (r Request) Validate() error {
 	}
 	c.Require(r.Epsilon > 0 && r.Epsilon <= 1e6, "epsilon", r.Epsilon, "must be above 0 and at most 1e6")
 	c.Require(r.Delta >= 1e-300 && r.Delta < 1, "delta", r.Delta, "must be at least 1e-300 and below 1")
-	c.Require(slices.Contains([]string{RMSE, MaxSE, LastSE}, r.Objective), "objective", r.Objective, "must be rmse, maxse or lastse")
+	c.Require(slices.Contains([]string{RMSE, MaxSE, LastSE, LateSE}, r.Objective), "objective", r.Objective, "must be rmse, maxse, lastse or latese")
 	_, err := accounting.ParseUnit(string(r.Unit))
 	c.Add(err)
 	c.Require(r.Sample == "" || r.Sample == sampling.SampleExamples || r.Sample == sampling.SampleOwners, "sample", r.Sample, "must be examples or owners; leave it out to try both")
@@ -220,6 +223,9 @@ func errorBy(e mechanism.Error, objective string) float64 {
 		return e.MaxSE
 	case LastSE:
 		return math.Sqrt(e.Variance[len(e.Variance)-1])
+	case LateSE:
+		late := e.Variance[len(e.Variance)/2:]
+		return math.Sqrt(floats.Sum(late) / float64(len(late)))
 	}
 	return e.RMSE
 }

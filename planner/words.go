@@ -56,7 +56,7 @@ func (row *Row) StrategyName() string {
 // explain says why the first is first, and how much worse the next best is.
 func (out *Result) explain() {
 	r := out.Request
-	objective := map[string]string{RMSE: "root mean square noise", MaxSE: "largest noise", LastSE: "noise"}[r.Objective]
+	objective := map[string]string{RMSE: "root mean square noise", MaxSE: "largest noise", LastSE: "noise", LateSE: "root mean square noise"}[r.Objective]
 	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
 		out.Why = refusals(out)
 		return

@@ -112,6 +112,8 @@ func measure(workload mechanism.Params, objective string, steps int) string {
 		text = "the largest error of a step"
 	case planner.LastSE:
 		text = "the error after the last step"
+	case planner.LateSE:
+		text = "the root mean square error over the second half of the steps"
 	}
 	workload.Steps = steps
 	switch name, training := workload.MadeFor(); name {

@@ -23,7 +23,7 @@ const planTable = `Columns of the table:
   ±             standard error of σ; none where σ is proven
   rmse/batch    noise in the models of the training over the batch size:
                 less is better, and rows rank by it; ! is more than DP-SGD
-  lastse/batch  the same of the last model, with a schedule
+  latese/batch  the same over the second half of the steps, with a schedule
   at N          the same for a model that forgets a step after N steps
   step          noise of a single step over DP-SGD's: above 1 is usual, as
                 later steps take a part back; Adam prefers less

@@ -100,7 +100,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	x.Float64Var(&f.noise, "noise-multiplier", 0, "plan for the epsilon of independent noise with this multiplier, in place of --epsilon")
 	trainingFlags(x, &r.Workload)
 	x.Lookup("workload").Usage = "workload that the error is measured on: prefix, momentum, training, or a JSON file (default: training)"
-	x.StringVar(&r.Objective, "objective", "", "error to rank by: rmse, over all steps; maxse, of the worst step; or lastse, of the last step (default: lastse with a schedule, else rmse)")
+	x.StringVar(&r.Objective, "objective", "", "error to rank by: rmse, over all steps; latese, over the second half of them; lastse, of the last step; or maxse, of the worst step (default: latese with a schedule, else rmse)")
 	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse if the inverse is banded (default: no limit)")
 	x.Int64Var(&r.Coordinates, "coordinates", 0, "length of a gradient: the number of parameters of the model; needed for --out and --max-noise-state")
 	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GB; with --noise-devices, the memory of each device (default: no limit)")
