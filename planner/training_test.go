@@ -116,8 +116,8 @@ func TestAssumeTraining(t *testing.T) {
 }
 
 // TestObjective: with a schedule of learning rates a plan ranks by the noise of the models of the
-// second half, each of which is a row of the workload times the inverse of the strategy; else by all
-// of them, and always by what was asked for.
+// second half, each by a row of the workload times the inverse of the strategy. Else it ranks by
+// all models, and always by what was asked for.
 func TestObjective(t *testing.T) {
 	cosine := mechanism.Params{Training: mechanism.Training{Schedule: mechanism.CosineSchedule, Momentum: .5}}
 	for _, c := range []struct {
