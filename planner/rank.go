@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"minsep/accounting/search"
+	"minsep/mechanism"
 )
 
 // behind reports whether b is behind a even with the errors of their estimates: by more than
@@ -71,6 +72,9 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	if err := p.preferData(ctx, rows); err != nil {
 		return err
 	}
+	if err := p.preferCalm(ctx, rows); err != nil {
+		return err
+	}
 	if err := p.preferStateless(ctx, rows); err != nil {
 		return err
 	}
@@ -78,15 +82,35 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	return nil
 }
 
-// preferData puts first the row that uses the most data, among the rows that cannot be told from
-// the first and have little more noise by their estimates. A row that is tied only because its
-// error is large does not come first.
+// preferData puts first the row that uses the most data.
 func (p *planning) preferData(ctx context.Context, rows []*Row) error {
+	return p.prefer(ctx, rows, func(row, best *Row) bool { return row.Kept > sameData*best.Kept })
+}
+
+// preferCalm puts first, for Adam, the row with the least noise of one step that uses as much data:
+// Adam divides by what it sees in single steps, and of rows with as much noise in the models those
+// with ten times DP-SGD's noise in a step trained worse than DP-SGD. A strategy that an estimate
+// chose does not come first by it: see preferKnown.
+func (p *planning) preferCalm(ctx context.Context, rows []*Row) error {
+	if p.Workload.Optimizer != mechanism.Adam {
+		return nil
+	}
+	step := func(row *Row) float64 {
+		return row.Noise.Multiplier * p.make(ctx, row.Strategy).figures.StepNoise / row.BatchSize
+	}
+	return p.prefer(ctx, rows, func(row, best *Row) bool {
+		return step(row) < step(best) && sameData*row.Kept >= best.Kept && (row.Strategy.Kind != mechanism.KindAmplified || best.Strategy.Kind == mechanism.KindAmplified)
+	})
+}
+
+// prefer puts first the best of the rows that cannot be told from the first and have little more
+// noise by their estimates. A row that is tied only because its error is large does not come first.
+func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, best *Row) bool) error {
 	tried := map[*Row]bool{}
-	for {
+	for rows[0].Refused == "" {
 		best := rows[0]
 		for _, row := range rows {
-			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= search.Little*rows[0].Relative && row.Kept > sameData*best.Kept {
+			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= search.Little*rows[0].Relative && better(row, best) {
 				best = row
 			}
 		}
@@ -106,6 +130,7 @@ func (p *planning) preferData(ctx context.Context, rows []*Row) error {
 		}
 		order(rows)
 	}
+	return nil
 }
 
 // order sorts rows by their error, the refused last.

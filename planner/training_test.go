@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/accounting/search"
 	"minsep/mechanism"
 )
 
@@ -197,6 +198,30 @@ func modelNoise(n, end int, column []float64) (squares float64) {
 		squares += row[j] * row[j]
 	}
 	return squares
+}
+
+// TestCalmFirst: for Adam, of the rows that the errors do not tell apart, the one with the least
+// noise of one step is first.
+func TestCalmFirst(t *testing.T) {
+	r := small()
+	r.Workload, r.Objective = mechanism.Params{Training: mechanism.Training{Optimizer: mechanism.Adam, Momentum: .9}}, RMSE
+	r.Schemes = []string{"epoch-min-sep", "balanced-min-sep", "poisson"}
+	out, err := r.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tied := 0
+	for _, row := range out.Rows[1:] {
+		if row.Refused == "" && row.Tied && row.Relative <= search.Little*out.Rows[0].Relative && row.Strategy.Kind != mechanism.KindAmplified {
+			tied++
+			if row.StepNoise < out.Rows[0].StepNoise {
+				t.Errorf("%s has %g of DP-SGD's noise in a step, and the first, %s, %g", row.Name(), row.StepNoise, out.Rows[0].Name(), out.Rows[0].StepNoise)
+			}
+		}
+	}
+	if tied == 0 {
+		t.Error("no row is tied with the first")
+	}
 }
 
 // TestForAdam: a plan for Adam says that the ranking is not known to hold, and names the row with

@@ -9,6 +9,7 @@ import (
 	"minsep/accounting/search"
 	"minsep/accounting/verification"
 	"minsep/internal/words"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -80,7 +81,10 @@ func (out *Result) explain() {
 			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(search.Little-1))
 	default:
 		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more"
-		if first.Kept > sameData*least.Kept {
+		switch {
+		case first.Kept <= sameData*least.Kept && r.Workload.Optimizer == mechanism.Adam && first.StepNoise < least.StepNoise:
+			reason = fmt.Sprintf("with Adam the least noise of one step then stands first, %.3g times DP-SGD's in place of %.3g", first.StepNoise, least.StepNoise)
+		case first.Kept > sameData*least.Kept:
 			reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
 		}
 		why("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",

@@ -4,7 +4,8 @@
 
 "ceiling" is the rank correlation that a measure without an error would have with losses of so many seeds: from the correlation r
 between halves of the seeds, √(2r/(1+r)). "parted" is of the pairs whose difference has an interval without 0: those in the right order
-less those in the wrong one, over all of them. The measures were written down before the first training.
+less those in the wrong one, over all of them. The measures were written down before the first training, but for "last half n/2", which
+follows from "last half n/4" and the memory that plan assumes.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Measures:
         squares = {
             "prefix": energy(self.sums).mean(), "n/2": by_memory[2].mean(), "n/4": by_memory[4].mean(), "n/8": by_memory[8].mean(),
             "n/16": by_memory[16].mean(), "last n": by_memory[1][-1], **{f"last n/{k}": by_memory[k][-1] for k in (2, 4, 8, 16, 32)},
-            "last half n/4": by_memory[4][-STEPS // 2 :].mean(), "last tenth n/4": by_memory[4][-STEPS // 10 :].mean(),
+            "last half n/2": by_memory[2][-STEPS // 2 :].mean(), "last half n/4": by_memory[4][-STEPS // 2 :].mean(), "last tenth n/4": by_memory[4][-STEPS // 10 :].mean(),
             "last tenth n/8": by_memory[8][-STEPS // 10 :].mean(), "all curvatures": of_all.mean(), "last, all curvatures": of_all[-1],
             "last tenth, all curvatures": of_all[-STEPS // 10 :].mean(), "step": step**2, "√(step · n/2)": step * np.sqrt(by_memory[2].mean()),
         }  # fmt: skip
@@ -146,24 +147,24 @@ def main(folder: pathlib.Path, kept: list[str]) -> None:
     by = {(c["task"], c["optimizer"]): [d for d in all_ if (d["task"], d["optimizer"]) == (c["task"], c["optimizer"])] for c in all_}
     by = {key: by[key] for task in tasks() for key in by if key[0] == task}
     print(all_[0]["seeds"], "seeds\n")
-    table("| task | optimizer | prefix sums | all models | last model | ceiling |", ((
-        *key, *(", ".join(short(c["ranks"][k]) for c in some) for k in ("prefix", "n/2", "last n/2")), ", ".join(short(c["ceiling"]) for c in some))
+    table("| task | optimizer | prefix sums | all models | second half | last model | ceiling |", ((
+        *key, *(", ".join(short(c["ranks"][k]) for c in some) for k in ("prefix", "n/2", "last half n/2", "last n/2")), ", ".join(short(c["ceiling"]) for c in some))
         for key, some in by.items()))  # fmt: skip
     means = []
     for optimizer in OPTIMIZERS:
         for which in "known", "held-out":
             some = [c for c in all_ if c["optimizer"] == optimizer and (c["task"] in KNOWN) == (which == "known")]
             pairs = f"{short(float(np.mean([c['ceiling'] for c in some])))}, {sum(c['pairs'] for c in some)} of {sum(c['of_pairs'] for c in some)}"
-            columns = kept or ["prefix", "n/2", "n/4", "last n/2", "step"]
+            columns = kept or ["prefix", "n/2", "n/4", "last half n/2", "last n/2", "step"]
             means.append((optimizer, which, pairs, *(f"{short(float(np.mean([c['ranks'][k] for c in some])))}, {short(pooled(some, k))}" for k in columns)))
-    table("| optimizer | tasks | ceiling; pairs | " + " | ".join(kept or ["prefix sums", "all models", "all, memory n/4", "last model", "one step"]) + " |", means)
-    chosen = [c["best_less_dpsgd"]["last n/2"] if c["optimizer"] == "cosine" else c["less_dpsgd"] for c in all_]
+    table("| optimizer | tasks | ceiling; pairs | " + " | ".join(kept or ["prefix sums", "all models", "all, memory n/4", "second half", "last model", "one step"]) + " |", means)
+    chosen = [c["best_less_dpsgd"]["last half n/2"] if c["optimizer"] == "cosine" else c["less_dpsgd"] for c in all_]
     of = {(c["task"], c["optimizer"], c["epsilon"]): one for c, one in zip(all_, chosen)}
     table("| task | optimizer | ε = 1 | 2 | 4 | 8 |", ((*key, *("{:+.3f} ± {:.3f}".format(*of[(*key, c["epsilon"])]) for c in some)) for key, some in by.items()))
     count("first rows less DP-SGD", chosen)
     for optimizer in OPTIMIZERS:
         some = [c for c in all_ if c["optimizer"] == optimizer]
-        count(f"{optimizer}: less the first row of prefix sums", [c["best_less_prefix"]["last n/2"] if optimizer == "cosine" else c["less_prefix"] for c in some])
+        count(f"{optimizer}: less the first row of prefix sums", [c["best_less_prefix"]["last half n/2"] if optimizer == "cosine" else c["less_prefix"] for c in some])
     for key in "usual", "scaled":
         some = [c for c in all_ if key in c]
         if some:
