@@ -55,9 +55,7 @@ func (p *planning) preferKnown(ctx context.Context, rows []*Row) error {
 			return nil
 		}
 		if !rows[i].Noise.OneDirection {
-			row := rows[i]
-			copy(rows[1:i+1], rows[:i])
-			rows[0] = row
+			toFront(rows, i)
 			return nil
 		}
 		p.say(rows[i].Name() + ", the other direction")

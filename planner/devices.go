@@ -22,8 +22,7 @@ func (p *planning) preferStateless(ctx context.Context, rows []*Row) error {
 		}
 		row := rows[i]
 		if !row.Noise.OneDirection {
-			copy(rows[1:i+1], rows[:i])
-			rows[0] = row
+			toFront(rows, i)
 			return nil
 		}
 		p.say(row.Name() + ", the other direction")

@@ -118,9 +118,7 @@ func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, bes
 			return nil
 		}
 		if !best.Noise.OneDirection || tried[best] {
-			i := slices.Index(rows, best)
-			copy(rows[1:i+1], rows[:i])
-			rows[0] = best
+			toFront(rows, slices.Index(rows, best))
 			return nil
 		}
 		tried[best] = true
@@ -131,6 +129,13 @@ func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, bes
 		order(rows)
 	}
 	return nil
+}
+
+// toFront moves row i before all others, whose order stays.
+func toFront(rows []*Row, i int) {
+	row := rows[i]
+	copy(rows[1:i+1], rows[:i])
+	rows[0] = row
 }
 
 // order sorts rows by their error, the refused last.

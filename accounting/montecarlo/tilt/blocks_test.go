@@ -431,7 +431,7 @@ func (h *held) check(block, r int, all []history, before []uint8, took []int) {
 					cells, times = append(cells, uint16(z)), append(times, n)
 				}
 			}
-			counts := newCellCounts(len(s.next))
+			counts := &cellCounts{}
 			s.leave(counts, cells, times, then)
 			left := make([]uint8, len(s.next))
 			for z, n := range counts.of {

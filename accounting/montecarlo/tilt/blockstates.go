@@ -23,7 +23,7 @@ func (t *blocks) listMoves(s *shape) {
 	s.states = t.statesOf(len(s.cells))
 	states := len(s.states.begins) - 1
 	s.place, s.row = make([]int32, states+1), make([]int32, states)
-	after := newCellCounts(len(s.next))
+	after := &cellCounts{}
 	counts, took := make([]int, len(s.sorts)), make([]int, len(s.sorts))
 	for state := range states {
 		cells, times := s.states.of(state)
@@ -71,7 +71,7 @@ func (s *shape) acting(state int, f func(k, count, stride int)) (width int) {
 // taken from any cells that may have been free, as long as these become free first. They are taken
 // from the first cells, in the order of compareCells.
 func (s *shape) leave(after *cellCounts, cells []uint16, times []uint8, took []int) {
-	after.clear()
+	after.reset(len(s.next))
 	for n, z := range cells {
 		after.add(s.into[z], int(times[n]))
 	}
@@ -97,13 +97,12 @@ type cellCounts struct {
 	listed []int // in rising order
 }
 
-func newCellCounts(cells int) *cellCounts { return &cellCounts{of: make([]int, cells)} }
-
-func (c *cellCounts) clear() {
+// reset is for so many cells, all of them empty.
+func (c *cellCounts) reset(cells int) {
 	for _, z := range c.listed {
 		c.of[z] = 0
 	}
-	c.listed = c.listed[:0]
+	c.of, c.listed = slices.Grow(c.of[:0], cells)[:cells], c.listed[:0]
 }
 
 // add counts so many more replicas in a cell.

@@ -64,7 +64,7 @@ type blockWalker struct {
 	share []float64  // of so many who take part: their overlaps, and with one another
 	terms []float64  // of every choice, the last sort first
 
-	counts []uint8
+	counts cellCounts
 }
 
 // cursor is a state before a block, and the entry of its rows for those who took part in it so far.
@@ -206,12 +206,12 @@ func (w *blockWalker) skip(c cursor, block int) cursor {
 		return c
 	}
 	here, there := t.shapes[c.block], t.shapes[block]
-	w.counts = append(w.counts[:0], make([]uint8, len(there.cells))...)
+	w.counts.reset(len(there.cells))
 	cells, times := here.states.of(c.state)
 	for n, z := range cells {
-		w.counts[t.cellOf(there.cells, &here.cells[z], t.begins[c.block], t.begins[block])] += times[n]
+		w.counts.add(t.cellOf(there.cells, &here.cells[z], t.begins[c.block], t.begins[block]), int(times[n]))
 	}
-	return cursor{block, t.rank(w.counts), 0}
+	return cursor{block, w.counts.rank(t.binomial), 0}
 }
 
 // cellOf returns the cell that holds, before step later, the replicas that a cell held before
