@@ -72,7 +72,7 @@ func (r *Request) errorOf() string {
 		of = "the sums of all gradients so far"
 	}
 	if r.Objective == LateSE {
-		of += " in its second half"
+		of += " in the second half of the steps"
 	}
 	return of
 }

@@ -164,7 +164,7 @@ func TestObjective(t *testing.T) {
 				t.Errorf("%q, %s: %g, want %g", objective, row.Name(), row.Relative, want)
 			}
 		}
-		of := "least root mean square noise in the models of the training in its second half"
+		of := "least root mean square noise in the models of the training in the second half of the steps"
 		if objective == LastSE {
 			of = "least noise in the last model of the training"
 		}
