@@ -39,24 +39,6 @@ func (g Gaussian) Delta(epsilon float64) (float64, error) {
 	return gaussianDelta(epsilon, g.Sensitivity/g.NoiseMultiplier), nil
 }
 
-// Epsilon is the smallest ε ≥ 0 at which the mechanism is (ε, delta)-DP, rounded up so that its
-// Delta is at most delta.
-func (g Gaussian) Epsilon(delta float64) (float64, error) {
-	c := param.Checker{Package: "accounting"}
-	c.Add(g.Validate())
-	checkDelta(&c, delta)
-	if err := c.Err(); err != nil {
-		return 0, err
-	}
-	mu := g.Sensitivity / g.NoiseMultiplier
-	if gaussianDelta(0, mu) <= delta {
-		return 0, nil
-	}
-	// δ(ε) ≤ Tail(ε/μ - μ/2)
-	high := mu * (math.Max(0, normal.Quantile(delta)) + mu/2) * (1 + 1e-12)
-	return smallest(0, high, func(e float64) bool { return gaussianDelta(e, mu) <= delta }), nil
-}
-
 // GaussianNoiseMultiplier is the smallest noise multiplier that makes the Gaussian mechanism of the
 // given sensitivity (epsilon, delta)-DP, rounded up.
 func GaussianNoiseMultiplier(epsilon, delta, sensitivity float64) (float64, error) {
@@ -123,11 +105,6 @@ func smallestFrom(guess, most float64, ok func(float64) bool) (least float64, fo
 	for ok(low) {
 		high, low = low, low/2
 	}
-	return smallest(low, high, ok), true
-}
-
-// smallest bisects (low, high] for the smallest float64 for which ok holds; ok must hold at high.
-func smallest(low, high float64, ok func(float64) bool) float64 {
-	_, least := bisect.Between(low, high, 0, func(x float64) bool { return !ok(x) })
-	return least
+	_, least = bisect.Between(low, high, 0, func(x float64) bool { return !ok(x) })
+	return least, true
 }

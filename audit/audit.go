@@ -116,21 +116,6 @@ type Sample struct {
 // smallest is the median of |z| for a standard normal z: half of pure noise lies within it.
 const smallest = 0.6744897501960817
 
-// Merge adds the observations of another sample of the same attack.
-func (s *Sample) Merge(o *Sample) {
-	s.LogRatios = append(s.LogRatios, o.LogRatios...)
-	s.adapted = append(s.adapted, o.adapted...)
-	s.squares = append(s.squares, o.squares...)
-	s.products = append(s.products, o.products...)
-	if s.small == nil {
-		s.small, s.same = make([]int, len(o.small)), make([]int, len(o.same))
-	}
-	for t := range o.small {
-		s.small[t] += o.small[t]
-		s.same[t] += o.same[t]
-	}
-}
-
 // Add adds an observation: the released sums of one coordinate, one a step, in units of the clip
 // norm. The adversary knows everybody else's part; it must be subtracted.
 func (a *Attack) Add(s *Sample, sums []float64) {

@@ -414,7 +414,7 @@ func TestObjectStoreWriters(t *testing.T) {
 		if err := second.AddAll(all); !errors.Is(err, ledger.ErrLocked) {
 			t.Errorf("%s: the second writer: %v", scheme, err)
 		}
-		if err := first.Import(whole); err != nil {
+		if err := first.AddAll(all); err != nil {
 			t.Fatal(err)
 		}
 		again, err := ledger.Read(t.Context(), ledgerDir)

@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
+	"gonum.org/v1/gonum/mat"
 )
 
 // choleskyBlock is the block size of LAPACK's dpotrf in gonum.
@@ -42,4 +43,29 @@ func cholesky(ctx context.Context, a blas64.Symmetric) (blas64.Triangular, error
 		}
 	}
 	return blas64.Triangular{N: n, Stride: a.Stride, Data: a.Data, Uplo: blas.Upper, Diag: blas.NonUnit}, nil
+}
+
+// fromGram returns the lower triangular C with CᵀC = gram, by a Cholesky decomposition from below,
+// which ends when ctx ends.
+func fromGram(ctx context.Context, kind string, gram *mat.SymDense) (*Strategy, error) {
+	n := gram.SymmetricDim()
+	flipped := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			flipped.SetSym(i, j, gram.At(n-1-i, n-1-j))
+		}
+	}
+	upper, err := cholesky(ctx, flipped.RawSymmetric()) // flipped = UᵀU, and C[i][j] = U[n-1-i][n-1-j]
+	if err != nil {
+		return nil, err
+	}
+	s := &Strategy{Kind: kind, Steps: n, Columns: make([][]float64, n)}
+	for j := range n {
+		column := make([]float64, n-j)
+		for i := j; i < n; i++ {
+			column[i-j] = upper.Data[(n-1-i)*upper.Stride+n-1-j]
+		}
+		s.Columns[j] = column
+	}
+	return valid(s)
 }

@@ -20,9 +20,9 @@ func workloads(n int) []*mechanism.Workload {
 	}
 	return []*mechanism.Workload{
 		mechanism.Prefix(n),
-		mechanism.Momentum(n, .9, nil),
-		mechanism.Momentum(n, .95, mechanism.Cooldown(n, .25, .05)),
-		mechanism.Momentum(n, 0, mechanism.LinearDecay(n, .05)),
+		{Steps: n, Momentum: .9},
+		{Steps: n, Momentum: .95, LearningRates: mechanism.Cooldown(n, .25, .05)},
+		{Steps: n, LearningRates: mechanism.LinearDecay(n, .05)},
 		{Steps: n, Toeplitz: []float64{1, .7, .2}},
 		{Steps: n, Matrix: lower},
 		{Steps: n, Forgetting: .3},
@@ -105,7 +105,7 @@ func TestWorkloadViewsAgree(t *testing.T) {
 	}
 	// momentum by its definition: A[i][j] = Σ_{t=j}^{i} η_t β^{t-j}
 	rates := mechanism.Cooldown(n, .5, .1)
-	a := mechanism.Momentum(n, .8, rates)
+	a := &mechanism.Workload{Steps: n, Momentum: .8, LearningRates: rates}
 	for i := range n {
 		for j, v := range a.Row(nil, i) {
 			want := 0.0

@@ -9,55 +9,31 @@ import (
 	"minsep/mechanism"
 )
 
-func TestOnlineTreeFactorsPrefixSums(t *testing.T) {
+// TestTree: entry (i, j) of the Gram matrix is the number of nodes that hold both steps.
+func TestTree(t *testing.T) {
 	for _, arity := range []int{2, 3, 5} {
 		for _, n := range []int{1, 2, 7, 8, 20, 27, 33} {
-			f, err := mechanism.OnlineTree(arity, n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var product mat.Dense
-			product.Mul(f.Decoder, f.Encoder)
+			c := matrix(must2(mechanism.Problem{Workload: mechanism.Prefix(n)}.Make(mechanism.KindTree, arity))(t))
+			var gram mat.Dense
+			gram.Mul(c.T(), c)
 			for i := range n {
 				for j := range n {
-					want := 0.0
-					if j <= i {
-						want = 1
+					nodes := 0
+					for size, whole := 1, false; !whole; size *= arity {
+						if i/size == j/size {
+							nodes++
+						}
+						whole = size >= n
 					}
-					if math.Abs(product.At(i, j)-want) > 1e-12 {
-						t.Fatalf("arity %d, n %d: (B C)[%d][%d] = %v, want %v", arity, n, i, j, product.At(i, j), want)
+					if math.Abs(gram.At(i, j)-float64(nodes)) > 1e-12 {
+						t.Errorf("arity %d, n %d: steps %d and %d have %v, want %d", arity, n, i, j, gram.At(i, j), nodes)
 					}
 				}
-			}
-			full, err := mechanism.Tree(arity, n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// the same Gram matrix, and no decoder beats the full one
-			var gram, other mat.Dense
-			gram.Mul(f.Encoder.T(), f.Encoder)
-			c := matrix(full)
-			other.Mul(c.T(), c)
-			if !mat.EqualApprox(&gram, &other, 1e-12) {
-				t.Errorf("arity %d, n %d: Gram matrices differ", arity, n)
-			}
-			best := must2(full.Error(mechanism.Prefix(n)))(t)
-			for i, v := range f.Error().Variance {
-				if v < best.Variance[i]*(1-1e-12) {
-					t.Errorf("arity %d, n %d: online variance %v at %d is below the full one, %v", arity, n, v, i, best.Variance[i])
-				}
-			}
-			p := mechanism.Participation{MinSep: 3, Phases: true}
-			if a, b := must2(f.Sensitivity(p))(t), must2(full.Sensitivity(p))(t); math.Abs(a.Value-b.Value) > 1e-9 {
-				t.Errorf("arity %d, n %d: sensitivities %v and %v", arity, n, a, b)
 			}
 		}
 	}
-	// arXiv 2211.06530, Appendix D.3: a complete binary node of h levels below has variance
-	// ½/(1-2^-(h+1))
-	f := must2(mechanism.OnlineTree(2, 8))(t)
-	if got, want := f.Error().Variance[7], .5/(1-1./16); math.Abs(got-want) > 1e-14 {
-		t.Errorf("variance of a complete tree %v, want %v", got, want)
+	if err := second(mechanism.Problem{Workload: mechanism.Prefix(8)}.Make(mechanism.KindTree, 1)); err == nil {
+		t.Error("arity 1 is accepted")
 	}
 }
 
@@ -78,17 +54,15 @@ func TestFenwick(t *testing.T) {
 
 func TestFFT(t *testing.T) {
 	const n = 24
-	s := must2(mechanism.FFT(n))(t)
+	s := must2(mechanism.Problem{Workload: mechanism.Prefix(n)}.Make(mechanism.KindFFT, 0))(t)
 	best := must2(s.Error(mechanism.Prefix(n)))(t)
-	own := mechanism.FFTError(n).Variance[n-1]
-	// |A_circ|'s eigenvalues: n, and 1/sin(πk/2n) at odd k (arXiv 2211.06530, Appendix J.4)
-	sum := float64(n)
+	// The mechanism's own decoder has the mean of |A_circ|'s eigenvalues as the variance of every
+	// sum: n, and 1/sin(πk/2n) at odd k (arXiv 2211.06530, Algorithm 1 and Appendix J.4).
+	own := float64(n)
 	for k := 1; k < 2*n; k += 2 {
-		sum += 1 / math.Sin(math.Pi*float64(k)/(2*n))
+		own += 1 / math.Sin(math.Pi*float64(k)/(2*n))
 	}
-	if want := sum / (2 * n); math.Abs(own-want) > 1e-12 {
-		t.Errorf("variance %v, want %v", own, want)
-	}
+	own /= 2 * n
 	for i, v := range best.Variance {
 		if v > own*(1+1e-12) {
 			t.Errorf("optimal decoder has variance %v at %d, the mechanism's own %v", v, i, own)
@@ -97,15 +71,5 @@ func TestFFT(t *testing.T) {
 	column := s.ColumnNorms()
 	if math.Abs(column[0]*column[0]-own) > 1e-12 || math.Abs(column[n-1]*column[n-1]-own) > 1e-12 {
 		t.Errorf("squared column norms %v, %v, want %v", column[0]*column[0], column[n-1]*column[n-1], own)
-	}
-}
-
-func TestErrorOfStamps(t *testing.T) {
-	block := must2(mechanism.OnlineTree(2, 5))(t).Error()
-	all := mechanism.ErrorOfStamps(block, 3)
-	for i, v := range all.Variance {
-		if want := block.Variance[i%5] + float64(i/5)*block.Variance[4]; math.Abs(v-want) > 1e-14 {
-			t.Errorf("variance %v at %d, want %v", v, i, want)
-		}
 	}
 }

@@ -106,7 +106,7 @@ func TestOptimaAreOptimal(t *testing.T) {
 		{Workload: mechanism.Prefix(n)},
 		{Workload: mechanism.Prefix(n), Participation: mechanism.Participation{MinSep: 10}},
 		{Workload: mechanism.Prefix(n), Objective: mechanism.MaxError, Participation: mechanism.Participation{MinSep: 7, MaxParticipations: 3}},
-		{Workload: mechanism.Momentum(n, .9, nil), Participation: mechanism.Participation{MinSep: 20, MaxParticipations: 2}},
+		{Workload: &mechanism.Workload{Steps: n, Momentum: .9}, Participation: mechanism.Participation{MinSep: 20, MaxParticipations: 2}},
 		{Workload: &mechanism.Workload{Steps: n, Momentum: .5, Forgetting: .1}, Participation: mechanism.Participation{MinSep: 10}},
 	} {
 		for _, c := range []struct {

@@ -45,7 +45,7 @@ func TestOptimalToeplitzGolden(t *testing.T) {
 func TestToeplitzErrorGradient(t *testing.T) {
 	for _, n := range []int{1, 2, 40, 530} {
 		training := &mechanism.Workload{Steps: n, Momentum: .8, Forgetting: .05, Decay: .02, LearningRates: mechanism.WarmupCosine(n, n/5)}
-		for w, a := range []*mechanism.Workload{training, mechanism.Momentum(n, 0, mechanism.Linear(n)), workloadOfRows(training), {Steps: n, Momentum: .8, Forgetting: .05}} {
+		for w, a := range []*mechanism.Workload{training, {Steps: n, LearningRates: mechanism.Linear(n)}, workloadOfRows(training), {Steps: n, Momentum: .8, Forgetting: .05}} {
 			if n > 500 && a.Matrix != nil {
 				continue
 			}

@@ -35,11 +35,6 @@ type Workload struct {
 // Prefix is the workload of prefix sums: SGD with a constant learning rate.
 func Prefix(steps int) *Workload { return &Workload{Steps: steps} }
 
-// Momentum is the workload of SGD with momentum beta and learning rates, nil for a constant one.
-func Momentum(steps int, beta float64, rates []float64) *Workload {
-	return &Workload{Steps: steps, Momentum: beta, LearningRates: rates}
-}
-
 // Validate returns every fault of a joined, or nil.
 func (a *Workload) Validate() error {
 	check := param.Checker{Package: "mechanism"}

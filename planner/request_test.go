@@ -60,7 +60,7 @@ func TestSchedules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := s.Error(mechanism.Momentum(r.Steps, .9, rates))
+		e, err := s.Error(&mechanism.Workload{Steps: r.Steps, Momentum: .9, LearningRates: rates})
 		if err != nil {
 			t.Fatal(err)
 		}

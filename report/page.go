@@ -115,9 +115,6 @@ func (r *Run) lead() string {
 	return text
 }
 
-// Name returns the name of a run on pages: the last part of its path.
-func (r *Run) Name() string { return baseOf(r.Dir) }
-
 // noiseRelative returns the noise relative to the batch for prefix sums, NaN if it is not known.
 func (r *Run) noiseRelative() float64 {
 	return r.noiseBy(mechanism.Params{}, planner.RMSE)

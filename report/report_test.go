@@ -487,7 +487,7 @@ func TestAlternatives(t *testing.T) {
 	if strings.Contains(text, "ranking-t") {
 		t.Error("a picture compares what is not comparable")
 	}
-	e, err := r.Certificate.Run.Strategy.Error(mechanism.Momentum(40, 0.9, nil))
+	e, err := r.Certificate.Run.Strategy.Error(&mechanism.Workload{Steps: 40, Momentum: 0.9})
 	if err != nil {
 		t.Fatal(err)
 	}

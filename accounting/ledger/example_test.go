@@ -39,7 +39,7 @@ func Example() {
 		}
 		missing := l.Missing(0, 10000)
 		fmt.Println(len(missing), "units missing")
-		if err := l.Add(missing[0], ledger.Result{}); err != nil {
+		if err := l.AddAll([]ledger.Entry{{Unit: missing[0]}}); err != nil {
 			fmt.Println(err)
 			return
 		}

@@ -199,9 +199,6 @@ type Entry struct {
 	Result Result // sums of these samples
 }
 
-// Add records a finished unit, as [Ledger.AddAll] does.
-func (l *Ledger) Add(u Unit, r Result) error { return l.AddAll([]Entry{{u, r}}) }
-
 // AddAll records finished units; they are stored durably when it returns. A unit that is there
 // already with the same result is skipped. A unit that does not fit the protocol or the other units
 // is a [*RefusedError]: neither it nor the entries after it are recorded. Where the units cannot be
@@ -274,17 +271,6 @@ func (l *Ledger) Missing(candidate int, size uint64) (units []Unit) {
 	return units
 }
 
-// Progress returns the number of samples of a candidate that are done, and the number of all.
-func (l *Ledger) Progress(candidate int) (done, of uint64) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	for i, trial := range l.contents.protocol.Candidates[candidate].Trials {
-		done += l.contents.trials[[2]int{candidate, i}].done
-		of += trial.Samples
-	}
-	return done, of
-}
-
 // Units yields the finished units with their results, ordered by candidate, trial and first sample.
 func (l *Ledger) Units(yield func(Unit, Result) bool) {
 	l.mutex.Lock()
@@ -325,16 +311,6 @@ func (l *Ledger) Tallies() (tallies []accounting.Tally) {
 // Certificate makes the certificate of the protocol from the trials that are complete.
 func (l *Ledger) Certificate() (*accounting.Certificate, error) {
 	return l.contents.protocol.Certificate(l.Tallies())
-}
-
-// Import adds every unit of another ledger of the same protocol, such as one from another machine.
-// It returns the errors of [Ledger.AddAll].
-func (l *Ledger) Import(other *Ledger) error {
-	var all []Entry
-	for u, r := range other.Units {
-		all = append(all, Entry{u, r})
-	}
-	return l.AddAll(all)
 }
 
 // Close ends writing and unlocks the ledger. It may be called more than once.

@@ -55,6 +55,9 @@ func compute(u Unit) (r Result) {
 	return r
 }
 
+// one is the entry of one unit.
+func one(u Unit, r Result) []Entry { return []Entry{{u, r}} }
+
 // finish computes what is missing, in random order, and returns the certificate.
 func finish(t testing.TB, l *Ledger, size uint64, rng *rand.Rand) []byte {
 	t.Helper()
@@ -62,12 +65,12 @@ func finish(t testing.TB, l *Ledger, size uint64, rng *rand.Rand) []byte {
 		units := l.Missing(c, size)
 		rng.Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })
 		for _, u := range units {
-			if err := l.Add(u, compute(u)); err != nil {
+			if err := l.AddAll(one(u, compute(u))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if done, of := l.Progress(c); done != of {
-			t.Fatalf("candidate %d: %d of %d samples done", c, done, of)
+		if left := l.Missing(c, size); len(left) > 0 {
+			t.Fatalf("candidate %d: %d units are missing", c, len(left))
 		}
 	}
 	cert, err := l.Certificate()
@@ -201,7 +204,7 @@ func writeUntilKilled(t *testing.T, dir string) {
 		if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Add(u, compute(u)); err != nil {
+		if err := l.AddAll(one(u, compute(u))); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("added")
@@ -247,10 +250,10 @@ func TestRefusals(t *testing.T) {
 	l := create(t, dir)
 	units := l.Missing(0, 100)
 	good := units[1]
-	if err := l.Add(good, compute(good)); err != nil {
+	if err := l.AddAll(one(good, compute(good))); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Add(good, compute(good)); err != nil {
+	if err := l.AddAll(one(good, compute(good))); err != nil {
 		t.Errorf("the same unit again: %v", err)
 	}
 	for name, change := range map[string]func(u *Unit, r *Result){
@@ -277,7 +280,7 @@ func TestRefusals(t *testing.T) {
 		u, r := good, compute(good)
 		change(&u, &r)
 		var refused *RefusedError
-		if err := l.Add(u, r); !errors.As(err, &refused) {
+		if err := l.AddAll(one(u, r)); !errors.As(err, &refused) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -296,7 +299,7 @@ func TestRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Add(units[0], compute(units[0])); err == nil {
+	if err := r.AddAll(one(units[0], compute(units[0]))); err == nil {
 		t.Error("a ledger opened to be read was written")
 	}
 	// Units without a protocol are not taken over.
@@ -308,8 +311,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestImport moves half of a verification to another folder.
-func TestImport(t *testing.T) {
+// TestUnitsOfAnotherFolder moves half of a verification to another folder.
+func TestUnitsOfAnotherFolder(t *testing.T) {
 	a, b := create(t, t.TempDir()), create(t, t.TempDir())
 	want := finish(t, create(t, t.TempDir()), 100, rand.New(rand.NewPCG(1, 1)))
 	for i, u := range append(a.Missing(0, 50), a.Missing(1, 50)...) {
@@ -317,15 +320,17 @@ func TestImport(t *testing.T) {
 		if i%2 == 0 {
 			l = b
 		}
-		if err := l.Add(u, compute(u)); err != nil {
+		if err := l.AddAll(one(u, compute(u))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := a.Import(b); err != nil {
-		t.Fatal(err)
+	for u, r := range b.Units {
+		if err := a.AddAll(one(u, r)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := finish(t, a, 50, rand.New(rand.NewPCG(1, 1))); !bytes.Equal(got, want) {
-		t.Error("another certificate after importing")
+		t.Error("another certificate from two folders")
 	}
 }
 

@@ -23,7 +23,7 @@ func draw(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.U
 		if err != nil {
 			return err
 		}
-		if err := l.Add(u, result); err != nil {
+		if err := l.AddAll([]ledger.Entry{{Unit: u, Result: result}}); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func TestRelease(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if err := l.Add(u, r); err != nil {
+				if err := l.AddAll([]ledger.Entry{{Unit: u, Result: r}}); err != nil {
 					return err
 				}
 			}

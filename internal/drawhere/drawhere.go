@@ -32,7 +32,7 @@ func By[W worker](newWorker func(p *accounting.Protocol, candidate, trial int) (
 			if err != nil {
 				return err
 			}
-			if err := l.Add(u, result); err != nil {
+			if err := l.AddAll([]ledger.Entry{{Unit: u, Result: result}}); err != nil {
 				return err
 			}
 		}
