@@ -87,7 +87,7 @@ func (out *Result) Time(ctx context.Context) error {
 func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 	scales, used, first := map[kind]float64{}, 0.0, 1.0
 	for i, row := range toForecast(rows) {
-		if used > mostForecasts || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
+		if used > dear || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
 			continue
 		}
 		p.say(row.Name() + ", the time of its certificate")

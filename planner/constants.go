@@ -27,14 +27,14 @@ const (
 	// are. A dense strategy has a band for each step.
 	dearBands = 512
 
-	// dearStrategy is from how many seconds of a processor on the making of a strategy is left out:
-	// a plan has some dozens of candidates, and is to take a minute or two.
-	dearStrategy = 15
+	// dear is from how many seconds of a processor on the making of a strategy is left out, and a
+	// forecast that takes tables once others took as long: a plan has some dozens of candidates, and
+	// is to take a minute or two.
+	dear = 20
 
-	// Tables of more steps times min-sep than mostTables take too long to be made for a forecast, and
-	// so do those of more rows once forecasts of a plan have taken mostForecasts.
-	mostTables    = 3e5
-	mostForecasts = 20. // seconds of processors
+	// mostTables is how many steps times min-sep tables for a forecast may have: those of more take
+	// too long.
+	mostTables = 3e5
 
 	// mostForecastEdges is how many edges a graph may have that is bounded for a forecast: it takes
 	// some seconds.

@@ -267,7 +267,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	if estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands && !p.whole {
 		return fmt.Errorf("%w: estimates with more than %d bands take minutes: write it into a plan, and rank that with --compare", errLeftOut, dearBands)
 	}
-	if takes := row.Strategy.Seconds() + p.rowSeconds(row.Strategy); takes > dearStrategy && !p.whole {
+	if takes := row.Strategy.Seconds() + p.rowSeconds(row.Strategy); takes > dear && !p.whole {
 		return fmt.Errorf("%w: the strategy itself takes about %s of a processor to make: write it into a plan, and rank that with --compare", errLeftOut, seconds(takes))
 	}
 	strategy := p.make(ctx, row.Strategy)

@@ -16,7 +16,7 @@ const (
 	// Values tell something where their sum is as of leastCount equal ones, Apart standard errors
 	// above 0, and leastSeen at least. TestFewValues holds the errors to what is proven. Plans told 6
 	// values from 16 before, and took as long.
-	leastCount, leastSeen = Apart * Apart, 0.1
+	leastCount, leastSeen = Apart * Apart, 1. / leastCount
 
 	// Far is a gap above which a σ is far too small, e times δ, about, and how far in ln σ a search
 	// goes beyond the only end that is known.
@@ -42,9 +42,8 @@ const (
 	// that is far too small.
 	rough = Far
 
-	// behindError is enough for a candidate that is clearly behind. With rough/Apart plans leave out
-	// hardly any candidate early (TestSeveralExamples of package planner).
-	behindError = 0.03
+	// behindError is enough for a candidate that is clearly behind.
+	behindError = rough / Apart
 )
 
 // The search.
@@ -57,7 +56,7 @@ const (
 	// show enough, since a divergence falls faster with σ than M does (TestRetreat); not where the
 	// samples would show less than leastSeen of a divergence of δ. A search that begins where there
 	// are no tables goes on at more noise as often.
-	Retreat, mostRetreats = 2 * Far, 2
+	Retreat, mostRetreats = Farthest, 2
 
 	// paceDrift is the standard deviation of how the pace differs between similar candidates, and an
 	// Apart-th of it between any. b-min-sep, epoch-min-sep and balls-in-bins had paces of .97 to 1.22

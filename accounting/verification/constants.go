@@ -13,7 +13,7 @@ const (
 
 	// enough is the standard error of ln δ, near the target, at which estimates end: .5 % of the
 	// noise multiplier, about, where the chance of the trials is as large.
-	enough = 0.1
+	enough = search.Far
 
 	// estimateParts is how many estimates like it what is left of the budget must be enough for.
 	estimateParts = 4
@@ -30,26 +30,29 @@ const (
 
 	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of
 	// the estimates is used up: beyond it the pace is not known well enough.
-	fitReach = 3
+	fitReach = search.Apart
 
 	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest
 	// that a verification, may have by an interpolated M, which is known to some tenths.
 	affordable = 0.7
 )
 
-// leastEfforts are how many times M/δ samples the estimate of a direction takes at least: fewer for
-// the second one, which often has by far the larger M and decides little.
-var leastEfforts = [2]float64{10, 3}
+// leastEffort is how many times M/δ samples an estimate takes at least.
+const leastEffort = 10
+
+// leastEfforts are these of each direction: fewer for the second one, which often has by far the
+// larger M and decides little.
+var leastEfforts = [...]float64{leastEffort, search.Apart}
 
 // Parts of a budget.
 const (
-	planShare  = 1.0 / 3 // that estimates may take
-	mostShare  = 0.55    // that they may take until one of them is near δ
-	proofShare = 1.0 / 8 // of the search for a smaller noise multiplier that needs no samples
+	planShare  = 1.0 / 3           // that estimates may take
+	mostShare  = 0.55              // that they may take until one of them is near δ
+	proofShare = search.RoughShare // of the search for a smaller noise multiplier that needs no samples
 
 	// givenShare is the part of the budget that estimates may take where the noise multiplier is
-	// given: half as much as where it is looked for.
-	givenShare = planShare / 2
+	// given: far less than where it is looked for.
+	givenShare = proofShare
 
 	// planned is the part of the budget that candidates are chosen for: their cost is known only
 	// when their tables are made.
@@ -58,7 +61,7 @@ const (
 	// advisedEstimates is how many times the fewest samples of one estimate a whole budget should
 	// be: several noise multipliers in two directions out of the share of the estimates, and a
 	// verification of some ten times as many.
-	advisedEstimates = 30
+	advisedEstimates = search.Apart * leastEffort
 )
 
 // proofRatio is how near the search comes to the smallest noise multiplier that needs no samples,
@@ -80,7 +83,7 @@ const (
 
 	// leastApart is how much more noise a candidate has than the one before, at least: less is below
 	// the errors of both estimates.
-	leastApart = 1 + 2*tolerance
+	leastApart = (1 + tolerance) * (1 + tolerance)
 
 	noneCosts = 2 // times the noise is what no accepted candidate counts for
 
@@ -109,6 +112,6 @@ const (
 
 // Samples are timed.
 const (
-	leastTimed = 0.05           // seconds of processors that they take at least
-	fewTimed   = 2 * search.Few // of them at least
+	leastTimed = 0.05       // seconds of processors that they take at least
+	fewTimed   = search.Few // of them at least
 )

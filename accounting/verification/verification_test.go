@@ -189,7 +189,7 @@ func TestSpend(t *testing.T) {
 	if float64(estimates+total) > bought*1.01 || float64(estimates) > bought/3 {
 		t.Errorf("%d and %d samples, where the time is for %.0f", estimates, total, bought)
 	}
-	if 4*main < 3*total {
+	if 2*main < total {
 		t.Errorf("%d samples of %d for the main candidate", main, total)
 	}
 	if first := p.Candidates[0].Trials; first[0].Samples > 0 && first[1].Samples > 0 && first[0].Accept == first[1].Accept {
