@@ -51,7 +51,7 @@ func ReadObservations(ctx context.Context, name, path string, steps int) ([][]fl
 		return nil, refused("is shorter than its header says: it was cut off")
 	}
 	values := make([]float64, h.Elements())
-	raw := make([]byte, h.DType.Size())
+	raw, valueOf := make([]byte, h.DType.Size()), decoder(h.DType)
 	for i := range values {
 		if err := ctx.Err(); i%(1<<16) == 0 && err != nil {
 			return nil, err
@@ -59,16 +59,7 @@ func ReadObservations(ctx context.Context, name, path string, steps int) ([][]fl
 		if _, err := io.ReadFull(r, raw); err != nil {
 			return nil, refused("is shorter than its header says: it was cut off")
 		}
-		switch h.DType {
-		case manifest.DFloat32:
-			values[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw)))
-		case manifest.DFloat64:
-			values[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw))
-		case manifest.DInt32:
-			values[i] = float64(int32(binary.LittleEndian.Uint32(raw)))
-		default:
-			values[i] = float64(int64(binary.LittleEndian.Uint64(raw)))
-		}
+		values[i] = valueOf(raw)
 		if math.IsNaN(values[i]) || math.IsInf(values[i], 0) {
 			return nil, refused("row %d has %v at step %d: must be finite numbers", i/steps, values[i], i%steps)
 		}
@@ -105,4 +96,18 @@ func LeastObservations(epsilon, delta float64) int {
 		}
 	}
 	return high
+}
+
+// decoder reads a value of an element type.
+func decoder(of manifest.DType) func(raw []byte) float64 {
+	little := binary.LittleEndian
+	switch of {
+	case manifest.DFloat32:
+		return func(raw []byte) float64 { return float64(math.Float32frombits(little.Uint32(raw))) }
+	case manifest.DFloat64:
+		return func(raw []byte) float64 { return math.Float64frombits(little.Uint64(raw)) }
+	case manifest.DInt32:
+		return func(raw []byte) float64 { return float64(int32(little.Uint32(raw))) }
+	}
+	return func(raw []byte) float64 { return float64(int64(little.Uint64(raw))) }
 }

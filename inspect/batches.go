@@ -42,16 +42,9 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
 		table := store.Join(store.Dir(dir), manifest.BoundedFolder)
-		digest, err := manifest.DigestOf(ctx, table)
-		if err != nil {
-			return found, fmt.Errorf("the batches' rows refer to a bounded table, which must lie beside them: %w", err)
+		if is, err := found.isInput(ctx, batches, table); !is || err != nil {
+			return found, err
 		}
-		formedOf := batches.Index.Inputs[manifest.BoundedFolder]
-		if digest != formedOf {
-			found.outdated("input", fmt.Sprintf("the batches were formed from another bounded table (%v) than the one beside them (%v)", formedOf, digest))
-			return found, nil
-		}
-		found.check("input", "the batches were formed from the bounded table beside them", true)
 		if of, err = auditedTable(ctx, table, params.Scheme.LooksAtOwners()); err != nil {
 			return found, err
 		}
@@ -90,6 +83,20 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	realized := audit.Realized()
 	found.Realized = &realized
 	return found, nil
+}
+
+// isInput says whether batches were formed from the table beside them.
+func (found *Inspection) isInput(ctx context.Context, batches *manifest.Batches, table string) (is bool, err error) {
+	digest, err := manifest.DigestOf(ctx, table)
+	if err != nil {
+		return false, fmt.Errorf("the batches' rows refer to a bounded table, which must lie beside them: %w", err)
+	}
+	if formedOf := batches.Index.Inputs[manifest.BoundedFolder]; digest != formedOf {
+		found.outdated("input", fmt.Sprintf("the batches were formed from another bounded table (%v) than the one beside them (%v)", formedOf, digest))
+		return false, nil
+	}
+	found.check("input", "the batches were formed from the bounded table beside them", true)
+	return true, nil
 }
 
 // ownedOnce reports whether every example has exactly one owner and one copy.

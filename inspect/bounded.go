@@ -35,25 +35,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if err := bound.Validate(); err != nil || (bound.Pools > 0) != table.OfPools() {
 		return found, errors.Join(fmt.Errorf("inspect: %s: its params do not fit its format", dir), err)
 	}
-	var edges ownergraph.Edges
-	var copies []uint32
-	var pools poolsOf
-	edges.Reset(table.ExampleType, table.OwnerType)
-	err = table.Each(ctx, true, tableRows, func(r *ownergraph.Rows) error {
-		for i := range r.Len() {
-			copies = append(copies, r.Copies[i])
-			pools.add(r.PoolsOf(i))
-			for o, end := r.OwnersOf(i); o < end; o++ {
-				edges.Examples.AppendFrom(&r.Examples, i)
-				edges.Owners.AppendFrom(&r.Owners, o)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return found, err
-	}
-	g, err := ownergraph.New(&edges)
+	g, copies, pools, err := graphOf(ctx, table)
 	if err != nil {
 		return found, err
 	}
@@ -64,10 +46,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if len(perOwner) > 0 {
 		most = perOwner[len(perOwner)-1].Value
 	}
-	all := int64(0)
-	for _, c := range copies {
-		all += int64(c)
-	}
+	all := sum(copies)
 	check("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
 		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == all && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
 	check("given graph", "the index's counts of given, kept and dropped examples add up", countsAddUp(told))
@@ -97,6 +76,34 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 		check("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), largest <= int64(bound.MaxNeighborhood))
 	}
 	return found, nil
+}
+
+// graphOf reads the rows of a table: the graph of the kept edges, and by row its copies and pools.
+func graphOf(ctx context.Context, table *manifest.Bounded) (g *ownergraph.Graph, copies []uint32, pools poolsOf, err error) {
+	var edges ownergraph.Edges
+	edges.Reset(table.ExampleType, table.OwnerType)
+	err = table.Each(ctx, true, tableRows, func(r *ownergraph.Rows) error {
+		for i := range r.Len() {
+			copies = append(copies, r.Copies[i])
+			pools.add(r.PoolsOf(i))
+			for o, end := r.OwnersOf(i); o < end; o++ {
+				edges.Examples.AppendFrom(&r.Examples, i)
+				edges.Owners.AppendFrom(&r.Owners, o)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		g, err = ownergraph.New(&edges)
+	}
+	return g, copies, pools, err
+}
+
+func sum(counts []uint32) (all int64) {
+	for _, c := range counts {
+		all += int64(c)
+	}
+	return all
 }
 
 // countsAddUp checks that the index's counts of the graph before bounding agree with each other.

@@ -74,18 +74,23 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 			found.check("step noise", "the noise of one step relative to DP-SGD's is as the index says", agree(described.StepNoise, found.stepNoise))
 		}
 	}
+	return found, found.checkShards(ctx, dir, index, facts, recipe)
+}
+
+// checkShards checks the files of noise that a folder has beside its recipe.
+func (found *Inspection) checkShards(ctx context.Context, dir string, index *manifest.Index, facts manifest.NoiseFacts, recipe *noise.Recipe) error {
 	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == manifest.RecipeFile })
 	listed := len(index.Files) == len(noiseFiles)+1
 	if facts.Shards == 0 {
 		found.check("cover", "the folder has the recipe only", listed && len(noiseFiles) == 0)
-		return found, nil
+		return nil
 	}
 	if facts.Steps < 1 || facts.Shards < 0 || facts.StepsPerFile < 1 || int64(facts.Shards) > facts.Coordinates || facts.Shards > manifest.MaxNoiseShards {
-		return found, fmt.Errorf("inspect: %s: facts: %d shards of %d coordinates and files of %d of %d steps do not fit together", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
+		return fmt.Errorf("inspect: %s: facts: %d shards of %d coordinates and files of %d of %d steps do not fit together", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
 	}
 	if err := facts.CheckCover(noiseFiles); err != nil || !listed {
 		found.check("cover", "the shards cover all coordinates and steps", false)
-		return found, nil
+		return nil
 	}
 	found.check("cover", "the shards cover all coordinates and steps", true)
 	shapes, offGrid, err := checkNoiseFiles(ctx, dir, facts, float64(recipe.Params.Grid))
@@ -98,7 +103,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 		rule = "every value is a finite number, and on no grid"
 	}
 	found.count("grid", rule, offGrid)
-	return found, err
+	return err
 }
 
 // otherTraining reports whether the noise is for another training than the files beside it.

@@ -237,10 +237,8 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		started = true
 		defer l.Close()
 		if resume { // its samples are checked as they are read, but nobody has looked at its bounds
-			if err := verification.CheckProofs(ctx, l.Protocol()); ctx.Err() != nil {
-				return ctx.Err()
-			} else if err != nil {
-				return fmt.Errorf("pipelines: %s: its protocol has a bound that does not hold when it is computed again: it was changed, or made by another version; move the folder away and begin again: %w", folder, err)
+			if err := checkProofs(ctx, folder, l.Protocol()); err != nil {
+				return err
 			}
 		}
 		result.Earlier = l.Protocol().Earlier
@@ -261,17 +259,35 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		if err := c.besides(ctx, certificate, result); err != nil {
 			return err
 		}
-		for _, epsilon := range c.AlsoEpsilon {
-			switch {
-			case slices.ContainsFunc(certificate.Points, func(p accounting.Claimed) bool { return p.Epsilon == epsilon }):
-			case slices.ContainsFunc(l.Protocol().Points, func(p accounting.Point) bool { return p.Epsilon == epsilon }):
-				result.NotCertified = append(result.NotCertified, epsilon)
-			default:
-				result.LeftOut = append(result.LeftOut, epsilon)
-			}
-		}
+		result.missing(c.AlsoEpsilon, certificate, l.Protocol())
 		return c.publish(certificate, result)
 	})
+}
+
+// checkProofs computes the bounds of a protocol again that another process fixed.
+func checkProofs(ctx context.Context, folder string, p *accounting.Protocol) error {
+	err := verification.CheckProofs(ctx, p)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("pipelines: %s: its protocol has a bound that does not hold when it is computed again: it was changed, or made by another version; move the folder away and begin again: %w", folder, err)
+	}
+	return nil
+}
+
+// missing adds the further ε that a certificate does not have: those that the protocol left out,
+// and those that were not verified.
+func (r *AccountResult) missing(also []float64, certificate *accounting.Certificate, p *accounting.Protocol) {
+	for _, epsilon := range also {
+		switch {
+		case slices.ContainsFunc(certificate.Points, func(p accounting.Claimed) bool { return p.Epsilon == epsilon }):
+		case slices.ContainsFunc(p.Points, func(p accounting.Point) bool { return p.Epsilon == epsilon }):
+			r.NotCertified = append(r.NotCertified, epsilon)
+		default:
+			r.LeftOut = append(r.LeftOut, epsilon)
+		}
+	}
 }
 
 // leavesRoom refuses a δ that the failure probabilities of earlier protocols use up, if samples

@@ -33,12 +33,9 @@ func cancelAtFlink(service jobpb.JobServiceClient, id string) error {
 		return fmt.Errorf("the job server does not know job %s", id)
 	}
 	name := server.GetJobInfo()[i].GetJobName()
-	master := server.GetJobInfo()[i].GetPipelineOptions().GetFields()["beam:option:flink_master:v1"].GetStringValue()
-	if master == "" || strings.HasPrefix(master, "[") { // [local], [auto], [collection]
+	master := flinkMaster(server.GetJobInfo()[i])
+	if master == "" {
 		return nil
-	}
-	if !strings.Contains(master, "://") {
-		master = "http://" + master
 	}
 	asked := map[string]bool{}
 	for tick := time.Tick(100 * time.Millisecond); ; {
@@ -81,6 +78,18 @@ func cancelAtFlink(service jobpb.JobServiceClient, id string) error {
 			return fmt.Errorf("job %s may run on at Flink, %s: %w", name, master, ctx.Err())
 		}
 	}
+}
+
+// flinkMaster is the URL of the Flink that a job runs at; "" of one that ends with its job server.
+func flinkMaster(job *jobpb.JobInfo) string {
+	master := job.GetPipelineOptions().GetFields()["beam:option:flink_master:v1"].GetStringValue()
+	if master == "" || strings.HasPrefix(master, "[") { // [local], [auto], [collection]
+		return ""
+	}
+	if !strings.Contains(master, "://") {
+		master = "http://" + master
+	}
+	return master
 }
 
 // ended reports whether a job server has nothing more to do for a job.

@@ -69,13 +69,11 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 		return formed, err
 	}
 	// Refusals come before anything is written, and a dry run has them too.
-	if err := w.agreesToForm(ctx, formed, source); err != nil {
-		return formed, err
+	if err = w.agreesToForm(ctx, formed, source); err == nil && !o.DryRun {
+		err = HasRoom(ctx, o.Out, formed.Bytes(f.Parquet), manifest.BatchesFolder)
 	}
-	if !o.DryRun {
-		if err := HasRoom(ctx, o.Out, formed.Bytes(f.Parquet), manifest.BatchesFolder); err != nil {
-			return formed, err
-		}
+	if err != nil {
+		return formed, err
 	}
 	copyTo, err := w.dir.copyTo(ctx, source)
 	if err == nil && o.DryRun {

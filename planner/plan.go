@@ -216,33 +216,17 @@ func (r *Request) weak() []string {
 
 // rows looks at all candidates of the settings, in an order that does not depend on time.
 func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, err error) {
-	type job struct {
-		part *part
-		sequence
-	}
 	if err := inParallel(ctx, settings, func(s *setting) error {
 		return s.setBase()
 	}); err != nil {
 		return nil, err
 	}
-	var jobs []*job
+	jobs, last := jobsOf(settings)
 	defer func() {
 		for _, j := range jobs {
 			rows = append(rows, j.part.rows...)
 		}
 	}()
-	last := 0
-	for _, s := range settings {
-		for _, one := range s.sequences() {
-			j := &job{&part{setting: s}, one}
-			if i := slices.IndexFunc(jobs, func(other *job) bool { return one.name == other.name && s.isTwin(other.part.setting) }); i >= 0 {
-				j.part.twin = jobs[i].part
-				j.stage++ // after it
-			}
-			jobs = append(jobs, j)
-			last = max(last, j.stage)
-		}
-	}
 	staged := map[int]bool{}
 	for _, j := range jobs {
 		staged[j.stage] = true
@@ -285,6 +269,29 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 		}
 	}
 	return nil, nil
+}
+
+// job is the part of a plan that one sequence of candidates makes.
+type job struct {
+	part *part
+	sequence
+}
+
+// jobsOf are the jobs of settings, and the last of their stages. The twin of a setting comes after
+// it.
+func jobsOf(settings []*setting) (jobs []*job, last int) {
+	for _, s := range settings {
+		for _, one := range s.sequences() {
+			j := &job{&part{setting: s}, one}
+			if i := slices.IndexFunc(jobs, func(other *job) bool { return one.name == other.name && s.isTwin(other.part.setting) }); i >= 0 {
+				j.part.twin = jobs[i].part
+				j.stage++
+			}
+			jobs = append(jobs, j)
+			last = max(last, j.stage)
+		}
+	}
+	return jobs, last
 }
 
 // inParallel calls do for every item, on all processors, and returns the first error in the order

@@ -107,24 +107,12 @@ func (r *Run) curve() Figure {
 		seen(pt.Delta)
 		f.Rows = append(f.Rows, []string{number(pt.Epsilon), number(pt.Delta), "", certified})
 	}
-	// The curve through the points falls to each of them, and no further after the last.
-	var implied plotter.XYs
-	guarantee, last := r.Certificate.Guarantee(), 0.0
-	for _, pt := range guarantee {
-		last = max(last, 1.25*pt.Epsilon+0.1)
-	}
-	for _, c := range r.Curve {
-		last = max(last, c.Epsilon)
-	}
-	for k := range 241 {
-		at := plotter.XY{X: last * float64(k) / 240}
-		at.Y = guarantee.Delta(at.X)
-		implied = append(implied, at)
+	implied, last := r.implied()
+	for _, at := range implied {
 		seen(at.Y)
 	}
 	if x != nil {
-		band, err := plotter.NewPolygon(append(xys(x, above), reversed(xys(x, below))...))
-		if err == nil {
+		if band, err := plotter.NewPolygon(append(xys(x, above), reversed(xys(x, below))...)); err == nil {
 			shade := first
 			shade.A = 60
 			band.Color, band.LineStyle.Width = shade, 0
@@ -148,6 +136,23 @@ func (r *Run) curve() Figure {
 	f.Alt += "."
 	f.SVG = svg(p, figureWidth, figureHeight, "curve", f.Title, f.Alt)
 	return f
+}
+
+// implied is the curve through the certified points, which falls to each of them and no further
+// after the last, up to the last ε of the figure.
+func (r *Run) implied() (curve plotter.XYs, last float64) {
+	guarantee := r.Certificate.Guarantee()
+	for _, pt := range guarantee {
+		last = max(last, 1.25*pt.Epsilon+0.1)
+	}
+	for _, c := range r.Curve {
+		last = max(last, c.Epsilon)
+	}
+	for k := range 241 {
+		x := last * float64(k) / 240
+		curve = append(curve, plotter.XY{X: x, Y: guarantee.Delta(x)})
+	}
+	return curve, last
 }
 
 // mark is a value with its error, under a label.

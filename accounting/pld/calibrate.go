@@ -65,27 +65,33 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 			side = 1
 		}
 	}
-	b := Bracket{Upper: max(least, math.Exp(high.x))}
-	// Walk down from Upper until the lower bound of δ proves that the noise is too small.
+	lower, err := tooSmall(epsilon, delta, least, high.x, compose)
+	if err != nil {
+		return Bracket{}, err
+	}
+	return Bracket{Lower: lower, Upper: max(least, math.Exp(high.x))}, nil
+}
+
+// tooSmall walks down from ln σ = x until the lower bound of δ proves that the noise is too small; 0
+// where it does so nowhere near.
+func tooSmall(epsilon, delta, least, x float64, compose func(noiseMultiplier float64) (*Composition, error)) (sigma float64, err error) {
 	for gap := 2e-6; gap < 1; gap *= 4 {
-		sigma := math.Exp(high.x - gap)
-		if sigma < least {
+		if sigma = math.Exp(x - gap); sigma < least {
 			break
 		}
 		composition, err := compose(sigma)
 		if err != nil {
-			return Bracket{}, err
+			return 0, err
 		}
 		d, err := composition.Delta(epsilon)
 		if err != nil {
-			return Bracket{}, err
+			return 0, err
 		}
 		if d.Lower > delta {
-			b.Lower = sigma
-			break
+			return sigma, nil
 		}
 	}
-	return b, nil
+	return 0, nil
 }
 
 // end is one end of a bracket of ln σ: x is ln σ, y the excess there.

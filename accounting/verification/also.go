@@ -107,25 +107,8 @@ func (p Problem) mostAlso(protocol *accounting.Protocol) float64 {
 func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, method accounting.Method, least, failure, own, most float64) (accounting.Point, [][]accounting.Trial, error) {
 	point := accounting.Point{Epsilon: p.Epsilon}
 	trials := make([][]accounting.Trial, len(protocol.Candidates))
-	if own == 0 { // nothing is sampled at any point
-		worst := 0.0
-		for c, candidate := range protocol.Candidates {
-			proven, err := p.provenTrials(candidate.NoiseMultiplier, method)
-			if err != nil {
-				return point, nil, err
-			}
-			for _, t := range proven {
-				cost := 0.0
-				if t.Truncation != nil {
-					cost = t.Truncation.Cost
-				}
-				worst = max(worst, t.Bound+cost)
-			}
-			trials[c] = proven
-		}
-		point.Delta = digits.Up(max(1e-300, worst), 3)
-		point.Verify = point.Delta
-		return point, trials, nil
+	if own == 0 {
+		return p.provenPoint(protocol, method)
 	}
 	sigmas := make([]float64, len(protocol.Candidates))
 	for c, candidate := range protocol.Candidates {
@@ -172,6 +155,29 @@ func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, metho
 			trials[c] = append(trials[c], t)
 		}
 	}
+	return point, trials, nil
+}
+
+// provenPoint is a point of a protocol without samples.
+func (p Problem) provenPoint(protocol *accounting.Protocol, method accounting.Method) (point accounting.Point, trials [][]accounting.Trial, err error) {
+	worst := 0.0
+	for _, candidate := range protocol.Candidates {
+		proven, err := p.provenTrials(candidate.NoiseMultiplier, method)
+		if err != nil {
+			return point, nil, err
+		}
+		for _, t := range proven {
+			cost := 0.0
+			if t.Truncation != nil {
+				cost = t.Truncation.Cost
+			}
+			worst = max(worst, t.Bound+cost)
+		}
+		trials = append(trials, proven)
+	}
+	point = accounting.Point{Epsilon: p.Epsilon}
+	point.Delta = digits.Up(max(1e-300, worst), 3)
+	point.Verify = point.Delta
 	return point, trials, nil
 }
 

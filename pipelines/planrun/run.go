@@ -21,6 +21,7 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/registry"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/sampling/stream"
 	"minsep/stages"
@@ -82,14 +83,8 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		o.KeyFile = p.Key
 	}
 	o.Out = p.Out
-	if o.Out != "" {
-		if err := store.Check(o.Out); err != nil { // each file in it would have the same fault
-			var bad *param.Error
-			if errors.As(err, &bad) {
-				bad.Param, bad.Field = "out", "out"
-			}
-			return RunResult{}, err
-		}
+	if err := checkOut(o.Out); err != nil {
+		return RunResult{}, err
 	}
 	names, inputs, err := check(ctx, p, o, how)
 	if err != nil {
@@ -97,11 +92,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	}
 	// A claim that no analysis covers is refused now, and not after hours of bounding.
 	if err := p.Preflight(); err != nil {
-		refused := RunResult{Out: o.Out}
-		if errors.As(err, new(*accounting.RefusedError)) {
-			refused.NotCertified = &pipelines.AccountResult{Out: o.Out, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta}
-		}
-		return refused, err
+		return refused(p, err), err
 	}
 	record, err := p.Record(inputs)
 	if err != nil {
@@ -124,22 +115,17 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err != nil {
 		return RunResult{}, err
 	}
-	run, made := t.run, t.made
 	if o.DryRun { // else the stages say it
-		for _, s := range stages.All {
-			if s.Drawn && slices.Contains(names, s.Name) {
-				if err := pipelines.MadeAgain(ctx, o, s.Folder(), t.known); err != nil {
-					return RunResult{}, err
-				}
-			}
+		if err := madeAgain(ctx, o, names, t.known); err != nil {
+			return RunResult{}, err
 		}
 	}
-	r := &planRun{Directory: &stages.Directory{Out: o.Out, Plan: p, Inputs: inputs, Run: run, KeyFile: o.KeyFile}, options: o, how: how,
-		result: RunResult{RunID: run.RunID.String(), Earlier: run.Earlier, Out: o.Out, PlanSHA256: run.Plan.SHA256, Plan: run.Plan.Plan}}
+	r := &planRun{Directory: &stages.Directory{Out: o.Out, Plan: p, Inputs: inputs, Run: t.run, KeyFile: o.KeyFile}, options: o, how: how,
+		result: RunResult{RunID: t.run.RunID.String(), Earlier: t.run.Earlier, Out: o.Out, PlanSHA256: t.run.Plan.SHA256, Plan: t.run.Plan.Plan}}
 	if p.Noise.Grid == noise.NoGrid {
 		r.result.Warning = stages.FloatingPointOpen
 	}
-	if o.DryRun && made {
+	if o.DryRun && t.made {
 		r.result.RunID = "" // the run will have another one
 	}
 	// Estimates of a dry run depend on the size of the graph, which is not read through for them.
@@ -150,33 +136,73 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		}
 		r.edges = p.Graph.Edges(source.Bytes)
 	}
-	begin := time.Now()
+	err = r.all(ctx, t, names)
+	return r.result, err
+}
+
+// refused is the result of a plan with a claim that cannot be certified.
+func refused(p stages.Plan, err error) RunResult {
+	result := RunResult{Out: p.Out}
+	if errors.As(err, new(*accounting.RefusedError)) {
+		result.NotCertified = &pipelines.AccountResult{Out: p.Out, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta}
+	}
+	return result
+}
+
+// checkOut checks where a run directory is to be; "" where a plan must say it.
+func checkOut(out string) error {
+	if out == "" {
+		return nil
+	}
+	err := store.Check(out) // each file in it would have the same fault
+	var bad *param.Error
+	if errors.As(err, &bad) {
+		bad.Param, bad.Field = "out", "out"
+	}
+	return err
+}
+
+// madeAgain refuses stages that would draw what another run drew.
+func madeAgain(ctx context.Context, o pipelines.Options, names []string, known *registry.Record) error {
+	for _, s := range stages.All {
+		if s.Drawn && slices.Contains(names, s.Name) {
+			if err := pipelines.MadeAgain(ctx, o, s.Folder(), known); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// all runs the stages of a plan in order.
+func (r *planRun) all(ctx context.Context, t taken, names []string) error {
+	o, begin := r.options, time.Now()
 	if err := r.goOn(ctx, t); err != nil {
-		return r.result, err
+		return err
 	}
 	if err := r.correct(ctx, t); err != nil {
-		return r.result, err
+		return err
 	}
 	for i, name := range names {
 		if err := r.stage(ctx, name); err != nil {
 			err = stages.InPlan(stages.Named(name).Group, err)
 			// A plan that failed at its first stage leaves nothing: with a corrected plan, the same
 			// --out would otherwise be refused as the directory of another plan.
-			if made && i == 0 && !o.DryRun && ctx.Err() == nil {
+			if t.made && i == 0 && !o.DryRun && ctx.Err() == nil {
 				err = errors.Join(err, r.removeEmptyRun())
 			}
-			return r.result, err
+			return err
 		}
 	}
 	// Before the last stage is done, a stopped stage may go on from some temporary files.
-	if all, err := p.Stages(""); err == nil && !o.DryRun && len(names) > 0 && names[len(names)-1] == all[len(all)-1] {
+	if all, err := r.Plan.Stages(""); err == nil && !o.DryRun && len(names) > 0 && names[len(names)-1] == all[len(all)-1] {
 		if err := manifest.RemoveTemporary(o.Out); err != nil {
-			return r.result, err
+			return err
 		}
 	}
 	r.result.Again = slices.DeleteFunc(r.result.Again, func(name string) bool { return !o.DryRun && !r.made(name) })
 	r.result.Seconds = time.Since(begin).Seconds()
-	return r.result, nil
+	return nil
 }
 
 // fits refuses a plan with more batches and noise than the free space holds, before the first

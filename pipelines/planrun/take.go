@@ -37,14 +37,7 @@ type taken struct {
 // runs share neither noise nor batches. With again, the directory goes to the plan's next run: see
 // [nextRun].
 func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan, again bool) (t taken, err error) {
-	root, err := stream.ReadKeyFile(o.KeyFile)
-	if err != nil {
-		return t, err
-	}
-	records, err := registry.Open(root, o.KeyFile)
-	if err == nil {
-		err = records.Writable(o.DryRun)
-	}
+	root, records, err := openRegistry(o)
 	if err != nil {
 		return t, err
 	}
@@ -77,13 +70,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 		want := committed(run.RunID)
 		differs := differences(o, run, want)
 		if differs == nil {
-			known, err := inPlace(ctx, o, records, run)
-			if err == nil && !o.DryRun && p.Name != "" && p.Name != run.Name {
-				before := run
-				run.Name = p.Name
-				err = manifest.WriteRun(o.Out, run, &before)
-			}
-			return taken{run: run, known: known}, err
+			return goesOn(ctx, p, o, records, run)
 		}
 		if may, err := mayCorrect(ctx, o, records, run, want); err != nil {
 			return t, err
@@ -116,6 +103,28 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 		return t, nil
 	}
 	return t, manifest.WriteRun(o.Out, next, old)
+}
+
+// goesOn takes the directory of the same plan, which may have another name now.
+func goesOn(ctx context.Context, p stages.Plan, o pipelines.Options, records *registry.Registry, run manifest.Run) (taken, error) {
+	known, err := inPlace(ctx, o, records, run)
+	if err == nil && !o.DryRun && p.Name != "" && p.Name != run.Name {
+		before := run
+		run.Name = p.Name
+		err = manifest.WriteRun(o.Out, run, &before)
+	}
+	return taken{run: run, known: known}, err
+}
+
+// openRegistry opens the registry of a plan's root key.
+func openRegistry(o pipelines.Options) (root stream.Root, records *registry.Registry, err error) {
+	if root, err = stream.ReadKeyFile(o.KeyFile); err != nil {
+		return root, nil, err
+	}
+	if records, err = registry.Open(root, o.KeyFile); err == nil {
+		err = records.Writable(o.DryRun)
+	}
+	return root, records, err
 }
 
 // mayServe refuses a requested run id that serves another plan's training, or another directory.

@@ -141,13 +141,7 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 		if named(o.ExampleColumn, t.Example) && !noExample || named(o.OwnerColumn, t.Owner) && !noOwner {
 			return &Fault{Found: "columns given by name in a file without a header", Rule: "give their positions, counted from 1"}
 		}
-		t.Example = max(t.Example, 0)
-		// Examples come first by default; owners take the other one, if only one is given.
-		if noExample || t.Owner < 0 && t.Example == 1 {
-			t.Owner = max(t.Owner, 0)
-		} else if t.Owner < 0 {
-			t.Owner = 1
-		}
+		t.byPosition(noExample)
 	}
 	for _, c := range []struct {
 		at     *int
@@ -179,9 +173,26 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	if t.Header || o.SingleOwner && o.Header == "no" || !single && o.Header == "no" {
 		return nil
 	}
+	return t.noHeader(first, single && !o.SingleOwner)
+}
+
+// byPosition sets the columns of a file without a header that no option names: examples come first,
+// and owners take the other one, if only one is given.
+func (t *tablePart) byPosition(noExample bool) {
+	t.Example = max(t.Example, 0)
+	if noExample || t.Owner < 0 && t.Example == 1 {
+		t.Owner = max(t.Owner, 0)
+	} else if t.Owner < 0 {
+		t.Owner = 1
+	}
+}
+
+// noHeader refuses a first record that may be a header. alone says that a file of one column is
+// taken for a list of examples, each with an owner of its own.
+func (t *tablePart) noHeader(first [][]byte, alone bool) *Fault {
 	// A file of one column may be a list of examples, or edges with another delimiter. Edges that
 	// are taken for a list would each have an owner of its own, and nobody would be bounded.
-	if single && !o.SingleOwner {
+	if alone {
 		if _, k := parseInt(first[0]); k != fits {
 			return &Fault{Found: "a first record of one field that is no integer", Rule: "for a list of examples, begin the file with the header example_id; for columns, set --delimiter"}
 		}

@@ -136,12 +136,8 @@ func (b *Bounder) order(ctx context.Context, ranges *shelves, of owners) (*examp
 			}
 			slices.Sort(list) // the table has owners in ascending order
 			perExample.Add(int64(len(list)), 1)
-			record = append(record[:0], b.Bound.Order.Class(int64(len(list))))
-			record = binary.BigEndian.AppendUint64(record, g.Examples.Address(source, e, 0).Uint64())
-			record = append(record, place(all.given.Examples+int64(e))...)
-			for _, u := range list {
-				record = binary.BigEndian.AppendUint32(record, u)
-			}
+			address := g.Examples.Address(source, e, 0).Uint64()
+			record = appendRecord(record[:0], b.Bound.Order.Class(int64(len(list))), address, all.given.Examples+int64(e), list)
 			// The sorter takes chunks of records, each with its length before it.
 			chunk = binary.AppendUvarint(chunk, uint64(len(record)))
 			if chunk = append(chunk, record...); len(chunk) >= sortChunk {
@@ -169,6 +165,17 @@ func (b *Bounder) order(ctx context.Context, ranges *shelves, of owners) (*examp
 	all.given.Owners = int64(len(perOwner))
 	all.given.GivenPerOwner, all.given.GivenOwners = given.Histogram(), perExample.Histogram()
 	return all, nil
+}
+
+// appendRecord appends an example to sort: its class, its address, its place among the examples
+// given, and the numbers of its owners.
+func appendRecord(record []byte, class byte, address uint64, given int64, owners []uint32) []byte {
+	record = binary.BigEndian.AppendUint64(append(record, class), address)
+	record = append(record, place(given)...)
+	for _, u := range owners {
+		record = binary.BigEndian.AppendUint32(record, u)
+	}
+	return record
 }
 
 // place encodes the place of an example in the order of the ids.
