@@ -72,8 +72,8 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 	return Bracket{Lower: lower, Upper: max(least, math.Exp(high.x))}, nil
 }
 
-// tooSmall walks down from ln σ = x until the lower bound of δ proves that the noise is too small; 0
-// where it does so nowhere near.
+// tooSmall walks down from ln σ = x until the lower bound of δ proves that the noise is too small;
+// it is 0 where none does.
 func tooSmall(epsilon, delta, least, x float64, compose func(noiseMultiplier float64) (*Composition, error)) (sigma float64, err error) {
 	for gap := 2e-6; gap < 1; gap *= 4 {
 		if sigma = math.Exp(x - gap); sigma < least {
