@@ -18,7 +18,11 @@ type block struct {
 	language, text string
 }
 
-// blocks reads the fenced blocks of a Markdown file.
+// exampleLink matches a link from a page in docs to a program that stands in a file of its own.
+var exampleLink = regexp.MustCompile(`\]\(\.\./(python/examples/\w+\.py)\)`)
+
+// blocks reads the fenced blocks of a Markdown file and, where it links to programs in
+// python/examples, these programs, in the order in which a reader meets them.
 func blocks(t *testing.T, file string) (found []block) {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -37,6 +41,14 @@ func blocks(t *testing.T, file string) (found []block) {
 		case inside:
 			last := &found[len(found)-1]
 			last.text += line + "\n"
+		default:
+			for _, m := range exampleLink.FindAllStringSubmatch(line, -1) {
+				program, err := os.ReadFile("../" + m[1])
+				if err != nil {
+					t.Fatalf("%s:%d: %v", file, i+1, err)
+				}
+				found = append(found, block{line: i + 1, language: "python", text: string(program)})
+			}
 		}
 	}
 	if inside {

@@ -122,8 +122,12 @@ func TestPythonPackageHasTheVersion(t *testing.T) {
 	}
 }
 
+// pythonDocuments are the pages with the programs that TestPythonDocument runs, in this order.
+var pythonDocuments = []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/large-models.md", "docs/materialize.md"}
+
 // TestPythonDocument types the blocks of docs/python.md, docs/audit.md, the package's README and
-// docs/materialize.md, with the package as a wheel.
+// docs/materialize.md, with the package as a wheel. It runs the programs of python/examples where a
+// page links to them.
 func TestPythonDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command and a wheel: not with -short")
@@ -134,7 +138,7 @@ func TestPythonDocument(t *testing.T) {
 	env := []string{"PYTHONPATH=" + newWheel(t, python), "MINSEP_COMMAND=" + bin, "XDG_STATE_HOME=" + filepath.Join(dir, "out", "state")}
 	env = append(env, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t)) // of torch.distributed
 	ran := 0
-	for _, file := range []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/large-models.md", "docs/materialize.md"} {
+	for _, file := range pythonDocuments {
 		if file == "docs/materialize.md" { // a run of its own
 			dir = newClone(t, bin)
 		}
@@ -164,6 +168,30 @@ func TestPythonDocument(t *testing.T) {
 		t.Errorf("%d blocks of Python were run", ran)
 	}
 	ignored(t, dir)
+}
+
+// TestEveryExampleIsRun: the pages that TestPythonDocument reads link to every program in
+// python/examples, once, so that it is run.
+func TestEveryExampleIsRun(t *testing.T) {
+	linked := map[string]int{}
+	for _, file := range pythonDocuments {
+		page, err := os.ReadFile("../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range exampleLink.FindAllStringSubmatch(string(page), -1) {
+			linked[m[1]]++
+		}
+	}
+	files, err := filepath.Glob("../python/examples/*.py")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d programs: %v", len(files), err)
+	}
+	for _, file := range files {
+		if name := strings.TrimPrefix(filepath.ToSlash(file), "../"); linked[name] != 1 {
+			t.Errorf("the pages %q have %d links to %s, want one", pythonDocuments, linked[name], name)
+		}
+	}
 }
 
 // freePort is a port of this machine that nobody listens on.

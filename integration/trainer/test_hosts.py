@@ -235,10 +235,9 @@ class Together:
         self.assertEqual(one["rows"], other["rows"])
         self.assertIn("serves a training already", self.alone(0, {"run": str(copy)})["said"])
 
-    def test_the_programs_of_the_document(self) -> None:
-        """The program of docs/python.md for several hosts leaves the same weights on all of them."""
-        text = (HERE.parent.parent / "docs" / "python.md").read_text()
-        (program,) = [p for p in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S) if f"hosts-{self.framework}" in p]
+    def test_the_programs_for_several_hosts(self) -> None:
+        """The program for several hosts leaves the same weights on all of them."""
+        program = (HERE.parent.parent / "python" / "examples" / f"hosts_{self.framework}.py").read_text()
         address = f"{self.hosts.address(0)}:29499"
         join = f'jax.distributed.initialize("{address}", {HOSTS}, int(os.environ["RANK"]))'
         program, replaced = re.subn(r"# jax\.distributed\.initialize\(\).*", join, program)
