@@ -356,7 +356,7 @@ func hold(c blockCase, t *blocks) float64 {
 // bound is ln V̂ before step r of a block.
 func (h *held) bound(block, r int, before []uint8, took []int) float64 {
 	t, s := h.t, h.t.shapes[block]
-	layer, state := t.layers[block], t.rank(before)
+	layer, state := t.layers[block], t.numberOf(before)
 	if r == 0 || s.row[state] < 0 {
 		return h.scale[block] + math.Log(layer.start[state])
 	}
@@ -372,6 +372,24 @@ func (h *held) bound(block, r int, before []uint8, took []int) float64 {
 		width *= count + 1
 	}
 	return h.scale[block] + math.Log(layer.rows[int(s.row[state])*s.length+(r-1)*width+entry])
+}
+
+// numberOf is the number of a state, at which it is in the list of states.
+func (t *blocks) numberOf(before []uint8) int {
+	counts := &cellCounts{}
+	counts.reset(len(before))
+	for z, m := range before {
+		counts.add(z, int(m))
+	}
+	number, listed := counts.rank(t.binomial), make([]uint8, len(before))
+	cells, times := t.lists[len(before)].of(number)
+	for n, z := range cells {
+		listed[z] = times[n]
+	}
+	if !slices.Equal(listed, before) {
+		panic(fmt.Sprintf("state %d in the list is %v, not %v", number, listed, before))
+	}
+	return number
 }
 
 func (h *held) check(block, r int, all []history, before []uint8, took []int) {
@@ -436,9 +454,6 @@ func (h *held) check(block, r int, all []history, before []uint8, took []int) {
 			left := make([]uint8, len(s.next))
 			for z, n := range counts.of {
 				left[z] = uint8(n)
-			}
-			if counts.rank(h.t.binomial) != h.t.rank(left) {
-				panic("the ranks of listed cells and of all cells differ")
 			}
 			if block+1 < len(h.t.shapes) {
 				after = h.bound(block+1, 0, left, make([]int, len(h.t.shapes[block+1].sorts)))

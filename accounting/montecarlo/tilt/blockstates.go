@@ -130,50 +130,26 @@ func (c *cellCounts) rank(binomial multisets) (number int) {
 // count is how many states so many cells have.
 func (t *blocks) count(cells int) float64 { return countStates(cells, t.theta+1) }
 
-// rank numbers the states: Σ_j C(m_1+…+m_j + j-1, j) over all cells but the last.
-func (t *blocks) rank(counts []uint8) (number int) {
-	sum := 0
-	for z, m := range counts[:len(counts)-1] {
-		sum += int(m)
-		number += t.binomial[z+1][sum]
-	}
-	return number
-}
-
+// statesOf lists the states of so many cells by their numbers, which rise with the replicas in all
+// cells but the last, then with those in all but the last two, and so on.
 func (t *blocks) statesOf(cells int) *stateList {
 	if l := t.lists[cells]; l != nil {
 		return l
 	}
-	states := int(t.count(cells) + .5)
-	all := make([]uint8, states*cells)
-	counts := make([]uint8, cells)
-	eachCounts(counts[1:], t.theta, func(left int) {
-		counts[0] = uint8(left)
-		copy(all[t.rank(counts)*cells:], counts)
-	})
-	l := &stateList{begins: make([]int32, 1, states+1)}
-	for len(all) > 0 {
-		for z, m := range all[:cells] {
-			if m > 0 {
-				l.cell, l.times = append(l.cell, uint16(z)), append(l.times, m)
+	l := &stateList{begins: make([]int32, 1, int(t.count(cells)+.5)+1)}
+	sums := make([]int, cells) // of the replicas in all cells, in all but the last, …
+	sums[0] = t.theta
+	eachDescending(sums[1:], t.theta, func() {
+		before := 0
+		for z := range sums {
+			sum := sums[cells-1-z]
+			if sum > before {
+				l.cell, l.times = append(l.cell, uint16(z)), append(l.times, uint8(sum-before))
 			}
+			before = sum
 		}
 		l.begins = append(l.begins, int32(len(l.cell)))
-		all = all[cells:]
-	}
+	})
 	t.lists[cells] = l
 	return l
-}
-
-// eachCounts calls f for every filling of counts with a sum of at most left, and leaves them 0.
-func eachCounts(counts []uint8, left int, f func(left int)) {
-	if len(counts) == 0 {
-		f(left)
-		return
-	}
-	for m := range left + 1 {
-		counts[0] = uint8(m)
-		eachCounts(counts[1:], left-m, f)
-	}
-	counts[0] = 0
 }
