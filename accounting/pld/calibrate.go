@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"minsep/internal/bisect"
 	"minsep/internal/param"
 )
 
@@ -42,34 +43,14 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 	case low == high:
 		return Bracket{Upper: least}, nil
 	}
-	for side := 0; high.x-low.x > 1e-6; {
-		// Regula falsi, Illinois variant: an end that stays for two rounds has its value halved.
-		// The point is kept away from both ends, so that each round shortens the bracket.
-		x := (low.x*high.y - high.x*low.y) / (high.y - low.y)
-		x = min(max(x+5e-7, low.x+4e-7), high.x-4e-7)
-		y, err := excess(x)
-		if err != nil {
-			return Bracket{}, err
-		}
-		if y > 0 {
-			low = end{x, y}
-			if side == -1 {
-				high.y /= 2
-			}
-			side = -1
-		} else {
-			high = end{x, min(y, -1e-12)}
-			if side == 1 {
-				low.y /= 2
-			}
-			side = 1
-		}
+	if _, high, err = bisect.Falling(excess, low, high, 1e-6, 5e-7, 4e-7); err != nil {
+		return Bracket{}, err
 	}
-	lower, err := tooSmall(epsilon, delta, least, high.x, compose)
+	lower, err := tooSmall(epsilon, delta, least, high.X, compose)
 	if err != nil {
 		return Bracket{}, err
 	}
-	return Bracket{Lower: lower, Upper: max(least, math.Exp(high.x))}, nil
+	return Bracket{Lower: lower, Upper: max(least, math.Exp(high.X))}, nil
 }
 
 // tooSmall walks down from ln σ = x until the lower bound of δ proves that the noise is too small;
@@ -94,36 +75,33 @@ func tooSmall(epsilon, delta, least, x float64, compose func(noiseMultiplier flo
 	return 0, nil
 }
 
-// end is one end of a bracket of ln σ: x is ln σ, y the excess there.
-type end struct{ x, y float64 }
-
-// enclose finds two ends around the zero of a falling function by steps from 0, or from the least x
-// if that is larger. If the function is not above 0 at the least x, both ends are there.
-func enclose(excess func(float64) (float64, error), least float64) (low, high end, err error) {
+// enclose finds two points around the zero of a falling function by steps from 0, or from the least
+// x if that is larger. If the function is not above 0 at the least x, both points are there.
+func enclose(excess func(float64) (float64, error), least float64) (low, high bisect.Point, err error) {
 	const step = 0.7
-	at := end{x: max(0, least)}
-	if at.y, err = excess(at.x); err != nil {
+	at := bisect.Point{X: max(0, least)}
+	if at.Y, err = excess(at.X); err != nil {
 		return low, high, err
 	}
 	for {
-		next := end{x: at.x + step}
-		if at.y <= 0 {
-			next.x = max(at.x-step, least)
+		next := bisect.Point{X: at.X + step}
+		if at.Y <= 0 {
+			next.X = max(at.X-step, least)
 		}
 		switch {
-		case next.x == at.x:
+		case next.X == at.X:
 			return at, at, nil
-		case next.x > math.Log(Largest):
+		case next.X > math.Log(Largest):
 			return low, high, ErrNotReached
 		}
-		if next.y, err = excess(next.x); err != nil {
+		if next.Y, err = excess(next.X); err != nil {
 			return low, high, err
 		}
 		switch {
-		case at.y > 0 && next.y <= 0:
-			return at, end{next.x, min(next.y, -1e-12)}, nil
-		case at.y <= 0 && next.y > 0:
-			return next, end{at.x, min(at.y, -1e-12)}, nil
+		case at.Y > 0 && next.Y <= 0:
+			return at, next, nil
+		case at.Y <= 0 && next.Y > 0:
+			return next, at, nil
 		}
 		at = next
 	}

@@ -95,14 +95,14 @@ func (p pair) support(tail float64) (low, high float64) {
 	for _, c := range p.num {
 		largest, smallest = max(largest, c.mean), min(smallest, c.mean)
 	}
-	low = bisect(largest, smallest-z, func(x float64) bool { return tailBelow(p.num, x) <= tail })
-	high = bisect(smallest, largest+z, func(x float64) bool { return tailAbove(p.num, x) <= tail })
+	low = edge(largest, smallest-z, func(x float64) bool { return tailBelow(p.num, x) <= tail })
+	high = edge(smallest, largest+z, func(x float64) bool { return tailAbove(p.num, x) <= tail })
 	return low, high
 }
 
-// bisect returns a point at which ok holds, within about 1e-6 of one at which it does not. ok holds
+// edge returns a point at which ok holds, within about 1e-6 of one at which it does not. ok holds
 // at yes and need not hold at no; either may be the larger.
-func bisect(no, yes float64, ok func(float64) bool) float64 {
+func edge(no, yes float64, ok func(float64) bool) float64 {
 	for math.Abs(yes-no) > 1e-6 {
 		mid := (no + yes) / 2
 		if ok(mid) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"minsep/accounting/montecarlo"
+	"minsep/internal/bisect"
 	"minsep/internal/param"
 )
 
@@ -38,7 +39,7 @@ var ErrNotProvable = errors.New("tilt: not provable without samples")
 // that is proven, or an error that wraps ErrNotProvable where there is none. All that was tried is
 // returned with an error too, also when ctx ends.
 func SmallestProvableBelow(ctx context.Context, spec montecarlo.Spec, most, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
-	search := proofs{ctx: ctx, spec: spec, most: math.Log(most), epsilon: epsilon, delta: delta, more: more}
+	search := proofs{ctx: ctx, spec: spec, most: math.Log(most), epsilon: epsilon, delta: delta, more: more, low: math.NaN(), high: math.NaN()}
 	found, err := search.run()
 	slices.SortFunc(search.tried, func(a, b Tried) int { return cmp.Compare(a.NoiseMultiplier, b.NoiseMultiplier) })
 	found.Tried, search.best.Tried = search.tried, search.tried
@@ -66,58 +67,35 @@ func (s *proofs) run() (Provable, error) {
 	if err := check.Err(); err != nil {
 		return Provable{}, err
 	}
-	lo, hi := math.NaN(), math.NaN() // logarithms of a σ too small and of one that is proven
-	var excessLo, excessHi float64
-	var ofLo montecarlo.Direction
+	var low, high bisect.Point // ln σ of a noise multiplier too small and of one that is proven, with their excess
+	var ofLow montecarlo.Direction
 	at, step := math.Log(spec.NoiseMultiplier), 0.1
-	for math.IsNaN(lo) || math.IsNaN(hi) {
-		excess, err := s.excess(at, lo, hi)
+	for math.IsNaN(s.low) || math.IsNaN(s.high) {
+		excess, err := s.excess(at)
 		if err != nil {
 			return Provable{}, err
 		}
 		if excess > 0 {
 			// Bounds of several examples per owner have a floor, which more noise does not lower. The
 			// bounds of two directions say nothing of one.
-			if fell := excessLo - excess; s.of == ofLo && excess > 1 && excess < math.Log(0.5/delta) && !math.IsInf(excessLo, 1) && at > lo && fell < 0.25*(at-lo) {
+			if fell := low.Y - excess; s.of == ofLow && excess > 1 && excess < math.Log(0.5/delta) && !math.IsInf(low.Y, 1) && at > low.X && fell < 0.25*(at-low.X) {
 				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: more noise than %.4g does not lower the bound, %.3g", ErrNotProvable, delta, epsilon, math.Exp(at), delta*math.Exp(excess))
 			}
-			lo, excessLo, ofLo = at, excess, s.of
+			low, ofLow = bisect.Point{X: at, Y: excess}, s.of
 			if at >= s.most-within {
 				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: no noise multiplier below %g", ErrNotProvable, delta, epsilon, math.Exp(s.most))
 			}
 			at = min(at+step, s.most-within)
 		} else {
-			hi, excessHi = at, excess
+			high = bisect.Point{X: at, Y: excess}
 			at -= step
 		}
 		if step *= 1.6; step > 8 {
 			return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: none near noise multiplier %g", ErrNotProvable, delta, epsilon, spec.NoiseMultiplier)
 		}
 	}
-	// Illinois: the false position, with the weight of an end that stays halved.
-	for side := 0; hi-lo > within; {
-		at = (lo*excessHi - hi*excessLo) / (excessHi - excessLo)
-		if !(at > lo && at < hi) || math.IsInf(excessLo, 1) {
-			at = (lo + hi) / 2
-		}
-		at = min(max(at, lo+within/3), hi-within/3)
-		excess, err := s.excess(at, lo, hi)
-		if err != nil {
-			return Provable{}, err
-		}
-		if excess > 0 {
-			lo, excessLo = at, excess
-			if side == 1 {
-				excessHi /= 2
-			}
-			side = 1
-		} else {
-			hi, excessHi = at, excess
-			if side == -1 {
-				excessLo /= 2
-			}
-			side = -1
-		}
+	if _, _, err := bisect.Falling(s.excess, low, high, within, 0, within/3); err != nil {
+		return Provable{}, err
 	}
 	return s.best, nil
 }
@@ -129,18 +107,18 @@ type proofs struct {
 	most           float64 // ln σ
 	epsilon, delta float64
 	more           func(proven, ratio float64) bool
+	low, high      float64 // the last ln σ too small and the last that is proven, NaN before there is one
 	best           Provable
 	tried          []Tried
 	of             montecarlo.Direction // the last excess is by the bound of this direction
 }
 
 // excess is ln of the proven bound over delta at ln σ: at most 0 when it is proven; +Inf when
-// no order has a table. lo is ln σ of a noise multiplier that is too small, hi of one that is
-// proven; NaN where there is none.
-func (s *proofs) excess(logSigma, lo, hi float64) (excess float64, err error) {
+// no order has a table.
+func (s *proofs) excess(logSigma float64) (excess float64, err error) {
 	ratio := math.Inf(1)
-	if hi > lo {
-		ratio = math.Exp(hi - lo)
+	if s.high > s.low {
+		ratio = math.Exp(s.high - s.low)
 	}
 	if s.more != nil && !s.more(s.best.NoiseMultiplier, ratio) {
 		return 0, errEnded
@@ -149,6 +127,11 @@ func (s *proofs) excess(logSigma, lo, hi float64) (excess float64, err error) {
 	defer func() {
 		if err == nil {
 			s.tried = append(s.tried, Tried{found.NoiseMultiplier, s.delta * math.Exp(excess)})
+			if excess > 0 {
+				s.low = logSigma
+			} else {
+				s.high = logSigma
+			}
 		}
 	}()
 	worst := math.Inf(-1)
