@@ -174,7 +174,7 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 			return err
 		}
 		// A failed job may have finished units: they are recorded before its error is returned.
-		_, err := c.jobs.run(ctx, pipeline)
+		err := c.jobs.run(ctx, pipeline)
 		if err = errors.Join(err, losses.Collect(finished, l)); err != nil {
 			return err
 		}

@@ -195,7 +195,7 @@ func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run s
 	}
 	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, w.jobs.workDir, source.ExampleType, source.OwnerType, b.Pools > 0, bounded.Rows))
 	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, bounded.Summary))
-	if _, err := w.jobs.run(ctx, p); err != nil {
+	if err := w.jobs.run(ctx, p); err != nil {
 		return nil, summary, err
 	}
 	if err := removeShared(); err != nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec/optimized" // functions without reflection
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
@@ -63,12 +62,11 @@ func (e engine) portable() bool {
 	return false
 }
 
-// run executes p and returns its metrics. When ctx ends, the job is cancelled, and run returns
-// ctx's error.
+// run executes p. When ctx ends, the job is cancelled, and run returns ctx's error.
 //
 // Runners differ in their results: some give no result for a job that was cancelled or not
 // submitted, which is an error here, since the caller needs the job's output.
-func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults, error) {
+func (e engine) run(ctx context.Context, p *beam.Pipeline) error {
 	job := &jobLog{log: e.log}
 	ctxLog, end := beamLog.begin(ctx, job)
 	defer end()
@@ -105,22 +103,21 @@ func (e engine) run(ctx context.Context, p *beam.Pipeline) (metrics.QueryResults
 	}
 	switch {
 	case ctx.Err() != nil:
-		return metrics.QueryResults{}, stopped(ctx, left)
+		return stopped(ctx, left)
 	case got.err != nil:
-		return metrics.QueryResults{}, runnerError(e.runner, got.err)
+		return runnerError(e.runner, got.err)
 	case got.result == nil && e.translates:
-		return metrics.QueryResults{}, ErrTranslated
+		return ErrTranslated
 	case got.result == nil:
-		return metrics.QueryResults{}, fmt.Errorf("pipelines: runner %s: gave no result, because the job was cancelled there", e.runner)
+		return fmt.Errorf("pipelines: runner %s: gave no result, because the job was cancelled there", e.runner)
 	}
 	e.log.Info("job ended", "runner", e.runner, "seconds", time.Since(begin).Seconds())
-	found := got.result.Metrics().AllMetrics()
-	for _, c := range found.Counters() {
+	for _, c := range got.result.Metrics().AllMetrics().Counters() {
 		if c.Key.Namespace == "minsep" {
 			e.log.Info("counter", "name", c.Key.Name, "total", c.Result())
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // patience returns the stopTime of a runner.

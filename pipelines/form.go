@@ -207,7 +207,7 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 		return index, err
 	}
 	manifestio.Collect(s, dir, collectedFiles, files)
-	if _, err := w.jobs.run(ctx, p); err != nil {
+	if err := w.jobs.run(ctx, p); err != nil {
 		return index, err
 	}
 	if index.Files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {

@@ -295,7 +295,7 @@ func (w *work) joins(ctx context.Context, j *join, c materialize.Config, dir str
 	if err := build(s, c, j.data); err != nil {
 		return err
 	}
-	if _, err := w.jobs.run(ctx, p); err != nil {
+	if err := w.jobs.run(ctx, p); err != nil {
 		return err
 	}
 	return removeShared()

@@ -228,7 +228,7 @@ func (e engine) runNoise(ctx context.Context, c noiseshards.Config, facts manife
 		return nil, err
 	}
 	manifestio.Collect(s, c.Dir, collectedFiles, files)
-	if _, err := e.run(ctx, p); err != nil {
+	if err := e.run(ctx, p); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -194,7 +194,7 @@ func (p *planning) renew(ctx context.Context, row *Row, n search.Noise, err erro
 		}
 		one.Noise = n
 		made := p.make(ctx, one.Strategy)
-		p.figures(one, Population{}, made.error, made.figures)
+		p.figures(one, made.error, made.figures)
 	}
 	return nil
 }

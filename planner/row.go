@@ -85,7 +85,7 @@ const (
 )
 
 // figures fills in the figures that follow from the noise multiplier.
-func (r *Request) figures(row *Row, population Population, e mechanism.Error, f mechanism.Figures) {
+func (r *Request) figures(row *Row, e mechanism.Error, f mechanism.Figures) {
 	row.RMSE, row.MaxSE = row.Noise.Multiplier*e.RMSE, row.Noise.Multiplier*e.MaxSE
 	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize
 	row.StdErr = row.Noise.StdErr * row.unit / row.BatchSize

@@ -300,7 +300,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	if row.Noise, err = p.noise(ctx, row, p.guess(row)); err != nil {
 		return err
 	}
-	p.figures(row, p.population, strategy.error, strategy.figures)
+	p.figures(row, strategy.error, strategy.figures)
 	return nil
 }
 

@@ -355,8 +355,8 @@ func (p product) coarser() product {
 // validity.
 func (p product) narrowed(tilt float64) (best, log float64, low, high int, stray float64) {
 	for first := true; ; first = false {
-		k, k1, k2 := p.cumulants(tilt)
-		from, to, outside := p.window(tilt, k, k1, k2)
+		k, _, k2 := p.cumulants(tilt)
+		from, to, outside := p.window(tilt, k, k2)
 		if first || to-from < high-low {
 			best, log, low, high, stray = tilt, k, from, to, outside
 		}
@@ -372,7 +372,7 @@ func (p product) narrowed(tilt float64) (best, log float64, low, high int, stray
 // window returns the grid indices between which the tilted distribution of the composed loss lies,
 // but for the mass stray. It takes Chernoff's bound, Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u), at the
 // best s that descend finds. A support of less than 2^15 cells is taken whole.
-func (p product) window(tilt, k, k1, k2 float64) (low, high int, stray float64) {
+func (p product) window(tilt, k, k2 float64) (low, high int, stray float64) {
 	bottom, top := p.support()
 	if top-bottom < 1<<15 {
 		return int(bottom), int(top), 0

@@ -302,8 +302,8 @@ func TestNarrowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.PQ.upper
-	k, k1, k2 := p.cumulants(p.tiltForEpsilon(1))
-	if low, high, _ := p.window(p.tiltForEpsilon(1), k, k1, k2); high-low <= maxWindow {
+	k, _, k2 := p.cumulants(p.tiltForEpsilon(1))
+	if low, high, _ := p.window(p.tiltForEpsilon(1), k, k2); high-low <= maxWindow {
 		t.Fatalf("a window of %d cells: another case must be found", high-low)
 	}
 	if _, _, low, high, _ := p.narrowed(p.tiltForEpsilon(1)); high-low > maxWindow {

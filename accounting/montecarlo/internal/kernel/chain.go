@@ -203,7 +203,7 @@ func (r *chain) Rows(first int, t []Row, check bool) bool {
 				x.held[0] = *r.at(run.row, first, run.to-1+run.lag)
 			}
 			from := max(0, run.from-first, end-r.piece)
-			x.rows(t[from:end], first, from, r.next(x, run, first, from, end))
+			x.rows(t[from:end], first, from, r.next(x, run, from, end))
 			if !r.settle(x, run, from, end, first+from >= r.ends) {
 				return false
 			}
@@ -245,7 +245,7 @@ func (r *chain) at(row, first, step int) *Row {
 }
 
 // next is the F that steps of a run lead to, one for all or one each.
-func (r *chain) next(x *chainRow, run *run, first, from, end int) []Row {
+func (r *chain) next(x *chainRow, run *run, from, end int) []Row {
 	switch {
 	case run.row == 0 || run.from+run.lag >= r.ratio.Steps:
 		return r.done[:]
