@@ -59,6 +59,7 @@ func (a Account) Validate() error {
 	c.Add(a.Params.Validate())
 	c.Require(a.Bounded == "" || a.Examples == 0, "bounded and examples", nil, "only one of them may be given")
 	c.Require(a.Examples >= 0, "examples", a.Examples, "must be at least 1")
+	c.Add(feasible(a.Params, a.Examples))
 	kind := a.Kind()
 	known := a.Bounded != "" || a.Examples > 0
 	c.Require(known || a.BatchSize == 0 || kind.ExactBatchSize, "batch size", a.BatchSize, "needs --examples, their number, or --bounded, a run directory with a bounded table")

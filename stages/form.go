@@ -61,12 +61,33 @@ func (f Form) Validate() error {
 	}
 	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
+	c.Add(feasible(f.Params, f.Examples))
 	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which names the owners of examples")
 	c.Require(!f.Kind().Pools || f.Examples == 0 && len(f.Graph) == 0, "scheme", f.Scheme, "needs a bounded table of pools: bound the graph with --pools, and give --bounded")
 	c.Require(f.Sample != sampling.SampleOwners || f.Examples == 0, "sample", f.Sample, "needs a graph, which names the owners of examples: numbered examples are their own owners")
 	c.Require(f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1), "shards", f.Shards, fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)))
 	c.Require(f.Buckets >= 0 && f.Buckets <= maxBuckets, "buckets", f.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
 	return c.Err()
+}
+
+// feasible refuses a batch size that a number of examples, each its own owner, cannot give; 0 is an
+// unknown number. Where other parameters of the scheme are at fault, the scheme's own limit is not
+// known, and the number of examples is the limit.
+func feasible(p sampling.Params, examples int64) error {
+	if examples < 1 || p.BatchSize <= 0 || p.Sample == sampling.SampleOwners || p.Kind().Owners == sampling.OwnersNeeded {
+		return nil
+	}
+	if p.Validate() != nil {
+		c := param.Checker{Package: "stages"}
+		c.Require(p.BatchSize <= float64(examples), "batch size", p.BatchSize, fmt.Sprintf("must be at most %d, the number of examples", examples))
+		return c.Err()
+	}
+	_, err := p.Spec(numberedPopulation(examples))
+	var infeasible *sampling.InfeasibleError
+	if errors.As(err, &infeasible) {
+		return infeasible
+	}
+	return nil // other refusals are left to the stage, which has the examples
 }
 
 // Planned describes batches of numbers or of a bounded table before they are formed.

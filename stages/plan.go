@@ -51,7 +51,8 @@ type Plan struct {
 	Key string `json:"key,omitempty" decides:"nothing"` // file of the root key
 	Out string `json:"out,omitempty" decides:"nothing"` // run directory
 
-	unread []strictjson.Fault // of the text that the plan was read from
+	unread   []strictjson.Fault // of the text that the plan was read from
+	misspelt []string           // fields and groups that unknown ones in that text stand for
 }
 
 // Table returns the place of the plan's bounded table, "" if it has none.

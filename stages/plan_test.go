@@ -30,14 +30,19 @@ func TestPaddedEstimate(t *testing.T) {
 // TestUnknownFieldsPlaces: a field in a wrong group is told where it belongs.
 func TestUnknownFieldsPlaces(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"batches": {"pad": true}}`:    "batches.pad: unknown field: it is scheme.pad",
-		`{"epsilon": 4}`:                "epsilon: unknown field: it is privacy.epsilon",
-		`{"scheme": {"shards": 4}}`:     "scheme.shards: unknown field: it is batches.shards or noise.shards",
-		`{"bound": {"examples": 4}}`:    "bound.examples: unknown field: it is examples",
-		`{"scheme": {"padding": 4}}`:    "scheme.padding: unknown field: docs/schemas/plan.schema.json has all of them\n",
-		`{"scheme": {"batches.pad":4}}`: "unknown field: docs/schemas/plan.schema.json has all of them\n",
-		`{"scheme": {"minsep": 4}}`:     "scheme.minsep: unknown field (did you mean scheme.min_sep?)\n",
-		`{"nosie": {}}`:                 "nosie: unknown field (did you mean noise?)\n",
+		`{"batches": {"pad": true}}`:      "batches.pad: unknown field: it is scheme.pad",
+		`{"epsilon": 4}`:                  "epsilon: unknown field: it is privacy.epsilon",
+		`{"scheme": {"shards": 4}}`:       "scheme.shards: unknown field: it is batches.shards or noise.shards",
+		`{"bound": {"examples": 4}}`:      "bound.examples: unknown field: it is examples outside of all groups or materialize.examples\n",
+		`{"bound": {"max_per_owner":4}}`:  "bound.max_per_owner: unknown field: it is bound.max_examples_per_owner\n",
+		`{"scheme": {"name": "poisson"}}`: "scheme.name: unknown field (did you mean scheme.scheme?)\n",
+		`{"scheme": {"kind": "poisson"}}`: "scheme.kind: unknown field (did you mean scheme.scheme?)\n",
+		`{"bound": {"out": "x"}}`:         "bound.out: unknown field: it is out outside of all groups\n",
+		`{"strategy": {"name": "bsr"}}`:   "strategy.name: unknown field (did you mean strategy.kind?)\n",
+		`{"scheme": {"padding": 4}}`:      "scheme.padding: unknown field: docs/schemas/plan.schema.json has all of them\n",
+		`{"scheme": {"batches.pad":4}}`:   "unknown field: docs/schemas/plan.schema.json has all of them\n",
+		`{"scheme": {"minsep": 4}}`:       "scheme.minsep: unknown field (did you mean scheme.min_sep?)\n",
+		`{"nosie": {}}`:                   "nosie: unknown field (did you mean noise?)\n",
 	} {
 		p, err := ParsePlan("plan", []byte(text))
 		if err != nil {
@@ -166,6 +171,10 @@ func TestPlanFaults(t *testing.T) {
 	}{
 		{"nothing", "", "", nil},
 		{"shards of two kinds", `"coordinates": 10`, `"coordinates": 10, "shards": -1, "steps_per_file": "x"`, []string{"noise.steps_per_file", "noise.shards"}},
+		{"a misspelt field", `"scheme": "b-min-sep"`, `"name": "b-min-sep"`, []string{"scheme.name"}},
+		{"another misspelt field", `"batch_size": 4`, `"batchsize": 4`, []string{"scheme.batchsize"}},
+		{"a misspelt field that is required", `"epsilon": 1`, `"eps": 1`, []string{"privacy.eps"}},
+		{"a misspelt group", `"noise": {`, `"noize": {`, []string{"noize"}},
 		{"a field of the same words", `"steps": 8`, `"steps": 0, "step": 1`, []string{"scheme.step", "scheme.steps"}},
 		{"four faults", `"delta": 1e-5}, "noise": {"coordinates": 10}`, `"delta": 2, "sample": 3}, "noise": {"coordinates": -1, "coordinate": 2}`,
 			[]string{"privacy.sample", "noise.coordinate", "privacy.delta", "noise.coordinates"}},

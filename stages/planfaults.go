@@ -39,13 +39,19 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 	}
 	var p Plan
 	p.unread = strictjson.Decode(b, &p)
+	given := map[string]string{}
+	flattenJSON("", b, given)
 	for i, f := range p.unread {
 		if f.Field == "strategy.bands" && f.Value == `"auto"` {
 			p.unread[i].Rule = AutoBandsRule
 		}
 		// A misspelt field would otherwise leave its default in place without a word.
 		if f.Rule == strictjson.UnknownField {
-			p.unread[i].Rule = unknownRule(f.Field)
+			var meant []string
+			p.unread[i].Rule, meant = unknownRule(f.Field)
+			if len(meant) == 1 && given[meant[0]] == "" { // a field that is given too has faults of its own
+				p.misspelt = append(p.misspelt, meant[0])
+			}
 		}
 	}
 	if p.Strategy.Steps == 0 {
@@ -57,28 +63,48 @@ func ParsePlan(name string, b []byte) (Plan, error) {
 	return p, nil
 }
 
-// unknownRule says where a field of this name belongs, if it is not where it was given.
-func unknownRule(field string) string {
+// ownField is the field that names the group's own choice. Its name differs between the groups, so
+// that a user who knows one of them writes it in the other.
+var ownField = map[string]string{"scheme": "scheme.scheme", "strategy": "strategy.kind"}
+
+// otherNames are the names under which users look for a field of [ownField].
+var otherNames = []string{"name", "kind", "type", "scheme", "strategy"}
+
+// unknownRule says which field was meant by one that no plan has: a field of another group with
+// this name, a field that a flag of this name sets, or a field of the group with a name like it.
+// meant are the fields that may stand for it, none if nothing is like it.
+func unknownRule(field string) (rule string, meant []string) {
 	name := field[strings.LastIndexByte(field, '.')+1:]
+	group := field[:len(field)-len(name)]
+	if own := ownField[strings.TrimSuffix(group, ".")]; own != "" && slices.Contains(otherNames, name) {
+		return strictjson.UnknownField + " (did you mean " + own + "?)", []string{own}
+	}
 	places := slices.DeleteFunc(strictjson.Paths[Plan](), func(path string) bool {
 		return path != name && !strings.HasSuffix(path, "."+name)
 	})
-	if len(places) == 0 {
-		group := field[:len(field)-len(name)]
-		var siblings []string
-		for _, path := range strictjson.Paths[Plan]() {
-			if rest, ok := strings.CutPrefix(path, group); ok {
-				rest, _, _ = strings.Cut(rest, ".")
-				siblings = append(siblings, rest)
+	if of := FieldOf(name); len(places) == 0 && of != "" {
+		places = []string{of}
+	}
+	if len(places) > 0 {
+		shown := slices.Clone(places)
+		for i, path := range shown {
+			if path == name { // the same word again: its place is the difference
+				shown[i] += " outside of all groups"
 			}
 		}
-		siblings = slices.Compact(siblings)
-		if meant := words.Nearest(name, siblings); meant != "" {
-			return strictjson.UnknownField + " (did you mean " + group + meant + "?)"
-		}
-		return strictjson.UnknownField + ": docs/schemas/plan.schema.json has all of them"
+		return strictjson.UnknownField + ": it is " + strings.Join(shown, " or "), places
 	}
-	return strictjson.UnknownField + ": it is " + strings.Join(places, " or ")
+	var siblings []string
+	for _, path := range strictjson.Paths[Plan]() {
+		if rest, ok := strings.CutPrefix(path, group); ok {
+			rest, _, _ = strings.Cut(rest, ".")
+			siblings = append(siblings, rest)
+		}
+	}
+	if near := words.Nearest(name, slices.Compact(siblings)); near != "" {
+		return strictjson.UnknownField + " (did you mean " + group + near + "?)", []string{group + near}
+	}
+	return strictjson.UnknownField + ": docs/schemas/plan.schema.json has all of them", nil
 }
 
 // comparisonRule is the rule for somebody who gives the output of minsep plan --json in place of
@@ -130,12 +156,12 @@ var planFields = func() map[string]map[string]string {
 		if inner.Kind() != reflect.Struct {
 			continue
 		}
-		for i := range inner.NumField() {
-			if !inner.Field(i).IsExported() {
+		for _, field := range reflect.VisibleFields(inner) { // with the fields of embedded structs, such as a training's
+			if !field.IsExported() || field.Anonymous {
 				continue
 			}
-			path := tag(f) + "." + tag(inner.Field(i))
-			words := inWords(tag(inner.Field(i)))
+			path := tag(f) + "." + tag(field)
+			words := inWords(tag(field))
 			of[words] = path
 			if all[words] == "" {
 				all[words] = path
@@ -189,6 +215,9 @@ func (p Plan) Faults(others error) error {
 	var fields []string
 	group := false
 	for _, f := range p.unread {
+		if f.Rule == strictjson.Missing && p.wasMeant(f.Field) {
+			continue
+		}
 		bad := &ParamError{Package: "stages", Param: cmp.Or(f.Field, "the plan"), Rule: f.Rule, Field: cmp.Or(f.Field, "the plan")}
 		if f.Field == "" && f.Rule == strictjson.MustBeObject {
 			bad.Rule += ", { and } with fields between them; minsep run --example prints a plan to start from"
@@ -203,9 +232,13 @@ func (p Plan) Faults(others error) error {
 	if group { // nothing is known of it, so that consequences say nothing
 		return errors.Join(list...)
 	}
-	// A field that could not be read is missing for the checks of values too: their fault follows.
+	// A field that could not be read is missing for the checks of values too: their fault follows. So
+	// does the fault of a missing field that was meant by an unknown one.
 	follows := func(bad *ParamError) bool {
-		return slices.ContainsFunc(strings.Split(bad.Field, ", "), func(field string) bool { return slices.Contains(fields, field) })
+		missing := bad.Value == nil || slices.Contains([]string{"", "0", `""`, "(none)"}, fmt.Sprint(bad.Value))
+		return slices.ContainsFunc(strings.Split(bad.Field, ", "), func(field string) bool {
+			return slices.Contains(fields, field) || missing && p.wasMeant(field)
+		})
 	}
 	var seen []string
 	each(others, func(err error) {
@@ -221,6 +254,13 @@ func (p Plan) Faults(others error) error {
 		}
 	})
 	return errors.Join(list...)
+}
+
+// wasMeant reports whether a field, or a group that holds it, was given under another name.
+func (p Plan) wasMeant(field string) bool {
+	return slices.ContainsFunc(p.misspelt, func(meant string) bool {
+		return field == meant || strings.HasPrefix(field, meant+".")
+	})
 }
 
 // inWords returns the name of a field or parameter in words.

@@ -31,11 +31,16 @@ func (p Plan) Preflight() error {
 // unknownExamples stands for an unknown number of examples. No refusal depends on it.
 const unknownExamples = 1 << 30
 
+// numberedPopulation is n examples, each its own owner.
+func numberedPopulation(n int64) sampling.Population {
+	return sampling.Population{Examples: n, Neighborhoods: sampling.Neighborhoods{1: n}}
+}
+
 // foreseen returns the scheme that will run. Its probability is arbitrary if it depends on a graph.
 func (p Plan) foreseen() (sampling.Spec, error) {
 	s := p.Scheme
 	if n := p.numbered(); n > 0 {
-		return s.Spec(sampling.Population{Examples: n, Neighborhoods: sampling.Neighborhoods{1: n}})
+		return s.Spec(numberedPopulation(n))
 	}
 	return s.WithoutExamples().Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples},
 		Owners: sampling.OwnerSizes{1: unknownExamples}})

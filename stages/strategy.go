@@ -21,15 +21,12 @@ func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workl
 	if path == "" {
 		return nil, nil
 	}
-	name, rule := "workload", "must be prefix, momentum, training or a file"
-	if path == p.Schedule {
-		name, rule = "schedule", "must be a file, or one of "+strings.Join(mechanism.Schedules, ", ")
-	}
 	f, err := store.Open(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noWorkloadFile(p)
+	}
+	name, rule := workloadRule(p)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &ParamError{Package: "stages", Param: name, Value: path, Rule: rule + "; there is no such file"}
-		}
 		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: name, Value: path, Rule: rule}, err)
 	}
 	defer f.Close()
@@ -38,6 +35,31 @@ func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workl
 		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: name, Value: path, Rule: "cannot be used"}, err)
 	}
 	return a, nil
+}
+
+// FindWorkloadFile returns the fault of parameters that name a file which is not there: mostly it
+// is a misspelt name of a workload or a schedule. It reads nothing, so that commands can tell this
+// fault beside all others; a file that cannot be used is left to [ReadWorkloadFile].
+func FindWorkloadFile(ctx context.Context, p mechanism.Params) error {
+	if path := p.WorkloadFile(); path != "" {
+		if _, err := store.Stat(ctx, path); errors.Is(err, fs.ErrNotExist) {
+			return noWorkloadFile(p)
+		}
+	}
+	return nil
+}
+
+// workloadRule returns the parameter that names the file of the workload, and the rule for it.
+func workloadRule(p mechanism.Params) (name, rule string) {
+	if p.WorkloadFile() == p.Schedule {
+		return "schedule", "must be a file, or one of " + strings.Join(mechanism.Schedules, ", ")
+	}
+	return "workload", "must be prefix, momentum, training or a file"
+}
+
+func noWorkloadFile(p mechanism.Params) error {
+	name, rule := workloadRule(p)
+	return &ParamError{Package: "stages", Param: name, Value: p.WorkloadFile(), Rule: rule + "; there is no such file"}
 }
 
 // MakeStrategy makes the strategy of parameters. If it is too large to make, the fault is of the

@@ -124,7 +124,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 // plan ranks the candidates that the flags ask for, and writes the chosen row to --out.
 func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner.Result, error) {
 	ctx := cmd.Context()
-	sizes, err := f.check(&r, a)
+	sizes, err := f.check(ctx, &r, a)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph/graphio"
+	"minsep/stages"
 )
 
 // mostEpsilon is the largest ε that --solve epsilon tries without --epsilon.
@@ -44,7 +46,7 @@ type planFlags struct {
 
 // check completes the request from the flags and joins every fault of the flags. It returns one
 // batch size, or the two ends of a range.
-func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err error) {
+func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (sizes []float64, err error) {
 	c := param.Checker{Package: "minsep"}
 	c.Add(a.zeros)
 	c.Require((len(f.graph) > 0) != (f.examples != 0), "graph and examples", nil, "exactly one of them must be given")
@@ -115,6 +117,7 @@ func (f *planFlags) check(r *planner.Request, a *app) (sizes []float64, err erro
 	if r.Epsilon != 0 || f.noise != 0 {
 		c.Add(probe.Validate())
 	}
+	c.Add(stages.FindWorkloadFile(ctx, r.Workload))
 	return sizes, c.Err()
 }
 

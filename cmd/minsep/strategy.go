@@ -181,6 +181,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 	for _, kind := range kinds {
 		c.Add(params.Among(kinds, kind).Validate())
 	}
+	c.Add(stages.FindWorkloadFile(ctx, params))
 	if err := c.Err(); err != nil {
 		return err
 	}

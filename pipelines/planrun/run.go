@@ -262,7 +262,9 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 		}
 	}
 	if path := p.Strategy.WorkloadFile(); path != "" {
-		inputs["workload"], err = fileDigest(ctx, path)
+		if err = stages.FindWorkloadFile(ctx, p.Strategy); err == nil {
+			inputs["workload"], err = fileDigest(ctx, path)
+		}
 		c.Add(err)
 	}
 	return names, inputs, p.Faults(stages.InPlan("", c.Err()))
