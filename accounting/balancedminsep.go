@@ -29,10 +29,9 @@ func (a balancedMinSep) method() (Method, error) {
 // separately is the method of schemes with known likelihoods, where the columns of different
 // participations do not overlap.
 func (r Run) separately() (Method, error) {
-	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
 	switch {
-	case bands > minSep:
-		return r.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
+	case r.Strategy.Bands() > r.Sampler.Scheme().Separation():
+		return r.refuseBands("", overlap)
 	case r.Sampler.Truncation != nil:
 		return r.refuse(noTruncation)
 	case !r.Strategy.NonNegative():

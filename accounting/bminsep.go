@@ -31,9 +31,9 @@ func (r Run) byLikelihoods() (Method, error) {
 	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
 	switch {
 	case r.Sampler.Truncation != nil && bands > minSep:
-		return r.refuse("a maximum batch size needs a strategy of at most min-sep bands: it has %d, min-sep is %d", bands, minSep)
+		return r.refuseBands(", or no --max-batch-size", "a maximum batch size needs a strategy of at most min-sep bands: it has %d, min-sep is %d")
 	case bands > minSep && r.MaxExamplesPerOwner > 1:
-		return r.refuse("several examples per owner need a strategy of at most min-sep bands: it has %d, min-sep is %d", bands, minSep)
+		return r.refuseBands(", or --max-per-owner 1", "several examples per owner need a strategy of at most min-sep bands: it has %d, min-sep is %d")
 	case !r.Strategy.NonNegative():
 		return r.refuse(negativeEntry)
 	}

@@ -20,14 +20,13 @@ type cyclicPoisson struct {
 }
 
 func (a cyclicPoisson) method() (Method, error) {
-	bands, minSep := a.run.Strategy.Bands(), a.scheme.MinSep
 	switch {
-	case bands > minSep:
-		return a.run.refuse("the strategy has %d bands, more than min-sep %d: participations overlap", bands, minSep)
+	case a.run.Strategy.Bands() > a.scheme.MinSep:
+		return a.run.refuseBands("", overlap)
 	case a.run.MaxExamplesPerOwner > 1:
-		return a.run.refuse("it %s: an owner's examples may be in different parts", exampleOnly)
+		return a.run.refuse(ownersInParts)
 	case a.run.Sampler.Truncation != nil && a.scheme.SecretPartition:
-		return a.run.refuse("a maximum batch size needs the public partition: the sizes of secret parts are random")
+		return a.run.refuse(secretSizes)
 	case a.majorized() && a.run.Strategy.NonNegative():
 		return MonteCarlo, nil
 	}

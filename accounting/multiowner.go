@@ -17,12 +17,11 @@ type multiOwner struct {
 }
 
 func (a multiOwner) method() (Method, error) {
-	bands, minSep := a.run.Strategy.Bands(), a.scheme.MinSep
 	switch {
 	case a.run.Sampler.Truncation != nil:
 		return a.run.refuse(noTruncation)
-	case bands > minSep:
-		return a.run.refuse("the strategy has %d bands, more than min-sep %d", bands, minSep)
+	case a.run.Strategy.Bands() > a.scheme.MinSep:
+		return a.run.refuseBands("", overlap)
 	case !a.run.Strategy.NonNegative():
 		return a.run.refuse(negativeEntry)
 	}

@@ -40,6 +40,10 @@ const (
 // truncation.
 type RefusedError struct {
 	Scheme, Reason string // name of the scheme, and why it is refused, as part of a sentence
+
+	// Help are the changes by which the combination has an analysis, by the flags of minsep account;
+	// "" if there is none that is known, or if the reason says it.
+	Help string
 }
 
 func (e *RefusedError) Error() string {

@@ -70,7 +70,15 @@ func (u unknown) method() (Method, error) { return u.run.refuse("no analysis is 
 
 // refuse returns the RefusedError of a run.
 func (r Run) refuse(format string, args ...any) (Method, error) {
-	return "", &RefusedError{r.Sampler.Scheme().Name(), fmt.Sprintf(format, args...)}
+	reason := fmt.Sprintf(format, args...)
+	return "", &RefusedError{r.Sampler.Scheme().Name(), reason, helps[reason]}
+}
+
+// refuseBands refuses a strategy of more bands than min-sep, which reason says in other words.
+func (r Run) refuseBands(or, reason string) (Method, error) {
+	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
+	help := fmt.Sprintf("a strategy of at most %d bands (--bands), or --min-sep %d or more", max(1, minSep), bands)
+	return "", &RefusedError{r.Sampler.Scheme().Name(), fmt.Sprintf(reason, bands, minSep), help + or}
 }
 
 // Reasons that several schemes share.
@@ -78,4 +86,16 @@ const (
 	exampleOnly   = "is analysed for owners of one example only"
 	noTruncation  = "no analysis is known for a maximum batch size"
 	negativeEntry = "the strategy has a negative entry, which the analysis of random participations does not cover"
+	overlap       = "the strategy has %d bands, more than min-sep %d: participations overlap"
+	ownersInParts = "it " + exampleOnly + ": an owner's examples may be in different parts"
+	secretSizes   = "a maximum batch size needs the public partition: the sizes of secret parts are random"
 )
+
+// helps are the ways out of reasons that name no numbers: see [RefusedError].
+var helps = map[string]string{
+	"it " + exampleOnly: "--max-per-owner 1, or --scheme b-min-sep",
+	ownersInParts:       "--max-per-owner 1, or --scheme b-min-sep",
+	noTruncation:        "no --max-batch-size",
+	negativeEntry:       "a strategy without negative entries, such as banded-toeplitz",
+	secretSizes:         "no --secret-partition, or no --max-batch-size",
+}

@@ -81,7 +81,8 @@ func (a Account) Validate() error {
 	c.Require(len(a.AlsoEpsilon) <= verification.MostAlso, "also epsilon", len(a.AlsoEpsilon), fmt.Sprintf("must be at most %d numbers", verification.MostAlso))
 	for i, epsilon := range a.AlsoEpsilon {
 		c.Require(epsilon >= 0 && epsilon <= 1e6, "also epsilon", epsilon, "must be numbers from 0 to 1e6")
-		c.Require(epsilon != a.Epsilon && !slices.Contains(a.AlsoEpsilon[:i], epsilon), "also epsilon", epsilon, "must be other numbers than epsilon, each once")
+		c.Require(epsilon != a.Epsilon, "also epsilon", epsilon, fmt.Sprintf("must be other numbers than epsilon, each once: take %g out, or, if epsilon was changed after minsep plan wrote the list, write an eighth, a quarter, half and three quarters of the new one", epsilon))
+		c.Require(!slices.Contains(a.AlsoEpsilon[:i], epsilon), "also epsilon", epsilon, fmt.Sprintf("must be other numbers than epsilon, each once: take one %g out", epsilon))
 	}
 	c.Require(a.Samples == 0 || a.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
 	c.Require(a.CPUTime >= 0, "cpu-time", a.CPUTime, "must be above 0")

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -29,12 +30,46 @@ var accountStage = Stage{Name: "account", Group: "privacy", Results: ClaimFiles,
 		return compactDigest(ctx, d.path(manifest.LedgerFolder+"/"+manifest.RequestFile))
 	},
 	resumable: func(ctx context.Context, d *Directory) (bool, error) {
-		_, err := store.Stat(ctx, d.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		return err == nil, err
+		there, differs, err := d.protocol(ctx)
+		return there && differs == nil, err
 	},
+	aside: func(ctx context.Context, d *Directory) ([]string, error) {
+		_, differs, err := d.protocol(ctx)
+		return differs, err
+	},
+}
+
+// protocol reports whether the ledger has a protocol without a certificate, and how its request
+// differs from the plan's. The account goes on with a protocol of the same request, and sets any
+// other one aside.
+func (d *Directory) protocol(ctx context.Context) (there bool, differs []string, err error) {
+	_, err = store.Stat(ctx, d.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil, nil
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	here, err := ReadPresent(ctx, d.Out, manifest.BatchesFolder, manifest.NoiseFolder)
+	if err != nil {
+		return true, nil, err
+	}
+	_, r, _, err := d.Plan.AccountParams().Problem(ctx, here)
+	if err != nil {
+		return true, nil, err
+	}
+	want, err := r.Encode()
+	if err != nil {
+		return true, nil, err
+	}
+	got, err := ReadFile(ctx, d.path(manifest.LedgerFolder+"/"+manifest.RequestFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true, nil, err
+	}
+	if !bytes.Equal(got, want) {
+		differs = JSONDifferences(got, want)
+	}
+	return true, differs, nil
 }
 
 // PlanPrivacy is the claim to certify: see [Account].

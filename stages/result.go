@@ -60,6 +60,15 @@ func (r Result) Resumable(ctx context.Context) (bool, error) {
 	return r.resumable(ctx, r.of)
 }
 
+// Aside says how the parameters of unfinished work differ that the stage would set aside: none if
+// there is no such work.
+func (r Result) Aside(ctx context.Context) (differs []string, err error) {
+	if r.aside == nil {
+		return nil, nil
+	}
+	return r.aside(ctx, r.of)
+}
+
 // Inputs returns the inputs of the plan from which the result is made.
 func (r Result) Inputs() map[string]manifest.Digest {
 	if digest, ok := r.of.Inputs[r.Input]; ok {

@@ -36,6 +36,10 @@ type Stage struct {
 	// Of a stage that can go on where it was stopped: whether a part of its result is there.
 	resumable func(ctx context.Context, d *Directory) (bool, error)
 
+	// Of a stage that keeps unfinished work of other parameters, and begins anew beside it: how the
+	// parameters differ; none if there is no such work.
+	aside func(ctx context.Context, d *Directory) (differs []string, err error)
+
 	// Of a result that is no folder with an index; nil for such a folder.
 
 	compare func(ctx context.Context, d *Directory) (there bool, differs []string, err error) // in place of expect

@@ -55,7 +55,8 @@ func advice(err error) string {
 
 // planNames replaces flags by the plan's fields.
 var planNames = strings.NewReplacer("--cpu-time", "privacy.cpu_time", "--samples", "privacy.samples", "--noise-multiplier", "privacy.noise_multiplier",
-	"--also-epsilon", "privacy.also_epsilon", "--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size")
+	"--also-epsilon", "privacy.also_epsilon", "--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size",
+	"--bands", "strategy.bands", "--max-per-owner", "bound.max_examples_per_owner", "--scheme", "scheme.scheme", "--secret-partition", "scheme.secret_partition")
 
 // help returns the changes that would make the claim certifiable, by their flags; "" if the error
 // itself says it.
@@ -63,9 +64,10 @@ func (e notCertified) help() string {
 	var cut *accounting.TruncationError
 	var few *verification.TooFewError
 	var rejected *accounting.NotVerifiedError
+	var refused *accounting.RefusedError
 	switch {
-	case errors.As(e.error, new(*accounting.RefusedError)):
-		return "" // its reason names the missing analysis
+	case errors.As(e.error, &refused):
+		return refused.Help
 	case errors.As(e.error, &cut):
 		return fmt.Sprintf("--max-batch-size %d", cut.Suggested)
 	case errors.As(e.error, &few) && few.Advised > 0 && few.Advised < maxAdvised && few.CPU > 0:

@@ -219,6 +219,9 @@ func printEstimate(w io.Writer, stages []planrun.Stage) {
 	fmt.Fprintf(t, "\n")
 	t.Flush()
 	for _, s := range stages {
+		if s.Aside != nil {
+			fmt.Fprintf(w, "%s: the verification that was begun there is set aside, and its failure probability counts: %s\n\n", s.Stage, strings.Join(s.Aside, "; "))
+		}
 		if most := s.Estimate.SuggestedMaxBatchSize; most > 0 {
 			fmt.Fprintf(w, "a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n\n", words.Grouped(int64(most)), 100*accounting.SuggestedShare)
 		}

@@ -67,7 +67,8 @@ type Stage struct {
 	Files   int     `json:"files,omitempty"` // that it wrote
 	Seconds float64 `json:"seconds"`         // of time, at least 0
 
-	Estimate *stages.PlanEstimate `json:"estimate,omitempty"` // of a dry run
+	Estimate *stages.PlanEstimate `json:"estimate,omitempty"`  // of a dry run
+	Aside    []string             `json:"set_aside,omitempty"` // of a dry run: how unfinished work differs that would be set aside
 }
 
 // Run runs the plan's stages in the run directory. A stage is skipped if its result is there and
@@ -281,7 +282,8 @@ type planRun struct {
 	compared []string // stages with results of this plan, as found before the first stage
 	settled  []string // results that are the plan's by now, made or found
 
-	pending bool // in a dry run: a stage before this one is not done, so that no more can be said
+	pending bool     // in a dry run: a stage before this one is not done, so that no more can be said
+	aside   []string // in a dry run: see Stage.Aside, of the stage that is looked at
 }
 
 // made reports whether a stage has run and was not skipped.
@@ -305,7 +307,8 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	done := Stage{Stage: name, State: state, Path: s.Path()}
+	done := Stage{Stage: name, State: state, Path: s.Path(), Aside: r.aside}
+	r.aside = nil
 	if r.options.DryRun {
 		e := r.Plan.Estimate(name, r.edges)
 		if s.inPlan.Forecast != nil && state != StageSkipped {
@@ -369,11 +372,15 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	case r.options.DryRun:
 		r.pending = true
 		if there {
-			return StageReplace, nil
+			r.aside, err = s.Aside(ctx)
+			return StageReplace, err
 		}
 		resumable, err := s.Resumable(ctx)
 		if err == nil && resumable {
 			return StageResume, nil
+		}
+		if err == nil {
+			r.aside, err = s.Aside(ctx)
 		}
 		return StageToDo, err
 	}
