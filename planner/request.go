@@ -88,15 +88,15 @@ type Request struct {
 
 	Seed uint64 `json:"seed"` // of the samples
 
-	// Watch, if not nil, is told of each candidate when its noise multiplier was found. It is
-	// called from several goroutines, one at a time.
+	// Watch, if not nil, is told of each candidate when it is begun, and when its noise multiplier
+	// was found. It is called from several goroutines, one at a time.
 	Watch func(Progress) `json:"-"`
 }
 
 // Progress is how far a plan is.
 type Progress struct {
 	Done int    // candidates that were looked at so far; their number depends on the results
-	Text string // the candidate that was looked at last, or is looked at further
+	Text string // the candidate that is looked at or, where none is, the last one
 
 	// Candidates are looked at in stages, and Stage, from 1, is under way; the last one tells
 	// the best apart. 0 where plans are compared.

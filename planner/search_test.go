@@ -85,6 +85,9 @@ func TestProgress(t *testing.T) {
 	var stages []string
 	last := Progress{}
 	r.Watch = func(p Progress) {
+		if last.Text == "" && (p.Text == "" || p.Done > 0) {
+			t.Errorf("the first candidate was told when it was done: %+v", p)
+		}
 		if p.Stage != last.Stage {
 			stages = append(stages, fmt.Sprintf("%d of %d: %s", p.Stage, p.Stages, p.Name))
 		}

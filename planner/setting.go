@@ -35,8 +35,9 @@ type planning struct {
 	*Request
 	strategies cache
 
-	mu   sync.Mutex
-	done int
+	mu      sync.Mutex
+	done    int
+	working []*Row // that are looked at now, the oldest first
 
 	stage, stages int // see Progress
 	name          string
@@ -200,6 +201,7 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 	if p.rotation != nil {
 		p.rotation.use(row)
 	}
+	p.begin(row)
 	err := p.find(ctx, row)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -227,11 +229,24 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 	return row, nil
 }
 
-// count counts a candidate, for those who watch.
+// begin shows a candidate that is looked at, for those who watch.
+func (p *planning) begin(row *Row) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.working = append(p.working, row)
+	p.say(p.working[0].Name())
+}
+
+// count counts a candidate that was looked at. Of those that are in work, the oldest is shown: it
+// is the one that others wait for.
 func (p *planning) count(row *Row) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
+	p.working = slices.DeleteFunc(p.working, func(other *Row) bool { return other == row })
+	if len(p.working) > 0 {
+		row = p.working[0]
+	}
 	p.say(row.Name())
 }
 

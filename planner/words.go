@@ -80,7 +80,7 @@ func (out *Result) explain() {
 		why("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s, and keeps %s of 8 bytes a coordinate on the devices: strategies without state stand first at up to %g %% more noise.",
 			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(search.Little-1))
 	default:
-		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more"
+		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more than these errors"
 		switch {
 		case first.Kept <= sameData*least.Kept && r.Workload.Optimizer == mechanism.Adam && first.StepNoise < least.StepNoise:
 			reason = fmt.Sprintf("with Adam the least noise of one step then stands first, %.3g times DP-SGD's in place of %.3g", first.StepNoise, least.StepNoise)

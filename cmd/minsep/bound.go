@@ -135,6 +135,9 @@ func printBounded(w io.Writer, b pipelines.BoundResult) {
 		return
 	}
 	fmt.Fprintf(t, "run\t%s\t%s\n", b.RunID, b.Out)
+	if b.Replaced {
+		fmt.Fprintf(t, "replaced\tthe table of this run id, which stays the same with another key\n")
+	}
 	fmt.Fprintf(t, "graph\t%s, %s, %s\t%s merged\n", plural(s.Edges, "edge"), plural(s.Examples, "example"), plural(s.Owners, "owner"), plural(s.DuplicateEdges, "equal edge"))
 	fmt.Fprintf(t, "kept\t%s, %s, %s\n", plural(s.Kept, "example"), copies(s.KeptCopies), plural(s.KeptEdges, "edge"))
 	if c := s.Coverage; c != nil {

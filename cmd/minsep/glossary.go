@@ -26,13 +26,15 @@ const planTable = `Columns of the table:
   latese/batch  the same over the second half of the steps, with a schedule
   at N          the same for a model that forgets a step after N steps
   step          noise of a single step over DP-SGD's: above 1 is usual, as
-                later steps take a part back; Adam prefers less
+                later steps take a part back; Adam prefers less; - where
+                DP-SGD needs no noise
   as DP-SGD of  batch size with which DP-SGD (independent noise) has as
-                little noise: more is better
+                little noise: more is better; - is over half of the examples
   each          times that an example takes part, on average
   kept          part of the examples that take part
   state         numbers of 8 bytes that the noise keeps for each parameter
-  certificate   processor time of a certificate`
+  certificate   processor time of a certificate; ≥ leaves out H(Q,P), one of
+                its two directions`
 
 // helpPages ends every explanation with places to read on.
 const helpPages = "more: minsep --help lists commands and topics; docs/glossary.md, docs/concepts.md, docs/choosing.md"
@@ -91,7 +93,7 @@ var otherWords = func() map[string]string {
 // glossaryWords returns single words that explained knows, to suggest one after a typing error.
 func glossaryWords() (names []string) {
 	for _, g := range report.Glossary {
-		names = append(names, strings.ToLower(strings.Fields(g.Name)[0]))
+		names = append(names, strings.ToLower(strings.TrimSuffix(strings.Fields(g.Name)[0], ",")))
 	}
 	return append(append(names, "privacy"), sampling.KindNames()...)
 }
@@ -99,7 +101,7 @@ func glossaryWords() (names []string) {
 // isTerm reports whether word is the term, or the beginning of one of the term's words.
 func isTerm(term, word string) bool {
 	parts := strings.FieldsFunc(term, func(r rune) bool { return strings.ContainsRune(" (),/-", r) })
-	return term == word || strings.HasPrefix(term, word+" ") || slices.ContainsFunc(parts, func(part string) bool {
+	return slices.Contains(strings.Split(term, ", "), word) || strings.HasPrefix(term, word+" ") || slices.ContainsFunc(parts, func(part string) bool {
 		return part == word || len(word) > 3 && strings.HasPrefix(part, word)
 	})
 }

@@ -208,7 +208,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 
 // watchPlan reports the planner's progress to the progress line.
 func watchPlan(p planner.Progress) {
-	text := words.Count(p.Done, "candidate") + " so far; " + p.Text
+	text := words.Count(p.Done, "candidate") + " done; now " + p.Text
 	if p.Stages > 0 {
 		text = fmt.Sprintf("stage %d of %d, %s: %s", p.Stage, p.Stages, p.Name, text)
 	}

@@ -84,6 +84,15 @@ func (a *app) logProgress(stage string, elapsed time.Duration) {
 	a.log.Info("progress", attrs...)
 }
 
+// longTime returns the time that a phase without counts has taken so far, once it is long: a line
+// that stays the same looks as if nothing happened.
+func longTime(elapsed time.Duration) string {
+	if elapsed < 5*time.Second {
+		return ""
+	}
+	return fmt.Sprintf(", for %s", elapsed.Round(time.Second))
+}
+
 // progressText formats the progress of a stage as one line: elapsed time, phase, and counts with
 // their rates and the time left.
 func progressText(stage string, elapsed time.Duration) string {
@@ -102,8 +111,11 @@ func progressText(stage string, elapsed time.Duration) string {
 			return line.String()
 		}
 		fmt.Fprintf(&line, "  %s", phase.Text)
-		if phase.Unit != "" {
+		switch {
+		case phase.Unit != "":
 			counts = []progress.Count{{Name: phase.Unit, Total: phase.Done, Expected: phase.Expected}}
+		case len(counts) == 0:
+			line.WriteString(longTime(elapsed))
 		}
 	}
 	for _, c := range counts {

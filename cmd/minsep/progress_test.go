@@ -110,6 +110,15 @@ func TestPhases(t *testing.T) {
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
+// TestLongPhases: the line of a phase without counts changes while it goes on.
+func TestLongPhases(t *testing.T) {
+	for elapsed, want := range map[time.Duration]string{time.Second: "", 5 * time.Second: ", for 5s", 100 * time.Second: ", for 1m40s"} {
+		if got := longTime(elapsed); got != want {
+			t.Errorf("after %v: %q, want %q", elapsed, got, want)
+		}
+	}
+}
+
 // TestNoRateYet: before anything is counted in a phase there is no rate.
 func TestNoRateYet(t *testing.T) {
 	progress.Reset()
