@@ -54,6 +54,8 @@ published one, which is not proven: it is written to accounting.json, which is n
 			stop := a.watch("account")
 			result, err := stage.Run(cmd.Context(), o)
 			stop()
+			// Where nothing was certified, the estimates and the table of budgets are printed all the same:
+			// a next attempt needs them. An error before there is a method has nothing to print.
 			if err != nil && unverified(err) {
 				err = newNotCertified(err, result, stage.NoiseMultiplier, false)
 			}
@@ -96,9 +98,9 @@ published one, which is not proven: it is written to accounting.json, which is n
 // is a claim.
 func claimMissing(cmd *cobra.Command, stage pipelines.Account, zeros error) error {
 	var faults []error
-	for name, rule := range map[string]string{"epsilon": "must be from 0 to 1e6", "delta": "must be at least 1e-300 and below 1"} {
-		if !cmd.Flags().Changed(name) {
-			faults = append(faults, &param.Error{Package: "minsep", Param: name, Value: 0, Rule: rule})
+	for _, flag := range []struct{ name, rule string }{{"epsilon", "must be from 0 to 1e6"}, {"delta", "must be at least 1e-300 and below 1"}} {
+		if !cmd.Flags().Changed(flag.name) {
+			faults = append(faults, &param.Error{Package: "minsep", Param: flag.name, Value: 0, Rule: flag.rule})
 		}
 	}
 	if faults == nil {
@@ -138,6 +140,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		if r.Exactness != "" {
 			fmt.Fprintf(t, "losses\t%s\n", r.Exactness)
 		}
+		// The first point is the claim that was asked for; printAlso prints the further ones.
 		p := c.Points[0]
 		for _, v := range p.Directions {
 			if v.Samples == 0 {
@@ -282,6 +285,7 @@ func printEstimates(t io.Writer, r pipelines.AccountResult) {
 	if len(r.Estimates) > 0 {
 		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\n")
 		for _, l := range r.Estimates {
+			// A claim needs both directions, so the larger δ of the two decides.
 			worse := l.Estimates[0]
 			if l.Estimates[1].Delta() > worse.Delta() {
 				worse = l.Estimates[1]

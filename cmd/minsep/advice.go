@@ -54,6 +54,8 @@ func advice(err error) string {
 }
 
 // planNames replaces flags by the plan's fields.
+// A replacer takes the first of its names that matches at a place, so a name stands before every
+// other one that it begins with.
 var planNames = strings.NewReplacer("--cpu-time", "privacy.cpu_time", "--samples", "privacy.samples", "--noise-multiplier", "privacy.noise_multiplier",
 	"--also-epsilon", "privacy.also_epsilon", "--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size",
 	"--bands", "strategy.bands", "--max-per-owner", "bound.max_examples_per_owner", "--scheme", "scheme.scheme", "--secret-partition", "scheme.secret_partition")
@@ -70,6 +72,7 @@ func (e notCertified) help() string {
 		return refused.Help
 	case errors.As(e.error, &cut):
 		return fmt.Sprintf("--max-batch-size %d", cut.Suggested)
+	// From the special to the general: an error of an earlier case may match a later one too.
 	case errors.As(e.error, &few) && few.Advised > 0 && few.Advised < maxAdvised && few.CPU > 0:
 		return fmt.Sprintf("--cpu-time %s or more (or --samples %.0f), %s%s", budgetTime(max(few.Advised*few.CPU, few.AdvisedCPU)), twoDigits(few.Advised), unamplified(few), e.otherwise())
 	case errors.Is(e.error, accounting.ErrTooFewSamples):
@@ -150,6 +153,7 @@ func aboutTime(seconds float64) string {
 
 // budgetTime formats seconds as a duration that --cpu-time accepts, rounded up.
 func budgetTime(seconds float64) string {
+	// A tenth more than is needed: the machine may be busier than while the samples were timed.
 	unit, name := time.Second, "s"
 	switch {
 	case seconds > 48*3600:

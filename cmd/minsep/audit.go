@@ -97,6 +97,7 @@ minsep inspect does.`,
 				}
 				for _, row := range sides[i] {
 					for t := range row {
+						// The attack is in units of the clip norm, as σ is.
 						row[t] /= clip
 					}
 				}
@@ -112,6 +113,8 @@ minsep inspect does.`,
 					attack.Adapt(sides[0][:len(sides[0])/2], sides[1][:len(sides[1])/2])
 				}
 			}
+			// The seed is fixed, so that the same sums get the same verdict. The numbers only simulate the
+			// mechanism to compare with, and nobody's privacy rests on them.
 			j := attack.Judge(samples[0], samples[1], rand.New(rand.NewPCG(1, 2)))
 			result := newAudited(m, attack, j)
 			err = a.print(result, func(w io.Writer) { printAudit(w, result) })
@@ -161,6 +164,7 @@ func (a *app) attackOn(ctx context.Context, dir string, clip float64, given bool
 		if err != nil {
 			return nil, m, 0, err
 		}
+		// The noise may be larger than the certificate requires: the sums have this one.
 		m.NoiseMultiplier = float64(recipe.Params.NoiseMultiplier)
 		if !given {
 			clip = float64(recipe.Params.ClipNorm)

@@ -33,6 +33,8 @@ func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 }
 
 // idTypes is a flag that sets the id type of several columns at once.
+// --id-type stands before the two others in the help, and the last of the flags on the command line
+// wins.
 type idTypes []*string
 
 func (t idTypes) String() string {
@@ -88,6 +90,8 @@ only, each its own owner. Files may be compressed with gzip or zstd.`,
 			if err != nil {
 				return err
 			}
+			// In a pool an owner has one example: rotation is accounted for with no other number, which the
+			// stage refuses where it is given.
 			if cmd.Flags().Changed("pools") && !cmd.Flags().Changed("max-per-owner") {
 				stage.MaxExamplesPerOwner = 1
 			}

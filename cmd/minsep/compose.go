@@ -93,6 +93,8 @@ same batches do not add up: two directories of one run id, or with the same batc
 			if err := mustBeFolders(cmd.Context(), args); err != nil {
 				return err
 			}
+			// Before any arithmetic: trainings with the same batches or noise have no joint guarantee,
+			// however small their own ε are.
 			notes, err := inspect.Apart(cmd.Context(), args, trainings)
 			if err != nil {
 				return err
@@ -174,6 +176,7 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 			of.Points = append(of.Points, pld.Point(p))
 		}
 		t.Runs, t.Trainings = append(t.Runs, of), t.Trainings+of.Times
+		// A privacy loss distribution says more than points, so it is taken where there is one.
 		training, err := trainingOf(c, of)
 		if err != nil {
 			return nil, nil, err
@@ -309,6 +312,7 @@ func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float6
 		e.Rule = fmt.Sprintf("must be above %.3g, the sum of the trainings' smallest delta: give a larger delta, or certify each training with a smaller one, or also at a larger epsilon (account --also-epsilon)", 1-kept)
 	default:
 		e.Rule = fmt.Sprintf("is too small for %d trainings: the tails that are cut off their privacy losses add up to more; give a larger delta", t.Trainings)
+		// The cut tails have no simple sum: powers of ten are tried until one is enough.
 		for larger := 10 * delta; larger < 1; larger *= 10 {
 			if found, err := c.Epsilon(larger); err == nil && !math.IsInf(found.Upper, 1) {
 				e.Rule = fmt.Sprintf("is too small for %d trainings: the tails that are cut off their privacy losses add up to more; --delta %.3g is enough, at epsilon %.4g", t.Trainings, larger, found.Upper)

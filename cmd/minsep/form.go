@@ -35,6 +35,7 @@ Batches and their sizes are secret. Only you can read the folder batches of the 
 			if err := a.spool(cmd, stage.Graph); err != nil {
 				return err
 			}
+			// Before the work begins: Ctrl-C then costs nothing.
 			a.warnOfHours(cmd, stages.Form(stage))
 			stop := a.watch("form")
 			result, err := stage.Run(cmd.Context(), o)
@@ -79,6 +80,7 @@ func printFormed(w io.Writer, f stages.FormResult) {
 	} else {
 		fmt.Fprintf(t, "run\t%s\t%s\n", f.RunID, f.Out)
 	}
+	// Of a graph a dry run knows the files only.
 	if f.Examples == 0 {
 		fmt.Fprintf(t, "examples\tnot known before the graph is read\n")
 		t.Flush()

@@ -62,6 +62,7 @@ func explained(root *cobra.Command, word string) (lines []string) {
 		}
 	}
 	for line := range strings.SplitSeq(planTable, "\n") {
+		// A column's first line says enough here; minsep help table has the rest.
 		if column, says, _ := strings.Cut(strings.TrimSpace(line), "  "); column == word {
 			lines = append(lines, "column "+column+" of minsep plan: "+strings.TrimSpace(says)+" (minsep help table)")
 		}

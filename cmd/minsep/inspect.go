@@ -51,12 +51,16 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 				}
 				found = append(found, units)
 			}
+			// Realised values are taken out before anything is printed or judged, so that no form of the
+			// output can show them, --json included.
 			if !showSecret {
 				for i := range found {
 					found[i].Realized = nil
 				}
 			}
 			withoutPackages(found)
+			// The warnings are no part of the verdict: a copy or an open mode breaks no claim by itself, and
+			// the exit code stays.
 			report := inspect.Judge(found)
 			if report.Exposed, err = inspect.ExposedModes(cmd.Context(), args[0]); err != nil {
 				return err
@@ -66,6 +70,7 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 			report.Damaged = registry.Damaged(cmd.Context(), args[0])
 			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
 			failed := report.Err()
+			// With --quiet there is no table, so the broken checks come as errors.
 			if a.quiet && !a.json {
 				failed = errors.Join(append([]error{failed}, brokenChecks(found)...)...)
 			}
@@ -130,6 +135,7 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	}
 	for _, i := range r.Folders {
 		checks := verbose || r.State == inspect.StateBroken
+		// A folder without anything to say is left out.
 		if !checks && i.Notes == nil && i.Realized == nil {
 			continue
 		}

@@ -21,6 +21,7 @@ overwrites a file. Keep the key as secret as the data: whoever has the key and t
 noise. One key file serves many runs: each run directory has a run id of its own, and no two runs share a random number.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// A file that is there is left to CreateKeyFile, which refuses it: a key is never overwritten.
 			if _, err := store.Stat(cmd.Context(), args[0]); errors.Is(err, fs.ErrNotExist) {
 				if err := mayHold("key file", args[0]); err != nil {
 					return err

@@ -21,6 +21,10 @@ func main() {
 	os.Exit(crash.Guard(os.Stderr, run))
 }
 
+// run tells by the arguments alone as which of three programs this one was started: as a worker
+// that a container or a pool starts, as a runner's copy of itself, or as the user's command. They
+// must be told apart before beam.Init: it serves as a worker, and does not return, where the flags
+// say so.
 func run() int {
 	if worker.IsContract(os.Args[1:]) { // Beam starts a container, or a pool starts one of its workers
 		fmt.Fprintln(os.Stderr, "minsep:", worker.Main(context.Background(), os.Args[1:]))
@@ -28,6 +32,8 @@ func run() int {
 	}
 	// A runner starts this binary again as a worker, with Beam's own flags.
 	for _, arg := range os.Args[1:] {
+		// This is --worker in any spelling of package flag; --worker_harness_container_image and others
+		// like it are flags that a user gives to a runner.
 		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker") && strings.HasPrefix(arg, "-") && !strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker_") {
 			flag.Parse()
 			if os.Getenv(worker.EndsVariable) != "" {

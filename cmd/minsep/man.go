@@ -23,6 +23,7 @@ func manCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
+			// From the same texts as --help, so that the two cannot differ.
 			for _, c := range append(cmd.Root().Commands(), cmd.Root()) {
 				if c.Hidden || c.Name() == "help" {
 					continue

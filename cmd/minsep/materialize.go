@@ -66,6 +66,7 @@ func printMaterialized(w io.Writer, m pipelines.MaterializeResult) {
 	fmt.Fprintf(t, "run\t%s\t%s\n", m.RunID, m.Out)
 	var columns []string
 	for _, name := range m.Columns {
+		// Names of columns come from the user's files.
 		columns = append(columns, param.Printable(name))
 	}
 	fmt.Fprintf(t, "data\t%s in %s, columns %s\n", plural(m.Rows, "row"), plural(m.Files, "file"), strings.Join(columns, ", "))

@@ -37,9 +37,12 @@ var packagePrefix = regexp.MustCompile(`(?m)(^|: |; )((?:` + strings.Join(packag
 // plan's fields, and control characters are escaped.
 func message(cmd *cobra.Command, err error) string {
 	text := printable.Text(err.Error())
+	// Paths first: the user's file names may hold any text, and must not be taken for a package's
+	// prefix or a parameter.
 	eachPath(err, func(path string) { text = strings.ReplaceAll(text, printable.Text(path), printable.Line(path)) })
 	var described []string // inserted last, since a field of a plan may have the name of a package
 	param.Each(err, func(bad *param.Error) {
+		// NUL stands in no text of printable, so that a mark is found once.
 		mark := fmt.Sprintf("\x00%d\x00", len(described)/2)
 		text = strings.Replace(text, printable.Text(bad.Error()), mark, 1)
 		described = append(described, mark, describe(cmd, bad))
@@ -77,6 +80,8 @@ func once(text string) string {
 			flags, _, found = strings.Cut(line, ": exactly one of them must be given")
 		}
 		if found {
+			// Where one of the flags was given with a faulty value, that fault is told, and the rest of them
+			// are not missing.
 			given := func(line string) bool {
 				return slices.ContainsFunc(strings.Split(flags, ", "), func(flag string) bool { return strings.HasPrefix(line, flag+" ") })
 			}
@@ -113,6 +118,7 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 		bad = &better
 	}
 	field := bad.Field
+	// A plan's field may have been replaced by a flag: --out and --key of run.
 	if flag := cmd.Flags().Lookup(field); flag != nil && flag.Changed && isOf(flag, bad.Value) { // the flag overrode the plan's field
 		field = "--" + field
 	}
@@ -271,6 +277,7 @@ func refuseZeros(cmd *cobra.Command) error {
 		case v != "" || flag.Value.Type() != "string":
 		case strings.HasSuffix(flag.Usage, "instead of the plan's"):
 			refuse(flag, `""`, "must not be empty: leave it out for the plan's")
+		// An empty value mostly comes from a variable of the shell that is not set.
 		case flag.Name != "key" && flag.Name != "out" || strings.Contains(flag.Usage, "default"): // where they are required, the stage's own message is better
 			refuse(flag, `""`, "must not be empty")
 		}

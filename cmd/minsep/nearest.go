@@ -49,6 +49,7 @@ func commandMeant(root *cobra.Command, word string, err error) error {
 // flagMeant is didYouMean for an unknown flag: it may also be a flag of other commands.
 func flagMeant(cmd *cobra.Command, unknown *pflag.NotExistError, err error) error {
 	word := unknown.GetSpecifiedName()
+	// minsep has no flags of one letter but -h: a word after one hyphen lacks the other hyphen.
 	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
 		word, _, _ = strings.Cut(letters, "=")
 		err = fmt.Errorf("unknown flag: -%s", word)
@@ -62,6 +63,7 @@ func flagMeant(cmd *cobra.Command, unknown *pflag.NotExistError, err error) erro
 			names = append(names, f.Name)
 		}
 	})
+	// A flag of another program comes before a flag of a similar name.
 	if text := cmp.Or(otherFlags[cmd.Name()+" --"+word], otherFlags["--"+word]); text != "" && !slices.Contains(names, word) {
 		return fmt.Errorf("%w: %s", err, text)
 	}

@@ -50,6 +50,7 @@ generate the noise of all earlier steps again, or only of the steps since the la
 			if err := streamed.unused(cmd); err != nil {
 				return err
 			}
+			// Given or not, and not 0 or not: a 0 that is given is at fault.
 			stage.FromCertificate = !cmd.Flags().Changed("noise-multiplier")
 			stop := a.watch("noise")
 			result, err := stage.Run(cmd.Context(), o)

@@ -54,6 +54,8 @@ func (s *noiseStream) unused(cmd *cobra.Command) error {
 // others refuses the flags that decide the noise: a stream takes them from the recipe.
 func (s *noiseStream) others(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
+	// The list has the flags that are allowed, so that a new flag of the noise is refused until
+	// somebody thought of the stream.
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		c.Require(!f.Changed || slices.Contains(streamFlags, f.Name), f.Name, f.Value, "cannot be used with --stream: the recipe in the run directory decides the noise")
 	})
@@ -76,11 +78,14 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 	if errShard != nil || errShards != nil {
 		return &param.Error{Package: "minsep", Param: "shard", Value: s.shard, Rule: "must be i/N, such as 0/8"}
 	}
+	// A dry run writes text, which may go to a terminal.
 	if out, ok := a.bytes.(*checkedWriter); ok && !o.DryRun {
 		if f, ok := out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			return &param.Error{Package: "minsep", Param: "stream", Value: true, Rule: "writes secret bytes: send standard output to a program, not to a terminal"}
 		}
 	}
+	// Rows in shared memory are asked for one by one through standard input: the reader says which
+	// place is free.
 	if cmd.Flags().Changed("memory") {
 		memory, err := openMemory(s.memory)
 		if err != nil {

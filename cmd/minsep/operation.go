@@ -65,6 +65,7 @@ func (op *operation) onSignal(parent context.Context, stderr io.Writer) (ctx con
 				e := stopError{s.(syscall.Signal)}
 				if !first {
 					op.removeTemp()
+					// Deferred functions do not run: the folder was removed above, and locks end with the process.
 					os.Exit(e.code())
 				}
 				op.say(stderr, slog.LevelWarn, "stopping; interrupt again to end at once")
@@ -99,6 +100,7 @@ func (op *operation) addJobFlags(c *cobra.Command, resumeHint string) {
 			defer stop()
 			cmd.SetContext(ctx)
 		}
+		// The stage sees a cancelled context only, and its error says so in its own words.
 		err := run(cmd, args)
 		if err != nil && errors.Is(context.Cause(cmd.Context()), errTimeout) {
 			return op.timedOut(cmd, errors.Is(err, pipelines.ErrLeft))
@@ -116,6 +118,7 @@ func (op *operation) begin() error {
 		op.workDir, err = filepath.Abs(op.workDir)
 		c.Add(err)
 	}
+	// First those of killed commands: a full disk may hold nothing else.
 	clearTempFolders(op.workDir, op.log)
 	temp, err := newTempFolder(op.workDir)
 	if err != nil {
@@ -173,6 +176,8 @@ func (op *operation) makeLog(stderr io.Writer) error {
 	case op.logFormat != "text" && op.logFormat != "json":
 		c.Require(false, "log-format", op.logFormat, "must be text or json")
 	case off:
+	// At the default level the user sees sentences; who asks for more gets records with their
+	// attributes.
 	case op.logFormat == "text" && level >= slog.LevelWarn:
 		h = people{op: op, stderr: stderr, level: level}
 	case op.logFormat == "text":
@@ -240,6 +245,7 @@ func (op *operation) showAs(paths ...string) {
 func (op *operation) replace(path, shown string) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
+	// The character after the path keeps /data/run from matching in /data/run2.
 	op.shown = append(op.shown, shownPath{regexp.MustCompile(regexp.QuoteMeta(path) + `([/:;,")\s]|$)`), strings.ReplaceAll(shown, "$", "$$") + "$1"})
 }
 

@@ -66,6 +66,8 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			usualMomentum(cmd, &r.Workload)
+			// Before the flags are checked: the check must see the workload and the objective that the plan
+			// will have, and the plan says that they were assumed.
 			r.AssumeTraining()
 			r.AssumeObjective()
 			if err := a.begin(); err != nil {
@@ -80,6 +82,8 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 				out, err = a.plan(cmd, r, f)
 			}
 			stop()
+			// A plan that was stopped, one in which nothing can be used, and one with another row than asked
+			// for still have a table: the user waited for it.
 			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) && !ofRow(err) && !out.Stopped {
 				return err
 			}
@@ -124,6 +128,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 // plan ranks the candidates that the flags ask for, and writes the chosen row to --out.
 func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner.Result, error) {
 	ctx := cmd.Context()
+	// Every fault of the flags is told before the graph is read, which may take minutes.
 	sizes, err := f.check(ctx, &r, a)
 	if err != nil {
 		return nil, err
@@ -147,6 +152,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 			return nil, err
 		}
 		progress.Enter("bounding the graph", "", 0, 0)
+		// Where the number of an owner's examples costs no noise, only the largest is tried.
 		perOwner := planner.PerOwner(f.maxPerOwner)
 		if r.Unit == accounting.UnitExample || r.Sample == sampling.SampleOwners {
 			perOwner = []int{f.maxPerOwner}
@@ -168,6 +174,8 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 			return nil, err
 		}
 	}
+	// An epoch is a pass over the examples that the largest bound keeps, so that plans of different
+	// bounds have the same number of steps, and can be compared.
 	if f.epochs > 0 {
 		examples := r.Populations[len(r.Populations)-1].Examples
 		steps := math.Ceil(f.epochs*float64(examples)/sizes[0] - 1e-9)
@@ -200,6 +208,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 	if err == nil {
 		err = out.Time(ctx)
 	}
+	// Last, so that no plan is written while its table is unfinished.
 	if err == nil && a.out != "" {
 		err = a.writePlan(out, graph, f.row)
 	}
@@ -371,6 +380,8 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 	next := out.Next()
 	shown, left, seen := 0, 0, map[string]bool{}
 	for _, row := range out.Rows {
+		// Of rows with the same key the first has the least noise, and stands for the others. Batch sizes
+		// and bounds are part of it: they are the user's question, and no detail of a mechanism.
 		key := fmt.Sprint(row.Plan, row.Scheme.Scheme, row.Scheme.Sample, row.MaxPerOwner, row.BatchSize, row.Refused != "")
 		if !all && !row.Tied && row != next && (seen[key] || shown >= mostRows || row.Refused != "") {
 			left++
@@ -462,6 +473,7 @@ func planRow(row *planner.Row, forgets bool) tableRow {
 	}
 	certificate := aboutTime(row.CPU)
 	switch {
+	// σ satisfies one direction only, so the other one may need more noise, and more time.
 	case row.Noise.OneDirection:
 		sigma, certificate = "≥"+sigma, "≥"+certificate
 	case !row.Noise.Proven:

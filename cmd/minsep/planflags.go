@@ -67,6 +67,7 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	c.Require(f.epochs == 0 || len(sizes) < 2, "epochs", f.epochs, "takes one batch size: plans of different numbers of steps cannot be compared; give --steps")
 	if f.solve == planner.SolveEpsilon {
 		c.Require(f.noise == 0, "noise-multiplier", f.noise, "must be left out with --solve epsilon, which finds the epsilon")
+		// Set before the checks below, which require an ε.
 		r.Epsilon = cmp.Or(r.Epsilon, mostEpsilon)
 	} else {
 		c.Require((r.Epsilon != 0) != (f.noise != 0), "epsilon and noise-multiplier", nil, "exactly one of them must be given")
@@ -96,6 +97,8 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	r.Unit = unit
 	// The other faults do not depend on the data, so they are found with a stand-in for it: before
 	// the graph is read.
+	// The stand-in has more examples than any batch size asks for, and owners to sample, so that it
+	// adds no faults of its own.
 	probe := *r
 	probe.Populations, probe.Numbered = []planner.Population{{MaxPerOwner: 1, Examples: 1 << 40, Given: 1 << 40, Owners: 1 << 40}}, len(f.graph) == 0
 	probe.BatchSizes = []float64{1}
@@ -114,6 +117,7 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	if r.Params().WorkloadFile() != "" {
 		probe.SetMatrix(mechanism.Prefix(probe.Steps))
 	}
+	// Without any ε the request's fault would repeat the one above.
 	if r.Epsilon != 0 || f.noise != 0 {
 		c.Add(probe.Validate())
 	}

@@ -33,6 +33,7 @@ func (a *app) watch(stage string) (stop func()) {
 	begin, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		// Phases are looked at more often than shown, so that the log has short ones too.
 		tick, look := time.NewTicker(every), time.NewTicker(100*time.Millisecond)
 		defer tick.Stop()
 		defer look.Stop()
@@ -123,6 +124,7 @@ func progressText(stage string, elapsed time.Duration) string {
 		if c.Expected > 0 {
 			fmt.Fprintf(&line, " of %s", words.Grouped(c.Expected))
 		}
+		// A rate counts from the beginning of the phase, since phases differ in speed.
 		if c.Total == c.Before { // no rate is known yet
 			continue
 		}

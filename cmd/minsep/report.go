@@ -76,6 +76,7 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 			if compare && len(args) != 2 {
 				return usageError{fmt.Errorf("report --compare takes two run directories, not %d; see minsep report --help", len(args))}
 			}
+			// A comparison is made to be shown around.
 			if compare && o.ShowSecret {
 				return usageError{&param.Error{Package: "minsep", Param: "show-secret", Value: true, Rule: "must be left out with --compare, whose page shows nothing secret"}}
 			}
@@ -103,6 +104,7 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 				broken = errors.Join(broken, r.Report.Err())
 				runs = append(runs, r)
 			}
+			// A secret page has another name and mode, so that nobody publishes it by habit.
 			out, mode, name := a.out, manifest.PublicFile, manifest.ReportPage
 			if o.ShowSecret {
 				mode, name = manifest.SecretFile, manifest.SecretReportPage
@@ -113,6 +115,7 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 			case out == "":
 				out = store.Join(args[0], name)
 			}
+			// The page of a broken run is written too: it says that it is broken, and the exit code is 3.
 			write := func(w io.Writer) error { return runs[0].Write(w, o) }
 			result := reported{Page: out, Verdict: runs[0].Report.Verdict, Secret: o.ShowSecret}
 			if compare {

@@ -89,6 +89,8 @@ func (e usageError) Unwrap() error { return e.error }
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
 	a := &app{args: args, bytes: out, screen: screenOf(stdout), terminal: stderr, stdout: printable.Writer(out), stderr: printable.Writer(stderr)}
+	// All below writes through the escaping writers. A stream of noise writes to out itself, so lost
+	// output is noticed there too.
 	stdout, stderr = a.stdout, a.stderr
 	ctx, stop := a.onSignal(ctx, stderr)
 	defer stop()
@@ -107,11 +109,15 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	// A stopped command says that it was stopped, whatever error its stage made of the cancelled
+	// context: that error would look like a fault of the data or of the runner.
 	var stopped stopError
 	if errors.As(context.Cause(ctx), &stopped) {
 		a.say(stderr, slog.LevelError, strings.TrimSuffix(stopped.Error()+": "+a.resumeHint, ": "))
 		return stopped.code()
 	}
+	// A job that was only translated ends as an error inside, so that no stage reads files that the
+	// job did not write. To the user it is a success.
 	if errors.Is(err, pipelines.ErrTranslated) {
 		a.print(map[string]bool{"translated": true}, func(w io.Writer) {
 			fmt.Fprintln(w, "translated, not run: nothing was written; --log-level info shows the job")
@@ -122,6 +128,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if help := advice(err); help != "" {
 		text += "\n" + help
 	}
+	// The code follows from the error, never from the text: scripts go by it, and texts change.
 	code := exitCode(err)
 	if a.asksJSON(args) && a.records == nil {
 		a.printError(text, code)
@@ -152,6 +159,10 @@ func (a *app) printError(text string, code int) {
 	fmt.Fprintln(a.stderr, string(line))
 }
 
+// exitCode returns the exit code of an error: 3 where a guarantee failed, 2 where the user can mend
+// the cause by other words, paths or data, and 1 for all others, which a repetition may get past.
+// Missing files and missing rights count as 2: the same command ends the same way. The first case
+// wins, since the error of a failed guarantee may hold faults of parameters too.
 func exitCode(err error) int {
 	var usage usageError
 	var bad *param.Error
@@ -192,6 +203,7 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 		Args:              cobra.NoArgs,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	// The command that makes completions for shells works, and is left out of the help.
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if word := unknownCommand(cmd, a.args); word != "" {
@@ -213,10 +225,12 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 	f.BoolVar(&a.quiet, "quiet", false, "print no progress and no summary")
 	a.addLogFlags(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		// Not refused yet: a stage tells these faults with all of its own, see Options.Faults.
 		a.zeros = refuseZeros(cmd)
 		return a.makeLog(a.stderr)
 	}
 	addBeamFlags(f, &a.runner)
+	// The order of the commands in the help is the order of the stages in a run.
 	for _, s := range stages.All {
 		if of := stageCommands[s.Name]; of != nil { // a stage without a command fails a test
 			root.AddCommand(of(a))
@@ -226,6 +240,7 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 	root.AddCommand(a.auditCommand(), a.composeCommand(), a.workerPoolCommand(), manCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
+		// These look at the flags that the constructors have defined, so they come last.
 		wrapArgs(c)
 		completeValues(c)
 		acceptPowers(c)
@@ -234,10 +249,12 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
+			// Cobra's own help knows commands only.
 			c.Run, c.RunE = nil, a.helpTopic
 		}
 	}
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		// The words after --help are asked for as by minsep help WORD.
 		if lines := explained(root, askedWords(a.args)); lines != nil {
 			a.explain(lines)
 			return
@@ -253,6 +270,7 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 
 // helpTopic prints the help of a command or topic, or the explanation of any other known word.
 func (a *app) helpTopic(c *cobra.Command, args []string) error {
+	// Commands and topics come before words: plan and noise are both.
 	of, rest, err := c.Root().Find(args)
 	if err != nil || len(rest) > 0 {
 		if lines := explained(c.Root(), strings.Join(args, " ")); lines != nil {
@@ -339,6 +357,7 @@ func argumentFault(cmd *cobra.Command, args []string) error {
 			text += fmt.Sprintf("; write --%s=%s", f.Name, last)
 		}
 	})
+	// A run directory that stands alone was meant for --out or --run; a file, mostly for --graph.
 	_, err := os.Stat(filepath.Join(args[0], manifest.RunName))
 	if err == nil && cmd.Flags().Lookup("out") != nil && !cmd.Flags().Changed("out") {
 		text += "; write --out " + shellWord(args[0]) + ", or minsep run with the plan of that directory, which runs every stage"
@@ -358,6 +377,8 @@ func graphMeant(cmd *cobra.Command, args []string) string {
 		return ""
 	}
 	given := strings.Trim(flag.Value.String(), "[]")
+	// A path with blanks and without quotes came as a value and further arguments: if all of them
+	// together name a file, that file was meant.
 	whole := strings.Join(append([]string{given}, args...), " ")
 	if _, err := os.Stat(whole); err == nil {
 		return "; a path with blanks needs quotes: --graph " + shellWord(whole)
@@ -379,6 +400,7 @@ func addBeamFlags(f *pflag.FlagSet, runner *string) {
 		if f.Lookup(g.Name) != nil {
 			return
 		}
+		// The flag gets a value of its own below: Beam must see that it was set.
 		f.AddGoFlag(g)
 		ours := f.Lookup(g.Name)
 		ours.Hidden = true
@@ -413,6 +435,8 @@ var stageCommands = map[string]func(a *app) *cobra.Command{}
 func (a *app) options() (pipelines.Options, error) {
 	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, Overwrite: a.overwrite, DryRun: a.dryRun, WorkDir: a.workDir, Log: a.log, Faults: a.zeros}
 	a.showAs(a.out, a.key)
+	// Stages do not know the screen: their warnings come here, and those that are errors come back as
+	// errors.
 	o.Tell = func(text string) { a.say(a.stderr, slog.LevelWarn, "warning: "+text) }
 	var err error
 	if a.runID != "" {
@@ -431,6 +455,7 @@ func (a *app) print(v any, table func(w io.Writer)) error {
 	if a.quiet {
 		return nil
 	}
+	// Into a file or a pipe the text goes as it is, so that programs find it line by line.
 	if a.screen == (screen{}) {
 		table(a.stdout)
 		return nil

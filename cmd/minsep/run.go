@@ -54,6 +54,8 @@ Start with:  minsep run --example > plan.json`,
 			if len(args) == 0 {
 				return usageError{errors.New("run: name a plan; see minsep run --help")}
 			}
+			// Unlike a stage's, the flags' faults are told before the plan is read: without a plan there are
+			// no others to tell them with.
 			o, err := a.options()
 			if err := errors.Join(err, a.zeros); err != nil {
 				return err
@@ -72,6 +74,7 @@ Start with:  minsep run --example > plan.json`,
 			if err != nil {
 				return err
 			}
+			// The plan's paths are relative too, and stages make them absolute in their messages.
 			a.showAs(plan.Out, plan.Key)
 			if plan.Graph != nil {
 				a.showAs(plan.Graph.Paths...)
@@ -83,6 +86,8 @@ Start with:  minsep run --example > plan.json`,
 			if errors.As(err, &claimed) || errors.As(err, &grows) {
 				return usageError{err}
 			}
+			// Not certified is a result: the stages that are done and the estimates are printed, and the
+			// exit code says the rest.
 			if err != nil && result.NotCertified != nil && unverified(err) {
 				err = newNotCertified(err, *result.NotCertified, plan.Privacy.NoiseMultiplier, true)
 				return errors.Join(a.print(result, func(w io.Writer) { printRun(w, result, false); printNotCertified(w, *result.NotCertified) }), err)
@@ -134,6 +139,7 @@ func printNotCertified(w io.Writer, r pipelines.AccountResult) {
 func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
+	// Only public facts are printed: no size of a batch, and no number that follows from one.
 	if r.PlanSHA256 != (manifest.Digest{}) { // zero if the plan was refused
 		fmt.Fprintf(t, "plan SHA-256\t%s\n", r.PlanSHA256)
 	}

@@ -100,6 +100,7 @@ var named = regexp.MustCompile(`^ *[^ ]+(?: [^ ]+)*   *`)
 // foldLine wraps one line. Text without a name before it continues further columns in.
 func foldLine(line string, width, further int) string {
 	indent := len(line) - len(strings.TrimLeft(line, " ")) + further
+	// A name that takes most of the line leaves no room for a column beside it.
 	if at := utf8.RuneCountInString(named.FindString(line)); at > 0 && at <= width*3/5 {
 		indent = at
 	}
@@ -109,6 +110,8 @@ func foldLine(line string, width, further int) string {
 		space := len(rest) - len(strings.TrimLeft(rest, " "))
 		end := space + strings.IndexByte(rest[space:]+" ", ' ')
 		word := utf8.RuneCountInString(rest[:end])
+		// A word that is longer than a line, such as a hash, stays where it is: on a line of its own it
+		// would be too long as well.
 		if !start && column+word > width && column > indent && word-space <= width-indent {
 			b.WriteString("\n" + strings.Repeat(" ", indent))
 			column, rest, end = indent, rest[space:], end-space

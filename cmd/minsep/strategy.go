@@ -44,6 +44,7 @@ The sensitivity assumes that an example takes part at most --max-participations 
 counts no amplification by sampling.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// A parameter that was not given is optimized, so 0 must not stand for it.
 			for name, value := range parameters {
 				if cmd.Flags().Changed(name) {
 					params.SetParameter(name, *value)
@@ -185,6 +186,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 	if err := c.Err(); err != nil {
 		return err
 	}
+	// Read once for all kinds: they are compared on the same workload.
 	workload, err := stages.ReadWorkloadFile(ctx, params)
 	if err != nil {
 		return err
@@ -221,11 +223,13 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 	}
 	for _, kind := range kinds {
 		s, err := params.Among(kinds, kind).Make(ctx, workload)
+		// A stopped command prints no table of a part of the kinds.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		show(kind, s, err)
 	}
+	// All or nothing: a strategy with a fault is not left for account or noise to find.
 	if a.out != "" && len(faults) == 0 {
 		faults = append(faults, writeStrategy(a.out, all[0].Strategy))
 		all[0].Strategy, all[0].Out = nil, a.out

@@ -86,6 +86,7 @@ func (t *table) leaveOut(shown []int, width int) []int {
 		_, w := t.widths(shown, true)
 		return w <= width
 	}
+	// Columns with one entry go first: the line below the table says the entry, so nothing is lost.
 	for _, onlySame := range []bool{true, false} {
 		for !fits() {
 			worst := -1

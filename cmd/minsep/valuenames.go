@@ -53,6 +53,7 @@ func flagHelp(flags *pflag.FlagSet) string {
 		if name := valueName(f); f.NoOptDefVal == "" && name != "" && !strings.Contains(f.Usage, "`") {
 			// pflag takes the text between backquotes as the name, but also leaves it in the help.
 			mark := name + "\x00"
+			// The NUL marks the name in the help, so that it can be taken out again.
 			shown.Usage = "`" + name + "`\x00" + f.Usage
 			marks = append(marks, mark, "")
 		}
