@@ -101,6 +101,8 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		return AccountResult{}, err
 	}
 	defer w.end()
+	// A copy of a directory may have its account: a certificate is for a mechanism, and draws nothing
+	// from the key. Batches and noise are refused there.
 	TellCopy(ctx, o)
 	problem, request, of, err := stages.Account(a).Problem(ctx, w.here)
 	if err != nil {
@@ -117,6 +119,8 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 			result.Exactness = montecarlo.Drawn
 		}
 	}
+	// Before any sample: batches or noise of another mechanism would make the certificate useless
+	// here.
 	if err := w.here.AgreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
 		return result, err
 	}
@@ -212,6 +216,8 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 	var protocol *accounting.Protocol
 	cpu := 0.0 // of a sample
 	if !resume {
+		// Before the plan: the failure probabilities of earlier protocols are a part of the δ that the
+		// plan may spend.
 		if c.problem.Earlier, err = stages.Earlier(ctx, folder); err != nil {
 			return err
 		}
@@ -227,6 +233,8 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		}
 		protocol, cpu = plan.Protocol, plan.CPU
 	}
+	// A ledger with a sample in it is never removed: whoever could remove it could try until a false
+	// claim is accepted, and count one attempt.
 	started := false // from then on the ledger stays
 	return c.inRun(func(error) bool { return started }, func(run manifest.Run) error {
 		result.RunID = run.RunID.String()
@@ -329,6 +337,7 @@ func (c *claim) publish(certificate *accounting.Certificate, result *AccountResu
 			return err
 		}
 	}
+	// Last: a directory with a certificate is done, whatever was stopped before.
 	if err := writeCertificate(c.dir.path, certificate); err != nil {
 		return err
 	}

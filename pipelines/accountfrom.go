@@ -120,6 +120,8 @@ func (s *claimSource) hash(ctx context.Context) error {
 		}
 		s.files = append(s.files, sourceFile{name, digest})
 	}
+	// Earlier protocols are copied first, and the ledger's own protocol after them: a copy that was
+	// stopped must not seem to have fewer attempts behind it.
 	before := manifest.LedgerFolder + "/" + manifest.EarlierFolder + "/"
 	var last []sourceFile
 	s.files = slices.DeleteFunc(s.files, func(f sourceFile) bool {
@@ -161,6 +163,7 @@ func (s *claimSource) differences(a Account, problem verification.Problem) (diff
 		sampler = []string{"the sampler differs"}
 	}
 	differs = append(differs, sampler...)
+	// By the matrix: other parameters of a kind, and other kinds, may give the same one.
 	same, err := stages.SameMatrix(c.Run.Strategy, run.Strategy)
 	if err != nil {
 		return nil, err

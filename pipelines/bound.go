@@ -99,6 +99,7 @@ func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (Boun
 		return result, w.dir.mayWrite(ctx, manifest.BoundedFolder)
 	}
 	_, none := manifest.Read(ctx, store.Join(w.dir.path, manifest.BoundedFolder))
+	// Nothing in a table tells which key it was made with, so that it is said of every table.
 	result.Replaced = none == nil && w.dir.overwrite
 	err := w.write(anew(manifest.BoundedFolder, false), func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 		result.RunID = run.RunID.String()
@@ -124,6 +125,8 @@ func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run m
 	progress.Expect(manifestio.BytesRead, source.ReadBytes)
 	inProcess := b.isInProcess(w.jobs.runner)
 	if inProcess {
+		// The key breaks ties between examples. The parameters' digest is a part of it, so that another
+		// bound under the same run id has another order.
 		key := w.root.Key(run.RunID, index.ParamsSHA256, ownergraph.PriorityPurpose)
 		index.Files, summary, err = b.inProcess(ctx, w, source, key, dir)
 	}

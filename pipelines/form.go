@@ -75,6 +75,8 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	if err != nil {
 		return formed, err
 	}
+	// A run directory must hold the table that its batches are rows of, also where --bounded names
+	// another one.
 	copyTo, err := w.dir.copyTo(ctx, source)
 	if err == nil && o.DryRun {
 		err = w.dir.mayWrite(ctx, manifest.BatchesFolder)

@@ -107,6 +107,7 @@ func (o Options) madeWithKey() string {
 
 // validateJob records the faults of the runner and of the place of results.
 func (o Options) validateJob(c *param.Checker) {
+	// Faults of the command line are told with all others, in one message.
 	c.Add(o.Faults)
 	e := o.engine()
 	c.Require(slices.Contains(Runners, e.runner), "runner", e.runner, "must be one of "+strings.Join(Runners, ", "))
@@ -120,6 +121,7 @@ func (o Options) validateJob(c *param.Checker) {
 		folder := s.Folder()
 		c.Require(!isLink(o.Out, folder), "out", store.Join(o.Out, folder), "is a link, where a folder must be: what is written there would be outside of the run directory; put the whole run directory on the other disk, and remove the link")
 	}
+	// A result is published by this process, so it must outlive the job.
 	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
 	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made; let a schedule start the command itself, as in deploy/dataflow and deploy/airflow")
 	if e.runner == "dataflow" {

@@ -52,6 +52,8 @@ func (o Options) begin(ctx context.Context, b beginning) (*work, error) {
 	}
 	w := &work{set: o, jobs: o.engine(), dir: o.directory(), end: func() {}}
 	if !o.DryRun {
+		// After the faults, so that a command with a fault leaves no directory behind, and before the
+		// look, so that nothing changes under it.
 		unlock, err := w.dir.lock()
 		if err != nil {
 			return nil, err
@@ -83,6 +85,7 @@ func (w *work) look(ctx context.Context, b beginning) (err error) {
 // inRun runs write, which writes in the run directory, with the run id of the directory or a fresh
 // one. A fresh run id does not outlive an error, unless something is kept after it.
 func (w *work) inRun(kept func(err error) bool, write func(run manifest.Run) error) error {
+	// The first stage in a directory draws its run id; the others find it.
 	run, made, err := manifest.OpenRun(w.dir.path, w.dir.run)
 	if err != nil {
 		return err

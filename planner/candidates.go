@@ -53,6 +53,7 @@ func (s *setting) sequences() []sequence {
 	if s.rotation != nil {
 		return []sequence{{"rotation", 1, rotationPart}}
 	}
+	// What is proven costs little, and its least error lets later stages leave out the hopeless.
 	list := []sequence{{"independent events", 0, cyclicPart}}
 	if !s.owners { // fixed draws examples
 		list = append(list, sequence{"fixed", 0, fixedPart})
@@ -60,6 +61,8 @@ func (s *setting) sequences() []sequence {
 	if s.most() == 1 {
 		return append(list, sequence{"least distance", 1, separatedPart}, sequence{"bins", 2, binsPart})
 	}
+	// An estimate for more examples per owner takes longer, and fewer of them tell which candidates
+	// are worth it: hence one stage for each k_u, by rising k_u.
 	return append(list, sequence{"least distance", 1 + s.most(), separatedPart})
 }
 
@@ -122,6 +125,7 @@ func (p *part) once(ctx context.Context, scheme sampling.Params, strategy mechan
 
 // climbBy is climb by some factors.
 func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
+	// The factors lead to the same sizes from several sides.
 	known := map[int]float64{}
 	value := func(size int) (float64, error) {
 		if v, ok := known[size]; ok {
@@ -151,6 +155,7 @@ func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high 
 		return 0, err
 	}
 	for _, factor := range factors {
+		// The finer factors are for schemes that may still come first.
 		if factor == 1.5 && least > search.Little*p.least() {
 			break
 		}
@@ -269,6 +274,7 @@ func separatedPart(ctx context.Context, p *part) error {
 		best = p.best(scheme, "")
 		strategy := p.banded(mechanism.KindBanded, best.Bands, 0)
 		if best.Strategy.Kind != mechanism.KindBandedToeplitz {
+			// Columns of norm one: for the kinds that have no family of their own for it.
 			normalized := true
 			strategy = best.Strategy
 			strategy.Normalized = &normalized

@@ -87,6 +87,8 @@ func (out *Result) Time(ctx context.Context) error {
 func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 	scales, used, first := map[kind]float64{}, 0.0, 1.0
 	for i, row := range toForecast(rows) {
+		// The tables of a forecast may take longer than the plan: rows beyond the limit get a scaled
+		// time.
 		if used > dear || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
 			continue
 		}
@@ -106,6 +108,8 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 			f = problem.Within(f, budget)
 		}
 		used += 2 * f.Tables
+		// The rough times are of another machine; rows of one kind differ from it by about the same
+		// factor.
 		scale := f.Seconds / rough
 		if scales[row.kind()] = scale; i == 0 {
 			first = scale
@@ -142,6 +146,7 @@ func ForecastPlan(ctx context.Context, p stages.Plan, strategy *mechanism.Strate
 	if err != nil {
 		return f, err
 	}
+	// Bounding has left one number of examples per owner: the plan's.
 	of := r.Populations[0]
 	spec, err := p.Scheme.Spec(sampling.Population{Examples: of.Examples, Owners: sampling.OwnerSizes{1: of.Owners}, Neighborhoods: sampling.Neighborhoods{1: of.Examples}})
 	if err != nil {

@@ -69,6 +69,7 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 	}
 	shared := &planning{Request: &r}
 	settings := shared.settings()
+	// No batch size is below the number of units: of all faults this one needs the data to be told.
 	if len(settings) == 0 {
 		last, units := r.Populations[len(r.Populations)-1], "examples"
 		most := last.Examples

@@ -67,6 +67,7 @@ type rotation struct {
 
 // rotates returns the share of pools of a setting with a batch size.
 func (r *Request) rotates(batch float64) *rotation {
+	// In a period each example of the pool takes part once, so its steps are the pool over the batch.
 	period := int(min(max(1, math.Round(float64(r.Pools.Size)/batch)), sampling.MaxSteps))
 	return &rotation{r.Pools, period, (r.Steps + period - 1) / period}
 }
@@ -79,6 +80,7 @@ func (r *rotation) distinct() int64 { return r.pools.Distinct[r.number()-1] }
 
 // use fills in the figures of the data that a row uses.
 func (r *rotation) use(row *Row) {
+	// A short run does not come to all pools, and uses the data of the pools that serve.
 	row.Pools, row.Examples = r.number(), r.distinct()
 	row.Kept = float64(row.Examples) / float64(r.pools.Given)
 }

@@ -39,6 +39,7 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	}
 	if list := contenders(); len(list) > 1 {
 		for _, row := range list {
+			// Each estimate may move the first row away from the rows that follow.
 			if behind(list[0], row) {
 				continue
 			}
@@ -66,6 +67,8 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 			return err
 		}
 	}
+	// The order of the preferences matters: each may move another row to the front, and the later ones
+	// decide. The state of the noise comes last: it may not fit the devices at all.
 	if err := p.preferKnown(ctx, rows); err != nil {
 		return err
 	}
@@ -121,6 +124,8 @@ func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, bes
 			toFront(rows, slices.Index(rows, best))
 			return nil
 		}
+		// A row estimated in one direction is a lower bound only, and may fall behind once both are
+		// looked at.
 		tried[best] = true
 		p.say(best.Name() + ", the other direction")
 		if err := p.both(ctx, best, true); err != nil {
@@ -142,6 +147,7 @@ func toFront(rows []*Row, i int) {
 func order(rows []*Row) {
 	slices.SortStableFunc(rows, func(a, b *Row) int {
 		if (a.Refused == "") != (b.Refused == "") {
+			// One of the two texts is empty, and stands first.
 			return cmp.Compare(len(a.Refused), len(b.Refused))
 		}
 		return cmp.Or(cmp.Compare(a.Relative, b.Relative), cmp.Compare(b.Kept, a.Kept))
@@ -154,6 +160,8 @@ func number(rows []*Row) {
 		if row.Refused != "" {
 			break
 		}
+		// In both directions: a row with a small error may be far ahead of a first row with a large one,
+		// by a preference.
 		row.Rank, row.Tied = i+1, i > 0 && !behind(rows[0], row) && !behind(row, rows[0])
 	}
 }
@@ -166,6 +174,7 @@ func (p *planning) both(ctx context.Context, row *Row, first bool) error {
 		c.Share = search.RoughShare
 	}
 	n, err := c.Both(ctx, row.Noise)
+	// Only the first row must be known in both directions, for the plan that is written.
 	if !first && (errors.Is(err, search.ErrTooDear) || errors.Is(err, search.ErrNoEstimate)) {
 		return ctx.Err()
 	}

@@ -100,6 +100,8 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 	default:
 		return nil, &ParamError{Package: "planner", Param: "solve", Value: quantity, Rule: "must be " + inWords(Quantities)}
 	}
+	// A whole plan for each value is dear. DP-SGD's noise is known at once, and the best
+	// mechanism's share of it changes slowly, so the share of the last plan says where to look next.
 	for range mostPlans {
 		x, more := s.next(ctx, r)
 		if !more {
@@ -107,6 +109,8 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 		}
 		out, err := s.with(r, x).Plan(ctx)
 		var bad *ParamError
+		// A value at which nothing can be used is one that does not reach the target, unless it is the
+		// easiest one: then nothing does.
 		none := errors.Is(err, ErrNone) || errors.As(err, &bad)
 		if err != nil && (!none || x == s.easy) {
 			return out, err
@@ -150,6 +154,7 @@ func (s *solver) next(ctx context.Context, r Request) (x float64, more bool) {
 		return 0, false
 	case s.good != nil && s.bad != nil && (apart <= math.Log(solved) || s.quantity != SolveEpsilon && math.Abs(from-to) <= 1):
 		return 0, false
+	// Without a noise there is no share to guess by: halve the range.
 	case s.bad != nil && math.IsInf(s.bad.noise, 1):
 		x = math.Sqrt(from * to)
 	default:
@@ -157,6 +162,7 @@ func (s *solver) next(ctx context.Context, r Request) (x float64, more bool) {
 	}
 	if x = s.round(x); s.good != nil && x == from || s.bad != nil && x == to {
 		if x = s.round(math.Sqrt(from * to)); s.good != nil && x == from || s.bad != nil && x == to {
+			// Rounded values have run out. Without a plan that reaches the target, the easiest one is left.
 			return s.easy, s.good == nil
 		}
 	}

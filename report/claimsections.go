@@ -26,6 +26,7 @@ func (r *Run) promise() *Section {
 	if !r.proven() {
 		s.Title = "What is claimed and not proven, and for whom"
 	}
+	// A page may be read in parts: each section says for itself that nothing is proven.
 	if !r.sound() {
 		s.Text = append(s.Text, "Nothing is promised as long as a check is broken: this is only what a file of the directory says.")
 	}
@@ -37,6 +38,7 @@ func (r *Run) promise() *Section {
 		s.Facts = append(s.Facts, Fact{f.Question, f.Text})
 	}
 	s.Facts = append(s.Facts, Fact{"Guarantee", fmt.Sprintf("ε = %g, δ = %g", c.Epsilon, c.Delta)})
+	// The first point is the claim; the others hold at the same noise.
 	for _, p := range c.Points[1:] {
 		s.Facts = append(s.Facts, Fact{"Also", fmt.Sprintf("ε = %g, δ = %g, at the same noise", p.Epsilon, p.Delta)})
 	}
@@ -168,6 +170,7 @@ func (r *Run) attacks() *Section {
 // copies returns the number of copies of examples, or of owners, that take part independently.
 func (r *Run) copies() int64 {
 	switch {
+	// The table counts owners without a kept example too: they do not take part.
 	case r.ofOwners() && r.Bounded != nil:
 		owners := int64(0)
 		for _, bin := range r.Bounded.KeptPerOwner {

@@ -19,6 +19,7 @@ func WriteComparison(w io.Writer, a, b *Run) error {
 	p := page{Title: "minsep: " + nameA + " and " + nameB, State: inspect.StateCertified, Glossary: Glossary}
 	p.Verdict = "Two runs"
 	for _, r := range []*Run{a, b} {
+		// The page looks certified only where both runs are.
 		if r.Report.State != inspect.StateCertified {
 			p.State = r.Report.State
 		}
@@ -28,6 +29,7 @@ func WriteComparison(w io.Writer, a, b *Run) error {
 	left, right := a.compared(), b.compared()
 	for i, f := range left {
 		same := "differs"
+		// Compared as they are shown: digits that nobody sees make no difference.
 		if f.Value == right[i].Value {
 			same = "same"
 		}
@@ -72,6 +74,7 @@ func comparison(a, b *Run, nameA, nameB string) string {
 	if math.IsNaN(x) || math.IsNaN(y) {
 		return "The noise of both runs relative to their batches is not known: each needs a certificate and a batch size."
 	}
+	// The sentence names the run with more noise first, and its ratio is at least 1.
 	if x > y {
 		a, b, x, y, nameA, nameB = b, a, y, x, nameB, nameA
 	}

@@ -48,6 +48,7 @@ func tradeoff(g accounting.Guarantee, proven bool) Figure {
 	}
 	f.Alt = fmt.Sprintf("The largest true positive rate of a membership test against its false positive rate, from points that are %s, above that of guessing. The advantage is %s.", worth, accounting.AtMost(g.Advantage()))
 	var x, y []float64
+	// Evenly spaced on the logarithmic axis.
 	for k := 0; k <= 120; k++ {
 		fpr := math.Pow(10, -4+4*float64(k)/120)
 		x, y = append(x, fpr), append(y, g.TPR(fpr))
@@ -91,6 +92,7 @@ func (r *Run) curve() Figure {
 			worth = "proven"
 		}
 		x, y = append(x, c.Epsilon), append(y, c.Delta)
+		// The scale is logarithmic: a lower end at 0 or below has no place on it.
 		under := max(c.Delta-2*c.StdErr, c.Delta/10)
 		below, above = append(below, under), append(above, c.Delta+2*c.StdErr)
 		seen(under)
@@ -167,6 +169,7 @@ func ranking(marks []mark) Figure {
 	p := chart("noise / batch, less is better", "row of the table")
 	var proven, estimated plotter.XYs
 	labels := make([]string, len(marks))
+	// The first mark is the top row, as in the table beside the figure; plot counts from below.
 	least, largest := 0, 0.0
 	for i, m := range marks {
 		largest = max(largest, m.value+m.error)

@@ -70,12 +70,15 @@ type IndexOf struct {
 // Read inspects a run directory and reads the contents of its page. It returns an error if there is
 // nothing to inspect; the faults of a run are in its verdict.
 func Read(ctx context.Context, dir string, o Options) (*Run, error) {
+	// A file that cannot be read is left out of the page, which must not happen to files that an
+	// object store only failed to give: such failures end the command.
 	ctx, failures := store.WatchFailures(ctx)
 	found, err := inspect.Directory(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{Dir: dir, Report: inspect.Judge(found)}
+	// Taken out here, so that no section can show them by mistake.
 	if !o.ShowSecret {
 		for i := range r.Report.Folders {
 			r.Report.Folders[i].Realized = nil
@@ -85,6 +88,8 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 		r.Info = &info
 	}
 	if c, err := stages.ReadCertificate(ctx, dir); err == nil {
+		// The claim is about this strategy and this sampler; the folders beside it may hold others, which
+		// the verdict says.
 		r.Certificate, r.Strategy, r.Scheme = c, c.Run.Strategy, &c.Run.Sampler
 		if name, err := stages.FindClaim(ctx, dir); err == nil {
 			r.Certified = written(ctx, store.Join(dir, name))
@@ -104,6 +109,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	if b, err := manifest.OpenBatches(ctx, store.Join(dir, manifest.BatchesFolder)); err == nil {
 		var p manifest.BatchesParams
 		if json.Unmarshal(b.Index.Params, &p) == nil && p.Scheme.Validate() == nil {
+			// Figures of participations are for the batches that the trainer reads.
 			r.Batches, r.Scheme = &b.Facts, &p.Scheme
 		}
 	}
@@ -117,6 +123,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	if !o.Compare {
 		r.Baseline = r.baseline(ctx)
 	}
+	// The curve is of a mechanism, and its estimates take long: not for a run that is broken.
 	if o.Curve && r.Certificate != nil && r.sound() {
 		if r.Curve, err = verification.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {
 			return nil, err
@@ -176,6 +183,7 @@ func (r *Run) readIndexes(ctx context.Context) {
 		for _, f := range ix.Files {
 			of.Bytes += f.Bytes
 		}
+		// The size of a secret file shows how many took part.
 		if of.Secret {
 			of.Bytes = 0
 		}

@@ -33,6 +33,7 @@ func participationsOf(spec sampling.Spec) *Participations {
 	if !ok {
 		return nil
 	}
+	// The mean of one example's participations says how much work a draw is.
 	mean, _ := s.TotalMoments(1)
 	count := draws
 	if work := mean * draws; work > maxDrawn {
@@ -42,6 +43,7 @@ func participationsOf(spec sampling.Spec) *Participations {
 		return nil
 	}
 	l := &Participations{Draws: count}
+	// The scheme is the input of the key, so that the same scheme has the same figure on every page.
 	source := stream.NewSource(stream.PublicKey("report", []byte(fmt.Sprintf("%+v", s))))
 	sampler := s.Process().Sampler(source)
 	var steps []int32
@@ -96,8 +98,10 @@ func batchBand(copies int64, expected float64) *Band {
 		}
 		return math.Exp(falling - lg(k+1) + k*math.Log(p) + (n-k)*math.Log1p(-p))
 	}
+	// Beyond twelve standard deviations the tails are negligible beside the parts that are cut.
 	wide := 12*math.Sqrt(n*p*(1-p)) + 12
 	low, high := math.Max(0, math.Floor(expected-wide)), math.Min(n, math.Ceil(expected+wide))
+	// Half of the rest is cut at each end, so that the band is not shifted.
 	tail := (1 - bandProb) / 2
 	for sum := 0.0; low < high; low++ {
 		if sum += pmf(low); sum > tail {

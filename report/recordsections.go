@@ -64,6 +64,7 @@ func (r *Run) candidates() *Section {
 	if !slices.ContainsFunc(r.Candidates, func(o accounting.Outcome) bool { return o.State == accounting.StateReleased }) {
 		s.Text = append(s.Text, "None was accepted, so that this ledger gives no certificate.")
 	}
+	// From the largest, in the order in which they were tried.
 	for _, o := range slices.Backward(r.Candidates) {
 		if len(o.Verdicts) == 0 {
 			s.Rows = append(s.Rows, []string{sixDigits(o.NoiseMultiplier), becameOf[o.State], "", "", "", ""})
@@ -114,6 +115,7 @@ func (r *Run) folders() *Section {
 		rows[name], finished[name] = []string{"", "", "", ""}, r.Certified
 	}
 	var before time.Time
+	// In the order of the stages; where they did not run in this order, took says nothing.
 	for _, stage := range stages.All {
 		for _, left := range stage.Results {
 			if row := rows[left]; row != nil {
@@ -159,6 +161,7 @@ func (r *Run) checks() *Section {
 		}
 		s.List = append(s.List, f.Notes...)
 	}
+	// The list is long; it is open only where a reader must see something in it.
 	if len(broken) == 0 {
 		s.Folded = fmt.Sprintf("All %d checks hold: open the list", len(s.Rows))
 	}

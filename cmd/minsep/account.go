@@ -70,6 +70,7 @@ published one, which is not proven: it is written to accounting.json, which is n
 		},
 	}
 	f := c.Flags()
+	// Not addStageFlags: an account draws nothing from the root key, and needs none.
 	f.StringVar(&a.out, "out", "", "run directory to write to")
 	f.StringVar(&a.runID, "run-id", "", "run id of 32 hexadecimal digits, to repeat a run elsewhere; by default the run directory's own, or a fresh one")
 	f.BoolVar(&a.overwrite, "overwrite", false, "replace a certificate; its ledger is set aside, and its failure probability still counts")

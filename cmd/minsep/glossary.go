@@ -67,6 +67,7 @@ func explained(root *cobra.Command, word string) (lines []string) {
 			lines = append(lines, "column "+column+" of minsep plan: "+strings.TrimSpace(says)+" (minsep help table)")
 		}
 	}
+	// Last but for the flags: a word that is a term of its own is explained as the term first.
 	if text := otherWords[word]; text != "" {
 		lines = append(lines, text)
 	}

@@ -47,6 +47,8 @@ The files are as secret as the batches: only you can read them. A stopped or kil
 			return a.print(result, func(w io.Writer) { printMaterialized(w, result) })
 		},
 	}
+	// Not addStageFlags: the directory is an input too, so the flag is --run, and the run id is its
+	// own.
 	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
 	f := c.Flags()
 	f.StringVar(&a.out, "run", "", "run directory with batches; the examples are written to its folder materialized")

@@ -101,6 +101,7 @@ func printNoise(w io.Writer, n pipelines.NoiseResult) {
 	} else {
 		fmt.Fprintf(t, "grid\t%v\tround each clipped gradient toward zero to its multiples\n", n.Grid)
 	}
+	// Only a choice that is not the default is worth a line.
 	if n.Words != noise.AES128 {
 		fmt.Fprintf(t, "words\t%s\n", n.Words)
 	}
@@ -122,6 +123,7 @@ func ofCertificate(n pipelines.NoiseResult) string {
 
 // printTraining prints the training run that the noise belongs to.
 func printTraining(w io.Writer, t noise.Training) {
+	// In capitals, since such noise can serve no certificate: whoever reads this must make it again.
 	if t.Known() {
 		fmt.Fprintf(w, "training\texamples %s, sampler %s\n", t.Examples, t.Sampler)
 		return

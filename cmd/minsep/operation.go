@@ -128,6 +128,7 @@ func (op *operation) begin() error {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.temp = temp
+	// Beam and its runners know no other way to be told than the environment of the process.
 	c.Add(pipelines.SetTempDir(temp.path))
 	return c.Err()
 }
@@ -152,6 +153,7 @@ func (op *operation) timedOut(cmd *cobra.Command, left bool) error {
 	case "dataflow":
 		text += ": look at the job in Dataflow's console, where it may still run"
 	default:
+		// The places to look at depend on the runner: this one has a job server and workers.
 		state := "was cancelled there"
 		if left {
 			state = "may still run there"

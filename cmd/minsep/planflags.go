@@ -150,6 +150,7 @@ var byteUnits = map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e
 
 // bytesOf parses a size such as 8GB or 8GiB. bad is the rule that the text breaks, if any.
 func bytesOf(text string) (size int64, bad string) {
+	// Not every string of these letters is a unit: the map decides.
 	number := strings.TrimRight(text, "BKMGTibkmgt")
 	name := strings.ToUpper(text[len(number):])
 	unit := byteUnits[name]

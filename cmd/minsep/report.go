@@ -84,6 +84,7 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 				return err
 			}
 			if a.out != "" {
+				// Before the directory is read, which may take minutes.
 				if err := mayHold("out", a.out); err != nil {
 					return err
 				}

@@ -136,6 +136,7 @@ func reflow(text string, width int) string {
 		}
 		joins = plain
 	}
+	// Indented lines are tables and commands: a long one is wrapped, and none are joined.
 	for i, line := range lines {
 		if utf8.RuneCountInString(line) > width {
 			lines[i] = foldLine(line, width, 0)

@@ -78,6 +78,7 @@ counts no amplification by sampling.`,
 	f.IntVar(&params.MinSep, "min-sep", 0, "least number of steps from one participation to the next (default: each example takes part once)")
 	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as --min-sep lets fit)")
 	f.BoolVar(&params.Phases, "phases", false, "assume that examples take part every --min-sep steps exactly, as in epochs of a fixed order")
+	// The same flags as plan has, so that a plan's workload can be typed here.
 	trainingFlags(f, &params)
 	f.StringVar(&params.Objective, "objective", mechanism.MeanError, "the error to minimise: mean or max, over the steps")
 	for _, p := range mechanism.Parameters() {

@@ -69,6 +69,7 @@ func clearTempFolders(dir string, log *slog.Logger) {
 	}
 	for _, e := range entries {
 		folder := filepath.Join(dir, e.Name())
+		// A folder without the file of its owner may be one that is being made right now.
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), tempPrefix) || !abandoned(filepath.Join(folder, tempOwner)) {
 			continue
 		}

@@ -31,6 +31,7 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *r
 	if err != nil {
 		return t, err
 	}
+	// Nothing was drawn under this id, so it can still serve.
 	if !served && (asked == run.RunID || asked == (stream.RunID{})) {
 		return taken{run: run}, nil
 	}
@@ -51,6 +52,7 @@ func nextRun(ctx context.Context, p stages.Plan, o pipelines.Options, records *r
 	next.Earlier = append(next.Earlier, run.RunID)
 	next.Stages = map[string]manifest.RunStage{}
 	for name, stage := range run.Stages {
+		// Results that all runs of the plan share stay on record, with their digests: goOn compares them.
 		if !stages.Named(name).OneRun {
 			next.Stages[name] = stage
 		}
@@ -100,6 +102,7 @@ func (r *planRun) goOn(ctx context.Context, t taken) error {
 	if r.options.DryRun {
 		return nil
 	}
+	// Pages first: a page of the run before, beside the files of this one, would be believed.
 	if err := r.removePages(ctx); err != nil {
 		return err
 	}

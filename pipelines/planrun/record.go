@@ -118,6 +118,7 @@ func (r *planRun) keep(ctx context.Context, s planStage) error {
 	if err != nil {
 		return err
 	}
+	// The stage may have written more than this run knows: only its own entry is added.
 	r.Run.Examples = onDisk.Examples // which the stage has written
 	return manifest.WriteRun(r.options.Out, r.Run, &manifest.Run{RunID: r.Run.RunID})
 }

@@ -80,6 +80,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if o.Out != "" {
 		p.Out = o.Out
 	}
+	// A flag comes before the plan's field.
 	if o.KeyFile == "" {
 		o.KeyFile = p.Key
 	}
@@ -87,6 +88,8 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err := checkOut(o.Out); err != nil {
 		return RunResult{}, err
 	}
+	// All that can be refused is refused before the first byte is written, and faults of single fields
+	// before combinations: Preflight needs valid fields.
 	names, inputs, err := check(ctx, p, o, how)
 	if err != nil {
 		return RunResult{}, err
@@ -95,6 +98,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err := p.Preflight(); err != nil {
 		return refused(p, err), err
 	}
+	// The record has the inputs' digests, so that other data under the same names are another plan.
 	record, err := p.Record(inputs)
 	if err != nil {
 		return RunResult{}, err
@@ -106,6 +110,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		}
 		defer o.Held.Release()
 	}
+	// Under the lock: from here on nobody else changes the directory.
 	if err := refuseStrangers(ctx, o); err != nil {
 		return RunResult{}, err
 	}
@@ -126,6 +131,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if p.Noise.Grid == noise.NoGrid {
 		r.result.Warning = stages.FloatingPointOpen
 	}
+	// The id was drawn for this look only, and nobody must expect to meet it again.
 	if o.DryRun && t.made {
 		r.result.RunID = "" // the run will have another one
 	}
@@ -178,6 +184,7 @@ func madeAgain(ctx context.Context, o pipelines.Options, names []string, known *
 // all runs the stages of a plan in order.
 func (r *planRun) all(ctx context.Context, t taken, names []string) error {
 	o, begin := r.options, time.Now()
+	// Both may remove results, so they come before any stage looks at them.
 	if err := r.goOn(ctx, t); err != nil {
 		return err
 	}
@@ -254,9 +261,11 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 	}
 	for _, name := range names {
 		look := pipelines.StageInPlan(name).Look
+		// Inputs of a group with faults are not looked at: their faults could only follow.
 		if s := stages.Named(name); look != nil && s.Faults(p) == nil {
 			finished, err := manifest.Finished(ctx, store.Join(o.Out, s.Folder()))
 			if err == nil && !finished {
+				// A finished result is not made again, so that its examples may be gone by now.
 				err = look(ctx, p)
 			}
 			c.Add(inPlanWords(err))
@@ -346,6 +355,7 @@ func (r *planRun) replaces(s planStage) bool {
 // advance does the next thing for a stage: it skips, runs or refuses it, or in a dry run says
 // which.
 func (r *planRun) advance(ctx context.Context, s planStage) (state string, err error) {
+	// In a dry run nothing is made, so a stage after an unfinished one has no inputs to compare with.
 	if r.pending {
 		there, err := isThere(ctx, s)
 		if err == nil && there && r.replaces(s) {
@@ -392,12 +402,16 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	}
 	o := r.options
 	o.RunID = r.Run.RunID
+	// A stage looks at the results of the others: at all that are settled, and not at results that are
+	// still to be replaced.
 	o.Replaced = slices.DeleteFunc(slices.Clone(o.Replaced), func(name string) bool { return slices.Contains(r.settled, name) })
 	if err := s.inPlan.Run(ctx, r.Directory, o, &r.result.Figures); err != nil {
 		return "", inPlanWords(err)
 	}
 	r.settled = append(r.settled, s.ResultName())
 	watched, failures := store.WatchFailures(ctx)
+	// The result is compared as any later command will compare it: a stage that writes something else
+	// than the plan asks for must not be taken for done.
 	there, differs, err = s.Compare(watched)
 	if failed := failures.Err(); failed != nil {
 		err = fmt.Errorf("planrun: %s: it was made, but could not be read again: repeat the command, which goes on from there: %w", s.Path(), failed)

@@ -41,6 +41,8 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	if err != nil {
 		return t, err
 	}
+	// The commitment is for one run id: run.json is public, and does not tell which directories have
+	// the same key.
 	committed := func(id stream.RunID) *manifest.RunPlan {
 		r := *record
 		r.KeyCommitment = manifest.Digest(root.Key(id, [32]byte{}, planPurpose).Commitment())
@@ -55,6 +57,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	case errors.Is(err, fs.ErrNotExist) && again:
 		return t, &param.Error{Package: "planrun", Param: "again", Value: true, Rule: "is for a directory with a run of the plan, and there is none in " + o.Out + ": leave --again out for the first run"}
 	case errors.Is(err, fs.ErrNotExist):
+		// Results without a run.json could be of any plan and any key.
 		there, err := stages.Holds(ctx, o.Out)
 		if err != nil {
 			return t, err
@@ -90,6 +93,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	}
 	next := manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: o.RunID, Name: p.Name}
 	if old != nil {
+		// The ids stay on record: none of them may serve again in this directory.
 		next.Replaced = old.Used()
 	}
 	if next.RunID == (stream.RunID{}) {
@@ -138,6 +142,7 @@ func mayServe(ctx context.Context, p stages.Plan, records *registry.Registry, o 
 		return nil, err
 	}
 	want := registry.Record{RunID: o.RunID, Directory: store.Resolved(o.Out), PlanSHA256: training}
+	// Numbered examples are known before any stage.
 	if p.Table() == "" {
 		formed, source, err := p.FormParams().Planned(ctx)
 		if err != nil {
@@ -237,6 +242,8 @@ func mayCorrect(ctx context.Context, o pipelines.Options, records *registry.Regi
 	if !record.HasNoise() && len(run.Earlier) == 0 && !finished && !interrupted {
 		return true, nil
 	}
+	// Once there may be noise, a corrected plan must be of the same training: its files may be laid
+	// out in another way, and no more.
 	was, err := stages.TrainingOfPlan(run.Plan.Plan)
 	if err != nil {
 		return false, err
@@ -276,6 +283,7 @@ func (r *planRun) outdated(ctx context.Context, t taken) (again []planStage, dif
 				return nil, nil, err
 			}
 		}
+		// Nothing later can be finished, unless an earlier one is made again.
 		if !there && len(again) == 0 {
 			break
 		}
