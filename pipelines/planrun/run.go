@@ -80,7 +80,6 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if o.Out != "" {
 		p.Out = o.Out
 	}
-	// A flag comes before the plan's field.
 	if o.KeyFile == "" {
 		o.KeyFile = p.Key
 	}
@@ -131,7 +130,6 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if p.Noise.Grid == noise.NoGrid {
 		r.result.Warning = stages.FloatingPointOpen
 	}
-	// The id was drawn for this look only, and nobody must expect to meet it again.
 	if o.DryRun && t.made {
 		r.result.RunID = "" // the run will have another one
 	}
@@ -337,6 +335,24 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	return nil
 }
 
+// foresee returns the state of a stage in a dry run, where the stage has no result of the plan.
+// there says that another result is in its place.
+func (r *planRun) foresee(ctx context.Context, s planStage, there bool) (state string, err error) {
+	r.pending = true
+	if there {
+		r.aside, err = s.Aside(ctx)
+		return StageReplace, err
+	}
+	resumable, err := s.Resumable(ctx)
+	if err == nil && resumable {
+		return StageResume, nil
+	}
+	if err == nil {
+		r.aside, err = s.Aside(ctx)
+	}
+	return StageToDo, err
+}
+
 // isThere reports whether anything is in the place of a stage's result.
 func isThere(ctx context.Context, s planStage) (bool, error) {
 	_, err := store.Stat(ctx, s.Path())
@@ -380,19 +396,7 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	case there && !r.options.Overwrite && !r.replaces(s):
 		return "", refuse(s.Path(), "holds another result", differs)
 	case r.options.DryRun:
-		r.pending = true
-		if there {
-			r.aside, err = s.Aside(ctx)
-			return StageReplace, err
-		}
-		resumable, err := s.Resumable(ctx)
-		if err == nil && resumable {
-			return StageResume, nil
-		}
-		if err == nil {
-			r.aside, err = s.Aside(ctx)
-		}
-		return StageToDo, err
+		return r.foresee(ctx, s, there)
 	}
 	if err := r.canMake(s); err != nil {
 		return "", err
