@@ -56,8 +56,6 @@ func (row *Row) StrategyName() string {
 
 // explain says why the first is first, and how much worse the next best is.
 func (out *Result) explain() {
-	r := out.Request
-	objective := map[string]string{RMSE: "root mean square noise", MaxSE: "largest noise", LastSE: "noise", LateSE: "root mean square noise"}[r.Objective]
 	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
 		out.Why = refusals(out)
 		return
@@ -67,29 +65,7 @@ func (out *Result) explain() {
 	if out.TooSmall = tooSmall(out); out.TooSmall != "" {
 		why("%s", out.TooSmall)
 	}
-	least := first
-	for _, row := range out.Rows {
-		if row.Refused == "" && row.Relative < least.Relative {
-			least = row
-		}
-	}
-	switch {
-	case least == first:
-		why("%s has the least %s in %s: %s of the expected batch size %.4g.", first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize)
-	case r.NoiseDevices > 0 && first.State == 0 && least.State > 0:
-		why("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s, and keeps %s of 8 bytes a coordinate on the devices: strategies without state stand first at up to %g %% more noise.",
-			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(search.Little-1))
-	default:
-		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more than these errors"
-		switch {
-		case first.Kept <= sameData*least.Kept && r.Workload.Optimizer == mechanism.Adam && first.StepNoise < least.StepNoise:
-			reason = fmt.Sprintf("with Adam the least noise of one step then stands first, %.3g times DP-SGD's in place of %.3g", first.StepNoise, least.StepNoise)
-		case first.Kept > sameData*least.Kept:
-			reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
-		}
-		why("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",
-			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), reason)
-	}
+	why("%s", out.whyFirst(first))
 	if text := forAdam(out); text != "" {
 		why("%s", text)
 	}
@@ -107,25 +83,7 @@ func (out *Result) explain() {
 		}
 		why("Independent noise with %s has %.3g times as much %s%s.", sampling, row.Relative/first.Relative, at, same)
 	}
-	equal, tied := 0, 0
-	for _, row := range out.Rows[1:] {
-		switch {
-		case row.Refused != "":
-		case row.Relative == first.Relative:
-			equal++
-		case row.Tied:
-			tied++
-		}
-	}
-	switch {
-	case equal == 1:
-		why("One more has exactly as much.")
-	case equal > 1:
-		why("%d more have exactly as much.", equal)
-	}
-	if tied > 0 {
-		why("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.%s", tied, provenTied(out.Rows))
-	}
+	out.Why = append(out.Why, tiedWith(out.Rows)...)
 	if next := out.Next(); next != nil {
 		why("Next is row %d, %s, with %s%s.", next.Rank, next.Name(), beside(next, first), instead(first, next))
 	}
@@ -140,6 +98,60 @@ func (out *Result) explain() {
 		}
 	}
 	out.Note = notes(out)
+}
+
+// whyFirst is the noise of the first row, and why another one with less does not stand first.
+func (out *Result) whyFirst(first *Row) string {
+	r := out.Request
+	objective := map[string]string{RMSE: "root mean square noise", MaxSE: "largest noise", LastSE: "noise", LateSE: "root mean square noise"}[r.Objective]
+	least := first
+	for _, row := range out.Rows {
+		if row.Refused == "" && row.Relative < least.Relative {
+			least = row
+		}
+	}
+	switch {
+	case least == first:
+		return fmt.Sprintf("%s has the least %s in %s: %s of the expected batch size %.4g.", first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize)
+	case r.NoiseDevices > 0 && first.State == 0 && least.State > 0:
+		return fmt.Sprintf("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s, and keeps %s of 8 bytes a coordinate on the devices: strategies without state stand first at up to %g %% more noise.",
+			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(search.Little-1))
+	default:
+		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more than these errors"
+		switch {
+		case first.Kept <= sameData*least.Kept && r.Workload.Optimizer == mechanism.Adam && first.StepNoise < least.StepNoise:
+			reason = fmt.Sprintf("with Adam the least noise of one step then stands first, %.3g times DP-SGD's in place of %.3g", first.StepNoise, least.StepNoise)
+		case first.Kept > sameData*least.Kept:
+			reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
+		}
+		return fmt.Sprintf("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",
+			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), reason)
+	}
+}
+
+// tiedWith says how many rows have exactly as much as the first, and how many cannot be told from
+// it.
+func tiedWith(rows []*Row) (text []string) {
+	equal, tied := 0, 0
+	for _, row := range rows[1:] {
+		switch {
+		case row.Refused != "":
+		case row.Relative == rows[0].Relative:
+			equal++
+		case row.Tied:
+			tied++
+		}
+	}
+	switch {
+	case equal == 1:
+		text = append(text, "One more has exactly as much.")
+	case equal > 1:
+		text = append(text, fmt.Sprintf("%d more have exactly as much.", equal))
+	}
+	if tied > 0 {
+		text = append(text, fmt.Sprintf("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.%s", tied, provenTied(rows)))
+	}
+	return text
 }
 
 // tooSmall says that the maximum batch size leaves out better mechanisms than the first, and

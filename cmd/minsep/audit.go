@@ -78,7 +78,6 @@ minsep inspect does.`,
 			if err != nil {
 				return err
 			}
-			least := audit.LeastObservations(m.Epsilon, m.Delta)
 			check := param.Checker{Package: "audit"}
 			check.Require(with != "", "observations", `""`, "must name an .npy file of sums with the canary")
 			check.Require(without != "", "without", `""`, "must name an .npy file of sums without the canary")
@@ -86,21 +85,9 @@ minsep inspect does.`,
 			if err := check.Err(); err != nil {
 				return err
 			}
-			sides := [2][][]float64{}
-			for i, file := range []struct{ flag, path string }{{"observations", with}, {"without", without}} {
-				if sides[i], err = audit.ReadObservations(cmd.Context(), file.flag, file.path, attack.Steps()); err != nil {
-					return err
-				}
-				if len(sides[i]) < least {
-					return &param.Error{Package: "audit", Param: file.flag, Value: file.path, Rule: fmt.Sprintf("has %d observations: "+
-						"must have at least %d, since with fewer no attack can show more than epsilon %g", len(sides[i]), least, m.Epsilon)}
-				}
-				for _, row := range sides[i] {
-					for t := range row {
-						// The attack is in units of the clip norm, as σ is.
-						row[t] /= clip
-					}
-				}
+			sides, err := readSides(cmd.Context(), with, without, attack.Steps(), clip, m)
+			if err != nil {
+				return err
 			}
 			samples := [2]*audit.Sample{{}, {}}
 			for half := range 2 { // the attack adapts to one half, and is judged by the other
@@ -130,6 +117,28 @@ minsep inspect does.`,
 	f.Float64Var(&clipNorm, "clip-norm", 0, "clip norm of the gradients (default: the clip norm of the noise in the run directory, or 1 without noise)")
 	f.IntVar(&canary, "canary-examples", 1, "number of examples of each canary, all of one owner and with the same gradient")
 	return c
+}
+
+// readSides reads the sums with the canary and without it, in units of the clip norm, and refuses
+// fewer than tell anything.
+func readSides(ctx context.Context, with, without string, steps int, clip float64, m audit.Mechanism) (sides [2][][]float64, err error) {
+	least := audit.LeastObservations(m.Epsilon, m.Delta)
+	for i, file := range []struct{ flag, path string }{{"observations", with}, {"without", without}} {
+		if sides[i], err = audit.ReadObservations(ctx, file.flag, file.path, steps); err != nil {
+			return sides, err
+		}
+		if len(sides[i]) < least {
+			return sides, &param.Error{Package: "audit", Param: file.flag, Value: file.path, Rule: fmt.Sprintf("has %d observations: "+
+				"must have at least %d, since with fewer no attack can show more than epsilon %g", len(sides[i]), least, m.Epsilon)}
+		}
+		for _, row := range sides[i] {
+			for t := range row {
+				// The attack is in units of the clip norm, as σ is.
+				row[t] /= clip
+			}
+		}
+	}
+	return sides, nil
 }
 
 // attackOn prepares the attack on the certificate of the run directory dir. It also returns the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -148,29 +149,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 	r.Numbered = len(f.graph) == 0
 	if !r.Numbered {
 		graph = planGraph(f)
-		if err := a.spool(cmd, f.graph); err != nil {
-			return nil, err
-		}
-		progress.Enter("bounding the graph", "", 0, 0)
-		// Where the number of an owner's examples costs no noise, only the largest is tried.
-		perOwner := planner.PerOwner(f.maxPerOwner)
-		if r.Unit == accounting.UnitExample || r.Sample == sampling.SampleOwners {
-			perOwner = []int{f.maxPerOwner}
-		}
-		periods := func(kept int64) int { // number of pools for a rotation with the largest batches
-			return int(math.Ceil(max(float64(r.Steps), f.epochs*float64(kept)/sizes[0]) * sizes[len(sizes)-1] / float64(max(1, kept))))
-		}
-		if !r.Rotates() {
-			periods = func(int64) int { return 0 }
-		}
-		var warning error
-		r.Populations, r.Pools, warning, err = planner.Data(ctx, f.graph, f.read, perOwner, periods)
-		if warning != nil {
-			for line := range strings.SplitSeq(message(cmd, warning), "\n") {
-				a.say(a.stderr, slog.LevelWarn, "warning: "+line)
-			}
-		}
-		if err != nil {
+		if err := a.boundForPlan(cmd, &r, f, sizes); err != nil {
 			return nil, err
 		}
 	}
@@ -192,19 +171,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		}
 	}
 	r.Watch = watchPlan
-	var out *planner.Result
-	if f.solve != "" {
-		out, err = r.Solve(ctx, f.solve, f.target)
-	} else {
-		if len(sizes) == 2 {
-			r.BatchSizes = planner.BatchSizes(sizes[0], sizes[1])
-		}
-		if f.trainings > 1 {
-			out, err = r.PlanTogether(ctx, f.trainings)
-		} else {
-			out, err = r.Plan(ctx)
-		}
-	}
+	out, err := asked(ctx, r, f)
 	if err == nil {
 		err = out.Time(ctx)
 	}
@@ -213,6 +180,49 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 		err = a.writePlan(out, graph, f.row)
 	}
 	return out, err
+}
+
+// boundForPlan sets the data of a request by a graph: the examples that each bound keeps.
+func (a *app) boundForPlan(cmd *cobra.Command, r *planner.Request, f planFlags, sizes []float64) error {
+	err := a.spool(cmd, f.graph)
+	if err != nil {
+		return err
+	}
+	progress.Enter("bounding the graph", "", 0, 0)
+	// Where the number of an owner's examples costs no noise, only the largest is tried.
+	perOwner := planner.PerOwner(f.maxPerOwner)
+	if r.Unit == accounting.UnitExample || r.Sample == sampling.SampleOwners {
+		perOwner = []int{f.maxPerOwner}
+	}
+	periods := func(kept int64) int { // number of pools for a rotation with the largest batches
+		return int(math.Ceil(max(float64(r.Steps), f.epochs*float64(kept)/sizes[0]) * sizes[len(sizes)-1] / float64(max(1, kept))))
+	}
+	if !r.Rotates() {
+		periods = func(int64) int { return 0 }
+	}
+	var warning error
+	r.Populations, r.Pools, warning, err = planner.Data(cmd.Context(), f.graph, f.read, perOwner, periods)
+	if warning != nil {
+		for line := range strings.SplitSeq(message(cmd, warning), "\n") {
+			a.say(a.stderr, slog.LevelWarn, "warning: "+line)
+		}
+	}
+	return err
+}
+
+// asked makes the plan that the flags ask for: one of a size or a range of sizes, one of several
+// trainings, or the search for a quantity.
+func asked(ctx context.Context, r planner.Request, f planFlags) (*planner.Result, error) {
+	if f.solve != "" {
+		return r.Solve(ctx, f.solve, f.target)
+	}
+	if len(r.BatchSizes) == 2 {
+		r.BatchSizes = planner.BatchSizes(r.BatchSizes[0], r.BatchSizes[1])
+	}
+	if f.trainings > 1 {
+		return r.PlanTogether(ctx, f.trainings)
+	}
+	return r.Plan(ctx)
 }
 
 // watchPlan reports the planner's progress to the progress line.

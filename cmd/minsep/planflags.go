@@ -97,6 +97,17 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	r.Unit = unit
 	// The other faults do not depend on the data, so they are found with a stand-in for it: before
 	// the graph is read.
+	probe := f.probe(r, sizes)
+	// Without any ε the request's fault would repeat the one above.
+	if r.Epsilon != 0 || f.noise != 0 {
+		c.Add(probe.Validate())
+	}
+	c.Add(stages.FindWorkloadFile(ctx, r.Workload))
+	return sizes, c.Err()
+}
+
+// probe is the request with a stand-in for the data, which no fault of the flags depends on.
+func (f *planFlags) probe(r *planner.Request, sizes []float64) planner.Request {
 	// The stand-in has more examples than any batch size asks for, and owners to sample, so that it
 	// adds no faults of its own.
 	probe := *r
@@ -117,12 +128,7 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	if r.Params().WorkloadFile() != "" {
 		probe.SetMatrix(mechanism.Prefix(probe.Steps))
 	}
-	// Without any ε the request's fault would repeat the one above.
-	if r.Epsilon != 0 || f.noise != 0 {
-		c.Add(probe.Validate())
-	}
-	c.Add(stages.FindWorkloadFile(ctx, r.Workload))
-	return sizes, c.Err()
+	return probe
 }
 
 // batchSizes parses --batch-size: X, or a range X:Y. bad is the rule that the text breaks, if any.

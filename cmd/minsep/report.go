@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -80,59 +81,7 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 			if compare && o.ShowSecret {
 				return usageError{&param.Error{Package: "minsep", Param: "show-secret", Value: true, Rule: "must be left out with --compare, whose page shows nothing secret"}}
 			}
-			if err := errors.Join(a.zeros, onlyHTML(a.out)); err != nil {
-				return err
-			}
-			if a.out != "" {
-				// Before the directory is read, which may take minutes.
-				if err := mayHold("out", a.out); err != nil {
-					return err
-				}
-			}
-			date, err := dateOfPages()
-			if err != nil {
-				return usageError{err}
-			}
-			o.Now, o.Compare = date, compare
-			var runs []*report.Run
-			var broken error
-			for _, dir := range args {
-				r, err := report.Read(cmd.Context(), dir, o)
-				if err != nil {
-					return err
-				}
-				withoutPackages(r.Report.Folders)
-				broken = errors.Join(broken, r.Report.Err())
-				runs = append(runs, r)
-			}
-			// A secret page has another name and mode, so that nobody publishes it by habit.
-			out, mode, name := a.out, manifest.PublicFile, manifest.ReportPage
-			if o.ShowSecret {
-				mode, name = manifest.SecretFile, manifest.SecretReportPage
-			}
-			switch {
-			case out == "" && compare:
-				out = "comparison.html"
-			case out == "":
-				out = store.Join(args[0], name)
-			}
-			// The page of a broken run is written too: it says that it is broken, and the exit code is 3.
-			write := func(w io.Writer) error { return runs[0].Write(w, o) }
-			result := reported{Page: out, Verdict: runs[0].Report.Verdict, Secret: o.ShowSecret}
-			if compare {
-				write = func(w io.Writer) error { return report.WriteComparison(w, runs[0], runs[1]) }
-				result.Verdict = ""
-			}
-			if err := store.Write(cmd.Context(), out, store.Options{Mode: mode}, write); err != nil {
-				return err
-			}
-			err = a.print(result, func(w io.Writer) {
-				if result.Verdict != "" {
-					fmt.Fprintln(w, result.Verdict)
-				}
-				fmt.Fprintf(w, "page %s\n", out)
-			})
-			return errors.Join(broken, err)
+			return a.report(cmd.Context(), args, o, compare)
 		},
 	}
 	f := c.Flags()
@@ -143,4 +92,61 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 	f.StringVar(&o.Plan, "plan", "", "file with the output of minsep plan --json: the page then shows the run beside its alternatives")
 	f.BoolVar(&compare, "compare", false, "put two run directories side by side")
 	return c
+}
+
+// report writes the page of a run directory, or of two side by side.
+func (a *app) report(ctx context.Context, args []string, o report.Options, compare bool) error {
+	if err := errors.Join(a.zeros, onlyHTML(a.out)); err != nil {
+		return err
+	}
+	if a.out != "" {
+		// Before the directory is read, which may take minutes.
+		if err := mayHold("out", a.out); err != nil {
+			return err
+		}
+	}
+	date, err := dateOfPages()
+	if err != nil {
+		return usageError{err}
+	}
+	o.Now, o.Compare = date, compare
+	var runs []*report.Run
+	var broken error
+	for _, dir := range args {
+		r, err := report.Read(ctx, dir, o)
+		if err != nil {
+			return err
+		}
+		withoutPackages(r.Report.Folders)
+		broken = errors.Join(broken, r.Report.Err())
+		runs = append(runs, r)
+	}
+	// A secret page has another name and mode, so that nobody publishes it by habit.
+	out, mode, name := a.out, manifest.PublicFile, manifest.ReportPage
+	if o.ShowSecret {
+		mode, name = manifest.SecretFile, manifest.SecretReportPage
+	}
+	switch {
+	case out == "" && compare:
+		out = "comparison.html"
+	case out == "":
+		out = store.Join(args[0], name)
+	}
+	// The page of a broken run is written too: it says that it is broken, and the exit code is 3.
+	write := func(w io.Writer) error { return runs[0].Write(w, o) }
+	result := reported{Page: out, Verdict: runs[0].Report.Verdict, Secret: o.ShowSecret}
+	if compare {
+		write = func(w io.Writer) error { return report.WriteComparison(w, runs[0], runs[1]) }
+		result.Verdict = ""
+	}
+	if err := store.Write(ctx, out, store.Options{Mode: mode}, write); err != nil {
+		return err
+	}
+	err = a.print(result, func(w io.Writer) {
+		if result.Verdict != "" {
+			fmt.Fprintln(w, result.Verdict)
+		}
+		fmt.Fprintf(w, "page %s\n", out)
+	})
+	return errors.Join(broken, err)
 }

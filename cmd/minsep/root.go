@@ -205,21 +205,7 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 	}
 	// The command that makes completions for shells works, and is left out of the help.
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if word := unknownCommand(cmd, a.args); word != "" {
-			return usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
-		}
-		err = flagFault(err)
-		if text := inPlanInstead(cmd, err); text != "" {
-			return usageError{errors.New(text)}
-		}
-		if cmd.Name() == "keygen" && !errors.As(err, new(*param.Error)) {
-			err = fmt.Errorf("%w: the file is an argument, as in minsep keygen key", err)
-		} else {
-			err = didYouMean(cmd, nil, err)
-		}
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
-	})
+	root.SetFlagErrorFunc(a.flagError)
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
 	f.BoolVar(&a.quiet, "quiet", false, "print no progress and no summary")
@@ -253,19 +239,39 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 			c.Run, c.RunE = nil, a.helpTopic
 		}
 	}
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		// The words after --help are asked for as by minsep help WORD.
-		if lines := explained(root, askedWords(a.args)); lines != nil {
-			a.explain(lines)
-			return
-		}
-		if word := unknownCommand(cmd, a.args); word != "" && word != "help" {
-			a.unknown = usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
-			return
-		}
-		io.WriteString(a.stdout, help(cmd, cmp.Or(a.screen.width, helpWidth)))
-	})
+	root.SetHelpFunc(a.showHelp)
 	return root
+}
+
+// flagError is the error of flags that cobra cannot parse, with the way out.
+func (a *app) flagError(cmd *cobra.Command, err error) error {
+	if word := unknownCommand(cmd, a.args); word != "" {
+		return usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
+	}
+	err = flagFault(err)
+	if text := inPlanInstead(cmd, err); text != "" {
+		return usageError{errors.New(text)}
+	}
+	if cmd.Name() == "keygen" && !errors.As(err, new(*param.Error)) {
+		err = fmt.Errorf("%w: the file is an argument, as in minsep keygen key", err)
+	} else {
+		err = didYouMean(cmd, nil, err)
+	}
+	return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+}
+
+// showHelp prints the help of a command, or of the words after --help.
+func (a *app) showHelp(cmd *cobra.Command, _ []string) {
+	// The words after --help are asked for as by minsep help WORD.
+	if lines := explained(cmd.Root(), askedWords(a.args)); lines != nil {
+		a.explain(lines)
+		return
+	}
+	if word := unknownCommand(cmd, a.args); word != "" && word != "help" {
+		a.unknown = usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
+		return
+	}
+	io.WriteString(a.stdout, help(cmd, cmp.Or(a.screen.width, helpWidth)))
 }
 
 // helpTopic prints the help of a command or topic, or the explanation of any other known word.

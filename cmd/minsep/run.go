@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -60,17 +61,7 @@ Start with:  minsep run --example > plan.json`,
 			if err := errors.Join(err, a.zeros); err != nil {
 				return err
 			}
-			text, err := stages.ReadFile(cmd.Context(), args[0])
-			if errors.Is(err, store.ErrNotRegular) {
-				err = &param.Error{Package: "minsep", Param: "plan", Value: args[0], Rule: "must be a file: minsep run --example prints a plan to start from"}
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				err = &param.Error{Package: "minsep", Param: "plan", Value: args[0], Rule: "does not exist: minsep plan --out " + shellWord(args[0]) + " writes one, and minsep run --example prints one to start from"}
-			}
-			if err != nil {
-				return err
-			}
-			plan, err := stages.ParsePlan(args[0], text)
+			plan, err := readPlan(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -111,6 +102,21 @@ Start with:  minsep run --example > plan.json`,
 	f.BoolVar(&how.Again, "again", false, "begin the next run of the same plan, for another training: new batches and noise")
 	f.BoolVar(&example, "example", false, "print a commented plan to start from")
 	return c
+}
+
+// readPlan reads the plan that a user names.
+func readPlan(ctx context.Context, path string) (stages.Plan, error) {
+	text, err := stages.ReadFile(ctx, path)
+	if errors.Is(err, store.ErrNotRegular) {
+		err = &param.Error{Package: "minsep", Param: "plan", Value: path, Rule: "must be a file: minsep run --example prints a plan to start from"}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &param.Error{Package: "minsep", Param: "plan", Value: path, Rule: "does not exist: minsep plan --out " + shellWord(path) + " writes one, and minsep run --example prints one to start from"}
+	}
+	if err != nil {
+		return stages.Plan{}, err
+	}
+	return stages.ParsePlan(path, text)
 }
 
 // oneOf formats the number of owners or examples among which the protected one hides; "" if
