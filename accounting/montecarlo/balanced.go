@@ -43,12 +43,8 @@ func (s Spec) Balanced() *balanced.Distribution {
 	return l
 }
 
+// draw appends the participations of one example (F3.9).
 func (balancedMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	return p.each(dst, func(dst []kernel.Hit) []kernel.Hit { return p.classes(dst, d) })
-}
-
-// classes appends the participations of one example (F3.9).
-func (p participations) classes(dst []kernel.Hit, d *draws) []kernel.Hit {
 	l, step := p.law.(law.Balanced), 0
 	for left := l.First(d.word()); left > 0; left-- {
 		step = l.Next(left, step, d.word())

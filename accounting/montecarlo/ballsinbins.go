@@ -28,11 +28,7 @@ func (ballsInBins) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.
 }
 
 func (ballsInBins) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	return p.every(dst, d.below(p.spec.MinSep))
-}
-
-func (p participations) every(dst []kernel.Hit, first int) []kernel.Hit {
-	for i := first; i < p.spec.Steps; i += p.spec.MinSep {
+	for i := d.below(p.spec.MinSep); i < p.spec.Steps; i += p.spec.MinSep {
 		dst = append(dst, kernel.Hit{Step: i, Times: 1})
 	}
 	return dst

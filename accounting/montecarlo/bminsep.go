@@ -75,10 +75,6 @@ func (b bMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ra
 
 func (bMinSep) law(s Spec) law.Law { return law.NewMinSep(s.MinSep, s.Prob, s.WarmStart) }
 
-func (bMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	return p.each(dst, func(dst []kernel.Hit) []kernel.Hit { return p.renewal(dst, d) })
-}
-
 // wait draws how many steps pass before an example is available.
 func (p participations) wait(d *draws) int {
 	if !p.spec.WarmStart || p.spec.MinSep == 1 {
@@ -90,8 +86,8 @@ func (p participations) wait(d *draws) int {
 	return 1 + d.below(p.spec.MinSep-1)
 }
 
-// renewal appends the participations of one example (arXiv 2602.09338, Algorithms 1 and 2).
-func (p participations) renewal(dst []kernel.Hit, d *draws) []kernel.Hit {
+// draw appends the participations of one example (arXiv 2602.09338, Algorithms 1 and 2).
+func (bMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
 	n := p.spec.Steps
 	for i := p.wait(d); ; i += p.spec.MinSep {
 		i += d.failures(p.logQ, n)

@@ -29,10 +29,6 @@ func (cyclicPoisson) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihoo
 }
 
 func (cyclicPoisson) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	return p.cyclic(dst, d)
-}
-
-func (p participations) cyclic(dst []kernel.Hit, d *draws) []kernel.Hit {
 	n, b := p.spec.Steps, p.spec.MinSep
 	part := 0
 	if p.spec.WarmStart {

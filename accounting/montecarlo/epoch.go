@@ -40,13 +40,9 @@ func (e epochMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihoo
 	return e.lawful.ratio(s, d, c)
 }
 
-func (epochMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	return p.each(dst, func(dst []kernel.Hit) []kernel.Hit { return p.epochs(dst, d) })
-}
-
-// epochs appends the participations of one example (F3.8): the first place is uniform, the next one
+// draw appends the participations of one example (F3.8): the first place is uniform, the next one
 // depends on the last alone.
-func (p participations) epochs(dst []kernel.Hit, d *draws) []kernel.Hit {
+func (epochMinSep) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
 	b, length := p.spec.MinSep, p.spec.EpochSteps
 	place := d.below(length)
 	for epoch := 0; epoch+place < p.spec.Steps; epoch += length {

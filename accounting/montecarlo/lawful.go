@@ -46,13 +46,9 @@ func (l lawful) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Rat
 	}
 }
 
-func (lawful) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	return p.each(dst, func(dst []kernel.Hit) []kernel.Hit { return p.lawful(dst, d) })
-}
-
-// lawful appends the participations of one example: each ends the time in which it took part at no
+// draw appends the participations of one example: each ends the time in which it took part at no
 // step, by one number.
-func (p participations) lawful(dst []kernel.Hit, d *draws) []kernel.Hit {
+func (lawful) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
 	label := p.starts[0].Label
 	if p.drawn {
 		u := d.uniform()

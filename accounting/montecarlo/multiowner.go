@@ -36,14 +36,10 @@ func (multiOwner) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.R
 	return &likelihood.SampledOwner{Process: p, Examples: k, Norms: norms}
 }
 
-func (multiOwner) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	return p.sampledOwner(dst, d)
-}
-
-// sampledOwner appends the participations of an owner in Algorithm 3: by its published distribution
+// draw appends the participations of an owner in Algorithm 3: by its published distribution
 // (F4.1) blocked after a participation, else (F4.4) whenever one of its examples was sampled in the
 // b-1 steps before.
-func (p participations) sampledOwner(dst []kernel.Hit, d *draws) []kernel.Hit {
+func (multiOwner) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
 	n, b, k := p.spec.Steps, p.spec.MinSep, p.spec.examplesPerOwner()
 	logNone := float64(k) * p.logQ
 	i, free := 0, 0

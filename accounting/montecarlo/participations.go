@@ -18,10 +18,14 @@ type participations struct {
 	law    law.Law // or nil
 	starts []law.Start
 	drawn  bool
+	each   int // processes of the owner: one an example, but for MultiOwner
 }
 
 func newParticipations(s Spec) participations {
-	p := participations{spec: s, scheme: schemes[s.Scheme], logQ: math.Log1p(-s.Prob), law: s.Law()}
+	p := participations{spec: s, scheme: schemes[s.Scheme], logQ: math.Log1p(-s.Prob), law: s.Law(), each: s.examplesPerOwner()}
+	if s.Scheme == MultiOwner {
+		p.each = 1
+	}
 	if p.law != nil {
 		p.starts, p.drawn = p.law.Starts()
 	}
@@ -33,15 +37,10 @@ func newParticipations(s Spec) participations {
 
 // appendHits appends the participations of one sample to dst, sorted by step.
 func (p participations) appendHits(dst []kernel.Hit, d *draws) []kernel.Hit {
-	return p.scheme.draw(p, dst, d)
-}
-
-// each draws every example of the owner on its own.
-func (p participations) each(dst []kernel.Hit, one func(dst []kernel.Hit) []kernel.Hit) []kernel.Hit {
-	for range p.spec.examplesPerOwner() {
-		dst = one(dst)
+	for range p.each {
+		dst = p.scheme.draw(p, dst, d)
 	}
-	if p.spec.examplesPerOwner() > 1 {
+	if p.each > 1 {
 		slices.SortFunc(dst, func(a, b kernel.Hit) int { return cmp.Compare(a.Step, b.Step) })
 	}
 	return dst
