@@ -24,7 +24,7 @@ func (ballsInBins) bands(Spec) bandLimit { return bandLimit{} }
 func (ballsInBins) exactness(Spec, int) Exactness { return Exact }
 
 func (ballsInBins) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.Ratio {
-	return likelihood.NewBallsInBins(c, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	return likelihood.NewBallsInBins(c, s.MinSep, s.Factor())
 }
 
 func (ballsInBins) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {

@@ -32,7 +32,7 @@ func (bMinSep) check(s Spec, c *param.Checker) { c.Probability("probability", s.
 
 func (bMinSep) bands(s Spec) bandLimit {
 	switch {
-	case s.examplesPerOwner() > 1:
+	case s.ExamplesPerOwner() > 1:
 		return s.atMostMinSep("several examples per owner")
 	case s.MaxBatchSize > 0:
 		return s.atMostMinSep("truncated batches")
@@ -44,31 +44,31 @@ func (bMinSep) exactness(s Spec, bands int) Exactness {
 	switch {
 	case bands > s.MinSep:
 		return Bound
-	case s.examplesPerOwner() == 1:
+	case s.ExamplesPerOwner() == 1:
 		return Exact
 	}
-	states := likelihood.OwnerStates(s.MinSep, s.examplesPerOwner())
-	if states*s.MinSep > maxOwnerMemory || s.examplesPerOwner() > 2 && states > maxOwnerStates {
+	states := likelihood.OwnerStates(s.MinSep, s.ExamplesPerOwner())
+	if states*s.MinSep > maxOwnerMemory || s.ExamplesPerOwner() > 2 && states > maxOwnerStates {
 		return Bound
 	}
 	return Exact
 }
 
 func (b bMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio {
-	p, k := s.process(), s.examplesPerOwner()
-	norms, factor := s.norms(c)
+	p, k := s.process(), s.ExamplesPerOwner()
+	norms := s.norms(c)
 	bound := b.exactness(s, c.Bands) == Bound
 	switch {
 	case s.MaxBatchSize > 0:
 		return &likelihood.Truncated{Process: p, MaxBatch: s.MaxBatchSize, Norms: norms}
 	case k > 1 && !bound:
-		return likelihood.NewOwner(p, c, k, factor)
+		return likelihood.NewOwner(p, c, k, s.Factor())
 	case k > 1 && d == P:
 		return &likelihood.OwnerUpper{One: likelihood.MinSep(p, norms), Examples: k}
 	case k > 1:
 		return likelihood.IndependentLower(p, norms, k)
 	case bound && d == Q:
-		return likelihood.MinSepLower(p, c, factor)
+		return likelihood.MinSepLower(p, c, s.Factor())
 	}
 	return likelihood.MinSep(p, norms)
 }

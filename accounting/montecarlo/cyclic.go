@@ -24,8 +24,7 @@ func (cyclicPoisson) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
 func (cyclicPoisson) exactness(Spec, int) Exactness { return Exact }
 
 func (cyclicPoisson) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.Ratio {
-	norms, _ := s.norms(c)
-	return likelihood.NewCyclic(s.process(), norms)
+	return likelihood.NewCyclic(s.process(), s.norms(c))
 }
 
 func (cyclicPoisson) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {

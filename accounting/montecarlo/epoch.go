@@ -27,15 +27,15 @@ func (epochMinSep) check(s Spec, c *param.Checker) {
 
 // exactness: the exact loss of two examples takes memory in the square of min-sep.
 func (e epochMinSep) exactness(s Spec, bands int) Exactness {
-	if s.examplesPerOwner() == 2 && s.MinSep*s.MinSep <= maxOwnerMemory {
+	if s.ExamplesPerOwner() == 2 && s.MinSep*s.MinSep <= maxOwnerMemory {
 		return Exact
 	}
 	return e.lawful.exactness(s, bands)
 }
 
 func (e epochMinSep) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio {
-	if s.examplesPerOwner() == 2 && e.exactness(s, c.Bands) == Exact {
-		return likelihood.NewEpochPair(s.MinSep, s.EpochSteps, c, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	if s.ExamplesPerOwner() == 2 && e.exactness(s, c.Bands) == Exact {
+		return likelihood.NewEpochPair(s.MinSep, s.EpochSteps, c, s.Factor())
 	}
 	return e.lawful.ratio(s, d, c)
 }

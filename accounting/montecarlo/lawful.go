@@ -28,21 +28,21 @@ func (l lawful) law(s Spec) law.Law { return l.of(s) }
 func (lawful) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
 
 func (lawful) exactness(s Spec, _ int) Exactness {
-	if s.examplesPerOwner() > 1 {
+	if s.ExamplesPerOwner() > 1 {
 		return Bound
 	}
 	return Exact
 }
 
 func (l lawful) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio {
-	norms, factor := s.norms(c)
-	switch k := s.examplesPerOwner(); {
+	norms := s.norms(c)
+	switch k := s.ExamplesPerOwner(); {
 	case k == 1:
 		return likelihood.NewChain(l.of(s), norms)
 	case d == P:
 		return &likelihood.OwnerUpper{One: likelihood.NewChain(l.of(s), norms), Examples: k}
 	default:
-		return likelihood.NewOwnerLower(likelihood.NewChainPosterior(l.of(s), norms), k, c, factor)
+		return likelihood.NewOwnerLower(likelihood.NewChainPosterior(l.of(s), norms), k, c, s.Factor())
 	}
 }
 

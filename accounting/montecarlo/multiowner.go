@@ -28,8 +28,8 @@ func (multiOwner) bands(s Spec) bandLimit { return s.atMostMinSep(s.Scheme) }
 func (multiOwner) exactness(Spec, int) Exactness { return NotProven }
 
 func (multiOwner) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.Ratio {
-	p, k := s.process(), s.examplesPerOwner()
-	norms, _ := s.norms(c)
+	p, k := s.process(), s.ExamplesPerOwner()
+	norms := s.norms(c)
 	if s.Published {
 		return likelihood.PublishedOwner(p, norms, k)
 	}
@@ -40,7 +40,7 @@ func (multiOwner) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.R
 // (F4.1) blocked after a participation, else (F4.4) whenever one of its examples was sampled in the
 // b-1 steps before.
 func (multiOwner) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
-	n, b, k := p.spec.Steps, p.spec.MinSep, p.spec.examplesPerOwner()
+	n, b, k := p.spec.Steps, p.spec.MinSep, p.spec.ExamplesPerOwner()
 	logNone := float64(k) * p.logQ
 	i, free := 0, 0
 	if p.spec.WarmStart {
@@ -62,7 +62,7 @@ func (multiOwner) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hi
 
 // sampled draws from Binom(k, p) given that it is at least 1.
 func (p participations) sampled(d *draws) int {
-	k := p.spec.examplesPerOwner()
+	k := p.spec.ExamplesPerOwner()
 	if math.IsInf(p.logQ, -1) {
 		return k
 	}

@@ -22,7 +22,7 @@ type participations struct {
 }
 
 func newParticipations(s Spec) participations {
-	p := participations{spec: s, scheme: schemes[s.Scheme], logQ: math.Log1p(-s.Prob), law: s.Law(), each: s.examplesPerOwner()}
+	p := participations{spec: s, scheme: schemes[s.Scheme], logQ: math.Log1p(-s.Prob), law: s.Law(), each: s.ExamplesPerOwner()}
 	if s.Scheme == MultiOwner {
 		p.each = 1
 	}

@@ -138,7 +138,7 @@ func TestDrawsAreThoseOfBatches(t *testing.T) {
 		if c.formed.Scheme().Name() != c.drawn.Scheme {
 			t.Errorf("%s: compares %s with %s", name, c.formed.Scheme().Name(), c.drawn.Scheme)
 		}
-		formed := formedPatterns(c.formed, c.drawn.examplesPerOwner(), c.stride, name)
+		formed := formedPatterns(c.formed, c.drawn.ExamplesPerOwner(), c.stride, name)
 		if err := differ(formed, drawnPatterns(c.drawn, name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -27,8 +27,7 @@ func (rotation) bands(s Spec) bandLimit { return bandLimit{s.EpochSteps, "epoch 
 func (rotation) exactness(Spec, int) Exactness { return Exact }
 
 func (rotation) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.Ratio {
-	_, factor := s.norms(c)
-	return likelihood.NewRotation(likelihood.Periods{Steps: s.Steps, Period: s.EpochSteps}, c, factor)
+	return likelihood.NewRotation(likelihood.Periods{Steps: s.Steps, Period: s.EpochSteps}, c, s.Factor())
 }
 
 func (rotation) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {

@@ -50,7 +50,7 @@ func schemeNames() string {
 
 // checkOneExample refuses several examples per owner and truncated batches.
 func checkOneExample(s Spec, c *param.Checker) {
-	k := s.examplesPerOwner()
+	k := s.ExamplesPerOwner()
 	c.Require(k == 1, "max examples per owner", k, "must be 1 for "+s.Scheme+": no loss is known for more")
 	checkUntruncated(s, c)
 }

@@ -3,6 +3,7 @@ package montecarlo
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
@@ -93,8 +94,11 @@ type Spec struct {
 	Examples     int `json:"examples,omitempty"`
 }
 
-// examplesPerOwner is k_u.
-func (s Spec) examplesPerOwner() int { return max(1, s.MaxExamplesPerOwner) }
+// ExamplesPerOwner is k_u, at least 1.
+func (s Spec) ExamplesPerOwner() int { return max(1, s.MaxExamplesPerOwner) }
+
+// Factor is 1/σ².
+func (s Spec) Factor() float64 { return 1 / (s.NoiseMultiplier * s.NoiseMultiplier) }
 
 func (s Spec) process() likelihood.Process {
 	return likelihood.Process{Steps: s.Steps, MinSep: s.MinSep, Prob: s.Prob, WarmStart: s.WarmStart}
@@ -125,7 +129,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	check.Require(s.Steps <= maxSteps, "steps", s.Steps, fmt.Sprintf("must be at most %d", maxSteps))
 	check.Require(s.MinSep <= maxSteps, "min-sep", s.MinSep, fmt.Sprintf("must be at most %d", maxSteps))
 	check.Positive("noise multiplier", s.NoiseMultiplier)
-	k := s.examplesPerOwner()
+	k := s.ExamplesPerOwner()
 	check.Require(s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= MaxPerOwner, "max examples per owner", s.MaxExamplesPerOwner,
 		fmt.Sprintf("must be at most %d", MaxPerOwner))
 	check.AtLeast("max batch size", s.MaxBatchSize, 0)
@@ -147,11 +151,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 // checkColumns checks the needs of the recursions for C.
 func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
 	check.Require(c.NonNegative(), "strategy", s.kind(), "must have no negative entry: the analysis of random participations does not cover one")
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	largest := 0.0
-	for _, norm := range c.SquaredNorms(factor) {
-		largest = max(largest, norm)
-	}
+	largest := slices.Max(s.norms(c))
 	check.Require(largest <= maxSquaredNorm, "squared column norm over squared noise multiplier", largest,
 		fmt.Sprintf("must be at most %g: losses lose their accuracy beyond", maxSquaredNorm))
 	if scheme, ok := schemes[s.Scheme]; ok {
@@ -179,11 +179,8 @@ func (s Spec) newRatio(d Direction, c *likelihood.Columns) likelihood.Ratio {
 	return schemes[s.Scheme].ratio(s, d, c)
 }
 
-// norms are the squared norms of the columns over σ², and 1/σ².
-func (s Spec) norms(c *likelihood.Columns) (norms []float64, factor float64) {
-	factor = 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
-	return c.SquaredNorms(factor), factor
-}
+// norms are the squared norms of the columns over σ².
+func (s Spec) norms(c *likelihood.Columns) []float64 { return c.SquaredNorms(s.Factor()) }
 
 // Evaluator computes losses of given outputs in log domain, one at a time: the reference for the
 // sampler, and the arithmetic of `minsep loss`. It is not safe for concurrent use.

@@ -376,7 +376,7 @@ func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns,
 	if size < 1 || size > s.MinSep {
 		return nil, fmt.Errorf("%w: blocks of %d steps at min-sep %d", ErrTable, size, s.MinSep)
 	}
-	t, err := newBlocks(f.law, order, f.cut(size), columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep, most, watch)
+	t, err := newBlocks(f.law, order, f.cut(size), columns, s.Factor(), keep, most, watch)
 	if err != nil {
 		return nil, err
 	}

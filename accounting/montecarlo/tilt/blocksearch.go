@@ -47,7 +47,7 @@ func (b *blockSearch) try(order, size int) (better bool) {
 	if b.watch.tell(0) != nil || order > maxBlockOrder || b.work(order, size) > b.most {
 		return false
 	}
-	k := max(1, b.spec.MaxExamplesPerOwner)
+	k := b.spec.ExamplesPerOwner()
 	// M/N, and a moment far above any useful one; before the waits are averaged it is somewhat
 	// larger than after.
 	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()

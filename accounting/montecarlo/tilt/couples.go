@@ -163,7 +163,7 @@ func newCoupleSource(s montecarlo.Spec, columns *likelihood.Columns, order int, 
 	if !ok || !f.coupled() {
 		return nil, fmt.Errorf("%w of couples for scheme %s", ErrTable, s.Scheme)
 	}
-	p, err := newCouples(f.law, s.Steps, order, columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier), keep)
+	p, err := newCouples(f.law, s.Steps, order, columns, s.MinSep, s.Factor(), keep)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +357,7 @@ type coupleSearch struct {
 // each at most. M falls with the order and rises again.
 func searchCouples(c Config, columns *likelihood.Columns, first int, work float64, watch watcher) coupleSearch {
 	best := coupleSearch{total: math.Inf(1), bound: math.Inf(1)}
-	k := max(1, c.Spec.MaxExamplesPerOwner)
+	k := c.Spec.ExamplesPerOwner()
 	f, ok := newLawFamily(c.Spec)
 	if !ok || !f.coupled() || f.times <= 1+countError { // tables of all replicas do for at most one participation
 		return best

@@ -110,13 +110,13 @@ func (ballsInBins) separated() bool { return false }
 func (ballsInBins) affordable(_ montecarlo.Spec, order int) bool { return order <= 3 }
 
 func (ballsInBins) source(s montecarlo.Spec, columns *likelihood.Columns, order int, _ bool, _ watcher) (*source, error) {
-	return newBinSource(columns, s.MinSep, order, 1/(s.NoiseMultiplier*s.NoiseMultiplier), nil)
+	return newBinSource(columns, s.MinSep, order, s.Factor(), nil)
 }
 
 func (ballsInBins) drawable(montecarlo.Spec, int) bool { return true }
 
 func (ballsInBins) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
-	return newBinPosterior(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	return newBinPosterior(columns, s.MinSep, s.Factor())
 }
 
 func (ballsInBins) work(montecarlo.Spec, int) float64 { return 0 }

@@ -71,7 +71,7 @@ func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order 
 	case kinds > 1:
 		r.passing = min(2*s.MinSep+3, s.Steps+1)
 	}
-	t, err := newTuples(f.law, s.Steps, order, newGram(columns, s.MinSep, 1/(s.NoiseMultiplier*s.NoiseMultiplier)), r)
+	t, err := newTuples(f.law, s.Steps, order, newGram(columns, s.MinSep, s.Factor()), r)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (f lawFamily) work(s montecarlo.Spec, order int) float64 {
 }
 
 func (f lawFamily) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
-	return likelihood.NewChainPosterior(f.law, columns.SquaredNorms(1/(s.NoiseMultiplier*s.NoiseMultiplier)))
+	return likelihood.NewChainPosterior(f.law, columns.SquaredNorms(s.Factor()))
 }
 
 // tupleTime: where several labels are free, a choice among all subsets of the free replicas at each

@@ -151,7 +151,7 @@ func (m mixture) best() mixture {
 func sampleTime(s montecarlo.Spec, draws int) float64 {
 	time := 25 * float64(s.Steps)
 	if draws > 0 {
-		time += 50*float64(s.Steps) + 500*float64(draws*max(1, s.MaxExamplesPerOwner))
+		time += 50*float64(s.Steps) + 500*float64(draws*s.ExamplesPerOwner())
 	}
 	return time
 }

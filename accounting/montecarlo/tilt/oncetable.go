@@ -30,7 +30,7 @@ const maxOnceOrder = 3
 // Where the probabilities are alike, clusters alone give the σ of the table to 0.01 %. Samples
 // have the bits of the choice here.
 func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	factor := s.Factor()
 	if o, err := newOnce(x, columns, factor, order); err == nil {
 		return o.source(), nil
 	} else if x.Rounded {

@@ -42,7 +42,7 @@ type pairTable struct {
 }
 
 func newPairs(s montecarlo.Spec, columns *likelihood.Columns, keep bool) (*pairs, error) {
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	factor := s.Factor()
 	p := &pairs{periods: periodsOf(s), gram: newGram(columns, columns.Bands, factor)}
 	w, count := columns.Bands, p.periods.Count()
 	if keep {

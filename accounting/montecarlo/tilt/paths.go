@@ -70,7 +70,7 @@ type paths struct {
 }
 
 func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) *paths {
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	factor := s.Factor()
 	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, overlaps: newOverlaps(c, factor), one: newOnePath(s, c.SquaredNorms(factor))}
 }
 

@@ -18,7 +18,7 @@ import (
 // two f, and one of three (F5.6): all of them positive, and summed by the groups of the three
 // places.
 func newTripleBound(s montecarlo.Spec, columns *likelihood.Columns, most int) (logN float64, err error) {
-	factor := 1 / (s.NoiseMultiplier * s.NoiseMultiplier)
+	factor := s.Factor()
 	periods := periodsOf(s)
 	g := newGram(columns, columns.Bands, factor)
 	crossings := periods.Crossings(columns, factor)

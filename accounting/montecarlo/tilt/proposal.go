@@ -272,7 +272,7 @@ type forward struct {
 }
 
 func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) *forward {
-	f := &forward{Config: c, columns: columns, examples: max(1, c.Spec.MaxExamplesPerOwner), family: familyOf(c.Spec), work: work, kept: kept, watch: watch}
+	f := &forward{Config: c, columns: columns, examples: c.Spec.ExamplesPerOwner(), family: familyOf(c.Spec), work: work, kept: kept, watch: watch}
 	f.mixture = mixture{epsilon: c.Epsilon, examples: f.examples}
 	if f.examples == 1 {
 		f.mixture.members = []Member{{Order: 1}}
@@ -410,7 +410,7 @@ func leastThird(second Member, epsilon float64) float64 {
 // reverseProposal is the proposal of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f
 // ≥ e^-ε everywhere.
 func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Proposal, error) {
-	k := max(1, c.Spec.MaxExamplesPerOwner)
+	k := c.Spec.ExamplesPerOwner()
 	sigma := c.Spec.NoiseMultiplier
 	post := posteriorOf(c.Spec, columns)
 	plain := plainBound(c, post)
@@ -446,7 +446,7 @@ func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Prop
 // plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥
 // Pr[no participation].
 func plainBound(c Config, post posterior) float64 {
-	return -math.Expm1(c.Epsilon + float64(max(1, c.Spec.MaxExamplesPerOwner))*post.Never())
+	return -math.Expm1(c.Epsilon + float64(c.Spec.ExamplesPerOwner())*post.Never())
 }
 
 func posteriorOf(s montecarlo.Spec, columns *likelihood.Columns) posterior {

@@ -48,7 +48,7 @@ func (rotation) drawable(s montecarlo.Spec, order int) bool {
 func (rotation) work(montecarlo.Spec, int) float64 { return 0 }
 
 func (rotation) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
-	return likelihood.NewRotationPosterior(periodsOf(s).Periods, columns, 1/(s.NoiseMultiplier*s.NoiseMultiplier))
+	return likelihood.NewRotationPosterior(periodsOf(s).Periods, columns, s.Factor())
 }
 
 // periods are patterns of rotation itself: order 1.
@@ -72,7 +72,7 @@ func (p periods) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 // and has nine exponents.
 func tripleRounding(s montecarlo.Spec, columns *likelihood.Columns) float64 {
 	most := 0.0
-	for _, norm := range columns.SquaredNorms(1 / (s.NoiseMultiplier * s.NoiseMultiplier)) {
+	for _, norm := range columns.SquaredNorms(s.Factor()) {
 		most = max(most, norm)
 	}
 	w := float64(columns.Bands)

@@ -23,7 +23,7 @@ func NewSampled(c Config) (p Proposal, err error) {
 		return p, err
 	}
 	if !randomisable(c.Spec) || c.Spec.Exactness() == montecarlo.Exact {
-		return p, fmt.Errorf("%w: the ratio of %d examples per owner is not drawn", ErrNotTilted, max(1, c.Spec.MaxExamplesPerOwner))
+		return p, fmt.Errorf("%w: the ratio of %d examples per owner is not drawn", ErrNotTilted, c.Spec.ExamplesPerOwner())
 	}
 	p = Proposal{Config: c, Method: Sampled, Draws: ownerDraws(c.Spec.MaxExamplesPerOwner), Bound: 1, Slack: lossError(c.Epsilon), Divergence: 1}
 	return p, nil

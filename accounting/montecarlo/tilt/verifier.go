@@ -153,7 +153,7 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 			watch(now, of)
 		}
 	}
-	v.mixture = mixture{p.Members, p.Epsilon, max(1, p.Spec.MaxExamplesPerOwner)}
+	v.mixture = mixture{p.Members, p.Epsilon, p.Spec.ExamplesPerOwner()}
 	var s *source
 	for _, m := range p.Members {
 		work := 0.0
@@ -243,7 +243,7 @@ func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
 func (v *Verifier) prepareTangent(columns *likelihood.Columns) error {
 	p := v.proposal
 	sigma := p.Spec.NoiseMultiplier
-	v.tangent = shiftTangent(p.Kappa, max(1, p.Spec.MaxExamplesPerOwner), columns, sigma, posteriorOf(p.Spec, columns))
+	v.tangent = shiftTangent(p.Kappa, p.Spec.ExamplesPerOwner(), columns, sigma, posteriorOf(p.Spec, columns))
 	d := v.tangent.distance(p.Epsilon)
 	if v.tangent.slope == 0 || !(d > 0) {
 		return fmt.Errorf("tilt: kappa: %v gives no shift: another version made the proposal", p.Kappa)
