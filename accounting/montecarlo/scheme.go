@@ -22,7 +22,7 @@ type scheme interface {
 	exactness(s Spec, bands int) Exactness
 	// ratio is the recursion of the loss in one direction.
 	ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio
-	// draw appends the participations of one example to dst, sorted by step; for MultiOwner those of
+	// draw appends the participations of one example to dst, sorted by step; for MultiOwner, of
 	// all examples of one owner.
 	draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit
 }
