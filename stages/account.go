@@ -241,5 +241,10 @@ func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.S
 		s, _, err := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}.OptimalToeplitz(a.Bands)
 		return s, err
 	}
-	return NamedStrategy(ctx, a.Strategy)
+	s, err := NamedStrategy(ctx, a.Strategy)
+	if steps := spec.Scheme().NumSteps(); err == nil && s.Steps != steps {
+		return nil, &ParamError{Package: "stages", Param: "strategy", Value: a.Strategy,
+			Rule: fmt.Sprintf("must have as many steps as the sampler, %d, and has %d: make it with `minsep strategy --steps %d`, or give --steps %d", steps, s.Steps, steps, s.Steps)}
+	}
+	return s, err
 }

@@ -147,10 +147,17 @@ func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
 	if inFolder, errFolder := manifest.OpenBounded(ctx, dir); errFolder == nil {
 		return inFolder, nil
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		err = fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "bounded", Value: dir, Rule: "has no bounded graph, as `minsep bound` makes them"}, err)
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	if !missing && !errors.Is(err, manifest.ErrInvalid) { // a failure of the machine is no fault of --bounded
+		return nil, err
 	}
-	return nil, err
+	rule := "has a bounded graph that cannot be used: restore it from a copy, or make it again with `minsep bound --overwrite`"
+	_, errIndex := store.Stat(ctx, store.Join(dir, manifest.BoundedFolder, manifest.IndexName))
+	_, errInFolder := store.Stat(ctx, store.Join(dir, manifest.IndexName))
+	if missing && errIndex != nil && errInFolder != nil {
+		rule = "has no bounded graph, as `minsep bound` makes them"
+	}
+	return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "bounded", Value: dir, Rule: rule}, err)
 }
 
 // coverage returns the coverage of the table's pools, nil without pools.

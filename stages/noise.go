@@ -84,7 +84,7 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 	defer f.Close()
 	s, err := mechanism.ReadStrategy(store.Text(f))
 	if err != nil {
-		rule := "cannot be used"
+		rule := "cannot be used: correct it, or make one with `minsep strategy`"
 		if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.Offset <= 1 || errors.Is(err, strictjson.ErrForeign) {
 			rule = "is not a strategy file, as `minsep strategy --out` makes them"
 		}

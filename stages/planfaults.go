@@ -222,6 +222,9 @@ func (p Plan) Faults(others error) error {
 		if f.Field == "" && f.Rule == strictjson.MustBeObject {
 			bad.Rule += ", { and } with fields between them; minsep run --example prints a plan to start from"
 		}
+		if f.Rule == strictjson.Missing {
+			bad.Rule += "; minsep run --example prints a plan that has it"
+		}
 		if f.Value != "" {
 			bad.Value = f.Value
 		}

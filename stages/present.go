@@ -124,10 +124,13 @@ func ReadPresent(ctx context.Context, out string, without ...string) (p Present,
 		{manifest.BoundedFolder, func(path string) (err error) { p.table, err = readTableFacts(ctx, path); return err }},
 		{manifest.BatchesFolder, func(path string) (err error) { p.batches, err = p.readBatches(ctx, path); return err }},
 		{manifest.CertificateFile, func(string) (err error) {
-			if p.certificate, err = ReadCertificate(ctx, out); errors.Is(err, fs.ErrNotExist) {
+			switch p.certificate, err = ReadCertificate(ctx, out); {
+			case errors.Is(err, fs.ErrNotExist):
 				return nil
+			case err != nil:
+				return err
 			}
-			return errors.Join(err, CheckClaim(ctx, out))
+			return CheckClaim(ctx, out)
 		}},
 		{manifest.NoiseFolder, func(path string) (err error) { p.noise, err = p.readNoise(ctx, path); return err }},
 	} {
@@ -256,7 +259,7 @@ func Disagrees(path string, differs []string, wayOut string) error {
 // Ways out of disagreements.
 const (
 	NewDirectory = "give another --out"
-	giveUpForm   = "remove the folder of batches first, or give another --out"
+	giveUpForm   = "give the flags that the batches were formed with, remove the folder of batches, or give another --out"
 )
 
 // claimDisagrees returns the error for a certificate that does not match a command's parameters.

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -56,7 +57,11 @@ func Unusable(path string, err error) error {
 	if store.Failed(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: "cannot be used"}, err)
+	rule := "cannot be used"
+	if _, told := errors.AsType[*ParamError](err); !told { // a fault of a parameter tells its own way out
+		rule += ": restore it from a copy, or give another --out"
+	}
+	return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: rule}, err)
 }
 
 // TextDigest hashes a text file, such as one that vouches for a result.

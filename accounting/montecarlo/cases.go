@@ -217,14 +217,14 @@ func (c caseFile) logLoss(has func(field string) bool) ([]float64, error) {
 func EvaluateCases(data []byte) ([]byte, error) {
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, fmt.Errorf("loss: %w", err)
+		return nil, fmt.Errorf("must be JSON, an object with a list of cases: %w", err)
 	}
 	var cases []map[string]json.RawMessage
 	if file["cases"] == nil {
-		return nil, &param.Error{Package: "loss", Param: "cases", Value: "missing", Rule: "the file must be an object with a list of cases"}
+		return nil, &param.Error{Package: "loss", Param: "cases", Rule: "must be there: the file is an object with a list of cases"}
 	}
 	if err := json.Unmarshal(file["cases"], &cases); err != nil {
-		return nil, fmt.Errorf("loss: cases: %w", err)
+		return nil, fmt.Errorf("cases: %w", err)
 	}
 	var faults []error
 	for i, fields := range cases {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"minsep/accounting/montecarlo"
+	"minsep/internal/printable"
 	"minsep/stages"
 )
 
@@ -21,7 +24,7 @@ privacy loss of each case, "log_loss", to compare with a computation of your own
 			}
 			filled, err := montecarlo.EvaluateCases(cases)
 			if err != nil {
-				return usageError{err}
+				return usageError{fmt.Errorf("%s: %w", printable.Line(args[0]), err)}
 			}
 			_, err = a.stdout.Write(append(filled, '\n'))
 			return err

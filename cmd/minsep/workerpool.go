@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/param"
+	"minsep/internal/printable"
 	"minsep/pipelines/worker"
 )
 
@@ -28,8 +32,11 @@ Whoever can connect to the address can start programs here: keep it local to the
 				return err
 			}
 			l, err := net.Listen("tcp", listen)
+			if bad, ok := errors.AsType[*net.AddrError](err); ok {
+				return usageError{&param.Error{Package: "worker", Param: "listen", Value: listen, Rule: "must be HOST:PORT, such as localhost:50000: " + bad.Err}}
+			}
 			if err != nil {
-				return err
+				return fmt.Errorf("--listen %s: %w", printable.Line(listen), err)
 			}
 			return (&worker.Pool{Program: own, Log: a.log}).Serve(cmd.Context(), l)
 		},
