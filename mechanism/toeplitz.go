@@ -226,7 +226,7 @@ func (o *toeplitzObjective) logError(c, grad []float64) float64 {
 	if math.IsInf(total, 0) || math.IsNaN(total) || !(total > 0) {
 		return math.Inf(1)
 	}
-	// l = C^-T of the derivative by w; the derivative by c_j is -Σ_i l_i w_{i-j}
+	// l solves Cᵀl = g, where g is the gradient by w; the derivative by c_j is -Σ_i l_i w_{i-j}.
 	l := o.l[:m+pad]
 	clear(l[m:])
 	for i := m - 1; i >= 0; i-- {

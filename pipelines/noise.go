@@ -97,8 +97,8 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if n.FromCertificate {
 		noised.Certificate, noised.Status = w.here.CertificatePath(), certificate.Status
 	}
-	// A certificate in the directory is for its noise: less noise, or another strategy, beside it
-	// would be taken for certified.
+	// Readers take the certificate in the directory to cover the noise beside it. So noise that it
+	// does not cover, with a smaller multiplier or another strategy, is refused.
 	if err := stages.Certified(certificate, o.Out, r); err != nil {
 		return noised, err
 	}

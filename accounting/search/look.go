@@ -86,8 +86,9 @@ func (l *look) more() (want uint64, done bool) {
 	return l.samples + max(Few, l.samples/2), l.logBound+math.Log(most) <= 1e-9
 }
 
-// upTo is how many samples a look should have for a standard error of the solution of tolerance;
-// done says that it has them, or that the pace limits the error and another look tells more.
+// upTo returns the number of samples that bring the standard error of the solution down to
+// tolerance; done says that the look has them, or that most of the error comes from the pace, so
+// that another look tells more.
 func (l *look) upTo(f Solution, tolerance float64) (want uint64, done bool) {
 	if f.StdErr <= tolerance || 2*f.ByPace*f.ByPace > tolerance*tolerance {
 		return l.samples, true
@@ -105,8 +106,8 @@ type Drawn struct {
 	Sum             float64 // of the values over M
 }
 
-// look is the look of drawn samples. Of their squares only the sum is known, which they do not
-// exceed.
+// look returns the look of drawn samples. The sum of their squares is not known; the sum of the
+// values, each at most 1, bounds it.
 func (s *Scale) look(d Drawn) look {
 	l := look{x: math.Log(d.NoiseMultiplier), logBound: math.Log(d.Bound / s.delta)}
 	l.add(d.Samples, d.Sum, d.Sum, 0)
@@ -119,9 +120,9 @@ func (d Drawn) Seen() Seen {
 	return Seen{math.Log(d.NoiseMultiplier), d.Sum, float64(d.Samples) / d.Bound}
 }
 
-// More is how many samples there should be in all for a standard error of ln σ of tolerance; done
-// says that there are enough. The further a divergence is from δ, the less its own error matters
-// beside how far it is.
+// More returns the number of samples that bring the standard error of ln σ down to tolerance, those
+// drawn included; done says that there are enough. A divergence far from δ may have a larger error,
+// since the pace, by which σ follows from it, is uncertain anyway.
 func (s *Scale) More(d Drawn, tolerance float64) (want uint64, done bool) {
 	l := s.look(d)
 	switch {

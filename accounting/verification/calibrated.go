@@ -197,7 +197,8 @@ func (p Problem) chosen(ctx context.Context, e *estimator, out *Plan, provable t
 	return e.priced(err, true, func() float64 { return 0 })
 }
 
-// tableShares are the parts of δ that the table shows as δ'.
+// tableShares has, for each row of the table, the δ that is expected at the row's noise multiplier,
+// as a part of the claim's δ.
 var tableShares = []float64{0.25, 0.5, 0.8, 0.9, 0.95}
 
 func (p Problem) table(e *estimator, m model, out *Plan) {

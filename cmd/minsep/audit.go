@@ -173,7 +173,8 @@ func (a *app) attackOn(ctx context.Context, dir string, clip float64, given bool
 		if err != nil {
 			return nil, m, 0, err
 		}
-		// The noise may be larger than the certificate requires: the sums have this one.
+		// The noise may be larger than the certificate requires. The sums were made with the noise
+		// multiplier of the recipe.
 		m.NoiseMultiplier = float64(recipe.Params.NoiseMultiplier)
 		if !given {
 			clip = float64(recipe.Params.ClipNorm)

@@ -103,8 +103,7 @@ type FS interface {
 	Stat(ctx context.Context, name string) (Info, error)
 	// List returns the names in a folder, in order. A missing folder is an error.
 	List(ctx context.Context, dir string) ([]Entry, error)
-	// MkdirAll makes a local folder and its parents as far as they are missing. The mode is for the
-	// last one.
+	// MkdirAll makes a local folder, with mode, and its missing parents, with mode 0755.
 	MkdirAll(ctx context.Context, dir string, mode fs.FileMode) error
 	Remove(ctx context.Context, name string) error
 	// RemoveAll removes a file, or a folder with everything in it. A missing one is not an error.

@@ -127,7 +127,7 @@ func poolsOf(pools [][]uint32, used []uint16) Lists {
 	return l
 }
 
-// pools returns the pools of the examples of g. The parameters must be valid, with pools.
+// pools returns the pools of the examples of g. The parameters must be valid, with b.Pools above 0.
 func (b Bound) pools(g *Graph, key stream.Key) (*Pools, error) {
 	order := g.order(b.Order, key)
 	owners := g.OwnersOf.rearranged(order)

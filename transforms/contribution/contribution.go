@@ -159,10 +159,10 @@ func (c Config) rounds() int {
 	return 2 * pairs
 }
 
-// Undecided is the part of the edges that is undecided after so many pairs of rounds, for this
-// k_u, rounded up: a law measured on graphs of five owners for each example and many more examples
-// for each owner than it keeps. It does not depend on their size. Graphs in which most owners keep
-// most of their examples are decided in half as many rounds.
+// Undecided returns the part of the edges that is still undecided after this number of pairs of
+// rounds, for this k_u, rounded up. It was measured on graphs with five owners for each example, in
+// which an owner has many more examples than it keeps; the size of the graph made no difference.
+// Graphs in which most owners keep most of their examples are decided in half as many rounds.
 func Undecided(maxExamplesPerOwner, pairs int) float64 {
 	left := undecided[0]
 	switch {
@@ -196,9 +196,9 @@ type Result struct {
 	Summary beam.PCollection
 }
 
-// Bound bounds the graph with these edges: chunks, []byte, each an encoded [ownergraph.Edges]
-// of the configured types. Chunks of about 64 KiB serve well. It fails with every fault of the
-// configuration.
+// Bound bounds the graph with these edges, a PCollection<[]byte>: each element is an encoded
+// [ownergraph.Edges] of the configured types. Elements of about 64 KiB serve well. The error names
+// every fault of the configuration.
 func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	if err := c.Validate(); err != nil {
 		return Result{}, err

@@ -412,8 +412,8 @@ func (h *neighborhoodCounter) union(of []incidence) int64 {
 		}
 		return size
 	}
-	// The largest list, and the members of the others that are not in it. A hub's list is then read
-	// for its number of copies only, and not once for each of its examples.
+	// The union is the largest list, and those members of the other lists that are not in it. So the
+	// list of a hub is not walked again for each of its examples: its number of copies is enough.
 	largest := of[0].list
 	for _, i := range of[1:] {
 		if l, m := h.lists[i.list], h.lists[largest]; l.end-l.start > m.end-m.start {

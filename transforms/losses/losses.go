@@ -5,16 +5,16 @@
 //
 // A unit is a range of samples of one trial of an [accounting.Protocol]. A worker prepares the
 // tables of the trial once, from the protocol alone, and computes each unit on all of its
-// processors. The output is an encoded [Done] a unit: the unit and its integers. With
-// [Config.Dir] a worker also leaves it there as a file as soon as the unit is finished, so that a
-// pipeline that is killed loses the units in flight and no others; [Collect] moves these files into
-// a ledger.
+// processors. The output is one encoded [Done] for each unit: the unit and its integers. With
+// [Config.Dir] a worker also writes it to a file in that folder as soon as the unit is finished.
+// So a pipeline that is killed loses only the units in flight; [Collect] moves the files into a
+// ledger.
 //
 // # Determinism
 //
-// The result of a unit depends on the protocol and the unit alone, for one kernel id; a worker of
-// another kernel is an error. Results add up to the same bits for any cut into units, order, retry
-// and number of workers.
+// For one kernel id, the result of a unit depends on the protocol and the unit alone; a worker with
+// another kernel fails. The sum of all results has the same bits however the samples are divided
+// into units, and for any order, retry and number of workers.
 //
 // Nothing here is secret: verification uses public randomness.
 //

@@ -224,8 +224,8 @@ func (t *tuples) makeTransitions(kind int) {
 			}
 		})
 	}
-	// States with the same next release read the same later slice, and with ascending numbers
-	// adjacent entries of it.
+	// The states of a bucket stay together in the list. Their next release is the same, so they
+	// read the same later slice; their numbers ascend, so they read adjacent entries of it.
 	for b, in := range buckets {
 		if b < len(t.isFree) {
 			x.low += len(in.list)
@@ -287,8 +287,8 @@ func (t *tuples) enter(then, all []int, number uint32, c int, x *transitions) {
 	}
 }
 
-// number is the number of a state by its labels, which descend. The last free label is the
-// state's own; the others have a rank.
+// number returns the number of a state with these labels, which descend. It is made of the index of
+// the last free label among the free ones, and of the rank of the other labels.
 func (t *tuples) number(labels []int) int {
 	own := len(labels) - 1
 	if len(t.free) == 1 { // it is 0
@@ -307,7 +307,7 @@ func (t *tuples) number(labels []int) int {
 	return t.freeIndex(labels[own])*t.rests + number
 }
 
-// numberOf is the number of labels in any order. It changes them.
+// numberOf returns the number of a state with these labels in any order. It sorts them.
 func (t *tuples) numberOf(labels []int) int {
 	if len(t.free) == 1 && labels[0] == 0 {
 		descend(labels[1:])

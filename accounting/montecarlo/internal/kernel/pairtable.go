@@ -21,8 +21,8 @@ func (p *pairTable) line(i int) []Row {
 	return p.table[at : at+size]
 }
 
-// each calls step with the rows of a block from the last one down and with L of each, until it
-// returns false. a is log2 of L at t = 0.
+// each goes through a block of steps, which begins at step first, from its last step down. It calls
+// step with the number i of each and with its L_i = 2^(t+a_i), until step returns false.
 func (p *pairTable) each(first int, t []Row, a []float64, step func(i int, jump *Row) bool) bool {
 	for end := len(t); end > 0; {
 		from := max(0, end-len(p.jumps))
