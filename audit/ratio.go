@@ -306,8 +306,8 @@ func (r *chainRatio) log(y []float64) float64 {
 	return r.logOfFactors()
 }
 
-// products is f where products of factors are in range: the expectation of the product of the
-// factors at the steps of a random pattern.
+// products returns f, the expectation over a random pattern of the product of the factors at its
+// steps. All these products must be in the range of float64.
 func (r *chainRatio) products() float64 {
 	for i := range r.after {
 		r.after[i] = 1

@@ -208,8 +208,9 @@ func cyclicPart(ctx context.Context, p *part) error {
 // multiplier.
 var separatedSchemes = []string{"b-min-sep", "epoch-min-sep", "balanced-min-sep"}
 
-// separatedPart are the schemes with a least distance and a banded strategy: over the bands with
-// min-sep equal to them, then over larger min-seps, then other families of strategies at the best.
+// separatedPart estimates schemes with a least distance, with banded strategies. It looks for the
+// best number of bands where min-sep is equal to it, then tries larger min-seps, and then other
+// families of strategies at the best of these.
 func separatedPart(ctx context.Context, p *part) error {
 	// A min-sep of an epoch leaves nothing to chance but the place in it: that is balls-in-bins.
 	owner, high := p.most(), min(int(roomy*p.epoch()), p.bandsLimit())

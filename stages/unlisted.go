@@ -18,8 +18,8 @@ import (
 )
 
 // Unlisted returns the files of a folder that its index does not list: a reader that takes all
-// files of a folder would take them for a part of the result. Temporary files of a killed run,
-// which every reader ignores, may be there.
+// files of a folder would take them for a part of the result. Temporary files of a killed run are
+// not returned, since every reader ignores them.
 func Unlisted(ctx context.Context, ix *manifest.Index, dir string) (names []string, err error) {
 	known := map[string]bool{manifest.IndexName: true}
 	for _, f := range ix.Files {

@@ -118,7 +118,8 @@ func (r *reach) next(goal float64, fits func(x float64) bool) (next float64, ok 
 			}
 		}
 	}
-	// Nearer to the goal than any look so far, where the budget affords it.
+	// All places around at are taken or too dear. Take the first one above it that the budget
+	// affords, as long as it is below all looks so far, and so nearer to the goal than they are.
 	for x := at + Far; x < least-Step; x += Step {
 		if free(x) {
 			return x, true

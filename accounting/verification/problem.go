@@ -34,8 +34,8 @@ type Problem struct {
 	Samples uint64        // over all candidates and both directions; 0 for none given
 	CPUTime time.Duration // of one processor; 0 for none given
 
-	// Accept is the part of δ up to which means are accepted, δ'/δ, whatever it takes, in place of
-	// a budget. 0 is for none.
+	// Accept, in place of a budget, is δ'/δ, the part of δ up to which means are accepted, however
+	// many samples that takes. 0 leaves δ' to the budget.
 	Accept float64
 
 	// AlsoEpsilon are further ε at which δ is certified for the same run at the noise

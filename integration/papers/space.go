@@ -15,8 +15,8 @@ import (
 	"minsep/sampling"
 )
 
-// space is the strategies of a published row: of a size from a list, of one number, of both, or
-// one strategy only.
+// space is the set of strategies among which a published row takes the best. They differ in a size
+// from a list, in a number x, in both, or in neither: then there is one strategy.
 type space struct {
 	make func(size int, x float64) (*mechanism.Strategy, error)
 

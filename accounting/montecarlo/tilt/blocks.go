@@ -59,8 +59,9 @@ type cut struct {
 	maxBytes int     // of the layers that are kept
 }
 
-// blockLayer is V̂ within a block: rows before step r ≥ 1 of the block and after its last, start
-// before step 0. The layer before has it in units of norm.
+// blockLayer is V̂ within a block. start has it before the first step of the block, and rows before
+// each later step and after the last one. norm is the least entry of start or, where one layer
+// serves many blocks, the factor from one to the next: the layer before is in units of it.
 type blockLayer struct {
 	start []float64
 	norm  float64

@@ -44,14 +44,14 @@ type clusters struct {
 	logN  float64
 }
 
-// clusterList is the clusters of a number of participations, by span. A code has the gaps as digits
-// of base w, the first one least.
+// clusterList has all clusters with a given number of participations, ordered by span. A code holds
+// the gaps of a cluster as digits in base w, the first gap as the lowest digit.
 type clusterList struct {
 	codes  []uint32
-	sums   []float64 // partial sums of the weights
-	from   []int     // of the codes of a span
-	spans  []float64 // weights by span
-	before []float64 // sums of these below a span
+	sums   []float64 // partial sums of the weights of the clusters
+	from   []int     // by span, the index of its first code
+	spans  []float64 // by span, the weight of its clusters together
+	before []float64 // by span, the weight of all smaller spans
 }
 
 // exactClusters is how many participations the listed clusters have at most.
@@ -284,9 +284,9 @@ func (c *clusters) begin(m, i int, u float64) int {
 	return i + sort.Search(c.steps-i, func(x int) bool { return sums[i+x+1] < least })
 }
 
-// draw sets at to the steps of a cluster that begins at a step. Others may begin from the step next
-// on, by the weights that it was drawn by. log is the logarithm of its own, without the labels and
-// (na)^j.
+// draw draws a cluster of at most m participations that begins at step first, and appends its steps
+// to at. The next cluster begins at step next or later. log is the logarithm of the weight by which
+// the cluster was drawn, without the factors for the labels and (na)^j.
 func (c *clusters) draw(at []int, m, first int, u *uniforms) (steps []int, next int, log float64) {
 	var of [maxBlockOrder + 1]float64
 	total := 0.0

@@ -33,8 +33,8 @@ type couples struct {
 	overlap [][]float64 // by step: e to the overlap, θ-1 times as large, of its column and the column so many steps before, below the bands
 	starts  []float64   // by start: the mean of U before the first step over the other's starts
 
-	// By number of a free label: the bounds of the probability that one does not stay quiet at a
-	// step, and the sums of -ln(1 - bound) before each step.
+	// By number of a free label, and by step: busy bounds the probability that a replica with the
+	// label takes part or ends its walk at the step, and sums has Σ -ln(1 - busy) of the steps before.
 	busy, sums [][]float64
 }
 
@@ -144,7 +144,7 @@ func (p *couples) at(step, a, b int) float64 {
 	return p.table.slice[step][one*p.table.rests+b]
 }
 
-// waiting is at of two who wait: nothing happens until one is free.
+// waiting is at for two labels that wait: nothing happens until one of them is free.
 func (p *couples) waiting(step, a, b int) float64 {
 	wait := min(p.wait[a], p.wait[b])
 	next := step + wait

@@ -100,7 +100,8 @@ func tableBytes(steps, sep, order int) int {
 	return maxTableBytes
 }
 
-// drawable: a table to draw from has no steady rate, and keeps every step.
+// drawable implements [family]. A table from which tuples are drawn keeps every step, so it cannot
+// use the steady rate.
 func (f lawFamily) drawable(s montecarlo.Spec, order int) bool {
 	if once, ok := singleOf(s); ok && (!once.Rounded || order <= maxOnceOrder) {
 		return true

@@ -323,8 +323,8 @@ func (k *Kernel) hold() []Row {
 	return k.held
 }
 
-// visitHeld adds to the held rows the multiples that give the samples their projections, and
-// calls visit with blocks of them, the last steps first.
+// visitHeld moves the held rows along Project, so that each sample gets its given projection. Then
+// it calls visit with the rows in blocks, the last steps first.
 func (k *Kernel) visitHeld(projection *Row, out *Output, visit func(first int, t []Row)) {
 	var missing Row
 	for l, p := range projection {

@@ -20,8 +20,9 @@ func (p Periods) LogAbsent(period int) float64 {
 // Crossing holds the inner products of the columns of one period with the columns of the next,
 // over σ².
 type Crossing struct {
-	// Rows has a row for each k ≥ 1 below the number of bands, at k-1: of the column k steps before
-	// the next period, with its places v. Columns that are further apart than the bands have none.
+	// Rows[k-1], for each k ≥ 1 below the number of bands, is the row of the column k steps before
+	// the next period: its entry v is the product with the column at place v of that period. Columns
+	// that do not overlap have no entry.
 	Rows [][]float64
 
 	// Lags, unless nil, are the inner products by the distance of two steps: entry v of the row of
