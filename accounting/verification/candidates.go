@@ -110,8 +110,8 @@ func (p Problem) expectedNoise(sigmas []float64, provable float64) float64 {
 	return math.Exp(mean)
 }
 
-// mainAndSpare returns the main candidate for a part of the budget and, if that has room for it, the
-// spare one; both says whether there are two.
+// mainAndSpare returns the main candidate for a part of the budget and, if that has room for it,
+// the spare one; both says whether there are two.
 func (p Problem) mainAndSpare(m model, low, high, provable, part float64) (sigmas []float64, both bool) {
 	budget, most := p.allowance()
 	budget *= part
