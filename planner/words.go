@@ -184,7 +184,8 @@ func (row *Row) cutTooMuch() bool {
 	return row.Refused != "" && row.Truncation > verification.MostTruncation && row.Noise.Multiplier > 0
 }
 
-// uncut is the error of such a row, over the batch size, without a maximum.
+// uncut returns the error, over the batch size, that the row would have without a maximum batch
+// size.
 func (row *Row) uncut() float64 { return row.Noise.Multiplier * row.unit / row.BatchSize }
 
 // independentBeside is DP-SGD with the population of the first row and its batch size, up to the

@@ -109,8 +109,8 @@ func (n Noise) Refine(ctx context.Context, tolerance float64) (Noise, error) {
 // Pace is the pace that the search for n found.
 func (n Noise) Pace() Pace { return n.pace }
 
-// WithEffort is n with another Effort of both directions, which is at least the one of H(Q,P) where
-// that was looked at.
+// WithEffort returns n with this Effort, or with the effort of H(Q,P) where that was looked at and
+// is larger.
 func (n Noise) WithEffort(effort float64) Noise {
 	n.Effort = max(effort, n.reverse)
 	return n

@@ -126,8 +126,7 @@ func (s *searcher) isTold() bool {
 	return slices.ContainsFunc(s.looks, func(l look) bool { return l.tells() })
 }
 
-// isBehind says whether a fit is clearly above the noise multiplier from which on it need be known
-// roughly only.
+// isBehind says whether a fit is clearly above s.behind: it need then be known only roughly.
 func (s *searcher) isBehind(f Solution) bool {
 	return math.Exp(f.X)*(1-Apart*f.StdErr) > s.behind
 }

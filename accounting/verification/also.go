@@ -197,8 +197,8 @@ func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own, most 
 	return high + s.cost(), samples, nil
 }
 
-// expected is an upper estimate of a divergence, by samples that double until alsoEstimate values
-// of M would have been seen.
+// expected returns an upper estimate of a divergence. The number of samples doubles until their sum
+// is as large as that of alsoEstimate values of M.
 func (p Problem) expected(ctx context.Context, s hockeyStick, least, most float64) (float64, error) {
 	e := p.newEstimator()
 	e.doing = p.doing

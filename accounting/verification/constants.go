@@ -15,7 +15,7 @@ const (
 	// noise multiplier, about, where the chance of the trials is as large.
 	enough = search.Far
 
-	// estimateParts is how many estimates like it what is left of the budget must be enough for.
+	// estimateParts: an estimate takes at most one part in so many of the budget that is left.
 	estimateParts = 4
 
 	// leastSamples are drawn at least where the budget has them, since tables take as long as some
@@ -32,8 +32,8 @@ const (
 	// the estimates is used up: beyond it the pace is not known well enough.
 	fitReach = search.Apart
 
-	// affordable is the part of the rest of a budget that an estimate, or the whole budget's rest
-	// that a verification, may have by an interpolated M, which is known to some tenths.
+	// affordable is the part of the budget left that an estimate or a verification may take where
+	// its cost follows from an interpolated M, which is known to some tenths only.
 	affordable = 0.7
 )
 

@@ -61,8 +61,9 @@ func (e Estimate) drawn(noiseMultiplier float64) search.Drawn {
 	return search.Drawn{NoiseMultiplier: noiseMultiplier, Bound: e.Bound, Samples: e.Samples, Sum: float64(e.Samples) * e.Mean / e.Bound}
 }
 
-// goals are the goals of the trials of a noise multiplier, with so many standard errors, of the
-// estimates and of the trials, between the expected and the accepted mean.
+// goals returns the goals of the trials of a noise multiplier. errors is the distance from the
+// expected to the accepted mean: this many standard errors of the estimates, and as many of the
+// trials.
 func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	goals := make([]accounting.Goal, 2)
 	for d := range goals {

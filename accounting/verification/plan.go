@@ -101,7 +101,8 @@ func (p Problem) newEstimator() *estimator {
 	return e
 }
 
-// proofMethod is the method of the proof that the pair of a sampled run has beside the proposals.
+// proofMethod is the method of the bound, proven without proposals, that the pair of a sampled run
+// has.
 func (p Problem) proofMethod() accounting.Method {
 	if p.pair().Majorized() {
 		return accounting.PLD

@@ -70,9 +70,9 @@ func (p Problem) newShare() share {
 }
 
 // timeForProofs says whether the search for the smallest noise multiplier that needs no samples may
-// go on: to the end of the budget until there is one, and then until it is known to proofRatio, or
-// as long as estimates may take at most. A budget in samples has no time, and does not end it: the
-// protocol of such a budget is the same on every machine, which a limit in time would spoil.
+// go on. Until it has found one, it may use all of a budget in time. After that it ends when the
+// multiplier is known to proofRatio, or when proofShare of the budget is used. A budget in samples
+// sets no limit in time: its protocol is the same on every machine, which such a limit would spoil.
 func (e *estimator) timeForProofs(proven, ratio float64) bool {
 	limit := e.share.seconds
 	if proven > 0 {

@@ -384,8 +384,8 @@ func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns,
 	return t.source(), nil
 }
 
-// source: a step of a walk adds the rounding errors of its terms, and of the sum of the units that
-// leaps over blocks go by.
+// source bounds the error of a walk: in each step, the terms of the step are rounded, and so is the
+// sum of the units by which the walk leaps over blocks.
 func (t *blocks) source() *source {
 	return &source{lnN: t.lnN, raised: max(inflation, 2*t.roundingBound()),
 		walkError: float64(t.steps) * (float64(t.theta+4)*4e-15 + math.Abs(t.lnN)*0x1p-52), walker: func() walk { return newBlockWalker(t).walk }}

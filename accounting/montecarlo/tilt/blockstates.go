@@ -2,8 +2,8 @@ package tilt
 
 import "slices"
 
-// stateList are the multisets of θ cells of so many, in the order of their numbers: the cells of
-// state s and how many replicas are in each are at begins[s] up to begins[s+1].
+// stateList has the multisets of θ out of a number of cells, in the order of their numbers. cell
+// and times, from begins[s] up to begins[s+1], have the cells of state s and the replicas in each.
 type stateList struct {
 	begins []int32
 	cell   []uint16
@@ -130,8 +130,8 @@ func (c *cellCounts) rank(binomial multisets) (number int) {
 // count is how many states so many cells have.
 func (t *blocks) count(cells int) float64 { return countStates(cells, t.theta+1) }
 
-// statesOf lists the states of so many cells by their numbers, which rise with the replicas in all
-// cells but the last, then with those in all but the last two, and so on.
+// statesOf lists the states of a number of cells in order. The order is by the number of replicas
+// in all cells but the last, then by the number in all but the last two, and so on.
 func (t *blocks) statesOf(cells int) *stateList {
 	if l := t.lists[cells]; l != nil {
 		return l

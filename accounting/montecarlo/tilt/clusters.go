@@ -371,7 +371,8 @@ func (c *clusters) log(at []int, pair func(i, d int) float64) (log float64) {
 	return log
 }
 
-// source: a higher order has the lists of this one as long as they are as many.
+// source lets a higher order take over the lists of this one where its listed clusters have equally
+// many participations.
 func (c *clusters) source() *source {
 	above := func(order int) (*source, error) {
 		if order <= c.order || exactClusters(c.bands, order) != c.exact || order > maxBlockOrder {

@@ -9,8 +9,9 @@ const (
 	// bins, of triangles, and of the ages of pairs.
 	maxProducts = 4e10
 
-	// Limits of states times steps: some 5 ns each where the law is the same at every step, and often
-	// far fewer than these (see steadyRate); else some 50 ns.
+	// Limits of states times steps. A state takes some 5 ns at each step where the law is the same
+	// at every step, and many steps are then spared (see steadyRate); elsewhere it takes some 50
+	// ns.
 	maxLowWork    = 2e9 // of orders up to 3, which decide whether tilting helps at all
 	maxAlikeWork  = 6e7 // of others, which gain a few per cent of σ, where the law is the same at every step or of one participation
 	maxOrderWork  = 3e7 // of others: with 6e7, and 256 MB, a certificate of epoch-min-sep took 48 CPU-s in place of 31
