@@ -47,17 +47,13 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 		return found, err
 	}
 	check := found.check
-	again, err := l.Certificate()
-	var bytesAgain []byte
-	if err == nil {
-		bytesAgain, err = again.As(c.Minor).Encode()
-	}
+	again, err := l.CertificateFile(c.Minor)
 	rule, want := "its bytes follow from the ledger", data
 	if err == nil && c.Newer() {
 		rule = "a newer version wrote it; the columns that this version knows follow from the ledger"
 		want, err = c.As(c.Minor).Encode()
 	}
-	check("certificate", rule, err == nil && bytes.Equal(bytesAgain, want))
+	check("certificate", rule, err == nil && bytes.Equal(again, want))
 	check("request", "the ledger's request, where it has one, asks for the certificate's claim", stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c))
 	check("log", "the ledger's log ends with a whole line", !l.Torn())
 	check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", verification.CheckProofs(ctx, l.Protocol()) == nil)

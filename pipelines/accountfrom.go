@@ -77,7 +77,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", refuse("has a ledger that cannot be read"), err)
 	}
-	if l.Torn() || !gives(l, s.certificate.Minor, data) {
+	if again, err := l.CertificateFile(s.certificate.Minor); err != nil || !bytes.Equal(again, data) || l.Torn() {
 		return nil, refuse("has a certificate that is not, byte for byte, the one that its ledger gives")
 	}
 	if err := verification.CheckProofs(ctx, l.Protocol()); err != nil {
@@ -98,17 +98,6 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 		}
 	}
 	return s, nil
-}
-
-// gives says whether a ledger gives a certificate, byte for byte. One of an older minor version has
-// fewer columns: it is compared in its own version.
-func gives(l *ledger.Ledger, minor int, certificate []byte) bool {
-	again, err := l.Certificate()
-	if err != nil {
-		return false
-	}
-	encoded, err := again.As(minor).Encode()
-	return err == nil && bytes.Equal(encoded, certificate)
 }
 
 // hash lists the ledger's files.

@@ -44,7 +44,11 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	}
 	// A copied certificate may name other parameters of a strategy with the same matrix. Its
 	// request names them too.
-	if c, err := accounting.ParseCertificate(certificate); a.From != "" && err == nil {
+	c, err := accounting.ParseCertificate(certificate)
+	if err != nil {
+		return []string{"its certificate cannot be read"}, nil
+	}
+	if a.From != "" {
 		if same, err := SameMatrix(c.Run.Strategy, p.Run.Strategy); err == nil && same {
 			if r, err = r.For(c.Run.Strategy); err != nil {
 				return nil, err
@@ -72,15 +76,11 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	}
 	// The ledger must give this certificate again, byte for byte: an altered certificate, or one of
 	// another ledger, does not follow from it.
-	again, err := l.Certificate()
+	again, err := l.CertificateFile(c.Minor)
 	if err != nil {
 		return []string{"its ledger gives no certificate"}, nil
 	}
-	b, err := again.Encode()
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(b, certificate) {
+	if !bytes.Equal(again, certificate) {
 		differs = append(differs, "its bytes do not follow from its ledger")
 	}
 	// Bounds without samples are in the protocol itself: nothing in the ledger would contradict an

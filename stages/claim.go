@@ -86,13 +86,9 @@ func CheckClaim(ctx context.Context, run string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var again *accounting.Certificate
 	var given []byte
 	if err == nil {
-		again, err = l.Certificate()
-	}
-	if err == nil {
-		given, err = again.As(c.Minor).Encode()
+		given, err = l.CertificateFile(c.Minor)
 	}
 	if err == nil && bytes.Equal(given, data) || store.Failed(err) || ctx.Err() != nil {
 		return err

@@ -313,6 +313,16 @@ func (l *Ledger) Certificate() (*accounting.Certificate, error) {
 	return l.contents.protocol.Certificate(l.Tallies())
 }
 
+// CertificateFile returns the bytes of the certificate as a version with that minor writes them: one
+// of an older minor has fewer columns, and is compared in its own version.
+func (l *Ledger) CertificateFile(minor int) ([]byte, error) {
+	c, err := l.Certificate()
+	if err != nil {
+		return nil, err
+	}
+	return c.As(minor).Encode()
+}
+
 // Close ends writing and unlocks the ledger. It may be called more than once.
 func (l *Ledger) Close() error {
 	l.mutex.Lock()

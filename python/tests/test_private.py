@@ -542,7 +542,7 @@ class Refused(Training):
         nn = torch.nn
         for layer in nn.Embedding(6, 3, max_norm=0.1), nn.EmbeddingBag(6, 3, max_norm=0.1):
             self.run_ = minsep.Run(self.noisy(20, 18))
-            self.refused("model: Embedding.* at 0: changes the rows of its weights that an example looks up", nn.Sequential(layer))
+            self.refused("model: Embedding.* at 0: rescales in forward, without noise, the rows of weights that an example looks up", nn.Sequential(layer))
 
         class Changes(nn.Module):
             def __init__(self, frozen):
@@ -637,7 +637,7 @@ class Refused(Training):
                 optimizer.step()
         self.assertTrue(torch.equal(model[0].weight, weights))
         model[0].bias.requires_grad_(False)
-        with self.assertRaisesRegex(minsep.TrainingError, "model: 0.bias: was frozen at the beginning and is trained now"):
+        with self.assertRaisesRegex(minsep.TrainingError, "model: requires_grad of 0.bias has changed since the beginning of the training"):
             training.step(*examples(5))
 
     @needs_func
