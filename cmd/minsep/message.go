@@ -15,20 +15,21 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/printable"
+	"minsep/internal/store"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/graphio"
 	"minsep/stages"
 )
 
-// packages are the names of Go packages with which errors begin. They tell a user nothing, so
-// messages leave them out.
-var packages = []string{
+// packages are the names of Go packages with which errors begin: these, and a package for each
+// scheme of object stores. They tell a user nothing, so messages leave them out.
+var packages = append(store.Schemes(),
 	"audit", "compose",
-	"accounting", "balanced", "banded", "binomial", "bisect", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "gs", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
+	"accounting", "balanced", "banded", "binomial", "bisect", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
-	"progress", "registry", "report", "s3", "sampling", "search", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
-}
+	"progress", "registry", "report", "sampling", "search", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
+)
 
 // packagePrefix matches them at the start of a line and of a wrapped error.
 var packagePrefix = regexp.MustCompile(`(?m)(^|: |; )((?:` + strings.Join(packages, "|") + `): )+`)

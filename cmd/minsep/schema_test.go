@@ -173,3 +173,46 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		}
 	}
 }
+
+// TestSchemasNameSchemes: a plan and a protocol may have every sampling scheme.
+func TestSchemasNameSchemes(t *testing.T) {
+	read := func(name string, into any) {
+		data, err := os.ReadFile(filepath.Join(schemaFolder, name+".schema.json"))
+		if err == nil {
+			err = json.Unmarshal(data, into)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var plan struct {
+		Properties struct {
+			Scheme struct {
+				Properties struct {
+					Scheme struct{ Enum []string }
+				}
+			}
+		}
+	}
+	read("plan", &plan)
+	var common struct {
+		Defs struct {
+			Sampler struct {
+				OneOf []struct{ Required []string }
+			}
+		} `json:"$defs"`
+	}
+	read("common", &common)
+	var known []string
+	for _, one := range common.Defs.Sampler.OneOf {
+		known = append(known, one.Required...)
+	}
+	for _, name := range sampling.KindNames() {
+		if !slices.Contains(plan.Properties.Scheme.Properties.Scheme.Enum, name) {
+			t.Errorf("plan.schema.json refuses the scheme %s", name)
+		}
+		if !slices.Contains(known, name) {
+			t.Errorf("common.schema.json has no %s among the samplers", name)
+		}
+	}
+}

@@ -127,6 +127,13 @@ func Register(scheme string, open func() (FS, error)) {
 	registry.made[scheme] = sync.OnceValues(open)
 }
 
+// Schemes are the registered schemes, sorted.
+func Schemes() []string {
+	registry.Lock()
+	defer registry.Unlock()
+	return slices.Sorted(maps.Keys(registry.made))
+}
+
 // of returns the store of a name.
 func of(name string) (FS, error) {
 	if strings.ContainsFunc(name, unicode.IsControl) { // they would act on the terminal where the name is printed

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"minsep/internal/store"
 )
 
 // looked is the number of records after the first that are looked at.
@@ -66,7 +68,7 @@ func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *tab
 // meant returns a hint on the paths that may be meant by a path that is not there; "" if nothing
 // shows them.
 func meant(path string) string {
-	for _, scheme := range []string{"gs", "s3"} {
+	for _, scheme := range store.Schemes() {
 		if rest, ok := strings.CutPrefix(path, scheme+":"); ok {
 			return "in an object store it is " + scheme + "://" + strings.TrimLeft(rest, "/")
 		}
