@@ -313,7 +313,7 @@ func (l *Ledger) Certificate() (*accounting.Certificate, error) {
 	return l.contents.protocol.Certificate(l.Tallies())
 }
 
-// CertificateFile returns the bytes of the certificate as a version with that minor writes them: one
+// CertificateFile returns the certificate in the bytes of a version with that minor. A certificate
 // of an older minor has fewer columns, and is compared in its own version.
 func (l *Ledger) CertificateFile(minor int) ([]byte, error) {
 	c, err := l.Certificate()
