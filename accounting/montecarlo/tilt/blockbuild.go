@@ -46,16 +46,16 @@ type builder struct {
 	width int
 	parts []builderSort
 
-	share []float64 // of so many who take part: their overlaps, and with one another
+	share []float64 // by number of participants: the factor of their overlaps, also with one another
 }
 
-// builderSort counts a state's replicas of a sort, whether they took part since or not: how
-// many may act, how many are free at the step at least and at most, and how many may have been
-// free at the step before.
+// builderSort counts a state's replicas of a sort, with those that took part earlier in the block.
+// count of them may take part in the block. At the step, at least least and at most most of them
+// are free. At the step before, at most seen of them were.
 type builderSort struct {
 	k, count, stride  int
 	least, most, seen int
-	relief            float64 // e^-ρ at least, for each who is free beyond the least
+	relief            float64 // the largest e^-ρ, for each replica that is free beyond the least
 	took, free        int     // of an entry
 	chances           *chances
 }
@@ -97,8 +97,8 @@ func (b *builder) step(into, next []float64, r int) {
 	b.several(into, next, x, b.parts[0].chances.self)
 }
 
-// count sets how many replicas of a sort are free for sure, and how many may be. Those who are free
-// do not overlap.
+// count sets the numbers of replicas of a sort that are free for sure and that may be free, and
+// relief. Free replicas do not overlap.
 func (b *builder) count(p *builderSort, at *shapeStep) {
 	p.least, p.most, p.relief = 0, b.most(p.k, at.free), 0
 	for n, z := range b.cells {
@@ -159,7 +159,8 @@ func (b *builder) several(into, next []float64, x float64, self []float64) {
 	}
 }
 
-// worst is the largest sum over the numbers of free replicas of the sorts from one on.
+// worst is the largest of the sums over participations, over the possible numbers of free replicas
+// of the sorts from i on.
 func (b *builder) worst(i int, x float64, self, next []float64) (high float64) {
 	if i == len(b.parts) {
 		product := 1.0
@@ -180,7 +181,8 @@ func (b *builder) worst(i int, x float64, self, next []float64) (high float64) {
 	return high
 }
 
-// sum is over the participations of the sorts from one on, after j of those before it.
+// sum is the sum over the participations of the sorts from i on, after j participations of the
+// sorts before.
 func (b *builder) sum(i, j int, next []float64) (sum float64) {
 	p := &b.parts[i]
 	row := p.chances.binomial[p.free]

@@ -11,13 +11,13 @@ import (
 )
 
 // blocks bounds the V of F5.3 from above, for any law, where exact tables are too large (F5.9).
-// Steps are taken in blocks. A state before a block is how many of θ replicas are in each [cell]: a
-// set of labels that is not told apart. Within a block it has also how many of each sort of free
-// labels took part in it so far.
+// Steps are taken in blocks. A state before a block is the number of the θ replicas in each [cell],
+// a set of labels that the table does not tell apart. Within a block a state also has, for each
+// sort of free labels, the number of replicas that took part in the block so far.
 //
-// V̂ of a state is the largest sum over the choices at a step, over the numbers of replicas
-// that may be free. Replicas of a cell that are not free overlap as if they had the least age
-// in it.
+// V̂ of a state is a sum over the choices at a step, and the largest such sum over the numbers of
+// replicas that may be free. Replicas of a cell that are not free overlap as if they had the least
+// age in the cell.
 //
 // Any V̂ that is at least the recursion F5.3 applied to V̂ gives tuples with weights of at most
 // N̂ = V̂ at the start (see [blockWalker]).
@@ -54,7 +54,7 @@ type blocks struct {
 type cut struct {
 	size     int     // of a block at least, in steps
 	every    int     // steps after which the law is the same again and the cut begins anew; 0 for never
-	merged   float64 // intervals become one up to a length of this share of their age
+	merged   float64 // intervals are joined up to this length, as a share of their age
 	steady   bool    // the law is the same at all steps
 	maxBytes int     // of the layers that are kept
 }
@@ -76,7 +76,7 @@ type chances struct {
 	weighted [][]float64 // and self[j] times it
 }
 
-// begin are the first steps of blocks of the run, and its end.
+// begin returns the first step of each block of the run, and the number of steps as the last entry.
 func (c cut) begin(steps int) (begins []int) {
 	if c.every == 0 {
 		for i := 0; i < steps; i += c.size {
@@ -95,7 +95,8 @@ func (c cut) begin(steps int) (begins []int) {
 	return append(begins, steps)
 }
 
-// before is the block that would have a step before the run, in steps from the first.
+// before returns the range of steps, from ≤ i < to, of the block that a step before the run would
+// be in. Such steps are negative.
 func (c cut) before(step int) (from, to int) {
 	if c.every == 0 {
 		from = step - ((step%c.size)+c.size)%c.size
@@ -109,8 +110,8 @@ func (c cut) before(step int) (from, to int) {
 }
 
 // newBlocks makes the table of an order; with keep tuples can be drawn from it, else only lnN is
-// good. It gives up where lnN is sure to exceed most: where blocks are too coarse for the order,
-// that is soon.
+// valid. It returns an error once lnN is sure to exceed most, which is soon where blocks are too
+// coarse for the order.
 func newBlocks(l law.Law, theta int, c cut, columns *likelihood.Columns, factor float64, keep bool, most float64, watch watcher) (*blocks, error) {
 	steps := columns.Steps
 	t := &blocks{law: l, steps: steps, theta: theta, cut: c, begins: c.begin(steps), lists: map[int]*stateList{}}
@@ -154,7 +155,7 @@ func reachOf(c *likelihood.Columns, factor float64) []float64 {
 	return reach
 }
 
-// prepare sets the chances of all steps. Those that are alike are shared.
+// prepare sets the chances of all steps. Steps with equal hazards and norms share them.
 func (t *blocks) prepare() {
 	t.chances = make([][]*chances, t.steps)
 	type key struct{ hazard, norm float64 }
@@ -248,7 +249,7 @@ func (t *blocks) fill(keep bool, most float64, watch watcher) error {
 	return nil
 }
 
-// measure sets the scales and units by which walks leap over blocks.
+// measure sets scale and blockOf, by which walks leap over blocks.
 func (t *blocks) measure() {
 	t.scale = make([]float64, len(t.layers))
 	for b := len(t.layers) - 2; b >= 0; b-- {
@@ -262,7 +263,8 @@ func (t *blocks) measure() {
 	t.blockOf = append(t.blockOf, len(t.shapes))
 }
 
-// alike is how many blocks before one are like it, and like the next one.
+// alike is the number of successive blocks just before a block that have its shape, if the law is
+// steady and the next block has this shape too; else 0.
 func (t *blocks) alike(block int) (count int) {
 	if !t.steady || block == len(t.shapes)-1 || t.shapes[block+1] != t.shapes[block] {
 		return 0
@@ -273,7 +275,7 @@ func (t *blocks) alike(block int) (count int) {
 	return count
 }
 
-// spreadOf is the largest ratio of two values of a state, as a logarithm.
+// spreadOf is the largest |ln(a/b)| of two values of one state.
 func spreadOf(a, b []float64) (spread float64) {
 	for i, v := range a {
 		spread = max(spread, math.Abs(math.Log(v/b[i])))
@@ -316,8 +318,8 @@ func (t *blocks) roundingBound() float64 {
 // outline are the shapes of blocks without their states, which tell the work of any order.
 type outline []*shape
 
-// newOutline gives up where a table of an order, and so of every higher one, takes more than most
-// multiplications, or the outline itself too long.
+// newOutline returns an error where a table of an order, and so of every higher order, takes more
+// than most multiplications. It also does where the outline itself takes too long.
 func newOutline(l law.Law, steps int, c cut, order int, most float64, watch watcher) (outline, error) {
 	t := &blocks{law: l, steps: steps, cut: c, begins: c.begin(steps), lists: map[int]*stateList{}, reach: []float64{0}}
 	if visits := float64(l.Labels()) * float64(c.size+len(t.begins)); visits > maxVisits {
@@ -344,7 +346,8 @@ func (o outline) work(theta int, steady bool) float64 {
 	return work.sum
 }
 
-// outlineWork is about how many multiplications the blocks so far of a table of an order take.
+// outlineWork sums the approximate numbers of multiplications that the blocks so far of a table of
+// an order take.
 type outlineWork struct {
 	order  int
 	steady bool
@@ -352,7 +355,8 @@ type outlineWork struct {
 	sum    float64
 }
 
-// add adds the last block. Of blocks that are alike, some go by before their layers are.
+// add adds the last block. Of successive blocks with one shape in a steady law, about 8 for each
+// cell are counted: after these their layers are alike.
 func (w *outlineWork) add(so []*shape) {
 	last := len(so) - 1
 	s := so[last]

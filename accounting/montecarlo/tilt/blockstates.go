@@ -48,8 +48,9 @@ func (t *blocks) listMoves(s *shape) {
 	s.place[states] = int32(len(s.after))
 }
 
-// acting calls f with the place in sorts of each sort, how many replicas of a state are of it, and
-// how far apart in rows are those with one more participation. It returns how many rows have.
+// acting calls f for each sort, with its place k in sorts, the count of the state's replicas of the
+// sort, and the stride in a row from an entry to the entry with one more participation of the sort.
+// It returns the width of a row, which is its number of entries.
 func (s *shape) acting(state int, f func(k, count, stride int)) (width int) {
 	cells, times := s.states.of(state)
 	width = 1
@@ -66,10 +67,10 @@ func (s *shape) acting(state int, f func(k, count, stride int)) (width int) {
 	return width
 }
 
-// leave sets the counts of the next block's cells from the replicas in cells of this one, and from
-// how many of each sort took part. All free labels of a sort are alike. So the participants may be
-// taken from any cells that may have been free, as long as these become free first. They are taken
-// from the first cells, in the order of compareCells.
+// leave sets after to the counts of the next block's cells. They follow from the replicas in the
+// cells of this block, and from took, the number of replicas of each sort that took part. All free
+// labels of a sort are alike, so the participants may be taken from the cells that become free
+// first. These are the first cells in the order of compareCells.
 func (s *shape) leave(after *cellCounts, cells []uint16, times []uint8, took []int) {
 	after.reset(len(s.next))
 	for n, z := range cells {
@@ -90,14 +91,14 @@ func (s *shape) leave(after *cellCounts, cells []uint16, times []uint8, took []i
 	}
 }
 
-// cellCounts are how many replicas are in each cell. There are far more cells than replicas, so
-// those that were counted are listed.
+// cellCounts has the number of replicas in each cell. There are far more cells than replicas, so
+// listed has the cells that were counted.
 type cellCounts struct {
 	of     []int
 	listed []int // in rising order
 }
 
-// reset is for so many cells, all of them empty.
+// reset sets the number of cells, and makes all of them empty.
 func (c *cellCounts) reset(cells int) {
 	for _, z := range c.listed {
 		c.of[z] = 0
@@ -105,7 +106,7 @@ func (c *cellCounts) reset(cells int) {
 	c.of, c.listed = slices.Grow(c.of[:0], cells)[:cells], c.listed[:0]
 }
 
-// add counts so many more replicas in a cell.
+// add adds more, which may be negative, to the number of replicas in a cell.
 func (c *cellCounts) add(cell, more int) {
 	c.of[cell] += more
 	if at, known := slices.BinarySearch(c.listed, cell); !known {
@@ -113,8 +114,9 @@ func (c *cellCounts) add(cell, more int) {
 	}
 }
 
-// rank numbers the states: Σ_j C(m_1+…+m_j + j-1, j) over all cells but the last. Over the empty
-// cells j = a+1 … b after m replicas, the sum is C(m+b, b) - C(m+a, a).
+// rank is the number of the state with m_j replicas in cell j: Σ_j C(m_1+…+m_j + j-1, j) over all
+// cells but the last. Over the empty cells j = a+1 … b after m replicas, the sum is C(m+b, b) -
+// C(m+a, a).
 func (c *cellCounts) rank(binomial multisets) (number int) {
 	seen, from, last := 0, 0, len(c.of)-1
 	for _, z := range c.listed {
@@ -127,7 +129,7 @@ func (c *cellCounts) rank(binomial multisets) (number int) {
 	return number + binomial[last][seen+1] - binomial[from][seen+1]
 }
 
-// count is how many states so many cells have.
+// count is the number of states that a number of cells has.
 func (t *blocks) count(cells int) float64 { return countStates(cells, t.theta+1) }
 
 // statesOf lists the states of a number of cells in order. The order is by the number of replicas

@@ -43,10 +43,10 @@ func (o *overlaps) between(i, j int) float64 {
 	return 0
 }
 
-// blockWalker draws tuples by a table of F5.9. From the true state nothing happens up to a step
-// with probability Π (1-η) V̂/V̂ before: one uniform number finds its end. There replicas take
-// part with probabilities ∝ their terms. Those are P together, in place of E = V̂ - (1-η) V̂
-// after. The tuple has
+// blockWalker draws tuples by a table of F5.9. From the true state no replica takes part up to a
+// step with probability Π (1-η) times V̂ at the step over V̂ before. One uniform number finds the
+// step of the next participation. There replicas take part with probabilities ∝ their terms in the
+// recursion. The sum of these terms is P, in place of E = V̂ - (1-η) V̂ after. The tuple has
 //
 //	weight Π P/E ≤ 1
 //
@@ -61,13 +61,14 @@ type blockWalker struct {
 	at cursor // the block of the step
 
 	parts []walkSort // of the state that may act in the block
-	share []float64  // of so many who take part: their overlaps, and with one another
+	share []float64  // by number of participants: the factor of their overlaps, also with one another
 	terms []float64  // of every choice, the last sort first
 
 	counts cellCounts
 }
 
-// cursor is a state before a block, and the entry of its rows for those who took part in it so far.
+// cursor is a state before a block, and the index took, in the rows of the state, of the
+// participations in the block so far.
 type cursor struct{ block, state, took int }
 
 // walkSort is a sort of replicas that may act in a block.
@@ -152,7 +153,7 @@ func (t *blocks) startOf(z int, u *uniforms) (label int) {
 	return label
 }
 
-// wait puts a replica with a label before a step where it becomes free.
+// wait queues a replica, which has the label before the step, at the step where it becomes free.
 func (w *blockWalker) wait(label, step int) {
 	at, sort := w.t.freeFrom(label, step)
 	if at >= w.t.steps || sort < 0 {
@@ -194,7 +195,7 @@ func (t *blocks) next(c cursor) cursor {
 	return cursor{c.block + 1, int(s.after[int(s.place[c.state])+c.took]), 0}
 }
 
-// skip is a later block, if nobody takes part till then.
+// skip is the cursor before a later block, if no replica takes part until then.
 func (w *blockWalker) skip(c cursor, block int) cursor {
 	t := w.t
 	if c.took > 0 {
@@ -256,8 +257,9 @@ func (t *blocks) rows(c cursor, i int) []float64 {
 // strides is how many blocks are passed one by one before walks leap over them.
 const strides = 8
 
-// last goes to the step from i on, before next, at which something happens, or to next, and returns
-// it with the probability of nothing till then. Till next no replica becomes free.
+// last moves the cursor to the step of the next participation from i on, or to next where there is
+// none before next. It returns the step and, for next, the probability of no participation since
+// the last one. No replica becomes free before next.
 func (w *blockWalker) last(i, next int, quiet, until float64) (int, float64) {
 	t := w.t
 	now, unit := t.value(w.at, i)
@@ -292,8 +294,8 @@ func (w *blockWalker) last(i, next int, quiet, until float64) (int, float64) {
 	}
 }
 
-// pass goes to a later step, with nobody free before it, and returns the part of V̂ that is
-// left.
+// pass moves the cursor to step next, with no free replica before it, and returns V̂ there over V̂
+// at step i.
 func (w *blockWalker) pass(i, next int) float64 {
 	t := w.t
 	now, unit := t.value(w.at, i)
@@ -316,8 +318,8 @@ func (w *blockWalker) stay(from, to int) float64 {
 	return product
 }
 
-// happen draws how many replicas take part at a step, at least one, and returns a factor of the
-// weight.
+// happen draws how many replicas of each sort take part at a step, at least one in all, and returns
+// the factor of the step in the weight of the tuple.
 func (w *blockWalker) happen(i int, u *uniforms) (factor float64) {
 	t := w.t
 	s := t.shapes[w.at.block]
@@ -389,7 +391,8 @@ func (w *blockWalker) prepare(i int, x float64) {
 	}
 }
 
-// list appends the terms of all choices of the sorts from one on, after j of those before it.
+// list appends the terms of all choices of the sorts from n on, after j participations of the sorts
+// before.
 func (w *blockWalker) list(n, j int, prob float64, next []float64) {
 	p := &w.parts[n]
 	for m, x := range p.binomial {
@@ -401,7 +404,7 @@ func (w *blockWalker) list(n, j int, prob float64, next []float64) {
 	}
 }
 
-// leave lets so many replicas of a sort take part at a step.
+// leave lets a number of replicas of a sort take part at a step.
 func (w *blockWalker) leave(p *walkSort, i, taking int) {
 	kind, _ := w.t.law.Kind(i + 1)
 	entered := w.t.law.Enter(w.t.sorts[p.sort][0], kind, true)

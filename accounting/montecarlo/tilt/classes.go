@@ -9,10 +9,11 @@ import (
 	"minsep/accounting/pld"
 )
 
-// classBound is a bound of H(Q,P) of one example under epoch-min-sep, or at most once, by a
-// privacy loss distribution (F5.15): steps of an epoch that are as many steps apart as there are
-// bands are a class, and f is a mean over classes. Columns of one class do not overlap.
-// Places so late that the next epoch may not be free are left out. It is 1 where there is none.
+// classBound is a bound of H(Q,P) of one example, under epoch-min-sep or with at most one
+// participation, by a privacy loss distribution (F5.15). A class is steps of an epoch that are as
+// far apart as the number of bands, so that columns of one class do not overlap. f is a mean over
+// classes. Places are left out if they are so late that the example may not be free when the next
+// epoch begins. The result is 1 where there is no such bound.
 func classBound(c Config, columns *likelihood.Columns) float64 {
 	periods, loss, ok := classes(c.Spec, columns)
 	epsilon := c.Epsilon + loss
@@ -30,8 +31,8 @@ func classBound(c Config, columns *likelihood.Columns) float64 {
 	return delta.Upper * (1 + inflation)
 }
 
-// classes are the periods of independent places whose ratio f' is such that f is at least e^loss
-// times a mean of variables with the distribution of f'.
+// classes returns the periods of independent places, with the ratio f', and loss: f is at least
+// e^loss times a mean of variables with the distribution of f'.
 func classes(s montecarlo.Spec, columns *likelihood.Columns) (periods []pld.Allocation, loss float64, ok bool) {
 	if s.MaxExamplesPerOwner > 1 || s.MaxBatchSize > 0 {
 		return nil, 0, false
@@ -41,7 +42,8 @@ func classes(s montecarlo.Spec, columns *likelihood.Columns) (periods []pld.Allo
 	if m := each.Sensitivity / each.NoiseMultiplier; m*m > mostClassNorm {
 		return nil, 0, false
 	}
-	// class is a period of total steps, so many of them released.
+	// class is count periods of total steps each, with steps of them in the run, scaled to the places
+	// of a class.
 	class := func(steps int, total float64, count int) pld.Allocation {
 		places := min(mostClassPlaces, max(1, steps/columns.Bands))
 		each.Places, each.Count = places, count

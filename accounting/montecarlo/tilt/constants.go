@@ -5,8 +5,8 @@ package tilt
 
 // Sizes beyond which tables are not made.
 const (
-	// maxProducts bounds the multiplications of closed forms, some ten seconds: of the Gram matrix of
-	// bins, of triangles, and of the ages of pairs.
+	// maxProducts bounds the multiplications of a closed form, about ten seconds: for the Gram matrix
+	// of bins, for triangles, and for the ages of pairs.
 	maxProducts = 4e10
 
 	// Limits of states times steps. A state takes some 5 ns at each step where the law is the same
@@ -21,9 +21,9 @@ const (
 	// labels are free: about five seconds.
 	maxBlockWork = 1e9
 
-	// Bounds of the slices held at one time: all of them, or the tail, the head and the working ring.
-	// Orders up to 3 of four epochs of 1800 steps with min-sep 256 take 1.8 GB, and order 2 has a
-	// hundred times the M of order 3 there.
+	// Limits of the bytes of the slices that are held at one time: every slice, or the tail, the head
+	// and the working ring. For four epochs of 1800 steps with min-sep 256, orders up to 3 take 1.8
+	// GB, and M of order 2 is a hundred times M of order 3.
 	maxTableBytes = 140 << 20
 	maxBlockBytes = 256 << 20 // in blocks, and of examples that take part at most once
 	maxPairBytes  = 1 << 30   // of order 2, and in blocks, where these are the only tables
@@ -49,21 +49,21 @@ const (
 	// them.
 	coarseness = 0.5
 
-	// blockShare converts a limit of work: for each state of an exact table that the limit allows, it
-	// allows so many multiplications of a table in blocks.
+	// blockShare converts a limit of work: it is the number of multiplications of a table in blocks
+	// for each state of an exact table that the limit allows at a step.
 	blockShare = 5
 )
 
 // Classes and groups (F5.15, F5.5r).
 const (
-	// mostClassPlaces bounds the places of a class: the mean of fewer is no smaller in the convex
-	// order.
+	// mostClassPlaces bounds the places of a class. The mean over fewer places is no smaller in the
+	// convex order.
 	mostClassPlaces = 400
 
 	mostClassNorm = 100 // of ‖c_i‖²/σ² where classes are tried
 
-	// smallClasses is a bound of H(Q,P) by classes below which nobody draws samples, so that no
-	// tangent is looked for: that takes seconds where steps are many.
+	// smallClasses is the bound of H(Q,P) by classes below which no tangent is looked for: nobody
+	// draws samples then, and the search takes seconds where steps are many.
 	smallClasses = 1e-14
 
 	mostGroups = 15 // of ages, or of first places
@@ -73,27 +73,29 @@ const (
 // Parts of a run (F5.14).
 const (
 	maxPartsOf = 4    // ε from which on the whole run serves
-	smallFloor = 1e-4 // floor over M: with a larger cut, fewer parts above it are counted twice
+	smallFloor = 1e-4 // the largest floor over M: a higher cut counts fewer runs with two parts above it twice
 
-	// mostPerPair is ln N for each pair of a tuple up to which f is near 1. One epoch of 100,000 steps
-	// with 256 bands has .036 at (1, 1e-9), and M/δ of 460 in parts and 52,000 without.
+	// mostPerPair is the greatest ln N, for each pair of a tuple, at which f counts as near 1. One
+	// epoch of 100,000 steps with 256 bands has 0.036 at (1, 1e-9); its M/δ is 460 in parts and 52,000
+	// without.
 	mostPerPair = 0.05
 )
 
 // partLengths are the lengths of parts that are tried, in bands.
 var partLengths = [...]int{200, 100, 50, 25}
 
-// nearlyAll is a probability to take part from which on those who do not change no bound (F5.17).
+// nearlyAll is the probability of participation above which F5.17 gains nothing: the share of
+// examples that do not take part is too small to change a bound.
 const nearlyAll = 0.99
 
 // Several examples per owner.
 const (
-	// Draws raise a mean of values in proportion to 1/R: by 1 to 3 % of the divergence at sizes that
-	// are used (see TestBiasOfDrawnRatios).
+	// Drawn ratios raise a mean of values in proportion to 1/R: by 1 to 3 % of the divergence at the
+	// sizes in use (see TestBiasOfDrawnRatios).
 	ownerPaths = 768 // participations of one example that are drawn for one randomised f_k
 	leastDraws = 32  // of k of them
 
-	// cheapStates is how many states the exact distribution of three and more examples may have to be
+	// cheapStates is the most states with which the exact distribution of three and more examples is
 	// preferred to randomised ratios, which take O(n).
 	cheapStates = 40
 )

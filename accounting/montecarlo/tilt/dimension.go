@@ -33,11 +33,12 @@ var ErrNotProvable = errors.New("tilt: not provable without samples")
 // SmallestProvableBelow searches, near the noise multiplier of spec, for the smallest one up to
 // most at which the proposals of both directions prove δ ≤ delta with no sample, to 0.3 %: the last
 // candidate of the procedure of F5, usually 5–20 % above the answer. It makes about six proposals,
-// none of them above most, which may be +Inf. Before each it asks more, if not nil, whether to go
-// on, and tells it the smallest noise multiplier that is proven, and its ratio to the largest that
-// was too small to prove it: 0 and +Inf without one. Where more says no, it returns the smallest
-// that is proven, or an error that wraps ErrNotProvable where there is none. All that was tried is
-// returned with an error too, also when ctx ends.
+// none of them above most, which may be +Inf. Before each proposal it asks more, if not nil,
+// whether to go on. The argument proven is the smallest noise multiplier that is proven so far, 0
+// without one. The argument ratio is the last one proven over the last one too small, +Inf without
+// both. Where more returns false, the search ends with the smallest noise multiplier that is
+// proven, or with an error that wraps ErrNotProvable where there is none. With an error too, also
+// when ctx ends, the result has all that was tried.
 func SmallestProvableBelow(ctx context.Context, spec montecarlo.Spec, most, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
 	search := proofs{ctx: ctx, spec: spec, most: math.Log(most), epsilon: epsilon, delta: delta, more: more, low: math.NaN(), high: math.NaN()}
 	found, err := search.run()
@@ -76,8 +77,8 @@ func (s *proofs) run() (Provable, error) {
 			return Provable{}, err
 		}
 		if excess > 0 {
-			// Bounds of several examples per owner have a floor, which more noise does not lower. The
-			// bounds of two directions say nothing of one.
+			// Bounds of several examples per owner have a floor, which more noise does not lower. Only two
+			// bounds of the same direction show that floor.
 			if fell := low.Y - excess; s.of == ofLow && excess > 1 && excess < math.Log(0.5/delta) && !math.IsInf(low.Y, 1) && at > low.X && fell < 0.25*(at-low.X) {
 				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: more noise than %.4g does not lower the bound, %.3g", ErrNotProvable, delta, epsilon, math.Exp(at), delta*math.Exp(excess))
 			}

@@ -10,8 +10,8 @@
 //	v = N_θ f^{1-θ} max(1 - e^ε/f, 0)   has mean exactly H(P,Q) and   0 ≤ v ≤ M_θ = N_θ e^{-aε} a^a/θ^θ,   a = θ-1.
 //
 // M_θ bounds H(P,Q) by itself: it is the Rényi bound of order θ. Often M_θ ≤ δ, and no sample is
-// needed; else a few hundred times M_θ/δ samples are, by Chernoff's bound for values in [0, M]
-// (F5.1′).
+// needed. Otherwise a few hundred times M_θ/δ samples are needed, by Chernoff's bound for values in
+// [0, M] (F5.1′).
 //
 // # Why it is exact
 //
@@ -21,51 +21,51 @@
 // (F5.3). Both need C ≥ 0 with at most b bands. Where b ≥ n, an example takes part at most once,
 // and orders up to 3 are closed forms (F5.6).
 //
-// H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, its tangents bound
-// it from below, and y is drawn beyond where a tangent shows that the value is 0; M is the
-// bound that the tangent proves (F5.4). Its M/δ is often a hundred times the M/δ of H(P,Q),
-// though the divergence itself is far below δ: a verification does well to accept smaller means
-// in this direction.
+// H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, and its tangents bound
+// it from below. No y is drawn where a tangent shows that the value is 0, and M is the bound that
+// the tangent proves (F5.4). M/δ of H(Q,P) is often a hundred times M/δ of H(P,Q), although H(Q,P)
+// itself is far below δ. A verification does well to accept smaller means in this direction.
 //
 // # Use
 //
 // [NewProposal] chooses the proposal; a [Proposal] is public, goes through JSON, and is fixed
 // before the first sample. [NewVerifier] makes the tables of a proposal, in any process;
-// [Verifier.Values] and [Verifier.Sum] compute any range of samples, always alike.
-// [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvableBelow] finds a noise
-// multiplier with M ≤ δ.
+// [Verifier.Values] and [Verifier.Sum] compute any range of samples, with the same result every
+// time. [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvableBelow] finds a
+// noise multiplier with M ≤ δ.
 //
 // # Limits
 //
-// The states of an order θ at a step are C(b+θ-2, θ-1), and tables may take 140 MB: at min-sep
-// 256 the orders end at 3 (for columns of different shapes at 2), at 32 at 5, at 16 at 7. Order
-// 2 has b states and goes on to n·b = 1.3e8, with 1 GiB, where n < 5b; at b ≥ n the closed forms
-// go to order 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Where exact tables end
-// before M is least, b-min-sep has higher orders in blocks of steps: a supersolution of the
-// recursion of tuples, drawn from with weights of at most 1 (F5.9). One such table serves every
-// law where an example has one column at a time that meets others. Epoch-min-sep has C(b+θ-1,
-// θ-1) states, and no slice stands for others: with 1000 steps and min-sep 16 its orders end at
-// 5, with 7200 and 256 at 3, whose table takes 1.8 GB (the limit of orders 2 and 3 is 2 GiB).
-// Balanced-min-sep has any order from tables of two replicas (F5.12), which serve where noise
-// is much and participations are many. Elsewhere it has order 3 where its exact table takes no
-// more than 140 MB, else in blocks, in 1 GiB at most. Balls-in-bins has orders to 3, rotation
-// order 2 and a bound of the moment of order 3 (F5.5r). Not covered, and refused with
-// ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
+// At min-sep b an order θ has C(b+θ-2, θ-1) states at a step, and its tables may take 140 MB. So
+// orders go up to 3 at min-sep 256 (up to 2 for columns of different shapes), up to 5 at 32, and up
+// to 7 at 16. Order 2 has b states. Where n < 5b it goes up to n·b = 1.3e8, with 1 GiB; where b ≥ n
+// the closed forms go up to order 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Exact
+// tables may end below the order with the least M. b-min-sep then has higher orders in blocks of
+// steps. Their table is a supersolution of the recursion of tuples, and tuples drawn from it have
+// weights of at most 1 (F5.9). Such tables serve every law under which only one column of an
+// example at a time can overlap with others. Epoch-min-sep has C(b+θ-1, θ-1) states at a step, and
+// every step needs its own slice. Its orders go up to 5 with 1000 steps and min-sep 16, and up to 3
+// with 7200 steps and min-sep 256. The table of order 3 then takes 1.8 GB (the limit of orders 2
+// and 3 is 2 GiB). Balanced-min-sep has any order from tables of two replicas (F5.12), which serve
+// with much noise and many participations. Elsewhere it has order 3, from an exact table of at most
+// 140 MB, or else in blocks of at most 1 GiB. Balls-in-bins has orders up to 3. Rotation has order
+// 2, and a bound of the moment of order 3 (F5.5r). Not covered, and refused with ErrNotTilted: more
+// bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
 //
 // # At most once
 //
-// Where ε and δ are small, no order that there is tells the outputs that matter from all others: f
-// is near 1. Of a Toeplitz strategy the run is then divided into parts (F5.14). One of them is
-// sampled, with all that the others add to it known from their moments. H(Q,P) of one example under
-// epoch-min-sep, or at most once, is proven by steps that are as far apart as there are bands
-// (F5.15), and mostly takes no samples. Where some do not take part, H(P,Q) also has a bound by the
-// moments of those who do (F5.17).
+// Where ε and δ are small, f is near 1, and no available order singles out the outputs that matter.
+// The run of a Toeplitz strategy is then divided into parts (F5.14). One part is sampled, and
+// moments bound the contribution of the others. H(Q,P) of one example, under epoch-min-sep or with
+// at most one participation, has a bound by classes of steps that are as far apart as the number of
+// bands (F5.15); it mostly takes no samples. Where an example may take part at no step, H(P,Q) also
+// has a bound by the moments of an example that does take part (F5.17).
 //
 // # Several examples per owner
 //
-// b-min-sep and epoch-min-sep have orders above k in blocks of steps for every number of examples.
-// Where the likelihood ratio of k examples has no cheap recursion, it is drawn from posterior paths
-// of one example (F4.8), in values that are linear in (f - γ)_+ or (1 - γf)_+ only.
+// b-min-sep and epoch-min-sep have orders above k in blocks of steps for every number k of
+// examples. Where the likelihood ratio of k examples has no cheap recursion, it is drawn from
+// posterior paths of one example (F4.8), in values that are linear in (f - γ)_+ or (1 - γf)_+ only.
 //
 // # Rounding
 //

@@ -14,12 +14,13 @@ type family interface {
 	separated() bool
 	// affordable reports whether an order is worth its time.
 	affordable(s montecarlo.Spec, order int) bool
-	// source makes the tables of an order; only with keep can tuples be drawn from them. watch,
-	// if not nil, is told of the work as it is done, in all at most the value of work, and ends it by
-	// an error.
+	// source makes the tables of an order; only with keep can tuples be drawn from them. watch, if not
+	// nil, is told of the work in portions, with a sum of at most the value of work. An error of watch
+	// ends the work.
 	source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error)
-	// drawable says whether the tables of an order that tuples can be drawn from take no longer than
-	// others, and no more memory than a plan has for tables that it may not need.
+	// drawable says whether tables of an order from which tuples can be drawn take no longer to make
+	// than tables of the moment alone, and fit in the memory that a plan has for tables that it may
+	// not need.
 	drawable(s montecarlo.Spec, order int) bool
 	// work is the number of states times steps of the tables of an order; 0 where it is too
 	// small to be reported.
@@ -59,11 +60,11 @@ func familyOf(s montecarlo.Spec) family {
 
 // source is the tables of one order: they know the total weight of its tuples, and draw them.
 type source struct {
-	// lnN is ln N_θ as it was computed, and raised what bounds the rounding errors in it and in the
-	// densities.
+	// lnN is ln N_θ as it was computed. raised bounds the rounding errors in lnN and in the densities.
 	lnN, raised float64
 
-	// walkError bounds the total variation between tuples and their distribution.
+	// walkError bounds the total variation between the distribution of the tuples that are drawn and
+	// the exact one.
 	walkError float64
 
 	// walker returns a walk for one goroutine. It is nil where no tuples of this order can be drawn.
@@ -74,8 +75,8 @@ type source struct {
 	above func(order int) (*source, error)
 }
 
-// walk sets hits[:0] to one tuple and returns its weight, by which its values are multiplied: 1 by
-// exact tables, at most 1 by others.
+// walk sets hits[:0] to one tuple and returns it with its weight, by which the value of the sample
+// is multiplied. The weight is 1 with exact tables, and at most 1 with others.
 type walk func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64)
 
 // exactly is the walker of tuples without weights.
@@ -88,8 +89,9 @@ func exactly(draw func(hits []kernel.Hit, u *uniforms) []kernel.Hit) func() walk
 // logN is ln N_θ, rounded upward.
 func (s *source) logN() float64 { return s.lnN + s.raised }
 
-// source takes the relative error of N_θ beside roundingBound. A step of a walk adds the errors
-// that rounding, and U in place of V, make in the probability of a participation.
+// source takes err, a relative error of N_θ that roundingBound does not have. Each step of a walk
+// adds to walkError the error in the probability of a participation, from rounding and from U in
+// place of V.
 func (t *tuples) source(err float64) *source {
 	s := &source{walkError: float64(t.steps) * (t.residual + 4e-15)}
 	if t.theta > 1 {

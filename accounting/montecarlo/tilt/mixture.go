@@ -7,8 +7,8 @@ import (
 	"minsep/internal/golden"
 )
 
-// blockTables is the number of this version's tables in blocks. Others bound N_θ otherwise, and
-// draw other tuples from one key.
+// blockTables is the version of the tables in blocks that this code makes. Tables of another
+// version bound N_θ differently, and draw other tuples from the same key.
 const blockTables = 2
 
 // Member is one part of the proposal: with probability Weight, y is drawn with density f^Order/N
@@ -94,7 +94,8 @@ func (m mixture) bound() float64 {
 	return m.value(logF(hi), m.epsilon+hi)
 }
 
-// with returns the mixture with weights of its own: share for member i, the rest as before.
+// with returns a copy of the mixture in which every weight is multiplied by 1 - share, and the
+// weight of member i is then raised by share.
 func (m mixture) with(i int, share float64) mixture {
 	members := append([]Member(nil), m.members...)
 	for j := range members {
@@ -105,9 +106,9 @@ func (m mixture) with(i int, share float64) mixture {
 	return m
 }
 
-// best returns the weights that make M small: 1/M is a minimum of functions linear in the weights,
-// hence concave, so that a search along the line to each member in turn only gains. Any weights are
-// valid.
+// best returns the mixture with weights that make M small. 1/M is a minimum of functions linear in
+// the weights, hence concave, and a search along the line to each member in turn only raises 1/M.
+// Any weights are valid.
 func (m mixture) best() mixture {
 	first := 0
 	for i := range m.members {
@@ -147,7 +148,7 @@ func (m mixture) best() mixture {
 	return m
 }
 
-// sampleTime is the time of a sample without its tuple, in ns, about.
+// sampleTime is about the time of a sample in ns, without the time to draw its tuple.
 func sampleTime(s montecarlo.Spec, draws int) float64 {
 	time := 25 * float64(s.Steps)
 	if draws > 0 {
@@ -167,8 +168,8 @@ func (m mixture) time(s montecarlo.Spec, draws int) float64 {
 	return time
 }
 
-// quick leaves out the orders above the one with the least product of M, the number of samples,
-// and the time of a sample.
+// quick leaves out the orders above the one with the least product of M, to which the number of
+// samples is proportional, and the time of a sample.
 func (m mixture) quick(s montecarlo.Spec, draws int) mixture {
 	f, ok := newLawFamily(s)
 	if !ok || f.free == 1 {

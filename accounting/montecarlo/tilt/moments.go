@@ -8,17 +8,18 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward. LogN is for the whole
-// run, as the scheme starts. Cold is for a cold start, and bounds ln N_θ of the steps from
-// min-sep after a known participation on, or until min-sep before it; +Inf where that is not
+// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward. LogN is for the whole run,
+// as the scheme starts. Cold is for a cold start. It bounds ln N_θ of the steps from min-sep after
+// a known participation on, and of the steps until min-sep before one; +Inf where no bound is
 // known.
 type Moment struct {
 	Order      int     // θ, at least 2
 	LogN, Cold float64 // in nats
 }
 
-// Moments returns the moments of few orders, from the least that is above the number of examples
-// per owner: those that take little time. There are none where nothing can be tilted.
+// Moments returns the moments of up to three orders that take little time. The first is the least
+// order that is at least 2 and above the number of examples per owner. The list is empty for a spec
+// that has no tilted proposal.
 func Moments(s montecarlo.Spec) (list []Moment, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -17,8 +17,9 @@ func singleOf(s montecarlo.Spec) (x law.Single, ok bool) {
 // maxOnceOrder is the highest order in closed form.
 const maxOnceOrder = 3
 
-// newOnceSource takes the closed form where it goes, then the table, then clusters. Each has cases
-// that no other one covers, as an epoch of 1000 steps shows with columns of the square root:
+// newOnceSource takes the closed form where there is one, else the table where it fits, else
+// clusters. Each covers cases that the others do not. The figures are for an epoch of 1000 steps
+// with columns of the square root:
 //
 //   - the closed form has the orders 2 and 3 of any number of bands, and the only tables of rounded
 //     probabilities. Without it, 1000 bands need 13 % more noise to prove (8, 1e-5);
@@ -27,8 +28,8 @@ const maxOnceOrder = 3
 //   - clusters have high orders in a tenth of the time of blocks of steps. But blocks bound them
 //     closer: 16 bands need 13 % less noise to prove (1, 1e-5) by blocks.
 //
-// Where the probabilities are alike, clusters alone give the σ of the table to 0.01 %. Samples
-// have the bits of the choice here.
+// Where the probabilities are alike, clusters alone give the σ of the table to 0.01 %. The bits of
+// samples depend on this choice.
 func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
 	factor := s.Factor()
 	if o, err := newOnce(x, columns, factor, order); err == nil {
@@ -58,7 +59,7 @@ func newOnceTable(x law.Single, columns *likelihood.Columns, factor float64, ord
 }
 
 // hazardError bounds the relative errors of a hazard of law.Once, and of its complement. The
-// complement is at least ½ but at the last step. V is 1 for every state there, and one more
+// complement is at least ½ except at the last step. V is 1 for every state there, and one more
 // participation changes it by at most V/η.
 const hazardError = 8 * 0x1p-53
 

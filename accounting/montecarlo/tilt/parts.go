@@ -13,14 +13,14 @@ import (
 )
 
 // parts bounds and samples H(P,Q) of an example that takes part at most once, by the runs of parts
-// (F5.14): the steps are on a circle, and count gaps of bands-1 steps are left out, at a random
-// place. The parts that are left have independent ratios, and each is at most the ratio B of a run
-// of its own, of spec.Steps steps. So
+// (F5.14). The steps are put on a circle, and count gaps of bands-1 steps each are left out, at a
+// random place. The parts between the gaps have independent ratios. Each ratio is at most B, the
+// ratio of a separate run of spec.Steps steps. So
 //
 //	H(P,Q) ≤ scale · E(mean of count independent B - threshold)_+.
 //
-// Their sum has bounds from the moments of B. Only the one part that is above cut is sampled, with
-// density B^θ/N_θ, and the value
+// Moments of B give bounds of the sum of parts. Only the one part that is above cut is sampled,
+// with density B^θ/N_θ. The value of a sample is
 //
 //	floor + scale · count · gain(B)/(B^θ/N_θ),   gain(x) ≥ E(((B_2 + …) + x)/count - threshold)_+;
 //
@@ -46,8 +46,9 @@ const (
 	fewDigits = 1e-6 // a 1 - never below it has an error that inflation does not cover
 )
 
-// bulky says that no member has a moment far from 1: most of its tuples do not meet, and f is near
-// 1. A tuple of a high order has many pairs, each of which may meet.
+// bulky says that no member has a moment far from 1. Then the patterns of most tuples do not
+// overlap, and f is near 1. The limit grows with the order, since a tuple of a high order has more
+// pairs that may overlap.
 func bulky(members []Member) bool {
 	for _, m := range members {
 		if pairs := float64(m.Order*(m.Order-1)) / 2; m.LogN > max(1, mostPerPair*pairs) {
@@ -57,8 +58,8 @@ func bulky(members []Member) bool {
 	return true
 }
 
-// partable says whether a spec may be divided, with its distribution and the column of its
-// strategy.
+// partable says whether the run of a config may be divided. It also returns the distribution of
+// participation, and the first column of the strategy without the zeros at its end.
 func partable(c Config) (once law.Single, column []float64, ok bool) {
 	once, is := singleOf(c.Spec)
 	s := c.Spec.Strategy
@@ -95,7 +96,7 @@ func newParts(c Config, count int) (*parts, error) {
 	if err := p.spec.Validate(); err != nil {
 		return nil, err
 	}
-	// f = 1-q + q g with g of exactly once; g ≤ ratio · the mean of B after the domination.
+	// f = 1-q + q g with g of exactly once; g ≤ ratio · the mean of the B that dominate the parts.
 	q := 1 - once.Never
 	if q < fewDigits {
 		q = float64(c.Spec.Steps) * once.First
@@ -154,16 +155,16 @@ func excess(members []Member, logX float64) float64 {
 	return max(0, min(1, bound))
 }
 
-// class is a part with its steps in classes as far apart as the bands (F5.15): it is above B in the
-// convex order, and near it where B is not large.
+// class is the ratio of a part with its steps in classes, in which steps are as far apart as the
+// number of bands (F5.15). It is above B in the convex order, and near B where B is not large.
 func (p *parts) class() pld.Allocation {
 	places := max(1, p.spec.Steps/p.columns.Bands)
 	norm := slices.Max(p.columns.SquaredNorms(1))
 	return pld.Allocation{Steps: float64(places), Places: places, NoiseMultiplier: p.spec.NoiseMultiplier, Sensitivity: math.Sqrt(norm) * (1 + inflation), Count: 1}
 }
 
-// prepare makes the sum of the other parts, from the moments, and the gain of one part from the cut
-// on. A cut of 0 is chosen.
+// prepare makes the sum of the other parts, from moments and classes, and the gain of one part from
+// the cut on. Where cut is 0, prepare chooses the cut.
 func (p *parts) prepare(members []Member, cut int) error {
 	total := float64(p.count) * p.threshold
 	low, high := int(math.Floor(partLow/partGrid)), int(math.Ceil((math.Log(total)+partReach)/partGrid))
@@ -210,9 +211,9 @@ func (p *parts) prepare(members []Member, cut int) error {
 	return nil
 }
 
-// choose raises the cut, which is at the first point of gain, as little as leaves M of the best
-// order to the parts that are large by themselves. It returns the point that one part must have for
-// that.
+// choose raises the cut, which is at the first point of gain, by the least amount with which M of
+// the best order comes from parts that are large by themselves. It returns the grid point from
+// which a part is large by itself.
 func (p *parts) choose(members []Member) (top int) {
 	top = int(math.Log(float64(p.count)*max(p.threshold-1, 0.1))/partGrid) - p.cut
 	best, cut := math.Inf(1), 0
@@ -237,9 +238,9 @@ func (p *parts) choose(members []Member) (top int) {
 	return top
 }
 
-// bound is M of a mixture of orders above 1: gains rise and densities too, so that between two
-// points of the grid a value is at most the gain of the upper one over the density of the lower
-// one. Beyond the grid gain(x) is at most 2x/count, which falls beside the density.
+// bound is M of a mixture of orders above 1. Gains rise, and densities too. So between two points
+// of the grid a value is at most the gain at the upper point over the density at the lower point.
+// Beyond the grid gain(x) is at most 2x/count, and its ratio to the density falls.
 func (p *parts) bound(m mixture) float64 {
 	most := 0.0
 	for j := range p.gain[1:] {
@@ -341,8 +342,8 @@ func partsProposal(c Config, watch watcher) (Proposal, bool) {
 	return proposal, proposal.Bound < 1
 }
 
-// prepareParts makes the tables of a proposal in parts again, and holds its moments and its bound
-// against them.
+// prepareParts makes the tables of a proposal in parts again, and returns an error where the
+// moments, the slack or the bound of the proposal are too small for them.
 func (v *Verifier) prepareParts() error {
 	p := v.proposal
 	members, _ := v.parts.moments(nil)

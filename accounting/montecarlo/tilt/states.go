@@ -7,8 +7,9 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 )
 
-// states numbers the states of a table and holds the states that may follow each. Entries of a
-// slice of a state that is another one with its free labels exchanged are not used.
+// states numbers the states of a table and holds the states that may follow each. A state with
+// several free labels could have several numbers. Slices use only the entry for its lowest free
+// label.
 type states struct {
 	free     []int  // the free labels, ascending
 	isFree   []bool // by label
@@ -19,10 +20,10 @@ type states struct {
 	least    int // labels below it are in use at steps of every kind
 
 	fixedWaits bool  // the time until a label is free is the same at every step
-	down       []int // by label: for so many steps it counts down while its replica waits
+	down       []int // by label: the number of steps for which it counts down while its replica waits
 
 	groups  []group
-	groupAt []int // of the groups of so many replicas, the number of the first
+	groupAt []int // by number of replicas: the number of the first group of this size
 	kinds   []transitions
 }
 
@@ -31,20 +32,20 @@ type transitions struct {
 	list   []tupleState
 	others []uint16 // θ-1 labels of each, descending
 	moves  []move
-	low    int // the first ones of the list have labels below least
+	low    int // the number of states, first in the list, with all labels below least
 	labels int // in use at the steps of the kind, the lowest ones
 
 	entered []int // by label: the label at the next step of who does not take part
 	joined  []int // and of who does
-	triples bool  // order 3: the list has only the states that the pass of its own leaves out
+	triples bool  // order 3: the list has only the states that the function triples leaves out
 	from    int   // the least d of that pass
 }
 
 // tupleState is a state; its moves are the moves of its group's choices.
 type tupleState struct{ number, first, group uint32 }
 
-// move leads to a state lag ≥ 1 steps later. Its number is nobodyFree where nobody is free at the
-// next step, and how long that lasts depends on the step.
+// move leads to a state lag ≥ 1 steps later. Its number is nobodyFree where no replica is free at
+// the next step, and the time until one is free depends on the step.
 type move struct{ number, lag uint32 }
 
 const nobodyFree = math.MaxUint32
@@ -86,8 +87,8 @@ func sliceSize(l law.Law, theta int) float64 {
 	return float64(countFree(l)) * countStates(theta, l.Labels())
 }
 
-// countMoves is how many moves the states have together: who is free takes part or not, and is one
-// of twice as many for that.
+// countMoves is the number of moves of all states. A free replica takes part or does not, so each
+// free label counts twice.
 func countMoves(l law.Law, theta int) (count float64) {
 	free := countFree(l)
 	for f := 1; f <= theta; f++ {
@@ -159,7 +160,7 @@ func newGroup(of []int) group {
 	}
 }
 
-// groupOf is the number of the group of labels' free ones; the labels descend.
+// groupOf is the number of the group of the free ones among labels, which descend.
 func (t *tuples) groupOf(labels []int) int {
 	m, number := 0, 0
 	for _, x := range labels {

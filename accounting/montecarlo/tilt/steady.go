@@ -2,20 +2,21 @@ package tilt
 
 import "math"
 
-// steadySteps is how many times min-sep steps a steady rate takes at least.
+// steadySteps is the least length of a run with a steady rate, in multiples of min-sep.
 const steadySteps = 5
 
-// steadyTolerance is the spread of V_i/V_{i+1} over states and b steps at which it counts as
-// constant.
+// steadyTolerance is the largest relative spread of V_i/V_{i+1}, over all states and b steps, at
+// which the ratio counts as constant.
 const steadyTolerance = 2e-14
 
 // steadyRate lets one slice of a table stand for many. Far from both ends of a Toeplitz C, and
 // where the law is the same at every step, the recursion is the same too, and V_i/V_{i+1} tends to
-// a constant λ. It is a positive linear map of the next b steps: once lo ≤ V_i(S)/V_{i+1}(S) ≤ hi
-// for all S at b steps in a row, the same holds at all earlier ones. So one slice U stands for
-// them, V_i ≈ hi^{steady-i} U, an upper bound within (hi/lo)^n. A sampler needs the later steps
-// too: the last ones are kept and those between are replaced by U as well; the walk mends that by
-// rejection at step `joint` (see walker.walk).
+// a constant λ. The recursion is a positive linear map of the next b slices: once lo ≤
+// V_i(S)/V_{i+1}(S) ≤ hi for all S at b steps in a row, the same holds at all earlier ones. So one
+// slice U stands for the slices of the earlier steps: V_i ≈ hi^{steady-i} U, an upper bound within
+// (hi/lo)^n. A sampler needs the later steps too. The last slices are kept, and the slices between
+// are replaced by U as well. The walk corrects for U by rejection at step `joint` (see
+// walker.walk).
 type steadyRate struct {
 	steady   int       // V_i ∝ U for i ≤ steady (with drawn starts: and i ≥ b); -1 when every step was computed
 	u        []float64 // the slice U = V_steady
@@ -32,8 +33,8 @@ type steadyRun struct {
 	length int
 }
 
-// add takes the next step of the run and returns the length of the run; a spread above the
-// tolerance ends it.
+// add takes the ratio of slice to after as the next step of the run, and returns the length of the
+// run in steps. A spread above the tolerance ends the run: the length is then 0.
 func (r *steadyRun) add(slice, after []float64, exp2 int) int {
 	if r.length == 0 {
 		r.lo, r.hi = math.Inf(1), 0
@@ -60,7 +61,8 @@ func (t *tuples) settleSteady(i int, run steadyRun) {
 		t.slice[k] = nil
 		t.exp2[k], t.ln[k] = t.exp2[i], float64(i-k)*t.logRate
 	}
-	// One more step from U alone: the relative error that a step of a walk through U can make.
+	// One more step of the recursion, from U alone, gives the relative error that a step of a walk
+	// through U can make.
 	i = max(t.gram.sep, i-1)
 	t.prepare(i)
 	for lag := 1; lag <= t.lags; lag++ {

@@ -42,8 +42,8 @@ func (t tail) weight(x, bound float64) float64 {
 	return bound / -math.Expm1(-t.slope*(x-t.from))
 }
 
-// bound is M: the integral of φ(x) (1 - e^{-slope·(x-from)}), which is the tangent's, or of
-// φ(x).
+// bound is M: the integral beyond from of φ(x) (1 - e^{-slope·(x-from)}), which is the bound of the
+// tangent, or of φ(x) for randomised ratios.
 func (t tail) bound() float64 {
 	if t.randomised {
 		return normal.Tail(t.from) * (1 + millsError)
@@ -57,7 +57,7 @@ func (t tail) slack(epsilon float64) float64 {
 	if t.randomised {
 		return lossError(epsilon)
 	}
-	// Tail and bound over the density, which is 0 where d is large.
+	// Both the tail and the bound are divided by the density at from, which is 0 where d is large.
 	mills := normal.Mills(t.from)
 	return lossError(epsilon) * max(1, mills/(mills*(1+millsError)-normal.Mills(t.from+t.slope)))
 }

@@ -8,9 +8,10 @@ import (
 	"minsep/accounting/pld"
 )
 
-// takingBound bounds H(P,Q) of an example that takes part at most once by powers of g in f = 1-q +
-// qg (F5.17): the ratio of those who take part. It is +Inf where the scheme is another, where steps
-// differ, and where next to all take part.
+// takingBound bounds H(P,Q) of an example that takes part at most once, by powers of g in f = 1-q +
+// qg (F5.17). Here q is the probability that the example takes part, and g its ratio given that it
+// does. The bound is +Inf for other schemes, where the steps have different probabilities, and for
+// q above nearlyAll.
 func takingBound(c Config, columns *likelihood.Columns, watch watcher) float64 {
 	once, is := singleOf(c.Spec)
 	q := float64(c.Spec.Steps) * once.First * (1 + inflation) // 1 - never has few digits of a small q
@@ -21,7 +22,7 @@ func takingBound(c Config, columns *likelihood.Columns, watch watcher) float64 {
 	f := newForward(taking, columns, math.Inf(1), Tables{}, watch)
 	f.orders(true)
 	bound := q * f.bound * (1 + inflation)
-	if once.Rounded { // g may be larger by 2e-10, and its powers by as many times that
+	if once.Rounded { // g may be larger by 2e-10, and its power θ by θ times that
 		bound *= 1 + 2e-10*maxBlockOrder*2
 	}
 	return bound

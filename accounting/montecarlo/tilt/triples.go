@@ -1,19 +1,19 @@
 package tilt
 
-// inTriples says whether the pass of order 3 has the state of the labels 0, c and d, d ≤ c: both
-// count steps down, and neither is done before a step of the kind.
+// inTriples says whether the pass of order 3 computes the state of the labels 0, c and d, d ≤ c. It
+// does where c and d are waits below min-sep, and both count down by one before a step of the kind.
 func (t *tuples) inTriples(kind, c, d int) bool {
 	return d > 0 && c < t.gram.sep && t.law.Enter(c, kind, false) == c-1 && t.law.Enter(d, kind, false) == d-1
 }
 
-// tile is how many rows of a slice triples computes together: neighbours by c are neighbours where
-// they read a later slice, and so many rows stay in the cache.
+// tile is the number of rows of a slice that triples computes together. States with neighbouring c
+// read neighbouring entries of a later slice, and this number of rows stays in the cache.
 const tile = 32
 
-// triples evaluates the recursion for nearly all states of order 3 of a law with one free label:
-// the same values in a third of the time. State (c, d), d ≤ c, has the number c(c+1)/2 + d. When
-// the free one takes part, somebody is free again after some steps that depend on d alone, at most
-// as many as d: see [law.Law].
+// triples evaluates the recursion for nearly all states of order 3 of a law with one free label. It
+// gives the values of the general pass in a third of the time. State (c, d), d ≤ c, has the labels
+// 0, c and d, and the number c(c+1)/2 + d. When the free replica takes part at a step, the time
+// until a replica is free again depends on d alone, and is at most d steps: see [law.Law].
 func (t *tuples) triples(dst []float64, i int, x *transitions) {
 	b := t.gram.sep
 	first := func(c int) int { return c * (c + 1) / 2 }
@@ -57,8 +57,8 @@ func along(dst, next, gamma, v []float64, c, at int, none, one, mine, factor flo
 	}
 }
 
-// tripleRow has the values V after a participation from the states (c, d) of one d: c - wait is
-// the index in v, or 0 where that is below.
+// tripleRow has V after the free replica took part, for the states (c, d) of one d: v[max(0,
+// c-wait)] times factor, in the scale of the step.
 type tripleRow struct {
 	wait   int
 	factor float64

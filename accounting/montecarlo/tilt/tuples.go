@@ -17,9 +17,9 @@ var ErrTable = errors.New("tilt: no tuple table")
 // exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²), counting participations from step i on. V is 1 after the last
 // step.
 //
-// A state is the multiset of the replicas' labels, one of them free: where nobody is free nothing
-// happens until somebody is, and the state then stands for it. Its number is given by the lowest
-// free label and the multiset of the others.
+// A state is the multiset of the replicas' labels, at least one of them free. Where no replica is
+// free, nothing happens until one is, and the state at that time has the same V. The number of a
+// state follows from its lowest free label and the multiset of the other labels.
 //
 // Step i is held as slice[i][S] · 2^exp2[i] · e^ln[i].
 type tuples struct {
@@ -60,7 +60,7 @@ type room struct {
 	watch watcher
 }
 
-// fits says whether so many slices of a number of states do.
+// fits says whether a number of slices, of a number of states each, fits in maxBytes.
 func (r room) fits(slices int, states float64) bool {
 	return states*(8*float64(slices)+float64(r.state)) <= float64(r.maxBytes)
 }
@@ -76,7 +76,7 @@ func keptBytes(l law.Law, steps, theta int) float64 {
 // constants are the inputs of the recursion at a step.
 type constants struct {
 	ages       []int         // by label
-	row, gamma []float64     // gamma is e^⟨c_i,c_j⟩/σ² by the label of who took part at j
+	row, gamma []float64     // gamma is e^⟨c_i,c_j⟩/σ² by the label of a replica that took part at j
 	self       []float64     // e^{j(j-1)/2 ‖c_i‖²/σ²}
 	interior   bool          // row is the same for every step far from the ends
 	hazard     []float64     // of the free labels
@@ -149,7 +149,8 @@ func (t *tuples) prepareTables() {
 	}
 }
 
-// backward computes the slices from the last one, and lets those go that are met no more.
+// backward computes the slices from the last step to the first, and releases slices that no earlier
+// step needs.
 func (t *tuples) backward() error {
 	n, sep, whole := t.steps, t.gram.sep, t.room.keep && t.joint > t.steps
 	t.slice[n] = make([]float64, t.size)
@@ -296,7 +297,7 @@ func (t *tuples) prepareWaits(step int, in level) {
 }
 
 // apply evaluates the recursion for all states with the constants of step i, and returns the
-// greatest value of those in the list.
+// greatest value of the states in the list.
 func (t *tuples) apply(dst []float64, i int) (top float64) {
 	kind, _ := t.law.Kind(i + 1)
 	x := &t.kinds[kind]
@@ -344,8 +345,8 @@ func (t *tuples) apply(dst []float64, i int) (top float64) {
 	return top
 }
 
-// rest adds to sum the choices from one on, of a law of several free labels, or with one that
-// leaves nobody free.
+// rest adds to sum the terms of the choices from number from on, for a law with several free
+// labels. A choice may leave no replica free.
 func (t *tuples) rest(sum, gamma float64, i int, x *transitions, s, from int) float64 {
 	st := &x.list[s]
 	coef, choices := t.coef[st.group], t.groups[st.group].choices
@@ -363,7 +364,7 @@ func (t *tuples) rest(sum, gamma float64, i int, x *transitions, s, from int) fl
 	return sum
 }
 
-// after is V after a choice of a state at step i that leaves nobody free, in the scale of the step.
+// after is V, in the scale of step i, after a choice at step i that leaves no replica free.
 func (t *tuples) after(i int, x *transitions, s, choice int) float64 {
 	if t.waiting >= 0 {
 		return t.waiting
@@ -374,7 +375,7 @@ func (t *tuples) after(i int, x *transitions, s, choice int) float64 {
 		t.enter(t.then, t.all, x.list[s].group, choice, x)
 		return t.value(t.then, i+1, in, false)
 	}
-	// With one free label all who were free take part, and labels count down: see [law.Law].
+	// With one free label all free replicas take part, and labels count down: see [law.Law].
 	k := t.theta - 1
 	t.then[k] = x.joined[0]
 	wait := t.waits[t.then[k]]
@@ -405,7 +406,7 @@ func (t *tuples) value(labels []int, step int, in level, endless bool) float64 {
 	return at.slice[t.numberOf(labels)] * at.over(in)
 }
 
-// wait lets steps pass until a replica is free, and returns how many.
+// wait lets steps pass until a replica is free, and returns their number.
 func (t *tuples) wait(labels []int, step int) int {
 	next := math.MaxInt
 	for _, x := range labels {

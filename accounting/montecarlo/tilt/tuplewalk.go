@@ -14,7 +14,7 @@ type walker struct {
 	all     []int // labels of every replica: a free one, then the others, descending
 	then    []int
 	known   []int
-	join    []float64 // the weights of so many participations by their overlaps
+	join    []float64 // by number of participations at a step: their weight by overlaps
 	hazards []float64
 	weights []float64
 
@@ -33,12 +33,12 @@ func newWalker(t *tuples) *walker {
 // walk appends to hits[:0] one tuple, drawn with probability Π π(x_j) exp(Σ_{j<k}
 // ⟨Cx_j,Cx_k⟩/σ²)/N_θ, as the number of replicas that participate at each step.
 //
-// While no waiting replica becomes free, nothing happens from step i to step k with probability
-// Π (1-η) V_k/V_i, the product over these steps and the free replicas; so one uniform number
-// finds the next participation by a search. With a steady rate, the walk goes by Ũ, the V of an
-// endless run, up to step joint. There the tuple so far has probability ∝ weight · Ũ, and is
-// kept with probability V/(κŨ), which makes it ∝ weight · V as it must be; else the walk starts
-// again.
+// While no waiting replica becomes free, no replica takes part from step i up to step k with
+// probability Π (1-η) V_k/V_i. The product is over these steps and the free replicas. So one
+// uniform number finds the next participation by a search. With a steady rate, the walk goes by Ũ,
+// the V of an endless run, up to step joint. There the tuple so far has probability ∝ weight · Ũ,
+// and is kept with probability V/(κŨ). So tuples that are kept have probability ∝ weight · V, as
+// they must. Otherwise the walk starts again.
 func (w *walker) walk(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 	t := w.t
 restart:
@@ -94,8 +94,9 @@ func (w *walker) start(u *uniforms) {
 	}
 }
 
-// settle lets the replicas wait from a step on until one is free, and returns how long. It puts
-// the last free replica first, and the others in descending order. Draws depend on this order.
+// settle lets the replicas wait from a step on until one is free, and returns the number of steps.
+// It puts the last free replica first, and the others in descending order. Draws depend on this
+// order.
 func (w *walker) settle(step int) (wait int) {
 	wait = w.t.wait(w.all, step)
 	free := 0
@@ -110,8 +111,8 @@ func (w *walker) settle(step int) (wait int) {
 }
 
 // quiet returns the step of the next participation from step i on, or end when there is none before
-// it: the last step up to which the probability of none is at least u. Whoever is free stays so
-// till then.
+// end. This is the last step up to which the probability of no participation is at least u. Free
+// replicas stay free until end.
 func (w *walker) quiet(i, end int, u float64) int {
 	t := w.t
 	here := t.level(i, w.endless)
@@ -122,8 +123,9 @@ func (w *walker) quiet(i, end int, u float64) int {
 	if last >= least {
 		return end
 	}
-	// It falls by about the same factor at each step, or, where it is 0 at the end, about as a power
-	// of the steps left. That gives a guess, and the search goes on from there in growing strides.
+	// The probability falls by about the same factor at each step or, where it is 0 at the end, about
+	// like a power of the number of steps left. That gives a guess, and the search goes on from there
+	// in growing strides.
 	lo, hi, guess, stride := i, end, 0, 1
 	if last > 0 {
 		guess = i + int(float64(end-i)*math.Log(u)/math.Log(last/from))
@@ -150,8 +152,8 @@ func (w *walker) quiet(i, end int, u float64) int {
 	return lo
 }
 
-// none is the probability of no participation in the steps i … k-1 times V_k/V_i, times V_i of all
-// in the scale of here, the level of step i.
+// none is the probability of no participation in the steps i … k-1, times V_k in the scale of here,
+// the level of step i.
 func (w *walker) none(i, k int, here level) float64 {
 	t := w.t
 	survive, label, one := 1.0, -1, 1.0
@@ -193,8 +195,9 @@ func lastAlive(i, end int, alive func(step int) bool) int {
 	return lo
 }
 
-// choose lets replicas take part at step i, and returns how many, at least one. Where there is one
-// free label, their number is drawn; else which of them, in an order that draws depend on.
+// choose lets replicas take part at step i, and returns their number, at least 1. With one free
+// label only this number is drawn. With several a subset of the free replicas is drawn; draws
+// depend on the order of the subsets.
 func (w *walker) choose(i int, u float64) int {
 	t := w.t
 	free := w.countFree()
@@ -266,7 +269,9 @@ func (w *walker) prepare(i int) {
 	}
 }
 
-// prob is how many replicas take part in an option of so many free ones, and its probability.
+// prob returns the number of replicas that take part in an option, and the probability of the
+// option, where free is the number of free replicas. With one free label the option is that number
+// of participants; with several it is a bit set of free replicas.
 func (w *walker) prob(option, free int) (j int, p float64) {
 	if len(w.t.free) == 1 {
 		return option, binomial(free, option, w.hazards[0])

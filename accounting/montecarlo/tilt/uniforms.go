@@ -2,8 +2,8 @@ package tilt
 
 import "minsep/sampling/stream"
 
-// uniforms gives the numbers in (0,1) of one sample, in order. Two walks through one address are
-// alike.
+// uniforms gives the numbers in (0,1) of one sample, in order. Two walks with one address read the
+// same numbers.
 type uniforms struct {
 	bulk   *stream.Bulk
 	sample uint64

@@ -66,8 +66,8 @@ func NewWatchedVerifier(p Proposal, key stream.Key, watch func(done, of float64)
 	return newVerifier(p, key, Tables{}, watch)
 }
 
-// NewVerifier is NewVerifier of a proposal that was chosen with t, with the tables that are there.
-// The verifier is the same.
+// NewVerifier is the function NewVerifier for a proposal that was chosen with t. It takes over the
+// tables that t has, and makes the others. The verifier gives the same values.
 func (t Tables) NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
 	return newVerifier(p, key, t, nil)
 }
@@ -194,8 +194,8 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 	return familyOf(s).work(s, m.Order)
 }
 
-// sourceOf makes the tables of a member, to draw from, and tells watch of the work as it is
-// done. If lower is not nil, it has the tables of another member, which may help.
+// sourceOf makes the tables of a member, to draw from, and tells watch of the work in portions. If
+// lower is not nil, it has the tables of another member, from which tables of m may be made.
 func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
 	if m.Couples {
 		return newCoupleSource(s, columns, m.Order, true)
@@ -231,7 +231,8 @@ func (v *Verifier) connect() {
 	}
 }
 
-// checkPlain holds the bound of a proposal without a shift against the least f that there is.
+// checkPlain returns an error where a Zero or Plain proposal has a bound below the one that the
+// least f gives.
 func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
 	if bound := plainBound(v.proposal.Config, posteriorOf(v.proposal.Spec, columns)); !(bound <= v.proposal.Bound) && bound > 0 {
 		return fmt.Errorf("tilt: bound: the proposal says %v, it is %v: another version made the proposal", v.proposal.Bound, bound)
@@ -239,7 +240,8 @@ func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
 	return nil
 }
 
-// prepareTangent makes the tangent of a proposal again, and holds its bound against it.
+// prepareTangent makes the tangent of a proposal again, and returns an error where the bound or the
+// slack of the proposal is too small for it.
 func (v *Verifier) prepareTangent(columns *likelihood.Columns) error {
 	p := v.proposal
 	sigma := p.Spec.NoiseMultiplier
@@ -313,10 +315,10 @@ func (v *Verifier) Values(dst []float64, first uint64) {
 // pieceSize is how many samples a goroutine takes at a time.
 const pieceSize = 32 * kernel.Lanes
 
-// Sum adds the values over M of the samples first … first+count-1, in fixed point and so the same
-// for any order and number of workers, with as many goroutines as workers, or as there are
-// processors for 0. It ends early, with the context's error, when ctx is done. The mean of the
-// values is Mean(count)·M.
+// Sum adds the values over M of the samples first … first+count-1. The sum is in fixed point, so it
+// is the same for any order and number of workers. The number of goroutines is workers or, where
+// this is not above 0, the number of processors. Sum ends early, with the context's error, when ctx
+// is done. The mean of the values is Mean(count)·M.
 func (v *Verifier) Sum(ctx context.Context, first, count uint64, workers int) (total montecarlo.Sum, err error) {
 	if v.proposal.Method == Zero {
 		return total, ctx.Err()
@@ -457,7 +459,7 @@ type Estimate struct {
 	Mean    float64 `json:"mean"`    // of the values, 0 to Bound
 	StdErr  float64 `json:"std_err"` // standard error of Mean, from the values
 	Bound   float64 `json:"bound"`   // M, the largest value possible, at least 0
-	Effort  float64 `json:"effort"`  // M over the larger of mean and δ: an estimate takes a multiple of so many samples
+	Effort  float64 `json:"effort"`  // M over the larger of mean and δ; an estimate takes a multiple of this number of samples
 }
 
 // Estimate draws samples 0 … samples-1 and returns their mean. It refuses, with an error that wraps
