@@ -113,8 +113,8 @@ func square(t int, w, dst []float64) {
 	}
 }
 
-// innerProducts sets dst, t×t, to the inner products of t vectors. The part of vector v ≤ s that
-// counts beside vector s is of(s, v).
+// innerProducts sets dst, t×t, to the inner products of t vectors. of(s, v) has the entries of
+// vector v ≤ s that count in the product with vector s.
 func innerProducts(t int, of func(s, v int) []float64, dst []float64) {
 	for s := range t {
 		for u := 0; u <= s; u += rows {
@@ -134,7 +134,7 @@ func innerProducts(t int, of func(s, v int) []float64, dst []float64) {
 // rows is how many inner products are taken together, which hides the latency of a sum.
 const rows = 4
 
-// products are the inner products of x with each row, which must be as long.
+// products are the inner products of x with each row, which must have at least len(x) entries.
 func products(x []float64, of [rows][]float64) [rows]float64 {
 	var s0, s1, s2, s3 float64
 	a, b, c, d := of[0][:len(x)], of[1][:len(x)], of[2][:len(x)], of[3][:len(x)]

@@ -10,16 +10,16 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 )
 
-// cell is a set of labels that a table in blocks does not tell apart: those that participations in
-// an interval of steps have led to, or a single label without age.
+// cell is a set of labels that a table in blocks does not tell apart. It has the labels that
+// participations in an interval of steps have led to, or a single label without age.
 type cell struct {
 	labels   []int // before the first step of a block, ascending
 	from, to int   // the interval, in steps from the block's first; from = to: no age matters
 	origin   int   // the first sort that participations lead to the same labels; -1 before the run
 }
 
-// compareCells puts cells without an age first, then the oldest: those who took part in a block are
-// taken from the first cells that may have been free. See [shape.leave].
+// compareCells puts cells without an age first, then the oldest cells. [shape.leave] takes the
+// participants of a block from the first cells, in this order, that may have been free.
 func compareCells(a, b cell) int {
 	if (a.from == a.to) != (b.from == b.to) {
 		return cmp.Compare(b.from, a.from) // 0 without an age, else below 0
@@ -66,7 +66,7 @@ type shapeStep struct {
 }
 
 // shapesOf makes the shapes of all blocks, and the cells before the first. After each block, next
-// is called with the shapes so far, and ends it by an error.
+// is called with the shapes so far; an error from it ends the work.
 func (t *blocks) shapesOf(next func(so []*shape) error) ([]*shape, error) {
 	all := make([]*shape, len(t.begins)-1)
 	known, cells := map[string]*shape{}, t.firstCells()
@@ -176,7 +176,8 @@ func (t *blocks) acts(label int) bool {
 	return false
 }
 
-// firstCells are the cells of the starts: waits are participations before the run.
+// firstCells are the cells of the starts. A start that waits counts as a participation before the
+// run.
 func (t *blocks) firstCells() (cells []cell) {
 	list, _ := t.law.Starts()
 	for _, s := range list {
@@ -210,8 +211,8 @@ func (t *blocks) startCell(label int) cell {
 	return cell{labels: []int{label}, from: from, to: to, origin: -1}
 }
 
-// addTo adds a cell, or its labels to the one that has the same participations; sortCells puts them
-// in order.
+// addTo adds a cell to cells, or adds its labels to the cell of the same participations. sortCells
+// puts the labels in order.
 func addTo(cells []cell, c cell) []cell {
 	for z := range cells {
 		if cells[z].alike(c) {
@@ -239,8 +240,8 @@ func sorted(labels []int) []int {
 	return slices.Compact(labels)
 }
 
-// freeFrom is the step at which a label before a step is first free, and its sort then; -1 if it
-// never takes part.
+// freeFrom returns the step at which a replica, with the label before step, is first free. It also
+// returns the sort of its label then, -1 if the replica never takes part.
 func (t *blocks) freeFrom(label, step int) (at, sort int) {
 	if at = t.law.FreeAt(label, step); at >= t.steps {
 		return at, -1
@@ -248,11 +249,12 @@ func (t *blocks) freeFrom(label, step int) (at, sort int) {
 	return at, t.sortOf[t.law.Pass(label, step, at)]
 }
 
-// release are the first and the last step from begin on at which labels of a cell become free,
-// begin for those who are free by then.
+// release has the first and the last step, from begin on, at which a label of a cell becomes free.
+// For a label that is free already, this step is begin.
 type release struct{ first, last int }
 
-// release also returns their sort, -1 where nobody of them takes part before end.
+// release returns the release of a cell, and the sort of its labels, -1 where none of them is free
+// to take part before end.
 func (t *blocks) release(c cell, begin, end int) (at release, sort int, err error) {
 	at, sort = release{math.MaxInt, 0}, -1
 	for _, label := range c.labels {
@@ -408,7 +410,7 @@ func (t *blocks) reached(s *shape, k, label, begin, i int) bool {
 	return false
 }
 
-// passed is a cell before the next block, of those who do not take part.
+// passed is the cell, before the next block, of the replicas in c that do not take part.
 func (t *blocks) passed(c cell, begin, end int) cell {
 	next := cell{from: c.from - (end - begin), to: c.to - (end - begin), origin: c.origin}
 	if c.from == c.to {

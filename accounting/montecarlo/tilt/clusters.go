@@ -22,11 +22,13 @@ import (
 //	T_m(i) = T_m(i+1) + Σ_j C(m,j) Σ_s k_j(s) T_{m-j}(i+s+w)
 //
 // bounds the weight of m labelled replicas that all take part from step i on, over (na)^m. k_j(s)
-// is the sum over the clusters of j that span s steps. Clusters of up to exact participations are
-// listed. Larger ones have a listed beginning. After it each participation weighs with all before
-// it as with the last of them; any span is allowed, and T_{m-j}(i+1) follows.
+// is the weight of the clusters of j participations that span s steps. Clusters of up to exact
+// participations are listed. A larger cluster has a listed beginning. Each later participation has,
+// with every one before it, the weight for the distance to the last one. Any span is allowed, and
+// T_{m-j}(i+1) follows.
 //
-// A tuple is drawn by these weights. Its own weight is its true weight over them, at most 1.
+// A tuple is drawn by these weights. The weight of the tuple is its true weight over the one by
+// which it was drawn, at most 1.
 type clusters struct {
 	steps, bands, order int
 	first, never        float64 // a, 1-na
@@ -54,7 +56,7 @@ type clusterList struct {
 	before []float64 // by span, the weight of all smaller spans
 }
 
-// exactClusters is how many participations the listed clusters have at most.
+// exactClusters is the largest number of participations in a listed cluster.
 func exactClusters(bands, order int) (exact int) {
 	for exact, codes := 1, float64(bands); ; exact, codes = exact+1, codes*float64(bands) {
 		if exact == order || codes > mostCodes {
@@ -120,8 +122,9 @@ func (c *clusters) list() {
 	c.sums, c.long, c.gaps, c.binomial = [][]float64{nil}, []float64{0}, [][]float64{nil}, [][]float64{{1}}
 }
 
-// gapsOf are the partial sums of the weights of a participation with j-1 before it, by its distance
-// from the last one. Of more participations at one step each counts half at most: 1/k! ≤ 1/2^{k-1}.
+// gapsOf returns the partial sums, by the distance from the last participation, of the weights of a
+// participation with j-1 before it. Each further participation at one step has a factor of 1/2,
+// since 1/k! ≤ 1/2^{k-1}.
 func (c *clusters) gapsOf(j int) (sums []float64) {
 	total := 0.0
 	for d := range c.bands {
@@ -140,8 +143,8 @@ func (c *clusters) gapLog(j, d int) float64 {
 	return log
 }
 
-// newClusterList lists the clusters of j participations: the weight is the product over all
-// pairs, over k! for k of them at one step, times scale.
+// newClusterList lists the clusters of j participations. The weight of a cluster is scale times the
+// product over all pairs, divided by k! for each k participations at one step.
 func newClusterList(j, bands int, weights []float64, scale float64) clusterList {
 	size := 1
 	for range j - 1 {
@@ -191,8 +194,7 @@ func newClusterList(j, bands int, weights []float64, scale float64) clusterList 
 	return l
 }
 
-// addOrder adds the sums of as many participations as the order, T, with the binomials and
-// clusters that they need.
+// addOrder adds T_m for m = c.order, with the binomials and the weights of clusters that it needs.
 func (c *clusters) addOrder() {
 	m := c.order
 	c.binomial = append(c.binomial, nil)
@@ -219,8 +221,8 @@ func (c *clusters) addOrder() {
 	}
 }
 
-// following is the weight of the clusters of j of m participations that begin at a step, with all
-// that follows.
+// following is the weight of the clusters of j participations that begin at step i, together with
+// the m-j participations that follow.
 func (c *clusters) following(m, j, i int) float64 {
 	rest := c.sums[m-j]
 	if j > c.exact {
@@ -256,8 +258,8 @@ func (c *clusters) choose() {
 	c.logN = math.Log(sum)
 }
 
-// walk sets hits[:0] to a tuple, and returns its weight. It is no tuple where that is 0. Steps is
-// scratch.
+// walk sets hits[:0] to a tuple, and returns its weight. Where the weight is 0 there is no tuple.
+// steps is scratch space.
 func (c *clusters) walk(hits []kernel.Hit, steps []int, u *uniforms) ([]kernel.Hit, float64) {
 	hits = hits[:0]
 	weight, free := 1.0, 0
@@ -326,7 +328,8 @@ func (c *clusters) draw(at []int, m, first int, u *uniforms) (steps []int, next 
 	return at, first + 1, log
 }
 
-// span draws the span of a listed cluster that begins at a step, with others after it or none.
+// span draws the span of a listed cluster that begins at step first, where others is the number of
+// participations after it.
 func (c *clusters) span(l *clusterList, others, first int, u float64) int {
 	if others == 0 {
 		spans := min(len(l.spans), c.steps-first)
@@ -343,12 +346,13 @@ func (c *clusters) span(l *clusterList, others, first int, u float64) int {
 	return spans - 1
 }
 
-// bounded is the logarithm of the largest weight of pairs of steps, over k! for k equal ones.
+// bounded is ln of the product of the largest weights of all pairs at their distances, over k! for
+// each k equal steps.
 func (c *clusters) bounded(at []int) float64 {
 	return c.log(at, func(_, d int) float64 { return c.most[d] })
 }
 
-// true is the same with their own weights.
+// true is the same with the true weights of the pairs.
 func (c *clusters) true(at []int) float64 {
 	return c.log(at, func(i, d int) float64 { return c.overlaps.rows[i][d] })
 }

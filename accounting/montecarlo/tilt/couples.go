@@ -17,8 +17,8 @@ import (
 //
 //	V̂_i(S) = Π_{j<k} U_i(S_j, S_k)^{1/(θ-1)},   N̂_θ = N_2^{θ/2} of these overlaps.
 //
-// Its loss comes from Hölder's inequality: little where the overlap of two replicas varies
-// little, as with many participations and much noise.
+// The loss of V̂ comes from Hölder's inequality. It is small where the overlap of two replicas
+// varies little, as with many participations and much noise.
 type couples struct {
 	table *tuples // of order 2, with every slice
 	theta int
@@ -30,7 +30,7 @@ type couples struct {
 	age    []int
 	taken  []int // of a free one, the label at the next step of who takes part
 
-	overlap [][]float64 // by step: e to the overlap, θ-1 times as large, of its column and the column so many steps before, below the bands
+	overlap [][]float64 // by step i and d below the bands: e^{(θ-1)⟨c_{i-d},c_i⟩/σ²}
 	starts  []float64   // by start: the mean of U before the first step over the other's starts
 
 	// By number of a free label, and by step: busy bounds the probability that a replica with the
@@ -94,10 +94,10 @@ func (p *couples) prepareOverlaps() {
 // surely stands for -ln(1-p) at p = 1: it is above -ln of any random number.
 const surely = 50
 
-// prepareBusy bounds how probable it is that a replica with a free label does not stay quiet. With
-// W and W′ for U after the step where it does not take part and where it does, that is at most 1 -
-// (1-η)/((1-η) + η max W′/W), with the largest ratio for any label of another replica, whatever
-// that one does.
+// prepareBusy bounds the probability that a replica with a free label takes part or ends its walk.
+// With W for U after the step where the replica does not take part, and W′ where it does, the
+// probability is at most 1 - (1-η)/((1-η) + η max W′/W). The maximum is over the labels of another
+// replica, and over both choices of that one.
 func (p *couples) prepareBusy() {
 	t := p.table
 	for _, label := range t.free {
@@ -120,11 +120,11 @@ func (p *couples) prepareBusy() {
 	}
 }
 
-// passed is a label after so many steps without participation.
+// passed is a label after a number of steps without participation.
 func (p *couples) passed(label, steps int) int { return label - min(steps, p.wait[label]) }
 
-// overlapOf is e to the overlap, θ-1 times as large, of the column of a step and the last one of a
-// replica with a label before it.
+// overlapOf is e to θ-1 times the overlap of the column of a step and the last column of a replica
+// that has the label before the step.
 func (p *couples) overlapOf(step, label int) float64 {
 	if age := p.age[label]; age > 0 && age < len(p.overlap[step]) {
 		return p.overlap[step][age]
@@ -170,9 +170,10 @@ func newCoupleSource(s montecarlo.Spec, columns *likelihood.Columns, order int, 
 	return p.source(), nil
 }
 
-// source: each pair has the rounding of its table. A walk has at each step, for each replica, the
-// rounding of θ-1 ratios of U, of their product and of its root; and of a difference of sums of at
-// most `surely` a step, which moves the end of each step that may be looked at by so much.
+// source bounds the errors. Each pair has the rounding of its table. A walk has, at each step and
+// for each replica, the rounding of θ-1 ratios of U, of their product and of its root. It also has
+// the rounding of a difference of sums, which grow by at most `surely` a step. This rounding
+// changes the probability that a step is looked at.
 func (p *couples) source() *source {
 	n, theta := float64(p.table.steps), float64(p.theta)
 	walker := func() walk { return (&coupleWalker{couples: p, replicas: make([]replica, p.theta)}).walk }
@@ -189,8 +190,8 @@ func (p *couples) source() *source {
 // With the probability that is missing the walk ends without a tuple. So a tuple comes out with
 // probability Π π(x_j) exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²)/N̂.
 //
-// That a replica takes part or ends the walk is less probable than `busy` says. With that
-// probability a step is looked at, and the others are passed over. A walker is not safe for
+// `busy` bounds the probability that a replica takes part or ends the walk at a step. A step is
+// looked at with the probability `busy`, and the others are passed over. A walker is not safe for
 // concurrent use.
 type coupleWalker struct {
 	*couples
@@ -337,7 +338,7 @@ func (p *product) multiply(x float64) {
 	}
 }
 
-// root is the root of the ratio of two products of U that makes a ratio of V̂ of it.
+// root is the root of degree θ-1 of the ratio of two products of U, which is a ratio of V̂.
 func (p *couples) root(above, below product) float64 {
 	if p.theta == 2 {
 		return above.value / below.value * math.Exp(above.log-below.log)
@@ -353,8 +354,8 @@ type coupleSearch struct {
 	bound     float64 // the least M of all orders
 }
 
-// searchCouples tries the orders of couples from one on, with tables of so many states times steps
-// each at most. M falls with the order and rises again.
+// searchCouples tries the orders of couples from first on, with tables of at most work states times
+// steps each. M falls with the order and rises again.
 func searchCouples(c Config, columns *likelihood.Columns, first int, work float64, watch watcher) coupleSearch {
 	best := coupleSearch{total: math.Inf(1), bound: math.Inf(1)}
 	k := c.Spec.ExamplesPerOwner()
@@ -384,7 +385,7 @@ func searchCouples(c Config, columns *likelihood.Columns, first int, work float6
 	return best
 }
 
-// coupleTime is the time of a tuple of couples, in ns, about.
+// coupleTime is about the time to draw a tuple of couples, in ns.
 func coupleTime(participations float64, order int) float64 {
 	return participations * float64(order) * (450 + 16*float64(order))
 }

@@ -91,8 +91,8 @@ func (f lawFamily) maxBytes(s montecarlo.Spec, order int) int {
 	return maxTableBytes
 }
 
-// tableBytes is the bound for an order of a law that is the same at every step. Where there are
-// too few steps for a steady rate, order 2 goes up to n·b = 1.3e8.
+// tableBytes is the limit of bytes of a table, for an order of a law that is the same at every
+// step. Where there are too few steps for a steady rate, the limit of order 2 allows n·b = 1.3e8.
 func tableBytes(steps, sep, order int) int {
 	if order == 2 && steps < steadySteps*sep {
 		return maxPairBytes
@@ -120,8 +120,9 @@ func (f lawFamily) posterior(s montecarlo.Spec, columns *likelihood.Columns) pos
 	return likelihood.NewChainPosterior(f.law, columns.SquaredNorms(s.Factor()))
 }
 
-// tupleTime: where several labels are free, a choice among all subsets of the free replicas at each
-// participation.
+// tupleTime is about the time in ns to draw a tuple where several labels are free: at each
+// participation the walk chooses among all subsets of the free replicas. It is 0 with one free
+// label, and for at most one participation.
 func (f lawFamily) tupleTime(order int) float64 {
 	times := math.Ceil(f.times - countError)
 	if f.free == 1 || times <= 1 {
@@ -196,8 +197,8 @@ func (f lawFamily) blockWork(s montecarlo.Spec, order, size int) float64 {
 	return o.work(order, c.steady)
 }
 
-// maxBlockWork bounds the multiplications of a table in blocks: ten times as many where several
-// labels are free, which have no other tables.
+// maxBlockWork bounds the multiplications of a table in blocks. The bound is ten times as high
+// where several labels are free, since such laws have no other tables.
 func (f lawFamily) maxBlockWork() float64 {
 	if f.free > 1 {
 		return maxBlockWork

@@ -16,7 +16,7 @@ import (
 //
 // With φ_ij = e^{⟨c_i,c_j⟩/σ²} - 1 ≥ 0, i = j included, a pair of replicas that take part at i and
 // j has weight 1 + φ_ij. Expanding the product over the pairs of three replicas gives a sum of
-// positive terms: none of them bound to another, one pair (an edge), two pairs (a path), all three
+// positive terms, by the pairs that contribute φ: none, one (an edge), two (a path), or all three
 // (a triangle). So there is nothing to subtract, and a tuple is drawn by drawing a term first:
 //
 //	S_1 = A = Σ a_i,   r_i = Σ_j a_j φ_ij,   S_2 = A² + Σ a_i r_i,
@@ -81,8 +81,8 @@ func newOnce(s law.Single, c *likelihood.Columns, factor float64, order int) (*o
 	return o, nil
 }
 
-// source: a rounded probability of a pattern may be off by a part of it; a walk has the errors of
-// weights, and of at most seven draws from sums of n or fewer entries.
+// source bounds the errors. A rounded probability of a pattern has a relative error. A walk has the
+// errors of the weights, and of at most seven draws from sums of n or fewer entries.
 func (o *once) source() *source {
 	rounded := 0.0
 	if o.Rounded {
@@ -136,8 +136,8 @@ func (o *once) makeEdges() {
 	}
 }
 
-// makeTriangles sums triples i ≤ j ≤ k by i and j, each as often as it has orders: relative to
-// a_i³, since rows of equal columns share them.
+// makeTriangles sums triples i ≤ j ≤ k by i and j, each times the number of its orders. The sums
+// are in units of a_i³, so that steps with equal columns share them.
 func (o *once) makeTriangles() {
 	o.triangle = make([][]float64, o.steps)
 	alike, total := 0, 0.0 // how many rows from i on are the same
@@ -194,7 +194,7 @@ func orders(d, e int) float64 {
 	return 1
 }
 
-// terms are the parts of S_m: no two replicas bound, an edge, a path, a triangle.
+// terms are the terms of S_m: without a pair, with an edge, with a path, with a triangle.
 func (o *once) terms(m int) [4]float64 {
 	last := o.steps - 1
 	switch a := o.mass[last]; m {

@@ -8,15 +8,15 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// onePath draws participations of one example of any law given y. A stretch is the steps of a row
-// up to one at which whoever is free takes part, or to the end of the run.
+// onePath draws participations of one example of any law given y. A stretch is the successive steps
+// of a row up to one at which a free example surely takes part, or up to the end of the run.
 type onePath struct {
 	*law.Chain
 	likelihood.Backward
 	certain []bool      // by row: whoever is free takes part, at every step
 	end     [][]int32   // by row, of each step: the end of its stretch
 	quiet   [][]float64 // ln Pr[no participation] from the first step of a stretch up to each; at the end of the run, up to it
-	alive   [][]float64 // ln F_i + quiet: its difference is for two steps of a stretch, given y
+	alive   [][]float64 // ln F_i + quiet: differences in a stretch are ln Pr[none between | y]
 	starts  []float64   // partial sums over the starts given y
 }
 

@@ -9,18 +9,18 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// pairs are the pairs of replicas of rotation: order 2 (F5.5r). V_e(a,b) is the sum over all ways
-// to go on from period e of their weights, where the replicas took part a and b steps before it. An
-// age of w or more meets nothing, and is 0.
+// pairs are the pairs of replicas of rotation: order 2 (F5.5r). V_e(a,b) is the sum of the weights
+// of all ways to go on from period e, where the replicas took part a and b steps before it. A
+// column of age w or more meets nothing, and its age is written as 0.
 //
 // With v and z the places of the replicas in a period of T steps, γ_a(z) = e^⟨c_i,c_j⟩/σ² of the
 // columns a steps before the period and at its place z, and K(v,z) the same of the places v and z,
 //
 //	V_e(a,b) = T⁻² Σ_v γ_b(v) ρ_a(v),   ρ_a(v) = Σ_z γ_a(z) K(v,z) V_{e+1}(T-v,T-z):
 //
-// no replica meets its own columns. A place beyond the run's end meets nothing. Most of K and γ
-// are 1: so ρ is the sum over all z as if both were, and sums of (K-1) and of (γ-1)K where
-// columns overlap, all at least 0. That takes O(w³ + Tw) a period.
+// no replica meets its own columns. A place beyond the run's end meets nothing. Most of K and γ are
+// 1. So ρ is the sum over all z with both set to 1, plus sums of (K-1) and of (γ-1)K where columns
+// overlap. All terms are at least 0. That takes O(w³ + Tw) a period.
 type pairs struct {
 	periods  periods
 	gram     *gram
@@ -84,10 +84,12 @@ func newPairs(s montecarlo.Spec, columns *likelihood.Columns, keep bool) (*pairs
 	return p, nil
 }
 
-// leastShare is the least V over the largest one: with it, no product is below the normal numbers.
+// leastShare is the smallest allowed ratio of the least V to the largest. Above it, no product is
+// below the normal numbers of float64.
 const leastShare = 1e-200
 
-// bound is for the rounding of a period's two sums, and of its three exponents.
+// bound bounds the relative error from rounding, in each period, of two sums and of three
+// exponents.
 func (p *pairs) bound() float64 {
 	most := 0.0
 	for _, norm := range p.gram.columns.SquaredNorms(p.gram.factor) {
@@ -145,7 +147,8 @@ func (t *pairTable) window(v int) (from, to int) {
 	return max(0, v-t.bands+1), min(t.places, v+t.bands)
 }
 
-// age is how many steps before the next period a place is.
+// age is the number of steps from a place to the next period, 0 where the column of the place does
+// not reach it.
 func (t *pairTable) age(v int) int {
 	if k := t.length - v; !t.last && k < t.bands {
 		return k
@@ -197,7 +200,7 @@ func (t *pairTable) before() []float64 {
 		for z := from; z < to; z++ {
 			sum += t.meet(v, z) * row[t.age(z)]
 		}
-		if from < w || age > 0 { // else v meets nobody among the first places, as the one before
+		if from < w || age > 0 { // else v meets none of the first places: more stays
 			for z := range met {
 				if met[z] = row[t.age(z)]; z >= from && z < to {
 					met[z] *= 1 + t.meet(v, z)

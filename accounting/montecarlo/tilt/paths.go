@@ -25,8 +25,8 @@ func Drawn(s montecarlo.Spec) bool {
 	return drawsFor(s, montecarlo.P)+drawsFor(s, montecarlo.Q) > 0
 }
 
-// drawsFor is R of a proposal, 0 where the distribution of the spec is taken: exactly for two
-// examples, and where it is cheap. In direction Q the exact distribution has a smaller M.
+// drawsFor is R of a proposal, 0 where the distribution of the spec is taken. An exact distribution
+// is taken for two examples, where it is cheap, and in direction Q, where it has a smaller M.
 func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
 	k, exact := s.MaxExamplesPerOwner, s.Exactness() == montecarlo.Exact
 	cheap := k == 2 || d == montecarlo.Q || likelihood.OwnerStates(s.MinSep, k) <= cheapStates
@@ -36,11 +36,11 @@ func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
 	return ownerDraws(k)
 }
 
-// randomised is an unbiased draw f̂ of f_k given y, at most f^k (F4.8). It is for values that
-// are linear in one of its two methods, with factors that depend on y alone: those are convex
-// in f_k, so that their mean is at least the mean of the exact values. The hockey-stick value 1
-// - γ/f_k of a plain sample y ~ P is concave in f_k, and its mean would be too small: the ratio
-// itself is not to be had. See harmonic for such samples.
+// randomised is an unbiased draw f̂ of f_k given y, at most f^k (F4.8). It is for values that are
+// linear in one of its two methods, with factors that depend on y alone. Such values are convex in
+// f_k, so that their mean is at least the mean of the exact values. The hockey-stick value 1 -
+// γ/f_k of a plain sample y ~ P is concave in f_k, and its mean would be too small. So the type
+// does not give the ratio itself. See harmonic for such samples.
 type randomised struct{ logRatio float64 }
 
 // logExcess is ln (f̂ - γ)_+, γ = e^epsilon.
@@ -84,9 +84,9 @@ func (p *paths) fork() *paths {
 //
 //	f̂ = f^k · 1/R Σ exp(-Σ_{a<c} ⟨Cx_a, Cx_c⟩/σ²)
 //
-// over R draws of k independent participations x_1 … x_k given y. u must be independent of y.
-// It ends once it is certain that ln f̂ is at most low, and returns -Inf, or at least high, and
-// returns +Inf: every draw adds 0 to 1.
+// over R draws of k independent participations x_1 … x_k given y. u must be independent of y. It
+// ends early with -Inf once ln f̂ is certain to be at most low, and with +Inf once it is certain to
+// be at least high: every draw adds 0 to 1.
 func (p *paths) ratio(logF float64, u *uniforms, low, high float64) randomised {
 	power, all := float64(p.examples)*logF, float64(p.draws)
 	least := all * math.Exp(low-power) * (1 - certain)
@@ -107,7 +107,7 @@ func (p *paths) ratio(logF float64, u *uniforms, low, high float64) randomised {
 // powers is a sum of e^-x, x ≥ 0, of any size.
 type powers struct {
 	value float64
-	small float64 // ln of the sum of those that value does not have: they leave the range of float64
+	small float64 // ln of the sum of the terms with x ≥ farPower, which value leaves out
 }
 
 // farPower is an x from which on e^-x is added to small.

@@ -9,10 +9,10 @@ import (
 )
 
 // newTripleBound is ln N_3 of rotation, or a little more (F5.5r). A table by the ages of three
-// replicas before a period and their places in it has w³·T³ entries. So ages are taken in
-// groups, and so are the first places of a period, where columns meet the ages; a pair of
-// groups has the largest γ of its members. With no more ages than groups, each group is one,
-// and N_3 is exact.
+// replicas before a period and their places in it has w³·T³ entries. So ages are taken in groups.
+// The first places of a period, where columns overlap with the columns of these ages, are taken in
+// groups too. A pair of groups has the largest γ of its members. With no more ages than groups,
+// each group is one age, and N_3 is exact.
 //
 // Within a period, K(u,v)K(v,z)K(u,z) with K = 1+f is expanded into 1, three f, three products of
 // two f, and one of three (F5.6): all of them positive, and summed by the groups of the three
@@ -163,8 +163,8 @@ func newPlaceTriples(t *pairTable, g groups) *placeTriples {
 	return p
 }
 
-// classes numbers them by place, and counts their places. Places beyond the run are of the class
-// that meets nothing.
+// classes returns the class of each place, and the number of places in each class. Places beyond
+// the run are in class 0, which meets nothing.
 func (p *placeTriples) classes(t *pairTable) (class []int, count []float64) {
 	number := map[[2]int]int{{0, 0}: 0}
 	p.head, p.tail, count = []int{0}, []int{0}, []float64{float64(t.length - t.places)}

@@ -72,9 +72,9 @@ type Proposal struct {
 	// Bound is M: every value is in [0, M].
 	Bound float64 `json:"bound"`
 
-	// Slack bounds the part of the mean of values that rounding can take away, as a part of
-	// Bound: the total variation between the distribution of the draws and the one of the
-	// formulas, and the error of log ratios. Every value is raised by it.
+	// Slack bounds the amount, as a share of Bound, by which rounding can lower the mean of the
+	// values. It covers the total variation between the distribution of the draws and the distribution
+	// of the formulas, and the error of log ratios. Every value is raised by Slack·Bound.
 	Slack float64 `json:"slack"`
 
 	// Divergence is a proven upper bound of the divergence, at most Bound: when it is at most δ, no
@@ -125,10 +125,9 @@ func (p Proposal) Validate() error {
 // reverse says that a tangent of ln f decides where y is drawn.
 func (p Proposal) reverse() bool { return p.Method == Tangent || p.Method == Shifted }
 
-// lossError bounds, as a part of M, how far two errors move a value of a proposal of density:
-// the error of log ratios, below 1e-12 of their size, and the resolution of random words. They
-// move it most near f = e^ε, where a value changes fastest, by less than M·θ·e for a unit of ln
-// f.
+// lossError bounds, as a share of M, the change that two errors make in a value: the error of log
+// ratios, below 1e-12 of their size, and the resolution of random words. The change is largest near
+// f = e^ε, where a value changes fastest: by less than M·θ·e for a unit of ln f.
 func lossError(epsilon float64) float64 { return 2e-9 * (1 + epsilon/20) }
 
 // maxSlack is the largest slack that a proposal may have: part of the form of a proposal.
@@ -137,30 +136,32 @@ const maxSlack = 1e-3
 // leastBound keeps M, and values over M, in the range of float64.
 const leastBound = 1e-250
 
-// inflation is the relative error of N_θ and of densities that the raised N_θ covers at least.
+// inflation is the least relative amount by which N_θ is raised, to cover the errors of N_θ and of
+// densities.
 const inflation = 1e-9
 
 // NewProposal validates c and chooses the orders and weights, or the tangent, with the least M. It
 // costs the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256.
-// Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: several bands
-// more than min-sep, truncated batches, cyclic Poisson (which has a PLD), Algorithm 3.
+// Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: more bands
+// than min-sep, truncated batches, cyclic Poisson (which has a PLD), Algorithm 3.
 //
 // The choice depends on c alone, on no time and no other limit of a machine: the same version makes
-// the same proposal everywhere. Nothing relies on another version to do so. A protocol holds the
+// the same proposal everywhere. Another version may choose another one. A protocol holds the
 // proposals of its samples as they were chosen, and NewVerifier makes the tables of their members,
-// whatever NewProposal would choose by now. Bounds that need no samples are held against the
-// Divergence of a new proposal: a version that finds only a larger bound refuses the certificate.
-// When ctx ends, the search ends within about a second, with ctx's error.
+// whatever NewProposal would choose now. A bound that needs no samples is compared with the
+// Divergence of a new proposal, so a version that finds only a larger bound refuses the
+// certificate. When ctx ends, the search ends within about a second, with ctx's error.
 func NewProposal(ctx context.Context, c Config) (Proposal, error) {
 	p, _, err := newProposal(ctx, c, math.Inf(1), false)
 	return p, err
 }
 
-// NewProposalWithin is NewProposal for those to whom its time matters more than M: orders above the
-// least whose tables take more work than so much, in states times steps (some 5 ns each), are not
-// tried, and blocks of steps only where orders end below twice the examples per owner. With three
-// examples and more, the least order is not tried either where blocks serve. The proposal is as
-// valid as any other. The tables that it was chosen by are for [Tables.NewVerifier].
+// NewProposalWithin is NewProposal for callers to whom its time matters more than M. An order above
+// the least is not tried if its table takes more than work, in states times steps (some 5 ns each).
+// Blocks of steps are tried only where orders end below twice the number of examples per owner.
+// With three or more examples, the limit holds for the least order too, where blocks give a
+// proposal. The proposal is as valid as any other. The tables that it was chosen by are for
+// [Tables.NewVerifier].
 func NewProposalWithin(ctx context.Context, c Config, work float64) (Proposal, Tables, error) {
 	return newProposal(ctx, c, work, true)
 }
@@ -202,9 +203,9 @@ func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Prop
 	return p, t, err
 }
 
-// forwardProposal is the proposal of H(P,Q): by exact tables, by blocks of steps where these end
-// too early, or by parts of the run, where one of them has less than half of M. Blocks are not
-// tried where parts are better than blocks can be.
+// forwardProposal is the proposal of H(P,Q): by exact tables, by blocks of steps where exact tables
+// end too early, or by parts of the run where M of the parts is less than half of M of the whole
+// run. Blocks are not tried where parts are better than blocks can be.
 func forwardProposal(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) (Proposal, error) {
 	f := newForward(c, columns, work, kept, watch)
 	if f.examples > 2 && !math.IsInf(work, 1) {
@@ -263,7 +264,7 @@ type forward struct {
 	bound     float64 // M of the best order, or of blocks
 	proven    float64 // another bound of H(P,Q), +Inf where there is none
 	walkError float64
-	walkable  int     // the highest order that tuples can be drawn of, 2 at least or the examples
+	walkable  int     // the highest order to draw tuples from; at first the number of examples
 	order     int     // the last
 	logN      float64 // ln N_θ of it
 	slope     float64 // by which it is above the order before
@@ -281,8 +282,8 @@ func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables
 	return f
 }
 
-// orders tries exact tables, from the least order on. That one is tried whatever its work where it
-// must be.
+// orders tries exact tables, from the least order on. With must, the least order is tried whatever
+// its work.
 func (f *forward) orders(must bool) {
 	k, spec := f.examples, f.Spec
 	last := math.Inf(1) // how the order before changed M

@@ -123,7 +123,8 @@ func newBinPosterior(c *likelihood.Columns, period int, factor float64) *binPost
 	return p
 }
 
-// Never: as many bins are empty as the period is longer than the run.
+// Never is ln of the share of bins without a step, rounded downward. Their number is the period
+// less the steps of the run, if positive.
 func (p *binPosterior) Never() float64 {
 	if p.empty == 0 {
 		return math.Inf(-1)

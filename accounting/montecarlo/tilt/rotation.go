@@ -79,7 +79,8 @@ func tripleRounding(s montecarlo.Spec, columns *likelihood.Columns) float64 {
 	return float64(periodsOf(s).Count()) * (3*float64(s.EpochSteps) + 6*w + 300 + 9*most*(w+8)) * 0x1p-53
 }
 
-// source: a pair is drawn by two numbers a period, from sums that are as good as the weights.
+// source bounds the error of a walk: a pair is drawn by two numbers a period, from sums with the
+// relative error of the weights.
 func (p *pairs) source() *source {
 	return &source{lnN: p.logN, raised: max(inflation, 2*p.rounding), walkError: 4 * p.rounding, walker: exactly(p.draw)}
 }

@@ -10,10 +10,10 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 )
 
-// NewSampled is the proposal, with M = 1, of owners of several examples where [NewProposal] has
-// no smaller M: y is drawn from the direction's own distribution, and the ratio of the owner
-// from the ratio of one example, in direction P with the participations that y was drawn with
-// among the draws (F4.10), in direction Q without (F4.8). Its errors wrap ErrNotTilted where
+// NewSampled is the proposal, with M = 1, for owners of several examples where [NewProposal] has no
+// smaller M. y is drawn from the distribution of the direction, P or Q. The ratio of the owner is
+// drawn from the ratio of one example. In direction P the participations that y was drawn with are
+// among the draws (F4.10); in direction Q there are none (F4.8). Its errors wrap ErrNotTilted where
 // the ratio is not drawn.
 func NewSampled(c Config) (p Proposal, err error) {
 	if err := c.Validate(); err != nil {

@@ -7,15 +7,16 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 )
 
-// starts sums V_0 over the labels that replicas begin with. Those are numbered in ascending order.
+// starts sums V_0 over the labels that replicas begin with. A start is an index into label, which
+// ascends.
 type starts struct {
 	label []int
 	prob  []float64
 	order []int // in which they are drawn
 	drawn bool  // a random number is spent on each
 
-	// sums[k] holds, for each multiset of k known starts, the sum over the others; sums[0] is N_θ,
-	// up to the scale of slice 0.
+	// sums[k] holds, for each multiset of k known starts, the sum over the other θ-k starts; sums[0]
+	// is N_θ, up to the scale of slice 0.
 	sums  [][]float64
 	scale []float64 // of each of the first slices over the scale of the first one
 }

@@ -10,14 +10,14 @@ import (
 // chain is F_i = (1-η_i) F_{i+1} + 2^(t_i + a_i) F_{next(i)} in linear scale, a row after another:
 // likelihood.Chain.
 //
-// Range. The lanes of a law with one free label are divided by a power of two when the latest F of
-// a piece of rows leaves [2^-top, 2^top]; others are not. Values computed before, and needed up to
-// `reach` steps later, may then be anywhere: every F is looked at, when it is made and when it is
-// divided, and a batch with one outside of [2^-900, 2^900] is refused. Where F falls by less than
-// 2^top in a piece, since F_i ≥ (1-η) F_{i+1}, a look at its latest F tells of all the others: it
-// must be in [2^-800, 2^800]. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent, 2^maxExponent], and
-// also 2^(mt) for m terms. So a product that is lost below the normal numbers is below 2^-1022
-// beside a sum of at least 2^-900.
+// Range. With one free label, a lane is divided by a power of two when the latest F of a piece of
+// rows leaves [2^-top, 2^top]. With several, lanes are not divided. Earlier values are needed up to
+// `reach` steps later, and may then have any size. So every F is looked at when it is made and when
+// it is divided, and a batch with an F outside of [2^-900, 2^900] is refused. Where F falls by less
+// than 2^top in a piece, since F_i ≥ (1-η) F_{i+1}, a look at the latest F covers the others in the
+// piece: it must be in [2^-800, 2^800]. |t| ≤ limit keeps 2^(t+a) in [2^-maxExponent,
+// 2^maxExponent], and also 2^(mt) for m terms. So a product that is lost below the normal numbers
+// is below 2^-1022 beside a sum of at least 2^-900.
 type chain struct {
 	ratio  *likelihood.Chain
 	rows   []chainRow
@@ -46,7 +46,7 @@ type chainRow struct {
 	held  [1]Row // F at the step that all of a run lead to
 }
 
-// run is steps in a row that lead to one step, or so many steps ahead.
+// run is successive steps that all lead to one step, or each to a step lag steps ahead.
 type run struct {
 	from, to int
 	row      int  // that they lead to
@@ -56,7 +56,7 @@ type run struct {
 }
 
 const (
-	// leastPiece is how many rows are made, at least, from one look at the range to the next.
+	// leastPiece is the least piece, in rows from one look at the range to the next.
 	leastPiece = 32
 	// top is log2 of the values that are divided.
 	top = 100
@@ -129,8 +129,8 @@ func newChain(l *likelihood.Chain) Recursion {
 	return r.Fork()
 }
 
-// runsOf cuts the steps of a row into runs. One that begins with a step of the first of several
-// kinds leads to one step.
+// runsOf cuts the steps of a row into runs. With several kinds of steps, a run that begins with a
+// step of kind 0 leads to one step.
 func runsOf(c *law.Chain, row int) (runs []run) {
 	for i := range c.Steps {
 		then, last := c.Turn(row, i).Then, len(runs)-1
@@ -173,9 +173,9 @@ func (r *chain) Reset() {
 	}
 }
 
-// makeRoom is for a block of so many rows before the rows f. The first `reach` of those are still
-// needed, and stay where they are as long as there is room before them: with a long reach, copies
-// of them would take most of the time.
+// makeRoom makes room for a block of count rows before the rows f. The first `reach` rows of f are
+// still needed, and stay where they are as long as there is room before them: with a long reach,
+// copies of them would take most of the time.
 func (x *chainRow) makeRoom(count, reach int) {
 	if x.begin < count {
 		kept := x.kept
@@ -216,7 +216,7 @@ func (r *chain) Rows(first int, t []Row, check bool) bool {
 	return true
 }
 
-// rows makes F of rows from one on of a block.
+// rows makes F of the len(t) rows of a block from row from on.
 func (x *chainRow) rows(t []Row, first, from int, ahead []Row) {
 	f, at, end := x.f[from:from+len(t)+1], first+from, first+from+len(t)
 	if x.weights == nil {
@@ -244,7 +244,8 @@ func (r *chain) at(row, first, step int) *Row {
 	return &r.rows[row-1].f[step-first]
 }
 
-// next is the F that steps of a run lead to, one for all or one each.
+// next returns the F to which the steps from … end-1 of a run lead: one row for all, or one row
+// each.
 func (r *chain) next(x *chainRow, run *run, from, end int) []Row {
 	switch {
 	case run.row == 0 || run.from+run.lag >= r.ratio.Steps:
@@ -258,8 +259,9 @@ func (r *chain) next(x *chainRow, run *run, from, end int) []Row {
 // isHeld is false for NaN.
 func isHeld(v float64) bool { return v >= 1/mostHeld && v <= mostHeld }
 
-// settle looks at f[from:end] and divides the lanes where the latest row has left the range, in
-// all rows that are still needed, and in done if that is.
+// settle looks at f[from:end], and divides the lanes in which the latest row has left the range: in
+// all rows that are still needed, and in r.done. It returns false where a value is out of range.
+// done says that r.done is still needed.
 func (r *chain) settle(x *chainRow, run *run, from, end int, done bool) bool {
 	seen, most := x.f[from:end], mostHeld
 	if r.calm {
@@ -317,7 +319,7 @@ func backInRange(v float64) (factor, log2 float64) {
 
 const smallest = 1.0 / (1 << 50) / (1 << 50) // 2^-top
 
-// logs sets dst to the logarithms of values over divisors of so many bits.
+// logs sets dst to the logarithms of values times 2^log2.
 func logs(dst, values, log2 *Row) {
 	for l, v := range values {
 		dst[l] = math.Log(v) + log2[l]*math.Ln2

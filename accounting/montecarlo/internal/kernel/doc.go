@@ -20,8 +20,8 @@
 // # Bits
 //
 // A batch is a function of (columns, noise multiplier, recursions, hits, key, number) for one [ID]:
-// the order of batches has no part in it, nor has it whether the processor has vector instructions.
-// The inner loops fuse a product and a sum only where they say so (math.FMA), in portable Go and in
-// the assembly alike, and each lane does its operations in one order. Where a processor has no
-// fused operations at all, the bits are the same and the kernel is slow.
+// the order of batches does not matter, nor whether the processor has vector instructions. The
+// inner loops fuse a product and a sum only where they say so (math.FMA), in portable Go and in the
+// assembly alike, and each lane does its operations in one order. Where a processor has no fused
+// operations at all, the bits are the same and the kernel is slow.
 package kernel

@@ -20,8 +20,8 @@ type Input struct {
 	Hits  *[Lanes][]Hit // sorted by step; nil: none
 	Shift []float64     // Steps entries; nil: none
 
-	// Projection, unless nil, is ⟨v, y⟩ of every sample for the kernel's Project, a unit vector:
-	// y then gets the multiple of v that makes it so.
+	// Projection, unless nil, is ⟨v, y⟩ of every sample for the kernel's Project, a unit vector. A
+	// multiple of v is added to y to reach this value.
 	Projection *Row
 
 	Bulk   *stream.Bulk
@@ -70,8 +70,8 @@ type recursion struct {
 // again in log domain.
 type Recursion interface {
 	Reset()
-	// Rows takes t_i = log2(e)·⟨c_i, y⟩/σ² for the rows first … first+len(t)-1, the later ones
-	// having come before. With check it looks whether |t| exceeds Limit, and returns false then.
+	// Rows takes t_i = log2(e)·⟨c_i, y⟩/σ² for the rows first … first+len(t)-1, after the later rows.
+	// With check, it returns false where |t| exceeds Limit.
 	Rows(first int, t []Row, check bool) bool
 	LogRatio(dst *Row)
 	// Limit is the largest |t| that keeps the recursion in range.

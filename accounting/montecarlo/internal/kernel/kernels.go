@@ -39,8 +39,8 @@ func renewalRows(f, t []Row, a, stay []float64, ahead []Row) {
 	renewalRowsGeneric(f, t, a, stay, ahead)
 }
 
-// vary returns the last index of entries that are one a row or one for all, and the step by
-// which it goes down.
+// vary returns the last index of entries, which are one for each row or one for all, and the step
+// by which the index goes down.
 func vary(entries, last int) (index, step int) {
 	if entries == 1 {
 		return 0, 0

@@ -28,7 +28,8 @@ func normals(radius, angle uint64) (x, y float64) {
 	s := (m - 1) / (m + 1)
 	log := s * math.FMA(s*s, polynomial6(&logPoly, s*s), 2)
 	r := math.Sqrt(math.FMA(e, -2*math.Ln2, -2*log))
-	// The angle 2πv, v in [-½, ½), from half of it, and that from a quarter of it.
+	// The sine and cosine of the angle 2πv, v in [-½, ½), follow from half of the angle, and these
+	// from a quarter of it.
 	v := math.Float64frombits(angle>>12|oneBits) - 1.5
 	sin, cos := polynomial6(&sinPoly, v*v)*v, polynomial6(&cosPoly, v*v)
 	sin2, cos2 := 2*sin*cos, math.FMA(-2*sin, sin, 1)

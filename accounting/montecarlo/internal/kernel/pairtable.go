@@ -39,9 +39,9 @@ func (p *pairTable) each(first int, t []Row, a []float64, step func(i int, jump 
 }
 
 // logRatio averages over two independent first waits of the probabilities start, where line 0 is of
-// the first step. With r the shorter and d steps between them the value is that of both free at r,
-// or of entry b-d there times q^d: the longer wait belongs to an example that participated before
-// the first step.
+// the first step. Let r be the shorter wait, and d the difference. The value is entry b-d of step r
+// times q^d; entry b is for both free. The longer wait belongs to an example that participated
+// before the first step.
 func (p *pairTable) logRatio(dst *Row, start []float64, q float64, log2 *Row) {
 	var sum Row
 	for i, at := range start {
@@ -63,8 +63,8 @@ func (p *pairTable) logRatio(dst *Row, start []float64, q float64, log2 *Row) {
 func (p *pairTable) diagonal(i, from, end int, weights []float64, jump *Row, stay float64) {
 	b, place := p.b, i%(p.b+1)
 	next, out := p.line(i+1), p.line(i)
-	// Entry s of step i+s is b+2 rows of the table after entry s-1 of the step before, but for the
-	// start of the table between them.
+	// Entry s of step i+s is b+2 rows of the table after entry s-1 of the step before, except where
+	// the table starts again between them.
 	if around := min(end, place); from < around {
 		pairRow(out[from:], next[from+1:], p.table, (place-from-1)*(b+1)+b-from, b+2, weights[from:around], jump, stay)
 		from = around
@@ -81,8 +81,8 @@ func (p *pairTable) constant(i, from, end int, weights []float64, jump *Row, row
 	}
 }
 
-// weights are the factors of a second participation at each step by its lag t, steps of equal ones
-// sharing a row.
+// weights has, for each step, the factors of a second participation by its lag t. Steps with equal
+// factors share a row.
 type weights struct {
 	rows  [][]float64
 	index []int32

@@ -8,10 +8,10 @@ import (
 )
 
 // rotation is U_i = U_{i+1} + 2^(t_i + a_i) R_i in linear scale, where R_i is U at the next
-// period's first step, or for the last steps of a period U at step i+w and Σ g·2^(t+a)·R over the
-// steps of the next period before that: likelihood.Rotation (F3.12).
+// period's first step, or, for the last steps of a period, U at step i+w plus Σ g·2^(t+a)·R over
+// the steps of the next period before i+w: likelihood.Rotation (F3.12).
 //
-// Range. As for epochs: every U and R is looked at, when it is made and when it is divided, and a
+// Range. As for chain: every U and R is looked at, when it is made and when it is divided, and a
 // batch with one outside of [2^-900, 2^900] is refused. |t| ≤ limit keeps 2^(t+a) in
 // [2^-maxExponent, 2^maxExponent], and g is at least 2^-maxExponent. So a product that is lost
 // below the normal numbers is below 2^-1022 beside a sum of at least 2^-900: the sums of an R have
@@ -32,7 +32,7 @@ type rotation struct {
 	log2       Row    // log2 of the divisors of the lanes
 }
 
-// periodStart holds the values of a period's first steps that the period before needs, one a
+// periodStart holds the values of a period's first steps that the period before needs, one for each
 // band.
 type periodStart struct {
 	u     []Row // U, and one row more
@@ -212,7 +212,7 @@ func (r *rotation) reach(dst []Row, keep keep, k int) bool {
 	return between(dst, 1/mostHeld, mostHeld)
 }
 
-// start does rows among a period's first steps, from a place on, and keeps them.
+// start computes rows among a period's first steps, from a place on, and keeps them in here.
 func (r *rotation) start(t []Row, first, place int, ahead []Row) bool {
 	joins, u := r.here.joins[r.ratio.Bands+place:][:len(t)+1], r.here.u[place:][:len(t)+1]
 	weights := r.a[first : first+len(t)]

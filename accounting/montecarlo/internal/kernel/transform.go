@@ -6,9 +6,9 @@ import (
 	"math/cmplx"
 )
 
-// transform correlates blocks of a power of 4 of rows circularly with one filter: radix-4
-// decimation in frequency, product in the order that leaves, decimation in time back. The lanes 0–3
-// are real, 4–7 imaginary parts.
+// transform correlates blocks of rows, a power of 4 in number, circularly with one filter: radix-4
+// decimation in frequency, a product in the order that this leaves, and decimation in time back.
+// The lanes 0–3 are real, 4–7 imaginary parts.
 type transform struct {
 	twiddles [][]twiddle     // of the sizes 16, 64, …
 	spectrum [][4]complex128 // conj(DFT(filter))/size, four a leaf

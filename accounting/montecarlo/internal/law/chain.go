@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Chain is a law unrolled over the steps of a run, for one example: whoever is free at a step takes
-// part or not, and is free again at a later one. Its rows are the free labels that may take part,
-// in ascending order from row 1 on; row 0 is for those who never do any more. A Chain is read-only
-// and may be shared.
+// Chain is a law unrolled over the steps of a run, for one example. A free example takes part at a
+// step or not, and is free again at a later step. The rows are the free labels that may take part,
+// in ascending order from row 1 on. Row 0 is for an example that never takes part any more. A Chain
+// is read-only and may be shared.
 type Chain struct {
 	Law    Law
 	Steps  int
 	Rows   int     // row 0 included
-	Reach  int     // steps of the run from a turn to the next, or to the first one, at most
+	Reach  int     // the most steps of the run from a turn to the next, or from step 0 to the first
 	Starts []First // by the step at which they are first free
 	Drawn  bool    // see [Law]
 	Alike  bool    // the turns of all steps are alike
@@ -109,7 +109,7 @@ func Alike(l Law, steps int) bool {
 	return true
 }
 
-// then is for a label before a step, of a turn at another.
+// then is the Then of a turn, for an example with the label before step.
 func (c *Chain) then(rows []int, label, step, turn int) Then {
 	at := c.Law.FreeAt(label, step)
 	ahead := min(at-turn, math.MaxInt32)

@@ -12,7 +12,7 @@ type Epochs struct {
 	survive []float64 // Π (1-η) over the places before each, as far as the run goes
 }
 
-// NewEpochs is the law of a run of so many steps, in epochs of so many that are no fewer than sep.
+// NewEpochs is the law of a run of run steps, in epochs of steps steps, at least sep.
 func NewEpochs(run, sep, steps int) Epochs {
 	l := Epochs{sep: sep, steps: steps, survive: make([]float64, min(steps, run)+1)}
 	l.survive[0] = 1

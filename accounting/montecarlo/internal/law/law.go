@@ -19,8 +19,8 @@ type Law interface {
 	// Free says whether an example with a label can take part.
 	Free(label int) bool
 	// Starts are the labels before the first step in the order in which they are drawn; some may have
-	// the probability 0. drawn says that a random number is spent on the choice, if there is one or
-	// not.
+	// the probability 0. drawn says that a random number is spent on the choice, even where there is
+	// only one start.
 	Starts() (starts []Start, drawn bool)
 	// Hazard is the probability that an example with a free label takes part at a step.
 	Hazard(label, step int) float64
@@ -32,26 +32,27 @@ type Law interface {
 	Age(label int) int
 	// Kind is the kind of a step, below kinds: labels change alike at all steps of a kind.
 	Kind(step int) (kind, kinds int)
-	// Enter is the label before a step of a kind of an example that had a label before the last
-	// step, and took part there or not.
+	// Enter is the label, before a step of the kind, of an example that had the given label before the
+	// previous step. takes says whether it took part at the previous step.
 	Enter(label, kind int, takes bool) int
-	// FreeAt is the step at which an example with a label is first free, from a step on. With one
-	// kind of step the time between them is always the same, unless AllFreeAt has a step.
+	// FreeAt is the first step, from the given one on, at which an example with a label is free. With
+	// one kind of step the wait of a label is the same at every step, unless AllFreeAt returns a step.
 	FreeAt(label, step int) int
-	// Pass is the label before a later step of an example that takes part at none before it.
+	// Pass is the label before step to of an example that has the given label before step from and
+	// takes part at no step between.
 	Pass(label, from, to int) int
-	// FreeUntil is the step by which everybody who is free at a step takes part, or math.MaxInt.
+	// FreeUntil is the step by which every example that is free at a step takes part, or math.MaxInt.
 	FreeUntil(step int) int
 	// AllFreeAt is the step at which every example with a waiting label is first free, or -1 where
 	// that depends on the label.
 	AllFreeAt(step int) int
-	// Unmet is a range of steps, from ≤ step < to, before which no example that waits before step i
-	// becomes free any more.
+	// Unmet is a range of steps, from ≤ step < to, at which no example becomes free that waits before
+	// step i or before an earlier step.
 	Unmet(i int) (from, to int)
 }
 
-// Plain is for laws to embed that are the same at every step but for hazards: labels change alike,
-// and nobody who is free must take part by a step that is known.
+// Plain is for laws to embed that are the same at every step except for hazards: labels change
+// alike at every step, and no free example must take part by a known step.
 type Plain struct{}
 
 func (Plain) Kind(int) (kind, kinds int) { return 0, 1 }
@@ -60,8 +61,9 @@ func (Plain) FreeUntil(int) int { return math.MaxInt }
 
 func (Plain) AllFreeAt(int) int { return -1 }
 
-// Start is a label before the first step and its probability. The logarithm of that is Log + Rest,
-// so that a sum with others can begin with either: samples have its bits.
+// Start is a label before the first step and its probability. The logarithm of Prob is Log + Rest.
+// A sum with other terms can begin with either of them, and the bits of samples depend on the
+// order.
 type Start struct {
 	Label           int
 	Prob, Log, Rest float64

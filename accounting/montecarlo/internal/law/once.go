@@ -11,26 +11,26 @@ type Once struct {
 	Single
 }
 
-// NewOnce is the law of a run of so many steps, with columns that overlap within so many bands,
-// at least 1.
+// NewOnce is the law of a run of a number of steps, with columns of at least one band.
 func NewOnce(steps, bands int, s Single) Once { return Once{Plain{}, steps, bands, s} }
 
-// Single is participation at most once in a run: at step i with probability First·Ratio^i, never
-// with the rest. The ratio is 1, or 1 - First as with coins that are alike.
+// Single is participation at most once in a run: at step i with probability First·Ratio^i, and at
+// no step with probability Never. The ratio is 1, or 1 - First as with equal coins.
 type Single struct {
 	First, Ratio float64
 	Never        float64 // 1 - Σ a_i without cancellation
 	Rounded      bool    // the law's probabilities are rounded, to less than 1e-10 of each
 }
 
-// Lone is a law that may be a Single in a run of so many steps.
+// Lone is a law that may be a Single in a run of a given number of steps.
 type Lone interface {
 	Law
 	Single(steps int) (s Single, ok bool)
 }
 
-// Single is for a min-sep of no fewer than the steps. With a warm start, an example takes no part
-// with probability (1-p + (b-n)p)/(1+(b-1)p), by its wait and the coins after it.
+// Single is for a min-sep b of at least n steps, the length of the run. With a warm start, an
+// example takes part at no step with probability (1-p + (b-n)p)/(1+(b-1)p), by its first wait and
+// the coins after it.
 func (l MinSep) Single(steps int) (s Single, ok bool) {
 	n, b, p := float64(steps), float64(l.sep), l.prob
 	if !l.warm {
@@ -40,8 +40,8 @@ func (l MinSep) Single(steps int) (s Single, ok bool) {
 	return Single{p / total, 1, (1 - p + (b-n)*p) / total, false}, b >= n
 }
 
-// Single is for epochs of no fewer steps: as under a warm b-min-sep with b = n and p/(1+(n-1)p) =
-// 1/T.
+// Single is for epochs of at least n steps, the length of the run. The probabilities are the same
+// as under a warm b-min-sep with b = n and p/(1+(n-1)p) = 1/T.
 func (l Epochs) Single(steps int) (s Single, ok bool) {
 	if l.steps < steps {
 		return s, false
@@ -49,8 +49,8 @@ func (l Epochs) Single(steps int) (s Single, ok bool) {
 	return NewMinSep(steps, 1/float64(l.steps-steps+1), true).Single(steps)
 }
 
-// Single is for at most one participation: as under a warm b-min-sep with b = n and p/(1+(n-1)p) =
-// κ/n.
+// Single is for at most one participation. The probabilities are the same as under a warm b-min-sep
+// with b = n and p/(1+(n-1)p) = κ/n.
 func (l Balanced) Single(steps int) (s Single, ok bool) {
 	if l.Participations > 1 {
 		return s, false

@@ -7,9 +7,9 @@ import (
 )
 
 // EpochPair is the likelihood ratio of an owner of two examples, each in a process of epoch min-sep
-// of its own, for at most MinSep bands (F4.7), exact. With both free and not yet in at step i it is
-// F_i, with one free and the other having taken part t < b steps ago H_{i,t}, and W_i if it waits
-// for the next epoch:
+// of its own, for at most MinSep bands (F4.7), exact. It is F_i with both free at step i and not
+// yet taken in the epoch. It is H_{i,t} with one free and the other having taken part t < b steps
+// ago, and W_i with the other waiting for the next epoch:
 //
 //	F_i = (1-η)² F_{i+1} + 2η(1-η) L_i H_{i+1,1} + η² L_i² e^{-s_i} F_{next(i)},   s_i = ‖c_i‖²/σ²,
 //	H_{i,t} = (1-η) H_{i+1,t+1} + η L_i e^{-⟨c_{i-t},c_i⟩/σ²} Z,   W_i = (1-η) W_{i+1} + η L_i Z,
@@ -29,7 +29,7 @@ type EpochPair struct {
 	after float64     // F at the first step of the next epoch
 }
 
-// NewEpochPair prepares the ratio for epochs of so many steps; factor is 1/σ².
+// NewEpochPair prepares the ratio for epochs of epoch steps; factor is 1/σ².
 func NewEpochPair(minSep, epoch int, c *Columns, factor float64) *EpochPair {
 	return &EpochPair{Steps: c.Steps, MinSep: minSep, Epoch: epoch, law: law.NewEpochs(c.Steps, minSep, epoch), crossed: newCrossed(c, minSep, factor)}
 }
@@ -61,9 +61,10 @@ func (p *EpochPair) Reset() {
 	p.free, p.waits, p.after = 0, 0, 0
 }
 
-// Both returns which entry of the line of step i stands for both examples being busy after a
-// participation at a place, when the other one took part t steps before, 0 for the same step: 0 for
-// the first step of the next epoch, and b for t = 0 beyond it.
+// Both returns the entry of the line of step i with the value where both examples are busy. One
+// took part at a place, and the other t steps before, where t = 0 is the same step. Entry 0 stands
+// for the first step of the next epoch. For t = 0 the entry is b where b steps later is after that
+// first step.
 func (p *EpochPair) Both(place, t int) int {
 	switch left := p.Epoch - place; { // steps to the next epoch
 	case t > place: // the other one took part in the epoch before

@@ -73,8 +73,8 @@ func PublishedOwner(p Process, norms []float64, examples int) *Chain {
 	return ratio
 }
 
-// terms are the logarithms of the weights of m of so many examples by m and step: of Pr[Binom = m],
-// for m ≥ 1 with the norm of the m columns and one more part.
+// terms returns, by m and step, the logarithm of the weight of m participants among the examples.
+// It is ln Pr[Binom = m] and, for m ≥ 1, the norm term of the m columns and the value of more.
 func (p Process) terms(norms []float64, examples int, more func(m, step int) float64) (terms [][]float64) {
 	for m := range examples + 1 {
 		term, log := make([]float64, p.Steps), logBinomial(examples, m, p.Prob)

@@ -9,8 +9,8 @@ import (
 // Owner is the likelihood ratio of an owner of k examples, each in a b-min-sep process of its own,
 // for at most b bands (F4.2), exact for any k. Its states are the multisets of ages of the examples
 // that participated less than b steps ago, one example at least being free: a participation at i
-// makes a new age, and costs the overlap with the columns of every age. When none is free, it goes
-// on at the step at which the oldest is.
+// makes a new age, and costs the overlap with the columns of every age. When no example is free,
+// the recursion goes on at the step at which the example with the largest age is.
 //
 // A warm start needs no recursion of its own: an example that waits r steps is one that
 // participated b-r steps before the first step, where columns are zero.
@@ -89,8 +89,8 @@ func (o *Owner) enumerate() map[string]int {
 	return index
 }
 
-// advance goes to the next step at which an example is free, and returns how far that is and the
-// ages there.
+// advance goes to the next step at which an example is free, and returns the number of steps to it
+// and the ages there.
 func (o *Owner) advance(ages []int) (ahead int, next []int) {
 	ahead = 1
 	if len(ages) == o.Examples {

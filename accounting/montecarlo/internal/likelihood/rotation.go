@@ -2,8 +2,8 @@ package likelihood
 
 import "math"
 
-// Periods is the participation process of rotation (F3.12): once in each Period of steps, at a
-// uniform place, whatever the others are; a place at or beyond Steps is none.
+// Periods is the participation process of rotation (F3.12): once in each period, at a uniform
+// place, independently of the other periods. A place at or beyond Steps is no participation.
 type Periods struct{ Steps, Period int }
 
 // Count is how many periods begin.
@@ -30,8 +30,8 @@ type Crossing struct {
 	Lags []float64
 }
 
-// Crossings are those after each period but the last, for Bands of at most a period; factor is
-// 1/σ².
+// Crossings returns the crossing after each period except the last, for at most Period bands;
+// factor is 1/σ².
 func (p Periods) Crossings(c *Columns, factor float64) []Crossing {
 	all := make([]Crossing, max(0, p.Count()-1))
 	for e := range all {
