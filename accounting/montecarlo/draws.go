@@ -43,8 +43,8 @@ func (d *draws) below(n int) int {
 	return int(high)
 }
 
-// failures is how many trials of success probability p fail before the first success, or limit when
-// it is as many. logQ is ln(1-p).
+// failures draws the number of trials, of success probability p, that fail before the first
+// success, at most limit. logQ is ln(1-p).
 func (d *draws) failures(logQ float64, limit int) int {
 	if math.IsInf(logQ, -1) {
 		return 0

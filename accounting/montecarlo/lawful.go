@@ -46,8 +46,8 @@ func (l lawful) ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Rat
 	}
 }
 
-// draw appends the participations of one example: each ends the time in which it took part at no
-// step, by one number.
+// draw appends the participations of one example. One uniform number for each gives the number of
+// steps without a participation before it.
 func (lawful) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
 	label := p.starts[0].Label
 	if p.drawn {

@@ -36,9 +36,9 @@ func (multiOwner) ratio(s Spec, _ Direction, c *likelihood.Columns) likelihood.R
 	return &likelihood.SampledOwner{Process: p, Examples: k, Norms: norms}
 }
 
-// draw appends the participations of an owner in Algorithm 3: by its published distribution
-// (F4.1) blocked after a participation, else (F4.4) whenever one of its examples was sampled in the
-// b-1 steps before.
+// draw appends the participations of an owner in Algorithm 3. In the published distribution (F4.1)
+// a participation blocks the owner for b-1 steps. Otherwise (F4.4) every step at which one of its
+// examples is sampled does.
 func (multiOwner) draw(p participations, dst []kernel.Hit, d *draws) []kernel.Hit {
 	n, b, k := p.spec.Steps, p.spec.MinSep, p.spec.ExamplesPerOwner()
 	logNone := float64(k) * p.logQ

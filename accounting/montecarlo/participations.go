@@ -72,9 +72,9 @@ func (p participations) counts(dst []int, d *draws) []int {
 	return dst
 }
 
-// truncate turns the participations of one example into those that count with batches cut to
-// MaxBatchSize (F3.6): for P an example that had to survive counts twice, for Q it counts -1 and
-// the others not at all.
+// truncate turns the participations of one example into hits with batches cut to MaxBatchSize
+// (F3.6). In a batch that is cut, a participation that survives counts twice for P and -1 times for
+// Q. In another batch it counts as it is for P, and not at all for Q.
 func truncate(hits []kernel.Hit, l *likelihood.Truncated, d *draws, direction Direction) []kernel.Hit {
 	kept := hits[:0]
 	for _, hit := range hits {

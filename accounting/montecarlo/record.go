@@ -14,8 +14,8 @@ import (
 	"minsep/internal/param"
 )
 
-// slack is added to every loss before it is counted. Kernels agree to less, so that the figures of
-// each are valid for all.
+// slack is added to every loss before it is counted. Kernels agree to less than slack, so that the
+// figures of each kernel are valid for all.
 const slack = 1e-9
 
 // Value is the hockey-stick value max(1 - e^(ε-loss), 0) of a privacy loss, rounded upward: its
@@ -170,7 +170,7 @@ type Record struct {
 	KernelID string    `json:"kernel_id"` // the arithmetic, see [KernelID]
 	Count    uint64    `json:"count"`     // samples, at least 0
 	Epsilons []float64 `json:"epsilons"`  // of the sums, each at least 0
-	Sums     []Sum     `json:"sums"`      // as many as Epsilons: of [Value] at each ε
+	Sums     []Sum     `json:"sums"`      // one for each of Epsilons: of [Value] at this ε
 	Losses   Histogram `json:"losses"`    // for estimates
 }
 
@@ -213,9 +213,9 @@ func (r *Record) Merge(other *Record) error {
 // pieceSize is how many samples a goroutine takes at a time.
 const pieceSize = 32 * kernel.Lanes
 
-// Record computes the samples first … first+count-1 with as many goroutines as workers, or as there
-// are processors for 0. The result does not depend on workers. It ends early, with the context's
-// error, when ctx is done.
+// Record computes the samples first … first+count-1 with workers goroutines, or one for each
+// processor where workers is not above 0. The result does not depend on workers. Record ends early,
+// with the context's error, when ctx is done.
 func (s *Sampler) Record(ctx context.Context, first, count uint64, epsilons []float64, workers int) (*Record, error) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)

@@ -56,8 +56,8 @@ func (s *Sampler) Fork() *Sampler {
 }
 
 // Losses sets dst to the privacy losses of the samples first, first+1, …: ln P(y)/Q(y) with y ~ P
-// in direction P, ln Q(y)/P(y) with y ~ Q in direction Q. Ranges that are multiples of 8 on both
-// sides waste nothing.
+// in direction P, ln Q(y)/P(y) with y ~ Q in direction Q. A range that begins and ends at multiples
+// of 8 wastes nothing.
 func (s *Sampler) Losses(dst []float64, first uint64) {
 	for len(dst) > 0 {
 		losses := s.batch(first / kernel.Lanes)
@@ -66,7 +66,7 @@ func (s *Sampler) Losses(dst []float64, first uint64) {
 	}
 }
 
-// input draws the input of the batch with this number, but for its normals.
+// input draws the input of the batch with this number, except for its normals.
 func (s *Sampler) input(number uint64) kernel.Input {
 	in := kernel.Input{Bulk: s.draws.bulk, Number: number}
 	if s.direction == Q && !s.truncated {

@@ -11,14 +11,13 @@ import (
 )
 
 // scheme is how examples take part: how losses under it are computed, and how participations are
-// drawn. Each has a file.
+// drawn. Each scheme has a file.
 type scheme interface {
-	// check reports the faults of all parameters but those that every scheme has: steps, min-sep,
-	// σ.
+	// check reports the faults of all parameters except steps, min-sep and σ, which every scheme has.
 	check(s Spec, c *param.Checker)
 	// bands says how many bands a strategy may have.
 	bands(s Spec) bandLimit
-	// exactness says how exact losses are for a strategy of so many bands.
+	// exactness says how exact losses are for a strategy with this number of bands.
 	exactness(s Spec, bands int) Exactness
 	// ratio is the recursion of the loss in one direction.
 	ratio(s Spec, d Direction, c *likelihood.Columns) likelihood.Ratio
@@ -37,8 +36,7 @@ type bandLimit struct {
 // atMostMinSep is the limit of a scheme, or of a part of it, by min-sep.
 func (s Spec) atMostMinSep(by string) bandLimit { return bandLimit{s.MinSep, "min-sep", by} }
 
-// schemes are the ways to take part, by the names of their schemes. Each file's init sets its
-// own.
+// schemes has the schemes by their names. The init function of each scheme's file adds the scheme.
 var schemes = map[string]scheme{}
 
 // schemeNames lists them in words.

@@ -34,7 +34,7 @@ const (
 	NotProven Exactness = "published accounting, not proven"
 )
 
-// maxSquaredNorm limits ‖c_i‖²/σ²: beyond it a loss of 64-bit floats does not hold its 1e-9.
+// maxSquaredNorm limits ‖c_i‖²/σ²: beyond it a loss in 64-bit floats has an error above 1e-9.
 const maxSquaredNorm = 1e6
 
 // maxSteps bounds the steps that a loss may need memory for.
@@ -49,13 +49,13 @@ type Spec struct {
 	Scheme string `json:"scheme"` // one of the names of schemes of this package
 	Steps  int    `json:"steps"`  // n, 1 to 2^22
 
-	// MinSep is b: two participations of an example are at least b steps apart. The period (an
-	// epoch) of balls-in-bins, the number of parts of cyclic Poisson, 1 for Poisson.
+	// MinSep is b: two participations of an example are at least b steps apart. It is the period (an
+	// epoch) of balls-in-bins, the number of parts of cyclic Poisson, and 1 for Poisson.
 	MinSep int `json:"min_sep"`
 
-	// Prob is the probability with which an available example participates at a step: for cyclic
-	// Poisson at the steps of its part, for Algorithm 3 of being sampled, blocked or not.
-	// Balls-in-bins, epoch-min-sep, balanced-min-sep and rotation have none: 0.
+	// Prob is the probability with which an available example participates at a step. For cyclic
+	// Poisson these are the steps of its part. For Algorithm 3 it is the probability of being sampled,
+	// blocked or not. It is 0 for balls-in-bins, epoch-min-sep, balanced-min-sep and rotation.
 	Prob float64 `json:"prob"`
 
 	// EpochSteps is T of epoch-min-sep and rotation: an example, or an owner, participates exactly
@@ -70,8 +70,8 @@ type Spec struct {
 	// others.
 	Hazards string `json:"hazards,omitempty"`
 
-	// WarmStart starts in the stationary distribution: Algorithm 2 of arXiv 2602.09338. Of cyclic
-	// Poisson it makes the part of the example uniform instead of the first, which has the most
+	// WarmStart starts in the stationary distribution: Algorithm 2 of arXiv 2602.09338. For cyclic
+	// Poisson the part of the example is then uniform; else it is the first part, which has the most
 	// steps.
 	WarmStart bool `json:"warm_start"`
 
@@ -80,7 +80,7 @@ type Spec struct {
 	NoiseMultiplier float64             `json:"noise_multiplier"`
 	Strategy        *mechanism.Strategy `json:"strategy"`
 
-	// MaxExamplesPerOwner is k_u; 0 stands for 1. Each example is in a process of its own, but for
+	// MaxExamplesPerOwner is k_u; 0 stands for 1. Each example is in a process of its own, except for
 	// MultiOwner.
 	MaxExamplesPerOwner int `json:"max_examples_per_owner,omitempty"`
 

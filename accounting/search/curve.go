@@ -11,19 +11,19 @@ import (
 	"minsep/internal/bisect"
 )
 
-// Seen is what samples say of a divergence at a noise multiplier: as much as Hits events of a
-// Poisson distribution, of which there are Tries for each unit of divergence.
+// Seen is the information of samples on a divergence at a noise multiplier. They tell as much as
+// Hits events of a Poisson variable with a mean of Tries times the divergence.
 type Seen struct {
 	X           float64 // ln σ
 	Hits, Tries float64 // at least 0
 }
 
-// Curve is a distribution of a divergence as a function of ln σ: of its pace, which is how many
-// times as fast as a Gaussian mechanism's it falls, and for each pace of λ, the divergence at the
-// centre, which has a Gamma distribution.
+// Curve is a distribution of a divergence as a function of ln σ. It has a distribution of the pace,
+// which is the speed at which the divergence falls over the speed of a Gaussian mechanism. For each
+// pace, λ, the divergence at the centre, has a Gamma distribution.
 //
-// Given the pace, λ has the shape of all hits together and the rate of all tries, each times the
-// divergence there over λ.
+// Given the pace, the shape of λ is the sum of all hits. Its rate is the sum of all tries, each
+// times the divergence at its noise multiplier over λ.
 type Curve struct {
 	scale  *Scale
 	centre float64 // ln σ, where samples were seen that are nearest to δ
@@ -106,7 +106,7 @@ func (c *Curve) ratio(pace, x float64) float64 {
 	return c.scale.Ratio(pace*(x-c.centre)-c.gap) - c.scale.Ratio(-c.gap)
 }
 
-// slope is how fast ln of a divergence at so much of the scale falls, at a pace of 1.
+// slope is the speed at which ln of a divergence falls at u on the scale, at a pace of 1.
 func (c *Curve) slope(u float64) float64 {
 	return (c.scale.Ratio(u-scaleStep) - c.scale.Ratio(u+scaleStep)) / (2 * scaleStep)
 }
@@ -152,8 +152,8 @@ func (c *Curve) below(delta, x float64) (p float64) {
 	return p
 }
 
-// gammaBelow is the probability that a Gamma variable of rate 1 is at most x, for many values by
-// the cube root's normal distribution (Wilson and Hilferty).
+// gammaBelow is the probability that a Gamma variable of rate 1 is at most x. For a large shape it
+// takes the cube root as normal (Wilson and Hilferty).
 func gammaBelow(shape, x float64) float64 {
 	if shape > 20 {
 		return normal.Tail((1 - 1/(9*shape) - math.Cbrt(x/shape)) * 3 * math.Sqrt(shape))
@@ -161,8 +161,8 @@ func gammaBelow(shape, x float64) float64 {
 	return mathext.GammaIncReg(shape, x)
 }
 
-// Quantile is the divergence at a noise multiplier with a probability p of none larger, between
-// steps of ln σ of the scale.
+// Quantile is the value that the divergence at a noise multiplier does not exceed with probability
+// p. It is interpolated between steps of ln σ.
 func (c *Curve) Quantile(p, noiseMultiplier float64) float64 {
 	const origin = 1e6
 	step, part := math.Modf((math.Log(noiseMultiplier)-c.centre)/scaleStep + origin)

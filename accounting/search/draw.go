@@ -20,15 +20,15 @@ type drawing struct {
 }
 
 // look draws at ln σ = x: more samples where δ is near, and few where they say in which direction
-// it is. It says whether there were too few samples for the tolerance because more take too long.
-// Where more than some samples would be drawn, finer tables are tried first; those that do not pay
-// are left, and the drawing goes on.
+// it is. short says that the samples are too few for the tolerance, because more take too long.
+// Where more samples would be drawn than take as long as finer tables, these are tried first.
+// Tables that do not lower M are left, and the drawing goes on.
 func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, err error) {
 	level, dear := s.firstLevel(tolerance)
 	var d *drawing
 	for {
 		work := workOf(level)
-		if s.Run.Sampler.BalancedMinSep != nil && level == coarseLevel { // a state takes some times as long
+		if s.Run.Sampler.BalancedMinSep != nil && level == coarseLevel { // a state takes several times as long
 			work = workOf(level - 1)
 		}
 		proposal, tables, err := s.propose(ctx, x, tolerance, work)
@@ -128,8 +128,9 @@ func (s *searcher) draw(ctx context.Context, l *drawing, tolerance, dear float64
 	}
 }
 
-// isBelow says whether it is enough to know that a divergence is below δ, and a look says so: of a
-// mean of δ as much would be seen as its samples over M/δ, and Apart standard errors less at most.
+// isBelow says whether it is enough to know that a divergence is below δ, and a look says so. With
+// a mean of δ, the sum of its values over M would be about its samples over M/δ, and at most Apart
+// standard errors less.
 func (s *searcher) isBelow(l *look) bool {
 	most := float64(l.samples) * math.Exp(-l.logBound)
 	return s.below && l.seen < most-Apart*math.Sqrt(most)
@@ -166,7 +167,7 @@ func (s *searcher) isFarBehind() bool {
 	return f.StdErr <= rough && s.isBehind(f)
 }
 
-// isHopeless says whether so many samples of a look are sure to tell nothing, by the other looks.
+// isHopeless says whether, by the other looks, this number of samples is sure to tell nothing.
 func (s *searcher) isHopeless(l *look, samples float64) bool {
 	if s.below || l.samples > 0 || !s.isTold() {
 		return false
@@ -176,17 +177,18 @@ func (s *searcher) isHopeless(l *look, samples float64) bool {
 	return samples*math.Exp(s.scale.Ratio(-gap)) < leastSeen*math.Exp(l.logBound)
 }
 
-// Figures of the time of samples, as measured: from wideBands on a sample takes as many times as
-// long as there are more bands, since the noisy outputs are correlated with every column, and one
-// of several examples per owner OwnersFactor times their number as long, since the ratio is drawn
-// for each of them.
+// Figures of the time of samples, as measured: above wideBands bands the time of a sample is
+// proportional to the bands, since the noisy outputs are correlated with every column. With several
+// examples per owner a sample takes OwnersFactor times their number as long, since the ratio is
+// drawn for each of them.
 const (
 	wideBands    = 32
 	OwnersFactor = 2.7
 )
 
-// mostSamples is how many samples a look may take; samples of several examples an owner take
-// longer each. Where enough is seen for a rough estimate, it is a part of that number.
+// mostSamples is the largest number of samples of a look. It is smaller with several examples per
+// owner, since each sample takes longer. Where enough is seen for a rough estimate, only a share of
+// it is allowed.
 func (s *searcher) mostSamples(l *look) float64 {
 	most := mostWork / float64(s.Run.Strategy.Steps) / s.width()
 	switch {
@@ -205,7 +207,7 @@ func (s *searcher) mostSamples(l *look) float64 {
 	return most
 }
 
-// width is how many times as long a sample takes as one of a narrow strategy.
+// width is the time of a sample over the time of one with a narrow strategy.
 func (s *searcher) width() float64 {
 	return max(1, float64(s.Run.Strategy.Bands())/wideBands)
 }

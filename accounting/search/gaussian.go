@@ -11,9 +11,10 @@ import (
 // straight line to about 1e-3.
 const scaleLow, scaleHigh, scaleStep = -5, 2, Step
 
-// Scale is ln of the divergence of a Gaussian mechanism at the claim's ε, over the claim's δ, by ln
-// of its noise multiplier over the one at which it is δ. Divergences of other mechanisms are
-// measured by it: they fall with σ nearly as its does with a power of σ.
+// Scale gives ln of the divergence of a Gaussian mechanism at the claim's ε over the claim's δ. Its
+// argument is ln of the noise multiplier over the one at which the divergence is δ. Divergences of
+// other mechanisms are measured by this scale: they fall with σ nearly as the Gaussian one falls
+// with a power of σ.
 type Scale struct {
 	delta      float64
 	multiplier float64   // σ of the Gaussian mechanism of sensitivity 1 at δ

@@ -9,7 +9,7 @@ type look struct {
 	x        float64 // ln σ
 	logBound float64 // ln M/δ
 	excess   float64 // ln of the estimated divergence over δ
-	hits     float64 // how many events of a Poisson distribution would tell as much of excess
+	hits     float64 // events of a Poisson variable that would tell as much of excess
 	samples  uint64
 	seen     float64 // sum of the values over M
 	squares  float64 // of their squares
@@ -20,8 +20,8 @@ type look struct {
 	gap, gapErr float64
 }
 
-// count is how many equal values would tell as much as the values of a look: the square of
-// their sum over the sum of their squares. The largest is added to the squares once more, for
+// count is the number of equal values that would tell as much as the values of a look: the square
+// of their sum over the sum of their squares. The largest is added to the squares once more, for
 // larger values that were not seen.
 func (l *look) count() float64 {
 	if l.seen == 0 {
@@ -33,12 +33,11 @@ func (l *look) count() float64 {
 // stdErr is the standard error of excess.
 func (l *look) stdErr() float64 { return math.Sqrt((1 + luck/l.hits) / l.hits) }
 
-// tells says whether a look tells more than a bound, and whether its standard error is no matter of
-// luck.
+// tells says that a look tells more than a bound, and that its standard error is no matter of luck.
 func (l *look) tells() bool { return l.count() >= leastCount && l.seen >= leastSeen }
 
-// Pace is how fast a divergence falls with σ: as a Gaussian mechanism's does with this power of
-// σ. It is nearly the same at neighbouring σ and for similar candidates.
+// Pace says how fast a divergence falls with σ: like the divergence of a Gaussian mechanism with
+// this power of σ. It is nearly the same at neighbouring σ and for similar candidates.
 type Pace struct {
 	Value, StdErr float64 // above 0
 }
@@ -56,8 +55,8 @@ func (l *look) add(samples uint64, sum, squares, largest float64) {
 	l.seen, l.squares, l.largest = l.seen+sum, l.squares+squares, max(l.largest, largest)
 }
 
-// settle sets all that follows from the samples. Where bounded, or where they tell nothing, as much
-// counts as seen as one value of M at least.
+// settle sets all that follows from the samples. Where bounded, or where the samples tell nothing,
+// the sum of the values counts as M at least.
 func (s *Scale) settle(l *look, bounded bool) {
 	n := float64(l.samples)
 	mean, square := l.seen/n, (l.squares+l.largest*l.largest)/n
@@ -67,7 +66,7 @@ func (s *Scale) settle(l *look, bounded bool) {
 	s.set(l, l.logBound+math.Log(mean), n/max(1e-9, square/(mean*mean)-1))
 }
 
-// set sets the excess of a look, how many hits it is known by, and the gap.
+// set sets the excess and the hits of a look, and the gap that follows from them.
 func (s *Scale) set(l *look, excess, hits float64) {
 	l.excess, l.hits = excess, hits
 	stdErr := l.stdErr()
@@ -79,8 +78,8 @@ func (s *Scale) set(l *look, excess, hits float64) {
 // small.
 func (l *look) isFar() bool { return l.tells() && l.gap > Far && l.gap > Apart*l.gapErr }
 
-// more is how many samples a look should have where they do not say enough yet; done says that
-// its divergence is so far below δ that more would say little.
+// more returns the number of samples that a look should have where it does not say enough yet; done
+// says that its divergence is so far below δ that more would say little.
 func (l *look) more() (want uint64, done bool) {
 	most := (l.seen + Apart*(math.Sqrt(l.seen)+0.5)) / float64(l.samples)
 	return l.samples + max(Few, l.samples/2), l.logBound+math.Log(most) <= 1e-9
@@ -115,7 +114,8 @@ func (s *Scale) look(d Drawn) look {
 	return l
 }
 
-// Seen is what drawn samples say of the divergence: no values have more variance than as many of M.
+// Seen is the information of drawn samples on the divergence. Values with this sum have the largest
+// variance where each is 0 or M, and this case is taken.
 func (d Drawn) Seen() Seen {
 	return Seen{math.Log(d.NoiseMultiplier), d.Sum, float64(d.Samples) / d.Bound}
 }

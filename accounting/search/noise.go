@@ -38,8 +38,8 @@ var (
 	ErrTooDear    = errors.New("search: an estimate takes too many samples")
 )
 
-// Both looks at H(Q,P) at the noise multiplier of n, to the standard error [Tolerance]: where it
-// may be above δ, n becomes the larger of the two.
+// Both looks at H(Q,P) at the noise multiplier of n, to the standard error [Tolerance]: where
+// H(Q,P) may be above δ, the noise multiplier becomes the larger of both directions.
 func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
 	const tolerance = Tolerance
 	if !n.OneDirection {

@@ -11,9 +11,9 @@ import (
 	"minsep/sampling"
 )
 
-// coarse bounds the share of ε, or of coarseFrom where ε is below, that the grid of losses may
-// add over all steps: far more than in a certificate, and an upper bound like there. It is half of
-// the error of ln σ that the search leaves.
+// coarse bounds the amount that the grid of losses may add over all steps, as a share of ε, or of
+// coarseFrom where ε is smaller. It is far more than in a certificate, but the result is an upper
+// bound too. It is half of the error of ln σ that the search leaves.
 const coarse, coarseFrom = Narrow / 2, 4
 
 // Narrow is how far the upper end of ln σ is above the lower one when a search ends.
@@ -33,8 +33,8 @@ func WithoutSamples(method accounting.Method) bool {
 }
 
 // Proven is the noise multiplier of a run without samples: in closed form or by privacy loss
-// distributions on a coarse grid, at most a part of width above the least. The search begins at
-// start, and goes on a part of step from there, or of half of Farthest for 0.
+// distributions on a coarse grid. ln σ is at most width above the least. The search begins at
+// start, with a first step in ln σ of step, or of half of Farthest for 0.
 func (c Claim) Proven(start, step, width float64) (Noise, error) {
 	if step == 0 {
 		step = Farthest / 2

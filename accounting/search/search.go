@@ -10,8 +10,8 @@ import (
 	"minsep/accounting/montecarlo"
 )
 
-// Apart is how many standard errors lie between two figures at least where their order is taken
-// as known.
+// Apart is the least number of standard errors between two figures at which their order is taken as
+// known.
 const Apart = 3
 
 // searcher looks for σ by one divergence.
@@ -37,9 +37,8 @@ func (c Claim) searcher(direction montecarlo.Direction, p Pace) (*searcher, erro
 	return &searcher{Claim: c, direction: direction, pace: p, scale: scale, behind: math.Inf(1)}, err
 }
 
-// sigma searches from start until the standard error of ln σ is at most tolerance, more would take
-// too many samples, or it is at most behindError and σ at least behind: a noise multiplier that no
-// more need be known of.
+// sigma searches from start until the standard error of ln σ is at most tolerance, or a smaller one
+// would take too many samples. Where σ is clearly above behind, an error of behindError is enough.
 func (s *searcher) sigma(ctx context.Context, start, tolerance, behind float64) (Noise, error) {
 	s.tolerance, s.behind = tolerance, behind
 	err := Walk(ctx, math.Log(start), s)
@@ -121,7 +120,7 @@ func (s *searcher) found(f Solution) Noise {
 	return Noise{Multiplier: multiplier, StdErr: f.StdErr * multiplier, OneDirection: true, Samples: s.drawn, Effort: math.Exp(l.logBound - l.excess), found: s, pace: f.Pace}
 }
 
-// isTold says whether a look tells anything: else nothing is known but a bound.
+// isTold says whether any look tells something. Otherwise only a bound is known.
 func (s *searcher) isTold() bool {
 	return slices.ContainsFunc(s.looks, func(l look) bool { return l.tells() })
 }

@@ -21,8 +21,8 @@ const (
 	finestLevel
 )
 
-// firstLevel is the level of the tables that are tried first, and how many samples take as long as
-// the next one.
+// firstLevel returns the level of the tables that are tried first, and the number dear of samples
+// that take as long as tables of the next level.
 func (s *searcher) firstLevel(tolerance float64) (level int, dear float64) {
 	dear = max(Few, DearSamples/s.width())
 	switch {
@@ -46,7 +46,7 @@ func (s *searcher) lastLevel(tolerance float64) int {
 	return fineLevel
 }
 
-// propose makes a proposal with tables of so much work.
+// propose makes a proposal with tables of at most this work.
 func (s *searcher) propose(ctx context.Context, x, tolerance, work float64) (tilt.Proposal, tilt.Tables, error) {
 	spec := s.Run.Loss(math.Exp(x))
 	proposal, tables, err := tilt.NewProposalWithin(ctx, tilt.Config{Spec: spec, Epsilon: s.Epsilon, Direction: s.direction}, work)

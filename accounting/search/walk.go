@@ -96,7 +96,7 @@ func (r *reach) add(x float64, side Side) {
 }
 
 // next is the ln σ of the next look: the goal or, where that is outside the interval or was looked
-// at, the nearest one beside it that fits, at most Farthest from what was looked at. ok says that
+// at, the nearest one beside it that fits, at most Farthest from the looks so far. ok says that
 // there is one.
 func (r *reach) next(goal float64, fits func(x float64) bool) (next float64, ok bool) {
 	if len(r.looked) == 0 {
@@ -125,8 +125,8 @@ func (r *reach) next(goal float64, fits func(x float64) bool) (next float64, ok 
 			return x, true
 		}
 	}
-	// Above all looks M is less than they say: another one tells, which draws nothing where that takes
-	// too many samples.
+	// Above all looks M is less than they say, so that another look tells something. It draws nothing
+	// where it would take too many samples.
 	if x := max(at, r.low+Far); goal > most && x <= most+2*Farthest {
 		return x, true
 	}

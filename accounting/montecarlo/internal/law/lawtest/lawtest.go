@@ -7,8 +7,8 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 )
 
-// Tide is a law of its own: an example is of one of two sorts, which take part with different
-// probabilities, and with others at each step; a participation blocks it for MinSep-1 steps. Label
+// Tide is a law that no scheme has. An example is of one of two sorts. The hazards differ between
+// the sorts, and between the steps. A participation blocks the example for MinSep-1 steps. Label
 // sort·MinSep + r has r steps to wait.
 type Tide struct {
 	law.Plain
