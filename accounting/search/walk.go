@@ -10,8 +10,8 @@ import (
 // Source is a divergence that a search asks for at noise multipliers: by tilted samples with
 // tables, by plain samples, or by bounds without samples. It keeps the looks that it took.
 type Source interface {
-	// Look looks at ln σ = x, with as many samples as the tolerance and the budget of the source say,
-	// and says on which side of the solution σ is. An error ends the search.
+	// Look looks at ln σ = x, with the number of samples that the tolerance and the budget of the
+	// source say. It returns the side of the solution on which σ is. An error ends the search.
 	Look(ctx context.Context, x float64) (Side, error)
 
 	// Goal is the ln σ to look at next, by all looks so far; done says that they are enough.

@@ -19,9 +19,9 @@ const (
 	mostDelta = 0.5
 )
 
-// leastDelta is the smallest δ that a further ε is given: with a larger ε a negligible part of the
-// claim's. All points count the failure probabilities of all, and a smaller δ would take samples
-// from every one.
+// leastDelta is the smallest δ of a further ε: the claim's δ below the claim's ε, else a negligible
+// share of the claim's δ. Every point counts the failure probabilities of all points, so a smaller
+// δ would take samples from each of them.
 func (p Problem) leastDelta(epsilon float64) float64 {
 	if epsilon < p.Epsilon {
 		return p.Delta
@@ -88,8 +88,8 @@ func (p Problem) also(ctx context.Context, out *Plan) error {
 	return protocol.Validate()
 }
 
-// mostAlso is how many samples a trial of a further point has at most: all of them together take
-// about as long as the claim's own.
+// mostAlso is the largest number of samples of a trial of a further point. All such trials together
+// take about as long as the trials of the claim.
 func (p Problem) mostAlso(protocol *accounting.Protocol) float64 {
 	most, drawn := estimateSamples(p.steps()), 0.0
 	for _, c := range protocol.Candidates {
@@ -101,9 +101,9 @@ func (p Problem) mostAlso(protocol *accounting.Protocol) float64 {
 	return math.Floor(min(most, max(share, leastSamples)))
 }
 
-// point chooses the δ of the problem's ε, and the trials of it at every candidate. failure is
-// the part of δ that all points and earlier protocols lose to their failure probabilities, own the
-// share of this point, and most how many samples a trial has at most.
+// point chooses the δ of the problem's ε, and the trials of it at every candidate. failure is the
+// part of δ that all points and earlier protocols lose to their failure probabilities, own the
+// share of this point, and most the largest number of samples of a trial.
 func (p Problem) point(ctx context.Context, protocol *accounting.Protocol, method accounting.Method, least, failure, own, most float64) (accounting.Point, [][]accounting.Trial, error) {
 	point := accounting.Point{Epsilon: p.Epsilon}
 	trials := make([][]accounting.Trial, len(protocol.Candidates))
@@ -181,9 +181,9 @@ func (p Problem) provenPoint(protocol *accounting.Protocol, method accounting.Me
 	return point, trials, nil
 }
 
-// threshold is the δ_v at which the trial of a divergence is expected to be accepted, and how many
-// samples the trial has. An estimate that sees few values makes it larger, and never the claim
-// wrong.
+// threshold returns the δ_v at which the trial of a divergence is expected to be accepted, and the
+// number of samples of the trial. An estimate that sees few values makes δ_v larger, and never
+// makes the claim wrong.
 func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own, most float64) (verify, samples float64, err error) {
 	mean, err := p.expected(ctx, s, least, most)
 	if err != nil {
@@ -197,8 +197,8 @@ func (p Problem) threshold(ctx context.Context, s hockeyStick, least, own, most 
 	return high + s.cost(), samples, nil
 }
 
-// expected returns an upper estimate of a divergence. The number of samples doubles until their sum
-// is as large as that of alsoEstimate values of M.
+// expected returns an upper estimate of a divergence. The number of samples doubles until the sum
+// of their values is as large as the sum of alsoEstimate values of M.
 func (p Problem) expected(ctx context.Context, s hockeyStick, least, most float64) (float64, error) {
 	e := p.newEstimator()
 	e.doing = p.doing

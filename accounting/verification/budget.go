@@ -11,12 +11,12 @@ import (
 // DefaultCPUTime is the budget where none is given, in time of one processor.
 const DefaultCPUTime = time.Minute
 
-// longCPUTime is that budget where tables have left too little of DefaultCPUTime for samples: a
-// proof without samples costs far more noise.
+// longCPUTime is the budget where none is given and tables have left too little of DefaultCPUTime
+// for samples: a proof without samples costs far more noise.
 const longCPUTime = 5 * DefaultCPUTime
 
-// DefaultSamples is about how many samples that is, for one example per owner; with several a
-// sample takes many times as long.
+// DefaultSamples is about the number of samples in DefaultCPUTime, for one example per owner. With
+// several examples a sample takes many times as long.
 func DefaultSamples(steps int) uint64 { return uint64(1.5e9 / float64(2000+steps)) }
 
 // priced returns the problem with the rest of its budget, in samples. A budget in time is
@@ -40,7 +40,8 @@ func (p Problem) priced(e *estimator) Problem {
 }
 
 // priced adds the time of samples here, and a budget that is enough, to an error about too few
-// samples. need says how many would be enough, where the error does not.
+// samples. need returns the number of samples that would be enough, where the error does not say
+// it.
 func (e *estimator) priced(err error, estimated bool, need func() float64) error {
 	var few *TooFewError
 	switch {

@@ -34,9 +34,9 @@ func (p Problem) start(ctx context.Context, e *estimator) (first float64, provab
 	return first, provable, nil
 }
 
-// firstTried is the noise multiplier that is tried first where one needs no samples: about where
-// the bounds that the search for it saw are leastEfforts times δ, and by search.Far/2 to
-// search.Farthest in ln σ below.
+// firstTried is the noise multiplier that is tried first where provable needs no samples. The
+// bounds that the search for provable saw are about leastEfforts[0] times δ there. It is
+// search.Far/2 to search.Farthest below provable in ln σ.
 func firstTried(provable tilt.Provable, delta float64) float64 {
 	least, most := provable.NoiseMultiplier*math.Exp(-search.Farthest), provable.NoiseMultiplier*math.Exp(-search.Far/2)
 	target := leastEfforts[0] * delta // far less than at most noise multipliers of use, so that the estimate is cheap
@@ -93,7 +93,7 @@ func (p Problem) calibrated(ctx context.Context, e *estimator, out *Plan) error 
 		return err
 	case !p.unamplified(proven):
 		return p.provenOnly(ctx, e, out, provable)
-	case err == nil && out.dear(): // only who asks for so much noise gets it
+	case err == nil && out.dear(): // this much noise is certified only where it is asked for
 		provable = tilt.Provable{}
 		if err = choose(); err == nil {
 			return nil
@@ -133,7 +133,7 @@ func sampled(estimates []NoiseEstimate) bool {
 }
 
 // dear says that the best candidate has far more noise than was estimated: the budget buys few
-// samples, or none. Where none was given, a longer one is then worth its time.
+// samples, or none. Where no budget was given, a longer one is then worth its time.
 func (out *Plan) dear() bool {
 	return out.Protocol.Candidates[0].NoiseMultiplier > search.Little*out.Estimate
 }
@@ -143,8 +143,9 @@ func takesSamples(c accounting.Candidate) bool {
 	return slices.ContainsFunc(c.Trials, func(t accounting.Trial) bool { return t.Samples > 0 })
 }
 
-// goOn makes more estimates, in the share that a longer budget leaves them, and adds them to
-// the plan's. It begins where they have the target, or at a noise multiplier where there are none.
+// goOn makes more estimates, in their share of a longer budget, and adds them to the estimates of
+// the plan. It begins where the estimates of the plan have the target, or at from where there are
+// none.
 func (p Problem) goOn(ctx context.Context, e *estimator, out *Plan, from float64, known NoiseEstimate) error {
 	target := nearDelta * p.Delta
 	if len(out.Estimates) > 0 {

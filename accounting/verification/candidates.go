@@ -12,8 +12,8 @@ import (
 	"minsep/internal/digits"
 )
 
-// affords says whether the goals of a noise multiplier are reached with a budget, and accepted
-// means of at most so much.
+// affords says whether the goals of a noise multiplier are reached with a budget, and with an
+// accepted mean of at most most.
 func (p Problem) affords(goals []accounting.Goal, budget, most float64) bool {
 	t, tests, err := p.claim().Allocate(goals)
 	if err != nil {
@@ -32,7 +32,8 @@ func (p Problem) least(m model, low, high, errors, budget, most float64) (noiseM
 	return math.Exp(x), true
 }
 
-// allowance is how many samples there are, and up to which mean it is worth to accept.
+// allowance returns the number of samples that may be drawn, and the largest mean that is worth
+// accepting.
 func (p Problem) allowance() (samples, most float64) {
 	room := p.Delta - p.claim().Earlier
 	switch {
@@ -91,8 +92,9 @@ func (p Problem) sampled(m model, low, high, provable float64) []float64 {
 	return best
 }
 
-// expectedNoise is about the noise multiplier that is released, of candidates with a chance to be
-// accepted each as their names say.
+// expectedNoise is about the geometric mean of the noise multiplier that is released. The
+// probability that more noise than a candidate's is released depends on its kind: main, spare or
+// safe.
 func (p Problem) expectedNoise(sigmas []float64, provable float64) float64 {
 	last := provable
 	if last == 0 {

@@ -7,20 +7,21 @@ import "minsep/accounting/search"
 
 // Estimates.
 const (
-	// tolerance is the standard error of ln σ at which the samples of an estimate are enough: then
+	// tolerance is the standard error of ln σ at which the samples of an estimate are enough: below it
 	// the chance of the trials decides more.
 	tolerance = 0.002
 
-	// enough is the standard error of ln δ, near the target, at which estimates end: .5 % of the
-	// noise multiplier, about, where the chance of the trials is as large.
+	// enough is the standard error of ln δ, near the target, at which estimates end: about 0.5 % of
+	// the noise multiplier. The chance of the trials is as large.
 	enough = search.Far
 
-	// estimateParts: an estimate takes at most one part in so many of the budget that is left.
+	// estimateParts is a number of equal parts of the budget that is left: an estimate takes at most
+	// one of them.
 	estimateParts = 4
 
-	// leastSamples are drawn at least where the budget has them, since tables take as long as some
-	// thousands, and at most of the second direction where the first says that the noise is too
-	// little. The time of a trial of as many is next to nothing.
+	// leastSamples is the least number of samples of an estimate where the budget has them, since
+	// tables take as long as some thousands. It is the largest number for the second direction where
+	// the first one says that the noise is too little. A trial with this number takes next to no time.
 	leastSamples = search.DearSamples
 
 	fewest = 50 // samples of an estimate, where the budget allows no more
@@ -28,8 +29,9 @@ const (
 	// nearDelta is the part of δ near which estimates are made: a verification accepts less than δ.
 	nearDelta = 0.75
 
-	// fitReach is how far ln δ of the nearest estimate may be from the target where the budget of
-	// the estimates is used up: beyond it the pace is not known well enough.
+	// fitReach is the largest distance in ln δ from the nearest estimate to the target at which a
+	// search may end because the budget of the estimates is used up: beyond it the pace is not known
+	// well enough.
 	fitReach = search.Apart
 
 	// affordable is the part of the budget left that an estimate or a verification may take where
@@ -37,11 +39,11 @@ const (
 	affordable = 0.7
 )
 
-// leastEffort is how many times M/δ samples an estimate takes at least.
+// leastEffort is the least number of samples of an estimate, in multiples of M/δ.
 const leastEffort = 10
 
-// leastEfforts are these of each direction: fewer for the second one, which often has by far the
-// larger M and decides little.
+// leastEfforts has this number for each direction: fewer for the second one, which often has by far
+// the larger M and decides little.
 var leastEfforts = [...]float64{leastEffort, search.Apart}
 
 // Parts of a budget.
@@ -58,15 +60,16 @@ const (
 	// when their tables are made.
 	planned = 0.93
 
-	// advisedEstimates is how many times the fewest samples of one estimate a whole budget should
-	// be: several noise multipliers in two directions out of the share of the estimates, and a
-	// verification of some ten times as many.
+	// advisedEstimates is the advised size of a whole budget, in multiples of the fewest samples of
+	// one estimate. It covers several noise multipliers in two directions, out of the share of the
+	// estimates, and a verification of some ten times as many samples.
 	advisedEstimates = search.Apart * leastEffort
 )
 
-// proofRatio is how near the search comes to the smallest noise multiplier that needs no samples,
-// where there are samples for others: the candidates that samples decide are far below it. With
-// 1.05 certificates of two directions have .3 % more noise (TestCandidatesAreRobust, SIMULATE=24).
+// proofRatio is the ratio to which the search finds the smallest noise multiplier that needs no
+// samples, where there are samples for others: the candidates that samples decide are far below
+// that one. With 1.05 certificates of two directions have .3 % more noise (TestCandidatesAreRobust,
+// SIMULATE=24).
 const proofRatio = 1.03
 
 // Candidates. Whether one is accepted is chance: the main one should be most times, the spare one
@@ -81,15 +84,15 @@ const (
 
 	safeChance = 1. / 50 // that the safe one is released
 
-	// leastApart is how much more noise a candidate has than the one before, at least: less is below
-	// the errors of both estimates.
+	// leastApart is the least ratio of the noise of a candidate to the noise of the one before: a
+	// smaller difference is below the errors of both estimates.
 	leastApart = (1 + tolerance) * (1 + tolerance)
 
-	noneCosts = 2 // times the noise is what no accepted candidate counts for
+	noneCosts = 2 // where no candidate is accepted, this multiple of the noise counts
 
-	// mostAccepted is the part of δ up to which the default budget raises δ', since samples buy
-	// little beyond it, and that the bound of the provable candidate may take: δ_v is above it in all
-	// but the smallest budgets.
+	// mostAccepted is the share of δ up to which the default budget raises δ', since samples buy
+	// little beyond it. The bound of the provable candidate may take this share too: δ_v is above it
+	// in all but the smallest budgets.
 	mostAccepted = 0.9
 
 	// cheap is the part of δ that truncation may cost without a look at its own pair: σ falls by far
@@ -97,8 +100,8 @@ const (
 	cheap = search.Little - 1
 )
 
-// shares are the parts of the budget that the spare candidate may have, of the rest that the safe
-// one leaves. That one has the first of them.
+// shares are the shares that the spare candidate may have of the budget that the safe one leaves.
+// The safe candidate has the first of them.
 var shares = []float64{1. / 12, 1. / 6, 1. / 3}
 
 // The δ of a further point is the δ expected to be accepted at the smallest candidate, by an

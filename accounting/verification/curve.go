@@ -86,8 +86,8 @@ func Curve(ctx context.Context, run accounting.Run, noiseMultiplier, epsilon flo
 	return points, nil
 }
 
-// provenDelta bounds δ of a run that needs no samples: by its own pair where that is known, and
-// without truncation at its cost.
+// provenDelta bounds δ of a run that needs no samples: by its own pair where this is known, and by
+// the pair without truncation plus the cost of truncation. The smaller bound counts.
 func provenDelta(run accounting.Run, noiseMultiplier, epsilon float64, cost func(float64, montecarlo.Direction) (float64, error)) (float64, error) {
 	least := 1.0
 	if run.TruncatedPair() {
@@ -135,7 +135,7 @@ func unaimed(ctx context.Context, s hockeyStick, other float64) (e Estimate, ok 
 	return e, float64(e.Samples)*e.Mean >= leastEfforts[0]*e.Bound, err
 }
 
-// MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of so many examples, by one of
+// MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of several examples, by one of
 // two distributions of their participations. None of it is proven.
 type MultiOwnerEstimate struct {
 	// Distribution is F4.1, as published (cold start), or F4.4, of the owner's examples alone.

@@ -41,8 +41,8 @@ func (l NoiseEstimate) Delta() float64 { return max(l.Estimates[0].Delta(), l.Es
 // estimateSamples bounds an estimate where there is no budget: some ten seconds of one processor.
 func estimateSamples(steps int) float64 { return float64(DefaultSamples(steps)) }
 
-// TooFewError says how many samples something takes and how long that is here. It wraps
-// accounting.ErrTooFewSamples.
+// TooFewError has the number of samples that some work takes, and their time on this machine. It
+// wraps accounting.ErrTooFewSamples.
 type TooFewError struct {
 	What    string        // the work that takes the samples, as the subject of a sentence
 	Need    float64       // samples; 0 when that is not known
@@ -153,7 +153,8 @@ func (c *cost) add(samples uint64, spent, worked time.Duration) {
 	c.drawn, c.spent, c.worked = c.drawn+samples, c.spent+spent, c.worked+worked
 }
 
-// each is how many seconds of so many processors a sample takes so far.
+// each is the average time of a sample so far, in seconds of processors. Without a clock of
+// processors it is the time on the wall times workers.
 func (c cost) each(workers int) float64 {
 	switch {
 	case c.drawn == 0:
@@ -190,7 +191,7 @@ func (e *estimator) each() time.Duration {
 	return e.spent / time.Duration(e.drawn)
 }
 
-// look estimates both directions at one noise multiplier.
+// estimateAt estimates both directions at one noise multiplier.
 func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l NoiseEstimate, err error) {
 	l.NoiseMultiplier = noiseMultiplier
 	e.estimates++
@@ -217,8 +218,9 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 	return l, nil
 }
 
-// estimate draws at least `least` times M/δ samples, and 10 where the budget allows, or none where
-// a proven bound says enough; a brief one draws leastSamples at most.
+// estimate draws samples until their error is at most tolerance, in its part of the budget: at
+// least `least` times M/δ, or none where a proven bound says enough. A brief estimate draws
+// leastSamples at most.
 func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, brief bool) (Estimate, error) {
 	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta, Truncation: s.cost()}
 	if s.divergence() <= search.Negligible*e.delta {
@@ -258,8 +260,9 @@ func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, 
 	})
 }
 
-// drawUntil draws the samples of an estimate: first so many, and then as many in all as more says,
-// until it has them or they are enough.
+// drawUntil draws the samples of an estimate. It begins with first samples, and goes on to the
+// total that more returns. It ends when it has this total, or when more says that the samples are
+// enough.
 func (e *estimator) drawUntil(ctx context.Context, out Estimate, w sampler, first uint64, more func(Estimate) (want uint64, enough bool)) (Estimate, error) {
 	var sum montecarlo.Sum
 	for want, enough := first, false; !enough && want > out.Samples; {
@@ -321,8 +324,8 @@ func (e *estimator) draw(ctx context.Context, d montecarlo.Direction, w sampler,
 	return sum, nil
 }
 
-// piece is how many samples take about half a second, so that progress is told in time. It changes
-// no sum.
+// piece is the number of samples that take about half a second, so that progress is told in time.
+// It changes no sum.
 func (e *estimator) piece() uint64 {
 	if e.each() <= 0 {
 		return leastSamples

@@ -11,8 +11,8 @@ import (
 )
 
 // Forecast is about how long a verification takes, all of it: the search for a noise multiplier
-// that needs no samples, estimates, tables and trials. Where its noise multiplier is about known,
-// it is known to a factor of two.
+// that needs no samples, estimates, tables and trials. Where the noise multiplier is about known,
+// the forecast is right to a factor of two.
 type Forecast struct {
 	Seconds float64 // of processors, above 0
 	Further float64 // of these for further ε, at least 0; they come on top of a budget
@@ -45,14 +45,14 @@ const (
 	tablesOfWorkers    = tablesOfCandidates
 )
 
-// VerifySamples is how many times M/δ samples are drawn for a claim that accepts up to .9 δ,
-// estimates and all candidates included.
+// VerifySamples is the number of samples, in multiples of M/δ, for a claim that accepts up to 0.9
+// δ, with estimates and all candidates.
 const VerifySamples = 9500
 
-// enoughSamples is likewise for one that accepts up to .85 δ.
+// enoughSamples is the same for a claim that accepts up to 0.85 δ.
 const enoughSamples = 4500
 
-// alsoShare is about how much further ε add to the samples: at most as many again.
+// alsoShare is about the samples for further ε over the other samples. The true value is at most 1.
 const alsoShare = 0.5
 
 // timeOf is how many seconds of processors a sample of a direction takes.
@@ -92,7 +92,7 @@ func ForecastProven(run accounting.Run) (f Forecast, ok bool) {
 
 // Forecast makes the tables of a noise multiplier and draws some samples, to know their time, and
 // says how long the whole takes where the one that comes out is near it; 0 looks for it first. It
-// is for those who ask before, and certifies nothing.
+// is for callers that ask before a verification, and certifies nothing.
 func (p Problem) Forecast(ctx context.Context, noiseMultiplier float64) (Forecast, error) {
 	if f, ok := ForecastProven(p.Run); ok {
 		return f, nil
@@ -172,8 +172,9 @@ func (p Problem) tables(f Forecast, budget float64) float64 {
 	return proofs + (tablesOfEstimates+tablesOfCandidates+tablesOfWorkers)*f.Tables
 }
 
-// seconds returns how long a verification takes by the time of its parts, and the share of that for
-// further ε. Their tables at one noise multiplier take tablesOfPoints.
+// seconds returns the time of a verification by the time of its parts, and the time in it for
+// further ε, both in seconds of processors. The tables of all further ε at one noise multiplier
+// take tablesOfPoints.
 func (p Problem) seconds(f Forecast, tablesOfPoints float64) (all, further float64) {
 	budget := DefaultCPUTime.Seconds()
 	if p.CPUTime > 0 {

@@ -18,9 +18,9 @@ import (
 // divergence far below δ, which takes few samples, and one near δ for the other. Estimates,
 // with a key of their own, choose them. They enter no certificate.
 const (
-	// The accepted means are up to mostGiven standard errors, of the estimates and of the
-	// trials together, above the estimates. More would buy nothing: the rest of the budget is
-	// then not drawn. Where the budget is too small they are up to as many below.
+	// The accepted means are up to mostGiven standard errors, of the estimates and of the trials
+	// together, above the estimates. More would buy nothing: the rest of the budget is then not drawn.
+	// Where the budget is too small, the accepted means are up to mostGiven standard errors below.
 	mostGiven = search.Apart
 )
 
@@ -49,8 +49,8 @@ func (p Problem) fixed(ctx context.Context, e *estimator, out *Plan) error {
 }
 
 // estimateGiven adds estimates of the given noise multiplier to the plan; none where δ' is given,
-// and where the budget has no samples for that. Where it has none for a trial, a few samples say
-// whether δ is far too large: more budget would then buy nothing.
+// and where the budget has no samples for estimates. Where the budget has none for a trial, a few
+// samples say whether δ is far too large: more budget would then buy nothing.
 func (p Problem) estimateGiven(ctx context.Context, e *estimator, pair [2]hockeyStick, out *Plan) error {
 	if _, err := e.time(ctx, pair[0]); err != nil {
 		return err
@@ -100,9 +100,9 @@ func (p Problem) estimateDirection(ctx context.Context, e *estimator, s hockeySt
 // above says that an estimate is so far above δ that it is next to certain to be too large.
 func (p Problem) above(l Estimate) bool { return l.Delta()-mostGiven*l.StdErr > p.Delta }
 
-// refuseAbove is the error of a noise multiplier that is estimated to be too small: a protocol that
-// accepted it would do so by chance, which its failure probability allows, and whoever is told by
-// the estimate would draw it knowingly.
+// refuseAbove is the error of a noise multiplier that is estimated to be too small. A protocol
+// would accept it by chance only, which its failure probability allows. A user who knows the
+// estimate would take this chance knowingly.
 func (p Problem) refuseAbove(estimates []NoiseEstimate) error {
 	for _, at := range estimates {
 		for _, l := range at.Estimates {
@@ -115,9 +115,8 @@ func (p Problem) refuseAbove(estimates []NoiseEstimate) error {
 	return nil
 }
 
-// paysOff says whether as many samples of an estimate again save more than themselves: the trial
-// takes at least so many less where the mean stays. Where no number of samples is enough for a
-// trial yet, they do.
+// paysOff says whether doubling the samples of an estimate saves more samples in the trial than it
+// takes, if the mean stays. It does where no number of samples is enough for a trial yet.
 func (p Problem) paysOff(s hockeyStick, l Estimate) bool {
 	samples := func(l Estimate) float64 {
 		_, tests, err := p.claim().Allocate([]accounting.Goal{p.goalGiven(s, l, mostGiven)})
@@ -132,7 +131,7 @@ func (p Problem) paysOff(s hockeyStick, l Estimate) bool {
 	return math.IsInf(before, 1) || before-samples(twice) > float64(l.Samples)
 }
 
-// goalGiven is the goal of a trial with so many standard errors.
+// goalGiven is the goal of a trial with this number of standard errors, at most mostGiven.
 func (p Problem) goalGiven(s hockeyStick, l Estimate, errors float64) accounting.Goal {
 	return p.goal(s, accounting.Goal{Mean: l.Mean, Errors: min(errors, mostGiven), Seen: float64(l.Samples)})
 }
@@ -150,8 +149,8 @@ func (p Problem) fixGiven(pair [2]hockeyStick, out *Plan) (*accounting.Protocol,
 }
 
 // likeliest chooses the thresholds and the tests that are accepted in both directions with the
-// largest probability that the budget allows, by the estimates; of those that are next to certain
-// the one with the fewest samples. ok says that the budget allows any.
+// largest probability that the budget allows, by the estimates. Where the budget allows mostGiven
+// standard errors in both directions, it takes these. ok says that the budget allows any tests.
 func (p Problem) likeliest(pair [2]hockeyStick, estimates [2]Estimate) (best accounting.Thresholds, of []accounting.Test, ok bool) {
 	budget, _ := p.allowance()
 	try := func(errors [2]float64) (t accounting.Thresholds, tests []accounting.Test, affordable bool) {
@@ -188,8 +187,8 @@ func (p Problem) likeliest(pair [2]hockeyStick, estimates [2]Estimate) (best acc
 	return best, of, ok
 }
 
-// Advised is a budget in samples with which a rejected noise multiplier is accepted when it is
-// given again, with so many standard errors above the means that were seen; see
+// Advised is a budget in samples for a rejected noise multiplier that is given again. It is enough
+// to accept means this number of standard errors above the means that were seen; see
 // [accounting.NotVerifiedError.Need] for ok.
 func Advised(rejected *accounting.NotVerifiedError, errors float64) (samples float64, ok bool) {
 	samples, ok = rejected.Need(errors)

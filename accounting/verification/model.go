@@ -18,8 +18,8 @@ type model struct {
 	curves    [2]*search.Curve // of the mean of each direction that was sampled
 }
 
-// learn adds the bounds of divergences to those that are known: between noise multipliers they are
-// interpolated, and near the one below which no tangent serves, far too low.
+// learn adds the bounds of divergences to the known bounds. Between noise multipliers bounds are
+// interpolated. These are far too low near the noise multiplier below which no tangent serves.
 func (m *model) learn(divergences [][2]hockeyStick) {
 	for _, pair := range divergences {
 		l := NoiseEstimate{NoiseMultiplier: pair[0].spec.NoiseMultiplier}
@@ -62,8 +62,8 @@ func (e Estimate) drawn(noiseMultiplier float64) search.Drawn {
 }
 
 // goals returns the goals of the trials of a noise multiplier. errors is the distance from the
-// expected to the accepted mean: this many standard errors of the estimates, and as many of the
-// trials.
+// expected to the accepted mean: this number of standard errors of the estimates, and the same
+// number of the trials.
 func (m model) goals(noiseMultiplier, errors float64) []accounting.Goal {
 	goals := make([]accounting.Goal, 2)
 	for d := range goals {
@@ -119,7 +119,8 @@ func (m model) spread(noiseMultiplier float64) (spread float64) {
 	return spread
 }
 
-// fewest is how many samples an estimate at a noise multiplier takes at least, in one direction.
+// fewest is the least number of samples of an estimate at a noise multiplier, in the direction that
+// takes more.
 func (m model) fewest(noiseMultiplier, delta float64) (samples float64) {
 	for d, g := range m.goals(noiseMultiplier, 0) {
 		if !g.Proven {
@@ -129,8 +130,8 @@ func (m model) fewest(noiseMultiplier, delta float64) (samples float64) {
 	return samples
 }
 
-// fewestVerified is how many samples a verification at a noise multiplier takes at least, in
-// both directions: ln(1/q) M/δ each, for means of 0 (F5.1′).
+// fewestVerified is the least number of samples of a verification at a noise multiplier, in both
+// directions together: ln(1/q) M/δ each, for means of 0 (F5.1′).
 func (m model) fewestVerified(noiseMultiplier, delta float64, w weights) (samples float64) {
 	for d, g := range m.goals(noiseMultiplier, 0) {
 		if !g.Proven {
@@ -144,7 +145,7 @@ func (m model) fewestVerified(noiseMultiplier, delta float64, w weights) (sample
 // or its inverse.
 const reach = 10
 
-// at is the noise multiplier at which so large a δ is expected.
+// at is the noise multiplier at which this δ is expected.
 func (m model) at(delta float64) float64 {
 	low, high := m.estimates[0].NoiseMultiplier/reach, m.estimates[len(m.estimates)-1].NoiseMultiplier*reach
 	_, x := bisect.Between(math.Log(low), math.Log(high), 1e-5, func(x float64) bool { return m.expected(math.Exp(x)) > delta })

@@ -45,7 +45,7 @@ type Outlook struct {
 // Refused says that a verification would end without a certificate.
 func (o Outlook) Refused() bool { return o.Samples && !o.Enough && (o.Proven == 0 || o.Unamplified) }
 
-// Hopeless says that no verification has as many samples as are needed.
+// Hopeless says that more samples are needed than any verification may have.
 func (o Outlook) Hopeless() bool { return o.Least > maxBudget }
 
 // Outlook makes the tables of the first noise multipliers that a plan would try, with more noise

@@ -37,8 +37,8 @@ type Plan struct {
 	CPU  float64
 
 	spent spent // of the budget
-	// again chooses the candidates of a calibrated plan for the budget that a second plan, of
-	// so many samples, has left.
+	// again chooses the candidates of a calibrated plan for the budget that is left after a second
+	// plan, which drew this number of samples.
 	again func(samples uint64) error
 }
 
@@ -101,8 +101,7 @@ func (p Problem) newEstimator() *estimator {
 	return e
 }
 
-// proofMethod is the method of the bound, proven without proposals, that the pair of a sampled run
-// has.
+// proofMethod is the method by which the pair of a sampled run has a bound without proposals.
 func (p Problem) proofMethod() accounting.Method {
 	if p.pair().Majorized() {
 		return accounting.PLD

@@ -10,11 +10,11 @@ import (
 	"minsep/accounting/search"
 )
 
-// search estimates δ at noise multipliers, each where the estimates before it have the target,
-// until it is known well there. It returns the estimates by rising noise multiplier. Where M is so
-// large that an estimate takes too many samples, the noise multiplier counts as too small. Where
-// the share of estimates in a budget is used up, it returns the estimates that there are. proven,
-// if its bounds are not 0, tells how M falls.
+// search estimates δ at noise multipliers, each where the earlier estimates have the target, until
+// δ is known well there. It returns the estimates by rising noise multiplier. Where M is so large
+// that an estimate takes too many samples, the noise multiplier counts as too small. Where the
+// share of estimates in a budget is used up, it returns the estimates that there are. proven, if
+// its bounds are not 0, tells how M falls.
 func (e *estimator) search(ctx context.Context, first, target float64, proven NoiseEstimate) ([]NoiseEstimate, error) {
 	s := &looks{estimator: e, target: target, proven: proven, cheapest: math.Inf(1)}
 	err := search.Walk(ctx, math.Log(first), s)
@@ -101,7 +101,7 @@ func (s *looks) Extend() bool {
 	return nearest(s.estimates, s.target) > fitReach && s.extend()
 }
 
-// isPlain says whether so many samples are those of an M of 1.
+// isPlain says whether this is the number of samples of an estimate with M = 1.
 func isPlain(samples, delta float64) bool { return samples >= leastEfforts[0]/delta*(1-1e-3) }
 
 // goal is the ln σ that matters: where the target is expected or, if the rest of the whole budget
@@ -115,7 +115,7 @@ func (e *estimator) goal(m model, target float64) (x float64, limited bool) {
 	return x, limited
 }
 
-// isTried says whether there is an estimate about at ln σ = x.
+// isTried says whether there is an estimate near ln σ = x.
 func isTried(estimates []NoiseEstimate, x float64) bool {
 	return slices.ContainsFunc(estimates, func(l NoiseEstimate) bool { return search.IsNear(x, math.Log(l.NoiseMultiplier)) })
 }
@@ -156,7 +156,7 @@ func insert(estimates []NoiseEstimate, l NoiseEstimate) []NoiseEstimate {
 	return estimates
 }
 
-// nearest is how far ln δ of the estimate closest to the target is from it, +Inf without estimates.
+// nearest is the distance in ln δ from the target to the nearest estimate, +Inf without estimates.
 func nearest(estimates []NoiseEstimate, target float64) float64 {
 	least := math.Inf(1)
 	for _, l := range estimates {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// tablesToCome is how many noise multipliers there will be tables of after the estimates:
-// candidates, in the plan and when they are verified. A given one has them in the plan already.
+// tablesToCome is the number of noise multipliers that take tables after the estimates: candidates,
+// in the plan and when they are verified. A given one has them in the plan already.
 func (p Problem) tablesToCome() float64 {
 	if p.NoiseMultiplier != 0 {
 		return 1
@@ -89,8 +89,8 @@ func (e *estimator) timeForFineProofs(float64, float64) bool {
 	return e.share.whole == 0 || e.share.samples > 0 || e.used() < e.share.whole
 }
 
-// timeLeft is how much of a part of a budget in time is left, in seconds; 0 of a part that has no
-// end.
+// timeLeft is the time that is left of a part of a budget in time, in seconds; 0 for a part without
+// an end.
 func (e *estimator) timeLeft(part float64) float64 {
 	if e.share.seconds == 0 || part == 0 {
 		return 0
@@ -110,7 +110,7 @@ func (e *estimator) limitTo(part float64) {
 	e.share.reserve = 0
 }
 
-// beginEstimates leaves them their part of the time that has not gone yet.
+// beginEstimates leaves the estimates their share of the time that is left.
 func (e *estimator) beginEstimates() {
 	if used := e.used(); e.share.seconds > 0 {
 		left := max(0, e.share.seconds-used)
@@ -153,13 +153,14 @@ func (e *estimator) used() float64 {
 	return time.Since(e.share.begun).Seconds() * float64(e.workers)
 }
 
-// left is how many samples estimates may still draw. Of time, a sample must have been measured.
+// left is the number of samples that estimates may still draw. For a budget in time, a sample must
+// have been measured.
 func (e *estimator) left() float64 { return e.leftOf(max(e.share.samples, e.share.seconds)) }
 
 // allLeft is how many samples the whole budget has left.
 func (e *estimator) allLeft() float64 { return e.leftOf(e.share.whole) }
 
-// leftOf is how many samples are left of a part of the budget, in the unit of the budget.
+// leftOf is the number of samples that are left of part, which is in the unit of the budget.
 func (e *estimator) leftOf(part float64) float64 {
 	switch {
 	case e.share.samples > 0:

@@ -102,8 +102,8 @@ func (p Problem) costed(ctx context.Context) (*Plan, error) {
 	return plan, err
 }
 
-// mostNoise is the noise multiplier that is asked for or, else, that without amplification: noise
-// beyond it is not looked at.
+// mostNoise is the noise multiplier that is asked for or, else, the one that needs no
+// amplification. More noise is not looked at.
 func (p Problem) mostNoise() (float64, error) {
 	if p.NoiseMultiplier != 0 {
 		return p.NoiseMultiplier, nil
@@ -147,8 +147,9 @@ func (p Problem) suggest(ctx context.Context) (int, error) {
 // noiseMultiplier is the noise multiplier of the main candidate.
 func (out *Plan) noiseMultiplier() float64 { return out.Protocol.Candidates[0].NoiseMultiplier }
 
-// share is the largest part of delta that truncation takes from a trial. A trial without
-// samples and with a total far below delta, as where the divergence is 0, has that to spare.
+// share is the largest part of delta that truncation takes from a trial. A trial without samples
+// and with a total of at most MostTruncation times delta, as where the divergence is 0, does not
+// count.
 func (out *Plan) share(delta float64) (share float64) {
 	for _, c := range out.Protocol.Candidates {
 		for _, t := range c.Trials {

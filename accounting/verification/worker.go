@@ -33,8 +33,8 @@ func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
 	return NewWatchedWorker(p, candidate, trial, nil)
 }
 
-// NewWatchedWorker is NewWorker for those who wait: watch, if not nil, is told how much of the work
-// of the tables is done.
+// NewWatchedWorker is NewWorker for callers that wait: watch, if not nil, is told how much of the
+// work of the tables is done.
 func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(done, of float64)) (*Worker, error) {
 	if candidate < 0 || candidate >= len(p.Candidates) || trial < 0 || trial >= len(p.Candidates[candidate].Trials) {
 		return nil, fmt.Errorf("verification: the protocol has no trial %d of candidate %d", trial, candidate)
@@ -85,8 +85,8 @@ func verifierKey(protocolSHA256 string, candidate, trial int) (stream.Key, error
 	return stream.PublicKey("verify", config), err
 }
 
-// Run computes the samples first … first+count-1, with as many goroutines as workers, or as there
-// are processors for 0.
+// Run computes the samples first … first+count-1, with workers goroutines, or one for each
+// processor where workers is not above 0.
 func (w *Worker) Run(ctx context.Context, first, count uint64, workers int) (r ledger.Result, err error) {
 	if w.tilted != nil {
 		r.Sum, err = w.tilted.Sum(ctx, first, count, workers)

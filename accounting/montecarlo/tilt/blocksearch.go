@@ -48,8 +48,8 @@ func (b *blockSearch) try(order, size int) (better bool) {
 		return false
 	}
 	k := b.spec.ExamplesPerOwner()
-	// M/N, and a moment far above any useful one; before the waits are averaged it is somewhat
-	// larger than after.
+	// unit is M/N. The limit of ln N is 5 above the largest useful value, at which M is the smaller of
+	// b.bound and 1.
 	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()
 	s, err := newBlockSource(b.family, b.spec, b.columns, order, size, false, 5+math.Log(min(b.bound, 1)/unit), b.watch)
 	if err != nil {

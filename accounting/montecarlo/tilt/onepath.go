@@ -13,7 +13,7 @@ import (
 type onePath struct {
 	*law.Chain
 	likelihood.Backward
-	certain []bool      // by row: whoever is free takes part, at every step
+	certain []bool      // by row: a free example takes part, at every step
 	end     [][]int32   // by row, of each step: the end of its stretch
 	quiet   [][]float64 // ln Pr[no participation] from the first step of a stretch up to each; at the end of the run, up to it
 	alive   [][]float64 // ln F_i + quiet: differences in a stretch are ln Pr[none between | y]

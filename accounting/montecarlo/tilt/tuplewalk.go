@@ -291,7 +291,7 @@ func (w *walker) prob(option, free int) (j int, p float64) {
 // enter sets then to the labels before step i+1, in the order of all.
 func (w *walker) enter(then []int, i, option int) {
 	t := w.t
-	if len(t.free) == 1 { // so many: the first ones
+	if len(t.free) == 1 { // the first ones, option in number
 		option = 1<<option - 1
 	}
 	kind, _ := t.law.Kind(i + 1)

@@ -60,8 +60,8 @@ func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
 	return NewWatchedVerifier(p, key, nil)
 }
 
-// NewWatchedVerifier is NewVerifier for those who wait: watch, if not nil, is told how much of the
-// work of the tables is done, in states times steps. The last call has done equal to of.
+// NewWatchedVerifier is NewVerifier for callers that wait: watch, if not nil, is told how much of
+// the work of the tables is done, in states times steps. The last call has done equal to of.
 func NewWatchedVerifier(p Proposal, key stream.Key, watch func(done, of float64)) (*Verifier, error) {
 	return newVerifier(p, key, Tables{}, watch)
 }

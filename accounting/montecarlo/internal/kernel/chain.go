@@ -28,7 +28,7 @@ type chain struct {
 	ends   int       // no step before this one needs done
 	limit  float64
 
-	done [1]Row // F of those who never take part any more, and after the run
+	done [1]Row // F of an example that never takes part any more, and after the run
 	log2 Row    // log2 of the divisors of the lanes
 }
 

@@ -2,8 +2,8 @@ package law
 
 import "math"
 
-// Epochs is epoch min-sep (F3.8): an example takes part once in each epoch of T steps. Labels r
-// = 1 … b-1 have r steps to wait; whoever took part in this epoch then waits for the next one,
+// Epochs is epoch min-sep (F3.8): an example takes part once in each epoch of T steps. Labels r = 1
+// … b-1 have r steps to wait. An example that took part in this epoch then waits for the next one,
 // with label b. An example with an age above the place of a step in its epoch took part in the
 // epoch before.
 type Epochs struct {
