@@ -15,9 +15,9 @@ import (
 // a set of labels that the table does not tell apart. Within a block a state also has, for each
 // sort of free labels, the number of replicas that took part in the block so far.
 //
-// V̂ of a state is a sum over the choices at a step, and the largest such sum over the numbers of
-// replicas that may be free. Replicas of a cell that are not free overlap as if they had the least
-// age in the cell.
+// V̂ of a state is a sum over the choices at a step: the largest one for any numbers of replicas
+// that may be free. Replicas of a cell that are not free overlap as if they had the least age in
+// the cell.
 //
 // Any V̂ that is at least the recursion F5.3 applied to V̂ gives tuples with weights of at most
 // N̂ = V̂ at the start (see [blockWalker]).

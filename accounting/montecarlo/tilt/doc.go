@@ -48,9 +48,9 @@
 // with 7200 steps and min-sep 256. The table of order 3 then takes 1.8 GB (the limit of orders 2
 // and 3 is 2 GiB). Balanced-min-sep has any order from tables of two replicas (F5.12), which serve
 // with much noise and many participations. Elsewhere it has order 3, from an exact table of at most
-// 140 MB, or else in blocks of at most 1 GiB. Balls-in-bins has orders up to 3. Rotation has order
-// 2, and a bound of the moment of order 3 (F5.5r). Not covered, and refused with ErrNotTilted: more
-// bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
+// 140 MB, or else in blocks, with tables of at most 1 GiB. Balls-in-bins has orders up to 3.
+// Rotation has order 2, and a bound of the moment of order 3 (F5.5r). Not covered, and refused with
+// ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
 //
 // # At most once
 //

@@ -52,8 +52,9 @@ func newTripleBound(s montecarlo.Spec, columns *likelihood.Columns, most int) (l
 	return logN, nil
 }
 
-// groups are the groups of the ages 1 … w-1, and of the places 0 … w-2: ages and places at one
-// distance from the beginning of the period share a group, from 1 on; 0 is for all others.
+// groups are the groups of the ages 1 … w-1, and of the places 0 … w-2. An age and a place at the
+// same distance from the beginning of the period share a group, with a number from 1 on. Group 0 is
+// for all other ages and places.
 type groups struct {
 	of     []int // of ages 1, 2, …, and of places 0, 1, …
 	number int   // with group 0

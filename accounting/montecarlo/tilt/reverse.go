@@ -35,9 +35,9 @@ func (t tangent) lowered(size float64) tangent {
 	return t
 }
 
-// flattened replaces a slope that is too small for float64 by none. Its square, and the
-// gradient itself, may have underflowed; then ⟨g, y⟩ can take from ln f far less than lowered
-// took.
+// flattened replaces a slope that is too small for float64 by 0. The square of such a slope, and
+// the gradient itself, may have underflowed. Then ⟨g, y⟩ can lower ln f by far less than lowered
+// took from the offset.
 func (t tangent) flattened(sigma float64) tangent {
 	if t.slope*max(1, sigma) < leastSlope {
 		t.slope = 0

@@ -51,7 +51,7 @@ type run struct {
 	from, to int
 	row      int  // that they lead to
 	one      bool // they lead to one step
-	open     bool // of one step, that may be either
+	open     bool // the run has one step so far, and may become either
 	lag      int  // of the last step
 }
 

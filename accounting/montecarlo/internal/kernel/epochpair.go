@@ -93,9 +93,9 @@ func (r *epochPair) step(i int, jump *Row) {
 	for l, v := range jump {
 		one[l] = take * v
 	}
-	// Where both examples are busy (likelihood.EpochPair.Both), they wait until the first step of the
-	// next epoch. They wait until b steps after the other participation if this is later, or if the
-	// other participation was in the epoch before.
+	// Where both examples are busy (likelihood.EpochPair.Both), the value is from the first step of
+	// the next epoch. It is from b steps after the other participation instead if this step is later,
+	// or if the other participation was in the epoch before.
 	both, single := r.after[:], r.after[:]
 	if b > left {
 		both, single = r.line(i + b)[b:], r.line(i + left)[left:]

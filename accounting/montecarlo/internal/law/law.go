@@ -2,9 +2,9 @@
 // table, a walk or a recursion can follow without knowing the sampler.
 //
 // Before each step an example has a label. It is free, and takes part at the step with the hazard
-// of its label, or it waits for a label that is free. Whoever is free keeps the label until it
-// takes part. A law is a few lines; see the files of this package, and package lawtest. Likelihood
-// ratio, posterior, draws and tables of tuples follow from it. Steps are 0-based.
+// of its label, or it waits for a label that is free. A free example keeps its label until it takes
+// part. A law is a few lines; see the files of this package, and package lawtest. Likelihood ratio,
+// posterior, draws and tables of tuples follow from it. Steps are 0-based.
 //
 // A law of one free label gives it the number 0, and 1 … b-1 to the steps that a participation
 // blocks it for; other waiting labels follow. Tables are faster for that order.

@@ -26,8 +26,8 @@ func LogRatio(ratio Ratio, c *Columns, noiseMultiplier float64, y []float64) flo
 	return ratio.LogRatio()
 }
 
-// Chain is the likelihood ratio of one example of any law, exact for columns that do not overlap
-// with each other's where the example takes part twice:
+// Chain is the likelihood ratio of one example of any law. It is exact where the columns of any two
+// participations of the example do not overlap:
 //
 //	F_i = (1-η_i) F_{i+1} + η_i L_i F_{next(i)},   F = 1 beyond the last step,
 //

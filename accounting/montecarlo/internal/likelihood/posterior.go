@@ -116,7 +116,7 @@ func (p *ChainPosterior) Given(u, participates []float64) float64 {
 			turn := &turns[row]
 			in := at * math.Exp(turn.In+u[i]-p.norms[i]/2+p.After(turn.Then, i)-f[row])
 			out := at - in
-			if !p.Alike { // the difference cancels where whoever is free must take part
+			if !p.Alike { // the difference cancels where a free example must take part
 				out = at * math.Exp(turn.Out+f[size+row]-f[row])
 			}
 			sum += in
