@@ -135,7 +135,7 @@ func unaimed(ctx context.Context, s hockeyStick, other float64) (e Estimate, ok 
 	return e, float64(e.Samples)*e.Mean >= leastEfforts[0]*e.Bound, err
 }
 
-// MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of several examples, by one of
+// MultiOwnerEstimate is the estimated δ of Algorithm 3 for an owner of Examples examples, by one of
 // two distributions of their participations. None of it is proven.
 type MultiOwnerEstimate struct {
 	// Distribution is F4.1, as published (cold start), or F4.4, of the owner's examples alone.

@@ -218,8 +218,8 @@ func (e *estimator) estimateAt(ctx context.Context, noiseMultiplier float64) (l 
 	return l, nil
 }
 
-// estimate draws samples until their error is at most tolerance, in its part of the budget: at
-// least `least` times M/δ, or none where a proven bound says enough. A brief estimate draws
+// estimate draws samples until the error of ln σ is at most tolerance, in its part of the budget:
+// at least `least` times M/δ, or none where a proven bound says enough. A brief estimate draws
 // leastSamples at most.
 func (e *estimator) estimate(ctx context.Context, s hockeyStick, least float64, brief bool) (Estimate, error) {
 	out := Estimate{Direction: s.direction, Bound: s.bound(), Effort: s.bound() / e.delta, Truncation: s.cost()}
