@@ -28,7 +28,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 	var d *drawing
 	for {
 		work := workOf(level)
-		if s.Run.Sampler.BalancedMinSep != nil && level == coarseLevel { // a state takes several times as long
+		if s.Run.Sampler.BalancedMinSep != nil && level == coarseLevel { // a state takes longer
 			work = workOf(level - 1)
 		}
 		proposal, tables, err := s.propose(ctx, x, tolerance, work)

@@ -73,7 +73,7 @@ const (
 // Parts of a run (F5.14).
 const (
 	maxPartsOf = 4    // ε from which on the whole run serves
-	smallFloor = 1e-4 // the largest floor over M: with a larger cut, fewer pairs of parts are counted twice
+	smallFloor = 1e-4 // largest floor over M: a larger cut counts fewer pairs of parts twice
 
 	// mostPerPair is the greatest ln N, for each pair of a tuple, at which f counts as near 1. One
 	// epoch of 100,000 steps with 256 bands has 0.036 at (1, 1e-9); its M/δ is 460 in parts and 52,000

@@ -37,7 +37,7 @@ type pairTable struct {
 	near                  [][]float64 // K-1 by the later place and the distance
 	gain                  [][]float64 // γ-1 by age and place
 	later                 []float64   // V of the next period by both ages, over its largest
-	base                  [][]float64 // by the next age of v: of V over the next ages of z, then the places beyond the run
+	base                  [][]float64 // by next age of v: of V over next ages of z, then places beyond
 	sums                  [][]float64 // by age: of ρ over the places, then the places beyond the run
 }
 

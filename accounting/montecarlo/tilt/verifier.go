@@ -459,7 +459,7 @@ type Estimate struct {
 	Mean    float64 `json:"mean"`    // of the values, 0 to Bound
 	StdErr  float64 `json:"std_err"` // standard error of Mean, from the values
 	Bound   float64 `json:"bound"`   // M, the largest value possible, at least 0
-	Effort  float64 `json:"effort"`  // M over the larger of mean and δ; an estimate takes a multiple of it as samples
+	Effort  float64 `json:"effort"`  // M over the larger of mean and δ: samples are a multiple
 }
 
 // Estimate draws samples 0 … samples-1 and returns their mean. It refuses, with an error that wraps
