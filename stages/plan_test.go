@@ -212,3 +212,11 @@ func TestPlanFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestDifferencesInALine: a difference of a list is one line, however the files are indented.
+func TestDifferencesInALine(t *testing.T) {
+	was, want := "{\"a\": {\"list\": [1]}}", "{\n \"a\": {\n  \"list\": [\n   1,\n   2\n  ]\n }\n}"
+	if got := JSONDifferences([]byte(was), []byte(want)); !slices.Equal(got, []string{"a.list is [1] there, [1,2] in the plan"}) {
+		t.Errorf("%q", got)
+	}
+}

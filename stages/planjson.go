@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -37,7 +38,11 @@ func mapDifferences(a, b map[string]string, inA, inB string) (list []string) {
 func flattenJSON(path string, b []byte, flat map[string]string) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(b, &object) != nil || object == nil {
-		flat[path] = string(b)
+		var line bytes.Buffer // a list in an indented file has a line for each element
+		if json.Compact(&line, b) != nil {
+			line.Write(b)
+		}
+		flat[path] = line.String()
 		return
 	}
 	for name, value := range object {

@@ -37,7 +37,32 @@ func Unmarshal(b []byte, v any) error {
 	if err := decode(bytes.NewReader(b), v); err != nil {
 		return err
 	}
+	if nullInList(b) {
+		return errors.New("a list has null among its elements: write the element, or leave it out")
+	}
 	return Distinct(b)
+}
+
+// nullInList reports whether a list in JSON has null among its elements, which package json reads
+// as 0 or as an empty text.
+func nullInList(b []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(b))
+	for lists := []bool(nil); ; {
+		token, err := d.Token()
+		if err != nil { // the end
+			return false
+		}
+		switch token {
+		case json.Delim('['), json.Delim('{'):
+			lists = append(lists, token == json.Delim('['))
+		case json.Delim(']'), json.Delim('}'):
+			lists = lists[:len(lists)-1]
+		case nil:
+			if len(lists) > 0 && lists[len(lists)-1] {
+				return true
+			}
+		}
+	}
 }
 
 // ErrForeign means that text does not begin like JSON. The error shows none of it: it may be a key.
@@ -247,7 +272,7 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct {
-		if err := json.Unmarshal(b, reflect.New(t).Interface()); err != nil || string(b) == "null" {
+		if err := json.Unmarshal(b, reflect.New(t).Interface()); err != nil || string(b) == "null" || nullInList(b) {
 			*faults = append(*faults, Fault{path, rule(b, t), short(b)})
 			return none
 		}

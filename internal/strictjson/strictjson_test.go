@@ -64,6 +64,7 @@ func TestRules(t *testing.T) {
 		`{"positive": 1e20}`:             "positive 1e20: is beyond the whole numbers that can be held",
 		`{"real": 1e400}`:                "real 1e400: is beyond the numbers that can be held",
 		`{"real": true}`:                 "real true: must be a number",
+		`{"list": [1, null]}`:            `list [1, null]: must be a list, each of which is a number`,
 		`{"list": [1, "a"]}`:             `list [1, "a"]: must be a list, each of which is a number`,
 		`{"whole": "` + strings.Repeat("x", 99) + `"}`: "whole: must be a whole number",
 	} {
@@ -145,16 +146,21 @@ func FuzzPlain(f *testing.F) {
 
 func TestUnmarshal(t *testing.T) {
 	type value struct {
-		A int `json:"a"`
+		A int        `json:"a"`
+		L [][]string `json:"l"`
 	}
 	for text, rule := range map[string]string{
-		`{"a": 1} `:         "",
-		`{"a": 1, "b": 2}`:  "unknown field",
-		`{"a": 1} {"a": 2}`: "something follows",
-		`{"a": 1}]`:         "something follows",
-		`{"a": 1} x`:        "something follows",
-		`{"a": 1`:           "unexpected EOF",
-		``:                  "EOF",
+		`{"a": 1} `:                          "",
+		`{"a": 1, "l": [["x"],[]]}`:          "",
+		`{"a": 1, "l": null}`:                "",
+		`{"l": [["x"],["y", null]], "a": 1}`: "a list has null",
+		`{"l": [null]}`:                      "a list has null",
+		`{"a": 1, "b": 2}`:                   "unknown field",
+		`{"a": 1} {"a": 2}`:                  "something follows",
+		`{"a": 1}]`:                          "something follows",
+		`{"a": 1} x`:                         "something follows",
+		`{"a": 1`:                            "unexpected EOF",
+		``:                                   "EOF",
 	} {
 		var v value
 		err := Unmarshal([]byte(text), &v)
