@@ -260,7 +260,7 @@ func ParseCertificate(data []byte) (*Certificate, error) {
 		read = json.Unmarshal
 	}
 	var c Certificate
-	err := strictjson.Distinct(data)
+	err := strictjson.Unambiguous(data)
 	if err == nil {
 		err = read(data, &c)
 	}

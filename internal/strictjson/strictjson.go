@@ -29,7 +29,7 @@ import (
 )
 
 // Unmarshal decodes one JSON value into v. It refuses fields that v does not have, anything after
-// the value, and values that [Distinct] refuses.
+// the value, and values that [Unambiguous] refuses.
 func Unmarshal(b []byte, v any) error {
 	if err := Foreign(b); err != nil {
 		return err
@@ -37,32 +37,7 @@ func Unmarshal(b []byte, v any) error {
 	if err := decode(bytes.NewReader(b), v); err != nil {
 		return err
 	}
-	if nullInList(b) {
-		return errors.New("a list has null among its elements: write the element, or leave it out")
-	}
-	return Distinct(b)
-}
-
-// nullInList reports whether a list in JSON has null among its elements, which package json reads
-// as 0 or as an empty text.
-func nullInList(b []byte) bool {
-	d := json.NewDecoder(bytes.NewReader(b))
-	for lists := []bool(nil); ; {
-		token, err := d.Token()
-		if err != nil { // the end
-			return false
-		}
-		switch token {
-		case json.Delim('['), json.Delim('{'):
-			lists = append(lists, token == json.Delim('['))
-		case json.Delim(']'), json.Delim('}'):
-			lists = lists[:len(lists)-1]
-		case nil:
-			if len(lists) > 0 && lists[len(lists)-1] {
-				return true
-			}
-		}
-	}
+	return Unambiguous(b)
 }
 
 // ErrForeign means that text does not begin like JSON. The error shows none of it: it may be a key.
@@ -77,8 +52,8 @@ func Foreign(b []byte) error {
 	return ErrForeign
 }
 
-// Read decodes the object or list that r consists of, as [Unmarshal] does, but without [Distinct]:
-// that would hold the text in memory, and it may be a large matrix.
+// Read decodes the object or list that r consists of, as [Unmarshal] does, but without
+// [Unambiguous]: that would hold the text in memory, and it may be a large matrix.
 func Read(r io.Reader, v any) error {
 	b := bufio.NewReader(r)
 	for {
@@ -135,12 +110,13 @@ func found(value string) string {
 }
 
 // mostNames is the largest number of fields in an object, far above any that minsep writes. It
-// bounds the memory of [Distinct].
+// bounds the memory of [Unambiguous].
 const mostNames = 1 << 18
 
-// Distinct refuses JSON in which an object has two names that differ at most in case: readers
-// disagree on which of the values counts.
-func Distinct(b []byte) error {
+// Unambiguous refuses JSON in which an object has two names that differ at most in case: readers
+// disagree on which of the values counts. It also refuses null among the elements of a list, which
+// package json reads as 0 or as an empty text.
+func Unambiguous(b []byte) error {
 	type level struct {
 		names  map[string]bool // nil for an array
 		inName bool
@@ -180,6 +156,8 @@ func Distinct(b []byte) error {
 			continue
 		case top >= 0 && stack[top].names != nil:
 			stack[top].inName = true // after this value
+		case top >= 0 && token == nil:
+			return errors.New("a list has null among its elements: write the element, or leave it out")
 		}
 		switch token {
 		case json.Delim('{'):
@@ -272,7 +250,7 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct {
-		if err := json.Unmarshal(b, reflect.New(t).Interface()); err != nil || string(b) == "null" || nullInList(b) {
+		if err := json.Unmarshal(b, reflect.New(t).Interface()); err != nil || string(b) == "null" || hasNull(b) {
 			*faults = append(*faults, Fault{path, rule(b, t), short(b)})
 			return none
 		}
@@ -313,6 +291,15 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 		return none // cannot happen: the JSON is valid
 	}
 	return sound
+}
+
+// hasNull reports whether b is a list, or a list of lists, that has null among its elements.
+func hasNull(b []byte) bool {
+	var list []json.RawMessage
+	if json.Unmarshal(b, &list) != nil {
+		return false
+	}
+	return slices.ContainsFunc(list, func(e json.RawMessage) bool { return string(e) == "null" || hasNull(e) })
 }
 
 // missing reports required fields that were not given, also in groups that were not given.

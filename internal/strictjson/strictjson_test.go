@@ -182,14 +182,14 @@ func TestManyNames(t *testing.T) {
 	}
 	text.WriteByte('}')
 	text.Bytes()[0] = '{'
-	if err := Distinct(text.Bytes()); err == nil || !strings.Contains(err.Error(), "fields") {
+	if err := Unambiguous(text.Bytes()); err == nil || !strings.Contains(err.Error(), "fields") {
 		t.Error(err)
 	}
 }
 
-// TestDistinct: names of one object, whatever their case; not of different objects, and not strings
-// that are values.
-func TestDistinct(t *testing.T) {
+// TestUnambiguous: names of one object, whatever their case; not of different objects, and not
+// strings that are values.
+func TestUnambiguous(t *testing.T) {
 	for text, sound := range map[string]bool{
 		`{"a": 1, "b": {"a": 2, "c": ["a", "a", {"a": "a"}, {"a": "b"}]}, "c": "a"}`: true,
 		`{"a": 1, "a": 1}`:                                           false,
@@ -203,7 +203,7 @@ func TestDistinct(t *testing.T) {
 		strings.Repeat(" ", 1<<20) + `{"a": 1}`:                 true,
 	} {
 		var v any
-		for _, err := range []error{Distinct([]byte(text)), Unmarshal([]byte(text), &v)} {
+		for _, err := range []error{Unambiguous([]byte(text)), Unmarshal([]byte(text), &v)} {
 			if (err == nil) != sound {
 				t.Errorf("%.100s: %v", text, err)
 			}
