@@ -29,20 +29,12 @@ var accountStage = Stage{Name: "account", Group: "privacy", Results: ClaimFiles,
 	params: func(ctx context.Context, d *Directory) (manifest.Digest, error) {
 		return compactDigest(ctx, d.path(manifest.LedgerFolder+"/"+manifest.RequestFile))
 	},
-	resumable: func(ctx context.Context, d *Directory) (bool, error) {
-		there, differs, err := d.protocol(ctx)
-		return there && differs == nil, err
-	},
-	aside: func(ctx context.Context, d *Directory) ([]string, error) {
-		_, differs, err := d.protocol(ctx)
-		return differs, err
-	},
+	unfinished: unfinishedAccount,
 }
 
-// protocol reports whether the ledger has a protocol without a certificate, and how its request
-// differs from the plan's. The account goes on with a protocol of the same request, and sets any
-// other one aside.
-func (d *Directory) protocol(ctx context.Context) (there bool, differs []string, err error) {
+// unfinishedAccount reports whether the ledger has a protocol without a certificate, and how its
+// request differs from the plan's.
+func unfinishedAccount(ctx context.Context, d *Directory) (there bool, differs []string, err error) {
 	_, err = store.Stat(ctx, d.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil, nil

@@ -50,9 +50,9 @@ func (m Materialize) FilesParams() manifest.MaterializedParams {
 // materializeStage is the writing of examples in plans, run directories and inspections.
 var materializeStage = Stage{Name: "materialize", Group: "materialize", Results: []string{manifest.MaterializedFolder}, Formats: []string{manifest.MaterializedFormat}, From: []string{"form"},
 	Secret: true, OneRun: true, Last: true,
-	in:        func(p Plan) bool { return p.Materialize != nil },
-	faults:    func(p Plan) error { return p.MaterializeParams().Validate() },
-	resumable: interrupted(manifest.MaterializedFolder),
+	in:         func(p Plan) bool { return p.Materialize != nil },
+	faults:     func(p Plan) error { return p.MaterializeParams().Validate() },
+	unfinished: interrupted(manifest.MaterializedFolder),
 	estimate: func(p Plan, _ int64) PlanEstimate { // without a look at the examples: how large they are is not known
 		rows := p.expectedForm().RowsPerStep() * float64(p.Scheme.Steps)
 		return PlanEstimate{Rows: int64(rows), Files: max(1, p.Materialize.Shards), CPU: 0.1 + materializedRow*rows, Memory: min(materializedMemory, int64(2000*rows))}

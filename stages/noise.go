@@ -188,9 +188,9 @@ func ReadRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
 // noiseStage is the noise in plans, run directories and inspections.
 var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest.NoiseFolder}, Formats: []string{manifest.NoiseFormat}, From: []string{"strategy", "account"},
 	Secret: true, OneRun: true, Drawn: true, Sized: true,
-	faults:    func(p Plan) error { return p.NoiseParams(1).Validate() },
-	estimate:  Plan.estimateNoise,
-	resumable: interrupted(manifest.NoiseFolder),
+	faults:     func(p Plan) error { return p.NoiseParams(1).Validate() },
+	estimate:   Plan.estimateNoise,
+	unfinished: interrupted(manifest.NoiseFolder),
 	expect: func(ctx context.Context, d *Directory) (expected, error) {
 		c, err := ReadCertificate(ctx, d.Out)
 		if err != nil {

@@ -52,21 +52,13 @@ func (r Result) Path() string {
 	return r.of.path(r.ResultName())
 }
 
-// Resumable reports whether the stage can continue from a part of an unfinished result.
-func (r Result) Resumable(ctx context.Context) (bool, error) {
-	if r.resumable == nil {
-		return false, nil
+// Unfinished reports whether a part of an unfinished result is there. The stage continues from it,
+// unless its parameters differ from the plan's: then the stage sets it aside, and begins anew.
+func (r Result) Unfinished(ctx context.Context) (there bool, differs []string, err error) {
+	if r.unfinished == nil {
+		return false, nil, nil
 	}
-	return r.resumable(ctx, r.of)
-}
-
-// Aside says how the parameters of unfinished work differ that the stage would set aside: none if
-// there is no such work.
-func (r Result) Aside(ctx context.Context) (differs []string, err error) {
-	if r.aside == nil {
-		return nil, nil
-	}
-	return r.aside(ctx, r.of)
+	return r.unfinished(ctx, r.of)
 }
 
 // Inputs returns the inputs of the plan from which the result is made.
@@ -262,8 +254,9 @@ func (f expected) look(ctx context.Context, dir string, runs []stream.RunID) (ix
 
 // interrupted returns a function that reports whether a part of a folder is there, for a stage that
 // goes on from it.
-func interrupted(folder string) func(ctx context.Context, d *Directory) (bool, error) {
-	return func(ctx context.Context, d *Directory) (bool, error) {
-		return manifest.Interrupted(ctx, d.path(folder))
+func interrupted(folder string) func(ctx context.Context, d *Directory) (there bool, differs []string, err error) {
+	return func(ctx context.Context, d *Directory) (there bool, differs []string, err error) {
+		there, err = manifest.Interrupted(ctx, d.path(folder))
+		return there, nil, err
 	}
 }

@@ -33,12 +33,8 @@ type Stage struct {
 	estimate func(p Plan, edges int64) PlanEstimate                    // but for the memory of a process that does nothing
 	expect   func(ctx context.Context, d *Directory) (expected, error) // the index that the plan calls for
 
-	// Of a stage that can go on where it was stopped: whether a part of its result is there.
-	resumable func(ctx context.Context, d *Directory) (bool, error)
-
-	// Of a stage that keeps unfinished work of other parameters, and begins anew beside it: how the
-	// parameters differ; none if there is no such work.
-	aside func(ctx context.Context, d *Directory) (differs []string, err error)
+	// Of a stage that can go on where it was stopped: see [Result.Unfinished].
+	unfinished func(ctx context.Context, d *Directory) (there bool, differs []string, err error)
 
 	// Of a result that is no folder with an index; nil for such a folder.
 

@@ -289,8 +289,7 @@ type planRun struct {
 	compared []string // stages with results of this plan, as found before the first stage
 	settled  []string // results that are the plan's by now, made or found
 
-	pending bool     // in a dry run: a stage before this one is not done, so that no more can be said
-	aside   []string // in a dry run: see Stage.Aside, of the stage that is looked at
+	pending bool // in a dry run: a stage before this one is not done, so that no more can be said
 }
 
 // made reports whether a stage has run and was not skipped.
@@ -305,7 +304,8 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 		defer r.how.Watch(name)()
 	}
 	s := r.stageOf(name)
-	state, err := r.advance(ctx, s)
+	done := Stage{Stage: name}
+	state, err := r.advance(ctx, s, &done)
 	if err != nil {
 		return err
 	}
@@ -314,8 +314,7 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	done := Stage{Stage: name, State: state, Path: s.Path(), Aside: r.aside}
-	r.aside = nil
+	done.State, done.Path = state, s.Path()
 	if r.options.DryRun {
 		e := r.Plan.Estimate(name, r.edges)
 		if s.inPlan.Forecast != nil && state != StageSkipped {
@@ -335,22 +334,21 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	return nil
 }
 
-// foresee returns the state of a stage in a dry run, where the stage has no result of the plan.
-// there says that another result is in its place.
-func (r *planRun) foresee(ctx context.Context, s planStage, there bool) (state string, err error) {
+// foresee returns the state of a stage in a dry run, where the stage has no result of the plan, and
+// how unfinished work differs that it would set aside. there says that another result is in its
+// place.
+func (r *planRun) foresee(ctx context.Context, s planStage, there bool) (state string, aside []string, err error) {
 	r.pending = true
-	if there {
-		r.aside, err = s.Aside(ctx)
-		return StageReplace, err
+	resumes, differs, err := s.Unfinished(ctx)
+	switch {
+	case there:
+		state = StageReplace
+	case resumes && differs == nil:
+		state = StageResume
+	default:
+		state = StageToDo
 	}
-	resumable, err := s.Resumable(ctx)
-	if err == nil && resumable {
-		return StageResume, nil
-	}
-	if err == nil {
-		r.aside, err = s.Aside(ctx)
-	}
-	return StageToDo, err
+	return state, differs, err
 }
 
 // isThere reports whether anything is in the place of a stage's result.
@@ -369,8 +367,8 @@ func (r *planRun) replaces(s planStage) bool {
 }
 
 // advance does the next thing for a stage: it skips, runs or refuses it, or in a dry run says
-// which.
-func (r *planRun) advance(ctx context.Context, s planStage) (state string, err error) {
+// which. A dry run also sets Aside of done.
+func (r *planRun) advance(ctx context.Context, s planStage, done *Stage) (state string, err error) {
 	// In a dry run nothing is made, so a stage after an unfinished one has no inputs to compare with.
 	if r.pending {
 		there, err := isThere(ctx, s)
@@ -396,7 +394,8 @@ func (r *planRun) advance(ctx context.Context, s planStage) (state string, err e
 	case there && !r.options.Overwrite && !r.replaces(s):
 		return "", refuse(s.Path(), "holds another result", differs)
 	case r.options.DryRun:
-		return r.foresee(ctx, s, there)
+		state, done.Aside, err = r.foresee(ctx, s, there)
+		return state, err
 	}
 	if err := r.canMake(s); err != nil {
 		return "", err
