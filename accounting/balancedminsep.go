@@ -33,9 +33,9 @@ func (r Run) separately() (Method, error) {
 	case r.Strategy.Bands() > r.Sampler.Scheme().Separation():
 		return r.refuseBands("", overlap)
 	case r.Sampler.Truncation != nil:
-		return r.refuse(noTruncation)
+		return r.refuseBy(noTruncation)
 	case !r.Strategy.NonNegative():
-		return r.refuse(negativeEntry)
+		return r.refuseBy(negativeEntry)
 	}
 	return MonteCarlo, nil
 }

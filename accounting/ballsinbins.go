@@ -19,11 +19,11 @@ type ballsInBins struct {
 func (a ballsInBins) method() (Method, error) {
 	switch {
 	case a.run.MaxExamplesPerOwner > 1:
-		return a.run.refuse("it %s", exampleOnly)
+		return a.run.refuseBy(oneExample)
 	case a.run.Sampler.Truncation != nil:
-		return a.run.refuse(noTruncation)
+		return a.run.refuseBy(noTruncation)
 	case !a.run.Strategy.NonNegative():
-		return a.run.refuse(negativeEntry)
+		return a.run.refuseBy(negativeEntry)
 	case a.run.allocated():
 		return PLD, nil
 	}

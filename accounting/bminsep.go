@@ -35,7 +35,7 @@ func (r Run) byLikelihoods() (Method, error) {
 	case bands > minSep && r.MaxExamplesPerOwner > 1:
 		return r.refuseBands(", or --max-per-owner 1", "several examples per owner need a strategy of at most min-sep bands: it has %d, min-sep is %d")
 	case !r.Strategy.NonNegative():
-		return r.refuse(negativeEntry)
+		return r.refuseBy(negativeEntry)
 	}
 	return MonteCarlo, nil
 }

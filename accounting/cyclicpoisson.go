@@ -24,9 +24,9 @@ func (a cyclicPoisson) method() (Method, error) {
 	case a.run.Strategy.Bands() > a.scheme.MinSep:
 		return a.run.refuseBands("", overlap)
 	case a.run.MaxExamplesPerOwner > 1:
-		return a.run.refuse(ownersInParts)
+		return a.run.refuseBy(ownersInParts)
 	case a.run.Sampler.Truncation != nil && a.scheme.SecretPartition:
-		return a.run.refuse(secretSizes)
+		return a.run.refuseBy(secretSizes)
 	case a.majorized() && a.run.Strategy.NonNegative():
 		return MonteCarlo, nil
 	}

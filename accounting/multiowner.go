@@ -19,11 +19,11 @@ type multiOwner struct {
 func (a multiOwner) method() (Method, error) {
 	switch {
 	case a.run.Sampler.Truncation != nil:
-		return a.run.refuse(noTruncation)
+		return a.run.refuseBy(noTruncation)
 	case a.run.Strategy.Bands() > a.scheme.MinSep:
 		return a.run.refuseBands("", overlap)
 	case !a.run.Strategy.NonNegative():
-		return a.run.refuse(negativeEntry)
+		return a.run.refuseBy(negativeEntry)
 	}
 	return Unproven, nil
 }

@@ -28,9 +28,9 @@ func (a rotation) method() (Method, error) {
 	case a.run.allocated():
 		return PLD, nil
 	case a.run.Sampler.Truncation != nil:
-		return a.run.refuse(noTruncation)
+		return a.run.refuseBy(noTruncation)
 	case !a.run.Strategy.NonNegative():
-		return a.run.refuse(negativeEntry)
+		return a.run.refuseBy(negativeEntry)
 	case bands > period:
 		return a.run.refuse("the strategy has %d bands, epoch-steps is %d, and the bands must be at most epoch-steps, so that an example meets the examples of the period before and after alone: take a strategy of at most %d bands, or epoch-steps of at least %d", bands, period, period, bands)
 	}

@@ -70,8 +70,12 @@ func (u unknown) method() (Method, error) { return u.run.refuse("no analysis is 
 
 // refuse returns the RefusedError of a run.
 func (r Run) refuse(format string, args ...any) (Method, error) {
-	reason := fmt.Sprintf(format, args...)
-	return "", &RefusedError{r.Sampler.Scheme().Name(), reason, helps[reason]}
+	return r.refuseBy(refusal{reason: fmt.Sprintf(format, args...)})
+}
+
+// refuseBy returns the RefusedError of a run for a reason that several schemes share.
+func (r Run) refuseBy(why refusal) (Method, error) {
+	return "", &RefusedError{r.Sampler.Scheme().Name(), why.reason, why.help}
 }
 
 // refuseBands refuses a strategy of more bands than min-sep, which reason says in other words.
@@ -81,21 +85,19 @@ func (r Run) refuseBands(or, reason string) (Method, error) {
 	return "", &RefusedError{r.Sampler.Scheme().Name(), fmt.Sprintf(reason, bands, minSep), help + or}
 }
 
-// Reasons that several schemes share.
 const (
-	exampleOnly   = "is analysed for owners of one example only"
-	noTruncation  = "no analysis is known for a maximum batch size"
-	negativeEntry = "the strategy has a negative entry, which the analysis of random participations does not cover"
-	overlap       = "the strategy has %d bands, more than min-sep %d: participations overlap"
-	ownersInParts = "it " + exampleOnly + ": an owner's examples may be in different parts"
-	secretSizes   = "a maximum batch size needs the public partition: the sizes of secret parts are random"
+	exampleOnly = "is analysed for owners of one example only"
+	overlap     = "the strategy has %d bands, more than min-sep %d: participations overlap"
 )
 
-// helps are the ways out of reasons that name no numbers: see [RefusedError].
-var helps = map[string]string{
-	"it " + exampleOnly: "--max-per-owner 1, or --scheme b-min-sep",
-	ownersInParts:       "--max-per-owner 1, or --scheme b-min-sep",
-	noTruncation:        "no --max-batch-size",
-	negativeEntry:       "a strategy without negative entries, such as banded-toeplitz",
-	secretSizes:         "no --secret-partition, or no --max-batch-size",
-}
+// refusal is a reason of a [RefusedError], and its Help.
+type refusal struct{ reason, help string }
+
+// Refusals that several schemes share.
+var (
+	oneExample    = refusal{"it " + exampleOnly, "--max-per-owner 1, or --scheme b-min-sep"}
+	ownersInParts = refusal{oneExample.reason + ": an owner's examples may be in different parts", oneExample.help}
+	noTruncation  = refusal{"no analysis is known for a maximum batch size", "no --max-batch-size"}
+	negativeEntry = refusal{"the strategy has a negative entry, which the analysis of random participations does not cover", "a strategy without negative entries, such as banded-toeplitz"}
+	secretSizes   = refusal{"a maximum batch size needs the public partition: the sizes of secret parts are random", "no --secret-partition, or no --max-batch-size"}
+)

@@ -107,7 +107,7 @@ func (r Run) truncatedPair() error {
 		return err
 	}
 	if r.allocated() {
-		_, err := r.refuse(noTruncation + " in periods that are composed (F6.3)")
+		_, err := r.refuse("%s in periods that are composed (F6.3)", noTruncation.reason)
 		return err
 	}
 	_, err := r.analysis().method()
@@ -126,7 +126,7 @@ func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) 
 	}
 	distribution, ok := r.analysis().(truncatedAnalysis)
 	if !ok || r.Sampler.Truncation == nil {
-		_, err := r.refuse(noTruncation)
+		_, err := r.refuseBy(noTruncation)
 		return Truncated{}, err
 	}
 	return r.truncationCost(distribution.participation(), d, epsilon, m), nil
