@@ -246,7 +246,7 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 // flagError is the error of flags that cobra cannot parse, with the way out.
 func (a *app) flagError(cmd *cobra.Command, err error) error {
 	if word := unknownCommand(cmd, a.args); word != "" {
-		return usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
+		return noSuchCommand(cmd, word)
 	}
 	err = flagFault(err)
 	if text := inPlanInstead(cmd, err); text != "" {
@@ -260,6 +260,11 @@ func (a *app) flagError(cmd *cobra.Command, err error) error {
 	return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 }
 
+// noSuchCommand is the error of a word that is no command, with the command that may be meant.
+func noSuchCommand(cmd *cobra.Command, word string) error {
+	return usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
+}
+
 // showHelp prints the help of a command, or of the words after --help.
 func (a *app) showHelp(cmd *cobra.Command, _ []string) {
 	// The words after --help are asked for as by minsep help WORD.
@@ -268,7 +273,7 @@ func (a *app) showHelp(cmd *cobra.Command, _ []string) {
 		return
 	}
 	if word := unknownCommand(cmd, a.args); word != "" && word != "help" {
-		a.unknown = usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
+		a.unknown = noSuchCommand(cmd, word)
 		return
 	}
 	io.WriteString(a.stdout, help(cmd, cmp.Or(a.screen.width, helpWidth)))
