@@ -269,6 +269,12 @@ class StepGuard:
             self._check_step(step)
             for sums in self._sums.values():
                 sums.settle(step if self._gather is not None else step - 1)  # an accelerator may still compute the last one
+                if self._began < step <= self._repeats and sums.last[0] != step - 1:
+                    self.close()
+                    raise TrainingError(
+                        f"{self._run.path}: step {step - 1} was taken before, and add_noise did not see what it releases now, so that nothing compares the two sums with the same noise. "
+                        f"Discard what this trainer made of it; give add_noise the rows of noise.step(t) as they come, outside of jax.jit; else {NEXT}"
+                    )
         if self._gather is not None:
             self._compare(self._gather(self._word()))
         if self._records and step >= self._taken:
@@ -447,12 +453,6 @@ class StepGuard:
                         self.close()
 
         sums = _sums.Sums(path, self._token, self._repeats, refused)
-        if path is not None and self.next_step < self._repeats and not any(any(sums.known(t)) for t in range(self.next_step, self._repeats)):
-            warnings.warn(
-                f"{self._run.path}: {_steps(self.next_step, self._repeats - 1)} taken before, and their new sums are not compared with the old ones, which add_noise did not see. "
-                "Give it noise.step(t) as it comes, outside of jax.jit",
-                stacklevel=5,
-            )
         return sums
 
     def _claim(self, folder: str, shard: int, shards: int, replica: int) -> None:

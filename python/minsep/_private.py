@@ -374,6 +374,11 @@ def _ghost_of(model: torch.nn.Module, clipping: Any, run: Run) -> _ghost.Ghost |
         return None
     if run.examples_per_owner is not None:
         raise ValueError('clipping "ghost": is for runs that sample examples, and this one samples owners, whose means are clipped: give clipping="examples"')
+    if not run._need_batches().fixed:
+        raise ValueError(
+            f'clipping "ghost": is for the scheme fixed, and the batches of {run.path} take examples at random: if one is absent, the others move to other microbatches, whose sums are rounded differently, '
+            'and no proof bounds that: give clipping="examples"'
+        )
     _ghost.limit_of(run.coordinates, run.clip_norm, run.grid)
     return _ghost.Ghost(model)
 

@@ -52,7 +52,7 @@ class Sums:
         self._repeats, self._refused = repeats, refused
         self._waiting: list[Released] = []
         self.last = -1, _NONE  # step and digest
-        self._fd = -1
+        self._fd, self._keeps = -1, path is not None
         if path is not None:
             try:
                 self._fd = _open(path, token)
@@ -78,6 +78,11 @@ class Sums:
                 self._refused(
                     f"step {step}: releases another sum than when it was taken before, with the same noise, and the difference of the two shows what the noise must hide. "
                     "This trainer does not repeat its steps bit for bit, so that replay=True is wrong here: discard what it made of this step"
+                )
+            if self._keeps and step < self._repeats and known == _NONE:
+                self._refused(
+                    f"step {step}: was taken before, and no digest tells what it released, so that the new sum cannot be compared with the first one: two sums with the same noise reveal their difference: "
+                    "discard what this trainer made of this step"
                 )
             self.last = step, digest
             if self._fd >= 0 and known == _NONE:

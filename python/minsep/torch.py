@@ -205,8 +205,8 @@ def private(
     With clipping="ghost" no example's gradient of a Linear or Embedding layer is made, which saves
     memory. Norms and sums come from the layers' inputs and the gradients of their outputs. A bound
     on their rounding is subtracted from the norm to which gradients are clipped (docs/formulas.md,
-    F2.1). Other parameters, such as biases, have gradients by example. The run must sample
-    examples.
+    F2.1). Other parameters, such as biases, have gradients by example. The batches must
+    be of the scheme fixed: with random batches a claim does not cover the sums' rounding.
 
     If torch.distributed has a group of several processes, as torchrun starts them, they train
     together. `loader` gives each its part of a batch, whole microbatches, and each makes its part

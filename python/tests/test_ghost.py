@@ -267,7 +267,7 @@ class Ghosts(Training, Books):
                     self.folder = self.folder / f"{name}{microbatch}"
                     self.folder.mkdir()
                     count = sum(p.numel() for p in model.parameters() if p.requires_grad)
-                    run = minsep.Run(self.own_noisy(20, count))
+                    run = minsep.Run(self.own_fixed(20, count))
                     data = [x[np.arange(100) % len(x)] for x in batch]
                     training = self.begin(run, model, loss=loss, microbatch=microbatch, clipping="ghost")
                     largest = 0.0
@@ -290,7 +290,7 @@ class Ghosts(Training, Books):
 
         model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 3))
         self.assertEqual(39, sum(p.numel() for p in model.parameters()))
-        run, data, found = minsep.Run(self.own_noisy(20, 39)), self.data().tensors, []
+        run, data, found = minsep.Run(self.own_fixed(20, 39)), self.data().tensors, []
         saved = None
         for first in 0, 1:
             training = self.begin(run, model, clipping="ghost")
@@ -317,7 +317,7 @@ class Ghosts(Training, Books):
             def forward(self, x):
                 return self.layer(x) + torch.nn.functional.linear(x, self.layer.weight)
 
-        run = minsep.Run(self.own_noisy(20, 18))
+        run = minsep.Run(self.own_fixed(20, 18))
         batch = [x[run.batch(0)] for x in self.data().tensors]
         with self.assertRaisesRegex(ValueError, 'clipping "ghost": the parameter layer.weight is used outside its layer too'):
             self.begin(run, Elsewhere(), clipping="ghost").step(*batch)
@@ -326,7 +326,10 @@ class Ghosts(Training, Books):
         owners = minsep.Run(self.owned())
         with self.assertRaisesRegex(ValueError, "this one samples owners"):
             self.begin(owners, torch.nn.Linear(4, 1), clipping="ghost")
-        coarse = minsep.Run(runs.make_noisy(self.folder / "coarse", 20, 18, runs.BANDED, ("--grid", "0.015625")))
+        random = minsep.Run(runs.make_noisy(self.folder / "random", 20, 18))
+        with self.assertRaisesRegex(ValueError, 'clipping "ghost": is for the scheme fixed, and the batches of .*random take examples at random: .*give clipping="examples"'):
+            self.begin(random, Elsewhere(), clipping="ghost")
+        coarse = minsep.Run(runs.make_noisy(self.folder / "coarse", 20, 18, runs.BANDED, ("--grid", "0.015625"), "fixed"))
         with self.assertRaisesRegex(ValueError, "takes 6.7% of the clip norm, and may take 0.8%: make the noise with --dtype float64"):
             self.begin(coarse, Elsewhere(), clipping="ghost")
 

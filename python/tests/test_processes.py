@@ -38,7 +38,7 @@ class Processes(runs.Case):
     def run_of(self, kind, owners=False, *noise):
         """A run directory of its own; every test takes copies of it, each for one training."""
         if not owners:
-            return self.own_noisy(20, COORDINATES[kind], *noise)
+            return self.own_fixed(20, COORDINATES[kind], *noise) if kind == "words" else self.own_noisy(20, COORDINATES[kind], *noise)
         out = self.folder / "own"
         shutil.copytree(self.owned(), out)
         for folder in "noise", "batches":

@@ -88,11 +88,16 @@ class Sums(runs.Case):
         self.refused(states[1], 4, factor=2, like=like, add=one_by_one)
 
     def test_sums_that_nobody_saw(self):
-        """As in a trainer that adds the noise itself: nothing is compared, and that is said where steps are repeated."""
+        """As in a trainer that adds the noise itself: nothing could compare a repeated step, which is refused."""
         unseen = lambda total, rows, grid, divisor: minsep.add_noise(total, np.array(rows), grid, divisor)
         states = self.train(None, 5, add=unseen)
-        with self.assertWarnsRegex(UserWarning, "steps 2 to 4 were taken before, and their new sums are not compared with the old ones, which add_noise did not see"):
-            self.train(states[2], 3, add=unseen, factor=2)
+        with self.assertRaisesRegex(minsep.TrainingError, "step 2: was taken before, and no digest tells what it released.*discard.*minsep run --again"):
+            self.train(states[2], 3)
+        path = runs.make_noisy(self.folder / "seen")
+        self.run_ = minsep.Run(path)
+        states = self.train(None, 5)
+        with self.assertRaisesRegex(minsep.TrainingError, "step 2 was taken before, and add_noise did not see what it releases now.*give add_noise the rows"):
+            self.train(states[2], 3, add=unseen)
 
     def test_another_training_of_the_directory(self):
         """Digests of a training that was given up are none of the next one, and a link is not followed."""
@@ -105,8 +110,7 @@ class Sums(runs.Case):
         victim.write_text("mine")
         file.unlink()
         file.symlink_to(victim)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with self.assertRaisesRegex(minsep.TrainingError, "step 2: was taken before, and no digest"):
             self.train(states[2], 3)
         self.assertEqual(victim.read_text(), "mine")
 
@@ -126,7 +130,8 @@ for t in guard:
         said = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True).stdout
         state = json.loads(said)
         self.refused(state, 4, factor=2)
-        self.train(state, 5)
+        with self.assertRaisesRegex(minsep.TrainingError, "step 4: was taken before, and no digest"):  # of the last two steps
+            self.train(state, 5)
 
     def test_hosts_that_add_noise_to_other_sums(self):
         """As of two points of a sweep that began as hosts of one training."""
