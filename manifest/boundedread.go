@@ -100,7 +100,8 @@ func (p *BoundedPart) Each(first int64, owners bool, size int, use func(r *owner
 	var last ownergraph.IDs // last example before rows; empty at first
 	for g := range p.file.Groups() {
 		t := &boundedGroup{part: p, group: g, rows: &rows, last: &last}
-		err := t.open(owners)
+		t.open(owners)
+		var err error
 		for left := p.file.GroupRows(g); err == nil && left > 0; {
 			n := int(min(left, int64(size)))
 			if err = t.read(first, n); err == nil {
@@ -112,7 +113,6 @@ func (p *BoundedPart) Each(first int64, owners bool, size int, use func(r *owner
 		if err == nil {
 			err = t.end()
 		}
-		t.close()
 		if err != nil {
 			return err
 		}
@@ -134,24 +134,10 @@ func (t *boundedGroup) fault(column int, rule string, err error) error {
 	return &TableError{RowGroup: t.group + 1, Column: t.part.columns[column].Name, Rule: rule, Err: err}
 }
 
-func (t *boundedGroup) open(owners bool) error {
+func (t *boundedGroup) open(owners bool) {
 	for i, c := range t.part.columns {
-		if i == ownersColumn && !owners {
-			continue
-		}
-		r, err := t.part.file.Reader(c, t.group)
-		if err != nil {
-			return t.fault(i, "", err)
-		}
-		t.readers[i] = r
-	}
-	return nil
-}
-
-func (t *boundedGroup) close() {
-	for _, r := range t.readers {
-		if r != nil {
-			r.Close()
+		if i != ownersColumn || owners {
+			t.readers[i] = t.part.file.Reader(c, t.group)
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (r *EntryReader) fault(err error) error {
 
 // open opens the columns of a row group.
 func (r *EntryReader) open(group int) error {
-	r.endGroup()
+	r.readers = r.readers[:0]
 	top := r.file.Top()
 	for i, name := range r.names {
 		if i >= len(top) || top[i].Name() != name {
@@ -193,11 +193,7 @@ func (r *EntryReader) open(group int) error {
 		if err != nil {
 			return r.fault(err)
 		}
-		reader, err := r.file.Reader(c, group)
-		if err != nil {
-			return r.fault(err)
-		}
-		r.readers = append(r.readers, reader)
+		r.readers = append(r.readers, r.file.Reader(c, group))
 	}
 	r.group, r.left = group, r.file.GroupRows(group)
 	return nil
@@ -216,16 +212,9 @@ func (r *EntryReader) read() error {
 	return r.ctx.Err()
 }
 
-func (r *EntryReader) endGroup() {
-	for _, reader := range r.readers {
-		reader.Close()
-	}
-	r.readers = r.readers[:0]
-}
-
 // Close closes the open file.
 func (r *EntryReader) Close() error {
-	r.endGroup()
+	r.readers = r.readers[:0]
 	r.file, r.group, r.left, r.at = nil, 0, 0, 0
 	for i := range r.held {
 		r.held[i].Reset(ownergraph.Int64)

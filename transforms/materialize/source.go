@@ -302,11 +302,7 @@ func (s Split) inGroup(d *dataFile, group int, c *idcolumn.Column, f func(r *idc
 	if _, err := d.Check(c, group); err != nil {
 		return &DataError{File: s.Path, Rule: fmt.Sprintf("row group %d", group+1), Err: err}
 	}
-	r, err := d.Reader(c, group)
-	if err != nil {
-		return &DataError{File: s.Path, Rule: fmt.Sprintf("row group %d", group+1), Err: err}
-	}
-	defer r.Close()
+	r := d.Reader(c, group)
 	for left := d.GroupRows(group); left > 0; {
 		n := int(min(left, idRows))
 		if err := f(r, n); err != nil {

@@ -251,10 +251,7 @@ func (g *rowGroup) read(file *idcolumn.File, group int) (err error) {
 		if _, err := file.Check(c, group); err != nil {
 			return g.idFault(0, c, err)
 		}
-		if *r, err = file.Reader(c, group); err != nil {
-			return g.idFault(0, c, err)
-		}
-		defer (*r).Close()
+		*r = file.Reader(c, group)
 	}
 	if g.owners != nil && g.columns[1].List {
 		return g.readLists()

@@ -86,8 +86,10 @@ type Column struct {
 
 	leaf     int // its index among the leaves
 	physical parquet.Kind
+	width    int // of fixed-length bytes
 	unsigned bool
 	uuid     bool
+	maxRep   byte // repetition level of a second value
 	maxDef   byte // definition level of a value
 	entryDef byte // and of an entry of a list, null or not
 }
@@ -119,9 +121,13 @@ func (f *File) Column(top *parquet.Column) (c *Column, err error) {
 		}
 		leaf = leaf.Columns()[0]
 	}
-	c.leaf, c.maxDef, c.physical = leaf.Index(), byte(leaf.MaxDefinitionLevel()), leaf.Type().Kind()
-	if c.Fixed = c.physical == parquet.FixedLenByteArray; c.Fixed && leaf.Type().LogicalType() != nil {
-		_, c.uuid = leaf.Type().LogicalType().Value.(*format.UUIDType)
+	c.leaf, c.physical = leaf.Index(), leaf.Type().Kind()
+	c.maxRep, c.maxDef = byte(leaf.MaxRepetitionLevel()), byte(leaf.MaxDefinitionLevel())
+	if c.Fixed = c.physical == parquet.FixedLenByteArray; c.Fixed {
+		c.width = leaf.Type().Length()
+		if logical := leaf.Type().LogicalType(); logical != nil {
+			_, c.uuid = logical.Value.(*format.UUIDType)
+		}
 	}
 	var ok bool
 	if c.Type, c.unsigned, ok = idTypeOf(leaf.Type()); !ok {

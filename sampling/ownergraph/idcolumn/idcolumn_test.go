@@ -39,11 +39,7 @@ func reader(t interface{ Fatal(...any) }, f *idcolumn.File, i int) *idcolumn.Rea
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := f.Reader(c, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return f.Reader(c, 0)
 }
 
 // TestReadingGoesOnAfterAValueError: the value is passed over, and what follows is where it should
@@ -51,7 +47,6 @@ func reader(t interface{ Fatal(...any) }, f *idcolumn.File, i int) *idcolumn.Rea
 func TestReadingGoesOnAfterAValueError(t *testing.T) {
 	f := papers(t, paper{1, []string{"a", "", "b"}}, paper{2, nil}, paper{3, []string{"c"}})
 	r := reader(t, f, 1)
-	defer r.Close()
 	for _, want := range []struct {
 		ids  int
 		err  error
@@ -68,7 +63,6 @@ func TestReadingGoesOnAfterAValueError(t *testing.T) {
 
 func TestFillWantsNoMoreThanThereIs(t *testing.T) {
 	r := reader(t, papers(t, paper{ID: 1}, paper{ID: -2}), 0)
-	defer r.Close()
 	var ids ownergraph.IDs
 	n, err := r.Fill(&ids, 3)
 	if n != 2 || !errors.Is(err, idcolumn.ErrCorrupt) || ids.Int(1) != -2 {
@@ -110,11 +104,7 @@ func ExampleReader_Row() {
 	if _, err := f.Check(column, 0); err != nil {
 		panic(err)
 	}
-	r, err := f.Reader(column, 0)
-	if err != nil {
-		panic(err)
-	}
-	defer r.Close()
+	r := f.Reader(column, 0)
 	var authors ownergraph.IDs
 	for {
 		authors.Reset(column.Type)

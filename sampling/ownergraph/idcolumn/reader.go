@@ -8,41 +8,10 @@ import (
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/encoding"
 
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 )
-
-// values are the values of a page or of a dictionary, in parquet-go's memory: they are good until
-// the page is released.
-type values struct {
-	kind    parquet.Kind
-	i64     []int64
-	i32     []int32
-	data    []byte
-	offsets []uint32
-	width   int
-}
-
-// newValues takes the values of one of the four physical types that ids can have.
-func newValues(v encoding.Values) (out values) {
-	switch v.Kind() {
-	case encoding.Int64:
-		out.kind, out.i64 = parquet.Int64, v.Int64()
-	case encoding.Int32:
-		out.kind, out.i32 = parquet.Int32, v.Int32()
-	case encoding.ByteArray:
-		out.kind = parquet.ByteArray
-		out.data, out.offsets = v.ByteArray()
-	case encoding.FixedLenByteArray:
-		out.kind = parquet.FixedLenByteArray
-		out.data, out.width = v.FixedLenByteArray()
-	default:
-		panic(ErrCorrupt) // caught by guard
-	}
-	return out
-}
 
 // appendInt adds an integer to a column, to one of strings as its digits. Parquet stores unsigned
 // numbers as signed ones: above 2^63 they look negative.
@@ -67,7 +36,7 @@ func appendUUID(dst *ownergraph.IDs, b []byte) {
 
 // appendTo adds value i to a column.
 func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
-	var b []byte
+	var b []byte // bounded by the length of the data: beyond it lies what the memory held before
 	switch v.kind {
 	case parquet.Int64:
 		return appendInt(dst, v.i64[i], c.unsigned)
@@ -77,9 +46,9 @@ func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
 		}
 		return appendInt(dst, int64(v.i32[i]), false)
 	case parquet.ByteArray:
-		b = v.data[v.offsets[i]:v.offsets[i+1]]
+		b = v.data[v.offsets[i]:v.offsets[i+1]:len(v.data)]
 	default:
-		if b = v.data[i*v.width : (i+1)*v.width]; c.uuid {
+		if b = v.data[i*v.width : (i+1)*v.width : len(v.data)]; c.uuid {
 			appendUUID(dst, b)
 			return nil
 		}
@@ -96,77 +65,27 @@ func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
 // Reader reads a column of one row group in order.
 type Reader struct {
 	col   *Column
-	pages parquet.Pages
-	page  parquet.Page
-	left  int64 // entries on later pages
-
-	defs, reps []byte // levels of the page's entries
-	n, at      int    // entries of the page, and which is next
-	value      int    // which value is next: null entries have none
-	vals       values // of the page, or of the dictionary
-	index      []int32
-	indexed    bool
+	pages *pageReader
+	at    int // which entry of the page is next
+	value int // which value is next: null entries have none
 }
 
-// Reader returns a reader of a column that Check has accepted, after a look at the headers of its
-// pages.
-func (f *File) Reader(c *Column, group int) (r *Reader, err error) {
-	defer guard(&err)
-	if isEmpty(&f.Metadata().RowGroups[group], c) {
-		return &Reader{col: c}, nil
+// Reader returns a reader of a column that Check has accepted.
+func (f *File) Reader(c *Column, group int) *Reader {
+	rg := &f.Metadata().RowGroups[group]
+	if isEmpty(rg, c) {
+		return &Reader{col: c, pages: new(pageReader)}
 	}
-	if err := checkPages(f.r, &f.Metadata().RowGroups[group].Columns[c.leaf].MetaData); err != nil {
-		return nil, err
-	}
-	chunk := f.RowGroups()[group].ColumnChunks()[c.leaf]
-	return &Reader{col: c, pages: chunk.Pages(), left: chunk.NumValues()}, nil
-}
-
-// Close frees the reader's memory.
-func (r *Reader) Close() {
-	parquet.Release(r.page)
-	r.page = nil
-	if r.pages != nil {
-		r.pages.Close()
-	}
+	return &Reader{col: c, pages: pages(f.r, c, &rg.Columns[c.leaf].MetaData)}
 }
 
 // more makes sure that there is an entry at r.at. io.EOF says that the row group has no more.
 func (r *Reader) more() error {
-	for r.at == r.n { // a page may have no entries
-		if r.left == 0 {
-			return io.EOF
-		}
-		parquet.Release(r.page)
-		r.page = nil
-		page, err := r.pages.ReadPage()
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return ErrCorrupt
-		} else if err != nil {
-			return err
-		}
-		r.page = page
-		n := page.NumValues()
-		if n > r.left { // the pages have more entries than the footer says
-			return ErrCorrupt
-		}
-		r.left -= n
-		r.n, r.at, r.value = int(n), 0, 0
-		r.defs, r.reps = page.DefinitionLevels(), page.RepetitionLevels()
-		data := page.Data()
-		dict := page.Dictionary()
-		// A writer may begin a column with a dictionary and go on without: each page says for
-		// itself.
-		if r.indexed = dict != nil; r.indexed {
-			r.index = data.Int32()
-			data = dict.Page().Data()
-		}
-		r.vals = newValues(data)
-		if r.vals.kind != r.col.physical || r.col.maxDef > 0 && len(r.defs) != r.n || r.col.List && len(r.reps) != r.n {
-			return ErrCorrupt
-		}
+	if r.at < r.pages.entries {
+		return nil
 	}
-	return nil
+	r.at, r.value = 0, 0
+	return r.pages.next()
 }
 
 // Fill adds the next n ids of a flat column to dst. It returns how many entries it went through: n,
@@ -174,6 +93,7 @@ func (r *Reader) more() error {
 // reading.
 func (r *Reader) Fill(dst *ownergraph.IDs, n int) (done int, err error) {
 	defer guard(&err)
+	p := r.pages
 	for done < n {
 		if err := r.more(); err == io.EOF {
 			return done, ErrCorrupt
@@ -181,9 +101,9 @@ func (r *Reader) Fill(dst *ownergraph.IDs, n int) (done int, err error) {
 			return done, err
 		}
 		// Runs without null are taken at once; the fast count of bytes finds out whether one is.
-		m := min(n-done, r.n-r.at)
-		if r.col.maxDef > 0 && bytes.Count(r.defs[r.at:r.at+m], []byte{r.col.maxDef}) != m {
-			m = slices.IndexFunc(r.defs[r.at:r.at+m], func(d byte) bool { return d != r.col.maxDef })
+		m := min(n-done, p.entries-r.at)
+		if r.col.maxDef > 0 && bytes.Count(p.defs[r.at:r.at+m], []byte{r.col.maxDef}) != m {
+			m = slices.IndexFunc(p.defs[r.at:r.at+m], func(d byte) bool { return d != r.col.maxDef })
 			if m == 0 {
 				r.at++
 				return done + 1, Null
@@ -205,7 +125,8 @@ func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 	if err := r.more(); err != nil {
 		return 0, err
 	}
-	if r.reps[r.at] != 0 { // a row begins at repetition level 0
+	p := r.pages
+	if p.reps[r.at] != 0 { // a row begins at repetition level 0
 		return 0, ErrCorrupt
 	}
 	var wrong error
@@ -216,13 +137,13 @@ func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 			} else if err != nil {
 				return ids, err
 			}
-			if r.reps[r.at] == 0 {
+			if p.reps[r.at] == 0 {
 				return ids, wrong
 			}
 		}
 		// Below the level of an id, the definition level tells a null among the ids from an empty
 		// or missing list, which is a row's only entry.
-		if def := r.defs[r.at]; def < r.col.maxDef {
+		if def := p.defs[r.at]; def < r.col.maxDef {
 			if def >= r.col.entryDef {
 				wrong = Null
 			} else if !first {
@@ -232,7 +153,7 @@ func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 			continue
 		}
 		n := 1
-		for r.at+n < r.n && r.reps[r.at+n] != 0 && r.defs[r.at+n] == r.col.maxDef {
+		for r.at+n < p.entries && p.reps[r.at+n] != 0 && p.defs[r.at+n] == r.col.maxDef {
 			n++
 		}
 		took, err := r.take(dst, n)
@@ -245,23 +166,23 @@ func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 // take adds the next n entries, none of them null, to a column, and returns how many it went
 // through, as Fill does.
 func (r *Reader) take(dst *ownergraph.IDs, n int) (done int, err error) {
-	first := r.value
+	first, p := r.value, r.pages
 	switch {
-	case r.indexed:
-		for _, x := range r.index[first : first+n] {
+	case p.indexed:
+		for _, x := range p.index[first : first+n : len(p.index)] {
 			done++
-			if err = r.vals.appendTo(dst, int(x), r.col); err != nil {
+			if err = p.dict.appendTo(dst, int(x), r.col); err != nil {
 				break
 			}
 		}
-	case r.vals.kind == parquet.Int64 && !r.col.unsigned && dst.Type == ownergraph.Int64: // the most common, and never at fault
-		for _, v := range r.vals.i64[first : first+n] {
+	case p.vals.kind == parquet.Int64 && !r.col.unsigned && dst.Type == ownergraph.Int64: // the most common, and never at fault
+		for _, v := range p.vals.i64[first : first+n : len(p.vals.i64)] {
 			dst.AppendInt(v)
 		}
 		done = n
 	default:
 		for ; done < n && err == nil; done++ {
-			err = r.vals.appendTo(dst, first+done, r.col)
+			err = p.vals.appendTo(dst, first+done, r.col)
 		}
 	}
 	r.at += done
