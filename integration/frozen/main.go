@@ -4,8 +4,8 @@
 //
 //	go run ./integration/frozen before=PATH after=PATH
 //
-// It logs each case as it ends, and prints a table with the median of each program's rounds, and the ratio of the last program
-// to the first.
+// It logs each case as it ends, and prints a table with the median of each program's rounds, and
+// the ratio of the last program to the first.
 package main
 
 import (

@@ -102,7 +102,7 @@
 // the float32 next to it, ties to even. Every zero is positive.
 //
 // Fused operations are [math.FMA]: where a processor has none, the bits are the same and the noise
-// is slow. Where it has AVX2 and FMA, AVX-512 or NEON, vector instructions do the same operations
+// is slow. Where it has AVX2 and FMA, or AVX-512, vector instructions do the same operations
 // in each coordinate.
 //
 // Stability: stable.
