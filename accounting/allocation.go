@@ -38,11 +38,6 @@ func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok 
 			each.Steps, each.Places = max(float64(steps), 1/(s.Rate()*upward)), steps
 			return []pld.Allocation{each}, true
 		}
-	case sampling.BalancedMinSep:
-		if s.Participations <= 1 {
-			each.Steps, each.Places = max(float64(steps), float64(steps)/(s.Participations*upward)), steps
-			return []pld.Allocation{each}, true
-		}
 	}
 	return nil, false
 }

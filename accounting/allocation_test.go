@@ -43,15 +43,10 @@ func TestAllocations(t *testing.T) {
 	sampled := func(s sampling.Spec) Run {
 		return Run{Sampler: s, Strategy: mechanism.Identity(8), MaxExamplesPerOwner: 1}
 	}
-	twice, err := sampling.NewBalancedMinSep(8, 2, 1.5)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, run := range map[string]Run{
 		"a cold start":        sampled(sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .3, Steps: 8, MinSep: 8}}),
 		"b-min-sep, twice":    sampled(sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .3, Steps: 8, MinSep: 7, WarmStart: true}}),
 		"bins of other sizes": sampled(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 8, Period: 5}}),
-		"balanced, twice":     sampled(sampling.Spec{BalancedMinSep: &twice}),
 		"two bands":           of(4, 2, bands), "columns of other norms": of(4, 2, unequal), "several examples": several, "a maximum batch size": cut, "a min-sep of two": apart,
 	} {
 		if periods, ok := run.Allocations(1); ok {
@@ -136,14 +131,6 @@ func inBins(steps, period int) (patterns []pattern) {
 // TestAllocationsAgainstEnumeration: schemes in which an owner takes part once, or always in one
 // bin, are proven at no less than the integral over all outputs, and hardly more.
 func TestAllocationsAgainstEnumeration(t *testing.T) {
-	balanced := func(steps, minSep int, participations float64) sampling.Spec {
-		s, err := sampling.NewBalancedMinSep(steps, minSep, participations)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sampling.Spec{BalancedMinSep: &s}
-	}
-	thirds := []pattern{{.2, []int{0}}, {.2, []int{1}}, {.2, []int{2}}, {.4, nil}}
 	for name, c := range map[string]struct {
 		sampler  sampling.Spec
 		patterns []pattern
@@ -157,8 +144,6 @@ func TestAllocationsAgainstEnumeration(t *testing.T) {
 		"balls-in-bins, unfinished": {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 2, Period: 3}}, inBins(2, 3), 2, 1},
 		"balls-in-bins, epochs":     {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 4, Period: 2}}, inBins(4, 2), 4, .6},
 		"epoch-min-sep":             {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 2, MinSep: 2, EpochSteps: 4}}, inBins(2, 4), 2, 1},
-		"balanced-min-sep":          {balanced(3, 1, 1), inBins(3, 3), 3, 1},
-		"balanced-min-sep, rarely":  {balanced(3, 2, .6), thirds, 3, 1},
 	} {
 		column := mechanism.Identity(c.steps)
 		if c.norm != 1 {

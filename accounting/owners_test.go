@@ -17,17 +17,12 @@ import (
 // is computed of the run for examples, of which there are as many as owners.
 func TestOwnersAreAccountedForAsOneExample(t *testing.T) {
 	strategy := banded(24, 2)
-	balanced, err := sampling.NewBalancedMinSep(24, 4, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, s := range map[string]sampling.Spec{
-		"b-min-sep":        {BMinSep: &sampling.BMinSep{Prob: 0.02, Steps: 24, MinSep: 4, WarmStart: true}},
-		"poisson":          {Poisson: &sampling.Poisson{Prob: 0.02, Steps: 24}},
-		"balls-in-bins":    {BallsInBins: &sampling.BallsInBins{Steps: 24, Period: 12}},
-		"epoch-min-sep":    {EpochMinSep: &sampling.EpochMinSep{Steps: 24, MinSep: 4, EpochSteps: 12}},
-		"balanced-min-sep": {BalancedMinSep: &balanced},
-		"cyclic-poisson":   {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 24, MinSep: 4, SecretPartition: true}},
+		"b-min-sep":      {BMinSep: &sampling.BMinSep{Prob: 0.02, Steps: 24, MinSep: 4, WarmStart: true}},
+		"poisson":        {Poisson: &sampling.Poisson{Prob: 0.02, Steps: 24}},
+		"balls-in-bins":  {BallsInBins: &sampling.BallsInBins{Steps: 24, Period: 12}},
+		"epoch-min-sep":  {EpochMinSep: &sampling.EpochMinSep{Steps: 24, MinSep: 4, EpochSteps: 12}},
+		"cyclic-poisson": {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 24, MinSep: 4, SecretPartition: true}},
 	} {
 		for _, cut := range []*sampling.Truncation{nil, {MaxBatchSize: 40}} {
 			run := Run{Sampler: s, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: 400}

@@ -48,13 +48,6 @@ func samplerCases() []samplerCase {
 		return run(sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: b, EpochSteps: length}}, 1)
 	}
 	owners := func(r Run, k int) Run { r.MaxExamplesPerOwner = k; return r }
-	balanced := func(b int, k float64) Run {
-		s, err := sampling.NewBalancedMinSep(samplerSteps, b, k)
-		if err != nil {
-			panic(err)
-		}
-		return run(sampling.Spec{BalancedMinSep: &s}, 1)
-	}
 	return []samplerCase{
 		{"b-min-sep cold", bMinSep(0.3, 2, false, 1), nil, bMinSep(0.3, 2, true, 1)},
 		{"b-min-sep warm", bMinSep(0.3, 3, true, 1), nil, bMinSep(0.3, 3, false, 1)},
@@ -74,10 +67,6 @@ func samplerCases() []samplerCase {
 		{"epoch-min-sep, epochs of min-sep", epoch(3, 3), nil, bins(4)},
 		{"epoch-min-sep against balls-in-bins", bins(3), nil, epoch(2, 3)},
 		{"epoch-min-sep, longer than the run", epoch(2, samplerSteps+2), nil, epoch(2, samplerSteps+1)},
-		{"balanced-min-sep", balanced(2, 2), nil, balanced(1, 2)},
-		{"balanced-min-sep, once or twice", balanced(2, 1.5), nil, balanced(2, 1.6)},
-		{"balanced-min-sep, once", balanced(3, 1), nil, epoch(2, 4)},
-		{"balanced-min-sep, four of five steps", balanced(1, 4), nil, balanced(1, 4.3)},
 		{"cyclic, first part", cyclic(0.3, 2, false), []int64{0, 2, 4}, cyclic(0.3, 2, true)},
 		{"cyclic, secret partition", cyclic(0.3, 2, true), nil, cyclic(0.3, 2, false)},
 		{"cyclic, secret partition, one step or two a part", cyclic(0.7, 3, true), nil, cyclic(0.7, 2, true)},
@@ -336,29 +325,23 @@ func TestTruncationFollowsItsAccounting(t *testing.T) {
 
 // irrelevant are the fields of samplers that change no privacy loss, with the reason.
 var irrelevant = map[string]string{
-	"Fixed.BatchSize":        "no amplification: the schema of participations alone counts",
-	"BalancedMinSep.Hazards": "the digest of what follows from the other fields: any other is refused",
-	"Truncation.Pad":         "padding has zero gradients, and sizes are secret",
+	"Fixed.BatchSize": "no amplification: the schema of participations alone counts",
+	"Truncation.Pad":  "padding has zero gradients, and sizes are secret",
 }
 
 // TestEveryFieldCounts changes each field of a run, by reflection so that a new one is not
 // forgotten, and sees δ at one σ change.
 func TestEveryFieldCounts(t *testing.T) {
 	strategy := banded(samplerSteps, 2)
-	once, err := sampling.NewBalancedMinSep(samplerSteps, 2, 1.5)
-	if err != nil {
-		t.Fatal(err)
-	}
 	base := map[string]Run{
-		"BMinSep":        {Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
-		"Poisson":        {Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: samplerSteps}}, Strategy: mechanism.Identity(samplerSteps)},
-		"BallsInBins":    {Sampler: sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: samplerSteps, Period: 2}}, Strategy: strategy},
-		"EpochMinSep":    {Sampler: sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: 2, EpochSteps: 3}}, Strategy: strategy},
-		"BalancedMinSep": {Sampler: sampling.Spec{BalancedMinSep: &once}, Strategy: strategy},
-		"CyclicPoisson":  {Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
-		"MultiOwner":     {Sampler: sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
-		"Rotation":       {Sampler: sampling.Spec{Rotation: &sampling.Rotation{Steps: samplerSteps, EpochSteps: 3}}, Strategy: mechanism.Identity(samplerSteps)},
-		"Fixed":          {Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: samplerSteps, MinSep: 1}}, Strategy: strategy},
+		"BMinSep":       {Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
+		"Poisson":       {Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: samplerSteps}}, Strategy: mechanism.Identity(samplerSteps)},
+		"BallsInBins":   {Sampler: sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: samplerSteps, Period: 2}}, Strategy: strategy},
+		"EpochMinSep":   {Sampler: sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: 2, EpochSteps: 3}}, Strategy: strategy},
+		"CyclicPoisson": {Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
+		"MultiOwner":    {Sampler: sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
+		"Rotation":      {Sampler: sampling.Spec{Rotation: &sampling.Rotation{Steps: samplerSteps, EpochSteps: 3}}, Strategy: mechanism.Identity(samplerSteps)},
+		"Fixed":         {Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: samplerSteps, MinSep: 1}}, Strategy: strategy},
 	}
 	spec := reflect.TypeFor[sampling.Spec]()
 	for i := range spec.NumField() {
@@ -415,13 +398,6 @@ func mutateField(t *testing.T, r Run, part string, field int) {
 			v.SetBool(!v.Bool())
 		default:
 			t.Fatalf("%s: a field of kind %s: teach this test to change it", name, v.Kind())
-		}
-		if s, ok := changed.Interface().(*sampling.BalancedMinSep); ok {
-			solved, err := sampling.NewBalancedMinSep(s.Steps, s.MinSep, s.Participations)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			*s = solved
 		}
 		holder.Set(changed)
 		if n := r.steps(); n != r.Strategy.Steps {

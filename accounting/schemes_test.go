@@ -16,10 +16,6 @@ const steps, minSep = 32, 4
 // samplersOfAllKinds has one of each kind, by name.
 func samplersOfAllKinds(t *testing.T) map[string]sampling.Spec {
 	t.Helper()
-	balanced, err := sampling.NewBalancedMinSep(steps, minSep, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return map[string]sampling.Spec{
 		"poisson":                          {Poisson: &sampling.Poisson{Prob: 0.1, Steps: steps}},
 		"cyclic-poisson":                   {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: steps, MinSep: minSep}},
@@ -27,7 +23,6 @@ func samplersOfAllKinds(t *testing.T) map[string]sampling.Spec {
 		"balls-in-bins":                    {BallsInBins: &sampling.BallsInBins{Steps: steps, Period: minSep}},
 		"b-min-sep":                        {BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: steps, MinSep: minSep, WarmStart: true}},
 		"epoch-min-sep":                    {EpochMinSep: &sampling.EpochMinSep{Steps: steps, MinSep: minSep, EpochSteps: 8}},
-		"balanced-min-sep":                 {BalancedMinSep: &balanced},
 		"multi-owner":                      {MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: steps, MinSep: minSep}},
 		"fixed":                            {Fixed: &sampling.Fixed{BatchSize: 10, Steps: steps, MinSep: minSep}},
 		"rotation":                         {Rotation: &sampling.Rotation{Steps: steps, EpochSteps: 8}},
@@ -124,17 +119,12 @@ func TestRatesAreRoundedUpward(t *testing.T) {
 	run := func(s sampling.Spec) Run {
 		return Run{Sampler: s, Examples: 100, Strategy: mechanism.Identity(n), MaxExamplesPerOwner: 1}
 	}
-	balanced, err := sampling.NewBalancedMinSep(n, 4, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		got  []rate
 		want float64
 	}{
-		"balanced-min-sep": {balancedMinSep{allocationEvents{run(sampling.Spec{})}, balanced}.participation().rates, 3. / n},
-		"epoch-min-sep":    {epochMinSep{allocationEvents{run(sampling.Spec{})}, sampling.EpochMinSep{Steps: n, MinSep: 4, EpochSteps: 10}}.participation().rates, 1. / 10},
-		"b-min-sep":        {bMinSep{allocationEvents{run(sampling.Spec{})}, sampling.BMinSep{Prob: .2, Steps: n, MinSep: 4, WarmStart: true}}.participation().rates, .2 / 1.6},
+		"epoch-min-sep": {epochMinSep{allocationEvents{run(sampling.Spec{})}, sampling.EpochMinSep{Steps: n, MinSep: 4, EpochSteps: 10}}.participation().rates, 1. / 10},
+		"b-min-sep":     {bMinSep{allocationEvents{run(sampling.Spec{})}, sampling.BMinSep{Prob: .2, Steps: n, MinSep: 4, WarmStart: true}}.participation().rates, .2 / 1.6},
 	} {
 		for _, r := range c.got {
 			if r.prob < c.want*(1+1e-13) || r.prob > c.want*(1+1e-8) {

@@ -7,7 +7,6 @@ import (
 
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/balanced"
 )
 
 // Whole truncated mechanisms of few examples and few steps, enumerated: every set of entries that
@@ -29,8 +28,6 @@ func distributions(s sampling.Spec, entries int) []distribution {
 			list[e] = turnsDistribution(scheme.Steps, scheme.Period, 1, -1)
 		case sampling.EpochMinSep:
 			list[e] = epochDistribution(scheme.Steps, scheme.EpochSteps, scheme.MinSep)
-		case sampling.BalancedMinSep:
-			list[e] = balancedDistribution(scheme)
 		case sampling.CyclicPoisson:
 			part := e % scheme.MinSep
 			if scheme.SecretPartition {
@@ -65,29 +62,6 @@ func renewalDistribution(p float64, steps, minSep int, warm bool) distribution {
 		}
 		walk(wait, 0, weight)
 	}
-	return out
-}
-
-// balancedDistribution is that of the hazards (F3.9).
-func balancedDistribution(s sampling.BalancedMinSep) distribution {
-	hazards, err := balanced.New(s.Steps, s.MinSep, s.Participations)
-	if err != nil {
-		panic(err)
-	}
-	out := distribution{}
-	var walk func(step, left, pattern int, weight float64)
-	walk = func(step, left, pattern int, weight float64) {
-		if step >= s.Steps || weight == 0 {
-			out[pattern] += weight
-			return
-		}
-		h := hazards.Hazard(left, step)
-		walk(step+1, left, pattern, weight*(1-h))
-		walk(step+s.MinSep, max(0, left-1), pattern|1<<step, weight*h)
-	}
-	most, less := hazards.Starts()
-	walk(0, hazards.Most, 0, most)
-	walk(0, hazards.Most-1, 0, less)
 	return out
 }
 
@@ -396,13 +370,6 @@ func randomMechanism(rng *rand.Rand, steps int) (c mechanismCase) {
 	case 6:
 		epoch := minSep + rng.IntN(3)
 		s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, EpochSteps: epoch, MinSep: minSep}
-	case 7:
-		times := pick(0.3, 1, 1.5, 2)
-		b, err := sampling.NewBalancedMinSep(steps, minSep, times)
-		if err != nil { // too many for their distance
-			b, _ = sampling.NewBalancedMinSep(steps, minSep, 1)
-		}
-		s.BalancedMinSep = &b
 	default:
 		s.CyclicPoisson = &sampling.CyclicPoisson{Prob: p, Steps: steps, MinSep: minSep, SecretPartition: rng.IntN(2) == 0}
 	}

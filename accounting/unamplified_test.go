@@ -228,13 +228,6 @@ func TestUnamplifiedRotation(t *testing.T) {
 // TestLargestParticipation: with independent noise the sensitivity of a scheme is the root of how
 // often an example takes part at most.
 func TestLargestParticipation(t *testing.T) {
-	balanced := func(times float64) sampling.Spec {
-		s, err := sampling.NewBalancedMinSep(8, 2, times)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sampling.Spec{BalancedMinSep: &s}
-	}
 	for _, c := range []struct {
 		sampler sampling.Spec
 		times   float64
@@ -249,7 +242,6 @@ func TestLargestParticipation(t *testing.T) {
 		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 8, MinSep: 2, EpochSteps: 4}}, 2},
 		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 9, MinSep: 2, EpochSteps: 4}}, 3},
 		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 4, MinSep: 2, EpochSteps: 9}}, 1},
-		{balanced(0.5), 1}, {balanced(1), 1}, {balanced(1.5), 2}, {balanced(2), 2},
 	} {
 		r := Run{Sampler: c.sampler, MaxExamplesPerOwner: 1}
 		r.Strategy = mechanism.Identity(r.steps())

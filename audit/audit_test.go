@@ -23,15 +23,6 @@ func bMinSep(p float64, n, b int, warm bool) sampling.Spec {
 	return sampling.Spec{BMinSep: &sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: warm}}
 }
 
-func balancedSpec(t testing.TB, steps, minSep int, participations float64) sampling.Spec {
-	t.Helper()
-	s, err := sampling.NewBalancedMinSep(steps, minSep, participations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sampling.Spec{BalancedMinSep: &s}
-}
-
 func rotationSpec(steps, period int) sampling.Spec {
 	return sampling.Spec{Rotation: &sampling.Rotation{Steps: steps, EpochSteps: period}}
 }
@@ -57,7 +48,6 @@ func cases(t testing.TB) []auditedCase {
 		{"b-min-sep, cold", chain{spec: bMinSep(0.1, 64, 4, false), strategy: toeplitz(64, 0.8, 0.5, 0.3), sigma: 1.9882}},
 		{"wide min-sep", chain{spec: bMinSep(0.2, 16, 16, true), strategy: toeplitz(16, 0.7, 0.5, 0.4, 0.3), sigma: 0.8860}},
 		{"epoch-min-sep", chain{spec: epochs, strategy: toeplitz(48, 0.8, 0.5, 0.3), sigma: 1.3917}},
-		{"balanced-min-sep", chain{spec: balancedSpec(t, 32, 4, 3), strategy: toeplitz(32, 0.8, 0.6), sigma: 1.4896}},
 		{"rotation", chain{spec: rotationSpec(32, 8), strategy: toeplitz(32, 0.8, 0.5, 0.3), sigma: 2.2457}},
 		{"owner of two", chain{spec: bMinSep(0.1, 10, 3, true), strategy: toeplitz(10, 0.8, 0.6), examples: 2, sigma: 1.6268}},
 		{"owner of three", chain{spec: bMinSep(0.1, 8, 3, true), strategy: toeplitz(8, 0.8, 0.6), examples: 3, sigma: 2.0868}},
@@ -251,7 +241,6 @@ func TestRatiosAgree(t *testing.T) {
 		{sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 7, Period: 3}}, toeplitz(7, 1, 0.5)},
 		{sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: 7, MinSep: 3, SecretPartition: true}}, toeplitz(7, 1, 0.5)},
 		{sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 11, MinSep: 2, EpochSteps: 4}}, toeplitz(11, 1, 0.5)},
-		{balancedSpec(t, 10, 2, 2.5), toeplitz(10, 1, 0.5)},
 		{rotationSpec(11, 4), toeplitz(11, 1)},
 	} {
 		proc, err := newProcess(c.spec)

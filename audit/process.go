@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"minsep/internal/param"
@@ -43,11 +41,9 @@ func newProcess(spec sampling.Spec) (*process, error) {
 		return epochs(s.Steps, s.MinSep, s.EpochSteps), nil
 	case sampling.Rotation:
 		return periods(s.Steps, s.EpochSteps), nil
-	case sampling.BalancedMinSep:
-		return balanced(s.Steps, s.MinSep, s.Participations)
 	}
 	return nil, &param.Error{Package: "audit", Param: "scheme", Value: spec.Kind().Name,
-		Rule: "cannot be audited: there are audits for poisson, b-min-sep, balls-in-bins, epoch-min-sep, balanced-min-sep, rotation, and cyclic-poisson with a secret partition"}
+		Rule: "cannot be audited: there are audits for poisson, b-min-sep, balls-in-bins, epoch-min-sep, rotation, and cyclic-poisson with a secret partition"}
 }
 
 // separated is b-min-sep sampling: an example takes part with probability p at each step, unless it
@@ -118,76 +114,6 @@ func periods(steps, T int) *process {
 		return 1 / float64(T-step%T), state{due: (step/T + 1) * T}, s
 	}
 	return proc
-}
-
-// balanced is the distribution of largest entropy over patterns of exactly k participations, at
-// least minSep steps apart, with equal rates at every step. The probability of a pattern is
-// proportional to the product of the weights of its steps. Where kappa is not whole, k is ⌈kappa⌉
-// with probability kappa - ⌊kappa⌋, and ⌊kappa⌋ otherwise. left counts the participations to come,
-// blocked the steps until the next one may be.
-func balanced(steps, minSep int, kappa float64) (*process, error) {
-	most := int(math.Ceil(kappa))
-	share := make([]float64, most+1) // probability of each number of participations
-	share[most] = 1
-	if whole := math.Floor(kappa); whole != kappa {
-		share[most], share[most-1] = kappa-whole, whole+1-kappa
-	}
-	weights := make([]float64, steps)
-	for i := range weights {
-		weights[i] = 1
-	}
-	proc := &process{steps: steps, start: map[state]float64{}}
-	for k, p := range share {
-		if p > 0 {
-			proc.start[state{left: k}] = p
-		}
-	}
-	// sums[j][i] is the total weight of all patterns of j participations from step i on.
-	sums := make([][]float64, most+1)
-	for j := range sums {
-		sums[j] = make([]float64, steps+minSep+1)
-	}
-	update := func() {
-		for i := range sums[0] {
-			sums[0][i] = 1
-		}
-		for j := 1; j <= most; j++ {
-			for i := steps - 1; i >= 0; i-- {
-				sums[j][i] = sums[j][i+1] + weights[i]*sums[j-1][min(i+minSep, steps)]
-			}
-		}
-	}
-	proc.next = func(step int, s state) (float64, state, state) {
-		if s.left == 0 || s.blocked > 0 {
-			return 0, s, state{left: s.left, blocked: max(0, s.blocked-1)}
-		}
-		p := weights[step] * sums[s.left-1][min(step+minSep, steps)] / sums[s.left][step]
-		return p, state{left: s.left - 1, blocked: minSep - 1}, state{left: s.left}
-	}
-	// Each weight is multiplied by the square root of the wanted rate over its present one. This
-	// needs many rounds but no derivatives, as Newton's method in the logarithms of the weights
-	// would.
-	want := kappa / float64(steps)
-	for range 200000 {
-		update()
-		worst := 0.0
-		for i, rate := range proc.rates() {
-			worst = max(worst, math.Abs(rate/want-1))
-			weights[i] *= math.Sqrt(want / rate)
-		}
-		if worst < 1e-11 {
-			update()
-			return proc, nil
-		}
-	}
-	return nil, fmt.Errorf("audit: the weights of balanced-min-sep with %d steps, min-sep %d and %v participations were not found", steps, minSep, kappa)
-}
-
-// rates returns the probability of a participation at each step.
-func (proc *process) rates() []float64 {
-	rates := make([]float64, proc.steps)
-	proc.forward(func(step int, _ state, reached, prob float64) { rates[step] += reached * prob })
-	return rates
 }
 
 // forward calls visit for each reachable state of each step, with the probability of the state and

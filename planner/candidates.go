@@ -14,7 +14,7 @@ import (
 
 // plannedSchemes and plannedKinds are the schemes and strategies of candidates.
 var (
-	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balanced-min-sep", "balls-in-bins", "fixed", "rotation"}
+	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balls-in-bins", "fixed", "rotation"}
 	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindAmplified, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBFR, mechanism.KindBISR, mechanism.KindBIFR, mechanism.KindBandInv,
 		mechanism.KindLambdaCGD, mechanism.KindBLT, mechanism.KindDense}
 )
@@ -206,18 +206,18 @@ func cyclicPart(ctx context.Context, p *part) error {
 
 // separatedSchemes have a least distance between participations, and an estimated noise
 // multiplier.
-var separatedSchemes = []string{"b-min-sep", "epoch-min-sep", "balanced-min-sep"}
+var separatedSchemes = []string{"b-min-sep", "epoch-min-sep"}
 
 // separatedPart estimates schemes with a least distance, with banded strategies. It looks for the
 // best number of bands where min-sep is equal to it, then tries larger min-seps, and then other
 // families of strategies at the best of these.
 func separatedPart(ctx context.Context, p *part) error {
 	// A min-sep of an epoch leaves nothing to chance but the place in it: that is balls-in-bins.
-	owner, high := p.most(), min(int(roomy*p.epoch()), p.bandsLimit())
+	high := min(int(roomy*p.epoch()), p.bandsLimit())
 	start, first := p.start(high), ""
 	for _, scheme := range separatedSchemes {
 		once := p.epoch() >= float64(p.Steps) // at most one participation: all are b-min-sep with min-sep n
-		if scheme != "b-min-sep" && once || scheme == "balanced-min-sep" && owner > 2 {
+		if scheme != "b-min-sep" && once {
 			continue
 		}
 		minSep := func(bands int) int {

@@ -24,7 +24,7 @@ const tableSeconds = 25e-3
 
 // stepSeconds is the time of a sample for each of its steps: at a small ε, where orders are high,
 // up to three times as much.
-var stepSeconds = map[string]float64{"balanced-min-sep": 0.2e-6, "b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
+var stepSeconds = map[string]float64{"b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
 
 // roughTime is the time that the certificate of a row takes of one processor, in seconds, by
 // figures that do not depend on its tables.

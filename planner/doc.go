@@ -7,7 +7,7 @@
 // their error.
 //
 // Candidates sample examples and, where each example has one owner, owners that bring one example
-// each ([sampling.OwnerSampling]). balanced-min-sep is tried for owners of at most two examples.
+// each ([sampling.OwnerSampling]).
 //
 // # Proof and estimate
 //

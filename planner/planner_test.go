@@ -211,10 +211,6 @@ func TestDeterministic(t *testing.T) {
 
 // TestCoverage counts the examples that take part at all.
 func TestCoverage(t *testing.T) {
-	balanced, err := sampling.NewBalancedMinSep(20, 3, .5)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const examples = 40_000
 	for _, s := range []sampling.Spec{
 		{BMinSep: &sampling.BMinSep{Prob: .05, Steps: 20, MinSep: 4, WarmStart: true}},
@@ -223,7 +219,6 @@ func TestCoverage(t *testing.T) {
 		{Poisson: &sampling.Poisson{Prob: .03, Steps: 20}},
 		{BallsInBins: &sampling.BallsInBins{Steps: 20, Period: 33}},
 		{EpochMinSep: &sampling.EpochMinSep{Steps: 20, MinSep: 4, EpochSteps: 50}},
-		{BalancedMinSep: &balanced},
 		{CyclicPoisson: &sampling.CyclicPoisson{Prob: .1, Steps: 22, MinSep: 4, SecretPartition: true}},
 	} {
 		source := stream.NewSource(stream.PublicKey("coverage", nil))

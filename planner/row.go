@@ -119,8 +119,6 @@ func coverage(s sampling.Spec, units int64) float64 {
 		return min(1, float64(s.Steps)/float64(s.EpochSteps))
 	case sampling.Rotation: // of an example of the first pool; of those in a later period that is cut, it may be less
 		return min(1, float64(s.Steps)/float64(s.EpochSteps))
-	case sampling.BalancedMinSep:
-		return min(1, s.Participations)
 	case sampling.CyclicPoisson:
 		turns, more := s.Steps/s.MinSep, s.Steps%s.MinSep // of most parts, and the number of parts with one more
 		b := float64(s.MinSep)

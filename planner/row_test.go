@@ -144,7 +144,7 @@ func TestForecast(t *testing.T) {
 		row.CPU = p.roughTime(row)
 		return row
 	}
-	first, twin, other, elsewhere, proven := row("b-min-sep", 1e8, 0), row("b-min-sep", 1e8, 0), row("b-min-sep", 3e8, 0), row("balanced-min-sep", 2e8, 0), row("b-min-sep", 0, 0)
+	first, twin, other, elsewhere, proven := row("b-min-sep", 1e8, 0), row("b-min-sep", 1e8, 0), row("b-min-sep", 3e8, 0), row("epoch-min-sep", 2e8, 0), row("b-min-sep", 0, 0)
 	proven.Noise.Proven = true
 	first.share(twin)
 	rough := p.roughTime(first)

@@ -205,7 +205,7 @@ func modelNoise(n, end int, column []float64) (squares float64) {
 func TestCalmFirst(t *testing.T) {
 	r := small()
 	r.Workload, r.Objective = mechanism.Params{Training: mechanism.Training{Optimizer: mechanism.Adam, Momentum: .9}}, RMSE
-	r.Schemes = []string{"epoch-min-sep", "balanced-min-sep", "poisson"}
+	r.Schemes = []string{"epoch-min-sep", "b-min-sep", "poisson"}
 	out, err := r.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)

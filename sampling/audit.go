@@ -268,9 +268,6 @@ func (a *Audit) Checks() []Check {
 	if a.spread != nil {
 		checks = append(checks, a.spread.check(a.plural()))
 	}
-	if a.spec.BalancedMinSep != nil {
-		checks = append(checks, count("times of "+a.plural(), a.timesRule(), a.timesBroken()))
-	}
 	if a.epoch != nil {
 		checks = append(checks, count("epochs", a.epoch.rule(a.participant()), a.epoch.broken))
 	}

@@ -53,8 +53,6 @@ func TestAuditPassesSoundBatches(t *testing.T) {
 		{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 200, MinSep: 8}},
 		{Poisson: &sampling.Poisson{Prob: 0.02, Steps: 200}},
 		{BallsInBins: &sampling.BallsInBins{Steps: 205, Period: 20}},
-		balancedSpec(t, 205, 8, 7),
-		balancedSpec(t, 205, 8, 3.5),
 		{EpochMinSep: &sampling.EpochMinSep{Steps: 205, MinSep: 8, EpochSteps: 30}},
 		{EpochMinSep: &sampling.EpochMinSep{Steps: 205, MinSep: 1, EpochSteps: 300}},
 		{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: 200, MinSep: 7, SecretPartition: true}},

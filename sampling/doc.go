@@ -1,6 +1,6 @@
 // Package sampling decides which examples take part in which training step.
 //
-// A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep], [BalancedMinSep],
+// A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep],
 // [Poisson], [BallsInBins], [CyclicPoisson], [MultiOwner], [Fixed] and [Rotation], with
 // [Truncation] after it. Its Validate reports every fault, its doc comment says under "Formal
 // guarantees" which guarantees its batches have, and JSON holds it word for word in a manifest

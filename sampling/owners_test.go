@@ -308,7 +308,6 @@ func TestAuditPassesSoundBatchesOfOwners(t *testing.T) {
 			{BMinSep: &sampling.BMinSep{Prob: 0.02, Steps: 205, MinSep: 8, WarmStart: true}},
 			{Poisson: &sampling.Poisson{Prob: 0.02, Steps: 200}},
 			{BallsInBins: &sampling.BallsInBins{Steps: 205, Period: 50}},
-			balancedSpec(t, 205, 8, 3.5),
 			{EpochMinSep: &sampling.EpochMinSep{Steps: 205, MinSep: 8, EpochSteps: 50}},
 			{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: 200, MinSep: 7, SecretPartition: true}},
 		} {
@@ -328,7 +327,6 @@ func TestAuditFindsEachFaultOfOwners(t *testing.T) {
 	whole := ofOwners(plain, 3)
 	pad := plain
 	pad.Truncation = &sampling.Truncation{MaxBatchSize: 60, Pad: true}
-	balanced := ofOwners(balancedSpec(t, 90, 8, 3), 2)
 	ascending := func(batch [][]int64) {
 		slices.SortFunc(batch, func(x, y []int64) int { return int(x[0] - y[0]) })
 	}
@@ -364,7 +362,6 @@ func TestAuditFindsEachFaultOfOwners(t *testing.T) {
 			return b
 		}},
 		{plain, "epochs", func(b [][][]int64) [][][]int64 { b[3] = b[3][1:]; return b }},
-		{balanced, "times of owners", func(b [][][]int64) [][][]int64 { b[3] = b[3][1:]; return b }},
 		{plain, "participations", func(b [][][]int64) [][][]int64 {
 			for t := range b {
 				b[t] = b[t][:len(b[t])/2]

@@ -23,7 +23,6 @@ type Params struct {
 	ExamplesPerOwner  int     `json:"examples_per_owner,omitempty"` // number that an owner brings each time, 1 to 2^20; with SampleOwners
 	MinSep            int     `json:"min_sep,omitempty"`            // b in steps, at least 1; the epoch T of balls-in-bins; not for poisson
 	EpochSteps        int     `json:"epoch_steps,omitempty"`        // T of epoch-min-sep and rotation, at least MinSep, instead of BatchSize
-	Participations    float64 `json:"participations,omitempty"`     // κ of balanced-min-sep in a run, above 0, instead of BatchSize
 	BatchSize         float64 `json:"batch_size,omitempty"`         // expected, in copies of examples, or in owners with SampleOwners, above 0; exact for fixed
 	Prob              float64 `json:"prob,omitempty"`               // p in (0, 1], instead of BatchSize
 	Cold              bool    `json:"cold,omitempty"`               // b-min-sep from Algorithm 1 of arXiv 2602.09338 in place of Algorithm 2
@@ -60,8 +59,6 @@ var Parameters = []Parameter{
 		"must be at least 1", func(p *Params) any { return &p.MinSep }},
 	{"epoch-steps", "for epoch-min-sep and rotation: steps of an epoch, in place of a batch size, which is then examples / epoch-steps",
 		"must be at least 1", func(p *Params) any { return &p.EpochSteps }},
-	{"participations", "for balanced-min-sep: how often each example takes part in the run, in place of a batch size",
-		"must be above 0", func(p *Params) any { return &p.Participations }},
 	{"batch-size", "expected batch size, in examples, or in owners with --sample owners; for fixed, the exact size",
 		"must be above 0", func(p *Params) any { return &p.BatchSize }},
 	{"prob", "probability that an available example takes part in a step, in place of a batch size",
@@ -142,7 +139,7 @@ func (p Params) checkRate(c *param.Checker) {
 }
 
 // WithoutExamples returns parameters of the same scheme that need no number of examples: an
-// arbitrary probability, epoch or number of participations replaces the batch size. Facts about the
+// arbitrary probability or epoch replaces the batch size. Facts about the
 // scheme that do not depend on the examples, such as the method of its accounting, are the same for
 // both.
 func (p Params) WithoutExamples() Params {
@@ -150,8 +147,6 @@ func (p Params) WithoutExamples() Params {
 	case p.Kind().ExactBatchSize || p.BatchSize <= 0:
 	case p.Scheme == epochMinSepKind.Name || p.Scheme == rotationKind.Name:
 		p.BatchSize, p.EpochSteps = 0, max(p.MinSep, p.Steps)
-	case p.Scheme == balancedMinSepKind.Name:
-		p.BatchSize, p.Participations = 0, 1
 	default:
 		p.BatchSize, p.Prob = 0, 1e-9
 	}

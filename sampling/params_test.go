@@ -39,15 +39,14 @@ func TestParameters(t *testing.T) {
 
 // kindParams are parameters of every kind that are without fault for 1000 examples.
 var kindParams = map[string]sampling.Params{
-	"b-min-sep":        {Steps: 40, MinSep: 4, BatchSize: 100},
-	"epoch-min-sep":    {Steps: 40, MinSep: 4, BatchSize: 100},
-	"balanced-min-sep": {Steps: 40, MinSep: 4, BatchSize: 100},
-	"poisson":          {Steps: 40, BatchSize: 100},
-	"balls-in-bins":    {Steps: 40, MinSep: 4},
-	"cyclic-poisson":   {Steps: 40, MinSep: 4, BatchSize: 100},
-	"multi-owner":      {Steps: 40, MinSep: 4, BatchSize: 100},
-	"fixed":            {Steps: 40, MinSep: 4, BatchSize: 100},
-	"rotation":         {Steps: 40, BatchSize: 100},
+	"b-min-sep":      {Steps: 40, MinSep: 4, BatchSize: 100},
+	"epoch-min-sep":  {Steps: 40, MinSep: 4, BatchSize: 100},
+	"poisson":        {Steps: 40, BatchSize: 100},
+	"balls-in-bins":  {Steps: 40, MinSep: 4},
+	"cyclic-poisson": {Steps: 40, MinSep: 4, BatchSize: 100},
+	"multi-owner":    {Steps: 40, MinSep: 4, BatchSize: 100},
+	"fixed":          {Steps: 40, MinSep: 4, BatchSize: 100},
+	"rotation":       {Steps: 40, BatchSize: 100},
 }
 
 // TestKinds: the parameters of every kind make a scheme of that kind, which JSON holds under the
@@ -138,7 +137,7 @@ func TestWithoutExamples(t *testing.T) {
 		if err != nil || s.Scheme().Name() != name {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
-		free.BatchSize, free.Prob, free.EpochSteps, free.Participations = p.BatchSize, p.Prob, p.EpochSteps, p.Participations
+		free.BatchSize, free.Prob, free.EpochSteps = p.BatchSize, p.Prob, p.EpochSteps
 		if free != p {
 			t.Errorf("%s: %+v of %+v", name, free, p)
 		}
@@ -154,7 +153,7 @@ func TestParamsRefuse(t *testing.T) {
 		param  string // that is at fault
 		rule   string // part of it
 	}{
-		{"an unknown scheme", "b-min-sep", func(p *sampling.Params) { p.Scheme = "epoch" }, "scheme", "must be one of b-min-sep, epoch-min-sep, balanced-min-sep, poisson, balls-in-bins, cyclic-poisson, multi-owner, fixed"},
+		{"an unknown scheme", "b-min-sep", func(p *sampling.Params) { p.Scheme = "epoch" }, "scheme", "must be one of b-min-sep, epoch-min-sep, poisson, balls-in-bins, cyclic-poisson, multi-owner, fixed"},
 		{"no steps", "fixed", func(p *sampling.Params) { p.Steps = 0 }, "steps", "at least 1"},
 		{"poisson with min-sep", "poisson", func(p *sampling.Params) { p.MinSep = 2 }, "min-sep", "b-min-sep"},
 		{"b-min-sep without min-sep", "b-min-sep", func(p *sampling.Params) { p.MinSep = 0 }, "min-sep", "at least 1"},
@@ -173,12 +172,6 @@ func TestParamsRefuse(t *testing.T) {
 		{"rotation with a distance", "rotation", func(p *sampling.Params) { p.MinSep = 4 }, "min-sep", "left out for rotation"},
 		{"rotation of owners", "rotation", func(p *sampling.Params) { p.Sample, p.ExamplesPerOwner = "owners", 2 }, "sample", "is not for rotation"},
 		{"rotation without a period", "rotation", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and epoch steps", "exactly one"},
-		{"balanced with a rate", "balanced-min-sep", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for balanced-min-sep"},
-		{"participations twice", "balanced-min-sep", func(p *sampling.Params) { p.Participations = 3 }, "batch size and participations", "exactly one"},
-		{"no participations", "balanced-min-sep", func(p *sampling.Params) { p.BatchSize = 0 }, "batch size and participations", "exactly one"},
-		{"too many participations", "balanced-min-sep", func(p *sampling.Params) { p.BatchSize, p.Participations = 0, 9.5 }, "participations", "must be at most 9:"},
-		{"negative participations", "balanced-min-sep", func(p *sampling.Params) { p.BatchSize, p.Participations = 0, -2 }, "participations", "must be from 1e-06"},
-		{"participations of b-min-sep", "b-min-sep", func(p *sampling.Params) { p.Participations = 9 }, "participations", "is for balanced-min-sep only"},
 		{"fixed with a rate", "fixed", func(p *sampling.Params) { p.Prob = 0.5 }, "prob", "left out for fixed"},
 		{"half an example", "fixed", func(p *sampling.Params) { p.BatchSize = 1.5 }, "batch size", "whole number"},
 		{"cold poisson", "poisson", func(p *sampling.Params) { p.Cold = true }, "cold", "is for b-min-sep only"},

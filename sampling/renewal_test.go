@@ -393,8 +393,6 @@ func TestValidate(t *testing.T) {
 		{sampling.MultiOwner{}, 3},
 		{sampling.EpochMinSep{}, 3},
 		{sampling.EpochMinSep{Steps: 5, MinSep: 4, EpochSteps: 3}, 1},
-		{sampling.BalancedMinSep{}, 2},
-		{sampling.BalancedMinSep{Steps: 5, MinSep: 4, Participations: 2}, 1},
 		{sampling.Fixed{MaxParticipations: -1}, 4},
 		{sampling.Truncation{}, 1},
 		{sampling.Spec{}, 1},

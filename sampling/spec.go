@@ -12,21 +12,20 @@ import (
 //
 //	{"b-min-sep": {"prob": 0.25, "steps": 1000, "min_sep": 16, "warm_start": true}}
 type Spec struct {
-	BMinSep        *BMinSep        `json:"b-min-sep,omitempty"` // nil unless it is the scheme, as are the others
-	Poisson        *Poisson        `json:"poisson,omitempty"`
-	BallsInBins    *BallsInBins    `json:"balls-in-bins,omitempty"`
-	CyclicPoisson  *CyclicPoisson  `json:"cyclic-poisson,omitempty"`
-	EpochMinSep    *EpochMinSep    `json:"epoch-min-sep,omitempty"`
-	BalancedMinSep *BalancedMinSep `json:"balanced-min-sep,omitempty"`
-	MultiOwner     *MultiOwner     `json:"multi-owner,omitempty"`
-	Fixed          *Fixed          `json:"fixed,omitempty"`
-	Rotation       *Rotation       `json:"rotation,omitempty"`
-	Owners         *OwnerSampling  `json:"owners,omitempty"`     // nil: examples take part on their own
-	Truncation     *Truncation     `json:"truncation,omitempty"` // of any scheme but fixed; nil for none
+	BMinSep       *BMinSep       `json:"b-min-sep,omitempty"` // nil unless it is the scheme, as are the others
+	Poisson       *Poisson       `json:"poisson,omitempty"`
+	BallsInBins   *BallsInBins   `json:"balls-in-bins,omitempty"`
+	CyclicPoisson *CyclicPoisson `json:"cyclic-poisson,omitempty"`
+	EpochMinSep   *EpochMinSep   `json:"epoch-min-sep,omitempty"`
+	MultiOwner    *MultiOwner    `json:"multi-owner,omitempty"`
+	Fixed         *Fixed         `json:"fixed,omitempty"`
+	Rotation      *Rotation      `json:"rotation,omitempty"`
+	Owners        *OwnerSampling `json:"owners,omitempty"`     // nil: examples take part on their own
+	Truncation    *Truncation    `json:"truncation,omitempty"` // of any scheme but fixed; nil for none
 }
 
 // Kinds lists the schemes that users can choose, in the order of listings.
-var Kinds = []Kind{bMinSepKind, epochMinSepKind, balancedMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind, rotationKind}
+var Kinds = []Kind{bMinSepKind, epochMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind, rotationKind}
 
 // Kind describes a scheme to users: everything that does not depend on its parameters. It is
 // declared in the scheme's file.

@@ -51,7 +51,6 @@ func comparedPlans() (list []comparedPlan) {
 		poisson,
 		`{"scheme": "b-min-sep", "steps": 8, "min_sep": 2, "batch_size": 10}`,
 		`{"scheme": "epoch-min-sep", "steps": 8, "min_sep": 2, "epoch_steps": 4}`,
-		`{"scheme": "balanced-min-sep", "steps": 8, "min_sep": 2, "participations": 2}`,
 		`{"scheme": "balls-in-bins", "steps": 8, "min_sep": 4, "max_batch_size": 40}`,
 		`{"scheme": "cyclic-poisson", "steps": 8, "min_sep": 2, "prob": 0.25}`,
 		`{"scheme": "fixed", "steps": 8, "min_sep": 2, "batch_size": 10}`,

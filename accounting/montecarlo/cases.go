@@ -4,35 +4,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
-	"minsep/sampling/balanced"
 )
 
 // caseFile is one case of a file of outputs to evaluate. Which fields a case needs depends on its
 // scheme; steps of y are 0-based.
 type caseFile struct {
-	Scheme     string             `json:"scheme"`
-	Start      string             `json:"start"` // "cold" or "warm"
-	Steps      int                `json:"n"`
-	MinSep     int                `json:"b"`
-	Epoch      int                `json:"epoch"` // of epoch_min_sep and rotation
-	Prob       float64            `json:"p"`
-	ProbCyclic float64            `json:"p_cyclic"`
-	Sigma      float64            `json:"sigma"`
-	Column     []float64          `json:"c"` // first column of a Toeplitz C, zeros beyond
-	Matrix     [][]float64        `json:"C"` // lower triangular, rows
-	Examples   int                `json:"k_u"`
-	MaxBatch   int                `json:"truncated_batch_size"`
-	Counts     [][]int            `json:"rest_batch_sizes"` // a row for each y
-	Classes    map[string]float64 `json:"k_prob"`           // of balanced_min_sep_mixed: probabilities of the numbers of participations
-	Times      int                `json:"k"`                // of balanced_min_sep
-	Used       *float64           `json:"rho"`              // of epoch_min_sep: 1 or left out
-	Y          [][]float64        `json:"y"`
+	Scheme     string      `json:"scheme"`
+	Start      string      `json:"start"` // "cold" or "warm"
+	Steps      int         `json:"n"`
+	MinSep     int         `json:"b"`
+	Epoch      int         `json:"epoch"` // of epoch_min_sep and rotation
+	Prob       float64     `json:"p"`
+	ProbCyclic float64     `json:"p_cyclic"`
+	Sigma      float64     `json:"sigma"`
+	Column     []float64   `json:"c"` // first column of a Toeplitz C, zeros beyond
+	Matrix     [][]float64 `json:"C"` // lower triangular, rows
+	Examples   int         `json:"k_u"`
+	MaxBatch   int         `json:"truncated_batch_size"`
+	Counts     [][]int     `json:"rest_batch_sizes"` // a row for each y
+	Used       *float64    `json:"rho"`              // of epoch_min_sep: 1 or left out
+	Y          [][]float64 `json:"y"`
 }
 
 // caseSchemes says, for each scheme name of a case file, how it is accounted and which fields it
@@ -49,8 +44,6 @@ var caseSchemes = map[string]struct {
 	"epoch_min_sep":                      {EpochMinSep, []string{"epoch"}, false},
 	"epoch_min_sep_two_examples":         {EpochMinSep, []string{"epoch", "k_u"}, false},
 	"rotation":                           {Rotation, []string{"epoch"}, false},
-	"balanced_min_sep":                   {BalancedMinSep, []string{"k"}, false},
-	"balanced_min_sep_mixed":             {BalancedMinSep, []string{"k_prob"}, true},
 	"balls_in_bins":                      {BallsInBins, nil, false},
 	"cyclic_poisson_shift0":              {CyclicPoisson, []string{"p_cyclic"}, false},
 	"cyclic_poisson_random_shift":        {CyclicPoisson, []string{"p_cyclic"}, false},
@@ -94,8 +87,6 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 		check.Require(c.Scheme == "epoch_min_sep" || c.Examples == 2, "k_u", c.Examples, "must be 2")
 		s.Prob, s.WarmStart, s.EpochSteps = 0, false, c.Epoch
 		check.Require(c.Used == nil || *c.Used == 1, "rho", c.Used, "must be 1: no loss is known for slots that are used with a probability")
-	case "balanced_min_sep", "balanced_min_sep_mixed":
-		c.balanced(&s, &check)
 	case "b_min_sep_truncated":
 		check.AtLeast("truncated_batch_size", c.MaxBatch, 1)
 		check.Require(len(c.Counts) == len(c.Y), "rest_batch_sizes", len(c.Counts), fmt.Sprintf("must be as many as y, %d", len(c.Y)))
@@ -126,28 +117,6 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 		}
 	}
 	return s, columns, check.Err()
-}
-
-// balanced sets the participations of a case and the digest of the distribution, unless
-// checkNumbers is to refuse them.
-func (c caseFile) balanced(s *Spec, check *param.Checker) {
-	s.Prob, s.WarmStart, s.Participations = 0, false, float64(c.Times)
-	if c.Scheme == "balanced_min_sep_mixed" {
-		s.Participations = 0
-		for k, prob := range c.Classes {
-			times, err := strconv.Atoi(k)
-			check.Require(err == nil, "k_prob", k, "must name whole numbers")
-			s.Participations += prob * float64(times)
-		}
-		for k, prob := range c.Classes {
-			times, _ := strconv.Atoi(k)
-			share := max(0, 1-math.Abs(s.Participations-float64(times))) // of a mixture of two numbers in a row
-			check.Require(math.Abs(share-prob) < 1e-12, "k_prob", prob, fmt.Sprintf("must be %g for %d, as the mean is %g", share, times, s.Participations))
-		}
-	}
-	if l, err := balanced.New(s.Steps, s.MinSep, s.Participations); err == nil {
-		s.Hazards = l.Digest()
-	}
 }
 
 func sortedSchemes() []string {

@@ -21,15 +21,6 @@ type programs = struct {
 	stride int64
 }
 
-func balancedPrograms(minSep int, participations float64) programs {
-	s, err := sampling.NewBalancedMinSep(patternSteps, minSep, participations)
-	if err != nil {
-		panic(err)
-	}
-	return programs{sampling.Spec{BalancedMinSep: &s},
-		Spec{Scheme: BalancedMinSep, MinSep: minSep, Participations: participations, Hazards: s.Hazards}, 1}
-}
-
 // ownerPrograms are programs for owners of k examples.
 func ownerPrograms(k int, p programs) programs {
 	p.drawn.MaxExamplesPerOwner = k
@@ -51,17 +42,14 @@ var twoPrograms = map[string]programs{
 		Spec{Scheme: EpochMinSep, MinSep: 2, EpochSteps: 4, MaxExamplesPerOwner: 3}, 1},
 	"epochs of min-sep 1": {sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: patternSteps, MinSep: 1, EpochSteps: 3}},
 		Spec{Scheme: EpochMinSep, MinSep: 1, EpochSteps: 3}, 1},
-	"balanced":              balancedPrograms(2, 1.5),
-	"balanced of min-sep 1": balancedPrograms(1, 2.5),
-	"balanced of two":       ownerPrograms(2, balancedPrograms(2, 1.5)),
-	"poisson":               {sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: patternSteps}}, Spec{Scheme: Poisson, MinSep: 1, Prob: 0.3}, 1},
-	"poisson of three":      {sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: patternSteps}}, Spec{Scheme: Poisson, MinSep: 1, Prob: 0.1, MaxExamplesPerOwner: 3}, 1},
-	"balls-in-bins":         {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: patternSteps, Period: 4}}, Spec{Scheme: BallsInBins, MinSep: 4}, 1},
-	"bins, once":            {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: patternSteps, Period: 8}}, Spec{Scheme: BallsInBins, MinSep: 8}, 1},
-	"cyclic, one part":      {sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: patternSteps, MinSep: 4}}, Spec{Scheme: CyclicPoisson, MinSep: 4, Prob: 0.4}, 4},
-	"cyclic, secret":        {sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: patternSteps, MinSep: 4, SecretPartition: true}}, Spec{Scheme: CyclicPoisson, MinSep: 4, Prob: 0.4, WarmStart: true}, 1},
-	"rotation":              {sampling.Spec{Rotation: &sampling.Rotation{Steps: patternSteps, EpochSteps: 3}}, Spec{Scheme: Rotation, EpochSteps: 3, MinSep: 1}, 1},
-	"rotation, once":        {sampling.Spec{Rotation: &sampling.Rotation{Steps: patternSteps, EpochSteps: 12}}, Spec{Scheme: Rotation, EpochSteps: 12, MinSep: 1}, 1},
+	"poisson":          {sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: patternSteps}}, Spec{Scheme: Poisson, MinSep: 1, Prob: 0.3}, 1},
+	"poisson of three": {sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: patternSteps}}, Spec{Scheme: Poisson, MinSep: 1, Prob: 0.1, MaxExamplesPerOwner: 3}, 1},
+	"balls-in-bins":    {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: patternSteps, Period: 4}}, Spec{Scheme: BallsInBins, MinSep: 4}, 1},
+	"bins, once":       {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: patternSteps, Period: 8}}, Spec{Scheme: BallsInBins, MinSep: 8}, 1},
+	"cyclic, one part": {sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: patternSteps, MinSep: 4}}, Spec{Scheme: CyclicPoisson, MinSep: 4, Prob: 0.4}, 4},
+	"cyclic, secret":   {sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: patternSteps, MinSep: 4, SecretPartition: true}}, Spec{Scheme: CyclicPoisson, MinSep: 4, Prob: 0.4, WarmStart: true}, 1},
+	"rotation":         {sampling.Spec{Rotation: &sampling.Rotation{Steps: patternSteps, EpochSteps: 3}}, Spec{Scheme: Rotation, EpochSteps: 3, MinSep: 1}, 1},
+	"rotation, once":   {sampling.Spec{Rotation: &sampling.Rotation{Steps: patternSteps, EpochSteps: 12}}, Spec{Scheme: Rotation, EpochSteps: 12, MinSep: 1}, 1},
 	"multi-owner of two": {sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.2, Steps: patternSteps, MinSep: 3}},
 		Spec{Scheme: MultiOwner, MinSep: 3, Prob: 0.2, WarmStart: true, MaxExamplesPerOwner: 2}, 1},
 }
@@ -151,11 +139,6 @@ func TestDrawsAreThoseOfBatches(t *testing.T) {
 			longer := c.drawn
 			longer.EpochSteps++
 			wrong = append(wrong, longer)
-		}
-		if c.drawn.Participations > 0 {
-			more := c.drawn
-			more.Participations -= 0.3
-			wrong = append(wrong, more)
 		}
 		if c.drawn.Prob > 0 {
 			other := c.drawn

@@ -11,7 +11,6 @@ import (
 
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
-	"minsep/sampling/balanced"
 	"minsep/sampling/stream"
 )
 
@@ -64,15 +63,12 @@ func kinds() map[string]Spec {
 		"rotation": with(func(s *Spec) {
 			s.Scheme, s.Prob, s.WarmStart, s.MinSep, s.EpochSteps = Rotation, 0, false, 1, 9
 		}),
-		"long epoch":      with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 55 }),
-		"balanced":        with(balance(4, 3)),
-		"balanced, mixed": with(balance(4, 5.5)),
-		"balanced, once":  with(balance(4, 0.7)),
-		"cyclic":          with(func(s *Spec) { s.Scheme, s.WarmStart = CyclicPoisson, false }),
-		"phase":           with(func(s *Spec) { s.Scheme = CyclicPoisson }),
-		"two":             with(func(s *Spec) { s.MaxExamplesPerOwner = 2 }),
-		"two cold":        with(func(s *Spec) { s.MaxExamplesPerOwner, s.WarmStart = 2, false }),
-		"three":           with(func(s *Spec) { s.MaxExamplesPerOwner, s.NoiseMultiplier = 3, 2 }),
+		"long epoch": with(func(s *Spec) { s.Scheme, s.Prob, s.WarmStart, s.EpochSteps = EpochMinSep, 0, false, 55 }),
+		"cyclic":     with(func(s *Spec) { s.Scheme, s.WarmStart = CyclicPoisson, false }),
+		"phase":      with(func(s *Spec) { s.Scheme = CyclicPoisson }),
+		"two":        with(func(s *Spec) { s.MaxExamplesPerOwner = 2 }),
+		"two cold":   with(func(s *Spec) { s.MaxExamplesPerOwner, s.WarmStart = 2, false }),
+		"three":      with(func(s *Spec) { s.MaxExamplesPerOwner, s.NoiseMultiplier = 3, 2 }),
 		"published": with(func(s *Spec) {
 			s.Scheme, s.MaxExamplesPerOwner, s.WarmStart, s.Published = MultiOwner, 3, false, true
 		}),
@@ -104,30 +100,12 @@ func TestReciprocalMean(t *testing.T) {
 			t.Errorf("participations of %s were not told from those of the loss", name)
 		}
 	}
-	s = kinds()["balanced"]
-	s.NoiseMultiplier = 1
-	more := s
-	balance(4, 3.5)(&more)
-	if fault := reciprocalFault(t, s, more, 150000); fault == nil {
-		t.Error("participations of which some are one more were not told from those of the loss")
-	}
 	s = kinds()["epoch"]
 	s.EpochSteps, s.NoiseMultiplier = 5, 1
 	longer := s
 	longer.EpochSteps = 6
 	if fault := reciprocalFault(t, s, longer, 150000); fault == nil {
 		t.Error("participations of epochs one step longer were not told from those of the loss")
-	}
-}
-
-// balance makes a Spec one of balanced-min-sep.
-func balance(minSep int, participations float64) func(s *Spec) {
-	return func(s *Spec) {
-		l, err := balanced.New(s.Steps, minSep, participations)
-		if err != nil {
-			panic(err)
-		}
-		s.Scheme, s.Prob, s.WarmStart, s.MinSep, s.Participations, s.Hazards = BalancedMinSep, 0, false, minSep, participations, l.Digest()
 	}
 }
 
@@ -246,7 +224,6 @@ type goldenMonteCarlo struct {
 	Column     []float64     `json:"c"`
 	Owned      int           `json:"k_u"`
 	Epoch      int           `json:"epoch"`
-	Times      float64       `json:"k"`
 	Deltas     []goldenDelta `json:"deltas"`
 }
 
@@ -256,8 +233,6 @@ func (g goldenMonteCarlo) spec() Spec {
 	switch g.Scheme {
 	case "balls_in_bins":
 		s.Scheme, s.Prob = BallsInBins, 0
-	case "balanced_min_sep":
-		balance(g.MinSep, g.Times)(&s)
 	case "epoch_min_sep":
 		s.Scheme, s.EpochSteps = EpochMinSep, g.Epoch
 	case "cyclic_poisson_random_shift":

@@ -55,20 +55,12 @@ type Spec struct {
 
 	// Prob is the probability with which an available example participates at a step. For cyclic
 	// Poisson these are the steps of its part. For Algorithm 3 it is the probability of being sampled,
-	// blocked or not. It is 0 for balls-in-bins, epoch-min-sep, balanced-min-sep and rotation.
+	// blocked or not. It is 0 for balls-in-bins, epoch-min-sep and rotation.
 	Prob float64 `json:"prob"`
 
 	// EpochSteps is T of epoch-min-sep and rotation: an example, or an owner, participates exactly
 	// once in every T steps. 0 for others.
 	EpochSteps int `json:"epoch_steps,omitempty"`
-
-	// Participations is κ of balanced-min-sep: how often an example participates in the run. 0 for
-	// others.
-	Participations float64 `json:"participations,omitempty"`
-
-	// Hazards is the digest of the distribution of balanced-min-sep (package balanced). "" for
-	// others.
-	Hazards string `json:"hazards,omitempty"`
 
 	// WarmStart starts in the stationary distribution: Algorithm 2 of arXiv 2602.09338. For cyclic
 	// Poisson the part of the example is then uniform; else it is the first part, which has the most
@@ -140,7 +132,6 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	}
 	scheme.check(s, check)
 	check.Require(s.EpochSteps == 0 || s.Scheme == EpochMinSep || s.Scheme == Rotation, "epoch steps", s.EpochSteps, "is for epoch-min-sep and rotation only")
-	check.Require(s.Participations == 0 && s.Hazards == "" || s.Scheme == BalancedMinSep, "participations", s.Participations, "is for balanced-min-sep only")
 	check.Require(!s.Published || s.Scheme == MultiOwner, "published distribution", s.Published, "is for multi-owner only")
 	if s.MaxBatchSize > 0 {
 		check.Require(k == 1, "max examples per owner", k, "must be 1 with a max batch size: no loss is known for more")

@@ -77,8 +77,7 @@ const (
 const (
 	mostWork = 2e8 // samples times steps of an estimate: at .1 to .2 µs a step, half a minute
 
-	// RoughShare is the share of these samples that a rough estimate may take. Balanced min-sep must
-	// show enough for a rough estimate in this share: a candidate that does not takes hours to verify.
+	// RoughShare is the share of these samples that a rough estimate may take.
 	RoughShare = 0.125
 
 	// FarShare is the share of the samples that a direction needs if its divergence is far below δ, as
@@ -93,8 +92,8 @@ const (
 	// Tables pay where many samples are drawn.
 	leastWork, dearer = 5e5, 6
 
-	// DearSamples take as long as the next finer tables. Plans had 2048 for balanced min-sep and for
-	// several examples per owner, 8192 for others, and took as long.
+	// DearSamples take as long as the next finer tables. Plans had 2048 for several
+	// examples per owner, 8192 for others, and took as long.
 	DearSamples = 16 * Few
 
 	// coarseDraws are draws of the likelihood ratio of an owner's examples where an estimate is not of

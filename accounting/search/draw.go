@@ -27,11 +27,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 	level, dear := s.firstLevel(tolerance)
 	var d *drawing
 	for {
-		work := workOf(level)
-		if s.Run.Sampler.BalancedMinSep != nil && level == coarseLevel { // a state takes longer
-			work = workOf(level - 1)
-		}
-		proposal, tables, err := s.propose(ctx, x, tolerance, work)
+		proposal, tables, err := s.propose(ctx, x, tolerance, workOf(level))
 		if err != nil {
 			return false, err
 		}
@@ -44,7 +40,7 @@ func (s *searcher) look(ctx context.Context, x, tolerance float64) (short bool, 
 				return false, err
 			}
 		}
-		last := level == s.lastLevel(tolerance) || s.direction == montecarlo.Q // which has no tables
+		last := level == s.lastLevel() || s.direction == montecarlo.Q // which has no tables
 		if last {
 			dear = math.Inf(1)
 		}
@@ -191,12 +187,8 @@ const (
 // it is allowed.
 func (s *searcher) mostSamples(l *look) float64 {
 	most := mostWork / float64(s.Run.Strategy.Steps) / s.width()
-	switch {
-	case s.below: // nothing is known of a candidate while the side is not
-	case s.isEnough(l):
+	if !s.below && s.isEnough(l) { // nothing is known of a candidate while the side is not
 		most *= cmp.Or(s.part, RoughShare)
-	case s.Run.Sampler.BalancedMinSep != nil:
-		most *= RoughShare
 	}
 	if s.Share > 0 {
 		most *= s.Share

@@ -36,12 +36,9 @@ func (s *searcher) firstLevel(tolerance float64) (level int, dear float64) {
 
 // lastLevel is the finest level that is tried. With several examples per owner, the finest of all
 // take longer than the samples that they save.
-func (s *searcher) lastLevel(tolerance float64) int {
-	switch {
-	case s.Run.MaxExamplesPerOwner == 1:
+func (s *searcher) lastLevel() int {
+	if s.Run.MaxExamplesPerOwner == 1 {
 		return finestLevel
-	case s.Run.Sampler.BalancedMinSep != nil && tolerance >= Tolerance:
-		return coarseLevel
 	}
 	return fineLevel
 }

@@ -100,15 +100,6 @@ func randomCase(rng *rand.Rand, steps, maxExamples int) (c boundCase) {
 		s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, MinSep: b, EpochSteps: epoch}
 		c.run.MaxExamplesPerOwner = pick(rng, 1, 1+rng.IntN(maxExamples))
 		c.distributions = []distribution{epochDistribution(steps, b, epoch).times(c.run.MaxExamplesPerOwner)}
-	case 14, 15:
-		times := pick(rng, 0.3, 1, 1.5, 2)
-		scheme, err := sampling.NewBalancedMinSep(steps, b, times)
-		if err != nil { // too many for their distance
-			scheme, _ = sampling.NewBalancedMinSep(steps, b, 0.9)
-		}
-		s.BalancedMinSep = &scheme
-		c.run.MaxExamplesPerOwner = pick(rng, 1, 1+rng.IntN(maxExamples))
-		c.distributions = []distribution{balancedDistribution(scheme).times(c.run.MaxExamplesPerOwner)}
 	case 11:
 		secret := rng.IntN(2) == 0
 		s.CyclicPoisson = &sampling.CyclicPoisson{Prob: p, Steps: steps, MinSep: b, SecretPartition: secret}
@@ -232,8 +223,7 @@ func TestBoundsHold(t *testing.T) {
 		}
 	}
 	for name, least := range map[string]int{"b-min-sep false": 45, "b-min-sep true": 180, "poisson true": 15, "balls-in-bins false": 50,
-		"cyclic-poisson false": 20, "epoch-min-sep false": 20, "epoch-min-sep true": 20,
-		"balanced-min-sep false": 20, "balanced-min-sep true": 10} {
+		"cyclic-poisson false": 20, "epoch-min-sep false": 20, "epoch-min-sep true": 20} {
 		if seen[name] < least/part {
 			t.Errorf("only %d cases of %s", seen[name], name)
 		}

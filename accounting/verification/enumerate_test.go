@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"minsep/mechanism"
-	"minsep/sampling"
-	"minsep/sampling/balanced"
 )
 
 // This file holds the truth that bounds are held against. It shares no code with the accounting:
@@ -116,36 +114,6 @@ func epochDistribution(steps, minSep, epoch int) distribution {
 	for wait := 1; wait < minSep; wait++ {
 		walk(make([]int, steps), 0, wait, 1/float64(epoch))
 	}
-	return l
-}
-
-// balancedDistribution walks through the hazards of F3.9, which are the definition of the
-// distribution.
-func balancedDistribution(s sampling.BalancedMinSep) distribution {
-	hazards, err := balanced.New(s.Steps, s.MinSep, s.Participations)
-	if err != nil {
-		panic(err)
-	}
-	l := distribution{}
-	var walk func(x []int, i, left, free int, prob float64)
-	walk = func(x []int, i, left, free int, prob float64) {
-		switch {
-		case prob == 0:
-		case i == len(x):
-			l.add(x, prob)
-		case i < free:
-			walk(x, i+1, left, free, prob)
-		default:
-			h := hazards.Hazard(left, i)
-			walk(x, i+1, left, free, prob*(1-h))
-			x[i] = 1
-			walk(x, i+1, max(0, left-1), i+s.MinSep, prob*h)
-			x[i] = 0
-		}
-	}
-	most, less := hazards.Starts()
-	walk(make([]int, s.Steps), 0, hazards.Most, 0, most)
-	walk(make([]int, s.Steps), 0, hazards.Most-1, 0, less)
 	return l
 }
 

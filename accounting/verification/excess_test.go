@@ -18,11 +18,7 @@ import (
 // would draw, is never below the truth, and above it by at most a tenth, also where no M is below
 // 1: docs/background/accounting.md has the figures.
 func TestExcessOfSeveralExamples(t *testing.T) {
-	once, err := sampling.NewBalancedMinSep(3, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	balanced, epoch, wide := sampling.Spec{BalancedMinSep: &once}, sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 3, MinSep: 1, EpochSteps: 3}}, sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 3, MinSep: 2, EpochSteps: 2}}
+	epoch, wide := sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 3, MinSep: 1, EpochSteps: 3}}, sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 3, MinSep: 2, EpochSteps: 2}}
 	for _, c := range []struct {
 		spec           sampling.Spec
 		one            distribution
@@ -31,12 +27,9 @@ func TestExcessOfSeveralExamples(t *testing.T) {
 		direction      montecarlo.Direction
 		sampled        bool // M is 1
 	}{
-		{balanced, balancedDistribution(once), 2, 0.5, 8, montecarlo.P, true},
 		{epoch, epochDistribution(3, 1, 3), 3, 1, 4, montecarlo.P, true},
 		{wide, epochDistribution(3, 2, 2), 3, 1, 8, montecarlo.P, true},
 		{epoch, epochDistribution(3, 1, 3), 4, 1, 8, montecarlo.P, true},
-		{balanced, balancedDistribution(once), 2, 1, 4, montecarlo.P, false},
-		{balanced, balancedDistribution(once), 2, 1, 4, montecarlo.Q, false},
 		{epoch, epochDistribution(3, 1, 3), 3, 2, 2, montecarlo.P, false},
 		{wide, epochDistribution(3, 2, 2), 4, 2, 4, montecarlo.Q, false},
 	} {

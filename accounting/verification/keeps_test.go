@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestBudgetsInTimeAreKept: plain samples of H(Q,P), as of balanced-min-sep with independent noise,
+// TestBudgetsInTimeAreKept: plain samples of H(Q,P), as with independent noise,
 // take another time than tilted ones of H(P,Q). A budget in time is kept nevertheless, and each one
 // certifies something, also where no noise multiplier needs no samples.
 func TestBudgetsInTimeAreKept(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 // scheme of object stores. They tell a user nothing, so messages leave them out.
 var packages = append(store.Schemes(),
 	"audit", "compose",
-	"accounting", "balanced", "banded", "binomial", "bisect", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
+	"accounting", "banded", "binomial", "bisect", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "materialize", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
 	"progress", "registry", "report", "sampling", "search", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
 )

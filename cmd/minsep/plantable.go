@@ -34,7 +34,7 @@ func planColumns(out *planner.Result) []column {
 }
 
 // shortNames abbreviates schemes and strategies on narrow terminals.
-var shortNames = strings.NewReplacer("balanced-min-sep", "balanced", "epoch-min-sep", "epoch", "cyclic-poisson", "cyclic", "banded-toeplitz", "b-toeplitz", "normalized", "norm.", " of owners", ", owners")
+var shortNames = strings.NewReplacer("epoch-min-sep", "epoch", "cyclic-poisson", "cyclic", "banded-toeplitz", "b-toeplitz", "normalized", "norm.", " of owners", ", owners")
 
 // printPlan prints the result of plan in lines of at most width columns; 0 means no limit.
 func printPlan(w io.Writer, out *planner.Result, all bool, width int) {

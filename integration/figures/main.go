@@ -101,15 +101,10 @@ func dots(points plotter.XYs, shape draw.GlyphDrawer, c color.Color) (*plotter.S
 	return s, err
 }
 
-// participations shows when eight examples take part under four schemes.
+// participations shows when eight examples take part under three schemes.
 func participations() (*plot.Plot, error) {
 	const steps, minSep, epoch, examples = 48, 8, 16, 8
-	balanced, err := sampling.NewBalancedMinSep(steps, minSep, steps/epoch)
-	if err != nil {
-		return nil, err
-	}
 	schemes := []sampling.Independent{
-		&balanced,
 		&sampling.EpochMinSep{Steps: steps, MinSep: minSep, EpochSteps: epoch},
 		&sampling.BMinSep{Steps: steps, MinSep: minSep, Prob: 1.0 / (epoch - minSep + 1), WarmStart: true},
 		&sampling.Poisson{Steps: steps, Prob: 1.0 / epoch},

@@ -193,14 +193,7 @@ def batches(scheme: str, min_sep: int, examples: int, rng: np.random.Generator) 
             out.append(np.flatnonzero(take))
         return out
     taken = np.zeros((STEPS, n), bool)
-    if scheme == "balanced-min-sep":  # the same number of times each, at least min_sep apart: on a circle, so that all steps are alike
-        times = STEPS // EPOCH
-        free = STEPS - times * min_sep
-        cuts = np.sort(np.argsort(rng.random((n, free + times - 1)), 1)[:, : times - 1], 1)
-        gaps = np.diff(np.concatenate([np.full((n, 1), -1), cuts], 1)) - 1 + min_sep
-        at = np.concatenate([np.zeros((n, 1), int), gaps.cumsum(1)], 1) + rng.integers(STEPS, size=(n, 1))
-        taken[at % STEPS, np.arange(n)[:, None]] = True
-    elif scheme == "epoch-min-sep":  # once in each epoch, at least min_sep after the last (docs/formulas.md, F3.8)
+    if scheme == "epoch-min-sep":  # once in each epoch, at least min_sep after the last (docs/formulas.md, F3.8)
         place = rng.integers(EPOCH, size=n)
         for start in range(0, STEPS, EPOCH):
             taken[start + place, np.arange(n)] = True
@@ -303,9 +296,8 @@ def chosen(tables: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]
         return [all_[0], by_bands[0], by_bands[-1]]
 
     taken = [*some("poisson", "identity"), *(table[0] for table in tables.values()), *some("cyclic-poisson", "banded-toeplitz")[:1],
-             *some("balls-in-bins", "bsr", "banded-toeplitz")[:1], *spread(some("b-min-sep", "bsr")), *spread(some("epoch-min-sep", "bsr")),
-             *some("balanced-min-sep", "bsr")[:1]]  # fmt: skip
-    for scheme in ("b-min-sep", "epoch-min-sep", "balanced-min-sep"):
+             *some("balls-in-bins", "bsr", "banded-toeplitz")[:1], *spread(some("b-min-sep", "bsr")), *spread(some("epoch-min-sep", "bsr"))]  # fmt: skip
+    for scheme in ("b-min-sep", "epoch-min-sep"):
         taken += some(scheme, "amplified-toeplitz")[:1] + some(scheme, "banded-toeplitz")[:1]
     out: dict[str, dict[str, Any]] = {}
     for row in taken:

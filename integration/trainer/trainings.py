@@ -107,7 +107,6 @@ OF_IMAGES = {
     "b-min-sep 8": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 8, 8)),
     "b-min-sep 16": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 16, 16)),
     "epoch-min-sep": {2: mechanism("epoch-min-sep", "bsr", 5, 5), 8: mechanism("epoch-min-sep", "bsr", 12, 12)},
-    "balanced-min-sep": {2: mechanism("balanced-min-sep", "bsr", 5, 5), 8: mechanism("balanced-min-sep", "bsr", 9, 9)},
 }
 OF_OWNERS = {
     "images: DP-SGD, Poisson": of_owners(mechanism("poisson", "identity")),
@@ -124,7 +123,6 @@ OF_TEXTS = {
     "b-min-sep 16": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 16, 16)),
     "b-min-sep 32": dict.fromkeys((2, 8), mechanism("b-min-sep", "bsr", 32, 32)),
     "epoch-min-sep": {2: mechanism("epoch-min-sep", "bsr", 9, 9), 8: mechanism("epoch-min-sep", "bsr", 18, 18)},
-    "balanced-min-sep": {2: mechanism("balanced-min-sep", "bsr", 9, 9), 8: mechanism("balanced-min-sep", "bsr", 18, 18)},
 }
 
 

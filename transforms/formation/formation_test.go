@@ -248,16 +248,11 @@ func sequential(t testing.TB, spec sampling.Spec, tb table) [][]int64 {
 }
 
 func specs() map[string]sampling.Spec {
-	balanced, err := sampling.NewBalancedMinSep(40, 6, 3.5)
-	if err != nil {
-		panic(err)
-	}
 	return map[string]sampling.Spec{
 		"b-min-sep":      {BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 40, MinSep: 6, WarmStart: true}},
 		"cold":           {BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 40, MinSep: 6}},
 		"poisson":        {Poisson: &sampling.Poisson{Prob: 0.02, Steps: 40}},
 		"epoch-min-sep":  {EpochMinSep: &sampling.EpochMinSep{Steps: 40, MinSep: 4, EpochSteps: 9}},
-		"balanced":       {BalancedMinSep: &balanced},
 		"balls-in-bins":  {BallsInBins: &sampling.BallsInBins{Steps: 40, Period: 9}},
 		"cyclic public":  {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: 40, MinSep: 7}},
 		"cyclic secret":  {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: 40, MinSep: 7, SecretPartition: true}},

@@ -52,11 +52,10 @@ type blocks struct {
 
 // cut says how a run is cut into blocks.
 type cut struct {
-	size     int     // of a block at least, in steps
-	every    int     // steps after which the law is the same again and the cut begins anew; 0 for never
-	merged   float64 // intervals are joined up to this length, as a share of their age
-	steady   bool    // the law is the same at all steps
-	maxBytes int     // of the layers that are kept
+	size     int  // of a block at least, in steps
+	every    int  // steps after which the law is the same again and the cut begins anew; 0 for never
+	steady   bool // the law is the same at all steps
+	maxBytes int  // of the layers that are kept
 }
 
 // blockLayer is V̂ within a block. start has it before the first step of the block, and rows before

@@ -15,7 +15,6 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
-	"minsep/sampling/balanced"
 	"minsep/sampling/stream"
 )
 
@@ -63,17 +62,6 @@ func (c epochCase) inBlocks(size int) blockCase {
 func (c epochCase) inLongBlocks(size int) blockCase {
 	return blockCase{name: fmt.Sprintf("epochs %v size=%d", c, size), law: law.NewEpochs(c.c.Steps, c.sep, c.epoch),
 		cut: cut{size: size, every: c.epoch, maxBytes: maxBlockBytes}, c: c.c, sigma: c.sigma, theta: c.theta}
-}
-
-func (c balancedCase) inBlocks(size int) blockCase {
-	b := c.inLongBlocks(size)
-	b.patterns = balancedPatterns(c.distribution())
-	return b
-}
-
-func (c balancedCase) inLongBlocks(size int) blockCase {
-	return blockCase{name: fmt.Sprintf("balanced %v size=%d", c, size), law: law.Balanced{Distribution: c.distribution()},
-		cut: cut{size: size, merged: coarseness, maxBytes: maxBlockBytes}, c: c.c, sigma: c.sigma, theta: c.theta}
 }
 
 // table is the exact one.
@@ -217,29 +205,6 @@ func lateOverlap(rng *rand.Rand, n, bands int) *mechanism.Strategy {
 	return toeplitz(n, column...)
 }
 
-// randomBalancedCase draws small problems; dense ones, with overlaps that are largest at a large
-// distance, make it matter who is free and when.
-func randomBalancedCase(rng *rand.Rand) (c balancedCase, size int) {
-	for {
-		n, b := 2+rng.IntN(8), 1+rng.IntN(5)
-		times := []float64{1, 2, 3, .6, 1.5, 2.25, 1 + 2*rng.Float64()}[rng.IntN(7)]
-		if _, err := balanced.New(n, b, times); err != nil {
-			continue
-		}
-		w := 1 + rng.IntN(min(b, n))
-		c = balancedCase{varying(n, w), b, times, .3 + rng.Float64(), 1 + rng.IntN(3)}
-		switch kind := rng.IntN(4); {
-		case kind == 0:
-			c.c = toeplitz(n, []float64{1, .7, .5, .4, .35}[:w]...)
-		case kind == 1:
-			c.c = toeplitz(n, []float64{1, 1, 1, 1, 1}[:w]...)
-		case kind == 2 && w > 1:
-			c.c = lateOverlap(rng, n, w)
-		}
-		return c, 1 + rng.IntN(b)
-	}
-}
-
 // column draws one that overlaps in the usual way, always alike, or most at the largest distance.
 func column(rng *rand.Rand, n, w int) *mechanism.Strategy {
 	switch kind := rng.IntN(4); {
@@ -271,9 +236,6 @@ func randomBlockCase(rng *rand.Rand, scheme int) blockCase {
 		return tableCase{c, b, []float64{.02, .1, .3, .6, .95, 1}[rng.IntN(6)], sigma, theta}.inBlocks(size, rng.IntN(2) == 0)
 	case 1:
 		return epochCase{c, b, b + []int{0, 1, rng.IntN(4), max(0, n-b), n}[rng.IntN(5)], sigma, theta}.inBlocks(size)
-	case 2:
-		c, size := randomBalancedCase(rng)
-		return c.inBlocks(size)
 	}
 	l := tired{b, []float64{.02, .1, .6, .95, 1}[rng.IntN(5)], []float64{.02, .1, .6, .95, 1}[rng.IntN(5)]}
 	return l.inBlocks(c, sigma, min(theta, 3), size)
@@ -293,10 +255,6 @@ func cornerBlocks(scheme int) (list []blockCase) {
 			list = append(list, epochCase{steep, 4, 5, .5, 2}.inBlocks(size), epochCase{steep, 5, 6, .5, 3}.inBlocks(size))
 		}
 	case 2:
-		for size := 1; size <= 4; size++ {
-			list = append(list, balancedCase{toeplitz(9, 1, .9, .7, .4), 4, 2, .5, 3}.inBlocks(size))
-		}
-	case 3:
 		for size := 1; size <= 4; size++ {
 			list = append(list, tired{4, .9, .5}.inBlocks(steep, .5, 3, size), tired{4, .1, .9}.inBlocks(steep, .5, 3, size))
 		}
@@ -474,7 +432,7 @@ func TestBlocksAreASupersolution(t *testing.T) {
 	if stattest.Long() {
 		random = 1500
 	}
-	for scheme, name := range []string{"b-min-sep", "epochs", "balanced", "tired"} {
+	for scheme, name := range []string{"b-min-sep", "epochs", "tired"} {
 		rng := rand.New(rand.NewPCG(59, uint64(scheme)))
 		loose, tight, refused := 0, 0, 0
 		corners := cornerBlocks(scheme)
@@ -575,9 +533,6 @@ func TestTuplesOfBlocksFollowTheirDistribution(t *testing.T) {
 		{epochCase{toeplitz(6, 1, .6, .4), 3, 9, .9, 3}.inBlocks(3), epochCase{toeplitz(6, 1, .6, .4), 3, 10, .9, 3}.inBlocks(3)},
 		{epochCase{varying(6, 4), 4, 4, 1.2, 2}.inBlocks(4), epochCase{varying(6, 4), 4, 5, 1.2, 2}.inBlocks(4)},
 		{epochCase{toeplitz(6, 1), 1, 2, .9, 3}.inBlocks(1), epochCase{toeplitz(6, 1), 1, 3, .9, 3}.inBlocks(1)},
-		{balancedCase{toeplitz(6, 1), 1, 1.5, .9, 2}.inBlocks(1), balancedCase{toeplitz(6, 1), 1, 1.2, .9, 2}.inBlocks(1)},
-		{balancedCase{toeplitz(7, 1, .5), 2, 1, .9, 3}.inBlocks(2), balancedCase{toeplitz(7, 1, .5), 2, .8, .9, 3}.inBlocks(2)},
-		{balancedCase{varying(8, 3), 3, 2.25, 1.1, 2}.inBlocks(2), balancedCase{varying(8, 3), 3, 1.75, 1.1, 2}.inBlocks(2)},
 	} {
 		const draws = 20000
 		if err := weightedBlocks(t, x[0], x[0].table(t), draws); err != nil {
@@ -592,7 +547,6 @@ func TestTuplesOfBlocksFollowTheirDistribution(t *testing.T) {
 // TestShorterBlocksAreCloser: longer blocks lose more, and those of one step little where overlaps
 // fall with the distance; nothing where columns meet only at the same step.
 func TestShorterBlocksAreCloser(t *testing.T) {
-	falling := toeplitz(60, 1, .8, .6, .5, .4, .3, .2, .1)
 	for name, x := range map[string]struct {
 		in    func(size int) blockCase
 		exact float64
@@ -605,11 +559,6 @@ func TestShorterBlocksAreCloser(t *testing.T) {
 			tableCase{toeplitz(40, 1, .6, .4), 4, .05, .8, 3}.table(t, true, false).lnN, []int{4, 2, 1}, .2}, // cut columns count in full
 		"epochs": {func(size int) blockCase { return epochCase{toeplitz(60, 1, .6, .4), 4, 20, .8, 3}.inLongBlocks(size) },
 			epochCase{toeplitz(60, 1, .6, .4), 4, 20, .8, 3}.table(t, false).lnN, []int{4, 2, 1}, .01},
-		"balanced": {balancedCase{falling, 8, 3, .6, 3}.inLongBlocks, balancedCase{falling, 8, 3, .6, 3}.table(t, false).lnN, []int{8, 4, 1}, .6},
-		"balanced, one band": {balancedCase{toeplitz(40, 1), 2, 3, .6, 3}.inLongBlocks,
-			balancedCase{toeplitz(40, 1), 2, 3, .6, 3}.table(t, false).lnN, []int{2, 1}, 1e-9},
-		"balanced, large": {balancedCase{toeplitz(60, 1), 1, 24, .35, 3}.inLongBlocks,
-			balancedCase{toeplitz(60, 1), 1, 24, .35, 3}.table(t, false).lnN, []int{1}, 1e-9},
 	} {
 		last := math.Inf(1)
 		for _, size := range x.sizes {
@@ -666,11 +615,11 @@ func TestSteadyBlocks(t *testing.T) {
 // TestWalksLeap: weights of tuples in long runs of every law, most of whose blocks are leapt over,
 // have the mean N/N̂.
 func TestWalksLeap(t *testing.T) {
-	epochs, balanced := epochCase{toeplitz(400, 1, .6, .4), 5, 150, .9, 2}, balancedCase{toeplitz(400, 1, .8, .6, .5), 30, 2, .7, 3}
+	epochs, alike := epochCase{toeplitz(400, 1, .6, .4), 5, 150, .9, 2}, tableCase{toeplitz(400, 1, .8, .6, .5), 30, .01, .7, 3}
 	for _, x := range []struct {
 		blockCase
 		lnN float64
-	}{{epochs.inLongBlocks(1), epochs.table(t, false).lnN}, {balanced.inLongBlocks(1), balanced.table(t, false).lnN}} {
+	}{{epochs.inLongBlocks(1), epochs.table(t, false).lnN}, {alike.inLongBlocks(1, true), alike.table(t, true, false).lnN}} {
 		table := x.table(t)
 		walk, u := table.source().walker(), &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("leaps")))}
 		sum, squares := 0.0, 0.0
@@ -784,48 +733,6 @@ func (l hasty) Pass(x, from, to int) int {
 		return 0
 	}
 	return x
-}
-
-// TestMeanOfBalancedBlocks: means of values that are drawn in blocks are the divergence; with a
-// moment that is a tenth too small they are not.
-func TestMeanOfBalancedBlocks(t *testing.T) {
-	const epsilon, samples = .4, 20000
-	for _, c := range []balancedCase{{toeplitz(2, 1), 1, 1.5, .9, 2}, {toeplitz(2, 1, .5), 2, 1, .9, 3}, {toeplitz(2, 1, .5), 2, .6, .9, 3}} {
-		var means [][]float64
-		var weights []float64
-		for _, a := range balancedPatterns(c.distribution()) {
-			means, weights = append(means, image(c.c, a.hits)), append(weights, a.prob)
-		}
-		want, _ := twoSteps(means, weights, c.sigma, epsilon)
-		s := c.inBlocks(1).table(t).source()
-		p := Proposal{Config: Config{c.spec(), epsilon, montecarlo.P}, Method: Tilted, Members: []Member{{Order: c.theta, Weight: 1, LogN: s.logN(), Block: 1, Tables: blockTables}}}
-		p.Slack = lossError(epsilon) + 2*s.walkError
-		p.Bound = mixture{p.Members, epsilon, 1}.bound() * (1 + 2*p.Slack)
-		p.Divergence = min(1, p.Bound)
-		if p.Divergence < want {
-			t.Errorf("%v: %v is proven, the divergence is %v", c, p.Divergence, want)
-		}
-		v, err := NewVerifier(p, stream.PublicKey("test", []byte(c.String())))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := meanError(v, samples, want); err != nil {
-			t.Errorf("%v: %v", c, err)
-		}
-		wrong := *v
-		wrong.mixture.members = []Member{{Order: c.theta, Weight: 1, LogN: s.logN() - .1, Block: 1, Tables: blockTables}}
-		wrong.ready = false
-		if meanError(&wrong, samples, want) == nil {
-			t.Errorf("%v: the test accepts a wrong moment", c)
-		}
-		fork := make([]float64, 16)
-		v.Fork().Values(fork, 40)
-		values := make([]float64, 64)
-		v.Values(values, 0)
-		if !slices.Equal(fork, values[40:56]) {
-			t.Errorf("%v: a fork has other values", c)
-		}
-	}
 }
 
 // blockProposal is a proposal in blocks for an owner of two steps, whatever NewProposal would

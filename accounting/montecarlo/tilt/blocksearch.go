@@ -33,7 +33,7 @@ func (b *blockSearch) work(order, size int) float64 {
 		if b.outlines == nil {
 			b.outlines = map[int]outline{}
 		}
-		o, _ = newOutline(b.family.law, b.spec.Steps, c, b.least, b.family.maxBlockWork(), b.watch)
+		o, _ = newOutline(b.family.law, b.spec.Steps, c, b.least, maxBlockWork, b.watch)
 		b.outlines[size] = o
 	}
 	if o == nil {

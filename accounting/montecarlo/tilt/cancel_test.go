@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo"
-	"minsep/sampling/balanced"
 )
 
 // countdown is a context that ends when it was asked so often.
@@ -26,21 +25,12 @@ func (c *countdown) Err() error {
 // TestCancelledProposal: wherever a context ends, so does the search for a proposal, with its
 // error, and nothing that asks for it goes on for long.
 func TestCancelledProposal(t *testing.T) {
-	hazards := func(steps, sep int, times float64) string {
-		l, err := balanced.New(steps, sep, times)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l.Digest()
-	}
 	const direction, most = montecarlo.P, 8
 	for name, c := range map[string]Config{
 		"blocks": {montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 12, Prob: .02, WarmStart: true, NoiseMultiplier: 2.5,
 			Strategy: toeplitz(60, 1, .6, .4, .3, .2, .2, .1, .1, .1, .1, .1, .1)}, 1, direction},
 		"parts": {montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 900, MinSep: 900, Prob: 1, WarmStart: true, NoiseMultiplier: .5,
 			Strategy: toeplitz(900, 1, .5)}, .7, direction},
-		"couples": {montecarlo.Spec{Scheme: montecarlo.BalancedMinSep, Steps: 24, MinSep: 3, Participations: 4, Hazards: hazards(24, 3, 4), NoiseMultiplier: 3,
-			Strategy: toeplitz(24, 1, .5)}, 1, direction},
 		"tangents": {montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 40, MinSep: 4, EpochSteps: 20, NoiseMultiplier: .8,
 			Strategy: toeplitz(40, 1, .5)}, 1, montecarlo.Q},
 		"owners": {montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 4, Prob: .1, NoiseMultiplier: 1, MaxExamplesPerOwner: 3,

@@ -376,7 +376,6 @@ func (t *blocks) advance(s *shape, begin, end int) error {
 		c.labels = sorted(c.labels)
 		moved = append(moved, t.settled(c))
 	}
-	t.merge(moved)
 	for _, c := range moved {
 		s.next = addTo(s.next, c)
 	}
@@ -429,32 +428,4 @@ func (t *blocks) settled(c cell) cell {
 		return cell{labels: c.labels, origin: -1}
 	}
 	return c
-}
-
-// merge joins neighbours to one interval while its length is at most a share, t.merged, of the
-// age of its latest step.
-func (t *blocks) merge(cells []cell) {
-	if t.merged == 0 {
-		return
-	}
-	order := make([]int, 0, len(cells))
-	for z, c := range cells {
-		if c.from < c.to {
-			order = append(order, z)
-		}
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(cells[a].origin, cells[b].origin), cmp.Compare(cells[b].to, cells[a].to))
-	})
-	group := 0 // the first cell of those that are one
-	for n := 1; n < len(order); n++ {
-		last, c := &cells[order[group]], &cells[order[n]]
-		if c.origin != last.origin || c.to != last.from || float64(last.to-c.from) > t.merged*float64(1-last.to) {
-			group = n
-			continue
-		}
-		for _, z := range order[group : n+1] {
-			cells[z].from, cells[z].to = c.from, last.to
-		}
-	}
 }

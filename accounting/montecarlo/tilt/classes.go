@@ -51,7 +51,7 @@ func classes(s montecarlo.Spec, columns *likelihood.Columns) (periods []pld.Allo
 		return each
 	}
 	if once, is := singleOf(s); is {
-		return []pld.Allocation{class(s.Steps, 1/once.First, 1)}, 0, !once.Rounded && once.Ratio == 1
+		return []pld.Allocation{class(s.Steps, 1/once.First, 1)}, 0, once.Ratio == 1
 	}
 	if s.Scheme != montecarlo.EpochMinSep || columns.Bands > s.MinSep {
 		return nil, 0, false

@@ -17,24 +17,24 @@ const (
 	maxOrderWork  = 3e7 // of others: with 6e7, and 256 MB, a certificate of epoch-min-sep took 48 CPU-s in place of 31
 	maxOwnersWork = 6e6 // of several examples per owner, which have higher orders in blocks
 
-	// maxBlockWork bounds the multiplications of an order in clusters, and in blocks where several
-	// labels are free: about five seconds.
-	maxBlockWork = 1e9
+	// Limits of the multiplications of an order, about five seconds in clusters.
+	maxClusterWork = 1e9
+	maxBlockWork   = 1e8
 
 	// Limits of the bytes of the slices that are held at one time: every slice, or the tail, the head
 	// and the working ring. For four epochs of 1800 steps with min-sep 256, orders up to 3 take 1.8
 	// GB, and M of order 2 is a hundred times M of order 3.
 	maxTableBytes = 140 << 20
 	maxBlockBytes = 256 << 20 // in blocks, and of examples that take part at most once
-	maxPairBytes  = 1 << 30   // of order 2, and in blocks, where these are the only tables
+	maxPairBytes  = 1 << 30   // of order 2
 	maxLowBytes   = 2 << 30   // of orders up to 3 where no slice stands for another
 
 	maxOrder      = 12 // the highest θ of an exact table
-	maxBlockOrder = 60 // the highest θ in blocks, clusters and couples
+	maxBlockOrder = 60 // the highest θ in blocks and clusters
 
-	maxStates = 4e6                       // before a block
-	maxVisits = maxBlockWork / blockShare // of labels: at every step of the first block, and once in every block
-	mostCodes = 3e5                       // clusters of a size that are listed
+	maxStates = 4e6                         // before a block
+	maxVisits = maxClusterWork / blockShare // of labels: at every step of the first block, and once in every block
+	mostCodes = 3e5                         // clusters of a size that are listed
 )
 
 // Blocks (F5.9).
@@ -44,10 +44,6 @@ const (
 
 	// maxBlockParts bounds the blocks that hold the last min-sep - 1 steps.
 	maxBlockParts = 12
-
-	// coarseness is how long intervals of balanced min-sep may be, as a share of the least age in
-	// them.
-	coarseness = 0.5
 
 	// blockShare converts a limit of work: it is the number of multiplications of a table in blocks
 	// for each state of an exact table that the limit allows at a step.

@@ -1,5 +1,5 @@
 // Package tilt estimates and bounds the hockey-stick divergences of b-min-sep, epoch-min-sep,
-// balanced-min-sep, rotation and balls-in-bins batches with few samples: Rényi-tilted sampling.
+// rotation and balls-in-bins batches with few samples: Rényi-tilted sampling.
 //
 // # Purpose
 //
@@ -46,9 +46,7 @@
 // example at a time can overlap with others. Epoch-min-sep has C(b+θ-1, θ-1) states at a step, and
 // every step needs its own slice. Its orders go up to 5 with 1000 steps and min-sep 16, and up to 3
 // with 7200 steps and min-sep 256. The table of order 3 then takes 1.8 GB (the limit of orders 2
-// and 3 is 2 GiB). Balanced-min-sep has any order from tables of two replicas (F5.12), which serve
-// with much noise and many participations. Elsewhere it has order 3, from an exact table of at most
-// 140 MB, or else in blocks, with tables of at most 1 GiB. Balls-in-bins has orders up to 3.
+// and 3 is 2 GiB). Balls-in-bins has orders up to 3.
 // Rotation has order 2, and a bound of the moment of order 3 (F5.5r). Not covered, and refused with
 // ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
 //

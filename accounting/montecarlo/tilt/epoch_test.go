@@ -260,7 +260,7 @@ func TestEpochTableLimits(t *testing.T) {
 		t.Errorf("ln N = %v, kept %v", passing.lnN, kept.lnN)
 	}
 	four := func(steps int) float64 { return keptBytes(law.NewEpochs(steps, 256, 1800), steps, 3) }
-	if most := float64(lawFamily{free: 1}.maxBytes(montecarlo.Spec{}, 3)); four(7200) > most || four(8400) < most {
+	if most := float64(lawFamily{}.maxBytes(montecarlo.Spec{}, 3)); four(7200) > most || four(8400) < most {
 		t.Error("order 3 of 7200 steps in four epochs with min-sep 256 is not kept, or that of 8400 is")
 	}
 	held := 0

@@ -103,15 +103,6 @@ func makeExactCases() (cases []exactCase) {
 		}
 		cases = appendExact(cases, r.spec(), means, weights)
 	}
-	// A fixed number of times: both steps, one of them, one or both.
-	for _, e := range []balancedCase{{toeplitz(2, 1), 1, 1.5, .9, 0}, {toeplitz(2, 1, .5), 2, 1, .9, 0}, {toeplitz(2, 1, .5), 2, .6, .9, 0}} {
-		var means [][]float64
-		var weights []float64
-		for _, a := range balancedPatterns(e.distribution()) {
-			means, weights = append(means, image(e.c, a.hits)), append(weights, a.prob)
-		}
-		cases = appendExact(cases, e.spec(), means, weights)
-	}
 	// At most once with columns of their own: the general closed form.
 	own := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 3, Prob: .3, WarmStart: true, NoiseMultiplier: .9,
 		Strategy: &mechanism.Strategy{Kind: mechanism.KindDense, Steps: 2, Columns: [][]float64{{.7, .9}, {1.1}}}}

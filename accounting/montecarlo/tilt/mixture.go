@@ -3,7 +3,6 @@ package tilt
 import (
 	"math"
 
-	"minsep/accounting/montecarlo"
 	"minsep/internal/golden"
 )
 
@@ -24,9 +23,6 @@ type Member struct {
 
 	// Tables is the number of the tables in blocks, see blockTables; 0 for the first ones.
 	Tables int `json:"tables,omitempty"`
-
-	// Couples says that N_θ is bounded by tables of two replicas, by which tuples are drawn (F5.12).
-	Couples bool `json:"couples,omitempty"`
 }
 
 // mixture is a proposal with density Σ λ_θ f^θ/N_θ against Q, for values
@@ -145,45 +141,6 @@ func (m mixture) best() mixture {
 		kept[i].Weight /= total
 	}
 	m.members = kept
-	return m
-}
-
-// sampleTime is about the time of a sample in ns, without the time to draw its tuple.
-func sampleTime(s montecarlo.Spec, draws int) float64 {
-	time := 25 * float64(s.Steps)
-	if draws > 0 {
-		time += 50*float64(s.Steps) + 500*float64(draws*s.ExamplesPerOwner())
-	}
-	return time
-}
-
-// time is about the time of a sample with exact tuples, in ns.
-func (m mixture) time(s montecarlo.Spec, draws int) float64 {
-	time := sampleTime(s, draws)
-	if f, ok := newLawFamily(s); ok {
-		for _, member := range m.members {
-			time += member.Weight * f.tupleTime(member.Order)
-		}
-	}
-	return time
-}
-
-// quick leaves out the orders above the one with the least product of M, to which the number of
-// samples is proportional, and the time of a sample.
-func (m mixture) quick(s montecarlo.Spec, draws int) mixture {
-	f, ok := newLawFamily(s)
-	if !ok || f.free == 1 {
-		return m
-	}
-	rest := sampleTime(s, draws)
-	least, last := math.Inf(1), 0
-	for i, member := range m.members {
-		time := rest + f.tupleTime(member.Order)
-		if total := m.only(i).bound() * time; total < least {
-			least, last = total, i
-		}
-	}
-	m.members = m.members[:last+1]
 	return m
 }
 

@@ -16,7 +16,6 @@ type normaliserCase struct {
 	Prob   float64            `json:"p"`
 	Rate   float64            `json:"p0"`
 	Epoch  int                `json:"epoch"`
-	Times  float64            `json:"k"`
 	Sigma  float64            `json:"sigma"`
 	C      []float64          `json:"c"`
 	LogN   map[string]float64 `json:"log_N"`

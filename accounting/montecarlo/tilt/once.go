@@ -81,16 +81,12 @@ func newOnce(s law.Single, c *likelihood.Columns, factor float64, order int) (*o
 	return o, nil
 }
 
-// source bounds the errors. A rounded probability of a pattern has a relative error. A walk has the
-// errors of the weights, and of at most seven draws from sums of n or fewer entries.
+// source bounds the errors. A walk has the errors of the weights, and of at most seven draws from sums
+// of n or fewer entries.
 func (o *once) source() *source {
-	rounded := 0.0
-	if o.Rounded {
-		rounded = 1e-10 * float64(o.order)
-	}
-	s := &source{walkError: o.rounding + 8*float64(o.steps+8)*0x1p-53 + rounded, walker: exactly(o.draw)}
+	s := &source{walkError: o.rounding + 8*float64(o.steps+8)*0x1p-53, walker: exactly(o.draw)}
 	if o.order > 1 {
-		s.lnN, s.raised = o.logN, max(inflation, 2*o.rounding)+2*rounded
+		s.lnN, s.raised = o.logN, max(inflation, 2*o.rounding)
 	}
 	return s
 }

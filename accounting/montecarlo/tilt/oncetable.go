@@ -21,8 +21,8 @@ const maxOnceOrder = 3
 // clusters. Each covers cases that the others do not. The figures are for an epoch of 1000 steps
 // with columns of the square root:
 //
-//   - the closed form has the orders 2 and 3 of any number of bands, and the only tables of rounded
-//     probabilities. Without it, 1000 bands need 13 % more noise to prove (8, 1e-5);
+//   - the closed form has the orders 2 and 3 of any number of bands. Without it, 1000 bands need 13 %
+//     more noise to prove (8, 1e-5);
 //   - the table has the other orders of a cold start, in which steps have different probabilities.
 //     Without it, 16 bands need 8 % more noise to prove (8, 1e-9) from a cold start;
 //   - clusters have high orders in a tenth of the time of blocks of steps. But blocks bound them
@@ -34,8 +34,6 @@ func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns,
 	factor := s.Factor()
 	if o, err := newOnce(x, columns, factor, order); err == nil {
 		return o.source(), nil
-	} else if x.Rounded {
-		return nil, err
 	}
 	if onceTableFits(s, x, order) {
 		t, err := newOnceTable(x, columns, factor, order, keep, watch)
@@ -65,7 +63,7 @@ const hazardError = 8 * 0x1p-53
 
 // onceAffordable is true up to maxOnceOrder, where newOnce refuses tables that are too large.
 func onceAffordable(s montecarlo.Spec, x law.Single, order int) bool {
-	return order <= maxOnceOrder || onceTableFits(s, x, order) || clusterWork(s.Steps, s.Strategy.Bands(), order) <= maxBlockWork
+	return order <= maxOnceOrder || onceTableFits(s, x, order) || clusterWork(s.Steps, s.Strategy.Bands(), order) <= maxClusterWork
 }
 
 func onceTableFits(s montecarlo.Spec, x law.Single, order int) bool {
@@ -87,7 +85,7 @@ func onceWork(s montecarlo.Spec, x law.Single, order int) float64 {
 
 // highestOrder is the highest θ that is tried.
 func highestOrder(s montecarlo.Spec) int {
-	if x, ok := singleOf(s); ok && !x.Rounded {
+	if _, ok := singleOf(s); ok {
 		return maxBlockOrder
 	}
 	return maxOrder

@@ -63,7 +63,7 @@ func bulky(members []Member) bool {
 func partable(c Config) (once law.Single, column []float64, ok bool) {
 	once, is := singleOf(c.Spec)
 	s := c.Spec.Strategy
-	if !is || once.Rounded || once.Ratio != 1 || c.Spec.MaxExamplesPerOwner > 1 || c.Spec.MaxBatchSize > 0 || s.Toeplitz == nil || s.Normalized || c.Epsilon >= maxPartsOf {
+	if !is || once.Ratio != 1 || c.Spec.MaxExamplesPerOwner > 1 || c.Spec.MaxBatchSize > 0 || s.Toeplitz == nil || s.Normalized || c.Epsilon >= maxPartsOf {
 		return once, nil, false
 	}
 	column = s.FirstColumn(nil)

@@ -104,10 +104,9 @@ func (p Proposal) Validate() error {
 		total := 0.0
 		for _, m := range p.Members {
 			check.AtLeast("order", m.Order, 1)
-			check.Require(m.Order <= highestOrder(p.Spec) || (m.Block > 0 || m.Couples) && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", highestOrder(p.Spec)))
+			check.Require(m.Order <= highestOrder(p.Spec) || m.Block > 0 && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", highestOrder(p.Spec)))
 			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep, "block", m.Block, "must be 0 to min-sep")
 			check.Require(m.Tables >= 0 && (m.Tables == 0 || m.Block > 0), "tables", m.Tables, "must be 0 without a block")
-			check.Require(m.Block == 0 || !m.Couples, "couples", m.Couples, "must not be set with a block")
 			check.Probability("weight", m.Weight)
 			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")
 			total += m.Weight
@@ -175,7 +174,7 @@ type Tables struct {
 
 // of is the tables of a member, or nil.
 func (t Tables) of(c Config, m Member) *source {
-	if m.Block > 0 || m.Couples || t.config != c {
+	if m.Block > 0 || t.config != c {
 		return nil
 	}
 	return t.orders[m.Order]
@@ -287,11 +286,10 @@ func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables
 func (f *forward) orders(must bool) {
 	k, spec := f.examples, f.Spec
 	last := math.Inf(1) // how the order before changed M
-	couples := searchCouples(f.Config, f.columns, k+1, f.work, f.watch)
-	part := 1.0 // of the work of an order that the one before took
+	part := 1.0         // of the work of an order that the one before took
 	var s *source
 	for order := max(2, k); order <= highestOrder(spec); order++ {
-		if order == 2 && f.hopeless() || !(must && order == max(2, k)) && (!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
+		if !(must && order == max(2, k)) && (!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
 			break
 		}
 		done := 0.0
@@ -317,9 +315,6 @@ func (f *forward) orders(must bool) {
 		bound := mixture{[]Member{member}, f.Epsilon, k}.bound()
 		if math.IsInf(f.bound, 1) {
 			f.bound = bound
-			if k == 1 && !f.family.affordable(spec, 4) && couples.bound < leastThird(member, f.Epsilon) {
-				break // order 3 would be the last, and takes seconds
-			}
 			continue
 		}
 		ratio := bound / f.bound
@@ -332,26 +327,14 @@ func (f *forward) orders(must bool) {
 		}
 		last = ratio
 	}
-	draws := drawsFor(spec, f.Direction)
 	if len(f.mixture.members) > 0 {
-		f.mixture = f.mixture.quick(spec, draws).best()
-	}
-	f.bound = min(f.bound, couples.bound)
-	if couples.member.Order > 0 && (len(f.mixture.members) == 0 || couples.total < f.mixture.bound()*f.mixture.time(spec, draws)) {
-		f.mixture.members, f.walkError, f.converged = []Member{couples.member}, couples.walkError, true
+		f.mixture = f.mixture.best()
 	}
 	for order := range f.kept.orders {
 		if !slices.ContainsFunc(f.mixture.members, func(m Member) bool { return m.Order == order }) {
 			delete(f.kept.orders, order)
 		}
 	}
-}
-
-// hopeless says that order 2 takes minutes, and is of no use: tuples cannot be drawn, and M is at
-// least e^-ε/4, which plain samples reach.
-func (f *forward) hopeless() bool {
-	l, ok := f.family.(lawFamily)
-	return ok && l.free > 1 && f.examples == 1 && math.Exp(-f.Epsilon)/4 > 1e-6 && l.kept(f.Spec, 2) > maxPairBytes
 }
 
 // leastInBlocks is the least M that blocks may have, for one example: ln N_θ is convex in θ, so
@@ -371,7 +354,7 @@ func (f *forward) blocks() {
 	if !ok || f.watch.tell(0) != nil || f.converged || len(f.mixture.members) > 0 && !math.IsInf(f.work, 1) && (f.examples == 1 || f.walkable >= 2*f.examples) {
 		return
 	}
-	most := b.maxBlockWork()
+	const most = maxBlockWork
 	search := blockSearch{spec: f.Spec, columns: f.columns, epsilon: f.Epsilon, family: b, bound: math.Inf(1), patient: !math.IsInf(f.work, 1), watch: f.watch}
 	if len(f.mixture.members) > 0 {
 		search.bound = f.mixture.bound()
@@ -400,12 +383,6 @@ func (f *forward) proposal() (Proposal, error) {
 	p.Bound = max(leastBound, f.mixture.bound()*(1+2*p.Slack))
 	p.Divergence = min(1, max(min(f.bound, f.proven), leastBound), p.Bound)
 	return p, nil
-}
-
-// leastThird is the least M that order 3 may have, given a member of order 2: ln N_θ is convex in
-// θ, and 0 at 1.
-func leastThird(second Member, epsilon float64) float64 {
-	return mixture{[]Member{{Order: 3, Weight: 1, LogN: 2 * second.LogN}}, epsilon, 1}.bound()
 }
 
 // reverseProposal is the proposal of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f

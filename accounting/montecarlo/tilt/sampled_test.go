@@ -13,10 +13,9 @@ import (
 // draws. Without the participations that y was drawn with it is above 1, and that of f^-k below.
 func TestInverseOfSampledRatios(t *testing.T) {
 	const batches = 40000
-	balancedSpec := balancedCase{toeplitz(4, 1, .5), 2, 1.5, 1.2, 2}.spec()
 	minSep := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 4, MinSep: 2, Prob: .4, WarmStart: true, NoiseMultiplier: 1.5, Strategy: toeplitz(4, 1, .5)}
 	epochs := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 3, MinSep: 1, EpochSteps: 3, NoiseMultiplier: 1.3, Strategy: toeplitz(3, 1)}
-	for i, spec := range []montecarlo.Spec{balancedSpec, minSep, epochs} {
+	for i, spec := range []montecarlo.Spec{minSep, epochs} {
 		spec.MaxExamplesPerOwner = 2 + i
 		p := Proposal{Config: Config{spec, 1, montecarlo.P}, Method: Sampled, Draws: 1 + i, Bound: 1, Slack: lossError(1), Divergence: 1}
 		v, err := NewVerifier(p, stream.PublicKey("test", []byte("inverse")))

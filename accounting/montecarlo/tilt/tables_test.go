@@ -17,7 +17,6 @@ func TestTablesServeVerifiers(t *testing.T) {
 		"epoch-min-sep":            {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 8, Strategy: c},
 		"rotation":                 {Scheme: montecarlo.Rotation, Steps: 24, MinSep: 1, EpochSteps: 8, Strategy: c},
 		"epoch-min-sep, once":      {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 24, Strategy: c},
-		"balanced-min-sep":         balancedCase{c, 3, 2.5, 1, 0}.spec(),
 		"b-min-sep, once":          {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 24, Prob: .1, WarmStart: true, Strategy: c},
 		"b-min-sep, its own table": {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 3, Prob: .1, WarmStart: true, Strategy: c},
 		"two examples per owner":   {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 8, Strategy: c, MaxExamplesPerOwner: 2},

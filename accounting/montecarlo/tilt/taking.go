@@ -21,11 +21,7 @@ func takingBound(c Config, columns *likelihood.Columns, watch watcher) float64 {
 	taking := Config{Spec: everybodyOnce(c.Spec), Epsilon: pld.TakingEpsilon(c.Epsilon, q, 1-q) * (1 - 1e-12), Direction: montecarlo.P}
 	f := newForward(taking, columns, math.Inf(1), Tables{}, watch)
 	f.orders(true)
-	bound := q * f.bound * (1 + inflation)
-	if once.Rounded { // g may be larger by 2e-10, and its power θ by θ times that
-		bound *= 1 + 2e-10*maxBlockOrder*2
-	}
-	return bound
+	return q * f.bound * (1 + inflation)
 }
 
 // everybodyOnce is the spec of a run in which everybody takes part at one step, each with the same

@@ -12,7 +12,7 @@ import (
 // too much memory, or its numbers leave the range of float64. A lower order may do.
 var ErrTable = errors.New("tilt: no tuple table")
 
-// tuples holds V_i(S) of F5.3, F5.5 and F5.5k for a law of participation and θ replicas of one
+// tuples holds V_i(S) of F5.3 and F5.5 for a law of participation and θ replicas of one
 // example: the sum over all ways to go on from state S before step i (0-based) of Π π(x_j)
 // exp(Σ_{j<k} ⟨Cx_j,Cx_k⟩/σ²), counting participations from step i on. V is 1 after the last
 // step.

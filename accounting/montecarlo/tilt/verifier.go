@@ -185,10 +185,10 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 	return nil
 }
 
-// workOf is the work of the tables of a member; 0 for blocks and for couples, where it is too
+// workOf is the work of the tables of a member; 0 for blocks, where it is too
 // small to be reported.
 func workOf(s montecarlo.Spec, m Member) float64 {
-	if m.Block > 0 || m.Couples {
+	if m.Block > 0 {
 		return 0
 	}
 	return familyOf(s).work(s, m.Order)
@@ -197,9 +197,6 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 // sourceOf makes the tables of a member, to draw from, and tells watch of the work in portions. If
 // lower is not nil, it has the tables of another member, from which tables of m may be made.
 func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
-	if m.Couples {
-		return newCoupleSource(s, columns, m.Order, true)
-	}
 	if m.Block == 0 {
 		return sourceAbove(lower, s, columns, m.Order, true, watch)
 	}

@@ -19,7 +19,6 @@ type goldenCase struct {
 	Steps  int       `json:"n"`
 	MinSep int       `json:"b"`
 	Epoch  int       `json:"epoch"`
-	Times  float64   `json:"k"`
 	Prob   float64   `json:"p"`
 	Rate   float64   `json:"p0"` // where p is not given
 	Sigma  float64   `json:"sigma"`
@@ -42,9 +41,6 @@ func (c goldenCase) spec() montecarlo.Spec {
 	}
 	if c.Scheme == "epoch_min_sep" {
 		s.Scheme, s.EpochSteps, s.Prob = montecarlo.EpochMinSep, c.Epoch, 0
-	}
-	if c.Scheme == "balanced_min_sep" {
-		return balancedCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Times, c.Sigma, 0}.spec()
 	}
 	if c.Scheme == "balls_in_bins" {
 		s.Scheme, s.Prob, s.WarmStart = montecarlo.BallsInBins, 0, false
@@ -84,7 +80,7 @@ func TestGolden(t *testing.T) {
 	compared := 0
 	cases := readGolden(t, "mc_bminsep.json")
 	for _, c := range readGolden(t, "mc_epoch.json") { // min-sep above the bands
-		if c.Scheme == "b_min_sep" || c.Scheme == "epoch_min_sep" || c.Scheme == "balanced_min_sep" {
+		if c.Scheme == "b_min_sep" || c.Scheme == "epoch_min_sep" {
 			cases = append(cases, c)
 		}
 	}

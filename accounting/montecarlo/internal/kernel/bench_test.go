@@ -6,7 +6,6 @@ import (
 
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
-	"minsep/sampling/balanced"
 )
 
 func benchmark(b *testing.B, n, minSep int, sigma, p float64, ratios func(p likelihood.Process, c *likelihood.Columns) likelihood.Ratio) {
@@ -55,23 +54,6 @@ func BenchmarkRotation(b *testing.B) {
 		b.Run(fmt.Sprintf("n=%d/w=%d", c.n, c.bands), func(b *testing.B) {
 			benchmark(b, c.n, c.bands, c.sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
 				return likelihood.NewRotation(likelihood.Periods{Steps: c.n, Period: c.period}, m, 1/(c.sigma*c.sigma))
-			})
-		})
-	}
-}
-
-func BenchmarkClasses(b *testing.B) {
-	for _, c := range []struct {
-		n, minSep    int
-		times, sigma float64
-	}{{7200, 256, 4, 0.57}, {1000, 16, 4, 0.535}} {
-		b.Run(fmt.Sprintf("n=%d/b=%d", c.n, c.minSep), func(b *testing.B) {
-			benchmark(b, c.n, c.minSep, c.sigma, 0, func(_ likelihood.Process, m *likelihood.Columns) likelihood.Ratio {
-				l, err := balanced.New(c.n, c.minSep, c.times)
-				if err != nil {
-					b.Fatal(err)
-				}
-				return likelihood.NewChain(law.Balanced{Distribution: l}, m.SquaredNorms(1/(c.sigma*c.sigma)))
 			})
 		})
 	}

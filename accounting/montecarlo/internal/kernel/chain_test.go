@@ -9,7 +9,6 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/law/lawtest"
 	"minsep/accounting/montecarlo/internal/likelihood"
-	"minsep/sampling/balanced"
 )
 
 // TestEpochsAgainstLogDomain holds every lane to the log-domain ratio at the same y, with epochs
@@ -52,24 +51,6 @@ func TestEpochsAgainstLogDomain(t *testing.T) {
 	}
 	t.Log(modes)
 	if modes["pair"] < 50 || modes["refused"] < 5 || modes["checked"] < 5 || modes["unchecked"] < 100 {
-		t.Errorf("modes %v: not all were tested", modes)
-	}
-}
-
-// TestClassesAgainstLogDomain does the same for balanced min-sep.
-func TestClassesAgainstLogDomain(t *testing.T) {
-	modes := map[string]int{}
-	for _, k := range []float64{0.5, 1, 1.25, 2, 3, 7} {
-		againstLogDomain(t, modes, func(n, b int, _ *rand.Rand) law.Law {
-			p, err := balanced.New(n, b, k)
-			if err != nil {
-				return nil
-			}
-			return law.Balanced{Distribution: p}
-		})
-	}
-	t.Log(modes)
-	if modes["refused"] < 5 || modes["checked"] < 2 || modes["unchecked"] < 50 {
 		t.Errorf("modes %v: not all were tested", modes)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/law/lawtest"
-	"minsep/sampling/balanced"
 )
 
 const steps = 40
@@ -32,13 +31,6 @@ func laws(t *testing.T) map[string]known {
 		all[fmt.Sprintf("once, %d bands", b)] = known{law.NewOnce(steps, b, law.Single{First: 1. / steps, Ratio: 1, Never: 0}), b, false}
 		all[fmt.Sprintf("at most once, %d bands, cold", b)] = known{law.NewOnce(steps, b, law.Single{First: .03, Ratio: .97, Never: math.Pow(.97, steps)}), b, true}
 		all[fmt.Sprintf("tide, b = %d", b)] = known{lawtest.Tide{MinSep: b, Prob: .4}, 0, true}
-		for _, times := range []float64{.5, 2, 2.5} {
-			l, err := balanced.New(steps, b, times)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all[fmt.Sprintf("balanced %v, b = %d", times, b)] = known{law.Balanced{Distribution: l}, 0, false}
-		}
 	}
 	return all
 }

@@ -19,7 +19,6 @@ func NewOnce(steps, bands int, s Single) Once { return Once{Plain{}, steps, band
 type Single struct {
 	First, Ratio float64
 	Never        float64 // 1 - Σ a_i without cancellation
-	Rounded      bool    // the law's probabilities are rounded, to less than 1e-10 of each
 }
 
 // Lone is a law that may be a Single in a run of a given number of steps.
@@ -34,10 +33,10 @@ type Lone interface {
 func (l MinSep) Single(steps int) (s Single, ok bool) {
 	n, b, p := float64(steps), float64(l.sep), l.prob
 	if !l.warm {
-		return Single{p, 1 - p, math.Exp(n * math.Log1p(-p)), false}, b >= n
+		return Single{p, 1 - p, math.Exp(n * math.Log1p(-p))}, b >= n
 	}
 	total := 1 + (b-1)*p
-	return Single{p / total, 1, (1 - p + (b-n)*p) / total, false}, b >= n
+	return Single{p / total, 1, (1 - p + (b-n)*p) / total}, b >= n
 }
 
 // Single is for epochs of at least n steps, the length of the run. The probabilities are the same
@@ -47,18 +46,6 @@ func (l Epochs) Single(steps int) (s Single, ok bool) {
 		return s, false
 	}
 	return NewMinSep(steps, 1/float64(l.steps-steps+1), true).Single(steps)
-}
-
-// Single is for at most one participation. The probabilities are the same as under a warm b-min-sep
-// with b = n and p/(1+(n-1)p) = κ/n.
-func (l Balanced) Single(steps int) (s Single, ok bool) {
-	if l.Participations > 1 {
-		return s, false
-	}
-	n := float64(steps)
-	s, ok = NewMinSep(steps, l.Participations/(n-l.Participations*(n-1)), true).Single(steps)
-	s.Rounded = true
-	return s, ok
 }
 
 // left is the probability of no participation before step i.

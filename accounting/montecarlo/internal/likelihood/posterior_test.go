@@ -1,13 +1,11 @@
 package likelihood
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"minsep/accounting/montecarlo/internal/law"
-	"minsep/sampling/balanced"
 )
 
 // owned is an owner's examples, some at once.
@@ -52,9 +50,6 @@ func TestOwnersAreBetweenTheirBounds(t *testing.T) {
 	}
 	eachEpoch(47, 5, func(name string, e epochs, c *Columns, sigma float64, rng *rand.Rand) {
 		hold(name, epochPatterns(e), e.law(), c, sigma, rng)
-	})
-	eachClasses(t, func(name string, l *balanced.Distribution, c *Columns, sigma float64, rng *rand.Rand) {
-		hold(fmt.Sprint("balanced ", name), classPatterns(l), law.Balanced{Distribution: l}, c, sigma, rng)
 	})
 	eachLaw(func(name string, l law.Law, c *Columns, sigma float64, rng *rand.Rand) {
 		hold(name, lawPatterns(l, c.Steps), l, c, sigma, rng)
