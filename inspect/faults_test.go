@@ -37,7 +37,7 @@ func TestManyMissingFiles(t *testing.T) {
 	}
 	for folder, format := range map[string]string{
 		manifest.BoundedFolder: manifest.BoundedFormat, manifest.StrategyFolder: manifest.StrategyFormat, manifest.BatchesFolder: manifest.BatchesFormat,
-		manifest.MaterializedFolder: manifest.MaterializedFormat, manifest.NoiseFolder: manifest.NoiseFormat,
+		manifest.NoiseFolder: manifest.NoiseFormat,
 	} {
 		ix := manifest.Index{Format: format, Version: manifest.Version, Params: params, ParamsSHA256: digest}
 		for i := range files {

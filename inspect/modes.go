@@ -33,8 +33,7 @@ const (
 )
 
 // ExposedModes returns the secret files and folders in dir that others may read or enter; dir is a
-// run directory or one of its folders. Secret are batches, materialized examples, noise, the secret
-// report, and checkpoints of streams in other folders of the run directory. The folders above dir
+// run directory or one of its folders. Secret are batches, noise, the secret report, and checkpoints of streams in other folders of the run directory. The folders above dir
 // and access lists are not looked at. Object stores have no modes.
 func ExposedModes(ctx context.Context, dir string) (exposed []Exposed, err error) {
 	look := func(at string, folder bool, secret func(name string) bool) error {

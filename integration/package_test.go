@@ -123,10 +123,10 @@ func TestPythonPackageHasTheVersion(t *testing.T) {
 }
 
 // pythonDocuments are the pages with the programs that TestPythonDocument runs, in this order.
-var pythonDocuments = []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/large-models.md", "docs/materialize.md"}
+var pythonDocuments = []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/large-models.md"}
 
 // TestPythonDocument types the blocks of docs/python.md, docs/audit.md, the package's README and
-// docs/materialize.md, with the package as a wheel. It runs the programs of python/examples where a
+// docs/large-models.md, with the package as a wheel. It runs the programs of python/examples where a
 // page links to them.
 func TestPythonDocument(t *testing.T) {
 	if testing.Short() {
@@ -139,9 +139,6 @@ func TestPythonDocument(t *testing.T) {
 	env = append(env, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t)) // of torch.distributed
 	ran := 0
 	for _, file := range pythonDocuments {
-		if file == "docs/materialize.md" { // a run of its own
-			dir = newClone(t, bin)
-		}
 		for _, b := range blocks(t, "../"+file) {
 			at := fmt.Sprintf("%s:%d", file, b.line)
 			switch {

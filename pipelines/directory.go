@@ -158,20 +158,6 @@ func (w *work) claim(run manifest.Run, want registry.Record) error {
 	return records.Claim(want)
 }
 
-// inPlace does [InPlace] for a stage that needs no record of its run id.
-func (w *work) inPlace(ctx context.Context) error {
-	g, err := registry.Open(w.root, w.set.KeyFile)
-	if err != nil || w.jobs.translates {
-		return err
-	}
-	found, _, err := g.Find(w.here.RunID())
-	if err != nil || found == nil {
-		return err
-	}
-	_, err = InPlace(ctx, g, *found, w.set)
-	return err
-}
-
 // InPlace refuses a run directory that is a copy of the one that its run id has in the registry.
 // For a directory that was moved, it records the new place and tells the user. here is false if it
 // cannot be known, since one of the two places is in an object store and the other is not.

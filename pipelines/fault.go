@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"minsep/sampling/ownergraph/graphio"
-	"minsep/transforms/materialize"
 )
 
 // ErrInput says that the user's input is at fault; the message says how to mend it.
@@ -46,16 +45,14 @@ func runnerError(runner string, err error) error {
 	return fmt.Errorf("pipelines: runner %s: %w", runner, err)
 }
 
-// faultPrefixes begin the faults of graphs, tables, batch sizes and examples.
-var faultPrefixes = []string{graphio.FaultPrefix + " ", "manifest: bounded table", "sampling: batch size", materialize.FaultPrefix + ": "}
+// faultPrefixes begin the faults of graphs, tables and batch sizes.
+var faultPrefixes = []string{graphio.FaultPrefix + " ", "manifest: bounded table", "sampling: batch size"}
 
 // collectFaults appends the faults of the input in an error, one a line.
 func collectFaults(err error, lines *[]string) {
 	switch e := err.(type) {
 	case nil:
 	case *graphio.Fault:
-		*lines = append(*lines, e.Error())
-	case *materialize.DataError:
 		*lines = append(*lines, e.Error())
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {

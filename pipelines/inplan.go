@@ -15,7 +15,6 @@ type InPlan struct {
 	// Functions of stages that have more to say; nil for the others.
 
 	Report   func(ctx context.Context, d *stages.Directory, to *Figures) error                    // takes the figures of a finished result
-	Look     func(ctx context.Context, p stages.Plan) error                                       // at the user's files before the first stage, unless the result is there
 	Forecast func(ctx context.Context, p stages.Plan, edges int64, to *stages.PlanEstimate) error // adds to the estimate of a dry run
 }
 

@@ -61,7 +61,7 @@ type IndexOf struct {
 	Params  string // SHA-256 of the stage's parameters, in hexadecimal
 	Files   int    // at least 0
 	Bytes   int64  // of all files; 0 where Secret, as sizes are then secret
-	Secret  bool   // batches, materialized examples and noise
+	Secret  bool   // batches and noise
 	// Finished is when the index was written, by the date of the file; zero where that is not known,
 	// as in an object store. A copy may have a date of its own.
 	Finished time.Time

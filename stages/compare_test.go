@@ -29,7 +29,7 @@ const (
 	identity, poisson = `{"kind": "identity"}`, `{"scheme": "poisson", "steps": 8, "prob": 0.25}`
 
 	planOfGraph = `{"graph": {"paths": ["g.csv"]}, "bound": {"max_examples_per_owner": 2}, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.25, "max_batch_size": 60},
-		"strategy": {"kind": "identity"}, "privacy": {"epsilon": 4, "delta": 1e-5}, "noise": {"coordinates": 10}, "materialize": {"examples": ["x.parquet"]}, "out": "r"}`
+		"strategy": {"kind": "identity"}, "privacy": {"epsilon": 4, "delta": 1e-5}, "noise": {"coordinates": 10}, "out": "r"}`
 	planOfNumbers = `{"examples": 100, "scheme": %s, "strategy": %s, "privacy": {"epsilon": 4, "delta": 1e-5}, "noise": {"coordinates": 10}, "out": "r"}`
 )
 
@@ -42,7 +42,7 @@ type comparedPlan struct {
 
 func comparedPlans() (list []comparedPlan) {
 	add := func(of, stages, text string) { list = append(list, comparedPlan{of, strings.Fields(stages), text}) }
-	add("", "bound strategy account form noise materialize", planOfGraph)
+	add("", "bound strategy account form noise", planOfGraph)
 	add("scheme.", "bound form", strings.Replace(planOfGraph, `"max_batch_size": 60`, `"sample": "owners", "examples_per_owner": 1`, 1))
 	add("bound.", "bound", strings.Replace(planOfGraph, `"max_examples_per_owner": 2}, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.25, "max_batch_size": 60}`,
 		`"max_examples_per_owner": 1, "pools": 2}, "scheme": {"scheme": "rotation", "steps": 8, "batch_size": 10}`, 1))
@@ -322,11 +322,6 @@ func (d *results) make(stage string) {
 		d.must(err)
 		r.Bind(d.root, d.Run.RunID, "key")
 		d.publish(manifest.NoiseFolder, manifest.NoiseFormat, r.Params, facts, nil, map[string]func(io.Writer) error{manifest.RecipeFile: r.Write})
-	case "materialize":
-		digest, err := manifest.DigestOf(ctx, store.Join(d.Out, manifest.BatchesFolder))
-		d.must(err)
-		d.publish(manifest.MaterializedFolder, manifest.MaterializedFormat, d.Plan.MaterializeParams().FilesParams(), manifest.MaterializedFacts{Steps: d.Plan.Scheme.Steps, Shards: 1},
-			map[string]manifest.Digest{manifest.BatchesFolder: digest}, map[string]func(io.Writer) error{manifest.MaterializedName(0, 1): nothing})
 	}
 }
 

@@ -3,7 +3,6 @@ package stages
 import (
 	"cmp"
 	_ "embed"
-	"slices"
 	"strings"
 
 	"minsep/internal/strictjson"
@@ -17,12 +16,12 @@ import (
 //go:embed planexample.json
 var PlanExample string
 
-// All are the stages, in the order in which their results are shown.
+// All are the stages, in the order in which they run.
 var All []*Stage
 
 // init breaks the cycle between All and the stages, whose functions use it.
 func init() {
-	All = []*Stage{&boundStage, &strategyStage, &accountStage, &formStage, &materializeStage, &noiseStage}
+	All = []*Stage{&boundStage, &strategyStage, &accountStage, &formStage, &noiseStage}
 }
 
 // MaxName is the largest length of a plan's name in bytes.
@@ -45,8 +44,6 @@ type Plan struct {
 	Privacy  PlanPrivacy      `json:"privacy"`                 // the claim
 	Batches  PlanBatches      `json:"batches" decides:"files"` // the files of the batches
 	Noise    PlanNoise        `json:"noise"`                   // the noise and its files
-
-	Materialize *PlanMaterialize `json:"materialize,omitempty" decides:"files"` // write the examples themselves in the order of the steps; nil: not at all
 
 	Key string `json:"key,omitempty" decides:"nothing"` // file of the root key
 	Out string `json:"out,omitempty" decides:"nothing"` // run directory
@@ -75,10 +72,7 @@ func (p Plan) numbered() int64 {
 // stands for all.
 func (p Plan) Stages(until string) (names []string, err error) {
 	var asked []string // that until may name: numbered examples are never bounded, and nothing is said of it
-	for _, s := range running() {
-		if s.Last && !s.has(p) {
-			continue
-		}
+	for _, s := range All {
 		asked = append(asked, s.Name)
 		if s.has(p) {
 			names = append(names, s.Name)
@@ -90,9 +84,5 @@ func (p Plan) Stages(until string) (names []string, err error) {
 	if until == "" {
 		return names, nil
 	}
-	rule := "must be one of " + strings.Join(asked, ", ")
-	if slices.Contains(Names(), until) {
-		rule += ": the plan has no group " + until
-	}
-	return nil, &ParamError{Package: "stages", Param: "until", Value: until, Rule: rule}
+	return nil, &ParamError{Package: "stages", Param: "until", Value: until, Rule: "must be one of " + strings.Join(asked, ", ")}
 }

@@ -33,7 +33,7 @@ func TestUnknownFieldsPlaces(t *testing.T) {
 		`{"batches": {"pad": true}}`:      "batches.pad: unknown field: it is scheme.pad",
 		`{"epsilon": 4}`:                  "epsilon: unknown field: it is privacy.epsilon",
 		`{"scheme": {"shards": 4}}`:       "scheme.shards: unknown field: it is batches.shards or noise.shards",
-		`{"bound": {"examples": 4}}`:      "bound.examples: unknown field: it is examples outside of all groups or materialize.examples\n",
+		`{"bound": {"examples": 4}}`:      "bound.examples: unknown field: it is examples outside of all groups\n",
 		`{"bound": {"max_per_owner":4}}`:  "bound.max_per_owner: unknown field: it is bound.max_examples_per_owner\n",
 		`{"scheme": {"name": "poisson"}}`: "scheme.name: unknown field (did you mean scheme.scheme?)\n",
 		`{"scheme": {"kind": "poisson"}}`: "scheme.kind: unknown field (did you mean scheme.scheme?)\n",

@@ -129,7 +129,7 @@ func (p Plan) ValueFaults() error {
 	c := param.Checker{Package: "stages"}
 	c.Require((p.Graph != nil) != (p.Examples != 0), "graph and examples", nil, "exactly one of them must be given")
 	c.Require((p.Graph != nil) == (p.Bound != nil), "bound", nil, "must be given with a graph, and only then")
-	for _, s := range running() {
+	for _, s := range All {
 		if s.has(p) {
 			c.Add(InPlan(s.Group, s.faults(p)))
 		}

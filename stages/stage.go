@@ -26,7 +26,6 @@ type Stage struct {
 	OneRun bool // the result serves one run of a plan: the next run makes its own
 	Drawn  bool // the result has random numbers of the root key, and serves one training
 	Sized  bool // the estimate has the size of the result
-	Last   bool // nothing is made from the result, and the stage runs after all others
 
 	in       func(p Plan) bool                                         // whether a plan has the stage; nil: each has it
 	faults   func(p Plan) error                                        // of its parameters in a plan
@@ -46,23 +45,10 @@ type Stage struct {
 
 // Names returns the names of all stages in the order in which they run.
 func Names() (names []string) {
-	for _, s := range running() {
+	for _, s := range All {
 		names = append(names, s.Name)
 	}
 	return names
-}
-
-// running returns all stages in the order in which they run.
-func running() []*Stage {
-	var list []*Stage
-	for _, last := range []bool{false, true} {
-		for _, s := range All {
-			if s.Last == last {
-				list = append(list, s)
-			}
-		}
-	}
-	return list
 }
 
 // Named returns the stage of a name. It panics if there is none.

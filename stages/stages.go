@@ -4,7 +4,7 @@
 // their results. It knows neither Beam nor the services of object stores.
 //
 // A [Stage] is one value, declared in the stage's file beside its parameters: [Bound], [Account],
-// [Form], [Noise] and [Materialize], and mechanism.Params for a strategy. A [Plan] holds all of
+// [Form] and [Noise], and mechanism.Params for a strategy. A [Plan] holds all of
 // them. [Present] compares the results in a run directory with each other, and [Directory] compares
 // them with a plan.
 //

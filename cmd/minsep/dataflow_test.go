@@ -75,16 +75,12 @@ func TestDataflow(t *testing.T) {
 		"numbered examples":     {[]string{"form", "--examples", "300", "--scheme", "b-min-sep", "--steps", "40", "--min-sep", "4", "--batch-size", "3", "--key", key}, []string{"formation.Range/formation.drawRangeFn"}},
 		"account": {[]string{"account", "--scheme", "b-min-sep", "--steps", "40", "--min-sep", "4", "--batch-size", "3", "--examples", "300", "--bands", "4", "--epsilon", "2", "--delta", "1e-3", "--samples", "10000"},
 			[]string{"losses.Sum/losses.sumFn"}},
-		"noise":       {[]string{"noise", "--strategy", strategy, "--noise-multiplier", "2", "--steps", "40", "--coordinates", "1000", "--key", key}, []string{"noiseshards.Write/noiseshards.writeFn"}},
-		"materialize": {[]string{"materialize", "--run", bounded, "--examples", files, "--by-name", "--key", key}, []string{"materialize.Write/rows/materialize.readFn", "materialize.Write/files/materialize.writeFn"}},
+		"noise": {[]string{"noise", "--strategy", strategy, "--noise-multiplier", "2", "--steps", "40", "--coordinates", "1000", "--key", key}, []string{"noiseshards.Write/noiseshards.writeFn"}},
 	}
 	for name, job := range jobs {
 		t.Run(name, func(t *testing.T) {
 			work := t.TempDir()
-			args := append(job.args, "--work-dir", work, "--quiet")
-			if name != "materialize" { // which reads batches where it writes
-				args = append(args, "--out", "gs://bucket/run")
-			}
+			args := append(job.args, "--work-dir", work, "--quiet", "--out", "gs://bucket/run")
 			c := command(t, append(args, dryDataflow...)...)
 			c.Env = append(os.Environ(), "GOOGLE_APPLICATION_CREDENTIALS=/nowhere", "CLOUDSDK_CONFIG=/nowhere")
 			var stderr bytes.Buffer
@@ -211,9 +207,9 @@ func checkSecrets(t *testing.T, model *pipepb.Pipeline, secrets []secret) {
 	for _, layer := range layers { // the keys that the references in the graph stand for
 		for _, m := range keyReference.FindAllSubmatch(layer, -1) {
 			salt, _ := hex.DecodeString(string(m[1]) + string(m[2]))
-			for _, purpose := range []string{ownergraph.PriorityPurpose, "formation", noise.KeyPurpose, "materialize"} {
+			for _, purpose := range []string{ownergraph.PriorityPurpose, "formation", noise.KeyPurpose} {
 				secrets = append(secrets, halves("key of "+purpose, derive(t, root, salt, purpose))...)
-				for _, sub := range []string{"participations", "owners", "truncation", "order", "order within a step"} {
+				for _, sub := range []string{"participations", "owners", "truncation", "order"} {
 					secrets = append(secrets, halves("key of "+purpose+": "+sub, derive(t, derive(t, root, salt, purpose), nil, sub))...)
 				}
 			}

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/killtest"
 	"minsep/internal/stattest"
@@ -27,7 +26,6 @@ const killedChangePlan = `{
 	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 2000},
 	"noise": {"coordinates": 100, "steps_per_file": 4, "shards": 2},
 	"batches": {"parquet": true},
-	"materialize": {"examples": ["examples.parquet"], "shards": 2},
 	"key": "key", "out": "run",
 }`
 
@@ -38,7 +36,6 @@ const killedRotationPlan = `{
 	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 2000},
 	"noise": {"coordinates": 100, "steps_per_file": 4, "shards": 2},
 	"batches": {"parquet": true, "shards": 2},
-	"materialize": {"examples": ["examples.parquet"], "shards": 2},
 	"key": "key", "out": "run",
 }`
 
@@ -52,15 +49,9 @@ func newKilledPlace(t *testing.T) killedPlace {
 	t.Helper()
 	p := killedPlace{t, filepath.Join(t.TempDir(), "place"), filepath.Join(t.TempDir(), "kept")}
 	var graph, shared strings.Builder
-	type example struct {
-		ID   string `parquet:"example_id"`
-		Text string `parquet:"text"`
-	}
-	var examples []example
 	for e := range 300 {
 		fmt.Fprintf(&graph, "example-%d\towner-%d\n", e, e/2)
 		fmt.Fprintf(&shared, "example-%d\towner-%d\nexample-%d\towner-%d\n", e, e/2, e, 150+e*e%97)
-		examples = append(examples, example{fmt.Sprintf("example-%d", e), fmt.Sprintf("text %d", e)})
 	}
 	if err := os.MkdirAll(filepath.Join(p.dir, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
@@ -74,9 +65,6 @@ func newKilledPlace(t *testing.T) killedPlace {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := parquet.WriteFile(filepath.Join(p.dir, "examples.parquet"), examples); err != nil {
-		t.Fatal(err)
 	}
 	return p
 }
@@ -133,7 +121,6 @@ form --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --sh
 strategy --kind banded-toeplitz --steps 8 --bands 2 --out strategy.json
 account --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --strategy strategy.json --epsilon 8 --delta 1e-2 --samples 2000 --out run
 noise --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
-materialize --examples examples.parquet --key key --run run --shards 2
 form --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --shards 4 --key key --out run --overwrite
 
 run rotation.json --run-id 000000000000000000000000000000d1
@@ -146,7 +133,6 @@ form --bounded run --scheme rotation --steps 14 --epoch-steps 4 --shards 2 --key
 strategy --kind bsr --steps 14 --bands 3 --out strategy.json
 account --bounded run --scheme rotation --steps 14 --epoch-steps 4 --strategy strategy.json --epsilon 8 --delta 1e-2 --samples 2000 --out run
 noise --strategy strategy.json --steps 14 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
-materialize --examples examples.parquet --key key --run run --shards 2
 form --bounded run --scheme rotation --steps 14 --epoch-steps 4 --shards 4 --key key --out run --overwrite
 
 bound --graph graph.tsv --header no --pools 2 --key key --out run --run-id 000000000000000000000000000000c1
@@ -154,7 +140,6 @@ form --bounded run --scheme rotation --steps 8 --epoch-steps 4 --shards 2 --key 
 strategy --kind identity --steps 8 --out strategy.json
 account --bounded run --scheme rotation --steps 8 --epoch-steps 4 --strategy strategy.json --epsilon 8 --delta 1e-2 --out run
 noise --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
-materialize --examples examples.parquet --key key --run run --shards 2
 bound --graph graph.tsv --header no --pools 3 --key key --out run --overwrite`
 
 // Every command that writes, killed before each change that it makes of a file or folder and then
@@ -207,7 +192,7 @@ func (p killedPlace) killed(line string) (kills int) {
 }
 
 // telling are changes that have shown faults.
-var telling = regexp.MustCompile(`materialized/.*collected|(link|remove) .*run/.*(index|run|protocol)\.json$|rename .*earlier/.*/protocol\.json|remove .*/lock-|remove run/noise/.*notes|rename strategy.json`)
+var telling = regexp.MustCompile(`(link|remove) .*run/.*(index|run|protocol)\.json$|rename .*earlier/.*/protocol\.json|remove .*/lock-|remove run/noise/.*notes|rename strategy.json`)
 
 // finishedBefore is what a command of a single stage says that was killed after it had finished.
 var finishedBefore = regexp.MustCompile(`(holds a finished result|is there already): nothing is overwritten`)

@@ -47,9 +47,6 @@ func TestScripts(t *testing.T) {
 			"digests":  digests,
 			"units":    units,
 			"schema":   schema,
-			"examples": examples,
-
-			"editparquet": editParquet,
 		},
 	})
 }

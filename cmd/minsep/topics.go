@@ -20,9 +20,8 @@ A claim for single examples (--unit example) is weaker: it does not protect an o
 by name, and every output says so in capitals.
 
 An owner is an id in the graph. A person with two ids is two owners.`},
-		{"secrets", "What must stay secret, and what is public", `Secret: the key file; the folder batches, and with it the realised batch sizes; the folder materialized, which has the
-examples in the order of the steps; the folder noise. Whoever knows one of them can undo the guarantee. The folders are made so
-that only you can read them. Realised values are shown only with --show-secret.
+		{"secrets", "What must stay secret, and what is public", `Secret: the key file; the folder batches, and with it the realised batch sizes; the folder noise. Whoever knows one of
+them can undo the guarantee. The folders are made so that only you can read them. Realised values are shown only with --show-secret.
 
 Public: the graph, plans and parameters, strategies, certificate.json with its ledger, run.json, and the page of
 minsep report. A trainer divides its sums of gradients by the expected batch size, which is public, and not by the realised

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// planOptions replaces options of graphs and examples by fields of a plan.
+// planOptions replaces options of graphs by fields of a plan.
 var planOptions = strings.NewReplacer("--graph", "graph.paths", "--id-type", "graph.example_type and graph.owner_type",
 	"--example-column", "graph.example_column", "--owner-column", "graph.owner_column", "--header", "graph.header",
-	"--id-column", "materialize.id_column", "--by-name", "materialize.by_name", "give each folder of files to --examples", "give each folder of files to materialize.examples", "--delimiter", "graph.delimiter", "--format", "graph.format", "--skip-ownerless", "graph.skip_ownerless")
+	"--delimiter", "graph.delimiter", "--format", "graph.format", "--skip-ownerless", "graph.skip_ownerless")
 
-// planFault is a fault of a graph or of examples, in the words of a plan.
+// planFault is a fault of a graph, in the words of a plan.
 type planFault struct{ err error }
 
 // Error names the fields of the plan.
 func (e planFault) Error() string { return planOptions.Replace(e.err.Error()) }
 func (e planFault) Unwrap() error { return e.err }
 
-// inPlanWords puts the faults of a graph and of examples into the words of a plan.
+// inPlanWords puts the faults of a graph into the words of a plan.
 func inPlanWords(err error) error {
 	isInput := errors.Is(err, pipelines.ErrInput)
 	if _, isFault := errors.AsType[*graphio.Fault](err); isFault || isInput {

@@ -257,18 +257,6 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 			c.Add(inPlanWords(err))
 		}
 	}
-	for _, name := range names {
-		look := pipelines.StageInPlan(name).Look
-		// Inputs of a group with faults are not looked at: their faults could only follow.
-		if s := stages.Named(name); look != nil && s.Faults(p) == nil {
-			finished, err := manifest.Finished(ctx, store.Join(o.Out, s.Folder()))
-			if err == nil && !finished {
-				// A finished result is not made again, so that its examples may be gone by now.
-				err = look(ctx, p)
-			}
-			c.Add(inPlanWords(err))
-		}
-	}
 	if path := p.Strategy.WorkloadFile(); path != "" {
 		if err = stages.FindWorkloadFile(ctx, p.Strategy); err == nil {
 			inputs["workload"], err = fileDigest(ctx, path)

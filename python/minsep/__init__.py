@@ -12,7 +12,6 @@ from ._batches import OwnerBatch
 from ._clip import add_noise, clip_and_sum
 from ._command import Verdict
 from ._guard import StepGuard
-from ._materialized import read_examples
 from ._pad import pad
 from ._reader import NoiseReader, read_noise
 from ._run import Run
@@ -65,6 +64,5 @@ __all__ = [
     "compose",
     "pad",
     "plan",
-    "read_examples",
     "read_noise",
 ]

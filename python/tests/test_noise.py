@@ -664,7 +664,6 @@ class Guard(runs.Case):
         self.assertRegex(words, r"/own: its batches have been read as rows of the bounded table.*run\.join\(ids\)")
         self.assertEqual(warned(batch, lambda run: run.join(ids)), [])
         self.assertEqual(warned(lambda data, step: data.example_ids(data.batch(step))), [])
-        self.assertEqual(warned(lambda data, step: None), [])  # materialized examples
 
     def test_rows_that_are_example_ids(self):
         """Rows are the ids themselves where examples are only numbered, and where the table has 0, 1, … in order."""

@@ -22,7 +22,7 @@ class Types(runs.Case):
             self.assertRegex(str(caught.exception), f"^{name}\\b")
 
     def test_paths_in_place_of_runs(self):
-        for function, more in (minsep.StepGuard, {}), (minsep.read_noise, {}), (minsep.read_examples, {}):
+        for function, more in (minsep.StepGuard, {}), (minsep.read_noise, {}):
             for run in "run", pathlib.Path("run"):
                 with self.assertRaises(TypeError) as caught:
                     function(run, **more)
