@@ -13,16 +13,14 @@ import (
 	"minsep/internal/strictjson"
 	"minsep/internal/words"
 	"minsep/manifest"
-	"minsep/registry"
 	"minsep/sampling/stream"
 	"minsep/stages"
 )
 
 // Apart refuses run directories whose trainings share participations, because such trainings do not
 // compose: two directories with one run id, in run.json, batches or noise, and two with the same
-// batches. The notes name copies (see [registry.CopyOf]), directories with nothing to compare, and,
-// where the directories and [registry.RunsOf] know of more runs than the trainings that are
-// counted, the number of these runs.
+// batches. The notes name directories with nothing to compare, and, where the directories have had
+// more runs than the trainings that are counted, the number of these runs.
 func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, err error) {
 	seen := map[stream.RunID]string{} // by run id, the directory that has it
 	had := map[stream.RunID]bool{}    // run ids that the directories have or had
@@ -44,11 +42,8 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 			notes = append(notes, fmt.Sprintf("%s has no %s, so that compose cannot tell whether another directory has the same batches", dir, manifest.RunName))
 			continue
 		}
-		for _, id := range append(registry.RunsOf(ctx, dir), run.Used()...) {
+		for _, id := range run.Used() {
 			had[id] = true
-		}
-		if original := registry.CopyOf(ctx, dir); original != "" {
-			notes = append(notes, fmt.Sprintf("%s is a copy of %s: a training in each with the same run id has the same batches and noise, and such trainings do not add up", dir, original))
 		}
 		f, err := filesFormed(ctx, dir)
 		if err != nil {

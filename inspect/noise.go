@@ -57,7 +57,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	}
 	agrees := recipe.ParamsSHA256 == index.ParamsSHA256 && recipe.RunID == index.RunID &&
 		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
-	found.check("recipe", fmt.Sprintf("the recipe is whole and of the run, the parameters and the size that the index says, with words by %s", recipe.Words()), agrees)
+	found.check("recipe", fmt.Sprintf("the recipe is whole and of the run, the parameters and the size that the index says, with words by %s", recipe.Params.Words), agrees)
 
 	run := store.Dir(dir)
 	found.Checks = append(found.Checks, runCheck(ctx, index, run))

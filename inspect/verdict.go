@@ -11,7 +11,6 @@ import (
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/planner"
-	"minsep/sampling/stream"
 )
 
 // States of an inspected directory.
@@ -51,15 +50,8 @@ type Report struct {
 	// verdict.
 	Exposed []Exposed `json:"exposed,omitempty"`
 
-	// CopyOf is the result of [registry.CopyOf], if the caller asked for it. It does not change the
-	// verdict.
-	CopyOf string `json:"copy_of,omitempty"`
-	// LaterRun is the result of [registry.LaterRun], if the caller asked for it. It does not change
-	// the verdict.
-	LaterRun stream.RunID `json:"later_run,omitzero"`
-	// Damaged is the result of [registry.Damaged], if the caller asked for it. It does not change
-	// the verdict.
-	Damaged []string `json:"damaged_records,omitempty"`
+	// Taken is the result of [ReadTaken], if the caller asked for it. It does not change the verdict.
+	Taken *Taken `json:"taken,omitempty"`
 }
 
 // Judge gives the verdict on the findings of [Directory] and [Recheck].

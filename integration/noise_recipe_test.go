@@ -113,6 +113,7 @@ func shardsInPython(t *testing.T, python string, words noise.Words, dtype manife
 		t.Fatal(err)
 	}
 	recipe.Bind(root, stream.NewRunID(), key)
+	recipe.Draw()
 	file, err := noiseshards.WriteRecipe(dir, recipe)
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ func TestTrainings(t *testing.T) {
 		t.Fatal(err)
 	}
 	programs := map[string][]string{
-		"jax":   {"test_trainings.Children", "test_trainings.Jax", "test_trainings.Owners", "test_trainings.Texts", "test_trainings.Genes", "test_trainings.Tables", "test_hosts.Jax"},
-		"torch": {"test_trainings.Torch", "test_hosts.Torch"},
+		"jax":   {"test_trainings.Children", "test_trainings.Jax", "test_trainings.Owners", "test_trainings.Texts", "test_trainings.Genes", "test_trainings.Tables"},
+		"torch": {"test_trainings.Torch"},
 		"hf":    {"test_trainings.HuggingFace"},
 	}
 	data := map[string]string{"jax": "sklearn", "torch": "sklearn", "hf": "awscli"}

@@ -14,7 +14,6 @@ import (
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/planner"
-	"minsep/registry"
 	"minsep/stages"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/noiseshards"
@@ -102,14 +101,6 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if err := stages.Certified(certificate, o.Out, r); err != nil {
 		return noised, err
 	}
-	// The same run id and key give the same noise again, which is only for the same training.
-	found, err := w.registered(ctx, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: training})
-	if err != nil {
-		return noised, err
-	}
-	if err := MadeAgain(ctx, o, manifest.NoiseFolder, found); err != nil {
-		return noised, err
-	}
 	if o.DryRun {
 		return noised, nil
 	}
@@ -125,7 +116,7 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) NoiseResult {
 	n := NoiseResult{
 		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
-		Grid: r.Grid(), Words: r.Words(), Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
+		Grid: r.Grid(), Words: r.Params.Words, Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
 		Bytes: stages.Product(int64(facts.Steps), facts.Coordinates, int64(facts.DType.Size())),
 	}
 	if n.Grid == noise.NoGrid {
@@ -157,11 +148,7 @@ func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manife
 	out := output{
 		folder: manifest.NoiseFolder, secret: true,
 		resume: func(run manifest.Run) (same manifest.Digest, err error) {
-			// The claim comes before the first byte: noise that exists in part may have been read.
 			r.Bind(w.root, run.RunID, key)
-			if err := w.claim(run, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil {
-				return same, err
-			}
 			return layoutDigest(r, facts)
 		},
 		kept: func(err error) bool { return ctx.Err() != nil || isFull(err) },
@@ -172,8 +159,8 @@ func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manife
 	})
 }
 
-// layoutDigest returns a digest of everything that decides the files: the recipe, which names run
-// and key, and the layout.
+// layoutDigest returns a digest of everything that decides the files but the bytes of steps: the
+// recipe, which names run and key, and the layout.
 func layoutDigest(r *noise.Recipe, facts manifest.NoiseFacts) (manifest.Digest, error) {
 	recipe, err := r.SHA256()
 	if err != nil {
@@ -202,6 +189,15 @@ func (w *work) writeNoise(ctx context.Context, r *noise.Recipe, facts manifest.N
 	dir, err := store.Abs(stage.Dir)
 	if err != nil {
 		return index, err
+	}
+	if facts.Shards > 0 {
+		// Files that an interrupted command has left have the bytes of steps of its recipe.
+		if left, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile)); err == nil {
+			r.StepBytes = left.StepBytes
+		}
+		if len(r.StepBytes) == 0 {
+			r.Draw()
+		}
 	}
 	recipe, err := noiseshards.WriteRecipe(dir, r)
 	if err != nil {

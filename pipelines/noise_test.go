@@ -19,7 +19,6 @@ import (
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
-	"minsep/registry"
 	"minsep/sampling/stream"
 )
 
@@ -130,34 +129,6 @@ func (h onRecord) Handle(_ context.Context, r slog.Record) error {
 		h.do()
 	}
 	return nil
-}
-
-// TestNoiseServesOneTraining: neither another directory nor another σ has the noise of a run id,
-// and a refused overwrite leaves the noise that is there.
-func TestNoiseServesOneTraining(t *testing.T) {
-	stage, o := newNoise(t)
-	made, err := stage.Run(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var claimed *registry.ClaimError
-	other := o
-	other.Out += "2"
-	if other.RunID, err = stream.ParseRunID(made.RunID); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stage.Run(context.Background(), other); !errors.As(err, &claimed) || claimed.What != "directory" {
-		t.Errorf("another directory: %v", err)
-	}
-	louder := stage
-	louder.NoiseMultiplier = 2
-	o.Overwrite = true
-	if _, err := louder.Run(context.Background(), o); !errors.As(err, &claimed) || claimed.What != "training run" {
-		t.Errorf("another noise multiplier: %v", err)
-	}
-	if found, err := inspect.Directory(t.Context(), o.Out); err != nil || inspect.Broken(found) != nil {
-		t.Errorf("the noise is no longer there: %+v (%v)", found, err)
-	}
 }
 
 // TestInspectNoiseFindsFaults changes files and makes the index agree with them, so that only the

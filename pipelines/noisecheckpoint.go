@@ -17,6 +17,7 @@ type checkpoints struct {
 	of     NoiseStream
 	head   NoiseStreamHead
 	stream *noise.Stream
+	tell   func(format string, args ...any) // shows the user a note
 }
 
 // wanted reports whether checkpoints are written: a stream that can begin anywhere needs none.
@@ -88,29 +89,27 @@ func (c checkpoints) resume(ctx context.Context) error {
 	for len(steps) > 0 && steps[len(steps)-1] > c.of.FromStep {
 		steps = steps[:len(steps)-1]
 	}
-	var f store.File
-	path, step := "", 0
-	for f == nil {
-		if len(steps) == 0 {
+	for _, step := range slices.Backward(steps) {
+		switch err := c.read(ctx, step); {
+		case err == nil:
 			return nil
-		}
-		step, steps = steps[len(steps)-1], steps[:len(steps)-1]
-		path = store.Join(c.of.Checkpoint, c.name(step))
-		// One that is gone by now was removed by another stream of the shard.
-		if f, err = store.Open(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		case errors.Is(err, noise.ErrCheckpoint):
+			c.tell("checkpoint %s: is damaged, or of steps that this training did not take: it is not used", c.name(step))
+		case !errors.Is(err, fs.ErrNotExist): // one that is gone by now was removed by another stream of the shard
 			return fmt.Errorf("pipelines: checkpoint: %w", err)
 		}
 	}
+	return nil
+}
+
+// read goes to a checkpoint.
+func (c checkpoints) read(ctx context.Context, step int) error {
+	f, err := store.Open(ctx, store.Join(c.of.Checkpoint, c.name(step)))
+	if err != nil {
+		return err
+	}
 	defer f.Close()
-	err = c.stream.ReadCheckpoint(store.Reader(f))
-	if err == nil && c.stream.Step() != step {
-		err = noise.ErrCheckpoint // of another step than its name says
-	}
-	if errors.Is(err, noise.ErrCheckpoint) {
-		return &ParamError{Package: "pipelines", Param: "checkpoint", Value: path,
-			Rule: "must be whole and belong to this run, key and recipe, and does not: remove the file, or give another folder"}
-	}
-	return err
+	return c.stream.ReadCheckpoint(store.Reader(f))
 }
 
 // save writes the present state, and keeps the newest checkpoint before it.

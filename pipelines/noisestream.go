@@ -1,32 +1,37 @@
 package pipelines
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"unsafe"
 
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
-	"minsep/registry"
 	"minsep/sampling/stream"
 	"minsep/stages"
 	"minsep/transforms/progress"
 )
 
 // NoiseStreamFormat is the format of a stream of noise.
-const NoiseStreamFormat = "minsep-noise-stream/1"
+const NoiseStreamFormat = "minsep-noise-stream/2"
 
 // noiseStreamHead is the size of a stream's head in bytes.
 const noiseStreamHead = 4096
 
-// streamGarbage is the memory of a stream beyond its first state: pieces of rows on their way, and
-// garbage.
+// StreamAhead is the number of later steps whose bytes a stream waits for before it makes a row: it
+// makes so many rows of some coordinates at a time, which is faster.
+const StreamAhead = 32
+
+// streamGarbage is the memory of a stream beyond its first state: a row on its way, and garbage.
 const streamGarbage = 16 << 20
 
 // NoiseStreamHead is the head of a stream of noise: a JSON object, spaces, and a line feed, 4096
@@ -47,27 +52,30 @@ type NoiseStreamHead struct {
 }
 
 // NoiseStream writes the noise of a run directory with a recipe to a stream: rows of a shard from a
-// step on, as fast as they are made. The values are the same bits as in files of noise. It writes
-// no file except the records of the run id.
+// step on, as fast as they are made. It writes no file but checkpoints.
+//
+// The trainer gives the bytes of the steps, 16 random ones for each, which are part of the key of the
+// step's white row: first those of the steps before FromStep, as the training has taken them, then
+// those of the steps that follow. The row of step t is written once the bytes of the steps before
+// t + 1 + [StreamAhead] are there. Other bytes make other noise: so a training that begins anew, or
+// goes on from a checkpoint, draws new ones for every step from there on, and no row of noise meets
+// two sums, whatever was copied.
 //
 // The rules are as for [Noise]: batches, certificate and recipe in the directory must be of one
-// training run and of the root key, and the run id must serve this training run in this directory.
+// training run and of the root key.
 type NoiseStream struct {
 	FromStep int    // 0 to the number of steps
 	Shard    int    // 0 to Shards-1
 	Shards   int    // ranges of coordinates, as manifest.NoiseRange has them; at least 1
 	DType    string // float32 or float64; "" for float32 where it holds the noise on its grid, else float64
-	Guarded  bool   // a guard keeps the noise of each step to one sum: nothing is said of uses before
 
 	// Checkpoint is a folder for checkpoints, "" for none: of noise that needs the noise of all steps
 	// before it, the state is kept there at every multiple of CheckpointSteps, the last two for each
-	// shard. A later stream, of FromStep or more, begins from the newest of them that is not after
-	// its first step. They are as secret as the noise.
+	// shard. A later stream whose bytes of the steps before are the same begins from the newest of
+	// them that is not after its first step; other ones are of no use to it. They are as secret as
+	// the noise.
 	Checkpoint      string
 	CheckpointSteps int // at least 1 where there is a Checkpoint
-
-	// Shared is memory for the rows; nil if they are to be written to the stream.
-	Shared *NoiseMemory
 }
 
 // Validate reports every fault that can be seen without the recipe.
@@ -87,8 +95,9 @@ func (n NoiseStream) Validate() error {
 	return c.Err()
 }
 
-// Run writes the stream to out. It takes no lock: other hosts read the same directory.
-func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseStreamHead, error) {
+// Run writes the stream to out, with the bytes of the steps from in. It takes no lock: other hosts
+// read the same directory.
+func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Writer) (NoiseStreamHead, error) {
 	dry := o.DryRun
 	o.DryRun = true // takes no lock
 	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true})
@@ -96,7 +105,6 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 		return NoiseStreamHead{}, err
 	}
 	defer w.end()
-	w.set.DryRun = dry
 	recipe, digest, err := w.recipe(ctx)
 	if err != nil {
 		return NoiseStreamHead{}, err
@@ -105,24 +113,23 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 	if err != nil {
 		return head, err
 	}
-	if n.Shared != nil {
-		if err := n.Shared.check(head); err != nil {
-			return head, err
-		}
-	}
-	if err := w.mayUse(ctx, recipe); err != nil {
-		return head, err
-	}
-	if err := n.tellUses(ctx, w, head); err != nil || dry {
+	if err := w.mayUse(recipe); err != nil || dry {
 		return head, err
 	}
 	s, err := recipe.Stream(recipe.Key(w.root, recipe.RunID), head.First, head.End)
 	if err != nil {
 		return head, err
 	}
+	if err := head.write(out); err != nil {
+		return head, err
+	}
+	bytes := stepBytes{bufio.NewReader(in), s}
+	if err := bytes.readUntil(n.FromStep); err != nil {
+		return head, err
+	}
 	leaveProgram()
 	defer limitGarbage(streamGarbage)()
-	kept := checkpoints{n, head, s}
+	kept := checkpoints{n, head, s, o.tell}
 	if err := kept.resume(ctx); err != nil {
 		return head, err
 	}
@@ -133,46 +140,69 @@ func (n NoiseStream) Run(ctx context.Context, o Options, out io.Writer) (NoiseSt
 		return head, err
 	}
 	progress.Enter("", "", 0, 0)
-	if err := head.write(out); err != nil {
-		return head, err
-	}
-	write := s.Write32
-	switch {
-	case n.Shared != nil:
-		write = n.Shared.writer(s, head)
-	case head.DType == manifest.DFloat64:
-		write = s.Write64
-	}
+	writeNext := rowWriter(s, head.DType, out)
 	for s.Step() < head.Steps {
-		s.End = kept.next()
-		if err := write(ctx, out); err != nil {
+		s.Until = kept.next()
+		if err := bytes.readUntil(min(head.Steps, s.Step()+1+StreamAhead)); err != nil {
 			return head, err
 		}
-		if err := kept.save(ctx); err != nil {
+		if err := writeNext(); err != nil {
+			return head, err
+		}
+		if s.Step() == s.Until {
+			if err := kept.save(ctx); err != nil {
+				return head, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
 			return head, err
 		}
 	}
 	return head, nil
 }
 
-// tellUses tells the user that a training has taken steps with the noise of the stream already, or
-// that another stream has had it. It also records this stream: no guard does.
-func (n NoiseStream) tellUses(ctx context.Context, w *work, head NoiseStreamHead) error {
-	if n.Guarded || n.FromStep == head.Steps {
-		return nil
+// stepBytes reads the bytes of steps for a stream of noise.
+type stepBytes struct {
+	in     io.Reader
+	stream *noise.Stream
+}
+
+// readUntil reads the bytes of all steps before a step.
+func (b stepBytes) readUntil(step int) error {
+	for b.stream.Known() < step {
+		var bytes noise.StepBytes
+		switch _, err := io.ReadFull(b.in, bytes[:]); {
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+			return &ParamError{Package: "pipelines", Param: "stream", Value: fmt.Sprintf("bytes of %d steps", b.stream.Known()),
+				Rule: fmt.Sprintf("must have %d random bytes on standard input for each step, and %d steps ahead of the row that is wanted", len(bytes), StreamAhead)}
+		case err != nil:
+			return fmt.Errorf("pipelines: bytes of steps: %w", err)
+		}
+		b.stream.Add(bytes)
 	}
-	const wayOut = "Two sums with the same noise reveal their difference: give each row to the sum that had it before, bit for bit, as after a checkpoint; for another training use minsep run --again"
-	records, err := registry.Open(w.root, w.set.KeyFile)
+	return nil
+}
+
+// rowWriter returns a function that makes the next row and writes it in little endian.
+func rowWriter(s *noise.Stream, dtype manifest.DType, out io.Writer) func() error {
+	if dtype == manifest.DFloat64 {
+		row := make([]float64, s.Width())
+		return func() error { return writeRow(out, row, s.Fill64(row)) }
+	}
+	row := make([]float32, s.Width())
+	return func() error { return writeRow(out, row, s.Fill32(row)) }
+}
+
+// writeRow writes a row unless err says that it was not made. On a little-endian processor the bytes
+// of the row are its own memory.
+func writeRow[T float32 | float64](out io.Writer, row []T, err error) error {
 	if err != nil {
 		return err
 	}
-	before, err := records.Streamed(head.RunID, head.First, head.End, w.set.DryRun) // recorded whatever a guard says
-	switch {
-	case registry.TrainingSteps(ctx, w.set.Out, head.RunID) > n.FromStep:
-		w.set.tell("run directory %s: serves a training that has taken step %d, with the noise of this stream. %s", w.set.Out, n.FromStep, wayOut)
-	case before:
-		w.set.tell("run directory %s: its noise was streamed before. %s", w.set.Out, wayOut)
+	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+		return binary.Write(out, binary.LittleEndian, row)
 	}
+	_, err = out.Write(unsafe.Slice((*byte)(unsafe.Pointer(&row[0])), len(row)*int(unsafe.Sizeof(row[0]))))
 	return err
 }
 
@@ -230,9 +260,8 @@ func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, erro
 	return nil, manifest.Digest{}, missing("has noise without a recipe")
 }
 
-// mayUse refuses a recipe of another training run than the directory's, or with a run id that
-// serves another one. It records that the run id serves this one.
-func (w *work) mayUse(ctx context.Context, r *noise.Recipe) error {
+// mayUse refuses a recipe of another training run than the directory's.
+func (w *work) mayUse(r *noise.Recipe) error {
 	training, err := w.here.Training()
 	if err != nil {
 		return err
@@ -240,15 +269,5 @@ func (w *work) mayUse(ctx context.Context, r *noise.Recipe) error {
 	if training.Known() && r.Params.Training != training {
 		return stages.Disagrees(store.Join(w.dir.path, manifest.NoiseFolder), []string{"its recipe is for other examples or another sampler"}, stages.NewDirectory)
 	}
-	if err := stages.Certified(w.here.Certificate(), w.set.Out, r); err != nil {
-		return err
-	}
-	if _, err := w.registered(ctx, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil || w.set.DryRun {
-		return err
-	}
-	run, err := manifest.ReadRun(ctx, w.dir.path)
-	if err != nil {
-		return err
-	}
-	return w.claim(run, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training})
+	return stages.Certified(w.here.Certificate(), w.set.Out, r)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"minsep/manifest"
+	"minsep/mechanism/noise"
 	"minsep/pipelines"
 	"minsep/sampling"
 	"minsep/sampling/stream"
@@ -28,6 +30,33 @@ func readStream(t *testing.T, b []byte) (head pipelines.NoiseStreamHead, rows []
 		t.Fatal(err)
 	}
 	return head, b[4096:]
+}
+
+// given are bytes of steps, which a test may know; other ones from a step on that is not 0.
+func given(other int) io.Reader {
+	var b []byte
+	for step := range 20 {
+		sum := sha256.Sum256([]byte{byte(step)})
+		if other > 0 && step >= other {
+			sum[0] ^= 1
+		}
+		b = append(b, sum[:16]...)
+	}
+	return bytes.NewReader(b)
+}
+
+// recorded are the bytes of steps in a recipe.
+func recorded(t *testing.T, recipe []byte) io.Reader {
+	t.Helper()
+	r, err := noise.Read(bytes.NewReader(recipe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b []byte
+	for _, step := range r.StepBytes {
+		b = append(b, step[:]...)
+	}
+	return bytes.NewReader(b)
 }
 
 // TestNoiseStreamHasTheBytesOfTheFiles: of every shard of every split, from several steps, and of
@@ -52,7 +81,7 @@ func TestNoiseStreamHasTheBytesOfTheFiles(t *testing.T) {
 				}
 				for _, from := range []int{0, 1, 13, 20} {
 					var out bytes.Buffer
-					head, err := pipelines.NoiseStream{FromStep: from, Shard: shard, Shards: shards, DType: dtype}.Run(t.Context(), o, &out)
+					head, err := pipelines.NoiseStream{FromStep: from, Shard: shard, Shards: shards, DType: dtype}.Run(t.Context(), o, recorded(t, recipe), &out)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -87,13 +116,6 @@ func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"serves another directory already": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
-			moved := o.Out + "2"
-			if err := os.CopyFS(moved, os.DirFS(o.Out)); err != nil {
-				t.Fatal(err)
-			}
-			o.Out = moved
-		},
 		"has no recipe of noise": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
 			if err := os.RemoveAll(filepath.Join(o.Out, "noise")); err != nil {
 				t.Fatal(err)
@@ -124,7 +146,7 @@ func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
 		for _, dry := range []bool{true, false} {
 			var out bytes.Buffer
 			o.DryRun = dry
-			if _, err := n.Run(t.Context(), o, &out); err == nil || !strings.Contains(err.Error(), words) || out.Len() > 0 {
+			if _, err := n.Run(t.Context(), o, given(0), &out); err == nil || !strings.Contains(err.Error(), words) || out.Len() > 0 {
 				t.Errorf("%q, dry %v: %v, after %d bytes", words, dry, err, out.Len())
 			}
 		}
@@ -148,7 +170,7 @@ func TestNoiseStreamIsOfItsBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, &out); err != nil {
+	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, given(0), &out); err != nil {
 		t.Fatal(err)
 	}
 	noise := filepath.Join(o.Out, "noise")
@@ -156,16 +178,12 @@ func TestNoiseStreamIsOfItsBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Overwrite = true
-	if err := os.RemoveAll(filepath.Join(filepath.Dir(o.KeyFile), "minsep-runs")); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_STATE_HOME", t.TempDir()) // no record is left
 	form(6)
 	if err := os.Rename(o.Out+"-noise", noise); err != nil {
 		t.Fatal(err)
 	}
 	out.Reset()
-	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, &out); err == nil || !strings.Contains(err.Error(), "for other examples or another sampler") || out.Len() > 0 {
+	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, given(0), &out); err == nil || !strings.Contains(err.Error(), "for other examples or another sampler") || out.Len() > 0 {
 		t.Errorf("%v, after %d bytes", err, out.Len())
 	}
 }
@@ -179,7 +197,7 @@ func TestNoiseStreamOfAFineGrid(t *testing.T) {
 	}
 	for dtype, words := range map[string]string{"float32": "must be float64: a float32 does not hold the noise", "float64": ""} {
 		var out bytes.Buffer
-		_, err := pipelines.NoiseStream{Shards: 1, DType: dtype}.Run(t.Context(), o, &out)
+		_, err := pipelines.NoiseStream{Shards: 1, DType: dtype}.Run(t.Context(), o, given(0), &out)
 		if got := fmt.Sprint(err); words != "" && (!strings.Contains(got, words) || out.Len() > 0) || words == "" && err != nil {
 			t.Errorf("%s: %v", dtype, err)
 		}
@@ -187,8 +205,8 @@ func TestNoiseStreamOfAFineGrid(t *testing.T) {
 }
 
 // TestNoiseStreamCheckpoints: a stream from a checkpoint has the bytes of one without, the last two
-// checkpoints of each shard are kept, only the owner reads them, and those of another run, of
-// another step than their name's, or damaged are refused before the first byte.
+// checkpoints of each shard are kept, only the owner reads them, and those of
+// other bytes of steps, or damaged, are not used.
 func TestNoiseStreamCheckpoints(t *testing.T) {
 	stage, o := newNoise(t)
 	stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
@@ -198,7 +216,7 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kept", "here")
 	write := func(n pipelines.NoiseStream) ([]byte, error) {
 		var out bytes.Buffer
-		_, err := n.Run(t.Context(), o, &out)
+		_, err := n.Run(t.Context(), o, given(0), &out)
 		return out.Bytes(), err
 	}
 	names := func(pattern string) (names []string) {
@@ -253,27 +271,40 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := func(what string, n pipelines.NoiseStream, o pipelines.Options) {
+	// unused: a checkpoint that is not used changes no byte, and is told.
+	unused := func(what string, n pipelines.NoiseStream, in func() io.Reader) {
 		t.Helper()
-		var out bytes.Buffer
-		if _, err := n.Run(t.Context(), o, &out); err == nil || !strings.Contains(err.Error(), "must be whole and belong to this run, key and recipe") || out.Len() > 0 {
-			t.Errorf("%s: %v after %d bytes", what, err, out.Len())
+		var want, got bytes.Buffer
+		plain, told := n, ""
+		plain.Checkpoint, plain.CheckpointSteps = "", 0
+		if _, err := plain.Run(t.Context(), o, in(), &want); err != nil {
+			t.Fatal(err)
+		}
+		o := o
+		o.Tell = func(note string) { told += note }
+		if _, err := n.Run(t.Context(), o, in(), &got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
+			t.Errorf("%s: other bytes, or %v", what, err)
+		}
+		if (what == "used") != (told == "") || what != "used" && !strings.Contains(told, "it is not used") {
+			t.Errorf("%s: told %q", what, told)
 		}
 	}
+	same := func() io.Reader { return given(0) }
 	n.FromStep = 19
-	if _, err := write(n); err != nil { // it is used, or the rest would show nothing
+	unused("used", n, same)
+	unused("of other bytes of a step", n, func() io.Reader { return given(5) })
+	if err := os.WriteFile(last, whole, 0o600); err != nil { // the stream before has kept its own
 		t.Fatal(err)
 	}
+	unused("of the same bytes before its step", n, func() io.Reader { return given(17) })
 	damaged := bytes.Clone(whole)
 	damaged[len(damaged)/2] ^= 1
-	if err := os.WriteFile(last, damaged, 0o600); err != nil {
-		t.Fatal(err)
+	for what, b := range map[string][]byte{"damaged": damaged, "with a byte more": append(bytes.Clone(whole), '\n'), "cut": whole[:len(whole)-1]} {
+		if err := os.WriteFile(last, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		unused(what, n, same)
 	}
-	refused("damaged", n, o)
-	if err := os.WriteFile(last, append(bytes.Clone(whole), '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	refused("with a byte more", n, o)
 	gone := filepath.Join(dir, "shard-00000-of-00001-step-000014") // as one is that another stream removes meanwhile
 	if err := os.Symlink("nowhere", gone); err != nil {
 		t.Fatal(err)
@@ -282,17 +313,13 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 	if _, err := write(n); err != nil {
 		t.Error(err)
 	}
-	n.FromStep = 19
-	if err := os.WriteFile(filepath.Join(dir, "shard-00000-of-00001-step-000019"), whole, 0o600); err != nil {
-		t.Fatal(err)
+	for _, left := range []int{0, 16, 16 * 19, 16*20 - 1} { // a row waits for the bytes of later steps
+		var out bytes.Buffer
+		n := pipelines.NoiseStream{FromStep: 17, Shards: 1}
+		if _, err := n.Run(t.Context(), o, io.LimitReader(given(0), int64(left)), &out); err == nil || !strings.Contains(err.Error(), "16 random bytes on standard input for each step") || out.Len() > 4096 {
+			t.Errorf("%d bytes of steps: %v after %d bytes", left, err, out.Len())
+		}
 	}
-	refused("of another step", n, o)
-	next, other := newNoise(t)
-	next.RecipeOnly, next.Shards, next.StepsPerFile = true, 0, 0
-	if _, err := next.Run(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	refused("of another run", n, other)
 	for words, bad := range map[string]pipelines.NoiseStream{
 		"checkpoint-steps 0: must be at least 1": {Shards: 1, Checkpoint: dir},
 		"checkpoint ftp://x":                     {Shards: 1, Checkpoint: "ftp://x", CheckpointSteps: 1},
@@ -315,7 +342,7 @@ func TestNoiseStreamsOfOneShard(t *testing.T) {
 	t.Cleanup(func() { debug.SetGCPercent(percent) }) // streams that overlap restore each other's
 	stream := func(from int, checkpoint string) ([]byte, error) {
 		var out bytes.Buffer
-		_, err := pipelines.NoiseStream{FromStep: from, Shards: 1, Checkpoint: checkpoint, CheckpointSteps: 4}.Run(t.Context(), o, &out)
+		_, err := pipelines.NoiseStream{FromStep: from, Shards: 1, Checkpoint: checkpoint, CheckpointSteps: 4}.Run(t.Context(), o, given(0), &out)
 		return out.Bytes(), err
 	}
 	want := map[int][]byte{}

@@ -33,6 +33,9 @@ func (r *Run) promise() *Section {
 	if c.Unit == accounting.UnitExample {
 		s.Text = append(s.Text, c.Protected()+".")
 	}
+	if taken := r.Report.Taken.String(); taken != "" {
+		s.Text = append(s.Text, "In training, "+taken+".")
+	}
 	s.Facts = []Fact{{"Protected", c.Protected()}}
 	for _, f := range c.Facts() {
 		s.Facts = append(s.Facts, Fact{f.Question, f.Text})

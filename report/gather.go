@@ -78,6 +78,9 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{Dir: dir, Report: inspect.Judge(found)}
+	if r.Report.Taken, err = inspect.ReadTaken(ctx, dir); err != nil {
+		return nil, err
+	}
 	// Taken out here, so that no section can show them by mistake.
 	if !o.ShowSecret {
 		for i := range r.Report.Folders {

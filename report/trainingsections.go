@@ -166,7 +166,7 @@ func (r *Run) strategy() *Section {
 	s.Text = []string{"Training adds ζσC⁻¹z, with z independent and normal: negative entries of C⁻¹ take back a part of the noise of earlier steps."}
 	if n := r.Noise; n != nil {
 		s.Facts = []Fact{{"Coordinates", words.Grouped(n.Coordinates)}, {"Clip norm ζ", fmt.Sprintf("%g", float64(n.ClipNorm))},
-			{"Noise multiplier σ", fmt.Sprintf("%.6g", float64(n.NoiseMultiplier))}, {"Grid", power(float64(n.Grid))}, {"Random words", n.Words.String()}}
+			{"Noise multiplier σ", fmt.Sprintf("%.6g", float64(n.NoiseMultiplier))}, {"Grid", power(float64(n.Grid))}, {"Random words", string(n.Words)}}
 		if step := r.Report.StepNoise; step != nil {
 			s.Facts = append(s.Facts, Fact{"Noise of a step", step.String()})
 		}

@@ -25,10 +25,8 @@ import (
 // run/noise: a recipe by which a trainer can make the noise itself and, unless RecipeOnly, the
 // noise.
 //
-// One run id serves one training run. Its examples and its sampler are taken from the batches and
-// the certificate in the run directory, and are part of the noise key: training runs that differ
-// share no random word. A run id that serves another training run or another directory is refused,
-// as far as the records of package registry say.
+// The examples and the sampler are taken from the batches and the certificate in the run directory,
+// and are part of the noise key: training runs that differ share no random word.
 type Noise struct {
 	Strategy        string     // file
 	Steps           int        // must equal the strategy's, at least 1
@@ -221,6 +219,9 @@ func (d *Directory) noiseDiffers(ctx context.Context, ix *manifest.Index, want *
 		return nil, err
 	}
 	want.RunID, want.KeyFile, want.KeyCommitment = d.Run.RunID, got.KeyFile, got.KeyCommitment // where the key lies does not matter
+	if facts.Shards > 0 {
+		want.StepBytes = got.StepBytes
+	}
 	if d.KeyFile != "" {
 		root, err := stream.ReadKeyFile(d.KeyFile)
 		if err != nil {

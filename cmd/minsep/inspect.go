@@ -11,13 +11,10 @@ import (
 
 	"minsep/accounting"
 	"minsep/inspect"
-	"minsep/internal/printable"
 	"minsep/internal/store"
 	"minsep/internal/words"
 	"minsep/manifest"
-	"minsep/registry"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -59,15 +56,15 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 				}
 			}
 			withoutPackages(found)
-			// The warnings are no part of the verdict: a copy or an open mode breaks no claim by itself, and
+			// The warnings are no part of the verdict: steps that were taken twice or an open mode break no claim by themselves, and
 			// the exit code stays.
 			report := inspect.Judge(found)
 			if report.Exposed, err = inspect.ExposedModes(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			report.CopyOf = registry.CopyOf(cmd.Context(), args[0])
-			report.LaterRun = registry.LaterRun(cmd.Context(), args[0])
-			report.Damaged = registry.Damaged(cmd.Context(), args[0])
+			if report.Taken, err = inspect.ReadTaken(cmd.Context(), args[0]); err != nil {
+				return err
+			}
 			err = a.print(report, func(w io.Writer) { printReport(w, report, verbose) })
 			failed := report.Err()
 			// With --quiet there is no table, so the broken checks come as errors.
@@ -124,14 +121,8 @@ func printReport(w io.Writer, r inspect.Report, verbose bool) {
 	if r.Exposed != nil {
 		fmt.Fprintln(w, exposedText(r.Exposed))
 	}
-	if r.CopyOf != "" {
-		fmt.Fprintf(w, "warning: a copy of %s, with the same batches and noise: the claim is for one training, in one of the two; two trainings with the same noise reveal their difference\n", r.CopyOf)
-	}
-	if r.LaterRun != (stream.RunID{}) {
-		fmt.Fprintf(w, "warning: run %v was made in this directory later, and an earlier one is here again, as from a backup: a training may have used its batches and noise, and no second training may use them\n", r.LaterRun)
-	}
-	for _, path := range r.Damaged {
-		fmt.Fprintf(w, "warning: the record %s was changed, cut or emptied, so it no longer shows whether this directory is a copy, or whether a training has used its noise; put a copy of the record back\n", printable.Line(path))
+	if taken := r.Taken.String(); taken != "" {
+		fmt.Fprintf(w, "warning: %s\n", taken)
 	}
 	for _, i := range r.Folders {
 		checks := verbose || r.State == inspect.StateBroken

@@ -10,7 +10,6 @@ import (
 
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
-	"minsep/registry"
 )
 
 func init() { stageCommands["noise"] = (*app).noiseCommand }
@@ -24,20 +23,22 @@ func (a *app) noiseCommand() *cobra.Command {
 		Long: `noise writes the noise that a training adds to its sums of clipped gradients. Each step has one row, in files that NumPy can
 memory-map as they are. A recipe beside them lets another program generate the same noise from the root key.
 
-The values depend only on the key, the run id, the strategy, σ, the clip norm, the grid, --words, --steps and --coordinates.
-They do not depend on shards, machines or interruptions. A stopped or killed command resumes when it is repeated.
+The values depend only on the key, the run id, the strategy, σ, the clip norm, the grid, --words, --steps, --coordinates, and 16
+random bytes for each step, which the command draws and writes into the recipe. They do not depend on shards, machines or
+interruptions. A stopped or killed command resumes when it is repeated.
 
 The trainer must clip every gradient to the clip norm, and round its coordinates toward zero to multiples of the grid, which
-does not raise the norm. It must sum without rounding, and must never use the noise of a step with other gradients. One run id
-serves one training run: with the same run id and key file, noise is refused for another directory, σ, strategy or size. The
-noise is secret.
+does not raise the norm. It must sum without rounding, and must never use the noise of a step with other gradients. The noise is
+secret, and noise in files can be used twice where the files are copied: a stream cannot.
 
 Without --noise-multiplier, σ is taken from the certificate in the run directory.
 
 With --stream, noise writes no files. The run directory must have a recipe, as noise --recipe-only writes it. The rows of the
-steps from --from-step on go to standard output as fast as they are made, for one --shard of the coordinates, with the bits
-that the files would have. A head of 4096 bytes comes first: JSON, with the SHA-256 of the recipe. Banded kinds and BLT first
-generate the noise of all earlier steps again, or only of the steps since the last checkpoint in the folder --checkpoint.`,
+steps from --from-step on go to standard output, for one --shard of the coordinates. Standard input gives the random bytes of
+every step from step 0 on, 16 for each, 32 steps ahead of the row that is wanted: a training draws new ones for every step at
+its beginning and wherever it goes on, so that no row of noise meets two sums. A head of 4096 bytes comes first: JSON, with the
+SHA-256 of the recipe. Banded kinds and BLT first generate the noise of all earlier steps again, or only of the steps since the
+last checkpoint in the folder --checkpoint that had the same bytes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.options()
@@ -81,9 +82,8 @@ generate the noise of all earlier steps again, or only of the steps since the la
 
 // noiseFault marks errors of a request that cannot be met as usage errors: exit code 2.
 func noiseFault(err error) error {
-	var claimed *registry.ClaimError
 	var grows *noise.GrowthError
-	if errors.As(err, &claimed) || errors.As(err, &grows) {
+	if errors.As(err, &grows) {
 		return usageError{err}
 	}
 	return err

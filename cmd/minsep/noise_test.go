@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -12,6 +14,8 @@ import (
 
 	"minsep/internal/killtest"
 	"minsep/manifest"
+	"minsep/mechanism/noise"
+	"minsep/sampling/stream"
 )
 
 const killedRunID = "0123456789abcdef0123456789abcdef"
@@ -35,7 +39,7 @@ func mustRun(t *testing.T, args ...string) {
 
 // TestKilledNoise kills and interrupts noise, one run after the other in the same directory, each
 // when there are more files than before. No reader accepts what is left before the last run has
-// finished; that has the bytes of an undisturbed run, and has not made finished files again.
+// finished; that has the values of its recipe, and has not made finished files again.
 func TestKilledNoise(t *testing.T) {
 	for _, kind := range []string{"bisr", "banded-toeplitz"} {
 		t.Run(kind, func(t *testing.T) { t.Parallel(); testKilledNoise(t, kind) })
@@ -44,33 +48,13 @@ func TestKilledNoise(t *testing.T) {
 
 func testKilledNoise(t *testing.T, kind string) {
 	dir := t.TempDir()
-	strategy, key := filepath.Join(dir, "strategy.json"), filepath.Join(dir, "key")
+	strategy, key, out := filepath.Join(dir, "strategy.json"), filepath.Join(dir, "key"), filepath.Join(dir, "out")
 	mustRun(t, "strategy", "--kind", kind, "--steps", "240", "--bands", "16", "--out", strategy)
 	mustRun(t, "keygen", key)
-	noise := func(key, out string) *exec.Cmd {
+	noise := func() *exec.Cmd {
 		return command(t, "noise", "--strategy", strategy, "--noise-multiplier", "1.5", "--steps", "240", "--coordinates", "30000", "--shards", "3",
-			"--steps-per-file", "10", "--key", key, "--out", out, "--run-id", killedRunID, "--quiet")
+			"--steps-per-file", "10", "--key", key, "--out", out, "--quiet")
 	}
-	// The undisturbed run has a copy of the key elsewhere, and another user's records of run ids:
-	// its run id serves two directories here.
-	if err := os.Mkdir(filepath.Join(dir, "copy"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	copied := filepath.Join(dir, "copy", "key")
-	b, err := os.ReadFile(key)
-	if err == nil {
-		err = os.WriteFile(copied, b, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, out := filepath.Join(dir, "want"), filepath.Join(dir, "out")
-	undisturbed := noise(copied, want)
-	undisturbed.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "copy", "state"))
-	if b, err := undisturbed.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
-
 	folder := filepath.Join(out, manifest.NoiseFolder)
 	rng := rand.New(rand.NewPCG(1, 1))
 	kept := map[string]os.FileInfo{} // files of noise that were there after a kill
@@ -80,7 +64,7 @@ func testKilledNoise(t *testing.T, kind string) {
 		if files == 0 {
 			m.Glob = folder
 		}
-		if sent, _ := killtest.Once(t, noise(key, out), m, rng.IntN(5), []os.Signal{os.Kill, os.Interrupt}[i%2]); !sent {
+		if sent, _ := killtest.Once(t, noise(), m, rng.IntN(5), []os.Signal{os.Kill, os.Interrupt}[i%2]); !sent {
 			break // it was faster
 		}
 		ix, err := manifest.Open(t.Context(), folder, manifest.NoiseFormat)
@@ -98,7 +82,7 @@ func testKilledNoise(t *testing.T, kind string) {
 		}
 	}
 	if _, err := manifest.Open(t.Context(), folder, manifest.NoiseFormat); err != nil {
-		mustRun(t, noise(key, out).Args[1:]...)
+		mustRun(t, noise().Args[1:]...)
 	}
 	if killed < 3 {
 		t.Errorf("%d runs were killed before their end", killed)
@@ -107,20 +91,29 @@ func testKilledNoise(t *testing.T, kind string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	want := rowsOfRecipe(t, key, folder)
 	again := 0
 	for _, f := range ix.Files {
 		if f.Name == "recipe.json" {
-			continue // it names the key file
-		}
-		got, err := os.ReadFile(filepath.Join(folder, f.Name))
-		other, errOther := os.ReadFile(filepath.Join(want, manifest.NoiseFolder, f.Name))
-		if err := errors.Join(err, errOther); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, other) {
-			t.Errorf("%s: other bytes than from an undisturbed run", f.Name)
+			continue
 		}
 		path := filepath.Join(folder, f.Name)
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shard, first, last int
+		if _, err := fmt.Sscanf(f.Name, "shard-%d-of-00003/steps-%d-%d.npy", &shard, &first, &last); err != nil {
+			t.Fatal(err)
+		}
+		var rows []byte
+		lo, hi := manifest.NoiseRange(30000, shard, 3)
+		for step := first; step <= last; step++ {
+			rows, _ = binary.Append(rows, binary.LittleEndian, want[step*30000:][lo:hi])
+		}
+		if !bytes.HasSuffix(got, rows) {
+			t.Errorf("%s: other values than those of the recipe", f.Name)
+		}
 		if info, err := os.Stat(path); err == nil && kept[path] != nil && !(os.SameFile(info, kept[path]) && info.ModTime().Equal(kept[path].ModTime())) {
 			again++
 		}
@@ -134,6 +127,30 @@ func testKilledNoise(t *testing.T, kind string) {
 		t.Errorf("%d entries in the folder (%v): want three shards, recipe and index", len(entries), err)
 	}
 	mustRun(t, "inspect", out)
+}
+
+// rowsOfRecipe makes the noise of a folder anew.
+func rowsOfRecipe(t *testing.T, key, folder string) []float32 {
+	t.Helper()
+	root, errKey := stream.ReadKeyFile(key)
+	f, errFile := os.Open(filepath.Join(folder, manifest.RecipeFile))
+	if err := errors.Join(errKey, errFile); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := noise.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := r.Generator(r.Key(root, r.RunID), 0, r.Params.Coordinates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make([]float32, r.Params.Steps*g.Width())
+	if err := g.Fill32(rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }
 
 // notedFiles returns the files that shards' notes say are finished.

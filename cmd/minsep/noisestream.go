@@ -23,28 +23,24 @@ type noiseStream struct {
 	shard      string // i/N
 	checkpoint string // folder; "" for none
 	every      int    // steps between checkpoints
-	memory     int    // file descriptor of shared memory; -1 for none
-	guarded    bool
 }
 
 // streamFlags are the flags of noise that --stream accepts, besides the flags of every command.
-var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "memory", "guarded", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
+var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
 
 func (s *noiseStream) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&s.on, "stream", false, "write the noise of the recipe in the run directory to standard output, and no files")
 	f.IntVar(&s.from, "from-step", 0, "with --stream: the first step to write, counted from 0")
 	f.StringVar(&s.shard, "shard", "0/1", "with --stream: i/N, the i-th of N ranges of coordinates, counted from 0")
-	f.StringVar(&s.checkpoint, "checkpoint", "", "with --stream: folder for checkpoints, from which a later stream goes on; they are secret (default: none)")
+	f.StringVar(&s.checkpoint, "checkpoint", "", "with --stream: folder for checkpoints, from which a later stream of the same steps goes on; they are secret (default: none)")
 	f.IntVar(&s.every, "checkpoint-steps", 100, "with --stream: number of steps from one checkpoint to the next; the last two checkpoints are kept")
-	f.BoolVar(&s.guarded, "guarded", false, "with --stream: the reading program promises to add the noise of a step to one sum only, as StepGuard of minsep's Python package does; then there is no warning about earlier streams")
-	f.IntVar(&s.memory, "memory", -1, "with --stream: descriptor of shared memory for the rows, which minsep's Python package gives (default: none)")
 }
 
 // unused refuses the flags of a stream if --stream is not given.
 func (s *noiseStream) unused(cmd *cobra.Command) error {
 	c := param.Checker{Package: "minsep"}
-	for _, name := range []string{"from-step", "shard", "checkpoint", "checkpoint-steps", "memory", "guarded"} {
+	for _, name := range []string{"from-step", "shard", "checkpoint", "checkpoint-steps"} {
 		f := cmd.Flags().Lookup(name)
 		c.Require(!f.Changed, name, f.Value, "is for --stream only")
 	}
@@ -70,7 +66,7 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 	if !cmd.Flags().Changed("dtype") { // then the recipe decides
 		dtype = ""
 	}
-	n := pipelines.NoiseStream{FromStep: s.from, DType: dtype, Guarded: s.guarded, Checkpoint: s.checkpoint, CheckpointSteps: s.every}
+	n := pipelines.NoiseStream{FromStep: s.from, DType: dtype, Checkpoint: s.checkpoint, CheckpointSteps: s.every}
 	i, count, _ := strings.Cut(s.shard, "/")
 	var errShard, errShards error
 	n.Shard, errShard = strconv.Atoi(i)
@@ -84,17 +80,8 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 			return &param.Error{Package: "minsep", Param: "stream", Value: true, Rule: "writes secret bytes: send standard output to a program, not to a terminal"}
 		}
 	}
-	// Rows in shared memory are asked for one by one through standard input: the reader says which
-	// place is free.
-	if cmd.Flags().Changed("memory") {
-		memory, err := openMemory(s.memory)
-		if err != nil {
-			return &param.Error{Package: "minsep", Param: "memory", Value: s.memory, Rule: err.Error()}
-		}
-		n.Shared = &pipelines.NoiseMemory{Bytes: memory, Asked: polled(cmd.InOrStdin())}
-	}
 	stop := a.watch("noise")
-	head, err := n.Run(cmd.Context(), o, a.bytes)
+	head, err := n.Run(cmd.Context(), o, cmd.InOrStdin(), a.bytes)
 	stop()
 	if err != nil || !o.DryRun {
 		return noiseFault(err)

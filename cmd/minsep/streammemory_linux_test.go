@@ -40,6 +40,7 @@ func TestStreamsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "noise", "--stream", "--key", key, "--out", run)
+	cmd.Stdin = bytes.NewReader(make([]byte, 16*steps)) // the bytes of the steps
 	cmd.Env = append(os.Environ(), beCommand+"=1", "TMPDIR="+dir)
 	var said bytes.Buffer
 	cmd.Stderr = &said

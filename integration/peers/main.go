@@ -277,6 +277,7 @@ func prepare(w work, rmse *float64) (do func(units int) error, err error) {
 		}
 		root := stream.NewRoot()
 		recipe.Bind(root, stream.NewRunID(), "")
+		recipe.Draw()
 		g, err := recipe.Generator(recipe.Key(root, recipe.RunID), 0, w.Coordinates)
 		if err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-FORMATS = {"minsep-noise-recipe/2": "aes-128", "minsep-noise-recipe/3": "chacha12"}  # with the source of words
+FORMAT = "minsep-noise-recipe/4"
 NOTHING_TO_COMPARE = 3  # exit code
 
 
@@ -32,8 +32,8 @@ def expand(secret, salt, info):
 
 def check(recipe):
     """Checks the hashes of a recipe."""
-    if FORMATS.get(recipe["format"]) != recipe["params"].get("words", "aes-128"):
-        raise ValueError(f"format {recipe['format']!r} with words {recipe['params'].get('words')!r}: this script reads {FORMATS}")
+    if recipe["format"] != FORMAT or recipe["params"]["words"] not in ("aes-128", "chacha12"):
+        raise ValueError(f"format {recipe['format']!r} with words {recipe['params'].get('words')!r}: this script reads {FORMAT}, with words aes-128 or chacha12")
 
     def digest(value):
         return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
@@ -240,7 +240,7 @@ def contribution(gradient, clip_norm, grid):
 
 def is_exact(recipe):
     """Whether every implementation of the recipe makes the same bits."""
-    return recipe["params"].get("words") == "chacha12"
+    return recipe["params"]["words"] == "chacha12"
 
 
 def value_error(recipe, value, scale):
@@ -251,13 +251,13 @@ def value_error(recipe, value, scale):
 def rows(recipe, root, first, steps, lo, hi, rounded=True):
     """Yields the noise of steps [first, first+steps) and coordinates [lo, hi), one float64 row a step."""
     key = noise_key(recipe, root)
-    keys = expand(key, None, "normals"), expand(key, None, "tails")
+    step_bytes = [bytes.fromhex(b) for b in recipe["step_bytes"]]
     params, noising = recipe["params"], recipe["noising"]
     scale = float.fromhex(params["noise_multiplier"]) * float.fromhex(params["clip_norm"])
     grid = float.fromhex(params["grid"])
     row_scale = [float.fromhex(v) for v in noising.get("row_scale", [])]
     draw = exact_normals if is_exact(recipe) else normals
-    for t, u in enumerate(correlated(noising, lambda step: draw(keys, step, lo, hi), first, steps), first):
+    for t, u in enumerate(correlated(noising, lambda step: draw([expand(key, step_bytes[step], use) for use in ("normals", "tails")], step, lo, hi), first, steps), first):
         value = u * (scale * row_scale[t] if row_scale else scale)
         yield np.rint(value / grid) * grid if rounded and grid else value
 

@@ -38,7 +38,7 @@ def train(path: str, progress: training.Progress, learning_rate: float, key: str
     data = digits.load()
     run = minsep.Run(path).join(range(digits.EXAMPLES))
     # Sums are exact and updates the same on every repetition, so a step after the last checkpoint may be repeated.
-    with contextlib.closing(minsep.StepGuard(run, progress.state, replay=True)) as guard:
+    with contextlib.closing(minsep.StepGuard(run, progress.state)) as guard:
         params = jax.tree.map(jnp.asarray, progress.params)
         with minsep.read_noise(run, params, guard=guard, key=key) as noise:
             for t in guard:

@@ -41,7 +41,7 @@ def train(path: str, progress: training.Progress, learning_rate: float, key: str
     windows = texts.load().windows.astype("int32")
     run = minsep.Run(path).join(range(len(windows)))
     # Sums are exact and updates the same on every repetition, so a step after the last checkpoint may be repeated.
-    with contextlib.closing(minsep.StepGuard(run, progress.state, replay=True)) as guard:
+    with contextlib.closing(minsep.StepGuard(run, progress.state)) as guard:
         params = jax.tree.map(jnp.asarray, progress.params)
         with minsep.read_noise(run, params, guard=guard, key=key) as noise:
             for t in guard:

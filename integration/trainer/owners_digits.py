@@ -27,7 +27,7 @@ def train(path: str, progress: training.Progress, learning_rate: float, key: str
     data, params = digits.load(), progress.params
     run = minsep.Run(path).join(range(digits.EXAMPLES))
     # Updates are the same on every repetition, so a step after the last checkpoint may be repeated.
-    with contextlib.closing(minsep.StepGuard(run, progress.state, replay=True)) as guard:
+    with contextlib.closing(minsep.StepGuard(run, progress.state)) as guard:
         with minsep.read_noise(run, params, guard=guard, key=key) as noise:
             for t in guard:
                 batch = run.batch(t)

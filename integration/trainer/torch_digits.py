@@ -37,7 +37,7 @@ def train(path: str, progress: training.Progress, learning_rate: float, key: str
         poisson_sampling=False, noise_multiplier=0.0, max_grad_norm=run.clip_norm, loss_reduction="sum",
     )  # fmt: skip
     # Sums are exact and updates the same on every repetition, so a step after the last checkpoint may be repeated.
-    with contextlib.closing(minsep.StepGuard(run, progress.state, replay=True)) as guard:
+    with contextlib.closing(minsep.StepGuard(run, progress.state)) as guard:
         with minsep.read_noise(run, list(model.parameters()), guard=guard, key=key) as noise:
             optimizer = dp.NoisyOptimizer(inner, run, noise, guard)
             first = guard.next_step

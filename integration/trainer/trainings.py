@@ -199,13 +199,7 @@ class Runs:
             self._run(plan | {"privacy": privacy | {"from": certified.name}}, run, f"{label} {which}")
         else:
             self._by_stages(plan, certified, run, f"{label} {which}")
-        self.forget(run)
         return run
-
-    def forget(self, run: pathlib.Path) -> None:
-        """Removes the record of a training that was stopped in a run directory of the same run id, and began anew: nothing here is
-        to be protected."""
-        (self.out / "state" / "minsep" / "trainings" / f"{minsep.Run(run).run_id}.json").unlink(missing_ok=True)
 
     def _write_edges(self, name: str) -> None:
         """Writes the table of examples and owners, once."""

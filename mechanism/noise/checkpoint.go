@@ -11,7 +11,7 @@ import (
 )
 
 // checkpointMagic begins a checkpoint.
-const checkpointMagic = "minsep-noise-checkpoint/1\n"
+const checkpointMagic = "minsep-noise-checkpoint/2\n"
 
 // ErrCheckpoint says that a checkpoint is damaged, or belongs to other noise than the generator's.
 var ErrCheckpoint = errors.New("noise: not a checkpoint of this noise")
@@ -50,23 +50,33 @@ func writeState(w io.Writer, head []byte, states ...[]float64) error {
 	return nil
 }
 
-// checkpointHead returns the head of a checkpoint: the magic, the commitment to the key, which
-// binds all parameters, the coordinates, the step and the size of the state.
+// checkpointHead returns the head of a checkpoint: the magic, the binding, the coordinates, the step
+// and the size of the state.
 func (g *Generator) checkpointHead(step int) []byte {
-	b := append([]byte(checkpointMagic), g.binding[:]...)
+	b := g.bound(checkpointMagic, step)
 	for _, v := range []int64{g.lo, g.hi, int64(step), int64(len(g.state))} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	return b
 }
 
-// ReadCheckpoint goes to the step of a checkpoint of the same recipe, key and coordinates. For any
-// other checkpoint, and for a damaged one, the error wraps [ErrCheckpoint]; the generator must then
+// bound returns a magic, the commitment to the key, which binds the run id and all parameters, and
+// the SHA-256 of the bytes of the steps before a step.
+func (g *Generator) bound(magic string, step int) []byte {
+	b, commitment, sum := []byte(magic), g.key.Commitment(), sha256.New()
+	for _, bytes := range g.bytes[:step] {
+		sum.Write(bytes[:])
+	}
+	return sum.Sum(append(b, commitment[:]...))
+}
+
+// ReadCheckpoint goes to the step of a checkpoint of the same recipe, key, bytes of steps and
+// coordinates. For any other checkpoint, and for a damaged one, the error wraps [ErrCheckpoint]; the generator must then
 // be sent to a step before it is used again.
 func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
-	step, err := readHead(in, g.checkpointHead, 16, g.steps)
+	step, err := readHead(in, g.checkpointHead, 16, len(g.bytes))
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ func Example() {
 		return
 	}
 	recipe.Bind(root, stream.RunID{1}, "root.key")
+	recipe.StepBytes = []noise.StepBytes{{1}, {2}} // of an example: take recipe.Draw()
 	fmt.Printf("grid %v, sensitivity %v\n", recipe.Grid(), float64(recipe.Sensitivity))
 
 	g, err := recipe.Generator(recipe.Key(root, recipe.RunID), 2, 5)
@@ -42,6 +43,6 @@ func Example() {
 	fmt.Printf("%.4f\n%.4f\n", rows[:3], rows[3:])
 	// Output:
 	// grid 9.5367431640625e-07, sensitivity 1
-	// [0.5629 0.5000 1.1052]
-	// [0.4059 -0.0855 -0.8815]
+	// [0.6083 1.1936 0.5256]
+	// [0.2993 0.2220 0.1213]
 }

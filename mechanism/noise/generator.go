@@ -27,23 +27,35 @@ type Generator struct {
 	// Workers is the number of goroutines that a call uses; 0 is one a processor.
 	Workers int
 
-	noising        *Noising
-	steps          int
-	lo, hi         int64 // coordinates
-	base           int64 // lo rounded down to a whole panel
-	panels         int
-	scale, grid    float64 // σ ζ, and g or 0
-	source         Words
-	arithmetic     arithmetic
-	normals, tails stream.Key
-	binding        Digest // of checkpoints
-	step           int    // the next one
-	history        int
-	stateRows      int
-	state          []float64 // [panels][stateRows][lanes]
-	workers        []*worker
-	filter         []float64 // oldest first
-	minusScales    []float64
+	noising     *Noising
+	steps       int
+	lo, hi      int64 // coordinates
+	base        int64 // lo rounded down to a whole panel
+	panels      int
+	scale, grid float64 // σ ζ, and g or 0
+	source      Words
+	arithmetic  arithmetic
+	key         stream.Key
+	bytes       []StepBytes // of steps from 0 on
+	keys        []stepKeys  // that follow from them
+	step        int         // the next one
+	history     int
+	stateRows   int
+	state       []float64 // [panels][stateRows][lanes]
+	workers     []*worker
+	filter      []float64 // oldest first
+	minusScales []float64
+}
+
+// stepKeys are the keys of the words of a step.
+type stepKeys struct{ normals, tails stream.Key }
+
+// add gives the bytes of the next steps.
+func (g *Generator) add(bytes ...StepBytes) {
+	g.bytes = append(g.bytes, bytes...)
+	for _, b := range bytes {
+		g.keys = append(g.keys, stepKeys{g.key.Salted(b[:], "normals"), g.key.Salted(b[:], "tails")})
+	}
 }
 
 // newGenerator returns a generator at step 0 without its state. lo is at most hi, and both are
@@ -54,9 +66,8 @@ func newGenerator(r *Recipe, key stream.Key, lo, hi int64) *Generator {
 		steps:   r.Params.Steps,
 		lo:      lo, hi: hi, base: lo / lanes * lanes,
 		scale: float64(r.Params.NoiseMultiplier) * float64(r.Params.ClipNorm), grid: float64(r.Params.Grid),
-		source: r.Words(), arithmetic: r.Words().arithmetic(),
-		normals: key.Sub("normals"), tails: key.Sub("tails"),
-		binding: key.Commitment(),
+		source: r.Params.Words, arithmetic: r.Params.Words.arithmetic(),
+		key:     key,
 		history: r.Noising.history(),
 	}
 	g.panels = int((hi - g.base + lanes - 1) / lanes)
@@ -133,6 +144,11 @@ func (g *Generator) FillUnrounded(dst []float64) error {
 	})
 }
 
+// errNoBytes is the error of a step without its bytes.
+func errNoBytes(step int) error {
+	return &ParamError{Package: "noise", Param: "bytes of steps", Value: step, Rule: "must be given for a step before its noise is made"}
+}
+
 // fill makes rows, and passes each panel's part of some rows to store with its place in dst. store
 // reports whether all values are in range.
 func fill[T float32 | float64](g *Generator, dst []T, store func(dst []T, stride int, p []float64, from, to int, scales []float64) bool) error {
@@ -140,6 +156,9 @@ func fill[T float32 | float64](g *Generator, dst []T, store func(dst []T, stride
 	rows := len(dst) / width
 	if rows*width != len(dst) {
 		panic(fmt.Sprintf("noise: %d values are not rows of %d", len(dst), width))
+	}
+	if rows > len(g.keys)-g.step && len(g.keys) < g.steps {
+		return errNoBytes(len(g.keys))
 	}
 	if rows > g.steps-g.step {
 		return &ParamError{Package: "noise", Param: "rows asked for", Value: rows, Rule: fmt.Sprintf("must be at most the %d that are left", g.steps-g.step)}
@@ -207,18 +226,34 @@ func (g *Generator) tilePanels(chunk int) int {
 
 // worker makes one tile of panels at a time.
 type worker struct {
-	g              *Generator
-	normals, tails wordSource
-	words          []uint64
-	rows           []float64 // [panels of the tile][history + chunk][lanes]
-	coef           []float64 // feedback of a chunk, oldest first, [steps][history]
-	gain           []float64
+	g       *Generator
+	sources []stepSource // of the last steps, that of step t at t mod their number
+	words   []uint64
+	rows    []float64 // [panels of the tile][history + chunk][lanes]
+	coef    []float64 // feedback of a chunk, oldest first, [steps][history]
+	gain    []float64
+}
+
+// stepSource gives the words of the normals of a step.
+type stepSource struct {
+	step  int
+	words wordSource
 }
 
 // newWorker returns a worker. Each worker has sources of words of its own, which are not safe for
 // concurrent use.
 func newWorker(g *Generator) *worker {
-	return &worker{g: g, normals: g.source.source(g.normals), tails: g.source.source(g.tails)}
+	return &worker{g: g, sources: make([]stepSource, max(64, 2*g.history))}
+}
+
+// normals returns the source of the words of a step. Tiles make the same few steps one after the
+// other, and a source takes as long to make as a hundred normals.
+func (w *worker) normals(step int) wordSource {
+	s := &w.sources[step%len(w.sources)]
+	if s.words == nil || s.step != step {
+		*s = stepSource{step, w.g.source.source(w.g.keys[step].normals)}
+	}
+	return s.words
 }
 
 // room makes room for chunk steps of the panels [from, to), and returns the distance between
@@ -341,14 +376,14 @@ func (w *worker) correlate(panels []float64, p, n, stride, steps int) {
 func (w *worker) normalsRow(dst []float64, from, to, step, stride int, soon, later []float64) {
 	pair := uint64(w.g.base/2) + uint64(from)*(lanes/2)
 	words := w.words[:(to-from)*lanes]
-	w.normals.Words(words, uint64(step), pair)
+	w.normals(step).Words(words, uint64(step), pair)
 	a := w.g.arithmetic
 	if !a.normals(dst, stride, words, soon, later) {
 		return
 	}
 	for i := 0; i < len(words); i += 2 {
 		if words[i] < a.shortWord() {
-			r := a.tailRadius(w.tails, words[i], uint64(step), pair+uint64(i/2))
+			r := a.tailRadius(w.g.source.source(w.g.keys[step].tails), words[i], uint64(step), pair+uint64(i/2))
 			cs, sn := a.circle(words[i+1])
 			at := i/lanes*stride + i%lanes
 			dst[at], dst[at+1] = r*cs, r*sn

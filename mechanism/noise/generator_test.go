@@ -1,6 +1,7 @@
 package noise
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -20,6 +21,11 @@ func bind(t testing.TB, c Config) *Recipe {
 		t.Fatal(err)
 	}
 	r.Bind(testRoot(t), stream.RunID{7}, "root.key")
+	for step := range min(c.Strategy.Steps, 1<<14) { // the bytes of a test are no secret
+		var b StepBytes
+		binary.BigEndian.PutUint32(b[:], uint32(step+1)*0x9e3779b9)
+		r.StepBytes = append(r.StepBytes, b)
+	}
 	return r
 }
 
@@ -115,10 +121,10 @@ func rowsAreTheInverseTimesNormals(t *testing.T, words Words) {
 
 // normalsOf makes the normals of a recipe without the generator's tiles.
 func normalsOf(t testing.TB, r *Recipe, steps, width int) []float64 {
-	key, a := r.Key(testRoot(t), r.RunID), r.Words().arithmetic()
-	main, tails := r.Words().source(key.Sub("normals")), r.Words().source(key.Sub("tails"))
+	key, a := r.Key(testRoot(t), r.RunID), r.Params.Words.arithmetic()
 	z := make([]float64, steps*(width+1))
 	for i := range steps {
+		main, tails := r.Params.Words.source(key.Salted(r.StepBytes[i][:], "normals")), r.Params.Words.source(key.Salted(r.StepBytes[i][:], "tails"))
 		var w [2]uint64
 		for c := 0; c < width; c += 2 {
 			main.Words(w[:], uint64(i), uint64(c/2))

@@ -1,7 +1,6 @@
 package noise
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
@@ -207,15 +206,15 @@ func noiseAgrees(t *testing.T, words Words) {
 				if err := generator(t, r, 3, hi).Fill32(rows); err != nil {
 					t.Fatal(err)
 				}
-				var out bytes.Buffer
-				if err := newStream(t, r, 3, hi).Write32(t.Context(), &out); err != nil {
+				out, err := write32(newStream(t, r, 3, hi), steps)
+				if err != nil {
 					t.Fatal(err)
 				}
 				var all []float64
 				for _, v := range rows {
 					all = append(all, float64(v))
 				}
-				for b := range slices.Chunk(out.Bytes(), 4) {
+				for b := range slices.Chunk(out, 4) {
 					all = append(all, float64(binary.LittleEndian.Uint32(b)))
 				}
 				return all

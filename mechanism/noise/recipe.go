@@ -2,7 +2,9 @@ package noise
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,11 +19,8 @@ import (
 	"minsep/sampling/stream"
 )
 
-// Formats of a recipe: words by AES-128, and words by ChaCha12.
-const (
-	Format       = "minsep-noise-recipe/2"
-	FormatChaCha = "minsep-noise-recipe/3"
-)
+// Format of a recipe.
+const Format = "minsep-noise-recipe/4"
 
 // MaxCoordinates is the largest number of coordinates.
 const MaxCoordinates = 1 << 48
@@ -81,7 +80,7 @@ type Params struct {
 	ClipNorm        Hex    `json:"clip_norm"`        // ζ; positive
 	Grid            Hex    `json:"grid"`             // 0: the values are not rounded
 	NoisingSHA256   Digest `json:"noising_sha256"`   // of the compact JSON of the recipe's noising
-	Words           Words  `json:"words,omitempty"`  // [ChaCha12]; "" for [AES128]
+	Words           Words  `json:"words"`            // [AES128] or [ChaCha12]
 
 	Training Training `json:"training"` // purpose of the noise
 }
@@ -89,7 +88,7 @@ type Params struct {
 // Recipe has all that another implementation needs to make the same noise, except the root key. It
 // holds no secret.
 type Recipe struct {
-	Format        string              `json:"format"`         // [Format] or [FormatChaCha]
+	Format        string              `json:"format"`         // [Format]
 	RunID         stream.RunID        `json:"run_id"`         // part of the noise key
 	Params        Params              `json:"params"`         // part of the noise key, by ParamsSHA256
 	ParamsSHA256  Digest              `json:"params_sha256"`  // of the compact JSON of params
@@ -99,6 +98,40 @@ type Recipe struct {
 	Derivation    []string            `json:"derivation"`     // how the values follow, in one line each
 	Noising       *Noising            `json:"noising"`        // the coefficients that the values are made with
 	Strategy      *mechanism.Strategy `json:"strategy"`       // from which Noising follows
+
+	// StepBytes are the bytes of every step of noise in files ([Recipe.Draw]). Where there are no
+	// files, the trainer draws bytes for the steps of each of its starts.
+	StepBytes []StepBytes `json:"step_bytes,omitempty"`
+}
+
+// StepBytes are random bytes of one step. They are part of the key of its white row, so that steps
+// with other bytes share no random word. They are no secret.
+type StepBytes [16]byte
+
+// NewStepBytes draws the bytes of a step.
+func NewStepBytes() (b StepBytes) {
+	rand.Read(b[:]) // which never fails
+	return b
+}
+
+// MarshalText writes 32 hexadecimal digits.
+func (b StepBytes) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, b[:]), nil }
+
+// UnmarshalText reads the output of MarshalText.
+func (b *StepBytes) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(b)) {
+		return fmt.Errorf("noise: step bytes %q: must be %d hexadecimal digits", text, hex.EncodedLen(len(b)))
+	}
+	_, err := hex.Decode(b[:], text)
+	return err
+}
+
+// Draw draws bytes for every step, for noise that is written to files.
+func (r *Recipe) Draw() {
+	r.StepBytes = make([]StepBytes, r.Params.Steps)
+	for t := range r.StepBytes {
+		r.StepBytes[t] = NewStepBytes()
+	}
 }
 
 // derivation is the package comment in short, for readers of the file: the part of all recipes,
@@ -107,14 +140,15 @@ var (
 	derivationKeys = []string{
 		"params_sha256 = SHA-256 of params as compact JSON, training.examples and training.sampler in it: trainings that differ share no key",
 		"K = HKDF-SHA256(root key, salt = run_id (16 bytes) || params_sha256 (32 bytes), info = 'noise', 32 bytes); key_commitment = HKDF-SHA256(K, no salt, info = 'commitment', 32 bytes)",
+		"bytes[t] = 16 random bytes of step t, drawn at every start of a training for all steps from its checkpoint on; those of noise in files are step_bytes[t]",
 	}
 	derivationAES = []string{
-		"Kn, Kt = first 16 bytes of HKDF-SHA256(K, no salt, info = 'normals' and 'tails', 32 bytes): AES-128 keys",
+		"Kn, Kt of step t = first 16 bytes of HKDF-SHA256(K, salt = bytes[t], info = 'normals' and 'tails', 32 bytes): AES-128 keys",
 		"block(key, t, c) = AES(key, t || c), 64 bits each, big endian; read as two 64-bit words, little endian; step t from 0; pair c gives coordinates 2c, 2c+1",
 		"(w0, w1) = block(Kn, t, c); U = w0 2^-64 if w0 >= 2^52, else 0.b with the bits b of w0 followed by the words of block(Kt, t, c + r 2^48), r = 0, 1, ..., from the first bit that is one 64 bits",
 	}
 	derivationChaCha = []string{
-		"Kn, Kt = HKDF-SHA256(K, no salt, info = 'normals' and 'tails', 32 bytes): keys of ChaCha12, RFC 8439's block function with 12 rounds; its state has in words 12 to 15 the number b of the block and the step t, low 32 bits first",
+		"Kn, Kt of step t = HKDF-SHA256(K, salt = bytes[t], info = 'normals' and 'tails', 32 bytes): keys of ChaCha12, RFC 8439's block function with 12 rounds; its state has in words 12 to 15 the number b of the block and the step t, low 32 bits first",
 		"block(key, t, c) = 64-bit words 2 (c mod 4) and 2 (c mod 4) + 1 of ChaCha block (key, b = floor(c / 4), t), little endian; step t from 0; pair c gives coordinates 2c, 2c+1",
 		"(w0, w1) = block(Kn, t, c); U = w0 2^-64 if w0 >= 2^40, else 0.b with the bits b of w0 followed by the words of block(Kt, t, c + r 2^48), r = 0, 1, ..., from the first bit that is one 64 bits",
 		"every operation is rounded to double precision, a product before it is added, in the order that is written here: every program that does so makes the same bits",
@@ -150,14 +184,6 @@ func derivationFor(words Words, grid float64) []string {
 		rounded = offGrid
 	}
 	return slices.Concat(derivationKeys, ofWords, derivationValues, rounded)
-}
-
-// Words returns the source of r's words.
-func (r *Recipe) Words() Words {
-	if r.Params.Words == "" {
-		return AES128
-	}
-	return r.Params.Words
 }
 
 // Digest is a SHA-256, 64 hexadecimal digits in JSON.
@@ -213,11 +239,11 @@ func NewRecipe(c Config) (*Recipe, error) {
 		return nil, err
 	}
 	r := &Recipe{
-		Format: words.format(),
+		Format: Format,
 		Params: Params{
 			Steps: c.Strategy.Steps, Coordinates: c.Coordinates,
 			NoiseMultiplier: Hex(c.NoiseMultiplier), ClipNorm: Hex(c.ClipNorm), Grid: Hex(grid),
-			Training: c.Training.orUnknown(), Words: words.held(),
+			Training: c.Training.orUnknown(), Words: words,
 		},
 		Sensitivity: Hex(c.ClipNorm),
 		Derivation:  derivationFor(words, grid),
@@ -258,14 +284,16 @@ func (r *Recipe) Bind(root stream.Root, run stream.RunID, keyFile string) {
 // ErrKey says that a key is not the one that a recipe names.
 var ErrKey = errors.New("noise: the key is not the one that the recipe was made with")
 
-// Generator returns the generator of coordinates [lo, hi) from step 0 on. The key must be the one
-// of r's run ([Recipe.Key], [ErrKey]).
+// Generator returns the generator of coordinates [lo, hi) from step 0 on, with r's StepBytes. The
+// key must be the one of r's run ([Recipe.Key], [ErrKey]).
 func (r *Recipe) Generator(key stream.Key, lo, hi int64) (*Generator, error) {
 	g, err := r.generator(key, lo, hi)
-	if err == nil {
-		g.allocate()
+	if err != nil {
+		return nil, err
 	}
-	return g, err
+	g.allocate()
+	g.add(r.StepBytes...)
+	return g, nil
 }
 
 // generator returns a generator without its state.
@@ -301,17 +329,17 @@ func Read(rd io.Reader) (*Recipe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("noise: recipe: %w", err)
 	}
-	if r.Format != Format && r.Format != FormatChaCha {
-		return nil, fmt.Errorf("noise: recipe: format %q: this version reads %q and %q", r.Format, Format, FormatChaCha)
-	}
-	if want := r.Params.Words.format(); r.Format != want || r.Params.Words != r.Params.Words.held() {
-		return nil, fmt.Errorf("noise: recipe: format %q with words %q", r.Format, r.Params.Words)
+	if r.Format != Format {
+		return nil, fmt.Errorf("noise: recipe: format %q: this version reads %q", r.Format, Format)
 	}
 	if r.Strategy == nil || r.Noising == nil {
 		return nil, errors.New("noise: recipe: has no strategy or no noising")
 	}
 	if r.Strategy.Steps != r.Params.Steps {
 		return nil, fmt.Errorf("noise: recipe: %d steps with a strategy of %d", r.Params.Steps, r.Strategy.Steps)
+	}
+	if n := len(r.StepBytes); n != 0 && n != r.Params.Steps {
+		return nil, fmt.Errorf("noise: recipe: bytes of %d steps: must be none, or those of all %d", n, r.Params.Steps)
 	}
 	p := r.Params
 	if p.Grid < 0 {
@@ -333,7 +361,7 @@ func Read(rd io.Reader) (*Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	if noising != p.NoisingSHA256 || params != r.ParamsSHA256 {
+	if p.Words != want.Params.Words || noising != p.NoisingSHA256 || params != r.ParamsSHA256 {
 		return nil, errors.New("noise: recipe: a SHA-256 does not match its contents")
 	}
 	return r, nil

@@ -43,7 +43,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 	text := b.String()
 	for _, change := range [][2]string{
-		{`"format": "minsep-noise-recipe/2"`, `"format": "minsep-noise-recipe/1"`},
+		{`"format": "minsep-noise-recipe/4"`, `"format": "minsep-noise-recipe/2"`},
 		{`"steps": 20`, `"steps": 21`},
 		{`"coordinates": 1000`, `"coordinates": 1001`},
 		{`"noise_multiplier": "0x1p+00"`, `"noise_multiplier": "0x1p+01"`},
@@ -60,10 +60,11 @@ func TestReadRefuses(t *testing.T) {
 		{`"examples": "not known"`, `"examples": ""`},
 		{`"sampler": "not known"`, `"sampler": "{}"`},
 		{`"derivation": [`, `"derivation": ["other",`},
-		{`"noising_sha256": "`, `"words": "chacha12", "noising_sha256": "`},
-		{`"noising_sha256": "`, `"words": "aes-128", "noising_sha256": "`},
-		{`"noising_sha256": "`, `"words": "chacha20", "noising_sha256": "`},
-		{`"format": "minsep-noise-recipe/2"`, `"format": "minsep-noise-recipe/3"`},
+		{`"words": "aes-128"`, `"words": "chacha12"`},
+		{`"words": "aes-128"`, `"words": "chacha20"`},
+		{`"words": "aes-128"`, `"words": ""`},
+		{`"step_bytes": [`, `"step_bytes": ["00000000000000000000000000000000",`},
+		{`"step_bytes": [`, `"step_bytes": ["00"],"earlier": [`},
 	} {
 		changed := strings.Replace(text, change[0], change[1], 1)
 		if changed == text {
@@ -126,9 +127,9 @@ func TestNoSharedWords(t *testing.T) {
 	collect := func(r *Recipe, run stream.RunID) (repeated int) {
 		key := r.Key(testRoot(t), run)
 		for _, purpose := range []string{"normals", "tails"} {
-			bulk := r.Words().source(key.Sub(purpose))
 			words := make([]uint64, width)
 			for step := range steps {
+				bulk := r.Params.Words.source(key.Salted([]byte{byte(step)}, purpose))
 				bulk.Words(words, uint64(step), 0)
 				for _, w := range words {
 					if seen[w] {
@@ -168,7 +169,7 @@ func FuzzRead(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())
-	f.Add([]byte(`{"format":"minsep-noise-recipe/2","noising":{},"strategy":{"version":1,"kind":"identity","steps":1,"toeplitz":[1]}}`))
+	f.Add([]byte(`{"format":"minsep-noise-recipe/4","noising":{},"strategy":{"version":1,"kind":"identity","steps":1,"toeplitz":[1]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if longNumber.Match(data) {
 			t.Skip("a strategy of so many steps takes too much memory to fuzz")

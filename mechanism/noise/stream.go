@@ -2,13 +2,10 @@ package noise
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"minsep/sampling/stream"
 )
@@ -26,8 +23,8 @@ import (
 type Stream struct {
 	// Workers is the number of goroutines that make noise; 0 is one a processor.
 	Workers int
-	// End is the step before which Write32 and Write64 stop, at least Step; 0 for the last.
-	End int
+	// Until is a step beyond which no row is made before that step is reached; 0 for the last.
+	Until int
 
 	g     *Generator
 	tile  int // panels of a tile
@@ -41,8 +38,7 @@ type Stream struct {
 	filling []*worker // of Fill32 and Fill64
 }
 
-// pieceValues is about the number of values that a goroutine makes at a time: 256 KiB of float32,
-// which stay in the second level of cache until they are written.
+// pieceValues is about the number of values that a goroutine makes at a time.
 const pieceValues = 1 << 16
 
 // filterSlots is the least number of rows that a filter makes at a time, because every time it
@@ -78,6 +74,23 @@ func (s *Stream) Width() int { return s.g.Width() }
 // StateBytes returns the memory of the rows that the stream keeps, in bytes, at least 0.
 func (s *Stream) StateBytes() int64 { return 8 * int64(len(s.ring)+len(s.g.state)) }
 
+// Add gives the bytes of the next steps. A row needs those of its step, and of all before it if the
+// stream is not [Stream.Restartable]; with those of later steps, rows are made some at a time, which
+// is faster.
+func (s *Stream) Add(bytes ...StepBytes) { s.g.add(bytes...) }
+
+// Known returns the number of steps whose bytes were given.
+func (s *Stream) Known() int { return len(s.g.bytes) }
+
+// end returns the step before which rows may be made now.
+func (s *Stream) end() int {
+	end := min(s.g.steps, s.Known())
+	if s.Until > s.step {
+		end = min(end, s.Until)
+	}
+	return end
+}
+
 // Step returns the next step, 0-based.
 func (s *Stream) Step() int { return s.step }
 
@@ -88,12 +101,15 @@ func (s *Stream) Restartable() bool { return s.g.Restartable() }
 // seekRows is the least number of steps between two calls of Seek's callback.
 const seekRows = 16
 
-// Seek goes to a later step. If the noise of that step depends on the steps before it, their noise
+// Seek goes to a later step, whose earlier ones must have their bytes. If the noise of that step depends on the steps before it, their noise
 // is made and dropped; made is called from time to time with the step that is reached. When ctx
 // ends, Seek returns its error.
 func (s *Stream) Seek(ctx context.Context, step int, made func(step int)) error {
 	if step < s.step || step > s.g.steps {
 		return &ParamError{Package: "noise", Param: "step", Value: step, Rule: fmt.Sprintf("must be %d to %d", s.step, s.g.steps)}
+	}
+	if step > s.Known() {
+		return errNoBytes(s.Known())
 	}
 	rows := max(seekRows, s.slots)
 	for s.step < step && !s.Restartable() {
@@ -209,18 +225,6 @@ func (s *Stream) aheadInRing(w *worker, tile, rows int) {
 	s.next[tile] = step + rows
 }
 
-// Write32 writes the rows from the next step to the end to out, in the order of steps, each value
-// as a float32 in little endian. Its errors are the errors of [Generator.Fill32], of out, and ctx's
-// if that ends.
-func (s *Stream) Write32(ctx context.Context, out io.Writer) error {
-	return write(ctx, s, out, s.g.rounding32().round32)
-}
-
-// Write64 does the same in float64.
-func (s *Stream) Write64(ctx context.Context, out io.Writer) error {
-	return write(ctx, s, out, s.round64())
-}
-
 // Fill32 sets dst to the row of the next step, each value as a float32. Its errors are the
 // errors of [Generator.Fill32].
 func (s *Stream) Fill32(dst []float32) error { return fillRow(s, dst, s.g.rounding32().round32) }
@@ -250,6 +254,9 @@ func fillRow[T float32 | float64](s *Stream, dst []T, round func(dst []T, stride
 	if s.step >= s.g.steps {
 		return &ParamError{Package: "noise", Param: "step", Value: s.step, Rule: fmt.Sprintf("must be below %d", s.g.steps)}
 	}
+	if s.step >= s.Known() {
+		return errNoBytes(s.step)
+	}
 	pieces, each := s.pieces()
 	workers := min(s.workers(), pieces)
 	for len(s.filling) < workers {
@@ -264,7 +271,7 @@ func fillRow[T float32 | float64](s *Stream, dst []T, round func(dst []T, stride
 			for i := int(taken.Add(1)) - 1; i < pieces; i = int(taken.Add(1)) - 1 {
 				panel, _ := s.panels(i * each)
 				place := dst[max(0, s.g.base+int64(panel)*lanes-s.g.lo):]
-				if _, ok := makePiece(s, w, place, s.step, i*each, min(s.tiles, (i+1)*each), scales, round); !ok {
+				if !makePiece(s, w, place, s.step, i*each, min(s.tiles, (i+1)*each), scales, round) {
 					failed.Store(true)
 				}
 			}
@@ -278,89 +285,9 @@ func fillRow[T float32 | float64](s *Stream, dst []T, round func(dst []T, stride
 	return nil
 }
 
-// piece is a part of a row on its way to the output.
-type piece[T float32 | float64] struct {
-	values []T
-	ok     bool
-	made   chan struct{}
-}
-
-// write makes pieces of rows in several goroutines and writes them in order.
-func write[T float32 | float64](ctx context.Context, s *Stream, out io.Writer, round func(dst []T, stride int, p []float64, from, to int, scales []float64) bool) error {
-	pieces, each := s.pieces()
-	end := s.g.steps
-	if s.End != 0 {
-		end = s.End
-	}
-	if end < s.step || end > s.g.steps {
-		return &ParamError{Package: "noise", Param: "end", Value: end, Rule: fmt.Sprintf("must be %d to %d", s.step, s.g.steps)}
-	}
-	total := (end - s.step) * pieces
-	workers := min(s.workers(), max(1, total))
-	free, order := make(chan []T, workers+2), make(chan *piece[T], workers+2)
-	for range cap(free) {
-		free <- make([]T, min(s.Width(), each*s.tile*lanes))
-	}
-	within, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer cancel()
-	var mu sync.Mutex
-	taken, first := 0, s.step
-	last := make([]chan struct{}, pieces) // of the step before: the same tiles must be done
-	for range workers {
-		group.Go(func() {
-			w, scales := newWorker(s.g), make([]float64, s.tile)
-			for {
-				var values []T
-				select {
-				case values = <-free:
-				case <-within.Done():
-					return
-				}
-				mu.Lock()
-				if taken == total {
-					mu.Unlock()
-					return
-				}
-				step, i := first+taken/pieces, taken%pieces
-				taken++
-				p := &piece[T]{made: make(chan struct{})}
-				before := last[i]
-				last[i] = p.made
-				order <- p // has room for as many as there are buffers
-				mu.Unlock()
-				if before != nil {
-					<-before
-				}
-				p.values, p.ok = makePiece(s, w, values, step, i*each, min(s.tiles, (i+1)*each), scales, round)
-				close(p.made)
-			}
-		})
-	}
-	for n := range total {
-		var p *piece[T]
-		select {
-		case p = <-order:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		<-p.made
-		if !p.ok {
-			return ErrRange
-		}
-		if _, err := out.Write(littleEndian(p.values)); err != nil {
-			return err
-		}
-		free <- p.values[:cap(p.values)]
-		s.step = first + (n+1)/pieces
-	}
-	return nil
-}
-
 // makePiece sets values to a step's values of the tiles [from, to), and makes the tiles that
 // have no rows left.
-func makePiece[T float32 | float64](s *Stream, w *worker, values []T, step, from, to int, scales []float64, round func([]T, int, []float64, int, int, []float64) bool) ([]T, bool) {
+func makePiece[T float32 | float64](s *Stream, w *worker, values []T, step, from, to int, scales []float64, round func([]T, int, []float64, int, int, []float64) bool) bool {
 	g := s.g
 	scale := g.scale * g.noising.rowScale(step)
 	for i := range scales {
@@ -397,19 +324,9 @@ func makePiece[T float32 | float64](s *Stream, w *worker, values []T, step, from
 			if step == s.first {
 				rows = 1 + tile%s.slots
 			}
-			s.ahead(w, tile, min(rows, g.steps-step))
+			s.ahead(w, tile, min(rows, s.end()-step))
 		}
 		panels(a, s.row(tile, step), b-a)
 	}
-	return values, ok
-}
-
-// littleEndian returns values as bytes in little endian: their own memory if that is the order of
-// the processor.
-func littleEndian[T float32 | float64](values []T) []byte {
-	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
-		b, _ := binary.Append(nil, binary.LittleEndian, values)
-		return b
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])))
+	return ok
 }

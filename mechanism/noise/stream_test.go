@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"minsep/mechanism"
@@ -20,7 +20,35 @@ func newStream(t testing.TB, r *Recipe, lo, hi int64) *Stream {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Add(r.StepBytes...)
 	return s
+}
+
+// write32 and write64 make the rows before a step, and return their bytes in little endian.
+func write32(s *Stream, end int) (out []byte, err error) {
+	row := make([]float32, s.Width())
+	for s.Step() < end {
+		if err := s.Fill32(row); err != nil {
+			return out, err
+		}
+		for _, v := range row {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
+		}
+	}
+	return out, nil
+}
+
+func write64(s *Stream, end int) (out []byte, err error) {
+	row := make([]float64, s.Width())
+	for s.Step() < end {
+		if err := s.Fill64(row); err != nil {
+			return out, err
+		}
+		for _, v := range row {
+			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(v))
+		}
+	}
+	return out, nil
 }
 
 // generated returns the rows of a generator of all coordinates.
@@ -50,47 +78,69 @@ func encoded(t testing.TB, all []float64, coordinates, lo, hi, step int, float64
 	return out
 }
 
-// TestRowsOfAStream: rows that are filled one by one, in turn with some that are written, are those
-// of the generator.
+// TestRowsOfAStream: rows are those of the generator, however few bytes of steps are known ahead and
+// wherever tiles must stop, and a row after the last is refused.
 func TestRowsOfAStream(t *testing.T) {
 	const steps, coordinates = 37, 4700
+	rng := rand.New(rand.NewPCG(7, 7))
 	for name, strategy := range strategies(steps) {
 		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1})
 		all := generated(t, r)
 		for i, c := range [][2]int{{0, 1}, {15, 17}, {3, 40}, {17, 16 + 4096}, {0, coordinates}} {
-			s := newStream(t, r, int64(c[0]), int64(c[1]))
-			s.Workers = 1 + i
-			var out bytes.Buffer
-			for s.Step() < steps {
-				switch s.Step() % 4 {
-				case 0: // two rows
-					s.End = min(s.Step()+2, steps)
-					if err := s.Write32(t.Context(), &out); err != nil {
-						t.Fatal(err)
-					}
-				case 2:
-					row := make([]float64, s.Width())
-					if err := s.Fill64(row); err != nil {
-						t.Fatal(err)
-					}
-					for _, v := range row {
-						binary.Write(&out, binary.LittleEndian, float32(v))
-					}
-				default:
-					row := make([]float32, s.Width())
-					if err := s.Fill32(row); err != nil {
-						t.Fatal(err)
-					}
-					binary.Write(&out, binary.LittleEndian, row)
-				}
+			s, err := r.Stream(r.Key(testRoot(t), r.RunID), int64(c[0]), int64(c[1]))
+			if err != nil {
+				t.Fatal(err)
 			}
-			if !bytes.Equal(out.Bytes(), encoded(t, all, coordinates, c[0], c[1], 0, false)) {
+			s.Workers = 1 + i
+			var out []byte
+			for s.Step() < steps {
+				if s.Known() == s.Step() {
+					if err := s.Fill32(make([]float32, s.Width())); !errors.As(err, new(*ParamError)) {
+						t.Fatalf("%s: a row without its bytes: %v", name, err)
+					}
+					s.Add(r.StepBytes[s.Step()])
+				}
+				s.Add(r.StepBytes[s.Known():min(steps, s.Known()+rng.IntN(4))]...)
+				s.Until = s.Step() + rng.IntN(6)
+				part, err := write32(s, s.Step()+1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, part...)
+			}
+			if !bytes.Equal(out, encoded(t, all, coordinates, c[0], c[1], 0, false)) {
 				t.Errorf("%s: coordinates %v: other bits", name, c)
 			}
-			var bad *ParamError
-			if err := s.Fill32(make([]float32, s.Width())); !errors.As(err, &bad) {
+			if err := s.Fill32(make([]float32, s.Width())); !errors.As(err, new(*ParamError)) {
 				t.Errorf("a row after the last: %v", err)
 			}
+		}
+	}
+}
+
+// TestStepsHaveWordsOfTheirOwn: with other bytes of one step every coordinate of its row changes,
+// and the rows before it do not.
+func TestStepsHaveWordsOfTheirOwn(t *testing.T) { eachWords(t, stepsHaveWordsOfTheirOwn) }
+
+func stepsHaveWordsOfTheirOwn(t *testing.T, words Words) {
+	const steps, coordinates, changed = 12, 100, 5
+	for name, strategy := range strategies(steps) {
+		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1, Words: words})
+		before := generated(t, r)
+		r.StepBytes[changed][15] ^= 1
+		after := generated(t, r)
+		if !slices.Equal(before[:changed*coordinates], after[:changed*coordinates]) {
+			t.Errorf("%s: rows before the step changed", name)
+		}
+		for c := range coordinates {
+			if before[changed*coordinates+c] == after[changed*coordinates+c] {
+				t.Errorf("%s: coordinate %d did not change", name, c)
+			}
+		}
+		r.StepBytes[changed][15] ^= 1
+		r.StepBytes[changed], r.StepBytes[changed+1] = r.StepBytes[changed+1], r.StepBytes[changed]
+		if slices.Equal(before[changed*coordinates:(changed+1)*coordinates], generated(t, r)[changed*coordinates:(changed+1)*coordinates]) {
+			t.Errorf("%s: the row is that of other bytes", name)
 		}
 	}
 }
@@ -114,15 +164,15 @@ func streamHasTheBitsOfTheGenerator(t *testing.T, words Words) {
 				if err := s.Seek(t.Context(), step, func(int) {}); err != nil {
 					t.Fatal(err)
 				}
-				var out bytes.Buffer
-				write := s.Write32
+				write := write32
 				if float64s {
-					write = s.Write64
+					write = write64
 				}
-				if err := write(t.Context(), &out); err != nil {
+				out, err := write(s, steps)
+				if err != nil {
 					t.Fatal(err)
 				}
-				if !bytes.Equal(out.Bytes(), encoded(t, all, coordinates, c[0], c[1], step, float64s)) || s.Step() != steps {
+				if !bytes.Equal(out, encoded(t, all, coordinates, c[0], c[1], step, float64s)) || s.Step() != steps {
 					t.Errorf("%s: coordinates %v from step %d (float64 %v, %d goroutines): other bits, or step %d", name, c, step, float64s, s.Workers, s.Step())
 				}
 			}
@@ -142,55 +192,27 @@ func TestStreamOfManyPieces(t *testing.T) {
 		if err := s.Seek(t.Context(), 2, func(int) {}); err != nil {
 			t.Fatal(err)
 		}
-		var out bytes.Buffer
-		if err := s.Write32(t.Context(), &out); err != nil {
+		out, err := write32(s, steps)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(out.Bytes(), encoded(t, generated(t, r), coordinates, 1, coordinates-1, 2, false)) {
+		if !bytes.Equal(out, encoded(t, generated(t, r), coordinates, 1, coordinates-1, 2, false)) {
 			t.Errorf("%s: other bits", name)
 		}
 	}
 }
 
-// failing takes so many bytes.
-type failing struct{ left int }
-
-var errFull = errors.New("full")
-
-func (f *failing) Write(b []byte) (int, error) {
-	if f.left -= len(b); f.left < 0 {
-		return 0, errFull
-	}
-	return len(b), nil
-}
-
-// TestStreamStops ends with the fault of the output, of the context, and of a value that its type
-// does not hold.
+// TestStreamStops ends with the fault of the context, and of a value that its type does not hold.
 func TestStreamStops(t *testing.T) {
 	const steps, coordinates = 40, 5000
 	r := bind(t, Config{Strategy: strategies(steps)["toeplitz 5"], Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1})
-	s := newStream(t, r, 0, coordinates)
-	if err := s.Write32(t.Context(), &failing{10 * 4 * coordinates}); !errors.Is(err, errFull) {
-		t.Errorf("a full output: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	s = newStream(t, r, 0, coordinates)
-	read, out := io.Pipe()
-	go func() {
-		io.CopyN(io.Discard, read, 1000)
-		cancel()
-		io.Copy(io.Discard, read)
-	}()
-	if err := s.Write32(ctx, out); err != nil && !errors.Is(err, context.Canceled) { // all may have been written just before
-		t.Errorf("a context that ends: %v", err)
-	}
 	canceled, end := context.WithCancel(t.Context())
 	end()
 	if err := newStream(t, r, 0, coordinates).Seek(canceled, 30, func(int) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("going to a step with a context that has ended: %v", err)
 	}
 	fine := bind(t, Config{Strategy: mechanism.Identity(steps), Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1, Grid: 0x1p-40, Float64: true})
-	if err := newStream(t, fine, 0, coordinates).Write32(t.Context(), io.Discard); !errors.Is(err, ErrRange) {
+	if _, err := write32(newStream(t, fine, 0, coordinates), steps); !errors.Is(err, ErrRange) {
 		t.Errorf("a grid that a float32 does not hold: %v", err)
 	}
 }
@@ -231,7 +253,7 @@ func TestStreamTellsHowFarItIs(t *testing.T) {
 	}
 }
 
-// BenchmarkStream writes rows of 1e6 coordinates, made on one core, to nowhere: to compare with
+// BenchmarkStream makes rows of 1e6 coordinates on one core: to compare with
 // BenchmarkNoise, in CPU time.
 func BenchmarkStream(b *testing.B) {
 	const steps, coordinates = 128, 1000000
@@ -245,8 +267,11 @@ func BenchmarkStream(b *testing.B) {
 			for b.Loop() {
 				s := newStream(b, r, 0, coordinates)
 				s.Workers = 1
-				if err := s.Write32(b.Context(), io.Discard); err != nil {
-					b.Fatal(err)
+				row := make([]float32, coordinates)
+				for range steps {
+					if err := s.Fill32(row); err != nil {
+						b.Fatal(err)
+					}
 				}
 			}
 			b.ReportMetric(float64(b.N)*steps*coordinates/b.Elapsed().Seconds()/1e6, "Mvalues/s")

@@ -3,19 +3,21 @@ package noise
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
 // streamed is what a stream writes from its step to another one.
 func streamed(t *testing.T, s *Stream, end int) []byte {
 	t.Helper()
-	var out bytes.Buffer
-	s.End = end
-	if err := s.Write32(t.Context(), &out); err != nil || s.Step() != end {
+	s.Until = end
+	out, err := write32(s, end)
+	if err != nil || s.Step() != end {
 		t.Fatalf("at step %d in place of %d: %v", s.Step(), end, err)
 	}
-	return out.Bytes()
+	return out
 }
 
 // TestStreamCheckpoint: of every kind, with pauses, from several steps, checkpoints on the way and
@@ -101,15 +103,28 @@ func TestStreamCheckpointIsRefused(t *testing.T) {
 	}
 }
 
-// TestStreamEnds refuses an end that is past, or after the last step.
-func TestStreamEnds(t *testing.T) {
-	r := bind(t, Config{Strategy: strategies(10)["toeplitz 5"], Coordinates: 100, NoiseMultiplier: 1, ClipNorm: 1})
-	for _, end := range []int{-1, 2, 11} {
-		s := newStream(t, r, 0, 100)
-		streamed(t, s, 3)
-		s.End = end
-		if err := s.Write32(t.Context(), &bytes.Buffer{}); !errors.As(err, new(*ParamError)) {
-			t.Errorf("end %d: %v", end, err)
+// TestStreamCheckpointAhead: rows that were made with bytes that a resumed training draws again are
+// in no checkpoint, and a checkpoint of other bytes is refused.
+func TestStreamCheckpointAhead(t *testing.T) {
+	const steps, coordinates = 60, 100
+	r := bind(t, Config{Strategy: strategies(steps)["toeplitz 5"], Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1})
+	s := newStream(t, r, 0, coordinates)
+	if _, err := write32(s, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WriteCheckpoint(io.Discard); err == nil || !strings.Contains(err.Error(), "draws other bytes") {
+		t.Errorf("rows that are ahead: %v", err)
+	}
+	streamed(t, s, 20)
+	var saved bytes.Buffer
+	if err := s.WriteCheckpoint(&saved); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[int]error{0: ErrCheckpoint, 19: ErrCheckpoint, 20: nil} {
+		again := bind(t, Config{Strategy: r.Strategy, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1})
+		again.StepBytes[at][0] ^= 1
+		if err := newStream(t, again, 0, coordinates).ReadCheckpoint(bytes.NewReader(saved.Bytes())); !errors.Is(err, want) {
+			t.Errorf("other bytes of step %d: %v", at, err)
 		}
 	}
 }

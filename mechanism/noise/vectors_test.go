@@ -56,13 +56,14 @@ func (v *vector) fill(t *testing.T) {
 
 // shortPair finds a step and a pair, from one on, whose radius needs its tail.
 func shortPair(t *testing.T, r *Recipe, from int64) (step int, pair int64) {
-	source := r.Words().source(r.Key(testRoot(t), r.RunID).Sub("normals"))
+	key := r.Key(testRoot(t), r.RunID)
 	words := make([]uint64, 1<<16)
 	for first := from; first < r.Params.Coordinates/2; first += int64(len(words) / 2) {
 		for step := range r.Params.Steps {
+			source := r.Params.Words.source(key.Salted(r.StepBytes[step][:], "normals"))
 			source.Words(words, uint64(step), uint64(first))
 			for i := 0; i < len(words); i += 2 {
-				if words[i] < r.Words().arithmetic().shortWord() {
+				if words[i] < r.Params.Words.arithmetic().shortWord() {
 					return step, first + int64(i/2)
 				}
 			}

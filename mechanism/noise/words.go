@@ -8,21 +8,13 @@ import (
 )
 
 // Words names the source of a recipe's random words, and with it the arithmetic of its values: see
-// the package comment. A recipe of [AES128] does not name it.
+// the package comment.
 type Words string
 
 const (
 	AES128   Words = "aes-128"  // the default: fast where the processor has instructions for AES
 	ChaCha12 Words = "chacha12" // for values that accelerators make as well, to the bit
 )
-
-// String returns the name; for "" the name of [AES128].
-func (w Words) String() string {
-	if w == "" {
-		return string(AES128)
-	}
-	return string(w)
-}
 
 // ParseWords returns the source of a name; "" is [AES128].
 func ParseWords(name string) (Words, error) {
@@ -33,23 +25,6 @@ func ParseWords(name string) (Words, error) {
 		return w, nil
 	}
 	return "", &ParamError{Package: "noise", Param: "words", Value: name, Rule: fmt.Sprintf("must be %s, or %s for noise that is made on accelerators", AES128, ChaCha12)}
-}
-
-// held returns the name as a recipe's parameters have it: "" for [AES128].
-func (w Words) held() Words {
-	if w == AES128 {
-		return ""
-	}
-	return w
-}
-
-// format returns the format of recipes with these words. Readers that know AES-128 only refuse the
-// others by it.
-func (w Words) format() string {
-	if w.held() == "" {
-		return Format
-	}
-	return FormatChaCha
 }
 
 // arithmetic returns the arithmetic of the values.

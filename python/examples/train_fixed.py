@@ -11,7 +11,7 @@ if os.path.exists(saved):
         params, state = checkpoint["params"], json.loads(str(checkpoint["minsep"]))
 
 run = minsep.Run("run-fixed").join(ids)
-guard = minsep.StepGuard(run, state, replay=state is not None)
+guard = minsep.StepGuard(run, state)
 
 def save():
     """Leaves the old checkpoint or the new one, whenever it is killed."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _rows
 from ._batches import PADDING
-from ._sums import of_bytes
 from ._tree import ClipNorm, check_clip, check_divisor, check_grid, flatten, map_leaves, rows_of
 
 # Clipping is to a little less than the clip norm: by more than the roundings of norm, factor and
@@ -133,15 +132,8 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
         return cast((s + z) / divisor, dtype)
 
     mean = map_leaves(one, total, noise)
-    _rows.add(rows, [x for _, x in flatten(mean)[0]], digest)
+    _rows.added(rows)
     return mean
-
-
-def digest(mean: NDArray[Any]) -> Callable[[], bytes]:
-    """A function for the digest of a noisy mean. The digest is computed at once, since the owner of
-    the array may change it."""
-    found = of_bytes(np.ascontiguousarray(mean).view(np.uint8) if mean.ndim else mean.tobytes())
-    return lambda: found
 
 
 def check_on_grid(total: Any, noise: Any, grid: float, held: dict[str, float]) -> None:

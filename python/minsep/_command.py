@@ -78,19 +78,15 @@ class Verdict:
     """The verdict of `minsep inspect` on a run directory.
 
     state is "certified", "not certified" or "broken", and text is the verdict in one line. folders
-    has every check, as `minsep inspect --json` prints it. The rest is from this machine's records.
-    copy_of is another directory with the same batches and noise, if this one is a copy of it;
-    otherwise None. later_run is the run id of a later run of this directory, if an earlier run was
-    put back in its place, as from a backup; otherwise None. damaged_records are the files of the
-    run's records that were changed, cut or emptied, so that they tell nothing.
+    has every check, as `minsep inspect --json` prints it. taken says how often the training has taken
+    its steps, as its record counts them, in the words of the command: "starts", "most", "repeated",
+    "noise_multiplier"; None without a record.
     """
 
     state: str
     text: str
     folders: list[dict[str, Any]]
-    copy_of: str | None = None
-    later_run: str | None = None
-    damaged_records: tuple[str, ...] = ()
+    taken: dict[str, Any] | None = None
 
     @property
     def certified(self) -> bool:
@@ -102,4 +98,4 @@ def inspect(path: str, command: str | None = None) -> Verdict:
     """The verdict on a run directory: every file is read, and the certificate is computed again
     from its ledger."""
     report = output(["inspect", path], command, accept=(0, 3))
-    return Verdict(report["state"], printable(report["verdict"], ""), report["folders"], report.get("copy_of"), report.get("later_run"), tuple(report.get("damaged_records", ())))
+    return Verdict(report["state"], printable(report["verdict"], ""), report["folders"], report.get("taken"))

@@ -9,6 +9,7 @@ compiler might add it unrounded.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 import os
@@ -172,10 +173,9 @@ def tail_radius(word: int, more: Callable[[int], Sequence[int]]) -> float:
 @dataclass(frozen=True)
 class DeviceRecipe:
     """What a device needs of a recipe with words by ChaCha12, and of the key: the keys of normals
-    and of tails, which are secret."""
+    and of tails of each step, which are secret."""
 
-    normals: NDArray[Any]  # [8], uint32
-    tails: NDArray[Any]  # [8], uint32
+    keys: Callable[[int], tuple[NDArray[Any], NDArray[Any]]]  # of a step: each [8], uint32
     steps: int
     coordinates: int
     scale: NDArray[Any]  # [steps]: σ ζ D_t
@@ -205,15 +205,16 @@ class DeviceRecipe:
 
     def short(self, step: int, pair: int) -> float:
         """The radius of a short pair, on the host."""
-        word = _pair_words(self.normals, step, pair)[0]
-        return tail_radius(word, lambda r: _pair_words(self.tails, step, pair + (r << 48)))
+        normals, tails = self.keys(step)
+        word = _pair_words(normals, step, pair)[0]
+        return tail_radius(word, lambda r: _pair_words(tails, step, pair + (r << 48)))
 
     def host_normals(self, step: int, first: int, end: int) -> NDArray[Any]:
         """z[step, first:end], by NumPy."""
         low, high = first // BLOCK, (end + BLOCK - 1) // BLOCK
         blocks = np.arange(low, high, dtype=np.uint64)
         ops = Ops()
-        radii, cosines, sines, short = polar(ops, chacha(ops, list(self.normals), split(blocks), split(np.uint64(step))))
+        radii, cosines, sines, short = polar(ops, chacha(ops, list(self.keys(step)[0]), split(blocks), split(np.uint64(step))))
         for block, pair in zip(*np.nonzero(short)):
             radii[block, pair] = self.short(step, (low + int(block)) * 4 + int(pair))
         flat: NDArray[Any] = cartesian(ops, radii, cosines, sines).reshape(-1)[first - low * BLOCK :][: end - first]
@@ -308,8 +309,8 @@ def _read_key(path: str | os.PathLike[str]) -> bytes:
     return key
 
 
-def open_recipe(run: Run, key: str | os.PathLike[str]) -> DeviceRecipe:
-    """The recipe of a run, and its keys from the file of the root key.
+def open_recipe(run: Run, key: str | os.PathLike[str], step_bytes: Callable[[int], bytes]) -> DeviceRecipe:
+    """The recipe of a run, and its keys from the file of the root key and the random bytes of steps.
 
     Raises RunDirectoryError for words by AES-128, or a recipe that this version cannot read, and
     MinsepError for a key that is not the recipe's."""
@@ -333,9 +334,14 @@ def open_recipe(run: Run, key: str | os.PathLike[str]) -> DeviceRecipe:
         raise MinsepError(f"key {key}: is not the key that the noise of {run.path} was made with")
     kind = "filter" if "filter" in noising else "blt" if "scales" in noising else "feedback"
     rows = noising.get("feedback", [])
+
+    @functools.lru_cache(maxsize=1024)
+    def keys(step: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        normals, tails = (np.frombuffer(_expand(secret, step_bytes(step), purpose), "<u4") for purpose in (b"normals", b"tails"))
+        return normals, tails
+
     return DeviceRecipe(
-        normals=np.frombuffer(_expand(secret, b"", b"normals"), "<u4"),
-        tails=np.frombuffer(_expand(secret, b"", b"tails"), "<u4"),
+        keys=keys,
         steps=noise.steps,
         coordinates=noise.coordinates,
         scale=noise.noise_multiplier * noise.clip_norm * (numbers(noising["row_scale"]) if "row_scale" in noising else np.ones(noise.steps)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import math
 from typing import Any, Callable, ContextManager, Iterator
 
@@ -14,13 +15,14 @@ from . import _device
 from ._arguments import shown
 from ._device import DeviceRecipe
 from ._guard import StepGuard
+from ._hosts import STEP_BYTES
 from ._noise import shard_range
 from ._reader import NoiseReader
 from ._run import Run, need_run
 from ._tree import flatten
 from .errors import MinsepError
 
-STATE_FORMAT = "minsep-device-noise/1"
+STATE_FORMAT = "minsep-device-noise/2"
 SHORT_PAIR = 2 * 38038298  # a coordinate of which the pair is short at step 0, with the key that everybody knows
 _FACTS = {
     "format": "is none that this version reads",
@@ -36,7 +38,7 @@ class DeviceNoise(NoiseReader):
 
     def __init__(self, run: Run, like: Any, guard: StepGuard, key: str, state: Any, shard: int = 0, shards: int = 1, replica: int = 0) -> None:
         self._begins = [leaf for _, leaf in flatten(like, "like")[0]], state
-        super().__init__(run, like, guard, 0, shard, shards, replica, key, None, None, 0)
+        super().__init__(run, like, guard, shard, shards, replica, key, None, None, 0)
         del self._begins
 
     def _wide(self) -> ContextManager[Any]:
@@ -52,7 +54,7 @@ class DeviceNoise(NoiseReader):
     def _open(self, key: Any, dtype: Any, checkpoint: Any, checkpoint_steps: int) -> None:
         assert self._layout is not None
         (like, state), begin = self._begins, self.next_step
-        recipe = _device.open_recipe(self._run, key)
+        recipe = _device.open_recipe(self._run, key, self._bytes_of)
         self._first = shard_range(self._noise.coordinates, self._shard, self._shards)[0]
         firsts = np.cumsum([self._first, *map(math.prod, self._layout.shapes)]).tolist()
         with self._wide():
@@ -62,6 +64,11 @@ class DeviceNoise(NoiseReader):
                 for step in range(made, begin):  # what was made before is the state of what follows
                     for leaf in self._leaves:
                         leaf.step(step)
+
+    def _bytes_of(self, step: int) -> bytes:
+        found = self._guard.step_bytes()[STEP_BYTES * step :][:STEP_BYTES]
+        assert len(found) == STEP_BYTES  # of a step that was taken
+        return found
 
     def _given(self, step: int) -> Any:
         assert self._layout is not None
@@ -74,17 +81,21 @@ class DeviceNoise(NoiseReader):
         assert self._layout is not None
         return {"format": STATE_FORMAT, "run_id": self._run.run_id, "recipe": self._noise.recipe_digest, "layout": self._layout.digest, "first": self._first}
 
+    def _steps(self, before: int) -> str:
+        """A digest of the bytes of the steps before one."""
+        return hashlib.sha256(self._guard.step_bytes()[: STEP_BYTES * before]).hexdigest()
+
     def state_dict(self) -> dict[str, Any]:
         """The state of the strategy after the last step that was read, for `device_noise(…,
         state=)`: of each leaf an array [rows, …] of float64, on its devices, and numbers and
         strings. It has no key, and is as secret as the noise: who has it can take the noise off
         what the training released."""
         with self._wide():
-            return {**self._facts(), "step": self.next_step, "rows": [leaf.rows() for leaf in self._leaves]}
+            return {**self._facts(), "step": self.next_step, "steps": self._steps(self.next_step), "rows": [leaf.rows() for leaf in self._leaves]}
 
     def _put(self, recipe: DeviceRecipe, state: Any) -> int:
         """Begins with a state, and gives its step."""
-        if not isinstance(state, dict) or set(state) != {*_FACTS, "step", "rows"}:
+        if not isinstance(state, dict) or set(state) != {*_FACTS, "step", "steps", "rows"}:
             raise ValueError("state: must be the result of state_dict of this noise, from a checkpoint")
         for name, have in self._facts().items():
             if state[name] != have:
@@ -92,6 +103,8 @@ class DeviceNoise(NoiseReader):
         step = state["step"]
         if type(step) is not int or not 0 <= step <= self.next_step:
             raise ValueError(f"state: its step is {step}, and the training goes on with step {self.next_step}: give the state of the same checkpoint or of an earlier one, or leave it out, and the noise of the earlier steps is made again")
+        if state["steps"] != self._steps(step):
+            raise ValueError("state: is of other steps than the training has taken, as after a resume from an earlier checkpoint: give the state of the same checkpoint, or leave it out, and the noise of the earlier steps is made again")
         assert self._layout is not None
         shapes = [(recipe.state_rows, *shape) for shape in self._layout.shapes]
         if [tuple(getattr(r, "shape", ())) for r in state["rows"]] != shapes or any(str(r.dtype).removeprefix("torch.") != "float64" for r in state["rows"]):
@@ -106,7 +119,7 @@ def check_devices(recipe: DeviceRecipe, make: Callable[[DeviceRecipe, int, int],
     make(recipe, first, count) gives a leaf of so many coordinates in float64, of which parts(t)
     gives what each device made."""
     public, count = np.frombuffer(bytes(range(32)), "<u4"), 1032
-    known = dataclasses.replace(recipe, normals=public, tails=public, grid=0.0)  # the grid would hide the last bits
+    known = dataclasses.replace(recipe, keys=lambda step: (public, public), grid=0.0)  # the grid would hide the last bits
     for first in SHORT_PAIR - 35, 8 * (1 << 32) - 20, 3:
         leaf = make(known, first, count)
         for t in range(min(recipe.steps, 3)):

@@ -1,11 +1,10 @@
-"""Keeps each run directory to one training, and the noise of each step to one sum."""
+"""Gives each step of a training noise of its own, in order, and counts how often a step was taken."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
+import hashlib
 import os
-import re
 import secrets
 import threading
 import warnings
@@ -14,46 +13,38 @@ from typing import Any, Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _hosts, _records, _sums
+from . import _hosts, _starts
 from ._arguments import shown, whole
+from ._hosts import AHEAD, STEP_BYTES
 from ._run import Run, need_run
-from ._trainings import NEXT, RECORD_NAME, Lock, Record, no_link, on_this_machine, read
-from .errors import NoGuardWarning, NotCertifiedWarning, NotJoinedWarning, TrainingError, WeakClaimWarning
+from ._starts import NEXT, Record, Starts
+from .errors import NotCertifiedWarning, NotCountedWarning, NotJoinedWarning, TrainingError, WeakClaimWarning
 
-SHARDS_FOLDER = "training.shards"
-_WHOLE = -1, 0  # in the place of a shard and its replica: all of the noise
-_SHARD = re.compile(r"shard-\d+-of-(\d+)(-replica-\d+)?")
+
+def draw() -> bytes:
+    """The random bytes of a step."""
+    return os.urandom(STEP_BYTES)
 
 
 class StepGuard:
     """The steps of one training on a run directory: each is taken once, in order.
 
-    The noise of a run directory hides one training. The first step of a StepGuard in a run
-    directory binds the directory to its training by a token. The token is in `training.json` there,
-    in the user's folder of records on this machine (`$XDG_STATE_HOME/minsep/trainings`, by default
-    below `~/.local/state`), and in `state_dict`, which belongs into the trainer's checkpoint. A
-    later StepGuard needs the state of a checkpoint. Without it, or with the state of another
-    training, it is refused, even with another learning rate or seed. It is also refused in a copy
-    of the run directory, if the records on this machine show that it is a copy. The next training needs another
-    run: `minsep run --again` with the same plan, or another run directory.
+    Every step has 16 random bytes of its own, which are part of the key of its noise. state_dict has
+    those of the steps taken, and belongs into the trainer's checkpoint. A start, and a resume from
+    state, draw new bytes for every step from there on. So no row of noise meets two sums, whatever
+    was copied, killed or taken twice, and whether or not a repeated step makes the same sum.
 
-    state is the result of `state_dict`, or None for the first start. The record also counts the
-    steps taken. A checkpoint from before some of these steps would give their noise to other sums,
-    unless the trainer repeats them bit for bit; then give replay=True. folder is the folder of
-    training.json, by default the run directory. It must be given for a run directory in an object
-    store, always the same folder. For a copy of a run directory beside the original, give the
-    original.
+    state is the result of `state_dict`, or None for the first start. A second start without a state
+    in one folder is refused: one certificate is for one training, and its noise alone would not tell.
+    `training.json` in folder, by default the run directory, says which training there is, and which
+    steps each of its starts has taken. If a step was taken more than once, and somebody may have seen
+    what was thrown away, the claim is weaker (docs/noise.md): `minsep inspect` counts. Where no
+    record can be kept, as in an object store without folder, a NotCountedWarning says so.
 
     On several hosts, each gives its rank in [0, ranks), and gather, the trainer's all-gather: a
-    function that takes an array of bytes and returns the arrays of all hosts. The guard compares the
-    hosts when it is made and before each step, and a fault of one host is refused on all. Host 0 keeps the
-    record, or the host with primary=True. The others only count; if they see a record of steps,
-    they need the state of a checkpoint too. Hosts that added the same noise to different sums are
-    refused at the next step.
-
-    The folder training.sums beside training.json has, for each step that `add_noise` has seen
-    outside of jax.jit, a digest of the released values. With replay=True, a step that releases
-    other values is refused.
+    function that takes an array of bytes and returns the arrays of all hosts. Host 0 draws the bytes
+    and keeps the record. The guard compares the hosts when it is made and before each step, and a
+    fault of one host is refused on all.
 
     One process at a time holds the guard of a training, until the process ends or calls `close`.
     After that, and in a process that was forked since, the guard takes no step. It cannot be copied
@@ -68,8 +59,6 @@ class StepGuard:
         run: Run,
         state: dict[str, Any] | None = None,
         *,
-        replay: bool = False,
-        primary: bool | None = None,
         folder: str | os.PathLike[str] | None = None,
         rank: int = 0,
         ranks: int = 1,
@@ -81,214 +70,169 @@ class StepGuard:
             raise TypeError(f"gather {shown(gather)}: must be a function that takes the bytes of this host and returns the bytes of all hosts, such as minsep.jax.gather, and not {type(gather).__name__}")
         if gather is None and ranks > 1:
             raise ValueError(
-                f"gather: must be given with ranks {ranks}: a function that takes the bytes of this host and returns the bytes of all hosts, such as minsep.jax.gather. Without it this host does not hear of the "
-                "others, and a second training with the same noise would not be refused. On the only host, leave rank and ranks out"
+                f"gather: must be given with ranks {ranks}: a function that takes the bytes of this host and returns the bytes of all hosts, such as minsep.jax.gather. Without it the hosts "
+                "would have different noise. On the only host, leave rank and ranks out"
             )
-        self._records: list[Record] = []
-        self._claims: list[Lock] = []
+        self._record: Record | None = None
         self._process, self._closed = os.getpid(), False
         self._turn = threading.Lock()  # of threads that take a step
         self._inside = False  # of a loop over the guard
         self._taker = ""  # what takes the steps in place of such a loop
         self._run, self._rank, self._ranks, self._gather = run, rank, ranks, gather
-        self._primary = rank == 0 if primary is None else primary
         self.next_step = self._began = 0
-        self._layout = ""
-        self._token = ""
+        self._bytes = bytearray()  # of steps from 0 on, as far as they are known
+        self._layout = self._token = ""
+        self._starts: Starts = {}
+        self._start = secrets.token_hex(8)
+        self._durable = False  # whether the record must outlive a loss of power at every step
         self._shards, self._parts = 0, tuple[tuple[int, int], ...]()
         self._read: dict[tuple[int, int], int] = {}  # by part, the steps before which its noise was given
-        self._sums: dict[tuple[int, int], _sums.Sums] = {}  # by part
-        self._repeats = 0  # the steps before it were taken before
         try:
             with self.telling():
-                self._begin(state, replay, primary, folder)
+                self._begin(state, folder)
             if gather is not None:
-                self._compare(gather(self._word()))
+                self._compare(gather(self._host().word()))
         except BaseException:
             self.close()
             raise
-        if self._primary and state is None and _records.was_streamed(run.run_id):
-            warnings.warn(
-                f"{run.path}: its noise was read before, without a guard. If a training used it, this one must not: two sums with the same noise reveal their difference; {NEXT}. "
-                "If it was only looked at, ignore minsep.NoGuardWarning",
-                NoGuardWarning,
-                stacklevel=2,
-            )
-        why = run._uncertified() if self._primary else None
+        if rank == 0:
+            self._warn_of_claim()
+
+    def _warn_of_claim(self) -> None:
+        run = self._run
+        why = run._uncertified()
         if why is not None:
             warnings.warn(
                 f"nothing certifies the noise of this training, so its model has no guarantee: {why}. For a private model, make the run by `minsep run`, or by `minsep account` before "
                 "`minsep noise`; for a trial, ignore minsep.NotCertifiedWarning",
                 NotCertifiedWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        weak = run._weak() if self._primary and why is None else None
+        weak = run._weak() if why is None else None
         if weak is not None:
             warnings.warn(
                 f"the certificate of this training holds, but protects hardly anybody: {weak}; `minsep inspect {run.path}` says more. For a trial, ignore minsep.WeakClaimWarning",
                 WeakClaimWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
-    def _begin(self, state: dict[str, Any] | None, replay: bool, primary: bool | None, folder: str | os.PathLike[str] | None) -> None:
-        """Checks the arguments and the records that this host can see by itself."""
-        rank, ranks, run = self._rank, self._ranks, self._run
-        if not 0 <= rank < ranks:
-            raise ValueError(f"rank {rank}: must be 0 to {ranks - 1}, below ranks")
-        if ranks == 1 and primary is False:
-            raise ValueError(
-                "primary False: must be left out on the only host (ranks=1): without a record of the training, a second training with the same noise would not be refused. "
-                "On one of several hosts, give its rank and the number of hosts as ranks"
-            )
+    def _begin(self, state: dict[str, Any] | None, folder: str | os.PathLike[str] | None) -> None:
+        """Checks the arguments, and on host 0 the record."""
+        if not 0 <= self._rank < self._ranks:
+            raise ValueError(f"rank {self._rank}: must be 0 to {self._ranks - 1}, below ranks")
         if state is not None:
             self._load(state)
         self._began = self.next_step
-        if folder is None and "://" in run.path:
-            if self._primary:
-                raise ValueError("folder: must be given for a run directory in an object store: a folder on this machine for the record of the training")
-            self._folder = None
-        else:
-            self._folder = os.fspath(folder) if folder is not None else run.path
-        if self._primary:
-            self._take(state is not None, replay)
-        elif self._folder is not None:
-            self._look(state is not None)
+        if self._rank > 0:
+            return
+        kept = None if folder is None and "://" in self._run.path else os.fspath(folder or self._run.path)
+        self._record = self._open(kept)
+        if self._record is not None:
+            self._check_record(self._record, state is not None)
+        self._token = self._token or secrets.token_hex(16)
+        self._count(self.next_step, True)
+        self._draw()
 
     def _load(self, state: dict[str, Any]) -> None:
-        known = {"run_id", "token", "next_step", "layout"}
-        if not isinstance(state, dict) or set(state) != known or not isinstance(state["token"], str) or not isinstance(state["layout"], str):
-            raise ValueError("state: must be the result of state_dict")
+        wrong = ValueError("state: must be the result of state_dict")
+        if not isinstance(state, dict) or set(state) != {"run_id", "token", "steps", "starts", "layout"} or not all(isinstance(state[name], str) for name in ("token", "steps", "layout")):
+            raise wrong
         if state["run_id"] != self._run.run_id:
             raise TrainingError(
                 f"{self._run.path}: the checkpoint belongs to run {state['run_id']}, and the directory to run {self._run.run_id}: "
                 "begin the training of this run without the checkpoint, or give the directory of the checkpoint's run"
             )
-        if type(state["next_step"]) is not int or not 0 <= state["next_step"] <= self._run.steps:
-            raise ValueError(f"state: next_step {state['next_step']}: must be 0 to {self._run.steps}")
-        self._token, self.next_step, self._layout = state["token"], state["next_step"], state["layout"]
-
-    def _take(self, resumed: bool, replay: bool) -> None:
-        """Makes the records, or compares with them."""
-        assert self._folder is not None
-        run_id = self._run.run_id
-        original = _records.copy_of(self._run)
-        if original is not None and not _records.same(self._folder, original):
-            raise TrainingError(
-                f"{self._run.path}: is a copy of {original}: both have the same batches and the same noise, which must not hide two trainings. Train in the original; or give this copy batches and noise of its own: "
-                f"`minsep run --again --out {self._run.path} PLAN.json`; or read this copy, and keep the record of the training in the original: StepGuard(…, folder={original!r})"
-            )
-        path = os.path.join(self._folder, RECORD_NAME)
         try:
-            self._records.append(Record(path, run_id))
-        except OSError as err:
-            raise TrainingError(f"{path}: cannot be written ({err.strerror or err}), and the record of the training belongs there: keep it in another folder, always the same: StepGuard(…, folder=…)") from None
-        self._remember()
-        known = [r for r in self._records if r.token]
-        taken = max((r.taken for r in known), default=0)
-        paths = " and ".join(r.path for r in known)
-        if resumed and not known:
-            raise TrainingError(
-                f"{self._records[0].path}: has no record of this training: the checkpoint belongs to another copy of the run directory, or the record was removed: "
-                f"copy {RECORD_NAME} from the directory in which this training began, or give that directory as folder"
-            )
+            self._bytes = bytearray.fromhex(state["steps"])
+            self._starts = _starts.read_starts(state["starts"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise wrong from None
+        self.next_step, rest = divmod(len(self._bytes), STEP_BYTES)
+        if rest or self.next_step > self._run.steps:
+            raise wrong
+        self._token, self._layout = state["token"], state["layout"]
+
+    def _open(self, folder: str | None) -> Record | None:
+        """The record in a folder; None with a warning if none can be kept."""
+        why = "the run directory is in an object store"
+        if folder is not None:
+            try:
+                return Record(folder, self._run.run_id)
+            except OSError as err:
+                why = f"no record of the training can be kept in {folder} ({err.strerror or err})"
+        warnings.warn(
+            f"{self._run.path}: starts are not counted: {why}. A second training of this run would not be refused, and steps that are taken twice are not counted: give a folder on this machine, always the "
+            "same: StepGuard(…, folder=…)",
+            NotCountedWarning,
+            stacklevel=4,
+        )
+        return None
+
+    def _check_record(self, record: Record, resumed: bool) -> None:
+        """Compares the training with the one that the record has."""
+        taken = max((end for _, end in record.starts.values()), default=0)
         if not resumed:
             if taken > 0:
                 raise TrainingError(
-                    f"{self._run.path}: serves a training already: its noise must not hide another one. To go on with that training, give the state of its checkpoint; for another training, "
-                    f"{NEXT}. If that training was lost before its first checkpoint, and nothing of it was kept or seen, remove {paths}"
+                    f"{self._run.path}: serves a training already, as {record.path} says: one certificate is for one training. To go on with that training, give the state of its checkpoint; for another "
+                    f"training, {NEXT}. If that training was lost before its first checkpoint, and nothing of it was kept or seen, remove {record.path}"
                 )
-            self._token = secrets.token_hex(16)  # no step was taken: a start before has used nothing
-            self._write(0)
+            return  # a start that took no step has used nothing
+        if record.token not in ("", self._token) and taken > 0:
+            raise TrainingError(f"{self._run.path}: serves another training than the checkpoint, as {record.path} says: {NEXT}")
+        if record.token != self._token:
+            if self.next_step > 0:
+                warnings.warn(
+                    f"{record.path}: has no record of this training, so that steps which were taken after its checkpoint are not counted: go on in the folder where the training began, or copy its {_starts.NAME}",
+                    NotCountedWarning,
+                    stacklevel=4,
+                )
             return
-        for r in known:
-            if r.token != self._token:
-                raise TrainingError(f"{self._run.path}: serves another training than the checkpoint, as {r.path} says: {NEXT}")
-        if self.next_step < taken and not replay:
-            raise TrainingError(
-                f"{self._run.path}: {_steps(self.next_step, taken - 1)} taken after this checkpoint. The same noise with other sums reveals their difference: "
-                "repeat them only in a trainer that gives the same sums bit for bit, and say so by replay=True; else "
-                f"{NEXT}"
-            )
-        self._write(max(taken, self.next_step))
-        self._repeats = taken
+        self._starts = _starts.merged(record.starts, self._starts)
 
-    def _remember(self) -> None:
-        """Opens the record in the user's folder of records: it is outside of the run directory, so
-        that a training is known in copies of the directory too."""
-        path = on_this_machine(self._run.run_id)
-        folder = None if path is None else os.path.dirname(path)
-        try:
-            if path is None or folder is None:
-                raise FileNotFoundError(errno.ENOENT, "no home directory is known")
-            os.makedirs(folder, 0o700, exist_ok=True)
-            self._records.append(Record(path, self._run.run_id))
-        except OSError as err:
-            warnings.warn(
-                f"{folder}: no record of the training can be kept there ({err.strerror or err}): a copy of the run directory will not be refused on this machine; set {_records.VARIABLE} to a folder that can be written to",
-                stacklevel=5,
-            )
+    def _count(self, end: int, durable: bool) -> None:
+        """Counts the steps before end as taken by this start."""
+        self._starts[self._start] = self._began, end
+        if self._record is not None:
+            self._record.write(self._token, self._starts, durable)
 
-    def _look(self, resumed: bool) -> None:
-        """Compares with the record of the training's first host, where that can be seen. It may not
-        be there yet."""
-        assert self._folder is not None
-        record = None
-        for path in os.path.join(self._folder, RECORD_NAME), on_this_machine(self._run.run_id):
-            found = None if path is None else read(path)
-            if found is not None and found[0] == self._run.run_id and (record is None or found[2] > record[2]):
-                record = found
-        if record is None:
-            return
-        _, token, taken = record
-        if not resumed and taken > 0:
-            raise TrainingError(
-                f"{self._run.path}: serves a training already: its noise must not hide another one. To go on with that training, give the state of its checkpoint on all hosts; for another training, {NEXT}"
-            )
-        self._repeats = taken
-        if resumed and token != self._token:
-            raise TrainingError(f"{self._run.path}: serves another training than this host's checkpoint: resume all hosts from checkpoints of one training")
-
-    def _write(self, taken: int) -> None:
-        for record in self._records:
-            record.write(self._token, taken)
-        self._taken = taken
+    # Steps
 
     def take(self, step: int) -> None:
         """Says that a step is taken now: call it before its noise is added, once for each step, in
         order. With gather, the hosts are compared first."""
         step = whole(step, "step")
-        if self._closed:
-            raise TrainingError(f"step {step}: this guard was closed, and another one may take its steps: make a new one, with the state of a checkpoint")
-        if self._process != os.getpid():
-            raise TrainingError(f"step {step}: this process was forked since the guard was made, and both would take the same steps: make the guard in the process that trains, and one only")
+        self._check_process(f"step {step}")
         with self._turn:
             self._take_in_turn(step)
+
+    def _check_process(self, what: str) -> None:
+        if self._closed:
+            raise TrainingError(f"{what}: this guard was closed, and another one may take its steps: make a new one, with the state of a checkpoint")
+        if self._process != os.getpid():
+            raise TrainingError(f"{what}: this process was forked since the guard was made, and both would take the same steps: make the guard in the process that trains, and one only")
 
     def _take_in_turn(self, step: int) -> None:
         with self.telling():
             self._check_step(step)
-            for sums in self._sums.values():
-                sums.settle(step if self._gather is not None else step - 1)  # an accelerator may still compute the last one
-                if self._began < step <= self._repeats and sums.last[0] != step - 1:
-                    self.close()
-                    raise TrainingError(
-                        f"{self._run.path}: step {step - 1} was taken before, and add_noise did not see what it releases now, so that nothing compares the two sums with the same noise. "
-                        f"Discard what this trainer made of it; give add_noise the rows of noise.step(t) as they come, outside of jax.jit; else {NEXT}"
-                    )
+            if self._rank == 0:
+                self._count(step + 1, self._durable)  # before its noise is used: a step that is counted and not used costs nothing
         if self._gather is not None:
-            self._compare(self._gather(self._word()))
-        if self._records and step >= self._taken:
-            self._write(step + 1)  # before its noise is used: a step that is counted and not used costs nothing
+            self._compare(self._gather(self._host().word()))
         if step == self._began + 1:  # the first batch has been read
             self._warn_of_rows()
         self.next_step = step + 1
+        self._draw()
+
+    def _draw(self) -> None:
+        """Draws the bytes of the steps that come, on host 0."""
+        while self._rank == 0 and len(self._bytes) < STEP_BYTES * min(self.next_step + AHEAD, self._run.steps):
+            self._bytes += draw()
 
     def _check_step(self, step: int) -> None:
         """Refuses a step that is not the next one."""
         if step < self.next_step:
-            raise TrainingError(
-                f"step {step}: was taken already: its noise must not hide a second sum. Go on with step {self.next_step}; to repeat steps bit for bit, begin from the checkpoint before them, with replay=True"
-            )
+            raise TrainingError(f"step {step}: was taken already: go on with step {self.next_step}; to take it again, with other noise, begin from the checkpoint before it")
         if step >= self._run.steps:
             raise TrainingError(f"step {step}: the run has steps 0 to {self._run.steps - 1}: to train longer, make a run with more steps")
         if step > self.next_step:
@@ -337,16 +281,16 @@ class StepGuard:
 
     # Hosts
 
-    def _word(self) -> NDArray[np.uint8]:
-        """The next step of this host, in bytes of one size on all hosts: its run, training, step and
-        part of the noise."""
-        return self._host().word()
-
     def _host(self, refused: str = "") -> _hosts.Host:
-        sums = tuple(self._sums[part].last for part in self._parts)
-        return _hosts.Host(
-            self._rank, self._ranks, self._primary, self.next_step, self._run.run_id, self._run.fingerprint, self._token, self._layout, self._shards, self._parts, sums, refused
-        )
+        """The next step of this host: its run, training, step, part and bytes of the noise."""
+        taken = self._taken()
+        ahead = bytes(self._bytes[len(taken) :][: AHEAD * STEP_BYTES])
+        return _hosts.Host(self._rank, self._ranks, self.next_step, self._run.run_id, self._run.fingerprint, self._token, self._layout, self._shards, self._parts,
+            hashlib.sha256(taken).hexdigest(), ahead, refused)
+
+    def _taken(self) -> bytes:
+        """The bytes of the steps taken."""
+        return bytes(self._bytes[: STEP_BYTES * self.next_step])
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
@@ -361,18 +305,22 @@ class StepGuard:
             raise
 
     def _compare(self, gathered: Any) -> None:
-        """Compares the hosts before a step. gathered is the result of the all-gather of their
-        words, shape [hosts, bytes].
+        """Compares the hosts before a step, and takes the bytes of the next steps from host 0.
+        gathered is the result of the all-gather of their words, shape [hosts, bytes].
 
         These are refused: hosts with other batches or another recipe; checkpoints of several
-        trainings or steps; no host, or two, that keep the record. Of hosts that have read_noise
+        trainings or steps, or with other bytes of the steps taken. Of hosts that have read_noise
         with the guard, these are refused too: another number of shards, a shard that two hosts take
-        or none takes, and parameters of other names or shapes for one shard. A host without a token
-        gets the token of the training.
+        or none takes, and parameters of other names or shapes for one shard.
         """
-        token = _hosts.check(_hosts.read(gathered))
-        if not self._token:
-            self._token = token
+        first = _hosts.check(_hosts.read(gathered))
+        self._token = first.token
+        begin = STEP_BYTES * self.next_step
+        ahead = first.ahead[: STEP_BYTES * self._run.steps - begin]
+        known = bytes(self._bytes[begin:])
+        if self._rank > 0 and not ahead.startswith(known):
+            raise TrainingError(f"hosts: host 0 has drawn other bytes for the steps from {self.next_step} on than host {self._rank} knows: they would have different noise. Resume all of them from one checkpoint")
+        self._bytes += ahead[len(known) :]
 
     def use_run(self, run: Run) -> None:
         """Refuses the noise of another run: its record would not tell that it was used. A copy of
@@ -391,11 +339,24 @@ class StepGuard:
             )
         self._layout = digest
 
+    def use_files(self) -> None:
+        """Says that noise is read from files, whose rows do not change from start to start: each is
+        given once, after the record that it was is safe from a loss of power."""
+        if self._rank > 0:
+            return  # host 0 refuses for all, before the next step
+        if self._record is None:
+            raise TrainingError(f"{self._run.path}: has noise in files, of which a row must not be given twice, and no record can tell: give a folder on this machine, always the same: StepGuard(…, folder=…); or give key, and the noise is made during the training")
+        taken = max((end for name, (_, end) in self._starts.items() if name != self._start), default=0)
+        if taken > self.next_step:
+            raise TrainingError(
+                f"{self._run.path}: has noise in files, of which the rows of {_steps(self.next_step, taken - 1)} given after this checkpoint, and two sums with the same noise reveal their difference: "
+                f"give read_noise key=, and the noise is made anew during the training; else {NEXT}"
+            )
+        self._durable = True
+
     def use_shard(self, shard: int, shards: int, replica: int) -> None:
         """Says that this host reads a part of the noise from now on. It is refused after steps of
-        this guard without that part. It is also refused if a process that sees the same folder
-        reads the same part, or another number of shards. Hosts that do not see each other's folders
-        are compared by `_compare`."""
+        this guard without that part. Hosts are compared by `_compare`."""
         part = shard, replica
         given = self._read.get(part, self._began)
         if given < self.next_step:
@@ -415,79 +376,30 @@ class StepGuard:
             )
         if len(self._parts) == _hosts.MOST_PARTS:
             raise ValueError(f"shard {shard}: a host reads at most {_hosts.MOST_PARTS} parts of the noise with one guard: give the host fewer and larger parts")
-        if self._folder is not None and shards > 1:
-            self._claim(no_link(os.path.join(self._folder, SHARDS_FOLDER)), shard, shards, replica)
-        self._sums[part] = self._released(shard, shards, replica)
         self._shards, self._parts = shards, (*self._parts, part)
 
-    def use_whole(self) -> None:
-        """Makes digests of the whole release of all hosts, as `released_whole` records it, in place
-        of each host's part: so they can be compared for any number of hosts."""
-        self._sums[_WHOLE] = self._released(0, 1, 0)
-
-    def released_whole(self, step: int) -> _sums.Released:
-        """The object that records the whole release of a step, after `use_whole`."""
-        return _sums.Released(self._sums[_WHOLE], step)
-
-    def use_noise(self, step: int, shard: int, replica: int) -> _sums.Released:
+    def use_noise(self, step: int, shard: int, replica: int) -> None:
         """Says that the noise of a step is given now, for a part that this host reads. It is
-        refused a second time. The returned object records the sum to which the noise is added."""
+        refused a second time."""
+        self._check_process(f"noise of step {step}")
+        if step >= self.next_step:
+            raise TrainingError(f"noise of step {step}: the guard has not taken this step: take it first, with `for step in guard` or guard.take({step})")
         part = shard, replica
         if step < self._read.get(part, 0):
             raise TrainingError(f"noise of step {step}: another reader with this guard has given it, and it must not hide a second sum. Make one reader of the noise for a training; {NEXT}")
         self._read[part] = step + 1
-        return _sums.Released(self._sums[part], step)
 
-    def _released(self, shard: int, shards: int, replica: int) -> _sums.Sums:
-        """The digests of the values that the training releases with a part of the noise. One host
-        keeps the digests of each part."""
-        keeps = self._folder is not None and _WHOLE not in self._sums and (self._primary if shards == 1 else replica == 0)
-        path = os.path.join(no_link(os.path.join(self._folder, _sums.FOLDER)), f"{shard}-of-{shards}") if keeps and self._folder is not None else None
-
-        def refused(words: str) -> None:
-            with self.telling():
-                try:
-                    raise TrainingError(f"{self._run.path}: {words}; {NEXT}")
-                finally:
-                    if self._gather is None:
-                        self.close()
-
-        sums = _sums.Sums(path, self._token, self._repeats, refused)
-        return sums
-
-    def _claim(self, folder: str, shard: int, shards: int, replica: int) -> None:
-        """Locks a part of the noise. It refuses a locked part, and another number of shards than
-        other processes have."""
-        name = f"shard-{shard}-of-{shards}" + (f"-replica-{replica}" if replica else "")
-        try:
-            os.makedirs(folder, 0o700, exist_ok=True)
-            mine = Lock(os.path.join(folder, name), wait=True)
-        except BlockingIOError:
-            raise TrainingError(
-                f"shard {shard} of {shards}: another process of this training reads it: two sums with the same noise reveal their difference. Give each host a shard of its own; hosts that hold the same "
-                "parameters, and so the same sums, say so by read_noise(…, replica=1) and so on"
-            ) from None
-        except OSError:  # a folder that is only read, or without locks: nothing is known of the other hosts here
-            return
-        self._claims.append(mine)
-        for other in os.listdir(folder):
-            found = _SHARD.fullmatch(other)
-            if found is None or int(found[1]) == shards:
-                continue
-            try:
-                Lock(os.path.join(folder, other), wait=True).close()
-            except BlockingIOError:
-                raise TrainingError(f"shards {shards}: another process of this training reads the noise in {found[1]} shards: give read_noise the same number on all hosts") from None
-            except OSError:
-                pass
+    def step_bytes(self) -> bytes:
+        """The random bytes of the steps from 0 on, as far as they are known: of the steps taken, and
+        of some that follow."""
+        return bytes(self._bytes)
 
     # State
 
     def state_dict(self) -> dict[str, Any]:
-        """The content for a checkpoint, which is saved after the update of the last taken step:
-        strings and a number."""
-        self._settle()
-        return {"run_id": self._run.run_id, "token": self._token, "next_step": self.next_step, "layout": self._layout}
+        """The content for a checkpoint, which is saved after the update of the last taken step: for
+        JSON, with 32 digits for each step taken."""
+        return {"run_id": self._run.run_id, "token": self._token, "steps": self._taken().hex(), "starts": {name: list(start) for name, start in self._starts.items()}, "layout": self._layout}
 
     def __reduce__(self) -> Any:
         """No copy and no pickle: both guards would take the same steps, and the one that ends would
@@ -497,29 +409,13 @@ class StepGuard:
     def close(self) -> None:
         """Gives the record back to the next process of this training. This guard takes no more
         steps."""
-        closed, self._closed = self._closed, True
-        try:
-            if not closed and self._process == os.getpid():
-                self._settle()
-        finally:
-            self._release()
-
-    def _release(self) -> None:
         self._closed = True
-        for lock in [*self._records, *self._claims]:
-            lock.close()
-        for sums in self._sums.values():
-            sums.close()
-        self._records, self._claims = [], []
-
-    def _settle(self) -> None:
-        """Writes the digests of the released values of all steps."""
-        for sums in self._sums.values():
-            sums.settle(self.next_step)
+        if self._record is not None:
+            self._record.close()
 
     def __del__(self) -> None:
         try:
-            self._release()
+            self.close()
         except (AttributeError, TypeError):  # never opened; or the interpreter ends, and its modules are gone: so is the file
             pass
 

@@ -9,17 +9,18 @@ from typing import Any, Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ._trainings import NEXT
 from .errors import TrainingError
 
 MOST_PARTS = 16  # parts of the noise that a host may read
+STEP_BYTES = 16  # random bytes of a step, which are part of the key of its noise
+AHEAD = 34  # steps whose bytes are known before the first of them: a stream makes one row before it is wanted, with the bytes of 32 steps after it
 
 _WORD = np.dtype([
-    ("version", "<i8"), ("rank", "<i8"), ("ranks", "<i8"), ("primary", "<i8"), ("step", "<i8"), ("shards", "<i8"),
-    ("parts", "<i8", (MOST_PARTS, 2)), ("summed", "<i8", MOST_PARTS), ("sums", "u1", (MOST_PARTS, 16)), ("run_id", "u1", 16), ("fingerprint", "u1", 32), ("token", "u1", 16), ("layout", "u1", 32), ("refused", "u1", 480),
+    ("version", "<i8"), ("rank", "<i8"), ("ranks", "<i8"), ("step", "<i8"), ("shards", "<i8"), ("parts", "<i8", (MOST_PARTS, 2)), ("run_id", "u1", 16), ("fingerprint", "u1", 32),
+    ("token", "u1", 16), ("layout", "u1", 32), ("taken", "u1", 32), ("ahead", "u1", AHEAD * STEP_BYTES), ("refused", "u1", 480),
 ])  # fmt: skip
 SIZE = _WORD.itemsize
-_VERSION = 3
+_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ class Host:
 
     rank: int
     ranks: int
-    primary: bool
     step: int
     run_id: str
     fingerprint: str
@@ -36,20 +36,19 @@ class Host:
     layout: str  # SHA-256 of the names and shapes of its parameters; "" if not known
     shards: int  # the number of shards of the noise; 0 if the host reads no noise
     parts: tuple[tuple[int, int], ...]  # shard and replica of each part that it reads
-    sums: tuple[tuple[int, bytes], ...] = ()  # for each part: a step, -1 for none, and the digest of the values that it released
+    taken: str = ""  # SHA-256 of the bytes of the steps before
+    ahead: bytes = b""  # of this step and the next ones: those that host 0 has drawn, or that another host knows
     refused: str = ""  # the reason why it takes no step; "" if it takes one
 
     def word(self) -> NDArray[np.uint8]:
         """This host in bytes, shape [SIZE], for an all-gather of any library."""
         w = np.zeros((), _WORD)
-        w["version"], w["rank"], w["ranks"], w["primary"], w["step"], w["shards"] = _VERSION, self.rank, self.ranks, self.primary, self.step, self.shards
+        w["version"], w["rank"], w["ranks"], w["step"], w["shards"] = _VERSION, self.rank, self.ranks, self.step, self.shards
         w["parts"] = -1
         for i, part in enumerate(self.parts):
             w["parts"][i] = part
-        w["summed"] = -1
-        for i, (step, digest) in enumerate(self.sums):
-            w["summed"][i], w["sums"][i] = step, np.frombuffer(digest, np.uint8)
-        for name in "run_id", "fingerprint", "token", "layout":
+        w["ahead"][: len(self.ahead)] = np.frombuffer(self.ahead, np.uint8)
+        for name in "run_id", "fingerprint", "token", "layout", "taken":
             text = getattr(self, name)
             if text:
                 w[name] = np.frombuffer(bytes.fromhex(text), np.uint8)
@@ -72,11 +71,10 @@ def read(gathered: Any) -> list[Host]:
         w = np.frombuffer(row.tobytes(), _WORD)[0]
         if w["version"] != _VERSION:
             raise TrainingError("hosts: have different versions of this package: install the same one on all of them")
-        text = {name: "" if not w[name].any() else bytes(w[name]).hex() for name in ("run_id", "fingerprint", "token", "layout")}
+        text = {name: "" if not w[name].any() else bytes(w[name]).hex() for name in ("run_id", "fingerprint", "token", "layout", "taken")}
         parts = tuple((int(shard), int(replica)) for shard, replica in w["parts"] if shard >= 0)
-        sums = tuple((int(step), digest.tobytes()) for step, digest in zip(w["summed"][: len(parts)], w["sums"])) if (w["summed"] >= 0).any() else ()
         refused = w["refused"].tobytes().rstrip(b"\0").decode("utf-8", "ignore")
-        hosts.append(Host(int(w["rank"]), int(w["ranks"]), bool(w["primary"]), int(w["step"]), shards=int(w["shards"]), parts=parts, sums=sums, refused=refused, **text))
+        hosts.append(Host(int(w["rank"]), int(w["ranks"]), int(w["step"]), shards=int(w["shards"]), parts=parts, ahead=w["ahead"].tobytes(), refused=refused, **text))
     return hosts
 
 
@@ -90,9 +88,9 @@ def tell(gather: Callable[[NDArray[np.uint8]], Any], host: Host) -> None:
         pass
 
 
-def check(hosts: Sequence[Host]) -> str:
-    """Refuses hosts unless all take the same step of the same training, and together read the noise
-    of every coordinate. Returns the token of the training."""
+def check(hosts: Sequence[Host]) -> Host:
+    """Refuses hosts unless all take the same step of the same training, with the same bytes of the
+    steps before, and together read the noise of every coordinate. Returns host 0."""
     count = len(hosts)
     for h in hosts:
         if h.refused:
@@ -102,17 +100,14 @@ def check(hosts: Sequence[Host]) -> str:
         raise TrainingError(f"hosts: {count} have answered, as ranks {said}: give each host a rank of its own, from 0, and the number of hosts as ranks")
     _alike(hosts, "run_id", "run {}", "open the run directory of one run on all of them")
     _alike(hosts, "fingerprint", "batches and a recipe of noise of digest {:.8}", "copy the run directory to all of them again")
-    primaries = [h.rank for h in hosts if h.primary]
-    if len(primaries) != 1:
-        said = "no host" if not primaries else "hosts " + ", ".join(map(str, primaries))
-        raise TrainingError(f"hosts: {said} would keep the record of the training: exactly one must: host 0, or the host with primary=True")
-    token = next(h.token for h in hosts if h.primary)
+    first = next(h for h in hosts if h.rank == 0)
     for h in hosts:
-        if h.token not in ("", token):
-            raise TrainingError(f"hosts: host {h.rank} has a checkpoint of another training than host {primaries[0]}, or a record of one in its run directory: resume all of them from checkpoints of one training")
+        if h.token not in ("", first.token):
+            raise TrainingError(f"hosts: host {h.rank} has a checkpoint of another training than host 0: resume all of them from checkpoints of one training")
     _alike(hosts, "step", "step {}", "resume all of them from the checkpoint of one step")
+    _alike(hosts, "taken", "steps taken with bytes of digest {:.8}", "resume all of them from one checkpoint: they would go on with different noise")
     _check_noise([h for h in hosts if h.shards])
-    return token
+    return first
 
 
 def _alike(hosts: Sequence[Host], name: str, words: str, way_out: str) -> None:
@@ -148,22 +143,6 @@ def _check_noise(hosts: Sequence[Host]) -> None:
             other = layouts.setdefault(part[0], h)
             if other.layout and h.layout and other.layout != h.layout:
                 raise TrainingError(f"hosts: hosts {other.rank} and {h.rank} take shard {part[0]} of {shards} of the noise for parameters of different names or shapes: each parameter must have noise of its own")
-    _check_sums(hosts)
     missing = sorted(set(range(shards)) - {shard for shard, _ in takers}) if shards > 1 else []
     if missing:
         raise TrainingError(f"hosts: no host takes shard {missing[0]} of {shards} of the noise: its parameters would have no noise. Let a host read it")
-
-
-def _check_sums(hosts: Sequence[Host]) -> None:
-    """Refuses hosts that added the noise of a step to different sums."""
-    seen: dict[tuple[int, int], tuple[bytes, int]] = {}
-    for h in hosts:
-        for (shard, _), (step, digest) in zip(h.parts, h.sums):
-            if step < 0:
-                continue
-            other, rank = seen.setdefault((shard, step), (digest, h.rank))
-            if other != digest:
-                raise TrainingError(
-                    f"hosts: hosts {rank} and {h.rank} added the noise of step {step} to different sums, and the difference of the two results shows what the noise must hide: discard the training. "
-                    f"Add up the sums of all hosts first, and give the whole sum to add_noise on each host. For several trainings, such as a sweep, {NEXT}"
-                )

@@ -113,8 +113,8 @@ class _Program:
         places = tuple(p.reshape(-1) for p in places)
         ops, size = _JaxOps(zero), math.prod(self.shape)
 
-        def draw(at: Any) -> Any:
-            segment = functools.partial(_segment, ops, keys, at, self.length)
+        def draw(at: Any, j: Any) -> Any:
+            segment = functools.partial(_segment, ops, [k[j] for k in keys], at, self.length)
             return jax.lax.map(segment, places, batch_size=max(1, _PART // self.length)).reshape(-1)[:size]
 
         if self.kind == "filter":
@@ -122,11 +122,11 @@ class _Program:
 
             def add(i: Any, u: Any) -> Any:
                 j = newest - i
-                return ops.unfused(c[j] * draw((step - j).astype(jnp.uint32))) + u
+                return ops.unfused(c[j] * draw((step - j).astype(jnp.uint32), j)) + u
 
             u, state = jax.lax.fori_loop(0, newest + 1, add, jnp.zeros(size, jnp.float64)), list[Any]()
         else:
-            u, state = _device.correlate(self.kind, ops, c, [draw(step)], [row.reshape(-1) for row in (*kept, *old)])
+            u, state = _device.correlate(self.kind, ops, c, [draw(step, 0)], [row.reshape(-1) for row in (*kept, *old)])
         u, *new = jax.lax.optimization_barrier((u, *state[: len(old)]))  # made once, not for each use
         value = _device.rounded(ops, u, scale, self.grid, jnp.round, jnp.abs)
         return value.astype(self.dtype).reshape(self.shape), tuple(row.reshape(self.shape) for row in new)
@@ -164,7 +164,6 @@ class _Leaf:
         self._places = tuple(self._put(p, own) for p in (*_device.split(blocks), (starts % np.uint64(BLOCK)).astype(np.int32)))
         bands = len(recipe.filter) if recipe.kind == "filter" else recipe.state_rows
         self._program = _Program(recipe.kind, bands, recipe.grid, max(lengths), part, sharding, dtype)
-        self._keys = tuple(self._everywhere(k) for k in (recipe.normals, recipe.tails))
         self._zero = self._everywhere(np.int64(0))
         self._state = [self._put(np.zeros(shape), sharding) for _ in range(recipe.state_rows)]
 
@@ -181,7 +180,9 @@ class _Leaf:
         c = recipe.filter if recipe.kind == "filter" else _device.coefficients(recipe, step)
         oldest = 0 if recipe.kind == "blt" else len(self._state) - 1  # the first row whose place a new one takes
         state = tuple(self._state[max(0, oldest) :]), tuple(self._state[: max(0, oldest)])
-        return (*state, self._keys, self._zero, *map(self._everywhere, (np.uint32(step), c, recipe.scale[step])), self._places)
+        needed = [recipe.keys(max(0, step - j)) for j in range(len(recipe.filter) or 1)]  # the latest first
+        keys = tuple(self._everywhere(np.stack(k)) for k in zip(*needed))
+        return (*state, keys, self._zero, *map(self._everywhere, (np.uint32(step), c, recipe.scale[step])), self._places)
 
     def step(self, step: int) -> Any:
         """The noise of a step, which follows the last one."""

@@ -14,7 +14,7 @@ from .errors import RunDirectoryError
 
 FOLDER, FORMAT = "noise", "minsep-noise/1"
 RECIPE_NAME = "recipe.json"
-RECIPE_FORMATS = {"minsep-noise-recipe/2": "aes-128", "minsep-noise-recipe/3": "chacha12"}  # and the source of their random words
+RECIPE_FORMAT = "minsep-noise-recipe/4"
 
 
 def shard_range(coordinates: int, shard: int, shards: int) -> tuple[int, int]:
@@ -44,12 +44,12 @@ class Noise:
         text = bytes(self.folder.read_once(RECIPE_NAME)).decode("utf-8", "replace")
         self.recipe_digest: str = self.folder.files[RECIPE_NAME]["sha256"]
         recipe = parse(text, where)
-        if not isinstance(recipe, dict) or recipe.get("format") not in RECIPE_FORMATS:
-            raise RunDirectoryError(f"{where}: not a recipe of a format that this version reads: {', '.join(RECIPE_FORMATS)}")
+        if not isinstance(recipe, dict) or recipe.get("format") != RECIPE_FORMAT:
+            raise RunDirectoryError(f"{where}: not a recipe of the format that this version reads, {RECIPE_FORMAT}")
         params: Any = recipe.get("params")
-        self.words = RECIPE_FORMATS[recipe["format"]]
-        if not isinstance(params, dict) or params.get("words", "aes-128") != self.words:
-            raise RunDirectoryError(f"{where}: its random words do not fit its format")
+        if not isinstance(params, dict) or params.get("words") not in ("aes-128", "chacha12"):
+            raise RunDirectoryError(f"{where}: names no random words that this version knows")
+        self.words: str = params["words"]
         digest = recipe.get("params_sha256")
         same = params == self.folder.params and recipe.get("run_id") == self.folder.run_id and is_digest(digest)
         if not same or sha256(compact(members(text)["params"]).encode()) != digest:

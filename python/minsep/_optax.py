@@ -105,12 +105,12 @@ class Private:
 
     # The beginning, and checkpoints
 
-    def init(self, params: Any, state: dict[str, Any] | None = None, *, replay: bool = True) -> State:
+    def init(self, params: Any, state: dict[str, Any] | None = None) -> State:
         """Begins the training of params, or goes on from a checkpoint with state, the checkpoint's
         `state`: then put the checkpoint's arrays into the result.
 
-        Steps that were taken after the checkpoint are repeated, and the guard compares them. With
-        replay=False, a checkpoint from before the last step is refused at once.
+        Steps that were taken after the checkpoint are taken again, with fresh noise and other random
+        numbers.
         """
         if self._session.guard is not None:
             raise TrainingError("init: the training has begun already: call it once, or load")
@@ -119,7 +119,7 @@ class Private:
         self._check(trained)
         optimizer = _mesh.put(jax.tree.map(_strong, self._optimizer.init(trained)), self._mesh)
         self._places = None if self._mesh is None else jax.tree.map(lambda x: x.sharding, (trained, optimizer))
-        guard = self._session.begin(self._trained.named(trained), state, replay)
+        guard = self._session.begin(self._trained.named(trained), state)
         return State(guard.next_step, params, optimizer)
 
     def _placed(self, params: Any) -> Any:
@@ -168,8 +168,8 @@ class Private:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state of the training's guard, strings and a number: for a checkpoint, with the
-        `State` of the same step."""
+        """The state of the training's guard, for JSON: for a checkpoint, with the `State` of the same
+        step."""
         return self.guard.state_dict()
 
     def save(self, path: str | os.PathLike[str], state: State) -> None:
@@ -183,7 +183,7 @@ class Private:
             os.fsync(file.fileno())
         os.replace(path + ".new", path)
 
-    def load(self, path: str | os.PathLike[str], params: Any, *, replay: bool = True) -> State:
+    def load(self, path: str | os.PathLike[str], params: Any) -> State:
         """Goes on from the file that save wrote, as init does. If there is no file, the training of
         params begins, and the file is written at once, so that a start after a kill finds it.
         params have the shapes of those in the file."""
@@ -194,7 +194,7 @@ class Private:
         with np.load(path, allow_pickle=False) as file:
             saved, shapes = json.loads(str(file["minsep"]))
             found = [np.frombuffer(file[f"leaf-{i}"].tobytes(), jnp.dtype(dtype)).reshape(shape) for i, (_, dtype, shape) in enumerate(shapes)]
-        state = self.init(params, saved, replay=replay)
+        state = self.init(params, saved)
         if [[name, shape] for name, _, shape in _shapes(state)] != [[name, shape] for name, _, shape in shapes]:
             self.close()
             raise ValueError(f"{os.fspath(path)}: has other parameters or another optimizer: give private and load the ones of the checkpoint")

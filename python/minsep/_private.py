@@ -58,29 +58,29 @@ class Private:
     def guard(self) -> StepGuard:
         """The training's guard. It is made when it is first needed, without a checkpoint if
         load_state_dict was not called before."""
-        return self._session.guard or self._begin(None, False)
+        return self._session.guard or self._begin(None)
 
     def training_state(self) -> dict[str, Any]:
-        """The guard's state, strings and a number: for a program that saves model, optimizer and
-        scheduler itself."""
+        """The guard's state, for JSON: for a program that saves model, optimizer and scheduler
+        itself."""
         return self.guard.state_dict()
 
-    def load_training_state(self, state: dict[str, Any], *, replay: bool = True) -> None:
+    def load_training_state(self, state: dict[str, Any]) -> None:
         """Goes on from what training_state gave, with model, optimizer and scheduler of the same
         step. It must come before the first step and loader."""
         if self._session.guard is not None:
             raise TrainingError("load_state_dict: the training has begun already: call it once, before state_dict, loader and step")
         if not isinstance(state, dict):
             raise ValueError("state: must be the result of training_state, which is \"minsep\" in the result of state_dict")
-        self._begin(state, replay)
+        self._begin(state)
 
-    def _begin(self, state: dict[str, Any] | None, replay: bool) -> StepGuard:
+    def _begin(self, state: dict[str, Any] | None) -> StepGuard:
         trained = self._trained()
         row = None
         if self._sharded is not None or self._processes.count > 1:
             lo, hi = shard_range(sum(p.numel() for p in trained.values()), self._processes.rank, self._processes.count)
             row = torch.empty(1, device=self._device()).expand(hi - lo)
-        return self._session.begin(trained, state, replay, row)
+        return self._session.begin(trained, state, row)
 
     def _device(self) -> torch.device:
         """The device on which the model is."""
@@ -88,7 +88,7 @@ class Private:
 
     def state_dict(self) -> dict[str, Any]:
         """Model, optimizer, scheduler and guard, for torch.save: all that the training needs to go
-        on. The seed of its random numbers stays in the folder of its record.
+        on.
 
         If fully_shard divides the model, all processes must call it. The tensors are then those of
         the whole model, in the memory of process 0; the other processes have None in their place.
@@ -101,19 +101,17 @@ class Private:
             "minsep": self.training_state(),
         }
 
-    def load_state_dict(self, state: dict[str, Any], *, replay: bool = True) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a checkpoint, before the first step and before a loader.
 
-        Steps that were taken after the checkpoint are repeated. Random numbers are seeded by step
-        and example, so they are the same again. If the device computes differently, the guard sees
-        it, and refuses a step that releases other values. With replay=False, a checkpoint from
-        before the last step is refused at once.
+        Steps that were taken after the checkpoint are taken again, with fresh noise and other random
+        numbers.
         """
         if not isinstance(state, dict) or set(state) != {"model", "optimizer", "scheduler", "minsep"}:
             raise ValueError("state: must be the result of state_dict")
         if (state["scheduler"] is None) != (self.scheduler is None):
             raise ValueError("state: only one of the checkpoint and this training has a scheduler: give private the same scheduler= as before")
-        self.load_training_state(state["minsep"], replay=replay)
+        self.load_training_state(state["minsep"])
         self.model.load_state_dict(state["model"] if self._sharded is None else self._sharded.loaded_model(state["model"]))
         self.optimizer.load_state_dict(state["optimizer"] if self._sharded is None else self._sharded.loaded_optimizer(state["optimizer"], self.optimizer))
         if self.scheduler is not None:
@@ -207,7 +205,7 @@ class Private:
         if self._sharded is not None:  # processes compute together, and one that fails now ends, which the others see
             total = self._sum(step, names, examples, *given)
         trained = self._trained()
-        self._put(step, total, self._session.noise(step), trained)
+        self._put(total, self._session.noise(step), trained)
         self._made = [(p, p.grad, local(p.grad)._version) for p in trained.values() if p.grad is not None]
 
     def _check_sum(self, batch: Any) -> None:
@@ -215,16 +213,13 @@ class Private:
         count, owners = (len(batch.rows), batch.owners) if isinstance(batch, OwnerBatch) else (len(batch), None)
         check_clip(self.run.clip_norm, self.run.grid, [(count, self.run.coordinates)], HELD, owners, False)
 
-    def _put(self, step: int, total: Any, noise: Any, trained: dict[str, torch.Tensor]) -> None:
+    def _put(self, total: Any, noise: Any, trained: dict[str, torch.Tensor]) -> None:
         """Adds the noise of a step to its sum, and leaves the noisy mean in p.grad."""
-        released, grid, divisor = self.guard.released_whole(step), self.run.grid, self.run.expected_batch_size
+        grid, divisor = self.run.grid, self.run.expected_batch_size
         if self._sharded is not None:
-            own = pieces.add_noise(total.total, noise, grid, divisor)
-            pieces.release(released, total.checksums(own))
-            self._sharded.put(own, trained)
+            self._sharded.put(pieces.add_noise(total.total, noise, grid, divisor), trained)
             return
         mean = self._processes.mean(total, noise, grid, divisor) if self._processes.count > 1 else pieces.add_noise(total, noise, grid, divisor)
-        pieces.release(released, [pieces.digest_of(pieces.checksums(mean[name])) for name in sorted(mean)])
         for name, p in trained.items():
             p.grad = mean[name].to(p.dtype)
 

@@ -56,7 +56,7 @@ class Processes:
     # What all know
 
     def seed(self, mine: Callable[[], str]) -> str:
-        """The secret seed, which process 0 keeps."""
+        """The secret seed, which process 0 draws."""
         if self.gather is None:
             return mine()
         words = self.gather(np.frombuffer(mine().encode() if self.rank == 0 else bytes(32), np.uint8))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ._join import Table, match_range
 from ._noise import Noise, shard_range
 from ._pad import give
 from ._tree import ClipNorm, ExamplesClipNorm, ExpectedBatchSize, OwnersClipNorm
-from .errors import CopyWarning, MinsepError, MissingPackageError, NotCertifiedError, RunDirectoryError
+from .errors import MinsepError, MissingPackageError, NotCertifiedError, RunDirectoryError
 
 RUN_NAME, RUN_FORMAT = "run.json", "minsep-run/2"
 CERTIFICATE_NAME = "certificate.json"
@@ -49,8 +48,7 @@ class Run:
     recomputed; `verdict` does that.
 
     Raises RunDirectoryError if there is no run directory, or if it is not as minsep writes it, was
-    changed, or mixes results of several runs. A CopyWarning names the directory of which this one
-    is a copy, as far as this machine's records tell.
+    changed, or mixes results of several runs.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
@@ -73,27 +71,6 @@ class Run:
         self._noise: Noise | None = self._folder(Noise, "noise")
         self._table_cache: Table | None = None
         self._check_one_run(record)
-        self._warn_of_copy()
-
-    def _warn_of_copy(self) -> None:
-        from . import _records
-
-        try:
-            original, damaged = _records.copy_of(self), _records.damaged(self)
-        except ValueError:  # of a folder of records that cannot be: StepGuard says so
-            return
-        if original is not None:
-            warnings.warn(
-                f"{self.path}: is a copy of {original}, with the same batches and the same noise: train in one of the two only. `minsep run --again` gives a copy batches and noise of its own",
-                CopyWarning,
-                stacklevel=3,
-            )
-        elif damaged:
-            warnings.warn(
-                f"{damaged[0]}: was changed, cut or emptied, so that nothing shows whether {self.path} is a copy of another run directory, with the same noise: put back a copy of that record, such as the one beside the key",
-                CopyWarning,
-                stacklevel=3,
-            )
 
     def _folder(self, kind: Any, name: str) -> Any:
         """A folder of the run, or None where its stage has not been run."""
@@ -375,19 +352,12 @@ class Run:
         """The noise of a step from the files: coordinates of shard of shards, float32 or float64,
         read-only.
 
-        shards need not be the number of the files. Noise is secret, and serves one sum: see
-        StepGuard. A NoGuardWarning says that a step is given again, in this process or after
-        another one on this machine, or that a guard has recorded a training.
+        shards need not be the number of the files. It is only to look at: noise is secret, and each
+        row serves one sum, which `read_noise` and its guard see to.
         """
-        from . import _unguarded
-
-        row = self._row(step, shard, shards)
-        first, end = shard_range(self.coordinates, whole(shard, "shard"), whole(shards, "shards"))
-        _unguarded.give(self, whole(step, "step"), first, end, "run.noise")
-        return row
+        return self._row(step, shard, shards)
 
     def _row(self, step: int, shard: int, shards: int) -> NDArray[Any]:
-        """The noise of a step from the files, of which nothing is remembered."""
         noise = self._need_noise()
         if noise.shards == 0:
             raise RunDirectoryError(f"{self._directory.where('noise')}: has only the recipe of the noise, and no noise")

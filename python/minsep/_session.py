@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from . import _rows, _seeds
+from . import _seeds
 from ._batches import PADDING, OwnerBatch
 from ._guard import StepGuard
 from ._reader import NoiseReader, read_noise
@@ -27,25 +27,23 @@ class Session:
         self._key = None if key is None else os.fspath(key)
         self._noise: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps, "dtype": dtype}
         if device_noise is not None and (key is None or checkpoint is not None):
-            raise ValueError("device_noise: needs key, the file of the root key, and has no checkpoint: it makes the noise itself, and what its strategy keeps is made anew when a training goes on")
+            raise ValueError("device_noise: needs key, the file of the root key, and has no checkpoint: it makes the noise itself, and what its strategy keeps is made again when a training goes on")
         self.guard: StepGuard | None = None
         self._reader: NoiseReader | None = None
-        self.seed = ""
+        self.seed = ""  # of random numbers, of this start
 
-    def begin(self, like: Any, state: dict[str, Any] | None, replay: bool, row: Any = None) -> StepGuard:
+    def begin(self, like: Any, state: dict[str, Any] | None, row: Any = None) -> StepGuard:
         """Begins the training of a tree of parameters, or goes on from the state of its guard. The
         noise is a tree as like; or, where row is given, an array of so many coordinates, this
         process' part of those of all processes."""
         processes = self._processes
         several = processes is not None and processes.count > 1
         hosts = {"rank": processes.rank, "ranks": processes.count, "gather": processes.gather} if several else {}
-        guard = StepGuard(self.run, state, replay=replay, folder=self._folder, **hosts)
+        guard = StepGuard(self.run, state, folder=self._folder, **hosts)
         try:
             guard.taken_by("private(…).step")
             with guard.telling():
-                self.seed = processes.seed(lambda: _seeds.secret(guard._folder or "")) if several else _seeds.secret(guard._folder or "")
-            if processes is not None:
-                guard.use_whole()
+                self.seed = processes.seed(_seeds.fresh) if several else _seeds.fresh()
             part = {}
             if row is not None:
                 guard.use_layout(Layout(like).digest)

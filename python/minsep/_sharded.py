@@ -263,19 +263,6 @@ class Collected:
                     if rank == self._processes.rank:
                         self.total[a - lo : b - lo] += piece
 
-    def checksums(self, mean: torch.Tensor) -> list[Callable[[], bytes]]:
-        """What gives the digest of the noisy mean of each name, of all processes."""
-        lo, hi = self._places.ranges[self._processes.rank]
-        rows = []
-        for name, end in zip(self._places.names, [*list(self._places.first.values())[1:], self._places.coordinates]):
-            first = self._places.first[name]
-            a, b = max(first, lo), min(end, hi)
-            rows.append(pieces.checksums(mean[a - lo : b - lo], a - first) if a < b else torch.zeros(2, dtype=torch.int64, device=mean.device))
-        sums = torch.stack(rows)
-        if self._processes.count > 1:
-            dist.all_reduce(sums)
-        return [pieces.digest_of(row) for row in sums]
-
 
 def _met(intervals: list[tuple[int, int, int]], within: tuple[int, int]) -> list[tuple[int, int]]:
     """Parts of [first + a, first + b) that are within another interval, in order."""

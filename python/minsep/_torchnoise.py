@@ -102,15 +102,16 @@ def _fused() -> Any:
 class _Part:
     """The noise of coordinates [first, end), and the state of their strategy."""
 
-    def __init__(self, recipe: DeviceRecipe, key: torch.Tensor, pairs: Any, first: int, end: int) -> None:
-        self._recipe, self._key, self._pairs, self.first, self.end = recipe, key, pairs, first, end
-        self.state: list[torch.Tensor] = [torch.zeros(end - first, dtype=torch.float64, device=key.device)] * recipe.state_rows
+    def __init__(self, recipe: DeviceRecipe, device: torch.device, pairs: Any, first: int, end: int) -> None:
+        self._recipe, self._device, self._pairs, self.first, self.end = recipe, device, pairs, first, end
+        self.state: list[torch.Tensor] = [torch.zeros(end - first, dtype=torch.float64, device=device)] * recipe.state_rows
 
     def _draw(self, step: int) -> torch.Tensor:
         """The normals of a step."""
         low, high = self.first // BLOCK, -(-self.end // BLOCK)
-        number = torch.arange(low, high, dtype=torch.int64, device=self._key.device)
-        radii, cosines, sines, short = self._pairs(self._key, number, torch.tensor(step, dtype=torch.int32, device=self._key.device))
+        number = torch.arange(low, high, dtype=torch.int64, device=self._device)
+        key = torch.tensor(_OPS.words(self._recipe.keys(step)[0]), dtype=torch.int32, device=self._device)
+        radii, cosines, sines, short = self._pairs(key, number, torch.tensor(step, dtype=torch.int32, device=self._device))
         for pair in short.reshape(-1).nonzero()[:, 0].tolist():  # once in 2^24
             radii.view(-1)[pair] = self._recipe.short(step, 4 * low + pair)
         return _device.cartesian(_OPS, radii, cosines, sines).reshape(-1)[self.first - low * BLOCK :][: self.end - self.first]
@@ -128,10 +129,9 @@ class _Leaf:
 
     def __init__(self, recipe: DeviceRecipe, shape: tuple[int, ...], device: torch.device, first: int, pairs: Any, dtype: torch.dtype = torch.float32) -> None:
         self.shape, self.device, self.dtype, self._recipe = shape, device, dtype, recipe
-        key = torch.tensor(_OPS.words(recipe.normals), dtype=torch.int32, device=device)
         end, size = first + math.prod(shape), _PARTS.get(device.type, _PART)
         edges = [first, *range((first // size + 1) * size, end, size), end]
-        self._parts = [_Part(recipe, key, pairs, a, b) for a, b in zip(edges, edges[1:]) if b > a]
+        self._parts = [_Part(recipe, device, pairs, a, b) for a, b in zip(edges, edges[1:]) if b > a]
         self._places = [slice(p.first - first, p.end - first) for p in self._parts]
 
     def step(self, step: int) -> torch.Tensor:

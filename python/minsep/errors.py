@@ -39,13 +39,9 @@ class WeakClaimWarning(NotCertifiedWarning):
     """A training begins with noise whose certificate holds, and protects next to nobody."""
 
 
-class NoGuardWarning(UserWarning):
-    """Noise is read without a guard: nothing notices a second training with it, nor a step that is
-    left out."""
-
-
-class CopyWarning(UserWarning):
-    """A run directory is a copy of another one, with the same batches and the same noise."""
+class NotCountedWarning(UserWarning):
+    """No record tells how often the steps of a training are taken, nor that a second training begins
+    with the same run."""
 
 
 class NotJoinedWarning(UserWarning):
@@ -54,7 +50,7 @@ class NotJoinedWarning(UserWarning):
 
 
 class TrainingError(MinsepError):
-    """A step was taken twice or skipped, or a run directory serves another training already."""
+    """A step is not the next one, or a run directory serves another training already."""
 
 
 class MissingPackageError(MinsepError, ImportError):

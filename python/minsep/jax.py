@@ -15,7 +15,6 @@ import numpy as np
 from . import _rows
 from ._arguments import shown
 from ._batches import OwnerBatch
-from ._clip import digest
 from ._guard import StepGuard, check_batch, check_guard
 from ._jaxnoise import DeviceNoise as DeviceNoise, device_noise as device_noise
 from ._pad import pad
@@ -257,8 +256,7 @@ def private(
     Batches are padded to the smallest multiple of pad_to that holds them or, if pad_to is a list of
     sizes, to the smallest size that does; each size is compiled once. The default is
     `run.max_rows`, else microbatch, else 64. With rng=True, loss gets rng=, a key of jax.random,
-    for dropout and the like. It follows from a secret in the folder of the training's record, the
-    step and the example, and is the same in a repeated step.
+    for dropout and the like. It follows from a secret of this start, the step and the example.
 
     key, checkpoint and checkpoint_steps are as in `read_noise`, and folder is as in `StepGuard`.
     With device_noise=True, the devices that hold params make their noise, as in `device_noise`; if
@@ -305,7 +303,7 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
     rows = _rows.not_added(jax.tree_util.tree_leaves(noise))
     if grid == 0:
         mean = jax.tree_util.tree_map(lambda s, z: (s + z) / divisor, total, noise)
-        _rows.add(rows, jax.tree_util.tree_leaves(mean), _digest)
+        _rows.added(rows)
         return mean
 
     def one(s: Any, z: Any) -> Any:
@@ -320,37 +318,8 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float) -> Any:
         return jnp.where(jnp.abs(multiples) <= NOISE_HELD, exact.astype(jnp.float32) * (grid / divisor), jnp.nan)
 
     mean = jax.tree_util.tree_map(one, total, noise)
-    _rows.add(rows, jax.tree_util.tree_leaves(mean), _digest)
+    _rows.added(rows)
     return mean
-
-
-def _digest(mean: Any) -> Callable[[], bytes] | None:
-    """What gives the digest of a noisy mean. On an accelerator it is of four numbers, which are
-    computed there, without waiting for them. None in jax.jit, and for an array of which other hosts
-    hold parts."""
-    if isinstance(mean, jax.core.Tracer) or not mean.is_fully_addressable:
-        return None
-    if all(device.platform == "cpu" for device in mean.devices()):
-        return digest(np.asarray(mean))
-    numbers = _on_device(mean)
-    return lambda: np.asarray(numbers).tobytes()
-
-
-def _checksums(x: Any) -> Any:
-    """Four sums of the mixed bits of each value and its place: sums that differ in any value differ
-    here, but for some 2^-128."""
-
-    def mixed(h: Any) -> Any:
-        h = (h ^ (h >> 16)) * jnp.uint32(0x85EBCA6B)
-        h = (h ^ (h >> 13)) * jnp.uint32(0xC2B2AE35)
-        return h ^ (h >> 16)
-
-    bits = jax.lax.bitcast_convert_type(jnp.ravel(x).astype(jnp.float32), jnp.uint32)
-    places = jnp.arange(bits.size, dtype=jnp.uint32)
-    return jnp.stack([jnp.sum(mixed(bits ^ mixed(places + jnp.uint32(c))), dtype=jnp.uint32) for c in (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)])
-
-
-_on_device = jax.jit(_checksums)
 
 
 class Steps:

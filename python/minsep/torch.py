@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from . import _rows
 from ._batches import PADDING, OwnerBatch
-from ._clip import HELD, SLACK, check_on_grid, digest, held_by, padding_of, whole_numbers
+from ._clip import HELD, SLACK, check_on_grid, held_by, padding_of, whole_numbers
 from ._guard import StepGuard, check_guard
 from ._pad import padded
 from ._reader import NoiseReader
@@ -25,9 +24,6 @@ from .errors import MissingPackageError, TrainingError
 
 if TYPE_CHECKING:
     from ._private import Private
-
-
-_BLOCK = 1 << 17  # places whose numbers `checksums` knows
 
 
 def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: Any = None, owners: Any = None) -> Any:
@@ -283,59 +279,8 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: torch.
 
     with torch.no_grad():
         mean = map_leaves(one, total, noise)
-    _rows.add(rows, [x for _, x in flatten(mean)[0]], _digest)
+    _rows.added(rows)
     return mean
-
-
-def _digest(mean: torch.Tensor) -> Callable[[], bytes]:
-    """What gives the digest of a noisy mean. On an accelerator it is of two numbers, which are
-    computed there, without waiting for them."""
-    if mean.device.type == "cpu":
-        return digest((mean.view(torch.int16) if mean.dtype == torch.bfloat16 else mean).numpy())
-    return digest_of(checksums(mean))
-
-
-def release(released: Any, digests: list[Callable[[], bytes]]) -> None:
-    """Says what a step has released: what gives the digest of each leaf, as `digest_of` does."""
-    released.leaves = len(digests)
-    for i, found in enumerate(digests):
-        released.put(i, found)
-
-
-def digest_of(sums: torch.Tensor) -> Callable[[], bytes]:
-    """What gives the digest of `checksums`, the same whoever added which of them."""
-    return lambda: sums.cpu().numpy().tobytes()
-
-
-def checksums(x: torch.Tensor, first: int = 0) -> torch.Tensor:
-    """Two sums, modulo 2^64, of the bits of each value times numbers of its place, of which that of
-    the first one is given. Arrays that differ in one value differ here; in several, but for some
-    2^-66. Those of the parts of an array add up to its own."""
-    sums = torch.zeros(2, dtype=torch.int64, device=x.device)
-    flat, at, places = x.reshape(-1), 0, _places(x.device)
-    while at < len(flat):
-        block, inside = divmod(first + at, _BLOCK)
-        bits = flat[at : at + _BLOCK - inside].to(torch.float32).view(torch.int32).to(torch.int64)
-        at += len(bits)
-        part = (bits * places[:, inside : inside + len(bits)]).sum(1)
-        sums += part * torch.as_tensor(_odd(2 * block, 2).view(np.int64), device=x.device)
-    return sums
-
-
-@functools.lru_cache(maxsize=8)
-def _places(device: torch.device) -> torch.Tensor:
-    """The numbers of the places of a block, [2, places]."""
-    return torch.as_tensor(_odd(1 << 62, 2 * _BLOCK).view(np.int64).reshape(2, -1), device=device)
-
-
-def _odd(first: int, count: int) -> NDArray[np.uint64]:
-    """Odd numbers of 64 bits that are mixed from numbers from the first one on (splitmix64, Steele
-    et al. 2014)."""
-    with np.errstate(over="ignore"):
-        z = (np.arange(count, dtype=np.uint64) + np.uint64(first)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return z ^ z >> np.uint64(31) | np.uint64(1)
 
 
 class Batches(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]

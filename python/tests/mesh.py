@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import minsep
 import minsep.jax as dp
+from tests import frozen
 
 COORDINATES = 8 * 16 + 16 + 16 * 4 + 1
 
@@ -38,9 +39,8 @@ def params_on(mesh):
     return {name: jax.device_put(x, NamedSharding(mesh, specs[name])) if name in specs else x for name, x in params.items()}
 
 
-def train(run, shape=None, records="", kill=None, kind="Mesh", checkpoint="state.npz", **options):
+def train(run, shape=None, kill=None, kind="Mesh", checkpoint="state.npz", **options):
     """Trains to the end, or saves no step from kill on and dies three steps later. Prints what was found."""
-    os.environ["XDG_STATE_HOME"] = records
     mesh = None
     if shape is not None:
         names = "abc"[: len(shape)]
@@ -67,6 +67,7 @@ def train(run, shape=None, records="", kill=None, kind="Mesh", checkpoint="state
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    frozen.freeze()
     for case in json.loads(sys.argv[1]):
         try:
             train(**case)

@@ -17,6 +17,8 @@ import minsep
 import minsep.torch as dp
 from minsep import _sharded
 
+from tests import frozen
+
 
 def model_of(kind):
     torch.manual_seed(1)
@@ -95,6 +97,7 @@ def main(what):
     """what: run, checkpoint, rank, count, rendezvous, kind, options of private, until (the step before which it stops), kill (the step from which on there is no checkpoint, after three of which it dies), fault."""
     rank, count, fault = what["rank"], what["count"], what.get("fault")
     warnings.simplefilter("ignore")
+    frozen.freeze()
     torch.set_num_threads(1)
     if count > 1 or what.get("divided"):
         torch.distributed.init_process_group("gloo", init_method=f"file://{what['rendezvous']}", rank=rank, world_size=count)

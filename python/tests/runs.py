@@ -18,12 +18,15 @@ import unittest
 import unittest.mock
 import warnings
 
+import minsep as package
 from minsep import Run, _command, _hosts
-from minsep.errors import CopyWarning, NoGuardWarning, NotCertifiedWarning
+from minsep.errors import NotCertifiedWarning
+
+from .frozen import fixed
 
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="minsep-python-"))
 atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
-os.environ["XDG_STATE_HOME"] = str(ROOT / "state")  # records of run ids
+os.environ["XDG_STATE_HOME"] = str(ROOT / "state")
 KEY = ROOT / "key"
 
 
@@ -124,9 +127,7 @@ class Case(unittest.TestCase):
         own = warnings.catch_warnings()
         own.__enter__()
         self.addCleanup(own.__exit__, None, None, None)
-        warnings.simplefilter("ignore", CopyWarning)  # many tests spoil a copy
         warnings.simplefilter("ignore", NotCertifiedWarning)  # most runs of the tests have no certificate
-        warnings.simplefilter("ignore", NoGuardWarning)  # and many look at noise and train nothing
 
     def formed(self, kind: str = "numbers", steps: int = 20, shards: int = 3, *extra: str) -> pathlib.Path:
         """A run directory with batches, which the test may spoil."""
@@ -153,11 +154,63 @@ class Case(unittest.TestCase):
 
 
 def agreeing(word):
-    """An all-gather in which the other hosts agree with the one that asks, and the first of them keeps the record."""
+    """An all-gather in which the other hosts agree with the one that asks, and host 0 has bytes for the steps that follow."""
     (host,) = _hosts.read(word)
-    ranks = range(host.ranks)
-    keeper = host.rank if host.primary else next(rank for rank in ranks if rank != host.rank)
-    return [dataclasses.replace(host, rank=rank, primary=rank == keeper, parts=host.parts if rank == host.rank else ()).word() for rank in ranks]
+    ahead = host.ahead
+    if host.rank > 0:
+        of = [ahead[i : i + _hosts.STEP_BYTES] for i in range(0, len(ahead), _hosts.STEP_BYTES)]
+        ahead = b"".join(b if any(b) else bytes([i + 1]) * _hosts.STEP_BYTES for i, b in enumerate(of, host.step))
+    return [dataclasses.replace(host, rank=rank, token=host.token or "7" * 32, ahead=ahead, parts=host.parts if rank == host.rank else ()).word() for rank in range(host.ranks)]
+
+
+def recorded(run: Run) -> bytes:
+    """The bytes of the steps of noise in files."""
+    return b"".join(bytes.fromhex(b) for b in json.loads((pathlib.Path(run.path) / "noise" / "recipe.json").read_text())["step_bytes"])
+
+
+def known(run: Run, state=None, **more):
+    """A guard whose steps have the bytes of noise in files."""
+    guard = package.StepGuard(run, state, **more)
+    guard._bytes[:] = recorded(run)
+    return guard
+
+
+def bytes_of(run: Run):
+    """The bytes of a step of noise in files, by its number."""
+    steps = recorded(run)
+    return lambda step: steps[_hosts.STEP_BYTES * step :][: _hosts.STEP_BYTES]
+
+
+class Reader:
+    """A reader of noise whose guard has taken the steps before start, with bytes that the test knows."""
+
+    def __init__(self, run: Run, like=None, start: int = 0, steps: bytes | None = None, read=None, **more) -> None:
+        steps = fixed(run.steps) if steps is None else steps
+        taken = steps[: start * _hosts.STEP_BYTES]
+        state = {"run_id": run.run_id, "token": "1" * 32, "steps": taken.hex(), "starts": {}, "layout": ""}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.guard = package.StepGuard(run, state, folder=tempfile.mkdtemp(dir=ROOT))
+        self.guard._bytes[:] = steps
+        try:
+            self.noise = (read or package.read_noise)(run, like, guard=self.guard, **more)
+        except BaseException:
+            self.guard.close()
+            raise
+
+    def step(self, t: int):
+        self.guard.take(t)
+        return self.noise.step(t)
+
+    def close(self) -> None:
+        self.noise.close()
+        self.guard.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def edit_index(folder: pathlib.Path, change) -> None:

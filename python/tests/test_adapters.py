@@ -166,11 +166,12 @@ class Jax(runs.Case):
             next(strategy.batch_iterator(run.examples - 1))
 
         params = {"w": jax.numpy.zeros((11, 3))}
-        noise = minsep.read_noise(run, params)
-        transform = ours.privatizer(run, noise)
+        reader = runs.Reader(run, params)
+        transform = ours.privatizer(run, reader.noise)
         state = transform.init(params)
         for t in range(20):
             total = ours.clip_and_sum({"w": jax.numpy.ones((2, 11, 3))}, run.clip_norm, run.grid)
+            reader.guard.take(t)
             mean, state = transform.update(total, state)
             want = (np.asarray(total["w"]) * run.grid + run.noise(t).reshape(11, 3)) / run.expected_batch_size
             np.testing.assert_allclose(np.asarray(mean["w"]), want, rtol=1e-6, atol=1e-7)

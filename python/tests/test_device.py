@@ -54,7 +54,7 @@ class Recipes(runs.Case):
     def test_numpy_makes_the_bits_of_the_command(self) -> None:
         for name, strategy in STRATEGIES.items():
             run = minsep.Run(self.noisy(STEPS, SIZE, *WORDS, strategy=strategy))
-            recipe = _device.open_recipe(run, runs.key())
+            recipe = _device.open_recipe(run, runs.key(), runs.bytes_of(run))
             for t in range(STEPS):
                 for lo, hi in (0, SIZE), (5, 6), (17, 100):
                     np.testing.assert_array_equal(recipe.host_row(t, lo, hi).astype(np.float32), run.noise(t)[lo:hi], f"{name}, step {t}")
@@ -62,25 +62,26 @@ class Recipes(runs.Case):
     def test_refusals(self) -> None:
         run = minsep.Run(self.noisy(STEPS, SIZE))
         with self.assertRaisesRegex(RunDirectoryError, "aes-128.*--words chacha12"):
-            _device.open_recipe(run, runs.key())
+            _device.open_recipe(run, runs.key(), runs.bytes_of(run))
         run = minsep.Run(self.noisy(STEPS, SIZE, *WORDS, strategy=STRATEGIES["identity"]))
         other = self.folder / "other"
         runs.minsep("keygen", other)
         with self.assertRaisesRegex(MinsepError, "is not the key that the noise"):
-            _device.open_recipe(run, other)
+            _device.open_recipe(run, other, bytes)
         other.chmod(0o644)
         with self.assertRaisesRegex(MinsepError, "0600"):
-            _device.open_recipe(run, other)
+            _device.open_recipe(run, other, bytes)
         short = self.folder / "short"
         short.write_bytes(b"x" * 31)
         short.chmod(0o600)
         for path, said in (short, "exactly 32 bytes"), (self.folder, "regular file"), (self.folder / "none", "cannot be read"):
             with self.assertRaisesRegex(MinsepError, said):
-                _device.open_recipe(run, path)
+                _device.open_recipe(run, path, bytes)
 
     def test_recipes_are_shown_without_their_keys(self) -> None:
-        recipe = _device.open_recipe(minsep.Run(self.noisy(STEPS, SIZE, *WORDS, strategy=STRATEGIES["identity"])), runs.key())
-        for word in (*recipe.normals, *recipe.tails):
+        run = minsep.Run(self.noisy(STEPS, SIZE, *WORDS, strategy=STRATEGIES["identity"]))
+        recipe = _device.open_recipe(run, runs.key(), runs.bytes_of(run))
+        for word in np.concatenate(recipe.keys(0)):
             self.assertNotIn(str(word), repr(recipe) + str(recipe))
 
 
@@ -91,7 +92,7 @@ from tests import test_device as t
 run, guard_state, state, key, kind = pickle.load(open(sys.argv[1], "rb"))
 made = t.KINDS[kind]()
 run = t.minsep.Run(run)
-guard = t.minsep.StepGuard(run, guard_state)
+guard = t.runs.known(run, guard_state)
 noise = made.reader(run, t.tree(), guard=guard, key=key, state=made.loaded(state))
 np.save(sys.argv[2], np.stack([made.flat(noise.step(step)) for step in guard]))
 """
@@ -106,7 +107,7 @@ class Devices:
     def begun(self, name, strategy="banded", size=SIZE, steps=STEPS, like=None):
         """A run of its own with a guard and a reader."""
         run = minsep.Run(runs.make_noisy(self.folder / name, steps, size, STRATEGIES[strategy], WORDS))
-        guard = minsep.StepGuard(run)
+        guard = runs.known(run)
         return run, guard, self.reader(run, tree() if like is None else like, guard=guard, key=runs.key())
 
     def flat(self, given):
@@ -128,7 +129,7 @@ class Devices:
                                 saved, state = guard.state_dict(), noise.state_dict() if with_state else None
                                 break
                         guard.close()
-                        guard = minsep.StepGuard(run, saved)  # another process goes on, with other devices
+                        guard = runs.known(run, saved)  # another process goes on, with other devices
                         noise = self.reader(run, tree(), guard=guard, key=runs.key(), state=state)
                         for step in guard:
                             self.check(run, noise, [step])
@@ -140,7 +141,7 @@ class Devices:
             for step in range(k):
                 guard.take(step)
                 noise.step(step)
-            self.assertFalse(any(str(int(w)) in repr(noise.state_dict()) for w in _device.open_recipe(run, runs.key()).normals))
+            self.assertFalse(any(str(int(w)) in repr(noise.state_dict()) for w in _device.open_recipe(run, runs.key(), runs.bytes_of(run)).keys(0)[0]))
             given, made = self.folder / "given", self.folder / "made.npy"
             given.write_bytes(pickle.dumps((run.path, guard.state_dict(), self.saved(noise.state_dict()), os.fspath(runs.key()), type(self).__name__)))
             guard.close()
@@ -157,7 +158,7 @@ class Devices:
                     state = noise.state_dict()
             saved = guard.state_dict()
             guard.close()
-            guard, steps, real = minsep.StepGuard(run, saved), [], self.leaf.step
+            guard, steps, real = runs.known(run, saved), [], self.leaf.step
 
             def counted(leaf, step):
                 if math.prod(leaf.shape) == 12:
@@ -172,7 +173,7 @@ class Devices:
 
     def test_states_have_the_latest_row_first(self) -> None:
         run, guard, noise = self.begun("own")
-        recipe = _device.open_recipe(run, runs.key())
+        recipe = _device.open_recipe(run, runs.key(), runs.bytes_of(run))
         for step in guard:
             noise.step(step)
             rows = noise.state_dict()["rows"]
@@ -200,10 +201,11 @@ class Devices:
             "its format is .* none that this version reads": {**state, "format": "x"},
             "its step is 4, and the training goes on with step 3": {**state, "step": 4},
             "its step is -1": {**state, "step": -1},
+            "is of other steps than the training has taken": {**state, "steps": "0" * 64},
             "other shapes": {**state, "rows": rows[:-1]},
             "not float64": {**state, "rows": [np.asarray(r, np.float32) for r in rows]},
         }
-        guard = minsep.StepGuard(run, saved)
+        guard = runs.known(run, saved)
         for said, wrong in cases.items():
             with self.subTest(said), self.assertRaisesRegex(ValueError, said):
                 self.reader(run, tree(), guard=guard, key=runs.key(), state=wrong)
@@ -215,7 +217,7 @@ class Devices:
         """The pair that every device is tested with, in a leaf of its own."""
         public = np.arange(8, dtype=np.uint32)
         run = minsep.Run(self.noisy(STEPS, SIZE, *WORDS, strategy=STRATEGIES["identity"]))
-        recipe = dataclasses.replace(_device.open_recipe(run, runs.key()), normals=public, tails=public, grid=0.0)
+        recipe = dataclasses.replace(_device.open_recipe(run, runs.key(), runs.bytes_of(run)), keys=lambda step: (public, public), grid=0.0)
         for first in range(0, 1 << 27, 1 << 20):
             found = np.flatnonzero(_device.polar(_device.Ops(), _device.chacha(_device.Ops(), list(public), _device.split(np.arange(first, first + (1 << 20), dtype=np.uint64)), _device.split(np.uint64(0))))[3].any(1))
             if len(found):
@@ -236,7 +238,7 @@ class Devices:
         run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["identity"], WORDS))
         with self.assertRaisesRegex(TypeError, "StepGuard"):
             self.reader(run, tree(), guard=None, key=runs.key())
-        guard = minsep.StepGuard(run)
+        guard = runs.known(run)
         with self.assertRaisesRegex(ValueError, "coordinates"):
             self.reader(run, {"a": np.zeros(3)}, guard=guard, key=runs.key())
         noise = self.reader(run, tree(), guard=guard, key=runs.key())
@@ -296,14 +298,14 @@ class Jax(Devices, runs.Case):
             self.assertEqual(tuple(rows.sharding.spec[1:]), tuple(leaf.sharding.spec), name)
         saved, state = guard.state_dict(), noise.state_dict()
         guard.close()
-        guard = minsep.StepGuard(run, saved)
+        guard = runs.known(run, saved)
         noise = self.reader(run, self.sharded(), guard=guard, key=runs.key(), state=state)  # arrays as they are
         for step in guard:
             self.check(run, noise, [step])
 
     def test_leaves_stay_where_they_are(self) -> None:
         run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["identity"], WORDS))
-        like, guard = self.sharded(), minsep.StepGuard(run)
+        like, guard = self.sharded(), runs.known(run)
         noise = minsep.jax.device_noise(run, like, guard=guard, key=runs.key())
         guard.take(0)
         for name, leaf in noise.step(0).items():
@@ -334,7 +336,7 @@ class Jax(Devices, runs.Case):
 
     def test_a_device_with_other_arithmetic_is_refused(self) -> None:
         run = minsep.Run(self.noisy(STEPS, SIZE, *WORDS, strategy=STRATEGIES["banded"]))
-        recipe = _device.open_recipe(run, runs.key())
+        recipe = _device.open_recipe(run, runs.key(), runs.bytes_of(run))
         exact = _jaxnoise._JaxOps.sqrt
         try:
             _jaxnoise._JaxOps.sqrt = lambda self, x: exact(self, x) * (1 + 2.0**-52)
@@ -347,14 +349,14 @@ class Jax(Devices, runs.Case):
 
     def test_the_key_is_no_constant_of_the_program(self) -> None:
         run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["banded"], WORDS))
-        guard = minsep.StepGuard(run)
+        guard = runs.known(run)
         noise = minsep.jax.device_noise(run, tree(), guard=guard, key=runs.key())
         leaf = noise._leaves[0]
         recipe = leaf.recipe
         with jax.enable_x64(True):
             text = _jaxnoise._make.lower(*leaf.arguments(0), program=leaf._program).as_text()
         self.assertIn("1634760805", text)  # a constant of ChaCha12, so that the test sees constants
-        for word in (*recipe.normals, *recipe.tails):
+        for word in np.concatenate(recipe.keys(0)):
             self.assertNotIn(str(int(word)), text)
 
 
@@ -387,7 +389,7 @@ class Torch(Devices, runs.Case):
     def test_shards(self) -> None:
         """Each process has its own coordinates, at any strategy's state."""
         run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE + 1, STRATEGIES["banded"], WORDS))
-        guard, half = minsep.StepGuard(run), (SIZE + 1) // 2
+        guard, half = runs.known(run), (SIZE + 1) // 2
         parts = [self.reader(run, {"a": np.zeros(5), "b": torch.zeros(half - 5)}, guard=guard, key=runs.key(), shard=shard, shards=2) for shard in range(2)]
         for step in guard:
             np.testing.assert_array_equal(np.concatenate([self.flat(noise.step(step)) for noise in parts]), run.noise(step))
@@ -395,29 +397,15 @@ class Torch(Devices, runs.Case):
 
     def test_a_device_with_other_arithmetic_is_refused(self) -> None:
         run = minsep.Run(self.noisy(STEPS, SIZE, *WORDS, strategy=STRATEGIES["banded"]))
-        recipe, exact = _device.open_recipe(run, runs.key()), _torchnoise._TorchOps.sqrt
+        recipe, exact = _device.open_recipe(run, runs.key(), runs.bytes_of(run)), _torchnoise._TorchOps.sqrt
         with unittest.mock.patch.object(_torchnoise._TorchOps, "sqrt", lambda self, x: exact(self, x) * (1 + 2.0**-52)), self.assertRaisesRegex(MinsepError, "IEEE 754"):
             _torchnoise._check_device(recipe, torch.device("cpu"), _torchnoise._each)
         with self.assertRaisesRegex(MinsepError, "device mps: has no numbers of 64 bits"):
             _torchnoise._check_device(recipe, torch.device("mps"), _torchnoise._each)
 
-    def test_checksums_see_each_value_and_its_place(self) -> None:
-        x = torch.randn(1000)
-        words = lambda *sums: minsep.torch.digest_of(sum(sums))()
-        of = minsep.torch.checksums
-        self.assertEqual(len({words(of(y)) for y in (x, x.flip(0), torch.cat([x[:1] + 1e-6, x[1:]]), x[:-1])}), 4)
-        self.assertEqual(words(of(x[600:], 600), of(x[:0]), of(x[:600])), words(of(x)))  # whoever adds which
-        x = torch.randn(3 * (1 << 17) + 5)
-        self.assertEqual(words(of(x[140_000:], 140_000), of(x[:140_000])), words(of(x)))
-        blocks = x.clone()
-        blocks[: 1 << 17], blocks[1 << 17 : 2 << 17] = x[1 << 17 : 2 << 17], x[: 1 << 17]
-        signs = x.clone()
-        signs[[3, 4]] *= -1
-        self.assertEqual(len({words(of(y)) for y in (x, blocks, signs)}), 3)
-
     def test_noise_of_float64(self) -> None:
         run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["banded"], (*WORDS, "--dtype", "float64")))
-        guard = minsep.StepGuard(run)
+        guard = runs.known(run)
         noise = self.reader(run, torch.zeros(SIZE), guard=guard, key=runs.key())
         for step in guard:
             given = noise.step(step)
@@ -429,7 +417,7 @@ class Torch(Devices, runs.Case):
         if shutil.which("g++") is None:
             self.skipTest("no g++")
         run = minsep.Run(runs.make_noisy(self.folder / "own", STEPS, SIZE, STRATEGIES["banded"], WORDS))
-        guard = minsep.StepGuard(run)
+        guard = runs.known(run)
         noise = self.reader(run, self.other_tree(), guard=guard, key=runs.key(), fuse=True)
         for step in guard:
             self.check(run, noise, [step])

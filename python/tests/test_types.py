@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import re
 
 import numpy as np
 
@@ -22,22 +21,22 @@ class Types(runs.Case):
             self.assertRegex(str(caught.exception), f"^{name}\\b")
 
     def test_paths_in_place_of_runs(self):
-        for function, more in (minsep.StepGuard, {}), (minsep.read_noise, {}):
+        for function, more in (minsep.StepGuard, {}), (minsep.read_noise, {"guard": None}):
             for run in "run", pathlib.Path("run"):
                 with self.assertRaises(TypeError) as caught:
                     function(run, **more)
                 self.assertIn(f"run {run!r}: must be an opened run directory, and not {type(run).__name__}: run = minsep.Run({run!r}), then {function.__name__}(run", str(caught.exception))
-            self.refused("run", function, {}, [5, None, *WRONG])
+            self.refused("run", function, {}, [5, None, *WRONG], **more)
 
     def test_guards_and_readers(self):
         run = minsep.Run(self.own_noisy(20, 33))
         self.refused("guard", minsep.read_noise, {"run": run}, [5, run, *WRONG])
-        for name in "start", "shard", "shards", "replica", "dtype":
-            self.refused(name, minsep.read_noise, {"run": run})
-        self.refused("like", minsep.read_noise, {"run": run}, [5, run, *WRONG])
         for name in "rank", "ranks", "gather":
             self.refused(name, minsep.StepGuard, {"run": run})
         guard = minsep.StepGuard(run)
+        for name in "shard", "shards", "replica", "dtype":
+            self.refused(name, minsep.read_noise, {"run": run, "guard": guard})
+        self.refused("like", minsep.read_noise, {"run": run, "guard": guard}, [5, run, *WRONG])
         self.refused("step", guard.take, {})
         noise = minsep.read_noise(run, guard=guard)
         total, row = np.zeros(33), np.zeros(33, np.float32)
@@ -79,47 +78,9 @@ class Types(runs.Case):
         self.refused("run", dp.same_on_all_hosts, {})
         run = minsep.Run(self.noisy())
         with self.assertRaisesRegex(TypeError, "^noise: must be the noise of a step"):
-            dp.add_noise(np.zeros(33, np.int32), minsep.read_noise(run), run.grid, 1)
+            dp.add_noise(np.zeros(33, np.int32), runs.Reader(run).noise, run.grid, 1)
         if runs.has("optax"):
             self.refused("run", dp.privatizer, {"noise": None})
             self.refused("noise", dp.privatizer, {"run": run})
         if runs.has("jax_privacy"):
             self.refused("run", dp.batch_selection, {"guard": None})
-
-
-class Records(runs.Case):
-    def test_a_relative_folder_of_records(self):
-        """It is refused where a training begins: a record there would not be found from another folder."""
-        path = self.own_noisy()
-        run = minsep.Run(path)
-        before = runs.os.environ["XDG_STATE_HOME"]
-        self.addCleanup(runs.os.environ.__setitem__, "XDG_STATE_HOME", before)
-        runs.os.environ["XDG_STATE_HOME"] = "state"
-        for begin in minsep.StepGuard, minsep.read_noise:
-            with self.assertRaisesRegex(ValueError, "^XDG_STATE_HOME state: must be an absolute path: .* or unset it for ~/.local/state"):
-                begin(run)
-        self.assertFalse((path / "training.json").exists())
-        said = runs.minsep("form", "--examples", 9, "--scheme", "poisson", "--steps", 2, "--batch-size", 3, "--key", runs.key(), "--out", self.folder / "new", code=2).stderr
-        self.assertRegex(said, "XDG_STATE_HOME state: must be an absolute path")
-        runs.os.environ["XDG_STATE_HOME"] = ""
-        home = runs.os.environ.get("HOME", "")
-        self.addCleanup(runs.os.environ.__setitem__, "HOME", home)
-        runs.os.environ["HOME"] = str(self.folder)
-        minsep.StepGuard(run).close()
-        self.assertEqual([p.name for p in (self.folder / ".local" / "state" / "minsep" / "trainings").iterdir()], [f"{run.run_id}.json"])
-
-    def test_a_damaged_record(self):
-        """The message names the way out, and it is one."""
-        path = self.own_noisy()
-        run = minsep.Run(path)
-        guard = minsep.StepGuard(run)
-        guard.take(0)
-        state = guard.state_dict()
-        guard.close()
-        record = path / "training.json"
-        record.write_text(record.read_text()[:40])
-        with self.assertRaises(minsep.TrainingError) as caught:
-            minsep.StepGuard(run, state)
-        self.assertRegex(str(caught.exception), f"^{re.escape(str(record))}: is not a record of a training, or was cut or emptied, .* The records of a training are alike: put a copy of the other one in its place")
-        record.write_bytes((runs.ROOT / "state" / "minsep" / "trainings" / f"{run.run_id}.json").read_bytes())
-        minsep.StepGuard(run, state).take(1)

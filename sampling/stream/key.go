@@ -170,6 +170,9 @@ func PublicKey(purpose string, config []byte) Key {
 // Sub derives an independent key of k for a part of its purpose.
 func (k Key) Sub(purpose string) Key { return expand(k.secret[:], nil, purpose) }
 
+// Salted derives an independent key of k for a part of its purpose and a salt.
+func (k Key) Salted(salt []byte, purpose string) Key { return expand(k.secret[:], salt, purpose) }
+
 // Commitment returns a public value that binds to k without revealing it: two commitments are equal
 // only if the keys are.
 func (k Key) Commitment() [sha256.Size]byte { return expand(k.secret[:], nil, "commitment").secret }

@@ -45,6 +45,7 @@ func Example() {
 		return
 	}
 	recipe.Bind(root, stream.NewRunID(), key)
+	recipe.Draw()
 	written, err := noiseshards.WriteRecipe(dir, recipe)
 	if err != nil {
 		fmt.Println(err)

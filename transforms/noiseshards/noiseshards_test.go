@@ -51,6 +51,7 @@ func newConfig(t testing.TB, key string, s *mechanism.Strategy) (Config, *noise.
 		t.Fatal(err)
 	}
 	r.Bind(root, stream.RunID{3}, key)
+	r.Draw()
 	c := Config{Dir: t.TempDir(), KeyURI: key, Shards: 4, DType: manifest.DFloat32, StepsPerFile: 10}
 	f, err := WriteRecipe(c.Dir, r)
 	if err != nil {
@@ -376,6 +377,7 @@ func BenchmarkWrite(b *testing.B) {
 		b.Fatal(err)
 	}
 	r.Bind(root, stream.RunID{1}, key)
+	r.Draw()
 	for b.Loop() {
 		c := Config{Dir: b.TempDir(), KeyURI: key, Shards: 8, DType: manifest.DFloat32}
 		f, err := WriteRecipe(c.Dir, r)

@@ -1,0 +1,78 @@
+package inspect
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTaken counts the steps of random starts one by one.
+func TestTaken(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for range 300 {
+		dir := t.TempDir()
+		counts := make([]int, 12)
+		var starts []string
+		for i := range rng.IntN(5) {
+			first := rng.IntN(12)
+			end := first + rng.IntN(13-first)
+			for step := first; step < end; step++ {
+				counts[step]++
+			}
+			starts = append(starts, fmt.Sprintf(`"%016x": ["%012d", "%012d"]`, i, first, end))
+		}
+		record := fmt.Sprintf(`{"format": "minsep-training/2", "run_id": "%032x", "token": "%032x", "starts": {%s}}`, 1, 2, strings.Join(starts, ", "))
+		if err := os.WriteFile(filepath.Join(dir, "training.json"), []byte(record), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		taken, err := ReadTaken(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := make([]int, 12)
+		for i, r := range taken.Repeated {
+			if r.Times < 2 || r.Last < r.First || i > 0 && taken.Repeated[i-1].Last == r.First-1 && taken.Repeated[i-1].Times == r.Times {
+				t.Errorf("%s: ranges %v", record, taken.Repeated)
+			}
+			for step := r.First; step <= r.Last; step++ {
+				found[step] = r.Times
+			}
+		}
+		for step, n := range counts {
+			if n > 1 && found[step] != n || n <= 1 && found[step] != 0 {
+				t.Errorf("%s: step %d is counted %d times, want %d", record, step, found[step], n)
+			}
+		}
+		if taken.Most != slices.Max(counts) || taken.Starts != len(starts) || (taken.String() == "") != (taken.Most < 2) {
+			t.Errorf("%s: %+v, %q", record, taken, taken)
+		}
+	}
+}
+
+// TestTakenOfNoRecord: a record that cannot be read tells nothing, and that is said.
+func TestTakenOfNoRecord(t *testing.T) {
+	dir := t.TempDir()
+	if taken, err := ReadTaken(t.Context(), dir); taken != nil || err != nil {
+		t.Errorf("no record: %+v, %v", taken, err)
+	}
+	path := filepath.Join(dir, "training.json")
+	for text, damaged := range map[string]bool{
+		"": false, "{": true, `{"format": "x"}`: true,
+		`{"format": "minsep-training/2", "starts": {"0": ["2", "1"]}}`:  true,
+		`{"format": "minsep-training/2", "starts": {"0": ["-1", "1"]}}`: true,
+		`{"format": "minsep-training/2", "starts": {"0": ["a", "1"]}}`:  true,
+		`{"format": "minsep-training/2", "starts": {"0": ["1", "1"]}}`:  false,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		taken, err := ReadTaken(t.Context(), dir)
+		if err != nil || damaged != (taken != nil && taken.Damaged) || damaged != strings.Contains(taken.String(), "nothing tells how often") {
+			t.Errorf("%q: %+v, %v", text, taken, err)
+		}
+	}
+}
