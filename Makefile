@@ -21,7 +21,7 @@ SHA256SUM := $(shell command -v sha256sum > /dev/null && echo sha256sum || echo 
 ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build man release wheels image buildah airflow demo test test-flink test-cluster flink python trainers hf train-hf trainings race race-fast lint fuzz bench scale papers amplified blind look
+.PHONY: help build man release wheels image buildah airflow demo test check test-flink test-cluster flink python trainers hf train-hf trainings race race-fast lint fuzz bench attack frozen papers amplified look
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,10 +98,15 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	@printf '%s\n' '' 'docs/tutorial.md goes on from there to a trained model.'
 
 # The tests of integration read files of another module, which Go does not see when it takes a result from its cache.
-test: lint python airflow flink buildah race-fast ## lint and run every test: a line as each package ends, and at the end what was skipped
-	@$(GO) build -o bin/testlog ./integration/testlog
-	@$(flink_env) export PATH="$(CURDIR)/$(VENV)/bin:$$PATH"; \
-	{ code=0; $(GO) test -timeout 40m -json -count=1 ./integration/... || code=1; $(GO) test -timeout 40m -json ./... || code=1; exit $$code; } | bin/testlog -log out/test.log
+test: lint python airflow flink buildah race-fast ## lint and run every test: a line as each package ends, then what was skipped, and the slowest tests
+	@mkdir -p out
+	@$(flink_env) export PATH="$(CURDIR)/$(VENV)/bin:$$PATH"; code=0; \
+	$(GO) tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile out/integration.json -- -timeout 40m -count=1 ./integration/... || code=1; \
+	$(GO) tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile out/test.json -- -timeout 40m ./... || code=1; \
+	echo "The slowest tests:"; cat out/integration.json out/test.json | $(GO) tool gotestsum tool slowest --num 5; exit $$code
+
+check: lint ## lint and run the tests of the packages without Beam, in their short form
+	$(GO) test -short $$($(GO) list -f '{{$$beam := false}}{{range .Deps}}{{if eq . "github.com/apache/beam/sdks/v2/go/pkg/beam"}}{{$$beam = true}}{{end}}{{end}}{{if not $$beam}}{{.ImportPath}}{{end}}' ./...)
 
 # MINSEP_FLINK says where Flink is, if it could be fetched.
 flink_env = if [ -e $(FLINK)/fetched ]; then export MINSEP_FLINK="$(CURDIR)/$(FLINK)"; fi;
@@ -223,31 +228,14 @@ bench: ## measure the tables of docs/background/benchmarks.md: whole stages in a
 	$(GO) test -run '^$$' -bench Noise -cpu 1 ./mechanism/noise | grep Benchmark
 	$(GO) test -run '^$$' -bench . -benchtime 1x -cpu 1 ./mechanism | grep Benchmark
 
-scale: ## measure bound and form at 1e6 to 1e8 edges, hot keys and rounds: the points of docs/background/scale.md and their fit, about an hour
-	@mkdir -p out/scale
-	$(GO) build -o out/scale/scale ./integration/scale
-	cd out/scale && ./scale -dir . -memory -shapes uniform -edges 1e6,1e7,2e7,4e7,1e8 > points.jsonl
-	cd out/scale && ./scale -dir . -memory -shapes crowded -edges 1e7 >> points.jsonl
-	cd out/scale && ./scale -dir . -memory -shapes uniform -edges 1e8 -edges-in-memory 16777216 >> points.jsonl
-	cd out/scale && ./scale -dir . -shapes uniform -edges 1e6,1e7,2e7,4e7,1e8 -schemes b-min-sep,multi-owner >> points.jsonl
-	cd out/scale && ./scale -dir . -shapes hot-owner,wide-example,hot-and-wide -edges 3e7 -k 2,0 -schemes b-min-sep,multi-owner,fixed >> points.jsonl
-	cd out/scale && ./scale -dir . -shapes uniform,power-law -edges 1e6,1e7 -k 1,2,8 -rounds 12 >> points.jsonl
-	cd out/scale && ./scale -dir . -shapes crowded -edges 1e6 -k 1,2,8,30 -rounds 32 >> points.jsonl
-	cd out/scale && ./scale -dir . -graph ../../integration/testdata/gene2pubmed.tsv.gz -k 1,2,7,50 -rounds 12 >> points.jsonl
-	cd out/scale && ./scale -dir . -memory -shapes hot-owner,wide-example,hot-and-wide -edges 3e7 -k 2,0 >> points.jsonl
-	@rm -rf out/scale/run out/scale/graph.parquet
-	out/scale/scale -fit out/scale/points.jsonl
-	MINSEP_SCALE_EDGES=6000000 $(GO) test -count=1 -run LargeHotKeys ./transforms/contribution
+attack: ## attack the whole chain in process: certificates of every scheme again, and a million observations, in minutes
+	MINSEP_ATTACK=1 $(GO) test -count=1 -timeout 60m -v ./integration/attack
 
-.PHONY: audit
-audit: ## attack the whole chain in process: certificates of every scheme again, and a million observations, in minutes
-	MINSEP_AUDIT=1 $(GO) test -count=1 -timeout 60m -v ./audit
+frozen: build ## measure the certificates and speeds that must not get worse; BEFORE=PATH for another program in turn
+	$(GO) run ./integration/frozen $(if $(BEFORE),before=$(BEFORE)) now=bin/minsep
 
 papers: ## recompute the papers' tables, published beside computed; GRID=points.jsonl for the grid of arXiv 2602.09338
 	$(GO) run ./integration/papers $(if $(GRID),-grid $(GRID))
-
-blind: build ## plan for five data sets, certify what the plans name first, and compare the order: an hour of processor time, resumable
-	$(GO) run ./integration/blind -minsep bin/minsep -out out/blind
 
 amplified: ## recompute those with amplification by sampling: an hour and more, can be stopped and resumed; CELLS=figures.jsonl
 	@mkdir -p out

@@ -32,7 +32,6 @@ var layers = [][]string{
 	{"stages"},
 	{"planner"},
 	{"inspect"},
-	{"audit"},
 	{"report"},
 	{"transforms"},
 	{"pipelines"},

@@ -123,9 +123,9 @@ func TestPythonPackageHasTheVersion(t *testing.T) {
 }
 
 // pythonDocuments are the pages with the programs that TestPythonDocument runs, in this order.
-var pythonDocuments = []string{"docs/python.md", "docs/audit.md", "python/README.md", "docs/large-models.md"}
+var pythonDocuments = []string{"docs/python.md", "python/README.md", "docs/large-models.md"}
 
-// TestPythonDocument types the blocks of docs/python.md, docs/audit.md, the package's README and
+// TestPythonDocument types the blocks of docs/python.md, the package's README and
 // docs/large-models.md, with the package as a wheel. It runs the programs of python/examples where a
 // page links to them.
 func TestPythonDocument(t *testing.T) {

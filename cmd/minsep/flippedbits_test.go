@@ -33,7 +33,6 @@ var flippedCommands = [][]string{
 	{"report", "run", "--out", "page.html"},
 	{"inspect", "run", "--json", "--show-secret", "--recheck", "1"},
 	{"compose", "run", "--times", "2", "--delta", "1e-3"},
-	{"audit", "run", "--steps", "2"},
 	{"form", "--bounded", "run", "--scheme", "poisson", "--steps", "4", "--prob", "0.1", "--key", "key", "--out", "other", "--dry-run"},
 	{"account", "--bounded", "run", "--scheme", "fixed", "--steps", "4", "--min-sep", "2", "--batch-size", "1", "--strategy", "run/strategy/strategy.json",
 		"--epsilon", "2", "--delta", "1e-3", "--out", "run", "--dry-run"},

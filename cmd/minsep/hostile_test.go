@@ -47,7 +47,6 @@ var hostileCommands = [][]string{
 	{"inspect", "run", "--json", "--show-secret"},
 	{"inspect", "run", "--verbose"},
 	{"compose", "run"},
-	{"audit", "run"},
 	{"form", "--bounded", "run", "--scheme", "poisson", "--steps", "10", "--prob", "0.1", "--key", "key", "--out", "other", "--dry-run"},
 	{"account", "--bounded", "run", "--scheme", "fixed", "--steps", "16", "--min-sep", "4", "--batch-size", "4", "--strategy", "run/strategy/strategy.json",
 		"--epsilon", "2", "--delta", "1e-3", "--out", "run", "--dry-run"},
@@ -139,7 +138,7 @@ func TestForgedInput(t *testing.T) {
 		h.call("bound", "--graph", graph, "--max-per-owner", "1", "--key", "key", "--out", "run", "--header", "yes")
 		h.call("plan", "--graph", graph, "--example-column", "no", "--max-per-owner", "1", "--steps", "2", "--batch-size", "1", "--epsilon", "8", "--delta", "1e-3")
 	}
-	for _, command := range []string{"inspect", "report", "run", "compose", "audit", "keygen", forged} {
+	for _, command := range []string{"inspect", "report", "run", "compose", "keygen", forged} {
 		h.call(command, forged)
 		h.call(command, "--"+forged, forged)
 		h.call(command, "--out", forged, "--json")

@@ -25,7 +25,7 @@ import (
 // packages are the names of Go packages with which errors begin: these, and a package for each
 // scheme of object stores. They tell a user nothing, so messages leave them out.
 var packages = append(store.Schemes(),
-	"audit", "compose",
+	"compose",
 	"accounting", "banded", "binomial", "bisect", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
 	"progress", "registry", "report", "sampling", "search", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",

@@ -169,7 +169,7 @@ func exitCode(err error) int {
 	var fault *graphio.Fault
 	var claimed *registry.ClaimError
 	switch {
-	case errors.Is(err, inspect.ErrFailedCheck), errors.Is(err, errAudit), unverified(err):
+	case errors.Is(err, inspect.ErrFailedCheck), unverified(err):
 		return exitNotVerified
 	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.As(err, &claimed), errors.Is(err, pipelines.ErrInput),
 		errors.Is(err, manifest.ErrExists), errors.Is(err, manifest.ErrInvalid), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS),
@@ -194,7 +194,7 @@ Start with:  minsep keygen key
              minsep inspect run
 
 Exit codes: 0 done; 1 a failure of the machine or of a runner, or --timeout; 2 a fault in the command line or the input;
-3 a guarantee could not be verified, or audit found a fault; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by
+3 a guarantee could not be verified; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by
 Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the same command may be repeated as it is.`,
 		Version:           versionText(),
 		SilenceErrors:     true,
@@ -223,7 +223,7 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 		}
 	}
 	root.AddCommand(a.keygenCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand(), a.planCommand(), a.runCommand())
-	root.AddCommand(a.auditCommand(), a.composeCommand(), a.workerPoolCommand(), manCommand())
+	root.AddCommand(a.composeCommand(), a.workerPoolCommand(), manCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
 		// These look at the flags that the constructors have defined, so they come last.

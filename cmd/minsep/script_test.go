@@ -36,7 +36,6 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"sums":     sums,
 			"exits":    exits,
 			"refused":  refused,
 			"same":     same,

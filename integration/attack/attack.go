@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func Of(c *accounting.Certificate) Mechanism {
 	return Mechanism{Run: c.Run, NoiseMultiplier: c.NoiseMultiplier, Epsilon: c.Epsilon, Delta: c.Delta}
 }
 
-// Limits of an audit.
+// Limits of an attack.
 const (
 	maxPatterns = 200_000   // participation patterns that are summed for each observation
 	maxNodes    = 4_000_000 // steps times min-sep, for the recursion over states
@@ -52,7 +52,7 @@ type Attack struct {
 
 // NewAttack prepares an attack. A mechanism without an audit, or out of range, is a *param.Error.
 func NewAttack(m Mechanism) (*Attack, error) {
-	c := param.Checker{Package: "audit"}
+	c := param.Checker{Package: "attack"}
 	c.Add(m.Run.Validate())
 	c.Positive("noise multiplier", m.NoiseMultiplier)
 	c.Require(m.Epsilon >= 0 && !math.IsInf(m.Epsilon, 1), "epsilon", m.Epsilon, "must be finite and at least 0")
@@ -77,7 +77,7 @@ func NewAttack(m Mechanism) (*Attack, error) {
 		}
 	}
 	if nodes := scheme.NumSteps() * min(scheme.Separation(), scheme.NumSteps()); a.patterns == nil && nodes > maxNodes {
-		return nil, &param.Error{Package: "audit", Param: "steps times min-sep", Value: nodes, Rule: fmt.Sprintf("must be at most %d to be audited", maxNodes)}
+		return nil, &param.Error{Package: "attack", Param: "steps times min-sep", Value: nodes, Rule: fmt.Sprintf("must be at most %d to be audited", maxNodes)}
 	}
 	a.ratio = a.newRatio(a.columns, m.NoiseMultiplier)
 	return a, nil
@@ -165,18 +165,16 @@ func (a *Attack) simulate(s *Sample, with bool, rng *rand.Rand) {
 	a.addOutput(s, y)
 }
 
-// Judgement is the result of an audit.
+// Judgement is the result of an attack.
 type Judgement struct {
 	// Bound's Epsilon also takes in Adapted.
 	Bound
 	Adapted     float64      // lower confidence bound of ε by the adapted attack, 0 without one
-	OneRun      float64      // lower confidence bound of ε by [OneRun]; 0 if it shows nothing
 	Differences []Difference // scores that do not have the mechanism's distribution
 	Compared    bool         // whether scores were compared with that distribution
-	Swapped     bool         // observations without the canary look as if they had it, and the others as if not
 }
 
-// Verdicts of an audit.
+// Verdicts of an attack.
 const (
 	Exceeds = "EXCEEDS" // shown to be less private than the certificate says
 	Differs = "DIFFERS" // shown not to be the mechanism of the certificate
@@ -210,8 +208,6 @@ func (a *Attack) Judge(with, without *Sample, rng *rand.Rand) Judgement {
 		j.Adapted = a.adapted.bound(with.adapted, without.adapted, m.Delta)
 		j.Epsilon = max(j.Epsilon, j.Adapted)
 	}
-	j.OneRun = OneRun(with.LogRatios, without.LogRatios, oneRunGuesses(len(with.LogRatios)+len(without.LogRatios)), m.Delta)
-	j.Swapped = swapped(with.LogRatios, without.LogRatios)
 	if !a.Exact || a.Cut {
 		return j
 	}
@@ -232,16 +228,3 @@ func (a *Attack) Judge(with, without *Sample, rng *rand.Rand) Judgement {
 	}
 	return j
 }
-
-// swapped reports whether the two samples seem to have been exchanged: more log likelihood ratios
-// are above 0 without the canary than with it, by a difference that chance makes with probability
-// at most FalseAlarm.
-func swapped(with, without []float64) bool {
-	above := func(v float64) bool { return v > 0 }
-	d := compareCounts("", "", count(with, above), len(with), count(without, above), len(without))
-	return float64(d.Count) < d.Expected && d.LogP+math.Ln2 < math.Log(FalseAlarm)
-}
-
-// oneRunGuesses is the number of guesses of [OneRun] about m canaries: the surest tenth, and at
-// least 2.
-func oneRunGuesses(m int) int { return max(2, m/10) }

@@ -1,10 +1,10 @@
-// Package audit attacks a training: it tries to tell from the released sums whether somebody took
+// Package attack attacks a training: it tries to tell from the released sums whether somebody took
 // part, and compares its success with the certificate's bound.
 //
 // The adversary is the certificate's, in the scalar worst case. They see C x + σ z, which is C
 // times the noisy sums that a trainer releases. They know everything but the participations x and
 // the noise z, and decide by the true likelihood ratio f(y) = P(y)/Q(y), where P is the
-// distribution with the person and Q the one without. An audit thus tests the whole chain, from
+// distribution with the person and Q the one without. An attack thus tests the whole chain, from
 // keys to sums, and its findings do not rest on the proof. It can show faults, never their absence.
 //
 // Likelihood ratios are computed from the definition of each scheme alone, by sums over
@@ -19,8 +19,4 @@
 //   - [Attack.Judge]: do the scores have the distribution that the certificate's mechanism
 //     gives them? A chain that differs need not be less private, but it is not the one that
 //     was certified.
-//
-// A third, [OneRun], needs a single run in which some canaries took part and some did not.
-//
-// Stability: may change with every release.
-package audit
+package attack

@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"math"
@@ -230,7 +230,7 @@ func (c faultyChain) simulated(t *testing.T, n int, seed uint64) (samples [2]*Sa
 // finds it then.
 func TestPower(t *testing.T) {
 	if !long() {
-		t.Skip("takes minutes: make audit")
+		t.Skip("takes minutes: make attack")
 	}
 	for _, c := range faultyChains() {
 		t.Run(c.name, func(t *testing.T) {

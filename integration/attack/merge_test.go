@@ -1,4 +1,4 @@
-package audit
+package attack
 
 // Merge adds the observations of another sample of the same attack.
 func (s *Sample) Merge(o *Sample) {

@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"math"
@@ -170,7 +170,7 @@ func TestDisplaced(t *testing.T) {
 			}
 			logs := c.logs(t, c.name, trainings)
 			b := NewBound(logs[0], logs[1], epsilon, delta)
-			c.report(t, b, 0, logs[0], logs[1], processorTime()-start)
+			c.report(t, b, 0, len(logs[0])+len(logs[1]), processorTime()-start)
 			if got := b.Epsilon > epsilon; got != (c.exceeds && long()) {
 				t.Errorf("ε is at least %.3f, and %d is claimed", b.Epsilon, epsilon)
 			}
@@ -205,7 +205,7 @@ const powerful = 120_000
 // distribution bound the probability that ε exceeds by the two counts.
 func TestPowerOfDisplaced(t *testing.T) {
 	if !long() {
-		t.Skip("takes minutes: make audit")
+		t.Skip("takes minutes: make attack")
 	}
 	const measured = 320_000
 	logs := unaccounted().logs(t, "power of displaced", measured)

@@ -1,4 +1,4 @@
-package audit
+package attack
 
 import (
 	"math"
@@ -13,9 +13,9 @@ func TestLowestRate(t *testing.T) {
 	for _, c := range []struct{ hits, trials int }{{1, 1}, {3, 10}, {10, 10}, {150, 100000}, {5000, 20000}, {500_000, 500_000}} {
 		for _, alpha := range []float64{0.05, FalseAlarm / 8} {
 			p := lowestRate(c.hits, c.trials, alpha)
-			tail := 0.0
+			tail, of := 0.0, distuv.Binomial{N: float64(c.trials), P: p}
 			for k := c.hits; k <= c.trials; k++ {
-				term := math.Exp(logBinomial(c.trials, k, p))
+				term := of.Prob(float64(k))
 				if tail += term; term < 1e-20*tail {
 					break
 				}
@@ -57,39 +57,6 @@ func TestBoundOfKnownLaws(t *testing.T) {
 	}
 }
 
-// TestOneRunPValue holds the bound of the p-value against the published program's formula, summed
-// otherwise, and for δ = 0 against the binomial distribution.
-func TestOneRunPValue(t *testing.T) {
-	if got, want := oneRunPValue(100, 40, 35, 0.7, 0), (distuv.Binomial{N: 40, P: 1 / (1 + math.Exp(-0.7))}).Survival(34); math.Abs(got-want) > 1e-12 {
-		t.Errorf("δ = 0: %v, want %v", got, want)
-	}
-	w := (distuv.Binomial{N: 40, P: 1 / (1 + math.Exp(-0.7))})
-	alpha := 0.0
-	for i := 1; i <= 35; i++ {
-		alpha = max(alpha, (w.CDF(34)-w.CDF(float64(34-i)))/float64(i))
-	}
-	if got, want := oneRunPValue(100, 40, 35, 0.7, 1e-3), w.Survival(34)+2*100*1e-3*alpha; math.Abs(got-want) > 1e-12 {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// TestOneRun: perfect scores show much, scores that say nothing show nothing, and ties do not
-// count as right.
-func TestOneRun(t *testing.T) {
-	ones, zeros := make([]float64, 500), make([]float64, 500)
-	for i := range ones {
-		ones[i] = 1
-	}
-	if e := OneRun(ones, zeros, 100, 1e-6); e < 3 || e > 3.6 { // (1+e^-ε)^-100 = .05 at 3.5
-		t.Errorf("perfect scores: %v", e)
-	}
-	for _, sides := range [][2][]float64{{zeros, zeros}, {zeros, ones}, {ones, ones}} {
-		if e := OneRun(sides[0], sides[1], 100, 1e-6); e != 0 {
-			t.Errorf("no information: %v", e)
-		}
-	}
-}
-
 // TestCompareCounts: the bound is above the probability of the hypergeometric distribution, by
 // enumeration.
 func TestCompareCounts(t *testing.T) {
@@ -120,19 +87,6 @@ func TestCompareCounts(t *testing.T) {
 		}
 		if bound := math.Exp(compareCounts("", "", k, of, all-k, references).LogP); bound < tail*(1-1e-9) {
 			t.Errorf("%d: bound %v is below the probability %v", k, bound, tail)
-		}
-	}
-}
-
-// TestLeastObservations: so many are enough, and one less is not.
-func TestLeastObservations(t *testing.T) {
-	for _, epsilon := range []float64{0.1, 1, 8} {
-		m := LeastObservations(epsilon, 1e-5)
-		perfect := func(m int) float64 {
-			return Rates{True: m, Of: m, FalseOf: m}.bounded(FalseAlarm / 8).epsilon(1e-5)
-		}
-		if perfect(m) <= epsilon || perfect(m-1) > epsilon {
-			t.Errorf("ε = %v: %d observations show %v, one less %v", epsilon, m, perfect(m), perfect(m-1))
 		}
 	}
 }
