@@ -28,7 +28,7 @@ var packages = append(store.Schemes(),
 	"compose",
 	"accounting", "banded", "binomial", "bisect", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
-	"progress", "registry", "report", "sampling", "search", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "verification", "words", "worker",
+	"progress", "registry", "report", "sampling", "search", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "tuples", "verification", "words", "worker",
 )
 
 // packagePrefix matches them at the start of a line and of a wrapped error.

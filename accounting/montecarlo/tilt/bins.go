@@ -152,10 +152,10 @@ func (b *bins) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 	hits = hits[:0]
 	t := b.period
 	if b.order == 1 {
-		return b.appendBin(hits, min(t-1, int(u.float64()*float64(t))))
+		return b.appendBin(hits, min(t-1, int(u.Float64()*float64(t))))
 	}
 	total := b.cumulative[t*t-1]
-	pair, _ := slices.BinarySearch(b.cumulative, u.float64()*total)
+	pair, _ := slices.BinarySearch(b.cumulative, u.Float64()*total)
 	pair = min(pair, t*t-1)
 	s, v := pair/t, pair%t
 	hits = b.appendBin(hits, s)
@@ -165,7 +165,7 @@ func (b *bins) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 		for r := range t {
 			sum += b.w[s*t+r] * b.w[v*t+r]
 		}
-		x, third := u.float64()*sum, t-1
+		x, third := u.Float64()*sum, t-1
 		for r := range t {
 			if x -= b.w[s*t+r] * b.w[v*t+r]; x < 0 {
 				third = r

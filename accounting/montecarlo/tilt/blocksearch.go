@@ -1,10 +1,12 @@
 package tilt
 
 import (
+	"fmt"
 	"math"
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/tuples"
 )
 
 // blockSearch looks for the order and the length of blocks with the least M.
@@ -15,36 +17,16 @@ type blockSearch struct {
 	family  lawFamily
 	most    float64 // multiplications of a table, at most
 	watch   watcher
-	least   int  // the first order of the search
 	patient bool // goes on with shorter blocks as long as they are better at all
-
-	outlines map[int]outline // by the length of blocks
 
 	member    Member
 	bound     float64 // M of member, +Inf before there is one
 	walkError float64
 }
 
-// work is about how many multiplications a table takes.
-func (b *blockSearch) work(order, size int) float64 {
-	c := b.family.cut(size)
-	o, ok := b.outlines[size]
-	if !ok {
-		if b.outlines == nil {
-			b.outlines = map[int]outline{}
-		}
-		o, _ = newOutline(b.family.law, b.spec.Steps, c, b.least, maxBlockWork, b.watch)
-		b.outlines[size] = o
-	}
-	if o == nil {
-		return math.Inf(1)
-	}
-	return o.work(order, c.steady)
-}
-
 // try computes M of an order and a length and reports whether it is the least so far.
 func (b *blockSearch) try(order, size int) (better bool) {
-	if b.watch.tell(0) != nil || order > maxBlockOrder || b.work(order, size) > b.most {
+	if b.watch.tell(0) != nil || order > maxBlockOrder || b.family.blockWork(b.spec, order, size) > b.most {
 		return false
 	}
 	k := b.spec.ExamplesPerOwner()
@@ -55,7 +37,7 @@ func (b *blockSearch) try(order, size int) (better bool) {
 	if err != nil {
 		return false
 	}
-	m := Member{Order: order, Weight: 1, LogN: s.logN(), Block: size, Tables: blockTables}
+	m := Member{Order: order, Weight: 1, LogN: s.logN(), Block: size, Tables: s.version}
 	if bound := (mixture{[]Member{m}, b.epsilon, k}).bound(); bound < b.bound {
 		b.member, b.bound, b.walkError = m, bound, s.walkError
 		return true
@@ -66,7 +48,6 @@ func (b *blockSearch) try(order, size int) (better bool) {
 // run tries lengths from the longest down, each with the orders around the best so far. M falls
 // with the order and rises again; shorter blocks have higher best orders, and take more work.
 func (b *blockSearch) run(least int) {
-	b.least = least
 	for _, size := range b.family.blockSizes(b.spec) {
 		if b.watch.tell(0) != nil {
 			return
@@ -75,7 +56,7 @@ func (b *blockSearch) run(least int) {
 		if b.member.Order > 0 {
 			order = b.member.Order
 		}
-		if b.work(order, size) > b.most {
+		if b.family.blockWork(b.spec, order, size) > b.most {
 			if b.member.Order == 0 {
 				continue // longer blocks, or no order, would do
 			}
@@ -104,4 +85,13 @@ func (b *blockSearch) from(order int) int {
 		return b.member.Order
 	}
 	return order
+}
+
+// newBlockSource makes a table in blocks of a size, unless ln N is above most.
+func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64, watch watcher) (*source, error) {
+	if size < 1 || size > s.MinSep || order > maxBlockOrder {
+		return nil, fmt.Errorf("%w: order %d in blocks of %d steps at min-sep %d", ErrTable, order, size, s.MinSep)
+	}
+	o := tuples.Options{Keep: keep, Block: size, MaxBytes: maxBlockBytes, MostLogN: most, Watch: func(float64) error { return watch.tell(0) }}
+	return newTableSource(f.law, columns, s.Factor(), order, o)
 }

@@ -11,6 +11,7 @@ import (
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/tuples"
 )
 
 // clusters bounds N_θ of an example that takes part at most once, with the same probability a at
@@ -32,7 +33,7 @@ import (
 type clusters struct {
 	steps, bands, order int
 	first, never        float64 // a, 1-na
-	overlaps            *overlaps
+	gram                *tuples.Gram
 	most                []float64
 	farther             []float64 // by d, the largest of most from d on
 	exact               int
@@ -78,9 +79,9 @@ func newClusters(s law.Single, columns *likelihood.Columns, factor float64, orde
 		return nil, fmt.Errorf("%w: order %d in clusters at %d steps and %d bands", ErrTable, order, n, w)
 	}
 	c := &clusters{steps: n, bands: w, exact: exact, most: make([]float64, w), first: s.First, never: s.Never}
-	c.overlaps = newOverlaps(columns, factor)
-	for _, row := range c.overlaps.rows {
-		for d, x := range row {
+	c.gram = tuples.NewGram(columns, factor)
+	for i := range n {
+		for d, x := range c.gram.Ahead(i) {
 			c.most[d] = max(c.most[d], x)
 		}
 	}
@@ -263,8 +264,8 @@ func (c *clusters) choose() {
 func (c *clusters) walk(hits []kernel.Hit, steps []int, u *uniforms) ([]kernel.Hit, float64) {
 	hits = hits[:0]
 	weight, free := 1.0, 0
-	for i, m := 0, pick(c.count, u.float64()); m > 0; {
-		first := c.begin(m, i, u.float64())
+	for i, m := 0, pick(c.count, u.Float64()); m > 0; {
+		first := c.begin(m, i, u.Float64())
 		at, next, log := c.draw(steps[:0], m, first, u)
 		last := at[len(at)-1]
 		if first < free || last >= c.steps {
@@ -296,19 +297,19 @@ func (c *clusters) draw(at []int, m, first int, u *uniforms) (steps []int, next 
 		total += c.binomial[m][j] * c.following(m, j, first)
 		of[j] = total
 	}
-	j := 1 + pick(of[1:m+1], u.float64())
+	j := 1 + pick(of[1:m+1], u.Float64())
 	listed := min(j, c.exact)
 	l := &c.lists[listed]
 	from, to := 0, len(l.codes)
 	if j <= c.exact {
-		span := c.span(l, m-j, first, u.float64())
+		span := c.span(l, m-j, first, u.Float64())
 		from, to = l.from[span], l.from[span+1]
 	}
 	least := 0.0
 	if from > 0 {
 		least = l.sums[from-1]
 	}
-	target := least + u.float64()*(l.sums[to-1]-least)
+	target := least + u.Float64()*(l.sums[to-1]-least)
 	code := int(l.codes[from+sort.Search(to-from-1, func(k int) bool { return l.sums[from+k] >= target })])
 	at = append(at, first)
 	for range listed - 1 {
@@ -321,7 +322,7 @@ func (c *clusters) draw(at []int, m, first int, u *uniforms) (steps []int, next 
 	log = c.bounded(at)
 	for len(at) < j {
 		next := len(at) + 1
-		d := pick(c.gaps[next], u.float64())
+		d := pick(c.gaps[next], u.Float64())
 		log += c.gapLog(next, d)
 		at = append(at, at[len(at)-1]+d)
 	}
@@ -354,7 +355,7 @@ func (c *clusters) bounded(at []int) float64 {
 
 // true is the same with the true weights of the pairs.
 func (c *clusters) true(at []int) float64 {
-	return c.log(at, func(i, d int) float64 { return c.overlaps.rows[i][d] })
+	return c.log(at, func(i, d int) float64 { return c.gram.Ahead(i)[d] })
 }
 
 func (c *clusters) log(at []int, pair func(i, d int) float64) (log float64) {

@@ -1,12 +1,16 @@
 package tilt
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
 	"minsep/accounting/montecarlo"
+	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
+	"minsep/mechanism"
+	"minsep/sampling/stream"
 )
 
 func mustClusters(t *testing.T, s montecarlo.Spec, theta, exact int) *clusters {
@@ -45,9 +49,9 @@ func TestClustersBoundTheSumOverAllTuples(t *testing.T) {
 			t.Errorf("%v, %d listed: N̂ = %v, N = %v", c, exact, got, want)
 		}
 		alike := true
-		for i, row := range clusters.overlaps.rows {
-			for d := range min(c.c.Steps-i, clusters.bands) {
-				alike = alike && math.Abs(row[d]-clusters.most[d]) < 1e-13
+		for i := range c.c.Steps {
+			for d, x := range clusters.gram.Ahead(i) {
+				alike = alike && math.Abs(x-clusters.most[d]) < 1e-13
 			}
 		}
 		if alike && exact == c.theta {
@@ -122,4 +126,44 @@ func TestClustersAreRaised(t *testing.T) {
 			t.Errorf("order %d is made from order %d", order, exact+1)
 		}
 	}
+}
+
+// weightedDistribution tests the sums of weights of the tuples that a walk draws against
+// enumeration of those of patterns, whose normaliser is at most e^lnN.
+func weightedDistribution(t *testing.T, name string, c *mechanism.Strategy, list []pattern, sigma float64, theta int, lnN float64,
+	walk func([]kernel.Hit, *uniforms) ([]kernel.Hit, float64), draws int) error {
+	t.Helper()
+	want := map[string]float64{}
+	eachTuple(c, list, sigma, theta, func(tuple []int, w float64) { want[tupleKey(list, tuple)] += w })
+	got := map[string]float64{}
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(name)))}
+	var hits []kernel.Hit
+	var weight float64
+	sum, squares := 0.0, 0.0
+	for i := range draws {
+		u.reset(uint64(i))
+		hits, weight = walk(hits, u)
+		sum, squares = sum+weight, squares+weight*weight
+		if !(weight >= 0 && weight <= 1+1e-12) {
+			t.Fatalf("%s: a weight of %v", name, weight)
+		}
+		if weight > 0 {
+			got[hitsKey(hits)] += weight
+		}
+	}
+	n := float64(draws)
+	for key := range got {
+		if want[key] == 0 {
+			return fmt.Errorf("drew an impossible tuple %s", key)
+		}
+	}
+	total := 0.0
+	for key, w := range want {
+		mean := w / math.Exp(lnN)
+		total += mean
+		if err := stattest.Sum(got[key], n*mean, n*mean, 1); err != nil { // weights are at most 1
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return stattest.Sum(sum, n*total, max(0, squares-n*total*total)+1, 1)
 }

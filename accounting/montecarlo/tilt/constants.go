@@ -10,7 +10,7 @@ const (
 	maxProducts = 4e10
 
 	// Limits of states times steps. A state takes some 5 ns at each step where the law is the same
-	// at every step, and many steps are then spared (see steadyRate); elsewhere it takes some 50
+	// at every step, and many steps are then spared; elsewhere it takes some 50
 	// ns.
 	maxLowWork    = 2e9 // of orders up to 3, which decide whether tilting helps at all
 	maxAlikeWork  = 6e7 // of others, which gain a few per cent of σ, where the law is the same at every step or of one participation
@@ -21,33 +21,30 @@ const (
 	maxClusterWork = 1e9
 	maxBlockWork   = 1e8
 
-	// Limits of the bytes of the slices that are held at one time: every slice, or the tail, the head
-	// and the working ring. For four epochs of 1800 steps with min-sep 256, orders up to 3 take 1.8
-	// GB, and M of order 2 is a hundred times M of order 3.
+	// Limits of the bytes that are held at one time. For four epochs of 1800 steps with min-sep 256,
+	// orders up to 3 take 1.8 GB, and M of order 2 is a hundred times M of order 3.
 	maxTableBytes = 140 << 20
 	maxBlockBytes = 256 << 20 // in blocks, and of examples that take part at most once
-	maxPairBytes  = 1 << 30   // of order 2
-	maxLowBytes   = 2 << 30   // of orders up to 3 where no slice stands for another
+	maxPairBytes  = 1 << 30   // of order 2 of rotation
+	maxLowBytes   = 2 << 30   // of orders up to 3
 
 	maxOrder      = 12 // the highest θ of an exact table
 	maxBlockOrder = 60 // the highest θ in blocks and clusters
 
-	maxStates = 4e6                         // before a block
-	maxVisits = maxClusterWork / blockShare // of labels: at every step of the first block, and once in every block
-	mostCodes = 3e5                         // clusters of a size that are listed
+	mostCodes = 3e5 // clusters of a size that are listed
 )
 
 // Blocks (F5.9).
 const (
-	// steadyLoss is the relative amount by which blocks taken for equal may raise N̂, in all.
-	steadyLoss = 5e-3
-
 	// maxBlockParts bounds the blocks that hold the last min-sep - 1 steps.
 	maxBlockParts = 12
 
 	// blockShare converts a limit of work: it is the number of multiplications of a table in blocks
 	// for each state of an exact table that the limit allows at a step.
 	blockShare = 5
+
+	// moveWork is the time to make a move over the time of a multiplication by it.
+	moveWork = 50
 )
 
 // Classes and groups (F5.15, F5.5r).

@@ -17,9 +17,9 @@
 //
 // For integer θ the power f^θ is a sum over θ-tuples of participation patterns, of Gaussians with
 // mean C(x_1+…+x_θ) (F5.2). N_θ is the sum of the tuples' weights; a backward recursion over the
-// blocked steps of θ replicas gives it, and a forward walk through the same table draws tuples
-// (F5.3). Both need C ≥ 0 with at most b bands. Where b ≥ n, an example takes part at most once,
-// and orders up to 3 are closed forms (F5.6).
+// states of θ copies gives it, and a forward walk through the same table draws tuples (F5.3;
+// package tuples). Both need C ≥ 0. If an example takes part at most once, orders up to 3 are
+// closed forms (F5.6).
 //
 // H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, and its tangents bound
 // it from below. No y is drawn where a tangent shows that the value is 0, and M is the bound that
@@ -36,17 +36,12 @@
 //
 // # Limits
 //
-// At min-sep b an order θ has C(b+θ-2, θ-1) states at a step, and its tables may take 140 MB. So
-// orders go up to 3 at min-sep 256 (up to 2 for columns of different shapes), up to 5 at 32, and up
-// to 7 at 16. Order 2 has b states. Where n < 5b it goes up to n·b = 1.3e8, with 1 GiB; where b ≥ n
-// the closed forms go up to order 3. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders. Exact
-// tables may end below the order with the least M. b-min-sep then has higher orders in blocks of
-// steps. Their table is a supersolution of the recursion of tuples, and tuples drawn from it have
-// weights of at most 1 (F5.9). Such tables serve every law under which only one column of an
-// example at a time can overlap with others. Epoch-min-sep has C(b+θ-1, θ-1) states at a step, and
-// every step needs its own slice. Its orders go up to 5 with 1000 steps and min-sep 16, and up to 3
-// with 7200 steps and min-sep 256. The table of order 3 then takes 1.8 GB (the limit of orders 2
-// and 3 is 2 GiB). Balls-in-bins has orders up to 3.
+// At min-sep b an order θ has C(b+θ-2, θ-1) states at a step, or one more label under
+// epoch-min-sep, and its table may take 140 MB, or 2 GiB for orders up to 3. If the law is the same
+// at every step, one slice stands for many. So orders go up to 3 at min-sep 256, up to 5 at 32, and
+// up to 7 at 16 steps. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders, and exact tables may
+// end below the order with the least M. Higher orders then have an upper bound in blocks of steps,
+// from which tuples are drawn with weights of at most 1 (F5.9). Balls-in-bins has orders up to 3.
 // Rotation has order 2, and a bound of the moment of order 3 (F5.5r). Not covered, and refused with
 // ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
 //

@@ -6,6 +6,9 @@ import (
 	"minsep/mechanism"
 )
 
+// reject9 is the one-sided normal quantile of a false-reject probability of 1e-9.
+const reject9 = 5.998
+
 // pattern is one participation pattern of one example with its probability.
 type pattern struct {
 	hits []int

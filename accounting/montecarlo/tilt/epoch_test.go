@@ -70,19 +70,9 @@ func (c epochCase) spec() montecarlo.Spec {
 	return montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: c.c.Steps, MinSep: c.sep, EpochSteps: c.epoch, NoiseMultiplier: c.sigma, Strategy: c.c}
 }
 
-func (c epochCase) newTable(keep bool, maxBytes int) (*tuples, error) {
-	g := newGram(likelihood.NewColumns(c.c), c.sep, 1/(c.sigma*c.sigma))
-	return newTuples(law.NewEpochs(c.c.Steps, c.sep, c.epoch), c.c.Steps, c.theta, g,
-		room{keep: keep, maxBytes: maxBytes, state: stateBytes, passing: min(2*c.sep+3, c.c.Steps+1)})
-}
-
-func (c epochCase) table(t *testing.T, keep bool) *tuples {
+func (c epochCase) table(t testing.TB) *source {
 	t.Helper()
-	table, err := c.newTable(keep, maxTableBytes)
-	if err != nil {
-		t.Fatalf("%v: %v", c, err)
-	}
-	return table
+	return tableOf(t, law.NewEpochs(c.c.Steps, c.sep, c.epoch), c.c, c.sigma, c.theta)
 }
 
 var epochCases = []epochCase{
@@ -124,10 +114,8 @@ func TestEpochNormaliserIsTheSumOverAllTuples(t *testing.T) {
 	for _, c := range append(randomEpochCases(300), epochCases...) {
 		want := 0.0
 		eachTuple(c.c, epochPatterns(c.c.Steps, c.sep, c.epoch), c.sigma, c.theta, func(_ []int, w float64) { want += w })
-		for _, keep := range []bool{false, true} {
-			if got := math.Exp(c.table(t, keep).lnN); math.Abs(got/want-1) > 1e-12 {
-				t.Errorf("%v keep=%v: N = %v, want %v (relative %g)", c, keep, got, want, got/want-1)
-			}
+		if got := math.Exp(c.table(t).lnN); math.Abs(got/want-1) > 1e-12 {
+			t.Errorf("%v: N = %v, want %v (relative %g)", c, got, want, got/want-1)
 		}
 		if s, err := familyOf(c.spec()).source(c.spec(), likelihood.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
@@ -138,7 +126,7 @@ func TestEpochNormaliserIsTheSumOverAllTuples(t *testing.T) {
 // TestEpochNormaliserGolden holds ln N_θ against values of another program.
 func TestEpochNormaliserGolden(t *testing.T) {
 	compareNormalisers(t, 11, func(c normaliserCase, theta int) float64 {
-		return epochCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Epoch, c.Sigma, theta}.table(t, false).lnN
+		return epochCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Epoch, c.Sigma, theta}.table(t).lnN
 	}, "epoch_min_sep")
 }
 
@@ -147,16 +135,16 @@ func TestEpochNormaliserGolden(t *testing.T) {
 func TestEpochTuplesFollowTheirDistribution(t *testing.T) {
 	for _, c := range epochCases {
 		list := epochPatterns(c.c.Steps, c.sep, c.epoch)
-		judge := func(table *tuples) error {
+		judge := func(table *source) error {
 			weights, total := map[string]float64{}, 0.0
 			eachTuple(c.c, list, c.sigma, c.theta, func(tuple []int, w float64) {
 				weights[tupleKey(list, tuple)] += w
 				total += w
 			})
-			return tuplesFollow(weights, total, c.String(), newWalker(table).walk, 15000)
+			return tuplesFollow(weights, total, c.String(), exactWalk(table), 15000)
 		}
 		if c.epoch > 1 {
-			if err := judge(c.table(t, true)); err != nil {
+			if err := judge(c.table(t)); err != nil {
 				t.Errorf("%v: %v", c, err)
 			}
 		}
@@ -164,7 +152,7 @@ func TestEpochTuplesFollowTheirDistribution(t *testing.T) {
 			if c.epoch == 1 && twin.epoch == 1 {
 				continue // one tuple only
 			}
-			if judge(twin.table(t, true)) == nil {
+			if judge(twin.table(t)) == nil {
 				t.Errorf("%v: the test accepts the tuples of %v", c, twin)
 			}
 		}
@@ -245,31 +233,5 @@ func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []patt
 		if bound := math.Exp(post.Never()); bound > never*(1+1e-13) || bound < never*(1-1e-9) {
 			t.Errorf("%s: Pr[no participation] %v, want %v or a little less", name, bound, never)
 		}
-	}
-}
-
-// TestEpochTableLimits: a table that does not fit is refused before it is made, and one that is not
-// kept takes no more than it says.
-func TestEpochTableLimits(t *testing.T) {
-	c := epochCase{toeplitz(400, 1, .5, .3), 20, 60, 1, 3}
-	if _, err := c.newTable(true, 1<<18); err == nil {
-		t.Error("a table of 240 states at 400 steps fits in 256 kB")
-	}
-	kept, passing := c.table(t, true), c.table(t, false)
-	if passing.lnN != kept.lnN {
-		t.Errorf("ln N = %v, kept %v", passing.lnN, kept.lnN)
-	}
-	four := func(steps int) float64 { return keptBytes(law.NewEpochs(steps, 256, 1800), steps, 3) }
-	if most := float64(lawFamily{}.maxBytes(montecarlo.Spec{}, 3)); four(7200) > most || four(8400) < most {
-		t.Error("order 3 of 7200 steps in four epochs with min-sep 256 is not kept, or that of 8400 is")
-	}
-	held := 0
-	for _, slice := range passing.slice {
-		if slice != nil {
-			held++
-		}
-	}
-	if held > passing.room.passing {
-		t.Errorf("%d slices are held, %d announced", held, passing.room.passing)
 	}
 }

@@ -63,6 +63,9 @@ type source struct {
 	// lnN is ln N_θ as it was computed. raised bounds the rounding errors in lnN and in the densities.
 	lnN, raised float64
 
+	// version is tupleTables for a table of tuples of an order above 1, and 0 for others.
+	version int
+
 	// walkError bounds the total variation between the distribution of the tuples that are drawn and
 	// the exact one.
 	walkError float64
@@ -88,20 +91,6 @@ func exactly(draw func(hits []kernel.Hit, u *uniforms) []kernel.Hit) func() walk
 
 // logN is ln N_θ, rounded upward.
 func (s *source) logN() float64 { return s.lnN + s.raised }
-
-// source takes err, a relative error of N_θ that roundingBound does not have. Each step of a walk
-// adds to walkError the error in the probability of a participation, from rounding and from U in
-// place of V.
-func (t *tuples) source(err float64) *source {
-	s := &source{walkError: float64(t.steps) * (t.residual + 4e-15)}
-	if t.theta > 1 {
-		s.lnN, s.raised = t.lnN, max(inflation, 2*(t.roundingBound()+err))
-	}
-	if t.walkable {
-		s.walker = func() walk { return exactly(newWalker(t).walk)() }
-	}
-	return s
-}
 
 // ballsInBins is balls-in-bins sampling, by the weights of tuples of bins.
 type ballsInBins struct{}

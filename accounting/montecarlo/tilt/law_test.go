@@ -10,6 +10,7 @@ import (
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/law/lawtest"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/tuples"
 	"minsep/sampling/stream"
 )
 
@@ -38,7 +39,7 @@ func TestTablesOfAnyLaw(t *testing.T) {
 				}
 			}
 		})
-		for name, s := range sourcesOf(t, l, c.Steps, sep, theta, likelihood.NewColumns(c), 1/(sigma*sigma)) {
+		for name, s := range sourcesOf(t, l, sep, theta, likelihood.NewColumns(c), 1/(sigma*sigma)) {
 			kinds[name]++
 			name := fmt.Sprintf("%s %+v n=%d θ=%d case %d", name, l, steps, theta, n)
 			bound := math.Exp(s.logN())
@@ -54,15 +55,18 @@ func TestTablesOfAnyLaw(t *testing.T) {
 }
 
 // sourcesOf are the tables of a law that there are.
-func sourcesOf(t *testing.T, l law.Law, steps, sep, theta int, columns *likelihood.Columns, factor float64) map[string]*source {
+func sourcesOf(t *testing.T, l law.Law, sep, theta int, columns *likelihood.Columns, factor float64) map[string]*source {
 	t.Helper()
-	table, err := newTuples(l, steps, theta, newGram(columns, sep, factor), room{keep: true, maxBytes: maxTableBytes, passing: steps + 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]*source{"tuples": table.source(0)}
-	if b, err := newBlocks(l, theta, cut{size: sep, maxBytes: maxBlockBytes}, columns, factor, true, math.Inf(1), nil); err == nil {
-		all["blocks"] = b.source()
+	o := tuples.Options{Keep: true, MaxBytes: maxTableBytes, MostLogN: math.Inf(1)}
+	all := map[string]*source{}
+	for name, block := range map[string]int{"tuples": 1, "blocks": sep} {
+		o.Block = block
+		s, err := newTableSource(l, columns, factor, theta, o)
+		if err == nil {
+			all[name] = s
+		} else if block == 1 {
+			t.Fatal(err)
+		}
 	}
 	return all
 }

@@ -1,14 +1,13 @@
 package tilt
 
 import (
-	"math"
-
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/tuples"
 )
 
-// lawFamily is any scheme with a law: by tables of tuples (F5.3, F5.5), or in closed form
+// lawFamily is any scheme with a law: by tables of tuples (F5.3), or in closed form
 // where an example takes part at most once (F5.6).
 type lawFamily struct {
 	law   law.Law
@@ -42,75 +41,39 @@ func (f lawFamily) affordable(s montecarlo.Spec, order int) bool {
 	return f.work(s, order) <= limit && (order <= 3 || f.alike || f.kept(s, order) <= maxTableBytes)
 }
 
-// kept is about the size of a table of an order that keeps its slices.
+// kept is about the size of a table of an order that keeps all its slices.
 func (f lawFamily) kept(s montecarlo.Spec, order int) float64 {
-	return keptBytes(f.law, s.Steps, order)
+	return 8 * f.work(s, order)
 }
 
 func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
 	if once, ok := singleOf(s); ok {
 		return newOnceSource(once, s, columns, order, keep, watch)
 	}
-	r := room{keep: keep, maxBytes: f.maxBytes(s, order), state: stateBytes, passing: min(s.MinSep+2, s.Steps+1), watch: watch}
-	switch _, kinds := f.law.Kind(0); {
-	case f.alike:
-		r.state, r.steady = 0, true
-	case kinds > 1:
-		r.passing = min(2*s.MinSep+3, s.Steps+1)
+	o := tuples.Options{Keep: keep, MaxBytes: maxTableBytes, Watch: watch}
+	if order <= 3 {
+		o.MaxBytes = maxLowBytes
 	}
-	t, err := newTuples(f.law, s.Steps, order, newGram(columns, s.MinSep, s.Factor()), r)
-	if err != nil {
-		return nil, err
-	}
-	return t.source(0), nil
+	return newTableSource(f.law, columns, s.Factor(), order, o)
 }
 
-// maxBytes is the bound for an order.
-func (f lawFamily) maxBytes(s montecarlo.Spec, order int) int {
-	switch {
-	case f.alike:
-		return tableBytes(s.Steps, s.MinSep, order)
-	case order <= 3:
-		return maxLowBytes
-	}
-	return maxTableBytes
-}
-
-// tableBytes is the limit of bytes of a table, for an order of a law that is the same at every
-// step. Where there are too few steps for a steady rate, the limit of order 2 allows n·b = 1.3e8.
-func tableBytes(steps, sep, order int) int {
-	if order == 2 && steps < steadySteps*sep {
-		return maxPairBytes
-	}
-	return maxTableBytes
-}
-
-// drawable implements [family]. A table from which tuples are drawn keeps every step, so it cannot
-// use the steady rate.
+// drawable implements [family].
 func (f lawFamily) drawable(s montecarlo.Spec, order int) bool {
 	if _, ok := singleOf(s); ok {
 		return true
 	}
-	return !f.alike && f.kept(s, order) <= maxTableBytes
+	return f.kept(s, order) <= maxTableBytes
 }
 
 func (f lawFamily) work(s montecarlo.Spec, order int) float64 {
 	if once, ok := singleOf(s); ok {
 		return onceWork(s, once, order)
 	}
-	return sliceSize(f.law, order) * float64(s.Steps)
+	return tuples.Count(f.law.Labels(), order-1) * float64(s.Steps)
 }
 
 func (f lawFamily) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
 	return likelihood.NewChainPosterior(f.law, columns.SquaredNorms(s.Factor()))
-}
-
-// cut is how a run is cut into blocks of a size.
-func (f lawFamily) cut(size int) cut {
-	if every := f.law.FreeUntil(0); every < math.MaxInt {
-		return cut{size: size, every: every, maxBytes: maxBlockBytes}
-	}
-	return cut{size: size, steady: f.alike, maxBytes: maxBlockBytes}
 }
 
 // blockSizes are the useful lengths of blocks, from the longest down.
@@ -131,12 +94,14 @@ func (f lawFamily) blockSizes(s montecarlo.Spec) (sizes []int) {
 	return sizes
 }
 
-// blockWork is about how many multiplications a table in blocks takes.
+// blockWork is about how many multiplications a table in blocks takes. It has a label for each of
+// the last blocks, one for free copies, one for those that may be free, and one for those that wait
+// for the next epoch. A choice splits the free ones. Moves are made anew for each step of a block,
+// and used at few steps if the law is the same at every step.
 func (f lawFamily) blockWork(s montecarlo.Spec, order, size int) float64 {
-	c := f.cut(size)
-	o, err := newOutline(f.law, s.Steps, c, order, maxBlockWork, nil)
-	if err != nil {
-		return math.Inf(1)
+	labels, steps := (s.MinSep+size-1)/size+3, float64(s.Steps)
+	if f.alike {
+		labels, steps = labels-1, min(steps, float64(8*s.MinSep))
 	}
-	return o.work(order, c.steady)
+	return tuples.Count(labels+1, order) * (steps + moveWork*float64(size))
 }

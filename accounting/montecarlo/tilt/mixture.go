@@ -6,9 +6,9 @@ import (
 	"minsep/internal/golden"
 )
 
-// blockTables is the version of the tables in blocks that this code makes. Tables of another
-// version bound N_θ differently, and draw other tuples from the same key.
-const blockTables = 2
+// tupleTables is the version of the tables of tuples that this code makes (F5.3, F5.9). Tables of
+// another version bound N_θ differently, and draw other tuples from the same key.
+const tupleTables = 3
 
 // Member is one part of the proposal: with probability Weight, y is drawn with density f^Order/N
 // against Q. Order 1 is P itself.
@@ -21,7 +21,8 @@ type Member struct {
 	// where both are exact.
 	Block int `json:"block,omitempty"`
 
-	// Tables is the number of the tables in blocks, see blockTables; 0 for the first ones.
+	// Tables is the version of the tables of tuples, see tupleTables; 0 for order 1, and where tuples
+	// come from closed forms, clusters or pairs.
 	Tables int `json:"tables,omitempty"`
 }
 

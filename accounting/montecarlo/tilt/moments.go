@@ -6,6 +6,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/tuples"
 )
 
 // Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), rounded upward. LogN is for the whole run,
@@ -33,7 +34,7 @@ func Moments(s montecarlo.Spec) (list []Moment, err error) {
 	cold.WarmStart = false
 	least := max(2, s.MaxExamplesPerOwner+1)
 	for order := least; order <= min(least+2, maxOrder); order++ {
-		if !family.affordable(s, order) || order > least && countStates(order, s.MinSep)*float64(s.Steps) > maxOrderWork {
+		if !family.affordable(s, order) || order > least && tuples.Count(s.MinSep, order-1)*float64(s.Steps) > maxOrderWork {
 			break
 		}
 		of, err := family.source(s, columns, order, false, nil)

@@ -81,8 +81,8 @@ func newOnce(s law.Single, c *likelihood.Columns, factor float64, order int) (*o
 	return o, nil
 }
 
-// source bounds the errors. A walk has the errors of the weights, and of at most seven draws from sums
-// of n or fewer entries.
+// source bounds the errors. A walk has the errors of the weights, and of at most seven draws from
+// sums of n or fewer entries.
 func (o *once) source() *source {
 	s := &source{walkError: o.rounding + 8*float64(o.steps+8)*0x1p-53, walker: exactly(o.draw)}
 	if o.order > 1 {
@@ -233,12 +233,12 @@ func (o *once) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 		hits = addHit(hits, i)
 		return i
 	}
-	single := func() { add(pick(o.mass, u.float64())) }
+	single := func() { add(pick(o.mass, u.Float64())) }
 	edge := func() {
-		i := add(pick(o.edges, u.float64()))
-		add(o.neighbour(i, u.float64()))
+		i := add(pick(o.edges, u.Float64()))
+		add(o.neighbour(i, u.Float64()))
 	}
-	switch m := pick(o.count, u.float64()); m {
+	switch m := pick(o.count, u.Float64()); m {
 	case 0:
 	case 1:
 		single()
@@ -247,7 +247,7 @@ func (o *once) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 		for k := 1; k < len(terms); k++ {
 			terms[k] += terms[k-1]
 		}
-		switch pick(terms[:], u.float64()) {
+		switch pick(terms[:], u.Float64()) {
 		case 0:
 			for range m {
 				single()
@@ -258,14 +258,14 @@ func (o *once) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 				single()
 			}
 		case 2:
-			i := add(pick(o.paths, u.float64()))
-			add(o.neighbour(i, u.float64()))
-			add(o.neighbour(i, u.float64()))
+			i := add(pick(o.paths, u.Float64()))
+			add(o.neighbour(i, u.Float64()))
+			add(o.neighbour(i, u.Float64()))
 		case 3:
-			i := add(pick(o.corners, u.float64()))
-			d := pick(o.triangle[i], u.float64())
+			i := add(pick(o.corners, u.Float64()))
+			d := pick(o.triangle[i], u.Float64())
 			add(i + d)
-			add(o.third(i, d, u.float64()))
+			add(o.third(i, d, u.Float64()))
 		}
 	}
 	return hits

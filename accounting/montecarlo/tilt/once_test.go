@@ -117,10 +117,7 @@ func TestOnceIsTheTable(t *testing.T) {
 		{&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 45, Toeplitz: long, Normalized: true}, 46, .3, .6, 3},
 	} {
 		for _, warm := range []bool{false, true} {
-			table, err := newTable(newProcess(c.c, c.sep, c.p, warm, c.sigma), c.theta, false, maxTableBytes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := tableOf(t, law.NewMinSep(c.sep, c.p, warm), c.c, c.sigma, c.theta)
 			if got := mustOnce(t, c.spec(warm), c.theta).logN; math.Abs(got-table.lnN) > 1e-12 {
 				t.Errorf("%v warm=%v: ln N = %v, by the table %v", c, warm, got, table.lnN)
 			}

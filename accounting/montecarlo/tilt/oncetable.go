@@ -4,6 +4,7 @@ import (
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/tuples"
 )
 
 // singleOf is the distribution of an example that takes part at most once in the run of a spec.
@@ -36,11 +37,8 @@ func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns,
 		return o.source(), nil
 	}
 	if onceTableFits(s, x, order) {
-		t, err := newOnceTable(x, columns, factor, order, keep, watch)
-		if err != nil {
-			return nil, err
-		}
-		return t.source(hazardError * float64(order*columns.Steps)), nil
+		l := law.NewOnce(columns.Steps, columns.Bands, x)
+		return newTableSource(l, columns, factor, order, tuples.Options{Keep: keep, MaxBytes: maxBlockBytes, Watch: watch})
 	}
 	c, err := newClusters(x, columns, factor, order, exactClusters(columns.Bands, order))
 	if err != nil {
@@ -49,29 +47,17 @@ func newOnceSource(x law.Single, s montecarlo.Spec, columns *likelihood.Columns,
 	return c.source(), nil
 }
 
-// newOnceTable makes the table of [law.Once], with as many labels as the strategy has bands. It
-// takes 1/σ².
-func newOnceTable(x law.Single, columns *likelihood.Columns, factor float64, order int, keep bool, watch watcher) (*tuples, error) {
-	l, g := law.NewOnce(columns.Steps, columns.Bands, x), newGram(columns, columns.Bands, factor) // columns farther apart than the bands do not overlap
-	return newTuples(l, columns.Steps, order, g, room{keep: keep, maxBytes: maxBlockBytes, state: stateBytes, passing: 3, watch: watch})
-}
-
-// hazardError bounds the relative errors of a hazard of law.Once, and of its complement. The
-// complement is at least ½ except at the last step. V is 1 for every state there, and one more
-// participation changes it by at most V/η.
-const hazardError = 8 * 0x1p-53
-
 // onceAffordable is true up to maxOnceOrder, where newOnce refuses tables that are too large.
 func onceAffordable(s montecarlo.Spec, x law.Single, order int) bool {
 	return order <= maxOnceOrder || onceTableFits(s, x, order) || clusterWork(s.Steps, s.Strategy.Bands(), order) <= maxClusterWork
 }
 
 func onceTableFits(s montecarlo.Spec, x law.Single, order int) bool {
-	return order <= maxOrder && tableWork(s, order) <= maxAlikeWork && keptBytes(law.NewOnce(s.Steps, s.Strategy.Bands(), x), s.Steps, order) <= maxBlockBytes
+	return order <= maxOrder && tableWork(s, order) <= maxAlikeWork && 8*tableWork(s, order) <= maxBlockBytes
 }
 
 func tableWork(s montecarlo.Spec, order int) float64 {
-	return countStates(order, s.Strategy.Bands()+1) * float64(s.Steps)
+	return tuples.Count(s.Strategy.Bands()+1, order-1) * float64(s.Steps)
 }
 
 // onceWork is the work of an order in states times steps of a table; a multiplication for clusters

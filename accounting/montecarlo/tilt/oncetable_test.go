@@ -5,24 +5,20 @@ import (
 	"testing"
 
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/law"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 )
 
 // mustOnceTable is the table of an order, and of the orders of the closed form where that refuses
 // them.
-func mustOnceTable(t *testing.T, s montecarlo.Spec, theta int) *tuples {
+func mustOnceTable(t *testing.T, s montecarlo.Spec, theta int) *source {
 	t.Helper()
 	once, ok := singleOf(s)
 	if !ok {
 		t.Fatalf("%+v is not at most once", s)
 	}
-	table, err := newOnceTable(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta, true, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
+	return tableOf(t, law.NewOnce(s.Steps, s.Strategy.Bands(), once), s.Strategy, s.NoiseMultiplier, theta)
 }
 
 // onceTableCases are onceCases, and those of order 3 in order 4 too.
@@ -57,7 +53,7 @@ func TestTuplesOfTheOnceTableFollowTheirDistribution(t *testing.T) {
 			if c.p == 1 && !warm {
 				continue // one tuple only: the normaliser tests it
 			}
-			if err := testDistribution(t, c, warm, newWalker(mustOnceTable(t, c.spec(warm), c.theta)).walk, 15000); err != nil {
+			if err := testDistribution(t, c, warm, exactWalk(mustOnceTable(t, c.spec(warm), c.theta)), 15000); err != nil {
 				t.Errorf("%v warm=%v: %v", c, warm, err)
 			}
 		}
@@ -70,7 +66,7 @@ func TestTuplesOfTheOnceTableFollowTheirDistribution(t *testing.T) {
 	} {
 		s := c.spec(true)
 		spoil(&s)
-		if testDistribution(t, c, true, newWalker(mustOnceTable(t, s, 4)).walk, 15000) == nil {
+		if testDistribution(t, c, true, exactWalk(mustOnceTable(t, s, 4)), 15000) == nil {
 			t.Errorf("the test accepts the tuples of p = %v, σ = %v, warm = %v", s.Prob, s.NoiseMultiplier, s.WarmStart)
 		}
 	}
@@ -88,10 +84,7 @@ func TestOnceTableIsTheTable(t *testing.T) {
 		{&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 25, Toeplitz: long, Normalized: true}, 26, .3, .6, 5},
 	} {
 		for _, warm := range []bool{false, true} {
-			table, err := newTable(newProcess(c.c, c.sep, c.p, warm, c.sigma), c.theta, false, maxTableBytes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := tableOf(t, law.NewMinSep(c.sep, c.p, warm), c.c, c.sigma, c.theta)
 			if got := mustOnceTable(t, c.spec(warm), c.theta).lnN; !(math.Abs(got-table.lnN) <= 1e-12) {
 				t.Errorf("%v warm=%v: ln N = %v, by the table %v", c, warm, got, table.lnN)
 			}
@@ -104,10 +97,7 @@ func TestOnceTableOfEpochs(t *testing.T) {
 	for _, epoch := range []int{24, 25, 40, 1000} {
 		s := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 4, EpochSteps: epoch, NoiseMultiplier: .7, Strategy: toeplitz(24, 1, .5, .375)}
 		for _, theta := range []int{2, 3, 4, 5} {
-			want, err := newTuples(s.Law(), s.Steps, theta, newGram(likelihood.NewColumns(s.Strategy), s.MinSep, 1/(.7*.7)), room{maxBytes: maxLowBytes, passing: 11})
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := tableOf(t, s.Law(), s.Strategy, .7, theta)
 			if got := mustOnceTable(t, s, theta).lnN; !(math.Abs(got-want.lnN) <= 1e-12) {
 				t.Errorf("epoch of %d, order %d: ln N = %v, by the table of epochs %v", epoch, theta, got, want.lnN)
 			}

@@ -84,7 +84,7 @@ func (p *onePath) given(t func(i int) float64) {
 func (p *onePath) draw(hits []int, u *uniforms) []int {
 	at := p.Starts[0].Then
 	if len(p.Starts) > 1 || p.Drawn {
-		at = p.Starts[pick(p.starts, u.float64())].Then
+		at = p.Starts[pick(p.starts, u.Float64())].Then
 	}
 	for i := 0; ; {
 		row := int(at.Row)
@@ -105,9 +105,26 @@ func (p *onePath) draw(hits []int, u *uniforms) []int {
 // never rises in a stretch.
 func (p *onePath) next(row, i int, u *uniforms) int {
 	alive, end := p.alive[row], int(p.end[row][i])
-	level := alive[i] + math.Log(u.float64())
+	level := alive[i] + math.Log(u.Float64())
 	if math.IsInf(p.Turn(row, end-1).Out, -1) || p.quiet[row][end] < level {
 		return lastAlive(i, end, func(k int) bool { return k < end && alive[k] >= level })
 	}
 	return end
+}
+
+// lastAlive returns the last step from i to end at which alive holds, by bisection. It holds at i,
+// and at no step after one at which it does not.
+func lastAlive(i, end int, alive func(step int) bool) int {
+	if alive(end) {
+		return end
+	}
+	lo, hi := i, end // alive at lo
+	for hi-lo > 1 {
+		if mid := int(uint(lo+hi) >> 1); alive(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }

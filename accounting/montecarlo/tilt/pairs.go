@@ -7,6 +7,7 @@ import (
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/tuples"
 )
 
 // pairs are the pairs of replicas of rotation: order 2 (F5.5r). V_e(a,b) is the sum of the weights
@@ -23,7 +24,8 @@ import (
 // overlap. All terms are at least 0. That takes O(w³ + Tw) a period.
 type pairs struct {
 	periods  periods
-	gram     *gram
+	gram     *tuples.Gram
+	bands    int
 	kept     []*pairTable // of every period, or nil
 	logN     float64
 	rounding float64 // bound of the relative error of N, and of the weight of every pair
@@ -43,7 +45,7 @@ type pairTable struct {
 
 func newPairs(s montecarlo.Spec, columns *likelihood.Columns, keep bool) (*pairs, error) {
 	factor := s.Factor()
-	p := &pairs{periods: periodsOf(s), gram: newGram(columns, columns.Bands, factor)}
+	p := &pairs{periods: periodsOf(s), gram: tuples.NewGram(columns, factor), bands: columns.Bands}
 	w, count := columns.Bands, p.periods.Count()
 	if keep {
 		p.kept = make([]*pairTable, count)
@@ -91,28 +93,19 @@ const leastShare = 1e-200
 // bound bounds the relative error from rounding, in each period, of two sums and of three
 // exponents.
 func (p *pairs) bound() float64 {
-	most := 0.0
-	for _, norm := range p.gram.columns.SquaredNorms(p.gram.factor) {
-		most = max(most, norm)
-	}
-	w := float64(p.gram.columns.Bands)
-	return float64(p.periods.Count()) * (2*float64(p.periods.Period) + 8*w + 32 + 3*most*(w+8)) * 0x1p-53
+	w := float64(p.bands)
+	return float64(p.periods.Count()) * (2*float64(p.periods.Period) + 8*w + 32 + 3*p.gram.LargestNorm()*(w+8)) * 0x1p-53
 }
 
-func (t *pairTable) makeNear(g *gram, first int) {
-	rows := t.places
-	if t.alike = first+t.places <= g.interior; t.alike {
-		rows = 1
+func (t *pairTable) makeNear(g *tuples.Gram, first int) {
+	rows, at := t.places, first
+	if t.alike = first+t.places <= g.Alike() && t.bands <= g.Alike(); t.alike {
+		rows, at = 1, g.Alike()-1 // a step with all the columns before it
 	}
 	for v := range rows {
 		row := make([]float64, t.bands)
-		if t.alike {
-			copy(row, g.full)
-		} else {
-			g.row(row, first+v)
-		}
-		for d, x := range row {
-			row[d] = math.Expm1(x)
+		for d := range row {
+			row[d] = math.Expm1(g.Between(at+v, d))
 		}
 		t.near = append(t.near, row)
 	}
@@ -279,7 +272,7 @@ func (t *pairTable) first(a, b int, u *uniforms) (v int) {
 	for v, x := range t.gain[b] {
 		more += x * rho(v)
 	}
-	at := u.float64() * (total + more)
+	at := u.Float64() * (total + more)
 	if at >= more {
 		return pick(sums, (at-more)/total)
 	}
@@ -305,13 +298,13 @@ func (t *pairTable) second(a, v int, u *uniforms) (z int) {
 	}
 	age := t.age(v)
 	row, base := t.later[age*t.bands:], t.base[age]
-	at := u.float64()*total - base[len(base)-1]
+	at := u.Float64()*total - base[len(base)-1]
 	if at < 0 {
 		switch next := pick(base, (at+base[len(base)-1])/base[len(base)-1]); {
 		case next == len(base)-1:
 			return t.places
 		case next == 0:
-			return int(u.float64() * float64(t.ageless()))
+			return int(u.Float64() * float64(t.ageless()))
 		default:
 			return t.length - next
 		}

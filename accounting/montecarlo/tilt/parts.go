@@ -124,7 +124,7 @@ func (p *parts) moments(watch watcher) (members []Member, walkError float64) {
 			break
 		}
 		walkError = max(walkError, s.walkError)
-		members = append(members, Member{Order: order, LogN: s.logN()})
+		members = append(members, Member{Order: order, LogN: s.logN(), Tables: s.version})
 		bound := logConversion(members[len(members)-1], level)
 		if bound > least+3 {
 			break

@@ -5,6 +5,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/tuples"
 )
 
 // ownerDraws is R: how many times the participations of an owner's k examples are drawn for one
@@ -64,14 +65,14 @@ func logExcess(logF, epsilon float64) float64 {
 type paths struct {
 	examples    int // k
 	draws       int // R
-	overlaps    *overlaps
+	gram        *tuples.Gram
 	one         *onePath
 	participate []int // of all examples in one draw
 }
 
 func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) *paths {
 	factor := s.Factor()
-	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, overlaps: newOverlaps(c, factor), one: newOnePath(s, c.SquaredNorms(factor))}
+	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, gram: tuples.NewGram(c, factor), one: newOnePath(s, c.SquaredNorms(factor))}
 }
 
 func (p *paths) fork() *paths {
@@ -142,7 +143,7 @@ func (p *paths) overlap(u *uniforms) (sum float64) {
 		p.participate = p.one.draw(p.participate, u)
 		for _, i := range p.participate[from:] {
 			for _, j := range p.participate[:from] { // of the examples before
-				sum += p.overlaps.between(i, j)
+				sum += p.gram.Between(max(i, j), max(i-j, j-i))
 			}
 		}
 	}

@@ -248,7 +248,7 @@ func TestCoinsOfPathsAreTheirOwn(t *testing.T) {
 		v.uniforms.reset(sample)
 		v.coins.reset(sample)
 		z.reset(sample)
-		tuple, path, output := v.uniforms.float64(), v.coins.float64(), z.float64()
+		tuple, path, output := v.uniforms.Float64(), v.coins.Float64(), z.Float64()
 		if tuple == path || path == output || tuple == output {
 			t.Fatalf("sample %d: tuple, paths and output are drawn with %v, %v and %v", sample, tuple, path, output)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/accounting/montecarlo/internal/tuples"
 )
 
 // newTripleBound is ln N_3 of rotation, or a little more (F5.5r). A table by the ages of three
@@ -20,7 +21,7 @@ import (
 func newTripleBound(s montecarlo.Spec, columns *likelihood.Columns, most int) (logN float64, err error) {
 	factor := s.Factor()
 	periods := periodsOf(s)
-	g := newGram(columns, columns.Bands, factor)
+	g := tuples.NewGram(columns, factor)
 	crossings := periods.Crossings(columns, factor)
 	groups := newGroups(columns.Bands, periods.Period, most)
 	later := []float64{1} // by the groups of the ages of three replicas

@@ -106,7 +106,7 @@ func (p Proposal) Validate() error {
 			check.AtLeast("order", m.Order, 1)
 			check.Require(m.Order <= highestOrder(p.Spec) || m.Block > 0 && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", highestOrder(p.Spec)))
 			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep, "block", m.Block, "must be 0 to min-sep")
-			check.Require(m.Tables >= 0 && (m.Tables == 0 || m.Block > 0), "tables", m.Tables, "must be 0 without a block")
+			check.AtLeast("tables", m.Tables, 0)
 			check.Probability("weight", m.Weight)
 			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")
 			total += m.Weight
@@ -306,7 +306,7 @@ func (f *forward) orders(must bool) {
 		if k > 1 && done > 0 {
 			part = done / f.family.work(spec, order)
 		}
-		member := Member{Order: order, Weight: 1, LogN: s.logN()}
+		member := Member{Order: order, Weight: 1, LogN: s.logN(), Tables: s.version}
 		f.order, f.logN, f.slope = order, member.LogN, member.LogN-f.logN
 		if s.walker != nil {
 			f.walkError, f.walkable = max(f.walkError, s.walkError), order

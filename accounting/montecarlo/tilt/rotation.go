@@ -61,7 +61,7 @@ func periodsOf(s montecarlo.Spec) periods {
 func (p periods) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 	hits = hits[:0]
 	for first := 0; first < p.Steps; first += p.Period {
-		if step := first + int(u.float64()*float64(p.Period)); step < p.Steps {
+		if step := first + int(u.Float64()*float64(p.Period)); step < p.Steps {
 			hits = append(hits, kernel.Hit{Step: step, Times: 1})
 		}
 	}

@@ -24,11 +24,11 @@ func (t tangent) tail(randomised bool, epsilon, sigma float64) tail {
 func (t tail) draw(u *uniforms) float64 {
 	rate := (t.from + math.Sqrt(t.from*t.from+4)) / 2
 	for {
-		z := -math.Log(u.float64()) / rate
+		z := -math.Log(u.Float64()) / rate
 		if !t.randomised {
-			z -= math.Log(u.float64()) / (rate + t.slope)
+			z -= math.Log(u.Float64()) / (rate + t.slope)
 		}
-		if off := z - (rate - t.from); u.float64() < math.Exp(-off*off/2) {
+		if off := z - (rate - t.from); u.Float64() < math.Exp(-off*off/2) {
 			return t.from + z
 		}
 	}

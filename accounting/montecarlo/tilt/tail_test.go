@@ -42,9 +42,9 @@ func TestTail(t *testing.T) {
 			right[min(cells, int((tail.draw(&u)-tail.from)/width))]++
 			u.reset(sample)
 			rate := (tail.from + math.Sqrt(tail.from*tail.from+4)) / 2
-			z := -math.Log(u.float64()) / rate
+			z := -math.Log(u.Float64()) / rate
 			if !tail.randomised {
-				z -= math.Log(u.float64()) / (rate + tail.slope)
+				z -= math.Log(u.Float64()) / (rate + tail.slope)
 			}
 			wrong[min(cells, int(z/width))]++
 		}

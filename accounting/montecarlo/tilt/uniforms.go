@@ -14,8 +14,8 @@ type uniforms struct {
 
 func (u *uniforms) reset(sample uint64) { u.sample, u.block, u.next = sample, 0, len(u.words) }
 
-// float64 returns the next number, a multiple of 2^-53 plus 2^-54.
-func (u *uniforms) float64() float64 {
+// Float64 returns the next number, a multiple of 2^-53 plus 2^-54.
+func (u *uniforms) Float64() float64 {
 	if u.next == len(u.words) {
 		u.bulk.Words(u.words[:], u.sample, u.block)
 		u.block += uint64(len(u.words) / 2)

@@ -197,15 +197,21 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 // sourceOf makes the tables of a member, to draw from, and tells watch of the work in portions. If
 // lower is not nil, it has the tables of another member, from which tables of m may be made.
 func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
+	made, err := tablesOf(lower, s, columns, m, watch)
+	if err == nil && made.version != m.Tables {
+		return nil, fmt.Errorf("tilt: tables of tuples: the proposal has their version %d, this minsep makes version %d: finish with the minsep that made the proposal, or begin anew", m.Tables, made.version)
+	}
+	return made, err
+}
+
+// tablesOf makes the tables of this version.
+func tablesOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
 	if m.Block == 0 {
 		return sourceAbove(lower, s, columns, m.Order, true, watch)
 	}
 	b, ok := newLawFamily(s)
 	if !ok {
 		return nil, fmt.Errorf("%w in blocks for scheme %s", ErrTable, s.Scheme)
-	}
-	if m.Tables != blockTables {
-		return nil, fmt.Errorf("tilt: tables in blocks: the proposal has their version %d, this minsep makes version %d: finish with the minsep that made the proposal, or begin anew", m.Tables, blockTables)
 	}
 	return newBlockSource(b, s, columns, m.Order, m.Block, true, math.Inf(1), nil)
 }
@@ -388,7 +394,7 @@ func (v *Verifier) member() int {
 	if last == 0 {
 		return 0
 	}
-	u := v.uniforms.float64()
+	u := v.uniforms.Float64()
 	for i, m := range v.mixture.members[:last] {
 		if u -= m.Weight; u < 0 {
 			return i

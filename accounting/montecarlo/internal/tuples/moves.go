@@ -1,0 +1,355 @@
+package tuples
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// moves are the states of θ copies before a step, and where they lead. A state is a multiset of
+// labels, at least one of which is free or may be; see stateNumber. If no copy may be free at the
+// next step, nothing happens until one is, and a move leads to that state.
+type moves struct {
+	states  []state
+	labels  []uint16 // θ of each state, descending
+	to      []move   // of each state, one for each choice of its group
+	groups  []group
+	woken   [][][2]int32 // by the number of copies that may be free: a state, and the one if one of them is
+	triples *triples     // of order 3, in place of all of these
+	count   int          // of states
+	uses    int          // steps so far
+	at      int          // step that these were made for
+	ends    bool         // some lead to the end of the run
+	reaches int          // steps ahead that they lead to at most
+	after   [][]int32    // by label before the next step: the labels when it may be free; only of a few labels
+}
+
+// state is its number, and the number of the group of its free labels.
+type state struct{ number, group int32 }
+
+// move leads to a state at the step from which on a label before the next step, the lowest of the
+// copies, may be free; or to the end of the run, if that is earlier.
+type move struct{ number, lowest int32 }
+
+// moveBytes is about the size of a state and its moves, for each of the θ labels.
+const moveBytes = 16
+
+// stateNumber is the number of a state, given in descending order. Its last label is active. If
+// several labels are active, some numbers have no state.
+func (m multisets) stateNumber(labels []int32, active int) int {
+	rest := len(labels) - 1
+	return active*m.rank(labels[:rest]) + int(labels[rest])
+}
+
+// stateNumbers is how many numbers there are.
+func (m multisets) stateNumbers(theta int, x *pattern) int {
+	return x.active * m[theta-1][len(x.out)]
+}
+
+// group is the different free labels of a state.
+type group struct {
+	free []int32
+	*shape
+}
+
+// shape is how many copies have each of these labels.
+type shape struct {
+	count   []int
+	choices []choice
+}
+
+// choice is how many copies of each free label take part; choices are in order of their total.
+type choice struct {
+	take  []int
+	total int
+}
+
+// makeMoves is for step i of an unrolled law. With few, states of order 3 with one free copy are
+// left to triples.
+func makeMoves(u *unrolled, m multisets, theta, i int, few bool) *moves {
+	x, w, v, all := u.steps[i], newWaits(u, i+1), newMoves(u, i), shapes{}
+	v.woken = make([][][2]int32, theta+1)
+	base := make([]int, theta+1) // of the groups of each size
+	s, to := make([]int32, theta), make([]int32, theta)
+	v.groups = append(v.groups, all.group(nil))
+	for size := 1; size <= theta && x.free > 0; size++ {
+		base[size] = len(v.groups)
+		of := s[:size]
+		for clear(of); int(of[0]) < x.free; advance(of) {
+			v.groups = append(v.groups, all.group(of))
+		}
+	}
+	following := func() { nextState(s, x.active) }
+	if few {
+		following = func() { s[0]++ }
+	}
+	for clear(s); x.active > 0 && int(s[0]) < len(x.out); following() {
+		size := 0 // of the group
+		for size < theta && int(s[theta-1-size]) < x.free {
+			size++
+		}
+		g := base[size] + m.rank(s[theta-size:])
+		v.states = append(v.states, state{int32(m.stateNumber(s, x.active)), int32(g)})
+		for _, y := range s {
+			v.labels = append(v.labels, uint16(y))
+		}
+		if x.active > x.free {
+			v.wake(m, x.pattern, s, to, theta-size)
+		}
+		for _, c := range v.groups[g].choices {
+			for l := range theta - size {
+				to[l] = x.out[s[l]]
+			}
+			l := theta - size
+			for k, take := range c.take {
+				for range v.groups[g].count[k] {
+					if to[l] = x.out[s[l]]; take > 0 {
+						to[l] = x.in[s[l]]
+						take--
+					}
+					l++
+				}
+			}
+			v.to = append(v.to, v.move(w, m, to))
+		}
+	}
+	v.count = len(v.states)
+	if few && x.free > 0 {
+		v.triples = v.makeTriples(w, x.pattern)
+		v.count = m.stateNumbers(theta, x.pattern)
+	}
+	return v
+}
+
+// wake lists the states that follow from s if one more of its copies is free; waiting is the number
+// of copies that are not free for sure.
+func (v *moves) wake(m multisets, x *pattern, s, to []int32, waiting int) {
+	open := 0
+	for _, y := range s[:waiting] {
+		if int(y) < x.active {
+			open++
+		}
+	}
+	for l := waiting - open; l < waiting; l++ {
+		if l > 0 && s[l] == s[l-1] {
+			continue // the same state again
+		}
+		copy(to, s)
+		to[l] = x.wakes[s[l]]
+		descend(to)
+		v.woken[open] = append(v.woken[open], [2]int32{int32(m.stateNumber(s, x.active)), int32(m.stateNumber(to, x.active))})
+	}
+}
+
+const (
+	inCache  = 1 << 12 // states below which their order does not matter
+	manyUses = 8       // steps from which on it is worth a sort
+)
+
+// sort puts states together whose last moves lead to the same slice, in the order of the entries:
+// these moves lead to slices far apart in memory.
+func (v *moves) sort(theta int) {
+	order, from := make([]int, len(v.states)), make([]int, len(v.states)+1)
+	for k, s := range v.states {
+		order[k], from[k+1] = k, from[k]+len(v.groups[s.group].choices)
+	}
+	slices.SortFunc(order, func(j, k int) int {
+		a, b := v.to[from[j+1]-1], v.to[from[k+1]-1]
+		return cmp.Or(cmp.Compare(a.lowest, b.lowest), cmp.Compare(a.number, b.number))
+	})
+	states, labels, to := v.states[:0:0], make([]uint16, 0, len(v.labels)), make([]move, 0, len(v.to))
+	for _, k := range order {
+		states = append(states, v.states[k])
+		labels = append(labels, v.labels[k*theta:][:theta]...)
+		to = append(to, v.to[from[k]:from[k+1]]...)
+	}
+	v.states, v.labels, v.to = states, labels, to
+}
+
+// nextState is the next multiset of which at least the last label is active.
+func nextState(labels []int32, active int) {
+	last := len(labels) - 1
+	switch {
+	case int(labels[last]) < active-1 && (last == 0 || labels[last] < labels[last-1]):
+		labels[last]++
+	case last == 0:
+		labels[0] = math.MaxInt32
+	default:
+		labels[last] = 0
+		advance(labels[:last])
+	}
+}
+
+// move is where labels before the next step lead. It changes them.
+func (v *moves) move(w *waiting, m multisets, labels []int32) move {
+	descend(labels)
+	lowest := labels[len(labels)-1]
+	after := v.wait(w, lowest)
+	if after == nil {
+		return move{0, lowest}
+	}
+	for l, y := range labels {
+		labels[l] = after[y]
+	}
+	descend(labels)
+	return move{int32(m.stateNumber(labels, w.u.steps[w.from+w.u.steps[w.from].wait[lowest]].active)), lowest}
+}
+
+// wait is where labels before the next step are when the lowest of them may be free, nil for the
+// end of the run.
+func (v *moves) wait(w *waiting, lowest int32) []int32 {
+	after := w.until(lowest)
+	if after == nil {
+		v.ends = true
+		return nil
+	}
+	return after
+}
+
+// waiting moves labels from a step to the one at which the first of them may be free.
+type waiting struct {
+	u     *unrolled
+	from  int
+	after map[int][]int32 // by steps, each label's successor
+}
+
+func newWaits(u *unrolled, from int) *waiting {
+	return &waiting{u, from, map[int][]int32{}}
+}
+
+// until has the successor of each label at the step from which on one of them may be free. It is
+// nil if that is the end of the run.
+func (w *waiting) until(lowest int32) []int32 {
+	n := len(w.u.steps)
+	if w.from >= n || w.u.steps[w.from].wait[lowest] >= n-w.from {
+		return nil
+	}
+	ahead := w.u.steps[w.from].wait[lowest]
+	labels := w.after[ahead]
+	if labels == nil {
+		labels = make([]int32, len(w.u.steps[w.from].wait))
+		for y := range labels {
+			labels[y] = w.u.leaps.pass(int32(y), w.from, w.from+ahead)
+		}
+		w.after[ahead] = labels
+	}
+	return labels
+}
+
+// fewLabels is the number up to which labels are followed to see whether moves serve.
+const fewLabels = 64
+
+// newMoves are the moves of step i without the states.
+func newMoves(u *unrolled, i int) *moves {
+	v := &moves{at: i}
+	if i+1 == len(u.steps) {
+		return v
+	}
+	w, next := newWaits(u, i+1), u.steps[i+1]
+	for y, wait := range next.wait {
+		if wait < len(u.steps)-i-1 {
+			v.reaches = max(v.reaches, wait+1)
+		}
+		if len(next.wait) <= fewLabels {
+			v.after = append(v.after, w.until(int32(y)))
+		}
+	}
+	return v
+}
+
+// serves says whether moves hold at another step i of their pattern too: labels lead on as from the
+// step that they were made for, or to the end of the run, where V is 1 whatever the state.
+func (v *moves) serves(u *unrolled, i int) bool {
+	n := len(u.steps)
+	if v.at == i || i+1 == n || v.at+1 == n {
+		return v.at <= i
+	}
+	here, there := u.steps[i+1], u.steps[v.at+1]
+	if v.at > i && v.ends || len(here.wait) != len(there.wait) {
+		return false
+	}
+	if v.at < i && slices.Equal(here.wait, there.wait) {
+		same := true
+		for k := 1; k <= v.reaches && i+k < n && same; k++ {
+			same = u.steps[v.at+k].pattern == u.steps[i+k].pattern
+		}
+		if same {
+			return true
+		}
+	}
+	if len(v.after) == 0 {
+		return false
+	}
+	w := newWaits(u, i+1)
+	for y, after := range v.after {
+		now := w.until(int32(y))
+		if now == nil {
+			continue
+		}
+		if !slices.Equal(after, now) || u.steps[i+1+here.wait[y]].active != u.steps[v.at+1+there.wait[y]].active {
+			return false
+		}
+	}
+	return true
+}
+
+// shapes are by the size of a group, and a bit set of the copies that have the label of the copy
+// before.
+type shapes map[[2]uint64]*shape
+
+// group takes the labels of the free copies in descending order.
+func (all shapes) group(of []int32) (g group) {
+	key, count := [2]uint64{uint64(len(of)), 0}, []int(nil)
+	for l, x := range of {
+		if l > 0 && of[l-1] == x {
+			key[1] |= 1 << l
+			count[len(count)-1]++
+		} else {
+			g.free, count = append(g.free, x), append(count, 1)
+		}
+	}
+	if g.shape = all[key]; g.shape == nil {
+		g.shape = &shape{count: count}
+		for total := range len(of) + 1 {
+			g.choose(nil, total, total)
+		}
+		all[key] = g.shape
+	}
+	return g
+}
+
+// choose appends the choices that begin with take and have left more participants.
+func (g *shape) choose(take []int, left, total int) {
+	if len(take) == len(g.count) {
+		if left == 0 {
+			g.choices = append(g.choices, choice{slices.Clone(take), total})
+		}
+		return
+	}
+	for k := 0; k <= min(left, g.count[len(take)]); k++ {
+		g.choose(append(take, k), left-k, total)
+	}
+}
+
+// weights appends the weights of the choices, but for the factors of copies that are not free: with
+// J participants in all and the factor Γ_x of label x for each other participant,
+//
+//	self[J] Π_x C(m_x, j_x) (p_x Γ_x^{J-1})^{j_x} ((1-p_x) Γ_x^J)^{m_x-j_x}.
+//
+// power[J] has Γ_x^J of the free labels.
+func (g *group) weights(dst, prob, self []float64, power [][]float64) []float64 {
+	for _, c := range g.choices {
+		w := self[c.total]
+		for k, x := range g.free {
+			for l := range g.count[k] {
+				if l < c.take[k] {
+					w *= float64(g.count[k]-l) / float64(l+1) * prob[x] * power[c.total-1][x]
+				} else {
+					w *= (1 - prob[x]) * power[c.total][x]
+				}
+			}
+		}
+		dst = append(dst, w)
+	}
+	return dst
+}
