@@ -23,6 +23,9 @@
 // thresholds that are computed once from the probability, with more than 64 exact bits. So a
 // probability is met to 2^-64, and the result is the same on every processor.
 //
+// A [Law] says in one to ten lines how one example takes part, and a [Table] is a law as integers, for
+// a run of a number of steps.
+//
 // # A new scheme
 //
 // A new scheme touches these places, and tests name the missing ones:

@@ -1,0 +1,300 @@
+package sampling_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"minsep/internal/stattest"
+	"minsep/sampling"
+	"minsep/sampling/stream"
+)
+
+// next is how a law, or its table, goes on from a point.
+type next func(at sampling.Point) (p float64, in, out sampling.Point)
+
+// enumerate adds the probabilities of all participation patterns from a point on, by the steps in
+// words.
+func enumerate(all map[string]float64, n int, f next, at sampling.Point, pattern string, prob float64) {
+	if at.Step >= n {
+		all[pattern] += prob
+		return
+	}
+	p, in, out := f(at)
+	if p > 0 {
+		enumerate(all, n, f, in, pattern+fmt.Sprint(at.Step, " "), prob*p)
+	}
+	if p < 1 {
+		enumerate(all, n, f, out, pattern, prob*(1-p))
+	}
+}
+
+func lawPatterns(l sampling.Law, n int) map[string]float64 {
+	all := map[string]float64{}
+	for _, s := range l.Start {
+		enumerate(all, n, l.Next, s.Point, "", s.Prob)
+	}
+	return all
+}
+
+func tablePatterns(t *sampling.Table) map[string]float64 {
+	all := map[string]float64{}
+	for _, s := range t.Starts {
+		enumerate(all, t.Steps, t.Next, sampling.Point{Step: s.Step, State: s.State}, "", s.Prob())
+	}
+	return all
+}
+
+// weekly is at most twice, at least a week apart, and never on the first day.
+func weekly(p float64) sampling.Law {
+	return sampling.Law{
+		Start: []sampling.Start{{Point: sampling.Point{Step: 1}, Prob: 1}},
+		Next: func(at sampling.Point) (float64, sampling.Point, sampling.Point) {
+			in := sampling.Point{Step: at.Step + 7, State: at.State + 1}
+			if at.State == 1 {
+				in.Step = sampling.Never
+			}
+			return p, in, sampling.Point{Step: at.Step + 1, State: at.State}
+		},
+	}
+}
+
+// circle is a walk on a circle of three states, of which one may take part: points of probability 0.
+func circle(p float64) sampling.Law {
+	return sampling.Law{
+		Start: []sampling.Start{{Prob: 0.25}, {Point: sampling.Point{State: 1}, Prob: 0.75}},
+		Next: func(at sampling.Point) (float64, sampling.Point, sampling.Point) {
+			q := p
+			if at.State > 0 {
+				q = 0
+			}
+			return q, sampling.Point{Step: at.Step + 1, State: 2}, sampling.Point{Step: at.Step + 1, State: (at.State + 2) % 3}
+		},
+	}
+}
+
+// smallSchemes have laws of n steps; with corners.
+func smallSchemes(rng *rand.Rand, n int) map[string]interface {
+	sampling.Independent
+	Law() sampling.Law
+} {
+	b := 1 + rng.IntN(4)
+	T := b + rng.IntN(4)
+	p := []float64{1, 0.3, 0.7, 1e-9}[rng.IntN(4)]
+	return map[string]interface {
+		sampling.Independent
+		Law() sampling.Law
+	}{
+		"warm":     sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: true},
+		"cold":     sampling.BMinSep{Prob: p, Steps: n, MinSep: b},
+		"wide":     sampling.BMinSep{Prob: p, Steps: n, MinSep: 2 * n, WarmStart: true},
+		"poisson":  sampling.Poisson{Prob: p, Steps: n},
+		"epochs":   sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: T},
+		"long":     sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: 2*n + b},
+		"rotation": sampling.Rotation{Steps: n, EpochSteps: T},
+		"bins":     sampling.BallsInBins{Steps: n, Period: T},
+		"secret":   sampling.CyclicPoisson{Prob: p, Steps: n, MinSep: b, SecretPartition: true},
+		"public":   sampling.CyclicPoisson{Prob: p, Steps: n, MinSep: b},
+	}
+}
+
+func comparePatterns(t *testing.T, name string, got, want map[string]float64) {
+	t.Helper()
+	for pattern, p := range want {
+		if math.Abs(got[pattern]-p) > 1e-15 {
+			t.Errorf("%s: pattern %q has the probability %v, want %v", name, pattern, got[pattern], p)
+		}
+	}
+	for pattern, p := range got {
+		if _, known := want[pattern]; !known && p > 1e-15 {
+			t.Errorf("%s: pattern %q of probability %v is none of the law", name, pattern, p)
+		}
+	}
+}
+
+// TestTablesAreTheirLaws: a table has the patterns of its law, and so has what is read back.
+func TestTablesAreTheirLaws(t *testing.T) {
+	rng := rand.New(rand.NewPCG(18, 1))
+	for range 40 {
+		n := 1 + rng.IntN(9)
+		laws := map[string]sampling.Law{"weekly": weekly(0.2), "circle": circle(0.4)}
+		for name, s := range smallSchemes(rng, n) {
+			laws[name] = s.Law()
+		}
+		for name, l := range laws {
+			table, err := l.Tabulate(n)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			comparePatterns(t, fmt.Sprintf("%s of %d steps", name, n), tablePatterns(table), lawPatterns(l, n))
+			data, err := json.Marshal(table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var read sampling.Table
+			if err := json.Unmarshal(data, &read); err != nil {
+				t.Fatal(err)
+			}
+			if err := read.Validate(); err != nil || read.Hash() != table.Hash() || !reflect.DeepEqual(&read, table) {
+				t.Errorf("%s: the table that is read is another one, or %v", name, err)
+			}
+			holdTraits(t, fmt.Sprintf("%s of %d steps", name, n), table)
+		}
+	}
+}
+
+// holdTraits compares separation and the most participations with all patterns.
+func holdTraits(t *testing.T, name string, table *sampling.Table) {
+	t.Helper()
+	apart, most := table.Steps, 0
+	for pattern := range tablePatterns(table) {
+		last := -1
+		steps := strings.Fields(pattern)
+		most = max(most, len(steps))
+		for _, field := range steps {
+			var step int
+			fmt.Sscan(field, &step)
+			if last >= 0 {
+				apart = min(apart, step-last)
+			}
+			last = step
+		}
+	}
+	// An example that must wait for a point may be unable to take part there.
+	if got := table.Separation(); got > apart || most > 1 && got != apart {
+		t.Errorf("%s: separation %d, by all patterns %d", name, got, apart)
+	}
+	if got := table.MaxParticipations(); got != most {
+		t.Errorf("%s: at most %d participations, by all patterns %d", name, got, most)
+	}
+}
+
+// TestSchemesFollowTheirLaws: what schemes draw has the distribution of their laws, and not that of
+// another one.
+func TestSchemesFollowTheirLaws(t *testing.T) {
+	const n, draws = 7, 20000
+	rng := rand.New(rand.NewPCG(18, 2))
+	for range 3 {
+		for name, s := range smallSchemes(rng, n) {
+			seen := map[string]float64{}
+			source := stream.NewSource(stream.PublicKey("law", []byte(name)))
+			sampler := s.Process().Sampler(source)
+			for i := range int64(draws) {
+				pattern := ""
+				for _, step := range sampler.Append(nil, source.IntAddress(i, 0), 0) {
+					pattern += fmt.Sprint(step, " ")
+				}
+				seen[pattern]++
+			}
+			want := lawPatterns(s.Law(), n)
+			for pattern, p := range want {
+				if err := stattest.Sum(seen[pattern], p*draws, p*(1-p)*draws, 1); err != nil {
+					t.Errorf("%s %+v: pattern %q: %v", name, s, pattern, err)
+				}
+			}
+			for pattern := range seen {
+				if want[pattern] == 0 {
+					t.Errorf("%s %+v: pattern %q is none of the law", name, s, pattern)
+				}
+			}
+		}
+	}
+}
+
+// TestTableSizes: steps that are alike share a row, and laws without end are refused.
+func TestTableSizes(t *testing.T) {
+	for name, c := range map[string]struct {
+		law         sampling.Law
+		steps, rows int
+	}{
+		"b-min-sep": {sampling.BMinSep{Prob: 0.1, Steps: 5000, MinSep: 16, WarmStart: true}.Law(), 5000, 1},
+		"epochs":    {sampling.EpochMinSep{Steps: 5000, MinSep: 16, EpochSteps: 125}.Law(), 5000, 125},
+		"rotation":  {sampling.Rotation{Steps: 5000, EpochSteps: 250}.Law(), 5000, 250},
+		"bins":      {sampling.BallsInBins{Steps: 5000, Period: 50}.Law(), 5000, 1},
+		"weekly":    {weekly(0.2), 100, 3}, // the first day, a week with one state, and later days with two
+	} {
+		table, err := c.law.Tabulate(c.steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(table.Rows) != c.rows {
+			t.Errorf("%s: %d different steps, want %d", name, len(table.Rows), c.rows)
+		}
+	}
+	tree := sampling.Law{Start: []sampling.Start{{Prob: 1}}, Next: func(at sampling.Point) (float64, sampling.Point, sampling.Point) {
+		return 0.5, sampling.Point{Step: at.Step + 1, State: 2 * at.State}, sampling.Point{Step: at.Step + 1, State: 2*at.State + 1}
+	}}
+	if _, err := tree.Tabulate(60); err == nil {
+		t.Error("a law of 2^60 states has a table")
+	}
+}
+
+// TestLawsRefused: what a law may not say.
+func TestLawsRefused(t *testing.T) {
+	at := sampling.Point{Step: 3}
+	starts := func(p ...float64) (list []sampling.Start) {
+		for _, x := range p {
+			list = append(list, sampling.Start{Prob: x})
+		}
+		return list
+	}
+	one := func(p float64, in sampling.Point) next {
+		return func(sampling.Point) (float64, sampling.Point, sampling.Point) {
+			return p, in, sampling.Point{Step: sampling.Never}
+		}
+	}
+	for name, l := range map[string]sampling.Law{
+		"no starts":            {Next: one(0.5, at)},
+		"no Next":              {Start: starts(1)},
+		"starts below 1":       {Start: starts(0.5, 0.4), Next: one(0.5, at)},
+		"a negative start":     {Start: starts(1.5, -0.5), Next: one(0.5, at)},
+		"a start before all":   {Start: []sampling.Start{{Point: sampling.Point{Step: -1}, Prob: 1}}, Next: one(0.5, at)},
+		"a probability of 1.1": {Start: starts(1), Next: one(1.1, at)},
+		"no probability":       {Start: starts(1), Next: one(math.NaN(), at)},
+		"standing still":       {Start: starts(1), Next: one(0.5, sampling.Point{Step: 0})},
+	} {
+		if _, err := l.Tabulate(3); err == nil {
+			t.Errorf("%s: there is a table", name)
+		}
+	}
+	if _, err := weekly(0.2).Tabulate(0); err == nil {
+		t.Error("there is a table of no steps")
+	}
+}
+
+// TestTablesRefused: a table that is not what a law makes is refused, and every integer counts for
+// the hash.
+func TestTablesRefused(t *testing.T) {
+	for name, harm := range map[string]func(t *sampling.Table){
+		"no steps":        func(t *sampling.Table) { t.Steps = 0 },
+		"more steps":      func(t *sampling.Table) { t.Steps++ },
+		"a class less":    func(t *sampling.Table) { t.Classes = t.Classes[1:] },
+		"endless classes": func(t *sampling.Table) { t.Classes[0].Count = math.MaxInt },
+		"a row of none":   func(t *sampling.Table) { t.Classes[0].Row = len(t.Rows) },
+		"a threshold":     func(t *sampling.Table) { t.Rows[1][0].Threshold = 1<<63 + 1 },
+		"no threshold":    func(t *sampling.Table) { t.Rows[1][0].Threshold = 0 },
+		"a step back":     func(t *sampling.Table) { t.Rows[1][0].In.Wait = -1 },
+		"a state of none": func(t *sampling.Table) { t.Rows[1][0].In.State = 77 },
+		"no start":        func(t *sampling.Table) { t.Starts = nil },
+		"half a start":    func(t *sampling.Table) { t.Starts[0].Weight /= 2 },
+		"a start of none": func(t *sampling.Table) { t.Starts[0].State = 77 },
+		"an early start":  func(t *sampling.Table) { t.Starts[0].Step = -1 },
+	} {
+		table, err := weekly(0.2).Tabulate(20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := table.Hash()
+		harm(table)
+		if table.Validate() == nil {
+			t.Errorf("%s: the table is valid", name)
+		}
+		if table.Hash() == before {
+			t.Errorf("%s: the hash is the same", name)
+		}
+	}
+}
