@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"internal/bisect", "internal/crash", "internal/digest", "internal/digits", "internal/golden", "internal/killtest", "internal/leave", "internal/packed", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate", "internal/words"},
 	{"sampling/stream"},
 	{"sampling", "mechanism"},
-	{"accounting", "internal/drawhere"}, // the latter for tests
+	{"accounting", "internal/adopt", "internal/drawhere"}, // the last for tests
 	{"manifest"},
 	{"registry"},
 	{"stages"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
+	"minsep/internal/adopt"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -16,6 +17,7 @@ import (
 	"minsep/registry"
 	"minsep/sampling/ownergraph"
 	"minsep/stages"
+	"minsep/transforms"
 	"minsep/transforms/formation"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
@@ -198,13 +200,12 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 	if err != nil {
 		return index, err
 	}
-	config := formation.Config{Spec: formed.Scheme, Examples: source.Rows, Shards: formed.Shards, Dir: dir, Parquet: f.Parquet,
-		IDs: idsOf(source), KeyURI: key, RunID: run.RunID, Params: index.ParamsSHA256, Pools: formed.Pools, Buckets: f.Buckets, TempDir: w.jobs.workDir}
 	progress.Expect(formation.ExamplesSampled, source.Rows)
 	// Workers get the place of the key, and never the key: the graph of a pipeline is shown by
 	// runners.
 	p, s := beam.NewPipelineWithRoot()
-	files, err := formRows(s, source, config)
+	training := adopt.Training(w.dir.path, key, run.RunID).(*transforms.Training)
+	files, err := f.sample(ctx, s, training, source, formed.Shards, w.jobs.workDir, dir)
 	if err != nil {
 		return index, err
 	}
@@ -215,7 +216,7 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 	if index.Files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
 		return index, err
 	}
-	facts := manifest.BatchesFacts{Examples: source.Rows, Steps: formed.Scheme.Scheme().NumSteps(), Shards: formed.Shards, RowType: config.RowType(), RowsOf: source.RowsOf(),
+	facts := manifest.BatchesFacts{Examples: source.Rows, Steps: formed.Scheme.Scheme().NumSteps(), Shards: formed.Shards, RowType: formation.RowType(source.Rows), RowsOf: source.RowsOf(),
 		BatchSize: formed.PaddedBatchSize(), ExpectedBatchSize: &formed.ExpectedBatchSize}
 	if o := formed.Scheme.Owners; o != nil {
 		facts.Owners, facts.ExamplesPerOwner, facts.ExpectedExamples = formed.Owners, o.ExamplesPerOwner, formed.ExpectedExamples
@@ -228,22 +229,18 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 // wrote.
 const collectedFiles = "collected-files.json"
 
-// idsOf returns the type of the examples' ids.
-func idsOf(x stages.Source) formation.IDs {
-	if x.Table == nil {
-		return formation.IDs{} // formation.Range knows
+// sample adds the sampling of numbers or of a table, and returns the files that it writes in dir.
+func (f Form) sample(ctx context.Context, s beam.Scope, t *transforms.Training, x stages.Source, shards int, tempDir, dir string) (beam.PCollection, error) {
+	examples := transforms.NumberedExamples(t, x.Rows)
+	if x.Table != nil {
+		var err error
+		if examples, err = transforms.ReadTable(ctx, s, t, x.Table.Dir); err != nil {
+			return beam.PCollection{}, err
+		}
 	}
-	return formation.IDs{Type: x.Table.ExampleType}
-}
-
-// formRows adds the transform that forms batches of numbers or of a table.
-func formRows(s beam.Scope, x stages.Source, c formation.Config) (beam.PCollection, error) {
-	if x.Table == nil {
-		return formation.Range(s, c)
-	}
-	rows, err := manifestio.ReadBounded(s, x.Table, c.Spec.LooksAtOwners())
+	batches, err := transforms.SampleBatches(s, transforms.Sampling{Params: f.Params, RowsOnly: !f.Parquet, Shards: shards, Buckets: f.Buckets, TempDir: tempDir}, examples)
 	if err != nil {
 		return beam.PCollection{}, err
 	}
-	return formation.Table(s, c, rows)
+	return batches.Files(s, dir, f.Parquet)
 }

@@ -172,13 +172,18 @@ func (s Source) coverage() *ownergraph.Coverage {
 // pool's.
 func (s Source) Population() sampling.Population {
 	if s.Table == nil {
-		return sampling.Population{Examples: s.Rows, Neighborhoods: sampling.Neighborhoods{1: s.Rows}}
+		return numberedPopulation(s.Rows)
 	}
+	return PopulationOf(s.Table.Summary)
+}
+
+// PopulationOf returns the examples of a bounded graph for which a scheme is made.
+func PopulationOf(s ownergraph.Summary) sampling.Population {
 	sizes := make(sampling.Neighborhoods)
-	for _, bin := range s.Table.Summary.Neighborhoods {
+	for _, bin := range s.Neighborhoods {
 		sizes[int(bin.Value)] = bin.Count
 	}
-	return sampling.Population{Examples: takingPart(s.Table.Summary), Neighborhoods: sizes, Owners: ownerSizes(s.Table.Summary)}
+	return sampling.Population{Examples: takingPart(s), Neighborhoods: sizes, Owners: ownerSizes(s)}
 }
 
 // Inputs returns the sources of batches, as their index names them.

@@ -100,14 +100,18 @@ func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// FirstRow returns the number of the first row in the output of [Rows.AppendBinary], without
-// decoding the rest.
-func FirstRow(b []byte) (int64, error) {
+// RowRange returns the number of the first row in the output of [Rows.AppendBinary], and how many
+// there are, without decoding the rest.
+func RowRange(b []byte) (first int64, n int, err error) {
 	first, k := binary.Varint(b)
-	if k <= 0 {
-		return 0, ErrEncoding
+	if k <= 0 || len(b) < k+2 {
+		return 0, 0, ErrEncoding
 	}
-	return first, nil
+	count, l := binary.Uvarint(b[k+1:]) // behind the type of the ids
+	if l <= 0 || count > uint64(len(b)) {
+		return 0, 0, ErrEncoding
+	}
+	return first, int(count), nil
 }
 
 // UnmarshalBinary replaces r with the output of AppendBinary. It keeps no reference to b.

@@ -2,6 +2,7 @@ package formation
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -49,13 +50,13 @@ func (l *lists[R]) at(t int) []R { return l.rows[l.starts[t]:l.starts[t+1]] }
 
 // sorted spreads events over their steps and sorts the rows of each step. If each chunk has
 // ascending rows and no two chunks overlap, as drawFn makes them, no sort is needed.
-func (a *assembly[R]) sorted(chunks [][]byte) (*lists[R], error) {
+func (a *assembly[R]) sorted(chunks [][]byte) (lists[R], error) {
 	// The shuffle gives chunks in any order. A counting sort by step then keeps the order of rows.
 	slices.SortFunc(chunks, func(x, y []byte) int { return cmp.Compare(firstRow(x), firstRow(y)) })
-	l := &lists[R]{starts: make([]int64, a.steps+1)}
+	l := lists[R]{starts: make([]int64, a.steps+1)}
 	for _, b := range chunks {
 		if err := eachEvent(b, a.steps, func(_ int64, step int) { l.starts[step+1]++ }); err != nil {
-			return nil, err
+			return l, err
 		}
 	}
 	for t := range a.steps {
@@ -79,15 +80,15 @@ func (a *assembly[R]) sorted(chunks [][]byte) (*lists[R], error) {
 
 // batches returns the batches of the shard: for each step the rows that take part and are not
 // blocked, ascending, cut to the maximum batch size. It uses up the events, so it is called once.
-func (a *assembly[R]) batches() (*lists[R], error) {
+func (a *assembly[R]) batches() (lists[R], error) {
 	l, err := a.sorted(a.events[taken])
 	if err != nil {
-		return nil, err
+		return l, err
 	}
 	a.events[taken] = nil
 	without, err := a.sorted(a.events[blocked])
 	if err != nil {
-		return nil, err
+		return l, err
 	}
 	// Batches shrink in place: a shard of large batches is most of a worker's memory.
 	kept := l.rows[:0]
@@ -124,18 +125,119 @@ func remove[R int32 | int64](rows, out []R) []R {
 	return kept
 }
 
-// idsOf returns a function that appends the id of a row to ids. The row must take part in the
-// shard.
-func (a *assembly[R]) idsOf() func(row R, ids *ownergraph.IDs) {
-	type place struct{ chunk, at int32 }
-	places := make(map[R]place)
-	for c := range a.names {
-		for i := range a.names[c].Len() {
-			places[R(a.names[c].Owners.Int(i))] = place{int32(c), int32(i)}
+// batches are the batches of a shard of steps: batch t is rows[starts[t]:starts[t+1]], ascending, or
+// by owner where owners take part.
+type batches[R int32 | int64] struct {
+	lists[R]
+	first int        // step of batch 0
+	ends  []int64    // in rows, of each owner's; nil unless owners take part
+	names *nameIndex // nil if ids are row numbers, or were not carried
+}
+
+// assemble makes the batches of a shard from its chunks. With pad, batches by owner have the padding
+// that the scheme asks for; other batches never have.
+func assemble[R int32 | int64](ctx context.Context, c Config, shard int, chunks func(*[]byte) bool, pad bool) (b batches[R], err error) {
+	shards := c.shards()
+	b.first = int(shards.start[shard])
+	a := &assembly[R]{first: b.first, steps: int(shards.start[shard+1]) - b.first, ids: c.IDs.Type}
+	if t := c.Spec.Truncation; t != nil {
+		key, err := c.key(ctx, truncatePurpose)
+		if err != nil {
+			return b, err
+		}
+		a.truncator = t.Truncator(key)
+	}
+	g := &groups[R]{steps: a.steps}
+	for chunk := []byte(nil); chunks(&chunk); chunk = nil {
+		if len(chunk) > 0 && kind(chunk[0]) == grouped && c.Spec.Owners != nil {
+			err = g.add(chunk)
+		} else {
+			err = a.add(chunk)
+		}
+		if err != nil {
+			return b, err
 		}
 	}
-	return func(row R, ids *ownergraph.IDs) {
-		p := places[row]
-		ids.AppendFrom(&a.names[p.chunk].Examples, int(p.at))
+	if c.Spec.Owners != nil {
+		b.lists, b.ends = g.batches(b.first, a.truncator, c.Spec.Owners.ExamplesPerOwner, pad)
+	} else if b.lists, err = a.batches(); err != nil {
+		return b, err
 	}
+	if c.needsNames() {
+		b.names = newNameIndex(a.names)
+	}
+	return b, ctx.Err()
+}
+
+// appendID appends the id of a row of the shard.
+func (b *batches[R]) appendID(row R, ids *ownergraph.IDs) {
+	if b.names == nil {
+		ids.AppendInt(int64(row))
+		return
+	}
+	b.names.append(int64(row), ids)
+}
+
+// Part is some of the entries of a batch.
+type Part struct {
+	Step        int
+	Part, Parts int     // of the step, from 0
+	Rows        []int64 // reused by the next part
+	Ends        []int   // in Rows, of each owner's; nil unless owners take part
+	IDs         ownergraph.IDs
+}
+
+// Assemble makes the batches of a shard, without padding, and calls use for parts of them, step after
+// step: each of at most size rows, or of one owner. A step in which nobody takes part has one part
+// without rows. It holds the shard in memory.
+func Assemble(ctx context.Context, c Config, shard uint32, chunks func(*[]byte) bool, size int, use func(*Part) error) error {
+	b, err := assemble[int64](ctx, c, int(shard), chunks, false)
+	if err != nil {
+		return err
+	}
+	ends := b.ends
+	for t := range len(b.starts) - 1 {
+		start, end := b.starts[t], b.starts[t+1]
+		var owners []int64
+		for len(ends) > 0 && ends[0] <= end {
+			owners, ends = append(owners, ends[0]), ends[1:]
+		}
+		cuts := cutParts(start, end, owners, size)
+		for i, cut := range cuts {
+			p := &Part{Step: b.first + t, Part: i, Parts: len(cuts), Rows: b.rows[start:cut]}
+			p.IDs.Reset(c.IDs.Type)
+			if c.Names {
+				for _, row := range p.Rows {
+					b.appendID(row, &p.IDs)
+				}
+			}
+			for len(owners) > 0 && owners[0] <= cut {
+				p.Ends, owners = append(p.Ends, int(owners[0]-start)), owners[1:]
+			}
+			if err := cmp.Or(use(p), ctx.Err()); err != nil {
+				return err
+			}
+			start = cut
+		}
+	}
+	return nil
+}
+
+// cutParts returns where the parts of rows start to end are cut: after at most size rows, and with
+// owners after the last owner that fits, or after one that alone is larger.
+func cutParts(start, end int64, owners []int64, size int) (cuts []int64) {
+	for at := start; at < end || len(cuts) == 0; {
+		cut := min(end, at+int64(size))
+		if n := len(owners); n > 0 && cut < end {
+			i, exact := slices.BinarySearch(owners, cut)
+			if !exact && (i == 0 || owners[i-1] <= at) {
+				cut = owners[i]
+			} else if !exact {
+				cut = owners[i-1]
+			}
+		}
+		cuts = append(cuts, cut)
+		at = cut
+	}
+	return cuts
 }

@@ -3,6 +3,7 @@ package formation
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -11,7 +12,6 @@ import (
 	"minsep/internal/packed"
 	"minsep/manifest"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
@@ -20,6 +20,7 @@ import (
 type emitChunk = func(uint32, []byte)
 
 func init() {
+	beam.RegisterDoFn(reflect.TypeFor[resolveFn]())
 	beam.RegisterDoFn(reflect.TypeFor[spanFn]())
 	beam.RegisterDoFn(reflect.TypeFor[emptyFn]())
 	beam.RegisterDoFn(reflect.TypeFor[drawRangeFn]())
@@ -28,9 +29,11 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[ownedFn]())
 	beam.RegisterDoFn(reflect.TypeFor[drawOwnersFn]())
 	beam.RegisterDoFn(reflect.TypeFor[writeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[checkFn]())
 	register.Emitter1[span]()
 	register.Emitter1[string]()
 	register.Emitter2[uint32, []byte]()
+	register.Emitter1[[]byte]()
 	register.Iter1[[]byte]()
 }
 
@@ -59,48 +62,63 @@ func (f *spanFn) ProcessElement(_ []byte, emit func(span)) {
 
 // emptyFn emits an empty chunk for every shard, so that a shard in which nobody takes part has its
 // files too: its steps are steps of the training.
-type emptyFn struct{ Shards int }
+type emptyFn struct{}
 
-func (f *emptyFn) ProcessElement(_ []byte, emit emitChunk) {
-	for s := range f.Shards {
+func (*emptyFn) ProcessElement(resolved []byte, emit emitChunk) error {
+	var r Resolved
+	if err := json.Unmarshal(resolved, &r); err != nil {
+		return err
+	}
+	for s := range r.Config.Shards {
 		emit(uint32(s), []byte{byte(taken)})
 	}
+	return nil
 }
 
 // drawFn draws the participations of jobs, or their coins, on all cores. It emits events by shard
 // of steps, and coins by bucket of owners.
 type drawFn struct {
-	Config Config
-
+	config                 *Config // nil before the first element
 	participations, owners stream.Key
 	process                sampling.Process
-	workers                *workers
+	workers                *workers // nil before the first element of a bundle
 }
 
-func (f *drawFn) Setup(ctx context.Context) (err error) {
-	if f.participations, err = f.Config.key(ctx, drawPurpose); err != nil {
-		return err
+// begin makes the worker of a bundle ready at its first element, with which the configuration comes.
+func (f *drawFn) begin(ctx context.Context, resolved side) error {
+	if f.workers != nil {
+		return nil
 	}
-	f.owners, err = f.Config.key(ctx, ownerPurpose)
-	f.process = f.Config.Spec.Process()
-	return err
+	if f.config == nil {
+		r, err := ReadResolved(resolved)
+		if err != nil {
+			return err
+		}
+		if f.participations, err = r.Config.key(ctx, drawPurpose); err != nil {
+			return err
+		}
+		if f.owners, err = r.Config.key(ctx, ownerPurpose); err != nil {
+			return err
+		}
+		f.config, f.process = &r.Config, r.Config.Spec.Process()
+	}
+	f.workers = startWorkers(f.config.Workers, f.newDrawer)
+	return nil
 }
 
 // newDrawer makes the drawer of one goroutine: a sampler keeps state, and is not shared.
 func (f *drawFn) newDrawer() *drawer {
-	d := &drawer{src: stream.NewSource(f.participations), events: newEventPacker(f.Config.shards(), taken), examples: f.Config.Examples,
-		rotation: f.Config.Spec.Rotation, pools: f.Config.Pools}
+	d := &drawer{src: stream.NewSource(f.participations), events: newEventPacker(f.config.shards(), taken), examples: f.config.Examples,
+		rotation: f.config.Spec.Rotation, pools: f.config.Pools}
 	d.sampler = f.process.Sampler(d.src)
-	if f.Config.needsNames() {
+	if f.config.needsNames() {
 		d.names = newNamePacker(d.events.shards)
 	}
-	if m := f.Config.Spec.MultiOwner; m != nil {
-		d.coins = newCoinPacker(f.owners, f.Config.buckets(), m.MinSep)
+	if m := f.config.Spec.MultiOwner; m != nil {
+		d.coins = newCoinPacker(f.owners, f.config.buckets(), m.MinSep)
 	}
 	return d
 }
-
-func (f *drawFn) StartBundle(_, _ emitChunk) { f.workers = startWorkers(f.newDrawer) }
 
 // take returns a function that emits an output. The goroutine of the bundle calls it: Beam's
 // emitters must not be called by others.
@@ -118,6 +136,9 @@ func (f *drawFn) take(ctx context.Context, events, coins emitChunk) func(output)
 }
 
 func (f *drawFn) finish(ctx context.Context, events, coins emitChunk) error {
+	if f.workers == nil {
+		return nil
+	}
 	err := f.workers.drain(f.take(ctx, events, coins))
 	f.stop()
 	return err
@@ -133,11 +154,14 @@ func (f *drawFn) stop() {
 // Teardown ends the workers of a failed bundle, for which Beam does not call FinishBundle.
 func (f *drawFn) Teardown() { f.stop() }
 
-// drawRangeFn draws for numbered examples, which are their own rows.
+// drawRangeFn draws for numbered examples, which are their own rows and owners.
 type drawRangeFn struct{ drawFn }
 
-func (f *drawRangeFn) ProcessElement(ctx context.Context, s span, events, coins emitChunk) error {
-	take := f.take(ctx, events, coins)
+func (f *drawRangeFn) ProcessElement(ctx context.Context, s span, resolved side, events emitChunk) error {
+	if err := f.begin(ctx, resolved); err != nil {
+		return err
+	}
+	take := f.take(ctx, events, nil)
 	for done := int64(0); done < s.Count; done += jobRows {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -149,8 +173,8 @@ func (f *drawRangeFn) ProcessElement(ctx context.Context, s span, events, coins 
 	return nil
 }
 
-func (f *drawRangeFn) FinishBundle(ctx context.Context, events, coins emitChunk) error {
-	return f.finish(ctx, events, coins)
+func (f *drawRangeFn) FinishBundle(ctx context.Context, _ side, events emitChunk) error {
+	return f.finish(ctx, events, nil)
 }
 
 // drawTableFn draws for the rows of a table.
@@ -158,9 +182,16 @@ type drawTableFn struct {
 	drawFn
 	held      job
 	heldBytes int
+	tally     tally
 }
 
-func (f *drawTableFn) ProcessElement(ctx context.Context, rows []byte, events, coins emitChunk) error {
+func (f *drawTableFn) ProcessElement(ctx context.Context, rows []byte, resolved side, events, coins emitChunk, _ func([]byte)) error {
+	if err := f.begin(ctx, resolved); err != nil {
+		return err
+	}
+	if err := f.tally.add(rows); err != nil {
+		return err
+	}
 	// Beam's elements are small here: jobs of several of them cost less to hand over.
 	f.held.rows = append(f.held.rows, rows)
 	f.heldBytes += len(rows)
@@ -176,65 +207,53 @@ func (f *drawTableFn) submit(take func(output) error) error {
 	return err
 }
 
-func (f *drawTableFn) FinishBundle(ctx context.Context, events, coins emitChunk) error {
+func (f *drawTableFn) FinishBundle(ctx context.Context, _ side, events, coins emitChunk, tallies func([]byte)) error {
+	if f.workers == nil { // a bundle without elements
+		return nil
+	}
 	if err := f.submit(f.take(ctx, events, coins)); err != nil {
 		return err
 	}
+	f.tally.emit(tallies)
 	return f.finish(ctx, events, coins)
 }
 
 // excludeFn finds the coins that Algorithm 3 blocks, for one bucket of owners.
-type excludeFn struct {
-	Config Config
+type excludeFn struct{}
 
-	shards *shards
-}
-
-func (f *excludeFn) Setup() { f.shards = f.Config.shards() }
-
-func (f *excludeFn) ProcessElement(ctx context.Context, _ uint32, coins func(*[]byte) bool, emit emitChunk) (err error) {
-	bucket := packed.Sorter{Dir: f.Config.TempDir}
-	defer func() {
-		if e := bucket.Close(); err == nil {
-			err = e
-		}
-	}()
+func (*excludeFn) ProcessElement(_ context.Context, _ uint32, coins func(*[]byte) bool, resolved side, emit emitChunk) (err error) {
+	r, err := ReadResolved(resolved)
+	if err != nil {
+		return err
+	}
+	c := r.Config
+	bucket := packed.Sorter{Dir: c.TempDir}
+	defer func() { err = cmp.Or(err, bucket.Close()) }()
 	if err := bucket.AddAll(coins); err != nil {
 		return err
 	}
-	e := &excluder{minSep: f.Config.Spec.MultiOwner.MinSep, out: newEventPacker(f.shards, blocked), coins: packed.Spool{Dir: f.Config.TempDir}}
+	e := &excluder{minSep: c.Spec.MultiOwner.MinSep, out: newEventPacker(c.shards(), blocked), coins: packed.Spool{Dir: c.TempDir}}
 	defer func() { err = cmp.Or(err, e.coins.Close()) }()
 	return e.exclude(&bucket, emit)
 }
 
-// writeFn writes the files of a shard of steps.
+// writeFn writes the files of a shard of steps, once the rows are known to be complete.
 type writeFn struct {
-	Config Config
-
-	shards    *shards
-	truncator *sampling.Truncator
+	Dir     string
+	Parquet bool
 }
 
-func (f *writeFn) Setup(ctx context.Context) error {
-	f.shards = f.Config.shards()
-	if t := f.Config.Spec.Truncation; t != nil {
-		key, err := f.Config.key(ctx, truncatePurpose)
-		if err != nil {
-			return err
-		}
-		f.truncator = t.Truncator(key)
+func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(*[]byte) bool, resolved, _ side, emit func(string)) error {
+	r, err := ReadResolved(resolved)
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(*[]byte) bool, emit func(string)) error {
 	var files []manifest.File
-	var err error
 	// Rows of 4 bytes halve the memory of a shard and the size of its files.
-	if f.Config.RowType() == manifest.DInt32 {
-		files, err = writeShard[int32](ctx, f, int(shard), chunks)
+	if RowType(r.Config.Examples) == manifest.DInt32 {
+		files, err = writeShard[int32](ctx, f, r.Config, int(shard), chunks)
 	} else {
-		files, err = writeShard[int64](ctx, f, int(shard), chunks)
+		files, err = writeShard[int64](ctx, f, r.Config, int(shard), chunks)
 	}
 	if err != nil {
 		return err
@@ -242,38 +261,29 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(
 	return manifestio.EmitFiles(files, emit)
 }
 
-func writeShard[R int32 | int64](ctx context.Context, f *writeFn, shard int, chunks func(*[]byte) bool) ([]manifest.File, error) {
-	if f.Config.Spec.Owners != nil {
-		return writeOwners[R](ctx, f, shard, chunks)
-	}
-	first := int(f.shards.start[shard])
-	a := &assembly[R]{first: first, steps: int(f.shards.start[shard+1]) - first, truncator: f.truncator, ids: f.Config.IDs.Type}
-	var b []byte
-	for chunks(&b) {
-		if err := a.add(b); err != nil {
-			return nil, err
-		}
-	}
-	l, err := a.batches()
+func writeShard[R int32 | int64](ctx context.Context, f *writeFn, c Config, shard int, chunks func(*[]byte) bool) ([]manifest.File, error) {
+	b, err := assemble[R](ctx, c, shard, chunks, true)
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	sink := manifestio.BatchSink[R]{Dir: f.Config.Dir, Shard: shard, Shards: f.Config.Shards, First: first}
-	if t := f.Config.Spec.Truncation; t != nil && t.Pad {
+	sink := manifestio.BatchSink[R]{Dir: f.Dir, Shard: shard, Shards: c.Shards, First: b.first}
+	if t := c.Spec.Truncation; t != nil && t.Pad {
 		sink.Pad = t.MaxBatchSize
 	}
-	files, err := sink.Write(l.starts, l.rows)
-	if err == nil && f.Config.Parquet {
-		id := func(row R, ids *ownergraph.IDs) { ids.AppendInt(int64(row)) }
-		if f.Config.needsNames() {
-			id = a.idsOf()
-		}
-		var file manifest.File
-		file, err = sink.WriteLong(l.starts, l.rows, f.Config.IDs.Type, id)
-		files = append(files, file)
+	var files []manifest.File
+	if b.ends != nil {
+		files, err = sink.WriteOwners(b.starts, b.rows, b.ends)
+	} else {
+		files, err = sink.Write(b.starts, b.rows)
 	}
-	return files, err
+	if err != nil || !f.Parquet {
+		return files, err
+	}
+	var file manifest.File
+	if b.ends != nil {
+		file, err = sink.WriteLongOwners(b.starts, b.rows, b.ends, c.IDs.Type, b.appendID)
+	} else {
+		file, err = sink.WriteLong(b.starts, b.rows, c.IDs.Type, b.appendID)
+	}
+	return append(files, file), err
 }

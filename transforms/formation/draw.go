@@ -33,9 +33,6 @@ func (d *drawer) draw(j job) output {
 		row := j.first + i
 		d.steps = d.sampler.Append(d.steps[:0], d.src.IntAddress(row, 0), row)
 		d.pack(row)
-		if d.coins != nil && len(d.steps) > 0 {
-			d.coins.add(d.coins.src.IntAddress(row, 0), row, d.steps)
-		}
 	}
 	out.examples = int(j.count)
 	for _, b := range j.rows {

@@ -23,36 +23,44 @@ func init() {
 const fixedRows = 1<<31 - 1
 
 // fixedRangeFn forms fixed batches of numbered examples, which are their own rows.
-type fixedRangeFn struct{ Config Config }
+type fixedRangeFn struct{}
 
-func (f *fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, emit emitChunk) error {
-	key, err := f.Config.key(ctx, orderPurpose)
+func (*fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, resolved side, emit emitChunk) error {
+	r, err := ReadResolved(resolved)
 	if err != nil {
 		return err
 	}
-	if f.Config.Examples > fixedRows {
-		return fmt.Errorf("formation: %d examples: the scheme fixed forms its batches in memory, of at most %d examples: bound the graph to fewer, or name another scheme", f.Config.Examples, fixedRows)
+	key, err := r.Config.key(ctx, orderPurpose)
+	if err != nil {
+		return err
+	}
+	if r.Config.Examples > fixedRows {
+		return fmt.Errorf("formation: %d examples: the scheme fixed forms its batches in memory, of at most %d examples: bound the graph to fewer, or name another scheme", r.Config.Examples, fixedRows)
 	}
 	// Keyed hashes put the examples into random order: the same one if the worker is repeated.
 	src := stream.NewSource(key)
-	priority := make([]uint64, f.Config.Examples)
+	priority := make([]uint64, r.Config.Examples)
 	for row := range priority {
 		priority[row] = src.IntAddress(int64(row), 0).Uint64()
 	}
-	rows, err := f.Config.Spec.Fixed.Form(priority, nil)
+	rows, err := r.Config.Spec.Fixed.Form(priority, nil)
 	if err != nil {
 		return err
 	}
-	emitFixed(f.Config, rows, nil, emit)
+	emitFixed(r.Config, rows, nil, emit)
 	return nil
 }
 
 // fixedTableFn forms fixed batches of all rows of a table. Owners matter only if they own several
 // examples or an example has several copies.
-type fixedTableFn struct{ Config Config }
+type fixedTableFn struct{}
 
-func (f *fixedTableFn) ProcessElement(ctx context.Context, _ int, rows func(*[]byte) bool, emit emitChunk) error {
-	key, err := f.Config.key(ctx, orderPurpose)
+func (*fixedTableFn) ProcessElement(ctx context.Context, _ int, rows func(*[]byte) bool, resolved side, emit emitChunk) error {
+	r, err := ReadResolved(resolved)
+	if err != nil {
+		return err
+	}
+	key, err := r.Config.key(ctx, orderPurpose)
 	if err != nil {
 		return err
 	}
@@ -63,18 +71,18 @@ func (f *fixedTableFn) ProcessElement(ctx context.Context, _ int, rows func(*[]b
 			return err
 		}
 	}
-	if err := t.sort(f.Config.Examples); err != nil {
+	if err := t.sort(r.Config.Examples); err != nil {
 		return err
 	}
-	formed, err := f.Config.Spec.Fixed.Form(t.priority, t.owners)
+	formed, err := r.Config.Spec.Fixed.Form(t.priority, t.owners)
 	if err != nil {
 		return err
 	}
 	var ids *ownergraph.IDs
-	if f.Config.needsNames() {
+	if r.Config.needsNames() {
 		ids = &t.ids
 	}
-	emitFixed(f.Config, formed, ids, emit)
+	emitFixed(r.Config, formed, ids, emit)
 	return nil
 }
 

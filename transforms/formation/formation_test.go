@@ -1,7 +1,6 @@
 package formation_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,6 +58,7 @@ type how struct {
 	parquet bool
 
 	wrongType bool // of ids in the configuration
+	twice     bool // the rows come twice
 }
 
 var plain = how{runner: "direct", shards: 3, chunk: 50}
@@ -67,7 +67,7 @@ var plain = how{runner: "direct", shards: 3, chunk: 50}
 type table struct {
 	n     int64
 	rows  *ownergraph.Rows
-	first int64 // number of rows' first row, for tests of long tables
+	first int64 // number of rows' first row
 	pools int   // of rows, for rotation
 }
 
@@ -84,6 +84,9 @@ func (tb table) chunks(t testing.TB, h how) [][]byte {
 			t.Fatal(err)
 		}
 		out = append(out, b)
+	}
+	if h.twice {
+		out = append(out, out[0])
 	}
 	if h.shuffle > 0 {
 		rand.New(rand.NewPCG(h.shuffle, 0)).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
@@ -112,23 +115,30 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 		t.Fatal(err)
 	}
 	c := formation.Config{
-		Spec: spec, Examples: tb.n, Shards: h.shards, Buckets: h.buckets, Dir: dir, Parquet: h.parquet,
+		Spec: spec, Examples: tb.n, Shards: h.shards, Buckets: h.buckets, Names: h.parquet,
 		KeyURI: keyFile, RunID: stream.RunID{1}, Params: sum, Pools: tb.pools,
 	}
-	p, s := beam.NewPipelineWithRoot()
-	var files beam.PCollection
 	if tb.rows == nil {
-		files, err = formation.Range(s, c)
-	} else {
-		if !h.wrongType {
-			c.IDs.Type = tb.rows.Examples.Type
-		}
-		files, err = formation.Table(s, c, beam.CreateList(s, tb.chunks(t, h)))
+		c.IDs.AreRow = true
+	} else if !h.wrongType {
+		c.IDs.Type = tb.rows.Examples.Type
 	}
+	p, s := beam.NewPipelineWithRoot()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	resolved, err := formation.Resolved{Config: c}.Collection(s)
 	if err != nil {
 		return nil, err
 	}
-	manifestio.Collect(s, dir, "files.json", files)
+	shape := formation.Shape{Sequential: spec.Fixed != nil, ByOwner: spec.Owners != nil, Excludes: spec.MultiOwner != nil}
+	var drawn formation.Drawn
+	if tb.rows == nil {
+		drawn = formation.Range(s, shape, resolved, tb.n)
+	} else {
+		drawn = formation.Table(s, shape, resolved, beam.CreateList(s, tb.chunks(t, h)))
+	}
+	manifestio.Collect(s, dir, "files.json", drawn.Write(s, dir, h.parquet))
 	if _, err := beam.Run(context.Background(), h.runner, p); err != nil {
 		return nil, err
 	}
@@ -140,7 +150,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	if tb.rows != nil {
 		rowsOf = manifest.RowsOfBounded
 	}
-	told := manifest.BatchesFacts{Examples: tb.n, Steps: spec.Scheme().NumSteps(), Shards: h.shards, RowType: c.RowType(), RowsOf: rowsOf}
+	told := manifest.BatchesFacts{Examples: tb.n, Steps: spec.Scheme().NumSteps(), Shards: h.shards, RowType: formation.RowType(tb.n), RowsOf: rowsOf}
 	if spec.Owners != nil {
 		told.Owners, told.ExamplesPerOwner = tb.n, spec.Owners.ExamplesPerOwner // no reader counts the owners
 	}
@@ -265,6 +275,12 @@ func specs() map[string]sampling.Spec {
 func TestEqualsTheSequentialReference(t *testing.T) {
 	for name, spec := range specs() {
 		for source, tb := range map[string]table{"range": {n: 200}, "table": randomTable(1, 200, 150)} {
+			if tb.rows == nil && spec.MultiOwner != nil {
+				if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), "needs a table") {
+					t.Errorf("%s of numbered examples: %v", name, err)
+				}
+				continue
+			}
 			t.Run(name+" "+source, func(t *testing.T) {
 				want := sequential(t, spec, tb)
 				if got := read(t, form(t, spec, tb, plain)); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -445,26 +461,6 @@ func testLong[T int64 | string](t *testing.T, b *manifest.Batches, id func(row i
 	}
 }
 
-// TestManyRows forms batches of a few rows at the end of a table that is too long for 32 bits.
-func TestManyRows(t *testing.T) {
-	tb := randomTable(6, 50, 30)
-	spec := specs()["b-min-sep"]
-	few := read(t, form(t, spec, tb, plain))
-	const first = 1 << 33
-	many := form(t, spec, table{n: first + 50, rows: tb.rows, first: first}, plain)
-	if many.Facts.RowType != manifest.DInt64 {
-		t.Errorf("rows of type %v", many.Facts.RowType)
-	}
-	for step, rows := range read(t, many) {
-		for i := range rows {
-			rows[i] -= first
-		}
-		if !slices.Equal(rows, few[step]) {
-			t.Fatalf("step %d: rows %v, want %v", step, rows, few[step])
-		}
-	}
-}
-
 func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
 	tb := randomTable(7, 50, 30)
 	if _, err := tryForm(t, specs()["poisson"], table{n: 49, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "says 49 rows") {
@@ -481,12 +477,34 @@ func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	_, s := beam.NewPipelineWithRoot()
-	_, err := formation.Range(s, formation.Config{Spec: specs()["poisson"], Shards: 41, Buckets: -1})
-	for _, want := range []string{"examples 0", "shards 41", "buckets -1", "dir", "key file"} {
-		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(want)) {
+	err := formation.Config{Spec: specs()["poisson"], Shards: 41, Buckets: -1, Workers: -1}.Validate()
+	for _, want := range []string{"examples 0", "shards 41", "buckets -1", "workers -1", "key file"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want a fault of %s", err, want)
 		}
+	}
+}
+
+// TestRowsTwice: rows that come twice, or do not come, fail the pipeline, and nothing is written.
+func TestRowsTwice(t *testing.T) {
+	tb := randomTable(8, 60, 30)
+	for name, lie := range map[string]int64{"a row too many": 59, "a row too few": 61} {
+		for _, spec := range []sampling.Spec{specs()["poisson"], specs()["multi-owner"]} {
+			_, err := tryForm(t, spec, table{n: lie, rows: tb.rows}, plain)
+			if err == nil || !strings.Contains(err.Error(), "formation: ") || strings.Contains(err.Error(), "example 0") {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	}
+	twice := with(func(h *how) { h.twice = true })
+	for name, spec := range map[string]sampling.Spec{"poisson": specs()["poisson"], "multi-owner": specs()["multi-owner"]} {
+		_, err := tryForm(t, spec, tb, twice)
+		if err == nil || !strings.Contains(err.Error(), "some twice or not at all") || strings.Contains(err.Error(), "example 0") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := tryForm(t, ofOwners(specs()["poisson"], 2), ownedTable(8, 60, ownergraph.Int64, ownergraph.Int64), twice); err == nil || !strings.Contains(err.Error(), "some twice or not at all") {
+		t.Errorf("owners: got %v", err)
 	}
 }
 

@@ -2,13 +2,10 @@ package formation
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"slices"
 
-	"minsep/manifest"
 	"minsep/sampling"
-	"minsep/transforms/manifestio"
 )
 
 // A chunk of groups is one byte of kind, then a record for each group, the rows that an owner
@@ -87,8 +84,9 @@ func (g *groups[R]) add(b []byte) error {
 // and owner i of the shard has the rows up to ends[i]. The owners of a batch are in the order of
 // the first rows that they bring. Batches that are too large are truncated; with pad, every batch
 // has as many owners as may be, of drawn entries each. It is called once.
-func (g *groups[R]) batches(first int, truncator *sampling.Truncator, drawn int) (l lists[R], ends []int64) {
-	pad := truncator != nil && truncator.Pad
+func (g *groups[R]) batches(first int, truncator *sampling.Truncator, drawn int, pad bool) (l lists[R], ends []int64) {
+	pad = pad && truncator != nil && truncator.Pad
+	ends = []int64{}
 	slices.SortFunc(g.list, func(x, y group) int {
 		return cmp.Or(cmp.Compare(x.step, y.step), cmp.Compare(x.first, y.first))
 	})
@@ -144,35 +142,4 @@ func appendPadding[R int32 | int64](rows []R, n int) []R {
 		rows = append(rows, sampling.PadRow)
 	}
 	return rows
-}
-
-// writeOwners writes the files of a shard of steps in which owners take part.
-func writeOwners[R int32 | int64](ctx context.Context, f *writeFn, shard int, chunks func(*[]byte) bool) ([]manifest.File, error) {
-	first := int(f.shards.start[shard])
-	g := &groups[R]{steps: int(f.shards.start[shard+1]) - first}
-	a := &assembly[R]{ids: f.Config.IDs.Type}
-	var b []byte
-	for chunks(&b) {
-		var err error
-		if len(b) > 0 && kind(b[0]) == grouped {
-			err = g.add(b)
-		} else {
-			err = a.add(b) // names, and the empty chunk of the shard
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	l, ends := g.batches(first, f.truncator, f.Config.Spec.Owners.ExamplesPerOwner)
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	sink := manifestio.BatchSink[R]{Dir: f.Config.Dir, Shard: shard, Shards: f.Config.Shards, First: first}
-	files, err := sink.WriteOwners(l.starts, l.rows, ends)
-	if err == nil && f.Config.Parquet {
-		var file manifest.File
-		file, err = sink.WriteLongOwners(l.starts, l.rows, ends, f.Config.IDs.Type, a.idsOf())
-		files = append(files, file)
-	}
-	return files, err
 }

@@ -13,36 +13,54 @@ import (
 )
 
 // Owners that take part (F4.9): ownedFn brings the rows of each owner together, drawOwnersFn draws
-// the owner's participations and its examples, and writeFn writes them by owner.
+// the owner's participations and its examples, and a shard is assembled by owner.
 
 // ownedFn emits the rows of a table by bucket of owners. A record is the owner's address, the row
 // (8 bytes, big endian) and, if ids are needed, the example's id. The address is a keyed hash of
 // 128 bits, so two of N owners have the same one with probability below N²/2^129.
 type ownedFn struct {
-	Config Config
-
+	config *Config // nil before the first element
 	src    *stream.Source
-	packer *packed.Packer
+	packer *packed.Packer // nil before the first element of a bundle
+	tally  tally
 	rows   ownergraph.Rows
 	record []byte
 }
 
-func (f *ownedFn) Setup(ctx context.Context) error {
-	key, err := f.Config.key(ctx, samplePurpose)
-	f.src = stream.NewSource(key)
-	return err
+// begin makes the worker of a bundle ready at its first element, with which the configuration comes.
+func (f *ownedFn) begin(ctx context.Context, resolved side) error {
+	if f.packer != nil {
+		return nil
+	}
+	if f.config == nil {
+		r, err := ReadResolved(resolved)
+		if err != nil {
+			return err
+		}
+		key, err := r.Config.key(ctx, samplePurpose)
+		if err != nil {
+			return err
+		}
+		f.config, f.src = &r.Config, stream.NewSource(key)
+	}
+	f.packer = packed.NewPacker(0, f.config.buckets())
+	return nil
 }
 
-func (f *ownedFn) StartBundle(_ emitChunk) { f.packer = packed.NewPacker(0, f.Config.buckets()) }
-
-func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, emit emitChunk) error {
+func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, resolved side, emit emitChunk, _ func([]byte)) error {
+	if err := f.begin(ctx, resolved); err != nil {
+		return err
+	}
+	if err := f.tally.add(rows); err != nil {
+		return err
+	}
 	if err := f.rows.UnmarshalBinary(rows); err != nil {
 		return err
 	}
-	if err := inTable(&f.rows, f.Config.Examples); err != nil {
+	if err := inTable(&f.rows, f.config.Examples); err != nil {
 		return err
 	}
-	if got, want := f.rows.Examples.Type, f.Config.IDs.Type; f.Config.needsNames() && got != want {
+	if got, want := f.rows.Examples.Type, f.config.IDs.Type; f.config.needsNames() && got != want {
 		return fmt.Errorf("formation: ids of the table are of type %v, the configuration says %v", got, want)
 	}
 	for i := range f.rows.Len() {
@@ -56,17 +74,23 @@ func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, emit emitChun
 		owner := f.rows.Owners.Address(f.src, start, 0)
 		b := append(f.record[:0], owner[:]...)
 		b = binary.BigEndian.AppendUint64(b, uint64(row))
-		if f.Config.needsNames() {
+		if f.config.needsNames() {
 			b = appendID(b, &f.rows.Examples, i)
 		}
 		f.record = b
-		f.packer.Add(packed.Bucket(owner.Uint64(), f.Config.buckets()), b, emit)
+		f.packer.Add(packed.Bucket(owner.Uint64(), f.config.buckets()), b, emit)
 	}
 	return ctx.Err()
 }
 
-func (f *ownedFn) FinishBundle(_ context.Context, emit emitChunk) error {
-	return f.packer.Flush(emit)
+func (f *ownedFn) FinishBundle(_ context.Context, _ side, emit emitChunk, tallies func([]byte)) error {
+	if f.packer == nil { // a bundle without elements
+		return nil
+	}
+	f.tally.emit(tallies)
+	err := f.packer.Flush(emit)
+	f.packer = nil
+	return err
 }
 
 // appendID appends id i of a column to a record, as its last field.
@@ -92,36 +116,35 @@ func decodeID(ids *ownergraph.IDs, b []byte) error {
 
 // drawOwnersFn draws the participations of the owners of a bucket, and the examples that they
 // bring.
-type drawOwnersFn struct {
-	Config Config
+type drawOwnersFn struct{}
 
-	sample, bring stream.Key
-	process       sampling.Process
-}
-
-func (f *drawOwnersFn) Setup(ctx context.Context) (err error) {
-	if f.sample, err = f.Config.key(ctx, samplePurpose); err != nil {
+func (*drawOwnersFn) ProcessElement(ctx context.Context, _ uint32, records func(*[]byte) bool, resolved side, emit emitChunk) (err error) {
+	r, err := ReadResolved(resolved)
+	if err != nil {
 		return err
 	}
-	f.bring, err = f.Config.key(ctx, bringPurpose)
-	f.process = f.Config.Spec.Process()
-	return err
-}
-
-func (f *drawOwnersFn) ProcessElement(ctx context.Context, _ uint32, records func(*[]byte) bool, emit emitChunk) (err error) {
-	bucket := packed.Sorter{Dir: f.Config.TempDir}
+	c := r.Config
+	sample, err := c.key(ctx, samplePurpose)
+	if err != nil {
+		return err
+	}
+	bring, err := c.key(ctx, bringPurpose)
+	if err != nil {
+		return err
+	}
+	bucket := packed.Sorter{Dir: c.TempDir}
 	defer func() { err = cmp.Or(err, bucket.Close()) }()
 	if err := bucket.AddAll(records); err != nil {
 		return err
 	}
 	d := &ownerDrawer{
-		sampler: f.process.Sampler(stream.NewSource(f.sample)),
-		drawer:  f.Config.Spec.Owners.Drawer(f.bring),
-		out:     newGroupPacker(f.Config.shards()),
+		sampler: c.Spec.Process().Sampler(stream.NewSource(sample)),
+		drawer:  c.Spec.Owners.Drawer(bring),
+		out:     newGroupPacker(c.shards()),
 	}
-	if f.Config.needsNames() {
+	if c.needsNames() {
 		d.names = newNamePacker(d.out.shards)
-		d.ids.Reset(f.Config.IDs.Type)
+		d.ids.Reset(c.IDs.Type)
 	}
 	if err := d.drawAll(&bucket, emit); err != nil {
 		return err

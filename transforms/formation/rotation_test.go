@@ -12,8 +12,6 @@ import (
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/stream"
 	"minsep/transforms/formation"
-
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
 
 // poolsOf bounds the graph of a random table to pools.
@@ -97,8 +95,7 @@ func TestRotationNeedsPools(t *testing.T) {
 	if _, err := tryForm(t, spec, without, plain); err == nil || !strings.Contains(err.Error(), "are in no pools") {
 		t.Errorf("rows without pools: %v", err)
 	}
-	_, s := beam.NewPipelineWithRoot()
-	if _, err := formation.Range(s, formation.Config{Spec: spec, Examples: 5, Shards: 1, Pools: 2, Dir: "x", KeyURI: keyFile}); err == nil || !strings.Contains(err.Error(), "pools 2: must be at least 1 for rotation, of a table") {
+	if err := (formation.Config{Spec: spec, Examples: 5, Shards: 1, Pools: 2, IDs: formation.IDs{AreRow: true}, KeyURI: keyFile}).Validate(); err == nil || !strings.Contains(err.Error(), "pools 2: must be at least 1 for rotation, of a table") {
 		t.Errorf("numbered examples: %v", err)
 	}
 }

@@ -28,8 +28,11 @@ type workers struct {
 	pending int
 }
 
-func startWorkers(newDrawer func() *drawer) *workers {
-	n := runtime.GOMAXPROCS(0)
+// startWorkers starts n goroutines, or one a processor if n is 0.
+func startWorkers(n int, newDrawer func() *drawer) *workers {
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
 	w := &workers{jobs: make(chan job), outputs: make(chan output, n)}
 	for range n {
 		w.done.Go(func() {

@@ -116,7 +116,7 @@ func sortChunks(sorted *packed.Sorter, chunks func(*[]byte) bool) error {
 	var chunk []byte
 	for chunks(&chunk) {
 		err := packed.Records(chunk, 0, func(rows []byte) error {
-			first, err := ownergraph.FirstRow(rows)
+			first, _, err := ownergraph.RowRange(rows)
 			if err != nil {
 				return err
 			}

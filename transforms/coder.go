@@ -1,0 +1,109 @@
+package transforms
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/sampling/ownergraph"
+)
+
+// Functions of a generic type share one name, by which Beam looks them up, so each type of ids has
+// coders of its own.
+func init() {
+	beam.RegisterCoder(reflect.TypeFor[Batch[int64]](), encodeInt64, decodeInt64)
+	beam.RegisterCoder(reflect.TypeFor[Batch[uint64]](), encodeUint64, decodeUint64)
+	beam.RegisterCoder(reflect.TypeFor[Batch[string]](), encodeString, decodeString)
+	beam.RegisterCoder(reflect.TypeFor[Batch[[]byte]](), encodeBytes, decodeBytes)
+}
+
+func encodeInt64(b Batch[int64]) ([]byte, error)   { return encodeBatch(b) }
+func encodeUint64(b Batch[uint64]) ([]byte, error) { return encodeBatch(b) }
+func encodeString(b Batch[string]) ([]byte, error) { return encodeBatch(b) }
+func encodeBytes(b Batch[[]byte]) ([]byte, error)  { return encodeBatch(b) }
+
+func decodeInt64(b []byte) (Batch[int64], error)   { return decodeBatch[int64](b) }
+func decodeUint64(b []byte) (Batch[uint64], error) { return decodeBatch[uint64](b) }
+func decodeString(b []byte) (Batch[string], error) { return decodeBatch[string](b) }
+func decodeBytes(b []byte) (Batch[[]byte], error)  { return decodeBatch[[]byte](b) }
+
+// encodeBatch encodes step, part, parts and the number of rows and of ends as varints, the
+// differences of rows and of ends as signed ones, and the column of ids.
+func encodeBatch[K ID](v Batch[K]) ([]byte, error) {
+	var b []byte
+	for _, n := range []int{v.Step, v.Part, v.Parts, len(v.Rows), len(v.Ends)} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	last := int64(0)
+	for _, row := range v.Rows {
+		b = binary.AppendVarint(b, row-last)
+		last = row
+	}
+	last = 0
+	for _, end := range v.Ends {
+		b = binary.AppendVarint(b, int64(end)-last)
+		last = int64(end)
+	}
+	var ids ownergraph.IDs
+	typ, _ := columnType(reflect.TypeFor[K]())
+	ids.Reset(typ)
+	ids.Grow(len(v.IDs))
+	for _, id := range v.IDs {
+		if err := appendID(&ids, id); err != nil {
+			return nil, err
+		}
+	}
+	return ids.AppendBinary(b), nil
+}
+
+var errBatch = errors.New("transforms: malformed batch")
+
+func decodeBatch[K ID](b []byte) (v Batch[K], err error) {
+	var head [5]uint64
+	for i := range head {
+		n, k := binary.Uvarint(b)
+		if k <= 0 {
+			return v, errBatch
+		}
+		head[i], b = n, b[k:]
+	}
+	v.Step, v.Part, v.Parts = int(head[0]), int(head[1]), int(head[2])
+	if v.Rows, b, err = decodeAscending[int64](b, head[3]); err != nil {
+		return v, err
+	}
+	if v.Ends, b, err = decodeAscending[int](b, head[4]); err != nil {
+		return v, err
+	}
+	var ids ownergraph.IDs
+	if b, err = ids.Decode(b); err != nil || len(b) > 0 {
+		return v, fmt.Errorf("%w: %w", errBatch, err)
+	}
+	if n := ids.Len(); n > 0 {
+		v.IDs = appendIDs(make([]K, 0, n), &ids, 0, n)
+	}
+	return v, nil
+}
+
+// decodeAscending decodes n differences, and returns the rest of b.
+func decodeAscending[T int | int64](b []byte, n uint64) (list []T, rest []byte, err error) {
+	if n > uint64(len(b)) {
+		return nil, nil, errBatch
+	}
+	if n == 0 {
+		return nil, b, nil
+	}
+	list = make([]T, n)
+	last := int64(0)
+	for i := range list {
+		d, k := binary.Varint(b)
+		if k <= 0 {
+			return nil, nil, errBatch
+		}
+		last, b = last+d, b[k:]
+		list[i] = T(last)
+	}
+	return list, b, nil
+}
