@@ -9,8 +9,8 @@ VENV := .venv
 FLINK := .flink
 DEMO := out/demo
 DIST := dist
-# The packages of both modules: the product's, and that of its integration tests.
-ALL := ./... ./integration/...
+# The packages of all modules: the product's, that of the examples and that of the integration tests.
+ALL := ./... ./examples/... ./integration/...
 # Without symbol tables and paths of this machine: smaller, and the same bytes wherever it is built. The tag leaves out what the
 # client of gs:// needs for gRPC only, which nothing here uses: a sixth of the program. python/hatch_build.py has the same.
 BUILD_FLAGS := -trimpath -tags=disable_grpc_modules -ldflags='-s -w'
@@ -101,7 +101,7 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 test: lint python airflow flink buildah race-fast ## lint and run every test: a line as each package ends, then what was skipped, and the slowest tests
 	@mkdir -p out
 	@$(flink_env) export PATH="$(CURDIR)/$(VENV)/bin:$$PATH"; code=0; \
-	$(GO) tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile out/integration.json -- -timeout 40m -count=1 ./integration/... || code=1; \
+	$(GO) tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile out/integration.json -- -timeout 40m -count=1 ./integration/... ./examples/... || code=1; \
 	$(GO) tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile out/test.json -- -timeout 40m ./... || code=1; \
 	echo "The slowest tests:"; cat out/integration.json out/test.json | $(GO) tool gotestsum tool slowest --num 5; exit $$code
 

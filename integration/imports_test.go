@@ -23,7 +23,7 @@ import (
 // readers read, so it is below both. At the bottom is what every package may use: internal/param,
 // and internal/store, by which files are read and written wherever they are.
 var layers = [][]string{
-	{"internal/bisect", "internal/crash", "internal/digest", "internal/digits", "internal/golden", "internal/killtest", "internal/leave", "internal/packed", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate", "internal/words"},
+	{"internal/bisect", "internal/crash", "internal/digest", "internal/digits", "internal/golden", "internal/killtest", "internal/leave", "internal/packed", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate", "internal/words", "store"},
 	{"sampling/stream"},
 	{"sampling", "mechanism"},
 	{"accounting", "internal/adopt", "internal/drawhere"}, // the last for tests
@@ -37,6 +37,7 @@ var layers = [][]string{
 	{"pipelines"},
 	{"pipelines/planrun"},
 	{"cmd"},
+	{"examples"},
 	{"integration"},
 }
 
@@ -47,12 +48,12 @@ var mayImport = []struct {
 	prefix string
 	within []string
 }{
-	{"github.com/apache/beam/", []string{"transforms", "pipelines", "cmd", "integration"}},
+	{"github.com/apache/beam/", []string{"transforms", "pipelines", "cmd", "examples", "integration"}},
 	{"cloud.google.com/go/", []string{"internal/store/gs"}},
 	{"google.golang.org/api/", []string{"internal/store/gs"}},
 	{"github.com/aws/", []string{"internal/store/s3"}},
-	{"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx", []string{"cmd", "integration", "transforms"}}, // in transforms by tests only
-	{"minsep/internal/store/", []string{"internal/store", "cmd", "integration"}},
+	{"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx", []string{"cmd", "examples", "integration", "transforms"}}, // in transforms by tests only
+	{"minsep/internal/store/", []string{"internal/store", "store", "cmd", "integration"}},
 	{"github.com/fsouza/fake-gcs-server/", []string{"integration"}},
 	{"github.com/johannesboyne/gofakes3/", []string{"integration"}},
 	{"C", nil}, // no cgo

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
+	"minsep/internal/adopt"
 	"minsep/internal/leave"
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -17,6 +18,7 @@ import (
 	"minsep/sampling/ownergraph/ondisk"
 	"minsep/sampling/stream"
 	"minsep/stages"
+	"minsep/transforms"
 	"minsep/transforms/contribution"
 	"minsep/transforms/manifestio"
 	"minsep/transforms/progress"
@@ -132,7 +134,7 @@ func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run m
 	}
 	// A job has no limit of 2^32 kept edges. Pools are made by one worker, with the same limit.
 	if !inProcess || b.Pools == 0 && errors.Is(err, ownergraph.ErrTooLarge) {
-		index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, index.ParamsSHA256, dir)
+		index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, dir)
 	}
 	if err != nil {
 		return index, summary, err
@@ -179,7 +181,7 @@ func (b Bound) inProcess(ctx context.Context, w *work, source *graphio.Source, k
 }
 
 // byJob bounds the graph by a Beam job.
-func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run stream.RunID, params manifest.Digest, dir string) (files []manifest.File, summary ownergraph.Summary, err error) {
+func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run stream.RunID, dir string) (files []manifest.File, summary ownergraph.Summary, err error) {
 	key, err := store.Abs(w.set.KeyFile)
 	if err != nil {
 		return nil, summary, err
@@ -190,17 +192,18 @@ func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run s
 	}
 	defer removeShared()
 	p, s := beam.NewPipelineWithRoot()
-	edges, err := manifestio.ReadGraph(s, source.Splits())
+	training := adopt.Training(w.dir.path, key, run).(*transforms.Training)
+	limits := transforms.Limits{Bound: b.Bound, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: w.jobs.workDir, SharedDir: shared}
+	examples, err := transforms.BoundGraph(s, training, limits, source)
 	if err != nil {
 		return nil, summary, err
 	}
-	bounded, err := contribution.Bound(s, contribution.Config{Bound: b.Bound, KeyURI: key, RunID: run, ParamsSHA256: params,
-		Examples: source.ExampleType, Owners: source.OwnerType, Edges: source.Bytes / bytesPerEdge, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: w.jobs.workDir, SharedDir: shared}, edges)
+	written, err := examples.Files(s, dir)
 	if err != nil {
 		return nil, summary, err
 	}
-	manifestio.Collect(s, dir, collectedFiles, manifestio.WriteBounded(s, dir, w.jobs.workDir, source.ExampleType, source.OwnerType, b.Pools > 0, bounded.Rows))
-	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, bounded.Summary))
+	manifestio.Collect(s, dir, collectedFiles, written)
+	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, examples.Summary))
 	if err := w.jobs.run(ctx, p); err != nil {
 		return nil, summary, err
 	}
@@ -214,7 +217,4 @@ func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run s
 	return files, summary, err
 }
 
-const (
-	collectedSummary = "collected-summary.json"
-	bytesPerEdge     = 4 // in a compressed file: an estimate from above of how many edges there are
-)
+const collectedSummary = "collected-summary.json"

@@ -69,7 +69,7 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 	r := formation.Request{Params: c.Params, Shards: c.Shards, Names: !c.RowsOnly, KeyURI: t.keyFile, RunID: t.id,
 		Buckets: c.Buckets, Workers: c.Workers, TempDir: c.TempDir}
 	r.IDs.Type, _ = columnType(e.key)
-	r.IDs.AreRow = e.table == nil && !e.parts.IsValid()
+	r.IDs.AreRow = e.isNumbered()
 	k.Add(r.Validate())
 	if err := k.Err(); err != nil {
 		return Batches{}, err

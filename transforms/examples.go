@@ -32,7 +32,7 @@ type Row[V ID] struct {
 type Limits struct {
 	ownergraph.Bound
 
-	Pairs     int64  // about how many there are, for the layout of the work; 0 if that is unknown
+	Pairs     int64  // about how many there are; 0 if unknown. One worker bounds up to 2^25 of them, at a fraction of the cost of a shuffle
 	Buckets   int    // of each shuffle; 0 for as many as Pairs calls for
 	Rounds    int    // of decisions before one worker finishes; 0 for as many as Pairs calls for
 	TempDir   string // of sorting on each worker; empty for the system's
@@ -109,7 +109,7 @@ func BoundContributions(s beam.Scope, t *Training, l Limits, pairs beam.PCollect
 		return Examples{}, err
 	}
 	e := Examples{training: t, key: k, owner: v, limits: l}
-	return e.bound(s, func(s beam.Scope) (beam.PCollection, error) {
+	return e.bound(s, l.Pairs, func(s beam.Scope) (beam.PCollection, error) {
 		return beam.ParDo(s, packers[[2]reflect.Type{k, v}](), pairs), nil
 	})
 }
@@ -120,17 +120,19 @@ func BoundContributions(s beam.Scope, t *Training, l Limits, pairs beam.PCollect
 func BoundGraph(s beam.Scope, t *Training, l Limits, graph *graphio.Source) (Examples, error) {
 	s = s.Scope("minsep.BoundGraph")
 	const bytesPerEdge = 4 // of a compressed file: few graphs have less
-	if l.Pairs == 0 {
+	given := l.Pairs
+	if given == 0 {
 		l.Pairs = graph.Bytes / bytesPerEdge
 	}
 	e := Examples{training: t, key: goType(graph.ExampleType), owner: goType(graph.OwnerType), limits: l}
-	return e.bound(s, func(s beam.Scope) (beam.PCollection, error) {
+	return e.bound(s, given, func(s beam.Scope) (beam.PCollection, error) {
 		return manifestio.ReadGraph(s, graph.Splits())
 	})
 }
 
-// bound bounds the edges that read adds to the pipeline.
-func (e Examples) bound(s beam.Scope, read func(beam.Scope) (beam.PCollection, error)) (Examples, error) {
+// bound bounds the edges that read adds to the pipeline: in one worker if the user has given their
+// number, and it is small.
+func (e Examples) bound(s beam.Scope, given int64, read func(beam.Scope) (beam.PCollection, error)) (Examples, error) {
 	if err := e.training.check(); err != nil {
 		return Examples{}, err
 	}
@@ -153,13 +155,20 @@ func (e Examples) bound(s beam.Scope, read func(beam.Scope) (beam.PCollection, e
 	if err != nil {
 		return Examples{}, err
 	}
-	bounded, err := contribution.Bound(s, c, edges)
+	bound := contribution.Bound
+	if given > 0 && given <= contribution.SmallGraph && l.Buckets == 0 && l.Rounds == 0 {
+		bound = contribution.BoundAlone
+	}
+	bounded, err := bound(s, c, edges)
 	if err != nil {
 		return Examples{}, err
 	}
 	e.Summary, e.parts = bounded.Summary, bounded.Rows
 	return e, nil
 }
+
+// isNumbered reports whether the examples are in no table.
+func (e Examples) isNumbered() bool { return e.table == nil && !e.parts.IsValid() }
 
 // NumberedExamples are the examples 0 to n-1, each its own owner and its own row.
 func NumberedExamples(t *Training, n int64) Examples {

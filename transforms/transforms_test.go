@@ -315,6 +315,29 @@ func TestRowsTwice(t *testing.T) {
 	}
 }
 
+// TestFault: what only the counted examples show reaches the user without the plan of the pipeline,
+// from both runners.
+func TestFault(t *testing.T) {
+	infeasible := scheme
+	infeasible.BatchSize = 1e6
+	for _, runner := range []string{"direct", "prism"} {
+		p, s := beam.NewPipelineWithRoot()
+		b := must[Batches](t)(SampleBatches(s, Sampling{Params: infeasible}, examples(t, s, newTraining(t), limits)))
+		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
+		_, err := beam.Run(t.Context(), runner, p)
+		var input *InputError
+		if err = Fault(err); !errors.As(err, &input) || !strings.HasPrefix(err.Error(), "sampling: batch size 1e+06: must be at most ") || strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("%s: %v", runner, err)
+		}
+	}
+	if Fault(nil) != nil {
+		t.Error("no error is a fault")
+	}
+	if other := errors.New("disk full"); Fault(other) != other {
+		t.Error("another error changed")
+	}
+}
+
 func TestLongID(t *testing.T) {
 	var ids ownergraph.IDs
 	ids.Reset(ownergraph.String)

@@ -1,0 +1,65 @@
+// Package library runs a pipeline of a program's own, with the key and the run directory in an
+// object store.
+package library
+
+import (
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+
+	"minsep/manifest"
+	"minsep/sampling"
+	"minsep/sampling/stream"
+	_ "minsep/store/gs"
+	"minsep/transforms"
+)
+
+func TestMain(m *testing.M) {
+	beam.Init()
+	os.Exit(m.Run())
+}
+
+func TestGoogleCloudStorage(t *testing.T) {
+	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "bucket"})
+	server := httptest.NewServer(fake.HTTPHandler())
+	defer server.Close()
+	t.Setenv("STORAGE_EMULATOR_HOST", strings.TrimPrefix(server.URL, "http://"))
+	if err := stream.CreateKeyFile("gs://bucket/key"); err != nil {
+		t.Fatal(err)
+	}
+	training, err := transforms.NewTraining(t.Context(), "gs://bucket/run", "gs://bucket/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, s := beam.NewPipelineWithRoot()
+	scheme := sampling.Params{Scheme: "b-min-sep", Steps: 60, MinSep: 6, BatchSize: 100}
+	batches, err := transforms.SampleBatches(s, transforms.Sampling{Params: scheme}, transforms.NumberedExamples(training, 5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := batches.Write(s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := direct.Execute(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	written, err := manifest.OpenBatches(t.Context(), "gs://bucket/run/batches")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := written.Index.Verify(t.Context(), written.Dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := transforms.NewTraining(t.Context(), "gs://bucket/run", "gs://bucket/key"); err == nil {
+		t.Error("a second training in the directory")
+	}
+}
