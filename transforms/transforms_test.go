@@ -92,7 +92,7 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-func newTraining(t *testing.T) *Training {
+func newTraining(t testing.TB) *Training {
 	t.Helper()
 	dir := t.TempDir()
 	if err := stream.CreateKeyFile(filepath.Join(dir, "key")); err != nil {
@@ -429,23 +429,37 @@ func same[K ID](t *testing.T, b Batch[K]) {
 	}
 }
 
-// TestPublishTwice: a task that is repeated finds its own index.
-func TestPublishTwice(t *testing.T) {
-	training := newTraining(t)
-	p, s := beam.NewPipelineWithRoot()
-	e := examples(t, s, training, limits)
-	if err := e.Write(s); err != nil {
-		t.Fatal(err)
-	}
-	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, e))
-	must[beam.PCollection](t)(b.Write(s))
-	publish := &publishBatchesFn{Folder: filepath.Join(training.dir, manifest.BatchesFolder), KeyFile: training.keyFile}
-	files := beam.GroupByKey(s, beam.AddFixedKey(s, must[beam.PCollection](t)(b.Files(s, publish.Folder, false))))
-	beam.ParDo(s, publish, files, beam.SideInput{Input: b.drawn.Resolved}, beam.SideInput{Input: e.published})
-	if _, err := beam.Run(t.Context(), "direct", p); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(publish.Folder, manifest.IndexName)); err != nil {
-		t.Error(err)
+// TestEveryBundleTwice runs every bundle a second time, as a runner does that lost the first outcome:
+// the files and indexes of the first time are there, and the elements are the same.
+func TestEveryBundleTwice(t *testing.T) {
+	for _, runners := range [][2]string{{"direct", "direct"}, {"prism", "direct"}} {
+		training := newTraining(t)
+		p, s := beam.NewPipelineWithRoot()
+		e := examples(t, s, training, limits)
+		if err := e.Write(s); err != nil {
+			t.Fatal(err)
+		}
+		b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme, Shards: 3}, e))
+		must[beam.PCollection](t)(b.Write(s))
+		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
+		var steps, files [2]string
+		for i, runner := range runners {
+			taken.parts, taken.rows = nil, nil
+			if _, err := beam.Run(t.Context(), runner, p); err != nil {
+				t.Fatal(err)
+			}
+			slices.SortFunc(taken.parts, func(a, b Batch[string]) int { return a.Step - b.Step })
+			steps[i] = fmt.Sprint(taken.parts)
+			for _, folder := range []string{manifest.BoundedFolder, manifest.BatchesFolder} {
+				index, err := os.ReadFile(filepath.Join(training.dir, folder, manifest.IndexName))
+				if err != nil {
+					t.Fatal(err)
+				}
+				files[i] += string(index)
+			}
+		}
+		if steps[0] != steps[1] || files[0] != files[1] || len(taken.parts) != scheme.Steps {
+			t.Errorf("%v: the second time gives other results", runners)
+		}
 	}
 }

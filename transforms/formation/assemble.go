@@ -178,13 +178,13 @@ func (b *batches[R]) appendID(row R, ids *ownergraph.IDs) {
 	b.names.append(int64(row), ids)
 }
 
-// Part is some of the entries of a batch.
+// Part is some of the entries of a batch. The next part reuses Rows and IDs.
 type Part struct {
 	Step        int
-	Part, Parts int     // of the step, from 0
-	Rows        []int64 // reused by the next part
-	Ends        []int   // in Rows, of each owner's; nil unless owners take part
+	Part, Parts int // of the step, from 0
+	Rows        []int64
 	IDs         ownergraph.IDs
+	Ends        []int // in Rows, of each owner's; nil unless owners take part
 }
 
 // Assemble makes the batches of a shard, without padding, and calls use for parts of them, step after
@@ -196,6 +196,7 @@ func Assemble(ctx context.Context, c Config, shard uint32, chunks func(*[]byte) 
 		return err
 	}
 	ends := b.ends
+	p := &Part{}
 	for t := range len(b.starts) - 1 {
 		start, end := b.starts[t], b.starts[t+1]
 		var owners []int64
@@ -204,9 +205,10 @@ func Assemble(ctx context.Context, c Config, shard uint32, chunks func(*[]byte) 
 		}
 		cuts := cutParts(start, end, owners, size)
 		for i, cut := range cuts {
-			p := &Part{Step: b.first + t, Part: i, Parts: len(cuts), Rows: b.rows[start:cut]}
+			p.Step, p.Part, p.Parts, p.Rows, p.Ends = b.first+t, i, len(cuts), b.rows[start:cut], nil
 			p.IDs.Reset(c.IDs.Type)
 			if c.Names {
+				p.IDs.Grow(len(p.Rows))
 				for _, row := range p.Rows {
 					b.appendID(row, &p.IDs)
 				}
