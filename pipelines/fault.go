@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"minsep/sampling/ownergraph/graphio"
+	"minsep/transforms"
 )
 
 // ErrInput says that the user's input is at fault; the message says how to mend it.
@@ -22,45 +22,13 @@ func (e *inputError) Error() string        { return strings.Join(e.faults, "\n")
 func (e *inputError) Is(target error) bool { return target == ErrInput }
 
 // runnerError returns the useful part of a run's error: the faults of the input, or the error of
-// the task without the plan of the pipeline that Beam puts before it. A runner with workers in
-// other processes passes on only the text of an error; there a fault is known by its first words.
+// the task: see [transforms.Fault].
 func runnerError(runner string, err error) error {
-	var faults []string
-	collectFaults(err, &faults)
-	if faults == nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
-			for _, prefix := range faultPrefixes {
-				if _, fault, found := strings.Cut(line, prefix); found {
-					faults = append(faults, prefix+fault)
-				}
-			}
-		}
-	}
-	if faults != nil {
-		return &inputError{faults}
-	}
-	for strings.HasSuffix(fmt.Sprintf("%T", err), ".beamError") && errors.Unwrap(err) != nil {
-		err = errors.Unwrap(err)
+	err = transforms.Fault(err)
+	if input, ok := errors.AsType[*transforms.InputError](err); ok {
+		return &inputError{input.Faults}
 	}
 	return fmt.Errorf("pipelines: runner %s: %w", runner, err)
-}
-
-// faultPrefixes begin the faults of graphs, tables and batch sizes.
-var faultPrefixes = []string{graphio.FaultPrefix + " ", "manifest: bounded table", "sampling: batch size"}
-
-// collectFaults appends the faults of the input in an error, one a line.
-func collectFaults(err error, lines *[]string) {
-	switch e := err.(type) {
-	case nil:
-	case *graphio.Fault:
-		*lines = append(*lines, e.Error())
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			collectFaults(one, lines)
-		}
-	case interface{ Unwrap() error }:
-		collectFaults(e.Unwrap(), lines)
-	}
 }
 
 // fullDisks are the errors of a write that finds no room, or may write no more.
