@@ -20,6 +20,7 @@ const maxLines = 60
 // programs have the line that each prints for a step, and the number of steps.
 var programs = map[string]*regexp.Regexp{
 	"pairs": regexp.MustCompile(`(?m)^step (\d+): \d+ examples$`),
+	"noise": regexp.MustCompile(`(?m)^step (\d+): noise of coordinates \d+ to \d+$`),
 	"join":  regexp.MustCompile(`(?m)^step (\d+): \d+ entries, the first is the record of \d+$`),
 }
 

@@ -49,6 +49,7 @@ type Batches struct {
 	training *Training
 	examples Examples
 	sampling Sampling
+	spec     sampling.Spec // zero until the pipeline has counted the examples
 	drawn    formation.Drawn
 }
 
@@ -88,13 +89,16 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 		if err != nil {
 			return Batches{}, err
 		}
+		b.spec = resolved.Config.Spec
 		b.drawn = formation.Range(s, shape, side, e.numbered)
 		return b, t.claim("sampling")
 	}
 	if e.table != nil { // what is known already is refused before the pipeline runs
-		if _, err := r.Resolve(e.table.Summary); err != nil {
+		resolved, err := r.Resolve(e.table.Summary)
+		if err != nil {
 			return Batches{}, err
 		}
+		b.spec = resolved.Config.Spec
 	}
 	rows, err := e.rows(s, c.Kind().Owners != sampling.OwnersIgnored || c.Sample == sampling.SampleOwners)
 	if err != nil {

@@ -1,0 +1,211 @@
+package transforms
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/internal/param"
+	"minsep/manifest"
+	"minsep/mechanism/noise"
+	"minsep/sampling/stream"
+	"minsep/stages"
+)
+
+func init() {
+	beam.RegisterDoFn(reflect.TypeFor[noiseFn]())
+	beam.RegisterType(reflect.TypeFor[coordinates]())
+	beam.RegisterCoder(reflect.TypeFor[NoiseBlock](), encodeBlock, decodeBlock)
+	register.Emitter1[NoiseBlock]()
+}
+
+// NoiseBlock is the noise of some consecutive steps and coordinates: Values[i*(End-First)+j] is that
+// of step Step+i and coordinate First+j. It is as secret as the gradients.
+type NoiseBlock struct {
+	Step, Steps int
+	First, End  int64 // coordinates [First, End)
+	Values      []float32
+}
+
+// NoiseLayout says how noise is divided into blocks. It changes no value.
+type NoiseLayout struct {
+	Coordinates int64 // of a block; 0 means 65,536
+	Steps       int   // of a block; 0 for blocks of about 1 MiB
+	Workers     int   // goroutines of a block; 0 for one a processor
+}
+
+// Noise makes the correlated noise of the training of batches: a PCollection<NoiseBlock>. The blocks
+// of a range of coordinates come from one worker, step after step, and are the same if it is
+// repeated. Every call draws fresh bytes for the key of each step, so that no two trainings share
+// noise; a training has one noise.
+//
+// c.Training is left out: it is that of the batches. Their examples must be numbered or in a table
+// that [ReadTable] reads, since the noise names it. c.Strategy has as many steps as the batches, and
+// at most 4 MiB in the pipeline.
+func Noise(s beam.Scope, b Batches, c noise.Config, l NoiseLayout) (beam.PCollection, error) {
+	s = s.Scope("minsep.Noise")
+	if err := b.check(); err != nil {
+		return beam.PCollection{}, err
+	}
+	t := b.training
+	k := param.Checker{Package: "transforms"}
+	k.Require(c.Training == noise.Training{}, "training of the noise", c.Training, "must be left out: it is that of the batches")
+	k.Require(c.Strategy == nil || c.Strategy.Steps == b.sampling.Steps, "steps of the strategy", stepsOf(c), fmt.Sprintf("must be %d, those of the batches", b.sampling.Steps))
+	k.Require(l.Coordinates >= 0, "coordinates of a block", l.Coordinates, "must be at least 0")
+	k.AtLeast("steps of a block", l.Steps, 0)
+	k.AtLeast("workers", l.Workers, 0)
+	if err := k.Err(); err != nil {
+		return beam.PCollection{}, err
+	}
+	var err error
+	if c.Training, err = b.identity(); err != nil {
+		return beam.PCollection{}, err
+	}
+	recipe, err := t.recipe(c)
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	l = l.withDefaults(c.Coordinates)
+	if err := t.claim("noise"); err != nil {
+		return beam.PCollection{}, err
+	}
+	var ranges []coordinates
+	for first := int64(0); first < c.Coordinates; first += l.Coordinates {
+		ranges = append(ranges, coordinates{first, min(c.Coordinates, first+l.Coordinates)})
+	}
+	spread := beam.Reshuffle(s, beam.CreateList(s, ranges))
+	return beam.ParDo(s, &noiseFn{Recipe: recipe, KeyFile: t.keyFile, Layout: l}, spread), nil
+}
+
+func stepsOf(c noise.Config) int {
+	if c.Strategy == nil {
+		return 0
+	}
+	return c.Strategy.Steps
+}
+
+// identity returns the training of the batches in the form that noise names it.
+func (b Batches) identity() (t noise.Training, err error) {
+	switch {
+	case b.examples.isNumbered():
+		t.Examples = manifest.NumberedExamples(b.examples.numbered)
+	case b.examples.table != nil:
+		t.Examples = manifest.BoundedExamples(b.examples.table.Digest)
+	default:
+		return t, errors.New("transforms: noise names the table of its examples, which this pipeline only makes: " +
+			"write it, run the pipeline, and sample the batches of another pipeline from it with ReadTable")
+	}
+	t.Sampler, err = stages.SamplerText(b.spec)
+	return t, err
+}
+
+// recipe returns the recipe of noise, bound to the training, with fresh bytes for each step.
+func (t *Training) recipe(c noise.Config) ([]byte, error) {
+	root, err := stream.ReadKeyFile(t.keyFile)
+	if err != nil {
+		return nil, err
+	}
+	r, err := noise.NewRecipe(c)
+	if err != nil {
+		return nil, err
+	}
+	r.Bind(root, t.id, t.keyFile)
+	r.Draw()
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		return nil, err
+	}
+	const most = 4 << 20
+	if b.Len() > most {
+		return nil, fmt.Errorf("transforms: the recipe of the noise has %d bytes: at most %d can travel with a pipeline: give another strategy, or write noise with `minsep noise`", b.Len(), most)
+	}
+	return b.Bytes(), nil
+}
+
+// withDefaults returns the layout for a number of coordinates.
+func (l NoiseLayout) withDefaults(coordinates int64) NoiseLayout {
+	const blockValues = 1 << 18
+	if l.Coordinates == 0 {
+		l.Coordinates = 1 << 16
+	}
+	l.Coordinates = min(l.Coordinates, coordinates)
+	if l.Steps == 0 {
+		l.Steps = int(max(1, blockValues/l.Coordinates))
+	}
+	return l
+}
+
+// coordinates is a range of coordinates that one worker makes.
+type coordinates struct{ First, End int64 }
+
+// noiseFn makes the noise of a range of coordinates.
+type noiseFn struct {
+	Recipe  []byte // holds no secret
+	KeyFile string
+	Layout  NoiseLayout
+
+	recipe *noise.Recipe
+	key    stream.Key
+}
+
+func (f *noiseFn) Setup() (err error) {
+	if f.recipe, err = noise.Read(bytes.NewReader(f.Recipe)); err != nil {
+		return err
+	}
+	root, err := stream.ReadKeyFile(f.KeyFile)
+	f.key = f.recipe.Key(root, f.recipe.RunID)
+	return err
+}
+
+func (f *noiseFn) ProcessElement(ctx context.Context, r coordinates, emit func(NoiseBlock)) error {
+	g, err := f.recipe.Generator(f.key, r.First, r.End)
+	if err != nil {
+		return err
+	}
+	g.Workers = f.Layout.Workers
+	steps := f.recipe.Params.Steps
+	for step := 0; step < steps; step += f.Layout.Steps {
+		b := NoiseBlock{Step: step, Steps: min(f.Layout.Steps, steps-step), First: r.First, End: r.End}
+		b.Values = make([]float32, int64(b.Steps)*(r.End-r.First))
+		if err := errors.Join(g.Fill32(b.Values), ctx.Err()); err != nil {
+			return err
+		}
+		emit(b)
+	}
+	return nil
+}
+
+// encodeBlock writes everything in little endian.
+func encodeBlock(v NoiseBlock) []byte {
+	b := make([]byte, 0, blockHead+4*len(v.Values))
+	for _, n := range []int64{int64(v.Step), int64(v.Steps), v.First, v.End} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	for _, x := range v.Values {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
+// blockHead is the length of an encoded block before its values.
+const blockHead = 32
+
+func decodeBlock(b []byte) (v NoiseBlock, err error) {
+	if len(b) < blockHead || len(b)%4 != 0 {
+		return v, errors.New("transforms: malformed block of noise")
+	}
+	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+	v = NoiseBlock{Step: int(number(0)), Steps: int(number(1)), First: number(2), End: number(3)}
+	v.Values = make([]float32, (len(b)-blockHead)/4)
+	for i := range v.Values {
+		v.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[blockHead+4*i:]))
+	}
+	return v, nil
+}

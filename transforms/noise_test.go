@@ -1,0 +1,137 @@
+package transforms
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/mechanism"
+	"minsep/mechanism/noise"
+)
+
+func init() { register.Function1x0(takeBlock) }
+
+var blocks struct {
+	sync.Mutex
+	list []NoiseBlock
+}
+
+func takeBlock(b NoiseBlock) {
+	blocks.Lock()
+	defer blocks.Unlock()
+	blocks.list = append(blocks.list, b)
+}
+
+func noiseConfig(t testing.TB) noise.Config {
+	t.Helper()
+	return noise.Config{Strategy: must[*mechanism.Strategy](t)(mechanism.BSR(scheme.Steps, 4)), Coordinates: 100, NoiseMultiplier: .75, ClipNorm: 1}
+}
+
+// noiseOf returns the noise of a training by step.
+func noiseOf(t *testing.T, runner string, l NoiseLayout) [][]float32 {
+	t.Helper()
+	p, s := beam.NewPipelineWithRoot()
+	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
+	made := must[beam.PCollection](t)(Noise(s, b, noiseConfig(t), l))
+	beam.ParDo0(s, takeBlock, beam.Reshuffle(s, made))
+	var steps [][]float32
+	for range 2 { // a bundle that is repeated makes the same noise
+		blocks.list = nil
+		if _, err := beam.Run(t.Context(), runner, p); err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(blocks.list, func(a, b NoiseBlock) int {
+			return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.First, b.First))
+		})
+		again := make([][]float32, scheme.Steps)
+		for _, b := range blocks.list {
+			width := int(b.End - b.First)
+			for i := range b.Steps {
+				again[b.Step+i] = append(again[b.Step+i], b.Values[i*width:(i+1)*width]...)
+			}
+		}
+		if steps != nil && !reflect.DeepEqual(steps, again) {
+			t.Error("the same pipeline made other noise")
+		}
+		steps = again
+	}
+	return steps
+}
+
+// TestNoise: every step has its coordinates, on both runners and in every layout, and no two
+// trainings share a value.
+func TestNoise(t *testing.T) {
+	seen := map[float32]bool{}
+	repeated, all := 0, 0
+	for runner, l := range map[string]NoiseLayout{"direct": {}, "prism": {Coordinates: 33, Steps: 7, Workers: 1}} {
+		steps := noiseOf(t, runner, l)
+		for step, row := range steps {
+			if len(row) != 100 {
+				t.Fatalf("%s: step %d has %d coordinates", runner, step, len(row))
+			}
+			for _, x := range row {
+				if seen[x] {
+					repeated++
+				}
+				all++
+			}
+		}
+		for _, row := range steps {
+			for _, x := range row {
+				seen[x] = true
+			}
+		}
+	}
+	if repeated > all/100 {
+		t.Errorf("%d of %d values are those of the other training", repeated, all)
+	}
+}
+
+// TestNoiseRefuses: another number of steps, a training that is not the batches', a second noise, and
+// examples that are in no table yet.
+func TestNoiseRefuses(t *testing.T) {
+	_, s := beam.NewPipelineWithRoot()
+	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
+	bounded := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, examples(t, s, newTraining(t), limits)))
+	other, short, none := noiseConfig(t), noiseConfig(t), noiseConfig(t)
+	other.Training.Examples = "numbered 5"
+	short.Strategy = must[*mechanism.Strategy](t)(mechanism.BSR(scheme.Steps-1, 4))
+	none.Strategy = nil
+	for _, c := range []struct {
+		b    Batches
+		c    noise.Config
+		l    NoiseLayout
+		want string
+	}{
+		{b, other, NoiseLayout{}, "must be left out"},
+		{b, short, NoiseLayout{}, "steps of the strategy 59: must be 60"},
+		{b, none, NoiseLayout{}, "strategy nil: must be given"},
+		{b, noiseConfig(t), NoiseLayout{Steps: -1}, "steps of a block -1"},
+		{Batches{}, noiseConfig(t), NoiseLayout{}, "no batches are given"},
+		{bounded, noiseConfig(t), NoiseLayout{}, "ReadTable"},
+		{b, noiseConfig(t), NoiseLayout{}, "<nil>"},
+		{b, noiseConfig(t), NoiseLayout{}, "has a noise already"},
+	} {
+		if _, err := Noise(s, c.b, c.c, c.l); !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("want %q: %v", c.want, err)
+		}
+	}
+}
+
+func TestBlockCoder(t *testing.T) {
+	want := NoiseBlock{Step: 3, Steps: 2, First: 5, End: 6, Values: []float32{1.5, -2}}
+	encoded := encodeBlock(want)
+	if got, err := decodeBlock(encoded); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := decodeBlock(encoded[:33]); err == nil {
+		t.Error("half a value is a block")
+	}
+}
