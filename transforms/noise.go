@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -13,14 +14,17 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/param"
+	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/sampling/stream"
 	"minsep/stages"
+	"minsep/transforms/noiseshards"
 )
 
 func init() {
 	beam.RegisterDoFn(reflect.TypeFor[noiseFn]())
+	beam.RegisterDoFn(reflect.TypeFor[publishNoiseFn]())
 	beam.RegisterType(reflect.TypeFor[coordinates]())
 	beam.RegisterCoder(reflect.TypeFor[NoiseBlock](), encodeBlock, decodeBlock)
 	register.Emitter1[NoiseBlock]()
@@ -54,23 +58,25 @@ func Noise(s beam.Scope, b Batches, c noise.Config, l NoiseLayout) (beam.PCollec
 	if err := b.check(); err != nil {
 		return beam.PCollection{}, err
 	}
-	t := b.training
 	k := param.Checker{Package: "transforms"}
-	k.Require(c.Training == noise.Training{}, "training of the noise", c.Training, "must be left out: it is that of the batches")
-	k.Require(c.Strategy == nil || c.Strategy.Steps == b.sampling.Steps, "steps of the strategy", stepsOf(c), fmt.Sprintf("must be %d, those of the batches", b.sampling.Steps))
 	k.Require(l.Coordinates >= 0, "coordinates of a block", l.Coordinates, "must be at least 0")
 	k.AtLeast("steps of a block", l.Steps, 0)
 	k.AtLeast("workers", l.Workers, 0)
 	if err := k.Err(); err != nil {
 		return beam.PCollection{}, err
 	}
-	var err error
-	if c.Training, err = b.identity(); err != nil {
-		return beam.PCollection{}, err
-	}
-	recipe, err := t.recipe(c)
+	t := b.training
+	r, err := b.recipe(c)
 	if err != nil {
 		return beam.PCollection{}, err
+	}
+	var recipe bytes.Buffer
+	if err := r.Write(&recipe); err != nil {
+		return beam.PCollection{}, err
+	}
+	const most = 4 << 20
+	if recipe.Len() > most {
+		return beam.PCollection{}, fmt.Errorf("transforms: the recipe of the noise has %d bytes: at most %d can travel with a pipeline: give another strategy, or call WriteNoise", recipe.Len(), most)
 	}
 	l = l.withDefaults(c.Coordinates)
 	if err := t.claim("noise"); err != nil {
@@ -81,7 +87,7 @@ func Noise(s beam.Scope, b Batches, c noise.Config, l NoiseLayout) (beam.PCollec
 		ranges = append(ranges, coordinates{first, min(c.Coordinates, first+l.Coordinates)})
 	}
 	spread := beam.Reshuffle(s, beam.CreateList(s, ranges))
-	return beam.ParDo(s, &noiseFn{Recipe: recipe, KeyFile: t.keyFile, Layout: l}, spread), nil
+	return beam.ParDo(s, &noiseFn{Recipe: recipe.Bytes(), KeyFile: t.keyFile, Layout: l}, spread), nil
 }
 
 func stepsOf(c noise.Config) int {
@@ -106,27 +112,78 @@ func (b Batches) identity() (t noise.Training, err error) {
 	return t, err
 }
 
-// recipe returns the recipe of noise, bound to the training, with fresh bytes for each step.
-func (t *Training) recipe(c noise.Config) ([]byte, error) {
-	root, err := stream.ReadKeyFile(t.keyFile)
-	if err != nil {
+// recipe returns the recipe of the noise of batches, with fresh bytes for each step.
+func (b Batches) recipe(c noise.Config) (*noise.Recipe, error) {
+	k := param.Checker{Package: "transforms"}
+	k.Require(c.Training == noise.Training{}, "training of the noise", c.Training, "must be left out: it is that of the batches")
+	k.Require(c.Strategy == nil || c.Strategy.Steps == b.sampling.Steps, "steps of the strategy", stepsOf(c), fmt.Sprintf("must be %d, those of the batches", b.sampling.Steps))
+	if err := k.Err(); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.Training, err = b.identity(); err != nil {
 		return nil, err
 	}
 	r, err := noise.NewRecipe(c)
 	if err != nil {
 		return nil, err
 	}
-	r.Bind(root, t.id, t.keyFile)
-	r.Draw()
-	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
+	root, err := stream.ReadKeyFile(b.training.keyFile)
+	if err != nil {
 		return nil, err
 	}
-	const most = 4 << 20
-	if b.Len() > most {
-		return nil, fmt.Errorf("transforms: the recipe of the noise has %d bytes: at most %d can travel with a pipeline: give another strategy, or write noise with `minsep noise`", b.Len(), most)
+	r.Bind(root, b.training.id, b.training.keyFile)
+	r.Draw()
+	return r, nil
+}
+
+// NoiseFiles says how noise is laid out in files. It changes no value.
+type NoiseFiles struct {
+	Shards       int            // of the coordinates, each made by one worker; 0 means 1
+	DType        manifest.DType // [manifest.DFloat32], or [manifest.DFloat64] with [noise.Config.Float64]
+	StepsPerFile int            // 0 for 1000
+}
+
+// WriteNoise is [Noise] to files of the training's run directory, as `minsep noise` writes them, with
+// their recipe, and their index when all files are there. It returns one element, the SHA-256 of the
+// parameters in the index as text.
+func WriteNoise(s beam.Scope, b Batches, c noise.Config, l NoiseFiles) (beam.PCollection, error) {
+	s = s.Scope("minsep.WriteNoise")
+	if err := b.check(); err != nil {
+		return beam.PCollection{}, err
 	}
-	return b.Bytes(), nil
+	t := b.training
+	folder := store.Join(t.dir, manifest.NoiseFolder)
+	config := noiseshards.Config{Dir: folder, KeyURI: t.keyFile, Shards: max(1, l.Shards), DType: l.DType, StepsPerFile: l.StepsPerFile}
+	if config.DType == "" {
+		config.DType = manifest.DFloat32
+	}
+	r, err := b.recipe(c)
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	if err := errors.Join(config.Validate(), t.claim("noise")); err != nil {
+		return beam.PCollection{}, err
+	}
+	publish := &publishNoiseFn{Folder: folder, KeyFile: t.keyFile, RunID: t.id}
+	if publish.Params, publish.SHA256, err = manifest.Params(r.Params); err != nil {
+		return beam.PCollection{}, err
+	}
+	if publish.Facts, err = json.Marshal(manifest.DescribedNoise{NoiseFacts: config.Facts(r.Params.Steps, r.Params.Coordinates)}); err != nil {
+		return beam.PCollection{}, err
+	}
+	if _, err := manifest.Begin(folder, true, false); err != nil {
+		return beam.PCollection{}, err
+	}
+	if publish.Recipe, err = noiseshards.WriteRecipe(folder, r); err != nil {
+		return beam.PCollection{}, err
+	}
+	config.RecipeSHA256 = publish.Recipe.SHA256
+	files, err := noiseshards.Write(s, config)
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	return beam.ParDo(s, publish, beam.GroupByKey(s, beam.AddFixedKey(s, files))), nil
 }
 
 // withDefaults returns the layout for a number of coordinates.

@@ -3,6 +3,7 @@ package transforms
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,8 +13,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
+	"minsep/stages"
 )
 
 func init() { register.Function1x0(takeBlock) }
@@ -122,6 +125,45 @@ func TestNoiseRefuses(t *testing.T) {
 		if _, err := Noise(s, c.b, c.c, c.l); !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("want %q: %v", c.want, err)
 		}
+	}
+}
+
+// TestWriteNoise: the files name the training of the batches, of a table in a second pipeline, and a
+// pipeline that runs twice leaves the same.
+func TestWriteNoise(t *testing.T) {
+	training := newTraining(t)
+	p, s := beam.NewPipelineWithRoot()
+	e := examples(t, s, training, limits)
+	if err := e.Write(s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := beam.Run(t.Context(), "direct", p); err != nil {
+		t.Fatal(err)
+	}
+	p, s = beam.NewPipelineWithRoot()
+	e = must[Examples](t)(ReadTable(t.Context(), s, training, filepath.Join(training.dir, manifest.BoundedFolder)))
+	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, e))
+	must[beam.PCollection](t)(b.Write(s))
+	must[beam.PCollection](t)(WriteNoise(s, b, noiseConfig(t), NoiseFiles{Shards: 3}))
+	var indexes [2]*manifest.Index
+	folder := filepath.Join(training.dir, manifest.NoiseFolder)
+	for i, runner := range []string{"prism", "direct"} {
+		if _, err := beam.Run(t.Context(), runner, p); err != nil {
+			t.Fatal(err)
+		}
+		indexes[i] = must[*manifest.Index](t)(manifest.Read(t.Context(), folder))
+		if err := indexes[i].Verify(t.Context(), folder); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(indexes[0].Files, indexes[1].Files) || len(indexes[0].Files) != 4 {
+		t.Errorf("files %v, then %v", indexes[0].Files, indexes[1].Files)
+	}
+	recipe := must[*noise.Recipe](t)(stages.ReadRecipe(t.Context(), filepath.Join(folder, manifest.RecipeFile)))
+	batches := must[*manifest.Batches](t)(manifest.OpenBatches(t.Context(), filepath.Join(training.dir, manifest.BatchesFolder)))
+	want := manifest.BoundedExamples(batches.Index.Inputs[manifest.BoundedFolder])
+	if got := recipe.Params.Training; got.Examples != want || !got.Known() || recipe.RunID != training.RunID() {
+		t.Errorf("the noise is for %+v, run %v; want %s", got, recipe.RunID, want)
 	}
 }
 

@@ -86,6 +86,29 @@ func (f *publishBatchesFn) ProcessElement(ctx context.Context, _ int, files func
 	return err
 }
 
+// publishNoiseFn writes the index of noise.
+type publishNoiseFn struct {
+	Folder, KeyFile string
+	RunID           stream.RunID
+	Params, Facts   json.RawMessage
+	SHA256          manifest.Digest
+	Recipe          manifest.File
+}
+
+func (f *publishNoiseFn) ProcessElement(ctx context.Context, _ int, files func(*string) bool, emit func(string)) error {
+	root, err := stream.ReadKeyFile(f.KeyFile)
+	if err != nil {
+		return err
+	}
+	ix := manifest.Index{Format: manifest.NoiseFormat, RunID: f.RunID, Params: f.Params, ParamsSHA256: f.SHA256, Facts: f.Facts,
+		Files: []manifest.File{f.Recipe}, Secret: stages.IndexSecret(root, f.RunID, manifest.NoiseFolder)}
+	if err := publish(ctx, &manifest.Stage{Dir: f.Folder, Secret: true}, ix, files); err != nil {
+		return err
+	}
+	emit(f.SHA256.String())
+	return nil
+}
+
 // publish writes an index of files, JSON [manifest.File] each, unless the folder has the same one
 // already: a task may run twice.
 func publish(ctx context.Context, stage *manifest.Stage, ix manifest.Index, files func(*string) bool) error {
