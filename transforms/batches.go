@@ -34,15 +34,15 @@ type Sampling struct {
 	// The fields below do not change which examples are in a batch.
 
 	RowsOnly bool   // leave the ids out of batches
-	PartSize int    // examples of a [Batch], of whole owners with owners as the unit; 0 means [DefaultPartSize]
+	PartSize int    // examples of a [Batch], of whole owners with owners as the unit; 0 means 65,536
 	Shards   int    // of steps, each assembled in the memory of one worker; 0 for about 4 million examples in each
 	Buckets  int    // of owners, where they matter; 0 for as many as the size calls for
 	Workers  int    // goroutines of a bundle; 0 for one a processor: give 1 if the runner has a bundle for each processor
 	TempDir  string // of temporary files on each worker; empty for the system's
 }
 
-// DefaultPartSize is the number of examples in a part of a batch.
-const DefaultPartSize = 1 << 16
+// defaultPartSize is the number of examples in a part of a batch.
+const defaultPartSize = 1 << 16
 
 // Batches are the batches of a training inside a pipeline.
 type Batches struct {
@@ -76,7 +76,7 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 		return Batches{}, err
 	}
 	if c.PartSize == 0 {
-		c.PartSize = DefaultPartSize
+		c.PartSize = defaultPartSize
 	}
 	b := Batches{training: t, examples: e, sampling: c}
 	shape := formation.ShapeOf(c.Params)
