@@ -18,7 +18,7 @@ import (
 // reason why it is public, and a line in docs/operation.md.
 var publicCounters = []string{
 	"edges read", "edges sorted", "examples decided", "examples sampled", "examples without owners left out",
-	"files of examples written", "graph bytes read", "noise files written", "rows of the data read", "rows read", "rows written", "samples",
+	"graph bytes read", "noise files written", "rows read", "rows written", "samples",
 }
 
 // countersOf lists the names of counters that a package of files makes with progress.New, and every
