@@ -75,8 +75,9 @@ class Record:
         self.token = token
         padded = {name: [f"{first:0{_DIGITS}d}", f"{end:0{_DIGITS}d}"] for name, (first, end) in starts.items()}
         data = json.dumps({"format": FORMAT, "run_id": self._run_id, "token": token, "starts": padded}).encode() + b"\n"
+        if len(data) < os.fstat(self._fd).st_size:  # of another run, or of starts without a step: a kill must not leave its end
+            os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, data, 0)
-        os.ftruncate(self._fd, len(data))
         if durable:
             os.fsync(self._fd)
             folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
