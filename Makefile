@@ -26,8 +26,9 @@ PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Without cgo, so that the command also runs under a user id without a name; see docs/deploy.md.
 build: ## build the command at bin/minsep
-	GOWORK=off $(GO) build $(BUILD_FLAGS) -o bin/minsep ./cmd/minsep
+	GOWORK=off CGO_ENABLED=0 $(GO) build $(BUILD_FLAGS) -o bin/minsep ./cmd/minsep
 
 man: build ## write the help of all commands as pages for man to out/man: man -l out/man/minsep-plan.1
 	bin/minsep man out/man

@@ -117,7 +117,7 @@ func TestImage(t *testing.T) {
 	}
 	for _, args := range []string{"--version", "keygen key", "account --scheme poisson --steps 10 --batch-size 10 --examples 1000 --bands 1 --epsilon 4 --delta 1e-5 --out run --quiet", "inspect run --quiet"} {
 		cmd := exec.Command("/usr/bin/minsep", strings.Fields(args)...)
-		cmd.Dir, cmd.Env = "/home/minsep", []string{"HOME=/home/minsep", "PATH=/usr/bin"}
+		cmd.Dir, cmd.Env = "/home/minsep", []string{"USER=minsep", "HOME=/home/minsep", "PATH=/usr/bin"}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 		said, err := cmd.CombinedOutput()
 		if err != nil {
