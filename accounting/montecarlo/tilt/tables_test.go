@@ -13,13 +13,13 @@ import (
 func TestTablesServeVerifiers(t *testing.T) {
 	c := toeplitz(24, 1, .5, .375)
 	for name, s := range map[string]montecarlo.Spec{
-		"balls-in-bins":            {Scheme: montecarlo.BallsInBins, Steps: 24, MinSep: 6, Strategy: c},
-		"epoch-min-sep":            {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 8, Strategy: c},
-		"rotation":                 {Scheme: montecarlo.Rotation, Steps: 24, MinSep: 1, EpochSteps: 8, Strategy: c},
-		"epoch-min-sep, once":      {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 24, Strategy: c},
-		"b-min-sep, once":          {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 24, Prob: .1, WarmStart: true, Strategy: c},
-		"b-min-sep, its own table": {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 3, Prob: .1, WarmStart: true, Strategy: c},
-		"two examples per owner":   {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 8, Strategy: c, MaxExamplesPerOwner: 2},
+		"balls-in-bins":          {Scheme: montecarlo.BallsInBins, Steps: 24, MinSep: 6, Strategy: c},
+		"epoch-min-sep":          {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 8, Strategy: c},
+		"rotation":               {Scheme: montecarlo.Rotation, Steps: 24, MinSep: 1, EpochSteps: 8, Strategy: c},
+		"epoch-min-sep, once":    {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 24, Strategy: c},
+		"b-min-sep, once":        {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 24, Prob: .1, WarmStart: true, Strategy: c},
+		"b-min-sep":              {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 3, Prob: .1, WarmStart: true, Strategy: c},
+		"two examples per owner": {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 8, Strategy: c, MaxExamplesPerOwner: 2},
 	} {
 		s.NoiseMultiplier = 1.1
 		config := Config{s, 1, montecarlo.P}
@@ -28,8 +28,7 @@ func TestTablesServeVerifiers(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for _, m := range p.Members {
-			isOnce := s.MinSep == s.Steps
-			wanted := m.Order > 1 && m.Block == 0 && (s.Scheme != montecarlo.BMinSep || isOnce)
+			wanted := m.Order > 1 && m.Block == 0
 			if has := tables.of(config, m) != nil; has != wanted {
 				t.Errorf("%s, order %d: has tables to draw from: %v", name, m.Order, has)
 			}
