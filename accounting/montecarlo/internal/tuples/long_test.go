@@ -55,6 +55,30 @@ func TestSteadySteps(t *testing.T) {
 	}
 }
 
+// TestJoint: a table without the slices far from both ends has the moment and the tuples of the
+// whole one.
+func TestJoint(t *testing.T) {
+	g := NewGram(likelihood.Toeplitz(250, []float64{1, .6, .4}), .5)
+	for _, l := range []Law{bMinSep(4, .1, true), bMinSep(6, .05, false)} {
+		o := plenty
+		o.Keep = true
+		whole := mustTable(t, l, g, 3, o)
+		o.Whole = 1
+		joined := mustTable(t, l, g, 3, o)
+		if joined.endless.slice == nil || joined.Bytes >= whole.Bytes || joined.LnN != whole.LnN {
+			t.Fatalf("ln N = %v and %v, %d and %d bytes", joined.LnN, whole.LnN, joined.Bytes, whole.Bytes)
+		}
+		compareWalks(t, joined, whole)
+		joined.endless.accept++ // rejects more: the same tuples again
+		compareWalks(t, joined, whole)
+	}
+	o := plenty
+	o.Keep, o.Whole = true, 1
+	if _, err := New(bMinSep(4, .1, true), NewGram(likelihood.Toeplitz(20, []float64{1, .6, .4}), .5), 3, o); !errors.Is(err, ErrTable) {
+		t.Errorf("a run without steady steps: %v", err)
+	}
+}
+
 // compareWalks compares mean weights times participations in five parts of the run.
 func compareWalks(t *testing.T, a, b *Table) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package tuples
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ type Options struct {
 	Keep     bool                     // every slice, to draw tuples
 	Block    int                      // steps of a block; 0 and 1 for an exact table
 	MaxBytes int                      // of what is held at one time
+	Whole    int                      // bytes of all slices above which one stands for those far from both ends; 0 for 1 GiB
 	MostLogN float64                  // an upper bound that is above it is of no use; 0 for none
 	Watch    func(work float64) error // unless nil, is told of the states of each step; an error ends the work
 }
@@ -56,8 +58,9 @@ type Table struct {
 	held    int              // bytes of slices
 	release [][]int          // of each step: the slices that no earlier step leads to
 	spread  float64          // relative error from the steps that were not computed
-	choices int              // of a state, at most
-	few     bool             // order 3 with one free label
+	endless endless
+	choices int  // of a state, at most
+	few     bool // order 3 with one free label
 
 	// Of the latest step.
 	of      *moves
@@ -79,6 +82,8 @@ const (
 	// that of upper bounds, over all steps.
 	exactSpread = 2e-14
 	blockSpread = 5e-3
+
+	wholeBytes = 1 << 30 // see Options.Whole
 )
 
 // New makes the table of order theta ≥ 1.
@@ -108,8 +113,20 @@ func New(l Law, g *Gram, theta int, o Options) (*Table, error) {
 	t.row, t.self, t.gamma = make([]float64, g.bands), make([]float64, theta+1), make([]float64, u.labels)
 	t.power, t.ahead = make([][]float64, theta+1), make([][]float64, u.labels+1)
 	t.few = theta == 3 && u.fewFree()
+	t.endless.joint = n + 1
+	if whole := cmp.Or(o.Whole, wholeBytes); 8*size*(n+1) > whole && t.block == 1 && t.steadyPeriod() == 1 {
+		t.endless.joint = n - u.reach - 1
+	}
 	if err := t.backward(); err != nil {
 		return nil, err
+	}
+	switch joined := t.endless.slice != nil; {
+	case joined:
+		t.Bytes = 8 * size * (2*u.reach + 4)
+	case t.endless.joint <= n && o.Keep:
+		return nil, t.tooLarge()
+	case t.endless.joint <= n:
+		t.Bytes = math.MaxInt // no tuples can be drawn
 	}
 	t.sumStarts()
 	t.Rounding = t.roundingBound()
@@ -174,9 +191,9 @@ func (t *Table) backward() error {
 			return fmt.Errorf("%w: order %d in blocks of %d steps: the moment is above e^%.4g", ErrTable, t.theta, t.block, most)
 		}
 		settled := steady.add(i, scaled)
-		if !t.options.Keep {
+		if !t.options.Keep || t.endless.joint <= t.gram.steps {
 			for _, k := range t.release[i] {
-				if t.slice[k] != nil {
+				if t.slice[k] != nil && (!t.options.Keep || k < t.endless.joint && t.endless.slice == nil) {
 					spare, t.slice[k] = append(spare, t.slice[k]), nil
 				}
 			}
@@ -290,6 +307,9 @@ func (t *Table) settle(i int, run *steadyRun) (first int) {
 	for k := i - 1; k >= first; k-- {
 		t.slice[k], t.scale[k] = t.slice[k+period], t.scale[k+period]+math.Log(run.hi)
 	}
+	if t.endless.joint <= n && t.endless.slice == nil && i-first > 2*t.reach && i < t.endless.joint {
+		t.join(i, math.Log(run.hi))
+	}
 	end := min(first+max(t.reach, period)+1, n)
 	for k := end; k < n && !t.options.Keep; k++ {
 		t.slice[k] = nil
@@ -307,6 +327,38 @@ func (t *Table) settle(i int, run *steadyRun) (first int) {
 	run.length = 0
 	return first
 }
+
+// endless is V of a run without end, V_k = e^{(step-k) logRate} V_step, which stands for the slices
+// up to step joint. Walks go by it, and are corrected there: see Walker.
+type endless struct {
+	joint   int // above the number of steps if there is none
+	slice   []float64
+	step    int
+	scale   float64 // of the slice
+	logRate float64
+	accept  float64 // ln of the least κ with V ≤ κ endless V in all states that may follow step joint
+}
+
+// join lets the slice of step i stand for those up to the joint. It is not changed any more.
+func (t *Table) join(i int, logRate float64) {
+	e := &t.endless
+	e.slice, e.step, e.scale, e.logRate, e.accept = slices.Clone(t.slice[i]), i, t.scale[i], logRate, math.Inf(-1)
+	for k := e.joint; k <= e.joint+t.reach && t.options.Keep; k++ {
+		high := 0.0
+		for s, v := range t.slice[k] {
+			if v > 0 {
+				high = max(high, v/e.slice[s])
+			}
+		}
+		e.accept = max(e.accept, math.Log(high)+t.scale[k]-e.at(k))
+	}
+	for k := i; k < e.joint && t.options.Keep; k++ {
+		t.slice[k], t.scale[k] = e.slice, e.at(k)
+	}
+}
+
+// at is the scale at a step.
+func (e *endless) at(k int) float64 { return e.scale - float64(k-e.step)*e.logRate }
 
 // prepare sets the moves and the weights of step i.
 func (t *Table) prepare(i int) error {

@@ -21,6 +21,7 @@ type Walker struct {
 	at        []labelled
 	options   []float64 // partial sums of the terms of choices, see take
 	start     []int32
+	endless   bool // before the joint: V is that of a run without end
 }
 
 // alike are copies on their way with one label before the step. In blocks they also took part at
@@ -61,13 +62,27 @@ func NewWalker(t *Table) *Walker { return &Walker{t: t, start: make([]int32, t.t
 //
 // Until a step k no copy takes part with probability Π (1-η) V_k/V_i. One uniform number finds the
 // step of the next participation. There copies take part with probabilities ∝ their terms of the
-// recursion.
+// recursion. If V of a run without end stands for the slices up to a joint, the tuple up to there
+// has a probability ∝ its weight times this V. It is kept with probability V over κ times this,
+// else the walk begins again.
 func (w *Walker) Draw(dst []kernel.Hit, u Uniforms) (hits []kernel.Hit, weight float64) {
 	t, n := w.t, w.t.gram.steps
 	dst, weight = dst[:0], 1
 	w.begin(u)
+	w.endless = t.endless.joint <= n
 	for i := 0; i < n && weight > 0; {
+		if w.endless && i >= t.endless.joint {
+			other := w.value(i, t.scale[i])
+			if w.endless = false; math.Log(u.Float64()) > math.Log(w.value(i, t.scale[i])/other)-t.endless.accept {
+				i, dst, w.endless = 0, dst[:0], true
+				w.begin(u)
+				continue
+			}
+		}
 		end, free := w.next(i)
+		if w.endless {
+			end = min(end, t.endless.joint)
+		}
 		at := end
 		switch {
 		case free:
@@ -171,20 +186,25 @@ func (w *Walker) value(i int, scale float64) float64 {
 	for _, c := range w.copies {
 		w.at = append(w.at, labelled{c.label, c.count})
 	}
-	return w.t.value(w.at, i, scale)
+	return w.t.value(w.at, i, scale, w.endless)
 }
 
-// value is V of copies before a step, in units of e^scale. It changes their labels.
-func (t *Table) value(copies []labelled, i int, scale float64) float64 {
+// value is V of copies before a step, in units of e^scale, or V of a run without end. It changes
+// their labels.
+func (t *Table) value(copies []labelled, i int, scale float64, endless bool) float64 {
 	n := t.gram.steps
 	for i < n {
 		order(copies)
 		x, last := t.steps[i], copies[len(copies)-1].label
 		wait := x.wait[last]
 		if wait == 0 {
-			v := t.slice[i][t.numberOf(copies, x.active)]
-			if t.scale[i] != scale {
-				v *= math.Exp(t.scale[i] - scale)
+			slice, unit := t.slice[i], t.scale[i]
+			if endless && i >= t.endless.joint {
+				slice, unit = t.endless.slice, t.endless.at(i)
+			}
+			v := slice[t.numberOf(copies, x.active)]
+			if unit != scale {
+				v *= math.Exp(unit - scale)
 			}
 			return v
 		}
@@ -278,7 +298,7 @@ func (w *Walker) quiet(i, end int, u float64) int {
 				q *= leap.quiet[c.label]
 			}
 		}
-		if q > 0 && q*t.value(w.at, i+1<<level, scale) >= least {
+		if q > 0 && q*t.value(w.at, i+1<<level, scale, w.endless) >= least {
 			for k := range w.copies {
 				w.copies[k].label = leap.out[w.copies[k].label]
 			}
@@ -400,7 +420,7 @@ func (w *Walker) term(i int, scale float64) float64 {
 		return 0
 	}
 	log += float64(all*(all-1)/2)*t.gram.Between(i, 0) + float64(all)*w.meets
-	return chance * math.Exp(log) * t.value(w.at, i+1, scale)
+	return chance * math.Exp(log) * t.value(w.at, i+1, scale, w.endless)
 }
 
 // overlap is the inner product of column i with the columns of one of some copies.
