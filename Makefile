@@ -171,7 +171,7 @@ hf: python ## fetch PyTorch 2, transformers and peft, and run the tests of minse
 	@$(VENV)-hf/bin/python -c 'import torch.func, transformers, peft, accelerate, datasets, awscli' 2> /dev/null || { \
 	  python3 -m venv $(VENV)-hf && $(VENV)-hf/bin/pip install -q $(foreach p,$(HF_PACKAGES),'$(p)') && $(VENV)-hf/bin/pip install -q --no-deps $(TEXTS_PACKAGE) || { echo "$(HF_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-hf; }; }
 	@if [ -e $(VENV)-hf ]; then mkdir -p bin && $(GO) build -o bin/minsep ./cmd/minsep && \
-	  cd python && MINSEP_COMMAND=$(CURDIR)/bin/minsep ../$(VENV)-hf/bin/python -m unittest tests.test_private tests.test_ghost tests.test_processes tests.test_hf; fi
+	  cd python && MINSEP_COMMAND=$(CURDIR)/bin/minsep ../$(VENV)-hf/bin/python -m unittest tests.test_private tests.test_layers tests.test_processes tests.test_hf; fi
 
 train-hf: build ## train GPT-2 on texts with Hugging Face's Trainer, whole and with LoRA: five minutes of processor time; resumable: out/hf
 	@if [ -e $(VENV)-hf ]; then for lora in '' --lora; do \

@@ -1,4 +1,4 @@
-"""Memory of each process that trains GPT-2 by ghost clipping, whole or divided by fully_shard: the table of docs/background/noise.md.
+"""Memory of each process that trains GPT-2, whole or divided by fully_shard: the table of docs/background/noise.md.
 
     hf_sharded.py bin/minsep PROCESSES whole|divided
 
@@ -44,7 +44,7 @@ def train(folder: pathlib.Path, rank: int, count: int, divided: bool) -> None:
 
         fully_shard(model)
     training = dp.private(model, torch.optim.Adam(model.parameters()), minsep.Run(folder / "run"), loss=lambda model, x: model(input_ids=x, labels=x).loss,
-        microbatch=4, clipping="ghost", key=folder / "key")  # fmt: skip
+        microbatch=4, key=folder / "key")  # fmt: skip
     data = torch.utils.data.TensorDataset(torch.randint(0, WORDS, (100, PLACES)))
     for step, batch in enumerate(training.loader(data)):
         if step == STEPS - 1:

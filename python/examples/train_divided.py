@@ -11,7 +11,7 @@ loss = lambda model, x: torch.nn.functional.cross_entropy(model(x)[0, :-1], x[0,
 
 fully_shard(model)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-training = dp.private(model, optimizer, minsep.Run("run-divided"), loss=loss, microbatch=8, clipping="ghost", key="key-large")
+training = dp.private(model, optimizer, minsep.Run("run-divided"), loss=loss, microbatch=8, key="key-large")
 training.load("run-divided/state.pt")
 for x, in training.loader(torch.utils.data.TensorDataset(words)):
     training.step(x)

@@ -91,8 +91,12 @@ class Alone:
 
     def __init__(self, data: Any, collate: Callable[[list[Any]], Any] | None, seed: str) -> None:
         self._data, self._collate, self._seed = data, collate, seed
+        self.plain = type(data) is torch.utils.data.TensorDataset and collate is None  # examples of one shape, without random numbers
 
     def __getitems__(self, places: list[tuple[int, int]]) -> list[Any]:
+        if self.plain:
+            rows = [row for _, row in places]
+            return [[x[rows] for x in self._data.tensors]]
         collate = self._collate or torch.utils.data.default_collate
         with restored():
             found = []
@@ -109,6 +113,8 @@ class Joined:
         self._examples = examples
 
     def __call__(self, ones: list[Any]) -> Any:
+        if self._examples.plain:
+            return ones[0]
         return join(ones) if ones else join(self._examples.__getitems__([(0, 0)]), slice(0))
 
 

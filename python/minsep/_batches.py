@@ -79,7 +79,6 @@ class Batches:
         truncation = scheme.get("truncation") if isinstance(scheme, dict) else None
         self.max_batch_size: int | None = truncation.get("max_batch_size") if isinstance(truncation, dict) else None
         fixed = scheme.get("fixed") if isinstance(scheme, dict) else None
-        self.fixed = isinstance(fixed, dict)  # whether batches are the same for every key, and not random
         if isinstance(fixed, dict):  # every batch has so many
             self.max_batch_size = fixed.get("batch_size")
         valid = (

@@ -95,10 +95,11 @@ def _means(leaves: list[tuple[str, Any]], owners: NDArray[np.int64], padding: ND
 
 def _sum(leaf: NDArray[Any], keep: NDArray[np.bool_], factors: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
     total = np.zeros(leaf.shape[1:])
-    for i in np.flatnonzero(keep):  # one at a time: no second copy of all gradients
-        x = leaf[i].astype(np.float64) * factors[i]
-        total += np.trunc(x / grid) * grid if grid else x
-    return total
+    one = np.empty(leaf.shape[1:])  # one example at a time: no second copy of all gradients
+    for i in np.flatnonzero(keep):
+        np.multiply(leaf[i], factors[i] / (grid or 1), out=one, dtype=np.float64)
+        total += np.trunc(one, out=one) if grid else one
+    return total * (grid or 1)
 
 
 def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = "float32") -> Any:

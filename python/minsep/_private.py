@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 from typing import Any, Callable
 
 import torch
 from torch.func import functional_call, grad, vmap
 
-from . import _ghost, _seeds
+from . import _seeds
 from . import torch as pieces
 from ._alone import Loader, restored, sow
 from ._batches import OwnerBatch
 from ._clip import HELD
 from ._devicereader import opening
+from ._dropout import Dropout
 from ._guard import StepGuard
+from ._layers import Layers
 from ._models import check_modules, check_parameters, check_types
 from ._noise import shard_range
 from ._processes import Processes
 from ._run import Run, need_run
 from ._session import Session
 from ._sharded import Collected, Sharded, local, reshard
+from ._torchclip import Part, Stored, each_sum
 from ._torchnoise import DeviceNoise, RowNoise
-from ._tree import check_clip, check_microbatch, counted
+from ._tree import check_clip, check_microbatch, check_rows, counted
 from .errors import TrainingError
 
 _CHANGES = (
@@ -36,14 +38,14 @@ class Private:
     """A private training of a model. See `minsep.torch.private`."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, run: Run, *, loss: Callable[..., torch.Tensor], key: str | os.PathLike[str] | None,
-        microbatch: int | None, clipping: str = "examples", scheduler: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int, device_noise: bool = False) -> None:
+        microbatch: int | None, scheduler: Any, folder: str | os.PathLike[str] | None, checkpoint: str | None, checkpoint_steps: int, device_noise: bool = False) -> None:
         self.run, self.model, self.optimizer, self.scheduler = need_run(run, "private(model, optimizer, run, loss=loss)"), model, optimizer, scheduler
         check_types(model, optimizer, loss, scheduler)
         check_microbatch(microbatch)
         self._loss, self._microbatch = _Loss(model, loss), microbatch
-        self._ghost = _ghost_of(model, clipping, self.run)
+        self._layers = Layers(model)
         self._processes = Processes()
-        self._sharded = Sharded.of(model, self._processes, self._ghost, microbatch == 1, self.run.examples_per_owner is not None)
+        self._sharded = Sharded.of(model, self._processes, microbatch == 1, self.run.examples_per_owner is not None)
         self._processes.check_microbatch(microbatch, self._sharded is not None)
         self._session = Session(run, key, folder, checkpoint, checkpoint_steps, processes=self._processes, device_noise=_noise_on_devices if device_noise else None)
         self._alike = False
@@ -223,18 +225,20 @@ class Private:
         for name, p in trained.items():
             p.grad = mean[name].to(p.dtype)
 
-    def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], given: Any, first: int, rounds: int) -> Any:
-        """The sum of the clipped gradients of given rows, of microbatches from the first one on;
-        where processes compute together, as many as rounds. A forward that changes buffers or
+    def _sum(self, step: int, names: list[str], examples: list[torch.Tensor], given: Any, rounds: int) -> Any:
+        """The sum of the clipped gradients of given rows; where processes compute together, in as
+        many microbatches as rounds. A forward that changes buffers or
         weights is refused."""
         rows, owners = (given.rows, given.owners) if isinstance(given, OwnerBatch) else (given, None)
         buffers = {name: b.detach().clone() for name, b in self._loss.named_buffers()}
         weights = dict(self._loss.named_parameters())
-        def loss(params: Any, *one: torch.Tensor) -> torch.Tensor:
+
+        def loss(params: Any, seed: torch.Tensor, *one: torch.Tensor) -> torch.Tensor:
             plain = len(one) - len(names)
             parts = [x[None] for x in one]
             values = {f"model.{name}": p for name, p in {**frozen, **params}.items()} | buffers
-            return functional_call(self._loss, values, tuple(parts[:plain]), dict(zip(names, parts[plain:])))
+            with contextlib.nullcontext() if self._microbatch == 1 else Dropout(seed):
+                return functional_call(self._loss, values, tuple(parts[:plain]), dict(zip(names, parts[plain:])))
 
         trained, whole, alone = self._trained(), dict[str, torch.Tensor](), set[str]()
         if self._sharded is not None:
@@ -243,28 +247,24 @@ class Private:
         frozen = {name: p for name, p in whole.items() if name not in trained}
         weights |= {f"model.{name}": p for name, p in whole.items()}
         versions = {name: x._version for name, x in [*buffers.items(), *weights.items()]}
-        if self._ghost is not None:
-            make: Callable[..., Any] = self._ghost.books(loss, None if self._microbatch == 1 else _mapped, trained, alone)
-        else:
-            make = _one_by_one(loss) if self._microbatch == 1 else _together(loss)
-        clip: Callable[..., Any] = pieces.clip_and_sum if self._ghost is None else _ghost.clip_and_sum
-        collect = None
-        if self._sharded is not None:
-            collect = Collected(trained, self._processes, self._device(), self._sharded.meet)
-            clip = _named(pieces.clip_and_sum) if self._ghost is None else _ghost.each_sum
-        numbers = itertools.count(first)
+        make = _one_by_one(loss) if self._microbatch == 1 else self._layers.gradients(loss, _mapped, trained, alone)
+        collect = None if self._sharded is None else Collected(trained, self._processes, self._device(), self._sharded.meet)
 
-        def sown(*given: Any) -> Any:  # random numbers of a microbatch do not depend on who computes it
-            number = _seeds.number(self._session.seed, step, next(numbers), 0)
-            sow(number)
-            torch.manual_seed(number)
+        def clip(parts: dict[str, Part], *given: Any) -> Any:  # of each name, one after the other, where they are collected
+            found = each_sum(parts, *given)
+            return dict(found) if collect is None else found
+
+        def sown(*given: Any) -> Any:  # for random numbers outside of dropout, which no example may change
+            sow(_seeds.number(self._session.seed, step))
             return make(*given)
 
         total = pieces.summed(sown, self.run.clip_norm, self.run.grid, self._microbatch, clip)
+        check_rows(rows, len(examples[0]), owners)
+        seeds = torch.tensor([_seeds.number(self._session.seed, step, int(row)) for row in rows], dtype=torch.int64, device=examples[0].device)
         params = {name: (p if name in alone else whole.get(name, p).detach()) for name, p in trained.items()}
         devices = {p.device for p in params.values() if p.device.type == "cuda"}
         with restored(), torch.random.fork_rng([*devices]), contextlib.nullcontext() if self._sharded is None else self._sharded.computing():
-            found = total(params, rows, *examples, owners=owners, collect=collect, rounds=rounds if collect else 0)
+            found = total(params, rows, seeds, *examples, owners=owners, collect=collect, rounds=rounds if collect else 0)
         before = dict(self._loss.named_buffers())
         for name, b in buffers.items():
             if b._version != versions[name] and not torch.equal(b, before[name]):
@@ -337,50 +337,21 @@ class _Loss(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         return value
 
 
-def _together(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """The gradients of a microbatch at once, by vmap."""
-
-    def gradients(params: Any, *batch: torch.Tensor) -> Any:
-        return _mapped(grad(loss), params, *batch) if len(batch[0]) else _none(params)
-
-    return gradients
-
-
 def _mapped(gradient: Callable[..., Any], params: Any, *batch: torch.Tensor) -> Any:
     """What a function gives of the parameters and each example."""
     try:
-        return vmap(gradient, (None, *(0 for _ in batch)), randomness="different")(params, *batch)
+        return vmap(gradient, (None, *(0 for _ in batch)), randomness="error")(params, *batch)
     except RuntimeError as err:
         if "mutate a captured Tensor" in str(err):
             raise ValueError(_CHANGES.format("buffer, or another tensor of its own,")) from err
+        if "randomness error mode" in str(err):
+            raise ValueError("model: draws random numbers other than those of dropout (torch.nn.functional.dropout), which would depend on the examples computed beside it: give microbatch=1, which makes the gradients one by one") from err
         if "vmap" not in str(err) and "broadcast shape" not in str(err):
             raise
         raise ValueError(
             "model: cannot make the gradients of several examples at once, as its forward looks at values or changes tensors in place. Give microbatch=1, which makes them one by one; or, "
             'for a model of transformers with an attention_mask, attn_implementation="eager"'
         ) from err
-
-
-def _ghost_of(model: torch.nn.Module, clipping: Any, run: Run) -> _ghost.Ghost | None:
-    """What makes sums without gradients by example, where clipping says so."""
-    if clipping not in ("examples", "ghost"):
-        raise ValueError(f'clipping {clipping!r}: must be "examples", or "ghost" for sums without gradients by example')
-    if clipping == "examples":
-        return None
-    if run.examples_per_owner is not None:
-        raise ValueError('clipping "ghost": is for runs that sample examples, and this one samples owners, whose means are clipped: give clipping="examples"')
-    if not run._need_batches().fixed:
-        raise ValueError(
-            f'clipping "ghost": is for the scheme fixed, and the batches of {run.path} take examples at random: if one is absent, the others move to other microbatches, whose sums are rounded differently, '
-            'and no proof bounds that: give clipping="examples"'
-        )
-    _ghost.limit_of(run.coordinates, run.clip_norm, run.grid)
-    return _ghost.Ghost(model)
-
-
-def _named(clip: Callable[..., dict[str, torch.Tensor]]) -> Callable[..., Any]:
-    """What clips and sums a microbatch, one name after the other."""
-    return lambda *given: clip(*given).items()
 
 
 def _noise_on_devices(run: Run, like: Any, *, guard: StepGuard, key: str, shard: int | None = None, shards: int = 1) -> DeviceNoise:
@@ -394,19 +365,17 @@ def _one_by_one(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
 
     def gradients(params: Any, *batch: torch.Tensor) -> Any:
         found = [one(params, *(x[i] for x in batch)) for i in range(len(batch[0]))]
-        return {name: torch.stack([g[name] for g in found]) for name in params} if found else _none(params)
+        return {name: Stored(torch.stack([g[name] for g in found])) for name in params}
 
-    def one(params: Any, *example: torch.Tensor) -> Any:
+    def one(params: Any, seed: torch.Tensor, *example: torch.Tensor) -> Any:
+        sow(int(seed))
+        torch.manual_seed(int(seed))
         held = {name: p.detach().requires_grad_() for name, p in params.items()}
         with torch.enable_grad():
-            given = torch.autograd.grad(loss(held, *example), list(held.values()), allow_unused=True)
+            given = torch.autograd.grad(loss(held, seed, *example), list(held.values()), allow_unused=True)
         return {name: torch.zeros_like(p) if g is None else g for (name, p), g in zip(held.items(), given)}
 
     return gradients
-
-
-def _none(params: Any) -> Any:
-    return {name: torch.zeros((0, *p.shape), dtype=p.dtype, device=p.device) for name, p in params.items()}
 
 
 def _tensor(value: Any, name: str) -> torch.Tensor:

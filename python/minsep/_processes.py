@@ -39,19 +39,19 @@ class Processes:
 
     # Batches
 
-    def part(self, batch: Any, microbatch: int | None) -> tuple[Any, int, int]:
-        """This process' part of a batch, whole microbatches, how many of them other processes have
-        before it, and the most that one of them has."""
+    def part(self, batch: Any, microbatch: int | None) -> tuple[Any, int]:
+        """This process' part of a batch, whole microbatches, and the most of them that a process
+        has."""
         ranges = pieces.microbatches(len(batch.rows) if isinstance(batch, OwnerBatch) else len(batch), microbatch, batch.owners if isinstance(batch, OwnerBatch) else None)
         rounds = -(-len(ranges) // self.count)
         if self.count == 1:
-            return batch, 0, rounds
+            return batch, rounds
         first, end = (rank * len(ranges) // self.count for rank in (self.rank, self.rank + 1))
         a, b = (ranges[first][0], ranges[end - 1][1]) if first < end else (0, 0)
         if not isinstance(batch, OwnerBatch):
-            return batch[a:b], first, rounds
+            return batch[a:b], rounds
         inside = batch.offsets[(batch.offsets >= a) & (batch.offsets <= b)]
-        return OwnerBatch(batch.rows[a:b], inside - a), first, rounds
+        return OwnerBatch(batch.rows[a:b], inside - a), rounds
 
     # What all know
 

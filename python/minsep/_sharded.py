@@ -1,8 +1,8 @@
 """Models whose parameters torch.distributed.fsdp.fully_shard has divided: each process holds some
 rows of each of them, and of the optimizer's state.
 
-A weight of a Linear or Embedding layer whose gradients by example are not made, since it is frozen
-or by ghost clipping, is gathered where its layer is computed, forward and backward, and not kept.
+A weight of a Linear or Embedding layer, unless it is trained with gradients that are made one by
+one, is gathered where its layer is computed, forward and backward, and not kept.
 Other parameters are gathered for a step. The sums of each microbatch go to the processes that make
 the noise of their coordinates, and the noisy mean to those that hold them. So no process holds the
 whole model, sum or mean.
@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from . import _ghost
 from . import torch as pieces
+from ._layers import kind_of
 from ._noise import shard_range
 from ._processes import Processes
 from .errors import TrainingError
@@ -44,19 +44,19 @@ def local(x: torch.Tensor) -> torch.Tensor:
 class Sharded:
     """A model whose parameters are divided over the processes."""
 
-    def __init__(self, model: torch.nn.Module, processes: Processes, ghost: _ghost.Ghost | None, plain: bool, owners: bool) -> None:
-        self._model, self._processes, self._ghost, self._plain = model, processes, ghost, plain
+    def __init__(self, model: torch.nn.Module, processes: Processes, plain: bool, owners: bool) -> None:
+        self._model, self._processes, self._plain = model, processes, plain
         self._by_layer = not (plain and owners)  # examples of an owner are computed one by one, and processes would not gather equally often
         self._gathers = 0
         self.layers: list[_Layer] = []
         self.check()
 
     @classmethod
-    def of(cls, model: torch.nn.Module, processes: Processes, ghost: _ghost.Ghost | None, plain: bool, owners: bool) -> Sharded | None:
+    def of(cls, model: torch.nn.Module, processes: Processes, plain: bool, owners: bool) -> Sharded | None:
         """The model, where fully_shard has divided it. plain says that examples are computed one by
         one, owners that these are sampled."""
         reshard(model)
-        return cls(model, processes, ghost, plain, owners) if any(is_divided(p) for p in model.parameters()) else None
+        return cls(model, processes, plain, owners) if any(is_divided(p) for p in model.parameters()) else None
 
     def check(self) -> None:
         """Refuses parameters that are divided otherwise than fully_shard divides them over all
@@ -76,7 +76,7 @@ class Sharded:
 
     def _gathers_alone(self, module: torch.nn.Module) -> bool:
         weight = module._parameters.get("weight")
-        return self._by_layer and is_divided(weight) and _ghost.kind_of(module) != "" and (self._ghost is not None or not weight.requires_grad)
+        return self._by_layer and is_divided(weight) and kind_of(module) in ("linear", "transposed", "embedding") and not (self._plain and weight.requires_grad)
 
     @property
     def alone(self) -> set[int]:
@@ -294,7 +294,7 @@ class _Layer:
     """A layer that gathers its weight where it is computed."""
 
     def __init__(self, sharded: Sharded, number: int, name: str, module: torch.nn.Module) -> None:
-        self._sharded, self._number, self.name, self.module, self._kind = sharded, number + 1, name, module, _ghost.kind_of(module)
+        self._sharded, self._number, self.name, self.module, self._kind = sharded, number + 1, name, module, kind_of(module)
 
     @property
     def weight(self) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import math
 import os
 from typing import TYPE_CHECKING, Any, Callable, Iterator
 
@@ -13,11 +12,12 @@ import torch
 
 from . import _rows
 from ._batches import PADDING, OwnerBatch
-from ._clip import HELD, SLACK, check_on_grid, held_by, padding_of, whole_numbers
+from ._clip import HELD, check_on_grid, held_by, whole_numbers
 from ._guard import StepGuard, check_guard
 from ._pad import padded
 from ._reader import NoiseReader
 from ._run import Run, need_run
+from ._torchclip import Part, Stored, each_sum, on_host
 from ._torchnoise import DeviceNoise as DeviceNoise, device_noise as device_noise
 from ._tree import ClipNorm, check_clip, check_divisor, check_grid, check_microbatch, check_rows, flatten, map_leaves, rows_of
 from .errors import MissingPackageError, TrainingError
@@ -36,38 +36,8 @@ def clip_and_sum(gradients: Any, clip_norm: ClipNorm, grid: float, is_padding: A
     leaves, build = flatten(gradients, "gradients")
     count = rows_of(leaves)
     check_clip(clip_norm, grid, [tuple(leaf.shape) for _, leaf in leaves], HELD, owners, is_padding)
-    with torch.no_grad():
-        flat = [leaf.detach().to(torch.float64).reshape(count, math.prod(leaf.shape[1:])) for _, leaf in leaves]
-        if owners is not None:
-            flat = _means(flat, _on_host(owners), _on_host(is_padding), count)
-            is_padding = None
-        squares = [torch.sum(torch.square(x), dim=1) for x in flat]
-        norms = torch.sqrt(torch.stack(squares).sum(dim=0))
-        limit = clip_norm * (1 - SLACK)
-        factors = torch.where(norms > limit, limit / norms, torch.ones_like(norms))
-        keep = torch.isfinite(norms)
-        if is_padding is not None:
-            keep &= ~torch.as_tensor(np.asarray(is_padding), dtype=torch.bool, device=keep.device)
-        sums = []
-        for x, (_, leaf) in zip(flat, leaves):
-            clipped = torch.where(keep[:, None], x * factors[:, None], torch.zeros_like(x))
-            if grid:
-                clipped = torch.trunc(clipped / grid) * grid
-            sums.append(clipped.sum(dim=0).reshape(leaf.shape[1:]))
-        return build(sums)
-
-
-def _on_host(values: Any) -> Any:
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
-
-
-def _means(flat: list[torch.Tensor], owners: Any, is_padding: Any, count: int) -> list[torch.Tensor]:
-    """The mean of each owner's gradients, in the order of the owners' numbers. No two additions may
-    change their order."""
-    numbers = whole_numbers(owners, count)
-    numbers[padding_of(is_padding, count)] = PADDING
-    groups = [np.flatnonzero(numbers == owner) for owner in np.unique(numbers[numbers != PADDING])]
-    return [torch.stack([x[torch.as_tensor(rows, device=x.device)].mean(dim=0) for rows in groups]) if groups else x[:0] for x in flat]
+    parts: dict[Any, Part] = {i: Stored(leaf.detach()) for i, (_, leaf) in enumerate(leaves)}
+    return build([total for _, total in each_sum(parts, clip_norm, grid, is_padding, owners)])
 
 
 def per_example(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -121,25 +91,26 @@ def summed(gradients: Callable[..., Any], clip_norm: ClipNorm, grid: float, micr
         if any(len(x) != count for x in batch):
             raise ValueError("batch: every tensor must have the examples as its first dimension")
         check_rows(rows, count, owners)
-        padding = np.asarray(_on_host(rows)) < 0
+        padding = np.asarray(on_host(rows)) < 0
         check_clip(clip_norm, grid, [(count, *p.shape) for _, p in flatten(params)[0]], HELD, owners, padding)  # of the whole batch
         sums = None if collect is not None else map_leaves(lambda p: torch.zeros(p.shape, dtype=torch.float64, device=p.device), params)
-        parts: list[tuple[Any, Any, Any]]
-        if owners is None:
-            parts = [(slice(a, b), padding[a:b], None) for a, b in microbatches(count, microbatch, None)]
-        else:
-            numbers = whole_numbers(_on_host(owners), count)
+        numbers, order = None, np.arange(count)
+        if owners is not None:
+            numbers = whole_numbers(on_host(owners), count)
             numbers[padding] = PADDING
             order = np.argsort(numbers, kind="stable")[np.count_nonzero(numbers == PADDING) :]  # each owner's rows together
-            parts = [(order[a:b], None, numbers[order[a:b]]) for a, b in microbatches(count, microbatch, numbers[order])]
-        for part, marks, of in parts:
-            if marks is None or not marks.all():
-                copies = (x[part].clone() for x in batch)  # kernels round otherwise at another place in memory
-                found = clip(gradients(params, *copies), clip_norm, grid, marks, of)
-                if collect is not None:
-                    collect(found)
-                else:
-                    sums = map_leaves(torch.add, sums, found)
+        parts = microbatches(len(order), microbatch, None if numbers is None else numbers[order])
+        for a, b in parts:
+            if padding[order[a:b]].all():
+                continue
+            more = -(b - a) % (microbatch or 1)  # every microbatch is of one shape, since kernels round otherwise in another one
+            part = np.append(order[a:b], np.full(more, order[a]))
+            marks = np.append(padding[order[a:b]], np.ones(more, bool))
+            found = clip(gradients(params, *(x[part] for x in batch)), clip_norm, grid, marks, None if numbers is None else numbers[part])
+            if collect is not None:
+                collect(found)
+            else:
+                sums = map_leaves(torch.add, sums, found)
         for _ in range(rounds - len(parts)):
             assert collect is not None
             nobody = None if owners is None else np.array([PADDING])
@@ -178,7 +149,6 @@ def private(
     loss: Callable[..., torch.Tensor],
     key: str | os.PathLike[str] | None = None,
     microbatch: int | None = None,
-    clipping: str = "examples",
     scheduler: Any = None,
     folder: str | os.PathLike[str] | None = None,
     checkpoint: str | None = None,
@@ -198,19 +168,17 @@ def private(
     p.grad, and lets the optimizer, and the scheduler if one is given, step. If owners are sampled,
     the mean of each owner's gradients is clipped.
 
-    With clipping="ghost" no example's gradient of a Linear or Embedding layer is made, which saves
-    memory. Norms and sums come from the layers' inputs and the gradients of their outputs. A bound
-    on their rounding is subtracted from the norm to which gradients are clipped (docs/formulas.md,
-    F2.1). Other parameters, such as biases, have gradients by example. The batches must
-    be of the scheme fixed: with random batches a claim does not cover the sums' rounding.
+    The gradient of a weight of a Linear, Embedding or convolution layer is made of the layer's
+    input and the gradient of its output, and is not kept if it is larger than they are
+    (docs/formulas.md, F2.1). With microbatch 1 all gradients are kept, of one example at a time.
 
     If torch.distributed has a group of several processes, as torchrun starts them, they train
     together. `loader` gives each its part of a batch, whole microbatches, and each makes its part
     of the noise. Sums and means are of all processes, and process 0 writes the file of `save`. Any
     number of processes makes the same weights, bit for bit, and may go on after a kill. Each holds
     the whole model and optimizer or, after `torch.distributed.fsdp.fully_shard(model)`, its part of
-    them. Then weights of Linear and Embedding layers that are frozen, or trained with
-    clipping="ghost", are gathered layer by layer, and other parameters for each step.
+    them. Then weights of Linear and Embedding layers are gathered layer by layer, unless they are
+    trained with microbatch 1, and other parameters for each step.
 
     key, checkpoint and checkpoint_steps are as in `read_noise`, and folder is as in `StepGuard`.
     With device_noise=True, the device of the model makes the noise, as in `device_noise`; if the
@@ -227,7 +195,7 @@ def private(
         raise MissingPackageError(f"private: needs PyTorch 2 or later, and this is {torch.__version__}: install a newer one, or take clipped_sum, read_noise and add_noise")
     from ._private import Private
 
-    return Private(model, optimizer, run, loss=loss, key=key, microbatch=microbatch, clipping=clipping, scheduler=scheduler, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps,
+    return Private(model, optimizer, run, loss=loss, key=key, microbatch=microbatch, scheduler=scheduler, folder=folder, checkpoint=checkpoint, checkpoint_steps=checkpoint_steps,
         device_noise=device_noise)
 
 

@@ -104,7 +104,7 @@ def _noisy(steps: int, coordinates: int, strategy: tuple[str, ...], extra: tuple
     return make_noisy(ROOT / f"noisy-{abs(hash((steps, coordinates, strategy, extra)))}", steps, coordinates, strategy, extra)
 
 
-def make_noisy(out: pathlib.Path, steps: int = 20, coordinates: int = 33, strategy: tuple[str, ...] = BANDED, extra: tuple[str, ...] = (), scheme: str = "b-min-sep") -> pathlib.Path:
+def make_noisy(out: pathlib.Path, steps: int = 20, coordinates: int = 33, strategy: tuple[str, ...] = BANDED, extra: tuple[str, ...] = ()) -> pathlib.Path:
     shutil.copytree(_formed("numbers", steps, 1, ()), out)
     file = out.with_name(f"{out.name}.json")
     minsep("strategy", "--steps", steps, *strategy, "--out", file, "--quiet")
@@ -112,7 +112,7 @@ def make_noisy(out: pathlib.Path, steps: int = 20, coordinates: int = 33, strate
     while first < 2:  # a run directory of its own, with another run id; tests of the first step need examples
         shutil.rmtree(out / "batches")
         (out / "run.json").unlink()
-        minsep("form", "--bounded", out, "--scheme", scheme, "--steps", steps, "--min-sep", 3, "--batch-size", 6, "--key", key(), "--out", out, "--quiet")
+        minsep("form", "--bounded", out, "--scheme", "b-min-sep", "--steps", steps, "--min-sep", 3, "--batch-size", 6, "--key", key(), "--out", out, "--quiet")
         first = len(Run(out).batch(0))
     minsep("noise", "--strategy", file, "--noise-multiplier", "1.3", "--steps", steps, "--coordinates", coordinates,
            "--key", key(), "--out", out, "--quiet", *extra)
@@ -140,10 +140,6 @@ class Case(unittest.TestCase):
     def own_noisy(self, steps: int = 20, coordinates: int = 33, *extra: str) -> pathlib.Path:
         """A run directory with batches and noise of its own, for a training."""
         return make_noisy(self.folder / "own", steps, coordinates, BANDED, extra)
-
-    def own_fixed(self, steps: int = 20, coordinates: int = 33, *extra: str) -> pathlib.Path:
-        """The same with batches of the scheme fixed."""
-        return make_noisy(self.folder / "own", steps, coordinates, BANDED, extra, "fixed")
 
     def owned(self, *extra: str) -> pathlib.Path:
         """A run directory whose batches are of sampled owners, which the test must not spoil; with a certificate where there is no extra."""

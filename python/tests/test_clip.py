@@ -183,6 +183,77 @@ class Clip(runs.Case):
         self.check_tree(ours.clip_and_sum, torch.tensor)
 
 
+class OneMore(runs.Case):
+    """One example or owner more moves a sum by no more than the clip norm, and by its own part alone, whatever is computed together."""
+
+    GRID = 2.0**-12
+
+    def adversarial(self, seed):
+        """Gradients that rounding changes most: on the norm and around it, halves of the grid, huge, tiny, opposite, not finite."""
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((9, 7))
+        x /= np.linalg.norm(x, axis=1)[:, None]
+        x[1] *= 1 + 2.0**-22
+        x[2] *= 1e30
+        x[3] = (np.arange(7) * 64 + 0.5) * self.GRID
+        x[4] = -x[0]
+        x[5, 2] = [np.nan, np.inf, -np.inf][seed % 3]
+        x[6] = 7**-0.5
+        x[7] *= 1e-30
+        return x.astype(np.float32)
+
+    def check(self, total, owners, seeds=4):
+        """total(x, rows, owners, microbatch) gives multiples of the grid."""
+        farthest = 0.0
+        for seed in range(seeds):
+            x = self.adversarial(seed)
+            numbers = np.array([3, 0, 1, 0, 0, 2, 3, 1, 4]) if owners else np.arange(len(x))
+            for microbatch in 1, 2, 4, None:
+                def moved(keep):
+                    rows = np.where(keep, np.arange(len(x)), -1)[: len(x) if seed % 2 else None]
+                    given = np.flatnonzero(keep) if seed % 2 else np.arange(len(x))  # left out, or padding
+                    return np.asarray(total(x[given], rows[given], np.where(keep, numbers, -1)[given] if owners else None, microbatch), np.float64)
+
+                whole = moved(numbers >= 0)
+                for j in np.unique(numbers):
+                    difference = whole - moved(numbers != j)
+                    self.assertLessEqual(sum(Fraction(v) ** 2 for v in difference.tolist()) * Fraction(self.GRID) ** 2, 1)
+                    np.testing.assert_array_equal(difference, moved(numbers == j))
+                    farthest = max(farthest, float(np.linalg.norm(difference)) * self.GRID)
+        self.assertGreater(farthest, 0.98)
+
+    @staticmethod
+    def norm(owners):
+        return OwnersClipNorm(1.0) if owners else ExamplesClipNorm(1.0)
+
+    def test_numpy(self):
+        for owners in False, True:
+            self.check(lambda x, rows, of, microbatch: minsep.clip_and_sum(x, self.norm(owners), self.GRID, rows < 0, of) / self.GRID, owners)
+
+    @runs.needs("torch")
+    def test_torch(self):
+        import torch
+
+        from minsep import torch as ours
+
+        for owners in False, True:
+            def total(x, rows, of, microbatch):
+                clipped = ours.clipped_sum(lambda params, x: (params["a"] * x).sum(), self.norm(owners), self.GRID, microbatch)
+                return clipped({"a": torch.zeros(7)}, rows, torch.tensor(x), owners=of)["a"] / self.GRID
+
+            self.check(total, owners)
+
+    @runs.needs("jax")
+    def test_jax(self):
+        import jax
+
+        from minsep import jax as ours
+
+        for owners in False, True:
+            functions = {m: jax.jit(ours.clipped_sum(lambda params, x: (params * x).sum(), self.norm(owners), self.GRID, m)) for m in (1, 2, 4, None)}
+            self.check(lambda x, rows, of, microbatch: functions[microbatch](np.zeros(7, np.float32), rows, x, owners=of), owners, 2)
+
+
 class Microbatches(runs.Case):
     """Parts of a batch add up to the bits of the whole, padding in any place."""
 

@@ -38,7 +38,7 @@ class Processes(runs.Case):
     def run_of(self, kind, owners=False, *noise):
         """A run directory of its own; every test takes copies of it, each for one training."""
         if not owners:
-            return self.own_fixed(20, COORDINATES[kind], *noise) if kind == "words" else self.own_noisy(20, COORDINATES[kind], *noise)
+            return self.own_noisy(20, COORDINATES[kind], *noise)
         out = self.folder / "own"
         shutil.copytree(self.owned(), out)
         for folder in "noise", "batches":
@@ -93,8 +93,8 @@ class Processes(runs.Case):
         self.same_for_any_number("numbers", (1, 2, 4))
 
     @needs_processes
-    def test_ghost_clipping(self):
-        self.same_for_any_number("words", (1, 3), clipping="ghost")
+    def test_words(self):
+        self.same_for_any_number("words", (1, 3))
 
     @needs_processes
     def test_sampled_owners(self):
@@ -105,8 +105,8 @@ class Processes(runs.Case):
         self.same_for_any_number("numbers", (1,), divided=(1, 2, 3))
 
     @needs_fsdp
-    def test_divided_by_ghost_clipping(self):
-        self.same_for_any_number("words", (1,), divided=(3,), clipping="ghost")
+    def test_divided_words(self):
+        self.same_for_any_number("words", (1,), divided=(3,))
 
     @needs_fsdp
     def test_divided_with_frozen_layers_and_sampled_owners(self):
@@ -117,7 +117,7 @@ class Processes(runs.Case):
 
     @needs_fsdp
     def test_divided_one_by_one(self):
-        self.same_for_any_number("words", (1,), divided=(2,), clipping="ghost", microbatch=1)
+        self.same_for_any_number("words", (1,), divided=(2,), microbatch=1)
 
     @needs_fsdp
     def test_noise_of_devices(self):
@@ -125,7 +125,7 @@ class Processes(runs.Case):
         run = self.run_of("words", False, "--words", "chacha12", "--dtype", "float64")
         ends = set()
         for copy, (count, divided, device) in zip(self.copies(run, "abcd"), ((1, False, False), (1, False, True), (2, False, True), (2, True, True))):
-            found = self.train(copy, count, kind="words", divided=divided, options={"microbatch": 3, "clipping": "ghost", "device_noise": device})
+            found = self.train(copy, count, kind="words", divided=divided, options={"microbatch": 3, "device_noise": device})
             ends.add(self.weights(found))
             recipe = _device.open_recipe(Run(copy), runs.key(), lambda step: runs.fixed(20)[16 * step :][:16])
             secret = runs.key().read_bytes().strip(), *(key.tobytes() for key in recipe.keys(0))
@@ -220,7 +220,7 @@ class Processes(runs.Case):
             "backward": ("numbers", {}, r"optimizer.step: gradients were changed or put away since the noise was added"),
             "order": ("order", {"microbatch": 1}, r"model: the processes call its layers in different orders"),
             "often": ("often", {"microbatch": 1}, r"model: the processes call its layers in different orders"),
-            "elsewhere": ("elsewhere", {"clipping": "ghost"}, r"model: a weight is used outside of its Linear or Embedding layer"),
+            "elsewhere": ("elsewhere", {}, r"model: a weight is used outside of its Linear or Embedding layer"),
             "none": ("numbers", {"microbatch": None}, r"microbatch: must be given with several processes"),
         }.items():
             with self.subTest(fault):

@@ -1,0 +1,259 @@
+"""Clipped sums in PyTorch: the gradient of each example, or the mean of each owner, is clipped and
+rounded by itself, a block of coordinates at a time, so that no second copy of all gradients is
+made.
+
+The gradient of a weight that a layer multiplies with its input need not be made before: it is a sum
+of products of the input and of the gradient of the output over the places where the layer was used
+(docs/formulas.md, F2.1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Iterator, Union
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ._batches import PADDING
+from ._clip import SLACK, padding_of, whole_numbers
+
+
+def gamma(k: int) -> float:
+    """The relative error of a sum of products of k factors and terms in float64, in any order
+    (Higham, section 3.1), rounded up."""
+    return 1.01 * k * 2.0**-53
+
+
+def _room(device: torch.device) -> int:
+    """How many numbers of 8 bytes are computed together: on a processor as many as its cache
+    holds."""
+    return 2**16 if device.type == "cpu" else 2**24
+
+
+def _blocks(array: torch.Tensor) -> Iterator[tuple[slice, slice]]:
+    """Blocks of an array [n, size]: several rows, or a part of one."""
+    (count, size), room = array.shape, _room(array.device)
+    few = max(room // max(size, 1), 1)
+    for first in range(0, count, few):
+        for at in range(0, size, room):
+            yield slice(first, first + few), slice(at, at + room)
+
+
+@dataclass
+class Stored:
+    """The gradients of a parameter, [n, ...], one for each example."""
+
+    values: torch.Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape[1:])
+
+    @property
+    def count(self) -> int:
+        return int(self.values.shape[0])
+
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
+    def squares(self) -> torch.Tensor:
+        """The square of the norm of each, in float64."""
+        flat = self.values.reshape(self.count, math.prod(self.shape))
+        squares = torch.zeros(self.count, dtype=torch.float64, device=flat.device)
+        for rows, places in _blocks(flat):
+            squares[rows] += flat[rows, places].to(torch.float64).square().sum(1)
+        return squares
+
+    def chosen(self, rows: torch.Tensor) -> Stored:
+        """The means of rows [m, k], each of k examples."""
+        values = self.values[rows]
+        return Stored(values[:, 0] if rows.shape[1] == 1 else values.to(torch.float64).mean(1))
+
+    def add(self, total: torch.Tensor, factors: torch.Tensor, grid: float) -> None:
+        """Adds each times its factor, rounded toward zero, to total, both in multiples of the
+        grid."""
+        flat, sums = self.values.reshape(self.count, math.prod(self.shape)), total.reshape(-1)
+        for rows, places in _blocks(flat):
+            block = flat[rows, places].to(torch.float64, copy=True).mul_(factors[rows, None])
+            _add_rounded(sums[places], block, grid)
+
+
+@dataclass
+class Product:
+    """What a weight has of n examples: its gradient is, as a matrix of rows x cols, the sum over
+    places of the products of left [n, places, rows] and right [n, places, cols], and of looked
+    [n, more places, cols] in the rows ids [n, more places]. shape is the weight's own."""
+
+    left: torch.Tensor
+    right: torch.Tensor
+    ids: torch.Tensor
+    looked: torch.Tensor
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return int(self.left.shape[0])
+
+    @property
+    def device(self) -> torch.device:
+        return self.left.device
+
+    def squares(self) -> torch.Tensor:
+        """A bound of the square of the norm of each example's gradient, as `add` computes it."""
+        return torch.cat([torch.zeros(0, dtype=torch.float64, device=self.left.device), *(self._part(part)._squares() for part in self._few())])
+
+    def chosen(self, rows: torch.Tensor) -> Product:
+        """The means of rows [m, k], each of k examples: of their places together."""
+        k = rows.shape[1]
+
+        def places(x: torch.Tensor) -> torch.Tensor:
+            return x[rows].flatten(1, 2)
+
+        if k == 1:
+            return Product(places(self.left), places(self.right), places(self.ids), places(self.looked), self.shape)
+        return Product(places(self.left).to(torch.float64) / k, places(self.right), places(self.ids), places(self.looked).to(torch.float64) / k, self.shape)
+
+    def _few(self) -> Iterator[slice]:
+        """Examples whose numbers have room in float64 together."""
+        each = max(self.left[0].numel() + self.right[0].numel() + self.looked[0].numel(), 1) if self.count else 1
+        size = max(2**22 // each, 1)
+        return (slice(first, first + size) for first in range(0, self.count, size))
+
+    def _part(self, part: slice) -> Product:
+        return Product(self.left[part], self.right[part], self.ids[part], self.looked[part], self.shape)
+
+    def _squares(self) -> torch.Tensor:
+        left, right, looked = (x.to(torch.float64) for x in (self.left, self.right, self.looked))
+        dense = (left.norm(dim=2) * right.norm(dim=2)).sum(1)
+        rows = looked.norm(dim=2).sum(1)
+        places, more = left.shape[1], looked.shape[1]
+        if places == 1:
+            square = dense.square()
+        else:
+            gram = (left @ left.transpose(1, 2)) * (right @ right.transpose(1, 2))
+            square = gram.sum((1, 2)) + gamma(left.shape[2] + right.shape[2] + places**2 + 4) * dense**2
+        if more:
+            sums, _, example = self._rows(looked)
+            found = torch.zeros_like(rows).index_add_(0, example, sums.square().sum(1))
+            square = square + (found.sqrt() + gamma(more + 4) * rows) ** 2
+        if places and more:
+            at = self.ids[:, None, :].expand(-1, places, -1)
+            cross = (left.gather(2, at) * (right @ looked.transpose(1, 2))).sum((1, 2))
+            square = square + 2 * (cross + gamma(places * more + right.shape[2] + 4) * dense * rows)
+        return (square.clamp(min=0).sqrt() + gamma(places + more + 4) * (dense + rows)) ** 2
+
+    def _rows(self, looked: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The rows of each example's gradient that were looked up, each once, with their numbers
+        and examples."""
+        count, rows = len(self.ids), self.left.shape[2]
+        keys, at = torch.unique((torch.arange(count, device=self.ids.device)[:, None] * rows + self.ids).flatten(), return_inverse=True)
+        sums = torch.zeros(len(keys), looked.shape[2], dtype=torch.float64, device=looked.device)
+        sums.index_put_((at,), looked.flatten(0, 1), accumulate=True)
+        return sums, keys % rows, torch.div(keys, rows, rounding_mode="floor")
+
+    def add(self, total: torch.Tensor, factors: torch.Tensor, grid: float) -> None:
+        """Adds each times its factor, rounded toward zero, to total, both in multiples of the
+        grid."""
+        matrix = total.reshape(self.left.shape[2], self.right.shape[2])
+        for few in self._few():
+            part = self._part(few)
+            left, looked = (x.to(torch.float64) * factors[few, None, None] for x in (part.left, part.looked))
+            if not part.left.shape[1]:
+                sums, numbers, _ = part._rows(looked)
+                matrix.index_put_((numbers,), _truncate(sums) if grid else sums, accumulate=True)
+            elif part.ids.shape[1]:
+                for one, right, ids, rows in zip(left, part.right, part.ids, looked):
+                    _add_rounded(matrix, (one.T @ right.to(torch.float64)).index_put_((ids,), rows, accumulate=True)[None], grid)
+            else:
+                _add_products(matrix, left, part.right.to(torch.float64), grid)
+
+
+def _add_products(matrix: torch.Tensor, left: torch.Tensor, right: torch.Tensor, grid: float) -> None:
+    """Adds the products of left and right to matrix: those of several examples together, or some
+    rows of one."""
+    (rows, cols), (count, places, _) = matrix.shape, left.shape
+    room = _room(matrix.device)
+    few, step = max(room // (rows * cols), 1), max(room // cols, 1)
+    memory = matrix.new_empty(min(few, count), min(step, rows), cols)
+    left, right = (left.transpose(1, 2), right) if places > 1 else (left.reshape(count, rows, 1), right)
+    product = torch.mul if places == 1 else torch.bmm
+    for first in range(0, rows, step):
+        total = matrix[first : first + step]
+        block = memory.resize_(memory.shape[0], total.shape[0], cols)
+        for i in range(0, count - few + 1, few):
+            product(left[i : i + few, first : first + step], right[i : i + few], out=block)
+            _add_rounded(total, block, grid)
+        if count % few:
+            _add_rounded(total, product(left[count - count % few :, first : first + step], right[count - count % few :]), grid)
+
+
+def _add_rounded(total: torch.Tensor, block: torch.Tensor, grid: float) -> None:
+    """Adds the rows of a block to total."""
+    if grid:
+        _truncate(block)
+    total.add_(block[0] if block.shape[0] == 1 else block.sum(0))
+
+
+def _truncate(block: torch.Tensor) -> torch.Tensor:
+    """Rounds toward zero, in place. On processors NumPy does it several times as fast as PyTorch
+    2.15."""
+    if block.device.type != "cpu":
+        return block.trunc_()
+    array = block.numpy()
+    np.trunc(array, out=array)
+    return block
+
+
+Part = Union[Stored, Product]
+
+
+def each_sum(parts: dict[Any, Part], clip_norm: float, grid: float, is_padding: Any, owners: Any) -> Iterator[tuple[Any, torch.Tensor]]:
+    """The sums of the clipped gradients of examples, or of the clipped means of their owners, one
+    parameter after the other, on the grid."""
+    count = next(iter(parts.values())).count
+    with torch.no_grad():
+        chosen = [_kept(parts, rows, clip_norm, grid) for rows in _rows_of_means(count, on_host(is_padding), on_host(owners))]
+    for name, part in parts.items():
+        with torch.no_grad():
+            total = torch.zeros(part.shape, dtype=torch.float64, device=part.device)
+            for rows, factors in chosen:
+                _chosen(part, rows).add(total, factors, grid)
+        yield name, total.mul_(grid) if grid else total
+
+
+def _rows_of_means(count: int, is_padding: Any, owners: Any) -> list[NDArray[np.int64] | None]:
+    """The rows [m, k] whose means are clipped, for each number k of rows of one mean: without
+    owners, single ones. None stands for all."""
+    padding = padding_of(is_padding, count)
+    if owners is None:
+        return [np.flatnonzero(~padding)[:, None] if padding.any() else None]
+    numbers = whole_numbers(owners, count)
+    numbers[padding] = PADDING
+    order = np.argsort(numbers, kind="stable")[np.count_nonzero(numbers == PADDING) :]
+    _, first, sizes = np.unique(numbers[order], return_index=True, return_counts=True)
+    return [order[first[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes)]
+
+
+def _kept(parts: dict[Any, Part], rows: NDArray[np.int64] | None, clip_norm: float, grid: float) -> tuple[Any, torch.Tensor]:
+    """Those of the rows whose gradients are finite, and their factors, in multiples of the grid."""
+    norms = torch.stack([_chosen(part, rows).squares() for part in parts.values()]).sum(0).sqrt()
+    limit = clip_norm * (1 - SLACK)
+    factors = torch.where(norms > limit, limit / norms, 1.0) / (grid or 1)
+    keep = torch.isfinite(norms)
+    if not keep.all():
+        mask = keep.cpu().numpy()
+        rows, factors = (np.arange(len(mask))[:, None] if rows is None else rows)[mask], factors[keep]
+    return rows, factors
+
+
+def _chosen(part: Part, rows: NDArray[np.int64] | None) -> Part:
+    return part if rows is None else part.chosen(torch.as_tensor(rows, device=part.device))
+
+
+def on_host(values: Any) -> Any:
+    """Values as NumPy has them."""
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
