@@ -14,7 +14,7 @@ from . import _npy, _parquet
 from ._batches import is_count
 from ._files import Directory, Folder
 from ._tree import counted
-from .errors import MissingPackageError, RunDirectoryError
+from .errors import RunDirectoryError
 
 FOLDER, FORMAT = "bounded", "minsep-bounded/1"
 POOLS_FORMAT = "minsep-bounded/1.1"  # the rows say in which pools of rotation they are
@@ -35,10 +35,8 @@ class Table:
 
     def _column(self, column: str, like: str) -> Any:
         """A column of all parts as an Arrow array; of type like without any row."""
-        try:
-            import pyarrow as pa
-        except ImportError:
-            raise MissingPackageError("reading the bounded table needs pyarrow, which is not installed") from None
+        import pyarrow as pa
+
         where = self.folder.directory.where(FOLDER)
         kept, rows, parts = self.folder.facts.get("kept"), 0, []
         if not is_count(kept, 0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import traceback
 from typing import Any, Callable
 
 import torch
@@ -346,12 +347,19 @@ def _mapped(gradient: Callable[..., Any], params: Any, *batch: torch.Tensor) -> 
             raise ValueError(_CHANGES.format("buffer, or another tensor of its own,")) from err
         if "randomness error mode" in str(err):
             raise ValueError("model: draws random numbers other than those of dropout (torch.nn.functional.dropout), which would depend on the examples computed beside it: give microbatch=1, which makes the gradients one by one") from err
-        if "vmap" not in str(err) and "broadcast shape" not in str(err):
+        if not any(words in str(err) for words in ("vmap", "broadcast shape", "torch.func", "functorch")):
             raise
         raise ValueError(
-            "model: cannot make the gradients of several examples at once, as its forward looks at values or changes tensors in place. Give microbatch=1, which makes them one by one; or, "
-            'for a model of transformers with an attention_mask, attn_implementation="eager"'
+            f"model: cannot make the gradients of several examples at once{_place(err)}: its forward looks at values (.item(), an if), changes tensors in place (torch.nn.GRU), or uses torch.utils.checkpoint. "
+            'Give microbatch=1, which makes them one by one; or, for a model of transformers with an attention_mask, attn_implementation="eager"'
         ) from err
+
+
+def _place(err: BaseException) -> str:
+    """Where in a program's own code an exception arose."""
+    ours = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (torch, pieces))
+    frames = [frame for frame in traceback.extract_tb(err.__traceback__) if not frame.filename.startswith(ours)]
+    return f", at line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
 
 
 def _noise_on_devices(run: Run, like: Any, *, guard: StepGuard, key: str, shard: int | None = None, shards: int = 1) -> DeviceNoise:

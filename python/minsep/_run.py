@@ -242,8 +242,7 @@ class Run:
         return self._table_cache
 
     def example_ids(self, rows: Any) -> NDArray[Any]:
-        """The example ids of some rows of the table, shape [n]: int64, or str as objects. It needs
-        pyarrow."""
+        """The example ids of some rows of the table, shape [n]: int64, or str as objects."""
         batches = self._need_batches()
         rows = np.asarray(rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu" and len(rows):
@@ -258,7 +257,7 @@ class Run:
 
     def pools(self) -> list[NDArray[np.int64]]:
         """The examples of each pool of rotation, which minsep bound --pools makes; without pools
-        the list is empty. It needs pyarrow.
+        the list is empty.
 
         They are rows of the example table; for a run that `join` gave, positions in the user's
         data. Period e of a training has batches of pool e modulo the number of pools. In a pool no
@@ -277,7 +276,7 @@ class Run:
         Arrow array of one dimension. Every example of the table must be among them, once; others
         may be too. With cache, a folder, positions are kept there as a file, which is mapped into
         memory and serves every process with the same table and ids. Batches of numbered examples
-        (form --examples) are of the numbers 0, 1, …. Otherwise it needs pyarrow.
+        (form --examples) are of the numbers 0, 1, ….
 
         Raises ValueError for ids of another type, and for examples that are missing or there more
         than once.
@@ -350,7 +349,8 @@ class Run:
 
     def noise(self, step: int, shard: int = 0, shards: int = 1) -> NDArray[Any]:
         """The noise of a step from the files: coordinates of shard of shards, float32 or float64,
-        read-only.
+        read-only. They are the leaves of the tree of parameters one after the other, each in C
+        order; the keys of a dict, such as the names of PyTorch's parameters, are sorted.
 
         shards need not be the number of the files. It is only to look at: noise is secret, and each
         row serves one sum, which `read_noise` and its guard see to.

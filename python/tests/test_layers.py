@@ -382,6 +382,14 @@ class Sums(Training, Parts):
             def forward(self, x):
                 return super().forward(x + torch.rand_like(x))
 
+        class Looking(torch.nn.Linear):
+            def forward(self, x):
+                return super().forward(x) * x.sum().item()
+
+        class Checkpointed(torch.nn.Linear):
+            def forward(self, x):
+                return torch.utils.checkpoint.checkpoint(super().forward, x, use_reentrant=False)
+
         run = minsep.Run(self.own_noisy(20, 12))
         batch = [torch.randn(len(run.batch(0)), 3)]
         squares = lambda model, x: model(x).square().sum()
@@ -390,7 +398,14 @@ class Sums(Training, Parts):
             training.step(*batch)
         training.close()
         with self.assertRaisesRegex(ValueError, "random numbers other than those of dropout.*microbatch=1"):
-            self.begin(run, Noisy(3, 3), loss=squares).step(*batch)
+            training = self.begin(run, Noisy(3, 3), loss=squares)
+            training.step(*batch)
+        training.close()
+        for layer in Looking, Checkpointed:
+            with self.assertRaisesRegex(ValueError, r"cannot make the gradients of several examples at once, at line \d+ of .*test_layers.py.*torch.utils.checkpoint. Give microbatch=1"):
+                training = self.begin(run, layer(3, 3), loss=squares)
+                training.step(*batch)
+            training.close()
 
 
 if __name__ == "__main__":
