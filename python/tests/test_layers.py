@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import unittest
 from fractions import Fraction
@@ -288,27 +287,6 @@ class Sums(Training, Parts):
                                 largest = max(largest, float(p.grad.abs().max()))
                     self.assertGreater(largest, 0.1)
                     training.close()
-
-    @needs_func
-    def test_dropout_is_the_same_again(self):
-        import torch
-
-        model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 3))
-        self.assertEqual(39, sum(p.numel() for p in model.parameters()))
-        run, data, found = minsep.Run(self.own_noisy(20, 39)), self.data().tensors, []
-        saved = None
-        for first in 0, 1:
-            training = self.begin(run, model)
-            if saved is not None:
-                training.load_state_dict(saved)
-            for step in range(first, 3):
-                training.step(*(x[np.array(run.batch(step))] for x in data))
-                if step == 0:
-                    saved = copy.deepcopy(training.state_dict())
-            found.append([p.detach().clone() for p in model.parameters()])
-            training.close()
-        for a, b in zip(*found):
-            self.assertTrue(torch.equal(a, b))
 
     @needs_func
     def test_an_example_more_of_a_training(self):
