@@ -10,6 +10,7 @@ import (
 
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
+	"minsep/registry"
 )
 
 func init() { stageCommands["noise"] = (*app).noiseCommand }
@@ -82,8 +83,9 @@ last checkpoint in the folder --checkpoint that had the same bytes.`,
 
 // noiseFault marks errors of a request that cannot be met as usage errors: exit code 2.
 func noiseFault(err error) error {
+	var claimed *registry.ClaimError
 	var grows *noise.GrowthError
-	if errors.As(err, &grows) {
+	if errors.As(err, &claimed) || errors.As(err, &grows) {
 		return usageError{err}
 	}
 	return err

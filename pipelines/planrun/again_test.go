@@ -23,14 +23,15 @@ import (
 
 // directory is a run directory with a key, for plans of numbered examples.
 type directory struct {
-	t        *testing.T
-	key, out string
+	t          *testing.T
+	key, out   string
+	recipeOnly bool // without files of noise, which have random bytes of steps each time
 }
 
 func newDirectory(t *testing.T) directory {
 	dir := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
-	d := directory{t, filepath.Join(dir, "key"), filepath.Join(dir, "run")}
+	d := directory{t: t, key: filepath.Join(dir, "key"), out: filepath.Join(dir, "run")}
 	if err := stream.CreateKeyFile(d.key); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func (d directory) plan(examples int64) stages.Plan {
 		Scheme:   sampling.Params{Scheme: "poisson", Steps: 3, Prob: .5},
 		Strategy: mechanism.Params{Kind: "identity", Steps: 3},
 		Privacy:  stages.PlanPrivacy{Epsilon: 4, Delta: 1e-2},
-		Noise:    stages.PlanNoise{Coordinates: 3, ClipNorm: 1},
+		Noise:    stages.PlanNoise{Coordinates: 3, ClipNorm: 1, RecipeOnly: d.recipeOnly},
 		Key:      d.key, Out: d.out,
 	}
 }
@@ -238,10 +239,11 @@ func TestStoppedBeforeTheNextRun(t *testing.T) {
 		}
 	}
 	d := newDirectory(t)
+	d.recipeOnly = true
 	noise, batches := filepath.Join(d.out, manifest.NoiseFolder), filepath.Join(d.out, manifest.BatchesFolder)
 	for i, killed := range []func(){
 		func() { unfinished(noise) },
-		func() { unfinished(noise); remove(filepath.Join(noise, "shard-00000-of-00001")) },
+		func() { unfinished(noise); remove(filepath.Join(noise, manifest.RecipeFile)) },
 		func() { unfinished(noise); remove(filepath.Join(noise, manifest.IndexName)) },
 		func() { remove(noise) },
 		func() { remove(noise); unfinished(batches) },
