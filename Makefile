@@ -224,7 +224,7 @@ bench: ## measure the tables of docs/background/benchmarks.md: whole stages in a
 	MINSEP_BENCH_FULL=1 $(GO) test -run '^$$' -bench Greedy -benchtime 1x ./sampling/ownergraph | grep Benchmark
 	$(GO) test -run '^$$' -bench Losses -cpu 1 ./accounting/montecarlo | grep Benchmark
 	$(GO) test -run '^$$' -bench Poisson -cpu 1 ./accounting/pld | grep Benchmark
-	$(GO) test -run '^$$' -bench Calibrate -benchtime 1x ./accounting/verification | grep Benchmark
+	$(GO) test -run '^$$' -bench Calibrate -benchtime 1x ./accounting/calibration | grep Benchmark
 	$(GO) test -run '^$$' -bench Overhead ./transforms/losses | grep Benchmark
 	$(GO) test -run '^$$' -bench Noise -cpu 1 ./mechanism/noise | grep Benchmark
 	$(GO) test -run '^$$' -bench . -benchtime 1x -cpu 1 ./mechanism | grep Benchmark

@@ -39,3 +39,23 @@ func TestWeak(t *testing.T) {
 		}
 	}
 }
+
+// TestUnused: a certificate of which a bound or a mean is near δ carries no warning, and one that is
+// far below δ in both directions does.
+func TestUnused(t *testing.T) {
+	for _, c := range []struct {
+		directions []Verdict
+		unused     bool
+	}{
+		{[]Verdict{{Bound: 9e-6}, {Bound: 1e-12}}, false},
+		{[]Verdict{{Bound: 1e-3, Samples: 100, Mean: 6e-6}, {Bound: 1e-9}}, false},
+		{[]Verdict{{Bound: 4.7e-15}, {Bound: 1e-12, Truncation: &Truncated{Cost: 2e-6}}}, false},
+		{[]Verdict{{Bound: 4.7e-15}, {Bound: 1e-12}}, true},
+		{[]Verdict{{Bound: 1e-3, Samples: 100, Mean: 1e-8}, {}}, true},
+	} {
+		certificate := Certificate{Delta: 1e-5, Points: []Claimed{{Delta: 1e-5, Directions: c.directions}}}
+		if got := certificate.Unused(); (got != "") != c.unused {
+			t.Errorf("%+v: %q", c.directions, got)
+		}
+	}
+}

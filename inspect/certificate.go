@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
 	"minsep/manifest"
@@ -56,7 +57,7 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	check("certificate", rule, err == nil && bytes.Equal(again, want))
 	check("request", "the ledger's request, where it has one, asks for the certificate's claim", stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c))
 	check("log", "the ledger's log ends with a whole line", !l.Torn())
-	check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", verification.CheckProofs(ctx, l.Protocol()) == nil)
+	check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", calibration.CheckProofs(ctx, l.Protocol()) == nil)
 	missed, err := uncounted(ctx, run, l)
 	if err != nil {
 		return found, err
@@ -178,11 +179,65 @@ func matchOwners(check func(name, rule string, held bool), c *accounting.Certifi
 	}
 }
 
-// Recheck computes some units of a run directory's ledger again, chosen at random, and compares the
-// sums. It detects units that were not computed from the protocol only if it chooses one of them;
-// it says nothing of the others. It returns an error where this machine has another kernel than the
-// ledger. A proposal that cannot be made again is a failed check if this version made the protocol,
-// and otherwise an error.
+// Resample draws samples of a run directory's certificate for some seconds of processors, under a key
+// of the reader's own, and bounds δ by them. Unlike the ledger's samples nobody could choose them: they
+// find a ledger that was forged, and one that was repeated until it was accepted. Where proofs without
+// samples carry the claim, they are computed again by [Directory], and no sample is drawn. It returns
+// nil if there is no certificate that follows from its ledger.
+func Resample(ctx context.Context, dir string, seconds float64) (*Inspection, error) {
+	found := &Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
+	if name, err := stages.FindClaim(ctx, dir); err != nil || name == "" {
+		return nil, err
+	}
+	l, err := ledger.Read(ctx, found.Folder)
+	if err != nil { // a finding of Directory
+		return nil, ctx.Err()
+	}
+	released, err := l.Protocol().Release(l.Tallies())
+	if err != nil {
+		return nil, nil
+	}
+	own, err := calibration.Resample(ctx, l.Protocol(), released.Candidate, seconds)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		found.check("own samples", "samples can be drawn as the protocol says: "+err.Error(), false)
+		return found, nil
+	}
+	found.own = &own
+	rule := fmt.Sprintf("%d fresh samples under a key of the reader's own do not contradict the claim: by them delta is at most %.3g with %g %% confidence", own.Samples, own.Delta, 100*calibration.OwnConfidence)
+	if own.Samples == 0 {
+		rule = "no samples are needed: proofs carry the claim"
+	}
+	found.check("own samples", rule, !own.Contradicts)
+	return found, nil
+}
+
+// recomputed says in words what of a certificate's samples was recomputed.
+func recomputed(found []Inspection, c *accounting.Certificate) string {
+	sampled := false
+	for _, v := range c.Points[0].Directions {
+		sampled = sampled || v.Samples > 0
+	}
+	if !sampled {
+		return "its proofs computed again"
+	}
+	text := "samples not recomputed"
+	for _, i := range found {
+		if i.own != nil {
+			text = fmt.Sprintf("own samples: delta at most %.3g with %g %% confidence", i.own.Delta, 100*calibration.OwnConfidence)
+		}
+	}
+	return text
+}
+
+// Recheck computes some units of a run directory's ledger again, and compares the sums. Each is drawn
+// at random in proportion to its samples, so that a sum of a trial of s samples that was lowered by D
+// stays undetected with a probability of at most (1 - D/(sM))^units, however it was divided: a unit of
+// c samples lowers it by at most cM. It returns an error if this machine has another kernel than the
+// ledger. A proposal that cannot be made again is a failed check if this version made the protocol, and
+// otherwise an error.
 func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 	found := Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
 	l, err := ledger.Read(ctx, found.Folder)
@@ -198,14 +253,28 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 		result ledger.Result
 	}
 	var all []finished
+	samples := uint64(0)
 	for u, r := range l.Units {
 		all = append(all, finished{u, r})
+		samples += u.Count
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	all = all[:min(units, len(all))]
-	check := sampling.Check{Name: "units", Rule: fmt.Sprintf("%d of the ledger's units, chosen at random, are the same when they are computed again", len(all)), Held: true}
-	for _, f := range all {
-		w, err := verification.NewWorker(p, f.unit.Candidate, f.unit.Trial)
+	check := sampling.Check{Name: "units", Held: true}
+	drawn := map[ledger.Unit]bool{}
+	for range min(units, 1<<20) {
+		if samples == 0 {
+			break
+		}
+		at := rand.Uint64N(samples)
+		i := 0
+		for ; at >= all[i].unit.Count; i++ {
+			at -= all[i].unit.Count
+		}
+		f := all[i]
+		if drawn[f.unit] {
+			continue
+		}
+		drawn[f.unit] = true
+		w, err := calibration.NewWorker(p, f.unit.Candidate, f.unit.Trial)
 		if err != nil && p.CodeVersion == manifest.Version && ctx.Err() == nil { // this version would not have made such a protocol
 			check.Held = false
 			check.Broken++
@@ -223,6 +292,24 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 			check.Broken++
 		}
 	}
+	check.Rule = fmt.Sprintf("%d of the ledger's %d units, drawn by their samples, are the same when they are computed again%s", len(drawn), len(all), undetected(p, len(all) > len(drawn), units))
 	found.Checks = append(found.Checks, check)
 	return found, nil
+}
+
+// undetected says with which probability some drawn units miss that the sum of a trial was lowered by a
+// tenth of δ; nothing if all units were computed.
+func undetected(p *accounting.Protocol, some bool, units int) string {
+	least := math.Inf(1)
+	for _, candidate := range p.Candidates {
+		for _, t := range candidate.Trials {
+			if t.Samples > 0 {
+				least = min(least, p.Points[t.Point].Delta/10/t.Bound)
+			}
+		}
+	}
+	if !some || math.IsInf(least, 1) {
+		return ""
+	}
+	return fmt.Sprintf("; a mean that was lowered by a tenth of delta stays undetected with a probability of at most %.2g", math.Pow(max(0, 1-least), float64(units)))
 }

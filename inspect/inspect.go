@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/internal/leave"
 	"minsep/internal/printable"
 	"minsep/internal/store"
@@ -45,6 +46,7 @@ type Inspection struct {
 	strategy    *mechanism.Strategy     // of noise that can be read
 	kept        int64                   // number of examples of a bounded table that can be read
 	keptText    string                  // describes these, see stages.KeptText
+	own         *calibration.OwnSamples // of a certificate whose samples were drawn anew
 	owners      int64                   // owners with an example, in a bounded table or batches of numbered examples that can be read
 }
 

@@ -54,7 +54,8 @@ type Report struct {
 	Taken *Taken `json:"taken,omitempty"`
 }
 
-// Judge gives the verdict on the findings of [Directory] and [Recheck].
+// Judge gives the verdict on the findings of [Directory], [Resample] and [Recheck]. Of a certificate it
+// says what was recomputed.
 func Judge(found []Inspection) Report {
 	r := Report{Folders: found}
 	for _, i := range found {
@@ -84,7 +85,7 @@ func Judge(found []Inspection) Report {
 		if r.Weak != nil {
 			word = "certified, but weak: "
 		}
-		r.Verdict = word + claimed(certificate) + ", " + matching(found)
+		r.Verdict = word + claimed(certificate) + ", " + matching(found) + "; " + recomputed(found, certificate)
 		for _, i := range found {
 			if i.stepNoise != nil {
 				r.StepNoise = i.stepNoise

@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
-	"minsep/accounting/search"
-	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -34,7 +33,7 @@ type AccountResult struct {
 	DryRun    bool                 `json:"dry_run,omitempty"` // nothing was verified
 
 	// Outlook is a dry run's forecast of the verification.
-	Outlook *verification.Outlook `json:"outlook,omitempty"`
+	Outlook *calibration.Outlook `json:"outlook,omitempty"`
 
 	// Ledger is where a protocol of this request is that gave no certificate; "" if there is none.
 	Ledger string `json:"ledger,omitempty"`
@@ -70,6 +69,8 @@ type AccountResult struct {
 	// WithoutSamples says that the noise multiplier is one that needs no samples, where samples can
 	// verify less noise.
 	WithoutSamples bool `json:"without_samples,omitempty"`
+	// Unused says that the verification used next to nothing of δ, see accounting.Certificate.Unused.
+	Unused string `json:"unused,omitempty"`
 
 	// SuggestedMaxBatchSize, of a dry run or of a certificate without a maximum, is the smallest
 	// maximum batch size that costs at most accounting.SuggestedShare of delta at any noise
@@ -78,11 +79,10 @@ type AccountResult struct {
 
 	// The rest are estimates, and certify nothing.
 
-	Estimate   float64                           `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
-	Estimates  []verification.NoiseEstimate      `json:"estimates,omitempty"`                  // in the order in which they were made
-	Table      []verification.Row                `json:"table,omitempty"`                      // σ against samples and time
-	Curve      []verification.CurvePoint         `json:"curve,omitempty"`                      // δ at ε around the claim's
-	MultiOwner []verification.MultiOwnerEstimate `json:"laws,omitempty"`                       // of Algorithm 3
+	Estimate   float64                          `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
+	Estimates  []calibration.Estimate           `json:"estimates,omitempty"`                  // in the order in which they were made
+	Curve      []calibration.CurvePoint         `json:"curve,omitempty"`                      // δ at ε around the claim's
+	MultiOwner []calibration.MultiOwnerEstimate `json:"laws,omitempty"`                       // of Algorithm 3
 }
 
 // Account is the account with the parameters of [stages.Account].
@@ -135,17 +135,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		if result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(a.Epsilon, a.Delta, accounting.Moments{}); err != nil {
 			return result, err
 		}
-		if result.Outlook, err = problem.Outlook(ctx); err == nil && !result.Outlook.Refused() {
-			f, failed := problem.Forecast(ctx, problem.NoiseMultiplier)
-			switch {
-			case failed == nil:
-				result.Outlook.Expected = f.Seconds
-			case ctx.Err() != nil:
-				err = failed
-			case errors.Is(failed, search.ErrTooDear): // the samples of a certificate take the budget too
-				result.Outlook.Expected = result.Outlook.Seconds
-			}
-		}
+		result.Outlook, err = problem.Outlook(ctx)
 	default:
 		err = c.certify(ctx, &result)
 	}
@@ -160,7 +150,7 @@ type claim struct {
 	Account
 	*work
 	of      stages.Examples
-	problem verification.Problem
+	problem calibration.Problem
 	request stages.Request
 }
 
@@ -176,31 +166,25 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 		}
 	}
 	result.WithoutSamples = a.NoiseMultiplier == 0 && a.From == "" && c.WithoutSamples()
+	result.Unused = c.Unused()
 	result.Attacks, result.Statement, result.ModelCard = []accounting.AttackBounds{c.AttackBounds()}, c.Statement(), c.ModelCard()
 	if a.Curve {
-		if result.Curve, err = verification.Curve(ctx, c.Run, c.NoiseMultiplier, a.Epsilon); err != nil {
+		if result.Curve, err = calibration.Curve(ctx, c.Run, c.NoiseMultiplier, a.Epsilon); err != nil {
 			return err
 		}
 		if len(result.Curve) > 0 {
-			result.Attacks = append(result.Attacks, verification.Attacks(result.Curve))
+			result.Attacks = append(result.Attacks, calibration.Attacks(result.Curve))
 		}
 	}
 	if result.Method == accounting.Unproven {
-		result.MultiOwner, err = verification.MultiOwnerEstimates(ctx, c.Run, c.NoiseMultiplier, a.Epsilon)
+		result.MultiOwner, err = calibration.MultiOwnerEstimates(ctx, c.Run, c.NoiseMultiplier, a.Epsilon)
 	}
 	return err
 }
 
 // WatchPhase shows the progress of a plan of a verification.
-func WatchPhase(p verification.Phase) {
-	unit := ""
-	switch {
-	case p.Text == verification.PhaseTables:
-		unit = progress.Work
-	case p.Of > 0:
-		unit = "samples"
-	}
-	progress.Enter(p.Text, unit, int64(p.Done), int64(p.Of))
+func WatchPhase(p calibration.Phase) {
+	progress.Enter(p.Text, "", 0, 0)
 	if p.Left > 0 {
 		progress.Limit(time.Duration(p.Left * float64(time.Second)))
 	}
@@ -226,7 +210,7 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 		}
 		plan, err := c.problem.Plan(ctx)
 		if plan != nil {
-			result.Estimate, result.Estimates, result.Table = plan.Estimate, plan.Estimates, plan.Table
+			result.Estimate, result.Estimates = plan.Estimate, plan.Estimates
 		}
 		if err != nil {
 			return err
@@ -274,7 +258,7 @@ func (c *claim) certify(ctx context.Context, result *AccountResult) error {
 
 // checkProofs computes the bounds of a protocol again that another process fixed.
 func checkProofs(ctx context.Context, folder string, p *accounting.Protocol) error {
-	err := verification.CheckProofs(ctx, p)
+	err := calibration.CheckProofs(ctx, p)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -325,7 +309,7 @@ func withTime(ctx context.Context, err error, p *accounting.Protocol, cpu float6
 	}
 	if rejected.CPU = cpu; cpu == 0 {
 		// The time is advice: where it cannot be measured the error is told without it.
-		rejected.CPU, _ = verification.SampleCPU(ctx, p, len(p.Candidates)-1)
+		rejected.CPU, _ = calibration.SampleCPU(ctx, p, len(p.Candidates)-1)
 	}
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
-	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
 	"minsep/manifest"
@@ -80,7 +80,7 @@ func readClaim(ctx context.Context, dir string) (*claimSource, error) {
 	if again, err := l.CertificateFile(s.certificate.Minor); err != nil || !bytes.Equal(again, data) || l.Torn() {
 		return nil, refuse("has a certificate that is not, byte for byte, the one that its ledger gives")
 	}
-	if err := verification.CheckProofs(ctx, l.Protocol()); err != nil {
+	if err := calibration.CheckProofs(ctx, l.Protocol()); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -126,7 +126,7 @@ func (s *claimSource) hash(ctx context.Context) error {
 
 // differences says how the account's request differs from the certificate. A bound that does not
 // depend on the number of examples holds for any number.
-func (s *claimSource) differences(a Account, problem verification.Problem) (differs []string, err error) {
+func (s *claimSource) differences(a Account, problem calibration.Problem) (differs []string, err error) {
 	// Budgets and further epsilon count only where they are given: without them, any verification
 	// of the claim will do.
 	const there, here = "in the certificate", "here"

@@ -47,6 +47,7 @@ func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error 
 	}
 	to.Weak = c.Guarantee().Weak(to.Protected)
 	to.WithoutSamples = d.Plan.Privacy.NoiseMultiplier == 0 && d.Plan.Privacy.From == "" && c.WithoutSamples()
+	to.Unused = c.Unused()
 	return nil
 }
 
@@ -59,14 +60,15 @@ func forecastAccount(ctx context.Context, p stages.Plan, edges int64, to *stages
 	if to.Outlook, err = p.Outlook(ctx, strategy, WatchPhase); err != nil || to.Outlook != nil && to.Outlook.Refused() {
 		return err
 	}
-	f, err := planner.ForecastPlan(ctx, p, strategy, edges)
+	if to.Outlook != nil && to.Outlook.Expected > 0 {
+		to.CPU, to.AtMost = to.Outlook.Expected, false
+		return nil
+	}
+	seconds, err := planner.ForecastPlan(ctx, p, strategy, edges)
 	bad, is := errors.AsType[*sampling.ParamError](err)
 	switch {
 	case err == nil:
-		to.CPU, to.AtMost = f.Seconds, false
-		if to.Outlook != nil {
-			to.Outlook.Expected = f.Seconds
-		}
+		to.CPU, to.AtMost = seconds, false
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case is && bad.Package == "sampling":

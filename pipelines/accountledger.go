@@ -11,9 +11,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/stages"
@@ -167,7 +167,7 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 		}
 	}
 	progress.Expect(losses.SamplesDrawn, int64(missing))
-	return verification.Release(ctx, l, size, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
+	return calibration.Release(ctx, l, size, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
 		progress.Enter(fmt.Sprintf("verifying candidate %d of %d", len(p.Candidates)-candidate, len(p.Candidates)), "", 0, 0)
 		pipeline, s := beam.NewPipelineWithRoot()
 		if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, units); err != nil {

@@ -48,6 +48,8 @@ type Figures struct {
 	// WithoutSamples says that the noise multiplier is one that needs no samples, where samples can
 	// verify less noise.
 	WithoutSamples bool `json:"without_samples,omitempty"`
+	// Unused says that the verification used next to nothing of δ, see accounting.Certificate.Unused.
+	Unused string `json:"unused,omitempty"`
 
 	Warning string `json:"warning,omitempty"` // [stages.FloatingPointOpen] of noise without a grid
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -38,7 +38,7 @@ func TestAmplifiedNoise(t *testing.T) {
 					t.Fatal(err)
 				}
 				sigma := func(s *mechanism.Strategy) float64 {
-					found, err := search.Find(t.Context(), accounting.Run{Sampler: sampler(bands), Strategy: s, MaxExamplesPerOwner: 1}, epsilon, delta, nil, math.Inf(1))
+					found, err := calibration.Find(t.Context(), accounting.Run{Sampler: sampler(bands), Strategy: s, MaxExamplesPerOwner: 1}, epsilon, delta, nil, math.Inf(1))
 					if err == nil {
 						found, err = found.Both(t.Context())
 					}

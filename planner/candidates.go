@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -156,7 +156,7 @@ func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high 
 	}
 	for _, factor := range factors {
 		// The finer factors are for schemes that may still come first.
-		if factor == 1.5 && least > search.Little*p.least() {
+		if factor == 1.5 && least > calibration.Little*p.least() {
 			break
 		}
 		for {
@@ -315,7 +315,7 @@ func (p *part) leaves(scheme, kind string) string {
 		return ""
 	}
 	best := latest(slices.DeleteFunc(slices.Clone(p.fewer), func(other *Row) bool { return other.MaxPerOwner != row.MaxPerOwner }), scheme, "")
-	if row.Relative <= search.Little*best.Relative || !behind(best, row) {
+	if row.Relative <= calibration.Little*best.Relative || !behind(best, row) {
 		return ""
 	}
 	return fmt.Sprintf(NotEstimated+"with at most %d of an owner's examples, %s has %.2g %% more noise than %s", row.MaxPerOwner, row.StrategyName(), 100*(row.Relative/best.Relative-1), best.StrategyName())
@@ -349,7 +349,7 @@ func (p *part) best(scheme, kind string) *Row { return latest(p.rows, scheme, ki
 
 // binsPart is balls-in-bins, which takes any strategy.
 func binsPart(ctx context.Context, p *part) error {
-	if math.Abs(math.Log(p.epoch()/float64(p.period()))) > math.Log(search.Little) { // an epoch has whole steps
+	if math.Abs(math.Log(p.epoch()/float64(p.period()))) > math.Log(calibration.Little) { // an epoch has whole steps
 		return nil
 	}
 	return p.anyStrategy(ctx, "balls-in-bins", p.period(), 0)

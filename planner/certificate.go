@@ -1,20 +1,20 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
 	"time"
 
+	"minsep/accounting/calibration"
 	"minsep/accounting/montecarlo/tilt"
-	"minsep/accounting/search"
-	"minsep/accounting/verification"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/stages"
 )
 
-// Only [verification.Problem.Forecast] knows the time that a certificate takes: it makes tables for
+// Only [calibration.Problem] knows the time that a certificate takes: it makes tables for
 // the noise multiplier, and times samples. It is asked for the rows that [Result.Time] looks at,
 // and by dry runs of a plan or of an account. The times of the other rows of a plan follow from
 // these rows, by the figures below.
@@ -29,20 +29,20 @@ var stepSeconds = map[string]float64{"b-min-sep": 0.12e-6, "epoch-min-sep": 0.12
 // roughTime is the time that the certificate of a row takes of one processor, in seconds, by
 // figures that do not depend on its tables.
 func (r *Request) roughTime(row *Row) float64 {
-	if f, ok := verification.ForecastProven(row.run); ok {
+	if f, ok := calibration.ForecastProven(row.run); ok {
 		return f.Seconds
 	}
 	each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
 	if row.run.MaxExamplesPerOwner > 1 {
-		each *= search.OwnersFactor * float64(row.run.MaxExamplesPerOwner)
+		each *= calibration.OwnersFactor * float64(row.run.MaxExamplesPerOwner)
 	}
-	return tableSeconds*float64(r.Steps) + verification.VerifySamples*row.Noise.Effort*each
+	return tableSeconds*float64(r.Steps) + calibration.VerifySamples*row.Noise.Effort*each
 }
 
 // budgetFor is the budget that a plan has for a certificate that takes so many seconds of
 // processors, in whole minutes; 0 for the default one.
 func budgetFor(seconds float64) time.Duration {
-	if seconds <= verification.DefaultCPUTime.Seconds() {
+	if seconds <= calibration.DefaultCPUTime.Seconds() {
 		return 0
 	}
 	return time.Duration(math.Ceil(seconds/60)) * time.Minute
@@ -94,7 +94,7 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 		}
 		p.say(row.Name() + ", the time of its certificate")
 		c, rough := p.claim(row), p.roughTime(row)
-		problem := verification.Problem{Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, AlsoEpsilon: p.further()}
+		problem := calibration.Problem{Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, AlsoEpsilon: p.further()}
 		f, err := problem.Forecast(ctx, row.Noise.Multiplier)
 		switch {
 		case ctx.Err() != nil:
@@ -135,26 +135,34 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 // ErrNoForecast says that a forecast of a plan would take too long.
 var ErrNoForecast = errors.New("planner: the graph or the strategy is too large for a forecast of the certificate")
 
-// ForecastPlan is the forecast of the certificate of a plan for minsep run, before it runs, with a
+// ForecastPlan is about how many seconds of processors the certificate of a plan for minsep run takes,
+// before it runs, with a
 // strategy of [stages.Plan.QuickStrategy]. Its graph, of about so many edges, is bounded in memory
 // for that.
-func ForecastPlan(ctx context.Context, p stages.Plan, strategy *mechanism.Strategy, edges int64) (f verification.Forecast, err error) {
+func ForecastPlan(ctx context.Context, p stages.Plan, strategy *mechanism.Strategy, edges int64) (seconds float64, err error) {
 	if edges > mostForecastEdges || strategy == nil {
-		return f, ErrNoForecast
+		return 0, ErrNoForecast
 	}
 	r, err := requestOf(ctx, NamedPlan{Plan: p})
 	if err != nil {
-		return f, err
+		return 0, err
 	}
 	// Bounding has left one number of examples per owner: the plan's.
 	of := r.Populations[0]
 	spec, err := p.Scheme.Spec(sampling.Population{Examples: of.Examples, Owners: sampling.OwnerSizes{1: of.Owners}, Neighborhoods: sampling.Neighborhoods{1: of.Examples}})
 	if err != nil {
-		return f, err
+		return 0, err
 	}
 	problem := p.Problem(spec, strategy, of.Examples)
 	if p.Scheme.Sample == sampling.SampleOwners {
 		problem.Run.MaxExamplesPerOwner, problem.Run.Examples = 1, of.Owners
 	}
-	return problem.Forecast(ctx, problem.NoiseMultiplier)
+	if f, ok := calibration.ForecastProven(problem.Run); ok {
+		return f.Seconds, nil
+	}
+	o, err := problem.Outlook(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return cmp.Or(o.Expected, o.Seconds), nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/internal/words"
 )
 
@@ -15,7 +15,7 @@ import (
 func (p *planning) preferStateless(ctx context.Context, rows []*Row) error {
 	for p.NoiseDevices > 0 && rows[0].State > 0 && rows[0].Refused == "" {
 		i := slices.IndexFunc(rows, func(row *Row) bool {
-			return row.Refused == "" && row.State == 0 && sameData*row.Kept >= rows[0].Kept && row.Relative <= search.Little*rows[0].Relative
+			return row.Refused == "" && row.State == 0 && sameData*row.Kept >= rows[0].Kept && row.Relative <= calibration.Little*rows[0].Relative
 		})
 		if i < 0 {
 			return nil

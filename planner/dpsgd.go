@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -23,7 +23,7 @@ type DPSGD struct {
 // 0.05 % above the least σ that can be proven on its grid, and 0 if an owner takes part with a
 // probability of at most Delta.
 func (d DPSGD) NoiseMultiplier(batch float64) (float64, error) {
-	return d.noiseMultiplier(batch, 1, 0, search.Narrow)
+	return d.noiseMultiplier(batch, 1, 0, calibration.Narrow)
 }
 
 // noiseMultiplier returns σ to the relative precision width. The search begins at start, and its
@@ -41,16 +41,16 @@ func (d DPSGD) noiseMultiplier(batch, start, step, width float64) (float64, erro
 }
 
 // claim returns the claim of DP-SGD at a batch size.
-func (d DPSGD) claim(batch float64) search.Claim {
+func (d DPSGD) claim(batch float64) calibration.Claim {
 	sampler := sampling.Spec{Poisson: &sampling.Poisson{Prob: min(1, batch/float64(d.Units)), Steps: d.Steps}}
-	return search.Claim{Run: accounting.Run{Sampler: sampler, Strategy: mechanism.Identity(d.Steps), MaxExamplesPerOwner: d.MaxPerOwner}, Epsilon: d.Epsilon, Delta: d.Delta}
+	return calibration.Claim{Run: accounting.Run{Sampler: sampler, Strategy: mechanism.Identity(d.Steps), MaxExamplesPerOwner: d.MaxPerOwner}, Epsilon: d.Epsilon, Delta: d.Delta}
 }
 
 // SameAs returns the batch size at which DP-SGD has the noise relative, measured relative to the
 // batch. The search begins at an expected batch size; the result is 0 if it is beyond half of the
 // units. unit is the error of independent noise at noise multiplier 1.
 func (d DPSGD) SameAs(ctx context.Context, unit, batch, relative float64) (float64, error) {
-	return (&curve{DPSGD: d, unit: unit, width: search.Narrow}).sameAs(ctx, batch, relative)
+	return (&curve{DPSGD: d, unit: unit, width: calibration.Narrow}).sameAs(ctx, batch, relative)
 }
 
 // curve has the noise of DP-SGD relative to the batch, at the batch sizes for which it was asked.
@@ -81,7 +81,7 @@ func (c *curve) sigma(batch float64, first bool) (sigma, off float64) {
 		return at(end), 0
 	}
 	slope := math.Log(at(end)/at(before)) / math.Log(c.batches[end]/c.batches[before])
-	return at(end) * math.Pow(batch/c.batches[end], slope), search.Little - 1
+	return at(end) * math.Pow(batch/c.batches[end], slope), calibration.Little - 1
 }
 
 // add adds a batch size below the first or above the last.

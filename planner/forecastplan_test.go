@@ -20,8 +20,8 @@ func TestForecastPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, err := ForecastPlan(t.Context(), plan, strategy, 0); err != nil || !(f.Seconds > 1 && f.Effort > 100 && f.Effort < 2000) {
-		t.Errorf("%+v, %v", f, err)
+	if seconds, err := ForecastPlan(t.Context(), plan, strategy, 0); err != nil || !(seconds > 1 && seconds < 100) {
+		t.Errorf("%g s, %v", seconds, err)
 	}
 	if _, err := ForecastPlan(t.Context(), plan, strategy, mostForecastEdges+1); err != ErrNoForecast {
 		t.Errorf("of a large graph: %v", err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/stages"
 )
@@ -46,7 +46,7 @@ func TestSeveralExamples(t *testing.T) {
 			}
 			run, unit, batch, n.Multiplier = again.run, again.unit, again.BatchSize, again.Noise.Multiplier
 		}
-		want, err := (search.Claim{Run: run, Epsilon: r.Epsilon, Delta: r.Delta, Seed: 7}).Noise(t.Context(), search.Guess{Multiplier: n.Multiplier, Pace: search.UnknownPace, Behind: math.Inf(1)})
+		want, err := (calibration.Claim{Run: run, Epsilon: r.Epsilon, Delta: r.Delta, Seed: 7}).Noise(t.Context(), calibration.Guess{Multiplier: n.Multiplier, Slope: calibration.UnknownSlope, Behind: math.Inf(1)})
 		if err != nil {
 			t.Fatalf("%s: %v", row.Name(), err)
 		}
@@ -57,7 +57,7 @@ func TestSeveralExamples(t *testing.T) {
 			}
 			continue
 		}
-		if n.StdErr > 1.01*search.Tolerance*n.Multiplier {
+		if n.StdErr > 1.01*calibration.Tolerance*n.Multiplier {
 			behindRows++
 		}
 		if n.OneDirection && math.Abs(n.Multiplier-want.Multiplier) > 4.5*math.Hypot(n.StdErr, want.StdErr)+.005*want.Multiplier {

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
-	"minsep/accounting/verification"
 	"minsep/internal/drawhere"
 	"minsep/internal/stattest"
 	"minsep/sampling"
@@ -64,7 +64,7 @@ func TestRankingHolds(t *testing.T) {
 			continue
 		}
 		seen[row.Scheme.Scheme]++
-		plan, err := verification.Problem{Run: row.run, Epsilon: out.Request.Epsilon, Delta: out.Request.Delta, Samples: 40_000}.Plan(t.Context())
+		plan, err := calibration.Problem{Run: row.run, Epsilon: out.Request.Epsilon, Delta: out.Request.Delta, Samples: 40_000}.Plan(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", row.Name(), err)
 		}
@@ -72,7 +72,7 @@ func TestRankingHolds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := verification.Release(t.Context(), l, 1<<14, drawhere.By(verification.NewWorker, 0)); err != nil {
+		if err := calibration.Release(t.Context(), l, 1<<14, drawhere.By(calibration.NewWorker, 0)); err != nil {
 			t.Fatalf("%s: %v", row.Name(), err)
 		}
 		c, err := l.Certificate()

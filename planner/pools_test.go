@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
@@ -146,7 +146,7 @@ func TestRotates(t *testing.T) {
 // if it has little more noise.
 func TestMoreDataFirst(t *testing.T) {
 	row := func(relative, kept float64) *Row {
-		return &Row{Scheme: sampling.Params{Scheme: "epoch-min-sep"}, MaxPerOwner: 1, Relative: relative, StdErr: .01, Kept: kept, BatchSize: 1, Examples: int64(1000 * kept), Noise: search.Noise{Proven: true}}
+		return &Row{Scheme: sampling.Params{Scheme: "epoch-min-sep"}, MaxPerOwner: 1, Relative: relative, StdErr: .01, Kept: kept, BatchSize: 1, Examples: int64(1000 * kept), Noise: calibration.Noise{Proven: true}}
 	}
 	least, more, most := row(1, .1), row(1.02, .15), row(1.03, .14)
 	rough := row(1.2, .5)

@@ -7,18 +7,18 @@ import (
 	"math"
 	"slices"
 
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 )
 
 // behind reports whether b is behind a even with the errors of their estimates: by more than
-// search.Apart standard errors.
+// calibration.Apart standard errors.
 func behind(a, b *Row) bool {
-	return b.Relative-a.Relative > search.Apart*math.Hypot(a.StdErr, b.StdErr)
+	return b.Relative-a.Relative > calibration.Apart*math.Hypot(a.StdErr, b.StdErr)
 }
 
 // finer is the standard error of ln σ that ties are estimated to.
-const finer = search.Tolerance / 2
+const finer = calibration.Tolerance / 2
 
 // rank orders the rows by their error, the refused last. Those that may be the first are estimated
 // further, and the first in both directions.
@@ -113,7 +113,7 @@ func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, bes
 	for rows[0].Refused == "" {
 		best := rows[0]
 		for _, row := range rows {
-			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= search.Little*rows[0].Relative && better(row, best) {
+			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= calibration.Little*rows[0].Relative && better(row, best) {
 				best = row
 			}
 		}
@@ -171,11 +171,11 @@ func number(rows []*Row) {
 func (p *planning) both(ctx context.Context, row *Row, first bool) error {
 	c := p.claim(row)
 	if !first {
-		c.Share = search.RoughShare
+		c.Share = calibration.RoughShare
 	}
 	n, err := c.Both(ctx, row.Noise)
 	// Only the first row must be known in both directions, for the plan that is written.
-	if !first && (errors.Is(err, search.ErrTooDear) || errors.Is(err, search.ErrNoEstimate)) {
+	if !first && (errors.Is(err, calibration.ErrTooDear) || errors.Is(err, calibration.ErrNoEstimate)) {
 		return ctx.Err()
 	}
 	return p.renew(ctx, row, n, err)
@@ -189,11 +189,11 @@ func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) erro
 }
 
 // renew gives another noise multiplier to a row and to the rows that share its noise multiplier.
-func (p *planning) renew(ctx context.Context, row *Row, n search.Noise, err error) error {
+func (p *planning) renew(ctx context.Context, row *Row, n calibration.Noise, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && !errors.Is(err, search.ErrTooDear) && !errors.Is(err, search.ErrNoEstimate):
+	case err != nil && !errors.Is(err, calibration.ErrTooDear) && !errors.Is(err, calibration.ErrNoEstimate):
 		return err
 	}
 	for _, one := range row.sharers() {

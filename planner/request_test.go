@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling/ownergraph/graphio"
 )
@@ -136,7 +136,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		cut := out.Rows[0]
-		want, err := search.Claim{Run: cut.run.Untruncated(), Epsilon: r.Epsilon, Delta: r.Delta * (1 - cut.Truncation)}.Proven(1, 0, search.Narrow)
+		want, err := calibration.Claim{Run: cut.run.Untruncated(), Epsilon: r.Epsilon, Delta: r.Delta * (1 - cut.Truncation)}.Proven(1, 0, calibration.Narrow)
 		if err != nil {
 			t.Fatal(err)
 		}

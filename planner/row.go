@@ -4,8 +4,7 @@ import (
 	"math"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -19,8 +18,8 @@ type Row struct {
 
 	Refused string `json:"refused,omitempty"` // why there is nothing below: it cannot be used, or, with NotEstimated before it, was left out; "" if there is
 
-	Bands int          `json:"bands"` // of C, 1 to n
-	Noise search.Noise `json:"noise"`
+	Bands int               `json:"bands"` // of C, 1 to n
+	Noise calibration.Noise `json:"noise"`
 
 	RMSE  float64 `json:"rmse"`   // of the noise in the request's sums of gradients, by default the models of the training, over the steps, above 0, at the noise multiplier, in units of the clip norm
 	MaxSE float64 `json:"max_se"` // of the step with the largest, likewise
@@ -51,8 +50,8 @@ type Row struct {
 	norm   float64 // largest column norm of C
 	unit   float64 // the objective's error at noise multiplier 1
 	run    accounting.Run
-	proven bool                  // it is of a method that takes no samples
-	cost   verification.Forecast // of its certificate, where that was looked at
+	proven bool                 // it is of a method that takes no samples
+	cost   calibration.Forecast // of its certificate, where that was looked at
 
 	shared *[]*Row // rows that need the same noise multiplier, this one too; nil if there are no others
 }

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
-	"minsep/accounting/search"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/stages"
@@ -41,8 +41,8 @@ func TestSameAs(t *testing.T) {
 // TestProvenTied: where the first needs samples, the best of those that are tied with it and need
 // none is named, and else none.
 func TestProvenTied(t *testing.T) {
-	rows := []*Row{{Noise: search.Noise{StdErr: .1}, CPU: 600}, {Tied: true, Noise: search.Noise{StdErr: .1}},
-		{Rank: 3, Tied: true, Noise: search.Noise{Proven: true}, CPU: 2, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}}}
+	rows := []*Row{{Noise: calibration.Noise{StdErr: .1}, CPU: 600}, {Tied: true, Noise: calibration.Noise{StdErr: .1}},
+		{Rank: 3, Tied: true, Noise: calibration.Noise{Proven: true}, CPU: 2, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}}}
 	if got := provenTied(rows); !strings.Contains(got, "Row 3, poisson, identity, is the best of them") || !strings.Contains(got, "about 2 s of a processor, and the certificate of the first row 10 min") {
 		t.Errorf("%q", got)
 	}
@@ -140,7 +140,7 @@ func TestForecast(t *testing.T) {
 	p := &planning{Request: &r}
 	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .05, Steps: 24, MinSep: 3, WarmStart: true}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}
 	row := func(scheme string, effort, reverse float64) *Row {
-		row := &Row{Scheme: sampling.Params{Scheme: scheme, MinSep: 3}, run: run, Noise: search.Noise{Multiplier: 1.2, Effort: effort}}
+		row := &Row{Scheme: sampling.Params{Scheme: scheme, MinSep: 3}, run: run, Noise: calibration.Noise{Multiplier: 1.2, Effort: effort}}
 		row.CPU = p.roughTime(row)
 		return row
 	}
@@ -158,7 +158,7 @@ func TestForecast(t *testing.T) {
 			t.Fatal(err)
 		}
 		if proposal.Divergence > r.Delta/1000 {
-			want += []float64{1, search.FarShare}[i] * proposal.Bound / r.Delta
+			want += []float64{1, calibration.FarShare}[i] * proposal.Bound / r.Delta
 		}
 	}
 	if first.Noise.Effort != want || twin.Noise.Effort != want || !(first.CPU > 0) || twin.CPU != first.CPU {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"minsep/accounting"
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 	"minsep/mechanism/noise"
 	"minsep/sampling/ownergraph"
 	"minsep/stages"
@@ -21,7 +21,7 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 		p.Privacy.Unit = string(r.Unit)
 	}
 	needs := row.cost.Enough
-	if row.cost == (verification.Forecast{}) { // not looked at
+	if row.cost == (calibration.Forecast{}) { // not looked at
 		needs = row.CPU
 	}
 	if budget := budgetFor(needs); budget > 0 {

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"minsep/accounting/calibration"
 	"slices"
 	"strings"
 	"testing"
-
-	"minsep/accounting/search"
 )
 
 // TestSolve: the value that is found reaches the target, and one that is 4 % further does not.
@@ -117,7 +116,7 @@ func TestStages(t *testing.T) {
 			continue
 		}
 		looked++
-		full, err := (search.Claim{Run: row.run, Epsilon: r.Epsilon, Delta: r.Delta, Seed: 1}).Noise(t.Context(), search.Guess{Multiplier: row.Noise.Multiplier, Pace: search.UnknownPace, Behind: math.Inf(1)})
+		full, err := (calibration.Claim{Run: row.run, Epsilon: r.Epsilon, Delta: r.Delta, Seed: 1}).Noise(t.Context(), calibration.Guess{Multiplier: row.Noise.Multiplier, Slope: calibration.UnknownSlope, Behind: math.Inf(1)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,8 @@ import (
 	"sync"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/montecarlo/tilt"
-	"minsep/accounting/search"
-	"minsep/accounting/verification"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -219,7 +218,7 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		row.Refused = infeasible.Error()
 	case errors.As(err, &bad):
 		row.Refused = bad.Message(bad.Param)
-	case errors.Is(err, search.ErrNoEstimate), errors.Is(err, search.ErrTooDear), errors.Is(err, mechanism.ErrNotConverged), errors.Is(err, mechanism.ErrTooLarge), errors.Is(err, tilt.ErrTable):
+	case errors.Is(err, calibration.ErrNoEstimate), errors.Is(err, calibration.ErrTooDear), errors.Is(err, mechanism.ErrNotConverged), errors.Is(err, mechanism.ErrTooLarge), errors.Is(err, tilt.ErrTable):
 		row.Refused = err.Error()
 	default:
 		return nil, err
@@ -299,7 +298,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return err
 	}
 	row.run = accounting.Run{Sampler: spec, Strategy: strategy.strategy, MaxExamplesPerOwner: p.most(), Examples: p.units()}
-	if _, row.proven, err = search.Provable(row.run); err != nil {
+	if _, row.proven, err = calibration.Provable(row.run); err != nil {
 		return err
 	}
 	row.BatchSize = spec.ExpectedBatchSize(of)
@@ -325,13 +324,13 @@ func (p *part) find(ctx context.Context, row *Row) error {
 // behind: few samples show that a noise multiplier is too small, and many that one is too
 // large. With several examples per owner a smaller noise multiplier takes so many more samples
 // that the search begins at the guess.
-func (p *part) guess(row *Row) search.Guess {
-	behind := search.Little * p.least() * row.BatchSize / row.unit
-	g, least := search.Guess{Multiplier: min(p.base*row.norm, p.least()*row.BatchSize/row.unit), Pace: search.UnknownPace, Behind: behind}, math.Inf(1)
+func (p *part) guess(row *Row) calibration.Guess {
+	behind := calibration.Little * p.least() * row.BatchSize / row.unit
+	g, least := calibration.Guess{Multiplier: min(p.base*row.norm, p.least()*row.BatchSize/row.unit), Slope: calibration.UnknownSlope, Behind: behind}, math.Inf(1)
 	if p.most() > 1 && p.known.row != nil { // as much above it as DP-SGD is above DP-SGD
 		g.Multiplier = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
 		if !p.known.row.Noise.Proven {
-			g.Pace = p.known.row.Noise.Pace().Similar()
+			g.Slope = p.known.row.Noise.Slope().Similar()
 		}
 	}
 	for _, other := range p.rows {
@@ -347,20 +346,20 @@ func (p *part) guess(row *Row) search.Guess {
 		}
 		if unlike <= least {
 			least = unlike
-			g.Multiplier, g.Pace = other.Relative*row.BatchSize/row.unit, other.Noise.Pace().Similar()
+			g.Multiplier, g.Slope = other.Relative*row.BatchSize/row.unit, other.Noise.Slope().Similar()
 			if p.most() == 1 {
 				g.Multiplier = min(g.Multiplier, behind)
 			}
 		}
 	}
 	if p.most() > 1 { // lower, a divergence takes a fraction of the samples, and of the tables
-		g.Multiplier *= math.Exp(-search.Retreat)
+		g.Multiplier *= math.Exp(-calibration.Farthest)
 	}
 	return g
 }
 
 // noise finds the noise multiplier. The cost of a maximum batch size is taken off δ (F3.11).
-func (p *part) noise(ctx context.Context, row *Row, from search.Guess) (search.Noise, error) {
+func (p *part) noise(ctx context.Context, row *Row, from calibration.Guess) (calibration.Noise, error) {
 	if same := p.sameNoise(row); same != nil {
 		row.Truncation = same.Truncation
 		same.share(row)
@@ -375,12 +374,12 @@ func (p *part) noise(ctx context.Context, row *Row, from search.Guess) (search.N
 	if row.proven {
 		at = 0
 	}
-	cost, err := search.MostTruncationCost(row.run, at, p.Epsilon)
+	cost, err := calibration.MostTruncationCost(row.run, at, p.Epsilon)
 	if err != nil {
 		return n, err
 	}
 	row.Truncation = cost / p.Delta
-	if row.Truncation > verification.MostTruncation {
+	if row.Truncation > calibration.MostTruncation {
 		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("adds %.3g to delta, and may add at most half of %g: a larger maximum adds less", cost, p.Delta)}
 	}
 	c.Delta -= cost
@@ -404,6 +403,6 @@ func (p *part) sameNoise(row *Row) *Row {
 }
 
 // claim is the claim of a row, without its maximum batch size.
-func (p *planning) claim(row *Row) search.Claim {
-	return search.Claim{Run: row.run.Untruncated(), Epsilon: p.Epsilon, Delta: p.Delta * (1 - row.Truncation), Seed: p.Seed}
+func (p *planning) claim(row *Row) calibration.Claim {
+	return calibration.Claim{Run: row.run.Untruncated(), Epsilon: p.Epsilon, Delta: p.Delta * (1 - row.Truncation), Seed: p.Seed}
 }

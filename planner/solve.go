@@ -7,8 +7,8 @@ import (
 	"math"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/pld"
-	"minsep/accounting/search"
 	"minsep/internal/bisect"
 	"minsep/internal/digits"
 	"minsep/mechanism"
@@ -198,7 +198,7 @@ func (s *solver) base(ctx context.Context, r Request, x float64) float64 {
 	}
 	p := &planning{Request: &r}
 	identity := p.make(ctx, r.workload(mechanism.KindIdentity))
-	sigma, err := p.dpsgd(units, perOwner).noiseMultiplier(batch, 1, 0, 10*search.Narrow)
+	sigma, err := p.dpsgd(units, perOwner).noiseMultiplier(batch, 1, 0, 10*calibration.Narrow)
 	if err != nil || identity.err != nil {
 		return 0
 	}
@@ -247,7 +247,7 @@ func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
 	}
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}}, Strategy: mechanism.Identity(r.Steps), MaxExamplesPerOwner: perOwner}
 	var composition *pld.Composition
-	composition, err := search.Claim{Run: run}.Compose(noiseMultiplier)
+	composition, err := calibration.Claim{Run: run}.Compose(noiseMultiplier)
 	if bad := (*ParamError)(nil); errors.As(err, &bad) { // without the place in a list of steps
 		return 0, bad
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 )
 
@@ -212,7 +212,7 @@ func TestCalmFirst(t *testing.T) {
 	}
 	tied := 0
 	for _, row := range out.Rows[1:] {
-		if row.Refused == "" && row.Tied && row.Relative <= search.Little*out.Rows[0].Relative && row.Strategy.Kind != mechanism.KindAmplified {
+		if row.Refused == "" && row.Tied && row.Relative <= calibration.Little*out.Rows[0].Relative && row.Strategy.Kind != mechanism.KindAmplified {
 			tied++
 			if row.StepNoise < out.Rows[0].StepNoise {
 				t.Errorf("%s has %g of DP-SGD's noise in a step, and the first, %s, %g", row.Name(), row.StepNoise, out.Rows[0].Name(), out.Rows[0].StepNoise)

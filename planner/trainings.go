@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"minsep/accounting/calibration"
 	"minsep/accounting/pld"
-	"minsep/accounting/search"
 	"minsep/internal/bisect"
 	"minsep/internal/digits"
 )
@@ -41,7 +41,7 @@ func (r Request) PlanTogether(ctx context.Context, trainings int) (*Result, erro
 			return out, err
 		}
 		out.Request.Together = &t
-		if miss := t.First/t.Epsilon - 1; pass == mostPasses || miss <= 0 && miss > -(search.Little-1) {
+		if miss := t.First/t.Epsilon - 1; pass == mostPasses || miss <= 0 && miss > -(calibration.Little-1) {
 			return out, nil
 		}
 		r.Epsilon = digits.Down(min(t.Epsilon, r.Epsilon*max(.3, min(2, t.Epsilon/t.First/solved))), 3)
@@ -64,7 +64,7 @@ func (out *Result) composed(ctx context.Context) (float64, error) {
 	} else {
 		training.Points = []pld.Point{{Epsilon: r.Epsilon, Delta: r.Delta}}
 		for _, epsilon := range r.further() {
-			c := search.Claim{Run: row.run.Untruncated(), Epsilon: epsilon, Delta: r.Delta, Seed: r.Seed}
+			c := calibration.Claim{Run: row.run.Untruncated(), Epsilon: epsilon, Delta: r.Delta, Seed: r.Seed}
 			delta, err := c.Divergence(ctx, row.Noise.Multiplier)
 			if err != nil {
 				return 0, err

@@ -2,7 +2,7 @@ package planner
 
 import (
 	"math"
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"testing"
 )
 
@@ -39,7 +39,7 @@ func TestPlanTogether(t *testing.T) {
 		sampler := *of.Sampler.Poisson
 		sampler.Steps *= 8
 		of.Sampler.Poisson = &sampler
-		composition, err := search.Claim{Run: of, Epsilon: 6, Delta: 1e-3}.Compose(out.Rows[0].Noise.Multiplier)
+		composition, err := calibration.Claim{Run: of, Epsilon: 6, Delta: 1e-3}.Compose(out.Rows[0].Noise.Multiplier)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,8 +6,7 @@ import (
 	"slices"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -89,7 +88,7 @@ func (out *Result) explain() {
 	}
 	for _, row := range out.Rows {
 		if row.Refused == "" && first.Kept < row.Kept/2 {
-			if text := keepsMore(first, row); row.Relative <= search.Little*first.Relative {
+			if text := keepsMore(first, row); row.Relative <= calibration.Little*first.Relative {
 				out.MoreData = text
 			} else {
 				why("%s", text)
@@ -115,7 +114,7 @@ func (out *Result) whyFirst(first *Row) string {
 		return fmt.Sprintf("%s has the least %s in %s: %s of the expected batch size %.4g.", first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize)
 	case r.NoiseDevices > 0 && first.State == 0 && least.State > 0:
 		return fmt.Sprintf("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s, and keeps %s of 8 bytes a coordinate on the devices: strategies without state stand first at up to %g %% more noise.",
-			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(search.Little-1))
+			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(calibration.Little-1))
 	default:
 		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more than these errors"
 		switch {
@@ -181,7 +180,7 @@ func tooSmall(out *Result) string {
 
 // cutTooMuch says whether a row is refused because its maximum batch size adds too much to δ.
 func (row *Row) cutTooMuch() bool {
-	return row.Refused != "" && row.Truncation > verification.MostTruncation && row.Noise.Multiplier > 0
+	return row.Refused != "" && row.Truncation > calibration.MostTruncation && row.Noise.Multiplier > 0
 }
 
 // uncut returns the error, over the batch size, that the row would have without a maximum batch
@@ -260,7 +259,7 @@ func refusals(out *Result) []string {
 			reasons, named[row.Refused] = append(reasons, row.Refused), row
 		}
 		count[row.Refused]++
-		if size := row.SuggestedMaxBatchSize; row.Truncation > verification.MostTruncation && size > 0 && (suggested == 0 || size < suggested) {
+		if size := row.SuggestedMaxBatchSize; row.Truncation > calibration.MostTruncation && size > 0 && (suggested == 0 || size < suggested) {
 			suggested = size
 		}
 	}
@@ -374,7 +373,7 @@ func notes(out *Result) (list []string) {
 		between = between || row.Tied && i > 0 && !out.Rows[i].Tied
 	}
 	if between {
-		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", search.Apart))
+		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", calibration.Apart))
 	}
 	if t := r.Together; t != nil {
 		list = append(list, fmt.Sprintf("%d trainings, each (%.4g, %.3g)-private and certified at the further epsilon of the written plan, are to be (%.4g, %g)-private together: minsep compose run --times %d --delta %g computes it from certificates. The claim of each is fitted to the first row.",

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"minsep/accounting"
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -160,7 +160,7 @@ func (r *Run) attacks() *Section {
 	}
 	s.Figures = []Figure{tradeoff(g, proven), r.curve()}
 	if len(r.Curve) > 0 && !r.Curve[0].Proven {
-		estimated := verification.Attacks(r.Curve)
+		estimated := calibration.Attacks(r.Curve)
 		text := fmt.Sprintf("By the estimated curve plus two standard errors, which certifies nothing, the advantage is %s", accounting.AtMost(estimated.Advantage))
 		for _, a := range estimated.Rates {
 			text += fmt.Sprintf(", the true positive rate at a false positive rate of %g is %s", a.FPR, accounting.AtMost(a.TPR))

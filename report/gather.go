@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
-	"minsep/accounting/verification"
 	"minsep/inspect"
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -38,10 +38,10 @@ type Run struct {
 	Dir    string         // as it was given
 	Report inspect.Report // with its verdict; Realized of its folders is secret
 
-	Info        *manifest.Run             // run.json
-	Certificate *accounting.Certificate   // of certificate.json, or of accounting.json, with a status that says that nothing is proven
-	Curve       []verification.CurvePoint // where Options.Curve asks for it and no check is broken
-	Candidates  []accounting.Outcome      // of the ledger, by rising noise multiplier; also of a verification that ended without a certificate
+	Info        *manifest.Run            // run.json
+	Certificate *accounting.Certificate  // of certificate.json, or of accounting.json, with a status that says that nothing is proven
+	Curve       []calibration.CurvePoint // where Options.Curve asks for it and no check is broken
+	Candidates  []accounting.Outcome     // of the ledger, by rising noise multiplier; also of a verification that ended without a certificate
 	Bounded     *ownergraph.Summary
 	Batches     *manifest.BatchesFacts
 	Scheme      *sampling.Spec      // of the batches or, else, of the certificate
@@ -128,7 +128,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	}
 	// The curve is of a mechanism, and its estimates take long: not for a run that is broken.
 	if o.Curve && r.Certificate != nil && r.sound() {
-		if r.Curve, err = verification.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {
+		if r.Curve, err = calibration.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {
 			return nil, err
 		}
 	}

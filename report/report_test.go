@@ -19,9 +19,8 @@ import (
 	"unicode/utf8"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/search"
-	"minsep/accounting/verification"
 	"minsep/inspect"
 	"minsep/manifest"
 	"minsep/mechanism"
@@ -40,7 +39,7 @@ func fixture(t testing.TB) *Run {
 		t.Fatal(err)
 	}
 	run := accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.2, Steps: 40, MinSep: 4}}, Strategy: strategy, MaxExamplesPerOwner: 1}
-	plan, err := verification.Problem{Run: run, Epsilon: 2, Delta: 1e-5, AlsoEpsilon: []float64{0.5, 4}, CodeVersion: manifest.Version}.Plan(t.Context())
+	plan, err := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-5, AlsoEpsilon: []float64{0.5, 4}, CodeVersion: manifest.Version}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +56,7 @@ func fixture(t testing.TB) *Run {
 		GivenPerOwner: ownergraph.Histogram{{Value: 1, Count: 300}, {Value: 9, Count: 100}}, KeptPerOwner: ownergraph.Histogram{{Value: 0, Count: 10}, {Value: 1, Count: 390}},
 		Neighborhoods: ownergraph.Histogram{{Value: 1, Count: 590}, {Value: 5, Count: 10}}}
 	r.Batches = &manifest.BatchesFacts{Examples: 600, Steps: 40, ExpectedBatchSize: &batch}
-	r.Curve = []verification.CurvePoint{{Epsilon: 1, Delta: 1e-3, StdErr: 1e-4}, {Epsilon: 2, Delta: 8e-6, StdErr: 1e-6}, {Epsilon: 4, Delta: 1e-9, StdErr: 1e-9}}
+	r.Curve = []calibration.CurvePoint{{Epsilon: 1, Delta: 1e-3, StdErr: 1e-4}, {Epsilon: 2, Delta: 8e-6, StdErr: 1e-6}, {Epsilon: 4, Delta: 1e-9, StdErr: 1e-9}}
 	r.Indexes = []IndexOf{{Folder: "batches", Version: "0.1.0", Params: "ab", Files: 2, Secret: true, Finished: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))}, {Folder: "bounded", Files: 1, Bytes: 777}}
 	return r
 }
@@ -462,9 +461,9 @@ func TestAlternatives(t *testing.T) {
 	r.Plan = &planner.Result{Request: planner.Request{Epsilon: 2, Delta: 1e-5, Steps: 40, Objective: planner.RMSE},
 		Rows: []*planner.Row{{Rank: 1, Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 8}, Strategy: mechanism.Params{Kind: "bsr"}, Bands: 8, BatchSize: 30, Relative: 0.0123, StdErr: 0.0004}}}
 	for rank := 2; rank < 12; rank++ {
-		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: rank, Scheme: sampling.Params{Scheme: "fixed", MinSep: 8}, Strategy: mechanism.Params{Kind: "blt"}, Bands: 9, Relative: 0.02, Noise: search.Noise{Proven: true}, Tied: rank == 2})
+		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: rank, Scheme: sampling.Params{Scheme: "fixed", MinSep: 8}, Strategy: mechanism.Params{Kind: "blt"}, Bands: 9, Relative: 0.02, Noise: calibration.Noise{Proven: true}, Tied: rank == 2})
 	}
-	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, MaxPerOwner: 2, BatchSize: 31, Relative: 0.0456, Noise: search.Noise{Multiplier: 3, Proven: true}})
+	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, MaxPerOwner: 2, BatchSize: 31, Relative: 0.0456, Noise: calibration.Noise{Multiplier: 3, Proven: true}})
 	text := plain(pageOf(t, r, Options{}))
 	own := fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.noiseRelative()))
 	for _, want := range []string{"<td>this run</td>", own, "<td>0.0123 ± 0.0004</td><td>estimated</td>", "<td>0.02</td><td>proven, tied with the first</td>", "error over the steps of prefix sums.",

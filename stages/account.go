@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/manifest"
 	"minsep/mechanism"
@@ -43,8 +43,8 @@ type Account struct {
 	Delta           float64       // at least 1e-300, below 1
 	NoiseMultiplier float64       // verify this one only; 0 for the smallest that can be verified
 	Samples         uint64        // budget of estimates and verification; or
-	CPUTime         time.Duration // above 0, of one processor; with neither, verification.DefaultCPUTime
-	AlsoEpsilon     []float64     // further ε at which δ is certified, see verification.Problem
+	CPUTime         time.Duration // above 0, of one processor; with neither, calibration.DefaultCPUTime
+	AlsoEpsilon     []float64     // further ε at which δ is certified, see calibration.Problem
 	Curve           bool          // estimate δ at other ε as well
 
 	// From is a run directory with a certificate for the same unit, k_u, sampler, strategy, ε,
@@ -78,7 +78,7 @@ func (a Account) Validate() error {
 	c.Require(unit != accounting.UnitExample || a.MaxPerOwner <= 1, "max per owner", a.MaxPerOwner, "must be left out with unit example, which protects no owner of several examples")
 	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
 	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
-	c.Require(len(a.AlsoEpsilon) <= verification.MostAlso, "also epsilon", len(a.AlsoEpsilon), fmt.Sprintf("must be at most %d numbers", verification.MostAlso))
+	c.Require(len(a.AlsoEpsilon) <= calibration.MostAlso, "also epsilon", len(a.AlsoEpsilon), fmt.Sprintf("must be at most %d numbers", calibration.MostAlso))
 	for i, epsilon := range a.AlsoEpsilon {
 		c.Require(epsilon >= 0 && epsilon <= 1e6, "also epsilon", epsilon, "must be numbers from 0 to 1e6")
 		c.Require(epsilon != a.Epsilon, "also epsilon", epsilon, fmt.Sprintf("must be other numbers than epsilon, each once: take %g out, or, if epsilon was changed after minsep plan wrote the list, write an eighth, a quarter, half and three quarters of the new one", epsilon))
@@ -94,7 +94,7 @@ func (a Account) Validate() error {
 
 // Problem reads the inputs, and returns the problem, the request and the examples that the
 // claim is for. here are the contents of the run directory.
-func (a Account) Problem(ctx context.Context, here Present) (p verification.Problem, r Request, of Examples, err error) {
+func (a Account) Problem(ctx context.Context, here Present) (p calibration.Problem, r Request, of Examples, err error) {
 	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.Source(ctx)
 	if err != nil {
 		return p, r, of, err
@@ -142,7 +142,7 @@ func (a Account) Problem(ctx context.Context, here Present) (p verification.Prob
 	if err := a.checkMost(run); err != nil {
 		return p, r, of, err
 	}
-	p = verification.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime,
+	p = calibration.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime,
 		AlsoEpsilon: a.AlsoEpsilon, CodeVersion: manifest.Version, PlanSHA256: plan.String()}
 	r, err = a.request(p)
 	return p, r, of, err

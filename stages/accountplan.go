@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
-	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -140,7 +140,7 @@ func (p Plan) estimateAccount(int64) PlanEstimate {
 		}
 		if p.Privacy.Samples == 0 {
 			budget, _ := p.Privacy.cpuTime()
-			seconds = tables + cmp.Or(budget, verification.DefaultCPUTime).Seconds()
+			seconds = tables + cmp.Or(budget, calibration.DefaultCPUTime).Seconds()
 		}
 		e.CPU, e.Sampled, e.AtMost = e.CPU+seconds, true, p.Privacy.Samples == 0
 		e.Memory = sampledMemory * int64(p.Scheme.Steps)

@@ -9,8 +9,8 @@ import (
 	"io/fs"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
-	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/manifest"
 )
@@ -85,7 +85,7 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	}
 	// Bounds without samples are in the protocol itself: nothing in the ledger would contradict an
 	// altered one.
-	if verification.CheckProofs(ctx, l.Protocol()) != nil {
+	if calibration.CheckProofs(ctx, l.Protocol()) != nil {
 		differs = append(differs, "a bound in its ledger does not hold when it is computed again")
 	}
 	return differs, nil

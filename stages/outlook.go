@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"minsep/accounting"
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -25,16 +25,16 @@ func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 
 // Problem returns the claim of the plan's account, for a sampler, a strategy and the number of
 // examples, or of owners where they are sampled.
-func (p Plan) Problem(spec sampling.Spec, strategy *mechanism.Strategy, units int64) verification.Problem {
+func (p Plan) Problem(spec sampling.Spec, strategy *mechanism.Strategy, units int64) calibration.Problem {
 	a := p.AccountParams()
 	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: max(1, a.MaxPerOwner), Examples: units}
-	return verification.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, AlsoEpsilon: a.AlsoEpsilon}
+	return calibration.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, AlsoEpsilon: a.AlsoEpsilon}
 }
 
 // Outlook forecasts the samples of the plan's account before it runs, with a strategy of
 // QuickStrategy. It returns nil if no samples are needed, or if the scheme, the strategy or the
 // number of examples are not known before the data. watch, if not nil, is told of its progress.
-func (p Plan) Outlook(ctx context.Context, strategy *mechanism.Strategy, watch func(verification.Phase)) (*verification.Outlook, error) {
+func (p Plan) Outlook(ctx context.Context, strategy *mechanism.Strategy, watch func(calibration.Phase)) (*calibration.Outlook, error) {
 	if strategy == nil || p.Scheme.Prob == 0 && p.Scheme.BatchSize != 0 && p.numbered() == 0 && !p.Scheme.Kind().ExactBatchSize {
 		return nil, nil
 	}

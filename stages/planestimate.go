@@ -1,7 +1,7 @@
 package stages
 
 import (
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 )
 
 // PlanEstimate is the expected output and cost of a stage. It follows from the plan and from the
@@ -18,7 +18,7 @@ type PlanEstimate struct {
 
 	// Outlook is a forecast of the samples of an account before they are drawn; nil where
 	// there is nothing to say.
-	Outlook *verification.Outlook `json:"outlook,omitempty"`
+	Outlook *calibration.Outlook `json:"outlook,omitempty"`
 
 	// SuggestedMaxBatchSize, of account, is the smallest maximum batch size that adds at most
 	// accounting.SuggestedShare to delta at any noise multiplier; 0 where none is known.

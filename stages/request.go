@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
-	"minsep/accounting/verification"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/mechanism"
@@ -39,7 +39,7 @@ type Request struct {
 }
 
 // request returns the request of a problem.
-func (a Account) request(p verification.Problem) (r Request, err error) {
+func (a Account) request(p calibration.Problem) (r Request, err error) {
 	r = Request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
 		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples, AlsoEpsilon: p.AlsoEpsilon}
 	if p.CPUTime > 0 {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -17,7 +17,7 @@ func TestRequestAgrees(t *testing.T) {
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.25, Steps: 8}}, Strategy: banded, MaxExamplesPerOwner: 2, Examples: 90}
 	c := &accounting.Certificate{Epsilon: 2, Delta: 1e-5, NoiseMultiplier: 1.5, Run: run, Unit: accounting.UnitOwner,
 		Points: []accounting.Claimed{{Epsilon: 2, Delta: 1e-5}, {Epsilon: 1, Delta: 1e-3}}}
-	p := verification.Problem{Run: run, Unit: accounting.UnitOwner, Epsilon: 2, Delta: 1e-5, NoiseMultiplier: 1.5, Samples: 1000, AlsoEpsilon: []float64{1, 0.5}}
+	p := calibration.Problem{Run: run, Unit: accounting.UnitOwner, Epsilon: 2, Delta: 1e-5, NoiseMultiplier: 1.5, Samples: 1000, AlsoEpsilon: []float64{1, 0.5}}
 	for name, account := range map[string]Account{"a file": {}, "bands": {Bands: 3}} {
 		asked, err := account.request(p)
 		if err != nil {

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"minsep/accounting"
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 	"minsep/internal/param"
 	"minsep/internal/words"
 	"minsep/mechanism"
@@ -32,7 +31,7 @@ func (a *app) accountCommand() *cobra.Command {
 
 How it is proven depends on the scheme: in closed form (fixed), by privacy loss distributions (poisson with one band,
 cyclic-poisson), otherwise by estimate-verify-release: candidates and thresholds are written to the ledger before the first
-sample of the verification. --cpu-time, or --samples, is its budget; a larger one gives less noise, as the table shows. A
+sample of the verification. --cpu-time, or --samples, is its budget; a larger one gives less noise. A
 stopped or killed command resumes when it is repeated. With other parameters it starts over: the protocol in the ledger is
 set aside, and its failure probability still counts. Only replacing a certificate needs --overwrite.
 
@@ -86,7 +85,7 @@ published one, which is not proven: it is written to accounting.json, which is n
 	f.Float64Var(&stage.Epsilon, "epsilon", 0, "epsilon of the claim")
 	f.Float64Var(&stage.Delta, "delta", 0, "delta of the claim")
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
-	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "CPU time for estimates and verification, such as 10m (default 1m, less where that saves little noise, and up to 5m where tables leave too little for samples)")
+	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "CPU time for estimates and verification, such as 10m (default 1m, or less where more saves little noise)")
 	f.Uint64Var(&stage.Samples, "samples", 0, "number of samples for estimates and verification, in place of a time; tables and proofs without samples come on top")
 	f.StringVar(&stage.From, "from", "", "run directory with a certificate for the same claim, sampler and strategy: check it, and copy it with its ledger")
 	f.Float64SliceVar(&stage.AlsoEpsilon, "also-epsilon", nil, "further values of epsilon, such as 1,2,8: delta is certified at them too; their samples come on top of the budget")
@@ -175,10 +174,10 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	}
 	printEarlier(t, r)
 	printEstimates(t, r)
-	if len(r.Estimates)+len(r.Table)+len(r.Curve) > 0 {
+	if len(r.Estimates)+len(r.Curve) > 0 {
 		fmt.Fprintln(t)
 	}
-	printWorse(t, r.Beside, r.WithoutSamples, "--cpu-time or --samples")
+	printWorse(t, r.Beside, r.WithoutSamples, r.Unused, "--cpu-time or --samples")
 }
 
 // statusText returns the status of a certificate, marked if the claim protects next to nobody.
@@ -197,9 +196,12 @@ func printWeak(t io.Writer, weak []string) {
 
 // printWorse warns if another mechanism, or a larger budget, would need less noise than a
 // certificate. The budget is named by its flags or its fields of a plan.
-func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, budget string) {
+func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, unused, budget string) {
 	if b != nil && b.Ratio > 1 {
 		fmt.Fprintf(t, "worse than DP-SGD\t%.3g times its noise, for the same claim, steps and batch size: minsep plan compares mechanisms\n", b.Ratio)
+	}
+	if unused != "" {
+		fmt.Fprintf(t, "mostly unused\t%s\n", unused)
 	}
 	if withoutSamples {
 		fmt.Fprintf(t, "without samples\tat a noise multiplier that needs none: a larger %s may certify less noise\n", budget)
@@ -231,7 +233,7 @@ func truncation(v accounting.Verdict, delta float64) string {
 
 // printOutlook prints the forecast of a dry run for the verification: its budget, samples and CPU
 // time.
-func printOutlook(t io.Writer, o verification.Outlook) {
+func printOutlook(t io.Writer, o calibration.Outlook) {
 	if !o.Samples {
 		fmt.Fprintf(t, "expected\tno samples: some seconds\n")
 		return
@@ -280,27 +282,15 @@ func printEarlier(t io.Writer, r pipelines.AccountResult) {
 	}
 }
 
-// printEstimates prints the tables that certify nothing: estimates by noise multiplier, the samples
-// that a verification would need, the curve of δ, and the unproven analysis of multi-owner.
+// printEstimates prints the tables that certify nothing: estimates by noise multiplier, the curve of δ, and the unproven analysis of multi-owner.
 func printEstimates(t io.Writer, r pipelines.AccountResult) {
 	if len(r.Estimates) > 0 {
-		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\n")
-		for _, l := range r.Estimates {
-			// A claim needs both directions, so the larger δ of the two decides.
-			worse := l.Estimates[0]
-			if l.Estimates[1].Delta() > worse.Delta() {
-				worse = l.Estimates[1]
-			}
-			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\n", l.NoiseMultiplier, worse.Delta(), worse.StdErr, worse.Effort)
+		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\tdirection\n")
+		for _, e := range r.Estimates {
+			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\t%s\n", e.NoiseMultiplier, e.Mean, e.StdErr, e.Effort, e.Direction)
 		}
 		if r.Estimate > 0 {
 			fmt.Fprintf(t, "\t%.5g\t%.4g\tinterpolated\n", r.Estimate, r.Delta)
-		}
-	}
-	if len(r.Table) > 0 {
-		fmt.Fprintf(t, "\nto verify\tnoise multiplier\taccepted up to\tsamples\tseconds here, one candidate\n")
-		for _, row := range r.Table {
-			fmt.Fprintf(t, "\t%.5g\t%.4g\t%s\t%.2g\n", row.NoiseMultiplier, row.Accept, words.Grouped(int64(math.Ceil(row.Samples))), row.Seconds)
 		}
 	}
 	if len(r.Curve) > 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"minsep/accounting"
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 	"minsep/internal/digits"
 	"minsep/pipelines"
 )
@@ -64,7 +64,7 @@ var planNames = strings.NewReplacer("--cpu-time", "privacy.cpu_time", "--samples
 // itself says it.
 func (e notCertified) help() string {
 	var cut *accounting.TruncationError
-	var few *verification.TooFewError
+	var few *calibration.TooFewError
 	var rejected *accounting.NotVerifiedError
 	var refused *accounting.RefusedError
 	switch {
@@ -77,7 +77,7 @@ func (e notCertified) help() string {
 		return fmt.Sprintf("--cpu-time %s or more (or --samples %.0f), %s%s", budgetTime(max(few.Advised*few.CPU, few.AdvisedCPU)), twoDigits(few.Advised), unamplified(few), e.otherwise())
 	case errors.Is(e.error, accounting.ErrTooFewSamples):
 		return unamplified(few) + e.otherwise() + ", or a strategy with no more bands than --min-sep"
-	case errors.Is(e.error, verification.ErrNotPrivate), errors.Is(e.error, verification.ErrEstimatedAbove):
+	case errors.Is(e.error, calibration.ErrNotPrivate), errors.Is(e.error, calibration.ErrEstimatedAbove):
 		return e.moreNoise("") + "a larger --epsilon or --delta"
 	case errors.As(e.error, &rejected):
 		return e.moreSamples(rejected)
@@ -88,7 +88,7 @@ func (e notCertified) help() string {
 }
 
 // unamplified names the noise multiplier that needs no budget, where there is one.
-func unamplified(few *verification.TooFewError) string {
+func unamplified(few *calibration.TooFewError) string {
 	if few == nil || few.Proven == 0 {
 		return ""
 	}
@@ -123,7 +123,7 @@ const adviceErrors = 2.5
 // moreSamples advises after a verification with too large a mean: a budget at which the same noise
 // multiplier would probably be accepted, or no budget if the mean leaves no room below δ.
 func (e notCertified) moreSamples(rejected *accounting.NotVerifiedError) string {
-	need, ok := verification.Advised(rejected, adviceErrors)
+	need, ok := calibration.Advised(rejected, adviceErrors)
 	if !ok || need > maxAdvised {
 		return fmt.Sprintf("%s%s. More samples do not help: the mean leaves no room below delta", e.moreNoise(fmt.Sprintf(" than %.4g", rejected.NoiseMultiplier)), e.otherwise())
 	}

@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/verification"
+	"minsep/accounting/calibration"
 	"minsep/pipelines"
 )
 
 // TestAdvice: what would help names what was given and what there is, and nothing else.
 func TestAdvice(t *testing.T) {
-	few := &verification.TooFewError{Need: 1e4, CPU: 1e-3, Advised: 3e5, AdvisedCPU: 400}
+	few := &calibration.TooFewError{Need: 1e4, CPU: 1e-3, Advised: 3e5, AdvisedCPU: 400}
 	one, several := pipelines.AccountResult{Run: accounting.Run{MaxExamplesPerOwner: 1}}, pipelines.AccountResult{Run: accounting.Run{MaxExamplesPerOwner: 3}}
 	kept := one
 	kept.Ledger = "x/ledger"
@@ -33,7 +33,7 @@ func TestAdvice(t *testing.T) {
 		{"a plan", fmt.Errorf("x: %w", few), several, 0, true, []string{"privacy.cpu_time 8m or more (or privacy.samples 300000)", "a smaller bound.max_examples_per_owner", "to go on, change the plan"},
 			[]string{"--cpu-time", "--samples", "--epsilon", "noise_multiplier", "ledger"}},
 		{"no budget is enough", accounting.ErrTooFewSamples, one, 0, true, []string{"scheme.min_sep"}, []string{"--", "noise_multiplier"}},
-		{"not private", verification.ErrNotPrivate, one, 1, false, []string{"a larger --noise-multiplier, or none"}, []string{"ledger"}},
+		{"not private", calibration.ErrNotPrivate, one, 1, false, []string{"a larger --noise-multiplier, or none"}, []string{"ledger"}},
 		{"rejected", accounting.ErrNotVerified, kept, 0, true, []string{"privacy.epsilon", "stays in x/ledger"}, []string{"noise_multiplier"}},
 		{"refused", &accounting.RefusedError{Scheme: "s", Reason: "r"}, one, 0, true, []string{"to go on, change the plan"}, []string{"what would help"}},
 		{"something else", errors.New("x"), one, 0, false, nil, []string{"--"}},

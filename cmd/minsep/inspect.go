@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,15 +21,18 @@ import (
 func (a *app) inspectCommand() *cobra.Command {
 	var showSecret, verbose bool
 	var recheck int
+	var own time.Duration
 	c := &cobra.Command{
 		Use:   "inspect DIR",
 		Short: "Read a run directory again and check everything in it",
 		Long: `inspect reads a run directory, or one of its folders, without trusting it: sizes and hashes of the files, the
 bound of every owner, the separation of every example and owner, the batch sizes and the number of participations against
-their distribution. A certificate is recomputed from its ledger, bit for bit, and compared with the batches beside it;
---recheck recomputes some units of its verification as well.
+their distribution. A certificate is recomputed from its ledger, bit for bit, and compared with the batches beside it.
+Its proofs are computed again. If it rests on samples, fresh ones are drawn for 5 s of a processor (--own-samples) under a
+key that nobody knew before, and bound delta: they find a forged ledger, and one that was repeated until it was accepted.
+--recheck recomputes units of the verification as well.
 
-The first line is the verdict: "certified: ", with the claim and what matches it; "certified, but weak: ", where the claim
+The first line is the verdict: "certified: ", with the claim, what matches it and what was recomputed; "certified, but weak: ", where the claim
 holds and protects hardly anybody, since delta is not below 1/owners or no attack is bounded; "NOT CERTIFIED: ", with what is
 missing; or "BROKEN: ", with the checks that fail, and exit code 3. Of a certified run, the next line bounds what a test of
 who took part can do, and another compares the noise of a single step with DP-SGD's. Warnings name secret files that others
@@ -40,6 +44,15 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 			found, err := inspect.Directory(cmd.Context(), args[0])
 			if err != nil {
 				return err
+			}
+			if own > 0 {
+				samples, err := inspect.Resample(cmd.Context(), args[0], own.Seconds())
+				if err != nil {
+					return err
+				}
+				if samples != nil {
+					found = append(found, *samples)
+				}
 			}
 			if recheck > 0 {
 				units, err := inspect.Recheck(cmd.Context(), args[0], recheck)
@@ -76,7 +89,8 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 	}
 	c.Flags().BoolVar(&showSecret, "show-secret", false, "also show realised values, such as batch sizes")
 	c.Flags().BoolVar(&verbose, "verbose", false, "list every check, also when all of them pass")
-	c.Flags().IntVar(&recheck, "recheck", 0, "recompute this many units of the verification, chosen at random")
+	c.Flags().DurationVar(&own, "own-samples", 5*time.Second, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; 0 for none")
+	c.Flags().IntVar(&recheck, "recheck", 0, "recompute this many units of the verification, drawn by their samples")
 	return c
 }
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/planner"
 	"minsep/sampling"
@@ -16,7 +16,7 @@ func TestNextIsShown(t *testing.T) {
 	var rows []*planner.Row
 	for i, bands := range []int{4, 8, 16} {
 		rows = append(rows, &planner.Row{Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: bands}, Strategy: mechanism.Params{Kind: mechanism.KindBSR, Bands: bands}, MaxPerOwner: 1,
-			Relative: float64(i + 1), Rank: i + 1, Noise: search.Noise{Multiplier: 1, Proven: true}})
+			Relative: float64(i + 1), Rank: i + 1, Noise: calibration.Noise{Multiplier: 1, Proven: true}})
 	}
 	var text strings.Builder
 	printPlan(&text, &planner.Result{Rows: rows}, false, 0)

@@ -179,7 +179,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %s\n", statusText(r.Status, r.Weak), r.Epsilon, r.Delta, accounting.RoundedUp(r.NoiseMultiplier, 6))
 		printWeak(t, r.Weak)
 		fmt.Fprintf(t, "protects\t%s%s\n", r.Protects, oneOf(r.Protected))
-		printWorse(t, r.Beside, r.WithoutSamples, "privacy.cpu_time or privacy.samples")
+		printWorse(t, r.Beside, r.WithoutSamples, planNames.Replace(r.Unused), "privacy.cpu_time or privacy.samples")
 	}
 	if r.Warning != "" {
 		fmt.Fprintf(t, "warning\t%s\n", r.Warning)

@@ -14,8 +14,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
-	"minsep/accounting/search"
 	"minsep/internal/strictjson"
 	"minsep/manifest"
 	"minsep/planner"
@@ -126,7 +126,7 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		{"plans", []string{"request"}, reflect.TypeFor[planner.Request](), nil},
 		{"plans", []string{"request", "populations", "[]"}, reflect.TypeFor[planner.Population](), nil},
 		{"plans", []string{"rows", "[]"}, reflect.TypeFor[planner.Row](), nil},
-		{"plans", []string{"rows", "[]", "noise"}, reflect.TypeFor[search.Noise](), nil},
+		{"plans", []string{"rows", "[]", "noise"}, reflect.TypeFor[calibration.Noise](), nil},
 		{"plans", []string{"request", "together"}, reflect.TypeFor[planner.Together](), nil},
 		{"composition", nil, reflect.TypeFor[together](), nil},
 		{"composition", []string{"runs", "[]"}, reflect.TypeFor[composed](), nil},

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
-	"minsep/accounting/verification"
 	"minsep/internal/drawhere"
 	"minsep/manifest"
 	"minsep/mechanism"
@@ -307,7 +307,7 @@ func (m Mechanism) observe(t testing.TB, runs int, rows func() rowsOf) (attack *
 // certified returns the smallest noise multiplier that is certified for the chain.
 func (c chain) certified(t testing.TB, samples uint64) float64 {
 	t.Helper()
-	p := verification.Problem{Run: c.run(), Epsilon: epsilon, Delta: delta, Samples: samples, CodeVersion: "audit"}
+	p := calibration.Problem{Run: c.run(), Epsilon: epsilon, Delta: delta, Samples: samples, CodeVersion: "audit"}
 	plan, err := p.Plan(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +317,7 @@ func (c chain) certified(t testing.TB, samples uint64) float64 {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := verification.Release(context.Background(), l, 100_000, drawhere.By(verification.NewWorker, 0)); err != nil {
+	if err := calibration.Release(context.Background(), l, 100_000, drawhere.By(calibration.NewWorker, 0)); err != nil {
 		t.Fatal(err)
 	}
 	certificate, err := l.Certificate()

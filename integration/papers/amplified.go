@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -50,7 +50,7 @@ func (r amplifiedRow) find(ctx context.Context, c cell) (cell, error) {
 	switch {
 	case ctx.Err() != nil:
 		return c, ctx.Err()
-	case errors.Is(err, search.ErrTooDear), errors.Is(err, search.ErrNoEstimate), errors.Is(err, errNoLeast):
+	case errors.Is(err, calibration.ErrTooDear), errors.Is(err, calibration.ErrNoEstimate), errors.Is(err, errNoLeast):
 		c.Refused = err.Error()
 		return c, nil
 	}

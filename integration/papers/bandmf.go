@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -45,7 +45,7 @@ func (m bandMF) rmse(b int) (float64, error) {
 	}
 	sampler := sampling.CyclicPoisson{Prob: float64(b*m.epochs) / float64(m.steps), Steps: m.steps, MinSep: b}
 	run := accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampler}, Strategy: s, MaxExamplesPerOwner: 1}
-	n, err := search.Find(context.Background(), run, m.epsilon, deltaBandMF, nil, math.Inf(1))
+	n, err := calibration.Find(context.Background(), run, m.epsilon, deltaBandMF, nil, math.Inf(1))
 	if err == nil && !n.Proven {
 		err = fmt.Errorf("%d bands: not proven", b)
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -68,9 +68,9 @@ func (g grid) find(ctx context.Context, p point) (point, error) {
 	if err != nil {
 		return p, err
 	}
-	square := func(n search.Noise) float64 { return n.Multiplier * n.Multiplier * e.MeanSquared() }
-	find := func(spec sampling.Spec, near *search.Noise, behind float64) (search.Noise, error) {
-		return search.Find(ctx, accounting.Run{Sampler: spec, Strategy: s, MaxExamplesPerOwner: 1}, p.Epsilon, g.Delta, near, behind)
+	square := func(n calibration.Noise) float64 { return n.Multiplier * n.Multiplier * e.MeanSquared() }
+	find := func(spec sampling.Spec, near *calibration.Noise, behind float64) (calibration.Noise, error) {
+		return calibration.Find(ctx, accounting.Run{Sampler: spec, Strategy: s, MaxExamplesPerOwner: 1}, p.Epsilon, g.Delta, near, behind)
 	}
 	cyclic := sampling.CyclicPoisson{Prob: float64(p.Bands) / float64(p.Epoch), Steps: g.Steps, MinSep: p.Bands}
 	n, err := find(sampling.Spec{CyclicPoisson: &cyclic}, nil, math.Inf(1))
@@ -187,7 +187,7 @@ func production(ctx context.Context) ([]row, error) {
 		{"cyclic Poisson sampling", "0.627", sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: batch / examples * bands, Steps: steps, MinSep: bands}}, toeplitz},
 		{"b-min-sep, min-sep 256", "0.47", sampling.Spec{BMinSep: &b}, toeplitz},
 	} {
-		n, err := search.Find(ctx, accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: 1}, 10, 1.301e-8, nil, math.Inf(1))
+		n, err := calibration.Find(ctx, accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: 1}, 10, 1.301e-8, nil, math.Inf(1))
 		if err == nil {
 			n, err = n.Both(ctx)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"minsep/accounting"
-	"minsep/accounting/search"
+	"minsep/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -37,7 +37,7 @@ type found struct {
 	x      float64
 	rmse   float64
 	stdErr float64 // of rmse
-	noise  search.Noise
+	noise  calibration.Noise
 	ends   []string // sizes that were refused, and why
 }
 
@@ -72,7 +72,7 @@ type claim struct {
 // directions. The least of several estimates is too small on average, so the result is
 // estimated afresh.
 func (s space) least(ctx context.Context, c claim) (found, error) {
-	var near *search.Noise
+	var near *calibration.Noise
 	best, estimates := math.Inf(1), 0 // the least of all that were estimated, and how many they are
 	estimate := func(size int, x float64) (found, error) {
 		estimates++
@@ -86,7 +86,7 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 			return f, err
 		}
 		run := accounting.Run{Sampler: c.sampler(strategy), Strategy: strategy, MaxExamplesPerOwner: 1}
-		f.noise, err = search.Find(ctx, run, c.epsilon, c.delta, near, best/e.RMSE)
+		f.noise, err = calibration.Find(ctx, run, c.epsilon, c.delta, near, best/e.RMSE)
 		if err != nil {
 			if named := s.parameters(f); named != "" {
 				err = fmt.Errorf("%s: %w", named, err)

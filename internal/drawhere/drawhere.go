@@ -9,14 +9,14 @@ import (
 	"minsep/accounting/ledger"
 )
 
-// worker is a verification.Worker. It is an interface because tests inside package verification use
+// worker is a calibration.Worker. It is an interface because tests inside package calibration use
 // this package, which therefore cannot import it.
 type worker interface {
 	Run(ctx context.Context, first, count uint64, workers int) (ledger.Result, error)
 }
 
-// By returns a draw function for verification.Release. It draws each unit with a worker by
-// newWorker (verification.NewWorker) and the given number of goroutines; 0 means one for each
+// By returns a draw function for calibration.Release. It draws each unit with a worker by
+// newWorker (calibration.NewWorker) and the given number of goroutines; 0 means one for each
 // processor.
 func By[W worker](newWorker func(p *accounting.Protocol, candidate, trial int) (W, error), goroutines int) func(context.Context, *ledger.Ledger, int, []ledger.Unit) error {
 	return func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
-	"minsep/accounting/verification"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/transforms/losses"
@@ -23,7 +23,7 @@ func ExampleSum() {
 		MaxExamplesPerOwner: 1,
 	}
 	certificate, err := func() (*accounting.Certificate, error) {
-		plan, err := verification.Problem{Run: run, Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.25, CodeVersion: "example"}.Plan(context.Background())
+		plan, err := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.25, CodeVersion: "example"}.Plan(context.Background())
 		if err != nil {
 			return nil, err
 		}

@@ -35,9 +35,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/verification"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
@@ -156,7 +156,7 @@ const (
 
 // draw computes a unit piece by piece, to count samples as it goes. The pieces do not change the
 // sums.
-func (f *sumFn) draw(ctx context.Context, worker *verification.Worker, u ledger.Unit) (all ledger.Result, err error) {
+func (f *sumFn) draw(ctx context.Context, worker *calibration.Worker, u ledger.Unit) (all ledger.Result, err error) {
 	for done, piece := uint64(0), uint64(firstPiece); done < u.Count; {
 		count := min(piece, u.Count-done)
 		begin := time.Now()
@@ -189,7 +189,7 @@ func (f *sumFn) enter(u ledger.Unit) {
 
 // worker returns the worker for the trial of a unit. It refuses units of another protocol or
 // kernel.
-func (f *sumFn) worker(u ledger.Unit) (*verification.Worker, error) {
+func (f *sumFn) worker(u ledger.Unit) (*calibration.Worker, error) {
 	if u.Configuration != f.hash || u.KernelID != f.protocol.KernelID {
 		return nil, fmt.Errorf("losses: a unit of another protocol")
 	}
@@ -210,7 +210,7 @@ type cache struct {
 
 type entry struct {
 	once   sync.Once
-	worker *verification.Worker
+	worker *calibration.Worker
 	err    error
 }
 
@@ -222,7 +222,7 @@ func (c *cache) has(t trial) bool {
 	return c.made[t] != nil
 }
 
-func (c *cache) get(t trial, p *accounting.Protocol) (*verification.Worker, error) {
+func (c *cache) get(t trial, p *accounting.Protocol) (*calibration.Worker, error) {
 	c.Lock()
 	e := c.made[t]
 	if e == nil {
@@ -236,7 +236,7 @@ func (c *cache) get(t trial, p *accounting.Protocol) (*verification.Worker, erro
 	}
 	c.Unlock()
 	e.once.Do(func() {
-		e.worker, e.err = verification.NewWatchedWorker(p, t.candidate, t.trial, func(done, of float64) {
+		e.worker, e.err = calibration.NewWatchedWorker(p, t.candidate, t.trial, func(done, of float64) {
 			progress.Enter(progress.Tables, progress.Work, int64(done), int64(of))
 		})
 	})

@@ -14,9 +14,9 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/verification"
 	"minsep/internal/drawhere"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -35,7 +35,7 @@ func protocol(t testing.TB) (*accounting.Protocol, string) {
 		Strategy:            &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 64, Toeplitz: []float64{0.8, 0.6}},
 		MaxExamplesPerOwner: 1,
 	}
-	plan, err := verification.Problem{Run: run, Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.35, Samples: 20_000, CodeVersion: "test"}.Plan(t.Context())
+	plan, err := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.35, Samples: 20_000, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func certificate(t *testing.T, dir string, l *ledger.Ledger) []byte {
 func TestAnyCut(t *testing.T) {
 	p, encoded := protocol(t)
 	bare := newLedger(t, p)
-	if err := verification.Release(t.Context(), bare, 5000, drawhere.By(verification.NewWorker, 1)); err != nil {
+	if err := calibration.Release(t.Context(), bare, 5000, drawhere.By(calibration.NewWorker, 1)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := bare.Certificate()
@@ -212,11 +212,11 @@ func BenchmarkOverhead(b *testing.B) {
 		}
 	})
 	b.Run("bare", func(b *testing.B) {
-		made := map[int]*verification.Worker{} // Sum keeps its own as well
+		made := map[int]*calibration.Worker{} // Sum keeps its own as well
 		for range b.N {
 			for _, u := range units {
 				if made[u.Trial] == nil {
-					w, err := verification.NewWorker(p, u.Candidate, u.Trial)
+					w, err := calibration.NewWorker(p, u.Candidate, u.Trial)
 					if err != nil {
 						b.Fatal(err)
 					}

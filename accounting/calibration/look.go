@@ -1,0 +1,200 @@
+package calibration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"sync"
+
+	"minsep/accounting/montecarlo/tilt"
+	"minsep/sampling/stream"
+)
+
+// look is one divergence at one noise multiplier, as samples show it.
+type look struct {
+	divergence
+	x        float64 // ln σ
+	tables   float64 // the largest work of its tables
+	logBound float64 // ln M/δ
+	samplers []sampler
+	seconds  float64 // of processors that the samples took
+	samples  uint64
+	sum      float64 // of the values over M
+	squares  float64 // of their squares
+	largest  float64 // of them
+}
+
+// begin makes the tables of a look.
+func (s *search) begin(ctx context.Context, x, tables float64) (*look, error) {
+	begun := clock(s.workers)
+	defer func() { s.making = max(s.making, clock(s.workers)-begun) }()
+	config := tilt.Config{Spec: s.Run.Loss(roundUp(math.Exp(x))), Epsilon: s.Epsilon, Direction: s.direction}
+	d, err := newDivergence(ctx, config, tables)
+	if err != nil {
+		return nil, err
+	}
+	if s.Draws > 0 && d.proposal != nil {
+		d.proposal.Draws = min(d.proposal.Draws, s.Draws)
+	}
+	return &look{divergence: d, x: x, tables: tables, logBound: math.Log(max(d.bound(), 1e-300) / s.Delta)}, nil
+}
+
+// isExact says whether the divergence is proven to be so far below δ that it gets no samples.
+func (s *search) isExact(l *look) bool { return l.proof.bound <= Negligible*s.Delta }
+
+// draw draws the samples of a look up to a total, Few by each worker at a time. The sums do not
+// depend on the number of workers.
+func (s *search) draw(ctx context.Context, l *look, total uint64) error {
+	if l.samplers == nil {
+		if err := s.makeSamplers(l); err != nil {
+			return err
+		}
+	}
+	begun := clock(s.workers)
+	defer func() {
+		took := clock(s.workers) - begun
+		s.seconds, l.seconds = s.seconds+took, l.seconds+took
+	}()
+	sums := make([][3]float64, len(l.samplers))
+	for l.samples < total {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		errs := make([]error, len(l.samplers))
+		var wait sync.WaitGroup
+		next := l.samples
+		for i, of := range l.samplers {
+			first := min(total, next)
+			next = min(total, first+Few)
+			last := next
+			wait.Add(1)
+			go func() {
+				defer wait.Done()
+				sums[i], errs[i] = of.sums(ctx, l.divergence, first, last-first)
+			}()
+		}
+		wait.Wait()
+		for i, err := range errs {
+			if err != nil {
+				return err
+			}
+			l.sum, l.squares, l.largest = l.sum+sums[i][0], l.squares+sums[i][1], max(l.largest, sums[i][2])
+		}
+		s.drawn += next - l.samples
+		l.samples = next
+	}
+	return nil
+}
+
+// each is about how many seconds of processors a sample takes: as at the last look, whose tables are
+// the finest; 0 if none was drawn.
+func (s *search) each() float64 {
+	for i := len(s.looks) - 1; i >= 0; i-- {
+		if l := s.looks[i]; l.samples > 0 {
+			return l.seconds / float64(l.samples)
+		}
+	}
+	return 0
+}
+
+// makeSamplers makes one sampler a worker. Their key is public, and of no other purpose.
+func (s *search) makeSamplers(l *look) error {
+	config, err := json.Marshal(struct {
+		Seed   uint64      `json:"seed"`
+		Config tilt.Config `json:"config"`
+	}{s.Seed, l.Config})
+	if err != nil {
+		return fmt.Errorf("calibration: %w", err)
+	}
+	of, err := l.sampler(stream.PublicKey("estimate", config))
+	if err != nil {
+		return err
+	}
+	l.samplers = []sampler{of}
+	for range max(1, s.workers) - 1 {
+		if of.tilted != nil { // plain samplers have goroutines of their own
+			l.samplers = append(l.samplers, sampler{tilted: of.tilted.Fork()})
+		}
+	}
+	return nil
+}
+
+// sums are the sum of some values over M, of their squares, and the largest of them. Of plain losses
+// only the sum is known, and the largest squares that it allows count.
+func (s sampler) sums(ctx context.Context, d divergence, first, count uint64) (sums [3]float64, err error) {
+	if count == 0 {
+		return sums, nil
+	}
+	if s.plain != nil {
+		record, err := s.plain.Record(ctx, first, count, []float64{d.Epsilon}, 0)
+		if err != nil {
+			return sums, err
+		}
+		sum := record.Sums[0].Mean(count) * float64(count)
+		return [3]float64{sum, sum, min(1, sum)}, nil
+	}
+	var values [Few]float64
+	s.tilted.Values(values[:count], first)
+	for _, y := range values[:count] {
+		y = max(0, y/d.proposal.Bound-d.proposal.Slack)
+		sums = [3]float64{sums[0] + y, sums[1] + y*y, max(sums[2], y)}
+	}
+	return sums, nil
+}
+
+// count is the number of equal values that would show as much as the values of a look: the square of
+// their sum over the sum of their squares. The largest is added to the squares once more, for larger
+// values that were not seen.
+func (l *look) count() float64 {
+	if l.sum == 0 {
+		return 0
+	}
+	return l.sum * l.sum / (l.squares + l.largest*l.largest)
+}
+
+// isConclusive says whether the values of a look show more than a bound: they count as at least nine
+// equal ones, which are Apart standard errors above 0, and are no rounding.
+func (l *look) isConclusive() bool {
+	return l.count() >= Apart*Apart && l.sum >= 1./(Apart*Apart)
+}
+
+// most is ln of an upper limit of the divergence over δ: Apart standard errors above the mean.
+func (l *look) most() float64 {
+	return l.logBound + math.Log((l.sum+Apart*(math.Sqrt(l.sum)+0.5))/float64(l.samples))
+}
+
+// mean is the mean of the values.
+func (l *look) mean() float64 {
+	if l.samples == 0 {
+		return l.proof.bound
+	}
+	return l.sum / float64(l.samples) * l.bound()
+}
+
+// hits is the number of events of a Poisson variable that would show as much of the mean.
+func (l *look) hits() float64 {
+	n, sum, squares := float64(l.samples), l.sum, l.squares+l.largest*l.largest
+	if !l.isConclusive() {
+		sum, squares = max(sum, 1), max(squares, 1)
+	}
+	return n / max(1e-9, squares/(sum*sum)*n-1)
+}
+
+// stdErr is the standard error of ln of the mean. Its second term is for few values: their spread is
+// all that is known of the error.
+func (l *look) stdErr() float64 { return math.Sqrt((1 + 4/l.hits()) / l.hits()) }
+
+// point is the look on the scale.
+func (s *search) point(l *look) point {
+	if s.isExact(l) {
+		u := s.scale.inverse(math.Log(max(l.proof.bound/s.Delta, 1e-30)))
+		return point{l.x, u, Rough / Apart}
+	}
+	ratio := l.logBound + math.Log(max(l.sum, 1e-300)/float64(l.samples))
+	if !l.isConclusive() { // the values count as one of M at least
+		ratio = l.logBound + math.Log(max(l.sum, 1)/float64(l.samples))
+	}
+	u := s.scale.inverse(ratio)
+	return point{l.x, u, l.stdErr() / s.scale.steepness(u)}
+}

@@ -1,0 +1,40 @@
+package calibration
+
+import (
+	"context"
+	"fmt"
+
+	"minsep/accounting/ledger"
+)
+
+// Draw computes units of one candidate and adds their results to the ledger, on this machine or
+// elsewhere. Units that it leaves out are no error of its own.
+type Draw func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error
+
+// Release is the verification of a ledger's protocol, wherever its samples are drawn: the
+// missing units are drawn candidate by candidate, from the most noise down to the first that is
+// not accepted, since smaller ones cannot be released then. It returns nil when the ledger
+// gives a certificate, an error that wraps accounting.ErrNotVerified when no candidate was
+// accepted, and Draw's error. Drawn units stay in the ledger: after a stop, Release goes on
+// from there.
+func Release(ctx context.Context, l *ledger.Ledger, unitSize uint64, draw Draw) error {
+	p := l.Protocol()
+	for c := len(p.Candidates) - 1; c >= 0; c-- {
+		if units := l.Missing(c, unitSize); len(units) > 0 {
+			if err := draw(ctx, l, c, units); err != nil {
+				return err
+			}
+			if left := l.Missing(c, unitSize); len(left) > 0 {
+				return fmt.Errorf("calibration: %d units of candidate %d were not drawn", len(left), c)
+			}
+		}
+		released, err := p.Release(l.Tallies())
+		if err != nil {
+			return err
+		}
+		if released.Candidate > c {
+			return nil
+		}
+	}
+	return nil
+}

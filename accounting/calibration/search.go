@@ -1,0 +1,252 @@
+package calibration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"minsep/accounting/montecarlo"
+)
+
+// Errors of runs without an estimate. Neither is a fault of the request: nothing was found, or it
+// would take too many samples.
+var (
+	ErrNoEstimate = errors.New("calibration: no estimate")
+	ErrTooDear    = errors.New("calibration: an estimate takes too many samples")
+)
+
+// search looks for the noise multiplier at which one divergence is δ.
+type search struct {
+	Claim
+	direction montecarlo.Direction
+	scale     *Scale
+	before    Slope               // that is known before the first look
+	behind    float64             // σ above which it is enough to know it roughly
+	below     bool                // it is enough to know that the divergence is below δ
+	samples   func(*look) float64 // the largest number of samples of a look
+	first     float64             // the least work of its tables
+	tables    float64             // the largest work of its tables
+	workers   int
+	watch     func(*look) // is told of each step, if not nil
+
+	looks   []*look
+	drawn   uint64
+	seconds float64 // of processors that the samples took
+	making  float64 // seconds of processors of the slowest tables
+}
+
+func (c Claim) newSearch(d montecarlo.Direction, before Slope) (*search, error) {
+	scale, err := NewScale(c.Epsilon, c.Delta)
+	s := &search{Claim: c, direction: d, scale: scale, before: before, behind: math.Inf(1), first: leastTables, tables: c.mostTables(), watch: func(*look) {}}
+	s.samples = func(l *look) float64 { return c.mostSamples(l.isConclusive()) }
+	return s, err
+}
+
+const (
+	mostLooks = 20    // after which a search does not converge
+	leastStep = 0.005 // between two looks, in ln σ
+)
+
+// run looks at noise multipliers from ln σ = x on, each where the looks before it have δ, until the
+// standard error of ln σ is at most tolerance, or the samples are used up.
+func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
+	short := 0 // looks that had too few samples to show anything
+	for range mostLooks {
+		before := s.drawn
+		l, enough, err := s.look(ctx, x, tolerance)
+		if err != nil {
+			return line{}, err
+		}
+		f := s.fit()
+		goal, stdErr, _ := f.solve()
+		known := s.isKnown()
+		switch {
+		case known && (stdErr <= tolerance || s.isBehind(f)):
+			return f, nil
+		case known && stdErr <= Rough && (!enough || before == s.drawn && !s.isExact(l)):
+			return f, nil
+		case !enough && (known || s.hasAbove(x) || short == 3):
+			return f, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
+		case !enough && s.isHopeless(l): // more noise has a smaller M
+			short, goal = short+1, x+Farthest
+		case !enough: // a divergence falls faster with σ than M does
+			short, goal = short+1, x-Farthest
+		case !known: // it is far below δ, and few samples show that a σ is far too small
+			goal = x - Farthest
+		}
+		if x = s.within(goal); !s.isNear(l, x) {
+			continue
+		}
+		if before == s.drawn {
+			x += leastStep
+		}
+	}
+	return line{}, fmt.Errorf("%w: no noise multiplier found near %.4g", ErrNoEstimate, math.Exp(x))
+}
+
+// within is the goal, or the ln σ nearest to it that is at most Farthest from all looks.
+func (s *search) within(goal float64) float64 {
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, l := range s.looks {
+		least, most = min(least, l.x), max(most, l.x)
+	}
+	return min(max(goal, least-Farthest), most+Farthest)
+}
+
+// isNear says whether ln σ = x is the place of a look.
+func (s *search) isNear(l *look, x float64) bool { return math.Abs(l.x-x) < leastStep }
+
+// hasAbove says whether there is a look at more noise.
+func (s *search) hasAbove(x float64) bool {
+	for _, l := range s.looks {
+		if l.x > x+leastStep {
+			return true
+		}
+	}
+	return false
+}
+
+// isHopeless says whether all the samples of a look would show nothing if the divergence were δ: less
+// than a ninth of M or, of plain losses, which are 0 or large, less than nine values.
+func (s *search) isHopeless(l *look) bool {
+	const least = Apart * Apart
+	if l.proposal == nil {
+		return s.samples(l) < least*math.Exp(l.logBound)
+	}
+	return s.samples(l)*least < math.Exp(l.logBound)
+}
+
+// isKnown says whether any look shows more than a bound.
+func (s *search) isKnown() bool {
+	for _, l := range s.looks {
+		if l.isConclusive() {
+			return true
+		}
+	}
+	return false
+}
+
+// isBehind says whether a fit is clearly above s.behind: it need be known only roughly then.
+func (s *search) isBehind(f line) bool {
+	x, stdErr, _ := f.solve()
+	return stdErr <= Rough/Apart && x-Apart*stdErr > math.Log(s.behind)
+}
+
+// fit is the line through all looks that show more than a bound, or else through the last look.
+func (s *search) fit() line {
+	var points []point
+	for _, l := range s.looks {
+		if l.isConclusive() {
+			points = append(points, s.point(l))
+		}
+	}
+	if points == nil {
+		points = []point{s.point(s.looks[len(s.looks)-1])}
+	}
+	return s.scale.fit(points, s.before)
+}
+
+// look draws at ln σ = x: many samples where δ is near, and few where they say in which direction it
+// is. It goes on with a look that is there already. If more samples are wanted than take as long as
+// finer tables, these are made, and taken if they lower M. enough is false if all samples that the
+// look may have are too few for the tolerance.
+func (s *search) look(ctx context.Context, x, tolerance float64) (l *look, enough bool, err error) {
+	for _, of := range s.looks {
+		if s.isNear(of, x) {
+			l = of
+		}
+	}
+	switch {
+	case l == nil:
+		if l, err = s.begin(ctx, x, s.first); err != nil {
+			return nil, false, err
+		}
+		s.looks = append(s.looks, l)
+	case l.tables < s.first && !s.isExact(l):
+		if _, err := s.retabled(ctx, l, s.first); err != nil {
+			return nil, false, err
+		}
+	}
+	for want := max(Few, l.samples); ; {
+		if s.watch(l); s.isExact(l) || s.below && l.proof.bound <= s.Delta {
+			return l, true, nil
+		}
+		if most := s.samples(l); float64(want) > most || l.samples == 0 && s.isHopeless(l) {
+			finer, err := s.refined(ctx, l, math.Exp(l.logBound))
+			if err != nil {
+				return nil, false, err
+			}
+			if finer {
+				want = Few
+				continue
+			}
+			if most < fewest || l.samples > 0 && float64(l.samples+Few) > most || s.isHopeless(l) {
+				return l, false, nil
+			}
+			want = uint64(most)
+		}
+		finer, err := s.refined(ctx, l, float64(want))
+		if err != nil {
+			return nil, false, err
+		}
+		if finer {
+			want = Few
+			continue
+		}
+		if err := s.draw(ctx, l, want); err != nil {
+			return nil, false, err
+		}
+		more, done := s.more(l, tolerance)
+		if done {
+			return l, true, nil
+		}
+		want = more
+	}
+}
+
+// refined makes the tables of a look anew if it wants more samples than take as long as finer ones,
+// and says whether these lower M.
+func (s *search) refined(ctx context.Context, l *look, want float64) (bool, error) {
+	const stepsPerState = 2 // steps of a sample take as long as this number of states
+	work := min(s.tables, stepsPerState*want*float64(s.Run.Strategy.Steps))
+	if s.direction == montecarlo.Q || work < 3*l.tables { // H(Q,P) has no tables
+		return false, nil
+	}
+	return s.retabled(ctx, l, work)
+}
+
+// retabled makes the tables of a look anew, and says whether they lower M to half of it.
+func (s *search) retabled(ctx context.Context, l *look, work float64) (bool, error) {
+	finer, err := s.begin(ctx, l.x, work)
+	if err != nil {
+		return false, err
+	}
+	if l.tables = work; finer.bound() > l.bound()/2 {
+		return false, nil
+	}
+	*l = *finer
+	return true, nil
+}
+
+// more returns the number of samples that a look should have; done says that it has them.
+func (s *search) more(l *look, tolerance float64) (want uint64, done bool) {
+	if s.below {
+		expected := float64(l.samples) * math.Exp(-l.logBound) // sum of the values if the mean is δ
+		done = l.sum < expected-Apart*math.Sqrt(expected) || l.count() >= Apart*Apart
+		return l.samples + max(Few, l.samples/2), done
+	}
+	if !l.isConclusive() { // or far below δ
+		return l.samples + max(Few, l.samples/2), l.most() <= -1 || l.most() <= 0 && !s.isKnown()
+	}
+	p, f := s.point(l), s.fit()
+	if p.u < -Rough && -p.u > Apart*p.stdErr || s.isBehind(f) { // far above δ
+		return l.samples, true
+	}
+	_, stdErr, bySlope := f.solve()
+	if stdErr <= tolerance || 2*bySlope*bySlope > tolerance*tolerance {
+		return l.samples, true
+	}
+	grow := (stdErr*stdErr - bySlope*bySlope) / (tolerance*tolerance - bySlope*bySlope)
+	return uint64(float64(l.samples)*min(grow, 4)) + Few, false
+}

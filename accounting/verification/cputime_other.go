@@ -1,8 +1,0 @@
-//go:build !unix
-
-package verification
-
-import "time"
-
-// processorTime is how long the processors have worked for this process: not known here.
-func processorTime() time.Duration { return 0 }
