@@ -48,8 +48,16 @@ func samplerCases() []samplerCase {
 		return run(sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: b, EpochSteps: length}}, 1)
 	}
 	owners := func(r Run, k int) Run { r.MaxExamplesPerOwner = k; return r }
+	law := func(p float64) Run {
+		table, err := twice(p).Tabulate(samplerSteps)
+		if err != nil {
+			panic(err)
+		}
+		return run(sampling.Spec{Law: table}, 1)
+	}
 	return []samplerCase{
 		{"b-min-sep cold", bMinSep(0.3, 2, false, 1), nil, bMinSep(0.3, 2, true, 1)},
+		{"a law", law(0.4), nil, law(0.5)},
 		{"b-min-sep warm", bMinSep(0.3, 3, true, 1), nil, bMinSep(0.3, 3, false, 1)},
 		{"b-min-sep, min-sep 1", bMinSep(0.3, 1, true, 1), nil, bMinSep(0.3, 2, true, 1)},
 		{"b-min-sep, min-sep of all steps", bMinSep(0.3, samplerSteps, true, 1), nil, bMinSep(0.3, samplerSteps+1, true, 1)},
@@ -348,7 +356,7 @@ func TestEveryFieldCounts(t *testing.T) {
 		name := spec.Field(i).Name
 		r, ok := base[name]
 		if !ok {
-			if name != "Truncation" && name != "Owners" { // that owners follow a scheme changes nothing: TestOwnersAreAccountedForAsOneExample
+			if name != "Truncation" && name != "Owners" && name != "Law" { // owners change nothing: TestOwnersAreAccountedForAsOneExample; a law is held as a whole by TestSamplers
 				t.Errorf("sampling.Spec.%s: no case", name)
 			}
 			continue

@@ -16,7 +16,12 @@ const steps, minSep = 32, 4
 // samplersOfAllKinds has one of each kind, by name.
 func samplersOfAllKinds(t *testing.T) map[string]sampling.Spec {
 	t.Helper()
+	law, err := twice(0.1).Tabulate(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return map[string]sampling.Spec{
+		"law":                              {Law: law},
 		"poisson":                          {Poisson: &sampling.Poisson{Prob: 0.1, Steps: steps}},
 		"cyclic-poisson":                   {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: steps, MinSep: minSep}},
 		"cyclic-poisson, secret partition": {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: steps, MinSep: minSep, SecretPartition: true}},
@@ -134,5 +139,19 @@ func TestRatesAreRoundedUpward(t *testing.T) {
 		if len(c.got) == 0 {
 			t.Errorf("%s: no rates", name)
 		}
+	}
+}
+
+// twice is at most twice, at least three steps apart, and never at the first step.
+func twice(p float64) sampling.Law {
+	return sampling.Law{
+		Start: []sampling.Start{{Point: sampling.Point{Step: 1}, Prob: 1}},
+		Next: func(at sampling.Point) (float64, sampling.Point, sampling.Point) {
+			in := sampling.Point{Step: at.Step + 3, State: at.State + 1}
+			if at.State == 1 {
+				in.Step = sampling.Never
+			}
+			return p, in, sampling.Point{Step: at.Step + 1, State: at.State}
+		},
 	}
 }

@@ -2,6 +2,7 @@ package sampling
 
 import (
 	"fmt"
+	"slices"
 
 	"minsep/internal/param"
 )
@@ -20,12 +21,16 @@ type Spec struct {
 	MultiOwner    *MultiOwner    `json:"multi-owner,omitempty"`
 	Fixed         *Fixed         `json:"fixed,omitempty"`
 	Rotation      *Rotation      `json:"rotation,omitempty"`
+	Law           *Table         `json:"law,omitempty"`        // the scheme of a [Law]
 	Owners        *OwnerSampling `json:"owners,omitempty"`     // nil: examples take part on their own
 	Truncation    *Truncation    `json:"truncation,omitempty"` // of any scheme but fixed; nil for none
 }
 
 // Kinds lists the schemes that users can choose, in the order of listings.
 var Kinds = []Kind{bMinSepKind, epochMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind, rotationKind}
+
+// allKinds are all schemes of a Spec.
+var allKinds = append(slices.Clone(Kinds), lawKind)
 
 // Kind describes a scheme to users: everything that does not depend on its parameters. It is
 // declared in the scheme's file.
@@ -84,7 +89,7 @@ func orNil[S Scheme](s *S) Scheme {
 
 // schemes returns the schemes that are set.
 func (s Spec) schemes() (set []Scheme) {
-	for _, k := range Kinds {
+	for _, k := range allKinds {
 		if scheme := k.scheme(s); scheme != nil {
 			set = append(set, scheme)
 		}
@@ -97,7 +102,7 @@ func (s Spec) Scheme() Scheme { return s.schemes()[0] }
 
 // Kind returns the kind of the scheme that is set, or a zero Kind if none is, as in a damaged file.
 func (s Spec) Kind() Kind {
-	for _, k := range Kinds {
+	for _, k := range allKinds {
 		if k.scheme(s) != nil {
 			return k
 		}

@@ -68,6 +68,9 @@ type Jump struct {
 // Prob is the probability that an example takes part, in (0, 1].
 func (c Choice) Prob() float64 { return float64(c.Threshold) / certain }
 
+// Complement is the probability that an example does not take part, in [0, 1).
+func (c Choice) Complement() float64 { return float64(certain-c.Threshold) / certain }
+
 // to is the point of a jump from a step.
 func (j Jump) to(step int) Point {
 	if j.Wait == 0 {
@@ -293,12 +296,13 @@ func (t *Table) Row(step int) []Choice { return t.Rows[t.rowOf[step]] }
 // RowOf returns the index in Rows of the choices of a step: steps with the same index are alike.
 func (t *Table) RowOf(step int) int { return int(t.rowOf[step]) }
 
+// Choice returns the choice of a point that an example can reach.
+func (t *Table) Choice(at Point) Choice { return t.Row(at.Step)[t.place(at)] }
+
 // Next returns the probability in (0, 1] that an example takes part at a point that it can reach,
 // and its next points, as [Law] does.
 func (t *Table) Next(at Point) (p float64, in, out Point) {
-	row := t.Row(at.Step)
-	k, _ := slices.BinarySearchFunc(row, at.State, func(x Choice, state int) int { return cmp.Compare(x.State, state) })
-	x := row[k]
+	x := t.Choice(at)
 	return x.Prob(), x.In.to(at.Step), x.Out.to(at.Step)
 }
 
@@ -337,11 +341,11 @@ func (t *Table) Validate() error {
 func (t *Table) checkPoints() error {
 	c := param.Checker{Package: "sampling"}
 	has := func(at Point) bool {
-		if at.Step >= t.Steps {
-			return true
+		if at.Step < 0 || at.Step >= t.Steps {
+			return at.Step >= 0
 		}
-		_, found := slices.BinarySearchFunc(t.Row(at.Step), at.State, func(x Choice, state int) int { return cmp.Compare(x.State, state) })
-		return at.Step >= 0 && found
+		k := t.place(at)
+		return k < len(t.Row(at.Step)) && t.Row(at.Step)[k].State == at.State
 	}
 	sum := uint64(0)
 	for _, s := range t.Starts {
@@ -378,24 +382,6 @@ func (t *Table) Separation() int {
 		}
 	}
 	return least
-}
-
-// MaxParticipations returns how often an example takes part at most.
-func (t *Table) MaxParticipations() (most int) {
-	from := map[Point]int{} // from a point on
-	for i := t.Steps - 1; i >= 0; i-- {
-		for _, x := range t.Row(i) {
-			times := 1 + from[x.In.to(i)]
-			if x.Threshold < certain {
-				times = max(times, from[x.Out.to(i)])
-			}
-			from[Point{i, x.State}] = times
-		}
-	}
-	for _, s := range t.Starts {
-		most = max(most, from[s.point()])
-	}
-	return most
 }
 
 // Hash returns the SHA-256 of the table's integers, in hexadecimal digits.

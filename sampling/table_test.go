@@ -205,6 +205,97 @@ func TestSchemesFollowTheirLaws(t *testing.T) {
 	}
 }
 
+// TestTablesAreDrawn: draws of tables have the probabilities of all patterns, and rates, moments and the
+// probability of none are those of the patterns.
+func TestTablesAreDrawn(t *testing.T) {
+	const draws = 20000
+	rng := rand.New(rand.NewPCG(18, 3))
+	for range 3 {
+		n := 6 + rng.IntN(4)
+		laws := map[string]sampling.Law{"weekly": weekly(0.2), "weekly, often": weekly(0.9), "circle": circle(0.4)}
+		for name, s := range smallSchemes(rng, n) {
+			laws[name] = s.Law()
+		}
+		for name, l := range laws {
+			table, err := l.Tabulate(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source := stream.NewSource(stream.PublicKey("table", []byte(name)))
+			sampler := table.Process().Sampler(source)
+			seen := map[string]float64{}
+			for i := range int64(draws) {
+				pattern := ""
+				for _, step := range sampler.Append(nil, source.IntAddress(i, 0), 0) {
+					pattern += fmt.Sprint(step, " ")
+				}
+				seen[pattern]++
+			}
+			want := tablePatterns(table)
+			rates, mean, square := make([]float64, n), 0.0, 0.0
+			for pattern, p := range want {
+				if err := stattest.Sum(seen[pattern], p*draws, p*(1-p)*draws, 1); err != nil {
+					t.Errorf("%s of %d steps: pattern %q: %v", name, n, pattern, err)
+				}
+				delete(seen, pattern)
+				steps := strings.Fields(pattern)
+				for _, field := range steps {
+					var step int
+					fmt.Sscan(field, &step)
+					rates[step] += p
+				}
+				mean += p * float64(len(steps))
+				square += p * float64(len(steps)*len(steps))
+			}
+			if len(seen) > 0 {
+				t.Errorf("%s of %d steps: patterns that are none of the law: %v", name, n, seen)
+			}
+			for i, rate := range table.Rates() {
+				if math.Abs(rate-rates[i]) > 1e-14 {
+					t.Errorf("%s: rate %v at step %d, by all patterns %v", name, rate, i, rates[i])
+				}
+			}
+			gotMean, gotVariance := table.TotalMoments(10)
+			if math.Abs(gotMean-10*mean) > 1e-12 || math.Abs(gotVariance-10*(square-mean*mean)) > 1e-12 || math.Abs(table.Never()-want[""]) > 1e-14 {
+				t.Errorf("%s: mean %v, variance %v, none with %v; by all patterns %v, %v and %v", name, gotMean, gotVariance, table.Never(), 10*mean, 10*(square-mean*mean), want[""])
+			}
+		}
+	}
+}
+
+// TestLongTables: waits of thousands of steps, through many segments.
+func TestLongTables(t *testing.T) {
+	const steps, draws = 5000, 20000
+	table, err := sampling.BMinSep{Prob: 0.002, Steps: steps, MinSep: 100}.Law().Tabulate(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := stream.NewSource(stream.PublicKey("table", []byte("long")))
+	sampler := table.Process().Sampler(source)
+	var first, second []float64
+	for i := range int64(draws) {
+		list := sampler.Append(nil, source.IntAddress(i, 0), 0)
+		if len(list) > 1 {
+			first, second = append(first, float64(list[0])), append(second, float64(list[1]-list[0]-100))
+		}
+	}
+	for k, waits := range [][]float64{first, second} {
+		for _, bound := range []float64{200, 700, 1500} {
+			count := 0.0
+			for _, w := range waits {
+				if w < bound {
+					count++
+				}
+			}
+			// The condition that there is a second participation changes this by less than .004.
+			want := 1 - math.Pow(0.998, bound)
+			if got := count / float64(len(waits)); math.Abs(got-want) > 0.004+5*math.Sqrt(want*(1-want)/draws) {
+				t.Errorf("wait %d is below %v with probability %v, want %v", k, bound, got, want)
+			}
+		}
+	}
+}
+
 // TestTableSizes: steps that are alike share a row, and laws without end are refused.
 func TestTableSizes(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -81,7 +81,7 @@ func TestEvaluateCasesRefuses(t *testing.T) {
 		"sigma":      {`"sigma": 1,`, `"sigma": 0,`, "noise multiplier 0"},
 		"start":      {`"cold"`, `"tepid"`, "start tepid"},
 		"bands":      {`[1.0]`, `[1.0, 0.5]`, "bands 2"},
-		"many":       {`"scheme": "b_min_sep", "start": "cold", "n": 2, "b": 1, "p": 0.5,`, `"scheme": "epoch_min_sep", "n": 2, "b": 1, "epoch": 1, "k_u": 2,`, "k_u 2"},
+		"many":       {`"scheme": "b_min_sep", "start": "cold", "n": 2, "b": 1, "p": 0.5,`, `"scheme": "epoch_min_sep", "n": 2, "b": 1, "epoch": 1, "k_u": 3,`, "k_u 3"},
 		"negative":   {`[1.0]`, `[1.0, -0.5]`, "no negative entry"},
 		"empty c":    {`[1.0]`, `[]`, "c 0"},
 		"huge n":     {`"n": 2`, `"n": -2`, "steps -2"},

@@ -22,7 +22,8 @@ func (d *draws) start(batch uint64, lane int) {
 	d.number, d.block, d.next = batch, kernel.FirstFreeBlock+uint64(lane)<<32, len(d.words)
 }
 
-func (d *draws) word() uint64 {
+// Uint64 is the next word.
+func (d *draws) Uint64() uint64 {
 	if d.next == len(d.words) {
 		d.bulk.Words(d.words[:], d.number, d.block)
 		d.block += uint64(len(d.words) / 2)
@@ -34,12 +35,12 @@ func (d *draws) word() uint64 {
 
 // uniform is in (0, 1), an odd multiple of 2^-54.
 func (d *draws) uniform() float64 {
-	return (float64(d.word()>>11) + 0.5) * (1.0 / (1 << 53))
+	return (float64(d.Uint64()>>11) + 0.5) * (1.0 / (1 << 53))
 }
 
 // below is uniform in 0 … n-1, but for n/2^64.
 func (d *draws) below(n int) int {
-	high, _ := bits.Mul64(d.word(), uint64(n))
+	high, _ := bits.Mul64(d.Uint64(), uint64(n))
 	return int(high)
 }
 

@@ -8,23 +8,28 @@ import (
 	"minsep/accounting/montecarlo/internal/kernel"
 	"minsep/accounting/montecarlo/internal/law"
 	"minsep/accounting/montecarlo/internal/likelihood"
+	"minsep/sampling"
 )
 
 // participations draws when one owner's examples participate.
 type participations struct {
-	spec   Spec
-	scheme scheme
-	logQ   float64 // ln(1-p)
-	law    law.Law // or nil
-	starts []law.Start
-	drawn  bool
-	each   int // processes of the owner: one an example, but for MultiOwner
+	spec    Spec
+	scheme  scheme
+	logQ    float64 // ln(1-p)
+	law     law.Law // or nil
+	starts  []law.Start
+	drawn   bool
+	process *sampling.TableProcess // of the scheme law
+	each    int                    // processes of the owner: one an example, but for MultiOwner
 }
 
 func newParticipations(s Spec) participations {
 	p := participations{spec: s, scheme: schemes[s.Scheme], logQ: math.Log1p(-s.Prob), law: s.Law(), each: s.ExamplesPerOwner()}
 	if s.Scheme == MultiOwner {
 		p.each = 1
+	}
+	if s.LawTable != nil {
+		p.process = s.LawTable.Process().(*sampling.TableProcess)
 	}
 	if p.law != nil {
 		p.starts, p.drawn = p.law.Starts()

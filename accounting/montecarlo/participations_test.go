@@ -21,6 +21,22 @@ type programs = struct {
 	stride int64
 }
 
+// lawPrograms are those of a law with at most two participations.
+func lawPrograms(p float64) programs {
+	law := sampling.Law{Start: []sampling.Start{{Prob: 0.5}, {Point: sampling.Point{Step: 1}, Prob: 0.5}}, Next: func(at sampling.Point) (float64, sampling.Point, sampling.Point) {
+		in := sampling.Point{Step: at.Step + 2, State: at.State + 1}
+		if at.State == 1 {
+			in.Step = sampling.Never
+		}
+		return p, in, sampling.Point{Step: at.Step + 1, State: at.State}
+	}}
+	table, err := law.Tabulate(patternSteps)
+	if err != nil {
+		panic(err)
+	}
+	return programs{sampling.Spec{Law: table}, Spec{Scheme: Law, MinSep: table.Separation(), LawTable: table}, 1}
+}
+
 // ownerPrograms are programs for owners of k examples.
 func ownerPrograms(k int, p programs) programs {
 	p.drawn.MaxExamplesPerOwner = k
@@ -48,6 +64,7 @@ var twoPrograms = map[string]programs{
 	"bins, once":       {sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: patternSteps, Period: 8}}, Spec{Scheme: BallsInBins, MinSep: 8}, 1},
 	"cyclic, one part": {sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: patternSteps, MinSep: 4}}, Spec{Scheme: CyclicPoisson, MinSep: 4, Prob: 0.4}, 4},
 	"cyclic, secret":   {sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: patternSteps, MinSep: 4, SecretPartition: true}}, Spec{Scheme: CyclicPoisson, MinSep: 4, Prob: 0.4, WarmStart: true}, 1},
+	"law":              lawPrograms(0.3),
 	"rotation":         {sampling.Spec{Rotation: &sampling.Rotation{Steps: patternSteps, EpochSteps: 3}}, Spec{Scheme: Rotation, EpochSteps: 3, MinSep: 1}, 1},
 	"rotation, once":   {sampling.Spec{Rotation: &sampling.Rotation{Steps: patternSteps, EpochSteps: 12}}, Spec{Scheme: Rotation, EpochSteps: 12, MinSep: 1}, 1},
 	"multi-owner of two": {sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.2, Steps: patternSteps, MinSep: 3}},
@@ -131,7 +148,11 @@ func TestDrawsAreThoseOfBatches(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		var wrong []Spec
-		if c.drawn.Scheme != Rotation { // it has no min-sep
+		switch c.drawn.Scheme {
+		case Rotation: // it has no min-sep
+		case Law:
+			wrong = append(wrong, lawPrograms(0.35).drawn)
+		default:
 			wrong = append(wrong, c.drawn)
 			wrong[0].MinSep++
 		}

@@ -8,6 +8,7 @@ import (
 	"minsep/accounting/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // ParamError is a parameter with a value that breaks a rule.
@@ -61,6 +62,9 @@ type Spec struct {
 	// EpochSteps is T of epoch-min-sep and rotation: an example, or an owner, participates exactly
 	// once in every T steps. 0 for others.
 	EpochSteps int `json:"epoch_steps,omitempty"`
+
+	// LawTable is how an example takes part under the scheme law; nil for others.
+	LawTable *sampling.Table `json:"law,omitempty"`
 
 	// WarmStart starts in the stationary distribution: Algorithm 2 of arXiv 2602.09338. For cyclic
 	// Poisson the part of the example is then uniform; else it is the first part, which has the most
@@ -132,6 +136,7 @@ func (s Spec) checkNumbers(check *param.Checker) {
 	}
 	scheme.check(s, check)
 	check.Require(s.EpochSteps == 0 || s.Scheme == EpochMinSep || s.Scheme == Rotation, "epoch steps", s.EpochSteps, "is for epoch-min-sep and rotation only")
+	check.Require(s.LawTable == nil || s.Scheme == Law, "law", "given", "is for the scheme law only")
 	check.Require(!s.Published || s.Scheme == MultiOwner, "published distribution", s.Published, "is for multi-owner only")
 	if s.MaxBatchSize > 0 {
 		check.Require(k == 1, "max examples per owner", k, "must be 1 with a max batch size: no loss is known for more")

@@ -121,6 +121,8 @@ func linear(l likelihood.Ratio) Recursion {
 		}
 	case *likelihood.Chain:
 		return newChain(l)
+	case *likelihood.Points:
+		return newPoints(l)
 	case *likelihood.Rotation:
 		return newRotation(l)
 	case *likelihood.EpochPair:
