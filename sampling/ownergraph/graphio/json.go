@@ -2,8 +2,8 @@ package graphio
 
 import (
 	"bytes"
-	"strconv"
-	"unicode/utf16"
+	"encoding/json"
+	"slices"
 	"unicode/utf8"
 
 	"minsep/sampling/ownergraph"
@@ -15,12 +15,11 @@ type jsonFault struct{ column, found, rule string }
 
 func (f *jsonFault) Error() string { return f.found + ": " + f.rule }
 
-// maxJSONDepth limits the recursion of skip: a hostile file must not exhaust the stack.
-const maxJSONDepth = 100
-
 // jsonColumn is a column to be filled from JSON; its type may still be open.
 type jsonColumn struct {
 	names []string // that the key may have
+	key   string   // the one that the line has
+	value []byte   // and its value; nil for none
 	ids   *ownergraph.IDs
 	known bool // the type of ids is decided
 	asIs  bool // strings, and integers by their digits
@@ -39,205 +38,193 @@ func (c *jsonColumn) ask(asIs bool) {
 	}
 }
 
-// jsonLine parses one line: an object with an example and its owners. It fills owners, and leaves
-// the example in its own column, so that the order of keys does not matter.
-//
-// The parser is our own, since encoding/json accepts a repeated key, hides the difference between 7
-// and 7.0, and allocates for each value. Ours checks the whole line too: a damaged line may have
-// lost owners.
+// jsonLine reads one line: an object with an example and its owners. Package json says whether the
+// line is valid, and decodes strings; its maps and structs would keep the last of two equal keys.
 type jsonLine struct {
 	example, owner jsonColumn
-	hasExample     bool
-	hasOwners      bool
-	owners         int // how many the line has
-
-	in      []byte
-	pos     int
-	scratch []byte // an unescaped string
-	key     []byte
+	owners         int      // how many the line has
+	parts          [][]byte // of an object or list
 }
-
-// bad returns a fault that belongs to no key yet; see atKey.
-func bad(found, rule string) *jsonFault { return &jsonFault{found: found, rule: rule} }
 
 // parse reads a line. The ids go to the columns; on a fault they may hold a part of the line.
 func (j *jsonLine) parse(line []byte) *jsonFault {
-	j.in, j.pos, j.hasExample, j.hasOwners, j.owners = line, 0, false, false, 0
-	if j.peek() != '{' {
-		if j.peek() == '[' { // a usual mistake: a .json file with all records in one array
-			return bad("an array", "NDJSON has one object a line, not one array")
+	j.owners = 0
+	switch first := bytes.TrimLeft(line, " \t\r"); {
+	case !utf8.Valid(line): // the decoder would put one character in the place of every other byte
+		return &jsonFault{found: "text that is not UTF-8", rule: "JSON is UTF-8"}
+	case first[0] == '[': // a usual mistake: a .json file with all records in one array
+		return &jsonFault{found: "an array", rule: "NDJSON has one object a line, not one array"}
+	case first[0] != '{':
+		return &jsonFault{found: "no JSON object", rule: "each line must be one"}
+	}
+	if !json.Valid(line) {
+		return &jsonFault{found: "no valid JSON", rule: "each line must be one object"}
+	}
+	j.example.value, j.owner.value = nil, nil
+	j.parts = parts(j.parts[:0], line)
+	for i := 0; i < len(j.parts); i += 2 {
+		key := decoded(j.parts[i])
+		for _, c := range []*jsonColumn{&j.example, &j.owner} {
+			if f := c.take(key, j.parts[i+1]); f != nil {
+				return f
+			}
 		}
-		return bad("no JSON object", "each line must be one")
 	}
-	j.pos++
-	if j.peek() == '}' {
-		j.pos++
-	} else if f := j.members(); f != nil {
-		return f
-	}
-	if j.peek() != 0 || j.pos < len(j.in) { // peek returns 0 for a NUL byte as well as at the end
-		return bad("more text after the object", "each line must be one object")
-	}
-	if !j.hasExample && !j.example.inFolder {
-		return &jsonFault{j.example.names[0], "no such key", "each object needs it"}
-	}
-	if !j.hasOwners && len(j.owner.names) > 0 && !j.owner.inFolder {
-		return &jsonFault{j.owner.names[0], "no such key", "each object needs it"}
-	}
-	return nil
-}
-
-func (j *jsonLine) members() *jsonFault {
-	for {
-		if j.peek() != '"' {
-			return bad("no key", "not valid JSON")
+	for _, c := range []*jsonColumn{&j.example, &j.owner} {
+		if c.value == nil && !c.inFolder && len(c.names) > 0 {
+			return &jsonFault{c.names[0], "no such key", "each object needs it"}
 		}
-		key, f := j.string()
-		if f != nil {
+	}
+	if !j.example.inFolder {
+		if f := j.example.id(j.example.value); f != nil {
 			return f
 		}
-		j.key = append(j.key[:0], key...)
-		if j.peek() != ':' {
-			return bad("a key without colon", "not valid JSON")
-		}
-		j.pos++
-		if f := j.member(); f != nil {
-			return f
-		}
-		switch j.peek() {
-		case ',':
-			j.pos++
-		case '}':
-			j.pos++
-			return nil
-		default:
-			return bad("an object that does not end", "not valid JSON")
-		}
 	}
+	if j.owner.value == nil {
+		return nil
+	}
+	return j.list()
 }
 
-// member reads the value of j.key.
-func (j *jsonLine) member() *jsonFault {
+// parts appends to dst the parts of a list, or the names and values of an object in turn. The text
+// must be valid JSON.
+func parts(dst [][]byte, text []byte) [][]byte {
+	depth, inString, start := 0, false, 0
+	for i := 0; i < len(text); i++ {
+		end := false
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth == 1 {
+				start = i + 1
+			}
+		case c == '}' || c == ']':
+			depth--
+			end = depth == 0
+		case c == ':' || c == ',':
+			end = depth == 1
+		}
+		if !end {
+			continue
+		}
+		if part := bytes.TrimSpace(text[start:i]); len(part) > 0 { // an empty list has no part
+			dst = append(dst, part)
+		}
+		start = i + 1
+	}
+	return dst
+}
+
+// decoded returns the text of a string, which is valid JSON.
+func decoded(literal []byte) []byte {
+	if bytes.IndexByte(literal, '\\') < 0 {
+		return literal[1 : len(literal)-1]
+	}
+	var text string
+	json.Unmarshal(literal, &text)
+	return []byte(text)
+}
+
+// take keeps the value of a key, if it is the column's.
+func (c *jsonColumn) take(key, value []byte) *jsonFault {
+	name := slices.IndexFunc(c.names, func(name string) bool { return string(key) == name })
 	switch {
-	case named(j.example.names, j.key) && j.example.inFolder, named(j.owner.names, j.key) && j.owner.inFolder:
-		f := inBoth(string(j.key))
+	case name < 0:
+		return nil
+	case c.inFolder:
+		f := inBoth(string(key))
 		return &jsonFault{f.Column, f.Found, f.Rule}
-	case named(j.example.names, j.key):
-		// Which of two values holds is undefined in JSON: readers differ, and the bound must hold
-		// for the owner that the trainer's reader sees.
-		if j.hasExample {
-			return &jsonFault{string(j.key), "the key occurs twice", "each object has it once"}
-		}
-		j.hasExample = true
-		return j.atKey(j.id(&j.example))
-	case named(j.owner.names, j.key):
-		if j.hasOwners {
-			return &jsonFault{string(j.key), "the key occurs twice, or owner_id beside owners", "each object has one"}
-		}
-		j.hasOwners = true
-		return j.atKey(j.list())
+	// Which of two values holds is undefined in JSON: readers differ, and the bound must hold for the
+	// owner that the trainer's reader sees.
+	case c.value != nil && c.key == c.names[name]:
+		return &jsonFault{c.key, "the key occurs twice", "each object has it once"}
+	case c.value != nil:
+		return &jsonFault{c.names[name], "the key beside " + c.key, "each object has one of them"}
 	}
-	return j.skip(0)
-}
-
-func named(names []string, key []byte) bool {
-	for _, n := range names {
-		if string(key) == n {
-			return true
-		}
-	}
-	return false
-}
-
-// atKey puts the key's name into a fault.
-func (j *jsonLine) atKey(f *jsonFault) *jsonFault {
-	if f != nil && f.column == "" {
-		f.column = string(j.key)
-	}
-	return f
+	c.key, c.value = c.names[name], value
+	return nil
 }
 
 // list reads the owners: an array of ids, one id, or null, which is as good as an empty array.
 func (j *jsonLine) list() *jsonFault {
-	switch j.peek() {
-	case 'n':
-		return j.literal("null")
-	case '[':
-	default: // a single id, without brackets
-		j.owners = 1
-		return j.id(&j.owner)
+	ids := append(j.parts[:0], j.owner.value)
+	if string(j.owner.value) == "null" || j.owner.value[0] == '[' {
+		ids = parts(j.parts[:0], j.owner.value)
 	}
-	j.pos++
-	if j.peek() == ']' {
-		j.pos++
-		return nil
-	}
-	for {
-		if f := j.id(&j.owner); f != nil {
+	j.parts, j.owners = ids, len(ids)
+	for _, id := range ids {
+		if f := j.owner.id(id); f != nil {
 			return f
 		}
-		j.owners++
-		switch j.peek() {
-		case ',':
-			j.pos++
-		case ']':
-			j.pos++
-			return nil
-		default:
-			return bad("a list that does not end", "not valid JSON")
-		}
-	}
-}
-
-// id reads an integer or a string and adds it to a column.
-func (j *jsonLine) id(c *jsonColumn) *jsonFault {
-	switch b := j.peek(); {
-	case b == '"':
-		s, f := j.string()
-		switch {
-		case f != nil:
-			return f
-		case !c.is(ownergraph.String): // "7" and 7 may be one owner or two: nothing decides it silently
-			return bad("a string", "must be an integer, as in the first record, or set --id-type string")
-		case len(s) == 0:
-			return bad(empty.String(), empty.rule(ownergraph.String))
-		case len(s) > stream.MaxStringID:
-			return bad(long.String(), long.rule(ownergraph.String))
-		}
-		if k := spelling(s); !c.asIs && !c.take(s, k) {
-			return bad(k.String(), k.rule(ownergraph.String))
-		}
-		c.ids.AppendBytes(s)
-	case b == '-' || '0' <= b && b <= '9':
-		number := j.number()
-		v, k := parseInt(number)
-		switch {
-		case k == bigInteger && !c.asIs:
-			return bad(k.String(), k.rule(ownergraph.Int64))
-		case k != fits && k != bigInteger, len(number) > stream.MaxStringID: // 7 and 7.0 would be two ids
-			return bad("a number that is not a plain integer", "must be an integer such as 7, and not 7.0 or 7e0, or a string")
-		case c.asIs:
-			c.ids.AppendBytes(number)
-			return nil
-		case !c.is(ownergraph.Int64):
-			return bad("an integer", "must be a string, as in the first record, or set --id-type string")
-		}
-		c.ids.AppendInt(v)
-	case b == 'n':
-		return bad("null", "must be an integer or a string")
-	default:
-		return bad("neither integer nor string", "must be one of them")
 	}
 	return nil
 }
 
-// take counts a string of kind k, and says whether it may be kept.
-func (c *jsonColumn) take(id []byte, k kind) bool {
+// id adds an integer or a string to the column.
+func (c *jsonColumn) id(value []byte) *jsonFault {
+	bad := func(found, rule string) *jsonFault { return &jsonFault{c.key, found, rule} }
+	switch b := value[0]; {
+	case b == '"':
+		id := decoded(value)
+		// In the place of half a pair the decoder puts U+FFFD, and ids that differ in it only would
+		// become one.
+		if bytes.Count(id, replacement) != bytes.Count(value, replacement) {
+			return bad("half a surrogate pair, or an escaped U+FFFD", "no character is written so")
+		}
+		return c.text(id)
+	case b == '-' || '0' <= b && b <= '9':
+		v, k := parseInt(value)
+		switch {
+		case k == bigInteger && !c.asIs:
+			return bad(k.String(), k.rule(ownergraph.Int64))
+		case k != fits && k != bigInteger, len(value) > stream.MaxStringID: // 7 and 7.0 would be two ids
+			return bad("a number that is not a plain integer", "must be an integer such as 7, and not 7.0 or 7e0, or a string")
+		case c.asIs:
+			c.ids.AppendBytes(value)
+		case !c.is(ownergraph.Int64):
+			return bad("an integer", "must be a string, as in the first record, or set --id-type string")
+		default:
+			c.ids.AppendInt(v)
+		}
+		return nil
+	case b == 'n':
+		return bad("null", "must be an integer or a string")
+	}
+	return bad("neither integer nor string", "must be one of them")
+}
+
+// replacement stands for what is no character.
+var replacement = []byte("\ufffd")
+
+// text adds a string to the column.
+func (c *jsonColumn) text(id []byte) *jsonFault {
+	bad := func(k kind) *jsonFault { return &jsonFault{c.key, k.String(), k.rule(ownergraph.String)} }
+	switch {
+	case !c.is(ownergraph.String): // "7" and 7 may be one owner or two: nothing decides it silently
+		return &jsonFault{c.key, "a string", "must be an integer, as in the first record, or set --id-type string"}
+	case len(id) == 0:
+		return bad(empty)
+	case len(id) > stream.MaxStringID:
+		return bad(long)
+	}
+	if k := spelling(id); !c.asIs && !c.count(id, k) {
+		return bad(k)
+	}
+	c.ids.AppendBytes(id)
+	return nil
+}
+
+// count counts a string of kind k, and says whether it may be kept.
+func (c *jsonColumn) count(id []byte, k kind) bool {
 	if c.spelled == nil {
 		return k == fits
 	}
 	return c.spelled.count(id, k, func() *Fault {
-		f := &Fault{Column: c.names[0], Found: k.String(), Rule: k.rule(ownergraph.String)}
+		f := &Fault{Column: c.key, Found: k.String(), Rule: k.rule(ownergraph.String)}
 		c.odd = append(c.odd, f)
 		return f
 	})
@@ -250,220 +237,4 @@ func (c *jsonColumn) is(t ownergraph.IDType) bool {
 		c.ids.Reset(t)
 	}
 	return c.ids.Type == t
-}
-
-// peek returns the next byte that is not blank, or 0 at the end.
-func (j *jsonLine) peek() byte {
-	for ; j.pos < len(j.in); j.pos++ {
-		switch b := j.in[j.pos]; b {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return b
-		}
-	}
-	return 0
-}
-
-// number takes the bytes that a number may consist of.
-func (j *jsonLine) number() []byte {
-	start := j.pos
-	for j.pos < len(j.in) {
-		switch b := j.in[j.pos]; {
-		case '0' <= b && b <= '9', b == '-', b == '+', b == '.', b == 'e', b == 'E':
-			j.pos++
-			continue
-		}
-		break
-	}
-	return j.in[start:j.pos]
-}
-
-func (j *jsonLine) literal(word string) *jsonFault {
-	if !bytes.HasPrefix(j.in[j.pos:], []byte(word)) {
-		return bad("an unknown word", "not valid JSON")
-	}
-	j.pos += len(word)
-	return nil
-}
-
-// string reads a string. The result is good until the next string.
-func (j *jsonLine) string() ([]byte, *jsonFault) {
-	j.pos++
-	start := j.pos
-	ascii := byte(0) // all bytes joined by or: below 0x80 there is no need to check UTF-8
-	for ; j.pos < len(j.in); j.pos++ {
-		switch b := j.in[j.pos]; {
-		case b == '"':
-			s := j.in[start:j.pos]
-			j.pos++
-			if ascii >= 0x80 && !utf8.Valid(s) {
-				return nil, bad("a string that is not UTF-8", "JSON is UTF-8")
-			}
-			return s, nil
-		case b == '\\':
-			return j.escaped(start)
-		case b < ' ':
-			return nil, bad("a control character in a string", "not valid JSON")
-		default:
-			ascii |= b
-		}
-	}
-	return nil, bad("a string that does not end", "not valid JSON")
-}
-
-// escaped reads a string with escapes that began at start.
-func (j *jsonLine) escaped(start int) ([]byte, *jsonFault) {
-	j.scratch = append(j.scratch[:0], j.in[start:j.pos]...)
-	for j.pos < len(j.in) {
-		b := j.in[j.pos]
-		j.pos++
-		switch {
-		case b == '"':
-			if !utf8.Valid(j.scratch) {
-				return nil, bad("a string that is not UTF-8", "JSON is UTF-8")
-			}
-			return j.scratch, nil
-		case b < ' ':
-			return nil, bad("a control character in a string", "not valid JSON")
-		case b != '\\':
-			j.scratch = append(j.scratch, b)
-		case j.pos == len(j.in): // a backslash ends the line: the string does not end
-		case j.in[j.pos] == 'u':
-			if f := j.unicode(); f != nil {
-				return nil, f
-			}
-		default:
-			i := bytes.IndexByte([]byte(`"\/bfnrt`), j.in[j.pos])
-			if i < 0 {
-				return nil, bad("an unknown escape", "not valid JSON")
-			}
-			j.scratch = append(j.scratch, "\"\\/\b\f\n\r\t"[i])
-			j.pos++
-		}
-	}
-	return nil, bad("a string that does not end", "not valid JSON")
-}
-
-// unicode reads uXXXX, and the second half of a surrogate pair.
-func (j *jsonLine) unicode() *jsonFault {
-	hex := func() rune {
-		if j.pos+5 > len(j.in) || j.in[j.pos] != 'u' {
-			return -1
-		}
-		v, err := strconv.ParseUint(string(j.in[j.pos+1:j.pos+5]), 16, 16)
-		if err != nil {
-			return -1
-		}
-		j.pos += 5
-		return rune(v)
-	}
-	r := hex()
-	// Characters beyond 16 bits are written as two escapes. Half of such a pair is no character,
-	// and ids that differ in it only would become one.
-	if utf16.IsSurrogate(r) {
-		second := rune(-1)
-		if j.pos < len(j.in) && j.in[j.pos] == '\\' {
-			j.pos++
-			second = hex()
-		}
-		r = utf16.DecodeRune(r, second)
-		if r == utf8.RuneError {
-			return bad("half a surrogate pair", "not valid text")
-		}
-	}
-	if r < 0 {
-		return bad("an unknown escape", "not valid JSON")
-	}
-	j.scratch = utf8.AppendRune(j.scratch, r)
-	return nil
-}
-
-// skip passes over a value of no interest.
-func (j *jsonLine) skip(depth int) *jsonFault {
-	if depth > maxJSONDepth {
-		return bad("a value nested too deeply", "at most 100 levels are read")
-	}
-	switch b := j.peek(); b {
-	case '"':
-		_, f := j.string()
-		return f
-	case 't':
-		return j.literal("true")
-	case 'f':
-		return j.literal("false")
-	case 'n':
-		return j.literal("null")
-	case '{', '[':
-		return j.skipAll(b+2, depth) // '}' and ']' are two further on in ASCII
-	default:
-		if n := j.number(); len(n) == 0 || !validNumber(n) {
-			return bad("neither value nor number", "not valid JSON")
-		}
-	}
-	return nil
-}
-
-// skipAll passes over the rest of an object or array that ends with end.
-func (j *jsonLine) skipAll(end byte, depth int) *jsonFault {
-	j.pos++
-	if j.peek() == end {
-		j.pos++
-		return nil
-	}
-	for {
-		if end == '}' {
-			if j.peek() != '"' {
-				return bad("no key", "not valid JSON")
-			}
-			if _, f := j.string(); f != nil {
-				return f
-			}
-			if j.peek() != ':' {
-				return bad("a key without colon", "not valid JSON")
-			}
-			j.pos++
-		}
-		if f := j.skip(depth + 1); f != nil {
-			return f
-		}
-		switch j.peek() {
-		case ',':
-			j.pos++
-		case end:
-			j.pos++
-			return nil
-		default:
-			return bad("a value that does not end", "not valid JSON")
-		}
-	}
-}
-
-// validNumber says whether b is a number in JSON's grammar.
-func validNumber(b []byte) bool {
-	digits := func() bool {
-		n := 0
-		for n < len(b) && '0' <= b[n] && b[n] <= '9' {
-			n++
-		}
-		b = b[n:]
-		return n > 0
-	}
-	if b[0] == '-' {
-		b = b[1:]
-	}
-	if len(b) > 1 && b[0] == '0' && '0' <= b[1] && b[1] <= '9' || !digits() {
-		return false
-	}
-	if len(b) > 0 && b[0] == '.' {
-		if b = b[1:]; !digits() {
-			return false
-		}
-	}
-	if len(b) > 0 && (b[0] == 'e' || b[0] == 'E') {
-		if b = b[1:]; len(b) > 0 && (b[0] == '+' || b[0] == '-') {
-			b = b[1:]
-		}
-		return digits() && len(b) == 0
-	}
-	return len(b) == 0
 }
