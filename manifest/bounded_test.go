@@ -111,7 +111,15 @@ func readPart(b []byte, first int64, owners bool, size int) (*BoundedPart, []tab
 	return p, rows, err
 }
 
-var idTypes = []ownergraph.IDType{ownergraph.Int64, ownergraph.String}
+// boundedRow is a row of a part without pools.
+type boundedRow[E, O int64 | string] struct {
+	Row       int64 `parquet:"row,delta"`
+	ExampleID E     `parquet:"example_id"`
+	Copies    int32 `parquet:"copies"`
+	Owners    []O   `parquet:"owners,list"`
+}
+
+var idTypes = []ownergraph.IDType{ownergraph.Int64, ownergraph.String, ownergraph.Bytes}
 
 // TestBoundedTable writes random tables in portions of any size: the bytes are the same, and what
 // is read is what was written.

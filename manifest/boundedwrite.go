@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -31,43 +32,21 @@ func BoundedFormatOf(b ownergraph.Bound) string {
 // BoundedPartName returns the name of part i, counted from 0.
 func BoundedPartName(part int) string { return fmt.Sprintf("part-%05d.parquet", part) }
 
-// boundedRow is the schema of a part.
-type boundedRow[E, O int64 | string] struct {
-	Row       int64 `parquet:"row,delta"`
-	ExampleID E     `parquet:"example_id"`
-	Copies    int32 `parquet:"copies"`
-	Owners    []O   `parquet:"owners,list"`
-}
+// goTypes are the types of Go for each type of ids.
+var goTypes = [...]reflect.Type{ownergraph.Int64: reflect.TypeFor[int64](), ownergraph.String: reflect.TypeFor[string](), ownergraph.Bytes: reflect.TypeFor[[]byte]()}
 
-// boundedPoolsRow is the schema of a part with pools.
-type boundedPoolsRow[E, O int64 | string] struct {
-	Row       int64   `parquet:"row,delta"`
-	ExampleID E       `parquet:"example_id"`
-	Copies    int32   `parquet:"copies"`
-	Owners    []O     `parquet:"owners,list"`
-	Pools     []int32 `parquet:"pools,list"`
-}
-
+// boundedSchema is the schema of a part.
 func boundedSchema(example, owner ownergraph.IDType, pools bool) *parquet.Schema {
-	var row any
-	switch {
-	case example == ownergraph.Int64 && owner == ownergraph.Int64:
-		row = boundedOf[int64, int64](pools)
-	case example == ownergraph.Int64:
-		row = boundedOf[int64, string](pools)
-	case owner == ownergraph.Int64:
-		row = boundedOf[string, int64](pools)
-	default:
-		row = boundedOf[string, string](pools)
+	fields := []reflect.StructField{
+		{Name: "Row", Type: reflect.TypeFor[int64](), Tag: `parquet:"row,delta"`},
+		{Name: "ExampleID", Type: goTypes[example], Tag: `parquet:"example_id"`},
+		{Name: "Copies", Type: reflect.TypeFor[int32](), Tag: `parquet:"copies"`},
+		{Name: "Owners", Type: reflect.SliceOf(goTypes[owner]), Tag: `parquet:"owners,list"`},
 	}
-	return parquet.NewSchema("bounded", parquet.SchemaOf(row))
-}
-
-func boundedOf[E, O int64 | string](pools bool) any {
 	if pools {
-		return boundedPoolsRow[E, O]{}
+		fields = append(fields, reflect.StructField{Name: "Pools", Type: reflect.TypeFor[[]int32](), Tag: `parquet:"pools,list"`})
 	}
-	return boundedRow[E, O]{}
+	return parquet.NewSchema("bounded", parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface()))
 }
 
 const (
@@ -77,7 +56,7 @@ const (
 )
 
 // BoundedWriter writes a part of a bounded graph as Parquet. The columns are row (int64),
-// example_id (int64 or string), copies (int32), owners (list of int64 or string) and, with pools,
+// example_id (int64, string or bytes), copies (int32), owners (list of the same) and, with pools,
 // pools (list of int32, ascending, from 0). The bytes depend on the rows only, not on how many come
 // with each Write.
 type BoundedWriter struct {

@@ -70,6 +70,7 @@ type PlanGraph struct {
 	ExampleColumn string   `json:"example_column,omitempty"`          // name or 1-based position; "" for example_id
 	OwnerColumn   string   `json:"owner_column,omitempty"`            // name or 1-based position; "" for owner_id or owners
 	Delimiter     string   `json:"delimiter,omitempty"`               // one byte; "" for the format's own
+	Encoding      string   `json:"encoding,omitempty"`                // of text: latin1 or cp1252; "" for UTF-8
 	Header        string   `json:"header,omitempty"`                  // auto, yes or no; "" for auto
 	ExampleType   string   `json:"example_type,omitempty"`            // auto, int64 or string; "" for auto
 	OwnerType     string   `json:"owner_type,omitempty"`              // auto, int64 or string; "" for auto
@@ -96,7 +97,7 @@ func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
 
 // Options returns the options for reading the graph.
 func (g PlanGraph) Options() graphio.Options {
-	return graphio.Options{Format: g.Format, ExampleColumn: g.ExampleColumn, OwnerColumn: g.OwnerColumn, Delimiter: g.Delimiter, Header: g.Header,
+	return graphio.Options{Format: g.Format, ExampleColumn: g.ExampleColumn, OwnerColumn: g.OwnerColumn, Delimiter: g.Delimiter, Encoding: g.Encoding, Header: g.Header,
 		ExampleType: g.ExampleType, OwnerType: g.OwnerType, SkipOwnerless: g.SkipOwnerless}
 }
 

@@ -25,11 +25,12 @@ func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.StringVar(&read.ExampleColumn, "example-column", "", "name or 1-based position of the example column (default example_id)")
 	f.StringVar(&read.OwnerColumn, "owner-column", "", "name or 1-based position of the owner column (default owner_id or owners)")
 	f.StringVar(&read.Delimiter, "delimiter", "", "the byte between two columns (default: a comma in CSV files, a tab in TSV files)")
+	f.StringVar(&read.Encoding, "encoding", "", "encoding of CSV, TSV and NDJSON files: utf-8, latin1, cp1252 (default utf-8)")
 	f.StringVar(&read.Header, "header", graphio.Auto, "whether CSV and TSV files begin with a header: auto, yes, no")
 	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of all ids in CSV, TSV and NDJSON files: auto, int64, string")
 	f.Var(idTypes{&read.ExampleType}, "example-type", "type of the example ids, where it differs from the type of the owner ids")
 	f.Var(idTypes{&read.OwnerType}, "owner-type", "type of the owner ids, where it differs from the type of the example ids")
-	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without owners, in place of refusing the graph")
+	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without an owner, in place of refusing the graph")
 }
 
 // idTypes is a flag that sets the id type of several columns at once.

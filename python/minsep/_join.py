@@ -21,14 +21,14 @@ POOLS_FORMAT = "minsep-bounded/1.1"  # the rows say in which pools of rotation t
 
 
 class Table:
-    """The ids of the bounded table, in the order of its rows: int64, or text as an Arrow array."""
+    """The ids of the bounded table, in the order of its rows: int64, or text or bytes as an Arrow array."""
 
     def __init__(self, directory: Directory) -> None:
         self.folder = Folder(directory, FOLDER, FORMAT, POOLS_FORMAT)
         self._ids: Any = None
 
     def ids(self) -> Any:
-        """All example ids: a NumPy array of int64, or an Arrow array of strings. They ascend."""
+        """All example ids: a NumPy array of int64, or an Arrow array of strings or bytes. They ascend."""
         if self._ids is None:
             self._ids = self._load()
         return self._ids
@@ -87,12 +87,14 @@ class Table:
             raise RunDirectoryError(f"{where}: an example has no id")
         if pa.types.is_int64(whole.type):
             return whole.to_numpy(zero_copy_only=False)
-        if not pa.types.is_string(whole.type) and not pa.types.is_large_string(whole.type):
-            raise RunDirectoryError(f"{where}: example_id is of type {whole.type}: must be int64 or string")
+        if pa.types.is_binary(whole.type):
+            return whole.cast(pa.large_binary())
+        if not pa.types.is_string(whole.type):
+            raise RunDirectoryError(f"{where}: example_id is of type {whole.type}: must be int64, string or binary")
         return whole.cast(pa.large_string())
 
     def take(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """The ids of some rows: int64, or str as objects."""
+        """The ids of some rows: int64, or str or bytes as objects."""
         ids = self.ids()
         if isinstance(ids, np.ndarray):
             return np.asarray(ids[rows])
@@ -104,7 +106,7 @@ class Table:
         """For every row the position of its id in ids, of any order. With a folder in cache it is
         computed once, and mapped."""
         mine = self.ids()
-        theirs = _as_numbers(ids) if isinstance(mine, np.ndarray) else _as_text(ids)
+        theirs = _as_numbers(ids) if isinstance(mine, np.ndarray) else _as_arrow(ids, mine.type)
         if cache is None:
             return _match(mine, theirs)
         name = f"positions-{_digest(self.folder.digest, theirs)}.npy"
@@ -134,25 +136,34 @@ def _kind(array: NDArray[Any]) -> str:
     return f"of type {array.dtype}" if array.ndim == 1 else f"{array.ndim} of them"
 
 
-def _as_text(ids: Any) -> Any:
+def _as_arrow(ids: Any, kind: Any) -> Any:
+    """Strings or bytes as an Arrow array of the large type that the run has."""
     import pyarrow as pa
 
+    text = pa.types.is_large_string(kind)
+    wanted = "strings" if text else "bytes"
     if isinstance(ids, np.ndarray) and ids.dtype.kind == "S":
-        ids = np.char.decode(ids, "utf-8")
+        if text:
+            ids = np.char.decode(ids, "utf-8")
+        else:  # all of one length: NumPy does not tell a NUL at the end from padding
+            width = pa.binary(ids.dtype.itemsize)
+            ids = pa.FixedSizeBinaryArray.from_buffers(width, len(ids), [None, pa.py_buffer(np.ascontiguousarray(ids))])
     if isinstance(ids, (pa.Array, pa.ChunkedArray)):
         array = ids
     else:
         try:
             array = pa.array(ids)
         except (pa.ArrowException, TypeError, UnicodeError) as err:
-            raise ValueError(f"ids: must be strings, as the run has them: {err}") from None
+            raise ValueError(f"ids: must be {wanted}, as the run has them: {err}") from None
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_null(array.type) and len(array) == 0:
-        array = array.cast(pa.large_string())
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)) or array.null_count:
-        raise ValueError(f"ids: must be strings, as the run has them, not {array.type}")
-    return array.cast(pa.large_string())
+        array = array.cast(kind)
+    types = pa.types
+    tests = (types.is_string, types.is_large_string) if text else (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+    if array.null_count or not any(test(array.type) for test in tests):
+        raise ValueError(f"ids: must be {wanted}, as the run has them, not {array.type}")
+    return array.cast(kind)
 
 
 def _match(mine: Any, theirs: Any) -> NDArray[np.int64]:
@@ -200,12 +211,13 @@ def _digest(table: str, ids: Any) -> str:
         sum.update(b"numbers")
         sum.update(np.ascontiguousarray(ids).data)
     else:
+        import pyarrow as pa
         import pyarrow.compute as pc
 
-        sum.update(b"text")
+        sum.update(str(ids.type).encode())
         sum.update(np.asarray(pc.binary_length(ids)).astype(np.int64).data)
         for first in range(0, len(ids), 1 << 16):
-            sum.update("".join(ids.slice(first, 1 << 16).to_pylist()).encode())
+            sum.update(b"".join(ids.slice(first, 1 << 16).cast(pa.large_binary()).to_pylist()))
     return sum.hexdigest()
 
 

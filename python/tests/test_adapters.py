@@ -437,6 +437,33 @@ class Torch(runs.Case):
             self.assertEqual(guard.next_step, run.steps)
 
 
+class BinaryIDs(runs.Case):
+    @runs.needs("pyarrow")
+    def test_ids_of_bytes(self):
+        import hashlib
+
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        ids = [hashlib.md5(str(i).encode()).digest()[:15] + bytes([i % 2]) for i in range(40)]  # many end in NUL
+        for kind in pa.binary(16), pa.binary():
+            out = runs.ROOT / f"bytes-{kind}"
+            edges = f"{out}.parquet"
+            pq.write_table(pa.table({"example_id": pa.array(ids, kind), "owner_id": [i % 7 for i in range(40)]}), edges)
+            runs.minsep("bound", "--graph", edges, "--max-per-owner", 2, "--key", runs.key(), "--out", out, "--quiet")
+            runs.minsep("form", "--bounded", out, "--scheme", "poisson", "--steps", 5, "--batch-size", 3, "--key", runs.key(), "--out", out, "--quiet")
+            part = pq.read_table(out / "bounded" / "part-00000.parquet")
+            self.assertEqual(part.schema.field("example_id").type, pa.binary())
+            self.assertLessEqual(set(part["example_id"].to_pylist()), set(ids))
+            run = minsep.Run(out)
+            for given in ids, np.array(ids, "S16"), pa.array(ids, kind), pa.chunked_array([pa.array(ids, pa.large_binary())]):
+                joined = run.join(given)
+                for t in range(5):
+                    self.assertEqual([ids[i] for i in joined.batch(t)], run.example_ids(run.batch(t)).tolist())
+            with self.assertRaisesRegex(ValueError, "ids: must be bytes, as the run has them, not string"):
+                run.join([f"{i}" for i in range(40)])
+
+
 class HuggingFace(runs.Case):
     @runs.needs("datasets", "pyarrow")
     def test_rows_of_a_dataset(self):

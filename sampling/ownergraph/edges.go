@@ -91,7 +91,7 @@ func (c *IDs) AppendBinary(b []byte) []byte {
 // Decode replaces the column, type included, with the output of AppendBinary at the start of b, and
 // returns the rest of b. It keeps no reference to b.
 func (c *IDs) Decode(b []byte) ([]byte, error) {
-	if len(b) == 0 || b[0] > byte(String) {
+	if len(b) == 0 || b[0] > byte(Bytes) {
 		return nil, ErrEncoding
 	}
 	c.Reset(IDType(b[0]))

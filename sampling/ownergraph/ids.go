@@ -15,21 +15,24 @@ type IDType uint8
 
 const (
 	Int64  IDType = iota // 64-bit signed integers, ordered by value
-	String               // strings of at most stream.MaxStringID bytes, ordered by their bytes
+	String               // strings in UTF-8 of at most stream.MaxStringID bytes, ordered by their bytes
+	Bytes                // bytes, at most stream.MaxStringID; they are held and ordered as strings are
 )
 
-// String returns "int64" or "string".
+// String returns "int64", "string" or "bytes".
 func (t IDType) String() string {
 	switch t {
 	case Int64:
 		return "int64"
 	case String:
 		return "string"
+	case Bytes:
+		return "bytes"
 	}
 	return fmt.Sprintf("IDType(%d)", uint8(t))
 }
 
-// MarshalText writes "int64" or "string".
+// MarshalText writes the output of String.
 func (t IDType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText reads the output of MarshalText.
@@ -39,8 +42,10 @@ func (t *IDType) UnmarshalText(b []byte) error {
 		*t = Int64
 	case "string":
 		*t = String
+	case "bytes":
+		*t = Bytes
 	default:
-		return fmt.Errorf("ownergraph: id type %q: must be int64 or string", b)
+		return fmt.Errorf("ownergraph: id type %q: must be int64, string or bytes", b)
 	}
 	return nil
 }

@@ -30,8 +30,8 @@ func numbered(typ IDType, columns []IDs) (ids IDs, number []uint32) {
 	switch {
 	case n == 0:
 		return ids, nil
-	case typ == String:
-		return numberedText(columns, n)
+	case typ != Int64:
+		return numberedText(typ, columns, n)
 	}
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
 	for i := range columns {
@@ -111,7 +111,7 @@ func numberedSparse(columns []IDs, n int, low int64) (ids []int64, number []uint
 
 // numberedText numbers strings in the order in which they come, with a hash table of the earlier
 // ones. It then sorts the distinct strings, which are usually far fewer, and renumbers.
-func numberedText(columns []IDs, n int) (ids IDs, number []uint32) {
+func numberedText(typ IDType, columns []IDs, n int) (ids IDs, number []uint32) {
 	found := newTextTable()
 	number = make([]uint32, 0, n)
 	for i := range columns {
@@ -121,7 +121,7 @@ func numberedText(columns []IDs, n int) (ids IDs, number []uint32) {
 	found.slots = nil
 	order := sortText(&found.ids)
 	rank := make([]uint32, len(order))
-	ids = IDs{Type: String, text: make([]byte, 0, len(found.ids.text)), ends: make([]int, 0, len(order))}
+	ids = IDs{Type: typ, text: make([]byte, 0, len(found.ids.text)), ends: make([]int, 0, len(order))}
 	for i, at := range order {
 		rank[at] = uint32(i)
 		ids.AppendFrom(&found.ids, int(at))

@@ -82,8 +82,8 @@ func (c Config) Validate() error {
 	check := param.Checker{Package: "contribution"}
 	check.Add(c.Bound.Validate())
 	check.Add(c.key().Validate())
-	check.Require(c.Examples <= ownergraph.String, "type of the example ids", c.Examples, "must be int64 or string")
-	check.Require(c.Owners <= ownergraph.String, "type of the owner ids", c.Owners, "must be int64 or string")
+	check.Require(c.Examples <= ownergraph.Bytes, "type of the example ids", c.Examples, "must be int64, string or bytes")
+	check.Require(c.Owners <= ownergraph.Bytes, "type of the owner ids", c.Owners, "must be int64, string or bytes")
 	check.Require(c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets, "buckets", c.Buckets, fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets))
 	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
 	check.Require(c.Rounds >= 0 && c.Rounds <= maxRounds, "rounds", c.Rounds, fmt.Sprintf("must be from 0 to %d", maxRounds))

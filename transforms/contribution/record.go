@@ -123,14 +123,14 @@ func readCount(b []byte, size int) uint32 {
 // Widths of records; 0 where they differ.
 
 func (s *spec) edgeWidth() int {
-	if s.Examples == ownergraph.String || s.Owners == ownergraph.String {
+	if s.Examples != ownergraph.Int64 || s.Owners != ownergraph.Int64 {
 		return 0
 	}
 	return priorityBytes + 8 + 8
 }
 
 func (s *spec) membershipWidth() int {
-	if s.Owners == ownergraph.String {
+	if s.Owners != ownergraph.Int64 {
 		return 0
 	}
 	return hashBytes + turnBytes
@@ -139,7 +139,7 @@ func (s *spec) membershipWidth() int {
 func (s *spec) verdictWidth() int { return turnBytes + numberBytes + 3*s.countBytes() } // and the width of a report
 
 func (s *spec) shareWidth() int {
-	if s.Owners == ownergraph.String || s.mayBeHeavy() {
+	if s.Owners != ownergraph.Int64 || s.mayBeHeavy() {
 		return 0
 	}
 	return hashBytes + numberBytes + s.countBytes()

@@ -104,7 +104,7 @@ func appendID(b []byte, ids *ownergraph.IDs, i int) []byte {
 // decodeID appends to a column the id that appendID wrote.
 func decodeID(ids *ownergraph.IDs, b []byte) error {
 	switch {
-	case ids.Type == ownergraph.String:
+	case ids.Type != ownergraph.Int64:
 		ids.AppendBytes(b)
 	case len(b) != 8:
 		return errChunk

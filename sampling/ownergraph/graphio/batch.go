@@ -101,12 +101,26 @@ func (b *batcher) flush() error {
 		b.reset()
 		return errTooMany // whatever follows
 	}
-	var err error
-	if len(b.list) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0) {
+	err := b.compareFolder()
+	if err == nil && len(b.list) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0) {
 		err = b.emit(&b.Batch)
 	}
 	b.reset()
 	return err
+}
+
+// compareFolder holds the ids of a column that the folder's name gives too against the name.
+func (b *batcher) compareFolder() error {
+	column := &b.Owners
+	if b.split.FolderExample != "" {
+		column = &b.Examples
+	}
+	for i := range column.Len() {
+		if b.split.InBoth && column.Compare(i, &b.folder, 0) != 0 {
+			return b.fault(&Fault{Found: "another id in the file than in the folder's name", Rule: "a column that both have must agree: remove one of the two"})
+		}
+	}
+	return nil
 }
 
 // fault records a fault at a line and returns errTooMany when there is no room for another.

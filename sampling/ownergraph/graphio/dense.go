@@ -12,13 +12,16 @@ import (
 // that follow each other. The amount read from a file is therefore bounded by its size. An edge
 // counts as one unit, and every unitText bytes of string ids as one more.
 const (
-	freeUnits    = 1 << 22 // of any file
-	unitsPerByte = 4       // and for each of its bytes
+	unitsPerByte = 4 // for each byte of a file
 	unitText     = 64
 
 	freeText    = 64 << 20 // bytes of text of any compressed file
 	textPerByte = 200      // and for each of its bytes
 )
+
+// freeUnits are those of any file: edges that take a gigabyte of memory. Numbers that follow each
+// other take next to no place in a file of Parquet.
+var freeUnits = int64(1 << 26)
 
 // denseRule is the way out for a file that stands for too much.
 const denseRule = "a file that stands for so much more than it stores would take all memory: write text without compression, and Parquet with plain pages"

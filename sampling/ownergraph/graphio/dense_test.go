@@ -58,6 +58,10 @@ func TestDenseFiles(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if n, err := readAll(t, deltas.Bytes()); n != 6_000_000 || err != nil {
+		t.Errorf("edges of numbers that follow each other: %d are read, %v", n, err)
+	}
+	defer graphio.SetFreeUnits(1 << 22)()
 	many := repeated(t, "gzip", "1,1\n", 3<<20)
 	for _, c := range []struct {
 		about, name string
@@ -101,6 +105,16 @@ func TestDenseFiles(t *testing.T) {
 		}
 		mustSayDense(t, c.about+", loaded", name, err)
 	}
+}
+
+// readAll counts the edges of a Parquet file.
+func readAll(t *testing.T, file []byte) (edges int, err error) {
+	t.Helper()
+	source, err := graphio.Open(t.Context(), []string{write(t, t.TempDir(), "g.parquet", file)}, graphio.Options{})
+	if err != nil {
+		return 0, err
+	}
+	return edges, source.Read(t.Context(), func(b *graphio.Batch) error { edges += b.Len(); return nil })
 }
 
 func mustSayDense(t *testing.T, about, name string, err error) {

@@ -34,12 +34,16 @@ func TestTextIsReadAs(t *testing.T) {
 		{"a name and a position", "g.csv", "paper,author\n1,a\n2,b\n", graphio.Options{ExampleColumn: "paper", OwnerColumn: "2"}, two},
 		{"a digit is a position, whatever the values", "g.csv", "1,5\n2,6\n", graphio.Options{ExampleColumn: "1", OwnerColumn: "2"}, ints},
 		{"quotes", "g.csv", "example_id,owner_id\n\"1\",a\n2,\"b\"\n", graphio.Options{}, two},
-		{"quoted line end and quote", "g.csv", "example_id,owner_id\r\n1,\"a\r\n\"\"x\"\"\"\r\n", graphio.Options{}, []edge{{"1", "a\n\"x\""}}},
+		{"quoted line end and quote", "g.csv", "example_id,owner_id\r\n1,\"a\r\n\"\"x\"\"\"\r\n", graphio.Options{}, []edge{{"1", "a\r\n\"x\""}}},
+		{"quoted line ends of both kinds", "g.csv", "example_id,owner_id\n1,\"a\r\n\nb\"\n", graphio.Options{}, []edge{{"1", "a\r\n\nb"}}},
 		{"blank lines", "g.csv", "\nexample_id,owner_id\n\n1,a\n\n2,b\n\n", graphio.Options{}, two},
 		{"UTF-8 mark", "g.csv", "\xef\xbb\xbfexample_id,owner_id\n1,a\n2,b\n", graphio.Options{}, two},
 		{"semicolons", "g.csv", "example_id;owner_id\n1;a\n2;b\n", graphio.Options{Delimiter: ";"}, two},
-		{"TSV keeps quotes", "g.tsv", "example_id\towner_id\n1\t\"a\n", graphio.Options{}, []edge{{"1", "\"a"}}},
-		{"bytes are kept", "g.tsv", "example_id\towner_id\n1\t a\xff \n", graphio.Options{OwnerType: "string"}, []edge{{"1", " a\xff "}}},
+		{"TSV has quotes", "g.tsv", "example_id\towner_id\n1\t\"a\tb\"\n2\t\"c\"\"\"\n", graphio.Options{}, []edge{{"1", "a\tb"}, {"2", "c\""}}},
+		{"Latin-1", "g.csv", "example_id,owner_id\n1,Andr\xe9\n2,\"\xc5sa\"\n", graphio.Options{Encoding: "latin1"}, []edge{{"1", "André"}, {"2", "Åsa"}}},
+		{"Windows 1252", "g.tsv", "example_id\towner_id\n1\t\x80\x93\n", graphio.Options{Encoding: "cp1252"}, []edge{{"1", "€“"}}},
+		{"JSON in Latin-1", "g.ndjson", "{\"example_id\":1,\"owner_id\":\"Andr\xe9\"}", graphio.Options{Encoding: "latin1"}, []edge{{"1", "André"}}},
+		{"blanks are kept", "g.tsv", "example_id\towner_id\n1\t a \n", graphio.Options{OwnerType: "string"}, []edge{{"1", " a "}}},
 		{"leading zeros in strings that were asked for", "g.tsv", "example_id\towner_id\n1\t007\n2\t7\n", graphio.Options{OwnerType: "string"}, []edge{{"1", "007"}, {"2", "7"}}},
 		{"a plus in strings that were asked for", "g.tsv", "example_id\towner_id\n+1\t5\n2\t6\n", graphio.Options{ExampleType: "string"}, []edge{{"+1", "5"}, {"2", "6"}}},
 		{"a list of integers", "g.txt", "3\n1\n2\n", graphio.Options{}, []edge{{"3", "3"}, {"1", "1"}, {"2", "2"}}},
@@ -102,6 +106,18 @@ func TestFaults(t *testing.T) {
 		{"names without header", "g.csv", "1,2\n", graphio.Options{ExampleColumn: "a", Header: "no"}, "columns given by name in a file without a header"},
 		{"position out of range", "g.csv", "1,2\n", graphio.Options{OwnerColumn: "3"}, "column 3: the first record has 2 fields"},
 		{"one column for both", "g.csv", "example_id,b\n1,2\n", graphio.Options{OwnerColumn: "1"}, "in one column"},
+		{"Latin-1 in an id", "g.csv", "example_id,owner_id\n1,\xe9" + secret + "\n", graphio.Options{}, "line 2: column 2: text that is not UTF-8: set --encoding latin1 or cp1252"},
+		{"Latin-1 in a later id", "g.tsv", "example_id\towner_id\n1\ta\n2\tb\n3\t" + secret + "\xe9\n", graphio.Options{OwnerType: "string"}, "line 4: column 2: text that is not UTF-8"},
+		{"Latin-1 in JSON", "g.ndjson", "{\"example_id\":1,\"owner_id\":\"\xe9\"}", graphio.Options{}, "line 1: text that is not UTF-8"},
+		{"a header twice", "g.csv", "example_id,owner_id\na,b\nexample_id,owner_id\nc,d\n", graphio.Options{}, "line 3: a header in the middle of the file"},
+		{"an own header twice", "g.csv", "x;y;z\na;b;c\nx;y;z\nc;d;e\n", graphio.Options{Delimiter: ";", ExampleColumn: "z", OwnerColumn: "x"}, "line 3: a header in the middle of the file"},
+		{"a header after none", "g.csv", "a,b\nexample_id,owner_id\nc,d\n", graphio.Options{Header: "no"}, "line 2: a header in the middle of the file"},
+		{"a header of a list twice", "g.csv", "example_id\na\nexample_id\nb\n", graphio.Options{}, "line 3: a header in the middle of the file"},
+		{"a mark in the middle", "g.csv", "example_id,owner_id\na,b\n\xef\xbb\xbfc,d\n", graphio.Options{}, "line 3: a byte order mark in the middle of the file"},
+		{"a mark before a later object", "g.ndjson", `{"example_id":1,"owners":[1]}` + "\n\xef\xbb\xbf" + `{"example_id":1,"owners":[1]}`, graphio.Options{}, "line 2: no JSON object"},
+		{"an open quote in TSV", "g.tsv", "example_id\towner_id\n1\t\"a\n2\tb\n", graphio.Options{}, "line 2: a quoted field without a closing quote: quotes are read as RFC 4180 says"},
+		{"a bare quote in TSV", "g.tsv", "example_id\towner_id\n1\ta\"b\n", graphio.Options{}, "line 2: a quote in a field that does not begin with one"},
+		{"encoding", "g.csv", "1,2\n", graphio.Options{Encoding: "utf-16"}, "encoding utf-16: must be utf-8, latin1 or cp1252"},
 		{"too few fields", "g.csv", "1,2\n3\n", graphio.Options{}, "line 2: 1 field: must be 2"},
 		{"too many fields", "g.tsv", "1\t2\n3\t4\t" + secret + "\n", graphio.Options{}, "line 2: 3 fields: must be 2"},
 		{"a word among integers", "g.csv", "1,2\n3," + secret + "\n", graphio.Options{}, "line 2: column 2: not an integer: must be an integer without plus or leading zeros, as in the first record, or set --id-type string"},
@@ -368,5 +384,25 @@ func TestLinkToNowhere(t *testing.T) {
 	_, err := graphio.Open(t.Context(), []string{dir}, graphio.Options{})
 	if err == nil || !strings.Contains(err.Error(), "part.csv: no such file") || strings.Contains(err.Error(), "ann") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLongLines: a line of exactly the limit is read, and one byte more is refused, whatever the
+// line's end and in quotes too.
+func TestLongLines(t *testing.T) {
+	for _, end := range []string{"", "\n", "\r\n"} {
+		for _, quote := range []string{"", `"`} {
+			for _, more := range []int{0, 1} {
+				field := strings.Repeat("x", graphio.MaxLine-len("1,2,")-2*len(quote)+more)
+				text := "example_id,owner_id,more\n1,2," + quote + field + quote + end
+				got, err := readMemory("f.csv", []byte(text), graphio.Options{})
+				if more == 0 && (err != nil || !slices.Equal(got, []edge{{"1", "2"}})) {
+					t.Errorf("%q, %q: %q, %v", quote, end, got, err)
+				}
+				if more == 1 && (err == nil || !strings.Contains(err.Error(), "line 2: a line of more than 64 MiB")) {
+					t.Errorf("%q, %q: one byte too many: %q, %v", quote, end, got, err)
+				}
+			}
+		}
 	}
 }

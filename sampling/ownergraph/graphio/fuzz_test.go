@@ -66,6 +66,9 @@ func FuzzCSV(f *testing.F) {
 		if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) || bytes.HasPrefix(b, []byte("\x1f\x8b")) || bytes.HasPrefix(b, []byte("\x28\xb5\x2f\xfd")) {
 			return
 		}
+		for i := range got { // encoding/csv folds line ends in quotes
+			got[i] = edge{strings.ReplaceAll(got[i].example, "\r\n", "\n"), strings.ReplaceAll(got[i].owner, "\r\n", "\n")}
+		}
 		records, refused := csv.NewReader(bytes.NewReader(b)).ReadAll()
 		if err == nil && refused != nil {
 			t.Fatalf("read %q, which encoding/csv refuses: %v", got, refused)

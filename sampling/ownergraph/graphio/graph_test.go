@@ -81,11 +81,15 @@ var formats = map[string]func(g graph) []byte{
 	"header.csv": func(g graph) []byte { return g.csv(true) },
 	"crlf.csv":   func(g graph) []byte { return g.csv(false) },
 	"tab.tsv": func(g graph) []byte {
-		b := []byte("owner_id\tmore\texample_id\n")
+		var b bytes.Buffer
+		w := csv.NewWriter(&b)
+		w.Comma = '\t'
+		w.Write([]string{"owner_id", "more", "example_id"})
 		for _, e := range g.edges {
-			b = fmt.Appendf(b, "%s\t\"\t%s\n", e.owner, e.example)
+			w.Write([]string{e.owner, "a \"quote\"", e.example})
 		}
-		return b
+		w.Flush()
+		return b.Bytes()
 	},
 	"list.ndjson": func(g graph) (b []byte) {
 		for i, row := range g.rows() {

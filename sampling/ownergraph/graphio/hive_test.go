@@ -112,6 +112,9 @@ func TestHiveFaults(t *testing.T) {
 		} {
 			dir := tree(t, map[string]string{c.folder + "/" + name: c.text})
 			want := c.want
+			if c.about == "also in the file" && name == "x.parquet" {
+				want = "in the folder's name"
+			}
 			if c.about == "by another name" {
 				if want = "--owner-column user"; name == "x.tsv" || name == "x.ndjson" {
 					want = "no such" // two columns, or an object: they need an owner anyhow
@@ -131,5 +134,37 @@ func TestHiveFaults(t *testing.T) {
 	}
 	if got, _, _, err := read([]string{filepath.Join(dir, "date=*")}, graphio.Options{}); err != nil || !slices.Equal(got, []edge{{"1", "1"}, {"2", "2"}}) {
 		t.Errorf("examples in a folder that is named: %q, %v", got, err)
+	}
+}
+
+// TestColumnOfFileAndFolder: Polars writes the column of the folders into the Parquet files too. The
+// two must agree, row by row.
+func TestColumnOfFileAndFolder(t *testing.T) {
+	for _, ints := range []bool{false, true} {
+		for _, c := range []struct {
+			folder string
+			edges  []edge
+			reads  bool
+		}{
+			{"owner_id=3", []edge{{"1", "3"}, {"2", "3"}}, true},
+			{"owner_id=3", []edge{{"1", "3"}, {"2", "4"}}, false},
+			{"example_id=1", []edge{{"1", "3"}, {"1", "4"}}, true},
+			{"example_id=1", []edge{{"1", "3"}, {"2", "4"}}, false},
+		} {
+			edges := c.edges
+			folder := c.folder
+			if !ints {
+				folder = strings.Replace(folder, "=", "=x%20", 1)
+				edges = nil
+				for _, e := range c.edges {
+					edges = append(edges, edge{"x " + e.example, "x " + e.owner})
+				}
+			}
+			dir := tree(t, map[string]string{folder + "/0.parquet": string(formats["edges.parquet"](graph{ints, ints, edges}))})
+			got, _, _, err := read([]string{dir}, graphio.Options{})
+			if c.reads && (err != nil || !slices.Equal(got, edges)) || !c.reads && (err == nil || !strings.Contains(err.Error(), "another id in the file than in the folder's name")) {
+				t.Errorf("%s, integers %v: got %q, %v", c.folder, ints, got, err)
+			}
+		}
 	}
 }

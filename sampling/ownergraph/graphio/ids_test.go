@@ -60,9 +60,6 @@ var holders = map[string]func(t *testing.T, dir, first, id string){
 	"dictionary": func(t *testing.T, dir, first, id string) {
 		ownerParquet(t, dir, parquet.Encoded(parquet.String(), &parquet.RLEDictionary), ownerIDs(first, id))
 	},
-	"binary": func(t *testing.T, dir, first, id string) {
-		ownerParquet(t, dir, parquet.Leaf(parquet.ByteArrayType), ownerIDs(first, id))
-	},
 	"list": func(t *testing.T, dir, first, id string) {
 		ownerParquet(t, dir, parquet.List(parquet.String()), ownerIDs(first, id))
 	},
@@ -189,6 +186,9 @@ func TestIntegersOfAnyFormat(t *testing.T) {
 		{"date", parquet.Date(), parquet.Int32Value(7), "", "", ""},
 		{"half float", parquet.Leaf(halfFloat{parquet.FixedLenByteArrayType(2)}), flba("\x00\x3c"), "1.0", "", ""},
 		{"fixed bytes", parquet.Leaf(parquet.FixedLenByteArrayType(3)), flba("007"), "", "007", "007"},
+		{"bytes", parquet.Leaf(parquet.ByteArrayType), parquet.ByteArrayValue([]byte("\xff 7 ")), "", "\xff 7 ", ""},
+		{"bytes of a string", parquet.Leaf(parquet.ByteArrayType), parquet.ByteArrayValue([]byte("007")), "", "007", "007"},
+		{"a string that is not UTF-8", parquet.String(), parquet.ByteArrayValue([]byte("\xff")), "", "", ""},
 		{"uuid", parquet.UUID(), flba("\x55\x0e\x84\x00\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\x00\x00"), `"550e8400-e29b-41d4-a716-446655440000"`,
 			"550e8400-e29b-41d4-a716-446655440000", "550e8400-e29b-41d4-a716-446655440000"},
 	} {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
 )
 
-// MaxLine is the greatest length of a line, or of a quoted CSV record, in bytes. A file without
-// line ends must not fill the memory.
+// MaxLine is the greatest length of a line without its end, or of the fields of a record in quotes,
+// in bytes. A file without line ends must not fill the memory.
 const MaxLine = 64 << 20
 
 var errLongLine = fmt.Errorf("a line of more than %d MiB", MaxLine>>20)
@@ -23,6 +26,10 @@ type lines struct {
 	to     int64 // lines that begin at this offset or later are not given; 0 for all
 	number int64 // lines given so far
 	err    error // of r, once it came
+
+	crLF    bool // the line ended with "\r\n" in place of "\n"
+	charset *encoding.Decoder
+	decoded []byte // the line, if charset is not nil
 }
 
 const lineBuffer = 1 << 18
@@ -34,18 +41,18 @@ func newLines(r io.Reader, offset, size int64) *lines {
 
 // next returns the next line without its end, "\n" or "\r\n". The last line need not have one; a
 // "\r" there is dropped, as encoding/csv does, and so is a UTF-8 mark at the very beginning. The
-// bytes are good until the next call. io.EOF says that there is none left.
+// bytes are good until the next call. They are UTF-8 if l.charset says from what to decode them.
+// io.EOF says that there is none left.
 func (l *lines) next() ([]byte, error) {
 	if l.to > 0 && l.offset >= l.to {
 		return nil, io.EOF
 	}
 	for scanned := 0; ; {
 		if i := bytes.IndexByte(l.buf[l.start+scanned:l.end], '\n'); i >= 0 {
-			line := l.buf[l.start : l.start+scanned+i]
-			return l.take(line, 1), nil
+			return l.take(l.buf[l.start:l.start+scanned+i], 1)
 		}
 		scanned = l.end - l.start // each byte is looked at once, however long the line
-		if scanned > MaxLine {
+		if scanned > MaxLine+1 {  // the last byte may be of the line's end
 			return nil, errLongLine
 		}
 		if l.err != nil {
@@ -53,18 +60,20 @@ func (l *lines) next() ([]byte, error) {
 			if l.err != io.EOF || scanned == 0 {
 				return nil, l.err
 			}
-			line := l.buf[l.start:l.end]
-			return l.take(line, 0), nil
+			return l.take(l.buf[l.start:l.end], 0)
 		}
 		l.fill()
 	}
 }
 
-// take moves past a line and its end, and trims it.
-func (l *lines) take(line []byte, end int) []byte {
+// take moves past a line and its end, trims it and decodes it.
+func (l *lines) take(line []byte, end int) ([]byte, error) {
 	n := len(line)
-	if n > 0 && line[n-1] == '\r' {
+	if l.crLF = n > 0 && line[n-1] == '\r'; l.crLF {
 		line = line[:n-1]
+	}
+	if len(line) > MaxLine {
+		return nil, errLongLine
 	}
 	if l.offset == 0 {
 		line = bytes.TrimPrefix(line, byteOrderMark)
@@ -72,7 +81,12 @@ func (l *lines) take(line []byte, end int) []byte {
 	l.start += n + end
 	l.offset += int64(n + end)
 	l.number++
-	return line
+	if l.charset == nil {
+		return line, nil
+	}
+	var err error
+	l.decoded, _, err = transform.Append(l.charset, l.decoded[:0], line)
+	return l.decoded, err
 }
 
 // fill reads more, after making room for it.
@@ -100,17 +114,18 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 type table struct {
 	lines   *lines
 	delim   byte
-	quotes  bool     // RFC 4180 quotes mean something
 	part    bool     // the text may begin in the middle: a quote is an error
 	fields  [][]byte // of the record
 	scratch []byte   // text of a record with quotes
 	ends    []int    // of its fields in scratch
 }
 
+const quotesRule = ": quotes are read as RFC 4180 says: a field with a quote in it stands in quotes, and has the quote twice"
+
 var (
-	errBareQuote = errors.New("a quote in a field that does not begin with one")
-	errQuote     = errors.New("a closing quote with text after it in its field")
-	errUnclosed  = errors.New("a quoted field without a closing quote")
+	errBareQuote = errors.New("a quote in a field that does not begin with one" + quotesRule)
+	errQuote     = errors.New("a closing quote with text after it in its field" + quotesRule)
+	errUnclosed  = errors.New("a quoted field without a closing quote" + quotesRule)
 	errNewQuote  = errors.New("a quote that was not there when the file was opened")
 )
 
@@ -128,7 +143,7 @@ func (t *table) next() ([][]byte, int64, error) {
 			continue
 		}
 		t.fields = t.fields[:0]
-		if t.quotes && bytes.IndexByte(line, '"') >= 0 {
+		if bytes.IndexByte(line, '"') >= 0 {
 			err := t.quoted(line)
 			return t.fields, number, err
 		}
@@ -145,7 +160,8 @@ func (t *table) next() ([][]byte, int64, error) {
 	}
 }
 
-// quoted reads a record that begins with line and has quotes in it, as encoding/csv reads it.
+// quoted reads a record that begins with line and has quotes in it, as encoding/csv reads it, but
+// keeps line ends in a field as they are.
 func (t *table) quoted(line []byte) error {
 	// A file is divided only if it had no quotes when it was opened: in the middle of one, nothing
 	// says whether a quote opens or closes a field.
@@ -170,6 +186,9 @@ func (t *table) quoted(line []byte) error {
 		}
 		t.ends = append(t.ends, len(t.scratch))
 	}
+	if len(t.scratch) > MaxLine {
+		return errLongLine
+	}
 	start := 0
 	for _, end := range t.ends {
 		t.fields = append(t.fields, t.scratch[start:end])
@@ -184,7 +203,11 @@ func (t *table) quotedField(line []byte) (rest []byte, more bool, err error) {
 	for {
 		i := bytes.IndexByte(line, '"')
 		if i < 0 { // the field goes on in the next line
-			t.scratch = append(append(t.scratch, line...), '\n')
+			t.scratch = append(t.scratch, line...)
+			if t.lines.crLF {
+				t.scratch = append(t.scratch, '\r')
+			}
+			t.scratch = append(t.scratch, '\n')
 			if len(t.scratch) > MaxLine {
 				return nil, false, errLongLine
 			}

@@ -21,7 +21,7 @@ type jsonPart struct {
 // json looks at the first lines of NDJSON until the types are known.
 func (in *inspected) json(f File, o *Options) *Fault {
 	s := &in.split
-	p := &jsonPart{textPart{Compression: in.compression}, o.exampleNames()[0], o.ownerNames()}
+	p := &jsonPart{textPart{Compression: in.compression, Encoding: o.Encoding}, o.exampleNames()[0], o.ownerNames()}
 	// Both spellings are common. A file that has the two at once is refused, line by line.
 	if o.OwnerColumn == "" && !o.SingleOwner {
 		p.OwnerColumns = []string{"owners", "owner_id"}

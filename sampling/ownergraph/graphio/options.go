@@ -9,8 +9,8 @@ type ParamError = param.Error
 
 // The formats of files. A one-column list is CSV or TSV with one column.
 const (
-	CSV     = "csv"     // RFC 4180, as encoding/csv reads it; ids are kept byte by byte
-	TSV     = "tsv"     // tabs, no quoting: every byte between two tabs is the field's
+	CSV     = "csv"     // RFC 4180; ids are kept byte by byte
+	TSV     = "tsv"     // the same with tabs
 	NDJSON  = "ndjson"  // one JSON object a line
 	Parquet = "parquet" // flat columns, or owners as a list
 )
@@ -30,6 +30,8 @@ type Options struct {
 	ExampleColumn, OwnerColumn string
 	// Delimiter between the fields of CSV and TSV: one byte. Empty: comma for CSV, tab for TSV.
 	Delimiter string
+	// Encoding of CSV, TSV and NDJSON: "latin1" or "cp1252", which are decoded. Empty: UTF-8.
+	Encoding string
 	// Header says whether the first line of CSV and TSV names the columns: "yes", "no", or Auto or
 	// empty. Auto: yes if it holds the names looked for, no if it has canonical integers there,
 	// else a fault, since a header taken for an edge, or an edge for a header, would go unnoticed.
@@ -42,7 +44,8 @@ type Options struct {
 	ExampleType, OwnerType string
 	// SingleOwner reads examples only; each is its own owner. Lists of one column need not say so.
 	SingleOwner bool
-	// SkipOwnerless leaves out examples with an empty or null list of owners, and counts them.
+	// SkipOwnerless leaves out examples without an owner (an empty or null list, a null, an empty
+	// field), and counts them.
 	// Otherwise they are faults.
 	SkipOwnerless bool
 	// SplitBytes is the size of a split to aim at. 0: 32 MiB.
@@ -65,6 +68,7 @@ func (o *Options) Validate() error {
 		c.Require(ok, name, value, rule)
 	}
 	oneOf("format", o.Format, Formats()...)
+	c.Require(o.Encoding == "" || o.Encoding == "utf-8" || encodings[o.Encoding] != nil, "encoding", o.Encoding, "must be utf-8, latin1 or cp1252")
 	oneOf("header", o.Header, "yes", "no")
 	oneOf("example type", o.ExampleType, "int64", "string")
 	oneOf("owner type", o.OwnerType, "int64", "string")

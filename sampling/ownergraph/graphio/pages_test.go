@@ -186,22 +186,10 @@ var pageEncodings = map[format.Type][]format.Encoding{
 // Reading it would give ids that are nobody's, or another column's.
 func TestPagesOfOtherCounts(t *testing.T) {
 	const stored = 48 // whole groups of eight
-	examples := func(n int32) *rawColumn {
-		c := &rawColumn{name: "example_id", kind: format.Int64, claimed: n}
-		inEncoding(t, c, int(n))
-		return c
-	}
-	dir := t.TempDir()
-	read := func(file []byte) (edges int, err error) {
-		source, err := graphio.Open(t.Context(), []string{write(t, dir, "g.parquet", file)}, graphio.Options{})
-		if err != nil {
-			return 0, err
-		}
-		return edges, source.Read(t.Context(), func(b *graphio.Batch) error { edges += b.Len(); return nil })
-	}
+	examples := func(n int32) *rawColumn { return column(t, "example_id", n) }
 	refused := func(about string, file []byte) {
 		t.Helper()
-		edges, err := read(file)
+		edges, err := readAll(t, file)
 		for _, part := range []string{"g.parquet", "row group 1", "owner_id", "corrupt"} {
 			if err == nil || !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %d edges and the error %v, which must say %q", about, edges, err, part)
@@ -214,7 +202,7 @@ func TestPagesOfOtherCounts(t *testing.T) {
 			for _, form := range []struct{ v2, gzip bool }{{false, false}, {true, true}} {
 				for _, levels := range []string{"required", "optional", "list"} {
 					about := fmt.Sprintf("%v %v %+v %s", kind, encoding, form, levels)
-					column := func(claimed, inPage int32, nulls int) *rawColumn {
+					owners := func(claimed, inPage int32, nulls int) *rawColumn {
 						c := &rawColumn{name: "owner_id", kind: kind, encoding: encoding, v2: form.v2, gzip: form.gzip, claimed: claimed}
 						inEncoding(t, c, int(inPage))
 						defs := bytes.Repeat([]byte{1}, int(claimed))
@@ -228,42 +216,87 @@ func TestPagesOfOtherCounts(t *testing.T) {
 						}
 						return c
 					}
-					if edges, err := read(rawFile(t, stored, examples(stored), column(stored, stored, 0))); edges != stored || err != nil {
+					if edges, err := readAll(t, rawFile(t, stored, examples(stored), owners(stored, stored, 0))); edges != stored || err != nil {
 						t.Errorf("%s: %d edges, %v", about, edges, err)
 					}
-					refused(about+", 1 missing", rawFile(t, stored+1, examples(stored+1), column(stored+1, stored, 0)))
-					refused(about+", 30 missing", rawFile(t, stored+30, examples(stored+30), column(stored+30, stored, 0)))
+					refused(about+", 1 missing", rawFile(t, stored+1, examples(stored+1), owners(stored+1, stored, 0)))
+					refused(about+", 30 missing", rawFile(t, stored+30, examples(stored+30), owners(stored+30, stored, 0)))
 					if encoding != format.RLEDictionary {
-						refused(about+", 3 more", rawFile(t, stored-3, examples(stored-3), column(stored-3, stored, 0)))
+						refused(about+", 3 more", rawFile(t, stored-3, examples(stored-3), owners(stored-3, stored, 0)))
 					}
 					if levels != "required" && encoding != format.RLEDictionary {
-						refused(about+", levels of 2 nulls", rawFile(t, stored, examples(stored), column(stored, stored, 2)))
+						refused(about+", levels of 2 nulls", rawFile(t, stored, examples(stored), owners(stored, stored, 2)))
 					}
 					if levels != "required" {
-						short := column(stored, stored, 0)
+						short := owners(stored, stored, 0)
 						short.defs = levelsOf(1, bytes.Repeat([]byte{1}, stored-8))
 						refused(about+", 8 levels missing", rawFile(t, stored, examples(stored), short))
 					}
-					whole := len(column(stored, stored, 0).values)
+					whole := len(owners(stored, stored, 0).values)
 					for _, left := range []int{0, 1, whole / 2, whole - 1} {
 						if encoding == format.DeltaBinaryPacked && left == whole-1 {
 							continue // the last small block is filled up, for nothing
 						}
-						c := column(stored, stored, 0)
+						c := owners(stored, stored, 0)
 						c.values = c.values[:left]
 						refused(fmt.Sprintf("%s, %d of %d bytes", about, left, whole), rawFile(t, stored, examples(stored), c))
 					}
 					if encoding == format.RLEDictionary {
-						c := column(stored, stored, 0)
+						c := owners(stored, stored, 0)
 						c.inDict++
 						refused(about+", a short dictionary", rawFile(t, stored, examples(stored), c))
-						c = column(stored, stored, 0)
+						c = owners(stored, stored, 0)
 						c.inDict--
 						c.dict = c.dict[:len(c.dict)-len(c.dict)/stored]
 						refused(about+", a place beyond the dictionary", rawFile(t, stored, examples(stored), c))
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestKeyWithoutValue: free metadata need no value.
+func TestKeyWithoutValue(t *testing.T) {
+	file := rawFile(t, 8, column(t, "example_id", 8), column(t, "owner_id", 8))
+	size := int(binary.LittleEndian.Uint32(file[len(file)-8:]))
+	pages, footer := file[:len(file)-8-size], file[len(file)-8-size:len(file)-8]
+	// A list of one struct with the key "pandas" in place of the end of the footer: field 5 after 4.
+	footer = append(footer[:len(footer)-1], "\x19\x1c\x18\x06pandas\x00\x00"...)
+	file = slices.Concat(pages, footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte("PAR1"))
+	if edges, err := readAll(t, file); edges != 8 || err != nil {
+		t.Errorf("%d edges, %v", edges, err)
+	}
+}
+
+// column is one of n integers.
+func column(t *testing.T, name string, n int32) *rawColumn {
+	t.Helper()
+	c := &rawColumn{name: name, kind: format.Int64, claimed: n}
+	inEncoding(t, c, int(n))
+	return c
+}
+
+// TestNullOwners: an example with null in place of its owner is left out and counted on request, in
+// every format, and refused otherwise.
+func TestNullOwners(t *testing.T) {
+	owners := column(t, "owner_id", 5)
+	owners.claimed, owners.repeats, owners.defs = 8, format.Optional, levelsOf(1, []byte{0, 1, 1, 0, 1, 1, 0, 1})
+	for name, file := range map[string][]byte{
+		"g.parquet": rawFile(t, 8, column(t, "example_id", 8), owners),
+		"g.csv":     []byte("example_id,owner_id\n1000,\n1001,1000\n1004,1001\n1009,\n1016,1004\n1025,1009\n1036,\n1049,1016\n"),
+		"g.ndjson": []byte(`{"example_id":1000,"owner_id":null}` + "\n" + `{"example_id":1001,"owner_id":1000}` + "\n" + `{"example_id":1004,"owner_id":1001}` + "\n" +
+			`{"example_id":1009,"owner_id":null}` + "\n" + `{"example_id":1016,"owner_id":1004}` + "\n" + `{"example_id":1025,"owner_id":1009}` + "\n" +
+			`{"example_id":1036,"owner_id":null}` + "\n" + `{"example_id":1049,"owner_id":1016}`),
+	} {
+		path := write(t, t.TempDir(), name, file)
+		got, _, ownerless, err := read([]string{path}, graphio.Options{SkipOwnerless: true})
+		want := []edge{{"1001", "1000"}, {"1004", "1001"}, {"1016", "1004"}, {"1025", "1009"}, {"1049", "1016"}}
+		if err != nil || ownerless != 3 || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %d without owners, %v", name, got, ownerless, err)
+		}
+		if got, _, _, err := read([]string{path}, graphio.Options{}); err == nil {
+			t.Errorf("%s: not asked for: %q", name, got)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parquet-go/parquet-go"
+
 	"minsep/internal/words"
 	"minsep/sampling/ownergraph"
 	"minsep/sampling/ownergraph/idcolumn"
@@ -102,9 +104,8 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 // parquetColumns finds the columns that are the file's.
 func (in *inspected) parquetColumns(file *idcolumn.File, p *parquetPart, o *Options) (columns []*idcolumn.Column, fault *Fault) {
 	s := &in.split
-	if s.FolderExample != "" {
-		fault = absent(file, o.exampleNames())
-	} else {
+	s.InBoth = s.FolderExample != "" && hasColumn(file, o.exampleNames()) || s.FolderOwner != "" && hasColumn(file, o.ownerNames())
+	if s.FolderExample == "" || s.InBoth {
 		var c *idcolumn.Column
 		if c, fault = findColumn(file, o.exampleNames(), position(o.ExampleColumn)); fault == nil {
 			p.ExampleColumn, in.example = c.Name, idType{true, true, c.Type}
@@ -117,8 +118,8 @@ func (in *inspected) parquetColumns(file *idcolumn.File, p *parquetPart, o *Opti
 	if fault != nil || s.SingleOwner {
 		return columns, fault
 	}
-	if s.FolderOwner != "" {
-		return columns, absent(file, o.ownerNames())
+	if s.FolderOwner != "" && !s.InBoth {
+		return columns, nil
 	}
 	c, fault := findColumn(file, o.ownerNames(), position(o.OwnerColumn))
 	if fault != nil {
@@ -131,14 +132,9 @@ func (in *inspected) parquetColumns(file *idcolumn.File, p *parquetPart, o *Opti
 	return append(columns, c), nil
 }
 
-// absent finds a column that the folder's name says not to be in the file too.
-func absent(file *idcolumn.File, names []string) *Fault {
-	for _, c := range file.Top() {
-		if slices.Contains(names, c.Name()) {
-			return inBoth(c.Name())
-		}
-	}
-	return nil
+// hasColumn reports whether a file has a column of one of the names.
+func hasColumn(file *idcolumn.File, names []string) bool {
+	return slices.ContainsFunc(file.Top(), func(c *parquet.Column) bool { return slices.Contains(names, c.Name()) })
 }
 
 const columnsRule = "set --example-column and --owner-column"
@@ -205,12 +201,12 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 	}
 	var columns [2]*idcolumn.Column
 	var fault *Fault
-	if s.FolderExample == "" {
+	if s.FolderExample == "" || s.InBoth {
 		if columns[0], fault = findColumn(file, []string{p.ExampleColumn}, -1); fault != nil {
 			return b.fault(fault)
 		}
 	}
-	if !s.SingleOwner && s.FolderOwner == "" {
+	if !s.SingleOwner && (s.FolderOwner == "" || s.InBoth) {
 		if columns[1], fault = findColumn(file, p.OwnerColumns, -1); fault != nil {
 			return b.fault(fault)
 		}
@@ -253,8 +249,8 @@ func (g *rowGroup) read(file *idcolumn.File, group int) (err error) {
 		}
 		*r = file.Reader(c, group)
 	}
-	if g.owners != nil && g.columns[1].List {
-		return g.readLists()
+	if g.owners != nil && (g.columns[1].List || g.split.SkipOwnerless) {
+		return g.readRows()
 	}
 	return g.readFlat()
 }
@@ -277,6 +273,8 @@ func (g *rowGroup) idFault(row int64, c *idcolumn.Column, err error) error {
 		f.Rule = empty.rule(c.Type)
 	case idcolumn.Long:
 		f.Rule = long.rule(c.Type)
+	case idcolumn.NotUTF8:
+		f.Rule = "write it as UTF-8, or ids that are bytes in a column of bytes"
 	case idcolumn.Big:
 		f.Rule = bigInteger.rule(ownergraph.Int64)
 	}
@@ -339,7 +337,7 @@ func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row 
 	if c == g.columns[0] {
 		asIs, column = g.split.ExampleAsIs, 0
 	}
-	if asIs || dst.Type != ownergraph.String || c.Fixed {
+	if asIs || dst.Type != ownergraph.String {
 		return nil
 	}
 	k := spelling(dst.Bytes(i))
@@ -352,8 +350,8 @@ func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row 
 	return nil
 }
 
-// readLists reads rows of an example and a list of owners.
-func (g *rowGroup) readLists() error {
+// readRows reads rows of an example and a list of owners, or one owner or null.
+func (g *rowGroup) readRows() error {
 	var example ownergraph.IDs
 	for row := range g.rows {
 		example.Reset(g.split.ExampleType)

@@ -27,6 +27,9 @@ type Split struct {
 	// it.
 	FolderExample string `json:"folder_example,omitempty"`
 	FolderOwner   string `json:"folder_owner,omitempty"`
+	// InBoth says that the file has the column of the folder's name too, and that its ids must be the
+	// folder's.
+	InBoth bool `json:"in_both,omitempty"`
 	// Strings that were asked for by name are kept as they are written, and integers are read as
 	// their digits.
 	ExampleAsIs bool `json:"example_as_is,omitempty"`

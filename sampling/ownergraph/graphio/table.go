@@ -16,11 +16,11 @@ import (
 // csvFormat is of text with commas, and quotes as RFC 4180 has them.
 var csvFormat = format{name: CSV, title: "CSV", extensions: []string{".csv"}, part: func() part { return new(tablePart) },
 	look: func(in *inspected, f File, o *Options) *Fault {
-		return in.table(&tablePart{Delimiter: ",", Quotes: true}, "commas", f, o)
+		return in.table(&tablePart{Delimiter: ","}, "commas", f, o)
 	},
 }
 
-// tsvFormat is of text with tabs.
+// tsvFormat is of text with tabs, and the same quotes.
 var tsvFormat = format{name: TSV, title: "TSV", extensions: []string{".tsv", ".tab", ".txt"}, part: func() part { return new(tablePart) },
 	look: func(in *inspected, f File, o *Options) *Fault {
 		return in.table(&tablePart{Delimiter: "\t"}, "tabs", f, o)
@@ -31,18 +31,19 @@ var tsvFormat = format{name: TSV, title: "TSV", extensions: []string{".tsv", ".t
 type tablePart struct {
 	textPart
 	Delimiter string `json:"delimiter"`           // one byte
-	Quotes    bool   `json:"quotes,omitempty"`    // fields may be in quotes
-	NoQuotes  bool   `json:"no_quotes,omitempty"` // and there is none in the file, so that parts of it can be read
+	NoQuotes  bool   `json:"no_quotes,omitempty"` // there is no quote in the file, so that parts of it can be read
 	Fields    int    `json:"fields,omitempty"`    // of a record, at least 1; 0 of a file without any
 	Header    bool   `json:"header,omitempty"`    // the file's first record is one
 	Example   int    `json:"example,omitempty"`   // 0-based positions
 	Owner     int    `json:"owner,omitempty"`     // 0-based position
+	// Names are names that the two columns have, or would have, in a header.
+	Names [2][]string `json:"names"`
 }
 
 // table looks at the first records of a table; between is the name of its delimiters.
 func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fault {
 	s := &in.split
-	in.whole, t.Compression = t, in.compression
+	in.whole, t.Compression, t.Encoding = t, in.compression, o.Encoding
 	l, end, fault := t.begin(f)
 	if fault != nil {
 		return fault
@@ -51,7 +52,7 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 	if o.Delimiter != "" {
 		t.Delimiter = o.Delimiter
 	}
-	records := &table{lines: l, delim: t.Delimiter[0], quotes: t.Quotes}
+	records := &table{lines: l, delim: t.Delimiter[0]}
 	fields, line, err := in.record(records)
 	if err == io.EOF {
 		return nil // an empty file
@@ -62,7 +63,7 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 	// UTF-16 has a NUL byte beside each letter of ASCII. Read as bytes it would give ids that equal
 	// no id of another file.
 	if bytes.IndexByte(slices.Concat(fields...), 0) >= 0 || bytes.HasPrefix(fields[0], []byte("\xff\xfe")) || bytes.HasPrefix(fields[0], []byte("\xfe\xff")) {
-		return &Fault{Line: line, Found: "NUL bytes or a UTF-16 mark", Rule: "text must be UTF-8 or another code without NUL"}
+		return &Fault{Line: line, Found: "NUL bytes or a UTF-16 mark", Rule: "text must be UTF-8, or decoded with --encoding"}
 	}
 	t.Fields = len(fields)
 	if f := in.columns(t, fields, o); f != nil {
@@ -70,15 +71,20 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 		in.explain(f, between, fields, records, o)
 		return f
 	}
-	if in.header = t.Header; t.Header {
+	t.Names = [2][]string{o.exampleNames(), o.ownerNames()}
+	in.header = t.Header
+	if t.Header {
+		t.Names = [2][]string{{strings.TrimSpace(string(fields[t.Example]))}, {strings.TrimSpace(string(fields[t.Owner]))}}
+	}
+	for first := !t.Header; !first || t.isOwnerless(s, fields); first = true {
 		if fields, line, err = in.record(records); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return &Fault{Line: line, Err: err}
 		}
-	}
-	if len(fields) != t.Fields {
-		return &Fault{Line: line, Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the header", t.Fields)}
+		if len(fields) != t.Fields {
+			return &Fault{Line: line, Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", t.Fields)}
+		}
 	}
 	in.records = true
 	if s.FolderExample == "" {
@@ -218,15 +224,13 @@ func (t *tablePart) parts(ctx context.Context, in *inspected, o *Options) (list 
 	if len(ranges) == 1 {
 		return []part{t}, nil
 	}
-	if t.Quotes {
-		quotes, err := hasQuotes(ctx, o.fs(), in.split.Path)
-		if err != nil || quotes {
-			return []part{t}, err
-		}
+	quotes, err := hasQuotes(ctx, o.fs(), in.split.Path)
+	if err != nil || quotes {
+		return []part{t}, err
 	}
 	for _, r := range ranges {
 		one := *t
-		one.textPart, one.NoQuotes = r, t.Quotes
+		one.textPart, one.NoQuotes = r, true
 		list = append(list, &one)
 	}
 	return list, nil
@@ -260,18 +264,18 @@ func (t *tablePart) read(s *Split, f File, b *batcher) error {
 }
 
 func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
-	records := &table{lines: l, delim: t.Delimiter[0], quotes: t.Quotes, part: t.NoQuotes}
+	records := &table{lines: l, delim: t.Delimiter[0], part: t.NoQuotes}
 	header := t.Header && t.From == 0
 	for {
 		fields, line, err := records.next()
 		switch {
 		case err == errBareQuote || err == errQuote:
-			if err := b.fault(&Fault{Line: line, Found: err.Error(), Rule: "CSV is read as RFC 4180 says"}); err != nil {
+			if err := b.fault(&Fault{Line: line, Err: err}); err != nil {
 				return err
 			}
 			continue
 		case err == errUnclosed: // where the next record begins cannot be known
-			return b.fault(&Fault{Line: line, Found: err.Error(), Rule: "CSV is read as RFC 4180 says"})
+			return b.fault(&Fault{Line: line, Err: err})
 		case err != nil:
 			return t.end(b, err, line)
 		case header:
@@ -290,12 +294,40 @@ func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
 	}
 }
 
+// isOwnerless reports whether a record has no owner, and is to be left out.
+func (t *tablePart) isOwnerless(s *Split, fields [][]byte) bool {
+	return s.SkipOwnerless && !s.SingleOwner && s.FolderOwner == "" && len(fields) == t.Fields && len(fields[t.Owner]) == 0
+}
+
+// misplaced returns the fault of a record that only begins a file, or nil.
+func (t *tablePart) misplaced(s *Split, fields [][]byte) *Fault {
+	const rule = "files were put one after another: give each to --graph, or remove it"
+	if bytes.HasPrefix(fields[0], byteOrderMark) {
+		return &Fault{Found: "a byte order mark in the middle of the file", Rule: rule}
+	}
+	isName := func(column, at int) bool {
+		return slices.Contains(t.Names[column], string(bytes.TrimSpace(fields[at])))
+	}
+	// A column that a folder's name gives is none of the file's.
+	if (s.FolderExample != "" || isName(0, t.Example)) && (s.SingleOwner || s.FolderOwner != "" || isName(1, t.Owner)) {
+		return &Fault{Found: "a header in the middle of the file", Rule: rule}
+	}
+	return nil
+}
+
 // appendRecord adds the edge of a record to the batch.
 func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batcher) *Fault {
 	// A record with other fields is often an id with the delimiter in it: its columns are
 	// displaced.
 	if len(fields) != t.Fields {
 		return &Fault{Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", t.Fields)}
+	}
+	if f := t.misplaced(s, fields); f != nil {
+		return f
+	}
+	if t.isOwnerless(s, fields) {
+		b.Ownerless++
+		return nil
 	}
 	if s.FolderExample != "" {
 		b.Examples.AppendFrom(&b.folder, 0)

@@ -3,11 +3,15 @@ package graphio
 import (
 	"bytes"
 	"io"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
 )
 
 // textPart has the lines of a text that begin in the bytes From to To; To is 0 for all.
 type textPart struct {
 	Compression string `json:"compression,omitempty"` // "gzip", "zstd" or none
+	Encoding    string `json:"encoding,omitempty"`    // a key of encodings, or none for UTF-8
 	From        int64  `json:"from,omitempty"`
 	To          int64  `json:"to,omitempty"` // in bytes
 }
@@ -21,7 +25,20 @@ func (t *textPart) begin(f File) (l *lines, end func(), fault *Fault) {
 	if err != nil {
 		return nil, nil, &Fault{Err: err}
 	}
-	return newLines(r, 0, min(f.Size(), 1<<14)), func() { r.Close() }, nil
+	l = newLines(r, 0, min(f.Size(), 1<<14))
+	l.charset = decoderOf(t.Encoding)
+	return l, func() { r.Close() }, nil
+}
+
+// encodings are the encodings of text besides UTF-8. Each byte is one character in them.
+var encodings = map[string]*charmap.Charmap{"latin1": charmap.ISO8859_1, "cp1252": charmap.Windows1252}
+
+// decoderOf returns a decoder into UTF-8; nil for UTF-8 itself.
+func decoderOf(name string) *encoding.Decoder {
+	if from := encodings[name]; from != nil {
+		return from.NewDecoder()
+	}
+	return nil
 }
 
 // ranges divides a text of a size: one range, which is everything, if it is small or compressed.
@@ -30,7 +47,7 @@ func (t *textPart) ranges(size, most int64) (list []textPart) {
 		return []textPart{*t}
 	}
 	for from := int64(0); from < size; from += most {
-		list = append(list, textPart{From: from, To: min(from+most, size)})
+		list = append(list, textPart{Encoding: t.Encoding, From: from, To: min(from+most, size)})
 	}
 	return list
 }
@@ -54,7 +71,7 @@ func (t *textPart) eachOf(f File, b *batcher, read func(l *lines) error) error {
 		}
 		b.before, l.number = l.offset, 0
 	}
-	l.to = t.To
+	l.to, l.charset = t.To, decoderOf(t.Encoding)
 	return read(l)
 }
 

@@ -23,6 +23,7 @@ const (
 	withNUL
 	oddNumber // a number that is not written as an integer
 	blanks    // a string with blanks around it
+	notUTF8
 )
 
 func (k kind) String() string {
@@ -30,6 +31,7 @@ func (k kind) String() string {
 		fits: "a value that fits", empty: "an empty id", integer: "an integer", bigInteger: "an integer beyond 64 bits",
 		oddInteger: "an integer with a sign, leading zeros or blanks", word: "not an integer", long: "a string of more than 255 bytes",
 		withNUL: "a string with a NUL byte", oddNumber: "a number that is not a plain integer", blanks: "an id with blanks around it",
+		notUTF8: "text that is not UTF-8",
 	}[k]
 }
 
@@ -42,6 +44,8 @@ func (k kind) rule(t ownergraph.IDType) string {
 		return "a string id has at most 255 bytes"
 	case withNUL:
 		return "text files hold no NUL; is it UTF-16?"
+	case notUTF8:
+		return "set --encoding latin1 or cp1252, whichever the file is written in, or write it as UTF-8; ids that are bytes belong in a binary column of Parquet"
 	case blanks:
 		return "nothing is trimmed: remove the blanks, or set --id-type string, which keeps them"
 	case bigInteger:
@@ -125,6 +129,8 @@ func appendText(dst *ownergraph.IDs, field []byte, asIs bool) kind {
 		return long
 	case bytes.IndexByte(field, 0) >= 0:
 		return withNUL
+	case !utf8.Valid(field):
+		return notUTF8
 	}
 	if !asIs {
 		if k := spelling(field); k != fits {
@@ -143,6 +149,8 @@ func textType(field []byte) (ownergraph.IDType, kind) {
 		return ownergraph.Int64, fits
 	} else if k == empty {
 		return ownergraph.String, k
+	} else if !utf8.Valid(field) {
+		return ownergraph.String, notUTF8
 	}
 	return ownergraph.String, spelling(field)
 }

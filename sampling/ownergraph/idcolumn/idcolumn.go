@@ -2,13 +2,14 @@
 //
 // A file may be damaged or hostile: the sizes that it states are checked before memory is
 // allocated for them, and the reader returns [ErrCorrupt] where the library below panics. Ids
-// are integers of at most 64 bits, or strings and fixed-length bytes of at most 255 bytes, and
-// neither null nor empty; others are a [ValueError].
+// are integers of at most 64 bits, strings in UTF-8 or bytes, both of at most 255 bytes, and neither
+// null nor empty; others are a [ValueError].
 //
 // Stability: may change with every release.
 package idcolumn
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"math"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
 	"minsep/sampling/ownergraph"
@@ -36,10 +38,11 @@ func (e ValueError) Error() string { return string(e) }
 
 // Values that are no ids.
 const (
-	Null  ValueError = "null"
-	Empty ValueError = "an empty id"
-	Long  ValueError = "a string of more than 255 bytes"
-	Big   ValueError = "an integer beyond 64 bits"
+	Null    ValueError = "null"
+	Empty   ValueError = "an empty id"
+	Long    ValueError = "a string of more than 255 bytes"
+	Big     ValueError = "an integer beyond 64 bits"
+	NotUTF8 ValueError = "text that is not UTF-8"
 )
 
 // File is an open Parquet file.
@@ -58,14 +61,68 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	if _, err := r.ReadAt(tail[:], size-8); err != nil && err != io.EOF {
 		return nil, err
 	}
-	if int64(binary.LittleEndian.Uint32(tail[:])) > size-12 {
+	length := int64(binary.LittleEndian.Uint32(tail[:]))
+	if length > size-12 {
 		return nil, ErrCorrupt
 	}
-	file, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(1<<16))
+	plain, err := withoutKeys(r, size-8-length, length)
+	if err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(plain, plain.size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(1<<16))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return &File{file, r}, nil
+}
+
+// footer is what is needed of a [format.FileMetaData]. The library refuses keys of free metadata
+// that have no value, which the format allows.
+type footer struct {
+	Version   int32                  `thrift:"1,required"`
+	Schema    []format.SchemaElement `thrift:"2,required"`
+	NumRows   int64                  `thrift:"3,required"`
+	RowGroups []format.RowGroup      `thrift:"4,required"`
+}
+
+// withoutKeys returns the file with a footer that has no free metadata. The footer of the file
+// begins at start and is length bytes long.
+func withoutKeys(r io.ReaderAt, start, length int64) (*refooted, error) {
+	b := make([]byte, length)
+	if n, err := r.ReadAt(b, start); n < len(b) && err != io.EOF {
+		return nil, err
+	}
+	var protocol thrift.CompactProtocol
+	var f footer
+	if err := thrift.Unmarshal(&protocol, b, &f); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	b, err := thrift.Marshal(&protocol, f)
+	if err != nil {
+		return nil, err
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(b)))
+	return &refooted{r, start, append(b, "PAR1"...)}, nil
+}
+
+// refooted is a file with another end from start on.
+type refooted struct {
+	io.ReaderAt
+	start int64
+	end   []byte
+}
+
+func (f *refooted) size() int64 { return f.start + int64(len(f.end)) }
+
+func (f *refooted) ReadAt(b []byte, at int64) (n int, err error) {
+	if at < f.start {
+		n, err = f.ReaderAt.ReadAt(b[:min(int64(len(b)), f.start-at)], at)
+		if n == len(b) || err != nil {
+			return n, err
+		}
+	}
+	more, err := bytes.NewReader(f.end).ReadAt(b[n:], at+int64(n)-f.start)
+	return n + more, err
 }
 
 // guard turns a panic of the library, or an index out of the range of a damaged page, into
@@ -78,13 +135,10 @@ func guard(err *error) {
 
 // Column is a column of ids, or of lists of ids.
 type Column struct {
-	Name string            // as the schema has it
-	Type ownergraph.IDType // of its ids
-	List bool              // whether each entry is a list of ids
-	// Fixed says that the ids are bytes of one length, so that none can be written in two ways.
-	Fixed bool
-
-	leaf     int // its index among the leaves
+	Name     string            // as the schema has it
+	Type     ownergraph.IDType // of its ids
+	List     bool              // whether each entry is a list of ids
+	leaf     int               // its index among the leaves
 	physical parquet.Kind
 	width    int // of fixed-length bytes
 	unsigned bool
@@ -123,7 +177,7 @@ func (f *File) Column(top *parquet.Column) (c *Column, err error) {
 	}
 	c.leaf, c.physical = leaf.Index(), leaf.Type().Kind()
 	c.maxRep, c.maxDef = byte(leaf.MaxRepetitionLevel()), byte(leaf.MaxDefinitionLevel())
-	if c.Fixed = c.physical == parquet.FixedLenByteArray; c.Fixed {
+	if c.physical == parquet.FixedLenByteArray {
 		c.width = leaf.Type().Length()
 		if logical := leaf.Type().LogicalType(); logical != nil {
 			_, c.uuid = logical.Value.(*format.UUIDType)
@@ -157,10 +211,12 @@ func idTypeOf(t parquet.Type) (id ownergraph.IDType, unsigned, ok bool) {
 		case *format.StringType, *format.EnumType, *format.JsonType:
 			return ownergraph.String, false, true
 		}
-		return ownergraph.String, false, plain
+		return ownergraph.Bytes, false, plain
 	case parquet.FixedLenByteArray:
-		_, uuid := logical.(*format.UUIDType)
-		return ownergraph.String, false, (plain || uuid) && t.Length() <= stream.MaxStringID
+		if _, uuid := logical.(*format.UUIDType); uuid {
+			return ownergraph.String, false, true
+		}
+		return ownergraph.Bytes, false, plain && t.Length() <= stream.MaxStringID
 	}
 	return 0, false, false
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -57,6 +58,8 @@ func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
 		return Empty
 	} else if len(b) > stream.MaxStringID {
 		return Long
+	} else if dst.Type == ownergraph.String && !utf8.Valid(b) {
+		return NotUTF8
 	}
 	dst.AppendBytes(b) // copies: the page will be gone
 	return nil
@@ -117,8 +120,8 @@ func (r *Reader) Fill(dst *ownergraph.IDs, n int) (done int, err error) {
 	return done, nil
 }
 
-// Row adds the ids of the next row of a list column to dst, and returns how many: 0 for an empty
-// list and for null. After a [ValueError] the row has been passed over. io.EOF says that there are
+// Row adds the ids of the next row of a column to dst, and returns how many: 0 for an empty list and
+// for null. After a [ValueError] the row has been passed over. io.EOF says that there are
 // no more rows.
 func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 	defer guard(&err)
@@ -126,6 +129,13 @@ func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
 		return 0, err
 	}
 	p := r.pages
+	if !r.col.List {
+		before := dst.Len()
+		if _, err := r.Fill(dst, 1); err != nil && err != Null {
+			return 0, err
+		}
+		return dst.Len() - before, nil
+	}
 	if p.reps[r.at] != 0 { // a row begins at repetition level 0
 		return 0, ErrCorrupt
 	}

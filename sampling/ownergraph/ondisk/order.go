@@ -68,7 +68,7 @@ func newNumbering(ids *ownergraph.IDs) numbering {
 
 func (n *numbering) of(ids *ownergraph.IDs, i int) uint32 {
 	next := uint32(n.ids.Len())
-	if ids.Type == ownergraph.String {
+	if ids.Type != ownergraph.Int64 {
 		number, seen := n.text[string(ids.Bytes(i))]
 		if !seen {
 			number, n.text[string(ids.Bytes(i))] = next, next

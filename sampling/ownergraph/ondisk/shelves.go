@@ -38,7 +38,7 @@ func newShelves(dir string, example, owner ownergraph.IDType, n int) shelves {
 // hash returns the shelf that an id belongs to by its hash.
 func (s *shelves) hash(ids *ownergraph.IDs, i int) int {
 	var hash uint64
-	if ids.Type == ownergraph.String {
+	if ids.Type != ownergraph.Int64 {
 		hash = maphash.Bytes(s.seed, ids.Bytes(i))
 	} else {
 		hash = maphash.Comparable(s.seed, ids.Int(i))
