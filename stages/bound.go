@@ -74,7 +74,9 @@ type PlanGraph struct {
 	Header        string   `json:"header,omitempty"`                  // auto, yes or no; "" for auto
 	ExampleType   string   `json:"example_type,omitempty"`            // auto, int64 or string; "" for auto
 	OwnerType     string   `json:"owner_type,omitempty"`              // auto, int64 or string; "" for auto
-	SkipOwnerless bool     `json:"skip_ownerless,omitempty"`          // leave out examples without owners
+	// OwnerSeparator divides owners that are text into several; none: each is one owner.
+	OwnerSeparator string `json:"owner_separator,omitempty"`
+	SkipOwnerless  bool   `json:"skip_ownerless,omitempty"` // leave out examples without owners
 
 	stamp string // of the graph that was hashed: the one that is to be read
 }
@@ -98,7 +100,7 @@ func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
 // Options returns the options for reading the graph.
 func (g PlanGraph) Options() graphio.Options {
 	return graphio.Options{Format: g.Format, ExampleColumn: g.ExampleColumn, OwnerColumn: g.OwnerColumn, Delimiter: g.Delimiter, Encoding: g.Encoding, Header: g.Header,
-		ExampleType: g.ExampleType, OwnerType: g.OwnerType, SkipOwnerless: g.SkipOwnerless}
+		ExampleType: g.ExampleType, OwnerType: g.OwnerType, OwnerSeparator: g.OwnerSeparator, SkipOwnerless: g.SkipOwnerless}
 }
 
 // checkPools requires pools for rotation, and refuses them for any other scheme.

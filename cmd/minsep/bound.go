@@ -30,6 +30,7 @@ func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of all ids in CSV, TSV and NDJSON files: auto, int64, string")
 	f.Var(idTypes{&read.ExampleType}, "example-type", "type of the example ids, where it differs from the type of the owner ids")
 	f.Var(idTypes{&read.OwnerType}, "owner-type", "type of the owner ids, where it differs from the type of the example ids")
+	f.StringVar(&read.OwnerSeparator, "owner-separator", "", "what divides several owners in one value, such as ';'; none: each value is one owner, however it looks")
 	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without an owner, in place of refusing the graph")
 }
 

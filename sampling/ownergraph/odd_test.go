@@ -29,18 +29,45 @@ func TestOdd(t *testing.T) {
 	if ids := g.MissingOwners(); !slices.Equal(ids, []string{"NA", "nan"}) {
 		t.Errorf("ids %q", ids)
 	}
-	var right, swapped, flat [][2]string
+	var right, swapped, flat, few [][2]string
 	for i := range 400 {
 		photo, user := fmt.Sprint("photo", i), fmt.Sprint("user", i*i%400/2*(i%2))
 		right, swapped = append(right, [2]string{photo, user}), append(swapped, [2]string{user, photo})
 		flat = append(flat, [2]string{fmt.Sprint(i / 2), photo})
 	}
+	for i := range 12 {
+		few = append(few, [2]string{fmt.Sprint("user", i/4), fmt.Sprint("photo", i)})
+	}
 	for name, c := range map[string]struct {
 		edges [][2]string
 		want  bool
-	}{"right": {right, false}, "swapped": {swapped, true}, "two owners each": {flat, false}} {
+	}{"right": {right, false}, "swapped": {swapped, true}, "two owners each": {flat, false}, "swapped and small": {few, true}} {
 		if most, got := graph(c.edges).LooksSwapped(); got != c.want {
 			t.Errorf("%s: %t, at most %d owners of an example", name, got, most)
+		}
+	}
+}
+
+// TestLookalikes counts ids that readers take for one.
+func TestLookalikes(t *testing.T) {
+	for _, c := range []struct {
+		ids   []string
+		count int
+	}{
+		{[]string{"ann", "bob", "ann1"}, 0},
+		{[]string{"Ann", "ann", "ANN", "bob"}, 3},
+		{[]string{"José", "Jose\u0301", "Jose"}, 2},
+		{[]string{"a b", "ab", " ab ", "a\u00a0b", "b"}, 4},
+		{[]string{"a\u200bb", "ab", "\ufeffab", "a\u200db"}, 4},
+		{[]string{"550E8400-E29B-41D4-A716-446655440000", "550e8400-e29b-41d4-a716-446655440000"}, 2},
+	} {
+		var ids IDs
+		ids.Reset(String)
+		for _, id := range c.ids {
+			ids.AppendBytes([]byte(id))
+		}
+		if count := ids.Lookalikes(); count != c.count {
+			t.Errorf("%q: %d", c.ids, count)
 		}
 	}
 }

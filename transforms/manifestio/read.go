@@ -85,14 +85,8 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 	if err := json.Unmarshal([]byte(unit), &split); err != nil {
 		return fmt.Errorf("manifestio: unit of work: %w", err)
 	}
-	var joined ownergraph.JoinedScan
 	return split.Read(ctx, countedFS{}, func(b *graphio.Batch) error {
 		countBatch(ctx, b)
-		if joined.Add(&b.Owners); joined.Found {
-			if _, again := warned.LoadOrStore([2]string{split.Path, "joined owners"}, true); !again {
-				log.Warn(ctx, graphio.Joined(split.Path, "owner ids").Error())
-			}
-		}
 		if b.Len() == 0 {
 			return nil
 		}

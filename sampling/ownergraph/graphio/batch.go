@@ -39,12 +39,15 @@ type batcher struct {
 
 	folder  ownergraph.IDs // the id that the folder's name says, if it says one
 	spelled [2]spelled     // by column
-	noted   []*Fault       // the warnings
+	joined  joinedScan
+	values  [][]byte // the owners of a record
+	noted   []*Fault // the warnings
 }
 
 func newBatcher(ctx context.Context, s *Split, size int64, emit func(*Batch) error) *batcher {
 	b := &batcher{ctx: ctx, split: s, size: size, emit: emit}
 	b.SingleOwner = s.SingleOwner
+	b.joined.off = s.OwnerSeparator != ""
 	b.reset()
 	return b
 }

@@ -24,18 +24,18 @@ type Fault struct {
 	Err      error  // the cause, or nil
 }
 
-// Joined is a warning of a file in which cells hold several owners: counted is their number in
-// words.
-func Joined(file, counted string) *Fault {
-	return &Fault{File: file, Found: counted + " with other owners' ids in it, divided by \";\", \"|\" or \",\"",
-		Rule: "each is taken for one owner, and no bound holds for the people in it: write a line for each owner of an example"}
-}
-
-// Odd returns warnings of a graph; file is the first of its files. They are about cells that hold
-// several owners, words in place of unknown owners, and columns that may be exchanged.
+// Odd returns warnings of a graph; file is the first of its files. They are about ids that differ
+// only in ways that readers do not see, words in place of unknown owners, and columns that may be
+// exchanged.
 func Odd(file string, g *ownergraph.Graph) (warnings []*Fault) {
-	if n := g.JoinedOwners(); n > 0 {
-		warnings = append(warnings, Joined(file, words.Count(n, "owner id")))
+	for _, column := range []struct {
+		name string
+		ids  *ownergraph.IDs
+	}{{"owner id", &g.Owners}, {"example id", &g.Examples}} {
+		if n := column.ids.Lookalikes(); n > 0 {
+			warnings = append(warnings, &Fault{File: file, Found: words.Count(n, column.name) + " of which others differ only by case, blanks, characters without width or the form of accents",
+				Rule: "each counts as an id of its own: if some are the same, write them in one way; docs/input.md says how to list them"})
+		}
 	}
 	if ids := g.MissingOwners(); ids != nil {
 		warnings = append(warnings, &Fault{File: file, Found: "several examples of the owner " + strings.Join(ids, ", of the owner ") + ", which looks like an unknown owner",

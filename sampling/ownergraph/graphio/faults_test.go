@@ -285,7 +285,7 @@ func TestParquetFaults(t *testing.T) {
 		path, want string
 	}{
 		"missing":       {file("a.parquet", parquet.Group{"example_id": parquet.Int(64), "x": parquet.Int(64)}), "owner_id or owners: no such column"},
-		"double":        {file("b.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.Leaf(parquet.DoubleType)}), "owner_id: type DOUBLE: must be integers or strings"},
+		"double":        {file("b.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.Leaf(parquet.DoubleType)}), "owner_id: type DOUBLE: must be integers, strings or bytes"},
 		"timestamp":     {file("c.parquet", parquet.Group{"example_id": parquet.Timestamp(parquet.Millisecond), "owner_id": opt}), "example_id: type TIMESTAMP"},
 		"both":          {file("d.parquet", parquet.Group{"example_id": opt, "owner_id": opt, "owners": opt}), "more than one such column"},
 		"struct of one": {file("one.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": opt}}), "a group of columns"},

@@ -26,8 +26,10 @@ type jsonColumn struct {
 
 	inFolder bool // the column is not of the file but of its folder: names are those that the file must not have
 
-	spelled *spelled // the ids that were read; nil while the file is only looked at
-	odd     []*Fault // of numbers in this line
+	spelled *spelled    // the ids that were read; nil while the file is only looked at
+	joined  *joinedScan // of the owners that were read; nil for examples
+	split   *Split      // which says how owners are divided; nil for examples
+	odd     []*Fault    // of numbers in this line
 }
 
 // ask decides for strings as they are written.
@@ -155,12 +157,14 @@ func (j *jsonLine) list() *jsonFault {
 	if string(j.owner.value) == "null" || j.owner.value[0] == '[' {
 		ids = parts(j.parts[:0], j.owner.value)
 	}
-	j.parts, j.owners = ids, len(ids)
+	j.parts = ids
+	before := j.owner.ids.Len()
 	for _, id := range ids {
 		if f := j.owner.id(id); f != nil {
 			return f
 		}
 	}
+	j.owners = j.owner.ids.Len() - before
 	return nil
 }
 
@@ -175,7 +179,15 @@ func (c *jsonColumn) id(value []byte) *jsonFault {
 		if bytes.Count(id, replacement) != bytes.Count(value, replacement) {
 			return bad("half a surrogate pair, or an escaped U+FFFD", "no character is written so")
 		}
-		return c.text(id)
+		if c.split == nil || !c.split.divides() {
+			return c.text(id)
+		}
+		for _, part := range c.split.owners(nil, id) {
+			if f := c.text(part); f != nil {
+				return f
+			}
+		}
+		return nil
 	case b == '-' || '0' <= b && b <= '9':
 		v, k := parseInt(value)
 		switch {
@@ -210,6 +222,11 @@ func (c *jsonColumn) text(id []byte) *jsonFault {
 		return bad(empty)
 	case len(id) > stream.MaxStringID:
 		return bad(long)
+	}
+	if c.joined != nil {
+		if f := c.joined.look(id); f != nil {
+			return &jsonFault{c.key, f.Found, f.Rule}
+		}
 	}
 	if k := spelling(id); !c.asIs && !c.count(id, k) {
 		return bad(k)

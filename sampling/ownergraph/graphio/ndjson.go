@@ -77,7 +77,7 @@ func (p *jsonPart) parts(_ context.Context, in *inspected, o *Options) (list []p
 // line parses lines of the file into two columns.
 func (p *jsonPart) line(s *Split, examples, owners *ownergraph.IDs) *jsonLine {
 	return &jsonLine{example: jsonColumn{names: []string{p.ExampleColumn}, ids: examples, inFolder: s.FolderExample != ""},
-		owner: jsonColumn{names: p.OwnerColumns, ids: owners, inFolder: s.FolderOwner != ""}}
+		owner: jsonColumn{names: p.OwnerColumns, ids: owners, inFolder: s.FolderOwner != "", split: s}}
 }
 
 func (p *jsonPart) read(s *Split, f File, b *batcher) error {
@@ -92,6 +92,7 @@ func (p *jsonPart) readLines(s *Split, l *lines, b *batcher) error {
 	j.example.known, j.example.asIs = true, s.ExampleAsIs
 	j.owner.known, j.owner.asIs = true, s.OwnerAsIs
 	j.example.spelled, j.owner.spelled = &b.spelled[0], &b.spelled[1]
+	j.owner.joined = &b.joined
 	for {
 		text, err := l.next()
 		if err != nil {

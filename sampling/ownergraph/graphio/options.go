@@ -1,6 +1,8 @@
 package graphio
 
 import (
+	"strings"
+
 	"minsep/internal/param"
 )
 
@@ -42,6 +44,10 @@ type Options struct {
 	// another spelling of an id, a number or one with blanks around it, is then a fault. "string"
 	// keeps ids as they are written, and reads integers of Parquet and JSON as their digits.
 	ExampleType, OwnerType string
+	// OwnerSeparator divides each owner that is text into several, such as ";" in "ann;bob". Blanks
+	// and quotes around each and brackets around all are left out. [NoSeparator]: each is one owner,
+	// however it looks. Empty: text that looks like several owners is a fault.
+	OwnerSeparator string
 	// SingleOwner reads examples only; each is its own owner. Lists of one column need not say so.
 	SingleOwner bool
 	// SkipOwnerless leaves out examples without an owner (an empty or null list, a null, an empty
@@ -74,6 +80,7 @@ func (o *Options) Validate() error {
 	oneOf("owner type", o.OwnerType, "int64", "string")
 	d := o.Delimiter
 	c.Require(len(d) == 0 || len(d) == 1 && d[0] != '"' && d[0] != '\n' && d[0] != '\r' && d[0] != 0, "delimiter", d, "must be one byte, and no quote, line end or NUL")
+	c.Require(!strings.ContainsAny(o.OwnerSeparator, "\"'[](){}"), "owner separator", o.OwnerSeparator, "must have no quote and no bracket")
 	c.Require(o.ExampleColumn == "" || o.ExampleColumn != o.OwnerColumn, "owner column", o.OwnerColumn, "must differ from the example column")
 	c.Require(!o.SingleOwner || o.OwnerColumn == "", "owner column", o.OwnerColumn, "must not be given with single owners")
 	c.Require(o.SplitBytes >= 0, "split bytes", o.SplitBytes, "must not be negative")

@@ -179,7 +179,7 @@ func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, 
 	}
 	c, err := file.Column(top[at])
 	if err != nil {
-		return nil, &Fault{Column: top[at].Name(), Found: err.Error(), Rule: "must be integers or strings, or for owners a list of them"}
+		return nil, &Fault{Column: top[at].Name(), Found: err.Error(), Rule: "must be integers, strings or bytes, or for owners a list of them"}
 	}
 	return c, nil
 }
@@ -191,6 +191,7 @@ type rowGroup struct {
 	rows             int64
 	columns          [2]*idcolumn.Column // examples, owners or nil
 	examples, owners *idcolumn.Reader
+	cells            ownergraph.IDs // of a row of owners that are to be divided
 }
 
 // read reads the row groups of a split.
@@ -210,6 +211,7 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 		if columns[1], fault = findColumn(file, p.OwnerColumns, -1); fault != nil {
 			return b.fault(fault)
 		}
+		columns[1].Divided = columns[1].Type == ownergraph.String && s.divides()
 	}
 	// The split was made from an earlier look at the file, perhaps on another machine.
 	if p.FirstRowGroup+p.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) || !readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
@@ -249,7 +251,7 @@ func (g *rowGroup) read(file *idcolumn.File, group int) (err error) {
 		}
 		*r = file.Reader(c, group)
 	}
-	if g.owners != nil && (g.columns[1].List || g.split.SkipOwnerless) {
+	if g.owners != nil && (g.columns[1].List || g.columns[1].Divided || g.split.SkipOwnerless) {
 		return g.readRows()
 	}
 	return g.readFlat()
@@ -270,7 +272,9 @@ func (g *rowGroup) idFault(row int64, c *idcolumn.Column, err error) error {
 	f := &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name, Found: value.Error()}
 	switch value {
 	case idcolumn.Null, idcolumn.Empty:
-		f.Rule = empty.rule(c.Type)
+		if f.Rule = empty.rule(c.Type); c == g.columns[1] {
+			f.Rule = ownerlessRule
+		}
 	case idcolumn.Long:
 		f.Rule = long.rule(c.Type)
 	case idcolumn.NotUTF8:
@@ -337,6 +341,12 @@ func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row 
 	if c == g.columns[0] {
 		asIs, column = g.split.ExampleAsIs, 0
 	}
+	if column == 1 && dst.Type == ownergraph.String {
+		if f := g.joined.look(dst.Bytes(i)); f != nil {
+			f.RowGroup, f.Row, f.Column = g.number, row+1, c.Name
+			return g.fault(f)
+		}
+	}
 	if asIs || dst.Type != ownergraph.String {
 		return nil
 	}
@@ -350,6 +360,28 @@ func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row 
 	return nil
 }
 
+// row adds the owners of the next row.
+func (g *rowGroup) row(row int64) (owners int, err error) {
+	if !g.columns[1].Divided {
+		return g.owners.Row(&g.Owners)
+	}
+	g.cells.Reset(ownergraph.String)
+	values, err := g.owners.Row(&g.cells)
+	before := g.Owners.Len()
+	for i := range values {
+		for _, part := range g.split.owners(nil, g.cells.Bytes(i)) {
+			f := g.appendField(1, part, func() *Fault { return &Fault{RowGroup: g.number, Row: row + 1, Column: g.columns[1].Name} })
+			if f == nil {
+				continue
+			}
+			if err := g.fault(f); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return g.Owners.Len() - before, err
+}
+
 // readRows reads rows of an example and a list of owners, or one owner or null.
 func (g *rowGroup) readRows() error {
 	var example ownergraph.IDs
@@ -359,8 +391,8 @@ func (g *rowGroup) readRows() error {
 			return err
 		}
 		before := g.Owners.Len()
-		n, err := g.owners.Row(&g.Owners)
-		for i := before; i < g.Owners.Len(); i++ {
+		n, err := g.row(row)
+		for i := before; i < g.Owners.Len() && !g.columns[1].Divided; i++ {
 			if err := g.spelling(&g.Owners, i, g.columns[1], row); err != nil {
 				return err
 			}

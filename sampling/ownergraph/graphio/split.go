@@ -27,6 +27,8 @@ type Split struct {
 	// it.
 	FolderExample string `json:"folder_example,omitempty"`
 	FolderOwner   string `json:"folder_owner,omitempty"`
+	// OwnerSeparator as in [Options].
+	OwnerSeparator string `json:"owner_separator,omitempty"`
 	// InBoth says that the file has the column of the folder's name too, and that its ids must be the
 	// folder's.
 	InBoth bool `json:"in_both,omitempty"`

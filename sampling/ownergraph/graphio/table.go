@@ -94,12 +94,20 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 		}
 	}
 	if !s.SingleOwner && s.FolderOwner == "" {
-		if f := firstType(&in.owner, fields[t.Owner], o.OwnerType, fmt.Sprintf("column %d", t.Owner+1)); f != nil {
+		if f := firstType(&in.owner, firstOf(s.owners(nil, fields[t.Owner])), o.OwnerType, fmt.Sprintf("column %d", t.Owner+1)); f != nil {
 			f.Line = line
 			return f
 		}
 	}
 	return nil
+}
+
+// firstOf returns the first part; nothing if there is none.
+func firstOf(parts [][]byte) []byte {
+	if len(parts) == 0 {
+		return nil
+	}
+	return parts[0]
 }
 
 // record reads a record and puts errors into words.
@@ -329,37 +337,79 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 		b.Ownerless++
 		return nil
 	}
+	owners := append(b.values[:0], nil)
+	if !s.SingleOwner && s.FolderOwner == "" {
+		owners = s.owners(b.values[:0], fields[t.Owner])
+	}
+	b.values = owners
+	switch {
+	case len(owners) > 0:
+	case s.SkipOwnerless:
+		b.Ownerless++
+		return nil
+	default:
+		return &Fault{Found: "an example without owners", Rule: ownerlessRule}
+	}
 	if s.FolderExample != "" {
 		b.Examples.AppendFrom(&b.folder, 0)
-	} else if f := b.appendField(&b.Examples, 0, fields, t.Example, s.ExampleAsIs, line); f != nil {
+	} else if f := b.appendField(0, fields[t.Example], func() *Fault { return textPlace(t.Example, line) }); f != nil {
 		return f
 	}
-	switch {
-	case s.SingleOwner:
-	case s.FolderOwner != "":
+	for range owners[1:] {
+		b.Examples.AppendFrom(&b.Examples, b.Examples.Len()-1)
+	}
+	if s.SingleOwner {
+		return nil
+	}
+	if s.FolderOwner != "" {
 		b.Owners.AppendFrom(&b.folder, 0)
-	default:
-		return b.appendField(&b.Owners, 1, fields, t.Owner, s.OwnerAsIs, line)
+		return nil
+	}
+	for _, owner := range owners {
+		if f := b.appendField(1, owner, func() *Fault { return textPlace(t.Owner, line) }); f != nil {
+			return f
+		}
 	}
 	return nil
 }
 
-// appendField adds a field of a record to a column (0 for examples).
-func (b *batcher) appendField(dst *ownergraph.IDs, column int, fields [][]byte, at int, asIs bool, line int64) *Fault {
-	name := func() string { return fmt.Sprintf("column %d", at+1) }
-	k := appendText(dst, fields[at], asIs)
+// textPlace is a fault of a field at a 0-based position of a record.
+func textPlace(at int, line int64) *Fault {
+	return &Fault{Line: line, Column: fmt.Sprintf("column %d", at+1)}
+}
+
+// appendField adds text to a column (0 for examples, 1 for owners). place makes a fault of its place.
+func (b *batcher) appendField(column int, field []byte, place func() *Fault) *Fault {
+	dst, asIs := &b.Examples, b.split.ExampleAsIs
+	if column == 1 {
+		dst, asIs = &b.Owners, b.split.OwnerAsIs
+	}
+	k := appendText(dst, field, asIs)
+	fault := func() *Fault {
+		f := place()
+		f.Found, f.Rule = k.String(), k.rule(dst.Type)
+		if column == 1 && k == empty {
+			f.Rule = ownerlessRule
+		}
+		return f
+	}
 	if k != fits && (dst.Type != ownergraph.String || !k.isNumber()) {
-		return &Fault{Column: name(), Found: k.String(), Rule: k.rule(dst.Type)}
+		return fault()
+	}
+	if column == 1 && dst.Type == ownergraph.String {
+		if joined := b.joined.look(field); joined != nil {
+			f := place()
+			f.Found, f.Rule = joined.Found, joined.Rule
+			return f
+		}
 	}
 	// Whether a number such as 07 is a word like the others, or 7 in another spelling, is decided
 	// for the whole column: see settle.
 	if dst.Type == ownergraph.String && !asIs {
-		b.spelled[column].count(fields[at], k, func() *Fault {
-			return &Fault{Line: line, Column: name(), Found: k.String(), Rule: k.rule(dst.Type)}
-		})
+		b.spelled[column].count(field, k, fault)
 	}
 	if k != fits {
-		dst.AppendBytes(fields[at])
+		dst.AppendBytes(field)
 	}
 	return nil
 }

@@ -135,10 +135,13 @@ func guard(err *error) {
 
 // Column is a column of ids, or of lists of ids.
 type Column struct {
-	Name     string            // as the schema has it
-	Type     ownergraph.IDType // of its ids
-	List     bool              // whether each entry is a list of ids
-	leaf     int               // its index among the leaves
+	Name string            // as the schema has it
+	Type ownergraph.IDType // of its ids
+	List bool              // whether each entry is a list of ids
+	// Divided says that strings hold several ids, so that they may be of any length. The caller may set
+	// it.
+	Divided  bool
+	leaf     int // its index among the leaves
 	physical parquet.Kind
 	width    int // of fixed-length bytes
 	unsigned bool

@@ -56,7 +56,7 @@ func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
 	}
 	if len(b) == 0 {
 		return Empty
-	} else if len(b) > stream.MaxStringID {
+	} else if len(b) > stream.MaxStringID && !c.Divided {
 		return Long
 	} else if dst.Type == ownergraph.String && !utf8.Valid(b) {
 		return NotUTF8
