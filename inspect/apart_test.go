@@ -18,7 +18,7 @@ func formedRun(t *testing.T, id byte, rows string, examples int64, expected floa
 	if err := manifest.WriteRun(dir, manifest.Run{Format: manifest.RunFormat, Version: manifest.Version, RunID: stream.RunID{id}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	stage, err := manifest.Begin(dir+"/"+manifest.BatchesFolder, true, false)
+	stage, err := manifest.Begin(dir+"/"+manifest.BatchesFolder, true)
 	if err != nil {
 		t.Fatal(err)
 	}

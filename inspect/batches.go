@@ -92,7 +92,7 @@ func (found *Inspection) isInput(ctx context.Context, batches *manifest.Batches,
 		return false, fmt.Errorf("the batches' rows refer to a bounded table, which must lie beside them: %w", err)
 	}
 	if formedOf := batches.Index.Inputs[manifest.BoundedFolder]; digest != formedOf {
-		found.outdated("input", fmt.Sprintf("the batches were formed from another bounded table (%v) than the one beside them (%v)", formedOf, digest))
+		found.check("input", fmt.Sprintf("the batches were formed from another bounded table (%v) than the one beside them (%v)", formedOf, digest), false)
 		return false, nil
 	}
 	found.check("input", "the batches were formed from the bounded table beside them", true)

@@ -47,22 +47,21 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	check := found.check
 	again, err := l.CertificateFile(c.Minor)
 	rule, want := "its bytes follow from the ledger", data
 	if err == nil && c.Newer() {
 		rule = "a newer version wrote it; the columns that this version knows follow from the ledger"
 		want, err = c.As(c.Minor).Encode()
 	}
-	check("certificate", rule, err == nil && bytes.Equal(again, want))
-	check("request", "the ledger's request, where it has one, asks for the certificate's claim", stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c))
-	check("log", "the ledger's log ends with a whole line", !l.Torn())
-	check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", calibration.CheckProofs(ctx, l.Protocol()) == nil)
+	found.check("certificate", rule, err == nil && bytes.Equal(again, want))
+	found.check("request", "the ledger's request, where it has one, asks for the certificate's claim", stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c))
+	found.check("log", "the ledger's log ends with a whole line", !l.Torn())
+	found.check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", calibration.CheckProofs(ctx, l.Protocol()) == nil)
 	missed, err := uncounted(ctx, run, l)
 	if err != nil {
 		return found, err
 	}
-	check("earlier protocols", "all that have samples in the ledger are counted in delta", missed == 0)
+	found.check("earlier protocols", "all that have samples in the ledger are counted in delta", missed == 0)
 	return found, matchBatches(ctx, &found, c, run)
 }
 
@@ -146,36 +145,32 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	if err != nil {
 		return err
 	}
-	check := found.check
-	if replaced(ctx, run) {
-		check = found.unlessOutdated
-	}
 	if c.Run.Sampler.Owners != nil {
-		matchOwners(check, c, table)
+		matchOwners(found, c, table)
 		return nil
 	}
 	most := stages.MostPerOwner(table.Summary)
 	rule := fmt.Sprintf("the certificate is for %s, the bounded table has one with %d", c.Protected(), most)
-	check("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
+	found.check("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
 	if c.Unit == accounting.UnitExample {
-		check("copies of examples", "a claim for single examples is for a table without copies of examples", !stages.Copied(table.Summary))
+		found.check("copies of examples", "a claim for single examples is for a table without copies of examples", !stages.Copied(table.Summary))
 	}
 	if c.Run.Sampler.Truncation != nil {
 		of := stages.Source{Table: table}.Population().Examples
-		check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
+		found.check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
 	}
 	if rotation := c.Run.Sampler.Rotation != nil; rotation || table.OfPools() {
-		check("pools", "the certificate is for rotation, and the bounded table has pools", rotation && table.OfPools())
+		found.check("pools", "the certificate is for rotation, and the bounded table has pools", rotation && table.OfPools())
 	}
 	return nil
 }
 
 // matchOwners compares a certificate for sampled owners with the bounded table.
-func matchOwners(check func(name, rule string, held bool), c *accounting.Certificate, table *manifest.Bounded) {
+func matchOwners(found *Inspection, c *accounting.Certificate, table *manifest.Bounded) {
 	of := stages.Source{Table: table}.Population().Owners.Total()
-	check("owned once", "the certificate is for a table in which every example has one owner, and is there once", !stages.Shared(table.Summary) && !stages.Copied(table.Summary))
+	found.check("owned once", "the certificate is for a table in which every example has one owner, and is there once", !stages.Shared(table.Summary) && !stages.Copied(table.Summary))
 	if c.Run.Sampler.Truncation != nil {
-		check("owners", fmt.Sprintf("the certificate is for %d owners, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
+		found.check("owners", fmt.Sprintf("the certificate is for %d owners, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
 	}
 }
 

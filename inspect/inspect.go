@@ -39,7 +39,6 @@ type Inspection struct {
 	Realized *sampling.Realized `json:"realized,omitempty"` // of batches, secret; nil for other folders
 
 	kind        string                  // name of the folder or file in a run directory
-	old         []string                // names of checks that fail because the bounded table was replaced after the result was made
 	certificate *accounting.Certificate // of a certificate that can be read
 	stepNoise   *planner.StepNoise      // of noise that has a certificate
 	sampler     *sampling.Spec          // of batches that can be read
@@ -247,11 +246,11 @@ func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.C
 	return p
 }
 
-// sharedRunCheck is runCheck for a folder that serves all runs of a directory: it also accepts the
-// run ids of earlier runs.
+// sharedRunCheck is runCheck for a folder that may be taken over: it also accepts the run ids of earlier
+// runs.
 func sharedRunCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
 	p := runCheck(ctx, ix, runDir)
-	p.Rule += ", or of an earlier run of the same plan"
+	p.Rule += ", or of an earlier run, from which the folder was taken over"
 	if run, err := manifest.ReadRun(ctx, runDir); err == nil && slices.Contains(run.Earlier, ix.RunID) {
 		p.Held, p.Broken = true, 0
 	}

@@ -61,11 +61,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 
 	run := store.Dir(dir)
 	found.Checks = append(found.Checks, runCheck(ctx, index, run))
-	check := found.check
-	if replaced(ctx, run) {
-		check = found.unlessOutdated
-	}
-	check("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", !otherTraining(ctx, run, recipe.Params.Training))
+	found.check("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", !otherTraining(ctx, run, recipe.Params.Training))
 	if c, err := stages.ReadCertificate(ctx, run); !errors.Is(err, fs.ErrNotExist) {
 		certified := err == nil && stages.Certified(c, run, recipe) == nil
 		found.check("certificate", "the certificate beside it is for this strategy and no more noise", certified)

@@ -37,7 +37,7 @@ func twoPools(t *testing.T, change func(rows *ownergraph.Rows, s *ownergraph.Sum
 	rows, told := bounded.Rows(), bounded.Summary
 	change(rows, &told)
 	run := t.TempDir()
-	stage, err := manifest.Begin(filepath.Join(run, manifest.BoundedFolder), false, false)
+	stage, err := manifest.Begin(filepath.Join(run, manifest.BoundedFolder), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,13 +23,15 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 		return found, err
 	}
 	found.check("whole", "run.json is as it was written, and its plan has the SHA-256 that it says", true)
-	if n := len(run.Earlier); n > 0 {
-		found.Notes = append(found.Notes, fmt.Sprintf("run %d of this plan in this directory: the certificate is for each of these runs alone; "+
-			"trainings of %d runs of it, all released, together satisfy %d times its epsilon and delta by basic composition", n+1, n+1, n+1))
+	if run.Test {
+		found.check("fresh", "a test has fixed the run id: the batches and the noise may serve no training", false)
 	}
-	if n := len(run.Replaced); n > 0 {
-		found.Notes = append(found.Notes, fmt.Sprintf("this directory has had %s of other plans, which were given up: trainings that were made with them, "+
-			"on the same data, count too, and epsilon and delta of all add up by basic composition", words.Count(n, "run id")))
+	if run.TakingOver {
+		found.check("taken over", "the copy of an earlier run's results was not finished: repeat minsep run --again", false)
+	}
+	if n := len(run.Earlier); n > 0 {
+		found.Notes = append(found.Notes, fmt.Sprintf("table, strategy or certificate are from %s before, each in a directory of its own: the certificate is for each training alone; "+
+			"minsep compose adds up trainings of which anything is released", words.Count(n, "run")))
 	}
 	found.examples(ctx, dir, run)
 	if run.Plan == nil {
@@ -59,7 +61,7 @@ func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run)
 	if formed == "" {
 		table, err := manifest.DigestOf(ctx, store.Join(dir, manifest.BoundedFolder))
 		if err == nil { // otherwise there is no table, or its own inspection reports the fault
-			i.unlessOutdated("examples", fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples), run.Examples == manifest.BoundedExamples(table))
+			i.check("examples", fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples), run.Examples == manifest.BoundedExamples(table))
 		}
 		return
 	}

@@ -61,12 +61,8 @@ func Judge(found []Inspection) Report {
 	for _, i := range found {
 		r.Kept += i.keptText
 	}
-	faults, old := failedChecks(found), outdated(found)
-	if faults != nil {
-		old = strings.TrimSuffix(shortened(faults)+"; "+old, "; ")
-	}
-	if old != "" {
-		r.State, r.Verdict = StateBroken, "BROKEN: "+old
+	if faults := failedChecks(found); faults != nil {
+		r.State, r.Verdict = StateBroken, "BROKEN: "+shortened(faults)
 		return r
 	}
 	file, certificate := certificateOf(found)
@@ -115,12 +111,11 @@ func claimed(c *accounting.Certificate) string {
 	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, c.Protected())
 }
 
-// failedChecks returns the failed checks, each with its folder. It leaves out the checks that
-// [outdated] reports.
+// failedChecks returns the failed checks, each with its folder.
 func failedChecks(found []Inspection) (faults []string) {
 	for _, i := range found {
 		for _, p := range i.Checks {
-			if p.Held || slices.Contains(i.old, p.Name) {
+			if p.Held {
 				continue
 			}
 			text := store.Base(i.Folder) + ": " + p.Name + ": " + strings.ReplaceAll(p.Rule, "\n", "; ")

@@ -23,7 +23,7 @@ import (
 // readers read, so it is below both. At the bottom is what every package may use: internal/param,
 // and internal/store, by which files are read and written wherever they are.
 var layers = [][]string{
-	{"internal/bisect", "internal/crash", "internal/digest", "internal/digits", "internal/golden", "internal/killtest", "internal/leave", "internal/packed", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/teststate", "internal/words", "store"},
+	{"internal/bisect", "internal/crash", "internal/digest", "internal/digits", "internal/golden", "internal/killtest", "internal/leave", "internal/packed", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/testrun", "internal/teststate", "internal/words", "store"},
 	{"sampling/stream"},
 	{"sampling", "mechanism"},
 	{"accounting", "internal/adopt", "internal/drawhere"}, // the last for tests
@@ -149,6 +149,7 @@ var processState = map[string][]string{
 	"os.Setenv(":        {"pipelines/process.go", "internal/teststate/teststate.go", "integration/peers/main.go"}, // the last is a program of its own
 	"beamlog.SetLogger": {"pipelines/process.go"},
 	"os.Chdir(":         nil,
+	"testrun.Fix(":      nil, // a run with a fixed id is for tests
 }
 
 func TestProcessState(t *testing.T) {

@@ -26,7 +26,7 @@ func TestKilledFormLeavesNoResult(t *testing.T) {
 	}
 	form := func(out string) *exec.Cmd {
 		return exec.Command(bin, "form", "--examples", "300000", "--scheme", "b-min-sep", "--steps", "1000", "--min-sep", "16", "--batch-size", "2000",
-			"--shards", "8", "--key", key, "--out", out, "--run-id", "0123456789abcdef0123456789abcdef", "--quiet")
+			"--shards", "8", "--key", key, "--out", out, "--quiet")
 	}
 	want, out := filepath.Join(dir, "want"), filepath.Join(dir, "killed") // one run id serves one directory
 	if said, err := form(out).CombinedOutput(); err != nil {
@@ -35,6 +35,17 @@ func TestKilledFormLeavesNoResult(t *testing.T) {
 	if err := os.Rename(out, want); err != nil {
 		t.Fatal(err)
 	}
+	run, err := os.ReadFile(filepath.Join(want, manifest.RunName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func() { // a directory with the same run id and nothing else
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(out), os.Mkdir(out, 0o755), os.WriteFile(filepath.Join(out, manifest.RunName), run, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin()
 	rng := rand.New(rand.NewPCG(1, 1))
 	interrupted := 0
 	files := filepath.Join(out, "batches", "*")
@@ -52,9 +63,7 @@ func TestKilledFormLeavesNoResult(t *testing.T) {
 			}
 		}
 		sameFolder(t, filepath.Join(want, "batches"), filepath.Join(out, "batches"))
-		if err := os.RemoveAll(out); err != nil {
-			t.Fatal(err)
-		}
+		begin()
 	}
 	if interrupted < 3 {
 		t.Errorf("%d runs were interrupted before their end", interrupted)

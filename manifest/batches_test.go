@@ -15,7 +15,7 @@ import (
 // writeBatches publishes batches in the given number of shards.
 func writeBatches(t *testing.T, dir string, batches [][]int64, shards int, dtype DType) {
 	t.Helper()
-	s, err := Begin(dir, true, false)
+	s, err := Begin(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}

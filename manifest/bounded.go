@@ -3,7 +3,6 @@ package manifest
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -87,10 +86,19 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 // OfPools reports whether the rows are in pools, as rotation needs them.
 func (b *Bounded) OfPools() bool { return b.Index.Format == BoundedPoolsFormat }
 
-// Copy copies the folder to dir, byte for byte. dir must hold no finished result. A file that does
-// not match the index is a [MismatchError]; after an error nothing of the copy is left.
-func (b *Bounded) Copy(ctx context.Context, dir string) (err error) {
-	stage, err := Begin(dir, false, false)
+// CopyFolder copies the finished folder of a stage to dir, byte for byte. dir must hold no finished
+// result. A file that does not match the index is a [MismatchError]; after an error nothing of the
+// copy is left.
+func CopyFolder(ctx context.Context, from, dir string) (err error) {
+	ix, err := Read(ctx, from)
+	if err != nil {
+		return err
+	}
+	var index bytes.Buffer
+	if err := copyFile(ctx, &index, store.Join(from, IndexName)); err != nil {
+		return err
+	}
+	stage, err := Begin(dir, false)
 	if err != nil {
 		return err
 	}
@@ -99,21 +107,14 @@ func (b *Bounded) Copy(ctx context.Context, dir string) (err error) {
 			err = errors.Join(err, stage.Abort())
 		}
 	}()
-	for _, f := range b.Index.Files {
-		written, err := WriteFileOf(dir, f.Name, PublicFile, f.Bytes, func(w io.Writer) error { return copyFile(ctx, w, store.Join(b.Dir, f.Name)) })
+	for _, f := range ix.Files {
+		written, err := WriteFileOf(dir, f.Name, PublicFile, f.Bytes, func(w io.Writer) error { return copyFile(ctx, w, store.Join(from, f.Name)) })
 		if err != nil {
 			return err
 		}
 		if written != f {
 			return &MismatchError{f.Name, "SHA-256"}
 		}
-	}
-	var index bytes.Buffer
-	if err := copyFile(ctx, &index, store.Join(b.Dir, IndexName)); err != nil {
-		return err
-	}
-	if got := Digest(sha256.Sum256(index.Bytes())); got != b.Digest {
-		return &MismatchError{IndexName, "SHA-256"}
 	}
 	return stage.finish(index.Bytes())
 }

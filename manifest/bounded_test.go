@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -383,7 +384,10 @@ func TestOpenBounded(t *testing.T) {
 	dir := t.TempDir() + "/bounded"
 	write := func(parts []*ownergraph.Rows, names ...string) {
 		t.Helper()
-		stage, err := Begin(dir, false, true)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		stage, err := Begin(dir, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func (e *invalidError) Unwrap() error        { return e.error }
 func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 
 // ErrExists means that a folder holds a finished result.
-var ErrExists = errors.New("holds a finished result: nothing is overwritten without --overwrite")
+var ErrExists = errors.New("holds a finished result: nothing is overwritten: give another --out")
 
 // mark is the content of the file that marks a folder as unfinished while its stage writes it.
 // Readers refuse a folder with this file.
@@ -100,28 +100,28 @@ type mark struct {
 }
 
 // Begin takes a folder for a stage. It makes the folder, or clears the files that a killed run left
-// in it. A folder with a finished result is refused with [ErrExists], or with overwrite that result
-// is removed, and nothing else. A folder with files that are not the stage's is always refused.
-func Begin(dir string, secret, overwrite bool) (*Stage, error) {
-	return begin(dir, secret, overwrite, nil)
+// in it. A folder with a finished result is refused with [ErrExists], and one with
+// files that are not the stage's is refused too.
+func Begin(dir string, secret bool) (*Stage, error) {
+	return begin(dir, secret, nil)
 }
 
 // Resume is [Begin] for a stage that can continue an interrupted run. It keeps the files that such
 // a run left if that run had the same digest; otherwise it removes them. The digest must cover
 // everything that decides which files the stage writes. The stage itself must find out which files
 // are whole.
-func Resume(dir string, secret, overwrite bool, same Digest) (*Stage, error) {
-	return begin(dir, secret, overwrite, &same)
+func Resume(dir string, secret bool, same Digest) (*Stage, error) {
+	return begin(dir, secret, &same)
 }
 
-func begin(dir string, secret, overwrite bool, same *Digest) (*Stage, error) {
+func begin(dir string, secret bool, same *Digest) (*Stage, error) {
 	s := &Stage{Dir: dir, Secret: secret}
 	_, err := store.Stat(background, dir)
 	s.made = errors.Is(err, fs.ErrNotExist)
 	if err := store.MkdirAll(background, dir, s.dirMode()); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	old, err := s.leftovers(overwrite)
+	old, err := s.leftovers()
 	if errors.Is(err, ErrExists) { // the mark of a run that was killed just after it published its index
 		_ = RemoveTemporary(dir)
 	}
@@ -191,7 +191,7 @@ func (s *Stage) fileMode() fs.FileMode {
 
 // leftovers returns the names of the files that an earlier run left, without its mark. It returns
 // an error if the files must stay.
-func (s *Stage) leftovers(overwrite bool) ([]string, error) {
+func (s *Stage) leftovers() ([]string, error) {
 	entries, err := store.List(background, s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an object store has no empty folders
 		return nil, fmt.Errorf("manifest: %w", err)
@@ -217,13 +217,8 @@ func (s *Stage) leftovers(overwrite bool) ([]string, error) {
 		return nil, &param.Error{Package: "manifest", Param: "folder", Value: s.Dir, Rule: "holds files and no " + IndexName + ": they are not minsep's and are left alone; give another --out"}
 	case !finished: // a run was killed before it wrote the mark
 		return names, nil
-	case !overwrite:
-		return nil, fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
 	}
-	if _, err := Read(background, s.Dir); err != nil {
-		return nil, fmt.Errorf("%w: only a readable result can be overwritten: move the folder away, and repeat the command", err)
-	}
-	return names, nil
+	return nil, fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
 }
 
 // clear removes the files of an earlier run, if all of them are a stage's: see [Removable].
@@ -243,29 +238,6 @@ func (s *Stage) clear(names []string) error {
 		}
 	}
 	return nil
-}
-
-// Discard removes the folder of a stage, if all files in it are the stage's: see [Removable]. It
-// marks the folder as unfinished first, so that after an interruption no reader accepts it and the
-// stage makes its result again.
-func Discard(dir string, secret bool) error {
-	entries, err := store.List(background, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("manifest: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		if e.Name != incompleteName {
-			names = append(names, e.Name)
-		}
-	}
-	if err := (&Stage{Dir: dir, Secret: secret}).clear(names); err != nil {
-		return err
-	}
-	return store.RemoveAll(background, dir)
 }
 
 // Write writes one file of the stage: see [WriteFile].

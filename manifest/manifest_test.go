@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"minsep/internal/store"
+	"minsep/internal/testrun"
 	"minsep/sampling/stream"
 )
 
@@ -23,9 +24,9 @@ func text(s string) func(io.Writer) error {
 }
 
 // publish writes a small finished folder.
-func publish(t *testing.T, dir string, overwrite bool) *Index {
+func publish(t *testing.T, dir string) *Index {
 	t.Helper()
-	s, err := Begin(dir, true, overwrite)
+	s, err := Begin(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func publish(t *testing.T, dir string, overwrite bool) *Index {
 
 func TestPublishedFolderReadsBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "batches")
-	ix := publish(t, dir, false)
+	ix := publish(t, dir)
 	if len(ix.Files) != 2 || ix.Files[0].Name != "rows-00000-of-00001.npy" || string(ix.Params) != `{"steps":3}` || ix.Version != Version {
 		t.Errorf("read back %+v", ix)
 	}
@@ -87,7 +88,7 @@ func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
 	}
 	for want, harm := range damage {
 		dir := filepath.Join(t.TempDir(), "batches")
-		publish(t, dir, false)
+		publish(t, dir)
 		harm(dir)
 		ix, err := Open(t.Context(), dir, "test/1")
 		if err == nil {
@@ -107,26 +108,20 @@ func edit(dir, old, new string) {
 
 func TestBeginProtectsWhatIsThere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "batches")
-	publish(t, dir, false)
-	if _, err := Begin(dir, true, false); !errors.Is(err, ErrExists) {
+	publish(t, dir)
+	if _, err := Begin(dir, true); !errors.Is(err, ErrExists) {
 		t.Errorf("got %v, want ErrExists", err)
-	}
-	publish(t, dir, true)
-
-	os.WriteFile(filepath.Join(dir, "mine.txt"), nil, 0o600)
-	if _, err := Begin(dir, true, true); err == nil || !strings.Contains(err.Error(), "mine.txt") {
-		t.Errorf("overwriting beside a foreign file: %v", err)
 	}
 	foreign := t.TempDir()
 	os.WriteFile(filepath.Join(foreign, "mine.txt"), nil, 0o600)
-	if _, err := Begin(foreign, true, true); err == nil || !strings.Contains(err.Error(), "left alone") {
+	if _, err := Begin(foreign, true); err == nil || !strings.Contains(err.Error(), "left alone") {
 		t.Errorf("taking over a foreign folder: %v", err)
 	}
 }
 
 func TestKilledStageIsTakenOver(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "batches")
-	s, err := Begin(dir, true, false)
+	s, err := Begin(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +129,7 @@ func TestKilledStageIsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(dir, store.TempPrefix+"abc"), nil, 0o600)
-	ix := publish(t, dir, false) // as the next run does
+	ix := publish(t, dir) // as the next run does
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != len(ix.Files)+1 {
 		t.Errorf("%d entries remain: %v", len(entries), entries)
@@ -153,7 +148,7 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 		"begun anew":    {&Digest{1}, nil, false},
 	} {
 		dir := filepath.Join(t.TempDir(), "noise")
-		s, err := begin(dir, true, false, c.before)
+		s, err := begin(dir, true, c.before)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +157,7 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := begin(dir, true, false, c.after); err != nil {
+		if _, err := begin(dir, true, c.after); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{incompleteName}
@@ -184,15 +179,9 @@ func TestResumeKeepsWhatIsTheSame(t *testing.T) {
 // TestResumeProtectsWhatIsThere: a finished result is no leftover, even of the same digest.
 func TestResumeProtectsWhatIsThere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "noise")
-	publish(t, dir, false)
-	if _, err := Resume(dir, true, false, Digest{1}); !errors.Is(err, ErrExists) {
+	publish(t, dir)
+	if _, err := Resume(dir, true, Digest{1}); !errors.Is(err, ErrExists) {
 		t.Errorf("got %v, want ErrExists", err)
-	}
-	if _, err := Resume(dir, true, true, Digest{1}); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{incompleteName}, names(t, dir)); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -201,13 +190,13 @@ func TestResumeProtectsWhatIsThere(t *testing.T) {
 func TestKilledBeforeTheMark(t *testing.T) {
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, store.TempPrefix+"abc"), nil, 0o600)
-	publish(t, dir, false)
+	publish(t, dir)
 
 	s := &Stage{Dir: dir, Secret: true}
 	if err := s.clear([]string{IndexName}); err != nil { // and killed here
 		t.Fatal(err)
 	}
-	ix := publish(t, dir, false)
+	ix := publish(t, dir)
 	if got := names(t, dir); len(got) != len(ix.Files)+1 {
 		t.Errorf("%v remain", got)
 	}
@@ -227,7 +216,7 @@ func names(t *testing.T, dir string) (list []string) {
 
 func TestAbortLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "batches")
-	s, err := Begin(dir, true, false)
+	s, err := Begin(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,16 +245,21 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 
 func TestRunDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	run, made, err := OpenRun(dir, stream.RunID{})
+	run, made, err := OpenRun(dir)
 	if err != nil || !made {
 		t.Fatal(made, err)
 	}
-	again, made, err := OpenRun(dir, run.RunID)
+	again, made, err := OpenRun(dir)
 	if err != nil || made || !cmp.Equal(again, run) {
 		t.Errorf("opened again: %+v, %v, %v", again, made, err)
 	}
-	if _, _, err := OpenRun(dir, stream.RunID{9}); err == nil || !strings.Contains(err.Error(), "to which") {
-		t.Errorf("another run id: %v", err)
+	taking := run
+	taking.TakingOver = true
+	if err := WriteRun(dir, taking, &run); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := OpenRun(dir); err == nil || !strings.Contains(err.Error(), "was begun by minsep run --again") {
+		t.Errorf("a run that takes over: %v", err)
 	}
 	if err := RemoveRun(dir); err != nil {
 		t.Fatal(err)
@@ -283,10 +277,8 @@ func TestForeignFolderKeepsItsMode(t *testing.T) {
 	if err := errors.Join(os.Mkdir(foreign, 0o755), os.Chmod(foreign, 0o755), os.WriteFile(filepath.Join(foreign, "file"), nil, 0o644), os.Symlink("foreign", link)); err != nil {
 		t.Fatal(err)
 	}
-	for _, overwrite := range []bool{false, true} {
-		if _, err := Begin(link, true, overwrite); err == nil {
-			t.Error("the folder was taken")
-		}
+	if _, err := Begin(link, true); err == nil {
+		t.Error("the folder was taken")
 	}
 	if info, err := os.Stat(foreign); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("its mode is %v (%v)", info.Mode(), err)
@@ -302,10 +294,8 @@ func TestRunLinkAstray(t *testing.T) {
 	if err := os.Symlink(filepath.Join(astray, "nowhere"), filepath.Join(astray, RunName)); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []stream.RunID{{}, {9}} {
-		if _, _, err := OpenRun(astray, id); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "is a link that leads nowhere") {
-			t.Errorf("run id %v, a link that leads nowhere: %v", id, err)
-		}
+	if _, _, err := OpenRun(astray); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "is a link that leads nowhere") {
+		t.Errorf("a link that leads nowhere: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(astray, "nowhere")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what the link names is there: %v", err)
@@ -397,7 +387,7 @@ func Example() {
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "batches")
 
-	stage, _ := Begin(out, true, false)
+	stage, _ := Begin(out, true)
 	file, _ := stage.Write("rows.txt", text("1 2 3"))
 	ix := Index{Format: "example/1", Files: []File{file}}
 	ix.Params, ix.ParamsSHA256, _ = Params(struct{ Steps int }{3})
@@ -408,4 +398,16 @@ func Example() {
 	// Output:
 	// <nil>
 	// rows.txt 5 <nil>
+}
+
+// TestFixedRunID: a run id that a test has fixed marks its run.
+func TestFixedRunID(t *testing.T) {
+	testrun.Fix([16]byte{7})
+	if run := NewRun(); run.RunID != (stream.RunID{7}) || !run.Test {
+		t.Errorf("fixed: %+v", run)
+	}
+	testrun.Fix([16]byte{})
+	if run := NewRun(); run.RunID == (stream.RunID{}) || run.RunID == NewRun().RunID || run.Test {
+		t.Errorf("fresh: %+v", run)
+	}
 }

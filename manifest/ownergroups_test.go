@@ -20,7 +20,7 @@ type ownerShard struct{ indptr, rows, owners []int64 }
 func writeOwnerShards(t *testing.T, format string, steps int, shards ...ownerShard) (*Batches, error) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "batches")
-	s, err := Begin(dir, true, false)
+	s, err := Begin(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}

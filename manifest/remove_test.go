@@ -18,7 +18,7 @@ func TestRemovable(t *testing.T) {
 	finished := func(name string) string {
 		t.Helper()
 		dir := filepath.Join(top, name)
-		s, err := Begin(dir, true, false)
+		s, err := Begin(dir, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,26 +77,17 @@ func TestRemovable(t *testing.T) {
 		if (err != nil) != c.refused {
 			t.Errorf("case %d, with %q: %v", i, c.more, err)
 		}
-		if err := Discard(c.dir, true); (err != nil) != c.refused {
-			t.Errorf("case %d, with %q: %v", i, c.more, err)
-		}
-		if _, err := os.Stat(filepath.Join(c.dir, RecipeFile)); (err == nil) != c.refused {
-			t.Errorf("case %d, with %q: %v", i, c.more, err)
-		}
 	}
 	victim, link := finished("victim"), filepath.Join(top, "link")
 	if err := os.Symlink(victim, link); err != nil {
 		t.Skip(err)
 	}
-	if err := Discard(link, true); err == nil || !strings.Contains(err.Error(), "is a link to "+victim) {
+	if err := Removable(t.Context(), link); err == nil || !strings.Contains(err.Error(), "is a link to "+victim) {
 		t.Errorf("a link: %v", err)
-	}
-	if _, err := Begin(link, true, true); err == nil || !strings.Contains(err.Error(), "is a link to "+victim) {
-		t.Errorf("a link to what may be overwritten: %v", err)
 	}
 	inside := finished("inside")
 	file := filepath.Join(inside, "shard-00000-of-00001/steps-000000-000001.npy")
-	if err := errors.Join(os.Remove(file), os.Symlink(filepath.Join(victim, RecipeFile), file), Discard(inside, true)); err != nil {
+	if err := errors.Join(os.Remove(file), os.Symlink(filepath.Join(victim, RecipeFile), file), Removable(t.Context(), inside)); err != nil {
 		t.Error(err)
 	}
 	if _, err := Read(t.Context(), victim); err != nil {

@@ -16,6 +16,7 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/internal/testrun"
 	"minsep/sampling/stream"
 )
 
@@ -31,13 +32,13 @@ type Run struct {
 	Format  string       `json:"format"`
 	Version string       `json:"minsep_version"` // of the code that made the directory
 	RunID   stream.RunID `json:"run_id"`         // of the training run
-	// Earlier are the run ids that the directory had before, oldest first: of earlier runs of
-	// the same plan, which share this run's table, strategy and certificate. None is used
-	// again.
+	// Test says that a test has fixed the run id: the directory serves no training.
+	Test bool `json:"test,omitempty"`
+	// Earlier are the runs whose table, strategy or certificate this one has taken over, oldest
+	// first: the run of the directory that was named, and those that it had taken over from.
 	Earlier []stream.RunID `json:"earlier_run_ids,omitempty"`
-	// Replaced are the run ids that the directory had before another plan replaced all that was in
-	// it, oldest first. None is used again.
-	Replaced []stream.RunID `json:"replaced_run_ids,omitempty"`
+	// TakingOver says that the copy of an earlier run's results is not finished.
+	TakingOver bool `json:"taking_over,omitempty"`
 	// Examples are the examples of the run, once a stage knows them: see [BoundedExamples] and
 	// [NumberedExamples].
 	Examples string   `json:"examples,omitempty"`
@@ -49,8 +50,8 @@ type Run struct {
 	SHA256 Digest              `json:"sha256"` // of the file with zeros in this place; nothing but in the file
 }
 
-// Used are all run ids that the directory has had, oldest first.
-func (r Run) Used() []stream.RunID { return append(slices.Concat(r.Replaced, r.Earlier), r.RunID) }
+// Used are the run ids of results that the directory may have: its own, and the earlier ones.
+func (r Run) Used() []stream.RunID { return append(slices.Clone(r.Earlier), r.RunID) }
 
 // RunStage is a finished stage of a plan.
 type RunStage struct {
@@ -66,27 +67,31 @@ type RunPlan struct {
 	Plan          json.RawMessage `json:"plan"`           // all that decides the results; inputs are there by SHA-256
 }
 
-// OpenRun returns the run of a directory, and makes directory and run where there is none: with the
-// run id want, or a fresh one where want is the zero id. A directory with another run id than want
-// is refused. made says that there was no run.
-func OpenRun(dir string, want stream.RunID) (run Run, made bool, err error) {
-	run, err = ReadRun(background, dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return Run{}, false, err
-	case want != (stream.RunID{}) && run.RunID != want:
-		return Run{}, false, &param.Error{Package: "manifest", Param: "run id", Value: want, Rule: fmt.Sprintf("must be %v, to which %s belongs; give another --out for another run", run.RunID, dir)}
-	default:
-		return run, false, nil
-	}
-	run = Run{Format: RunFormat, Version: Version, RunID: want}
-	if want == (stream.RunID{}) {
+// NewRun returns a run with a fresh run id; in a test, with the id that the test has fixed.
+func NewRun() Run {
+	run := Run{Format: RunFormat, Version: Version}
+	if id, fixed := testrun.ID(); fixed {
+		run.RunID, run.Test = id, true
+	} else {
 		run.RunID = stream.NewRunID()
 	}
+	return run
+}
+
+// OpenRun returns the run of a directory, and makes directory and run where there is none. made
+// says that there was no run.
+func OpenRun(dir string) (run Run, made bool, err error) {
+	run, err = ReadRun(background, dir)
+	switch {
+	case err == nil && run.TakingOver:
+		return run, false, &param.Error{Package: "manifest", Param: "out", Value: dir, Rule: "was begun by minsep run --again, which was stopped: repeat that command, or give another --out"}
+	case !errors.Is(err, fs.ErrNotExist):
+		return run, false, err
+	}
+	run = NewRun()
 	err = WriteRun(dir, run, nil)
 	if errors.Is(err, fs.ErrExist) { // of another process, just now
-		return OpenRun(dir, want)
+		return OpenRun(dir)
 	}
 	return run, true, err
 }

@@ -11,7 +11,6 @@ import (
 	"minsep/accounting/calibration"
 	"minsep/accounting/montecarlo"
 	"minsep/accounting/montecarlo/tilt"
-	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/manifest"
 	"minsep/planner"
@@ -57,8 +56,6 @@ type AccountResult struct {
 	// above 1/2.
 	LeftOut []float64 `json:"left_out,omitempty"`
 
-	From string `json:"from,omitempty"` // the run directory from which the certificate was taken over
-
 	// Earlier are the protocols of this directory that had samples before, for whatever claim: their
 	// failure probabilities are taken off δ.
 	Earlier []accounting.Earlier `json:"earlier,omitempty"`
@@ -94,9 +91,7 @@ func (a Account) Validate() error { return stages.Account(a).Validate() }
 // Run finds and verifies the noise multiplier. An error that wraps accounting.ErrNotVerified comes
 // with a result, which has the estimates.
 func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
-	w, err := o.begin(ctx, beginning{stage: a, looks: true, remade: manifest.CertificateFile, inputs: func(c *param.Checker) {
-		c.Require(a.From == "" || store.Resolved(a.From) != store.Resolved(o.Out), "from", a.From, "must be another directory than --out")
-	}})
+	w, err := o.begin(ctx, beginning{stage: a, looks: true, remade: manifest.CertificateFile})
 	if err != nil {
 		return AccountResult{}, err
 	}
@@ -124,13 +119,11 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	if err := w.here.AgreesToAccount(problem.Run, problem.Unit, of, a.NoiseMultiplier); err != nil {
 		return result, err
 	}
-	if result.Method == accounting.PLD && a.NoiseMultiplier == 0 && a.From == "" {
+	if result.Method == accounting.PLD && a.NoiseMultiplier == 0 {
 		progress.Enter("finding the least noise multiplier that is proven without samples", "", 0, 0)
 	}
 	c := claim{Account: a, work: w, of: of, problem: problem, request: request}
 	switch {
-	case a.From != "":
-		err = c.takeOver(ctx, &result)
 	case o.DryRun:
 		if result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(a.Epsilon, a.Delta, accounting.Moments{}); err != nil {
 			return result, err
@@ -165,7 +158,7 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 			return err
 		}
 	}
-	result.WithoutSamples = a.NoiseMultiplier == 0 && a.From == "" && c.WithoutSamples()
+	result.WithoutSamples = a.NoiseMultiplier == 0 && c.WithoutSamples()
 	result.Unused = c.Unused()
 	result.Attacks, result.Statement, result.ModelCard = []accounting.AttackBounds{c.AttackBounds()}, c.Statement(), c.ModelCard()
 	if a.Curve {

@@ -46,7 +46,7 @@ func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error 
 		to.Protected = to.Copies
 	}
 	to.Weak = c.Guarantee().Weak(to.Protected)
-	to.WithoutSamples = d.Plan.Privacy.NoiseMultiplier == 0 && d.Plan.Privacy.From == "" && c.WithoutSamples()
+	to.WithoutSamples = d.Plan.Privacy.NoiseMultiplier == 0 && c.WithoutSamples()
 	to.Unused = c.Unused()
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // lookAt reports whether the ledger holds a protocol of the same request, from which the account
-// goes on. It refuses a finished certificate unless that may be overwritten. A protocol of another
+// goes on. It refuses a finished certificate. A protocol of another
 // request without a certificate is not refused: it is set aside, where it still counts, so that
 // nothing is lost.
 func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
@@ -32,7 +32,7 @@ func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if name != "" && !c.dir.overwrite {
+	if name != "" {
 		return false, fmt.Errorf("pipelines: %s%s: %w", store.Join(c.dir.path, name), stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
 	}
 	if _, err := store.Stat(ctx, store.Join(folder, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {

@@ -53,7 +53,7 @@ func benchOptions(b *testing.B) pipelines.Options {
 	if err := stream.CreateKeyFile(key); err != nil {
 		b.Fatal(err)
 	}
-	return pipelines.Options{Out: filepath.Join(b.TempDir(), "run"), KeyFile: key, Overwrite: true}
+	return pipelines.Options{Out: filepath.Join(b.TempDir(), "run"), KeyFile: key}
 }
 
 func BenchmarkForm(b *testing.B) {

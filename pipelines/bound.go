@@ -52,11 +52,10 @@ func init() {
 
 // BoundResult describes a bounded graph. The graph is public, and so is this.
 type BoundResult struct {
-	RunID    string             `json:"run_id,omitempty"`   // none after a dry run
-	Replaced bool               `json:"replaced,omitempty"` // a table of the same run id, made by this key or another one
-	Out      string             `json:"out"`                // run directory
-	Input    BoundInput         `json:"input"`              // the graph's files
-	Summary  ownergraph.Summary `json:"summary,omitzero"`   // none after a dry run
+	RunID   string             `json:"run_id,omitempty"` // none after a dry run
+	Out     string             `json:"out"`              // run directory
+	Input   BoundInput         `json:"input"`            // the graph's files
+	Summary ownergraph.Summary `json:"summary,omitzero"` // none after a dry run
 }
 
 // BoundInput holds the facts of a graph's files that are known without reading them through.
@@ -100,9 +99,6 @@ func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (Boun
 	if w.set.DryRun {
 		return result, w.dir.mayWrite(ctx, manifest.BoundedFolder)
 	}
-	_, none := manifest.Read(ctx, store.Join(w.dir.path, manifest.BoundedFolder))
-	// Nothing in a table tells which key it was made with, so that it is said of every table.
-	result.Replaced = none == nil && w.dir.overwrite
 	err := w.write(anew(manifest.BoundedFolder, false), func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
 		result.RunID = run.RunID.String()
 		index, summary, err := b.bound(ctx, w, source, run, stage)

@@ -43,16 +43,13 @@ func (l *Lock) Release() { l.release() }
 // directory is the run directory in which a stage writes.
 type directory struct {
 	path      string
-	run       stream.RunID // that is asked for; zero for the directory's own, or a fresh one
-	overwrite bool         // a finished result may be replaced
-	replaced  []string     // results that are not looked at
-	discarded bool         // of a job that is only translated: existing files are not looked at, and new ones go to a temporary folder
-	held      *Lock        // of the caller; nil if there is none
+	discarded bool  // of a job that is only translated: existing files are not looked at, and new ones go to a temporary folder
+	held      *Lock // of the caller; nil if there is none
 }
 
 // directory returns the run directory of the options.
 func (o Options) directory() *directory {
-	return &directory{path: o.Out, run: o.RunID, overwrite: o.Overwrite, replaced: o.Replaced, discarded: o.Translates(), held: o.Held}
+	return &directory{path: o.Out, discarded: o.Translates(), held: o.Held}
 }
 
 // lock makes the directory this process's alone until unlock is called.
@@ -80,7 +77,7 @@ func (d *directory) look(ctx context.Context, remade string, root *stream.Root) 
 	if d.discarded {
 		return stages.Present{}, nil
 	}
-	here, err := stages.ReadPresent(ctx, d.path, append(slices.Clone(d.replaced), remade)...)
+	here, err := stages.ReadPresent(ctx, d.path, remade)
 	if err != nil {
 		return here, err
 	}
@@ -90,7 +87,7 @@ func (d *directory) look(ctx context.Context, remade string, root *stream.Root) 
 // mayWrite returns the error that a stage would meet later because its folder holds a result.
 func (d *directory) mayWrite(ctx context.Context, folder string) error {
 	dir := store.Join(d.path, folder)
-	if _, err := manifest.Read(ctx, dir); err == nil && !d.overwrite {
+	if _, err := manifest.Read(ctx, dir); err == nil {
 		return fmt.Errorf("pipelines: folder %s: %w", dir, manifest.ErrExists)
 	}
 	return nil
@@ -98,7 +95,7 @@ func (d *directory) mayWrite(ctx context.Context, folder string) error {
 
 // registered makes two checks before anything is written. It refuses a registry that cannot be
 // written to. It also refuses a training run other than the one that the registry has for the run
-// id, which is the run directory's or the requested one; empty fields of want are not compared. A
+// id of the run directory; empty fields of want are not compared. A
 // run directory that was moved is recorded at its new place: see [InPlace]. found is the record of
 // the run id, nil if there is none.
 func (w *work) registered(ctx context.Context, want registry.Record) (found *registry.Record, err error) {
@@ -109,10 +106,7 @@ func (w *work) registered(ctx context.Context, want registry.Record) (found *reg
 	if err := g.Writable(w.set.DryRun); err != nil {
 		return nil, err
 	}
-	there := w.here.RunID()
-	if want.RunID = w.set.RunID; want.RunID == (stream.RunID{}) {
-		want.RunID = there
-	}
+	want.RunID = w.here.RunID()
 	if want.RunID == (stream.RunID{}) {
 		return nil, nil // a new id
 	}
@@ -121,22 +115,14 @@ func (w *work) registered(ctx context.Context, want registry.Record) (found *reg
 		return nil, err
 	}
 	want.Directory = store.Resolved(w.set.Out)
-	if there == want.RunID {
-		here, err := InPlace(ctx, g, *found, w.set)
-		if err != nil {
-			return found, err
-		}
-		if here {
-			want.Directory = "" // not compared again: in a dry run the record is as before
-		}
-	}
-	if err := g.Check(want); err != nil {
+	here, err := InPlace(ctx, g, *found, w.set)
+	if err != nil {
 		return found, err
 	}
-	if other := registry.OtherRun(ctx, w.set.Out, want.RunID); there == (stream.RunID{}) && other != (stream.RunID{}) {
-		return found, &ParamError{Package: "pipelines", Param: "run id", Value: want.RunID, Rule: registry.ServedBefore(other)}
+	if here {
+		want.Directory = "" // not compared again: in a dry run the record is as before
 	}
-	return found, nil
+	return found, g.Check(want)
 }
 
 // claim records that the run of the directory serves a training run. want has the fields that are

@@ -88,7 +88,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	}
 	err = w.write(anew(manifest.BatchesFolder, true), func(run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
 		if copyTo != "" {
-			if err := source.Table.Copy(ctx, copyTo); err != nil {
+			if err := manifest.CopyFolder(ctx, source.Table.Dir, copyTo); err != nil {
 				return index, err
 			}
 			// A table without batches beside it would look like the bound of another run.
@@ -153,9 +153,12 @@ func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) 
 	o.Out, o.Held = w.dir.path, w.dir.held
 	_, err := manifest.ReadRun(ctx, o.Out)
 	made := errors.Is(err, fs.ErrNotExist)
-	withTable := o
-	withTable.Overwrite = o.Overwrite || table.leftIn(ctx, o.Out)
-	if _, err := table.Run(ctx, withTable); err != nil {
+	if table.leftIn(ctx, o.Out) {
+		if err := store.RemoveAll(ctx, store.Join(o.Out, manifest.BoundedFolder)); err != nil {
+			return stages.FormResult{}, err
+		}
+	}
+	if _, err := table.Run(ctx, o); err != nil {
 		return stages.FormResult{}, err
 	}
 	f.Graph, f.Bounded = nil, o.Out
@@ -171,15 +174,21 @@ func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) 
 	return formed, err
 }
 
-// leftIn reports whether a run directory has a table of the same bound and no batches, as a killed
-// run leaves it.
+// leftIn reports whether a run directory has a table of the same bound and nothing that was made from
+// it, as a killed run leaves it.
 func (b Bound) leftIn(ctx context.Context, out string) bool {
 	_, want, err := manifest.Params(b.Bound)
 	if err != nil {
 		return false
 	}
-	if _, err := manifest.Read(ctx, store.Join(out, manifest.BatchesFolder)); err == nil {
+	claim, err := stages.FindClaim(ctx, out)
+	if claim != "" || err != nil {
 		return false
+	}
+	for _, folder := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
+		if finished, err := manifest.Finished(ctx, store.Join(out, folder)); finished || err != nil {
+			return false
+		}
 	}
 	ix, err := manifest.Read(ctx, store.Join(out, manifest.BoundedFolder))
 	return err == nil && ix.ParamsSHA256 == want

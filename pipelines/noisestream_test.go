@@ -66,7 +66,10 @@ func TestNoiseStreamHasTheBytesOfTheFiles(t *testing.T) {
 		stage, o := newNoise(t)
 		stage.DType = dtype
 		for shards := 1; shards <= 7; shards += 2 {
-			stage.Shards, stage.StepsPerFile, o.Overwrite = shards, 20, shards > 1
+			stage.Shards, stage.StepsPerFile = shards, 20
+			if err := os.RemoveAll(filepath.Join(o.Out, "noise")); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := stage.Run(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +180,9 @@ func TestNoiseStreamIsOfItsBatches(t *testing.T) {
 	if err := os.Rename(noise, o.Out+"-noise"); err != nil {
 		t.Fatal(err)
 	}
-	o.Overwrite = true
+	if err := os.RemoveAll(filepath.Join(o.Out, "batches")); err != nil {
+		t.Fatal(err)
+	}
 	form(6)
 	if err := os.Rename(o.Out+"-noise", noise); err != nil {
 		t.Fatal(err)

@@ -42,22 +42,16 @@ var Untested = []string{"spark", "universal"}
 
 // Options are the settings of a stage besides its parameters. They never change its result.
 type Options struct {
-	Runner    string       // a Beam runner; "" is DefaultRunner
-	Out       string       // the run directory
-	KeyFile   string       // the root key's file, readable by every worker
-	RunID     stream.RunID // zero: the run directory's own, or a fresh one
-	Overwrite bool         // replace a finished result
-	DryRun    bool         // validate, look at the input, write nothing
-	WorkDir   string       // of temporary files, on every worker; "" for the system's
-	Log       *slog.Logger // nil: no logs. Logs name no example, owner or key, and no size that is secret
+	Runner  string       // a Beam runner; "" is DefaultRunner
+	Out     string       // the run directory
+	KeyFile string       // the root key's file, readable by every worker
+	DryRun  bool         // validate, look at the input, write nothing
+	WorkDir string       // of temporary files, on every worker; "" for the system's
+	Log     *slog.Logger // nil: no logs. Logs name no example, owner or key, and no size that is secret
 
 	// Tell is told notes on a result that the user must know and that are no faults, in a line
 	// each; nil: nobody.
 	Tell func(text string)
-
-	// Replaced are results in the run directory that a plan makes again after the stage that runs:
-	// they are not looked at.
-	Replaced []string
 
 	Faults error // of the command line, to be told with the parameters' own; nil for none
 

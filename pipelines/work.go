@@ -86,7 +86,7 @@ func (w *work) look(ctx context.Context, b beginning) (err error) {
 // one. A fresh run id does not outlive an error, unless something is kept after it.
 func (w *work) inRun(kept func(err error) bool, write func(run manifest.Run) error) error {
 	// The first stage in a directory draws its run id; the others find it.
-	run, made, err := manifest.OpenRun(w.dir.path, w.dir.run)
+	run, made, err := manifest.OpenRun(w.dir.path)
 	if err != nil {
 		return err
 	}
@@ -117,22 +117,22 @@ func anew(folder string, secret bool) output {
 }
 
 // begin begins or resumes the folder.
-func (o output) begin(dir string, overwrite bool, run manifest.Run) (*manifest.Stage, error) {
+func (o output) begin(dir string, run manifest.Run) (*manifest.Stage, error) {
 	if o.resume == nil {
-		return manifest.Begin(dir, o.secret, overwrite)
+		return manifest.Begin(dir, o.secret)
 	}
 	same, err := o.resume(run)
 	if err != nil {
 		return nil, err
 	}
-	return manifest.Resume(dir, o.secret, overwrite, same)
+	return manifest.Resume(dir, o.secret, same)
 }
 
 // write makes a stage's folder, and publishes it under the index that make returns.
 func (w *work) write(o output, make func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error)) error {
 	return w.inRun(o.kept, func(run manifest.Run) error {
 		dir := store.Join(w.dir.path, o.folder)
-		stage, err := o.begin(dir, w.dir.overwrite, run)
+		stage, err := o.begin(dir, run)
 		if err != nil {
 			return err
 		}

@@ -229,23 +229,13 @@ func (r *Run) replacement() Fact {
 	return Fact{"Replacement", fmt.Sprintf("Where other data take the place of the protected unit's, and not zeros, training is (%g, %s)-differentially private: (2ε, (1 + e^ε)δ), two steps of the adjacency.", 2*c.Epsilon, accounting.RateUp(delta))}
 }
 
-// together states the claim for all runs that the directory has had, by basic composition: they
-// have this run's table and certificate. The value is empty if this is the only run, or if nothing
-// is proven.
+// together names the runs from which this one has taken over. The value is empty if there are none,
+// or if nothing is proven.
 func (r *Run) together() Fact {
-	if r.Info == nil || r.Certificate.Status != accounting.Verified || len(r.Info.Earlier)+len(r.Info.Replaced) == 0 {
+	if r.Info == nil || r.Certificate.Status != accounting.Verified || len(r.Info.Earlier) == 0 {
 		return Fact{}
 	}
-	text := "The claim is for this training alone."
-	if k := len(r.Info.Earlier); k > 0 {
-		text += fmt.Sprintf(" The run directory had %s of the same data and certificate before: k trainings are together (kε, kδ)-differentially private, by basic composition", words.Count(k, "run"))
-		if delta := float64(k+1) * r.Certificate.Delta; delta < 1 {
-			text += fmt.Sprintf(", and all %d trainings (%g, %s)", k+1, float64(k+1)*r.Certificate.Epsilon, accounting.RateUp(delta))
-		}
-		text += "."
-	}
-	if k := len(r.Info.Replaced); k > 0 {
-		text += fmt.Sprintf(" It had %s of other plans, which are not in this sum.", words.Count(k, "run"))
-	}
+	text := "The claim is for this training alone. Its table, strategy or certificate are from " + words.Count(len(r.Info.Earlier), "run") +
+		" before, on the same data; minsep compose adds up the claims of several trainings."
 	return Fact{"Other trainings", text + " Every training counts of which anything was looked at."}
 }

@@ -46,11 +46,6 @@ type Account struct {
 	CPUTime         time.Duration // above 0, of one processor; with neither, calibration.DefaultCPUTime
 	AlsoEpsilon     []float64     // further ε at which δ is certified, see calibration.Problem
 	Curve           bool          // estimate δ at other ε as well
-
-	// From is a run directory with a certificate for the same unit, k_u, sampler, strategy, ε,
-	// δ and, with a max batch size, number of examples: the certificate is checked and taken
-	// over with its ledger, and no sample is drawn. "" for a verification of its own.
-	From string
 }
 
 // Validate reports every fault that can be seen without the files.

@@ -66,14 +66,13 @@ func unfinishedAccount(ctx context.Context, d *Directory) (there bool, differs [
 
 // PlanPrivacy is the claim to certify: see [Account].
 type PlanPrivacy struct {
-	Epsilon         float64   `json:"epsilon" strict:"required"`        // 0 to 1e6
-	Delta           float64   `json:"delta" strict:"required"`          // at least 1e-300, below 1
-	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"`       // verify this one only, above 0; 0 for the smallest
-	Samples         uint64    `json:"samples,omitempty"`                // budget of estimates and verification; or
-	CPUTime         string    `json:"cpu_time,omitempty"`               // of one processor, such as "10m"
-	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"`           // further ε at which δ is certified
-	Unit            string    `json:"unit,omitempty"`                   // whom to protect: owner, the default, or example
-	From            string    `json:"from,omitempty" decides:"nothing"` // a run directory; its certificate is taken over
+	Epsilon         float64   `json:"epsilon" strict:"required"`  // 0 to 1e6
+	Delta           float64   `json:"delta" strict:"required"`    // at least 1e-300, below 1
+	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"` // verify this one only, above 0; 0 for the smallest
+	Samples         uint64    `json:"samples,omitempty"`          // budget of estimates and verification; or
+	CPUTime         string    `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
+	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"`     // further ε at which δ is certified
+	Unit            string    `json:"unit,omitempty"`             // whom to protect: owner, the default, or example
 }
 
 // cpuTime returns the budget in time, 0 if none is given.
@@ -94,7 +93,7 @@ func (p Plan) AccountParams() Account {
 	a := Account{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Strategy: p.strategyPath(),
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples, AlsoEpsilon: p.Privacy.AlsoEpsilon}
 	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
-	a.Unit, a.From = p.Privacy.Unit, p.Privacy.From
+	a.Unit = p.Privacy.Unit
 	if p.Bound != nil && p.Scheme.Sample != sampling.SampleOwners && a.Unit != string(accounting.UnitExample) {
 		a.MaxPerOwner = p.Bound.MaxExamplesPerOwner
 	}

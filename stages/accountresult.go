@@ -38,22 +38,13 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 	if err != nil {
 		return nil, err
 	}
-	p, r, _, err := a.Problem(ctx, here)
+	_, r, _, err := a.Problem(ctx, here)
 	if err != nil {
 		return nil, err
 	}
-	// A copied certificate may name other parameters of a strategy with the same matrix. Its
-	// request names them too.
 	c, err := accounting.ParseCertificate(certificate)
 	if err != nil {
 		return []string{"its certificate cannot be read"}, nil
-	}
-	if a.From != "" {
-		if same, err := SameMatrix(c.Run.Strategy, p.Run.Strategy); err == nil && same {
-			if r, err = r.For(c.Run.Strategy); err != nil {
-				return nil, err
-			}
-		}
 	}
 	folder := store.Join(out, manifest.LedgerFolder)
 	want, err := r.Encode()

@@ -247,7 +247,7 @@ func newResults(t *testing.T, text string) *results {
 	}
 	p.Out = t.TempDir() + "/run"
 	d := &results{&Directory{Out: p.Out, Plan: p, Inputs: map[string]manifest.Digest{}}, t, stream.NewRoot()}
-	if d.Run, _, err = manifest.OpenRun(p.Out, stream.RunID{}); err != nil {
+	if d.Run, _, err = manifest.OpenRun(p.Out); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -256,7 +256,7 @@ func newResults(t *testing.T, text string) *results {
 // publish leaves a folder with an index.
 func (d *results) publish(folder, format string, params, facts any, inputs map[string]manifest.Digest, files map[string]func(io.Writer) error) {
 	d.t.Helper()
-	stage, err := manifest.Begin(store.Join(d.Out, folder), false, false)
+	stage, err := manifest.Begin(store.Join(d.Out, folder), false)
 	d.must(err)
 	ix := manifest.Index{Format: format, RunID: d.Run.RunID, Inputs: inputs}
 	ix.Params, ix.ParamsSHA256, err = manifest.Params(params)

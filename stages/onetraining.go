@@ -2,7 +2,6 @@ package stages
 
 import (
 	"fmt"
-	"slices"
 
 	"minsep/internal/store"
 	"minsep/manifest"
@@ -51,14 +50,4 @@ func (p Present) OneTraining(root *stream.Root) error {
 		return Disagrees(s.path, []string{differs}, "batches and noise are of one run and one key, and serve one training run: "+wayOut)
 	}
 	return nil
-}
-
-// Of returns the folders of batches and noise that one of these runs made.
-func (p Present) Of(runs []stream.RunID) (folders []string) {
-	for _, s := range p.secrets {
-		if slices.Contains(runs, s.run) {
-			folders = append(folders, store.Base(s.path))
-		}
-	}
-	return folders
 }

@@ -13,11 +13,11 @@ import (
 const quickStrategy = 5
 
 // QuickStrategy makes the strategy of a plan for a dry run. It returns nil if that takes long or
-// reads a file, and if a certificate is taken over, for which it tells nothing.
+// reads a file.
 func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 	strategy := p.Strategy
 	strategy.Steps = p.Scheme.Steps
-	if p.Privacy.From != "" || strategy.WorkloadFile() != "" || strategy.Seconds() > quickStrategy {
+	if strategy.WorkloadFile() != "" || strategy.Seconds() > quickStrategy {
 		return nil, nil
 	}
 	return strategy.Make(ctx, nil)

@@ -123,15 +123,6 @@ func (r Request) madeBy(s *mechanism.Strategy) bool {
 	return err == nil && digest == r.Strategy
 }
 
-// For returns the request with the certificate's form of the strategy, for a certificate that is
-// taken over: the same matrix may be held by other numbers.
-func (r Request) For(s *mechanism.Strategy) (_ Request, err error) {
-	if r.Bands == 0 {
-		r.Strategy, err = digestOf(s)
-	}
-	return r, err
-}
-
 // digestOf returns the SHA-256 of a strategy's JSON.
 func digestOf(s *mechanism.Strategy) (manifest.Digest, error) {
 	b, err := json.Marshal(s)

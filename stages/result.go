@@ -93,7 +93,7 @@ func (r Result) Compare(ctx context.Context) (there bool, differs []string, err 
 	if err != nil {
 		return false, nil, err
 	}
-	runs := r.of.Run.Used()[len(r.of.Run.Replaced):] // a result that is not of one run serves all of the plan
+	runs := r.of.Run.Used() // a result that is not of one run may be taken over
 	if r.OneRun {
 		runs = runs[len(runs)-1:]
 	}

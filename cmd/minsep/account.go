@@ -33,20 +33,13 @@ How it is proven depends on the scheme: in closed form (fixed), by privacy loss 
 cyclic-poisson), otherwise by estimate-verify-release: candidates and thresholds are written to the ledger before the first
 sample of the verification. --cpu-time, or --samples, is its budget; a larger one gives less noise. A
 stopped or killed command resumes when it is repeated. With other parameters it starts over: the protocol in the ledger is
-set aside, and its failure probability still counts. Only replacing a certificate needs --overwrite.
-
-With --from RUN nothing is verified anew: the certificate of RUN is checked, and copied with its ledger. The other flags are
-given as for a verification. Unit, sampler, strategy, epsilon and delta must be as in the certificate, and with
---max-batch-size the number of examples too. The data may differ.
+set aside, and its failure probability still counts. A certificate is never replaced.
 
 If nothing can be certified, the command exits with 3 and leaves no certificate. The accounting of multi-owner is the
 published one, which is not proven: it is written to accounting.json, which is no certificate and says so.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := a.options()
-			if err != nil {
-				return err
-			}
+			o := a.options()
 			if err := claimMissing(cmd, stage, a.zeros); err != nil {
 				return err
 			}
@@ -71,8 +64,6 @@ published one, which is not proven: it is written to accounting.json, which is n
 	f := c.Flags()
 	// Not addStageFlags: an account draws nothing from the root key, and needs none.
 	f.StringVar(&a.out, "out", "", "run directory to write to")
-	f.StringVar(&a.runID, "run-id", "", "run id of 32 hexadecimal digits, to repeat a run elsewhere; by default the run directory's own, or a fresh one")
-	f.BoolVar(&a.overwrite, "overwrite", false, "replace a certificate; its ledger is set aside, and its failure probability still counts")
 	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, say how the claim would be verified, write nothing")
 	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph, made by minsep bound; it gives the number of examples, and the most of one owner")
@@ -87,7 +78,6 @@ published one, which is not proven: it is written to accounting.json, which is n
 	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "verify this noise multiplier only")
 	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "CPU time for estimates and verification, such as 10m (default 1m, or less where more saves little noise)")
 	f.Uint64Var(&stage.Samples, "samples", 0, "number of samples for estimates and verification, in place of a time; tables and proofs without samples come on top")
-	f.StringVar(&stage.From, "from", "", "run directory with a certificate for the same claim, sampler and strategy: check it, and copy it with its ledger")
 	f.Float64SliceVar(&stage.AlsoEpsilon, "also-epsilon", nil, "further values of epsilon, such as 1,2,8: delta is certified at them too; their samples come on top of the budget")
 	f.BoolVar(&stage.Curve, "curve", false, "also print delta at other values of epsilon; where this needs samples, they are estimates")
 	return c
@@ -127,9 +117,6 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %s\n", statusText(string(c.Status), r.Weak), c.Epsilon, c.Delta, accounting.RoundedUp(c.NoiseMultiplier, 6))
 		printWeak(t, r.Weak)
 		fmt.Fprintf(t, "protects\t%s\n", c.Protected())
-		if r.From != "" {
-			fmt.Fprintf(t, "taken over\tfrom %s, with its ledger: no samples were drawn\n", r.From)
-		}
 		for _, f := range c.Facts() {
 			fmt.Fprintf(t, "%s\t%s\n", f.Name, f.Text)
 		}
@@ -162,9 +149,6 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		fmt.Fprintf(t, "method\t%s\n", r.Method)
 		if r.Outlook != nil {
 			printOutlook(t, *r.Outlook)
-		}
-		if r.From != "" {
-			fmt.Fprintf(t, "to take over\tthe certificate of %s, which matches\n", r.From)
 		}
 	} else {
 		fmt.Fprintf(t, "not certified\t(%g, %g)-DP; method: %s\n", r.Epsilon, r.Delta, r.Method)

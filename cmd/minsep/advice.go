@@ -45,7 +45,7 @@ func advice(err error) string {
 		lines = append(lines, "what would help: "+help)
 	}
 	if e.inPlan {
-		lines = append(lines, "to go on, change the plan and run it again: finished stages that still match are kept, and stages that no longer match need --overwrite")
+		lines = append(lines, "to go on, change the plan and run it by --again NEW: the new directory NEW takes over the stages that still hold")
 	}
 	if e.ledger != "" {
 		lines = append(lines, "the protocol that was rejected stays in "+e.ledger+", and its failure probability counts")

@@ -88,10 +88,7 @@ their owners (NDJSON {"example_id": 1, "owners": [7, 8]}, or Parquet with a list
 only, each its own owner. Files may be compressed with gzip or zstd.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := a.options()
-			if err != nil {
-				return err
-			}
+			o := a.options()
 			// In a pool an owner has one example: rotation is accounted for with no other number, which the
 			// stage refuses where it is given.
 			if cmd.Flags().Changed("pools") && !cmd.Flags().Changed("max-per-owner") {
@@ -141,9 +138,6 @@ func printBounded(w io.Writer, b pipelines.BoundResult) {
 		return
 	}
 	fmt.Fprintf(t, "run\t%s\t%s\n", b.RunID, b.Out)
-	if b.Replaced {
-		fmt.Fprintf(t, "replaced\tthe table of this run id, which stays the same with another key\n")
-	}
 	fmt.Fprintf(t, "graph\t%s, %s, %s\t%s merged\n", plural(s.Edges, "edge"), plural(s.Examples, "example"), plural(s.Owners, "owner"), plural(s.DuplicateEdges, "equal edge"))
 	fmt.Fprintf(t, "kept\t%s, %s, %s\n", plural(s.Kept, "example"), copies(s.KeptCopies), plural(s.KeptEdges, "edge"))
 	if c := s.Coverage; c != nil {

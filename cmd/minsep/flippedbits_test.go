@@ -28,15 +28,13 @@ const flippedPlan = `{
 // turns with those of the others.
 var flippedCommands = [][]string{
 	{"run", "plan.json", "--dry-run"},
-	{"run", "plan.json", "--again", "--dry-run"},
-	{"run", "plan.json", "--overwrite", "--dry-run"},
+	{"run", "plan.json", "--again", "next", "--dry-run"},
 	{"report", "run", "--out", "page.html"},
 	{"inspect", "run", "--json", "--show-secret", "--recheck", "1"},
 	{"compose", "run", "--times", "2", "--delta", "1e-3"},
 	{"form", "--bounded", "run", "--scheme", "poisson", "--steps", "4", "--prob", "0.1", "--key", "key", "--out", "other", "--dry-run"},
 	{"account", "--bounded", "run", "--scheme", "fixed", "--steps", "4", "--min-sep", "2", "--batch-size", "1", "--strategy", "run/strategy/strategy.json",
 		"--epsilon", "2", "--delta", "1e-3", "--out", "run", "--dry-run"},
-	{"account", "--from", "run", "--out", "other", "--dry-run"},
 	{"noise", "--strategy", "run/strategy/strategy.json", "--steps", "4", "--coordinates", "2", "--key", "key", "--out", "run", "--dry-run"},
 	{"noise", "--stream", "run", "--key", "key"},
 	{"loss", "run/strategy/strategy.json"},

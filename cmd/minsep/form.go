@@ -28,10 +28,7 @@ func (a *app) formCommand() *cobra.Command {
 Batches and their sizes are secret. Only you can read the folder batches of the run directory.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := a.options()
-			if err != nil {
-				return err
-			}
+			o := a.options()
 			if err := a.spool(cmd, stage.Graph); err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ const hostilePlan = `{
 var hostileCommands = [][]string{
 	{"inspect", "run"},
 	{"run", "plan.json"},
-	{"run", "plan.json", "--again", "--dry-run"},
+	{"run", "plan.json", "--again", "next", "--dry-run"},
 	{"report", "run", "--out", "page.html"},
 	{"inspect", "run", "--json", "--show-secret"},
 	{"inspect", "run", "--verbose"},

@@ -58,7 +58,11 @@ func testLogs(t *testing.T, runner string) {
 		stderr.WriteTo(&logs)
 	}
 	form := func(scheme string, more ...string) {
-		run(0, append([]string{"form", "--bounded", "run", "--scheme", scheme, "--steps", "64", "--run-id", killedRunID, "--key", "key", "--out", "run", "--overwrite", "--parquet"}, more...)...)
+		t.Helper()
+		if err := os.RemoveAll(filepath.Join(dir, "run", "batches")); err != nil {
+			t.Fatal(err)
+		}
+		run(0, append([]string{"form", "--bounded", "run", "--scheme", scheme, "--steps", "64", "--run-id="+killedRunID, "--key", "key", "--out", "run", "--parquet"}, more...)...)
 		secret := realized(t, filepath.Join(dir, "run"))
 		for _, size := range secret {
 			if regexp.MustCompile(`(^|[^0-9.])` + size + `([^0-9.]|$)`).Match(logs.Bytes()) {
@@ -66,7 +70,7 @@ func testLogs(t *testing.T, runner string) {
 			}
 		}
 	}
-	run(0, "bound", "--graph", "graph.csv", "--max-per-owner", "1", "--key", "key", "--out", "run", "--run-id", killedRunID)
+	run(0, "bound", "--graph", "graph.csv", "--max-per-owner", "1", "--key", "key", "--out", "run", "--run-id="+killedRunID)
 	run(2, "bound", "--graph", "faulty.csv", "--max-per-owner", "1", "--key", "key", "--out", "other")
 	form("b-min-sep", "--min-sep", "4", "--batch-size", "20")
 	form("multi-owner", "--min-sep", "4", "--batch-size", "20")

@@ -42,10 +42,7 @@ SHA-256 of the recipe. Banded kinds and BLT first generate the noise of all earl
 last checkpoint in the folder --checkpoint that had the same bytes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := a.options()
-			if err != nil {
-				return err
-			}
+			o := a.options()
 			if streamed.on {
 				return a.streamNoise(cmd, streamed, stage.DType, o)
 			}

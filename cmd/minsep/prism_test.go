@@ -17,7 +17,7 @@ func TestPrism(t *testing.T) {
 	p := newPlace(t, 5000)
 	bench := func(args string) (stdout string, files map[string]string) {
 		t.Helper()
-		c := command(t, append(strings.Fields(args), "--run-id", killedRunID, "--out", "out", "--json", "--quiet", "--work-dir", p.work)...)
+		c := command(t, append(strings.Fields(args), "--run-id="+killedRunID, "--out", "out", "--json", "--quiet", "--work-dir", p.work)...)
 		c.Dir = p.dir
 		c.Env = append(os.Environ(), "GOMAXPROCS=16") // Prism's workers wait by spinning
 		var stderr strings.Builder

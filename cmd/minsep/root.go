@@ -29,7 +29,6 @@ import (
 	"minsep/pipelines"
 	"minsep/registry"
 	"minsep/sampling/ownergraph/graphio"
-	"minsep/sampling/stream"
 	"minsep/stages"
 )
 
@@ -55,9 +54,8 @@ type app struct {
 	runner    string
 	json      bool
 	quiet     bool
-	overwrite bool
+	overwrite bool // of files: a strategy, a plan
 	dryRun    bool
-	runID     string
 	key       string
 	out       string
 	zeros     error // faults of flags given as 0; reported with the other faults
@@ -325,7 +323,7 @@ func inPlanInstead(cmd *cobra.Command, err error) string {
 	if field == "" {
 		return ""
 	}
-	text := fmt.Sprintf("--%s stands in the plan, as %s: change it there and run the plan again, with another --out, or --overwrite where there are results", name, field)
+	text := fmt.Sprintf("--%s stands in the plan, as %s: change it there and run the plan again, with another --out, or by --again NEW, which takes over what still holds", name, field)
 	if plan, _, err := cmd.Root().Find([]string{"plan"}); err == nil && plan.Flags().Lookup(name) != nil {
 		text += fmt.Sprintf("; or write another plan, by minsep plan --%s with its other flags and --out", name)
 	}
@@ -433,8 +431,6 @@ func (a *app) addStageFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&a.key, "key", "", "file of the root key, made by minsep keygen")
 	f.StringVar(&a.out, "out", "", "run directory to write to")
-	f.StringVar(&a.runID, "run-id", "", "run id of 32 hexadecimal digits, to repeat a run elsewhere; by default the run directory's own, or a fresh one")
-	f.BoolVar(&a.overwrite, "overwrite", false, "replace a finished result")
 	f.BoolVar(&a.dryRun, "dry-run", false, "check everything, print what would be done, write nothing")
 }
 
@@ -443,17 +439,13 @@ func (a *app) addStageFlags(c *cobra.Command) {
 var stageCommands = map[string]func(a *app) *cobra.Command{}
 
 // options collects the common flags for a stage.
-func (a *app) options() (pipelines.Options, error) {
-	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, Overwrite: a.overwrite, DryRun: a.dryRun, WorkDir: a.workDir, Log: a.log, Faults: a.zeros}
+func (a *app) options() pipelines.Options {
+	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, DryRun: a.dryRun, WorkDir: a.workDir, Log: a.log, Faults: a.zeros}
 	a.showAs(a.out, a.key)
 	// Stages do not know the screen: their warnings come here, and those that are errors come back as
 	// errors.
 	o.Tell = func(text string) { a.say(a.stderr, slog.LevelWarn, "warning: "+text) }
-	var err error
-	if a.runID != "" {
-		o.RunID, err = stream.ParseRunID(a.runID)
-	}
-	return o, err
+	return o
 }
 
 // print writes v as JSON with --json. Else it writes the text from table, unless --quiet is set.

@@ -34,13 +34,12 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `run makes a run directory with a certificate, batches and noise from a plan: a graph or a number of examples, and all
 parameters of a training run. The noise has the multiplier of the certificate.
 
-Stages: ` + strings.Join(stages.Names(), ", ") + `, the last one only for a plan that has its group. A stage
-whose result exists and matches is skipped. A stopped or killed command resumes when it is repeated, with the same
-result. Results of another plan are refused; --overwrite replaces them, under a new run id.
+Stages: ` + strings.Join(stages.Names(), ", ") + `. A stage whose result exists and matches is skipped. A stopped or killed command resumes when it is repeated, with the same
+result. Another plan is refused: nothing is ever overwritten.
 
-One run serves one training. --again begins the next run of a finished plan in the same directory. It keeps the table,
-the strategy and the certificate, and replaces batches and noise by its own, under a run id of its own. The certificate
-is for each run alone: several runs of which anything is released compose (minsep compose).
+One run serves one training. --again NEW makes another run in a new directory NEW, of this plan or of a changed one. It takes
+over from the directory that the plan or --out names what still holds: table, strategy and certificate. Batches and noise are
+its own. The certificate is for each run alone: several runs of which anything is released compose (minsep compose).
 
 Start with:  minsep run --example > plan.json`,
 		Args: cobra.MaximumNArgs(1),
@@ -57,9 +56,9 @@ Start with:  minsep run --example > plan.json`,
 			}
 			// Unlike a stage's, the flags' faults are told before the plan is read: without a plan there are
 			// no others to tell them with.
-			o, err := a.options()
-			if err := errors.Join(err, a.zeros); err != nil {
-				return err
+			o := a.options()
+			if a.zeros != nil {
+				return a.zeros
 			}
 			plan, err := readPlan(cmd.Context(), args[0])
 			if err != nil {
@@ -97,9 +96,8 @@ Start with:  minsep run --example > plan.json`,
 	f := c.Flags()
 	f.Lookup("key").Usage = "file of the root key, instead of the plan's"
 	f.Lookup("out").Usage = "run directory to write to, instead of the plan's"
-	f.Lookup("overwrite").Usage = "replace results of another plan, and results that do not match"
 	f.StringVar(&how.Until, "until", "", "stop after this stage")
-	f.BoolVar(&how.Again, "again", false, "begin the next run of the same plan, for another training: new batches and noise")
+	f.StringVar(&how.Again, "again", "", "new directory of another run, which takes over table, strategy and certificate if they still hold")
 	f.BoolVar(&example, "example", false, "print a commented plan to start from")
 	return c
 }
@@ -153,13 +151,7 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 		fmt.Fprintf(t, "run\t%s\t%s\n", r.RunID, r.Out)
 	}
 	if n := len(r.Earlier); n > 0 {
-		fmt.Fprintf(t, "earlier runs\t%d of this plan; each has the certificate's guarantee alone, and all together a weaker one\n", n)
-	}
-	if len(r.Again) > 0 {
-		fmt.Fprintf(t, "made again\t%s\n", strings.Join(r.Again, ", "))
-	}
-	if len(r.Removed) > 0 {
-		fmt.Fprintf(t, "removed\t%s, of the results before: minsep report %s makes a new one\n", strings.Join(r.Removed, ", "), r.Out)
+		fmt.Fprintf(t, "taken over\tfrom %s; the certificate is for each training alone, and minsep compose adds up several\n", plural(n, "earlier run"))
 	}
 	if r.Examples > 0 {
 		if r.Kept != "" {

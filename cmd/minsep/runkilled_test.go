@@ -55,7 +55,7 @@ func newKilledRun(t *testing.T) killedRun {
 }
 
 func (k killedRun) command() *exec.Cmd {
-	c := exec.Command(os.Args[0], "run", "plan.json", "--run-id", "000000000000000000000000000000ab", "--quiet")
+	c := exec.Command(os.Args[0], "run", "plan.json", "--run-id=000000000000000000000000000000ab", "--quiet")
 	c.Env = append(os.Environ(), beCommand+"=1", "XDG_STATE_HOME="+filepath.Join(k.dir, "state"))
 	c.Dir = k.dir
 	return c

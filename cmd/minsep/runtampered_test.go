@@ -50,7 +50,7 @@ func tamperedRuns(t *testing.T) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"first.json", "--out", "run", "--until", "account"}, {"plan.json", "--out", "run", "--overwrite"},
+	for _, args := range [][]string{{"first.json", "--out", "first", "--until", "account"}, {"plan.json", "--out", "first", "--again", "run"},
 		{"other.json", "--out", "other"}, {"plan.json", "--out", "twin"}} {
 		c := exec.Command(os.Args[0], append([]string{"run", "--quiet"}, args...)...)
 		c.Env, c.Dir = append(os.Environ(), beCommand+"=1"), dir

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,15 +13,33 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"minsep/internal/killtest"
+	"minsep/internal/testrun"
 	"minsep/internal/teststate"
+	"minsep/sampling/stream"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beCommand) != "" { // started again by a test that kills it
 		killtest.Arm()
-		main()
+		fixedMain()
 	}
-	testscript.Main(teststate.Main{Tests: m}, map[string]func(){"minsep": main})
+	testscript.Main(teststate.Main{Tests: m}, map[string]func(){"minsep": fixedMain})
+}
+
+// fixedMain is the command with one more flag, --run-id: it fixes the run id, so that runs can be
+// repeated and their bytes be frozen.
+func fixedMain() {
+	const flag = "--run-id="
+	at := slices.IndexFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, flag) })
+	if at >= 0 {
+		id, err := stream.ParseRunID(strings.TrimPrefix(os.Args[at], flag))
+		if err != nil {
+			panic(err)
+		}
+		testrun.Fix(id)
+		os.Args = slices.Delete(os.Args, at, at+1)
+	}
+	main()
 }
 
 func TestScripts(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -235,8 +236,7 @@ func (b *bench) emptyTemp() {
 // requires the same files with the same content and modes, and the same result on standard output.
 func (b *bench) both(on *flink.Cluster, flags []string, out string, args ...string) {
 	b.t.Helper()
-	id := sha256.Sum256([]byte(out))
-	args = append(args, "--quiet", "--log-level", "info", "--log-format", "json", "--timeout", jobLimit.String(), "--run-id", hex.EncodeToString(id[:16])) // one run id serves one training run
+	args = append(args, "--quiet", "--log-level", "info", "--log-format", "json", "--timeout", jobLimit.String())
 	run := func(on *flink.Cluster, flags ...string) outcome {
 		b.t.Helper()
 		begin := time.Now()
@@ -248,7 +248,15 @@ func (b *bench) both(on *flink.Cluster, flags []string, out string, args ...stri
 		return b.outcome(stdout, log, out)
 	}
 	want := run(nil, "--runner=direct")
-	if err := os.Rename(filepath.Join(b.dir, out), filepath.Join(b.dir, out+".direct")); err != nil {
+	direct := filepath.Join(b.dir, out+".direct")
+	if err := os.Rename(filepath.Join(b.dir, out), direct); err != nil {
+		b.t.Fatal(err)
+	}
+	record, err := os.ReadFile(filepath.Join(direct, "run.json")) // the same run id again, in the same place
+	if err == nil {
+		err = errors.Join(os.Mkdir(filepath.Join(b.dir, out), 0o755), os.WriteFile(filepath.Join(b.dir, out, "run.json"), record, 0o644))
+	}
+	if err != nil {
 		b.t.Fatal(err)
 	}
 	got := run(on, flags...)

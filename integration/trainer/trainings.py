@@ -196,7 +196,7 @@ class Runs:
             self._certified.add(label)
         shutil.rmtree(run, ignore_errors=True)
         if proven:
-            self._run(plan | {"privacy": privacy | {"from": certified.name}}, run, f"{label} {which}")
+            self._run(plan | {"privacy": privacy | budget}, certified, label, "--again", run.name)
         else:
             self._by_stages(plan, certified, run, f"{label} {which}")
         return run
@@ -215,28 +215,28 @@ class Runs:
         new.write_text("example_id,owner_id\n" + "".join(f"{example},{owner}\n" for example, owner in edges.tolist()))
         os.replace(new, file)
 
-    def _key(self, run: pathlib.Path, identity: str) -> tuple[str, str]:
-        """The name of a run directory's key file, and its run id."""
+    def _key(self, run: pathlib.Path, identity: str) -> str:
+        """The name of a run directory's key file."""
         key = run.with_name(f"{run.name}.key")
         if not key.exists():
             key.touch(0o600)
             key.write_bytes(hashlib.sha256(f"key of {identity}".encode()).digest())
-        return key.name, hashlib.sha256(f"run of {identity}".encode()).hexdigest()[:32]
+        return key.name
 
     def _run(self, plan: dict[str, Any], run: pathlib.Path, identity: str, *more: str) -> None:
-        (key, run_id), file = self._key(run, identity), run.with_name(f"{run.name}.json")
+        key, file = self._key(run, identity), run.with_name(f"{run.name}.json")
         file.write_text(json.dumps(plan))
-        command = [self._command, "run", file.name, "--key", key, "--out", run.name, "--run-id", run_id, "--quiet", *more]
+        command = [self._command, "run", file.name, "--key", key, "--out", run.name, "--quiet", *more]
         children.run(command, self.out)
 
     def _by_stages(self, plan: dict[str, Any], certified: pathlib.Path, run: pathlib.Path, identity: str) -> None:
         """Makes a run directory with the strategy and noise multiplier of a certificate that is for another sampler."""
-        key, run_id = self._key(run, identity)
+        key = self._key(run, identity)
         scheme, steps = plan["scheme"], ["--steps", plan["scheme"]["steps"]]
         noise_multiplier = json.loads((certified / "certificate.json").read_text())["noise_multiplier"]
         shutil.copytree(certified / "strategy", run / "strategy")
         for stage in (
-            ["bound", "--graph", *plan["graph"]["paths"], "--max-per-owner", plan["bound"]["max_examples_per_owner"], "--run-id", run_id],
+            ["bound", "--graph", *plan["graph"]["paths"], "--max-per-owner", plan["bound"]["max_examples_per_owner"]],
             ["form", "--bounded", run.name, "--scheme", scheme["scheme"], *steps, "--min-sep", scheme["min_sep"], "--batch-size", scheme["batch_size"]],
             ["noise", "--strategy", f"{run.name}/strategy/strategy.json", *steps, "--noise-multiplier", noise_multiplier, "--coordinates", plan["noise"]["coordinates"]],
         ):

@@ -13,7 +13,7 @@ import (
 // by its own workload, and a plan of DP-SGD itself says nothing.
 func TestBeside(t *testing.T) {
 	d := newDirectory(t)
-	if r := d.must(d.run(t.Context(), 40, 1, false, planrun.Settings{Until: "account"})); r.Beside != nil || r.WithoutSamples {
+	if r := d.must(d.run(t.Context(), 40, planrun.Settings{Until: "account"})); r.Beside != nil || r.WithoutSamples {
 		t.Errorf("DP-SGD: %+v", r)
 	}
 	var ratios []float64

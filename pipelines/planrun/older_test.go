@@ -17,7 +17,7 @@ import (
 // on, and keeps it.
 func TestOlderCertificate(t *testing.T) {
 	d := newDirectory(t)
-	d.must(d.run(t.Context(), 4, 0, false, planrun.Settings{Until: "account"}))
+	d.must(d.run(t.Context(), 4, planrun.Settings{Until: "account"}))
 	path := filepath.Join(d.out, manifest.CertificateFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -32,16 +32,16 @@ func TestOlderCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.replaceCertificate(older)
-	if r := d.must(d.run(t.Context(), 4, 0, false, planrun.Settings{})); r.Stages[1].Stage != "account" || r.Stages[1].State != planrun.StageSkipped {
+	if r := d.must(d.run(t.Context(), 4, planrun.Settings{})); r.Stages[1].Stage != "account" || r.Stages[1].State != planrun.StageSkipped {
 		t.Errorf("with minor 0: %+v", r.Stages)
 	}
 	if now, err := os.ReadFile(path); err != nil || string(now) != string(older) {
 		t.Errorf("the certificate was written again: %v", err)
 	}
 	d = newDirectory(t)
-	d.must(d.run(t.Context(), 4, 0, false, planrun.Settings{Until: "account"}))
+	d.must(d.run(t.Context(), 4, planrun.Settings{Until: "account"}))
 	d.replaceCertificate(regexp.MustCompile(`"minor": \d+,`).ReplaceAll(data, nil))
-	if _, err := d.run(t.Context(), 4, 0, false, planrun.Settings{}); err == nil {
+	if _, err := d.run(t.Context(), 4, planrun.Settings{}); err == nil {
 		t.Error("columns that the certificate's own version does not have are taken for its own")
 	}
 }

@@ -1,16 +1,16 @@
 // Package planrun runs a plan: all stages of a training run, one after the other, in one run
 // directory. A stage is skipped if its result is there and is the plan's. Results that are not the
-// plan's are refused or, if they may be overwritten, made again.
+// plan's are refused: nothing is overwritten.
 //
 // Stability: may change with every release.
 package planrun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +30,7 @@ import (
 // Settings says how far a plan runs, and who is told.
 type Settings struct {
 	Until string                           // the last stage; "" for all
-	Again bool                             // begin the plan's next run: with new batches and noise, and the table, strategy and certificate that are there
+	Again string                           // a new directory, which takes over from the plan's own the table, the strategy and the certificate if they still hold; "" for none
 	Watch func(stage string) (stop func()) // nil, or called when a stage begins; stop is called when it ends
 }
 
@@ -38,13 +38,11 @@ type Settings struct {
 // their files, are not in it.
 type RunResult struct {
 	RunID      string          `json:"run_id,omitempty"`
-	Earlier    []stream.RunID  `json:"earlier_run_ids,omitempty"` // of the directory's runs before, of the same table and certificate
+	Earlier    []stream.RunID  `json:"earlier_run_ids,omitempty"` // runs from which this one has taken over
 	Out        string          `json:"out"`                       // run directory
 	PlanSHA256 manifest.Digest `json:"plan_sha256"`               // of Plan
 	Plan       json.RawMessage `json:"plan"`                      // as in run.json
 	Stages     []Stage         `json:"stages"`                    // in their order
-	Again      []string        `json:"made_again,omitempty"`      // stages with results, of another plan or damaged, that are replaced
-	Removed    []string        `json:"removed,omitempty"`         // pages of minsep report, of results before these
 	Seconds    float64         `json:"seconds"`                   // of time, at least 0
 
 	pipelines.Figures
@@ -53,10 +51,10 @@ type RunResult struct {
 // States of a stage.
 const (
 	StageDone    = "done"
-	StageSkipped = "skipped" // its result was there
-	StageToDo    = "to do"   // of a dry run
-	StageReplace = "replace" // of a dry run: another result is there
-	StageResume  = "resume"  // of a dry run: part of the result is there, and is kept
+	StageSkipped = "skipped"   // its result was there
+	StageToDo    = "to do"     // of a dry run
+	StageTaken   = "take over" // of a dry run: the earlier directory has the result
+	StageResume  = "resume"    // of a dry run: part of the result is there, and is kept
 )
 
 // Stage is a stage of a run.
@@ -73,12 +71,12 @@ type Stage struct {
 
 // Run runs the plan's stages in the run directory. A stage is skipped if its result is there and
 // matches. A stopped stage goes on, or begins again if it cannot. A result that does not match is
-// refused, with the differences, unless it may be overwritten. Another plan in the directory is
-// refused too. If it is overwritten, the directory gets a new run id: no two plans share a random
-// number.
+// refused, with the differences, and so is another plan in the directory.
 func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (RunResult, error) {
-	if o.Out != "" {
-		p.Out = o.Out
+	p.Out = cmp.Or(o.Out, p.Out)
+	from := ""
+	if how.Again != "" {
+		from, p.Out = p.Out, how.Again
 	}
 	if o.KeyFile == "" {
 		o.KeyFile = p.Key
@@ -97,6 +95,15 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err := p.Preflight(); err != nil {
 		return refused(p, err), err
 	}
+	var before *earlierRun
+	if how.Again != "" {
+		if before, err = openEarlier(ctx, from, p, o, inputs); err != nil {
+			return RunResult{}, err
+		}
+		if err := refuseStrangers(ctx, from); err != nil {
+			return RunResult{}, err
+		}
+	}
 	// The record has the inputs' digests, so that other data under the same names are another plan.
 	record, err := p.Record(inputs)
 	if err != nil {
@@ -110,13 +117,13 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		defer o.Held.Release()
 	}
 	// Under the lock: from here on nobody else changes the directory.
-	if err := refuseStrangers(ctx, o); err != nil {
+	if err := refuseStrangers(ctx, o.Out); err != nil {
 		return RunResult{}, err
 	}
 	if err := fits(ctx, p, o, names); err != nil {
 		return RunResult{}, err
 	}
-	t, err := take(ctx, p, o, record, how.Again)
+	t, err := take(ctx, p, o, record, before)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -141,7 +148,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 		}
 		r.edges = p.Graph.Edges(source.Bytes)
 	}
-	err = r.all(ctx, t, names)
+	err = r.all(ctx, t, before, names)
 	return r.result, err
 }
 
@@ -180,20 +187,16 @@ func madeAgain(ctx context.Context, o pipelines.Options, names []string, known *
 }
 
 // all runs the stages of a plan in order.
-func (r *planRun) all(ctx context.Context, t taken, names []string) error {
+func (r *planRun) all(ctx context.Context, t taken, before *earlierRun, names []string) error {
 	o, begin := r.options, time.Now()
-	// Both may remove results, so they come before any stage looks at them.
-	if err := r.goOn(ctx, t); err != nil {
-		return err
-	}
-	if err := r.correct(ctx, t); err != nil {
+	if err := r.takeOver(ctx, before, names); err != nil {
 		return err
 	}
 	for i, name := range names {
 		if err := r.stage(ctx, name); err != nil {
 			err = stages.InPlan(stages.Named(name).Group, err)
-			// A plan that failed at its first stage leaves nothing: with a corrected plan, the same
-			// --out would otherwise be refused as the directory of another plan.
+			// A plan that failed at its first stage leaves nothing: a corrected plan may use the same
+			// directory.
 			if t.made && i == 0 && !o.DryRun && ctx.Err() == nil {
 				err = errors.Join(err, r.removeEmptyRun())
 			}
@@ -206,7 +209,6 @@ func (r *planRun) all(ctx context.Context, t taken, names []string) error {
 			return err
 		}
 	}
-	r.result.Again = slices.DeleteFunc(r.result.Again, func(name string) bool { return !o.DryRun && !r.made(name) })
 	r.result.Seconds = time.Since(begin).Seconds()
 	return nil
 }
@@ -228,10 +230,10 @@ func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []strin
 }
 
 // refuseStrangers refuses a run directory with files that could be taken for a part of the run.
-func refuseStrangers(ctx context.Context, o pipelines.Options) error {
-	names, err := stages.Strangers(ctx, o.Out)
+func refuseStrangers(ctx context.Context, out string) error {
+	names, err := stages.Strangers(ctx, out)
 	if err == nil && names != nil {
-		err = &param.Error{Package: "planrun", Param: "out", Value: o.Out, Rule: stages.Listed(names) + " " + stages.NotOfRun + stages.MoveAway}
+		err = &param.Error{Package: "planrun", Param: "out", Value: out, Rule: stages.Listed(names) + " " + stages.NotOfRun + stages.MoveAway}
 	}
 	return err
 }
@@ -242,8 +244,6 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 	names, err = p.Stages(how.Until)
 	c.Add(err)
 	c.Require(err != nil || len(names) > 0, "until", how.Until, "must be a later stage: numbered examples are not bounded")
-	c.Require(!how.Again || how.Until == "", "until", how.Until, "cannot be used with --again, which makes batches and noise")
-	c.Require(!how.Again || !o.Overwrite, "overwrite", true, "cannot be used with --again, which replaces batches and noise, and nothing else")
 	c.Add(p.ValueFaults())
 	o.Validate(&c)
 	c.Require(!o.Translates(), "dry_run", true, "translates the job of one stage: give it to the commands of the stages")
@@ -274,15 +274,9 @@ type planRun struct {
 	result  RunResult
 	edges   int64 // about how many its graph has
 
-	compared []string // stages with results of this plan, as found before the first stage
-	settled  []string // results that are the plan's by now, made or found
+	taken []string // stages with results that the earlier run's directory has
 
 	pending bool // in a dry run: a stage before this one is not done, so that no more can be said
-}
-
-// made reports whether a stage has run and was not skipped.
-func (r *planRun) made(name string) bool {
-	return slices.ContainsFunc(r.result.Stages, func(s Stage) bool { return s.Stage == name && s.State == StageDone })
 }
 
 // stage runs a stage, or skips it.
@@ -305,7 +299,7 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	done.State, done.Path = state, s.Path()
 	if r.options.DryRun {
 		e := r.Plan.Estimate(name, r.edges)
-		if s.inPlan.Forecast != nil && state != StageSkipped {
+		if s.inPlan.Forecast != nil && state != StageSkipped && state != StageTaken {
 			if err := s.inPlan.Forecast(ctx, r.Plan, r.edges, &e); err != nil {
 				return err
 			}
@@ -322,84 +316,45 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	return nil
 }
 
-// foresee returns the state of a stage in a dry run, where the stage has no result of the plan, and
-// how unfinished work differs that it would set aside. there says that another result is in its
-// place.
-func (r *planRun) foresee(ctx context.Context, s planStage, there bool) (state string, aside []string, err error) {
+// foresee returns the state of a stage in a dry run, where the stage has no result, and how
+// unfinished work differs that it would set aside.
+func (r *planRun) foresee(ctx context.Context, s planStage) (state string, aside []string, err error) {
 	r.pending = true
 	resumes, differs, err := s.Unfinished(ctx)
-	switch {
-	case there:
-		state = StageReplace
-	case resumes && differs == nil:
-		state = StageResume
-	default:
-		state = StageToDo
+	if resumes && differs == nil {
+		return StageResume, nil, err
 	}
-	return state, differs, err
-}
-
-// isThere reports whether anything is in the place of a stage's result.
-func isThere(ctx context.Context, s planStage) (bool, error) {
-	_, err := store.Stat(ctx, s.Path())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// replaces reports, in a dry run, whether the result of a stage would be removed because it belongs
-// to the run before.
-func (r *planRun) replaces(s planStage) bool {
-	return r.how.Again && r.options.DryRun && s.OneRun
+	return StageToDo, differs, err
 }
 
 // advance does the next thing for a stage: it skips, runs or refuses it, or in a dry run says
 // which. A dry run also sets Aside of done.
 func (r *planRun) advance(ctx context.Context, s planStage, done *Stage) (state string, err error) {
 	// In a dry run nothing is made, so a stage after an unfinished one has no inputs to compare with.
-	if r.pending {
-		there, err := isThere(ctx, s)
-		if err == nil && there && r.replaces(s) {
-			return StageReplace, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
+	if slices.Contains(r.taken, s.Name) && r.options.DryRun {
+		return StageTaken, nil
 	}
-	if slices.Contains(r.compared, s.Name) {
-		r.settled = append(r.settled, s.ResultName())
-		return StageSkipped, nil
+	if r.pending {
+		return StageToDo, nil // whether a part of it can be kept is known when those before it are done
 	}
 	there, differs, err := r.Compare(ctx, s.Result)
 	switch {
 	case err != nil:
 		return "", err
 	case there && differs == nil:
-		r.settled = append(r.settled, s.ResultName())
 		return StageSkipped, nil
-	case there && !r.options.Overwrite && !r.replaces(s):
+	case there:
 		return "", refuse(s.Path(), "holds another result", differs)
 	case r.options.DryRun:
-		state, done.Aside, err = r.foresee(ctx, s, there)
+		state, done.Aside, err = r.foresee(ctx, s)
 		return state, err
 	}
 	if err := r.canMake(s); err != nil {
 		return "", err
 	}
-	if err := r.removePages(ctx); err != nil {
-		return "", err
-	}
-	o := r.options
-	o.RunID = r.Run.RunID
-	// A stage looks at the results of the others: at all that are settled, and not at results that are
-	// still to be replaced.
-	o.Replaced = slices.DeleteFunc(slices.Clone(o.Replaced), func(name string) bool { return slices.Contains(r.settled, name) })
-	if err := s.inPlan.Run(ctx, r.Directory, o, &r.result.Figures); err != nil {
+	if err := s.inPlan.Run(ctx, r.Directory, r.options, &r.result.Figures); err != nil {
 		return "", inPlanWords(err)
 	}
-	r.settled = append(r.settled, s.ResultName())
 	watched, failures := store.WatchFailures(ctx)
 	// The result is compared as any later command will compare it: a stage that writes something else
 	// than the plan asks for must not be taken for done.

@@ -67,6 +67,8 @@ class Run:
             raise RunDirectoryError(f"{where}: is not a record of format {RUN_FORMAT!r}")
         self.run_id = str(record.get("run_id"))
         _check_record(record, text, where)
+        if record.get("test"):
+            raise RunDirectoryError(f"{where}: is of a test, which has fixed its run id: it serves no training")
         self._batches: Batches | None = self._folder(Batches, "batches")
         self._noise: Noise | None = self._folder(Noise, "noise")
         self._table_cache: Table | None = None

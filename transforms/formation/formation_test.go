@@ -106,7 +106,7 @@ func form(t testing.TB, spec sampling.Spec, tb table, h how) *manifest.Batches {
 
 func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batches, error) {
 	dir := filepath.Join(t.TempDir(), "batches")
-	stage, err := manifest.Begin(dir, true, false)
+	stage, err := manifest.Begin(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}

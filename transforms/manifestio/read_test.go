@@ -167,7 +167,7 @@ func chunkRange(_ context.Context, first int, emit func(uint32, []byte)) error {
 // writeTable writes the table from chunks in some order and opens it.
 func writeTable(t *testing.T, dir string, rng *rand.Rand) *manifest.Bounded {
 	t.Helper()
-	stage, err := manifest.Begin(dir, false, false)
+	stage, err := manifest.Begin(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}

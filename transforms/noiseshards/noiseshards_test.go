@@ -294,7 +294,7 @@ func TestResumeDoesNotBeginAgain(t *testing.T) {
 func TestPublishLeavesNoiseAlone(t *testing.T) {
 	c, r := newConfig(t, newKey(t), testStrategies()[0])
 	dir := filepath.Join(c.Dir, "noise")
-	stage, err := manifest.Begin(dir, true, false)
+	stage, err := manifest.Begin(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
