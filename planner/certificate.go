@@ -94,7 +94,7 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 		}
 		p.say(row.Name() + ", the time of its certificate")
 		c, rough := p.claim(row), p.roughTime(row)
-		problem := calibration.Problem{Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, AlsoEpsilon: p.further()}
+		problem := calibration.Problem{Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, AlsoEpsilon: further(p.Epsilon)}
 		f, err := problem.Forecast(ctx, row.Noise.Multiplier)
 		switch {
 		case ctx.Err() != nil:

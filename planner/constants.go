@@ -39,15 +39,4 @@ const (
 	// mostForecastEdges is how many edges a graph may have that is bounded for a forecast: it takes
 	// some seconds.
 	mostForecastEdges = 5e6
-
-	// slackOfPoints is how far above an estimate the points of one of several trainings are taken:
-	// certificates prove less than is true.
-	slackOfPoints = 1.25
 )
-
-// togetherParts are parts of a training's ε. δ is certified at them as well, since the sum over
-// many trainings depends on small ε.
-var togetherParts = []float64{0.04, 0.08, 0.14, 0.22, 0.32, 0.45, 0.6, 0.8}
-
-// shares are the parts of δ that the points of all trainings at their largest ε may add up to.
-var shares = []float64{0.5, 0.1}

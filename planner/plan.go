@@ -206,7 +206,7 @@ func (r *Request) Protected() int64 {
 func (r *Request) weak() []string {
 	claim := accounting.Guarantee{{Epsilon: r.Epsilon, Delta: r.Delta}}
 	why := claim.Weak(r.Protected())
-	for _, epsilon := range r.further() {
+	for _, epsilon := range further(r.Epsilon) {
 		claim = append(claim, accounting.EpsilonDelta{Epsilon: epsilon, Delta: r.Delta})
 	}
 	if claim.Weak(0) == nil && claim[:1].Weak(0) != nil { // of the attacks, last

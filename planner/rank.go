@@ -68,7 +68,7 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		}
 	}
 	// The order of the preferences matters: each may move another row to the front, and the later ones
-	// decide. The state of the noise comes last: it may not fit the devices at all.
+	// decide.
 	if err := p.preferKnown(ctx, rows); err != nil {
 		return err
 	}
@@ -76,9 +76,6 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		return err
 	}
 	if err := p.preferCalm(ctx, rows); err != nil {
-		return err
-	}
-	if err := p.preferStateless(ctx, rows); err != nil {
 		return err
 	}
 	number(rows)

@@ -53,8 +53,6 @@ type Request struct {
 	Steps      int       `json:"steps"`       // n, 1 to 131,072
 	BatchSizes []float64 `json:"batch_sizes"` // expected, in examples, above 0 and at most 1e15, rising; at least one
 
-	Together *Together `json:"together,omitempty"` // the budget that each training's claim is a part of; nil for one training
-
 	Epsilon float64 `json:"epsilon"` // above 0, at most 1e6
 	Delta   float64 `json:"delta"`   // at least 1e-300, below 1
 
@@ -79,8 +77,7 @@ type Request struct {
 
 	MaxBands      int   `json:"max_bands,omitempty"`       // of C, and of C⁻¹ in inverse families
 	Coordinates   int64 `json:"coordinates,omitempty"`     // parameters of the model; needed for MaxNoiseState
-	MaxNoiseState int64 `json:"max_noise_state,omitempty"` // bytes, of all coordinates together, or of those of one of NoiseDevices
-	NoiseDevices  int   `json:"noise_devices,omitempty"`   // that make the noise, each of its part of the coordinates; 0 where the command makes it
+	MaxNoiseState int64 `json:"max_noise_state,omitempty"` // bytes, of all coordinates together
 	MaxBatchSize  int   `json:"max_batch_size,omitempty"`  // larger batches are cut; at least the least batch size
 
 	Schemes []string `json:"schemes,omitempty"` // only these; nil for all
@@ -141,7 +138,6 @@ func (r Request) Validate() error {
 	c.Require(r.Coordinates >= 0, "coordinates", r.Coordinates, "must be at least 1")
 	c.Require(r.MaxNoiseState >= 0, "max noise state", r.MaxNoiseState, "must be at least 0 bytes")
 	c.Require(r.MaxNoiseState == 0 || r.Coordinates > 0, "max noise state", r.MaxNoiseState, "needs the coordinates: it limits the state of all of them together")
-	c.AtLeast("noise devices", r.NoiseDevices, 0)
 	c.AtLeast("max batch size", r.MaxBatchSize, 0)
 	if len(r.BatchSizes) > 0 && r.MaxBatchSize > 0 {
 		c.Require(float64(r.MaxBatchSize) >= r.BatchSizes[0], "max batch size", r.MaxBatchSize, fmt.Sprintf("must be at least the batch size, %g", r.BatchSizes[0]))
@@ -260,7 +256,7 @@ func (r Request) stateLimit() int {
 	if r.MaxNoiseState == 0 {
 		return math.MaxInt32
 	}
-	return int(min(math.MaxInt32, r.MaxNoiseState/(numberBytes*r.onEach())))
+	return int(min(math.MaxInt32, r.MaxNoiseState/(numberBytes*r.Coordinates)))
 }
 
 // numberBytes is the size of a number of the noise's state, a float64.

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/mechanism/noise"
+	"minsep/internal/digits"
 	"minsep/sampling/ownergraph"
 	"minsep/stages"
 )
@@ -16,7 +17,7 @@ import (
 func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 	r := out.Request
 	p := stages.Plan{Scheme: row.Scheme, Strategy: row.Strategy, Key: "key", Out: "run"}
-	p.Privacy = stages.PlanPrivacy{Epsilon: r.Epsilon, Delta: r.Delta, AlsoEpsilon: r.further()}
+	p.Privacy = stages.PlanPrivacy{Epsilon: r.Epsilon, Delta: r.Delta, AlsoEpsilon: further(r.Epsilon)}
 	if r.Unit == accounting.UnitExample {
 		p.Privacy.Unit = string(r.Unit)
 	}
@@ -28,9 +29,6 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(budget.Minutes()))
 	}
 	p.Noise = stages.PlanNoise{Coordinates: r.Coordinates, ClipNorm: 1}
-	if r.NoiseDevices > 0 {
-		p.Noise.Words, p.Noise.RecipeOnly = string(noise.ChaCha12), true
-	}
 	if graph == nil {
 		p.Examples = row.Examples
 	} else {
@@ -42,7 +40,15 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 // further are smaller ε at which a plan has δ certified too, of three digits. They bound attacks
 // much lower than the claim alone does, at the same noise. Their δ is larger, so that they take
 // fewer samples.
-func further(epsilon float64) []float64 { return parts(epsilon, []float64{0.125, 0.25, 0.5, 0.75}) }
+func further(epsilon float64) (list []float64) {
+	for _, part := range []float64{0.125, 0.25, 0.5, 0.75} {
+		x := digits.Nearest(part*epsilon, 3)
+		if x > 0 && x < epsilon && !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	return list
+}
 
 // WritePlan is the text of a plan: JSON under a comment that says where it is from.
 func (out *Result) WritePlan(row *Row, graph *stages.PlanGraph) ([]byte, error) {

@@ -18,12 +18,11 @@ import (
 // Quantities that Solve finds.
 const (
 	SolveBatchSize = "batch-size" // the least from the first to the last of the request's batch sizes
-	SolveSteps     = "steps"      // the most of at most the request's: noise rises with the steps
 	SolveEpsilon   = "epsilon"    // the least from a thousandth of the request's ε to the whole
 )
 
 // Quantities are all that Solve finds.
-var Quantities = []string{SolveBatchSize, SolveSteps, SolveEpsilon}
+var Quantities = []string{SolveBatchSize, SolveEpsilon}
 
 // solved is how close the value that Solve finds is to the last that reaches the target, as a
 // factor: its results say 2 %. Its noise rises or falls at most about as fast.
@@ -52,8 +51,6 @@ type tried struct {
 // with is a request for a value of the quantity.
 func (s *solver) with(r Request, x float64) Request {
 	switch s.quantity {
-	case SolveSteps:
-		r.Steps = int(x)
 	case SolveEpsilon:
 		r.Epsilon = x
 	default:
@@ -70,16 +67,15 @@ func (s *solver) with(r Request, x float64) Request {
 
 // round is a value that reads well, next to x.
 func (s *solver) round(x float64) float64 {
-	if s.quantity == SolveSteps || s.quantity == SolveBatchSize && x > 100 {
+	if s.quantity == SolveBatchSize && x > 100 {
 		return math.Round(x)
 	}
 	return digits.Nearest(x, 3)
 }
 
 // Solve finds the value of a quantity up to which the target can be had as noise relative to the
-// batch, to 2 %, and makes the plan for it: the least batch size, the most steps, or the least ε.
-// Noise relative to the batch falls with the batch size and with ε, and rises with the steps. Each
-// value that is tried takes a whole plan; DP-SGD's noise, which is known at once, says which.
+// batch, to 2 %, and makes the plan for it: the least batch size, or the least ε. Noise
+// relative to the batch falls with the batch size and with ε. Each value that is tried takes a whole plan; DP-SGD's noise, which is known at once, says which.
 func (r Request) Solve(ctx context.Context, quantity string, target float64) (*Result, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -90,11 +86,6 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 	s := &solver{quantity: quantity, easy: r.BatchSizes[len(r.BatchSizes)-1], hard: r.BatchSizes[0], target: target, share: 1}
 	switch quantity {
 	case SolveBatchSize:
-	case SolveSteps:
-		s.easy, s.hard = 1, float64(r.Steps)
-		if r.Workload.WorkloadFile() != "" {
-			return nil, &ParamError{Package: "planner", Param: "solve", Value: quantity, Rule: "needs a workload for any number of steps: leave out the file"}
-		}
 	case SolveEpsilon:
 		s.easy, s.hard = r.Epsilon, r.Epsilon/1000
 	default:
@@ -187,9 +178,6 @@ func (s *solver) guess(ctx context.Context, r Request, from, to float64) float64
 
 // base is the noise of DP-SGD relative to the batch; 0 where it is not known.
 func (s *solver) base(ctx context.Context, r Request, x float64) float64 {
-	if s.quantity == SolveSteps {
-		x = math.Round(x)
-	}
 	r = s.with(r, x)
 	of, batch := r.Populations[0], r.BatchSizes[0]
 	units, perOwner := of.Examples, r.perOwner(of)
@@ -209,8 +197,6 @@ func (s *solver) base(ctx context.Context, r Request, x float64) float64 {
 func (s *solver) unreached(best float64) error {
 	rule := ""
 	switch s.quantity {
-	case SolveSteps:
-		rule = fmt.Sprintf("is not reached: a single step has %.4g; give a larger batch size", best)
 	case SolveEpsilon:
 		rule = fmt.Sprintf("is not reached: epsilon %g has %.4g; give larger batches, fewer steps, or a larger epsilon as the most to try", s.easy, best)
 	default:
@@ -221,10 +207,7 @@ func (s *solver) unreached(best float64) error {
 
 // found says the result in a sentence.
 func (s *solver) found(x float64) string {
-	text := map[string]string{SolveBatchSize: "A batch size of %.6g is the least", SolveSteps: "%.0f steps are the most", SolveEpsilon: "Epsilon %.4g is the least"}[s.quantity]
-	if s.quantity == SolveSteps && x == 1 {
-		text = "%.0f step is the most"
-	}
+	text := map[string]string{SolveBatchSize: "A batch size of %.6g is the least", SolveEpsilon: "Epsilon %.4g is the least"}[s.quantity]
 	text = fmt.Sprintf(text, x) + fmt.Sprintf(" with noise of at most %g of the batch", s.target)
 	if x == s.hard {
 		return text + ", of those that were to be tried."

@@ -112,9 +112,6 @@ func (out *Result) whyFirst(first *Row) string {
 	switch {
 	case least == first:
 		return fmt.Sprintf("%s has the least %s in %s: %s of the expected batch size %.4g.", first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize)
-	case r.NoiseDevices > 0 && first.State == 0 && least.State > 0:
-		return fmt.Sprintf("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s, and keeps %s of 8 bytes a coordinate on the devices: strategies without state stand first at up to %g %% more noise.",
-			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), words.Count(least.State, "number"), 100*(calibration.Little-1))
 	default:
 		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more than these errors"
 		switch {
@@ -375,15 +372,8 @@ func notes(out *Result) (list []string) {
 	if between {
 		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", calibration.Apart))
 	}
-	if t := r.Together; t != nil {
-		list = append(list, fmt.Sprintf("%d trainings, each (%.4g, %.3g)-private and certified at the further epsilon of the written plan, are to be (%.4g, %g)-private together: minsep compose run --times %d --delta %g computes it from certificates. The claim of each is fitted to the first row.",
-			t.Trainings, r.Epsilon, r.Delta, t.Epsilon, t.Delta, t.Trainings, t.Delta))
-	}
 	if len(r.Populations) > 1 {
 		list = append(list, "DP-SGD in \"as DP-SGD of\" has the k_u and the examples of the row, and samples owners where the row does: compare it between rows of the same k_u only.")
-	}
-	if r.NoiseDevices > 0 {
-		list = append(list, r.stateOnDevices(out.Rows))
 	}
 	if first := out.Rows[0]; first.samplesOwners() {
 		list = append(list, ownersNote(first, out.Rows[1:]))

@@ -26,7 +26,6 @@ import (
 type Options struct {
 	ShowSecret bool      // realised batch sizes and participation counts too
 	Curve      bool      // δ at other ε, by estimates where samples are needed: seconds to minutes of a processor
-	Compare    bool      // for WriteComparison only, which shows less: DP-SGD beside the run is left out
 	Plan       string    // file with the output of minsep plan --json: the alternatives; "" for none
 	Title      string    // of the page, such as the data's name; "" for the plan's name or else the run id
 	Now        time.Time // when the page is made; zero for not saying so
@@ -47,7 +46,7 @@ type Run struct {
 	Scheme      *sampling.Spec      // of the batches or, else, of the certificate
 	Strategy    *mechanism.Strategy // of the certificate or, else, of the folder strategy
 	Noise       *noise.Params       // of the recipe
-	Baseline    *Baseline           // DP-SGD for the same claim; nil where there is none to compare with, and with Options.Compare
+	Baseline    *Baseline           // DP-SGD for the same claim; nil where there is none to compare with
 	Indexes     []IndexOf           // of the folders that have one
 	Certified   time.Time           // when the certificate was written, by the date of its file; zero where that is not known
 
@@ -123,9 +122,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 			return nil, err
 		}
 	}
-	if !o.Compare {
-		r.Baseline = r.baseline(ctx)
-	}
+	r.Baseline = r.baseline(ctx)
 	// The curve is of a mechanism, and its estimates take long: not for a run that is broken.
 	if o.Curve && r.Certificate != nil && r.sound() {
 		if r.Curve, err = calibration.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {

@@ -24,8 +24,9 @@ func init() { stageCommands["account"] = (*app).accountCommand }
 func (a *app) accountCommand() *cobra.Command {
 	var stage pipelines.Account
 	c := &cobra.Command{
-		Use:   "account --scheme S --steps N --min-sep B (--prob P | --batch-size X) [--examples N | --bounded DIR] (--strategy FILE | --bands W) --epsilon E --delta D --out DIR",
-		Short: "Find and verify the noise multiplier of a training run",
+		Use:        "account --scheme S --steps N --min-sep B (--prob P | --batch-size X) [--examples N | --bounded DIR] (--strategy FILE | --bands W) --epsilon E --delta D --out DIR",
+		SuggestFor: []string{"certify"},
+		Short:      "Find and verify the noise multiplier of a training run",
 		Long: `account finds the smallest noise multiplier at which training with these batches and this strategy can be proven
 (E, D)-differentially private, and writes the proof: certificate.json, and the ledger from which anybody can recompute it.
 

@@ -78,7 +78,7 @@ func explained(root *cobra.Command, word string) (lines []string) {
 var otherWords = func() map[string]string {
 	words := map[string]string{
 		"adam": "Adam: plan and strategy --optimizer adam find noise that suits it; docs/when-things-change.md", "adamw": "AdamW: --optimizer adam with --weight-decay; docs/when-things-change.md",
-		"resume": "minsep run, repeated, goes on where it was stopped; docs/run.md", "sweep": "several trainings: minsep run --again makes the next one, and minsep compose what they promise together; docs/run.md",
+		"resume": "minsep run, repeated, goes on where it was stopped; docs/run.md", "sweep": "several trainings: minsep run --again NEW makes the next one, and minsep compose what they promise together; docs/run.md",
 	}
 	for text, list := range map[string][]string{
 		"input files: CSV, TSV, NDJSON or Parquet, with the columns example_id and owner_id, or others by --example-column and --owner-column; --delimiter and --format where the name does not tell; docs/input.md": {"csv", "tsv", "parquet", "ndjson", "json", "gzip", "input", "delimiter", "columns"},
@@ -91,14 +91,6 @@ var otherWords = func() map[string]string {
 	}
 	return words
 }()
-
-// glossaryWords returns single words that explained knows, to suggest one after a typing error.
-func glossaryWords() (names []string) {
-	for _, g := range report.Glossary {
-		names = append(names, strings.ToLower(strings.TrimSuffix(strings.Fields(g.Name)[0], ",")))
-	}
-	return append(append(names, "privacy"), sampling.KindNames()...)
-}
 
 // isTerm reports whether word is the term, or the beginning of one of the term's words.
 func isTerm(term, word string) bool {

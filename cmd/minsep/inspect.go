@@ -23,8 +23,9 @@ func (a *app) inspectCommand() *cobra.Command {
 	var recheck int
 	var own time.Duration
 	c := &cobra.Command{
-		Use:   "inspect DIR",
-		Short: "Read a run directory again and check everything in it",
+		Use:        "inspect DIR",
+		SuggestFor: []string{"check", "validate", "verify"},
+		Short:      "Read a run directory again and check everything in it",
 		Long: `inspect reads a run directory, or one of its folders, without trusting it: sizes and hashes of the files, the
 bound of every owner, the separation of every example and owner, the batch sizes and the number of participations against
 their distribution. A certificate is recomputed from its ledger, bit for bit, and compared with the batches beside it.

@@ -14,8 +14,9 @@ import (
 
 func (a *app) keygenCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "keygen FILE",
-		Short: "Make a root key, the source of all secret randomness",
+		Use:        "keygen FILE",
+		SuggestFor: []string{"init"},
+		Short:      "Make a root key, the source of all secret randomness",
 		Long: `keygen draws 32 random bytes from the operating system and writes them to FILE with mode 0600. It never
 overwrites a file. Keep the key as secret as the data: whoever has the key and the run id can compute every batch and all
 noise. One key file serves many runs: each run directory has a run id of its own, and no two runs share a random number.`,

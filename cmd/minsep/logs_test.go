@@ -62,7 +62,7 @@ func testLogs(t *testing.T, runner string) {
 		if err := os.RemoveAll(filepath.Join(dir, "run", "batches")); err != nil {
 			t.Fatal(err)
 		}
-		run(0, append([]string{"form", "--bounded", "run", "--scheme", scheme, "--steps", "64", "--run-id="+killedRunID, "--key", "key", "--out", "run", "--parquet"}, more...)...)
+		run(0, append([]string{"form", "--bounded", "run", "--scheme", scheme, "--steps", "64", "--run-id=" + killedRunID, "--key", "key", "--out", "run", "--parquet"}, more...)...)
 		secret := realized(t, filepath.Join(dir, "run"))
 		for _, size := range secret {
 			if regexp.MustCompile(`(^|[^0-9.])` + size + `([^0-9.]|$)`).Match(logs.Bytes()) {

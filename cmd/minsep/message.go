@@ -113,11 +113,6 @@ var wayOut = map[string]string{
 // describe formats a fault of a parameter by the name that the user knows: the flag, or the field
 // of a plan.
 func describe(cmd *cobra.Command, bad *param.Error) string {
-	if rule := meant(bad.Value, bad.Rule); rule != bad.Rule {
-		better := *bad
-		better.Rule = rule
-		bad = &better
-	}
 	field := bad.Field
 	// A plan's field may have been replaced by a flag: --out and --key of run.
 	if flag := cmd.Flags().Lookup(field); flag != nil && flag.Changed && isOf(flag, bad.Value) { // the flag overrode the plan's field

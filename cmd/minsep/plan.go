@@ -45,8 +45,7 @@ bounding keeps: several examples per owner take minutes. With X:Y, batch sizes f
 plans for the privacy that independent noise (DP-SGD) of S has at batch size X.
 
 --solve finds the limit at which the noise is at most T times the batch (--target T): --solve batch-size finds the least
-batch size from X to Y; --solve steps the most steps, up to --steps; --solve epsilon the least epsilon, up to --epsilon (10
-if it is left out). Noise relative to the batch rises with the steps.
+batch size from X to Y; --solve epsilon the least epsilon, up to --epsilon (10 if it is left out).
 
 Where each example has one owner, owners are tried in place of examples too (--sample owners of account): batches then have
 as many owners as they would have examples, each with one example, and K is the largest. --sample owners tries owners only,
@@ -87,7 +86,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) && !ofRow(err) && !out.Stopped {
 				return err
 			}
-			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all, a.screen.width); a.printWritten(w, err, f.row) }), err)
+			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all); a.printWritten(w, err, f.row) }), err)
 		},
 	}
 	x := c.Flags()
@@ -107,15 +106,13 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	x.StringVar(&r.Objective, "objective", "", "error to rank by: rmse, over all steps; latese, over the second half of them; lastse, of the last step; or maxse, of the worst step (default: latese with a schedule, else rmse)")
 	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse if the inverse is banded (default: no limit)")
 	x.Int64Var(&r.Coordinates, "coordinates", 0, "length of a gradient: the number of parameters of the model; needed for --out and --max-noise-state")
-	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GB; with --noise-devices, the memory of each device (default: no limit)")
-	x.IntVar(&r.NoiseDevices, "noise-devices", 0, "number of devices that make the noise, each for its part of the coordinates; a strategy without state then ranks first at up to 5 % more noise")
+	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GB (default: no limit)")
 	x.IntVar(&r.MaxBatchSize, "max-batch-size", 0, "cut larger batches to a random subset of this size, at a cost in delta")
 	x.StringSliceVar(&r.Schemes, "scheme", nil, "try only this sampling scheme; may be repeated, or name several with commas")
 	x.StringSliceVar(&r.Kinds, "kind", nil, "try only this kind of strategy; may be repeated, or name several with commas")
-	x.StringVar(&f.solve, "solve", "", "find the value that reaches --target: the least batch-size of X:Y, the most steps, or the least epsilon")
+	x.StringVar(&f.solve, "solve", "", "find the value that reaches --target: the least batch-size of X:Y, or the least epsilon")
 	x.Float64Var(&f.target, "target", 0, "for --solve: the most noise, relative to the batch, to accept")
 	x.Uint64Var(&r.Seed, "seed", 0, "seed of the estimates' samples: the same seed gives the same plan")
-	x.IntVar(&f.trainings, "trainings", 1, "plan for this many trainings, such as a sweep, that together stay within epsilon and delta")
 	x.BoolVar(&f.compare, "compare", false, "rank plans for minsep run, named as arguments, in place of making one")
 	x.BoolVar(&f.all, "all", false, "print every candidate, in place of the best of each scheme")
 	x.StringVar(&a.out, "out", "", "file to write the best row to, as a plan for minsep run")
@@ -209,17 +206,14 @@ func (a *app) boundForPlan(cmd *cobra.Command, r *planner.Request, f planFlags, 
 	return err
 }
 
-// asked makes the plan that the flags ask for: one of a size or a range of sizes, one of several
-// trainings, or the search for a quantity.
+// asked makes the plan that the flags ask for: one of a size or a range of sizes, or
+// the search for a quantity.
 func asked(ctx context.Context, r planner.Request, f planFlags) (*planner.Result, error) {
 	if f.solve != "" {
 		return r.Solve(ctx, f.solve, f.target)
 	}
 	if len(r.BatchSizes) == 2 {
 		r.BatchSizes = planner.BatchSizes(r.BatchSizes[0], r.BatchSizes[1])
-	}
-	if f.trainings > 1 {
-		return r.PlanTogether(ctx, f.trainings)
 	}
 	return r.Plan(ctx)
 }

@@ -19,7 +19,7 @@ func TestNextIsShown(t *testing.T) {
 			Relative: float64(i + 1), Rank: i + 1, Noise: calibration.Noise{Multiplier: 1, Proven: true}})
 	}
 	var text strings.Builder
-	printPlan(&text, &planner.Result{Rows: rows}, false, 0)
+	printPlan(&text, &planner.Result{Rows: rows}, false)
 	for name, want := range map[string]bool{"bsr 4": true, "bsr 8": true, "bsr 16": false} {
 		if strings.Contains(text.String(), name) != want {
 			t.Errorf("%s is shown: %v, in\n%s", name, !want, text.String())

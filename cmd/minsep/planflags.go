@@ -39,7 +39,6 @@ type planFlags struct {
 	solve       string
 	target      float64
 	compare     bool
-	trainings   int
 	all         bool
 	row         int
 }
@@ -74,14 +73,11 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	}
 	c.Require(!(r.Epsilon > 1000), "epsilon", r.Epsilon, "must be at most 1000: beyond it nobody is protected (docs/choosing.md)")
 	c.Require(f.noise >= 0 && f.noise <= 1e9, "noise-multiplier", f.noise, "must be above 0 and at most 1e9")
-	c.Require(f.solve == "" || slices.Contains(planner.Quantities, f.solve), "solve", f.solve, "must be batch-size, steps or epsilon")
+	c.Require(f.solve == "" || slices.Contains(planner.Quantities, f.solve), "solve", f.solve, "must be batch-size or epsilon")
 	c.Require((f.solve != "") == (f.target != 0), "solve and target", nil, "must be given together")
 	c.Require(f.solve != planner.SolveBatchSize || len(sizes) == 2, "batch-size", strconv.Quote(f.batchSize), "must be a range such as 128:1024 with --solve batch-size")
 	c.Require(f.solve == "" || f.solve == planner.SolveBatchSize || len(sizes) < 2, "batch-size", strconv.Quote(f.batchSize), "must be one number with --solve "+f.solve)
-	c.Require(f.solve != planner.SolveSteps || f.epochs == 0, "epochs", f.epochs, "must be left out with --solve steps: --steps gives the most to try")
 	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for this number of coordinates")
-	c.Require(f.trainings >= 1, "trainings", f.trainings, "must be at least 1")
-	c.Require(f.trainings <= 1 || f.solve == "", "trainings", f.trainings, "must be left out with --solve")
 	c.Require(slices.Contains(pipelines.Runners, a.runner), "runner", a.runner, "must be one of "+strings.Join(pipelines.Runners, ", "))
 	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
 	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out, the file to which the row is written")

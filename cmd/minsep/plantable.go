@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 
 	"minsep/accounting"
 	"minsep/internal/words"
-	"minsep/mechanism"
 	"minsep/planner"
 	"minsep/sampling"
 )
@@ -15,29 +15,17 @@ import (
 // mostRows is the number of rows that are shown without --all.
 const mostRows = 24
 
-// planColumns returns the columns of the table. On a narrow terminal the columns of highest rank
-// are left out first.
-func planColumns(out *planner.Result) []column {
-	batch, step := 9, 6
-	if len(out.Request.BatchSizes) > 1 { // rows differ in batch size
-		batch = 1
-	}
-	if out.Request.Workload.Optimizer == mechanism.Adam { // Adam's error depends on the noise of a single step
-		step = 1
-	}
-	objective := out.Request.Objective
-	columns := []column{{"row", "", 0}, {"scheme, min-sep", "scheme", 0}, {"strategy", "", 0}, {"k_u", "", 3}, {"batch", "", batch}, {"σ", "", 0}, {"±", "", 4}, {objective + "/batch", objective, 0}}
+// planColumns returns the headings of the table.
+func planColumns(out *planner.Result) []string {
+	columns := []string{"row", "scheme, min-sep", "strategy", "k_u", "batch", "σ", "±", out.Request.Objective + "/batch"}
 	if memory := float64(out.ShorterMemory); memory > 0 {
-		columns = append(columns, column{fmt.Sprintf("at %.4g", memory), "", 5})
+		columns = append(columns, fmt.Sprintf("at %.4g", memory))
 	}
-	return append(columns, column{"step", "", step}, column{"as DP-SGD of", "DP-SGD", 7}, column{"each", "", 11}, column{"kept", "", 2}, column{"state", "", 10}, column{"certificate", "cert.", 8})
+	return append(columns, "step", "as DP-SGD of", "each", "kept", "state", "certificate")
 }
 
-// shortNames abbreviates schemes and strategies on narrow terminals.
-var shortNames = strings.NewReplacer("epoch-min-sep", "epoch", "cyclic-poisson", "cyclic", "banded-toeplitz", "b-toeplitz", "normalized", "norm.", " of owners", ", owners")
-
-// printPlan prints the result of plan in lines of at most width columns; 0 means no limit.
-func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
+// printPlan prints the result of plan.
+func printPlan(w io.Writer, out *planner.Result, all bool) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch,\n%s\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective, out.Training)
 	if n := r.Protected(); n > 0 {
@@ -51,9 +39,6 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 		}
 		fmt.Fprintf(w, "for each of %s: delta belongs well below one over their number, %.2g\n\n", who, 1/float64(n))
 	}
-	if t := r.Together; t != nil {
-		fmt.Fprintf(w, "for each of %d trainings, which are about (%.4g, %g)-DP together by the first row\n\n", t.Trainings, t.First, t.Delta)
-	}
 	for _, why := range out.Weak {
 		fmt.Fprintf(w, "weak: %s\n\n", why)
 	}
@@ -62,7 +47,8 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 			fmt.Fprintf(w, "%s\n\n", text)
 		}
 	}
-	t := table{columns: planColumns(out)}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(planColumns(out), "\t"))
 	next := out.Next()
 	shown, left, seen := 0, 0, map[string]bool{}
 	for _, row := range out.Rows {
@@ -75,10 +61,10 @@ func printPlan(w io.Writer, out *planner.Result, all bool, width int) {
 		}
 		seen[key] = true
 		shown++
-		t.add(planRow(row, out.ShorterMemory > 0))
+		fmt.Fprintln(t, strings.Join(planRow(row, out.ShorterMemory > 0), "\t"))
 	}
 	if shown > 0 {
-		t.write(w, width)
+		t.Flush()
 	}
 	if left > 0 {
 		fmt.Fprintf(w, "%s, some of them refused: --all\n", plural(left, "more candidate"))
@@ -123,7 +109,8 @@ func known(x float64) string {
 	return fmt.Sprintf("%.4g", x)
 }
 
-func planRow(row *planner.Row, forgets bool) tableRow {
+// planRow returns the entries of a row; of one that cannot be used, the reason after the first ones.
+func planRow(row *planner.Row, forgets bool) []string {
 	minSep := ""
 	if row.Pools > 0 {
 		minSep = fmt.Sprintf(" of %d", row.Scheme.EpochSteps)
@@ -145,13 +132,13 @@ func planRow(row *planner.Row, forgets bool) tableRow {
 		rank = "-"
 	}
 	scheme := row.Scheme.Scheme + minSep
-	cells := []cell{{text: rank}, {scheme, shortNames.Replace(scheme)}, {row.StrategyName(), shortNames.Replace(row.StrategyName())}, {text: fmt.Sprint(row.MaxPerOwner)}}
+	cells := []string{rank, scheme, row.StrategyName(), fmt.Sprint(row.MaxPerOwner)}
 	if row.Refused != "" {
 		reason := "refused: " + row.Refused
 		if strings.HasPrefix(row.Refused, planner.NotEstimated) {
 			reason = row.Refused
 		}
-		return tableRow{cells, reason}
+		return append(cells, reason)
 	}
 	sigma, percent := fmt.Sprintf("%.4g", row.Noise.Multiplier), ""
 	if !row.Noise.Proven {
@@ -165,16 +152,13 @@ func planRow(row *planner.Row, forgets bool) tableRow {
 	case !row.Noise.Proven:
 		certificate = "~" + certificate
 	}
-	figures := []string{fmt.Sprintf("%.4g", row.BatchSize), sigma, percent, fmt.Sprintf("%.4g", row.Relative)}
+	relative := fmt.Sprintf("%.4g", row.Relative)
 	if row.MayBeWorse {
-		figures[3] += " !"
+		relative += " !"
 	}
+	cells = append(cells, fmt.Sprintf("%.4g", row.BatchSize), sigma, percent, relative)
 	if forgets {
-		figures = append(figures, known(row.Forgetful))
+		cells = append(cells, known(row.Forgetful))
 	}
-	figures = append(figures, known(row.StepNoise), known(row.SameAs), fmt.Sprintf("%.3g×", row.TimesEach), fmt.Sprintf("%.3g%%", 100*row.Kept), fmt.Sprint(row.State), certificate)
-	for _, text := range figures {
-		cells = append(cells, cell{text: text})
-	}
-	return tableRow{cells: cells}
+	return append(cells, known(row.StepNoise), known(row.SameAs), fmt.Sprintf("%.3g×", row.TimesEach), fmt.Sprintf("%.3g%%", 100*row.Kept), fmt.Sprint(row.State), certificate)
 }

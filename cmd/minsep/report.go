@@ -21,7 +21,7 @@ import (
 // reported is the JSON output of minsep report.
 type reported struct {
 	Page    string `json:"page"`
-	Verdict string `json:"verdict,omitempty"`
+	Verdict string `json:"verdict"`
 	Secret  bool   `json:"secret,omitempty"`
 }
 
@@ -53,7 +53,6 @@ func onlyHTML(out string) error {
 
 func (a *app) reportCommand() *cobra.Command {
 	var o report.Options
-	var compare bool
 	c := &cobra.Command{
 		Use:   "report DIR [--out FILE]",
 		Short: "Make a page of HTML about a run directory, for people who must be convinced of it",
@@ -62,40 +61,25 @@ The page has the verdict, the promise and the people whom it protects, the secre
 attack can do, figures with their numbers, every check, and text to paste into a paper or a model card. The page is public,
 unless --show-secret adds realised batch sizes and participation counts: its title then says so, and only you can read the file.
 
-With --compare, the arguments are two run directories, and the page shows them side by side.
-
 The page bears the date of today, or the date that the environment variable SOURCE_DATE_EPOCH gives in seconds since 1970.
 
 For a broken run the page says that it is broken, and the command exits with 3.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if compare && len(args) > 0 {
-				return nil
-			}
-			return cobra.ExactArgs(1)(cmd, args)
-		},
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if compare && len(args) != 2 {
-				return usageError{fmt.Errorf("report --compare takes two run directories, not %d; see minsep report --help", len(args))}
-			}
-			// A comparison is made to be shown around.
-			if compare && o.ShowSecret {
-				return usageError{&param.Error{Package: "minsep", Param: "show-secret", Value: true, Rule: "must be left out with --compare, whose page shows nothing secret"}}
-			}
-			return a.report(cmd.Context(), args, o, compare)
+			return a.report(cmd.Context(), args[0], o)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.Title, "title", "", "title of the page, such as the name of the data (default: the name of the plan, or the run id)")
-	f.StringVar(&a.out, "out", "", "file to write (default: report.html in the run directory, or report-secret.html with --show-secret; comparison.html in the current folder with --compare)")
+	f.StringVar(&a.out, "out", "", "file to write (default: report.html in the run directory, or report-secret.html with --show-secret)")
 	f.BoolVar(&o.ShowSecret, "show-secret", false, "also show realised batch sizes and participation counts")
 	f.BoolVar(&o.Curve, "curve", false, "also show delta at other values of epsilon; where this needs samples, they are estimates, and take seconds to minutes")
 	f.StringVar(&o.Plan, "plan", "", "file with the output of minsep plan --json: the page then shows the run beside its alternatives")
-	f.BoolVar(&compare, "compare", false, "put two run directories side by side")
 	return c
 }
 
-// report writes the page of a run directory, or of two side by side.
-func (a *app) report(ctx context.Context, args []string, o report.Options, compare bool) error {
+// report writes the page of a run directory.
+func (a *app) report(ctx context.Context, dir string, o report.Options) error {
 	if err := errors.Join(a.zeros, onlyHTML(a.out)); err != nil {
 		return err
 	}
@@ -109,44 +93,29 @@ func (a *app) report(ctx context.Context, args []string, o report.Options, compa
 	if err != nil {
 		return usageError{err}
 	}
-	o.Now, o.Compare = date, compare
-	var runs []*report.Run
-	var broken error
-	for _, dir := range args {
-		r, err := report.Read(ctx, dir, o)
-		if err != nil {
-			return err
-		}
-		withoutPackages(r.Report.Folders)
-		broken = errors.Join(broken, r.Report.Err())
-		runs = append(runs, r)
+	o.Now = date
+	r, err := report.Read(ctx, dir, o)
+	if err != nil {
+		return err
 	}
+	withoutPackages(r.Report.Folders)
 	// A secret page has another name and mode, so that nobody publishes it by habit.
 	out, mode, name := a.out, manifest.PublicFile, manifest.ReportPage
 	if o.ShowSecret {
 		mode, name = manifest.SecretFile, manifest.SecretReportPage
 	}
-	switch {
-	case out == "" && compare:
-		out = "comparison.html"
-	case out == "":
-		out = store.Join(args[0], name)
+	if out == "" {
+		out = store.Join(dir, name)
 	}
 	// The page of a broken run is written too: it says that it is broken, and the exit code is 3.
-	write := func(w io.Writer) error { return runs[0].Write(w, o) }
-	result := reported{Page: out, Verdict: runs[0].Report.Verdict, Secret: o.ShowSecret}
-	if compare {
-		write = func(w io.Writer) error { return report.WriteComparison(w, runs[0], runs[1]) }
-		result.Verdict = ""
-	}
+	write := func(w io.Writer) error { return r.Write(w, o) }
 	if err := store.Write(ctx, out, store.Options{Mode: mode}, write); err != nil {
 		return err
 	}
+	result := reported{Page: out, Verdict: r.Report.Verdict, Secret: o.ShowSecret}
 	err = a.print(result, func(w io.Writer) {
-		if result.Verdict != "" {
-			fmt.Fprintln(w, result.Verdict)
-		}
+		fmt.Fprintln(w, result.Verdict)
 		fmt.Fprintf(w, "page %s\n", out)
 	})
-	return errors.Join(broken, err)
+	return errors.Join(r.Report.Err(), err)
 }

@@ -24,7 +24,6 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/printable"
 	"minsep/internal/store"
-	"minsep/internal/words"
 	"minsep/manifest"
 	"minsep/pipelines"
 	"minsep/registry"
@@ -194,12 +193,14 @@ Start with:  minsep keygen key
 Exit codes: 0 done; 1 a failure of the machine or of a runner, or --timeout; 2 a fault in the command line or the input;
 3 a guarantee could not be verified; 130 and 143 stopped by SIGINT and SIGTERM; 134 ended by
 Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the same command may be repeated as it is.`,
-		Version:           versionText(),
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		DisableAutoGenTag: true,
-		Args:              cobra.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       versionText(),
+		SilenceErrors: true,
+		// Of cobra's suggestions for unknown commands, in changes of letters.
+		SuggestionsMinimumDistance: 2,
+		SilenceUsage:               true,
+		DisableAutoGenTag:          true,
+		Args:                       cobra.NoArgs,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	// The command that makes completions for shells works, and is left out of the help.
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -252,15 +253,22 @@ func (a *app) flagError(cmd *cobra.Command, err error) error {
 	}
 	if cmd.Name() == "keygen" && !errors.As(err, new(*param.Error)) {
 		err = fmt.Errorf("%w: the file is an argument, as in minsep keygen key", err)
-	} else {
-		err = didYouMean(cmd, nil, err)
 	}
 	return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 }
 
-// noSuchCommand is the error of a word that is no command, with the command that may be meant.
+// noSuchCommand is the error of a word that is no command, with the commands that may be meant.
 func noSuchCommand(cmd *cobra.Command, word string) error {
-	return usageError{fmt.Errorf("%w; see minsep --help", didYouMean(cmd, []string{word}, fmt.Errorf("unknown command %q", word)))}
+	return usageError{fmt.Errorf("unknown command %q%s; see minsep --help", word, suggestions(cmd, word))}
+}
+
+// suggestions are the commands that may be meant by a word, as cobra finds them.
+func suggestions(cmd *cobra.Command, word string) string {
+	names := cmd.Root().SuggestionsFor(word)
+	if len(names) == 0 {
+		return ""
+	}
+	return " (did you mean " + strings.Join(names, " or ") + "?)"
 }
 
 // showHelp prints the help of a command, or of the words after --help.
@@ -288,15 +296,9 @@ func (a *app) helpTopic(c *cobra.Command, args []string) error {
 		}
 	}
 	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("help: no command or topic %q", rest[0])
+		err = fmt.Errorf("help: no command or topic %q%s", rest[0], suggestions(c, rest[0]))
 	}
 	if err != nil {
-		if better := didYouMean(c.Root(), args, err); better != err {
-			return usageError{fmt.Errorf("%w; see minsep --help", better)}
-		}
-		if word := words.Nearest(args[0], glossaryWords()); word != "" {
-			err = fmt.Errorf("%w (did you mean %s?)", err, word)
-		}
 		return usageError{fmt.Errorf("%w; see minsep --help", err)}
 	}
 	of.InitDefaultHelpFlag()
@@ -351,7 +353,7 @@ func wrapArgs(c *cobra.Command) {
 // are unknown commands.
 func argumentFault(cmd *cobra.Command, args []string) error {
 	if !cmd.HasParent() {
-		return didYouMean(cmd, args, fmt.Errorf("unknown command %q", args[0]))
+		return fmt.Errorf("unknown command %q%s", args[0], suggestions(cmd, args[0]))
 	}
 	takes := "flags only"
 	if _, use, _ := strings.Cut(cmd.Use, " "); use != "" && !strings.HasPrefix(use, "-") && !strings.HasPrefix(use, "(") {

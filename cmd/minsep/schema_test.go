@@ -127,7 +127,6 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		{"plans", []string{"request", "populations", "[]"}, reflect.TypeFor[planner.Population](), nil},
 		{"plans", []string{"rows", "[]"}, reflect.TypeFor[planner.Row](), nil},
 		{"plans", []string{"rows", "[]", "noise"}, reflect.TypeFor[calibration.Noise](), nil},
-		{"plans", []string{"request", "together"}, reflect.TypeFor[planner.Together](), nil},
 		{"composition", nil, reflect.TypeFor[together](), nil},
 		{"composition", []string{"runs", "[]"}, reflect.TypeFor[composed](), nil},
 		{"common", []string{"$defs", "sampler"}, reflect.TypeFor[sampling.Spec](), nil},

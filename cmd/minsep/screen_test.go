@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -72,38 +71,5 @@ func TestColumnsIsAWidth(t *testing.T) {
 		if got := screenOf(new(strings.Builder)); got != (screen{width: want}) {
 			t.Errorf("COLUMNS=%s gives %+v", value, got)
 		}
-	}
-}
-
-// TestTableFits: a table is as wide as it may be, without a column that it could show, and never
-// without one of rank 0.
-func TestTableFits(t *testing.T) {
-	const rows = 3
-	tab := table{columns: []column{{"row", "", 0}, {"mechanism", "mech.", 0}, {"equal", "", 1}, {"error", "", 2}, {"memory", "mem.", 3}}}
-	for i := range rows {
-		tab.add(tableRow{cells: []cell{{text: fmt.Sprint(i)}, {"a-long-name", "short"}, {text: "42"}, {text: fmt.Sprintf("0.%d", i)}, {text: fmt.Sprint(i << 20)}}})
-	}
-	tab.add(tableRow{[]cell{{text: "-"}, {"refused-one", "ref."}}, "refused: reasons"})
-	for width, want := range map[int]string{
-		0:  "row  mechanism    equal  error  memory",
-		39: "row  mechanism    equal  error  memory",
-		38: "row  mech.  equal  error  mem.",
-		33: "row  mech.  equal  error  mem.",
-		32: "row  mech.  error  mem.",
-		25: "row  mech.  error",
-		16: "row  mech.",
-		5:  "row  mech.",
-	} {
-		var out strings.Builder
-		tab.write(&out, width)
-		if heading, _, _ := strings.Cut(out.String(), "\n"); heading != want {
-			t.Errorf("in %d columns the table is\n%s\nwant %s", width, out.String(), want)
-		}
-	}
-	var out strings.Builder
-	tab.write(&out, 25)
-	want := "row  mech.  error\n0    short  0.0\n1    short  0.1\n2    short  0.2\n-    ref.   refused: reasons\nin all rows: equal 42; only on wider terminals: memory\n"
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }
