@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -25,9 +25,9 @@ func TestManPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		page := bytes.ReplaceAll(b, []byte(`\-`), []byte("-"))
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			name := strings.ReplaceAll("--"+f.Name, "-", `\-`)
-			if has := strings.Contains(string(b), name+"\\fP") || strings.Contains(string(b), name+"\\fR"); has == f.Hidden {
+			if has := bytes.Contains(page, []byte(`\fB--`+f.Name+`\fP`)); has == f.Hidden {
 				t.Errorf("minsep %s --%s: on the page: %v", c.Name(), f.Name, has)
 			}
 		})
