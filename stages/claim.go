@@ -55,7 +55,7 @@ func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, 
 		}
 		c, err := accounting.ParseCertificate(data)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "certificate", Value: path, Rule: "cannot be read: `minsep account --overwrite`, with the same flags, makes it again from the ledger"}, err)
+			return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "certificate", Value: path, Rule: "cannot be read: remove it, and `minsep account` with the same flags makes it again from the ledger"}, err)
 		}
 		if rule := Misnamed(name, c); rule != "" && name == manifest.AccountingFile {
 			return nil, &ParamError{Package: "stages", Param: "certificate", Value: path, Rule: rule}
@@ -94,7 +94,7 @@ func CheckClaim(ctx context.Context, run string) error {
 		return err
 	}
 	return &ParamError{Package: "stages", Param: "certificate", Value: path,
-		Rule: "does not follow from the ledger beside it: one of the two was altered, or another verification was begun; `minsep inspect " + run + "` says more, and `minsep account --overwrite`, with the same flags, makes it again"}
+		Rule: "does not follow from the ledger beside it: one of the two was altered, or another verification was begun; `minsep inspect " + run + "` says more; remove it, and `minsep account` with the same flags makes it again"}
 }
 
 // Misnamed returns the fault of a certificate in a file where its status does not belong, or "".

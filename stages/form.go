@@ -151,7 +151,7 @@ func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
 	if !missing && !errors.Is(err, manifest.ErrInvalid) { // a failure of the machine is no fault of --bounded
 		return nil, err
 	}
-	rule := "has a bounded graph that cannot be used: restore it from a copy, or make it again with `minsep bound --overwrite`"
+	rule := "has a bounded graph that cannot be used: restore it from a copy, or remove it and bound the graph again"
 	_, errIndex := store.Stat(ctx, store.Join(dir, manifest.BoundedFolder, manifest.IndexName))
 	_, errInFolder := store.Stat(ctx, store.Join(dir, manifest.IndexName))
 	if missing && errIndex != nil && errInFolder != nil {

@@ -155,7 +155,7 @@ func (b Batches) Write(s beam.Scope) (beam.PCollection, error) {
 	if err != nil {
 		return beam.PCollection{}, err
 	}
-	if _, err := manifest.Begin(folder, true, false); err != nil {
+	if _, err := manifest.Begin(folder, true); err != nil {
 		return beam.PCollection{}, err
 	}
 	all := beam.GroupByKey(s, beam.AddFixedKey(s, files))

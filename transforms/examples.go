@@ -245,7 +245,7 @@ func (e *Examples) Write(s beam.Scope) error {
 	if err != nil {
 		return err
 	}
-	if _, err := manifest.Begin(folder, false, false); err != nil {
+	if _, err := manifest.Begin(folder, false); err != nil {
 		return err
 	}
 	publish := &publishTableFn{Run: e.training.dir, Folder: folder, RunID: e.training.id, Params: params, SHA256: digest, Format: manifest.BoundedFormatOf(e.limits.Bound)}

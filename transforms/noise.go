@@ -172,7 +172,7 @@ func WriteNoise(s beam.Scope, b Batches, c noise.Config, l NoiseFiles) (beam.PCo
 	if publish.Facts, err = json.Marshal(manifest.DescribedNoise{NoiseFacts: config.Facts(r.Params.Steps, r.Params.Coordinates)}); err != nil {
 		return beam.PCollection{}, err
 	}
-	if _, err := manifest.Begin(folder, true, false); err != nil {
+	if _, err := manifest.Begin(folder, true); err != nil {
 		return beam.PCollection{}, err
 	}
 	if publish.Recipe, err = noiseshards.WriteRecipe(folder, r); err != nil {

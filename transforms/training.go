@@ -44,7 +44,7 @@ func NewTraining(ctx context.Context, dir, keyFile string) (*Training, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, made, err := manifest.OpenRun(abs, stream.RunID{})
+	run, made, err := manifest.OpenRun(abs)
 	if err != nil {
 		return nil, err
 	}

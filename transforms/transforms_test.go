@@ -166,7 +166,7 @@ func TestElementsAreTheFiles(t *testing.T) {
 }
 
 func openRun(t *Training) (manifest.Run, error) {
-	run, _, err := manifest.OpenRun(t.dir, t.id)
+	run, _, err := manifest.OpenRun(t.dir)
 	return run, err
 }
 
