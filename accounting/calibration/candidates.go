@@ -344,7 +344,7 @@ func (c *calibrator) given(ctx context.Context) error {
 	}
 	tests := []accounting.Test{{Samples: samples[0]}, {Samples: samples[1]}}
 	few := &TooFewError{What: fmt.Sprintf("a verification of noise multiplier %.4g", c.NoiseMultiplier), Need: float64(samples[0] + samples[1]), Price: c.price(tests), Left: c.left(1)}
-	return c.tooFew(few, 0)
+	return c.tooFew(ctx, few, 0)
 }
 
 // givenShare is the part of a budget that estimates may take if the noise multiplier is given.

@@ -186,7 +186,7 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 			return nil, err
 		}
 		o.Proven, o.Unamplified = provable, provable > 0 && !amplified
-		if amplified {
+		if amplified || provable > 0 && provable < start {
 			start = provable * math.Exp(-Rough)
 		}
 		s, err := c.newSearch(montecarlo.P, 0)

@@ -230,7 +230,7 @@ func (c *calibrator) sought(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if amplified {
+	if amplified || provable > 0 && provable < start {
 		start = provable * math.Exp(-Rough)
 	}
 	if err = c.estimate(ctx, start); err == nil {
@@ -244,7 +244,7 @@ func (c *calibrator) sought(ctx context.Context) error {
 		return err
 	}
 	if c.run.Majorized() {
-		return c.tooFew(err, 0)
+		return c.tooFew(ctx, err, 0)
 	}
 	c.report(PhaseTables, 1)
 	least, found, failed := c.leastKnown(ctx, provable, amplified)
@@ -252,7 +252,7 @@ func (c *calibrator) sought(ctx context.Context) error {
 	case failed != nil:
 		return failed
 	case !found:
-		return c.tooFew(err, provable)
+		return c.tooFew(ctx, err, provable)
 	}
 	pair, err := c.divergences(ctx, least)
 	if err == nil {

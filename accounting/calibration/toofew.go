@@ -1,6 +1,7 @@
 package calibration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -80,25 +81,30 @@ func (c *calibrator) budget() string {
 
 // tooFew adds to an error about too few samples the budget, a larger one that is enough, and the
 // noise multiplier that needs no samples.
-func (c *calibrator) tooFew(err error, provable float64) error {
+func (c *calibrator) tooFew(ctx context.Context, err error, provable float64) error {
 	var few *TooFewError
 	if !errors.As(err, &few) {
-		few = &TooFewError{Cause: fmt.Errorf("calibration: too few samples: %w", err)}
+		few = &TooFewError{What: "an estimate", Cause: err}
 	}
 	few.Budget, few.Proven = c.budget(), provable
+	least := 0.0
 	for _, s := range c.searches {
 		if s == nil {
 			continue
 		}
+		if few.CPU == 0 && s.each() == 0 && len(s.looks) > 0 && s.draw(ctx, s.looks[len(s.looks)-1], fewest) != nil {
+			continue // their time is advice
+		}
 		few.CPU = max(few.CPU, s.each())
 		if few.Need == 0 && len(s.looks) > 0 {
-			few.Advised = max(few.Advised, samplesFor*s.looks[len(s.looks)-1].bound()/s.Delta)
+			effort := s.looks[len(s.looks)-1].bound() / s.Delta
+			few.Advised, least = max(few.Advised, samplesFor*effort), max(least, leastSamples*effort)
 		}
 	}
 	if few.Need > 0 {
 		few.Advised = 1.2 * few.Need / (1 - estimateShare)
-	} else {
-		few.Need = few.Advised
+	} else if few.Need = least; least > 0 {
+		few.Cause = nil
 	}
 	few.AdvisedCPU = max(few.Advised*few.CPU+c.used(), 1.5*c.seconds)
 	return few
