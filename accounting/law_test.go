@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"minsep/accounting"
+	"minsep/accounting/calibration"
 	"minsep/accounting/ledger"
 	"minsep/accounting/montecarlo"
-	"minsep/accounting/verification"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -43,7 +43,7 @@ func Example_law() {
 		Strategy:            &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 30, Toeplitz: []float64{0.8, 0.6}},
 		MaxExamplesPerOwner: 1,
 	}
-	plan, err := verification.Problem{Run: run, Epsilon: 2, Delta: 1e-2, CodeVersion: "example"}.Plan(context.Background())
+	plan, err := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-2, CodeVersion: "example"}.Plan(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -60,9 +60,9 @@ func Example_law() {
 		return
 	}
 	defer l.Close()
-	err = verification.Release(context.Background(), l, 100_000, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
+	err = calibration.Release(context.Background(), l, 100_000, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
 		for _, u := range units {
-			worker, err := verification.NewWorker(l.Protocol(), candidate, u.Trial)
+			worker, err := calibration.NewWorker(l.Protocol(), candidate, u.Trial)
 			if err != nil {
 				return err
 			}
