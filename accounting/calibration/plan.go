@@ -268,6 +268,12 @@ func (c *calibrator) leastKnown(ctx context.Context, provable float64, amplified
 	least, start := provable, provable
 	if s := c.searches[0]; s != nil && s.isKnown() {
 		start = math.Exp(s.fit().where(0) + Rough)
+	} else if s != nil {
+		for _, l := range s.looks {
+			if sigma := l.Spec.NoiseMultiplier * math.Exp(Rough); l.samples > 0 && l.most() <= 0 && (start == 0 || sigma < start) {
+				start = sigma // the divergence is below δ there
+			}
+		}
 	}
 	if least == 0 {
 		least = math.Inf(1)

@@ -213,6 +213,9 @@ func (s *search) refined(ctx context.Context, l *look, want float64) (bool, erro
 	if s.direction == montecarlo.Q || work < 3*l.tables { // H(Q,P) has no tables
 		return false, nil
 	}
+	if 3*work > s.tables { // there would be no other step
+		work = s.tables
+	}
 	return s.retabled(ctx, l, work)
 }
 
