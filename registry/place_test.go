@@ -25,7 +25,6 @@ func TestPlaceOf(t *testing.T) {
 	make("run", manifest.Run{RunID: id})
 	make("copy", manifest.Run{RunID: id})
 	make("later", manifest.Run{RunID: other, Earlier: []stream.RunID{id}})
-	make("replaced", manifest.Run{RunID: other, Replaced: []stream.RunID{id}})
 	make("other", manifest.Run{RunID: other})
 	if err := os.Mkdir(at("empty"), 0o700); err != nil {
 		t.Fatal(err)
@@ -54,7 +53,6 @@ func TestPlaceOf(t *testing.T) {
 		{at("link"), at("run"), registry.PlaceSame}, // as if it were mounted there
 		{at("run"), at("copy"), registry.PlaceCopy},
 		{at("later"), at("copy"), registry.PlaceCopy},
-		{at("replaced"), at("copy"), registry.PlaceCopy},
 		{at("damaged"), at("copy"), registry.PlaceCopy},
 		{at("lost"), at("copy"), registry.PlaceCopy},
 		{at("lost noise"), at("copy"), registry.PlaceCopy},
