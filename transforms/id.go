@@ -146,14 +146,3 @@ func usable(what string, c beam.PCollection) error {
 	}
 	return nil
 }
-
-// ofType refuses a collection of another type than T.
-func ofType[T any](what string, c beam.PCollection) error {
-	if err := usable(what, c); err != nil {
-		return err
-	}
-	if got, want := c.Type().Type(), reflect.TypeFor[T](); got != want {
-		return fmt.Errorf("transforms: %s: elements are %v: must be %v", what, c.Type(), want)
-	}
-	return nil
-}

@@ -37,12 +37,6 @@ func lawPrograms(p float64) programs {
 	return programs{sampling.Spec{Law: table}, Spec{Scheme: Law, MinSep: table.Separation(), LawTable: table}, 1}
 }
 
-// ownerPrograms are programs for owners of k examples.
-func ownerPrograms(k int, p programs) programs {
-	p.drawn.MaxExamplesPerOwner = k
-	return p
-}
-
 // twoPrograms are the schemes as batches are formed by them and as their losses are drawn. The rows
 // of the first are multiples of stride.
 var twoPrograms = map[string]programs{

@@ -116,26 +116,6 @@ func periods(steps, T int) *process {
 	return proc
 }
 
-// forward calls visit for each reachable state of each step, with the probability of the state and
-// the probability of a participation in it.
-func (proc *process) forward(visit func(step int, s state, reached, prob float64)) {
-	now := proc.start
-	for step := range proc.steps {
-		after := map[state]float64{}
-		for s, reached := range now {
-			prob, takes, leaves := proc.next(step, s)
-			visit(step, s, reached, prob)
-			if prob > 0 {
-				after[takes] += reached * prob
-			}
-			if prob < 1 {
-				after[leaves] += reached * (1 - prob)
-			}
-		}
-		now = after
-	}
-}
-
 // draw adds one example's random participations to x, which has an entry for each step.
 func (proc *process) draw(x []float64, rng *rand.Rand) {
 	u, s := rng.Float64(), state{}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	//lint:ignore SA1019 it is the default runner
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 

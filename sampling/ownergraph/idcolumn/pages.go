@@ -215,6 +215,7 @@ func (p *pageReader) readData(entries int, reps, defs, src []byte, encoding form
 	}
 	p.entries = entries
 	p.left -= int64(entries)
+	//lint:ignore SA1019 older writers name the encoding of dictionary indices so
 	p.indexed = encoding == format.RLEDictionary || encoding == format.PlainDictionary
 	if !p.indexed {
 		return p.vals.decode(p.col, encoding, src, stored)

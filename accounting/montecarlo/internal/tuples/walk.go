@@ -148,14 +148,6 @@ func (t *Table) startOf(y int, u Uniforms) (step int) {
 	return step
 }
 
-// isFree says whether copies may take part at step i in truth.
-func (w *Walker) isFree(c alike, i int) bool {
-	if w.t.block > 1 {
-		return c.due <= i
-	}
-	return int(c.label) < w.t.steps[i].free
-}
-
 // next is the next step at which copies become free, and says whether some are free at step i.
 func (w *Walker) next(i int) (end int, free bool) {
 	t, end := w.t, w.t.gram.steps
