@@ -51,7 +51,7 @@ func (c *calibrator) divergences(ctx context.Context, sigma float64) (pair [2]di
 func (c *calibrator) divergence(ctx context.Context, sigma float64, d montecarlo.Direction) (divergence, error) {
 	if s := c.searches[direction(d)]; s != nil {
 		for _, l := range s.looks {
-			if l.Spec.NoiseMultiplier == sigma && l.tables >= min(mostTables, c.candidateTables()) {
+			if l.Spec.NoiseMultiplier == sigma && (l.tables >= min(mostTables, c.candidateTables()) || d == montecarlo.Q) { // H(Q,P) has no tables
 				return l.divergence, nil
 			}
 		}
@@ -59,9 +59,13 @@ func (c *calibrator) divergence(ctx context.Context, sigma float64, d montecarlo
 	return newDivergence(ctx, tilt.Config{Spec: c.run.Loss(sigma), Epsilon: c.Epsilon, Direction: d}, c.candidateTables())
 }
 
-// isProven says whether a divergence needs no samples: failure probabilities have the rest of δ.
-func (c *calibrator) isProven(d divergence) bool {
-	return d.total() <= mostAccepted*c.room()+min(d.cost(), accounting.SuggestedShare*c.Delta)
+// isProven says whether a divergence needs no samples.
+func (c *calibrator) isProven(d divergence) bool { return c.isEnough(d.proof.bound, d.cost()) }
+
+// isEnough says whether a bound without samples is small enough: failure probabilities have the rest
+// of δ.
+func (c *calibrator) isEnough(bound, cost float64) bool {
+	return bound+cost <= mostAccepted*c.room()+min(cost, accounting.SuggestedShare*c.Delta)
 }
 
 // goal is the goal of the trial of a divergence, by what the estimates have seen: the accepted mean
@@ -84,9 +88,13 @@ func (s *search) goal(x, bound, errors float64) accounting.Goal {
 		g.Seen = bound / max(1e-300, g.Mean*stdErr*stdErr)
 		return g
 	}
-	for _, l := range s.looks { // nothing was seen: by the samples in which nothing was
-		if l.samples > 0 && (g.Seen == 0 || float64(l.samples)*bound/l.bound() > g.Seen) {
-			g.Mean, g.Seen = min(bound, l.mean()), float64(l.samples)*bound/l.bound()
+	for _, l := range s.looks { // nothing was seen: a value of M would have shown a mean that falls with σ as divergences do
+		if l.samples == 0 {
+			continue
+		}
+		ratio, _ := s.scale.fit([]point{s.point(l)}, s.before).at(x)
+		if seen := bound / (s.Delta * math.Exp(ratio)); seen > g.Seen {
+			g.Mean, g.Seen = min(bound, l.mean()), seen
 		}
 	}
 	return g
@@ -143,45 +151,61 @@ func (c *calibrator) allocate(goals []accounting.Goal, budget float64) (accounti
 	return t, tests, nil
 }
 
-// guess is what is known of a divergence at ln σ = x before its tables are made: M by the nearest
-// noise multiplier of known that is not far below it.
-func (c *calibrator) guess(x float64, d int, known [][2]divergence, errors float64) accounting.Goal {
+// guess is what is known of a divergence at ln σ = x before its tables are made: by bounds on both
+// sides of it.
+func (c *calibrator) guess(x float64, d int, errors float64) accounting.Goal {
 	s := c.searches[d]
-	at, bound, distance := x, 1.0, math.Inf(1)
-	consider := func(of divergence, places float64) {
-		place := math.Log(of.Spec.NoiseMultiplier)
-		if off := math.Abs(place-x) + places; off < distance {
-			at, bound, distance = place, of.bound(), off
+	var below, above *divergence
+	place := func(of *divergence) float64 { return math.Log(of.Spec.NoiseMultiplier) }
+	consider := func(of divergence) {
+		switch at := place(&of); {
+		case at <= x && (below == nil || at >= place(below)):
+			below = &of
+		case at > x && (above == nil || at <= place(above)):
+			above = &of
 		}
 	}
-	for _, pair := range known {
-		consider(pair[d], 0)
-	}
-	for _, l := range s.looks {
-		consider(l.divergence, 1) // with coarser tables
-	}
-	const slope = 15 // of ln M, about
-	if bound < 1 {
-		bound = min(1, bound*math.Exp(-slope*(x-at)))
-	}
-	cost := 0.0
 	for _, l := range s.looks {
 		if s.isExact(l) && l.x <= x+leastStep {
 			return accounting.Goal{Bound: l.proof.bound, Proven: true}
 		}
+		if l.tables >= s.tables || s.direction == montecarlo.Q {
+			consider(l.divergence)
+		}
 	}
-	for _, pair := range known {
+	for _, pair := range c.known {
+		consider(pair[d])
+	}
+	between := func(bound func(of *divergence) float64) float64 {
+		const slope = 15 // of ln M, about
+		switch {
+		case below == nil && above == nil:
+			return 1
+		case above == nil:
+			return min(1, bound(below)*math.Exp(-slope*(x-place(below))))
+		case below == nil:
+			return min(1, bound(above)*math.Exp(slope*(place(above)-x)))
+		}
+		part := (x - place(below)) / (place(above) - place(below))
+		return math.Exp((1-part)*math.Log(max(bound(below), 1e-300)) + part*math.Log(max(bound(above), 1e-300)))
+	}
+	cost := 0.0
+	for _, pair := range c.known {
 		cost = max(cost, pair[d].cost())
 	}
-	g := s.goal(x, bound, errors)
+	proven := between(func(of *divergence) float64 { return of.proof.bound })
+	if c.isEnough(proven, cost) {
+		return accounting.Goal{Bound: proven, Proven: true, Cost: cost}
+	}
+	g := s.goal(x, between(func(of *divergence) float64 { return of.bound() }), errors)
 	g.Cost = cost
 	return g
 }
 
 // least is the smallest ln σ from low to high at which trials in both directions are affordable.
-func (c *calibrator) least(low, high, errors, budget float64, known [][2]divergence) (x float64, ok bool) {
+func (c *calibrator) least(low, high, errors, budget float64) (x float64, ok bool) {
 	affordable := func(x float64) bool {
-		_, _, err := c.allocate([]accounting.Goal{c.guess(x, 0, known, errors), c.guess(x, 1, known, errors)}, budget)
+		_, _, err := c.allocate([]accounting.Goal{c.guess(x, 0, errors), c.guess(x, 1, errors)}, budget)
 		return err == nil
 	}
 	if !affordable(high) {
@@ -189,6 +213,32 @@ func (c *calibrator) least(low, high, errors, budget float64, known [][2]diverge
 	}
 	_, x = bisect.Between(low, high, 1e-4, func(x float64) bool { return !affordable(x) })
 	return x, true
+}
+
+// place is the candidate of the least noise multiplier from ln σ = low to high at which trials are
+// affordable. M falls steeply and not evenly with σ: it is computed at the place that is guessed, and
+// guessed anew by what was computed.
+func (c *calibrator) place(ctx context.Context, low, high, errors, budget float64) (pair [2]divergence, found bool, err error) {
+	const mostPlaces = 5
+	for try := range mostPlaces {
+		x, ok := c.least(low, high, errors, budget)
+		if !ok || found && x > math.Log(pair[0].Spec.NoiseMultiplier)-leastStep {
+			break
+		}
+		if try > 0 && x < high { // guesses come nearer from below, which serves nothing
+			x = min(x+leastStep/2, high)
+		}
+		of, err := c.divergences(ctx, c.placeAbove(x))
+		if err != nil {
+			return pair, false, err
+		}
+		c.known = append(c.known, of)
+		_, _, err = c.allocate([]accounting.Goal{c.goal(of[0], errors), c.goal(of[1], errors)}, budget)
+		if err == nil && (!found || of[0].Spec.NoiseMultiplier < pair[0].Spec.NoiseMultiplier) {
+			pair, found = of, true
+		}
+	}
+	return pair, found, nil
 }
 
 // placeAbove is the noise multiplier of a look that is hardly above ln σ = x, whose tables are made
@@ -208,58 +258,45 @@ func (c *calibrator) placeAbove(x float64) float64 {
 func (c *calibrator) choose(ctx context.Context, provable float64) error {
 	estimate := math.Log(c.out.Estimate)
 	if c.out.Estimate == 0 {
-		estimate = c.searches[0].looks[0].x
-		for _, l := range c.searches[0].looks {
-			estimate = min(estimate, l.x)
-		}
+		estimate = c.searches[0].leastBelow()
 	}
 	high := estimate + 2*Farthest
 	if provable > 0 {
 		high = max(math.Log(provable), estimate)
-	}
-	var known [][2]divergence
-	for attempt := 0; ; attempt++ {
-		c.report(PhaseTables, 1)
-		budget := c.left(4)
-		x, ok := c.least(estimate-Rough, high, mainErrors, (1-fallbackShare)*budget, known)
-		if !ok {
-			return c.unaffordable(known, high, budget)
-		}
-		main, err := c.divergences(ctx, c.placeAbove(x))
+		pair, err := c.divergences(ctx, provable)
 		if err != nil {
 			return err
 		}
-		known = append(known, main)
-		pairs := [][2]divergence{main}
-		if y, ok := c.least(x+leastStep, high, fallbackErrors, fallbackShare*budget, known); ok || provable > 0 {
-			sigma := roundUp(math.Exp(y))
-			if provable > 0 && (!ok || sigma*(1+leastStep) >= provable) {
-				sigma = provable
-			}
-			if sigma > main[0].Spec.NoiseMultiplier {
-				fallback, err := c.divergences(ctx, sigma)
-				if err != nil {
-					return err
-				}
-				pairs = append(pairs, fallback)
-			}
-		}
-		// If M is larger than it was guessed to be, other candidates fit.
-		least := 0.7 * mainErrors
-		if attempt > 0 || c.seconds > 0 && c.left(4) < budget/2 {
-			least = -mainErrors
-		}
-		c.out.Protocol, err = c.fix(pairs, least)
-		if err == nil || attempt > 1 || !errors.Is(err, accounting.ErrTooFewSamples) {
-			return err
-		}
-		known = append(known[:len(known)-1], pairs...)
+		c.known = append(c.known, pair)
 	}
+	c.report(PhaseTables, 1)
+	budget := c.left(4)
+	main, found, err := c.place(ctx, estimate-Rough, high, mainErrors, (1-fallbackShare)*budget)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return c.unaffordable(high, budget)
+	}
+	pairs := [][2]divergence{main}
+	from := math.Log(main[0].Spec.NoiseMultiplier) + leastStep
+	fallback, found, err := c.place(ctx, min(from, high), high, fallbackErrors, fallbackShare*budget)
+	if err != nil {
+		return err
+	}
+	if provable > 0 && !(found && fallback[0].Spec.NoiseMultiplier*(1+leastStep) < provable) {
+		fallback, found = c.known[0], true
+	}
+	if found && fallback[0].Spec.NoiseMultiplier > main[0].Spec.NoiseMultiplier {
+		pairs = append(pairs, fallback)
+	}
+	c.out.Protocol, err = c.fix(pairs, -mainErrors)
+	return err
 }
 
 // unaffordable is the error of a budget in which no candidate fits.
-func (c *calibrator) unaffordable(known [][2]divergence, x, budget float64) error {
-	_, tests, err := c.claim().Allocate([]accounting.Goal{c.guess(x, 0, known, mainErrors), c.guess(x, 1, known, mainErrors)})
+func (c *calibrator) unaffordable(x, budget float64) error {
+	_, tests, err := c.claim().Allocate([]accounting.Goal{c.guess(x, 0, mainErrors), c.guess(x, 1, mainErrors)})
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,9 @@ func TestGoldenSigma(t *testing.T) {
 				t.Errorf("estimate %.4f, by plain sampling %.4f ± %.4f", plan.Estimate, c.Sigma, c.StdErr)
 			}
 			p.NoiseMultiplier = 0.93 * c.Sigma // 7 % too little
-			if low, err := p.Plan(t.Context()); err != nil {
+			if low, err := p.Plan(t.Context()); errors.Is(err, ErrEstimatedAbove) {
+				t.Logf("noise multiplier %.4f: %v", p.NoiseMultiplier, err)
+			} else if err != nil {
 				t.Error(err)
 			} else if l, err := ledger.Create(t.TempDir(), low.Protocol); err != nil {
 				t.Error(err)

@@ -52,7 +52,8 @@ type calibrator struct {
 	run      accounting.Run // whose pair is sampled or bounded
 	byCost   bool           // a maximum batch size is accounted for by its cost in δ
 	out      *Plan
-	searches [2]*search // of both directions
+	searches [2]*search      // of both directions
+	known    [][2]divergence // at candidates that were considered
 
 	seconds float64 // the budget in time of processors; 0 for a budget in samples
 	begun   float64 // on the clock
@@ -368,10 +369,10 @@ func (c *calibrator) estimate(ctx context.Context, start float64) error {
 	if err != nil {
 		return err
 	}
-	n, err := s.noise(ctx, start, Rough/2)
-	if err == nil { // its tables serve candidates too
-		s.first = s.tables
-		n, err = s.noise(ctx, n.Multiplier, fine)
+	s.first = s.tables // they serve candidates too
+	n, err := s.noise(ctx, start, fine)
+	if least := s.leastBelow(); errors.Is(err, ErrTooDear) && !math.IsInf(least, 1) { // what was seen must do
+		n, err = Noise{Multiplier: math.Exp(least), OneDirection: true}, nil
 	}
 	if err == nil {
 		if s, err = c.newSearch(montecarlo.Q, cost); err != nil {

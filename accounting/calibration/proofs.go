@@ -156,6 +156,9 @@ func (c *calibrator) provable(ctx context.Context, start, work, width float64, m
 				return 0, err
 			}
 			worst = max(worst, bound.bound+divergence{cut: cost}.cost())
+			if worst > mostAccepted*c.room() { // the other direction decides nothing
+				break
+			}
 		}
 		return math.Log(max(worst, 1e-300) / (mostAccepted * c.room())), nil
 	}

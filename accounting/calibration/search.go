@@ -66,6 +66,8 @@ func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
 			return f, nil
 		case known && stdErr <= Rough && (!enough || before == s.drawn && !s.isExact(l)):
 			return f, nil
+		case !enough && !known && s.leastBelow() > x+2*Rough/Apart && !math.IsInf(s.leastBelow(), 1): // M grows steeply with less noise
+			goal = (x + s.leastBelow()) / 2
 		case !enough && (known || s.hasAbove(x) || short == 3):
 			return f, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
 		case !enough && s.isHopeless(l): // more noise has a smaller M
@@ -105,6 +107,18 @@ func (s *search) hasAbove(x float64) bool {
 		}
 	}
 	return false
+}
+
+// leastBelow is the least ln σ of a look whose samples show that the divergence is below δ, infinite
+// if there is none.
+func (s *search) leastBelow() float64 {
+	least := math.Inf(1)
+	for _, l := range s.looks {
+		if l.samples > 0 && l.most() <= 0 {
+			least = min(least, l.x)
+		}
+	}
+	return least
 }
 
 // isHopeless says whether all the samples of a look would show nothing if the divergence were δ: less
@@ -236,7 +250,7 @@ func (s *search) retabled(ctx context.Context, l *look, work float64) (bool, err
 func (s *search) more(l *look, tolerance float64) (want uint64, done bool) {
 	if s.below {
 		expected := float64(l.samples) * math.Exp(-l.logBound) // sum of the values if the mean is δ
-		done = l.sum < expected-Apart*math.Sqrt(expected) || l.count() >= Apart*Apart
+		done = l.sum < expected-Apart*math.Sqrt(expected) || l.isConclusive()
 		return l.samples + max(Few, l.samples/2), done
 	}
 	if !l.isConclusive() { // or far below δ
