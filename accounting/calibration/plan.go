@@ -378,6 +378,7 @@ func (c *calibrator) estimate(ctx context.Context, start float64) error {
 		if s, err = c.newSearch(montecarlo.Q, cost); err != nil {
 			return err
 		}
+		n.Multiplier *= Little // M of H(Q,P) falls steeply, and candidates that need its samples have 7 to 10 % more noise
 		_, err = s.both(ctx, n, fine)
 		if errors.Is(err, ErrTooDear) && s.drawn > 0 { // what was seen must do
 			err = nil

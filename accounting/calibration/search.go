@@ -250,7 +250,7 @@ func (s *search) retabled(ctx context.Context, l *look, work float64) (bool, err
 func (s *search) more(l *look, tolerance float64) (want uint64, done bool) {
 	if s.below {
 		expected := float64(l.samples) * math.Exp(-l.logBound) // sum of the values if the mean is δ
-		done = l.sum < expected-Apart*math.Sqrt(expected) || l.isConclusive()
+		done = l.sum < expected-Apart*math.Sqrt(expected) || l.most() <= -1 || l.isConclusive()
 		return l.samples + max(Few, l.samples/2), done
 	}
 	if !l.isConclusive() { // or far below δ
