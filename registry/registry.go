@@ -41,7 +41,7 @@ func (e *ClaimError) Error() string {
 			e.RunID, e.Directory)
 	}
 	text := fmt.Sprintf("run id %v: serves another %s already, in %s: one run id serves one training run, since two training runs with the "+
-		"same noise reveal their difference; give another --out, with no --run-id or a new one", e.RunID, e.What, e.Directory)
+		"same noise reveal their difference; give another --out", e.RunID, e.What, e.Directory)
 	if e.What == "directory" {
 		text += fmt.Sprintf("; if that directory was moved as a whole, and only this training run uses its noise, delete %s first", strings.Join(e.Records, " and "))
 	}

@@ -24,7 +24,7 @@ func claims() []claim {
 		{"allocation 4 of 250, ε 8", "--scheme epoch-min-sep --steps 1000 --epoch-steps 250 --min-sep 1 --examples 50000 --bands 1 --epsilon 8 --delta 1e-5", 50000},
 		{"two an owner, ε 8", "--steps 1000 --min-sep 16 --batch-size 50 --examples 50000 --max-per-owner 2 --bands 16 --epsilon 8 --delta 1e-5", 50000},
 		{"eight an owner, ε 8", "--steps 1000 --min-sep 16 --batch-size 50 --examples 50000 --max-per-owner 8 --bands 16 --epsilon 8 --delta 1e-5", 50000},
-		{"sampled owners, ε 8", "--steps 1000 --min-sep 16 --prob 0.001 --sample owners --bands 16 --epsilon 8 --delta 1e-5", 50000},
+		{"sampled owners, ε 8", "--steps 1000 --min-sep 16 --prob 0.001 --sample owners --examples-per-owner 4 --bands 16 --epsilon 8 --delta 1e-5", 50000},
 		{"balls in 125 bins, ε 8", "--scheme balls-in-bins --steps 1000 --min-sep 125 --examples 50000 --bands 16 --epsilon 8 --delta 1e-5", 50000},
 		{"at most 100 a batch, ε 8", "--steps 1000 --min-sep 16 --batch-size 50 --examples 50000 --max-batch-size 100 --bands 16 --epsilon 8 --delta 1e-5", 50000},
 		{"20 epochs of 500 owners, ε 2", "--scheme epoch-min-sep --steps 200 --epoch-steps 10 --min-sep 5 --examples 500 --bands 5 --epsilon 2 --delta 1e-3", 50000},
