@@ -155,10 +155,10 @@ func faultyChains() (all []faultyChain) {
 		{"bands of another strategy", base, faults{noiseOf: toeplitz(32, 0.85, 0.5)}, 400, 200},
 		{"batches of another probability", base, faults{batchesOf: &other}, 2400, 1000},
 		{"noise a fifth too small", base, faults{scale: 0.8}, 200, 100},
-		{"warm start left out", once, faults{batchesOf: &cold}, 5600, 2000},
+		{"warm start left out", once, faults{batchesOf: &cold}, 5600, 3000},
 		{"one coin for two examples of an owner", pair, faults{sameCoins: true}, 5600, 2000},
 		{"truncation that is not accounted for", crowd, crowd.faults, 16_000, 8000},
-		{"sums divided by the realised batch size", rare, faults{realised: true}, 36_000, 12_000},
+		{"sums divided by the realised batch size", rare, faults{realised: true}, 36_000, 18_000},
 	} {
 		c.chain.faults = c.fault
 		canaries := c.chain.canaries

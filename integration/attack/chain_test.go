@@ -112,6 +112,11 @@ func (c chain) trainer(t testing.TB, root stream.Root) *trainer {
 		t.Fatal(err)
 	}
 	n := c.strategy.Steps
+	// The bytes of steps are the same in all trainings, so that only their run ids part them: random
+	// bytes could hide a run id that two share, and a test would not repeat.
+	for t := range n {
+		recipe.StepBytes = append(recipe.StepBytes, noise.StepBytes{byte(t)})
+	}
 	x.recipe, x.process, x.values = *recipe, x.formed.Process(), make([]float64, n*c.canaries)
 	x.sampled = make([]int, n)
 	for range c.canaries {
