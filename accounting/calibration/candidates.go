@@ -321,7 +321,7 @@ func (c *calibrator) fix(pairs [][2]divergence, least float64) (*accounting.Prot
 	}
 	t, tests, err := try(Apart)
 	if err != nil {
-		if t, tests, err = try(least); err != nil {
+		if _, _, err = try(least); err != nil {
 			return nil, err
 		}
 		errors, _ := bisect.Between(least, Apart, 0.01, func(errors float64) bool {

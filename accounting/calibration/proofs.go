@@ -195,7 +195,7 @@ func root(excess func(x float64) (float64, error), x, step, width, most float64,
 		case err != nil:
 		case p.Y <= 0:
 			up, x = p, x-step
-		case step > 8 || x >= most:
+		case math.IsInf(up.X, 1) && (step > 8 || x >= most):
 			return 0, false, nil
 		default:
 			low, x = p, min(x+step, most)
