@@ -381,6 +381,9 @@ func (c *calibrator) given(ctx context.Context) error {
 	}
 	tests := []accounting.Test{{Samples: samples[0]}, {Samples: samples[1]}}
 	few := &TooFewError{What: fmt.Sprintf("a verification of noise multiplier %.4g", c.NoiseMultiplier), Need: float64(samples[0] + samples[1]), Price: c.price(tests), Left: c.left(1)}
+	if few.Need <= few.Left { // samples are not what is missing
+		return fmt.Errorf("%w: at noise multiplier %g, delta at epsilon %g is estimated to be too near %g, or above it, for a verification", ErrEstimatedAbove, c.NoiseMultiplier, c.Epsilon, c.Delta)
+	}
 	return c.tooFew(ctx, few, 0)
 }
 
