@@ -25,7 +25,7 @@ var (
 
 // foreign are flags of other programs that the documents name.
 var foreign = map[string]string{"include": "grep", "add-opens": "java", "factor": "trainings.py", "together": "table.py",
-	"lora": "hf_texts.py", "nproc-per-node": "torchrun"}
+	"lora": "hf_texts.py", "user": "docker", "models": "steps.py", "system-site-packages": "venv", "nproc-per-node": "torchrun"}
 
 // commandLines returns the lines of a text that run minsep, without what follows a pipe, a comment
 // or another command.

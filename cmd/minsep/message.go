@@ -26,9 +26,9 @@ import (
 // scheme of object stores. They tell a user nothing, so messages leave them out.
 var packages = append(store.Schemes(),
 	"compose",
-	"accounting", "banded", "binomial", "bisect", "calibration", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
+	"accounting", "adopt", "attack", "banded", "binomial", "bisect", "calibration", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
-	"progress", "registry", "report", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "teststate", "tilt", "transforms", "tuples", "words", "worker",
+	"progress", "registry", "report", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "testrun", "teststate", "tilt", "transforms", "tuples", "words", "worker",
 )
 
 // packagePrefix matches them at the start of a line and of a wrapped error.
