@@ -38,7 +38,7 @@ func TestNoiseOnAFullDisk(t *testing.T) {
 	}
 	noise := func(out string) (int, string) {
 		return call("noise", "--strategy", strategy, "--noise-multiplier", "2", "--steps", "64", "--coordinates", "1000", "--steps-per-file", "8",
-			"--run-id=0123456789abcdef0123456789abcdef", "--key", key, "--out", out)
+			"--key", key, "--out", out)
 	}
 	ballast := filepath.Join(disk, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 864<<10), 0o600); err != nil { // 160 KiB are left for 8 files of 32
