@@ -190,6 +190,7 @@ func (d *Drawn) check(s beam.Scope, tallies beam.PCollection) {
 }
 
 func (d *Drawn) group(s beam.Scope, events beam.PCollection) {
+	s = s.Scope("by shard")
 	// Every shard has a task even if nothing takes part in it.
 	empty := beam.ParDo(s, &emptyFn{}, d.Resolved)
 	d.Grouped = beam.GroupByKey(s, beam.Flatten(s, events, empty))
