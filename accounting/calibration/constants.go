@@ -42,6 +42,10 @@ const (
 	// each. RoughShare is the part of it that a look may take that shows enough for a rough estimate.
 	mostWork, RoughShare = 2e8, 0.125
 
+	// leastSteps is the number of steps with which shorter runs count in the estimate of a figure that
+	// is only printed: 1e5 samples are enough for it.
+	leastSteps = 2000
+
 	// leastTables and mostTables limit the tables of a look, in states times steps of some 5 ns each.
 	// In between, tables may take as long as the samples that they replace.
 	leastTables, mostTables = 3e6, 2e9

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 
 	"minsep/accounting"
@@ -93,7 +94,8 @@ func provenDelta(run accounting.Run, sigma, epsilon float64) (float64, error) {
 }
 
 // estimatedPoint estimates δ in both directions; enough is false if that takes too many samples. No
-// samples are needed if a proven bound is far below the other direction's.
+// samples are needed if a proven bound is far below the other direction's, and no more once a
+// direction is shown to be below it.
 func estimatedPoint(ctx context.Context, run accounting.Run, spec montecarlo.Spec, epsilon float64) (p CurvePoint, enough bool, err error) {
 	p.Epsilon, enough = epsilon, true
 	for _, direction := range montecarlo.Directions {
@@ -108,18 +110,20 @@ func estimatedPoint(ctx context.Context, run accounting.Run, spec montecarlo.Spe
 			}
 			d.cut = &cost
 		}
-		s, l, err := d.lookAt(runtime.GOMAXPROCS(0), 1e-5)
+		const scale = 1e-5 // of the look's logarithms: any δ serves
+		s, l, err := d.lookAt(runtime.GOMAXPROCS(0), scale)
 		if err != nil {
 			return p, false, err
 		}
 		if d.proof.bound > Negligible*p.Delta {
-			most := mostWork / float64(spec.Steps)
-			for want := uint64(16 * Few); l.samples < want; want = uint64(min(most, 8*float64(want), additionalEstimate*float64(l.samples)/max(l.sum, 1e-300))) {
+			most := mostWork / float64(max(leastSteps, spec.Steps))
+			isBelow := func() bool { return l.samples > 0 && math.Exp(l.most())*scale <= p.Delta } // the other direction
+			for want := uint64(16 * Few); l.samples < want && !isBelow(); want = uint64(min(most, 8*float64(want), additionalEstimate*float64(l.samples)/max(l.sum, 1e-300))) {
 				if err := s.draw(ctx, l, want); err != nil {
 					return p, false, err
 				}
 			}
-			enough = enough && l.sum >= Apart*Apart
+			enough = enough && (l.sum >= Apart*Apart || isBelow())
 		}
 		if delta := l.mean() + d.cost(); delta >= p.Delta {
 			p.Delta = delta

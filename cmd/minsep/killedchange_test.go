@@ -109,11 +109,12 @@ func (p killedPlace) copy(from, to string) {
 }
 
 // killedCommands are those that write files, in an order in which each finds what it needs. After a
-// blank line of their own they begin anew.
+// blank line of their own they begin anew. A report says of a run with a fixed id that a check
+// failed.
 const killedCommands = `run plan.json --run-id=000000000000000000000000000000a1
 run plan.json --again next --run-id=000000000000000000000000000000a2
 run other.json --again other --run-id=000000000000000000000000000000a3
-report run --out page.html
+report run --out page.html --exits=3
 
 bound --graph graph.tsv --header no --max-per-owner 1 --key key --out run --run-id=000000000000000000000000000000b1
 form --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --shards 2 --key key --out run
@@ -124,7 +125,7 @@ noise --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-pe
 run rotation.json --run-id=000000000000000000000000000000d1
 run rotation.json --again next --run-id=000000000000000000000000000000d2
 run otherrotation.json --again other --run-id=000000000000000000000000000000d3
-report run --out page.html
+report run --out page.html --exits=3
 
 bound --graph shared.tsv --header no --pools 3 --key key --out run --run-id=000000000000000000000000000000e1
 form --bounded run --scheme rotation --steps 14 --epoch-steps 4 --shards 2 --key key --out run

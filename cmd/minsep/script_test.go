@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"minsep/internal/crash"
 	"minsep/internal/killtest"
 	"minsep/internal/testrun"
 	"minsep/internal/teststate"
@@ -26,20 +27,36 @@ func TestMain(m *testing.M) {
 	testscript.Main(teststate.Main{Tests: m}, map[string]func(){"minsep": fixedMain})
 }
 
-// fixedMain is the command with one more flag, --run-id: it fixes the run id, so that runs can be
-// repeated and their bytes be frozen.
+// fixedMain is the command with two more flags. --run-id fixes the run id, so that runs can be
+// repeated and their bytes be frozen. --exits names the only exit code with which it succeeds.
 func fixedMain() {
-	const flag = "--run-id="
-	at := slices.IndexFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, flag) })
-	if at >= 0 {
-		id, err := stream.ParseRunID(strings.TrimPrefix(os.Args[at], flag))
+	if id, ok := takeFlag("--run-id="); ok {
+		run, err := stream.ParseRunID(id)
 		if err != nil {
 			panic(err)
 		}
-		testrun.Fix(id)
-		os.Args = slices.Delete(os.Args, at, at+1)
+		testrun.Fix(run)
 	}
-	main()
+	want, ok := takeFlag("--exits=")
+	if !ok {
+		main()
+	}
+	crash.Begin()
+	if got := crash.Guard(os.Stderr, run); strconv.Itoa(got) != want {
+		os.Exit(max(got, exitFailure))
+	}
+	os.Exit(exitOK)
+}
+
+// takeFlag takes a flag out of the arguments of this process and returns its value.
+func takeFlag(flag string) (value string, ok bool) {
+	at := slices.IndexFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, flag) })
+	if at < 0 {
+		return "", false
+	}
+	value = strings.TrimPrefix(os.Args[at], flag)
+	os.Args = slices.Delete(os.Args, at, at+1)
+	return value, true
 }
 
 func TestScripts(t *testing.T) {
