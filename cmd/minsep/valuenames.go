@@ -11,12 +11,12 @@ import (
 // valueNames names the values of flags in help, as FILE in --key FILE. Flags that are missing here
 // are named by their type: see valueName.
 var valueNames = map[string]string{
-	"also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "checkpoint": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE", "encoding": "NAME", "owner-separator": "SEP",
-	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "examples-per-owner": "G", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
-	"header": "HOW", "id-column": "COLUMN", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rate": "R", "log-format": "FORMAT", "log-level": "LEVEL",
-	"max-noise-state": "SIZE", "max-per-owner": "K", "memory": "FD", "min-sep": "B", "momentum": "BETA", "objective": "ERROR", "observations": "FILE", "optimizer": "NAME", "order": "ORDER", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
-	"plan": "FILE", "prob": "P", "row": "N", "run": "DIR", "run-id": "ID", "runner": "RUNNER", "sample": "UNIT", "schedule": "NAME", "scheme": "S", "shard": "i/N", "solve": "WHAT",
-	"strategy": "FILE", "times": "N,N,...", "title": "TEXT", "unit": "UNIT", "until": "STAGE", "without": "FILE", "words": "SOURCE", "work-dir": "DIR", "workload": "NAME",
+	"again": "DIR", "also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "checkpoint": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE", "encoding": "NAME", "owner-separator": "SEP",
+	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
+	"header": "HOW", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rate": "R", "log-format": "FORMAT", "log-level": "LEVEL",
+	"max-noise-state": "SIZE", "max-per-owner": "K", "memory": "FD", "min-sep": "B", "momentum": "BETA", "objective": "ERROR", "optimizer": "NAME", "order": "ORDER", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
+	"plan": "FILE", "prob": "P", "row": "N", "run": "DIR", "runner": "RUNNER", "sample": "UNIT", "schedule": "NAME", "scheme": "S", "shard": "i/N", "solve": "WHAT",
+	"strategy": "FILE", "times": "N,N,...", "title": "TEXT", "unit": "UNIT", "until": "STAGE", "words": "SOURCE", "work-dir": "DIR", "workload": "NAME",
 }
 
 // valueName returns the name of a flag's value in help; "" if it takes no value, or none is known.
