@@ -34,8 +34,8 @@ man: build ## write the help of all commands as pages for man to out/man: man -l
 	bin/minsep man out/man
 
 release: ## build the command of the last commit for PLATFORMS, twice, compare, and write checksums to out/release
-	@version=$$(sed -n 's/^const Version = "\(.*\)"/\1/p' manifest/index.go); \
-	[ -n "$$version" ] || { echo "release: no version in manifest/index.go"; exit 1; }; \
+	@version=$$(sed -n 's/^const Version = "\(.*\)"/\1/p' internal/manifest/index.go); \
+	[ -n "$$version" ] || { echo "release: no version in internal/manifest/index.go"; exit 1; }; \
 	[ -z "$$(git status --porcelain)" ] || { echo "release: there are changes that are not committed: commit them first"; exit 1; }; \
 	grep -q "^## $$version\b" CHANGELOG.md || { echo "release: CHANGELOG.md has no section \"## $$version\": name the section of this release"; exit 1; }; \
 	[ -z "$$(awk '/^## /{u = $$2 == "Unreleased"; next} u && NF' CHANGELOG.md)" ] || { echo "release: CHANGELOG.md has entries under \"Unreleased\": move them to the section of this version"; exit 1; }; \
@@ -63,7 +63,7 @@ BUILDAH := buildah --root $(abspath $(IMAGE))/storage --runroot $(abspath $(IMAG
 
 image: wheels buildah ## build the container image of PLATFORMS (Linux) from the wheels, with buildah: the OCI layout out/image/layout
 	@command -v buildah > /dev/null || { echo "image: buildah is not here"; exit 1; }
-	@rm -rf $(IMAGE); version=$$(sed -n 's/^const Version = "\(.*\)"/\1/p' manifest/index.go); revision=$$(git rev-parse HEAD); \
+	@rm -rf $(IMAGE); version=$$(sed -n 's/^const Version = "\(.*\)"/\1/p' internal/manifest/index.go); revision=$$(git rev-parse HEAD); \
 	for wheel in $(DIST)/*manylinux*.whl; do \
 	  case $$wheel in *x86_64*) arch=amd64 ;; *) arch=arm64 ;; esac; root=$(IMAGE)/$$arch; \
 	  mkdir -p $$root/home/minsep $$root/etc $$root/tmp $$root/usr/bin $$root/usr/share/licenses/minsep $$root/usr/share/sbom; \
@@ -190,7 +190,7 @@ $(addprefix train-,jax owners torch texts genes): train-%: build
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.
-RACE := ./internal/store ./mechanism/noise ./registry ./accounting/montecarlo ./accounting/montecarlo/tilt ./manifest ./sampling/ownergraph/idcolumn
+RACE := ./internal/store ./mechanism/noise ./registry ./internal/montecarlo ./internal/montecarlo/tilt ./manifest ./internal/idcolumn
 RACE_TESTS := ReadAhead|WrongAndShortReads|Memory|ByManyAtOnce|SplitsGive|Checkpoint|GoldenLosses|RecordsMerge|ValuesDepend|BoundedRowGroups|BoundedWriter|BoundedEach|Column|Fill|ValueError
 
 race-fast: ## run the tests of concurrent packages that need no Beam under the race detector, in a minute
@@ -222,10 +222,10 @@ bench: ## measure the tables of docs/background/benchmarks.md: whole stages in a
 	@for b in 'Form$$/n=7200' 'Form$$/epochs' 'Form$$/n=1000' FormMultiOwner Bound; do \
 	  (cd pipelines && ../out/pipelines.test -test.run '^$$' -test.bench "$$b" -test.benchtime 1x | grep Benchmark); done
 	MINSEP_BENCH_FULL=1 $(GO) test -run '^$$' -bench Greedy -benchtime 1x ./sampling/ownergraph | grep Benchmark
-	$(GO) test -run '^$$' -bench Losses -cpu 1 ./accounting/montecarlo | grep Benchmark
+	$(GO) test -run '^$$' -bench Losses -cpu 1 ./internal/montecarlo | grep Benchmark
 	$(GO) test -run '^$$' -bench Poisson -cpu 1 ./accounting/pld | grep Benchmark
 	$(GO) test -run '^$$' -bench Calibrate -benchtime 1x ./accounting/calibration | grep Benchmark
-	$(GO) test -run '^$$' -bench Overhead ./transforms/losses | grep Benchmark
+	$(GO) test -run '^$$' -bench Overhead ./internal/transforms/losses | grep Benchmark
 	$(GO) test -run '^$$' -bench Noise -cpu 1 ./mechanism/noise | grep Benchmark
 	$(GO) test -run '^$$' -bench . -benchtime 1x -cpu 1 ./mechanism | grep Benchmark
 

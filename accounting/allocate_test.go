@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 )
 
 // TestAllocate: every test has the failure probability that is in δ, accepts what is expected, and

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/accounting/internal/normal"
 	"minsep/accounting/pld"
+	"minsep/internal/normal"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/sampling"
 )
 

@@ -3,7 +3,7 @@ package accounting
 import (
 	"math"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

@@ -3,8 +3,8 @@ package accounting
 import (
 	"math"
 
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
 	"minsep/sampling"
 )
 

@@ -1,7 +1,7 @@
 package accounting
 
 import (
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

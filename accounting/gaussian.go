@@ -3,8 +3,8 @@ package accounting
 import (
 	"math"
 
-	"minsep/accounting/internal/normal"
 	"minsep/internal/bisect"
+	"minsep/internal/normal"
 	"minsep/internal/param"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/ledger"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

@@ -1,8 +1,8 @@
 package accounting
 
 import (
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

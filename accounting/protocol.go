@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"math"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
 )

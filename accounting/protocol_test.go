@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"

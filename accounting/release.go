@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 )
 
 // Tally is the sum of the samples of one trial. It is kept in integers, so that it does not depend

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

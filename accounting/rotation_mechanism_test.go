@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"

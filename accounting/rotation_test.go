@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // TestRotationOfOwners draws outputs of whole mechanisms: owners of one to three examples, some in

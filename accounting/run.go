@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
 	"minsep/internal/param"
 	"minsep/mechanism"
 	"minsep/sampling"

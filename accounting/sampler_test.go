@@ -6,12 +6,12 @@ import (
 	"reflect"
 	"testing"
 
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // samplerCase is a scheme with its options, as batches are formed by it and as it is accounted for.

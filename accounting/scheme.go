@@ -3,8 +3,8 @@ package accounting
 import (
 	"fmt"
 
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

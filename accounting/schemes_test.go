@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -112,7 +112,7 @@ func TestSchemesHaveLosses(t *testing.T) {
 		}
 		for fault := range strings.SplitSeq(spec.Validate().Error(), "\n") {
 			if strings.Contains(fault, "montecarlo: scheme ") {
-				t.Errorf("%s: no entry in the map schemes of accounting/montecarlo, set it in the init of a file of its own: %s", name, fault)
+				t.Errorf("%s: no entry in the map schemes of internal/montecarlo, set it in the init of a file of its own: %s", name, fault)
 			}
 		}
 	}

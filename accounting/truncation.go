@@ -6,9 +6,9 @@ import (
 	"sort"
 	"strings"
 
-	"minsep/accounting/internal/binomial"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/binomial"
 	"minsep/internal/golden"
+	"minsep/internal/montecarlo"
 	"minsep/internal/param"
 	"minsep/sampling"
 )

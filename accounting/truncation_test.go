@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

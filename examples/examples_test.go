@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"testing"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // maxLines is the number of lines of a program, without blank ones and comments.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/stream"
 	"minsep/pipelines"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/stream"
 )
 
 // formRun bounds a small graph and forms batches of it.

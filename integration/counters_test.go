@@ -106,7 +106,7 @@ func TestCountersArePublic(t *testing.T) {
 		t.Errorf("the counters are %q, of which only these are known to be public: %q", names, publicCounters)
 	}
 	if len(others) != 1 || !strings.Contains(others[0], filepath.Join("transforms", "progress", "progress.go")) {
-		t.Errorf("metrics of Beam are made in %q: use transforms/progress", others)
+		t.Errorf("metrics of Beam are made in %q: use internal/transforms/progress", others)
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs", "operation.md"))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
 )
 
 // descriptor points to a blob of an OCI layout.

@@ -19,23 +19,24 @@ import (
 )
 
 // layers lists the packages from the bottom up, as path prefixes: a package imports only from
-// layers before its own, or from its own. manifest has the formats that transforms write and
+// layers before its own, or from its own. internal/manifest has the formats that transforms write and
 // readers read, so it is below both. At the bottom is what every package may use: internal/param,
 // and internal/store, by which files are read and written wherever they are.
 var layers = [][]string{
-	{"internal/bisect", "internal/crash", "internal/digest", "internal/digits", "internal/golden", "internal/killtest", "internal/leave", "internal/packed", "internal/param", "internal/printable", "internal/stattest", "internal/store", "internal/strictjson", "internal/testrun", "internal/teststate", "internal/words", "store"},
-	{"sampling/stream"},
-	{"sampling", "mechanism"},
-	{"accounting", "internal/adopt", "internal/drawhere"}, // the last for tests
-	{"manifest"},
-	{"registry"},
-	{"stages"},
+	{"internal", "store"}, // what every package may use, and tests
+	{"internal/stream"},
+	{"sampling", "mechanism", "internal/graphio", "internal/idcolumn", "internal/ondisk"},
+	{"accounting", "internal/montecarlo", "internal/ledger", "internal/adopt", "internal/drawhere"}, // the last two for tests
+	{"internal/manifest"},
+	{"internal/registry"},
+	{"internal/stages"},
 	{"planner"},
-	{"inspect"},
+	{"internal/inspect"},
 	{"report"},
+	{"internal/transforms"},
 	{"transforms"},
-	{"pipelines"},
-	{"pipelines/planrun"},
+	{"pipelines", "internal/worker"},
+	{"internal/planrun"},
 	{"cmd"},
 	{"examples"},
 	{"integration"},
@@ -48,11 +49,11 @@ var mayImport = []struct {
 	prefix string
 	within []string
 }{
-	{"github.com/apache/beam/", []string{"transforms", "pipelines", "cmd", "examples", "integration"}},
+	{"github.com/apache/beam/", []string{"transforms", "internal/transforms", "internal/worker", "internal/planrun", "pipelines", "cmd", "examples", "integration"}},
 	{"cloud.google.com/go/", []string{"internal/store/gs"}},
 	{"google.golang.org/api/", []string{"internal/store/gs"}},
 	{"github.com/aws/", []string{"internal/store/s3"}},
-	{"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx", []string{"cmd", "examples", "integration", "transforms"}}, // in transforms by tests only
+	{"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx", []string{"cmd", "examples", "integration", "transforms", "internal/transforms"}}, // in transforms by tests only
 	{"minsep/internal/store/", []string{"internal/store", "store", "cmd", "integration"}},
 	{"github.com/fsouza/fake-gcs-server/", []string{"integration"}},
 	{"github.com/johannesboyne/gofakes3/", []string{"integration"}},
@@ -94,7 +95,7 @@ func fault(dir, path string) string {
 		return "it has no layer"
 	case to > from:
 		return "imports go one way, and its layer is above"
-	case to == from && from == layerOf("sampling") && strings.Split(dir, "/")[0] != strings.Split(target, "/")[0]:
+	case to == from && from == layerOf("mechanism") && under(dir, "mechanism") != under(target, "mechanism"):
 		return "sampling and mechanism do not know each other"
 	}
 	return ""
@@ -228,7 +229,7 @@ func TestStability(t *testing.T) {
 // certificates and inspects run directories neither Beam nor a client of an object store, one that
 // runs stages no client.
 func TestLinked(t *testing.T) {
-	for program, may := range map[string]string{"minsep/inspect": "", "minsep/pipelines": "github.com/apache/beam/"} {
+	for program, may := range map[string]string{"minsep/internal/inspect": "", "minsep/pipelines": "github.com/apache/beam/"} {
 		out, err := exec.Command("go", "list", "-deps", program).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -277,35 +278,35 @@ func TestImportRulesBite(t *testing.T) {
 		refused   bool
 	}{
 		{"sampling", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
-		{"manifest", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
-		{"transforms/formation", "github.com/apache/beam/sdks/v2/go/pkg/beam", false},
-		{"transforms/manifestio", "cloud.google.com/go/storage", true},
+		{"internal/manifest", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
+		{"internal/transforms/formation", "github.com/apache/beam/sdks/v2/go/pkg/beam", false},
+		{"internal/transforms/manifestio", "cloud.google.com/go/storage", true},
 		{"internal/store", "cloud.google.com/go/storage", true},
 		{"internal/store/gs", "cloud.google.com/go/storage", false},
 		{"internal/store/s3", "cloud.google.com/go/storage", true},
 		{"internal/store/s3", "github.com/aws/aws-sdk-go-v2/service/s3", false},
 		{"pipelines", "minsep/internal/store/gs", true},
-		{"manifest", "minsep/internal/store/gs", true},
+		{"internal/manifest", "minsep/internal/store/gs", true},
 		{"cmd/minsep", "minsep/internal/store/s3", false},
 		{"pipelines", "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx", true},
-		{"sampling/stream", "minsep/internal/store", false},
+		{"internal/stream", "minsep/internal/store", false},
 		{"internal/store", "minsep/sampling", true},
-		{"sampling/stream", "minsep/sampling", true},
+		{"internal/stream", "minsep/sampling", true},
 		{"sampling", "minsep/mechanism", true},
 		{"accounting", "minsep/sampling", false},
-		{"accounting", "minsep/transforms/losses", true},
-		{"transforms/manifestio", "minsep/manifest", false},
-		{"manifest", "minsep/accounting", false},
-		{"inspect", "minsep/stages", false},
-		{"stages", "minsep/inspect", true},
-		{"inspect", "minsep/pipelines", true},
-		{"inspect", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
-		{"inspect", "minsep/internal/store/gs", true},
-		{"transforms/formation", "minsep/pipelines", true},
-		{"pipelines", "minsep/pipelines/planrun", true},
-		{"pipelines/planrun", "minsep/pipelines", false},
-		{"manifest", "minsep/transforms/manifestio", true},
-		{"transforms/manifestio", "minsep/pipelines", true},
+		{"accounting", "minsep/internal/transforms/losses", true},
+		{"internal/transforms/manifestio", "minsep/internal/manifest", false},
+		{"internal/manifest", "minsep/accounting", false},
+		{"internal/inspect", "minsep/internal/stages", false},
+		{"internal/stages", "minsep/internal/inspect", true},
+		{"internal/inspect", "minsep/pipelines", true},
+		{"internal/inspect", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
+		{"internal/inspect", "minsep/internal/store/gs", true},
+		{"internal/transforms/formation", "minsep/pipelines", true},
+		{"pipelines", "minsep/internal/planrun", true},
+		{"internal/planrun", "minsep/pipelines", false},
+		{"internal/manifest", "minsep/internal/transforms/manifestio", true},
+		{"internal/transforms/manifestio", "minsep/pipelines", true},
 		{"mechanism", "C", true},
 		{"cmd/minsep", "minsep/pipelines", false},
 	} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"minsep/internal/killtest"
-	"minsep/manifest"
+	"minsep/internal/manifest"
 )
 
 // TestKilledFormLeavesNoResult kills form when it has left so much. Whatever is left is either

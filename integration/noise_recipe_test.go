@@ -11,11 +11,11 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/noiseshards"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
-	"minsep/sampling/stream"
-	"minsep/transforms/noiseshards"
 )
 
 // pythonWith returns the Python that has the packages, or skips the test.

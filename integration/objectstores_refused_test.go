@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/inspect"
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
 	"minsep/internal/stattest"
 	"minsep/internal/store"
-	"minsep/manifest"
 	"minsep/report"
 )
 

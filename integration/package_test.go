@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
 )
 
 // newWheel builds the wheel of the Python package without the command, and installs it into a

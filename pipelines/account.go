@@ -9,13 +9,13 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/manifest"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
+	"minsep/internal/transforms/progress"
 	"minsep/planner"
-	"minsep/stages"
-	"minsep/transforms/progress"
 )
 
 // AccountResult is the result of an account.

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"minsep/accounting"
+	"minsep/internal/stages"
 	"minsep/planner"
 	"minsep/sampling"
-	"minsep/stages"
 )
 
 // init registers the stage for plans.

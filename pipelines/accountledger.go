@@ -12,14 +12,14 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/ledger"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
-	"minsep/stages"
-	"minsep/transforms/losses"
-	"minsep/transforms/manifestio"
-	"minsep/transforms/progress"
+	"minsep/internal/transforms/losses"
+	"minsep/internal/transforms/manifestio"
+	"minsep/internal/transforms/progress"
 )
 
 // lookAt reports whether the ledger holds a protocol of the same request, from which the account

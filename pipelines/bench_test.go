@@ -12,10 +12,10 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"minsep/internal/stream"
 	"minsep/pipelines"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/stream"
 )
 
 // These benchmarks run whole stages, files written, and report CPU seconds and the peak memory of

@@ -9,19 +9,19 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/adopt"
+	"minsep/internal/graphio"
 	"minsep/internal/leave"
+	"minsep/internal/manifest"
+	"minsep/internal/ondisk"
 	"minsep/internal/param"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/contribution"
+	"minsep/internal/transforms/manifestio"
+	"minsep/internal/transforms/progress"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/sampling/ownergraph/ondisk"
-	"minsep/sampling/stream"
-	"minsep/stages"
 	"minsep/transforms"
-	"minsep/transforms/contribution"
-	"minsep/transforms/manifestio"
-	"minsep/transforms/progress"
 )
 
 // Bound is the bound with the parameters of [stages.Bound].

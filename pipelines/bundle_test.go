@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/stream"
 	"minsep/pipelines"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // TestFormNeedsParallelism asks Flink, which holds what a task passes on, for more than it can

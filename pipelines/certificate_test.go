@@ -8,10 +8,10 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
 	"minsep/pipelines"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // A certificate of a later version is inspected by the columns that this one knows.

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"minsep/internal/manifest"
+	"minsep/internal/registry"
+	"minsep/internal/stages"
 	"minsep/internal/store"
+	"minsep/internal/stream"
 	"minsep/internal/words"
-	"minsep/manifest"
-	"minsep/registry"
-	"minsep/sampling/stream"
-	"minsep/stages"
 )
 
 // ErrLocked says that another command is writing in the run directory.

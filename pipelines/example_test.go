@@ -6,10 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"minsep/inspect"
+	"minsep/internal/inspect"
+	"minsep/internal/stream"
 	"minsep/pipelines"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // Batches of 1000 numbered examples, each its own owner, and what inspection says of the run

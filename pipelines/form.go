@@ -10,17 +10,17 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/adopt"
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/registry"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
+	"minsep/internal/transforms/formation"
+	"minsep/internal/transforms/manifestio"
+	"minsep/internal/transforms/progress"
 	"minsep/mechanism/noise"
-	"minsep/registry"
 	"minsep/sampling/ownergraph"
-	"minsep/stages"
 	"minsep/transforms"
-	"minsep/transforms/formation"
-	"minsep/transforms/manifestio"
-	"minsep/transforms/progress"
 )
 
 // Form is the forming of batches with the parameters of [stages.Form].

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/graphio"
+	"minsep/internal/stream"
 	"minsep/pipelines"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/sampling/stream"
 )
 
 // TestBoundOfAChangedGraph: a graph that is no longer the one that was looked at is not read.

@@ -3,8 +3,8 @@ package pipelines
 import (
 	"context"
 
+	"minsep/internal/stages"
 	"minsep/planner"
-	"minsep/stages"
 )
 
 // InPlan has the functions by which a plan runs a stage of package stages. The file of the stage

@@ -3,7 +3,7 @@ package pipelines
 import (
 	"testing"
 
-	"minsep/stages"
+	"minsep/internal/stages"
 )
 
 // TestEveryStageRunsInAPlan names the stages that no plan can run.

@@ -12,12 +12,12 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/inspect"
-	"minsep/manifest"
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
 	"minsep/pipelines"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/stream"
 )
 
 // formedRun bounds a small graph in one run directory and forms batches of it in another.

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"minsep/internal/stream"
 	"minsep/internal/teststate"
+	"minsep/internal/transforms/progress"
 	"minsep/pipelines"
-	"minsep/sampling/stream"
-	"minsep/transforms/progress"
 )
 
 func TestMain(m *testing.M) { os.Exit(teststate.Main{Tests: onDirect{m}}.Run()) }

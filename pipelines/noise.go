@@ -9,15 +9,15 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/accounting"
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/registry"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
+	"minsep/internal/transforms/manifestio"
+	"minsep/internal/transforms/noiseshards"
 	"minsep/mechanism/noise"
 	"minsep/planner"
-	"minsep/registry"
-	"minsep/stages"
-	"minsep/transforms/manifestio"
-	"minsep/transforms/noiseshards"
 )
 
 // NoiseResult describes a training run's noise. All of it is public.

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/inspect"
-	"minsep/manifest"
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
-	"minsep/sampling/stream"
 )
 
 // newNoise returns a small stage, and options with a key and a run directory that is not there yet.

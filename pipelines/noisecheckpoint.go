@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"slices"
 
+	"minsep/internal/manifest"
 	"minsep/internal/store"
-	"minsep/manifest"
 	"minsep/mechanism/noise"
 )
 

@@ -12,13 +12,13 @@ import (
 	"io/fs"
 	"unsafe"
 
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/progress"
 	"minsep/mechanism/noise"
-	"minsep/sampling/stream"
-	"minsep/stages"
-	"minsep/transforms/progress"
 )
 
 // NoiseStreamFormat is the format of a stream of noise.

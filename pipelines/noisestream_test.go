@@ -14,11 +14,11 @@ import (
 	"sync"
 	"testing"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // readStream splits a stream into its head and its rows.

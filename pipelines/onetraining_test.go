@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
 	"minsep/pipelines"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // poisson is the sampler of these tests.

@@ -21,11 +21,11 @@ import (
 	"slices"
 	"strings"
 
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
-	"minsep/sampling/stream"
-	"minsep/stages"
+	"minsep/internal/stream"
 )
 
 // ParamError is a parameter that a stage refuses.

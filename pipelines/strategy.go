@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"io"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
+	"minsep/internal/stages"
 	"minsep/mechanism"
-	"minsep/stages"
 )
 
 // Strategy is the stage that makes a strategy in the run directory. It needs no job.

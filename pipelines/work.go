@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
-	"minsep/sampling/stream"
-	"minsep/stages"
+	"minsep/internal/stream"
 )
 
 // work is a stage at work. Every stage begins with [Options.begin], which validates, takes the run

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"minsep/accounting/calibration"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/stages"
 )
 
 // Only [calibration.Problem] knows the time that a certificate takes: it makes tables for

@@ -3,7 +3,7 @@ package planner
 import (
 	"testing"
 
-	"minsep/stages"
+	"minsep/internal/stages"
 )
 
 // TestForecastPlan: the forecast of a plan is found where a search from its column norms finds

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"minsep/internal/graphio"
+	"minsep/internal/stream"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/sampling/stream"
 )
 
 // Populations reads a graph into memory, about 40 bytes an edge, and bounds it once for each

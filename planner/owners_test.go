@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"minsep/accounting/calibration"
+	"minsep/internal/stages"
 	"minsep/mechanism"
-	"minsep/stages"
 )
 
 // several is a request with up to three examples per owner.

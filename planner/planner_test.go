@@ -13,12 +13,12 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/ledger"
 	"minsep/internal/drawhere"
+	"minsep/internal/ledger"
+	"minsep/internal/stages"
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
-	"minsep/stages"
 )
 
 // small is a request with candidates that take little time.

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"minsep/accounting"
+	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/stages"
 )
 
 // NamedPlan is a plan for minsep run and the file that it is from.

@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"minsep/accounting"
+	"minsep/internal/stream"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/stream"
 )
 
 // Pools are the pools of a graph for rotation, where some examples have several owners: an

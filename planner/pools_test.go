@@ -10,11 +10,11 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
+	"minsep/internal/graphio"
+	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/stages"
 )
 
 func TestDataOfPools(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
+	"minsep/internal/graphio"
 	"minsep/mechanism"
-	"minsep/sampling/ownergraph/graphio"
 )
 
 // TestUnits: figures in the units that their comments say.

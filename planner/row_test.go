@@ -10,11 +10,11 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/stages"
 )
 
 // TestSameAs: independent noise has the noise of its own batch size.

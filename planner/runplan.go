@@ -9,8 +9,8 @@ import (
 	"minsep/accounting"
 	"minsep/accounting/calibration"
 	"minsep/internal/digits"
+	"minsep/internal/stages"
 	"minsep/sampling/ownergraph"
-	"minsep/stages"
 )
 
 // RunPlan is the plan for minsep run of a row. Graph is nil for numbered examples.

@@ -11,7 +11,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/montecarlo/tilt"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"

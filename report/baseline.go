@@ -3,11 +3,11 @@ package report
 import (
 	"context"
 
-	"minsep/inspect"
-	"minsep/manifest"
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
+	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/planner"
-	"minsep/stages"
 )
 
 // Baseline is DP-SGD, that is independent noise with Poisson sampling, for the claim, the steps,

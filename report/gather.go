@@ -10,16 +10,16 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/ledger"
-	"minsep/inspect"
+	"minsep/internal/inspect"
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
-	"minsep/stages"
 )
 
 // Options choose the contents of a page.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"minsep/accounting"
-	"minsep/inspect"
+	"minsep/internal/inspect"
 )
 
 // browser is Chromium, by its names on Debian and elsewhere.

@@ -8,7 +8,7 @@ import (
 	"math"
 
 	"minsep/accounting"
-	"minsep/inspect"
+	"minsep/internal/inspect"
 	"minsep/mechanism"
 	"minsep/planner"
 )

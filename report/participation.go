@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // draws is the number of examples that are drawn for the distribution of a scheme.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/manifest"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stages"
 	"minsep/internal/words"
-	"minsep/manifest"
-	"minsep/stages"
 )
 
 // directions has the names of the two directions of the hockey-stick divergence: P is with the

@@ -20,15 +20,15 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/montecarlo"
-	"minsep/inspect"
-	"minsep/manifest"
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/planner"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/stream"
 )
 
 // fixture is a run with all that a page shows, certified in closed form.

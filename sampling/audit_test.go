@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // formed draws the batches of an independent scheme for examples of one or two copies each.

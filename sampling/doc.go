@@ -55,7 +55,7 @@ import (
 	"strconv"
 
 	"minsep/internal/param"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // ParamError is a faulty parameter.

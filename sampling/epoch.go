@@ -7,7 +7,7 @@ import (
 	"math/bits"
 
 	"minsep/internal/param"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // EpochMinSep lets each example take part exactly once in every epoch of EpochSteps steps, at a

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // epochDistribution is the probability of every set of steps of an EpochMinSep by walking through

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // breaks says which check of s the batches break for the owners, or "".

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // randomOwners gives each of the examples one to most owners of numOwners.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"minsep/internal/param"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // OwnerSampling makes a scheme sample owners in place of examples (F4.9). Each example must

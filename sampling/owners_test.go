@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // subsets are all subsets of 0 … n-1 of a size, as masks.

@@ -3,7 +3,7 @@ package sampling
 import (
 	"math/bits"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // renewal is a process with turns: the example waits for its first turn, and after each

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 func key(purpose string) stream.Key { return stream.PublicKey("sampling tests", []byte(purpose)) }

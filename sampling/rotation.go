@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"minsep/internal/param"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // Rotation lets the examples of one pool at a time take part, each exactly once, at a uniform step

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 
 	"pgregory.net/rapid"
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // next is how a law, or its table, goes on from a point.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sort"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 var lawKind = Kind{

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"minsep/internal/param"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // Truncation cuts batches that are larger than MaxBatchSize (arXiv 2602.09338, Appendix D).

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // TestPrioritiesAreFresh: staying in a batch at one step says nothing of another step, of another

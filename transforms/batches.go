@@ -9,11 +9,11 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/store"
-	"minsep/manifest"
+	"minsep/internal/transforms/formation"
 	"minsep/sampling"
-	"minsep/transforms/formation"
 )
 
 // Batch is a part of the batch of a step: at most [Sampling.PartSize] of its examples. A batch of

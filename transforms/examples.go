@@ -11,13 +11,13 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/graphio"
+	"minsep/internal/manifest"
 	"minsep/internal/packed"
 	"minsep/internal/store"
-	"minsep/manifest"
+	"minsep/internal/transforms/contribution"
+	"minsep/internal/transforms/manifestio"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/transforms/contribution"
-	"minsep/transforms/manifestio"
 )
 
 // Row is an example of a bounded table. Its id is the key beside it.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"minsep/sampling/ownergraph/graphio"
+	"minsep/internal/graphio"
 )
 
 // Fault returns the useful part of the error of a run: the faults of the input that workers found,

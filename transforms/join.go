@@ -15,8 +15,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/packed"
+	"minsep/internal/transforms/formation"
 	"minsep/sampling/ownergraph"
-	"minsep/transforms/formation"
 )
 
 // Slot is the place of an example in the batches of a training.

@@ -13,13 +13,13 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/noiseshards"
 	"minsep/mechanism/noise"
-	"minsep/sampling/stream"
-	"minsep/stages"
-	"minsep/transforms/noiseshards"
 )
 
 func init() {

@@ -13,10 +13,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
+	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
-	"minsep/stages"
 )
 
 func init() { register.Function1x0(takeBlock) }

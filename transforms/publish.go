@@ -7,11 +7,11 @@ import (
 	"errors"
 	"slices"
 
+	"minsep/internal/manifest"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
-	"minsep/sampling/stream"
-	"minsep/stages"
-	"minsep/transforms/formation"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/formation"
 )
 
 // publishTableFn writes the index of a table.

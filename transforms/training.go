@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"minsep/internal/adopt"
+	"minsep/internal/manifest"
 	"minsep/internal/store"
-	"minsep/manifest"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // Training is one training run: a run directory, a run id of its own, and the place of the root key.

@@ -6,9 +6,9 @@ import (
 	"math"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
 	"minsep/internal/bisect"
 	"minsep/internal/digits"
+	"minsep/internal/montecarlo"
 )
 
 // mostDelta is the largest δ of an additional ε: a larger one says next to nothing.

@@ -10,11 +10,11 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/ledger"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // finish draws the samples of a protocol.

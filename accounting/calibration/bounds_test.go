@@ -10,13 +10,13 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/ledger"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // boundCase is a random small problem: a run, its distribution as it is enumerated, and where it is

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/ledger"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"

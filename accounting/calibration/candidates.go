@@ -8,10 +8,10 @@ import (
 	"math"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
 	"minsep/internal/bisect"
 	"minsep/internal/digits"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
 )
 
 // ErrEstimatedAbove says that δ of a given noise multiplier is estimated to be above the claim's by

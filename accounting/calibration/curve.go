@@ -8,8 +8,8 @@ import (
 	"runtime"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
 )
 
 // CurvePoint is δ at one ε. Unless it is Proven it is an estimate: the noise multiplier was chosen by

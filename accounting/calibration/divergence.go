@@ -6,9 +6,9 @@ import (
 	"errors"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
-	"minsep/sampling/stream"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/stream"
 )
 
 // divergence is the divergence of a claim in one direction at one noise multiplier: what is

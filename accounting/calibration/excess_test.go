@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // TestExcessOfSeveralExamples: δ of an owner of several examples, by the values that a verification

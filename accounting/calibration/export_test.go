@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"minsep/accounting"
-	"minsep/accounting/ledger"
 	"minsep/internal/drawhere"
+	"minsep/internal/ledger"
 )
 
 // Finish draws what a ledger lacks in this process, and returns its certificate.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
 )
 
 // Forecast is about how long a verification takes, all of it, if the noise multiplier that comes out

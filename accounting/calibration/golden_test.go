@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/ledger"
+	"minsep/internal/ledger"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
 	"minsep/sampling"

@@ -7,8 +7,8 @@ import (
 	"math"
 	"sync"
 
-	"minsep/accounting/montecarlo/tilt"
-	"minsep/sampling/stream"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/stream"
 )
 
 // look is one divergence at one noise multiplier, as samples show it.

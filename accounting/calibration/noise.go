@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
 	"minsep/sampling"
 )
 

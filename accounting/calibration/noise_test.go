@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

@@ -8,7 +8,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/internal/bisect"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // OwnSamples is what fresh samples prove of a candidate: samples of the reader's own, whose key

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 )
 
 // Estimate is an estimate of one divergence, never a certificate.

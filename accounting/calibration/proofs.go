@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
 	"minsep/accounting/pld"
 	"minsep/internal/bisect"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
 )
 
 // ErrNotPrivate says that a given noise multiplier was proven to be too small, or could not be

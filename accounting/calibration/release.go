@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"minsep/accounting/ledger"
+	"minsep/internal/ledger"
 )
 
 // Draw computes units of one candidate and adds their results to the ledger, on this machine or

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/ledger"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
 )
 
 // TestRelease: samples are drawn from the candidate with the most noise down to the first that is

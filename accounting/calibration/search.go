@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 )
 
 // Errors of runs without an estimate. Neither is a fault of the request: nothing was found, or it

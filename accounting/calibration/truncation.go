@@ -7,9 +7,9 @@ import (
 	"math"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
 	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
 )
 
 // MostTruncation is the part of δ that truncation may cost at most.

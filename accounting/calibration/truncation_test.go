@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 
 	"minsep/internal/stattest"
 	"minsep/mechanism"

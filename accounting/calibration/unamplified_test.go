@@ -8,7 +8,7 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/ledger"
+	"minsep/internal/ledger"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

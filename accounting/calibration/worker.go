@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"minsep/accounting"
-	"minsep/accounting/ledger"
-	"minsep/accounting/montecarlo"
-	"minsep/accounting/montecarlo/tilt"
-	"minsep/sampling/stream"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/stream"
 )
 
 // Values says how the values of a trial are drawn: its Values field in JSON.

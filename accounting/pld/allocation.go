@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"minsep/accounting/internal/normal"
+	"minsep/internal/normal"
 	"minsep/internal/param"
 )
 

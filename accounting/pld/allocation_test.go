@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/internal/normal"
+	"minsep/internal/normal"
 
 	"pgregory.net/rapid"
 )

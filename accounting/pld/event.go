@@ -3,7 +3,7 @@ package pld
 import (
 	"fmt"
 
-	"minsep/accounting/internal/binomial"
+	"minsep/internal/binomial"
 	"minsep/internal/param"
 )
 

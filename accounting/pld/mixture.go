@@ -3,7 +3,7 @@ package pld
 import (
 	"math"
 
-	"minsep/accounting/internal/normal"
+	"minsep/internal/normal"
 )
 
 // component is one term of a mixture of normal densities of variance 1.

@@ -9,8 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/dsp/fourier"
 
-	"minsep/accounting/internal/binomial"
-	"minsep/accounting/internal/normal"
+	"minsep/internal/binomial"
+	"minsep/internal/normal"
 )
 
 // oracle1 is the divergence of one event at any real ε, by the closed form: the loss rises with x,

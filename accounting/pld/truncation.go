@@ -3,7 +3,7 @@ package pld
 import (
 	"math"
 
-	"minsep/accounting/internal/binomial"
+	"minsep/internal/binomial"
 )
 
 // group is a range of the number r of other sampled examples, first to last. All of them are at

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"minsep/internal/graphio"
+	"minsep/internal/ondisk"
 	"minsep/internal/words"
 	"minsep/pipelines"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/sampling/ownergraph/ondisk"
 )
 
 // addGraphFlags adds the flags that name the files of a graph and describe their format.

@@ -15,12 +15,12 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/pld"
-	"minsep/inspect"
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/words"
-	"minsep/manifest"
-	"minsep/stages"
 )
 
 // together is the JSON output of minsep compose.

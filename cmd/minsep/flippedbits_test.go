@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 const flippedPlan = `{

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/stages"
 	"minsep/internal/words"
 	"minsep/pipelines"
-	"minsep/stages"
 )
 
 func init() { stageCommands["form"] = (*app).formCommand }

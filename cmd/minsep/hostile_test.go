@@ -24,8 +24,8 @@ import (
 	"time"
 	"unicode"
 
-	"minsep/inspect"
-	"minsep/sampling/stream"
+	"minsep/internal/inspect"
+	"minsep/internal/stream"
 )
 
 const hostilePlan = `{

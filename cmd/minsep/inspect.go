@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/accounting"
-	"minsep/inspect"
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
 	"minsep/internal/store"
 	"minsep/internal/words"
-	"minsep/manifest"
 	"minsep/sampling"
 )
 

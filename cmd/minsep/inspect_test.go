@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"minsep/inspect"
+	"minsep/internal/inspect"
 )
 
 // TestExposedText: the warning counts what is open to others, and its command is one line for a

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/internal/store"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 func (a *app) keygenCommand() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 
 	"minsep/internal/killtest"
 	"minsep/internal/stattest"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 const killedChangePlan = `{

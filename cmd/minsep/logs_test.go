@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
 )
 
 // What a command logs, at the level that leaves nothing out, is JSON line by line, and names no id,

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
 	"minsep/internal/printable"
-	"minsep/stages"
+	"minsep/internal/stages"
 )
 
 func (a *app) lossCommand() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/crash"
-	"minsep/pipelines/worker"
+	"minsep/internal/worker"
 )
 
 func main() {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
 )
 
 // manCommand returns a hidden command that writes the help of all commands as pages for man.

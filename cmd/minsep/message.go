@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"minsep/internal/graphio"
 	"minsep/internal/param"
 	"minsep/internal/printable"
+	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/sampling"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/stages"
 )
 
 // packages are the names of Go packages with which errors begin: these, and a package for each

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/registry"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
-	"minsep/registry"
 )
 
 func init() { stageCommands["noise"] = (*app).noiseCommand }

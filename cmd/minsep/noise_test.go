@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"minsep/internal/killtest"
-	"minsep/manifest"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
 	"minsep/mechanism/noise"
-	"minsep/sampling/stream"
 )
 
 const killedRunID = "0123456789abcdef0123456789abcdef"

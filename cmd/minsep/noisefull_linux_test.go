@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // Noise on a full disk keeps the files that are finished, and goes on from there once there is

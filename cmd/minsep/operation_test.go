@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"minsep/manifest"
+	"minsep/internal/manifest"
 	"os"
 	"os/exec"
 	"path/filepath"

@@ -16,15 +16,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"minsep/accounting"
+	"minsep/internal/graphio"
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/stages"
 	"minsep/internal/store"
+	"minsep/internal/transforms/progress"
 	"minsep/internal/words"
-	"minsep/manifest"
 	"minsep/planner"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/stages"
-	"minsep/transforms/progress"
 )
 
 func (a *app) planCommand() *cobra.Command {

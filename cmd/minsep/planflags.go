@@ -10,13 +10,13 @@ import (
 	"strings"
 
 	"minsep/accounting"
+	"minsep/internal/graphio"
 	"minsep/internal/param"
+	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/pipelines"
 	"minsep/planner"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/stages"
 )
 
 // mostEpsilon is the largest ε that --solve epsilon tries without --epsilon.

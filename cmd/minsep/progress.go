@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/term"
 
+	"minsep/internal/transforms/progress"
 	"minsep/internal/words"
-	"minsep/transforms/progress"
 )
 
 // watch shows the progress of a stage on standard error until stop is called. On a terminal it

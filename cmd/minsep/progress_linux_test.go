@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"minsep/transforms/progress"
+	"minsep/internal/transforms/progress"
 )
 
 // openTerminal opens a terminal of so many columns: what is written to slave is read from master.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"minsep/transforms/progress"
+	"minsep/internal/transforms/progress"
 )
 
 // liveScreen is a terminal of so many columns that knows "\r" and "erase to the end of the line".

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/store"
-	"minsep/manifest"
 	"minsep/report"
 )
 

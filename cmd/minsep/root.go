@@ -20,15 +20,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"minsep/inspect"
+	"minsep/internal/graphio"
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/printable"
+	"minsep/internal/registry"
+	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/manifest"
 	"minsep/pipelines"
-	"minsep/registry"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/stages"
 )
 
 // Exit codes, which scripts rely on.

@@ -14,15 +14,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/accounting"
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/planrun"
+	"minsep/internal/registry"
+	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/words"
-	"minsep/manifest"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
-	"minsep/pipelines/planrun"
-	"minsep/registry"
-	"minsep/stages"
 )
 
 func (a *app) runCommand() *cobra.Command {

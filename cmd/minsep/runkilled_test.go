@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"minsep/internal/killtest"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // beCommand is set in the environment of a test binary that is to be the command.

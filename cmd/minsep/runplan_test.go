@@ -2,7 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"minsep/pipelines/planrun"
+	"minsep/internal/planrun"
 	"os"
 	"os/exec"
 	"path/filepath"

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 const tamperedPlan = `{

@@ -15,12 +15,12 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/ledger"
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/stages"
 	"minsep/internal/strictjson"
-	"minsep/manifest"
 	"minsep/planner"
 	"minsep/sampling"
-	"minsep/stages"
 )
 
 // schemaFolder holds the JSON schemas of the files that others may read.

@@ -14,9 +14,9 @@ import (
 
 	"minsep/internal/crash"
 	"minsep/internal/killtest"
+	"minsep/internal/stream"
 	"minsep/internal/testrun"
 	"minsep/internal/teststate"
-	"minsep/sampling/stream"
 )
 
 func TestMain(m *testing.M) {

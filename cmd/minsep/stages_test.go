@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/stages"
+	"minsep/internal/stages"
 )
 
 // TestEveryStageHasASchema names the formats of indexes that the schema of indexes leaves out.

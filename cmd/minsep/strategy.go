@@ -14,12 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/words"
-	"minsep/manifest"
 	"minsep/mechanism"
-	"minsep/stages"
 )
 
 func init() { stageCommands["strategy"] = (*app).strategyCommand }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // TestStreamsMemory: a stream of noise takes its rows, bands-1 of float64, and less than 64 MB, at

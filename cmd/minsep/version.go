@@ -3,7 +3,7 @@ package main
 import (
 	"runtime/debug"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
 )
 
 // versionText returns the version that files and certificates record, and the commit if the program

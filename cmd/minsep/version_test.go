@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
 )
 
 // TestVersion: the commit is shown where it is known, and whether the source was changed after it.

@@ -10,7 +10,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/printable"
-	"minsep/pipelines/worker"
+	"minsep/internal/worker"
 )
 
 // workerPoolCommand serves as a worker pool beside a runner's TaskManager. Each worker is a process

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"minsep/accounting"
-	"minsep/accounting/montecarlo"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 func toeplitz(steps int, c ...float64) *mechanism.Strategy {

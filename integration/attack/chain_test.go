@@ -13,13 +13,13 @@ import (
 
 	"minsep/accounting"
 	"minsep/accounting/calibration"
-	"minsep/accounting/ledger"
 	"minsep/internal/drawhere"
-	"minsep/manifest"
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // chain is the product's chain in process, as the stages run it: keys of a run, participations by

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 // The star: owner u owns example 0, which shares one other owner with each of the examples 1 to

@@ -13,9 +13,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 
-	"minsep/manifest"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 	_ "minsep/store/gs"
 	"minsep/transforms"
 )

@@ -14,10 +14,10 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"minsep/internal/manifest"
 	"minsep/internal/store"
 	"minsep/internal/store/s3"
 	"minsep/internal/store/storetest"
-	"minsep/manifest"
 )
 
 // serveS3 runs a service with one bucket and registers it.

@@ -9,8 +9,8 @@ import (
 	"os/exec"
 	"strings"
 
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
 	"minsep/internal/words"
 	"minsep/mechanism"
 )

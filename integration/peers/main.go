@@ -32,13 +32,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"minsep/accounting/montecarlo"
 	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
 	"minsep/pipelines"
 	"minsep/sampling"
-	"minsep/sampling/stream"
 )
 
 //go:embed peers.py

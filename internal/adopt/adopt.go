@@ -2,7 +2,7 @@
 // locked itself. Users make trainings with transforms.NewTraining only.
 package adopt
 
-import "minsep/sampling/stream"
+import "minsep/internal/stream"
 
 // Training returns a *transforms.Training of a run that exists. Package transforms sets it.
 var Training func(dir, keyFile string, id stream.RunID) any

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"minsep/accounting"
-	"minsep/accounting/ledger"
+	"minsep/internal/ledger"
 )
 
 // worker is a calibration.Worker. It is an interface because tests inside package calibration use

@@ -3,9 +3,9 @@ package noise_test
 import (
 	"fmt"
 
+	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/mechanism/noise"
-	"minsep/sampling/stream"
 )
 
 // Two rows of noise for coordinates 2 to 4 of 5. The key of an example is no secret; take yours

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // ErrRange says that a value is beyond the range of its type on the grid, 2²⁴ multiples for float32

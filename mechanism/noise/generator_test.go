@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
+	"minsep/internal/stream"
 	"minsep/mechanism"
-	"minsep/sampling/stream"
 )
 
 func bind(t testing.TB, c Config) *Recipe {

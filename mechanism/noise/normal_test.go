@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 func testRoot(t testing.TB) stream.Root {

@@ -14,9 +14,9 @@ import (
 
 	"minsep/internal/digest"
 	"minsep/internal/param"
+	"minsep/internal/stream"
 	"minsep/internal/strictjson"
 	"minsep/mechanism"
-	"minsep/sampling/stream"
 )
 
 // Format of a recipe.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/stream"
 	"minsep/mechanism"
-	"minsep/sampling/stream"
 )
 
 func TestRecipeRoundTrip(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // Stream makes the rows of a range of coordinates one after the other, with the bits of a

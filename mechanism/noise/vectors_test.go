@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 var update = flag.Bool("update", false, "write testdata/vectors.json anew: only when noise is meant to change")

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // Words names the source of a recipe's random words, and with it the arithmetic of its values: see

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"minsep/internal/param"
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // ParamError is a parameter with a value that breaks a rule.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/stream"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/stream"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

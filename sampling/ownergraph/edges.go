@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // Edges is a batch of edges of an example–owner graph: owner i of Owners owns example i of

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"minsep/internal/stream"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/stream"
 
 	"pgregory.net/rapid"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // IDType is the type of the ids of a column.

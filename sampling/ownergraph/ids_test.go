@@ -3,7 +3,7 @@ package ownergraph
 import (
 	"testing"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 func TestIDsHoldWhatWasAppended(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // Order is the order in which [Bound] takes the examples. The graph is public, so an order may

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
+	"minsep/internal/graphio"
+	"minsep/internal/stream"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/sampling/stream"
 )
 
 // gene2pubmed is the graph of articles and the genes that they are about.

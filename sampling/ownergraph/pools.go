@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"minsep/sampling/stream"
+	"minsep/internal/stream"
 )
 
 // MaxPools is the greatest number of pools of a [Bound].

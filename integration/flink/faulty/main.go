@@ -18,12 +18,12 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
-	"minsep/manifest"
+	"minsep/internal/graphio"
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/contribution"
+	"minsep/internal/transforms/manifestio"
 	"minsep/sampling/ownergraph"
-	"minsep/sampling/ownergraph/graphio"
-	"minsep/sampling/stream"
-	"minsep/transforms/contribution"
-	"minsep/transforms/manifestio"
 )
 
 func init() {

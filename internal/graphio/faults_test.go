@@ -1,0 +1,408 @@
+package graphio_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/internal/graphio"
+)
+
+// TestTextIsReadAs covers what the text formats allow.
+func TestTextIsReadAs(t *testing.T) {
+	two := []edge{{"1", "a"}, {"2", "b"}}
+	ints := []edge{{"1", "5"}, {"2", "6"}}
+	for _, c := range []struct {
+		about, name, text string
+		o                 graphio.Options
+		want              []edge
+	}{
+		{"no header", "g.csv", "1,5\n2,6\n", graphio.Options{}, ints},
+		{"no line end at the end", "g.csv", "1,5\n2,6", graphio.Options{}, ints},
+		{"no header, said so", "g.csv", "1,a\n2,b\n", graphio.Options{Header: "no"}, two},
+		{"a header by another name", "g.csv", "paper,author\n1,a\n2,b\n", graphio.Options{ExampleColumn: "paper", OwnerColumn: "author"}, two},
+		{"positions", "g.csv", "y,author,paper\n0,a,1\n0,b,2\n", graphio.Options{ExampleColumn: "3", OwnerColumn: "2", Header: "yes"}, two},
+		{"positions of integers", "g.csv", "0,5,1\n0,6,2\n", graphio.Options{ExampleColumn: "3", OwnerColumn: "2"}, ints},
+		{"the first column is the owner", "g.csv", "5,1\n6,2\n", graphio.Options{ExampleColumn: "2"}, ints},
+		{"a name and a position", "g.csv", "paper,author\n1,a\n2,b\n", graphio.Options{ExampleColumn: "paper", OwnerColumn: "2"}, two},
+		{"a digit is a position, whatever the values", "g.csv", "1,5\n2,6\n", graphio.Options{ExampleColumn: "1", OwnerColumn: "2"}, ints},
+		{"quotes", "g.csv", "example_id,owner_id\n\"1\",a\n2,\"b\"\n", graphio.Options{}, two},
+		{"quoted line end and quote", "g.csv", "example_id,owner_id\r\n1,\"a\r\n\"\"x\"\"\"\r\n", graphio.Options{}, []edge{{"1", "a\r\n\"x\""}}},
+		{"quoted line ends of both kinds", "g.csv", "example_id,owner_id\n1,\"a\r\n\nb\"\n", graphio.Options{}, []edge{{"1", "a\r\n\nb"}}},
+		{"blank lines", "g.csv", "\nexample_id,owner_id\n\n1,a\n\n2,b\n\n", graphio.Options{}, two},
+		{"UTF-8 mark", "g.csv", "\xef\xbb\xbfexample_id,owner_id\n1,a\n2,b\n", graphio.Options{}, two},
+		{"semicolons", "g.csv", "example_id;owner_id\n1;a\n2;b\n", graphio.Options{Delimiter: ";"}, two},
+		{"TSV has quotes", "g.tsv", "example_id\towner_id\n1\t\"a\tb\"\n2\t\"c\"\"\"\n", graphio.Options{}, []edge{{"1", "a\tb"}, {"2", "c\""}}},
+		{"Latin-1", "g.csv", "example_id,owner_id\n1,Andr\xe9\n2,\"\xc5sa\"\n", graphio.Options{Encoding: "latin1"}, []edge{{"1", "André"}, {"2", "Åsa"}}},
+		{"Windows 1252", "g.tsv", "example_id\towner_id\n1\t\x80\x93\n", graphio.Options{Encoding: "cp1252"}, []edge{{"1", "€“"}}},
+		{"JSON in Latin-1", "g.ndjson", "{\"example_id\":1,\"owner_id\":\"Andr\xe9\"}", graphio.Options{Encoding: "latin1"}, []edge{{"1", "André"}}},
+		{"blanks are kept", "g.tsv", "example_id\towner_id\n1\t a \n", graphio.Options{OwnerType: "string"}, []edge{{"1", " a "}}},
+		{"leading zeros in strings that were asked for", "g.tsv", "example_id\towner_id\n1\t007\n2\t7\n", graphio.Options{OwnerType: "string"}, []edge{{"1", "007"}, {"2", "7"}}},
+		{"a plus in strings that were asked for", "g.tsv", "example_id\towner_id\n+1\t5\n2\t6\n", graphio.Options{ExampleType: "string"}, []edge{{"+1", "5"}, {"2", "6"}}},
+		{"a list of integers", "g.txt", "3\n1\n2\n", graphio.Options{}, []edge{{"3", "3"}, {"1", "1"}, {"2", "2"}}},
+		{"a list with header", "g.csv", "example_id\nx\ny\n", graphio.Options{}, []edge{{"x", "x"}, {"y", "y"}}},
+		{"a list, said so", "g.csv", "x\ny\n", graphio.Options{SingleOwner: true, Header: "no"}, []edge{{"x", "x"}, {"y", "y"}}},
+		{"owners ignored", "g.ndjson", `{"example_id":"x","owners":[1]}`, graphio.Options{SingleOwner: true}, []edge{{"x", "x"}}},
+		{"64 bits", "g.ndjson", `{"example_id":9223372036854775807,"owners":[-9223372036854775808,9007199254740993]}`, graphio.Options{},
+			[]edge{{"9223372036854775807", "-9223372036854775808"}, {"9223372036854775807", "9007199254740993"}}},
+		{"escapes", "g.ndjson", `{"example_\u0069d":"\ud83d\ude00\"\\\/\b\f\n\r\t","owners":["\u00E9"]}`, graphio.Options{ExampleType: "string"}, []edge{{"😀\"\\/\b\f\n\r\t", "é"}}},
+		{"other keys", "g.json", `{"a":[{"b":[]},true,false,null,-1.5e-3],"example_id":1,"owners":["a"],"z":{}}`, graphio.Options{}, two[:1]},
+		{"keys by name", "g.ndjson", `{"paper":1,"authors":["a"]}`, graphio.Options{ExampleColumn: "paper", OwnerColumn: "authors"}, two[:1]},
+		{"format by option", "graph", "1,5\n2,6\n", graphio.Options{Format: graphio.CSV}, ints},
+	} {
+		got, _, _, err := read([]string{write(t, t.TempDir(), c.name, []byte(c.text))}, c.o)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, %v; want %q", c.about, got, err, c.want)
+		}
+	}
+}
+
+func TestOwnerlessAreCountedOnRequest(t *testing.T) {
+	text := `{"example_id":1,"owners":[]}` + "\n" + `{"example_id":2,"owners":["a"]}` + "\n" + `{"example_id":3,"owners":null}`
+	path := write(t, t.TempDir(), "g.ndjson", []byte(text))
+	got, _, ownerless, err := read([]string{path}, graphio.Options{SkipOwnerless: true})
+	if err != nil || ownerless != 2 || !slices.Equal(got, []edge{{"2", "a"}}) {
+		t.Errorf("got %q, %d without owners, %v", got, ownerless, err)
+	}
+	if _, _, _, err = read([]string{path}, graphio.Options{}); err == nil || strings.Count(err.Error(), "without owners") != 2 {
+		t.Errorf("got %v, want a fault for each of two", err)
+	}
+}
+
+// TestFaults gives hostile files and asks for the place and the rule, and that no value is shown.
+func TestFaults(t *testing.T) {
+	secret := "SECRET"
+	long := strings.Repeat("S", 256)
+	gz, zst := compressions[".gz"], compressions[".zst"]
+	many := bytes.Repeat([]byte("1,2\n"), 1000)
+	for _, c := range []struct {
+		about, name, text string
+		o                 graphio.Options
+		want              string
+	}{
+		{"neither header nor integers", "g.csv", secret + ",2\n", graphio.Options{}, "line 1: a first record that may be a header"},
+		{"wrong delimiter", "g.csv", "1;2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
+		{"wrong delimiter by a flag", "g.csv", "1;2\n", graphio.Options{Delimiter: ","}, "line 1: the fields are separated by another byte than by --delimiter: set --delimiter ';'"},
+		{"needless delimiter", "g.csv", "1,2\n", graphio.Options{Delimiter: ";"}, "line 1: the fields are separated by another byte than by --delimiter: leave --delimiter out: they are separated by commas"},
+		{"decimals", "g.csv", "1.0,2.0\n2.0,3.0\n", graphio.Options{}, "line 1: column 1: a number that is no plain integer in the first record: ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are"},
+		{"tabs", "g.csv", "example_id\towner_id\n1\t2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --format tsv"},
+		{"commas", "g.tsv", "1,2\n3,4\n", graphio.Options{}, "line 1: the fields are separated by another byte than by tabs: set --format csv"},
+		{"a semicolon in one line", "g.csv", "a;b\nc\n", graphio.Options{}, "line 1: a first record of one field that is no integer"},
+		{"no header with text ids", "g.csv", "SECRETa,SECRETb\nSECRETc,7\nSECRETd,SECRETe\n", graphio.Options{ExampleColumn: "photo"}, "line 1: photo: no such column"},
+		{"no header with integers", "g.csv", "SECRETa,7\nSECRETb,8\n", graphio.Options{ExampleColumn: "photo"}, "line 1: photo: no such column"},
+		{"other names", "g.csv", "photo,person\n1,2\n", graphio.Options{}, "or --example-column and --owner-column; the header has photo, person"},
+		{"a name of the header", "g.csv", "photo,person\na,b\n", graphio.Options{ExampleColumn: "photo", OwnerColumn: "owner"}, "owner: no such column in the header: set --example-column and --owner-column; the header has photo, person"},
+		{"wrong delimiter, no header", "g.csv", "1;2\n", graphio.Options{Header: "no"}, "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
+		{"no owner column", "g.csv", "example_id,x\n1,2\n", graphio.Options{}, "line 1: owner_id or owners: no such column"},
+		{"no such name", "g.csv", "a,b\n1,2\n", graphio.Options{ExampleColumn: "paper", OwnerColumn: "b"}, "paper: no such column"},
+		{"two such names", "g.csv", "example_id,owner_id,owner_id\n1,2,3\n", graphio.Options{}, "more than one such column"},
+		{"names without header", "g.csv", "1,2\n", graphio.Options{ExampleColumn: "a", Header: "no"}, "columns given by name in a file without a header"},
+		{"position out of range", "g.csv", "1,2\n", graphio.Options{OwnerColumn: "3"}, "column 3: the first record has 2 fields"},
+		{"one column for both", "g.csv", "example_id,b\n1,2\n", graphio.Options{OwnerColumn: "1"}, "in one column"},
+		{"Latin-1 in an id", "g.csv", "example_id,owner_id\n1,\xe9" + secret + "\n", graphio.Options{}, "line 2: column 2: text that is not UTF-8: set --encoding latin1 or cp1252"},
+		{"Latin-1 in a later id", "g.tsv", "example_id\towner_id\n1\ta\n2\tb\n3\t" + secret + "\xe9\n", graphio.Options{OwnerType: "string"}, "line 4: column 2: text that is not UTF-8"},
+		{"Latin-1 in JSON", "g.ndjson", "{\"example_id\":1,\"owner_id\":\"\xe9\"}", graphio.Options{}, "line 1: text that is not UTF-8"},
+		{"a header twice", "g.csv", "example_id,owner_id\na,b\nexample_id,owner_id\nc,d\n", graphio.Options{}, "line 3: a header in the middle of the file"},
+		{"an own header twice", "g.csv", "x;y;z\na;b;c\nx;y;z\nc;d;e\n", graphio.Options{Delimiter: ";", ExampleColumn: "z", OwnerColumn: "x"}, "line 3: a header in the middle of the file"},
+		{"a header after none", "g.csv", "a,b\nexample_id,owner_id\nc,d\n", graphio.Options{Header: "no"}, "line 2: a header in the middle of the file"},
+		{"a header of a list twice", "g.csv", "example_id\na\nexample_id\nb\n", graphio.Options{}, "line 3: a header in the middle of the file"},
+		{"a mark in the middle", "g.csv", "example_id,owner_id\na,b\n\xef\xbb\xbfc,d\n", graphio.Options{}, "line 3: a byte order mark in the middle of the file"},
+		{"a mark before a later object", "g.ndjson", `{"example_id":1,"owners":[1]}` + "\n\xef\xbb\xbf" + `{"example_id":1,"owners":[1]}`, graphio.Options{}, "line 2: no JSON object"},
+		{"an open quote in TSV", "g.tsv", "example_id\towner_id\n1\t\"a\n2\tb\n", graphio.Options{}, "line 2: a quoted field without a closing quote: quotes are read as RFC 4180 says"},
+		{"a bare quote in TSV", "g.tsv", "example_id\towner_id\n1\ta\"b\n", graphio.Options{}, "line 2: a quote in a field that does not begin with one"},
+		{"encoding", "g.csv", "1,2\n", graphio.Options{Encoding: "utf-16"}, "encoding utf-16: must be utf-8, latin1 or cp1252"},
+		{"too few fields", "g.csv", "1,2\n3\n", graphio.Options{}, "line 2: 1 field: must be 2"},
+		{"too many fields", "g.tsv", "1\t2\n3\t4\t" + secret + "\n", graphio.Options{}, "line 2: 3 fields: must be 2"},
+		{"a word among integers", "g.csv", "1,2\n3," + secret + "\n", graphio.Options{}, "line 2: column 2: not an integer: must be an integer without plus or leading zeros, as in the first record, or set --id-type string"},
+		{"leading zeros among integers", "g.csv", "1,2\n3,04\n", graphio.Options{}, "line 2: column 2: an integer with a sign, leading zeros or blanks"},
+		{"minus zero", "g.csv", "1,2\n3,-0\n", graphio.Options{}, "line 2: column 2: an integer with a sign"},
+		{"blanks at the first integer", "g.csv", "example_id,owner_id\n1, 2\n", graphio.Options{}, "line 2: column 2: an integer with a sign, leading zeros or blanks"},
+		{"beyond 64 bits", "g.csv", "1,2\n3,9223372036854775808\n", graphio.Options{}, "line 2: column 2: an integer beyond 64 bits"},
+		{"beyond 64 bits, 21 digits", "g.csv", "1,2\n3,922337203685477580811\n", graphio.Options{}, "line 2: column 2: an integer beyond 64 bits"},
+		{"asked for int64", "g.csv", "example_id,owner_id\n1,x\n", graphio.Options{OwnerType: "int64"}, "line 2: column 2: not an integer"},
+		{"empty", "g.csv", "1,2\n3,\n", graphio.Options{}, "line 2: column 2: an empty id"},
+		{"empty string", "g.csv", "example_id,owner_id\nx,y\n,y\n", graphio.Options{}, "line 3: column 1: an empty id"},
+		{"long", "g.csv", "example_id,owner_id\nx,y\nx," + long + "\n", graphio.Options{}, "line 3: column 2: a string of more than 255 bytes"},
+		{"NUL", "g.csv", "example_id,owner_id\nx,y\nx,a\x00b\n", graphio.Options{}, "line 3: column 2: a string with a NUL"},
+		{"UTF-16", "g.csv", "\xff\xfe1\x00,\x002\x00\n\x00", graphio.Options{}, "line 1: NUL bytes or a UTF-16 mark"},
+		{"bare quote", "g.csv", "example_id,owner_id\nx,y\nx,a\"b\n", graphio.Options{}, "line 3: a quote in a field"},
+		{"text after quote", "g.csv", "example_id,owner_id\nx,y\nx,\"a\"b\n", graphio.Options{}, "line 3: a closing quote"},
+		{"open quote", "g.csv", "example_id,owner_id\nx,y\n\"x,y\nx,y\n", graphio.Options{}, "line 3: a quoted field without a closing quote"},
+		{"nothing", "g.csv", "", graphio.Options{}, "g.csv: the file is empty: a graph needs at least one edge, such as the line 7,alice under the header example_id,owner_id"},
+		{"header only", "g.csv", "example_id,owner_id\n", graphio.Options{}, "g.csv: a header, and no record under it: a graph"},
+		{"blank lines", "g.csv", "\n\n", graphio.Options{}, "g.csv: no record in the file: a graph"},
+		{"no format", "graph.dat", "1,2\n", graphio.Options{}, "the name does not tell the format"},
+		{"not gzip", "g.csv.gz", "1,2\n", graphio.Options{}, "not a gzip file"},
+		{"truncated gzip", "g.csv.gz", string(gz(many)[:30]), graphio.Options{}, "truncated"},
+		{"corrupt gzip", "g.csv", string(gz(many)) + "more than ten bytes", graphio.Options{}, "the compressed file is corrupt"},
+		{"truncated zstd", "g.csv.zst", string(zst(many)[:20]), graphio.Options{}, "truncated"},
+		{"not Parquet", "g.parquet", "1,2\n", graphio.Options{}, "not a Parquet file"},
+		{"Parquet as CSV", "g.csv", "PAR1,2\n", graphio.Options{}, "a Parquet file"},
+		{"footer missing", "g.parquet", "PAR1 and more", graphio.Options{}, "the Parquet file is corrupt or truncated"},
+		{"an array", "g.json", "[\n{}]", graphio.Options{}, "line 1: an array"},
+		{"no object", "g.ndjson", "1\n", graphio.Options{}, "line 1: no JSON object"},
+		{"no example", "g.ndjson", `{"owners":[1]}`, graphio.Options{}, "line 1: example_id: no such key"},
+		{"no owners", "g.ndjson", `{"example_id":1}`, graphio.Options{}, "line 1: owners: no such key"},
+		{"fraction", "g.ndjson", `{"example_id":1.0,"owners":[1]}`, graphio.Options{}, "line 1: example_id: a number that is not a plain integer"},
+		{"exponent", "g.ndjson", `{"example_id":1,"owners":[1e3]}`, graphio.Options{}, "line 1: owners: a number that is not a plain integer"},
+		{"beyond 64 bits", "g.ndjson", `{"example_id":18446744073709551615,"owners":[1]}`, graphio.Options{}, "an integer beyond 64 bits"},
+		{"types mixed", "g.ndjson", `{"example_id":1,"owners":[1]}` + "\n" + `{"example_id":"SECRET","owners":[1]}`, graphio.Options{}, "line 2: example_id: a string: must be an integer"},
+		{"null example", "g.ndjson", `{"example_id":null,"owners":[1]}`, graphio.Options{}, "line 1: example_id: null"},
+		{"null owner", "g.ndjson", `{"example_id":1,"owners":[null]}`, graphio.Options{}, "line 1: owners: null"},
+		{"nested owners", "g.ndjson", `{"example_id":1,"owners":[[1]]}`, graphio.Options{}, "neither integer nor string"},
+		{"empty string", "g.ndjson", `{"example_id":1,"owners":[""]}`, graphio.Options{}, "an empty id"},
+		{"long string", "g.ndjson", `{"example_id":1,"owners":["` + long + `"]}`, graphio.Options{}, "a string of more than 255 bytes"},
+		{"half a surrogate", "g.ndjson", `{"example_id":1,"owners":["\ud83d"]}`, graphio.Options{}, "half a surrogate pair"},
+		{"not UTF-8", "g.ndjson", "{\"example_id\":1,\"owners\":[\"\xff\"]}", graphio.Options{}, "line 1: text that is not UTF-8"},
+		{"key twice", "g.ndjson", `{"example_id":1,"owners":[1],"owners":[2]}`, graphio.Options{}, "line 1: owners: the key occurs twice"},
+		{"escaped key twice", "g.ndjson", `{"example_id":1,"owners":[1],"x":{"a:":[":"]},"owner\u0073":[2]}`, graphio.Options{}, "line 1: owners: the key occurs twice"},
+		{"both keys", "g.ndjson", `{"example_id":1,"owners":[1],"owner_id":2}`, graphio.Options{}, "line 1: owner_id: the key beside owners"},
+		{"cut off", "g.ndjson", `{"example_id":1,"owners":[1]`, graphio.Options{}, "line 1: no valid JSON"},
+		{"more text", "g.ndjson", `{"example_id":1,"owners":[1]} {}`, graphio.Options{}, "line 1: no valid JSON"},
+		{"too deep", "g.ndjson", `{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}", graphio.Options{}, "line 1: no valid JSON"},
+		{"types of JSON are fixed", "g.ndjson", `{"example_id":"x","owners":[1]}`, graphio.Options{ExampleType: "int64"}, "the file stores them as strings"},
+		{"option", "g.csv", "1,2\n", graphio.Options{Header: "maybe", Delimiter: ",,"}, `header maybe: must be auto, yes, no`},
+	} {
+		_, _, _, err := read([]string{write(t, t.TempDir(), c.name, []byte(c.text))}, c.o)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s (%s): got %v, want %q", c.about, c.name, err, c.want)
+			continue
+		}
+		if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "SSS") {
+			t.Errorf("%s: the error shows a value: %v", c.about, err)
+		}
+		var f *graphio.Fault
+		var p *graphio.ParamError
+		if !errors.As(err, &f) && !errors.As(err, &p) {
+			t.Errorf("%s: %T is neither Fault nor ParamError", c.about, err)
+		}
+	}
+}
+
+// TestAllFaultsInOnePass has faults in several files and lines.
+func TestAllFaultsInOnePass(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.csv", []byte("x,y\n"))
+	write(t, dir, "b.dat", []byte("1"))
+	write(t, dir, "c.ndjson", []byte(`{"example_id":"s","owners":[1]}`))
+	write(t, dir, "d.csv", []byte("1,2\n"))
+	_, err := graphio.Open(context.Background(), []string{dir, filepath.Join(dir, "none"), filepath.Join(dir, "*.none")}, graphio.Options{})
+	for _, want := range []string{"a.csv: line 1", "b.dat: the name", "none: no such file", "*.none: no file matches"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	text := "1,2\n" + strings.Repeat("x,y\n", 3) + "1,2\nz\n"
+	_, _, _, err = read([]string{write(t, dir, "e.csv", []byte(text))}, graphio.Options{})
+	for _, want := range []string{"line 2: column 1", "line 3", "line 4", "line 6: 1 field"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	_, _, _, err = read([]string{write(t, dir, "f.csv", []byte("1,2\n"+strings.Repeat("x,y\n", 300)))}, graphio.Options{})
+	if n := len(strings.Split(err.Error(), "\n")); n != graphio.MaxFaults {
+		t.Errorf("%d faults, want %d", n, graphio.MaxFaults)
+	}
+}
+
+// TestLineNumbersWithinSplits: a fault has the line of the file, wherever its split begins.
+func TestLineNumbersWithinSplits(t *testing.T) {
+	text := strings.Repeat("12,34\n", 500) + "12,x\n" + strings.Repeat("12,34\n", 500)
+	for _, name := range []string{"g.csv", "g.tsv", "g.ndjson"} {
+		body := text
+		switch name {
+		case "g.tsv":
+			body = strings.ReplaceAll(text, ",", "\t")
+		case "g.ndjson":
+			body = strings.NewReplacer("12,34", `{"example_id":1,"owner_id":1}`, "12,x", `{"example_id":1}`).Replace(text)
+		}
+		path := write(t, t.TempDir(), name, []byte(body))
+		for _, size := range []int64{17, 100, 1000, 1 << 20} {
+			_, _, _, err := read([]string{path}, graphio.Options{SplitBytes: size})
+			if err == nil || !strings.Contains(err.Error(), ": line 501:") {
+				t.Errorf("%s in splits of %d: %v", name, size, err)
+			}
+		}
+	}
+}
+
+// TestConflictingTypes has files that do not agree.
+func TestConflictingTypes(t *testing.T) {
+	dir := t.TempDir()
+	ints := graph{true, true, []edge{{"1", "2"}}}
+	words := graph{false, true, []edge{{"x", "2"}}}
+	intFile := write(t, dir, "a.parquet", formats["edges.parquet"](ints))
+	wordFile := write(t, dir, "b.parquet", formats["list.parquet"](words))
+	wordCSV := write(t, dir, "c.csv", []byte("example_id,owner_id\nx,2\n"))
+	intCSV := write(t, dir, "d.csv", []byte("1,2\n"))
+	list := write(t, dir, "e.csv", []byte("1\n2\n"))
+	for _, c := range []struct {
+		files []string
+		want  string
+	}{
+		{[]string{intFile, wordFile}, "b.parquet: examples: string ids: must be int64 as in"},
+		{[]string{wordCSV, intFile}, "c.csv: examples: string ids: must be int64 as in"},
+		{[]string{intCSV, wordCSV}, "c.csv: examples: string ids: must be int64 as in"},
+		{[]string{intCSV, list}, "e.csv: only one of this file and"},
+	} {
+		_, err := graphio.Open(context.Background(), c.files, graphio.Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: got %v, want %q", c.files, err, c.want)
+		}
+	}
+	if got, _, _, err := read([]string{wordCSV, intCSV, wordFile}, graphio.Options{}); err != nil || len(got) != 3 {
+		t.Errorf("text follows Parquet's type: %q, %v", got, err)
+	}
+}
+
+// TestParquetFaults has Parquet files with what no graph holds.
+func TestParquetFaults(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, schema parquet.Group, rows ...parquet.Row) string {
+		var b bytes.Buffer
+		w := parquet.NewWriter(&b, parquet.NewSchema("g", schema))
+		if _, err := w.WriteRows(rows); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return write(t, dir, name, b.Bytes())
+	}
+	i64 := func(v int64) parquet.Value { return parquet.Int64Value(v) }
+	str := func(n int) parquet.Value { return parquet.ByteArrayValue(make([]byte, n)) }
+	one := i64(1).Level(0, 0, 0)
+	opt := parquet.Optional(parquet.Int(64))
+	list := parquet.Group{"example_id": parquet.Int(64), "owners": parquet.Optional(parquet.List(opt))}
+	for name, c := range map[string]struct {
+		path, want string
+	}{
+		"missing":       {file("a.parquet", parquet.Group{"example_id": parquet.Int(64), "x": parquet.Int(64)}), "owner_id or owners: no such column"},
+		"double":        {file("b.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.Leaf(parquet.DoubleType)}), "owner_id: type DOUBLE: must be integers, strings or bytes"},
+		"timestamp":     {file("c.parquet", parquet.Group{"example_id": parquet.Timestamp(parquet.Millisecond), "owner_id": opt}), "example_id: type TIMESTAMP"},
+		"both":          {file("d.parquet", parquet.Group{"example_id": opt, "owner_id": opt, "owners": opt}), "more than one such column"},
+		"struct of one": {file("one.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": opt}}), "a group of columns"},
+		"nested":        {file("deep.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": parquet.Group{"b": opt}}}), "a group of columns"},
+		"group":         {file("e.parquet", parquet.Group{"example_id": opt, "owner_id": parquet.Group{"a": opt, "b": opt}}), "a group of columns"},
+		"list of list":  {file("f.parquet", parquet.Group{"example_id": opt, "owners": parquet.List(parquet.List(opt))}), "a list of lists"},
+		"list example":  {file("g.parquet", parquet.Group{"example_id": parquet.List(opt), "owners": opt}), "example_id: a list"},
+		"null":          {file("h.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": opt}, parquet.Row{one, i64(1).Level(0, 1, 1)}, parquet.Row{one, parquet.NullValue().Level(0, 0, 1)}), "row group 1: row 2: owner_id: null"},
+		"uint64":        {file("i.parquet", parquet.Group{"example_id": parquet.Uint(64), "owner_id": parquet.Int(64)}, parquet.Row{i64(-1).Level(0, 0, 0), i64(1).Level(0, 0, 1)}), "row group 1: row 1: example_id: an integer beyond 64 bits"},
+		"long":          {file("j.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.String()}, parquet.Row{one, str(255).Level(0, 0, 1)}, parquet.Row{one, str(256).Level(0, 0, 1)}), "row group 1: row 2: owner_id: a string of more than 255 bytes"},
+		"empty":         {file("k.parquet", parquet.Group{"example_id": parquet.Int(64), "owner_id": parquet.String()}, parquet.Row{one, str(0).Level(0, 0, 1)}), "owner_id: an empty id"},
+		"null list":     {file("l.parquet", list, parquet.Row{one, parquet.NullValue().Level(0, 0, 1)}), "row group 1: row 1: owners: an example without owners"},
+		"empty list":    {file("m.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1)}, parquet.Row{one, parquet.NullValue().Level(0, 1, 1)}), "row group 1: row 2: owners: an example without owners"},
+		"null element":  {file("n.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1), parquet.NullValue().Level(1, 2, 1)}), "row group 1: row 1: owners: null"},
+	} {
+		_, _, _, err := read([]string{c.path}, graphio.Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	small := file("o.parquet", parquet.Group{"example_id": parquet.Uint(32), "owner_id": parquet.Int(8)}, parquet.Row{parquet.Int32Value(-1).Level(0, 0, 0), parquet.Int32Value(-1).Level(0, 0, 1)})
+	if got, _, _, err := read([]string{small}, graphio.Options{}); err != nil || !slices.Equal(got, []edge{{"4294967295", "-1"}}) {
+		t.Errorf("small integers: %q, %v", got, err)
+	}
+}
+
+// TestDamagedParquet cuts a file and changes each byte of it: it is read as it was, or refused,
+// never otherwise in length.
+func TestDamagedParquet(t *testing.T) {
+	g := graph{false, true, []edge{{"x1", "1"}, {"x1", "2"}, {"x2", "3"}, {"x3", "4"}, {"x3", "5"}}}
+	for _, name := range []string{"edges.parquet", "list.parquet"} {
+		b := formats[name](g)
+		for n := range b {
+			if _, err := readMemory("cut.parquet", b[:n], graphio.Options{}); err == nil {
+				t.Fatalf("%s cut to %d of %d bytes was read", name, n, len(b))
+			}
+		}
+		for i := range b {
+			for _, x := range []byte{1, 0x80, 0xff} {
+				c := bytes.Clone(b)
+				c[i] ^= x
+				got, err := readMemory("changed.parquet", c, graphio.Options{})
+				var f *graphio.Fault
+				if err != nil && !errors.As(err, &f) {
+					t.Fatalf("%s with byte %d changed: %v is no Fault", name, i, err)
+				}
+				if err == nil && len(got) != len(g.edges) {
+					t.Fatalf("%s with byte %d changed: %d edges", name, i, len(got))
+				}
+			}
+		}
+	}
+}
+
+func TestUnreadableFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "empty"): "no file in the folder",
+		dir:                         "symbolic link",
+		"/dev/null":                 "not a regular file",
+		filepath.Join(dir, "[a-"):   "syntax error in pattern",
+	} {
+		_, err := graphio.Open(context.Background(), []string{path}, graphio.Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+	if _, err := graphio.Open(context.Background(), nil, graphio.Options{}); err == nil {
+		t.Error("no path was fine")
+	}
+}
+
+// TestFaultOfAName: a name that would act on a terminal, or end a line, is shown with escapes.
+func TestFaultOfAName(t *testing.T) {
+	f := graphio.Fault{File: "a\n\x1b[2Jb.csv", Rule: "must be a table"}
+	if got := f.Error(); got != `--graph a\n\x1b[2Jb.csv: must be a table` {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestLinkToNowhere: of a folder, the file that is not there is named, without the ids in its path.
+func TestLinkToNowhere(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "owner_id=ann"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "owner_id=ann", "part.csv")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := graphio.Open(t.Context(), []string{dir}, graphio.Options{})
+	if err == nil || !strings.Contains(err.Error(), "part.csv: no such file") || strings.Contains(err.Error(), "ann") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLongLines: a line of exactly the limit is read, and one byte more is refused, whatever the
+// line's end and in quotes too.
+func TestLongLines(t *testing.T) {
+	for _, end := range []string{"", "\n", "\r\n"} {
+		for _, quote := range []string{"", `"`} {
+			for _, more := range []int{0, 1} {
+				field := strings.Repeat("x", graphio.MaxLine-len("1,2,")-2*len(quote)+more)
+				text := "example_id,owner_id,more\n1,2," + quote + field + quote + end
+				got, err := readMemory("f.csv", []byte(text), graphio.Options{})
+				if more == 0 && (err != nil || !slices.Equal(got, []edge{{"1", "2"}})) {
+					t.Errorf("%q, %q: %q, %v", quote, end, got, err)
+				}
+				if more == 1 && (err == nil || !strings.Contains(err.Error(), "line 2: a line of more than 64 MiB")) {
+					t.Errorf("%q, %q: one byte too many: %q, %v", quote, end, got, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,25 @@
+//go:build unix
+
+package graphio_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"minsep/internal/graphio"
+)
+
+// TestPipesAreRefused: at once, though nobody writes to them, by their names and in a folder.
+func TestPipesAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "g.csv"), 0o600); err != nil {
+		t.Skipf("no pipes: %v", err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "g.csv"), filepath.Join(dir, "*"), "/dev/null", "/dev/zero"} {
+		if _, _, _, err := read([]string{path}, graphio.Options{Format: graphio.CSV}); err == nil || !strings.Contains(err.Error(), "not a regular file: copy it into one, or give -") {
+			t.Errorf("%s: %v", filepath.Base(path), err)
+		}
+	}
+}

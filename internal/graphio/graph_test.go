@@ -1,0 +1,346 @@
+package graphio_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+
+	"minsep/internal/graphio"
+	"minsep/sampling/ownergraph"
+)
+
+// edge is an edge as text.
+type edge struct{ example, owner string }
+
+// graph is a graph to write: examples with their owners, in order.
+type graph struct {
+	exampleInt, ownerInt bool
+	edges                []edge // edges of one example stand together
+}
+
+func idGen(ints bool) *rapid.Generator[string] {
+	if ints {
+		return rapid.Custom(func(t *rapid.T) string {
+			if rapid.IntRange(0, 9).Draw(t, "extreme") == 0 {
+				return strconv.FormatInt(rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, 0, -1}).Draw(t, "id"), 10)
+			}
+			return strconv.FormatInt(rapid.Int64Range(-50, 1<<40).Draw(t, "id"), 10)
+		})
+	}
+	return rapid.OneOf(rapid.StringMatching(`x[ -~]{0,8}[!-~]`), rapid.StringMatching("x[,\"; éß\u4e16\U0001F600]{0,5}[,\";éß\u4e16\U0001F600]"), rapid.Just("x"+strings.Repeat("y", 254)))
+}
+
+func graphGen() *rapid.Generator[graph] {
+	return rapid.Custom(func(t *rapid.T) graph {
+		g := graph{exampleInt: rapid.Bool().Draw(t, "int examples"), ownerInt: rapid.Bool().Draw(t, "int owners")}
+		for range rapid.IntRange(1, 12).Draw(t, "examples") {
+			e := idGen(g.exampleInt).Draw(t, "example")
+			for range rapid.IntRange(1, 6).Draw(t, "owners") {
+				g.edges = append(g.edges, edge{e, idGen(g.ownerInt).Draw(t, "owner")})
+			}
+		}
+		return g
+	})
+}
+
+// rows are the examples of a graph with their owners.
+func (g graph) rows() (rows [][]edge) {
+	for i, e := range g.edges {
+		if i == 0 || e.example != g.edges[i-1].example {
+			rows = append(rows, nil)
+		}
+		rows[len(rows)-1] = append(rows[len(rows)-1], e)
+	}
+	return rows
+}
+
+func jsonID(s string, ints bool) string {
+	if ints {
+		return s
+	}
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+// formats write a graph in every format.
+var formats = map[string]func(g graph) []byte{
+	"header.csv": func(g graph) []byte { return g.csv(true) },
+	"crlf.csv":   func(g graph) []byte { return g.csv(false) },
+	"tab.tsv": func(g graph) []byte {
+		var b bytes.Buffer
+		w := csv.NewWriter(&b)
+		w.Comma = '\t'
+		w.Write([]string{"owner_id", "more", "example_id"})
+		for _, e := range g.edges {
+			w.Write([]string{e.owner, "a \"quote\"", e.example})
+		}
+		w.Flush()
+		return b.Bytes()
+	},
+	"list.ndjson": func(g graph) (b []byte) {
+		for i, row := range g.rows() {
+			var owners []string
+			for _, e := range row {
+				owners = append(owners, jsonID(e.owner, g.ownerInt))
+			}
+			id, list := jsonID(row[0].example, g.exampleInt), strings.Join(owners, " , ")
+			if i%2 == 0 {
+				b = fmt.Appendf(b, "{\"example_id\":%s,\"owners\":[%s]}\n", id, list)
+			} else {
+				b = fmt.Appendf(b, " {\"owners\" : [ %s ],\"x\":{\"owners\":[1.5e3,\"\\u00e9\"]}, \"example_id\":%s}\r\n\n", list, id)
+			}
+		}
+		return b
+	},
+	"edges.jsonl": func(g graph) (b []byte) {
+		for _, e := range g.edges {
+			b = fmt.Appendf(b, "{\"example_id\":%s,\"owner_id\":%s}\n", jsonID(e.example, g.exampleInt), jsonID(e.owner, g.ownerInt))
+		}
+		return b
+	},
+	"edges.parquet": func(g graph) []byte {
+		return g.parquet(parquet.Group{"example_id": idNode(g.exampleInt, false), "owner_id": parquet.Encoded(idNode(g.ownerInt, false), &parquet.RLEDictionary)})
+	},
+	"optional.parquet": func(g graph) []byte {
+		return g.parquet(parquet.Group{"example_id": idNode(g.exampleInt, true), "owner_id": idNode(g.ownerInt, true), "more": parquet.Leaf(parquet.DoubleType)})
+	},
+	"list.parquet": func(g graph) []byte {
+		return g.parquet(parquet.Group{"example_id": idNode(g.exampleInt, false), "owners": parquet.Optional(parquet.List(idNode(g.ownerInt, true)))})
+	},
+	"repeated.parquet": func(g graph) []byte {
+		return g.parquet(parquet.Group{"example_id": parquet.Compressed(idNode(g.exampleInt, false), &parquet.Snappy), "owners": parquet.Repeated(idNode(g.ownerInt, false))})
+	},
+}
+
+func (g graph) csv(lf bool) []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	w.UseCRLF = !lf
+	w.Write([]string{"example_id", " owner_id "})
+	for _, e := range g.edges {
+		w.Write([]string{e.example, e.owner})
+	}
+	w.Flush()
+	return b.Bytes()
+}
+
+func idNode(ints, optional bool) parquet.Node {
+	n := parquet.String()
+	if ints {
+		n = parquet.Int(64)
+	}
+	if optional {
+		n = parquet.Optional(n)
+	}
+	return n
+}
+
+func value(s string, ints bool) parquet.Value {
+	if ints {
+		v, _ := strconv.ParseInt(s, 10, 64)
+		return parquet.Int64Value(v)
+	}
+	return parquet.ByteArrayValue([]byte(s))
+}
+
+// parquet writes rows, two in a row group.
+func (g graph) parquet(schema parquet.Group) []byte {
+	var b bytes.Buffer
+	s := parquet.NewSchema("graph", schema)
+	w := parquet.NewWriter(&b, s, parquet.MaxRowsPerRowGroup(2), parquet.PageBufferSize(64))
+	leaf := func(path ...string) (parquet.LeafColumn, bool) { return s.Lookup(path...) }
+	example, _ := leaf("example_id")
+	var rows []parquet.Row
+	if owner, ok := leaf("owner_id"); ok {
+		for _, e := range g.edges {
+			row := parquet.Row{value(e.example, g.exampleInt).Level(0, example.MaxDefinitionLevel, example.ColumnIndex)}
+			if more, ok := leaf("more"); ok {
+				row = append(row, parquet.DoubleValue(.5).Level(0, 0, more.ColumnIndex))
+			}
+			rows = append(rows, append(row, value(e.owner, g.ownerInt).Level(0, owner.MaxDefinitionLevel, owner.ColumnIndex)))
+		}
+	} else {
+		owner, ok := leaf("owners", "list", "element")
+		if !ok {
+			owner, _ = leaf("owners")
+		}
+		for _, r := range g.rows() {
+			row := parquet.Row{value(r[0].example, g.exampleInt).Level(0, 0, example.ColumnIndex)}
+			for i, e := range r {
+				row = append(row, value(e.owner, g.ownerInt).Level(min(i, 1), owner.MaxDefinitionLevel, owner.ColumnIndex))
+			}
+			rows = append(rows, row)
+		}
+	}
+	if _, err := w.WriteRows(rows); err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// compressions change the bytes of a text file and its name.
+var compressions = map[string]func([]byte) []byte{
+	"": func(b []byte) []byte { return b },
+	".gz": func(b []byte) []byte { // two members
+		var out bytes.Buffer
+		for _, part := range [][]byte{b[:len(b)/3], b[len(b)/3:]} {
+			w := gzip.NewWriter(&out)
+			w.Write(part)
+			w.Close()
+		}
+		return out.Bytes()
+	},
+	".zst": func(b []byte) []byte {
+		w, _ := zstd.NewWriter(nil)
+		return w.EncodeAll(b[len(b)/2:], w.EncodeAll(b[:len(b)/2], nil))
+	},
+}
+
+// write puts a file into a temporary folder and returns its path.
+func write(t interface{ Fatal(...any) }, dir, name string, b []byte) string {
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// read reads a graph; its splits have gone through JSON.
+func read(paths []string, o graphio.Options) (edges []edge, src *graphio.Source, ownerless int64, err error) {
+	ctx := context.Background()
+	src, err = graphio.Open(ctx, paths, o)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	for _, s := range src.Splits() {
+		text, err := json.Marshal(s)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		var s2 graphio.Split
+		if err := json.Unmarshal(text, &s2); err != nil {
+			return nil, nil, 0, err
+		}
+		err = s2.Read(ctx, nil, func(b *graphio.Batch) error {
+			ownerless += b.Ownerless
+			for i := range b.Examples.Len() {
+				e := edge{example: b.Examples.Format(i)}
+				if b.SingleOwner {
+					e.owner = e.example
+				} else {
+					e.owner = b.Owners.Format(i)
+				}
+				edges = append(edges, e)
+			}
+			if b.Owners.Len() != b.Examples.Len() && !b.SingleOwner {
+				return fmt.Errorf("%d examples, %d owners", b.Examples.Len(), b.Owners.Len())
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, 0, err
+		}
+	}
+	return edges, src, ownerless, nil
+}
+
+func idType(ints bool) ownergraph.IDType {
+	if ints {
+		return ownergraph.Int64
+	}
+	return ownergraph.String
+}
+
+// TestEveryFormatGivesTheSameGraph writes random graphs in every format and compression and reads
+// them back in splits of several sizes.
+func TestEveryFormatGivesTheSameGraph(t *testing.T) {
+	dir := t.TempDir()
+	for name, format := range formats {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				g := graphGen().Draw(t, "graph")
+				b := format(g)
+				ext := ""
+				if !strings.HasSuffix(name, "parquet") {
+					ext = rapid.SampledFrom([]string{"", "", ".gz", ".zst"}).Draw(t, "compression")
+				}
+				path := write(t, dir, name+ext, compressions[ext](b))
+				for _, size := range []int64{rapid.Int64Range(1, int64(len(b))).Draw(t, "split"), 0} {
+					got, src, _, err := read([]string{path}, graphio.Options{SplitBytes: size, OwnerSeparator: graphio.NoSeparator})
+					if err != nil {
+						t.Fatalf("splits of %d: %v", size, err)
+					}
+					if !slices.Equal(got, g.edges) {
+						t.Fatalf("splits of %d: got %q, want %q", size, got, g.edges)
+					}
+					if src.ExampleType != idType(g.exampleInt) || src.OwnerType != idType(g.ownerInt) || src.SingleOwner {
+						t.Fatalf("types %v %v", src.ExampleType, src.OwnerType)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBlankLinesBetweenSplits: a split that ends with blank lines does not go on to the next one's.
+func TestBlankLinesBetweenSplits(t *testing.T) {
+	want := []edge{{"1", "2"}, {"3", "4"}}
+	for name, text := range map[string]string{"g.csv": "1,2\n\n\r\n\n3,4\n\n", "g.ndjson": "{\"example_id\":1,\"owner_id\":2}\n\n \n{\"example_id\":3,\"owner_id\":4}"} {
+		path := write(t, t.TempDir(), name, []byte(text))
+		for size := range int64(len(text)) {
+			if got, _, _, err := read([]string{path}, graphio.Options{SplitBytes: size + 1}); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s in splits of %d: got %q, %v", name, size+1, got, err)
+			}
+		}
+	}
+}
+
+// TestFolderOfAllFormats reads a folder with one graph in every format.
+func TestFolderOfAllFormats(t *testing.T) {
+	dir := t.TempDir()
+	sub := filepath.Join(dir, "data", "deeper")
+	if err := os.MkdirAll(sub, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	g := graph{true, false, []edge{{"7", "x1"}, {"7", "x,2"}, {"-9", "xé"}}}
+	n := 0
+	for name, format := range formats {
+		place := filepath.Dir(sub)
+		if n%2 == 0 {
+			place = sub
+		}
+		write(t, place, name, format(g))
+		n++
+	}
+	write(t, sub, "_SUCCESS", nil)
+	write(t, sub, ".part.crc", []byte("?"))
+	got, src, _, err := read([]string{filepath.Join(dir, "data"), filepath.Join(dir, "data", "*")}, graphio.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if src.Files != n || len(got) != n*len(g.edges) {
+		t.Errorf("%d files and %d edges, want %d and %d", src.Files, len(got), n, n*len(g.edges))
+	}
+	for i, e := range got {
+		if e != g.edges[i%len(g.edges)] {
+			t.Fatalf("edge %d is %q", i, e)
+		}
+	}
+}

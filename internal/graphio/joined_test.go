@@ -1,0 +1,110 @@
+package graphio_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/internal/graphio"
+)
+
+// TestOwnersInOneValue: text that looks like several owners is refused by its shape in every format,
+// with the ways out; what only has a comma or a bracket in it is read.
+func TestOwnersInOneValue(t *testing.T) {
+	for _, c := range []struct {
+		about  string
+		values []string
+		way    string   // the separator that the fault names; "" if the values are read as they are
+		owners []string // that the separator gives
+	}{
+		{"a list of Python", []string{"['ann', 'bob']", "['carl']"}, ",", []string{"ann", "bob", "carl"}},
+		{"an array of JSON", []string{`["ann","bob"]`, `["ann"]`}, ",", []string{"ann", "bob", "ann"}},
+		{"one of a list", []string{"ann", "['bob']"}, ",", []string{"ann", "bob"}},
+		{"a tuple", []string{"('ann', 'bob')"}, ",", []string{"ann", "bob"}},
+		{"an array of PostgreSQL", []string{"{ann,bob}"}, ",", []string{"ann", "bob"}},
+		{"semicolons, never alone", []string{"ann;bob", "bob;carl"}, ";", []string{"ann", "bob", "bob", "carl"}},
+		{"semicolons and blanks", []string{"ann; bob"}, ";", []string{"ann", "bob"}},
+		{"bars", []string{"x", "a|b"}, "|", []string{"x", "a", "b"}},
+		{"commas, and one alone", []string{"ann,bob", "carl", "bob"}, ",", []string{"ann", "bob", "carl", "bob"}},
+		{"one alone, and commas", []string{"bob", "ann, bob"}, ",", []string{"bob", "ann", "bob"}},
+		{"commas, never alone", []string{"ann,bob", "bob,carl"}, ",", []string{"ann", "bob", "bob", "carl"}},
+		{"names", []string{"Doe, Jane", "Doe, John", "Roe, Jane"}, "", nil},
+		{"identifiers", []string{"{550e8400-e29b-41d4-a716-446655440000}", "(unknown)", "a:b", "x;", ";y", "|"}, "", nil},
+	} {
+		var table, list bytes.Buffer
+		var lines []byte
+		w := csv.NewWriter(&table)
+		w.Write([]string{"example_id", "owner_id"})
+		type row struct {
+			Example int64  `parquet:"example_id"`
+			Owner   string `parquet:"owner_id"`
+		}
+		var rows []row
+		for i, value := range c.values {
+			w.Write([]string{fmt.Sprint(i), value})
+			rows = append(rows, row{int64(i), value})
+			text, _ := json.Marshal(value)
+			lines = fmt.Appendf(lines, "{\"example_id\":%d,\"owners\":[%s]}\n", i, text)
+		}
+		w.Flush()
+		if err := parquet.Write(&list, rows); err != nil {
+			t.Fatal(err)
+		}
+		for name, file := range map[string][]byte{"g.csv": table.Bytes(), "g.ndjson": lines, "g.parquet": list.Bytes()} {
+			owners := func(separator string) (got []string, err error) {
+				edges, _, _, err := read([]string{write(t, t.TempDir(), name, file)}, graphio.Options{OwnerSeparator: separator})
+				for _, e := range edges {
+					got = append(got, e.owner)
+				}
+				return got, err
+			}
+			if got, err := owners(graphio.NoSeparator); err != nil || !slices.Equal(got, c.values) {
+				t.Errorf("%s, %s, each one owner: %q, %v", c.about, name, got, err)
+			}
+			got, err := owners("")
+			if c.way == "" {
+				if err != nil || !slices.Equal(got, c.values) {
+					t.Errorf("%s, %s: %q, %v", c.about, name, got, err)
+				}
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), "several owners in one value") || !strings.Contains(err.Error(), "--owner-separator '"+c.way+"'") ||
+				strings.Contains(err.Error(), "ann") {
+				t.Errorf("%s, %s: %q, %v", c.about, name, got, err)
+			}
+			if got, err := owners(c.way); err != nil || !slices.Equal(got, c.owners) {
+				t.Errorf("%s, %s, divided: %q, %v", c.about, name, got, err)
+			}
+		}
+	}
+}
+
+// TestDividedOwners: parts are ids like others, of integers too, and of values of any length.
+func TestDividedOwners(t *testing.T) {
+	long := strings.Repeat("owner;", 60) + "last"
+	for _, c := range []struct {
+		about, text string
+		o           graphio.Options
+		edges       int
+		fault       string
+	}{
+		{"integers", "example_id,owner_id\n1,7;8\n2,9\n", graphio.Options{OwnerSeparator: ";"}, 3, ""},
+		{"a long value", "example_id,owner_id\n1," + long + "\n", graphio.Options{OwnerSeparator: ";"}, 61, ""},
+		{"an empty part", "example_id,owner_id\n1,a;;b\n", graphio.Options{OwnerSeparator: ";"}, 0, "line 2: column 2: an empty id"},
+		{"no integer", "example_id,owner_id\n1,7;8\n2,7;x\n", graphio.Options{OwnerSeparator: ";"}, 0, "line 3: column 2: not an integer"},
+		{"an empty list", "example_id,owner_id\n1,[a]\n2,[]\n", graphio.Options{OwnerSeparator: ";"}, 0, "line 3: an example without owners"},
+		{"an empty list that is left out", "example_id,owner_id\n1,[a]\n2,[]\n", graphio.Options{OwnerSeparator: ",", SkipOwnerless: true}, 1, ""},
+		{"a bracket", "1,2\n", graphio.Options{OwnerSeparator: "["}, 0, "owner separator [: must have no quote and no bracket"},
+	} {
+		got, _, _, err := read([]string{write(t, t.TempDir(), "g.csv", []byte(c.text))}, c.o)
+		if c.fault == "" && (err != nil || len(got) != c.edges) || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
+			t.Errorf("%s: %q, %v", c.about, got, err)
+		}
+	}
+}

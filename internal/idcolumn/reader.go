@@ -1,0 +1,201 @@
+package idcolumn
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/internal/stream"
+	"minsep/sampling/ownergraph"
+)
+
+// appendInt adds an integer to a column, to one of strings as its digits. Parquet stores unsigned
+// numbers as signed ones: above 2^63 they look negative.
+func appendInt(dst *ownergraph.IDs, v int64, unsigned bool) error {
+	switch big := unsigned && v < 0; {
+	case dst.Type == ownergraph.Int64 && big:
+		return Big
+	case dst.Type == ownergraph.Int64:
+		dst.AppendInt(v)
+	case big:
+		dst.AppendBytes(strconv.AppendUint(nil, uint64(v), 10))
+	default:
+		dst.AppendBytes(strconv.AppendInt(nil, v, 10))
+	}
+	return nil
+}
+
+// appendUUID adds the text of a UUID, as it would stand in a text file.
+func appendUUID(dst *ownergraph.IDs, b []byte) {
+	dst.AppendBytes(fmt.Appendf(nil, "%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
+}
+
+// appendTo adds value i to a column.
+func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
+	var b []byte // bounded by the length of the data: beyond it lies what the memory held before
+	switch v.kind {
+	case parquet.Int64:
+		return appendInt(dst, v.i64[i], c.unsigned)
+	case parquet.Int32:
+		if c.unsigned {
+			return appendInt(dst, int64(uint32(v.i32[i])), true)
+		}
+		return appendInt(dst, int64(v.i32[i]), false)
+	case parquet.ByteArray:
+		b = v.data[v.offsets[i]:v.offsets[i+1]:len(v.data)]
+	default:
+		if b = v.data[i*v.width : (i+1)*v.width : len(v.data)]; c.uuid {
+			appendUUID(dst, b)
+			return nil
+		}
+	}
+	if len(b) == 0 {
+		return Empty
+	} else if len(b) > stream.MaxStringID && !c.Divided {
+		return Long
+	} else if dst.Type == ownergraph.String && !utf8.Valid(b) {
+		return NotUTF8
+	}
+	dst.AppendBytes(b) // copies: the page will be gone
+	return nil
+}
+
+// Reader reads a column of one row group in order.
+type Reader struct {
+	col   *Column
+	pages *pageReader
+	at    int // which entry of the page is next
+	value int // which value is next: null entries have none
+}
+
+// Reader returns a reader of a column that Check has accepted.
+func (f *File) Reader(c *Column, group int) *Reader {
+	rg := &f.Metadata().RowGroups[group]
+	if isEmpty(rg, c) {
+		return &Reader{col: c, pages: new(pageReader)}
+	}
+	return &Reader{col: c, pages: pages(f.r, c, &rg.Columns[c.leaf].MetaData)}
+}
+
+// more makes sure that there is an entry at r.at. io.EOF says that the row group has no more.
+func (r *Reader) more() error {
+	if r.at < r.pages.entries {
+		return nil
+	}
+	r.at, r.value = 0, 0
+	return r.pages.next()
+}
+
+// Fill adds the next n ids of a flat column to dst. It returns how many entries it went through: n,
+// or up to and including one with a [ValueError], which it passes over. Any other error ends the
+// reading.
+func (r *Reader) Fill(dst *ownergraph.IDs, n int) (done int, err error) {
+	defer guard(&err)
+	p := r.pages
+	for done < n {
+		if err := r.more(); err == io.EOF {
+			return done, ErrCorrupt
+		} else if err != nil {
+			return done, err
+		}
+		// Runs without null are taken at once; the fast count of bytes finds out whether one is.
+		m := min(n-done, p.entries-r.at)
+		if r.col.maxDef > 0 && bytes.Count(p.defs[r.at:r.at+m], []byte{r.col.maxDef}) != m {
+			m = slices.IndexFunc(p.defs[r.at:r.at+m], func(d byte) bool { return d != r.col.maxDef })
+			if m == 0 {
+				r.at++
+				return done + 1, Null
+			}
+		}
+		took, err := r.take(dst, m)
+		if done += took; err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// Row adds the ids of the next row of a column to dst, and returns how many: 0 for an empty list and
+// for null. After a [ValueError] the row has been passed over. io.EOF says that there are
+// no more rows.
+func (r *Reader) Row(dst *ownergraph.IDs) (ids int, err error) {
+	defer guard(&err)
+	if err := r.more(); err != nil {
+		return 0, err
+	}
+	p := r.pages
+	if !r.col.List {
+		before := dst.Len()
+		if _, err := r.Fill(dst, 1); err != nil && err != Null {
+			return 0, err
+		}
+		return dst.Len() - before, nil
+	}
+	if p.reps[r.at] != 0 { // a row begins at repetition level 0
+		return 0, ErrCorrupt
+	}
+	var wrong error
+	for first := true; ; first = false {
+		if !first {
+			if err := r.more(); err == io.EOF {
+				return ids, wrong
+			} else if err != nil {
+				return ids, err
+			}
+			if p.reps[r.at] == 0 {
+				return ids, wrong
+			}
+		}
+		// Below the level of an id, the definition level tells a null among the ids from an empty
+		// or missing list, which is a row's only entry.
+		if def := p.defs[r.at]; def < r.col.maxDef {
+			if def >= r.col.entryDef {
+				wrong = Null
+			} else if !first {
+				return ids, ErrCorrupt
+			}
+			r.at++
+			continue
+		}
+		n := 1
+		for r.at+n < p.entries && p.reps[r.at+n] != 0 && p.defs[r.at+n] == r.col.maxDef {
+			n++
+		}
+		took, err := r.take(dst, n)
+		if ids += took; err != nil {
+			wrong = err
+		}
+	}
+}
+
+// take adds the next n entries, none of them null, to a column, and returns how many it went
+// through, as Fill does.
+func (r *Reader) take(dst *ownergraph.IDs, n int) (done int, err error) {
+	first, p := r.value, r.pages
+	switch {
+	case p.indexed:
+		for _, x := range p.index[first : first+n : len(p.index)] {
+			done++
+			if err = p.dict.appendTo(dst, int(x), r.col); err != nil {
+				break
+			}
+		}
+	case p.vals.kind == parquet.Int64 && !r.col.unsigned && dst.Type == ownergraph.Int64: // the most common, and never at fault
+		for _, v := range p.vals.i64[first : first+n : len(p.vals.i64)] {
+			dst.AppendInt(v)
+		}
+		done = n
+	default:
+		for ; done < n && err == nil; done++ {
+			err = p.vals.appendTo(dst, first+done, r.col)
+		}
+	}
+	r.at += done
+	r.value += done
+	return done, err
+}

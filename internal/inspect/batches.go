@@ -1,0 +1,141 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"minsep/internal/manifest"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/internal/strictjson"
+	"minsep/internal/words"
+	"minsep/sampling"
+)
+
+func init() { inspectors["form"] = inspectBatches }
+
+// inspectBatches re-reads every batch and compares it with the scheme, the table and the index's
+// facts.
+func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
+	var found Inspection
+	batches, err := manifest.OpenBatches(ctx, dir)
+	if err != nil {
+		return found, err
+	}
+	found.Checks = []sampling.Check{filesCheck(ctx, batches.Index, dir)}
+	unlistedCheck(ctx, &found, batches.Index, dir)
+	var params manifest.BatchesParams
+	if err := strictjson.Loose(batches.Index.Params, &params); err != nil {
+		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
+	}
+	if err := params.Scheme.Validate(); err != nil {
+		return found, err
+	}
+	found.sampler = &params.Scheme
+	ofOwners := params.Scheme.Owners != nil
+	if batches.OfOwners() != ofOwners {
+		return found, fmt.Errorf("inspect: %s: the format of the index, %s, does not belong to its scheme", dir, batches.Index.Format)
+	}
+	found.Checks = append(found.Checks, runCheck(ctx, batches.Index, store.Dir(dir)), secretCheck(batches.Index))
+	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
+	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
+	if batches.Facts.RowsOf == manifest.RowsOfBounded {
+		table := store.Join(store.Dir(dir), manifest.BoundedFolder)
+		if is, err := found.isInput(ctx, batches, table); !is || err != nil {
+			return found, err
+		}
+		if of, err = auditedTable(ctx, table, params.Scheme.LooksAtOwners()); err != nil {
+			return found, err
+		}
+		opened, err := manifest.OpenBounded(ctx, table)
+		if err != nil {
+			return found, err
+		}
+		public = stages.Source{Table: opened}.Population()
+	} else {
+		found.owners = batches.Facts.Examples
+	}
+	if ofPools := params.Scheme.Rotation != nil; ofPools != (of.Pools != nil) {
+		found.check("pools", "rotation has a table of pools beside it, and other schemes have none", false)
+		return found, nil
+	}
+	if ofOwners {
+		alone := ownedOnce(of)
+		found.check("owned once", "every example of the bounded table has one owner, and is there once", alone)
+		if !alone {
+			return found, nil
+		}
+		found.Notes = append(found.Notes, fmt.Sprintf("owners take part, each with up to %s: average the gradients of an owner's examples, clip the mean once for each owner, and divide the sum by "+
+			"the expected number of owners, %.9g", words.Count(params.Scheme.Owners.ExamplesPerOwner, "example"), params.Scheme.ExpectedBatchSize(public)))
+	}
+	found.Checks = append(found.Checks, factsCheck(batches, params.Scheme, of.Examples, public))
+	audit := sampling.NewAudit(params.Scheme, of)
+	if ofOwners {
+		err = batches.EachOwners(ctx, func(_ int, rows []int64, ends []int) error { audit.StepOwners(rows, ends); return nil })
+	} else {
+		err = batches.Each(ctx, func(_ int, rows []int64) error { audit.Step(rows); return nil })
+	}
+	if err != nil {
+		return found, err
+	}
+	found.Checks = append(found.Checks, audit.Checks()...)
+	realized := audit.Realized()
+	found.Realized = &realized
+	return found, nil
+}
+
+// isInput says whether batches were formed from the table beside them.
+func (found *Inspection) isInput(ctx context.Context, batches *manifest.Batches, table string) (is bool, err error) {
+	digest, err := manifest.DigestOf(ctx, table)
+	if err != nil {
+		return false, fmt.Errorf("the batches' rows refer to a bounded table, which must lie beside them: %w", err)
+	}
+	if formedOf := batches.Index.Inputs[manifest.BoundedFolder]; digest != formedOf {
+		found.check("input", fmt.Sprintf("the batches were formed from another bounded table (%v) than the one beside them (%v)", formedOf, digest), false)
+		return false, nil
+	}
+	found.check("input", "the batches were formed from the bounded table beside them", true)
+	return true, nil
+}
+
+// ownedOnce reports whether every example has exactly one owner and one copy.
+func ownedOnce(of sampling.Audited) bool {
+	if of.Owners == nil || of.Copies != nil {
+		return false
+	}
+	for i, end := range of.Owners.Ends {
+		if end != i+1 {
+			return false
+		}
+	}
+	return true
+}
+
+// factsCheck compares the index's facts with the scheme, with the number of rows of the table and
+// with public, the part of the table that may be published.
+func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sampling.Population) sampling.Check {
+	padded := 0
+	if t := scheme.Truncation; t != nil && t.Pad {
+		padded = t.MaxBatchSize
+		if scheme.Owners != nil {
+			padded *= scheme.Owners.ExamplesPerOwner
+		}
+	}
+	_, ofTable := b.Index.Inputs[manifest.BoundedFolder]
+	p := sampling.Check{Name: "facts", Rule: "steps, examples, batch sizes and table of the index agree with its parameters and inputs"}
+	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows && b.Facts.BatchSize == padded &&
+		ofTable == (b.Facts.RowsOf == manifest.RowsOfBounded)
+	if got := b.Facts.ExpectedBatchSize; got != nil { // processors may round the last bits differently
+		want := scheme.ExpectedBatchSize(public)
+		p.Held = p.Held && math.Abs(*got-want) <= 1e-12*want
+	}
+	if o := scheme.Owners; o != nil {
+		want := scheme.ExpectedExamples(public)
+		p.Held = p.Held && b.Facts.Owners == public.Owners.Total() && b.Facts.ExamplesPerOwner == o.ExamplesPerOwner && math.Abs(b.Facts.ExpectedExamples-want) <= 1e-12*want
+	}
+	if !p.Held {
+		p.Broken = 1
+	}
+	return p
+}

@@ -1,0 +1,210 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"minsep/internal/manifest"
+	"minsep/internal/stages"
+	"minsep/internal/strictjson"
+	"minsep/internal/words"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// tableRows is the number of rows of a table that are read at once.
+const tableRows = 1 << 13
+
+func init() { inspectors["bound"] = inspectBounded }
+
+// inspectBounded recomputes the index of a bounded graph from the graph's rows.
+func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
+	var found Inspection
+	table, err := manifest.OpenBounded(ctx, dir)
+	if err != nil {
+		return found, err
+	}
+	found.Checks = []sampling.Check{filesCheck(ctx, table.Index, dir)}
+	unlistedCheck(ctx, &found, table.Index, dir)
+	var bound ownergraph.Bound
+	if err := strictjson.Loose(table.Index.Params, &bound); err != nil {
+		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
+	}
+	if err := bound.Validate(); err != nil || (bound.Pools > 0) != table.OfPools() {
+		return found, errors.Join(fmt.Errorf("inspect: %s: its params do not fit its format", dir), err)
+	}
+	g, copies, pools, err := graphOf(ctx, table)
+	if err != nil {
+		return found, err
+	}
+	told, check := table.Summary, found.check
+	found.owners, found.kept, found.keptText = told.Owners-told.KeptPerOwner.Of(0), told.Kept, stages.KeptText(told, bound)
+	perOwner := keptPerOwner(g, copies, told.Owners)
+	most := int64(0)
+	if len(perOwner) > 0 {
+		most = perOwner[len(perOwner)-1].Value
+	}
+	all := sum(copies)
+	check("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
+		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == all && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
+	check("given graph", "the index's counts of given, kept and dropped examples add up", countsAddUp(told))
+	if !bound.Duplicates {
+		check("copies", "one of every example", all == int64(len(copies)))
+	}
+	if table.OfPools() {
+		pools.check(&found, g, len(copies), bound, told)
+	} else {
+		check("owners", "no owner has more than "+words.Count(bound.MaxExamplesPerOwner, "example"), most <= int64(bound.MaxExamplesPerOwner))
+	}
+	check("examples per owner", "their histogram is as in the index", slices.Equal(perOwner, told.KeptPerOwner))
+	if g.Examples.Len() != len(copies) {
+		return found, nil
+	}
+	check("owners per example", "their histogram is as in the index", slices.Equal(ownersPerExample(g), told.KeptOwners))
+	if table.OfPools() {
+		return found, nil
+	}
+	neighborhoods := neighborhoodHistogram(g, copies)
+	check("neighbourhoods", "their histogram is as in the index", slices.Equal(neighborhoods, told.Neighborhoods))
+	if bound.MaxNeighborhood > 0 {
+		largest := int64(0)
+		if len(neighborhoods) > 0 {
+			largest = neighborhoods[len(neighborhoods)-1].Value
+		}
+		check("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), largest <= int64(bound.MaxNeighborhood))
+	}
+	return found, nil
+}
+
+// graphOf reads the rows of a table: the graph of the kept edges, and by row its copies and pools.
+func graphOf(ctx context.Context, table *manifest.Bounded) (g *ownergraph.Graph, copies []uint32, pools poolsOf, err error) {
+	var edges ownergraph.Edges
+	edges.Reset(table.ExampleType, table.OwnerType)
+	err = table.Each(ctx, true, tableRows, func(r *ownergraph.Rows) error {
+		for i := range r.Len() {
+			copies = append(copies, r.Copies[i])
+			pools.add(r.PoolsOf(i))
+			for o, end := r.OwnersOf(i); o < end; o++ {
+				edges.Examples.AppendFrom(&r.Examples, i)
+				edges.Owners.AppendFrom(&r.Owners, o)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		g, err = ownergraph.New(&edges)
+	}
+	return g, copies, pools, err
+}
+
+func sum(counts []uint32) (all int64) {
+	for _, c := range counts {
+		all += int64(c)
+	}
+	return all
+}
+
+// countsAddUp checks that the index's counts of the graph before bounding agree with each other.
+// That graph is not in the run directory.
+func countsAddUp(s ownergraph.Summary) bool {
+	owners, edges := total(s.GivenPerOwner)
+	examples, same := total(s.GivenOwners)
+	cut := int64(0)
+	if s.Coverage != nil {
+		cut = s.Coverage.DroppedCut
+	}
+	return owners == s.Owners && cut >= 0 && edges == s.Edges && examples == s.Examples && same == s.Edges && s.DuplicateEdges >= 0 &&
+		s.DroppedOwnerFull >= 0 && s.DroppedNeighborhood >= 0 && s.Kept+s.DroppedOwnerFull+s.DroppedNeighborhood+cut == s.Examples
+}
+
+// total returns how many things a histogram counts, and the sum of their values.
+func total(h ownergraph.Histogram) (count, sum int64) {
+	for _, bin := range h {
+		count += bin.Count
+		sum += bin.Value * bin.Count
+	}
+	return count, sum
+}
+
+// ownersPerExample returns the histogram of the number of owners of an example.
+func ownersPerExample(g *ownergraph.Graph) ownergraph.Histogram {
+	counts := make(map[int64]int64)
+	for e := range g.Examples.Len() {
+		counts[int64(len(g.OwnersOf.At(e)))]++
+	}
+	return ownergraph.NewHistogram(counts)
+}
+
+// keptPerOwner returns the histogram of the number of copies that an owner kept, over all owners of
+// the graph before bounding. Owners who kept nothing count as 0.
+func keptPerOwner(g *ownergraph.Graph, copies []uint32, owners int64) ownergraph.Histogram {
+	counts := map[int64]int64{0: owners - int64(g.Owners.Len())}
+	examples := g.ExamplesOf()
+	for u := range examples.Len() {
+		n := int64(0)
+		for _, e := range examples.At(u) {
+			n += int64(copies[e])
+		}
+		counts[n]++
+	}
+	return ownergraph.NewHistogram(counts)
+}
+
+// neighborhoodHistogram returns the histogram of neighbourhood sizes; a copy counts as an example.
+func neighborhoodHistogram(g *ownergraph.Graph, copies []uint32) ownergraph.Histogram {
+	counts := make(map[int64]int64)
+	for e, size := range g.Neighborhoods(copies) {
+		counts[size] += int64(copies[e])
+	}
+	return ownergraph.NewHistogram(counts)
+}
+
+// auditedTable reads a bounded table for an audit of its batches. A table of pools is read with its
+// owners in any case.
+func auditedTable(ctx context.Context, dir string, withOwners bool) (sampling.Audited, error) {
+	table, err := manifest.OpenBounded(ctx, dir)
+	if err != nil {
+		return sampling.Audited{}, err
+	}
+	source := stages.Source{Rows: table.Rows, Table: table}
+	of := sampling.Audited{Examples: source.Rows, Neighborhoods: source.Population().Neighborhoods}
+	several := false
+	numbers := make(map[string]int32) // of owners, by their text, which differs between ids of one type
+	if c := table.Summary.Coverage; c != nil {
+		of.Pools = &sampling.PoolMembers{Number: c.Pools, Size: c.Size}
+		withOwners = true
+	}
+	if withOwners {
+		of.Owners = new(sampling.Owners)
+	}
+	err = table.Each(ctx, withOwners, tableRows, func(r *ownergraph.Rows) error {
+		for i := range r.Len() {
+			of.Copies = append(of.Copies, r.Copies[i])
+			several = several || r.Copies[i] > 1
+			if of.Pools != nil {
+				of.Pools.Of = append(of.Pools.Of, r.PoolsOf(i)...)
+				of.Pools.Ends = append(of.Pools.Ends, len(of.Pools.Of))
+			}
+			if !withOwners {
+				continue
+			}
+			for o, end := r.OwnersOf(i); o < end; o++ {
+				name := r.Owners.Format(o)
+				number, ok := numbers[name]
+				if !ok {
+					number = int32(len(numbers))
+					numbers[name] = number
+				}
+				of.Owners.Of = append(of.Owners.Of, number)
+			}
+			of.Owners.Ends = append(of.Owners.Ends, len(of.Owners.Of))
+		}
+		return nil
+	})
+	if !several {
+		of.Copies = nil
+	}
+	return of, err
+}

@@ -1,0 +1,310 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+
+	"minsep/accounting"
+	"minsep/accounting/calibration"
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/internal/strictjson"
+	"minsep/sampling"
+)
+
+func init() { inspectors["account"] = inspectCertificate }
+
+// inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and
+// compares the certificate's run with the batches and the bounded table beside it.
+func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
+	var found Inspection
+	data, err := stages.ReadFile(ctx, path)
+	if err != nil {
+		return found, err
+	}
+	c, err := accounting.ParseCertificate(data)
+	if err != nil {
+		return found, err
+	}
+	found.certificate = c
+	if rule := stages.Misnamed(store.Base(path), c); rule != "" {
+		if c.Status == accounting.Verified {
+			found.check("name", rule, false)
+		} else { // written by an earlier version
+			found.Notes = append(found.Notes, store.Base(path)+" "+rule)
+		}
+	}
+	run := store.Dir(path)
+	l, err := ledger.Read(ctx, store.Join(run, manifest.LedgerFolder))
+	if err != nil {
+		return found, err
+	}
+	again, err := l.CertificateFile(c.Minor)
+	rule, want := "its bytes follow from the ledger", data
+	if err == nil && c.Newer() {
+		rule = "a newer version wrote it; the columns that this version knows follow from the ledger"
+		want, err = c.As(c.Minor).Encode()
+	}
+	found.check("certificate", rule, err == nil && bytes.Equal(again, want))
+	found.check("request", "the ledger's request, where it has one, asks for the certificate's claim", stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c))
+	found.check("log", "the ledger's log ends with a whole line", !l.Torn())
+	found.check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", calibration.CheckProofs(ctx, l.Protocol()) == nil)
+	missed, err := uncounted(ctx, run, l)
+	if err != nil {
+		return found, err
+	}
+	found.check("earlier protocols", "all that have samples in the ledger are counted in delta", missed == 0)
+	return found, matchBatches(ctx, &found, c, run)
+}
+
+// check records a check that either holds or fails in one place.
+func (i *Inspection) check(name, rule string, held bool) {
+	failed := int64(0)
+	if !held {
+		failed = 1
+	}
+	i.count(name, rule, failed)
+}
+
+// count records a check that fails in a number of places.
+func (i *Inspection) count(name, rule string, failed int64) {
+	i.Checks = append(i.Checks, sampling.Check{Name: name, Rule: rule, Held: failed == 0, Broken: failed})
+}
+
+// uncounted returns the number of earlier protocols that the ledger's protocol leaves out of its δ.
+// An earlier protocol with samples spends δ as well, so every one must be counted.
+func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, err error) {
+	if l.Protocol().KernelID == "" {
+		return 0, nil
+	}
+	before, err := stages.Earlier(ctx, store.Join(run, manifest.LedgerFolder))
+	counted := map[accounting.Earlier]bool{}
+	for _, e := range l.Protocol().Earlier {
+		counted[e] = true
+	}
+	for _, e := range before {
+		if e.ProtocolSHA256 != l.Configuration() && !counted[e] {
+			missed++
+		}
+	}
+	return missed, err
+}
+
+// matchBatches compares a certificate with the batches of its run directory, and with the bounded
+// table where the batches are of one. Without batches it compares the table alone.
+func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
+	ix, err := manifest.Read(ctx, store.Join(run, manifest.BatchesFolder))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return matchTable(ctx, found, c, run)
+	case err != nil:
+		return err
+	}
+	var params manifest.BatchesParams
+	if err := strictjson.Loose(ix.Params, &params); err != nil {
+		return fmt.Errorf("inspect: %s: params: %w", manifest.BatchesFolder, err)
+	}
+	for _, d := range stages.Differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {
+		found.check("sampler", d, false)
+	}
+	found.check("plan", "the batches were formed with the parameters that the certificate is for", ix.ParamsSHA256.String() == c.PlanSHA256)
+	b, err := manifest.OpenBatches(ctx, store.Join(run, manifest.BatchesFolder))
+	if err != nil {
+		return err
+	}
+	if b.Facts.RowsOf == manifest.RowsOfBounded {
+		return matchTable(ctx, found, c, run)
+	}
+	if c.Run.Sampler.Owners != nil {
+		found.check("owners", "the certificate is for owners of a graph, and batches of numbered examples know none", false)
+		return nil
+	}
+	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown {
+		found.check("owners", fmt.Sprintf("the certificate is for %s; batches of numbered examples know no owners", c.Protected()), c.Run.MaxExamplesPerOwner == 1)
+	}
+	if c.Run.Sampler.Truncation != nil {
+		found.check("examples", fmt.Sprintf("the certificate is for %d examples, the batches were formed of %d", c.Run.Examples, b.Facts.Examples), c.Run.Examples == b.Facts.Examples)
+	}
+	return nil
+}
+
+// matchTable compares a certificate with the bounded table of its run directory, if there is one.
+func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
+	table, err := manifest.OpenBounded(ctx, store.Join(run, manifest.BoundedFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if c.Run.Sampler.Owners != nil {
+		matchOwners(found, c, table)
+		return nil
+	}
+	most := stages.MostPerOwner(table.Summary)
+	rule := fmt.Sprintf("the certificate is for %s, the bounded table has one with %d", c.Protected(), most)
+	found.check("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
+	if c.Unit == accounting.UnitExample {
+		found.check("copies of examples", "a claim for single examples is for a table without copies of examples", !stages.Copied(table.Summary))
+	}
+	if c.Run.Sampler.Truncation != nil {
+		of := stages.Source{Table: table}.Population().Examples
+		found.check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
+	}
+	if rotation := c.Run.Sampler.Rotation != nil; rotation || table.OfPools() {
+		found.check("pools", "the certificate is for rotation, and the bounded table has pools", rotation && table.OfPools())
+	}
+	return nil
+}
+
+// matchOwners compares a certificate for sampled owners with the bounded table.
+func matchOwners(found *Inspection, c *accounting.Certificate, table *manifest.Bounded) {
+	of := stages.Source{Table: table}.Population().Owners.Total()
+	found.check("owned once", "the certificate is for a table in which every example has one owner, and is there once", !stages.Shared(table.Summary) && !stages.Copied(table.Summary))
+	if c.Run.Sampler.Truncation != nil {
+		found.check("owners", fmt.Sprintf("the certificate is for %d owners, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
+	}
+}
+
+// Resample draws samples of a run directory's certificate for some seconds of processors, under a key
+// of the reader's own, and bounds δ by them. Unlike the ledger's samples nobody could choose them: they
+// find a ledger that was forged, and one that was repeated until it was accepted. Where proofs without
+// samples carry the claim, they are computed again by [Directory], and no sample is drawn. It returns
+// nil if there is no certificate that follows from its ledger.
+func Resample(ctx context.Context, dir string, seconds float64) (*Inspection, error) {
+	found := &Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
+	if name, err := stages.FindClaim(ctx, dir); err != nil || name == "" {
+		return nil, err
+	}
+	l, err := ledger.Read(ctx, found.Folder)
+	if err != nil { // a finding of Directory
+		return nil, ctx.Err()
+	}
+	released, err := l.Protocol().Release(l.Tallies())
+	if err != nil {
+		return nil, nil
+	}
+	own, err := calibration.Resample(ctx, l.Protocol(), released.Candidate, seconds)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		found.check("own samples", "samples can be drawn as the protocol says: "+err.Error(), false)
+		return found, nil
+	}
+	found.own = &own
+	rule := fmt.Sprintf("%d fresh samples under a key of the reader's own do not contradict the claim: by them delta is at most %.3g with %g %% confidence", own.Samples, own.Delta, 100*calibration.OwnConfidence)
+	if own.Samples == 0 {
+		rule = "no samples are needed: proofs carry the claim"
+	}
+	found.check("own samples", rule, !own.Contradicts)
+	return found, nil
+}
+
+// recomputed says in words what of a certificate's samples was recomputed.
+func recomputed(found []Inspection, c *accounting.Certificate) string {
+	sampled := false
+	for _, v := range c.Points[0].Directions {
+		sampled = sampled || v.Samples > 0
+	}
+	if !sampled {
+		return "its proofs computed again"
+	}
+	text := "samples not recomputed"
+	for _, i := range found {
+		if i.own != nil {
+			text = fmt.Sprintf("own samples: delta at most %.3g with %g %% confidence", i.own.Delta, 100*calibration.OwnConfidence)
+		}
+	}
+	return text
+}
+
+// Recheck computes some units of a run directory's ledger again, and compares the sums. Each is drawn
+// at random in proportion to its samples, so that a sum of a trial of s samples that was lowered by D
+// stays undetected with a probability of at most (1 - D/(sM))^units, however it was divided: a unit of
+// c samples lowers it by at most cM. It returns an error if this machine has another kernel than the
+// ledger. A proposal that cannot be made again is a failed check if this version made the protocol, and
+// otherwise an error.
+func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
+	found := Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
+	l, err := ledger.Read(ctx, found.Folder)
+	if err != nil {
+		return found, err
+	}
+	p := l.Protocol()
+	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
+		return found, fmt.Errorf("inspect: the samples of the ledger were made by kernel %s, and this machine has kernel %s; their samples cannot be compared: recheck on a machine with the kernel of the ledger", p.KernelID, montecarlo.KernelID())
+	}
+	type finished struct {
+		unit   ledger.Unit
+		result ledger.Result
+	}
+	var all []finished
+	samples := uint64(0)
+	for u, r := range l.Units {
+		all = append(all, finished{u, r})
+		samples += u.Count
+	}
+	check := sampling.Check{Name: "units", Held: true}
+	drawn := map[ledger.Unit]bool{}
+	for range min(units, 1<<20) {
+		if samples == 0 {
+			break
+		}
+		at := rand.Uint64N(samples)
+		i := 0
+		for ; at >= all[i].unit.Count; i++ {
+			at -= all[i].unit.Count
+		}
+		f := all[i]
+		if drawn[f.unit] {
+			continue
+		}
+		drawn[f.unit] = true
+		w, err := calibration.NewWorker(p, f.unit.Candidate, f.unit.Trial)
+		if err != nil && p.CodeVersion == manifest.Version && ctx.Err() == nil { // this version would not have made such a protocol
+			check.Held = false
+			check.Broken++
+			continue
+		}
+		if err != nil {
+			return found, err
+		}
+		got, err := w.Run(ctx, f.unit.First, f.unit.Count, 0)
+		if err != nil {
+			return found, err
+		}
+		if got.Sum != f.result.Sum {
+			check.Held = false
+			check.Broken++
+		}
+	}
+	check.Rule = fmt.Sprintf("%d of the ledger's %d units, drawn by their samples, are the same when they are computed again%s", len(drawn), len(all), undetected(p, len(all) > len(drawn), units))
+	found.Checks = append(found.Checks, check)
+	return found, nil
+}
+
+// undetected says with which probability some drawn units miss that the sum of a trial was lowered by a
+// tenth of δ; nothing if all units were computed.
+func undetected(p *accounting.Protocol, some bool, units int) string {
+	least := math.Inf(1)
+	for _, candidate := range p.Candidates {
+		for _, t := range candidate.Trials {
+			if t.Samples > 0 {
+				least = min(least, p.Points[t.Point].Delta/10/t.Bound)
+			}
+		}
+	}
+	if !some || math.IsInf(least, 1) {
+		return ""
+	}
+	return fmt.Sprintf("; a mean that was lowered by a tenth of delta stays undetected with a probability of at most %.2g", math.Pow(max(0, 1-least), float64(units)))
+}

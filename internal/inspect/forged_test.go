@@ -1,0 +1,170 @@
+package inspect
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"minsep/accounting"
+	"minsep/accounting/calibration"
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// protocolAt is a protocol with one candidate, whose trials have samples.
+func protocolAt(t *testing.T, sigma float64, kernel string) *accounting.Protocol {
+	t.Helper()
+	const epsilon, delta = 1, 1e-3
+	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 16, MinSep: 2, WarmStart: true}},
+		Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 16, Toeplitz: []float64{1, 0.5}}, MaxExamplesPerOwner: 1}
+	p := &accounting.Protocol{Format: 1, Run: run, CodeVersion: manifest.Version, KernelID: kernel,
+		Candidates: []accounting.Candidate{{NoiseMultiplier: sigma}}, Points: []accounting.Point{{Epsilon: epsilon, Delta: delta}}}
+	var bounds []float64
+	var proposals []tilt.Proposal
+	for _, d := range montecarlo.Directions {
+		proposal, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		proposals, bounds = append(proposals, proposal), append(bounds, proposal.Bound)
+	}
+	thresholds, samples, err := accounting.Claim{Delta: delta}.Samples(0.8*delta, bounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Points[0].Thresholds = thresholds
+	for i, d := range montecarlo.Directions {
+		trial := accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: bounds[i], Samples: samples[i]}
+		if samples[i] == 0 {
+			trial.Method, trial.Bound = accounting.RenyiBound, proposals[i].Divergence
+		} else {
+			proposal := proposals[i]
+			proposal.Spec.Strategy = nil
+			if trial.Values, err = json.Marshal(calibration.Values{Tilt: &proposal}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Candidates[0].Trials = append(p.Candidates[0].Trials, trial)
+	}
+	return p
+}
+
+// published writes a ledger of a protocol with units by fill, and its certificate, and returns the run
+// directory.
+func published(t *testing.T, p *accounting.Protocol, fill func(u ledger.Unit) []ledger.Entry) string {
+	t.Helper()
+	dir := t.TempDir()
+	l, err := ledger.Create(filepath.Join(dir, manifest.LedgerFolder), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, u := range l.Missing(0, math.MaxUint32) {
+		if err := l.AddAll(fill(u)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := l.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, manifest.CertificateFile), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestForgedLedgers: a ledger whose samples were invented, alone or beside honest ones, and one of a
+// kernel that does not exist, follow byte for byte from their protocols, as forged ones do. Own samples
+// find them, and an honest ledger passes. Units that were recomputed are drawn by their samples: honest
+// ones of one sample hide no invented one.
+func TestForgedLedgers(t *testing.T) {
+	invented := func(u ledger.Unit) []ledger.Entry { return []ledger.Entry{{Unit: u}} }
+	honest := func(p *accounting.Protocol, u ledger.Unit) ledger.Entry {
+		w, err := calibration.NewWorker(p, u.Candidate, u.Trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := w.Run(t.Context(), u.First, u.Count, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ledger.Entry{Unit: u, Result: r}
+	}
+	small := protocolAt(t, 0.5, montecarlo.KernelID())
+	plan, err := calibration.Problem{Run: small.Run, Epsilon: 1, Delta: 1e-3, Samples: 20_000, CodeVersion: manifest.Version}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := plan.Protocol
+	large.Candidates = large.Candidates[len(large.Candidates)-1:]
+	for _, c := range []struct {
+		name    string
+		p       *accounting.Protocol
+		fill    func(u ledger.Unit) []ledger.Entry
+		forged  bool
+		recheck bool // finds it as well
+	}{
+		{"invented units", small, invented, true, true},
+		{"honest units of one sample beside an invented one", small, func(u ledger.Unit) (entries []ledger.Entry) {
+			const few = 20
+			w, err := calibration.NewWorker(small, u.Candidate, u.Trial)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint64(few) {
+				one := u
+				one.First, one.Count = u.First+i, 1
+				r, err := w.Run(t.Context(), one.First, 1, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				entries = append(entries, ledger.Entry{Unit: one, Result: r})
+			}
+			u.First, u.Count = u.First+few, u.Count-few
+			return append(entries, ledger.Entry{Unit: u})
+		}, true, true},
+		{"a kernel that does not exist", protocolAt(t, 0.5, "kernel of nobody"), invented, true, false},
+		{"honest units", large, func(u ledger.Unit) []ledger.Entry { return []ledger.Entry{honest(large, u)} }, false, false},
+	} {
+		dir := published(t, c.p, c.fill)
+		path := filepath.Join(dir, manifest.CertificateFile)
+		one, err := inspectCertificate(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Folder, one.kind = path, manifest.CertificateFile
+		found := []Inspection{one}
+		if r := Judge(found); r.State != StateCertified || !strings.HasSuffix(r.Verdict, "; samples not recomputed") {
+			t.Errorf("%s: without samples of the reader: %s", c.name, r.Verdict)
+		}
+		own, err := Resample(t.Context(), dir, 0.05)
+		if err != nil || own == nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if r := Judge(append(found, *own)); (r.State == StateBroken) != c.forged || !c.forged && !strings.Contains(r.Verdict, "own samples: delta at most ") {
+			t.Errorf("%s: %s", c.name, r.Verdict)
+		}
+		units, err := Recheck(t.Context(), dir, 3)
+		if c.p.KernelID != montecarlo.KernelID() {
+			if err == nil {
+				t.Errorf("%s: its units were recomputed", c.name)
+			}
+			continue
+		}
+		if err != nil || (Broken([]Inspection{units}) != nil) != c.recheck {
+			t.Errorf("%s: recheck says %+v, %v", c.name, units.Checks, err)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+// Package inspect reads a run directory without trusting it. It checks every hash, repeats every
+// computation that needs no key, compares the results with each other and with the plan, and comes
+// to a verdict.
+//
+// It needs no key and changes nothing. It does not import Beam or the clients of object stores: a
+// program that inspects gs:// or s3:// imports these stores itself, as the command does.
+//
+// Stability: stable.
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"minsep/accounting"
+	"minsep/accounting/calibration"
+	"minsep/internal/leave"
+	"minsep/internal/manifest"
+	"minsep/internal/printable"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/mechanism"
+	"minsep/planner"
+	"minsep/sampling"
+)
+
+// Inspection is what [Directory] found in one folder of a run directory. Realized is secret.
+type Inspection struct {
+	Folder   string             `json:"folder"`             // path of the inspected folder or file
+	Checks   []sampling.Check   `json:"promises"`           // in the order in which they were made; never empty
+	Notes    []string           `json:"notes,omitempty"`    // facts that break no check but matter to a reader
+	Realized *sampling.Realized `json:"realized,omitempty"` // of batches, secret; nil for other folders
+
+	kind        string                  // name of the folder or file in a run directory
+	certificate *accounting.Certificate // of a certificate that can be read
+	stepNoise   *planner.StepNoise      // of noise that has a certificate
+	sampler     *sampling.Spec          // of batches that can be read
+	strategy    *mechanism.Strategy     // of noise that can be read
+	kept        int64                   // number of examples of a bounded table that can be read
+	keptText    string                  // describes these, see stages.KeptText
+	own         *calibration.OwnSamples // of a certificate whose samples were drawn anew
+	owners      int64                   // owners with an example, in a bounded table or batches of numbered examples that can be read
+}
+
+// Directory re-reads a run directory, or one of its folders, without trusting it. An unreadable
+// file is a failed check. Directory returns an error only where there is nothing to inspect, where
+// a store fails, or when ctx ends. It then returns at once and leaves its reading to end by itself,
+// which is safe as it changes nothing.
+func Directory(ctx context.Context, dir string) ([]Inspection, error) {
+	return leave.Behind(ctx, func() ([]Inspection, error) { return inspect(ctx, dir) })
+}
+
+func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
+	ctx, failures := store.WatchFailures(ctx)
+	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: "does not exist: name a run directory, as minsep run makes, or a folder of one"}
+	} else if err != nil {
+		return nil, err
+	}
+	if path := closedTo(dir); path != "" {
+		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: path + " may not be read by this user, which says nothing of it: inspect as the user who made the run, since batches and noise are secret; certificate.json, ledger, strategy and bounded are public and may be copied"}
+	}
+	folders, err := foldersOf(ctx, dir)
+	if failed := failures.Err(); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range folders {
+		one, err := f.inspect(ctx, f.path)
+		if stopped := errors.Join(ctx.Err(), failures.Err()); stopped != nil { // a file that was read in part is not broken
+			return nil, stopped
+		}
+		one.Folder, one.kind = f.path, f.kind
+		if err != nil {
+			check := sampling.Check{Name: "readable", Rule: err.Error(), Broken: 1}
+			if many := (manifest.Faults)(nil); errors.As(err, &many) {
+				check.Broken = int64(len(many))
+			}
+			one.Checks = append(one.Checks, check)
+		}
+		for k := range one.Checks {
+			one.Checks[k].Rule = legible(one.Checks[k].Rule)
+		}
+		for k := range one.Notes {
+			one.Notes[k] = printable.Line(legible(one.Notes[k]))
+		}
+		found = append(found, one)
+	}
+	return found, nil
+}
+
+// closedTo returns the first of a local directory's folders, at any depth, and of the files
+// directly in it that this process may not read, or "" if it may read them all.
+func closedTo(dir string) (path string) {
+	if store.Shared(dir) {
+		return ""
+	}
+	dir = strings.TrimPrefix(dir, "file://")
+	filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() && filepath.Dir(at) == filepath.Clean(dir) {
+			var f *os.File
+			if f, err = os.Open(at); err == nil {
+				f.Close()
+			}
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			path = at
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return path
+}
+
+// legible makes a text safe to print: it may hold names and values that somebody else wrote into a
+// file. Lines of more than 800 bytes lose their middle.
+func legible(text string) string {
+	const most, first, last = 800, 400, 200 // bytes
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if len(line) > most {
+			line = fmt.Sprintf("%s … (%d bytes) … %s", line[:first], len(line)-first-last, line[len(line)-last:])
+			lines[i] = strings.ToValidUTF8(line, "")
+		}
+	}
+	return printable.Text(strings.Join(lines, "\n"))
+}
+
+// ErrFailedCheck says that some check of a run directory failed, such as a hash, a separation, a
+// bound or a distribution.
+var ErrFailedCheck = errors.New("inspect: a check failed")
+
+// Broken returns [ErrFailedCheck] if any check failed, and nil otherwise.
+func Broken(found []Inspection) error {
+	for _, i := range found {
+		for _, p := range i.Checks {
+			if !p.Held {
+				return ErrFailedCheck
+			}
+		}
+	}
+	return nil
+}
+
+// folder is a result that can be inspected.
+type folder struct {
+	path    string
+	kind    string // its name in a run directory
+	inspect func(ctx context.Context, path string) (Inspection, error)
+}
+
+// inspectors holds the function that inspects the results of each stage, by the stage's name. The
+// file of a stage registers its function.
+var inspectors = map[string]func(ctx context.Context, path string) (Inspection, error){}
+
+// places returns the places of results in a run directory, in the order of inspection: run.json,
+// the folders in the order of the stages, and then single files, which are compared with all of
+// them.
+func places(dir string) (list []folder) {
+	list = []folder{{store.Join(dir, manifest.RunName), manifest.RunName, inspectRun}}
+	for _, files := range []bool{false, true} {
+		for _, s := range stages.All {
+			for _, name := range s.Results {
+				if files == (s.Formats == nil) {
+					list = append(list, folder{store.Join(dir, name), name, inspectors[s.Name]})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// foldersOf returns the results that exist in a run directory, or dir itself if it is the folder of
+// one result.
+func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
+	if ix, err := manifest.Read(ctx, dir); err == nil {
+		for _, s := range stages.All {
+			if slices.Contains(s.Formats, ix.Format) {
+				return []folder{{dir, s.ResultName(), inspectors[s.Name]}}, nil
+			}
+		}
+	}
+	of, err := store.Stat(ctx, dir)
+	isFile := err == nil && !of.Dir // an object store may have a folder of the same name
+	for _, f := range places(dir) {
+		switch _, err := store.Stat(ctx, f.path); {
+		case f.kind == manifest.RunName: // every run directory has one: if it is missing, reading it reports the fault
+			folders = append(folders, f)
+		case err == nil, !isFile && !errors.Is(err, fs.ErrNotExist): // the fault is reported when it is read
+			folders = append(folders, f)
+		}
+	}
+	if _, err := store.Stat(ctx, folders[0].path); err != nil && len(folders) == 1 {
+		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: notRun(ctx, dir, isFile)}
+	}
+	return folders, nil
+}
+
+// notRun explains why dir is not a run directory, and names run directories in it.
+func notRun(ctx context.Context, dir string, isFile bool) string {
+	if isFile {
+		return "is a file: name a run directory, as minsep run makes from a plan, or a folder of one"
+	}
+	var runs []string
+	entries, _ := store.List(ctx, dir) // for a hint only
+	for _, e := range entries[:min(len(entries), 50)] {
+		if _, err := store.Stat(ctx, store.Join(dir, e.Name, manifest.RunName)); e.Dir && err == nil {
+			runs = append(runs, strings.TrimPrefix(printable.Line(store.Join(dir, e.Name)), "./"))
+		}
+	}
+	switch len(runs) {
+	case 0:
+		return "is no run directory: name one, as minsep run makes it from a plan, or a folder of one"
+	case 1:
+		return "is no run directory, but has one in it: name " + runs[0]
+	}
+	return "is no run directory, but has several in it: name one of them, such as " + runs[0]
+}
+
+// filesCheck compares the sizes and hashes of files with the index.
+func filesCheck(ctx context.Context, ix *manifest.Index, dir string) sampling.Check {
+	broken := stages.BrokenFiles(ctx, ix, dir)
+	p := sampling.Check{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: broken == nil, Broken: int64(len(broken))}
+	if broken != nil {
+		p.Rule += "; " + stages.Listed(broken) + " not"
+	}
+	return p
+}
+
+// runCheck checks that a folder has the run id of its run directory. The run id is part of every
+// key.
+func runCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
+	p := sampling.Check{Name: "run", Rule: "the run id is that of run.json beside the folder", Held: true}
+	if run, err := manifest.ReadRun(ctx, runDir); err != nil || run.RunID != ix.RunID {
+		p.Held, p.Broken = false, 1
+	}
+	return p
+}
+
+// sharedRunCheck is runCheck for a folder that may be taken over: it also accepts the run ids of earlier
+// runs.
+func sharedRunCheck(ctx context.Context, ix *manifest.Index, runDir string) sampling.Check {
+	p := runCheck(ctx, ix, runDir)
+	p.Rule += ", or of an earlier run, from which the folder was taken over"
+	if run, err := manifest.ReadRun(ctx, runDir); err == nil && slices.Contains(run.Earlier, ix.RunID) {
+		p.Held, p.Broken = true, 0
+	}
+	return p
+}
+
+// secretCheck checks that an index of secret files holds random bytes. Public files carry the
+// index's SHA-256, from which its contents could otherwise be guessed.
+func secretCheck(ix *manifest.Index) sampling.Check {
+	p := sampling.Check{Name: "blinded", Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell its contents"}
+	p.Held = ix.Secret != nil && !bytes.Equal(ix.Secret[:], make([]byte, len(ix.Secret)))
+	if !p.Held {
+		p.Broken = 1
+	}
+	return p
+}
+
+// unlistedCheck checks that a folder holds no file outside its index.
+func unlistedCheck(ctx context.Context, found *Inspection, ix *manifest.Index, dir string) {
+	names, err := stages.Unlisted(ctx, ix, dir)
+	found.nothingElse("the folder holds nothing that its index does not list", "not in its index", names, err)
+}
+
+// nothingElse records the check that there are no extra files. names are the extra files, and fault
+// says what is wrong with them.
+func (i *Inspection) nothingElse(rule, fault string, names []string, err error) {
+	switch {
+	case err != nil:
+		rule += ": " + err.Error()
+	case names != nil:
+		rule = stages.Listed(names) + " " + fault + stages.MoveAway
+	}
+	i.check("unlisted files", rule, err == nil && names == nil)
+}

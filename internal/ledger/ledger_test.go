@@ -1,0 +1,371 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"minsep/accounting"
+	"minsep/internal/montecarlo"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// protocol has three candidates, the last proven, of 1000-odd samples a trial.
+func protocol(t testing.TB) *accounting.Protocol {
+	t.Helper()
+	th, samples, err := accounting.Claim{Delta: 0.1}.Samples(0.08, []float64{0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &accounting.Protocol{
+		Format: 1, CodeVersion: "test", KernelID: "toy",
+		Run: accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 1, Steps: 1, MinSep: 1}},
+			Strategy: mechanism.Identity(1), MaxExamplesPerOwner: 1},
+		Points: []accounting.Point{{Epsilon: 1, Delta: 0.1, Thresholds: th}},
+	}
+	for i, sigma := range []float64{1, 2, 3} {
+		c := accounting.Candidate{NoiseMultiplier: sigma}
+		for _, d := range montecarlo.Directions {
+			trial := accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 0.5, Samples: samples[0]}
+			if i == 2 {
+				trial = accounting.Trial{Direction: d, Method: accounting.PLD, Bound: 0.01}
+			}
+			c.Trials = append(c.Trials, trial)
+		}
+		p.Candidates = append(p.Candidates, c)
+	}
+	return p
+}
+
+// compute is a unit's result, a function of the unit alone, of mean 0.05.
+func compute(u Unit) (r Result) {
+	for i := u.First; i < u.First+u.Count; i++ {
+		rng := rand.New(rand.NewPCG(uint64(u.Candidate)<<32|uint64(u.Trial), i))
+		r.Sum.Add(0.1 * rng.Float64() / 0.5)
+		r.Losses.Add(rng.Float64())
+	}
+	return r
+}
+
+// one is the entry of one unit.
+func one(u Unit, r Result) []Entry { return []Entry{{u, r}} }
+
+// finish computes what is missing, in random order, and returns the certificate.
+func finish(t testing.TB, l *Ledger, size uint64, rng *rand.Rand) []byte {
+	t.Helper()
+	for c := range l.Protocol().Candidates {
+		units := l.Missing(c, size)
+		rng.Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })
+		for _, u := range units {
+			if err := l.AddAll(one(u, compute(u))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := l.Missing(c, size); len(left) > 0 {
+			t.Fatalf("candidate %d: %d units are missing", c, len(left))
+		}
+	}
+	cert, err := l.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := cert.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func create(t testing.TB, dir string) *Ledger {
+	t.Helper()
+	l, err := Create(dir, protocol(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// TestSameCertificate for any size and order of units.
+func TestSameCertificate(t *testing.T) {
+	want := finish(t, create(t, t.TempDir()), 100, rand.New(rand.NewPCG(1, 1)))
+	for i, size := range []uint64{7, 64, 1 << 40} {
+		if got := finish(t, create(t, t.TempDir()), size, rand.New(rand.NewPCG(2, uint64(i)))); !bytes.Equal(got, want) {
+			t.Errorf("units of %d give another certificate", size)
+		}
+	}
+}
+
+// TestTornAnywhere cuts the log off at every byte, as a crash may, and resumes.
+func TestTornAnywhere(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir)
+	want := finish(t, l, 400, rand.New(rand.NewPCG(3, 3)))
+	l.Close()
+	log, err := os.ReadFile(filepath.Join(dir, UnitsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	step := 1 + len(log)/200
+	for cut := 0; cut <= len(log); cut += step {
+		for _, tail := range []string{"", "\x00\x00\x00", "\x00\n"} {
+			if err := os.WriteFile(filepath.Join(dir, UnitsFile), append(bytes.Clone(log[:cut]), tail...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l, err := Open(dir)
+			if err != nil {
+				t.Fatalf("cut at byte %d, then %q: %v", cut, tail, err)
+			}
+			n := 0
+			for range l.Units {
+				n++
+			}
+			if whole := bytes.Count(log[:cut], []byte{'\n'}); n != whole {
+				t.Fatalf("cut at byte %d: %d units are left, want %d", cut, n, whole)
+			}
+			lines = max(lines, n)
+			if cut/step%20 == 0 {
+				if got := finish(t, l, 300, rand.New(rand.NewPCG(4, 4))); !bytes.Equal(got, want) {
+					t.Fatalf("cut at byte %d: another certificate", cut)
+				}
+			}
+			l.Close()
+		}
+	}
+	if lines < 5 {
+		t.Fatalf("only %d units", lines)
+	}
+	// Damage before the last line is no crash.
+	broken := bytes.Clone(log)
+	broken[len(log)/3] ^= 1
+	if err := os.WriteFile(filepath.Join(dir, UnitsFile), broken, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var corrupt *CorruptError
+	if _, err := Open(dir); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "or remove this line and all after it") { // as above
+		t.Errorf("a flipped bit: got %v", err)
+	}
+	if _, err := Read(t.Context(), dir); !errors.As(err, &corrupt) {
+		t.Errorf("a flipped bit, read: got %v", err)
+	}
+}
+
+// TestKilled kills a process that writes units, again and again, and resumes.
+func TestKilled(t *testing.T) {
+	if dir := os.Getenv("LEDGER_TEST_DIR"); dir != "" {
+		writeUntilKilled(t, dir)
+		return
+	}
+	want := finish(t, create(t, t.TempDir()), 100, rand.New(rand.NewPCG(1, 1)))
+	dir := t.TempDir()
+	written := 0
+	for i := range 5 {
+		said := 10 * (i + 1)
+		killWriter(t, dir, said)
+		l, err := Read(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for range l.Units {
+			n++
+		}
+		if n < written+said {
+			t.Fatalf("%d units are left of %d that were there and %d that were added", n, written, said)
+		}
+		written = n
+	}
+	l := create(t, dir)
+	if got := finish(t, l, 50, rand.New(rand.NewPCG(6, 6))); !bytes.Equal(got, want) {
+		t.Error("after five kills: another certificate")
+	}
+}
+
+// writeUntilKilled adds a unit for each byte of standard input and says so. There are more units
+// than bytes ever come.
+func writeUntilKilled(t *testing.T, dir string) {
+	l, err := Create(dir, protocol(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(5, uint64(os.Getpid())))
+	units := append(l.Missing(0, 3), l.Missing(1, 3)...)
+	rng.Shuffle(len(units), func(i, j int) { units[i], units[j] = units[j], units[i] })
+	for _, u := range units {
+		if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.AddAll(one(u, compute(u))); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("added")
+	}
+	t.Fatal("it was not killed")
+}
+
+// killWriter starts this test's other process on a ledger and kills it when it has said so often
+// that a unit was added, while it may add as many more.
+func killWriter(t *testing.T, dir string, said int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+	cmd.Env = append(os.Environ(), "LEDGER_TEST_DIR="+dir)
+	stdin, errIn := cmd.StdinPipe()
+	stdout, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdin.Write(make([]byte, 2*said)); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for n := 0; n < said; {
+		if !lines.Scan() {
+			t.Fatalf("it ended by itself: %v", cmd.Wait())
+		}
+		if lines.Text() == "added" {
+			n++
+		} else {
+			t.Log(lines.Text())
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
+		t.Fatalf("it was not killed: %v", cmd.ProcessState)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir)
+	units := l.Missing(0, 100)
+	good := units[1]
+	if err := l.AddAll(one(good, compute(good))); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.AddAll(one(good, compute(good))); err != nil {
+		t.Errorf("the same unit again: %v", err)
+	}
+	for name, change := range map[string]func(u *Unit, r *Result){
+		"configuration": func(u *Unit, _ *Result) { u.Configuration = l.Configuration()[1:] + "0" },
+		"kernel":        func(u *Unit, _ *Result) { u.KernelID = "other" },
+		"purpose":       func(u *Unit, _ *Result) { u.Purpose = "estimate" },
+		"candidate":     func(u *Unit, _ *Result) { u.Candidate = 9 },
+		"trial":         func(u *Unit, _ *Result) { u.Trial = -1 },
+		"no samples":    func(u *Unit, _ *Result) { u.Candidate = 2 },
+		"beyond":        func(u *Unit, _ *Result) { u.First = 1 << 30 },
+		"overflow":      func(u *Unit, _ *Result) { u.First = 1<<64 - 1 },
+		"empty":         func(u *Unit, _ *Result) { u.Count = 0 },
+		"overlap":       func(u *Unit, _ *Result) { u.First, u.Count = 150, 100 },
+		"inside":        func(u *Unit, _ *Result) { u.First, u.Count = 150, 10 },
+		"around":        func(u *Unit, _ *Result) { u.First, u.Count = 50, 200 },
+		"other result":  func(_ *Unit, r *Result) { r.Sum.Add(0.5) },
+		"sum too large": func(u *Unit, r *Result) {
+			u.First = 0
+			for range 200 {
+				r.Sum.Add(1)
+			}
+		},
+	} {
+		u, r := good, compute(good)
+		change(&u, &r)
+		var refused *RefusedError
+		if err := l.AddAll(one(u, r)); !errors.As(err, &refused) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("opened twice: %v", err)
+	}
+	other := protocol(t)
+	other.CodeVersion = "another"
+	if _, err := Create(dir, other); !errors.Is(err, ErrOtherProtocol) {
+		t.Errorf("another protocol: %v", err)
+	}
+	if len(l.Tallies()) != 0 {
+		t.Error("an unfinished trial was added up")
+	}
+	r, err := Read(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.AddAll(one(units[0], compute(units[0]))); err == nil {
+		t.Error("a ledger opened to be read was written")
+	}
+	// Units without a protocol are not taken over.
+	if err := os.Remove(filepath.Join(dir, ProtocolFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(dir, other); !errors.Is(err, ErrOtherProtocol) {
+		t.Errorf("units without a protocol: %v", err)
+	}
+}
+
+// TestUnitsOfAnotherFolder moves half of a verification to another folder.
+func TestUnitsOfAnotherFolder(t *testing.T) {
+	a, b := create(t, t.TempDir()), create(t, t.TempDir())
+	want := finish(t, create(t, t.TempDir()), 100, rand.New(rand.NewPCG(1, 1)))
+	for i, u := range append(a.Missing(0, 50), a.Missing(1, 50)...) {
+		l := a
+		if i%2 == 0 {
+			l = b
+		}
+		if err := l.AddAll(one(u, compute(u))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for u, r := range b.Units {
+		if err := a.AddAll(one(u, r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := finish(t, a, 50, rand.New(rand.NewPCG(1, 1))); !bytes.Equal(got, want) {
+		t.Error("another certificate from two folders")
+	}
+}
+
+func FuzzParseLine(f *testing.F) {
+	line, _ := entry{Unit: Unit{Purpose: Verify, Count: 5}}.line()
+	f.Add(line[:len(line)-1])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if e, err := parseLine(data); err == nil {
+			if _, err := e.line(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestPublicModes: a ledger is public. Its files and its folder have the modes that the umask
+// leaves of 0644 and 0755.
+func TestPublicModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ledger")
+	l, err := Create(dir, protocol(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	reference := filepath.Join(t.TempDir(), "folder")
+	if err := errors.Join(os.Mkdir(reference, 0o755), os.WriteFile(filepath.Join(reference, "file"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for name, like := range map[string]string{"": "", ProtocolFile: "file", UnitsFile: "file"} {
+		have, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := os.Stat(filepath.Join(reference, like)); err != nil || have.Mode() != want.Mode() {
+			t.Errorf("%s: %v, want %v (%v)", have.Name(), have.Mode(), want.Mode(), err)
+		}
+	}
+}

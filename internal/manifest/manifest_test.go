@@ -1,0 +1,413 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"minsep/internal/store"
+	"minsep/internal/stream"
+	"minsep/internal/testrun"
+)
+
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
+}
+
+// publish writes a small finished folder.
+func publish(t *testing.T, dir string) *Index {
+	t.Helper()
+	s, err := Begin(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix := Index{Format: "test/1", RunID: stream.RunID{1}}
+	ix.Params, ix.ParamsSHA256, err = Params(map[string]int{"steps": 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"strategy.json", "rows-00000-of-00001.npy"} {
+		f, err := s.Write(name, text("hello "+name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ix.Files = append(ix.Files, f)
+	}
+	if err := s.Publish(ix); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Open(t.Context(), dir, "test/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestPublishedFolderReadsBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "batches")
+	ix := publish(t, dir)
+	if len(ix.Files) != 2 || ix.Files[0].Name != "rows-00000-of-00001.npy" || string(ix.Params) != `{"steps":3}` || ix.Version != Version {
+		t.Errorf("read back %+v", ix)
+	}
+	if err := ix.Verify(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+	for name, mode := range map[string]os.FileMode{dir: SecretDir, filepath.Join(dir, "rows-00000-of-00001.npy"): SecretFile, filepath.Join(dir, IndexName): SecretFile} {
+		if info, _ := os.Stat(name); info.Mode().Perm() != mode {
+			t.Errorf("%s has mode %v, want %v", name, info.Mode().Perm(), mode)
+		}
+	}
+}
+
+func TestReaderRefusesWhatIsNotWhole(t *testing.T) {
+	damage := map[string]func(dir string){
+		"its size": func(dir string) { os.WriteFile(filepath.Join(dir, "rows-00000-of-00001.npy"), []byte("hello"), 0o600) },
+		"its SHA-256": func(dir string) {
+			os.WriteFile(filepath.Join(dir, "rows-00000-of-00001.npy"), []byte("hello Rows-00000-of-00001.npy"), 0o600)
+		},
+		"no such file":        func(dir string) { os.Remove(filepath.Join(dir, "strategy.json")) },
+		"index.json: no such": func(dir string) { os.Remove(filepath.Join(dir, IndexName)) },
+		"stage that writes this folder was stopped": func(dir string) { os.WriteFile(filepath.Join(dir, incompleteName), nil, 0o600) },
+		"params: its SHA": func(dir string) {
+			edit(dir, `"steps": 3`, `"steps": 4`)
+		},
+		"unknown field":     func(dir string) { edit(dir, `"format"`, `"extra": 1, "format"`) },
+		"something follows": func(dir string) { edit(dir, "]\n}", "]\n} {}") },
+		"leads out":         func(dir string) { edit(dir, `"rows-00000-of-00001.npy"`, `"../rows-00000-of-00001.npy"`) },
+		"listed twice":      func(dir string) { edit(dir, `"strategy.json"`, `"rows-00000-of-00001.npy"`) },
+		"this version re":   func(dir string) { edit(dir, `"test/1"`, `"test/2"`) },
+	}
+	for want, harm := range damage {
+		dir := filepath.Join(t.TempDir(), "batches")
+		publish(t, dir)
+		harm(dir)
+		ix, err := Open(t.Context(), dir, "test/1")
+		if err == nil {
+			err = ix.Verify(t.Context(), dir)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+}
+
+func edit(dir, old, new string) {
+	path := filepath.Join(dir, IndexName)
+	b, _ := os.ReadFile(path)
+	os.WriteFile(path, bytes.Replace(b, []byte(old), []byte(new), 1), 0o600)
+}
+
+func TestBeginProtectsWhatIsThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "batches")
+	publish(t, dir)
+	if _, err := Begin(dir, true); !errors.Is(err, ErrExists) {
+		t.Errorf("got %v, want ErrExists", err)
+	}
+	foreign := t.TempDir()
+	os.WriteFile(filepath.Join(foreign, "mine.txt"), nil, 0o600)
+	if _, err := Begin(foreign, true); err == nil || !strings.Contains(err.Error(), "left alone") {
+		t.Errorf("taking over a foreign folder: %v", err)
+	}
+}
+
+func TestKilledStageIsTakenOver(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "batches")
+	s, err := Begin(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write("rows-00000-of-00002.npy", text("x")); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(dir, store.TempPrefix+"abc"), nil, 0o600)
+	ix := publish(t, dir) // as the next run does
+	entries, _ := os.ReadDir(dir)
+	if len(entries) != len(ix.Files)+1 {
+		t.Errorf("%d entries remain: %v", len(entries), entries)
+	}
+}
+
+// TestResumeKeepsWhatIsTheSame: files of a killed run stay only for a run of the same digest.
+func TestResumeKeepsWhatIsTheSame(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after *Digest // nil: Begin
+		keep          bool
+	}{
+		"same":          {&Digest{1}, &Digest{1}, true},
+		"other":         {&Digest{1}, &Digest{2}, false},
+		"not resumable": {nil, &Digest{1}, false},
+		"begun anew":    {&Digest{1}, nil, false},
+	} {
+		dir := filepath.Join(t.TempDir(), "noise")
+		s, err := begin(dir, true, c.before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"recipe.json", store.TempPrefix + "notes.json", IndexName} {
+			if _, err := s.Write(file, text("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := begin(dir, true, c.after); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{incompleteName}
+		if c.keep {
+			want = []string{store.TempPrefix + "notes.json", incompleteName, "recipe.json"}
+		}
+		if diff := cmp.Diff(want, names(t, dir)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if _, err := Read(t.Context(), dir); err == nil {
+			t.Errorf("%s: a reader accepts the folder", name)
+		}
+		if got, err := s.marked(&Digest{2}); err != nil || got != (name == "other") {
+			t.Errorf("%s: marked %v, %v", name, got, err)
+		}
+	}
+}
+
+// TestResumeProtectsWhatIsThere: a finished result is no leftover, even of the same digest.
+func TestResumeProtectsWhatIsThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "noise")
+	publish(t, dir)
+	if _, err := Resume(dir, true, Digest{1}); !errors.Is(err, ErrExists) {
+		t.Errorf("got %v, want ErrExists", err)
+	}
+}
+
+// TestKilledBeforeTheMark: a run that is killed while it makes the mark, or while it removes an
+// earlier result, does not stop the next one.
+func TestKilledBeforeTheMark(t *testing.T) {
+	dir := t.TempDir()
+	os.WriteFile(filepath.Join(dir, store.TempPrefix+"abc"), nil, 0o600)
+	publish(t, dir)
+
+	s := &Stage{Dir: dir, Secret: true}
+	if err := s.clear([]string{IndexName}); err != nil { // and killed here
+		t.Fatal(err)
+	}
+	ix := publish(t, dir)
+	if got := names(t, dir); len(got) != len(ix.Files)+1 {
+		t.Errorf("%v remain", got)
+	}
+}
+
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+func TestAbortLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "batches")
+	s, err := Begin(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write("x", text("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+func TestFailedWriteLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	fault := errors.New("disk full")
+	_, err := WriteFile(dir, "x", SecretFile, func(w io.Writer) error { w.Write(make([]byte, 1<<20)); return fault })
+	if !errors.Is(err, fault) {
+		t.Errorf("got %v", err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+		t.Errorf("left %v", entries)
+	}
+}
+
+func TestRunDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	run, made, err := OpenRun(dir)
+	if err != nil || !made {
+		t.Fatal(made, err)
+	}
+	again, made, err := OpenRun(dir)
+	if err != nil || made || !cmp.Equal(again, run) {
+		t.Errorf("opened again: %+v, %v, %v", again, made, err)
+	}
+	taking := run
+	taking.TakingOver = true
+	if err := WriteRun(dir, taking, &run); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := OpenRun(dir); err == nil || !strings.Contains(err.Error(), "was begun by minsep run --again") {
+		t.Errorf("a run that takes over: %v", err)
+	}
+	if err := RemoveRun(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+}
+
+// TestForeignFolderKeepsItsMode: a folder that is refused, as that of another program that a link
+// of this name leads to, is as it was.
+func TestForeignFolderKeepsItsMode(t *testing.T) {
+	dir := t.TempDir()
+	foreign, link := filepath.Join(dir, "foreign"), filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(foreign, 0o755), os.Chmod(foreign, 0o755), os.WriteFile(filepath.Join(foreign, "file"), nil, 0o644), os.Symlink("foreign", link)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Begin(link, true); err == nil {
+		t.Error("the folder was taken")
+	}
+	if info, err := os.Stat(foreign); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("its mode is %v (%v)", info.Mode(), err)
+	}
+	if entries, err := os.ReadDir(foreign); err != nil || len(entries) != 1 {
+		t.Errorf("it holds %v (%v)", entries, err)
+	}
+}
+
+// TestRunLinkAstray: a run.json that is a link to no file is refused, and not followed.
+func TestRunLinkAstray(t *testing.T) {
+	astray := t.TempDir()
+	if err := os.Symlink(filepath.Join(astray, "nowhere"), filepath.Join(astray, RunName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := OpenRun(astray); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "is a link that leads nowhere") {
+		t.Errorf("a link that leads nowhere: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(astray, "nowhere")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what the link names is there: %v", err)
+	}
+}
+
+func TestNPYRoundTrip(t *testing.T) {
+	for _, h := range []NPYHeader{{DInt32, []int{0}}, {DInt64, []int{3}}, {DFloat32, []int{1000, 64}}, {DFloat64, []int{2, 0}}} {
+		var b bytes.Buffer
+		if err := h.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len()%64 != 0 {
+			t.Errorf("%v: header of %d bytes is not aligned", h, b.Len())
+		}
+		got, err := ReadNPYHeader(&b)
+		if err != nil || !cmp.Equal(got, h) {
+			t.Errorf("got %v, %v, want %v", got, err, h)
+		}
+	}
+}
+
+func npyInts(dtype DType, n int, body []byte) []byte {
+	var b bytes.Buffer
+	NPYHeader{dtype, []int{n}}.Write(&b)
+	b.Write(body)
+	return b.Bytes()
+}
+
+func readInts(file []byte) ([]int64, error) {
+	x, err := NewNPYInts(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int64, x.Len())
+	return out, x.Read(out)
+}
+
+func TestNPYInts(t *testing.T) {
+	body := binary.LittleEndian.AppendUint32(nil, 7)
+	body = binary.LittleEndian.AppendUint32(body, uint32(0xffffffff))
+	file := npyInts(DInt32, 2, body)
+	if got, err := readInts(file); err != nil || !cmp.Equal(got, []int64{7, -1}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for name, bad := range map[string][]byte{
+		"short":     npyInts(DInt32, 3, body),
+		"long":      npyInts(DInt32, 1, body),
+		"float":     npyInts(DFloat32, 2, body),
+		"empty":     {},
+		"no magic":  bytes.Repeat([]byte{7}, 128),
+		"huge":      npyInts(DInt32, 1<<47, nil),
+		"truncated": file[:70],
+	} {
+		if _, err := readInts(bad); err == nil {
+			t.Errorf("%s file was read", name)
+		}
+	}
+}
+
+func FuzzNPYInts(f *testing.F) {
+	f.Add(npyInts(DInt32, 2, make([]byte, 8)))
+	f.Add(npyInts(DInt64, 1, make([]byte, 8)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		values, err := readInts(b)
+		if err == nil && len(values) > len(b)/4 {
+			t.Errorf("%d values out of %d bytes", len(values), len(b))
+		}
+	})
+}
+
+func FuzzParseIndex(f *testing.F) {
+	f.Add([]byte(`{"format":"x/1","params":{},"params_sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","files":[{"name":"a"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ix, err := parseIndex(b)
+		if err != nil {
+			return
+		}
+		for _, file := range ix.Files {
+			if strings.HasPrefix(filepath.Clean(file.Name), "..") || filepath.IsAbs(file.Name) {
+				t.Errorf("file name %q was accepted", file.Name)
+			}
+		}
+	})
+}
+
+func Example() {
+	dir, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(dir)
+	out := filepath.Join(dir, "batches")
+
+	stage, _ := Begin(out, true)
+	file, _ := stage.Write("rows.txt", text("1 2 3"))
+	ix := Index{Format: "example/1", Files: []File{file}}
+	ix.Params, ix.ParamsSHA256, _ = Params(struct{ Steps int }{3})
+	fmt.Println(stage.Publish(ix))
+
+	back, _ := Open(context.Background(), out, "example/1")
+	fmt.Println(back.Files[0].Name, back.Files[0].Bytes, back.Verify(context.Background(), out))
+	// Output:
+	// <nil>
+	// rows.txt 5 <nil>
+}
+
+// TestFixedRunID: a run id that a test has fixed marks its run.
+func TestFixedRunID(t *testing.T) {
+	testrun.Fix([16]byte{7})
+	if run := NewRun(); run.RunID != (stream.RunID{7}) || !run.Test {
+		t.Errorf("fixed: %+v", run)
+	}
+	testrun.Fix([16]byte{})
+	if run := NewRun(); run.RunID == (stream.RunID{}) || run.RunID == NewRun().RunID || run.Test {
+		t.Errorf("fresh: %+v", run)
+	}
+}

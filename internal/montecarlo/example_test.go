@@ -1,0 +1,35 @@
+package montecarlo_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/stream"
+	"minsep/mechanism"
+)
+
+// The δ of b-min-sep sampling at ε = 2, estimated in both directions: the larger one counts. An
+// estimate is no certificate.
+func Example() {
+	spec := montecarlo.Spec{
+		Scheme: montecarlo.BMinSep, Steps: 64, MinSep: 4, Prob: 0.0625, WarmStart: true, NoiseMultiplier: 1,
+		Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 64, Toeplitz: []float64{0.82, 0.41, 0.31, 0.25}},
+	}
+	key := stream.PublicKey("example", nil)
+	for _, direction := range montecarlo.Directions {
+		sampler, err := montecarlo.NewSampler(spec, direction, key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		record, err := sampler.Record(context.Background(), 0, 1<<16, []float64{2}, 0)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %.2f\n", direction, record.Sums[0].Mean(record.Count))
+	}
+	// Output:
+	// P: 0.01
+	// Q: 0.00
+}

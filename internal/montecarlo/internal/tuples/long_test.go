@@ -1,0 +1,216 @@
+package tuples
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"minsep/internal/montecarlo/internal/kernel"
+	"minsep/internal/montecarlo/internal/likelihood"
+)
+
+// inFull is a law whose steps are all computed.
+func inFull(l Law) Law {
+	l.Period = 0
+	return l
+}
+
+func mustTable(t *testing.T, l Law, g *Gram, theta int, o Options) *Table {
+	t.Helper()
+	table, err := New(l, g, theta, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// TestSteadySteps: steps that are not computed have the sums that they would have, or in blocks a
+// little more, and their tuples.
+func TestSteadySteps(t *testing.T) {
+	columns := likelihood.Toeplitz(250, []float64{1, .6, .4})
+	g := NewGram(columns, .5)
+	for _, l := range []Law{bMinSep(4, .1, true), bMinSep(4, .1, false), bMinSep(7, .02, true)} {
+		for _, block := range []int{1, 2, 3} {
+			for _, keep := range []bool{false, true} {
+				o := plenty
+				o.Block, o.Keep = block, keep
+				theta := 3 + block%2
+				steady, full := mustTable(t, l, g, theta, o), mustTable(t, inFull(l), g, theta, o)
+				if steady.Skipped < 100 || full.Skipped > 0 {
+					t.Fatalf("%d and %d steps are not computed", steady.Skipped, full.Skipped)
+				}
+				most := steady.Rounding
+				if block > 1 {
+					most = blockSpread
+				}
+				if d := steady.LnN - full.LnN; d < -1e-12 || d > most {
+					t.Errorf("blocks of %d, keep=%v: ln N = %v, %g above that of all steps", block, keep, steady.LnN, d)
+				}
+				if keep {
+					compareWalks(t, steady, full)
+				}
+			}
+		}
+	}
+}
+
+// TestJoint: a table without the slices far from both ends has the moment and the tuples of the
+// whole one.
+func TestJoint(t *testing.T) {
+	g := NewGram(likelihood.Toeplitz(250, []float64{1, .6, .4}), .5)
+	for _, l := range []Law{bMinSep(4, .1, true), bMinSep(6, .05, false)} {
+		o := plenty
+		o.Keep = true
+		whole := mustTable(t, l, g, 3, o)
+		o.Whole = 1
+		joined := mustTable(t, l, g, 3, o)
+		if joined.endless.slice == nil || joined.Bytes >= whole.Bytes || joined.LnN != whole.LnN {
+			t.Fatalf("ln N = %v and %v, %d and %d bytes", joined.LnN, whole.LnN, joined.Bytes, whole.Bytes)
+		}
+		compareWalks(t, joined, whole)
+		joined.endless.accept++ // rejects more: the same tuples again
+		compareWalks(t, joined, whole)
+	}
+	o := plenty
+	o.Keep, o.Whole = true, 1
+	if _, err := New(bMinSep(4, .1, true), NewGram(likelihood.Toeplitz(20, []float64{1, .6, .4}), .5), 3, o); !errors.Is(err, ErrTable) {
+		t.Errorf("a run without steady steps: %v", err)
+	}
+}
+
+// compareWalks compares mean weights times participations in five parts of the run.
+func compareWalks(t *testing.T, a, b *Table) {
+	t.Helper()
+	const draws, parts = 4000, 5
+	rng := rand.New(rand.NewPCG(1, 5))
+	var sums, squares [2][parts]float64
+	for k, table := range []*Table{a, b} {
+		w := NewWalker(table)
+		var hits []kernel.Hit
+		for range draws {
+			var weight float64
+			if hits, weight = w.Draw(hits, coins{rng}); weight > 1+1e-9 {
+				t.Fatalf("a weight of %v", weight)
+			}
+			var times [parts]float64
+			for _, h := range hits {
+				times[h.Step*parts/table.gram.steps] += float64(h.Times)
+			}
+			for p, x := range times {
+				x *= weight * math.Exp(table.LnN-b.LnN)
+				sums[k][p] += x / draws
+				squares[k][p] += x * x / draws
+			}
+		}
+	}
+	for p := range parts {
+		sd := 0.0
+		for k := range 2 {
+			sd += (squares[k][p] - sums[k][p]*sums[k][p]) / draws
+		}
+		if d := sums[0][p] - sums[1][p]; math.Abs(d) > 5*math.Sqrt(sd) {
+			t.Errorf("part %d: %g and %g participations, %.1f standard deviations apart", p, sums[0][p], sums[1][p], d/math.Sqrt(sd))
+		}
+	}
+}
+
+// TestWeightsInLongRuns: in blocks weights have the mean N/N̂.
+func TestWeightsInLongRuns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 5))
+	for _, x := range []struct {
+		l            Law
+		n, bands     int
+		theta, block int
+		factor       float64
+	}{
+		{bMinSep(4, .03, true), 200, 3, 3, 2, 1.5},
+		{bMinSep(30, .01, false), 400, 4, 3, 7, 1.5},
+		{epochMinSep(5, 60), 250, 3, 4, 2, 1},
+		{epochMinSep(8, 25), 120, 8, 3, 4, .7},
+		{tired(6), 90, 5, 3, 3, .3},
+	} {
+		g := NewGram(likelihood.Toeplitz(x.n, []float64{1, .7, .5, .4, .4, .3, .3, .2}[:x.bands]), x.factor)
+		o := plenty
+		exact := mustTable(t, x.l, g, x.theta, o)
+		o.Block, o.Keep = x.block, true
+		table := mustTable(t, x.l, g, x.theta, o)
+		const draws = 6000
+		w, sum, squares := NewWalker(table), 0.0, 0.0
+		for range draws {
+			_, weight := w.Draw(nil, coins{rng})
+			if !(weight >= 0 && weight <= 1+1e-9) {
+				t.Fatalf("a weight of %v", weight)
+			}
+			sum += weight / draws
+			squares += weight * weight / draws
+		}
+		want, sd := math.Exp(exact.LnN-table.LnN), math.Sqrt((squares-sum*sum)/draws)
+		if table.LnN < exact.LnN-1e-12 || math.Abs(sum-want) > 5*sd {
+			t.Errorf("n=%d θ=%d blocks of %d: mean weight %g ± %g, want N/N̂ = %g", x.n, x.theta, x.block, sum, sd, want)
+		}
+	}
+}
+
+// TestLawsThatDoNotFit: blocks refuse laws of which it is not clear who is free.
+func TestLawsThatDoNotFit(t *testing.T) {
+	hasty := bMinSep(5, .1, false) // frees those last who took part first
+	hasty.Next = func(at Point) (float64, Point, Point) {
+		return .1, Point{Step: at.Step + []int{8, 6, 5, 5}[at.Step%4]}, Point{Step: at.Step + 1}
+	}
+	hasty.Period = 4
+	for name, x := range map[string]struct {
+		l            Law
+		bands, block int
+	}{
+		"blocks above min-sep":   {bMinSep(3, .1, true), 2, 4},
+		"more bands":             {bMinSep(3, .1, true), 4, 2},
+		"later is free first":    {hasty, 2, 4},
+		"free labels that wait":  {circle(), 1, 2},
+		"rotation over a period": {rotation(4), 3, 2},
+	} {
+		o := plenty
+		o.Block = x.block
+		g := NewGram(likelihood.Toeplitz(12, []float64{1, .5, .4, .3}[:x.bands]), 1)
+		if _, err := New(x.l, g, 3, o); !errors.Is(err, ErrTable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLimits: tables end where they take too much memory, where their numbers are too large, and
+// where the caller has enough.
+func TestLimits(t *testing.T) {
+	g, l := NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 1), epochMinSep(20, 60)
+	small := Options{MaxBytes: 1 << 17}
+	if _, err := New(l, g, 3, Options{MaxBytes: 1 << 17, Keep: true}); !errors.Is(err, ErrTable) {
+		t.Errorf("a table of 200 kB fits in 128 kB: %v", err)
+	}
+	table := mustTable(t, l, g, 3, small)
+	if table.Bytes <= small.MaxBytes || table.held > small.MaxBytes {
+		t.Errorf("%d bytes are held of %d", table.held, table.Bytes)
+	}
+	o := plenty
+	o.Keep = true
+	if kept := mustTable(t, l, g, 3, o); kept.LnN != table.LnN || kept.Bytes != table.Bytes {
+		t.Errorf("ln N = %v and %v with all slices", table.LnN, kept.LnN)
+	}
+	if _, err := New(l, NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 400), 4, plenty); !errors.Is(err, ErrTable) {
+		t.Errorf("N of so little noise is a number: %v", err)
+	}
+	enough, steps := errors.New("enough"), 0
+	o.Watch = func(work float64) error {
+		if steps++; steps == 7 && work >= 0 {
+			return enough
+		}
+		return nil
+	}
+	if _, err := New(l, g, 3, o); err != enough || steps != 7 {
+		t.Errorf("%v after %d steps", err, steps)
+	}
+	o = plenty
+	o.Block, o.MostLogN = 4, 0
+	if _, err := New(l, g, 3, o); !errors.Is(err, ErrTable) {
+		t.Errorf("a bound that is of no use: %v", err)
+	}
+}

@@ -1,0 +1,99 @@
+package montecarlo
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"minsep/internal/montecarlo/internal/kernel"
+	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/param"
+	"minsep/internal/stream"
+)
+
+// Sampler draws privacy losses, each addressed by its number: sample i is lane i mod 8 of batch
+// i/8, and a function of (key, spec, direction, i) for one [KernelID]. It is not safe for
+// concurrent use; Fork it.
+type Sampler struct {
+	direction Direction
+	kernel    *kernel.Kernel
+	process   participations
+	truncated bool
+	key       stream.Key
+	draws     draws
+	hits      [kernel.Lanes][]kernel.Hit
+	out       kernel.Output
+}
+
+// NewSampler returns a sampler of the losses of s in one direction. Its randomness is derived from
+// key, the JSON form of s and the direction, so that one key serves any number of specs.
+func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
+	check := param.Checker{Package: "montecarlo"}
+	check.Require(d == P || d == Q, "direction", d, "must be P or Q")
+	check.Add(s.Validate())
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	config, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("montecarlo: %w", err)
+	}
+	columns := likelihood.NewColumns(s.Strategy)
+	key = key.Sub("losses of direction " + string(d) + " of " + string(config))
+	return &Sampler{
+		direction: d,
+		kernel:    kernel.New(columns, s.NoiseMultiplier, s.newRatio(d, columns)),
+		process:   newParticipations(s),
+		truncated: s.MaxBatchSize > 0,
+		key:       key,
+		draws:     draws{bulk: stream.NewBulk(key)},
+	}, nil
+}
+
+// Fork returns an equal sampler for another goroutine.
+func (s *Sampler) Fork() *Sampler {
+	return &Sampler{direction: s.direction, kernel: s.kernel.Fork(), process: s.process, truncated: s.truncated,
+		key: s.key, draws: draws{bulk: stream.NewBulk(s.key)}}
+}
+
+// Losses sets dst to the privacy losses of the samples first, first+1, …: ln P(y)/Q(y) with y ~ P
+// in direction P, ln Q(y)/P(y) with y ~ Q in direction Q. A range that begins and ends at multiples
+// of 8 wastes nothing.
+func (s *Sampler) Losses(dst []float64, first uint64) {
+	for len(dst) > 0 {
+		losses := s.batch(first / kernel.Lanes)
+		copied := copy(dst, losses[first%kernel.Lanes:])
+		dst, first = dst[copied:], first+uint64(copied)
+	}
+}
+
+// input draws the input of the batch with this number, except for its normals.
+func (s *Sampler) input(number uint64) kernel.Input {
+	in := kernel.Input{Bulk: s.draws.bulk, Number: number}
+	if s.direction == Q && !s.truncated {
+		return in
+	}
+	in.Hits = &s.hits
+	for lane := range s.hits {
+		s.draws.start(number, lane)
+		s.hits[lane] = s.process.appendHits(s.hits[lane][:0], &s.draws)
+		if s.truncated {
+			l := s.kernel.Ratios(0)[lane].(*likelihood.Truncated)
+			l.Counts = s.process.counts(l.Counts, &s.draws)
+			s.hits[lane] = truncate(s.hits[lane], l, &s.draws, s.direction)
+		}
+	}
+	return in
+}
+
+// batch computes eight losses.
+func (s *Sampler) batch(number uint64) *kernel.Row {
+	in := s.input(number)
+	s.kernel.Batch(&in, &s.out)
+	losses := &s.out.LogRatio[0]
+	if s.direction == Q {
+		for lane := range losses {
+			losses[lane] = -losses[lane]
+		}
+	}
+	return losses
+}

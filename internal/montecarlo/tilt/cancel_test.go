@@ -1,0 +1,66 @@
+package tilt
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"minsep/internal/montecarlo"
+)
+
+// countdown is a context that ends when it was asked so often.
+type countdown struct {
+	context.Context
+	asked, ends int
+}
+
+func (c *countdown) Err() error {
+	if c.asked++; c.asked > c.ends {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestCancelledProposal: wherever a context ends, so does the search for a proposal, with its
+// error, and nothing that asks for it goes on for long.
+func TestCancelledProposal(t *testing.T) {
+	const direction, most = montecarlo.P, 8
+	for name, c := range map[string]Config{
+		"blocks": {montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 12, Prob: .02, WarmStart: true, NoiseMultiplier: 2.5,
+			Strategy: toeplitz(60, 1, .6, .4, .3, .2, .2, .1, .1, .1, .1, .1, .1)}, 1, direction},
+		"parts": {montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 900, MinSep: 900, Prob: 1, WarmStart: true, NoiseMultiplier: .5,
+			Strategy: toeplitz(900, 1, .5)}, .7, direction},
+		"tangents": {montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 40, MinSep: 4, EpochSteps: 20, NoiseMultiplier: .8,
+			Strategy: toeplitz(40, 1, .5)}, 1, montecarlo.Q},
+		"owners": {montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 4, Prob: .1, NoiseMultiplier: 1, MaxExamplesPerOwner: 3,
+			Strategy: toeplitz(24, 1, .5)}, 1, direction},
+	} {
+		whole := &countdown{t.Context(), 0, 1 << 40}
+		want, err := NewProposal(whole, c)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		t.Logf("%s: asks %d times, members %+v, %d parts", name, whole.asked, want.Members, want.Parts)
+		if whole.asked < 12 {
+			t.Errorf("%s: a search asks %d times", name, whole.asked)
+		}
+		for ends := 0; ends < whole.asked-1; ends += 1 + ends/3 {
+			ctx := &countdown{t.Context(), 0, ends}
+			p, err := NewProposal(ctx, c)
+			if !errors.Is(err, context.Canceled) || p.Method != "" || p.Members != nil {
+				t.Errorf("%s: after %d of %d: %+v, %v", name, ends, whole.asked, p, err)
+			}
+			if ctx.asked > ends+most {
+				t.Errorf("%s: after %d of %d the search asks %d times more", name, ends, whole.asked, ctx.asked-ends)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 4, Prob: .1, NoiseMultiplier: 1, Strategy: toeplitz(24, 1, .5)}
+	if _, err := SmallestProvableBelow(ctx, spec, math.Inf(1), 1, 1e-6, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a search for a noise multiplier: %v", err)
+	}
+}

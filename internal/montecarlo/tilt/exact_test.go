@@ -1,0 +1,374 @@
+package tilt
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/stattest"
+	"minsep/internal/stream"
+	"minsep/mechanism"
+)
+
+// twoSteps integrates the divergences of a problem of two steps on a grid: P is the mixture of the
+// given means with the given weights.
+func twoSteps(means [][]float64, weights []float64, sigma, epsilon float64) (pq, qp float64) {
+	const half, points = 8.0, 800
+	h := 2 * half * sigma / points
+	density := func(x, y float64) float64 {
+		return math.Exp(-(x*x+y*y)/(2*sigma*sigma)) / (2 * math.Pi * sigma * sigma)
+	}
+	gamma := math.Exp(epsilon)
+	for i := range points + 1 {
+		for j := range points + 1 {
+			x, y := 1-half*sigma+float64(i)*h, 1-half*sigma+float64(j)*h // around the middle of the means
+			q, p := density(x, y), 0.0
+			for k, m := range means {
+				p += weights[k] * density(x-m[0], y-m[1])
+			}
+			pq += max(0, p-gamma*q) * h * h
+			qp += max(0, q-gamma*p) * h * h
+		}
+	}
+	return pq, qp
+}
+
+// exactCase is a problem of two steps with its divergences.
+type exactCase struct {
+	Config
+	want float64
+}
+
+var exactCases = sync.OnceValue(makeExactCases)
+
+func makeExactCases() (cases []exactCase) {
+	c := toeplitz(2, 1, .5)
+	for _, warm := range []bool{false, true} {
+		for _, k := range []int{1, 2} {
+			spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 2, Prob: .3, WarmStart: warm, NoiseMultiplier: .9,
+				Strategy: c, MaxExamplesPerOwner: k}
+			list := patterns(2, 2, .3, warm)
+			var means [][]float64
+			var weights []float64
+			for _, a := range list {
+				if k == 1 {
+					means, weights = append(means, image(c, a.hits)), append(weights, a.prob)
+					continue
+				}
+				for _, b := range list {
+					x, y := image(c, a.hits), image(c, b.hits)
+					means, weights = append(means, []float64{x[0] + y[0], x[1] + y[1]}), append(weights, a.prob*b.prob)
+				}
+			}
+			cases = appendExact(cases, spec, means, weights)
+		}
+	}
+	// Two participations of an example: by the table, not the closed form of at most one.
+	twice := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 1, Prob: .3, NoiseMultiplier: .9, Strategy: toeplitz(2, 1)}
+	var means [][]float64
+	var weights []float64
+	for _, a := range patterns(2, 1, .3, false) {
+		means, weights = append(means, image(twice.Strategy, a.hits)), append(weights, a.prob)
+	}
+	cases = appendExact(cases, twice, means, weights)
+	// Epochs: of two steps, of one, and with a second epoch that is cut to a step beside min-sep.
+	for _, e := range []epochCase{{toeplitz(2, 1, .5), 2, 2, .9, 0}, {toeplitz(2, 1), 1, 1, 1.1, 0}, {toeplitz(2, 1), 1, 2, .9, 0}, {toeplitz(2, 1, .5), 2, 3, .9, 0}} {
+		var means [][]float64
+		var weights []float64
+		for _, a := range epochPatterns(2, e.sep, e.epoch) {
+			means, weights = append(means, image(e.c, a.hits)), append(weights, a.prob)
+		}
+		cases = appendExact(cases, e.spec(), means, weights)
+		two := e.spec()
+		two.MaxExamplesPerOwner = 2
+		var sums [][]float64
+		var products []float64
+		for a, x := range means {
+			for b, y := range means {
+				sums, products = append(sums, []float64{x[0] + y[0], x[1] + y[1]}), append(products, weights[a]*weights[b])
+			}
+		}
+		cases = appendExact(cases, two, sums, products)
+	}
+	// Rotation: two periods of one step, one of two, and a second one that is cut to a step.
+	for _, r := range []rotationCase{{toeplitz(2, 1), 1, 1.1}, {toeplitz(2, 1, .5), 2, .9}, {toeplitz(2, 1, .5), 3, .9}} {
+		var means [][]float64
+		var weights []float64
+		for _, a := range rotationPatterns(2, r.period) {
+			means, weights = append(means, image(r.c, a.hits)), append(weights, a.prob)
+		}
+		cases = appendExact(cases, r.spec(), means, weights)
+	}
+	// At most once with columns of their own: the general closed form.
+	own := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 3, Prob: .3, WarmStart: true, NoiseMultiplier: .9,
+		Strategy: &mechanism.Strategy{Kind: mechanism.KindDense, Steps: 2, Columns: [][]float64{{.7, .9}, {1.1}}}}
+	means, weights = nil, nil
+	for _, a := range patterns(2, 3, .3, true) {
+		means, weights = append(means, image(own.Strategy, a.hits)), append(weights, a.prob)
+	}
+	cases = appendExact(cases, own, means, weights)
+	bins := montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: 2, MinSep: 2, NoiseMultiplier: .9, Strategy: toeplitz(2, 1, .5)}
+	return appendExact(cases, bins, [][]float64{{1, .5}, {0, 1}}, []float64{.5, .5})
+}
+
+func appendExact(cases []exactCase, spec montecarlo.Spec, means [][]float64, weights []float64) []exactCase {
+	const epsilon = 0.4
+	pq, qp := twoSteps(means, weights, spec.NoiseMultiplier, epsilon)
+	return append(cases, exactCase{Config{spec, epsilon, montecarlo.P}, pq}, exactCase{Config{spec, epsilon, montecarlo.Q}, qp})
+}
+
+func (c exactCase) String() string {
+	s := c.Spec
+	return fmt.Sprintf("%s warm=%v k=%d %s", s.Scheme, s.WarmStart, s.MaxExamplesPerOwner, c.Direction)
+}
+
+// meanError tests the mean of values against want.
+func meanError(v *Verifier, samples int, want float64) error {
+	buffer := make([]float64, samples)
+	v.Values(buffer, 0)
+	sum, squares := 0.0, 0.0
+	for _, x := range buffer {
+		sum += x
+		squares += (x - want) * (x - want)
+	}
+	return stattest.Sum(sum, want*float64(samples), squares, v.proposal.Bound)
+}
+
+func TestMeanIsTheDivergence(t *testing.T) {
+	for _, c := range exactCases() {
+		v := testVerifier(t, c.Config)
+		if v.proposal.Method == Zero {
+			t.Fatalf("%v: the divergence is not zero", c)
+		}
+		if v.proposal.Divergence < c.want*(1-1e-4) || v.proposal.Bound < v.proposal.Divergence {
+			t.Errorf("%v: divergence %v, proven bound %v, largest value %v", c, c.want, v.proposal.Divergence, v.proposal.Bound)
+		}
+		const samples = 40000
+		if err := meanError(v, samples, c.want); err != nil {
+			t.Errorf("%v: %v", c, err)
+		}
+		// Wrong twins: another noise multiplier behind the same proposal; a moment that is a tenth
+		// too small.
+		wrong := *v
+		switch c.Direction {
+		case montecarlo.P:
+			wrong.mixture.members = append([]Member(nil), v.mixture.members...)
+			for i := range wrong.mixture.members {
+				wrong.mixture.members[i].LogN -= 0.1
+			}
+		case montecarlo.Q:
+			wrong.proposal.Epsilon -= 0.05
+		}
+		wrong.ready = false
+		if wrong.proposal.Method != Plain && meanError(&wrong, samples, c.want) == nil {
+			t.Errorf("%v: the test accepts a wrong verifier", c)
+		}
+	}
+}
+
+// TestProposalIsADensity: the mean of Q over the proposal is 1.
+func TestProposalIsADensity(t *testing.T) {
+	for _, c := range exactCases() {
+		if c.Direction != montecarlo.P {
+			continue
+		}
+		v := testVerifier(t, c.Config)
+		v.proposal.Epsilon = 0
+		const samples = 40000
+		sum, squares, most := 0.0, 0.0, 0.0
+		for batch := range uint64(samples / 8) {
+			v.compute(batch)
+			for l := range v.values {
+				x := math.Exp(-v.mixture.logDensity(v.out.LogRatio[len(v.out.LogRatio)-1][l]))
+				sum += x
+				squares += (x - 1) * (x - 1)
+				most = max(most, x)
+			}
+		}
+		if err := stattest.Sum(sum, samples, squares, most); err != nil {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
+func TestNoValueAboveTheBound(t *testing.T) {
+	draws := 100000
+	if stattest.Long() {
+		draws = 1e7
+	}
+	var configs []Config
+	for _, c := range exactCases() {
+		configs = append(configs, c.Config)
+	}
+	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 4, Prob: .1, WarmStart: true, NoiseMultiplier: .8,
+		Strategy: toeplitz(24, 1, .6, .4, .3)}
+	for _, direction := range montecarlo.Directions {
+		configs = append(configs, Config{spec, 2, direction})
+	}
+	for _, c := range configs {
+		v := testVerifier(t, c)
+		most := 0.0
+		for batch := range uint64(draws / len(configs) / 8) {
+			v.compute(batch)
+			for l := range v.values {
+				most = max(most, v.value(l))
+				if v.values[l] < 0 || v.values[l] > v.proposal.Bound {
+					t.Fatalf("%+v: value %v outside [0, %v]", c, v.values[l], v.proposal.Bound)
+				}
+			}
+		}
+		if most > v.proposal.Bound {
+			t.Errorf("%+v: a value of %v before it was cut to M = %v", c, most, v.proposal.Bound)
+		}
+		if c.Direction == montecarlo.P && c.Spec.MaxExamplesPerOwner < 2 && most < 0.99*v.proposal.Bound {
+			t.Errorf("%+v: M = %v is too large: the greatest of %d values is %v", c, v.proposal.Bound, draws/len(configs), most)
+		}
+	}
+}
+
+// TestTooFewSamplesMislead shows why estimates from fewer than 10 M/δ samples are refused: most of
+// them are far too small, and say so with a small standard error.
+func TestTooFewSamplesMislead(t *testing.T) {
+	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 64, MinSep: 4, Prob: .02, NoiseMultiplier: 1, Strategy: toeplitz(64, 1, .5, .4, .3)}
+	v := testVerifier(t, Config{spec, 2, montecarlo.P})
+	// The order 2 alone wastes most draws: M/δ is large.
+	n := v.proposal.MinSamples(1e-3)
+	truth, err := v.Estimate(20*n, 1e-3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := int(0.3 * truth.Bound / truth.Mean)
+	values := make([]float64, few)
+	low, runs := 0, 400
+	for run := range runs {
+		v.Values(values, uint64(1e6+run*few))
+		sum, squares := 0.0, 0.0
+		for _, x := range values {
+			sum += x
+			squares += x * x
+		}
+		mean := sum / float64(few)
+		err := math.Sqrt((squares/float64(few) - mean*mean) / float64(few))
+		if mean+3*err < truth.Mean {
+			low++
+		}
+	}
+	if low < runs/10 {
+		t.Errorf("only %d of %d runs of %d samples are 3 standard errors below the truth", low, runs, few)
+	}
+	if _, err := v.Estimate(uint64(few), truth.Mean); !errors.Is(err, ErrTooFewSamples) {
+		t.Errorf("%d samples for M/δ = %.3g: got %v", few, truth.Bound/truth.Mean, err)
+	}
+}
+
+func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
+	for _, c := range exactCases() {
+		v := testVerifier(t, c.Config)
+		whole := make([]float64, 100)
+		v.Values(whole, 0)
+		text, err := json.Marshal(v.Proposal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var proposal Proposal
+		if err := json.Unmarshal(text, &proposal); err != nil {
+			t.Fatal(err)
+		}
+		again, err := NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, w := range map[string]*Verifier{"same": v, "fork": v.Fork(), "from JSON": again} {
+			part := make([]float64, 37)
+			w.Values(part, 51)
+			for i, x := range part {
+				if x != whole[51+i] {
+					t.Fatalf("%v: %s: sample %d is %v, in another range %v", c, name, 51+i, x, whole[51+i])
+				}
+			}
+		}
+		var sums [3]montecarlo.Sum
+		for i, x := range whole {
+			sums[0].Add(x / v.proposal.Bound)
+			if i == 60 {
+				sums[2], _ = v.Sum(t.Context(), 0, 61, 1)
+				rest, _ := v.Sum(t.Context(), 61, 39, 3)
+				sums[2].Merge(rest)
+			}
+		}
+		if sums[1], err = v.Sum(t.Context(), 0, 100, 2); err != nil || sums[0] != sums[1] || sums[0] != sums[2] {
+			t.Errorf("%v: sums of 100 values differ: %v, %v", c, sums, err)
+		}
+		other, err := NewVerifier(proposal, stream.PublicKey("another", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float64, 100)
+		other.Values(values, 0)
+		if fmt.Sprint(values) == fmt.Sprint(whole) {
+			t.Errorf("%v: two keys give the same values", c)
+		}
+	}
+}
+
+func TestWrongProposalsAreRefused(t *testing.T) {
+	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 20, MinSep: 2, Prob: .1, NoiseMultiplier: 1, Strategy: toeplitz(20, 1, .5)}
+	good, err := NewProposal(t.Context(), Config{spec, 1, montecarlo.P})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(p *Proposal){
+		"a smaller moment": func(p *Proposal) { p.Members[0].LogN -= 1e-6 },
+		"a smaller bound":  func(p *Proposal) { p.Bound *= 0.99 },
+		"weights below 1":  func(p *Proposal) { p.Members[0].Weight *= 0.5 },
+		"another method":   func(p *Proposal) { p.Method = Zero },
+		"another σ":        func(p *Proposal) { p.Spec.NoiseMultiplier = 0.9 },
+		"no slack":         func(p *Proposal) { p.Slack = 0 },
+		"no bound":         func(p *Proposal) { p.Bound = 0 },
+		"no direction":     func(p *Proposal) { p.Direction = "" },
+	} {
+		p := good
+		p.Members = append([]Member(nil), good.Members...)
+		spoil(&p)
+		if _, err := NewVerifier(p, stream.PublicKey("test", nil)); err == nil {
+			t.Errorf("%s: was accepted", name)
+		}
+	}
+	for name, spoil := range map[string]func(s *montecarlo.Spec){
+		"bands above min-sep": func(s *montecarlo.Spec) { s.Strategy = toeplitz(20, 1, .5, .3) },
+		"cyclic":              func(s *montecarlo.Spec) { s.Scheme = montecarlo.CyclicPoisson },
+		"multi-owner":         func(s *montecarlo.Spec) { s.Scheme = montecarlo.MultiOwner },
+		"truncated":           func(s *montecarlo.Spec) { s.MaxBatchSize, s.Examples = 10, 50 },
+	} {
+		s := spec
+		spoil(&s)
+		for _, direction := range montecarlo.Directions {
+			if _, err := NewProposal(t.Context(), Config{s, 1, direction}); !errors.Is(err, ErrNotTilted) {
+				t.Errorf("%s, direction %s: got %v", name, direction, err)
+			}
+		}
+	}
+	tiny := spec // M underflows: the values are small, but not undefined
+	tiny.NoiseMultiplier = 200
+	for _, direction := range montecarlo.Directions {
+		v := testVerifier(t, Config{tiny, 60, direction})
+		if sum, err := v.Sum(t.Context(), 0, 16, 1); err != nil || sum.Mean(16)*v.proposal.Bound > 1e-200 {
+			t.Errorf("direction %s: mean %v of M = %v, %v", direction, sum.Mean(16), v.proposal.Bound, err)
+		}
+	}
+	crowd := spec
+	crowd.MaxExamplesPerOwner = 50
+	if _, err := NewProposal(t.Context(), Config{crowd, 1, montecarlo.P}); !errors.Is(err, ErrNotTilted) {
+		t.Errorf("50 examples per owner: got %v", err)
+	}
+	negative := spec
+	negative.Strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 20, Toeplitz: []float64{1, -.5}}
+	var fault *ParamError
+	if _, err := NewProposal(t.Context(), Config{negative, math.NaN(), "X"}); !errors.As(err, &fault) {
+		t.Errorf("got %v, want the faults of the parameters", err)
+	}
+}

@@ -1,0 +1,51 @@
+package tilt_test
+
+import (
+	"context"
+	"fmt"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/stream"
+	"minsep/mechanism"
+)
+
+func Example() {
+	spec := montecarlo.Spec{
+		Scheme: montecarlo.BMinSep, Steps: 200, MinSep: 8, Prob: 0.01, WarmStart: true, NoiseMultiplier: 0.6,
+		Strategy: mechanism.Identity(200),
+	}
+	const epsilon, delta = 6, 1e-7
+
+	proposal, err := tilt.NewProposal(context.Background(), tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.P})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("every value is at most %.2g\n", proposal.Bound)
+	fmt.Println("an estimate needs", proposal.MinSamples(delta), "samples")
+
+	v, err := tilt.NewVerifier(proposal, stream.PublicKey("verify", []byte("example")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	e, err := v.Estimate(20_000, delta)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("estimate of H(P,Q): %.2g\n", e.Mean)
+
+	reverse, err := tilt.NewProposal(context.Background(), tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.Q})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("H(Q,P):", reverse.Method)
+	// Output:
+	// every value is at most 3.7e-06
+	// an estimate needs 367 samples
+	// estimate of H(P,Q): 1.3e-07
+	// H(Q,P): zero
+}

@@ -1,0 +1,113 @@
+package tilt
+
+import (
+	"context"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/kernel"
+	"minsep/internal/montecarlo/internal/likelihood"
+)
+
+// family is a distribution of participation, with the parts that tilting needs of it.
+type family interface {
+	// separated says that the strategy must have at most min-sep bands.
+	separated() bool
+	// affordable reports whether an order is worth its time.
+	affordable(s montecarlo.Spec, order int) bool
+	// source makes the tables of an order; only with keep can tuples be drawn from them. watch, if not
+	// nil, is told of the work in portions, with a sum of at most the value of work. An error of watch
+	// ends the work.
+	source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error)
+	// drawable says whether tables of an order from which tuples can be drawn take no longer to make
+	// than tables of the moment alone, and fit in the memory that a plan has for tables that it may
+	// not need.
+	drawable(s montecarlo.Spec, order int) bool
+	// work is the number of states times steps of the tables of an order; 0 where it is too
+	// small to be reported.
+	work(s montecarlo.Spec, order int) float64
+	// posterior is the posterior of one example.
+	posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior
+}
+
+// watcher is told of work as it is done, in states times steps where tables have them, and ends it
+// by an error.
+type watcher func(work float64) error
+
+// tell is nil without a watcher.
+func (w watcher) tell(work float64) error {
+	if w == nil {
+		return nil
+	}
+	return w(work)
+}
+
+// until ends work when a context does.
+func until(ctx context.Context) watcher { return func(float64) error { return ctx.Err() } }
+
+// familyOf is the family of a spec, or nil where it is sampled plainly.
+func familyOf(s montecarlo.Spec) family {
+	switch s.Scheme {
+	case montecarlo.BallsInBins:
+		return ballsInBins{}
+	case montecarlo.Rotation:
+		return rotation{}
+	}
+	if f, ok := newLawFamily(s); ok {
+		return f
+	}
+	return nil
+}
+
+// source is the tables of one order: they know the total weight of its tuples, and draw them.
+type source struct {
+	// lnN is ln N_θ as it was computed. raised bounds the rounding errors in lnN and in the densities.
+	lnN, raised float64
+
+	// version is tupleTables for a table of tuples of an order above 1, and 0 for others.
+	version int
+
+	// walkError bounds the total variation between the distribution of the tuples that are drawn and
+	// the exact one.
+	walkError float64
+
+	// walker returns a walk for one goroutine. It is nil where no tuples of this order can be drawn.
+	walker func() walk
+
+	// above, unless nil, makes the tables of a higher order from these, or returns nil where they do
+	// not help.
+	above func(order int) (*source, error)
+}
+
+// walk sets hits[:0] to one tuple and returns it with its weight, by which the value of the sample
+// is multiplied. The weight is 1 with exact tables, and at most 1 with others.
+type walk func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64)
+
+// exactly is the walker of tuples without weights.
+func exactly(draw func(hits []kernel.Hit, u *uniforms) []kernel.Hit) func() walk {
+	return func() walk {
+		return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return draw(hits, u), 1 }
+	}
+}
+
+// logN is ln N_θ, rounded upward.
+func (s *source) logN() float64 { return s.lnN + s.raised }
+
+// ballsInBins is balls-in-bins sampling, by the weights of tuples of bins.
+type ballsInBins struct{}
+
+func (ballsInBins) separated() bool { return false }
+
+// affordable: there are no others.
+func (ballsInBins) affordable(_ montecarlo.Spec, order int) bool { return order <= 3 }
+
+func (ballsInBins) source(s montecarlo.Spec, columns *likelihood.Columns, order int, _ bool, _ watcher) (*source, error) {
+	return newBinSource(columns, s.MinSep, order, s.Factor(), nil)
+}
+
+func (ballsInBins) drawable(montecarlo.Spec, int) bool { return true }
+
+func (ballsInBins) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
+	return newBinPosterior(columns, s.MinSep, s.Factor())
+}
+
+func (ballsInBins) work(montecarlo.Spec, int) float64 { return 0 }

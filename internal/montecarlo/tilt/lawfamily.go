@@ -1,0 +1,107 @@
+package tilt
+
+import (
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/law"
+	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/montecarlo/internal/tuples"
+)
+
+// lawFamily is any scheme with a law: by tables of tuples (F5.3), or in closed form
+// where an example takes part at most once (F5.6).
+type lawFamily struct {
+	law   law.Law
+	alike bool // the law is the same at every step
+}
+
+func newLawFamily(s montecarlo.Spec) (f lawFamily, ok bool) {
+	l := s.Law()
+	if l == nil {
+		return f, false
+	}
+	return lawFamily{law: l, alike: law.Alike(l, s.Steps)}, true
+}
+
+func (lawFamily) separated() bool { return true }
+
+func (f lawFamily) affordable(s montecarlo.Spec, order int) bool {
+	if once, ok := singleOf(s); ok {
+		return onceAffordable(s, once, order)
+	}
+	limit := maxOrderWork
+	switch {
+	case order <= 3:
+		limit = maxLowWork
+	case f.alike:
+		limit = maxAlikeWork
+	case s.MaxExamplesPerOwner > 1:
+		limit = maxOwnersWork
+	}
+	// Orders that cannot be kept are of no use.
+	return f.work(s, order) <= limit && (order <= 3 || f.alike || f.kept(s, order) <= maxTableBytes)
+}
+
+// kept is about the size of a table of an order that keeps all its slices.
+func (f lawFamily) kept(s montecarlo.Spec, order int) float64 {
+	return 8 * f.work(s, order)
+}
+
+func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
+	if once, ok := singleOf(s); ok {
+		return newOnceSource(once, s, columns, order, keep, watch)
+	}
+	o := tuples.Options{Keep: keep, MaxBytes: maxTableBytes, Watch: watch}
+	if order <= 3 {
+		o.MaxBytes = maxLowBytes
+	}
+	return newTableSource(f.law, columns, s.Factor(), order, o)
+}
+
+// drawable implements [family].
+func (f lawFamily) drawable(s montecarlo.Spec, order int) bool {
+	if _, ok := singleOf(s); ok {
+		return true
+	}
+	return f.kept(s, order) <= maxTableBytes
+}
+
+func (f lawFamily) work(s montecarlo.Spec, order int) float64 {
+	if once, ok := singleOf(s); ok {
+		return onceWork(s, once, order)
+	}
+	return tuples.Count(f.law.Labels(), order-1) * float64(s.Steps)
+}
+
+func (f lawFamily) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
+	return likelihood.NewChainPosterior(f.law, columns.SquaredNorms(s.Factor()))
+}
+
+// blockSizes are the useful lengths of blocks, from the longest down.
+func (f lawFamily) blockSizes(s montecarlo.Spec) (sizes []int) {
+	if f.alike { // the divisors of min-sep
+		for size := s.MinSep; size >= 1; size-- {
+			if s.MinSep%size == 0 {
+				sizes = append(sizes, size)
+			}
+		}
+		return sizes
+	}
+	for parts := 1; parts <= maxBlockParts; parts++ { // the shortest for each number that hold the last min-sep - 1 steps
+		if size := max(1, (s.MinSep-2+parts)/parts); len(sizes) == 0 || size < sizes[len(sizes)-1] {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes
+}
+
+// blockWork is about how many multiplications a table in blocks takes. It has a label for each of
+// the last blocks, one for free copies, one for those that may be free, and one for those that wait
+// for the next epoch. A choice splits the free ones. Moves are made anew for each step of a block,
+// and used at few steps if the law is the same at every step.
+func (f lawFamily) blockWork(s montecarlo.Spec, order, size int) float64 {
+	labels, steps := (s.MinSep+size-1)/size+3, float64(s.Steps)
+	if f.alike {
+		labels, steps = labels-1, min(steps, float64(8*s.MinSep))
+	}
+	return tuples.Count(labels+1, order) * (steps + moveWork*float64(size))
+}

@@ -1,0 +1,32 @@
+package tilt_test
+
+import (
+	"errors"
+	"testing"
+
+	"minsep/accounting"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// TestTooLittleNoise: where no order serves at a noise multiplier and one does at a larger one, the
+// error is one of tables, so that searches go on with more noise.
+func TestTooLittleNoise(t *testing.T) {
+	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(200)}.OptimalToeplitz(16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := accounting.Run{Sampler: sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 200, EpochSteps: 100, MinSep: 16}}, Strategy: toeplitz, MaxExamplesPerOwner: 8}
+	propose := func(noiseMultiplier float64) error {
+		_, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(noiseMultiplier), Epsilon: 8, Direction: montecarlo.P})
+		return err
+	}
+	if err := propose(.5); !errors.Is(err, tilt.ErrNotTilted) || !errors.Is(err, tilt.ErrTable) {
+		t.Errorf("at too little noise: %v", err)
+	}
+	if err := propose(4); err != nil {
+		t.Errorf("at more noise: %v", err)
+	}
+}

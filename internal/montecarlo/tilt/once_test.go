@@ -1,0 +1,157 @@
+package tilt
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/law"
+	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/mechanism"
+)
+
+// dense has a full lower triangle of random entries, zeros among them.
+func dense(rng *rand.Rand, steps int) *mechanism.Strategy {
+	s := &mechanism.Strategy{Kind: mechanism.KindDense, Steps: steps, Columns: make([][]float64, steps)}
+	for i := range s.Columns {
+		for r := range steps - i {
+			x := rng.Float64()
+			if r > 0 && x < .2 {
+				x = 0
+			}
+			if r == 0 {
+				x += .1
+			}
+			s.Columns[i] = append(s.Columns[i], x)
+		}
+	}
+	return s
+}
+
+// onceCases are strategies of every kind, with separations from n on and every corner of the
+// probability: with p = 1 a warm start at b = n leaves nobody out, and a cold one takes the first
+// step only.
+func onceCases() (cases []tableCase) {
+	rng := rand.New(rand.NewPCG(31, 1))
+	for n := 1; n <= 6; n++ {
+		strategies := []*mechanism.Strategy{dense(rng, n), varying(n, 2), varying(n, n), toeplitz(n, []float64{1, .6, .4, .2, .1, .05}[:min(n, 3)]...),
+			{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: []float64{1, .6, .3, .2, .1, .05}[:n], Normalized: true}}
+		for k, c := range strategies {
+			for _, sep := range []int{n, n + 1 + k} {
+				p := []float64{.05, .3, .8, 1}[rng.IntN(4)]
+				for _, theta := range []int{1, 2, 3} {
+					cases = append(cases, tableCase{c, sep, p, .6 + rng.Float64(), theta})
+				}
+			}
+		}
+		cases = append(cases, tableCase{strategies[0], n, 1, .7, 3}, tableCase{strategies[3], n, 1, .7, 3})
+	}
+	return cases
+}
+
+func (c tableCase) spec(warm bool) montecarlo.Spec {
+	return montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.c.Steps, MinSep: c.sep, Prob: c.p, WarmStart: warm, NoiseMultiplier: c.sigma, Strategy: c.c}
+}
+
+func mustOnce(t *testing.T, s montecarlo.Spec, theta int) *once {
+	t.Helper()
+	once, _ := singleOf(s)
+	o, err := newOnce(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestOnceNormaliserIsTheSumOverAllTuples(t *testing.T) {
+	for _, c := range onceCases() {
+		for _, warm := range []bool{false, true} {
+			want := 0.0
+			eachTuple(c.c, patterns(c.c.Steps, c.sep, c.p, warm), c.sigma, c.theta, func(_ []int, w float64) { want += w })
+			if got := math.Exp(mustOnce(t, c.spec(warm), c.theta).logN); math.Abs(got/want-1) > 1e-12 {
+				t.Errorf("%v warm=%v: N = %v, want %v (relative %g)", c, warm, got, want, got/want-1)
+			}
+		}
+	}
+}
+
+func TestOnceTuplesFollowTheirDistribution(t *testing.T) {
+	for k, c := range onceCases() {
+		if c.theta == 1 && k%4 > 0 {
+			continue
+		}
+		for _, warm := range []bool{false, true} {
+			if c.p == 1 && !warm || c.c.Steps == 1 {
+				continue // one tuple only, or one step
+			}
+			if err := testDistribution(t, c, warm, mustOnce(t, c.spec(warm), c.theta).draw, 15000); err != nil {
+				t.Errorf("%v warm=%v: %v", c, warm, err)
+			}
+		}
+	}
+	// Wrong twins: another probability, and another noise multiplier.
+	c := tableCase{toeplitz(5, 1, .6, .4), 6, .3, .8, 3}
+	for _, spoil := range []func(s *montecarlo.Spec){
+		func(s *montecarlo.Spec) { s.Prob *= .65 },
+		func(s *montecarlo.Spec) { s.NoiseMultiplier *= 1.2 },
+		func(s *montecarlo.Spec) { s.WarmStart = false },
+	} {
+		s := c.spec(true)
+		spoil(&s)
+		if testDistribution(t, c, true, mustOnce(t, s, 3).draw, 15000) == nil {
+			t.Errorf("the test accepts the tuples of p = %v, σ = %v, warm = %v", s.Prob, s.NoiseMultiplier, s.WarmStart)
+		}
+	}
+}
+
+// TestOnceIsTheTable: with at most b bands the recursion F5.3 and the closed form F5.6 are the
+// same, also where rows of a long Toeplitz C are shared.
+func TestOnceIsTheTable(t *testing.T) {
+	long := []float64{1, .6, .45, .3, .2, .1, .05}
+	for _, c := range []tableCase{
+		{toeplitz(50, long...), 50, .02, .5, 2},
+		{toeplitz(50, long...), 61, .02, .5, 3},
+		{toeplitz(40, long...), 40, 1, .8, 3},
+		{varying(30, 9), 30, .05, .7, 3},
+		{&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 45, Toeplitz: long, Normalized: true}, 46, .3, .6, 3},
+	} {
+		for _, warm := range []bool{false, true} {
+			table := tableOf(t, law.NewMinSep(c.sep, c.p, warm), c.c, c.sigma, c.theta)
+			if got := mustOnce(t, c.spec(warm), c.theta).logN; math.Abs(got-table.lnN) > 1e-12 {
+				t.Errorf("%v warm=%v: ln N = %v, by the table %v", c, warm, got, table.lnN)
+			}
+		}
+	}
+}
+
+// TestGoldenNormalisers compares with moments by enumeration of tuples: at most once, and b-min-sep
+// with b above the bands.
+func TestGoldenNormalisers(t *testing.T) {
+	compareNormalisers(t, 12, func(c normaliserCase, theta int) float64 {
+		s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, WarmStart: true, NoiseMultiplier: c.Sigma,
+			Strategy: toeplitz(c.Steps, c.C...)}
+		if c.Scheme == "at_most_one" { // warm, b = n: p0 = p/(1+(n-1)p)
+			s.MinSep, s.Prob = c.Steps, min(1, c.Rate/(1-c.Rate*float64(c.Steps-1)))
+		}
+		source, err := familyOf(s).source(s, likelihood.NewColumns(s.Strategy), theta, true, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return source.logN() - inflation
+	}, "at_most_one", "b_min_sep")
+}
+
+// TestOnceIsRefused beyond order 3, and where a dense C is too large.
+func TestOnceIsRefused(t *testing.T) {
+	c := tableCase{toeplitz(6, 1, .5), 6, .3, .8, 4}
+	if _, err := newOnce(law.Single{First: .1, Ratio: 1, Never: .4}, likelihood.NewColumns(c.c), 1, 4); err == nil {
+		t.Error("order 4 was made")
+	}
+	large := likelihood.Toeplitz(40000, make([]float64, 40000))
+	for _, theta := range []int{2, 3} {
+		if _, err := newOnce(law.Single{First: 1e-5, Ratio: 1, Never: .6}, large, 1, theta); err == nil {
+			t.Errorf("order %d of 40000 dense columns was made", theta)
+		}
+	}
+}

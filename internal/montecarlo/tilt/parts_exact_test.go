@@ -1,0 +1,283 @@
+package tilt
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"minsep/accounting/pld"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/likelihood"
+)
+
+// lognormal is E(X-x)_+ of X = exp(m z - m²/2), z normal.
+func lognormal(m, x float64) float64 {
+	if x <= 0 {
+		return 1 - x
+	}
+	tail := func(z float64) float64 { return math.Erfc(z/math.Sqrt2) / 2 }
+	d := (math.Log(x) + m*m/2) / m
+	return tail(d-m) - x*tail(d)
+}
+
+// overNormal integrates a function of a normal variable from a point on, by Simpson's rule.
+func overNormal(from float64, value func(z float64) float64) (sum float64) {
+	const points, far = 2000, 12.
+	from = max(from, -far)
+	h := (far + 2 - from) / points
+	for i := range points + 1 {
+		weight := []float64{2, 4}[i%2]
+		if i == 0 || i == points {
+			weight = 1
+		}
+		z := from + h*float64(i)
+		sum += weight * value(z) * math.Exp(-z*z/2)
+	}
+	return sum * h / 3 / math.Sqrt(2*math.Pi)
+}
+
+func isNear(got, want, below, above float64) bool {
+	return got >= want*(1-below) && got <= want*(1+above)
+}
+
+// TestPartsAreTheFormula: scale, threshold, the run of one part and its classes are those of F5.14
+// and F5.15, to the slack of rounding, on its safe side.
+func TestPartsAreTheFormula(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2026, 16))
+	seen := 0
+	for range 300 {
+		bands := 1 + rng.IntN(5)
+		column := []float64{1 + rng.Float64()}
+		for range bands - 1 {
+			column = append(column, 0.1+rng.Float64())
+		}
+		c := partsCase{steps: 2 + rng.IntN(300), count: 2 + rng.IntN(12), column: column, sigma: 0.5 + rng.Float64(), epsilon: 3 * rng.Float64()}
+		c.epoch = c.steps + rng.IntN(2)*rng.IntN(500)
+		n, m, w := float64(c.steps), float64(c.count), float64(bands)
+		kappa := n - m*(w-1)
+		p, err := newParts(c.config(), c.count)
+		if err != nil {
+			if bands <= c.steps && kappa >= m*w {
+				t.Errorf("%v: %v", c, err)
+			}
+			continue
+		}
+		if kappa < m*w {
+			t.Errorf("%v: parts that have no steps", c)
+			continue
+		}
+		seen++
+		each := math.Ceil(n / m)
+		q, rho := n/float64(c.epoch), m*each/kappa
+		threshold := ((math.Exp(c.epsilon)-1)/q + 1) / rho
+		if !isNear(p.scale, q*rho, -1e-10, 2e-9) || !isNear(p.threshold, threshold, 2e-9, -1e-10) {
+			t.Errorf("%v: scale %v and threshold %v, want %v and %v", c, p.scale, p.threshold, q*rho, threshold)
+		}
+		if s := p.spec; s.Scheme != montecarlo.EpochMinSep || s.Steps != int(each) || s.EpochSteps != s.Steps || s.NoiseMultiplier != c.sigma || s.Strategy.Bands() != bands {
+			t.Errorf("%v: a part is %+v", c, s)
+		}
+		square := 0.0
+		for _, x := range column {
+			square += x * x
+		}
+		class := p.class()
+		if places := int(each) / bands; class.Places != places || class.Steps != float64(places) || class.Count != 1 || class.NoiseMultiplier != c.sigma || !isNear(class.Sensitivity, math.Sqrt(square), -1e-10, 2e-9) {
+			t.Errorf("%v: the class is %+v, want %d places and a sensitivity of %v", c, class, places, math.Sqrt(square))
+		}
+	}
+	if seen < 100 {
+		t.Errorf("only %d runs have parts", seen)
+	}
+}
+
+// TestExcess: the bound of E(B-x)_+ by a moment is the largest part of it that u-x is, and the
+// bound by the variance is the worst variable of two values.
+func TestExcess(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2026, 17))
+	for range 200 {
+		m := math.Exp(-2 + 2.5*rng.Float64())
+		logN := func(order int) float64 { return float64(order*(order-1)) / 2 * m * m }
+		x := math.Exp(2*rng.NormFloat64()*m + 0.3)
+		members := []Member{{Order: 2, LogN: logN(2)}}
+		variance := math.Expm1(m * m)
+		// Of a variable of mean 1 with the value u at probability v/(v+(u-1)²), and one more below.
+		want := max(0, 1-x)
+		for u := -8.; u < 12; u += 1e-3 {
+			off := math.Exp(u)
+			if prob := variance / (variance + off*off); 1+off > x {
+				want = max(want, prob*(1+off-x)+(1-prob)*max(0, 1-variance/off-x))
+			}
+		}
+		if got := excess(members, math.Log(x)); !isNear(got, min(1, want), 1e-9, 1e-5) && got > 1e-12 {
+			t.Errorf("σ = %g at %g: %g, by two values %g", m, x, got, want)
+		}
+		for order := 3; order <= 8; order++ {
+			members = append(members, Member{Order: order, LogN: logN(order)})
+			want = min(want, math.Exp(logN(order)+logMost(x, order)))
+		}
+		got := excess(members, math.Log(x))
+		if !isNear(got, min(1, want), 1e-9, 1e-5) && got > 1e-12 || got < lognormal(m, x)*(1-1e-9) {
+			t.Errorf("σ = %g at %g: %g, by moments %g, the truth is %g", m, x, got, want, lognormal(m, x))
+		}
+	}
+}
+
+// TestPartsOfOneStep: with independent noise and parts of one step all is known by integrals: B is
+// lognormal. The proof is the divergence, gains are those of the other part, and the values have
+// the mean that the gains say, none of them above M: no less, and no more than by the grid.
+func TestPartsOfOneStep(t *testing.T) {
+	for _, c := range []partsCase{
+		{steps: 2, epoch: 2, count: 2, column: []float64{1}, sigma: 1.2, epsilon: 0.8},
+		{steps: 2, epoch: 3, count: 2, column: []float64{0.7}, sigma: 1.5, epsilon: 0.4},
+		{steps: 2, epoch: 20, count: 2, column: []float64{1}, sigma: 0.9, epsilon: 1.5},
+	} {
+		p, err := newParts(c.config(), c.count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := c.column[0] / c.sigma
+		b := func(z float64) float64 { return math.Exp(m*z - m*m/2) }
+		q := 2 / float64(c.epoch)
+		total := 2 * (math.Expm1(c.epsilon)/q + 1)
+		gain := func(x float64) float64 { return lognormal(m, total-x) / 2 }
+		var members []Member
+		for order := 2; order <= 8; order++ {
+			members = append(members, Member{Order: order, LogN: float64(order*(order-1))/2*m*m + inflation})
+		}
+		for _, cut := range []int{20, 60, 150} {
+			if err := p.prepare(members, cut); err != nil {
+				t.Fatal(err)
+			}
+			if want := q * overNormal(-12, func(z float64) float64 { return gain(b(z)) }); !isNear(p.proof, want, 1e-7, 3e-3) {
+				t.Errorf("%v: the proof is %g, the divergence %g", c, p.proof, want)
+			}
+			for j, got := range p.gain {
+				if want := gain(math.Exp(partGrid * float64(cut+j))); want > 1e-9 && !isNear(got, want, 1e-7, 5e-3) {
+					t.Errorf("%v, cut %d: the gain at %d is %g, by the other part %g", c, cut, j, got, want)
+				}
+			}
+			// Both parts are at most the cut, or count as 0.
+			at := math.Exp(partGrid * float64(cut))
+			short := func(z float64) float64 {
+				if x := b(z); x <= at {
+					return x
+				}
+				return 0
+			}
+			kink := (math.Log(at)+m*m/2)/m + 1e-9
+			floor := q * overNormal(-12, func(z float64) float64 {
+				rest := total - short(z) // E(B 1[B ≤ T] - rest)_+
+				if rest >= at {
+					return 0
+				}
+				return overNormal(-12, func(z float64) float64 { return max(0, short(z)-rest) }) / 2
+			})
+			if p.floor < floor*(1-2e-3)-1e-12 {
+				t.Errorf("%v, cut %d: the floor is %g, by two integrals %g", c, cut, p.floor, floor)
+			}
+			of := mixture{[]Member{{Order: 2, Weight: 0.4, LogN: members[0].LogN}, {Order: 4, Weight: 0.6, LogN: members[2].LogN}}, c.epsilon, 1}
+			most := 0.0
+			mean := overNormal(kink, func(z float64) float64 {
+				v := p.value(of, math.Log(b(z)), 1)
+				most = max(most, v)
+				return (v - p.floor) * math.Exp(of.logDensity(math.Log(b(z))))
+			})
+			want := q * 2 * overNormal(kink, func(z float64) float64 { return gain(b(z)) })
+			if !isNear(mean, want, 1e-6, 5e-3) {
+				t.Errorf("%v, cut %d: the mean of the values above the floor is %g, by the integral %g", c, cut, mean, want)
+			}
+			if v := p.value(of, math.Log(at)-1e-3, 1); v != p.floor {
+				t.Errorf("%v, cut %d: below the cut the value is %g, not the floor %g", c, cut, v, p.floor)
+			}
+			if half := p.value(of, math.Log(3*at), 0.5); math.Abs(2*(half-p.floor)/(p.value(of, math.Log(3*at), 1)-p.floor)-1) > 1e-9 {
+				t.Errorf("%v, cut %d: half of the weight has %g", c, cut, half)
+			}
+			beyond := partGrid*float64(cut+len(p.gain)-1) + 0.7
+			if got, want := p.value(of, beyond, 1)-p.floor, q*2*gain(math.Exp(beyond))*math.Exp(-of.logDensity(beyond)); !isNear(got, want, 1e-6, 5e-3) {
+				t.Errorf("%v, cut %d: beyond the grid the value is %g above the floor, by the integral %g", c, cut, got, want)
+			}
+			if bound := p.bound(of); most > bound || bound > 1.03*most {
+				t.Errorf("%v, cut %d: M is %g, the largest value %g", c, cut, bound, most)
+			}
+		}
+	}
+}
+
+// TestClassBoundIsTheFormula: the bound of H(Q,P) in classes is that of F5.15, by periods that are
+// written here as they are in the formulas.
+func TestClassBoundIsTheFormula(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2026, 18))
+	once, epochs := 0, 0
+	for range 60 {
+		bands := 1 + rng.IntN(3)
+		column := []float64{1}
+		square := 1.0
+		for range bands - 1 {
+			x := 0.2 + 0.5*rng.Float64()
+			column = append(column, x)
+			square += x * x
+		}
+		sep := bands + rng.IntN(3)
+		epoch := sep + 1 + rng.IntN(8)
+		steps := epoch*(1+rng.IntN(3)) + rng.IntN(epoch)
+		if rng.IntN(3) == 0 {
+			epoch, sep = steps+rng.IntN(10), bands
+		}
+		sigma, epsilon := 0.6+rng.Float64(), rng.Float64()
+		strategy := toeplitz(steps, column...)
+		s := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: steps, MinSep: sep, EpochSteps: epoch, NoiseMultiplier: sigma, Strategy: strategy}
+		if s.Validate() != nil {
+			continue
+		}
+		each := pld.Allocation{NoiseMultiplier: sigma, Sensitivity: math.Sqrt(square)}
+		period := func(free int, length float64, count int) pld.Allocation {
+			each.Places, each.Count = free/bands, count
+			each.Steps = float64(each.Places) * length / float64(free)
+			return each
+		}
+		var periods []pld.Allocation
+		loss := 0.0
+		if n, T, b := steps, float64(epoch), float64(sep); epoch >= steps {
+			periods = append(periods, period(n, T, 1))
+			once++
+		} else {
+			number := math.Ceil(float64(n) / T)
+			end := n - int(number-1)*epoch
+			s := T - b + 1
+			eta := math.Pow(1-1/s, b-1) / s
+			loss = math.Log(s/T) + (number-2)*math.Log(eta*s) + math.Log(eta*T)
+			if s <= 1 && b > 1 || end < bands || int(s) < bands || epsilon+loss < 0 {
+				continue
+			}
+			periods = append(periods, period(int(s), s, int(number)-1), period(end, T, 1))
+			epochs++
+		}
+		composition, err := pld.ComposeAllocations(periods)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := composition.QP.Delta(epsilon + loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := classBound(Config{Spec: s, Epsilon: epsilon, Direction: montecarlo.Q}, likelihood.NewColumns(strategy))
+		if want.Upper > 1e-9 && want.Upper < 1 && !isNear(got, want.Upper, 1e-9, 1e-6) {
+			t.Errorf("%d steps, b = %d, T = %d, %v, σ = %g, ε = %g: %g, by the formula %g", steps, sep, epoch, column, sigma, epsilon, got, want.Upper)
+		}
+	}
+	if once < 8 || epochs < 8 {
+		t.Errorf("only %d and %d cases", once, epochs)
+	}
+}
+
+// TestNoClasses: probabilities that differ from step to step have no classes.
+func TestNoClasses(t *testing.T) {
+	strategy := toeplitz(6, 1, 0.5)
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 6, MinSep: 6, Prob: 0.2, NoiseMultiplier: 1, Strategy: strategy}
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if periods, _, ok := classes(s, likelihood.NewColumns(strategy)); ok {
+		t.Errorf("%+v", periods)
+	}
+}

@@ -1,0 +1,151 @@
+package tilt
+
+import (
+	"math"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/montecarlo/internal/tuples"
+)
+
+// ownerDraws is R: how many times the participations of an owner's k examples are drawn for one
+// randomised f_k. It is fixed before the first sample.
+func ownerDraws(k int) int { return max(leastDraws, ownerPaths/k) }
+
+// maxDraws bounds the draws that a proposal read from outside may ask for.
+const maxDraws = 10000
+
+// randomisable says whether the ratio of an owner can be drawn.
+func randomisable(s montecarlo.Spec) bool {
+	return s.MaxExamplesPerOwner > 1 && s.Prob < 1 && s.Law() != nil
+}
+
+// Drawn reports whether a spec is for owners of several examples whose likelihood ratio is
+// drawn from the ratio of one example (F4.8), in either direction.
+func Drawn(s montecarlo.Spec) bool {
+	return drawsFor(s, montecarlo.P)+drawsFor(s, montecarlo.Q) > 0
+}
+
+// drawsFor is R of a proposal, 0 where the distribution of the spec is taken. An exact distribution
+// is taken for two examples, where it is cheap, and in direction Q, where it has a smaller M.
+func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
+	k, exact := s.MaxExamplesPerOwner, s.Exactness() == montecarlo.Exact
+	cheap := k == 2 || d == montecarlo.Q || likelihood.OwnerStates(s.MinSep, k) <= cheapStates
+	if !randomisable(s) || exact && cheap {
+		return 0
+	}
+	return ownerDraws(k)
+}
+
+// randomised is an unbiased draw f̂ of f_k given y, at most f^k (F4.8). It is for values that are
+// linear in one of its two methods, with factors that depend on y alone. Such values are convex in
+// f_k, so that their mean is at least the mean of the exact values. The hockey-stick value 1 -
+// γ/f_k of a plain sample y ~ P is concave in f_k, and its mean would be too small. So the type
+// does not give the ratio itself. See harmonic for such samples.
+type randomised struct{ logRatio float64 }
+
+// logExcess is ln (f̂ - γ)_+, γ = e^epsilon.
+func (r randomised) logExcess(epsilon float64) float64 { return logExcess(r.logRatio, epsilon) }
+
+// shortfall is (1 - γf̂)_+.
+func (r randomised) shortfall(epsilon float64) float64 {
+	return max(0, -math.Expm1(epsilon+r.logRatio))
+}
+
+// logExcess is ln (f - γ)_+ for ln f.
+func logExcess(logF, epsilon float64) float64 {
+	if logF <= epsilon {
+		return math.Inf(-1)
+	}
+	return logF + math.Log(-math.Expm1(epsilon-logF))
+}
+
+// paths draws f̂ from participations of one example given y (F4.8). It is not safe for concurrent
+// use.
+type paths struct {
+	examples    int // k
+	draws       int // R
+	gram        *tuples.Gram
+	one         *onePath
+	participate []int // of all examples in one draw
+}
+
+func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) *paths {
+	factor := s.Factor()
+	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, gram: tuples.NewGram(c, factor), one: newOnePath(s, c.SquaredNorms(factor))}
+}
+
+func (p *paths) fork() *paths {
+	fork := *p
+	fork.one, fork.participate = p.one.fork(), nil
+	return &fork
+}
+
+// ratio draws f̂ for ln f of one example:
+//
+//	f̂ = f^k · 1/R Σ exp(-Σ_{a<c} ⟨Cx_a, Cx_c⟩/σ²)
+//
+// over R draws of k independent participations x_1 … x_k given y. u must be independent of y. It
+// ends early with -Inf once ln f̂ is certain to be at most low, and with +Inf once it is certain to
+// be at least high: every draw adds 0 to 1.
+func (p *paths) ratio(logF float64, u *uniforms, low, high float64) randomised {
+	power, all := float64(p.examples)*logF, float64(p.draws)
+	least := all * math.Exp(low-power) * (1 - certain)
+	most := all * math.Exp(high-power) * (1 + certain)
+	sum := newPowers()
+	for draw := range p.draws {
+		switch {
+		case sum.value+float64(p.draws-draw) < least:
+			return randomised{math.Inf(-1)}
+		case sum.value > most:
+			return randomised{math.Inf(1)}
+		}
+		sum.add(p.overlap(u))
+	}
+	return randomised{power + sum.log(all)}
+}
+
+// powers is a sum of e^-x, x ≥ 0, of any size.
+type powers struct {
+	value float64
+	small float64 // ln of the sum of the terms with x ≥ farPower, which value leaves out
+}
+
+// farPower is an x from which on e^-x is added to small.
+const farPower = 600
+
+func newPowers() powers { return powers{small: math.Inf(-1)} }
+
+func (p *powers) add(x float64) {
+	if x < farPower {
+		p.value += math.Exp(-x)
+		return
+	}
+	p.small = likelihood.LogSum(p.small, -x)
+}
+
+// log is ln of the sum over a number.
+func (p powers) log(over float64) float64 {
+	if math.IsInf(p.small, -1) {
+		return math.Log(p.value / over)
+	}
+	return likelihood.LogSum(math.Log(p.value), p.small) - math.Log(over)
+}
+
+// certain is more than rounding can change in a sum of draws and in its logarithm.
+const certain = 1e-9
+
+// overlap draws k independent participations given y and returns Σ_{a<c} ⟨Cx_a, Cx_c⟩/σ².
+func (p *paths) overlap(u *uniforms) (sum float64) {
+	p.participate = p.participate[:0]
+	for range p.examples {
+		from := len(p.participate)
+		p.participate = p.one.draw(p.participate, u)
+		for _, i := range p.participate[from:] {
+			for _, j := range p.participate[:from] { // of the examples before
+				sum += p.gram.Between(max(i, j), max(i-j, j-i))
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,364 @@
+package tilt
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/stattest"
+	"minsep/internal/stream"
+)
+
+// givenOutput prepares paths and returns ln f of one example, in log domain, and the exact ln f_k.
+func givenOutput(t *testing.T, s montecarlo.Spec, y []float64, draws int) (p *paths, logF, logFk float64) {
+	t.Helper()
+	columns := likelihood.NewColumns(s.Strategy)
+	p = newPaths(s, columns, draws)
+	p.one.given(func(i int) float64 { return math.Log2E * columns.Dot(i, y) / (s.NoiseMultiplier * s.NoiseMultiplier) })
+	ratio := func(s montecarlo.Spec) float64 {
+		e, err := montecarlo.NewEvaluator(s, montecarlo.P)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, err := e.LogRatio(y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return loss
+	}
+	return p, ratio(single(s)), ratio(s)
+}
+
+// whole is ratio with all of its draws.
+func (p *paths) whole(logF float64, u *uniforms) randomised {
+	return p.ratio(logF, u, math.Inf(-1), math.Inf(1))
+}
+
+// unbiased tests the mean of exp(-overlaps) of single draws against f_k/f^k.
+func unbiased(p *paths, want float64, key string, trials int) error {
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte(key)))}
+	sum, squares := 0.0, 0.0
+	for i := range trials {
+		u.reset(uint64(i))
+		x := math.Exp(p.whole(0, u).logRatio)
+		sum += x
+		squares += (x - want) * (x - want)
+	}
+	return stattest.Sum(sum, want*float64(trials), squares, 1)
+}
+
+// TestRandomisedRatioIsUnbiased holds f̂ against the exact recursion F4.2, and against a value of
+// an enumeration.
+func TestRandomisedRatioIsUnbiased(t *testing.T) {
+	rng := rand.New(rand.NewPCG(48, 1))
+	told := 0
+	for range 60 {
+		b, k := 1+rng.IntN(4), 2+rng.IntN(3)
+		n := []int{1, b, b + 1, 2 * b, 9}[rng.IntN(5)]
+		c := varying(n, 1+rng.IntN(min(b, n)))
+		s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: []float64{.02, .2, .5, .95}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0,
+			NoiseMultiplier: .6 + rng.Float64(), Strategy: c, MaxExamplesPerOwner: k}
+		y := make([]float64, n)
+		for i := range y {
+			y[i] = 1.5*rng.NormFloat64() + .7
+		}
+		p, logF, logFk := givenOutput(t, s, y, 1)
+		want := math.Exp(logFk - float64(k)*logF)
+		name := fmt.Sprintf("n=%d b=%d k=%d p=%v warm=%v", n, b, k, s.Prob, s.WarmStart)
+		if err := unbiased(p, want, name, 20000); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		// Wrong twins: one more example, which overlaps the others; two of the examples always
+		// together.
+		wrong := p.fork()
+		wrong.one = p.one
+		wrong.examples++
+		if unbiased(wrong, want, name, 20000) != nil {
+			told++
+		}
+	}
+	if told < 30 {
+		t.Errorf("only %d of 60 cases tell the number of examples", told)
+	}
+	y := []float64{2.6848255132517522, -1.8760993761802194, 0.6942883260551089, 0.3370056584899511, 0.016614789103142735, 0.12396191722111871, -0.9699892122274378, 0.2152600121227735}
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 8, MinSep: 3, Prob: .1 / .8, WarmStart: true, NoiseMultiplier: .9, MaxExamplesPerOwner: 2}
+	column := []float64{1, .5, .375}
+	norm := math.Sqrt(dot(column, column))
+	s.Strategy = toeplitz(8, 1/norm, .5/norm, .375/norm)
+	_, logF, logFk := givenOutput(t, s, y, 1)
+	if math.Abs(math.Exp(logF)-0.9894369370001753) > 1e-10 || math.Abs(math.Exp(logFk)-0.8239013493232845) > 1e-10 {
+		t.Errorf("f = %v, f_2 = %v, by enumeration .98943693700 and .82390134932", math.Exp(logF), math.Exp(logFk))
+	}
+}
+
+// TestDrawn: two examples have exact ratios, and three under a wide min-sep drawn ones.
+func TestDrawn(t *testing.T) {
+	spec := benchCase(t, 64, 16, .01, 1, 8).Spec
+	for k, want := range []bool{false, false, false, true} {
+		spec.MaxExamplesPerOwner = k
+		if Drawn(spec) != want {
+			t.Errorf("%d examples: drawn %t, want %t", k, !want, want)
+		}
+	}
+}
+
+// TestRandomisedRatioNeverExceedsThePower: the bound M rests on it.
+func TestRandomisedRatioNeverExceedsThePower(t *testing.T) {
+	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
+	p, logF, _ := givenOutput(t, spec, []float64{3, -1}, 5)
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", nil))}
+	for i := range 1000 {
+		u.reset(uint64(i))
+		if r := p.whole(logF, u); r.logRatio > 3*logF+1e-12 {
+			t.Fatalf("ln f̂ = %v above %v", r.logRatio, 3*logF)
+		}
+	}
+}
+
+// TestRandomisedRatiosInPlainValuesMislead shows why a randomised ratio has no value 1 - γ/f̂, and
+// that proposals which would take it are refused: the mean over y ~ P is far below the divergence,
+// while linear values are not below it.
+func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
+	const epsilon = 1.5
+	// One step, five examples that overlap fully when they take part: f̂ of one draw is far from
+	// f_5.
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 1, MinSep: 1, Prob: .5, NoiseMultiplier: .8, Strategy: toeplitz(1, 1), MaxExamplesPerOwner: 5}
+	columns := likelihood.NewColumns(s.Strategy)
+	p := newPaths(s, columns, 1)
+	sigma := s.NoiseMultiplier
+	one := func(m, y float64) float64 { return math.Exp((m*y - m*m/2) / (sigma * sigma)) }
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("mislead")))}
+	exact, plain, linear := 0.0, 0.0, 0.0
+	const points, repeats = 400, 40
+	for i := range points {
+		y := -4 + 12*(float64(i)+.5)/points
+		density := 12.0 / points * math.Exp(-y*y/(2*sigma*sigma)) / (sigma * math.Sqrt(2*math.Pi)) // of Q
+		f, fk := .5+.5*one(1, y), 0.0
+		for m := range 6 {
+			fk += choose(5, m) / 32 * one(float64(m), y)
+		}
+		exact += density * max(0, fk-math.Exp(epsilon))
+		p.one.given(func(int) float64 { return math.Log2E * y / (sigma * sigma) })
+		for j := range repeats {
+			u.reset(uint64(i*repeats + j))
+			r := p.whole(math.Log(f), u)
+			plain += density / repeats * fk * max(0, -math.Expm1(epsilon-r.logRatio)) // y ~ P has fk times the density
+			linear += density / repeats * math.Exp(r.logExcess(epsilon))
+		}
+	}
+	if plain > .9*exact || linear < .99*exact {
+		t.Errorf("H(P,Q) = %v; with randomised ratios the plain value has mean %v, the linear one %v", exact, plain, linear)
+	}
+	good := blockProposal(t, Config{s, epsilon, montecarlo.P}, 10, 1, 20)
+	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err != nil {
+		t.Fatal(err)
+	}
+	good.Method = Plain
+	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err == nil {
+		t.Error("a plain proposal with randomised ratios was accepted")
+	}
+	good.Config.Direction = montecarlo.Q
+	if _, err := NewVerifier(good, stream.PublicKey("test", nil)); err == nil {
+		t.Error("a plain proposal of direction Q with randomised ratios was accepted")
+	}
+}
+
+// TestTangentWithRandomisedRatios: H(Q,P) of three examples, from the recursion of one, as
+// proposals of this version and of earlier ones draw it.
+func TestTangentWithRandomisedRatios(t *testing.T) {
+	for _, warm := range []bool{false, true} {
+		const epsilon = 1.5
+		spec, _, want := ownerOfTwoSteps(3, .9, 2, warm, epsilon)
+		columns, sigma := likelihood.NewColumns(spec.Strategy), spec.NoiseMultiplier
+		post := posteriorOf(spec, columns)
+		kappa, divergence := bestTangent(epsilon, 3, true, columns, sigma, post, nil)
+		if kappa == 0 || divergence < want*(1-1e-4) {
+			t.Fatalf("warm=%v: κ = %v, bound %v, H(Q,P) = %v", warm, kappa, divergence, want)
+		}
+		tangent := shiftTangent(kappa, 3, columns, sigma, post)
+		tail := tangent.tail(true, epsilon, sigma)
+		proposal := Proposal{Config: Config{spec, epsilon, montecarlo.Q}, Method: Tangent, Kappa: kappa, Draws: 20, Slack: tail.slack(epsilon)}
+		proposal.Bound = tail.bound() * (1 + 2*proposal.Slack)
+		proposal.Divergence = min(proposal.Bound, divergence)
+		shifted := proposal
+		shifted.Method, shifted.Slack = Shifted, tangent.slack(epsilon, sigma)
+		shifted.Bound = math.Exp(tangent.logBoundOf(true, epsilon, sigma)) * (1 + 2*shifted.Slack)
+		for _, p := range []Proposal{proposal, shifted} {
+			v, err := NewVerifier(p, stream.PublicKey("test", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := meanError(v, 12000, want); err != nil && !above(v, 12000, want) {
+				t.Errorf("%s, warm=%v: %v", p.Method, warm, err)
+			}
+			short := p // the M of exact ratios, which randomised ones exceed
+			if short.Bound = tangent.tail(false, epsilon, sigma).bound(); p.Method == Shifted {
+				short.Bound = math.Exp(tangent.logBound(epsilon, sigma))
+			}
+			short.Bound *= 1 + 2*p.Slack
+			if _, err := NewVerifier(short, stream.PublicKey("test", nil)); err == nil {
+				t.Errorf("%s, warm=%v: a bound of %v for values up to %v was accepted", p.Method, warm, short.Bound, p.Bound)
+			}
+		}
+	}
+}
+
+// TestTangentOfManyExamples holds bounds of H(Q,P) for k examples against an independent
+// computation, at its own tangents (F5.10).
+func TestTangentOfManyExamples(t *testing.T) {
+	for _, c := range []struct {
+		k                           int
+		sigma, epsilon, kappa, want float64
+	}{
+		{3, .766, 8, 4.596, 2.665424330253926e-44},
+		{5, 1.05, 8, 5.755909090909091, 4.432047808865852e-08},
+		{8, 1.49, 8, 6.6237272727272725, 4.7378535917807384e-05},
+		{3, 1.21, 4, 6.006, 4.092897558868967e-07},
+	} {
+		spec := benchCase(t, 1000, 16, .00256, c.sigma, c.epsilon).Spec
+		first := spec.Strategy.Toeplitz
+		norm := math.Sqrt(dot(first, first))
+		for i := range first {
+			first[i] /= norm
+		}
+		spec.Strategy = toeplitz(1000, first...)
+		columns := likelihood.NewColumns(spec.Strategy)
+		post := posteriorOf(spec, columns)
+		got := shiftTangent(c.kappa, c.k, columns, c.sigma, post).divergence(c.epsilon, c.sigma)
+		_, best := bestTangent(c.epsilon, c.k, true, columns, c.sigma, post, nil)
+		if math.Abs(math.Log(got/c.want)) > 2e-2 || best > got*1.2 {
+			t.Errorf("k=%d σ=%v ε=%v: bound %v at κ = %v, the best %v; expected %v", c.k, c.sigma, c.epsilon, got, c.kappa, best, c.want)
+		}
+	}
+}
+
+// TestCoinsOfPathsAreTheirOwn: the numbers that participations given y are drawn with are not those
+// of the tuple that y came from.
+func TestCoinsOfPathsAreTheirOwn(t *testing.T) {
+	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
+	v, err := NewVerifier(blockProposal(t, Config{spec, .4, montecarlo.P}, 6, 1, 20), stream.PublicKey("test", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := uniforms{bulk: v.bulk}
+	for sample := range uint64(50) {
+		v.uniforms.reset(sample)
+		v.coins.reset(sample)
+		z.reset(sample)
+		tuple, path, output := v.uniforms.Float64(), v.coins.Float64(), z.Float64()
+		if tuple == path || path == output || tuple == output {
+			t.Fatalf("sample %d: tuple, paths and output are drawn with %v, %v and %v", sample, tuple, path, output)
+		}
+	}
+}
+
+// TestRatioEndsWhereNothingChanges: draws that are left out change no value of either direction,
+// and some are.
+func TestRatioEndsWhereNothingChanges(t *testing.T) {
+	rng := rand.New(rand.NewPCG(74, 1))
+	spec, _, _ := ownerOfTwoSteps(3, .3, .9, true, .4)
+	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("ends")))}
+	early := [2]int{}
+	for i := range 4000 {
+		y := []float64{3 * rng.NormFloat64(), 3 * rng.NormFloat64()}
+		p, logF, _ := givenOutput(t, spec, y, 1+rng.IntN(12))
+		u.reset(uint64(i))
+		all := p.whole(logF, u)
+		epsilon := all.logRatio // the edge, or near it
+		switch rng.IntN(3) {
+		case 0:
+			epsilon += .3 * rng.NormFloat64()
+		case 1:
+			epsilon += 1e-7 * rng.NormFloat64()
+		}
+		u.reset(uint64(i))
+		above := p.ratio(logF, u, epsilon, math.Inf(1))
+		if got, want := above.logExcess(epsilon), all.logExcess(epsilon); got != want {
+			t.Fatalf("case %d: ln (f̂ - γ)_+ is %v, of all draws %v", i, got, want)
+		}
+		u.reset(uint64(i))
+		below := p.ratio(logF, u, math.Inf(-1), epsilon)
+		if got, want := below.shortfall(-epsilon), all.shortfall(-epsilon); got != want {
+			t.Fatalf("case %d: (1 - γf̂)_+ is %v, of all draws %v", i, got, want)
+		}
+		for j, r := range []randomised{above, below} {
+			if math.IsInf(r.logRatio, 0) {
+				early[j]++
+			}
+		}
+	}
+	if early[0] < 200 || early[1] < 200 {
+		t.Errorf("of 4000 cases each, draws end early in %v", early)
+	}
+}
+
+// biasCase is an owner at a size that is used.
+type biasCase struct {
+	k              int
+	sigma, epsilon float64
+}
+
+func (c biasCase) proposal(t *testing.T) Proposal {
+	t.Helper()
+	config := benchCase(t, 1000, 16, 128./50000, c.sigma, c.epsilon)
+	config.Spec.MaxExamplesPerOwner = c.k
+	proposal, err := NewProposal(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proposal
+}
+
+// bias is by what part a mean of ownerDraws(k) draws of f_k raises the mean of values, against ten
+// times as many draws of the same outputs, and its standard error. Outputs at which no draw has a
+// value do not count.
+func (c biasCase) bias(t *testing.T, outputs int) (bias, stdErr float64) {
+	const groups = 10
+	v, err := NewVerifier(c.proposal(t), stream.PublicKey("bias", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	few, all, squares, seen := 0.0, 0.0, 0.0, 0
+	for batch := uint64(0); seen < outputs; batch++ {
+		v.compute(batch)
+		for lane := range v.values {
+			logF := v.out.LogRatio[len(v.out.LogRatio)-1][lane]
+			if float64(c.k)*logF <= c.epsilon {
+				continue
+			}
+			seen++
+			v.coins.reset(batch*uint64(len(v.values)) + uint64(lane))
+			v.paths.one.given(func(i int) float64 { return v.kernel.Record[i][lane] })
+			value := func(logRatio float64) float64 {
+				return v.weights[lane] * v.mixture.weigh(logF, logExcess(logRatio, c.epsilon))
+			}
+			part, ratio := 0.0, 0.0
+			for range groups {
+				r := v.paths.whole(logF, &v.coins)
+				part += value(r.logRatio) / groups
+				ratio += math.Exp(r.logRatio) / groups
+			}
+			whole := value(math.Log(ratio))
+			few, all, squares = few+part, all+whole, squares+(part-whole)*(part-whole)
+		}
+	}
+	return few/all - 1, math.Sqrt(squares) / all
+}
+
+// TestBiasOfDrawnRatios measures by how much a mean of ownerDraws(k) draws of f_k raises δ at sizes
+// that are used. docs/background/accounting.md has the figures.
+func TestBiasOfDrawnRatios(t *testing.T) {
+	if !stattest.Long() {
+		t.Skip("takes minutes of a processor: MINSEP_LONG runs it")
+	}
+	for _, c := range []biasCase{{3, .94, 8}, {5, 1.08, 8}, {8, 1.5, 8}} {
+		bias, stdErr := c.bias(t, 600)
+		t.Logf("k=%d σ=%v ε=%v: δ is raised by %.1f ± %.1f %%", c.k, c.sigma, c.epsilon, 100*bias, 100*stdErr)
+		if bias > .03+3*stdErr {
+			t.Errorf("k=%d: δ is raised by %.3g", c.k, bias)
+		}
+	}
+}

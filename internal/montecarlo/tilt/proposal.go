@@ -1,0 +1,432 @@
+package tilt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/param"
+)
+
+// ParamError is a parameter with a value that breaks a rule.
+type ParamError = param.Error
+
+// ErrNotTilted is wrapped by errors that say why a problem has no tilted proposal. Plain sampling
+// may serve.
+var ErrNotTilted = errors.New("tilt: no tilted proposal")
+
+// Methods of drawing.
+const (
+	Zero    = "zero"    // the divergence is 0: no sample is needed, and none is drawn
+	Tilted  = "tilted"  // y with density Σ λ_θ f^θ/N_θ against Q (F5.2), for H(P,Q)
+	Tangent = "tangent" // y beyond where a tangent shows that the value is 0 (F5.4), for H(Q,P)
+	Shifted = "shifted" // y around a shifted mean (F5.4): of earlier versions, no longer planned
+	Plain   = "plain"   // y ~ Q, for H(Q,P) where no shift helps
+	Sampled = "sampled" // y ~ P or Q, with the ratio of an owner's examples drawn (F4.10), see NewSampled
+)
+
+// Config is one divergence to bound: H(P,Q) at e^Epsilon in direction montecarlo.P, H(Q,P) in
+// direction montecarlo.Q.
+type Config struct {
+	Spec      montecarlo.Spec      `json:"spec"`      // a valid one
+	Epsilon   float64              `json:"epsilon"`   // finite, at least 0
+	Direction montecarlo.Direction `json:"direction"` // P or Q
+}
+
+// Validate returns every fault joined. It does not say whether there is a tilted proposal;
+// NewProposal does.
+func (c Config) Validate() error {
+	check := param.Checker{Package: "tilt"}
+	check.Add(c.Spec.Validate())
+	check.Require(c.Epsilon >= 0 && !math.IsInf(c.Epsilon, 1), "epsilon", c.Epsilon, "must be a finite number, at least 0")
+	check.Require(c.Direction == montecarlo.P || c.Direction == montecarlo.Q, "direction", c.Direction, "must be P or Q")
+	return check.Err()
+}
+
+// Proposal says how the values of a Config are drawn. It is public, is fixed before the first
+// sample, and holds all that a worker needs: the values depend on it and on a key alone.
+type Proposal struct {
+	Config
+	Method string `json:"method"` // Zero, Tilted, Tangent, Shifted, Plain or Sampled
+
+	// Members are the parts of a Tilted proposal.
+	Members []Member `json:"members,omitempty"`
+
+	// Parts is the number of parts that the run is divided into, with Members for one part; 0 for
+	// the whole run. Cut is where on a grid of ln B the values of a part B begin (F5.14).
+	Parts int `json:"parts,omitempty"`
+	Cut   int `json:"cut,omitempty"`
+
+	// Draws is R, the number of draws that f_k of an owner of several examples is the mean of
+	// (F4.8); 0 where f_k has a recursion.
+	Draws int `json:"draws,omitempty"`
+
+	// Kappa is where on its ray the tangent of a Tangent or Shifted proposal touches: y0 =
+	// -Kappa·direction.
+	Kappa float64 `json:"kappa,omitempty"`
+
+	// Bound is M: every value is in [0, M].
+	Bound float64 `json:"bound"`
+
+	// Slack bounds the amount, as a share of Bound, by which rounding can lower the mean of the
+	// values. It covers the total variation between the distribution of the draws and the distribution
+	// of the formulas, and the error of log ratios. Every value is raised by Slack·Bound.
+	Slack float64 `json:"slack"`
+
+	// Divergence is a proven upper bound of the divergence, at most Bound: when it is at most δ, no
+	// sample is needed.
+	Divergence float64 `json:"divergence"`
+}
+
+// Validate returns every fault of a proposal that was read from a file. NewVerifier computes the
+// moments again.
+func (p Proposal) Validate() error {
+	check := param.Checker{Package: "tilt"}
+	check.Add(p.Config.Validate())
+	check.Require(p.Bound >= 0 && p.Bound <= math.MaxFloat64, "bound", p.Bound, "must be finite and at least 0")
+	check.Require(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, fmt.Sprintf("must be 0 to %g", maxSlack))
+	check.Require(p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon), "bound and slack", p.Bound, "are too small")
+	check.Require(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, fmt.Sprintf("must be 0 to %d", maxDraws))
+	check.Require(p.Draws == 0 || randomisable(p.Spec) && (p.Method == Tilted || p.Method == Sampled || p.reverse()), "draws", p.Draws,
+		"must be 0: they are for several examples, tilted, sampled or by a tangent")
+	switch p.Method {
+	case Zero, Plain:
+	case Sampled:
+		check.Require(p.Draws > 0, "draws", p.Draws, "must be above 0: the ratio is drawn")
+		check.Require(p.Bound == 1, "bound", p.Bound, "must be 1")
+	case Tangent, Shifted:
+		check.Positive("kappa", p.Kappa)
+	case Tilted:
+		total := 0.0
+		for _, m := range p.Members {
+			check.AtLeast("order", m.Order, 1)
+			check.Require(m.Order <= highestOrder(p.Spec) || m.Block > 0 && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", highestOrder(p.Spec)))
+			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep, "block", m.Block, "must be 0 to min-sep")
+			check.AtLeast("tables", m.Tables, 0)
+			check.Probability("weight", m.Weight)
+			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")
+			total += m.Weight
+		}
+		check.Require(p.Parts >= 0 && p.Parts <= mostParts && (p.Parts == 0) == (p.Cut == 0) && p.Cut >= 0, "parts and cut", p.Parts,
+			fmt.Sprintf("must both be 0, or both above 0 with at most %d parts", mostParts))
+		check.Require(math.Abs(total-1) < 1e-12, "sum of the weights", total, "must be 1")
+	default:
+		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, shifted, plain or sampled")
+	}
+	check.Require(p.Method == Sampled || (p.Method == Tilted) == (p.Direction == montecarlo.P), "method", p.Method, "must be tilted in direction P, and only there")
+	return check.Err()
+}
+
+// reverse says that a tangent of ln f decides where y is drawn.
+func (p Proposal) reverse() bool { return p.Method == Tangent || p.Method == Shifted }
+
+// lossError bounds, as a share of M, the change that two errors make in a value: the error of log
+// ratios, below 1e-12 of their size, and the resolution of random words. The change is largest near
+// f = e^ε, where a value changes fastest: by less than M·θ·e for a unit of ln f.
+func lossError(epsilon float64) float64 { return 2e-9 * (1 + epsilon/20) }
+
+// maxSlack is the largest slack that a proposal may have: part of the form of a proposal.
+const maxSlack = 1e-3
+
+// leastBound keeps M, and values over M, in the range of float64.
+const leastBound = 1e-250
+
+// inflation is the least relative amount by which N_θ is raised, to cover the errors of N_θ and of
+// densities.
+const inflation = 1e-9
+
+// NewProposal validates c and chooses the orders and weights, or the tangent, with the least M. It
+// costs the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256.
+// Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: more bands
+// than min-sep, truncated batches, cyclic Poisson (which has a PLD), Algorithm 3.
+//
+// The choice depends on c alone, on no time and no other limit of a machine: the same version makes
+// the same proposal everywhere. Another version may choose another one. A protocol holds the
+// proposals of its samples as they were chosen, and NewVerifier makes the tables of their members,
+// whatever NewProposal would choose now. A bound that needs no samples is compared with the
+// Divergence of a new proposal, so a version that finds only a larger bound refuses the
+// certificate. When ctx ends, the search ends within about a second, with ctx's error.
+func NewProposal(ctx context.Context, c Config) (Proposal, error) {
+	p, _, err := newProposal(ctx, c, math.Inf(1), false)
+	return p, err
+}
+
+// NewProposalWithin is NewProposal for callers to whom its time matters more than M. An order above
+// the least is not tried if its table takes more than work, in states times steps (some 5 ns each).
+// Blocks of steps are tried only where orders end below twice the number of examples per owner.
+// With three or more examples, the limit holds for the least order too, where blocks give a
+// proposal. The proposal is as valid as any other. The tables that it was chosen by are for
+// [Tables.NewVerifier].
+func NewProposalWithin(ctx context.Context, c Config, work float64) (Proposal, Tables, error) {
+	return newProposal(ctx, c, work, true)
+}
+
+// Tables are the tables of some orders of one Config, which need not be made again for a
+// verifier. They take at most 140 MB an order.
+type Tables struct {
+	config Config
+	orders map[int]*source // that tuples can be drawn from
+}
+
+// of is the tables of a member, or nil.
+func (t Tables) of(c Config, m Member) *source {
+	if m.Block > 0 || t.config != c {
+		return nil
+	}
+	return t.orders[m.Order]
+}
+
+func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Proposal, t Tables, err error) {
+	if err := c.Validate(); err != nil {
+		return p, t, err
+	}
+	columns := likelihood.NewColumns(c.Spec.Strategy)
+	if err := tiltable(c.Spec, columns); err != nil {
+		return p, t, err
+	}
+	if keep {
+		t = Tables{c, map[int]*source{}}
+	}
+	if c.Direction == montecarlo.P {
+		p, err = forwardProposal(c, columns, work, t, until(ctx))
+	} else {
+		p, err = reverseProposal(c, columns, until(ctx))
+	}
+	if ctx.Err() != nil { // whatever was found by then
+		return Proposal{}, Tables{}, ctx.Err()
+	}
+	return p, t, err
+}
+
+// forwardProposal is the proposal of H(P,Q): by exact tables, by blocks of steps where exact tables
+// end too early, or by parts of the run where M of the parts is less than half of M of the whole
+// run. Blocks are not tried where parts are better than blocks can be.
+func forwardProposal(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) (Proposal, error) {
+	f := newForward(c, columns, work, kept, watch)
+	if f.examples > 2 && !math.IsInf(work, 1) {
+		f.orders(false)
+		f.blocks()
+		if p, err := f.proposal(); err == nil {
+			return p, nil
+		}
+		f = newForward(c, columns, work, kept, watch)
+	}
+	f.orders(true)
+	if math.IsInf(work, 1) { // others have little use for a proof
+		f.proven = takingBound(c, columns, watch)
+	}
+	divided, ok := Proposal{}, false
+	if bulky(f.mixture.members) {
+		divided, ok = partsProposal(c, watch)
+	}
+	if !ok || max(divided.Bound, divided.Divergence) >= f.leastInBlocks()/2 {
+		f.blocks()
+	}
+	whole, err := f.proposal()
+	if ok && (err != nil || bulky(whole.Members) && divided.Bound < whole.Bound/2) {
+		if err == nil {
+			divided.Divergence = min(divided.Divergence, whole.Divergence)
+		}
+		return divided, nil
+	}
+	return whole, err
+}
+
+func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
+	f := familyOf(s)
+	switch {
+	case f == nil:
+		return fmt.Errorf("%w for scheme %s", ErrNotTilted, s.Scheme)
+	case s.MaxBatchSize > 0:
+		return fmt.Errorf("%w for truncated batches", ErrNotTilted)
+	case f.separated() && columns.Bands > s.MinSep:
+		return fmt.Errorf("%w for %d bands and min-sep %d: needs at most min-sep bands", ErrNotTilted, columns.Bands, s.MinSep)
+	}
+	return nil
+}
+
+// forward makes the proposal of H(P,Q).
+type forward struct {
+	Config
+	columns  *likelihood.Columns
+	examples int
+	family   family
+	work     float64 // of a table, at most
+	kept     Tables  // that serve a verifier, where it takes any
+	watch    watcher
+
+	mixture   mixture
+	bound     float64 // M of the best order, or of blocks
+	proven    float64 // another bound of H(P,Q), +Inf where there is none
+	walkError float64
+	walkable  int     // the highest order to draw tuples from; at first the number of examples
+	order     int     // the last
+	logN      float64 // ln N_θ of it
+	slope     float64 // by which it is above the order before
+	converged bool    // higher orders are of no use
+	failed    error
+}
+
+func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) *forward {
+	f := &forward{Config: c, columns: columns, examples: c.Spec.ExamplesPerOwner(), family: familyOf(c.Spec), work: work, kept: kept, watch: watch}
+	f.mixture = mixture{epsilon: c.Epsilon, examples: f.examples}
+	if f.examples == 1 {
+		f.mixture.members = []Member{{Order: 1}}
+	}
+	f.bound, f.proven, f.walkable, f.order = math.Inf(1), math.Inf(1), f.examples, 1
+	return f
+}
+
+// orders tries exact tables, from the least order on. With must, the least order is tried whatever
+// its work.
+func (f *forward) orders(must bool) {
+	k, spec := f.examples, f.Spec
+	last := math.Inf(1) // how the order before changed M
+	part := 1.0         // of the work of an order that the one before took
+	var s *source
+	for order := max(2, k); order <= highestOrder(spec); order++ {
+		if !(must && order == max(2, k)) && (!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
+			break
+		}
+		done := 0.0
+		keep := f.kept.orders != nil && f.family.drawable(spec, order)
+		next, err := sourceAbove(s, spec, f.columns, order, keep, func(more float64) error { done += more; return f.watch.tell(more) })
+		if err != nil {
+			f.failed = err
+			break
+		}
+		s = next
+		if keep {
+			f.kept.orders[order] = s
+		}
+		if k > 1 && done > 0 {
+			part = done / f.family.work(spec, order)
+		}
+		member := Member{Order: order, Weight: 1, LogN: s.logN(), Tables: s.version}
+		f.order, f.logN, f.slope = order, member.LogN, member.LogN-f.logN
+		if s.walker != nil {
+			f.walkError, f.walkable = max(f.walkError, s.walkError), order
+			f.mixture.members = append(f.mixture.members, member)
+		}
+		bound := mixture{[]Member{member}, f.Epsilon, k}.bound()
+		if math.IsInf(f.bound, 1) {
+			f.bound = bound
+			continue
+		}
+		ratio := bound / f.bound
+		f.bound = min(f.bound, bound)
+		// ln M_θ is convex in θ, and nearly a parabola: the next ratio is at least this one, and
+		// near ratio²/last.
+		if ratio > 1 || ratio*ratio > 0.9*last {
+			f.converged = true
+			break
+		}
+		last = ratio
+	}
+	if len(f.mixture.members) > 0 {
+		f.mixture = f.mixture.best()
+	}
+	for order := range f.kept.orders {
+		if !slices.ContainsFunc(f.mixture.members, func(m Member) bool { return m.Order == order }) {
+			delete(f.kept.orders, order)
+		}
+	}
+}
+
+// leastInBlocks is the least M that blocks may have, for one example: ln N_θ is convex in θ, so
+// that it is above the line through the last two orders. These are known to far less than 1e-6.
+func (f *forward) leastInBlocks() float64 {
+	least := math.Inf(1)
+	for order := f.walkable + 1; order <= maxBlockOrder; order++ {
+		m := Member{Order: order, Weight: 1, LogN: max(0, f.logN+f.slope*float64(order-f.order)-1e-6)}
+		least = min(least, mixture{[]Member{m}, f.Epsilon, 1}.bound())
+	}
+	return least
+}
+
+// blocks tries blocks of steps, where more orders may be of use.
+func (f *forward) blocks() {
+	b, ok := f.family.(lawFamily)
+	if !ok || f.watch.tell(0) != nil || f.converged || len(f.mixture.members) > 0 && !math.IsInf(f.work, 1) && (f.examples == 1 || f.walkable >= 2*f.examples) {
+		return
+	}
+	const most = maxBlockWork
+	search := blockSearch{spec: f.Spec, columns: f.columns, epsilon: f.Epsilon, family: b, bound: math.Inf(1), patient: !math.IsInf(f.work, 1), watch: f.watch}
+	if len(f.mixture.members) > 0 {
+		search.bound = f.mixture.bound()
+	}
+	search.most = min(most, blockShare*f.work)
+	search.run(f.walkable + 1)
+	if search.most < most && search.member.Order == 0 && len(f.mixture.members) == 0 { // the shortest that serves at all
+		search.most = most
+		search.run(f.walkable + 1)
+	}
+	if search.member.Order > 0 {
+		f.mixture.members, f.bound, f.walkError = []Member{search.member}, min(f.bound, search.bound), search.walkError
+	}
+}
+
+// proposal is the best that was found.
+func (f *forward) proposal() (Proposal, error) {
+	if len(f.mixture.members) == 0 {
+		if f.failed == nil {
+			return Proposal{}, fmt.Errorf("%w for %d examples per owner: %w of an order that serves at so little noise", ErrNotTilted, f.examples, ErrTable)
+		}
+		return Proposal{}, fmt.Errorf("%w: %w", ErrNotTilted, f.failed)
+	}
+	p := Proposal{Config: f.Config, Method: Tilted, Members: f.mixture.members, Draws: drawsFor(f.Spec, f.Direction)}
+	p.Slack = lossError(f.Epsilon) + 2*f.walkError
+	p.Bound = max(leastBound, f.mixture.bound()*(1+2*p.Slack))
+	p.Divergence = min(1, max(min(f.bound, f.proven), leastBound), p.Bound)
+	return p, nil
+}
+
+// reverseProposal is the proposal of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f
+// ≥ e^-ε everywhere.
+func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Proposal, error) {
+	k := c.Spec.ExamplesPerOwner()
+	sigma := c.Spec.NoiseMultiplier
+	post := posteriorOf(c.Spec, columns)
+	plain := plainBound(c, post)
+	if plain <= 0 {
+		return Proposal{Config: c, Method: Zero}, nil
+	}
+	classes := min(1, max(leastBound, classBound(c, columns)))
+	if classes < smallClasses {
+		bound := min(1, max(leastBound, plain*(1+2*lossError(c.Epsilon))))
+		return Proposal{Config: c, Method: Plain, Bound: bound, Slack: lossError(c.Epsilon), Divergence: min(bound, classes)}, nil
+	}
+	draws := drawsFor(c.Spec, c.Direction)
+	kappa, divergence := bestTangent(c.Epsilon, k, draws > 0, columns, sigma, post, watch)
+	proposal := Proposal{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
+	if kappa > 0 {
+		tail := shiftTangent(kappa, k, columns, sigma, post).tail(draws > 0, c.Epsilon, sigma)
+		if tail.bound() < plain {
+			proposal = Proposal{Config: c, Method: Tangent, Kappa: kappa, Draws: draws, Bound: tail.bound(), Slack: tail.slack(c.Epsilon)}
+		}
+	}
+	proposal.Bound = max(leastBound, proposal.Bound*(1+2*proposal.Slack))
+	if proposal.Method == Plain {
+		proposal.Bound = min(1, proposal.Bound) // a bound above 1 is never needed, with rounding too
+	}
+	proposal.Divergence = min(1, proposal.Bound, max(leastBound, divergence*(1+inflation)))
+	proposal.Divergence = min(proposal.Divergence, classes)
+	if math.IsNaN(proposal.Divergence) {
+		return Proposal{}, fmt.Errorf("%w: the bound of H(Q,P) leaves the range of float64", ErrNotTilted)
+	}
+	return proposal, nil
+}
+
+// plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥
+// Pr[no participation].
+func plainBound(c Config, post posterior) float64 {
+	return -math.Expm1(c.Epsilon + float64(c.Spec.ExamplesPerOwner())*post.Never())
+}
+
+func posteriorOf(s montecarlo.Spec, columns *likelihood.Columns) posterior {
+	return familyOf(s).posterior(s, columns)
+}

@@ -1,0 +1,500 @@
+package tilt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/internal/kernel"
+	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/internal/stream"
+)
+
+// ErrTooFewSamples is wrapped by errors that refuse an estimate: with fewer than 10 M/δ samples its
+// standard error is itself a matter of luck.
+var ErrTooFewSamples = errors.New("tilt: too few samples")
+
+// Verifier computes the values of a Proposal: sample i of a (proposal, key) is the same wherever,
+// whenever and in whatever range it is computed, for one montecarlo.KernelID. It is not safe for
+// concurrent use; Fork it.
+type Verifier struct {
+	proposal Proposal
+	mixture  mixture
+	parts    *parts // of a run that is divided
+	draw     []walk // of every member
+	sources  []*source
+
+	tangent tangent
+	shift   []float64
+	tail    tail       // of method Tangent
+	at      kernel.Row // the projections of a batch
+
+	kernel   *kernel.Kernel
+	bulk     *stream.Bulk // of outputs
+	uniforms uniforms     // of tuples, or of projections
+	hits     [kernel.Lanes][]kernel.Hit
+	weights  [kernel.Lanes]float64 // of the tuples; of method Sampled, the overlaps of the examples
+	prior    *prior                // of method Sampled in direction P
+	paths    *paths                // where the ratio of an owner is drawn, with uniforms of its own
+	coins    uniforms
+	in       kernel.Input
+	out      kernel.Output
+	values   [kernel.Lanes]float64
+	batch    uint64 // of values, when ready
+	ready    bool
+}
+
+// NewVerifier prepares the tables of a proposal that NewProposal made. Its randomness is
+// derived from key and the JSON form of the proposal, so that one key serves any number of
+// candidates and directions; an estimate must have another key than the verification. It
+// computes the recursions of the proposal's orders, and their tables take at most 140 MB an
+// order, or 1 GiB for order 2 with a min-sep above a fifth of the steps, or 2 GiB for orders 2
+// and 3 of epoch-min-sep.
+func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
+	return NewWatchedVerifier(p, key, nil)
+}
+
+// NewWatchedVerifier is NewVerifier for callers that wait: watch, if not nil, is told how much of
+// the work of the tables is done, in states times steps. The last call has done equal to of.
+func NewWatchedVerifier(p Proposal, key stream.Key, watch func(done, of float64)) (*Verifier, error) {
+	return newVerifier(p, key, Tables{}, watch)
+}
+
+// NewVerifier is the function NewVerifier for a proposal that was chosen with t. It takes over the
+// tables that t has, and makes the others. The verifier gives the same values.
+func (t Tables) NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
+	return newVerifier(p, key, t, nil)
+}
+
+func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of float64)) (*Verifier, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	columns := likelihood.NewColumns(p.Spec.Strategy)
+	if err := tiltable(p.Spec, columns); err != nil {
+		return nil, err
+	}
+	config, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("tilt: %w", err)
+	}
+	key = key.Sub("values of " + string(config))
+	v := &Verifier{proposal: p, bulk: stream.NewBulk(key.Sub("outputs"))}
+	v.uniforms.bulk = stream.NewBulk(key.Sub("tuples"))
+	v.in.Bulk = v.bulk
+	specs := []montecarlo.Spec{p.Spec}
+	if p.Parts > 0 {
+		if v.parts, err = newParts(p.Config, p.Parts); err != nil {
+			return nil, err
+		}
+		specs = []montecarlo.Spec{v.parts.spec}
+	}
+	switch p.Method {
+	case Zero, Plain:
+		err = v.checkPlain(columns)
+	case Sampled:
+		if p.Direction == montecarlo.P {
+			v.prior = newPrior(p.Spec, columns)
+		}
+	case Tilted:
+		if v.parts != nil {
+			err = v.prepareParts()
+			break
+		}
+		if p.Spec.MaxExamplesPerOwner > 1 {
+			specs = append(specs, single(p.Spec))
+		}
+		err = v.prepareTuples(columns, tables, watch)
+	case Tangent, Shifted:
+		err = v.prepareTangent(columns)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.Method == Zero {
+		return v, nil
+	}
+	if p.Draws > 0 {
+		specs = []montecarlo.Spec{single(p.Spec)}
+	}
+	if v.kernel, err = montecarlo.NewKernel(p.Direction, specs...); err != nil {
+		return nil, err
+	}
+	if p.Draws > 0 {
+		v.paths, v.coins.bulk = newPaths(p.Spec, columns, p.Draws), stream.NewBulk(key.Sub("participations given outputs"))
+		v.kernel.Record = make([]kernel.Row, p.Spec.Steps)
+	}
+	if p.reverse() {
+		v.kernel.Project = v.tangent.direction
+	}
+	return v, nil
+}
+
+// single is the spec of one example.
+func single(s montecarlo.Spec) montecarlo.Spec {
+	s.MaxExamplesPerOwner = 0
+	return s
+}
+
+func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, watch func(done, of float64)) error {
+	p := v.proposal
+	done, of := 0.0, 0.0
+	for _, m := range p.Members {
+		of += workOf(p.Spec, m)
+	}
+	report := func(now float64) {
+		if watch != nil && of > 0 {
+			watch(now, of)
+		}
+	}
+	v.mixture = mixture{p.Members, p.Epsilon, p.Spec.ExamplesPerOwner()}
+	var s *source
+	for _, m := range p.Members {
+		work := 0.0
+		next := tables.of(p.Config, m)
+		if next == nil {
+			var err error
+			if next, err = sourceOf(s, p.Spec, columns, m, func(more float64) error { work += more; report(done + work); return nil }); err != nil {
+				return err
+			}
+		}
+		s = next
+		done += workOf(p.Spec, m) // a table that needed few of its steps is done too
+		report(done)
+		if s.walkError > p.Slack-lossError(p.Epsilon)/2 {
+			return fmt.Errorf("tilt: slack: the proposal says %v, walks of order %d need %v more: another version made the proposal", p.Slack, m.Order, s.walkError)
+		}
+		if got := s.logN(); got > m.LogN+inflation/10 {
+			return fmt.Errorf("tilt: moment of order %d: the proposal says %v, it is %v: another version made the proposal", m.Order, m.LogN, got)
+		}
+		if s.walker == nil {
+			return fmt.Errorf("%w: order %d: no tuples can be drawn", ErrTable, m.Order)
+		}
+		v.sources = append(v.sources, s)
+	}
+	v.connect()
+	if bound := v.mixture.bound(); bound > p.Bound {
+		return fmt.Errorf("tilt: bound: the proposal says %v, it is %v: another version made the proposal", p.Bound, bound)
+	}
+	return nil
+}
+
+// workOf is the work of the tables of a member; 0 for blocks, where it is too
+// small to be reported.
+func workOf(s montecarlo.Spec, m Member) float64 {
+	if m.Block > 0 {
+		return 0
+	}
+	return familyOf(s).work(s, m.Order)
+}
+
+// sourceOf makes the tables of a member, to draw from, and tells watch of the work in portions. If
+// lower is not nil, it has the tables of another member, from which tables of m may be made.
+func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
+	made, err := tablesOf(lower, s, columns, m, watch)
+	if err == nil && made.version != m.Tables {
+		return nil, fmt.Errorf("tilt: tables of tuples: the proposal has their version %d, this minsep makes version %d: finish with the minsep that made the proposal, or begin anew", m.Tables, made.version)
+	}
+	return made, err
+}
+
+// tablesOf makes the tables of this version.
+func tablesOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
+	if m.Block == 0 {
+		return sourceAbove(lower, s, columns, m.Order, true, watch)
+	}
+	b, ok := newLawFamily(s)
+	if !ok {
+		return nil, fmt.Errorf("%w in blocks for scheme %s", ErrTable, s.Scheme)
+	}
+	return newBlockSource(b, s, columns, m.Order, m.Block, true, math.Inf(1), nil)
+}
+
+// sourceAbove makes the tables of an order, with the tables of a lower one where these help.
+func sourceAbove(lower *source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
+	if lower != nil && lower.above != nil {
+		if s, err := lower.above(order); s != nil || err != nil {
+			return s, err
+		}
+	}
+	return familyOf(s).source(s, columns, order, keep, watch)
+}
+
+// connect gives the verifier walkers of its own.
+func (v *Verifier) connect() {
+	v.draw = nil
+	for _, s := range v.sources {
+		v.draw = append(v.draw, s.walker())
+	}
+}
+
+// checkPlain returns an error where a Zero or Plain proposal has a bound below the one that the
+// least f gives.
+func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
+	if bound := plainBound(v.proposal.Config, posteriorOf(v.proposal.Spec, columns)); !(bound <= v.proposal.Bound) && bound > 0 {
+		return fmt.Errorf("tilt: bound: the proposal says %v, it is %v: another version made the proposal", v.proposal.Bound, bound)
+	}
+	return nil
+}
+
+// prepareTangent makes the tangent of a proposal again, and returns an error where the bound or the
+// slack of the proposal is too small for it.
+func (v *Verifier) prepareTangent(columns *likelihood.Columns) error {
+	p := v.proposal
+	sigma := p.Spec.NoiseMultiplier
+	v.tangent = shiftTangent(p.Kappa, p.Spec.ExamplesPerOwner(), columns, sigma, posteriorOf(p.Spec, columns))
+	d := v.tangent.distance(p.Epsilon)
+	if v.tangent.slope == 0 || !(d > 0) {
+		return fmt.Errorf("tilt: kappa: %v gives no shift: another version made the proposal", p.Kappa)
+	}
+	v.tail = v.tangent.tail(p.Draws > 0, p.Epsilon, sigma)
+	bound, slack := v.tail.bound(), v.tail.slack(p.Epsilon)
+	if p.Method == Shifted {
+		bound, slack = math.Exp(v.tangent.logBoundOf(p.Draws > 0, p.Epsilon, sigma)), v.tangent.slack(p.Epsilon, sigma)
+	}
+	if !(bound <= p.Bound && slack <= p.Slack*(1+1e-9)) {
+		return fmt.Errorf("tilt: bound: the proposal says %v with slack %v, it is %v with %v: another version made the proposal", p.Bound, p.Slack, bound, slack)
+	}
+	if p.Method == Tangent {
+		v.in.Projection = &v.at
+		return nil
+	}
+	v.shift = make([]float64, p.Spec.Steps)
+	for i, g := range v.tangent.direction {
+		v.shift[i] = -d * g
+	}
+	v.in.Shift = v.shift
+	return nil
+}
+
+// Fork returns an equal verifier that shares the tables and may be used by another goroutine.
+func (v *Verifier) Fork() *Verifier {
+	fork := *v
+	if v.kernel != nil {
+		fork.kernel = v.kernel.Fork()
+	}
+	bulk, tuples := *v.bulk, *v.uniforms.bulk
+	fork.bulk, fork.uniforms.bulk, fork.in.Bulk = &bulk, &tuples, &bulk
+	fork.hits, fork.out, fork.ready = [kernel.Lanes][]kernel.Hit{}, kernel.Output{}, false
+	fork.connect()
+	if v.prior != nil {
+		fork.prior = v.prior.fork()
+	}
+	if v.in.Projection != nil {
+		fork.in.Projection = &fork.at
+	}
+	if v.paths != nil {
+		coins := *v.coins.bulk
+		fork.paths, fork.coins.bulk = v.paths.fork(), &coins
+	}
+	return &fork
+}
+
+// Proposal returns the proposal.
+func (v *Verifier) Proposal() Proposal { return v.proposal }
+
+// Values fills dst with the values of samples first, first+1, …: each in [0, M] with mean at least
+// the divergence, and by at most a few 1e-9 M above it.
+func (v *Verifier) Values(dst []float64, first uint64) {
+	if v.proposal.Method == Zero {
+		clear(dst)
+		return
+	}
+	for i := range dst {
+		sample := first + uint64(i)
+		if batch := sample / kernel.Lanes; !v.ready || batch != v.batch {
+			v.compute(batch)
+		}
+		dst[i] = v.values[sample%kernel.Lanes]
+	}
+}
+
+// pieceSize is how many samples a goroutine takes at a time.
+const pieceSize = 32 * kernel.Lanes
+
+// Sum adds the values over M of the samples first … first+count-1. The sum is in fixed point, so it
+// is the same for any order and number of workers. The number of goroutines is workers or, where
+// this is not above 0, the number of processors. Sum ends early, with the context's error, when ctx
+// is done. The mean of the values is Mean(count)·M.
+func (v *Verifier) Sum(ctx context.Context, first, count uint64, workers int) (total montecarlo.Sum, err error) {
+	if v.proposal.Method == Zero {
+		return total, ctx.Err()
+	}
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Uint64
+	var group sync.WaitGroup
+	var mutex sync.Mutex
+	for range workers {
+		fork := v.Fork()
+		group.Go(func() {
+			var values [pieceSize]float64
+			var sum montecarlo.Sum
+			for ctx.Err() == nil {
+				from := next.Add(pieceSize) - pieceSize
+				if from >= count {
+					break
+				}
+				piece := values[:min(pieceSize, count-from)]
+				fork.Values(piece, first+from)
+				for _, x := range piece {
+					sum.Add(x / v.proposal.Bound)
+				}
+			}
+			mutex.Lock()
+			total.Merge(sum)
+			mutex.Unlock()
+		})
+	}
+	group.Wait()
+	return total, ctx.Err()
+}
+
+// compute sets values to the values of one batch of samples.
+func (v *Verifier) compute(batch uint64) {
+	v.batch, v.ready = batch, true
+	if v.draw != nil {
+		for l := range v.hits {
+			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
+			v.hits[l], v.weights[l] = v.draw[v.member()](v.hits[l], &v.uniforms)
+		}
+		v.in.Hits = &v.hits
+	}
+	if v.prior != nil {
+		for l := range v.hits {
+			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
+			v.hits[l], v.weights[l] = v.prior.draw(v.hits[l], &v.uniforms)
+		}
+		v.in.Hits = &v.hits
+	}
+	if v.proposal.Method == Tangent {
+		for l := range v.at {
+			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
+			v.at[l] = -v.proposal.Spec.NoiseMultiplier * v.tail.draw(&v.uniforms)
+		}
+	}
+	v.in.Number = batch
+	v.kernel.Batch(&v.in, &v.out)
+	for l := range v.values {
+		x := v.value(l)
+		v.values[l] = min(x+v.proposal.Slack*v.proposal.Bound, v.proposal.Bound)
+	}
+}
+
+// member draws which part of the mixture a sample comes from.
+func (v *Verifier) member() int {
+	last := len(v.mixture.members) - 1
+	if last == 0 {
+		return 0
+	}
+	u := v.uniforms.Float64()
+	for i, m := range v.mixture.members[:last] {
+		if u -= m.Weight; u < 0 {
+			return i
+		}
+	}
+	return last
+}
+
+// value is the value of one lane of the batch, before its slack.
+func (v *Verifier) value(lane int) float64 {
+	logF := v.out.LogRatio[0][lane]
+	if v.paths != nil {
+		return v.randomisedValue(lane, logF)
+	}
+	switch v.proposal.Method {
+	case Tilted:
+		if v.parts != nil {
+			return v.parts.value(v.mixture, logF, v.weights[lane])
+		}
+		return v.weights[lane] * v.mixture.value(v.out.LogRatio[len(v.out.LogRatio)-1][lane], logF)
+	case Tangent, Shifted:
+		if v.proposal.Epsilon+logF >= 0 {
+			return 0
+		}
+		return -math.Expm1(v.proposal.Epsilon+logF) * v.weight(lane)
+	}
+	return max(0, -math.Expm1(v.proposal.Epsilon+logF))
+}
+
+// weight is the density of Q over the proposal's at the output of a lane.
+func (v *Verifier) weight(lane int) float64 {
+	h, sigma := v.out.Projection[lane], v.proposal.Spec.NoiseMultiplier
+	if v.proposal.Method == Tangent {
+		return v.tail.weight(-h/sigma, v.proposal.Bound)
+	}
+	d := v.tangent.distance(v.proposal.Epsilon)
+	return math.Exp((2*h*d + d*d) / (2 * sigma * sigma))
+}
+
+// randomisedValue is the value of a lane with the ratio of the owner drawn (F4.8), by coins
+// that no output depends on. logF is ln f of one example.
+func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
+	p := v.proposal
+	switch {
+	case p.Direction == montecarlo.P && float64(p.Spec.MaxExamplesPerOwner)*logF <= p.Epsilon: // f̂ ≤ f^k
+		return 0
+	case p.Method == Shifted && v.out.Projection[lane] > -v.tangent.distance(p.Epsilon): // there f_k is at least e^-ε, whatever is drawn
+		return 0
+	}
+	v.coins.reset(v.batch*kernel.Lanes + uint64(lane))
+	v.paths.one.given(func(i int) float64 { return v.kernel.Record[i][lane] })
+	if p.Method == Sampled {
+		return v.sampledValue(lane, logF)
+	}
+	if p.Method == Tilted {
+		ratio := v.paths.ratio(logF, &v.coins, p.Epsilon, math.Inf(1))
+		return v.weights[lane] * v.mixture.weigh(logF, ratio.logExcess(p.Epsilon))
+	}
+	return v.paths.ratio(logF, &v.coins, math.Inf(-1), -p.Epsilon).shortfall(p.Epsilon) * v.weight(lane)
+}
+
+// Estimate is an estimate of a divergence: never a certificate.
+type Estimate struct {
+	Samples uint64  `json:"samples"` // drawn, at least 1
+	Mean    float64 `json:"mean"`    // of the values, 0 to Bound
+	StdErr  float64 `json:"std_err"` // standard error of Mean, from the values
+	Bound   float64 `json:"bound"`   // M, the largest value possible, at least 0
+	Effort  float64 `json:"effort"`  // M over the larger of mean and δ: samples are a multiple
+}
+
+// Estimate draws samples 0 … samples-1 and returns their mean. It refuses, with an error that wraps
+// ErrTooFewSamples and before drawing, when samples are fewer than p.MinSamples(delta), delta being
+// the size of divergence that matters.
+func (v *Verifier) Estimate(samples uint64, delta float64) (Estimate, error) {
+	e := Estimate{Samples: samples, Bound: v.proposal.Bound}
+	if v.proposal.Method == Zero {
+		return e, nil
+	}
+	if need := v.proposal.MinSamples(delta); samples < need {
+		return e, fmt.Errorf("%w: %d for M/δ = %.4g: needs at least %d", ErrTooFewSamples, samples, v.proposal.Bound/delta, need)
+	}
+	var buffer [512]float64
+	sum, squares := 0.0, 0.0
+	for first := uint64(0); first < samples; first += uint64(len(buffer)) {
+		dst := buffer[:min(uint64(len(buffer)), samples-first)]
+		v.Values(dst, first)
+		for _, x := range dst {
+			sum += x
+			squares += x * x
+		}
+	}
+	n := float64(samples)
+	e.Mean = sum / n
+	e.StdErr = math.Sqrt(max(0, squares/n-e.Mean*e.Mean) / n)
+	e.Effort = e.Bound / max(e.Mean, delta)
+	return e, nil
+}
+
+// MinSamples is the number of samples below which an estimate of a divergence of size delta is
+// refused: 10 M/δ.
+func (p Proposal) MinSamples(delta float64) uint64 {
+	return uint64(math.Ceil(10 * p.Bound / delta))
+}

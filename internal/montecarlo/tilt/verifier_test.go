@@ -1,0 +1,156 @@
+package tilt
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+
+	"minsep/internal/montecarlo"
+	"minsep/internal/stattest"
+	"minsep/internal/stream"
+)
+
+// goldenCase is a case of mc_bminsep.json or mc_bnb_cyclic.json: Monte Carlo estimates by plain
+// sampling.
+type goldenCase struct {
+	Scheme string    `json:"scheme"`
+	Steps  int       `json:"n"`
+	MinSep int       `json:"b"`
+	Epoch  int       `json:"epoch"`
+	Prob   float64   `json:"p"`
+	Rate   float64   `json:"p0"` // where p is not given
+	Sigma  float64   `json:"sigma"`
+	Start  string    `json:"start"`
+	C      []float64 `json:"c"`
+	Deltas []struct {
+		Epsilon float64 `json:"eps"`
+		PQ      float64 `json:"delta_PQ"`
+		PQErr   float64 `json:"se_PQ"`
+		QP      float64 `json:"delta_QP"`
+		QPErr   float64 `json:"se_QP"`
+	} `json:"deltas"`
+}
+
+func (c goldenCase) spec() montecarlo.Spec {
+	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, WarmStart: c.Start == "warm",
+		NoiseMultiplier: c.Sigma, Strategy: toeplitz(c.Steps, c.C...)}
+	if c.Prob == 0 && c.Rate > 0 {
+		s.Prob = c.Rate / (1 - c.Rate*float64(c.MinSep-1))
+	}
+	if c.Scheme == "epoch_min_sep" {
+		s.Scheme, s.EpochSteps, s.Prob = montecarlo.EpochMinSep, c.Epoch, 0
+	}
+	if c.Scheme == "balls_in_bins" {
+		s.Scheme, s.Prob, s.WarmStart = montecarlo.BallsInBins, 0, false
+	}
+	return s
+}
+
+func readGolden(t *testing.T, file string) []goldenCase {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct{ Cases []goldenCase }
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all.Cases
+}
+
+func testVerifier(t testing.TB, c Config) *Verifier {
+	t.Helper()
+	proposal, err := NewProposal(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestGolden compares means of values with plain sampling, in both directions, within 4 combined
+// standard errors as the files say, where the estimate may be made.
+func TestGolden(t *testing.T) {
+	compared := 0
+	cases := readGolden(t, "mc_bminsep.json")
+	for _, c := range readGolden(t, "mc_epoch.json") { // min-sep above the bands
+		if c.Scheme == "b_min_sep" || c.Scheme == "epoch_min_sep" {
+			cases = append(cases, c)
+		}
+	}
+	for _, c := range readGolden(t, "mc_bnb_cyclic.json") {
+		if c.Scheme == "balls_in_bins" {
+			cases = append(cases, c)
+		}
+	}
+	part := 2
+	if stattest.Long() {
+		part = 1
+	}
+	for i, c := range cases {
+		if i%part > 0 {
+			continue
+		}
+		for _, d := range c.Deltas {
+			for _, direction := range montecarlo.Directions {
+				want, wantErr := d.PQ, d.PQErr
+				if direction == montecarlo.Q {
+					want, wantErr = d.QP, d.QPErr
+				}
+				if c.Prob == 0 && wantErr == 0 && c.Scheme != "balls_in_bins" {
+					continue // not in the file
+				}
+				v := testVerifier(t, Config{c.spec(), d.Epsilon, direction})
+				name := fmt.Sprintf("%s n=%d b=%d p=%.3g σ=%v %s ε=%v %s", c.Scheme, c.Steps, c.MinSep, c.Prob, c.Sigma, c.Start, d.Epsilon, direction)
+				const samples = 2000
+				e, err := v.Estimate(samples, max(want, v.proposal.Bound/100))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v.proposal.MinSamples(want) > samples {
+					continue
+				}
+				compared++
+				if diff := math.Abs(e.Mean - want); diff > 4*math.Hypot(e.StdErr, wantErr) {
+					t.Errorf("%s: %.6g ± %.2g, by plain sampling %.6g ± %.2g", name, e.Mean, e.StdErr, want, wantErr)
+				}
+				if e.Mean > v.proposal.Divergence+4*e.StdErr {
+					t.Errorf("%s: mean %g above the proven bound %g", name, e.Mean, v.proposal.Divergence)
+				}
+			}
+		}
+	}
+	if compared < 30/part {
+		t.Errorf("only %d comparisons were made", compared)
+	}
+}
+
+// TestWatchedVerifier: those who wait hear how much of the tables is done, up to all of it, also
+// where the recursion ends early.
+func TestWatchedVerifier(t *testing.T) {
+	for _, steps := range []int{64, 4000} { // the second has a steady state
+		c := goldenCase{Steps: steps, MinSep: 4, Prob: 0.05, Sigma: 1.5, C: []float64{1, 0.5}}
+		proposal, err := NewProposal(t.Context(), Config{Spec: c.spec(), Epsilon: 2, Direction: montecarlo.P})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls, last, all := 0, 0.0, 0.0
+		if _, err := NewWatchedVerifier(proposal, stream.PublicKey("test", nil), func(done, of float64) {
+			if done < last || done > of {
+				t.Fatalf("%d steps: %g of %g after %g", steps, done, of, last)
+			}
+			calls, last, all = calls+1, done, of
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if calls < 2 || last != all || all < float64(steps) {
+			t.Errorf("%d steps: %d calls, %g of %g", steps, calls, last, all)
+		}
+	}
+}

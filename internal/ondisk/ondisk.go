@@ -1,0 +1,148 @@
+// Package ondisk bounds a graph that is larger than memory in one process, through temporary files.
+//
+// # Behavior
+//
+// [Bounder] gives the same result, bit for bit, as [ownergraph.Bound.Greedy]. Up to a number of
+// edges it holds the graph in memory, and calls that. Beyond, each edge is written and read three
+// times:
+//
+//  1. Edges are written to shelves by the hash of their owner, and a sample of the examples is
+//     drawn.
+//  2. One shelf after the other is read, its owners are numbered, and its edges are written to
+//     shelves by ranges of examples.
+//  3. One range after the other is read into memory and becomes a graph with numbers as owners. A
+//     record of each example (its class, its priority, its place in the order of the ids, and its
+//     owners) is sorted through files. That is the order of the pass.
+//
+// The pass then reads the records in their order. Memory holds a range, the state of each owner
+// (its id and room, some 20 bytes for an integer id), and the examples that are kept, with their
+// owners: about 35 bytes for each example and 16 for each edge that is kept, while neighbourhoods
+// are counted. Files take up to 30 bytes for each edge of integer ids.
+//
+// # Determinism
+//
+// The hash and the sample decide where an edge waits, and nothing else.
+//
+// Stability: may change with every release.
+package ondisk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"minsep/internal/stream"
+	"minsep/sampling/ownergraph"
+)
+
+// DefaultInMemory is the number of edges that a [Bounder] holds in memory. With integer ids they
+// take some 6 GiB to bound.
+const DefaultInMemory = 1 << 27
+
+// Bounder takes the edges of a graph, and bounds it. Set the exported fields before the first call,
+// and Close it.
+type Bounder struct {
+	Bound            ownergraph.Bound
+	Key              stream.Key // of [ownergraph.PriorityPurpose]
+	Examples, Owners ownergraph.IDType
+	InMemory         int64                                          // edges that are held in memory; 0 means DefaultInMemory. With pools all are
+	Dir              string                                         // of temporary files; empty means the system's
+	Progress         func(doing, unit string, done, expected int64) // is told of every part of the work; nil for nobody
+
+	mu     sync.Mutex
+	held   *ownergraph.Builder // nil once the edges go to files
+	edges  int64
+	sample sample
+	shelves
+}
+
+// Add adds a batch of edges of the types of the bounder, which it copies. Several goroutines may
+// add at once.
+func (b *Bounder) Add(e *ownergraph.Edges) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.edges == 0 {
+		b.held = ownergraph.NewBuilder(b.Examples, b.Owners)
+	}
+	b.edges += int64(e.Len())
+	if b.held != nil && (b.edges <= b.inMemory() || b.Bound.Pools > 0) {
+		return b.held.Add(e)
+	}
+	if held := b.held; held != nil {
+		b.held, b.shelves = nil, newShelves(b.Dir, b.Examples, b.Owners, ownerShelves)
+		if err := held.Drain(b.shelve); err != nil {
+			return b.fault(err)
+		}
+	}
+	return b.fault(b.shelve(e))
+}
+
+func (b *Bounder) inMemory() int64 { return cmp.Or(b.InMemory, DefaultInMemory) }
+
+// shelve writes edges to the shelves of their owners.
+func (b *Bounder) shelve(e *ownergraph.Edges) error {
+	for i := range e.Len() {
+		b.sample.add(&e.Examples, i)
+		if err := b.add(b.hash(&e.Owners, i), e, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bounded bounds the graph of the edges that were added. It is called once, after the last of them.
+// The graph of a result that went through files has the kept examples only, and all owners. It
+// returns [ownergraph.ErrTooLarge] for 2^32-1 owners, or edges of kept examples, or more.
+func (b *Bounder) Bounded(ctx context.Context) (*ownergraph.Bounded, error) {
+	if b.Progress == nil {
+		b.Progress = func(string, string, int64, int64) {}
+	}
+	if b.edges == 0 {
+		b.held = ownergraph.NewBuilder(b.Examples, b.Owners)
+	}
+	if b.held != nil {
+		b.Progress("bounding in memory", "", 0, 0)
+		graph, err := b.held.Graph()
+		if err != nil {
+			return nil, err
+		}
+		return b.Bound.Greedy(graph, b.Key)
+	}
+	if err := b.Bound.Validate(); err != nil {
+		return nil, err
+	}
+	ranges, owners, err := b.numberOwners(ctx)
+	defer func() { ranges.Close() }()
+	if err != nil {
+		return nil, err
+	}
+	examples, err := b.order(ctx, &ranges, owners)
+	defer func() { examples.Close() }()
+	if err != nil {
+		return nil, err
+	}
+	owners.rank = nil
+	debug.FreeOSMemory() // the memory of the next part is added to that in use, not to that of before
+	b.Progress("bounding from files", "examples", 0, examples.given.Examples)
+	kept, err := b.pass(ctx, examples, owners.ids.Len())
+	if err != nil {
+		return nil, err
+	}
+	return b.collect(ctx, examples, owners, kept)
+}
+
+// Spilled says whether the edges went to files.
+func (b *Bounder) Spilled() bool { return b.edges > 0 && b.held == nil }
+
+// fault says how much the temporary files take, if err is not nil.
+func (b *Bounder) fault(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("ownergraph: bounding a graph of %d edges through temporary files, which take about %d bytes for each edge: %w", b.edges, edgeBytes, err)
+}
+
+const edgeBytes = 30

@@ -1,0 +1,41 @@
+package planrun_test
+
+import (
+	"testing"
+
+	"minsep/internal/planrun"
+	"minsep/mechanism"
+	"minsep/pipelines"
+	"minsep/sampling"
+)
+
+// TestBeside: a plan whose certificate is worse than DP-SGD says so when it makes the certificate,
+// by its own workload, and a plan of DP-SGD itself says nothing.
+func TestBeside(t *testing.T) {
+	d := newDirectory(t)
+	if r := d.must(d.run(t.Context(), 40, planrun.Settings{Until: "account"})); r.Beside != nil || r.WithoutSamples {
+		t.Errorf("DP-SGD: %+v", r)
+	}
+	var ratios []float64
+	for _, workload := range []string{"", mechanism.MomentumWorkload} {
+		d := newDirectory(t)
+		p := d.plan(40)
+		p.Scheme = sampling.Params{Scheme: "fixed", Steps: 12, MinSep: 4, BatchSize: 2}
+		p.Strategy = mechanism.Params{Kind: "banded-toeplitz", Steps: 12, Bands: 2, Workload: workload}
+		if workload != "" {
+			p.Strategy.Momentum = 0.9
+		}
+		how := planrun.Settings{Until: "account"}
+		r := d.must(planrun.Run(t.Context(), p, pipelines.Options{}, how))
+		if r.Beside == nil || r.Beside.Ratio <= 1 || r.WithoutSamples {
+			t.Fatalf("workload %q: %+v", workload, r)
+		}
+		ratios = append(ratios, r.Beside.Ratio)
+		if r := d.must(planrun.Run(t.Context(), p, pipelines.Options{}, how)); r.Beside != nil {
+			t.Errorf("workload %q, skipped: %+v", workload, r.Beside)
+		}
+	}
+	if ratios[0] == ratios[1] {
+		t.Error("the workload does not matter")
+	}
+}

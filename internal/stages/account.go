@@ -1,0 +1,245 @@
+package stages
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"minsep/accounting"
+	"minsep/accounting/calibration"
+	"minsep/internal/manifest"
+	"minsep/internal/montecarlo"
+	"minsep/internal/param"
+	"minsep/mechanism"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// Account finds and verifies the noise multiplier that a training run needs. It takes parameters,
+// and leaves run/certificate.json and run/ledger. Everything that it reads and writes is public; it
+// needs no key.
+//
+// The combination of scheme, bands, owners and truncation decides how: in closed form, by privacy
+// loss distributions, or by the samples of a protocol that is in the ledger before the first of
+// them. The first two take no samples. A combination without an analysis is an
+// accounting.RefusedError. A run that was stopped goes on with the protocol of its ledger. A
+// protocol of another request that gave no certificate is put aside, and its failure probability is
+// taken off δ.
+type Account struct {
+	sampling.Params
+	Bounded  string // run directory or folder of a bounded table, for the number of examples and k_u; or
+	Examples int64  // this many examples, copies counted; needed for a batch size and with a max batch size
+
+	Strategy string // file of a strategy; or
+	Bands    int    // of the optimal Toeplitz strategy for prefix sums, 1 to the steps
+
+	MaxPerOwner int    // k_u; 0 for the bounded table's own, or 1
+	Unit        string // whom the claim protects, see accounting.ParseUnit; "" for owners
+
+	Epsilon         float64       // 0 to 1e6
+	Delta           float64       // at least 1e-300, below 1
+	NoiseMultiplier float64       // verify this one only; 0 for the smallest that can be verified
+	Samples         uint64        // budget of estimates and verification; or
+	CPUTime         time.Duration // above 0, of one processor; with neither, calibration.DefaultCPUTime
+	AlsoEpsilon     []float64     // further ε at which δ is certified, see calibration.Problem
+	Curve           bool          // estimate δ at other ε as well
+}
+
+// Validate reports every fault that can be seen without the files.
+func (a Account) Validate() error {
+	c := param.Checker{Package: "stages"}
+	c.Add(a.Params.Validate())
+	c.Require(a.Bounded == "" || a.Examples == 0, "bounded and examples", nil, "only one of them may be given")
+	c.Require(a.Examples >= 0, "examples", a.Examples, "must be at least 1")
+	c.Add(feasible(a.Params, a.Examples))
+	kind := a.Kind()
+	known := a.Bounded != "" || a.Examples > 0
+	c.Require(known || a.BatchSize == 0 || kind.ExactBatchSize, "batch size", a.BatchSize, "needs --examples, their number, or --bounded, a run directory with a bounded table")
+	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, "needs --examples, their number, or --bounded, a run directory with a bounded table")
+	c.Require(a.Bounded != "" || kind.Owners != sampling.OwnersNeeded || a.BatchSize == 0, "batch size", a.BatchSize, "needs a bounded table for "+kind.Name)
+	if a.Sample == sampling.SampleOwners {
+		c.Require(a.Examples == 0, "examples", a.Examples, "must be left out with sample owners: a bounded table says how many owners there are")
+		c.Require(a.MaxPerOwner == 0, "max per owner", a.MaxPerOwner, "must be left out with sample owners: an owner takes part as one example does, however many it has")
+	}
+	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", nil, "exactly one of them must be given: a file that minsep strategy wrote, or a number; --bands 1 is independent noise, as of DP-SGD")
+	c.Require(a.Bands >= 0, "bands", a.Bands, "must be at least 1")
+	c.Require(a.MaxPerOwner >= 0, "max per owner", a.MaxPerOwner, "must be at least 1")
+	unit, err := accounting.ParseUnit(a.Unit)
+	c.Add(err)
+	c.Require(unit != accounting.UnitExample || a.Sample != sampling.SampleOwners, "unit", a.Unit, "must be owner with sample owners: the trainer clips one mean for each owner, and no single example")
+	c.Require(unit != accounting.UnitExample || a.MaxPerOwner <= 1, "max per owner", a.MaxPerOwner, "must be left out with unit example, which protects no owner of several examples")
+	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
+	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
+	c.Require(len(a.AlsoEpsilon) <= calibration.MostAlso, "also epsilon", len(a.AlsoEpsilon), fmt.Sprintf("must be at most %d numbers", calibration.MostAlso))
+	for i, epsilon := range a.AlsoEpsilon {
+		c.Require(epsilon >= 0 && epsilon <= 1e6, "also epsilon", epsilon, "must be numbers from 0 to 1e6")
+		c.Require(epsilon != a.Epsilon, "also epsilon", epsilon, fmt.Sprintf("must be other numbers than epsilon, each once: take %g out, or, if epsilon was changed after minsep plan wrote the list, write an eighth, a quarter, half and three quarters of the new one", epsilon))
+		c.Require(!slices.Contains(a.AlsoEpsilon[:i], epsilon), "also epsilon", epsilon, fmt.Sprintf("must be other numbers than epsilon, each once: take one %g out", epsilon))
+	}
+	c.Require(a.Samples == 0 || a.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
+	c.Require(a.CPUTime >= 0, "cpu-time", a.CPUTime, "must be above 0")
+	if a.NoiseMultiplier != 0 {
+		c.Positive("noise multiplier", a.NoiseMultiplier)
+	}
+	return c.Err()
+}
+
+// Problem reads the inputs, and returns the problem, the request and the examples that the
+// claim is for. here are the contents of the run directory.
+func (a Account) Problem(ctx context.Context, here Present) (p calibration.Problem, r Request, of Examples, err error) {
+	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.Source(ctx)
+	if err != nil {
+		return p, r, of, err
+	}
+	if of, err = a.examples(source, here); err != nil {
+		return p, r, of, err
+	}
+	if source.Table != nil {
+		if err := cmp.Or(source.checkPools(a.Params), source.checkSample(a.Params)); err != nil {
+			return p, r, of, err
+		}
+	}
+	spec, err := a.Spec(source.Population())
+	if err != nil {
+		return p, r, of, err
+	}
+	unit, most, err := a.protects(of)
+	if err != nil {
+		return p, r, of, err
+	}
+	if spec.Kind().Owners == sampling.OwnersIfKnown && source.Table == nil && most > 1 {
+		return p, r, of, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
+	}
+	run := accounting.Run{Sampler: spec, MaxExamplesPerOwner: most, Examples: source.Population().Examples}
+	if spec.Owners != nil {
+		run.Examples = source.Population().Owners.Total()
+	}
+	if a.Strategy == "" && a.Bands <= spec.Scheme().NumSteps() { // to make it may take long
+		run.Strategy = mechanism.Params{Kind: mechanism.KindBandedToeplitz, Steps: spec.Scheme().NumSteps(), Bands: a.Bands}.StandIn()
+		if _, err := run.Method(); err != nil {
+			return p, r, of, err
+		}
+	}
+	run.Strategy, err = a.strategy(ctx, spec)
+	if err != nil {
+		return p, r, of, err
+	}
+	_, plan, err := manifest.Params(manifest.BatchesParams{Scheme: spec})
+	if err != nil {
+		return p, r, of, err
+	}
+	if err := run.Validate(); err != nil {
+		return p, r, of, err
+	}
+	if err := a.checkMost(run); err != nil {
+		return p, r, of, err
+	}
+	p = calibration.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime,
+		AlsoEpsilon: a.AlsoEpsilon, CodeVersion: manifest.Version, PlanSHA256: plan.String()}
+	r, err = a.request(p)
+	return p, r, of, err
+}
+
+// examples returns the facts about the examples on which the claim depends. They come from the
+// table that is named or, if none is, from the table in the run directory.
+func (a Account) examples(source Source, here Present) (Examples, error) {
+	of, table := source.Examples(), here.table
+	switch {
+	case table == nil:
+	case source.Table != nil && source.Table.Digest != table.digest:
+		return of, &ParamError{Package: "stages", Param: "bounded", Value: a.Bounded, Rule: fmt.Sprintf("must be the bounded table in %s, and is not; give --bounded %s, or another --out", here.out, here.out)}
+	case source.Table == nil && a.Examples > 0 && a.Examples != table.summary.KeptCopies:
+		return of, &ParamError{Package: "stages", Param: "examples", Value: a.Examples, Rule: fmt.Sprintf("must be %d, as the bounded table in %s has; give --bounded %s, or another --out", table.summary.KeptCopies, here.out, here.out)}
+	case source.Table == nil:
+		of = table.examples()
+	}
+	return of, nil
+}
+
+// protects returns whom the claim protects: the unit, and k_u. The user gives k_u, or it is the
+// largest number of copies of examples of an owner. If owners have several examples, protection of
+// single examples only must be asked for by name.
+func (a Account) protects(of Examples) (accounting.Unit, int, error) {
+	unit, err := accounting.ParseUnit(a.Unit)
+	switch {
+	case err != nil:
+		return unit, 0, err
+	case a.Sample == sampling.SampleOwners:
+		if bad := of.notOwned(); bad != nil {
+			return unit, 0, &ParamError{Package: "stages", Param: "sample", Value: a.Sample, Rule: strings.Join(bad, "; ") + ": give another --out"}
+		}
+		return unit, 1, nil
+	case unit == accounting.UnitExample && of.Copied:
+		return unit, 0, &ParamError{Package: "stages", Param: "unit", Value: unit,
+			Rule: "must be owner: the bounded table has copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)"}
+	case unit == accounting.UnitExample && (of.Numbered || of.MostPerOwner > 1):
+		return unit, 1, nil
+	case a.MaxPerOwner > 0 && a.MaxPerOwner < of.MostPerOwner:
+		return unit, 0, &ParamError{Package: "stages", Param: "max per owner", Value: a.MaxPerOwner,
+			Rule: fmt.Sprintf("must be at least %d: an owner in the bounded table has so many examples; give --unit example for a claim that protects no owner", of.MostPerOwner)}
+	case a.MaxPerOwner == 0 && a.Bounded == "" && of.MostPerOwner > 1:
+		return unit, 0, &ParamError{Package: "stages", Param: "bounded", Value: `""`,
+			Rule: fmt.Sprintf("must name the run directory, whose bounded table has owners with up to %d examples, or the claim would protect none of them; give --unit example for such a claim", of.MostPerOwner)}
+	}
+	return accounting.UnitOwner, max(of.MostPerOwner, a.MaxPerOwner), nil
+}
+
+// checkMost refuses a k_u that is too large for accounting by samples, and says where it comes
+// from.
+func (a Account) checkMost(run accounting.Run) error {
+	method, err := run.Method()
+	if err != nil || run.MaxExamplesPerOwner <= montecarlo.MaxPerOwner || method != accounting.MonteCarlo && method != accounting.Unproven {
+		return err
+	}
+	e := &ParamError{Package: "stages", Param: "max per owner", Value: a.MaxPerOwner,
+		Rule: fmt.Sprintf("must be at most %d for %s, which is accounted for by samples", montecarlo.MaxPerOwner, run.Sampler.Kind().Name)}
+	if a.MaxPerOwner < run.MaxExamplesPerOwner {
+		e.Param, e.Value = "bounded", a.Bounded
+		e.Rule = fmt.Sprintf("has an owner with %d examples; accounting for %s by samples takes at most %d: bound the graph with --max-per-owner %d or less",
+			run.MaxExamplesPerOwner, run.Sampler.Kind().Name, montecarlo.MaxPerOwner, montecarlo.MaxPerOwner)
+	}
+	return e
+}
+
+// takingPart returns the number of copies of examples that take part at a time: all of the table,
+// or all of one pool.
+func takingPart(s ownergraph.Summary) int64 {
+	if s.Coverage != nil {
+		return s.Coverage.Size
+	}
+	return s.KeptCopies
+}
+
+// MostPerOwner returns the largest number of copies of examples of one owner, at least 1. In a
+// table with pools it counts within one pool.
+func MostPerOwner(s ownergraph.Summary) int {
+	most := int64(1)
+	if s.Coverage != nil {
+		return 1
+	}
+	for _, bin := range s.KeptPerOwner {
+		most = max(most, bin.Value)
+	}
+	return int(most)
+}
+
+// Copied reports whether a bounded table has an example more than once. Each copy takes part by
+// itself, so that such an example counts as several.
+func Copied(s ownergraph.Summary) bool { return s.KeptCopies > s.Kept }
+
+// strategy reads the strategy of the file, or makes the one with the given bands.
+func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.Strategy, error) {
+	if a.Strategy == "" {
+		s, _, err := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}.OptimalToeplitz(a.Bands)
+		return s, err
+	}
+	s, err := NamedStrategy(ctx, a.Strategy)
+	if steps := spec.Scheme().NumSteps(); err == nil && s.Steps != steps {
+		return nil, &ParamError{Package: "stages", Param: "strategy", Value: a.Strategy,
+			Rule: fmt.Sprintf("must have as many steps as the sampler, %d, and has %d: make it with `minsep strategy --steps %d`, or give --steps %d", steps, s.Steps, steps, s.Steps)}
+	}
+	return s, err
+}

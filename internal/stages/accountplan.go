@@ -1,0 +1,183 @@
+package stages
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"minsep/accounting"
+	"minsep/accounting/calibration"
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// accountStage is the account in plans, run directories and inspections.
+var accountStage = Stage{Name: "account", Group: "privacy", Results: ClaimFiles, Work: manifest.LedgerFolder, From: []string{"bound", "strategy"},
+	faults:   Plan.accountFaults,
+	estimate: Plan.estimateAccount,
+	compare:  compareAccount,
+	vouches:  (*Directory).claimFile,
+	files:    func(ctx context.Context, d *Directory) []string { return LedgerFiles(ctx, d.Out) },
+	params: func(ctx context.Context, d *Directory) (manifest.Digest, error) {
+		return compactDigest(ctx, d.path(manifest.LedgerFolder+"/"+manifest.RequestFile))
+	},
+	unfinished: unfinishedAccount,
+}
+
+// unfinishedAccount reports whether the ledger has a protocol without a certificate, and how its
+// request differs from the plan's.
+func unfinishedAccount(ctx context.Context, d *Directory) (there bool, differs []string, err error) {
+	_, err = store.Stat(ctx, d.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil, nil
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	here, err := ReadPresent(ctx, d.Out, manifest.BatchesFolder, manifest.NoiseFolder)
+	if err != nil {
+		return true, nil, err
+	}
+	_, r, _, err := d.Plan.AccountParams().Problem(ctx, here)
+	if err != nil {
+		return true, nil, err
+	}
+	want, err := r.Encode()
+	if err != nil {
+		return true, nil, err
+	}
+	got, err := ReadFile(ctx, d.path(manifest.LedgerFolder+"/"+manifest.RequestFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true, nil, err
+	}
+	if !bytes.Equal(got, want) {
+		differs = JSONDifferences(got, want)
+	}
+	return true, differs, nil
+}
+
+// PlanPrivacy is the claim to certify: see [Account].
+type PlanPrivacy struct {
+	Epsilon         float64   `json:"epsilon" strict:"required"`  // 0 to 1e6
+	Delta           float64   `json:"delta" strict:"required"`    // at least 1e-300, below 1
+	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"` // verify this one only, above 0; 0 for the smallest
+	Samples         uint64    `json:"samples,omitempty"`          // budget of estimates and verification; or
+	CPUTime         string    `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
+	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"`     // further ε at which δ is certified
+	Unit            string    `json:"unit,omitempty"`             // whom to protect: owner, the default, or example
+}
+
+// cpuTime returns the budget in time, 0 if none is given.
+func (p PlanPrivacy) cpuTime() (time.Duration, error) {
+	if p.CPUTime == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(p.CPUTime)
+	if err != nil || d <= 0 {
+		return 0, &ParamError{Package: "stages", Param: "cpu-time", Value: p.CPUTime, Rule: `must be a time above 0, such as "10m"`}
+	}
+	return d, nil
+}
+
+// AccountParams returns the plan's parameters of the account. They are for k_u of the plan, even if
+// no owner has so many examples: the claim does not depend on the data.
+func (p Plan) AccountParams() Account {
+	a := Account{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Strategy: p.strategyPath(),
+		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples, AlsoEpsilon: p.Privacy.AlsoEpsilon}
+	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
+	a.Unit = p.Privacy.Unit
+	if p.Bound != nil && p.Scheme.Sample != sampling.SampleOwners && a.Unit != string(accounting.UnitExample) {
+		a.MaxPerOwner = p.Bound.MaxExamplesPerOwner
+	}
+	return a
+}
+
+// accountFaults returns the faults of the claim and of its combination with bound and scheme.
+func (p Plan) accountFaults() error {
+	c := param.Checker{Package: "stages"}
+	_, err := p.Privacy.cpuTime()
+	c.Add(err)
+	c.Add(p.AccountParams().Validate())
+	copies := p.Bound != nil && p.Bound.Duplicates && p.Bound.MaxExamplesPerOwner > 1
+	c.Require(!copies || p.Privacy.Unit != string(accounting.UnitExample), "unit", p.Privacy.Unit,
+		"must be owner beside bound.duplicates: each copy of an example takes part on its own, and a claim for single examples is for examples that are there once")
+	if p.Bound != nil && p.Scheme.Sample == sampling.SampleOwners {
+		c.Require(!copies, "duplicates", p.Bound.Duplicates, "must be left out with scheme.sample owners: each of their examples is there once")
+		c.Require(p.Scheme.ExamplesPerOwner <= p.Bound.MaxExamplesPerOwner, "examples per owner", p.Scheme.ExamplesPerOwner,
+			fmt.Sprintf("must be at most bound.max_examples_per_owner, %d", p.Bound.MaxExamplesPerOwner))
+	}
+	return c.Err()
+}
+
+// Costs of an account, see [Plan.Estimate].
+const (
+	sampleStep     = 15e-9 // seconds of a Monte Carlo sample, a step
+	planning       = 8     // times the cost of the budget: for tables and kernels
+	tables         = 5.0   // seconds, where the budget is a time: tables that may exceed it
+	provenSeconds  = 3.0   // of privacy loss distributions
+	provenMemory   = 330 << 20
+	sampledMemory  = 80 << 10 // bytes a step
+	severalPerUser = 2.7      // times, with several examples per owner
+)
+
+// estimateAccount estimates from the budget, or from the method if that takes no samples.
+func (p Plan) estimateAccount(int64) PlanEstimate {
+	e := PlanEstimate{Files: 1, CPU: 0.2, SuggestedMaxBatchSize: p.suggestedMaxBatchSize()}
+	switch p.accountMethod() {
+	case accounting.MonteCarlo, accounting.Unproven:
+		seconds := planning * sampleStep * float64(p.Scheme.Steps) * float64(p.Privacy.Samples)
+		if p.Bound != nil && p.Bound.MaxExamplesPerOwner > 1 {
+			seconds *= severalPerUser
+		}
+		if p.Privacy.Samples == 0 {
+			budget, _ := p.Privacy.cpuTime()
+			seconds = tables + cmp.Or(budget, calibration.DefaultCPUTime).Seconds()
+		}
+		e.CPU, e.Sampled, e.AtMost = e.CPU+seconds, true, p.Privacy.Samples == 0
+		e.Memory = sampledMemory * int64(p.Scheme.Steps)
+	case accounting.PLD:
+		e.CPU += provenSeconds
+		e.Memory = provenMemory
+	}
+	return e
+}
+
+// suggestedMaxBatchSize returns 0 for a plan with a graph: the number of its examples is not known
+// yet.
+func (p Plan) suggestedMaxBatchSize() int {
+	spec, err := p.foreseen()
+	if err != nil || p.numbered() == 0 {
+		return 0
+	}
+	run := accounting.Run{Sampler: spec, Strategy: mechanism.Identity(p.Scheme.Steps), MaxExamplesPerOwner: 1, Examples: p.numbered()}
+	size, err := run.SuggestMaxBatchSize(p.Privacy.Epsilon, p.Privacy.Delta, accounting.Moments{})
+	if err != nil {
+		return 0
+	}
+	return size
+}
+
+// accountMethod returns the method of the account as far as it is known before the examples are,
+// and otherwise the most expensive, by samples.
+func (p Plan) accountMethod() accounting.Method {
+	spec, err := p.foreseen()
+	strategy := p.Strategy.StandIn()
+	if strategy == nil { // of more than one band
+		strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: p.Scheme.Steps, Toeplitz: []float64{1, 0.5}}
+	}
+	if err == nil {
+		run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: unknownExamples}
+		if method, err := run.Method(); err == nil {
+			return method
+		}
+	}
+	return accounting.MonteCarlo
+}

@@ -1,0 +1,134 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"minsep/internal/graphio"
+	"minsep/internal/manifest"
+	"minsep/internal/param"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// Bound bounds the contribution of each owner. It reads a graph, and leaves run/bounded.
+type Bound struct {
+	Graph []string        // files, folders and patterns
+	Read  graphio.Options // how to read them
+	ownergraph.Bound
+
+	// The fields below do not change the result.
+
+	Buckets int // of the shuffles; 0 for as many as the size calls for
+	Rounds  int // before one worker finishes; 0 for as many as the size calls for
+
+	// EdgesInMemory is the number of edges that a process holds in memory where it bounds the graph
+	// without a job, and beyond which they go through temporary files; 0 for
+	// ondisk.DefaultInMemory.
+	EdgesInMemory int64
+
+	// Stamp is the graph's stamp ([graphio.Source.Stamp]) when it was looked at before. Another one
+	// is a fault. "" for any.
+	Stamp string
+}
+
+// maxBuckets is the largest number of buckets of a shuffle: the transforms number them in three
+// bytes (package packed, which this package does not import). Each takes memory.
+const maxBuckets = 1 << 24
+
+// Validate reports every fault that can be seen without the graph.
+func (b Bound) Validate() error {
+	c := param.Checker{Package: "stages"}
+	c.Require(len(b.Graph) > 0, "graph", "(none)", "must name at least one file, folder or pattern")
+	c.Add(b.Bound.Validate())
+	c.Add(b.Read.Validate())
+	c.Require(b.Buckets >= 0 && b.Buckets <= maxBuckets, "buckets", b.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
+	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")
+	c.Require(b.EdgesInMemory >= 0, "edges in memory", b.EdgesInMemory, "must be at least 0")
+	return c.Err()
+}
+
+// boundStage is the bound in plans, run directories and inspections.
+var boundStage = Stage{Name: "bound", Group: "bound", Results: []string{manifest.BoundedFolder}, Formats: []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat}, Input: "graph",
+	in:     func(p Plan) bool { return p.Graph != nil },
+	faults: func(p Plan) error { return errors.Join(p.BoundParams().Validate(), p.checkPools()) },
+	estimate: func(_ Plan, edges int64) PlanEstimate {
+		return PlanEstimate{Rows: edges, Files: 1, CPU: 0.02 + boundEdge*float64(edges), Memory: boundMemory*edges + min(boundBuffers, 200*edges)}
+	},
+	expect: func(_ context.Context, d *Directory) (expected, error) {
+		params := d.Plan.BoundParams().Bound
+		return expected{format: manifest.BoundedFormatOf(params), params: params}, nil
+	},
+}
+
+// PlanGraph says which graph to read, and how: [graphio.Options].
+type PlanGraph struct {
+	Paths         []string `json:"paths,omitempty" decides:"nothing"` // files, folders and patterns
+	Format        string   `json:"format,omitempty"`                  // as the flag --format; "" for auto
+	ExampleColumn string   `json:"example_column,omitempty"`          // name or 1-based position; "" for example_id
+	OwnerColumn   string   `json:"owner_column,omitempty"`            // name or 1-based position; "" for owner_id or owners
+	Delimiter     string   `json:"delimiter,omitempty"`               // one byte; "" for the format's own
+	Encoding      string   `json:"encoding,omitempty"`                // of text: latin1 or cp1252; "" for UTF-8
+	Header        string   `json:"header,omitempty"`                  // auto, yes or no; "" for auto
+	ExampleType   string   `json:"example_type,omitempty"`            // auto, int64 or string; "" for auto
+	OwnerType     string   `json:"owner_type,omitempty"`              // auto, int64 or string; "" for auto
+	// OwnerSeparator divides owners that are text into several; none: each is one owner.
+	OwnerSeparator string `json:"owner_separator,omitempty"`
+	SkipOwnerless  bool   `json:"skip_ownerless,omitempty"` // leave out examples without owners
+
+	stamp string // of the graph that was hashed: the one that is to be read
+}
+
+// BoundParams returns the bound of a plan with a graph. For rotation it has, by default, a pool for
+// each period.
+func (p Plan) BoundParams() Bound {
+	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.Options(), Stamp: p.Graph.stamp}
+	if p.Bound != nil {
+		b.Bound = *p.Bound
+	}
+	if s := p.Scheme; s.Kind().Pools && b.Pools == 0 && s.EpochSteps > 0 && s.Steps > 0 { // a pool for each period
+		b.Pools = min(sampling.Rotation{Steps: s.Steps, EpochSteps: s.EpochSteps}.Periods(), ownergraph.MaxPools)
+	}
+	return b
+}
+
+// SetStamp sets the graph that must be read, by [graphio.Source.Stamp]. Any other is a fault.
+func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
+
+// Options returns the options for reading the graph.
+func (g PlanGraph) Options() graphio.Options {
+	return graphio.Options{Format: g.Format, ExampleColumn: g.ExampleColumn, OwnerColumn: g.OwnerColumn, Delimiter: g.Delimiter, Encoding: g.Encoding, Header: g.Header,
+		ExampleType: g.ExampleType, OwnerType: g.OwnerType, OwnerSeparator: g.OwnerSeparator, SkipOwnerless: g.SkipOwnerless}
+}
+
+// checkPools requires pools for rotation, and refuses them for any other scheme.
+func (p Plan) checkPools() error {
+	pools := p.BoundParams().Pools
+	switch {
+	case p.Scheme.Kind().Pools && pools == 0:
+		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be given for rotation with a batch size; with epoch_steps there is one for each period"}
+	case !p.Scheme.Kind().Pools && pools > 0:
+		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be left out: only the scheme rotation takes pools"}
+	}
+	return nil
+}
+
+// Costs of bounding, see [Plan.Estimate].
+const (
+	compressedEdge = 4.1    // stored bytes of an edge, compressed or in Parquet
+	plainEdge      = 14.0   // as text
+	boundEdge      = 0.8e-6 // seconds per edge
+	boundMemory    = 80     // bytes per edge, and
+	boundBuffers   = 250 << 20
+)
+
+// Edges estimates the number of edges in a graph's files of the given size.
+func (g PlanGraph) Edges(stored int64) int64 {
+	perEdge := plainEdge
+	if slices.ContainsFunc(g.Paths, graphio.IsPacked) {
+		perEdge = compressedEdge
+	}
+	return int64(float64(stored) / perEdge)
+}

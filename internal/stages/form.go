@@ -1,0 +1,236 @@
+package stages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+
+	"minsep/internal/graphio"
+	"minsep/internal/manifest"
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// Form forms the batches of a training run. It reads a run directory, and leaves run/batches. The
+// examples are those of a bounded table, or the numbers 0 to Examples-1, each its own owner.
+type Form struct {
+	sampling.Params
+	Bounded  string          // run directory or folder of a bounded table; or
+	Graph    []string        // a graph, which is not bounded but only written as a table to run/bounded; or
+	Read     graphio.Options // how to read it
+	Examples int64           // this many examples, at least 1
+
+	// The fields below do not change the batches.
+
+	Shards  int  // of the files; 0 for as many as the expected size calls for
+	Parquet bool // write (step, slot, example_id) as well
+	Buckets int  // of the shuffle by owner; 0 for as many as the size calls for
+}
+
+// FormResult describes formed batches. All of it is public, since it follows from the parameters.
+type FormResult struct {
+	RunID             string        `json:"run_id,omitempty"`            // none after a dry run
+	Out               string        `json:"out"`                         // run directory
+	Scheme            sampling.Spec `json:"scheme"`                      // as it was run, with the probability
+	Examples          int64         `json:"examples"`                    // rows; 0 after a dry run on a graph, as all that follows
+	Copies            int64         `json:"copies"`                      // of them, at least as many
+	Pools             int           `json:"pools,omitempty"`             // of rotation
+	PoolExamples      int64         `json:"pool_examples,omitempty"`     // in each of them
+	ExpectedBatchSize float64       `json:"expected_batch_size"`         // in owners, where they are sampled
+	Owners            int64         `json:"owners,omitempty"`            // where they are sampled, as the next field
+	ExpectedExamples  float64       `json:"expected_examples,omitempty"` // of a batch
+	Shards            int           `json:"shards"`                      // of the files, at least 1
+}
+
+// Validate reports every fault that can be seen without the examples.
+func (f Form) Validate() error {
+	c := param.Checker{Package: "stages"}
+	c.Add(f.Params.Validate())
+	given := 0
+	for _, is := range []bool{f.Bounded != "", len(f.Graph) > 0, f.Examples != 0} {
+		if is {
+			given++
+		}
+	}
+	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
+	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
+	c.Add(feasible(f.Params, f.Examples))
+	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which names the owners of examples")
+	c.Require(!f.Kind().Pools || f.Examples == 0 && len(f.Graph) == 0, "scheme", f.Scheme, "needs a bounded table of pools: bound the graph with --pools, and give --bounded")
+	c.Require(f.Sample != sampling.SampleOwners || f.Examples == 0, "sample", f.Sample, "needs a graph, which names the owners of examples: numbered examples are their own owners")
+	c.Require(f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1), "shards", f.Shards, fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)))
+	c.Require(f.Buckets >= 0 && f.Buckets <= maxBuckets, "buckets", f.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
+	return c.Err()
+}
+
+// feasible refuses a batch size that a number of examples, each its own owner, cannot give; 0 is an
+// unknown number. Where other parameters of the scheme are at fault, the scheme's own limit is not
+// known, and the number of examples is the limit.
+func feasible(p sampling.Params, examples int64) error {
+	if examples < 1 || p.BatchSize <= 0 || p.Sample == sampling.SampleOwners || p.Kind().Owners == sampling.OwnersNeeded {
+		return nil
+	}
+	if p.Validate() != nil {
+		c := param.Checker{Package: "stages"}
+		c.Require(p.BatchSize <= float64(examples), "batch size", p.BatchSize, fmt.Sprintf("must be at most %d, the number of examples", examples))
+		return c.Err()
+	}
+	_, err := p.Spec(numberedPopulation(examples))
+	var infeasible *sampling.InfeasibleError
+	if errors.As(err, &infeasible) {
+		return infeasible
+	}
+	return nil // other refusals are left to the stage, which has the examples
+}
+
+// Planned describes batches of numbers or of a bounded table before they are formed.
+func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
+	source, err := f.Source(ctx)
+	if err != nil {
+		return FormResult{}, source, err
+	}
+	if err := cmp.Or(source.checkPools(f.Params), source.checkSample(f.Params)); err != nil {
+		return FormResult{}, source, err
+	}
+	spec, err := f.Spec(source.Population())
+	if err != nil {
+		return FormResult{}, source, err
+	}
+	formed := FormResult{Scheme: spec, Examples: source.Rows, Copies: source.Population().Examples, ExpectedBatchSize: spec.ExpectedBatchSize(source.Population())}
+	if c := source.coverage(); c != nil {
+		formed.Copies, formed.Pools, formed.PoolExamples = source.Rows, c.Pools, c.Size
+	}
+	if spec.Owners != nil {
+		formed.Owners, formed.ExpectedExamples = source.Population().Owners.Total(), spec.ExpectedExamples(source.Population())
+	}
+	formed.Shards = f.Shards
+	if f.Shards == 0 {
+		formed.Shards = manifest.BatchShards(spec.DrawnPerStep(source.Population())*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
+	}
+	return formed, source, nil
+}
+
+// Source has the examples of batches: a bounded table, or numbers.
+type Source struct {
+	Rows  int64             // of the table, or how many numbers; at least 1
+	Table *manifest.Bounded // nil: numbers
+}
+
+// Source opens the examples of batches.
+func (f Form) Source(ctx context.Context) (Source, error) {
+	if f.Bounded == "" {
+		return Source{Rows: f.Examples}, nil
+	}
+	b, err := openBounded(ctx, f.Bounded)
+	if err != nil {
+		return Source{}, err
+	}
+	if b.Rows == 0 {
+		return Source{}, &ParamError{Package: "stages", Param: "bounded", Value: f.Bounded, Rule: "has no examples"}
+	}
+	return Source{Rows: b.Rows, Table: b}, nil
+}
+
+// openBounded opens the bounded table of a run directory, or a folder that is one.
+func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
+	b, err := manifest.OpenBounded(ctx, store.Join(dir, manifest.BoundedFolder))
+	if err == nil {
+		return b, nil
+	}
+	if inFolder, errFolder := manifest.OpenBounded(ctx, dir); errFolder == nil {
+		return inFolder, nil
+	}
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	if !missing && !errors.Is(err, manifest.ErrInvalid) { // a failure of the machine is no fault of --bounded
+		return nil, err
+	}
+	rule := "has a bounded graph that cannot be used: restore it from a copy, or remove it and bound the graph again"
+	_, errIndex := store.Stat(ctx, store.Join(dir, manifest.BoundedFolder, manifest.IndexName))
+	_, errInFolder := store.Stat(ctx, store.Join(dir, manifest.IndexName))
+	if missing && errIndex != nil && errInFolder != nil {
+		rule = "has no bounded graph, as `minsep bound` makes them"
+	}
+	return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "bounded", Value: dir, Rule: rule}, err)
+}
+
+// coverage returns the coverage of the table's pools, nil without pools.
+func (s Source) coverage() *ownergraph.Coverage {
+	if s.Table == nil {
+		return nil
+	}
+	return s.Table.Summary.Coverage
+}
+
+// Population returns the examples for which a scheme is made. Of a table with pools these are one
+// pool's.
+func (s Source) Population() sampling.Population {
+	if s.Table == nil {
+		return numberedPopulation(s.Rows)
+	}
+	return PopulationOf(s.Table.Summary)
+}
+
+// PopulationOf returns the examples of a bounded graph for which a scheme is made.
+func PopulationOf(s ownergraph.Summary) sampling.Population {
+	sizes := make(sampling.Neighborhoods)
+	for _, bin := range s.Neighborhoods {
+		sizes[int(bin.Value)] = bin.Count
+	}
+	return sampling.Population{Examples: takingPart(s), Neighborhoods: sizes, Owners: ownerSizes(s)}
+}
+
+// Inputs returns the sources of batches, as their index names them.
+func (s Source) Inputs() map[string]manifest.Digest {
+	if s.Table == nil {
+		return nil
+	}
+	return map[string]manifest.Digest{manifest.BoundedFolder: s.Table.Digest}
+}
+
+// RowsOf returns the name of the table that the row numbers of batches refer to.
+func (s Source) RowsOf() string {
+	if s.Table == nil {
+		return manifest.RowsOfRange
+	}
+	return manifest.RowsOfBounded
+}
+
+// formStage is the forming of batches in plans, run directories and inspections.
+var formStage = Stage{Name: "form", Group: "batches", Results: []string{manifest.BatchesFolder}, Formats: []string{manifest.BatchesFormat, manifest.OwnerBatchesFormat}, From: []string{"bound"},
+	Secret: true, OneRun: true, Drawn: true, Sized: true,
+	faults:   func(p Plan) error { return p.FormParams().Validate() },
+	estimate: Plan.estimateForm,
+	expect: func(ctx context.Context, d *Directory) (expected, error) {
+		form := d.Plan.FormParams()
+		want, source, err := form.Planned(ctx)
+		return expected{format: manifest.BatchesFormatOf(want.Scheme), params: manifest.BatchesParams{Scheme: want.Scheme}, inputs: source.Inputs(), facts: func(ix *manifest.Index) (differs []string, err error) {
+			b, err := manifest.OpenBatches(ctx, d.path(manifest.BatchesFolder))
+			if err != nil {
+				return nil, err
+			}
+			parquet := slices.ContainsFunc(ix.Files, func(f manifest.File) bool { return strings.HasSuffix(f.Name, ".parquet") })
+			if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards || parquet != form.Parquet {
+				differs = append(differs, "its examples, shards or kinds of files differ")
+			}
+			return differs, nil
+		}}, err
+	},
+}
+
+// PlanBatches says how the batches are laid out in files: see [Form].
+type PlanBatches struct {
+	Shards  int  `json:"shards,omitempty"`  // at least 1; 0 for as many as the size calls for
+	Parquet bool `json:"parquet,omitempty"` // write the long form as well
+}
+
+// FormParams returns the plan's parameters of batches.
+func (p Plan) FormParams() Form {
+	return Form{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
+}

@@ -1,0 +1,100 @@
+package stages
+
+import (
+	"cmp"
+	"context"
+
+	"minsep/internal/manifest"
+	"minsep/sampling"
+)
+
+// Costs of forming batches, see [Plan.Estimate].
+const (
+	formExample       = 0.05e-6 // seconds an example
+	formRow           = 0.06e-6 // seconds a participation
+	formParquetRow    = 0.2e-6
+	formOwnedExample  = 1.3e-6 // of schemes that look at owners
+	formRowMemory     = 8
+	formParquetMemory = 30
+	formOwnedMemory   = 1 << 10
+	parquetRow        = 5.5 // bytes of a file
+)
+
+// expectedForm returns the facts about the batches before they are formed: all of them if the
+// examples are known, else those that follow from the batch size.
+func (p Plan) expectedForm() FormResult {
+	if f, _, err := p.FormParams().Planned(context.Background()); err == nil {
+		return f
+	}
+	shards := p.Batches.Shards
+	if shards == 0 {
+		shards = manifest.BatchShards(p.Scheme.BatchSize*float64(p.Scheme.Steps), p.Scheme.Steps)
+	}
+	f := FormResult{Examples: p.numbered(), ExpectedBatchSize: p.Scheme.BatchSize, Shards: min(shards, p.Scheme.Steps)}
+	if p.Scheme.Sample == sampling.SampleOwners { // fewer where owners have fewer
+		f.ExpectedExamples = f.ExpectedBatchSize * float64(p.Scheme.ExamplesPerOwner)
+	}
+	if p.Scheme.Pad {
+		f.ExpectedExamples = float64(p.Scheme.MaxBatchSize) * float64(max(1, p.Scheme.ExamplesPerOwner))
+	}
+	return f
+}
+
+// RowsPerStep returns the expected number of rows of a batch, which with padding is the exact
+// number.
+func (f FormResult) RowsPerStep() float64 {
+	return cmp.Or(float64(f.PaddedBatchSize()), f.ExpectedExamples, f.ExpectedBatchSize)
+}
+
+// PaddedBatchSize returns the number of rows of each padded batch, 0 without padding.
+func (f FormResult) PaddedBatchSize() int {
+	t := f.Scheme.Truncation
+	switch {
+	case t == nil || !t.Pad:
+		return 0
+	case f.Scheme.Owners != nil:
+		return t.MaxBatchSize * f.Scheme.Owners.ExamplesPerOwner
+	}
+	return t.MaxBatchSize
+}
+
+// rows returns the expected number of participations, or with padding the number of rows.
+func (f FormResult) rows() float64 {
+	return f.RowsPerStep() * float64(f.Scheme.Scheme().NumSteps())
+}
+
+// Bytes estimates the size of the batches.
+func (f FormResult) Bytes(parquet bool) int64 {
+	bytes := 4 * f.rows()
+	if parquet {
+		bytes += parquetRow * f.rows()
+	}
+	return int64(min(bytes, 1<<62))
+}
+
+// CPU estimates the seconds of one processor for forming the batches of numbered examples.
+func (f FormResult) CPU() float64 { return formExample*float64(f.Examples) + formRow*f.rows() }
+
+// estimateForm estimates from the expected number of rows. It tells nothing of the real sizes,
+// which are secret.
+func (p Plan) estimateForm(int64) PlanEstimate {
+	f := p.expectedForm()
+	rows := f.RowsPerStep() * float64(p.Scheme.Steps)
+	e := PlanEstimate{Rows: int64(rows), Files: 2 * f.Shards, CPU: 0.02 + formExample*float64(f.Examples) + formRow*rows, Memory: formRowMemory * int64(rows)}
+	e.Bytes = 4*int64(rows) + 8*int64(p.Scheme.Steps+f.Shards) + int64(2*f.Shards)*headerBytes
+	if p.Batches.Parquet {
+		e.Files += f.Shards
+		e.Bytes += int64(parquetRow * rows)
+		e.CPU += formParquetRow * rows
+		e.Memory = formParquetMemory * int64(rows)
+	}
+	if p.Scheme.Sample == sampling.SampleOwners {
+		e.Files += f.Shards
+		e.Bytes += int64(8*f.ExpectedBatchSize*float64(p.Scheme.Steps)) + int64(f.Shards)*headerBytes
+	}
+	if p.Scheme.Sample == sampling.SampleOwners || p.Scheme.Kind().Owners != sampling.OwnersIgnored {
+		e.CPU += formOwnedExample * float64(f.Examples)
+		e.Memory += formOwnedMemory * f.Examples
+	}
+	return e
+}

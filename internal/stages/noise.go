@@ -1,0 +1,295 @@
+package stages
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"minsep/accounting"
+	"minsep/internal/manifest"
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/internal/stream"
+	"minsep/internal/strictjson"
+	"minsep/mechanism"
+	"minsep/mechanism/noise"
+)
+
+// Noise generates the correlated noise of a training run. It reads a strategy, and leaves
+// run/noise: a recipe by which a trainer can make the noise itself and, unless RecipeOnly, the
+// noise.
+//
+// The examples and the sampler are taken from the batches and the certificate in the run directory,
+// and are part of the noise key: training runs that differ share no random word.
+type Noise struct {
+	Strategy        string     // file
+	Steps           int        // must equal the strategy's, at least 1
+	Coordinates     int64      // of the gradients, 1 to 2^48
+	NoiseMultiplier float64    // σ in units of ClipNorm, as in the certificate
+	FromCertificate bool       // take NoiseMultiplier, which is not given then, from the certificate in the run directory
+	ClipNorm        float64    // ζ, see [noise.ValidClipNorm]
+	Grid            noise.Grid // a power of two; 0 for the default; or [noise.NoGrid]
+	DType           string     // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
+	Words           string     // [noise.AES128] or [noise.ChaCha12], the source of random words; "" for AES-128
+
+	// The fields below do not change the values.
+
+	RecipeOnly   bool // write no files of noise
+	Shards       int  // 0 for as many as the size calls for
+	StepsPerFile int  // 0 for the default, 1000
+}
+
+// FloatingPointOpen is the warning about noise without a grid.
+const FloatingPointOpen = "THE FLOATING-POINT CHANNEL IS OPEN: there is no grid, so the low bits of a released sum can tell what was summed; no certificate covers that"
+
+// DTypes are the element types of noise by their names on the command line.
+var DTypes = map[string]manifest.DType{"": manifest.DFloat32, "float32": manifest.DFloat32, "float64": manifest.DFloat64}
+
+// Validate reports every fault that can be seen without the strategy.
+func (n Noise) Validate() error {
+	c := param.Checker{Package: "stages"}
+	c.Require(n.Strategy != "", "strategy", `""`, "must name a strategy file; make one with `minsep strategy --out`")
+	c.AtLeast("steps", n.Steps, 1)
+	c.Require(n.Coordinates >= 1 && n.Coordinates <= noise.MaxCoordinates, "coordinates", n.Coordinates, "must be 1 to 2^48")
+	if !n.FromCertificate {
+		c.Positive("noise multiplier", n.NoiseMultiplier)
+	}
+	ok, rule := noise.ValidClipNorm(n.ClipNorm)
+	c.Require(ok, "clip norm", n.ClipNorm, rule)
+	c.Require(n.Grid.Valid(), "grid", float64(n.Grid), `must be a power of two, or "none"`)
+	c.Require(DTypes[n.DType] != "", "dtype", n.DType, "must be float32 or float64")
+	_, err := noise.ParseWords(n.Words)
+	c.Add(err)
+	most := max(1, min(n.Coordinates, manifest.MaxNoiseShards))
+	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))
+	c.Require(n.StepsPerFile >= 0, "steps per file", n.StepsPerFile, "must be at least 1")
+	return c.Err()
+}
+
+// ReadStrategyFile reads a strategy as [mechanism.ReadStrategy] does. A fault of it is a
+// [ParamError].
+func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, error) {
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s, err := mechanism.ReadStrategy(store.Text(f))
+	if err != nil {
+		rule := "cannot be used: correct it, or make one with `minsep strategy`"
+		if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.Offset <= 1 || errors.Is(err, strictjson.ErrForeign) {
+			rule = "is not a strategy file, as `minsep strategy --out` makes them"
+		}
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: rule}, err)
+	}
+	return s, nil
+}
+
+// NamedStrategy does ReadStrategyFile for a file that the user names: a missing file is a fault of
+// the name, and the error says how to make one.
+func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error) {
+	s, err := ReadStrategyFile(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) && slices.Contains([]string{"none", "identity", "independent", "dpsgd", "dp-sgd"}, strings.ToLower(path)) {
+		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "is not a file: for independent noise, as in DP-SGD, make a strategy file by `minsep strategy --kind identity`, or give account --bands 1"}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "does not exist: make one with `minsep strategy --out " + path + "`"}
+	}
+	return s, err
+}
+
+// Recipe returns the recipe of a training run's noise, not yet bound to a run, and the facts of its
+// files.
+func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Recipe, manifest.NoiseFacts, error) {
+	s, err := NamedStrategy(ctx, n.Strategy)
+	if err != nil {
+		return nil, manifest.NoiseFacts{}, err
+	}
+	if s.Steps != n.Steps {
+		return nil, manifest.NoiseFacts{}, &ParamError{Package: "stages", Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
+	}
+	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
+		Grid: n.Grid, Float64: DTypes[n.DType] == manifest.DFloat64, Training: training, Words: noise.Words(n.Words)})
+	return r, n.Layout(), err
+}
+
+// Layout returns the layout of the files.
+func (n Noise) Layout() manifest.NoiseFacts {
+	facts := manifest.NoiseFacts{Steps: n.Steps, Coordinates: n.Coordinates}
+	if n.RecipeOnly {
+		return facts
+	}
+	facts.DType, facts.Shards, facts.StepsPerFile = DTypes[n.DType], n.Shards, n.StepsPerFile
+	if facts.Shards == 0 {
+		facts.Shards = defaultNoiseShards(n.Coordinates)
+	}
+	if facts.StepsPerFile == 0 {
+		facts.StepsPerFile = manifest.DefaultStepsPerFile
+	}
+	return facts
+}
+
+// shardCoordinates is the width of a shard. At this width 255 rows of state take half a GiB,
+// and 1000 steps of float32 a file of one GiB.
+const shardCoordinates = 1 << 18
+
+// defaultNoiseShards returns the number of shards if the user gives none.
+func defaultNoiseShards(coordinates int64) int {
+	return int(min((coordinates+shardCoordinates-1)/shardCoordinates, manifest.MaxNoiseShards))
+}
+
+// Certified returns an error for noise beside a certificate that is for another strategy or for
+// more noise. c may be nil.
+func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
+	if c == nil {
+		return nil
+	}
+	// More noise than certified keeps the claim.
+	check := param.Checker{Package: "stages"}
+	sigma := float64(r.Params.NoiseMultiplier)
+	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, as in the certificate in %s", c.NoiseMultiplier, run))
+	same, err := SameMatrix(r.Strategy, c.Run.Strategy)
+	check.Add(err)
+	check.Require(same, "strategy", r.Strategy.Kind, "must be the strategy of the certificate in "+run)
+	return check.Err()
+}
+
+// SameMatrix reports whether two strategies are held by the same numbers, whatever their kinds are
+// called.
+func SameMatrix(a, b *mechanism.Strategy) (bool, error) {
+	if a == nil || b == nil {
+		return false, nil
+	}
+	x, y := *a, *b
+	x.Kind, y.Kind = "", ""
+	jsonX, errX := json.Marshal(&x)
+	jsonY, errY := json.Marshal(&y)
+	return bytes.Equal(jsonX, jsonY), errors.Join(errX, errY)
+}
+
+// ReadRecipe reads the recipe of noise.
+func ReadRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return noise.Read(io.LimitReader(store.Text(f), maxText))
+}
+
+// noiseStage is the noise in plans, run directories and inspections.
+var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest.NoiseFolder}, Formats: []string{manifest.NoiseFormat}, From: []string{"strategy", "account"},
+	Secret: true, OneRun: true, Drawn: true, Sized: true,
+	faults:     func(p Plan) error { return p.NoiseParams(1).Validate() },
+	estimate:   Plan.estimateNoise,
+	unfinished: interrupted(manifest.NoiseFolder),
+	expect: func(ctx context.Context, d *Directory) (expected, error) {
+		c, err := ReadCertificate(ctx, d.Out)
+		if err != nil {
+			return expected{}, err
+		}
+		here, err := ReadPresent(ctx, d.Out, manifest.NoiseFolder)
+		if err != nil {
+			return expected{}, err
+		}
+		training, err := here.Training()
+		if err != nil {
+			return expected{}, err
+		}
+		want, facts, err := d.Plan.NoiseParams(c.NoiseMultiplier).Recipe(ctx, training)
+		if err != nil {
+			return expected{}, err
+		}
+		return expected{format: manifest.NoiseFormat, params: want.Params, facts: func(ix *manifest.Index) ([]string, error) { return d.noiseDiffers(ctx, ix, want, facts) }}, nil
+	},
+}
+
+// noiseDiffers compares the recipe in a folder of noise, and the layout of its files, with the
+// plan's. It needs no key: the key's commitment is taken from the recipe.
+func (d *Directory) noiseDiffers(ctx context.Context, ix *manifest.Index, want *noise.Recipe, facts manifest.NoiseFacts) (differs []string, err error) {
+	dir := d.path(manifest.NoiseFolder)
+	got, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
+	if err != nil {
+		return nil, err
+	}
+	want.RunID, want.KeyFile, want.KeyCommitment = d.Run.RunID, got.KeyFile, got.KeyCommitment // where the key lies does not matter
+	if facts.Shards > 0 {
+		want.StepBytes = got.StepBytes
+	}
+	if d.KeyFile != "" {
+		root, err := stream.ReadKeyFile(d.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		want.Bind(root, d.Run.RunID, got.KeyFile) // another root key has another commitment
+	}
+	same, err := want.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	if have, err := got.SHA256(); err != nil || have != same {
+		differs = append(differs, "its recipe differs")
+	}
+	var has manifest.NoiseFacts
+	if err := strictjson.Loose(ix.Facts, &has); err != nil {
+		return nil, fmt.Errorf("pipelines: %s: facts: %w", dir, err)
+	}
+	if has != facts {
+		differs = append(differs, "its shards, steps of a file or element type differ")
+	}
+	return differs, nil
+}
+
+// PlanNoise says which noise a plan makes: see [Noise]. Its multiplier is the certificate's.
+type PlanNoise struct {
+	Coordinates  int64      `json:"coordinates"`                              // 1 to 2^48
+	ClipNorm     float64    `json:"clip_norm,omitempty"`                      // 0 for 1
+	Grid         noise.Grid `json:"grid,omitempty"`                           // a power of two, or "none"
+	DType        string     `json:"dtype,omitempty"`                          // float32 or float64; "" for float32
+	Words        string     `json:"words,omitempty"`                          // aes-128 or chacha12; "" for aes-128
+	Shards       int        `json:"shards,omitempty" decides:"files"`         // at least 1; 0 for as many as the size calls for
+	StepsPerFile int        `json:"steps_per_file,omitempty" decides:"files"` // at least 1; 0 for 1000
+	RecipeOnly   bool       `json:"recipe_only,omitempty" decides:"files"`    // write no files of noise
+}
+
+// NoiseParams returns the plan's parameters of noise, with a noise multiplier.
+func (p Plan) NoiseParams(multiplier float64) Noise {
+	n := p.Noise
+	return Noise{Strategy: p.strategyPath(), Steps: p.Scheme.Steps, Coordinates: n.Coordinates, NoiseMultiplier: multiplier, ClipNorm: n.ClipNorm,
+		Grid: n.Grid, RecipeOnly: n.RecipeOnly, DType: n.DType, Words: n.Words, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
+}
+
+// Costs of noise, see [Plan.Estimate].
+const (
+	noiseValue  = 2.1e-9  // seconds a value of independent noise, and
+	noiseBand   = 0.04e-9 // of each band
+	noiseByte   = 2e-9    // to hash and write a byte
+	noiseFile   = 1.5e-3  // to sync a file
+	noiseMemory = 3       // bytes a value of a file
+	headerBytes = 128
+)
+
+// estimateNoise gives the exact number and sizes of the files: they follow from the plan. It leaves
+// out the recipe.
+func (p Plan) estimateNoise(int64) PlanEstimate {
+	n := p.NoiseParams(1)
+	e := PlanEstimate{Files: 1, CPU: 0.02}
+	if n.RecipeOnly {
+		return e
+	}
+	facts := n.Layout()
+	shards, perFile := facts.Shards, min(facts.StepsPerFile, n.Steps)
+	files := shards * ((n.Steps + perFile - 1) / perFile)
+	values := Product(int64(n.Steps), n.Coordinates)
+	e.Rows, e.Files = values, files+1
+	e.Bytes = Product(values, int64(DTypes[n.DType].Size())) + int64(files)*headerBytes
+	e.CPU += float64(values)*(noiseValue+noiseBand*float64(p.Strategy.Bands)) + noiseByte*float64(e.Bytes) + noiseFile*float64(files)
+	e.Memory = noiseMemory*int64(perFile)*(n.Coordinates/int64(shards)) + 8*int64(p.Strategy.Bands)*(n.Coordinates/int64(shards))
+	return e
+}

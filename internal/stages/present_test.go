@@ -1,0 +1,126 @@
+package stages
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"minsep/accounting"
+	"minsep/internal/manifest"
+	"minsep/internal/store"
+	"minsep/internal/stream"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// trained makes every result of a plan of a graph.
+func trained(t *testing.T) (*results, Present) {
+	d := newResults(t, planOfGraph)
+	for _, name := range []string{"bound", "strategy", "account", "form", "noise"} {
+		d.make(name)
+	}
+	here, err := ReadPresent(t.Context(), d.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, here
+}
+
+// wants fails unless an error says why, or there is none where "" is wanted.
+func wants(t *testing.T, name string, err error, why string) {
+	t.Helper()
+	if why == "" && err != nil || why != "" && (err == nil || !strings.Contains(err.Error(), why)) {
+		t.Errorf("%s: %v, want %q", name, err, why)
+	}
+}
+
+// TestResultsOfOneTraining changes one fact of a claim or of batches after the other, and holds it
+// against a directory with a certificate, batches and noise.
+func TestResultsOfOneTraining(t *testing.T) {
+	_, here := trained(t)
+	type facts struct {
+		run  accounting.Run
+		unit accounting.Unit
+		of   Examples
+		σ    float64
+	}
+	base := facts{here.certificate.Run, here.certificate.Unit, here.table.examples(), here.certificate.NoiseMultiplier}
+	for _, c := range []struct {
+		name             string
+		change           func(f *facts)
+		claim, toBatches string // why a claim, and batches, of these facts are refused; "" if they are not
+	}{
+		{"nothing", func(*facts) {}, "", ""},
+		{"prob", func(f *facts) { f.run.Sampler.Poisson = &sampling.Poisson{Prob: 0.5, Steps: 8} },
+			"poisson prob is 0.5 in the claim, 0.25 in the batches", "poisson prob is 0.25 in the certificate, 0.5 in the batches"},
+		{"maximum", func(f *facts) { f.run.Sampler.Truncation = nil }, "truncation max_batch_size is absent in the claim", "truncation max_batch_size is 60 in the certificate"},
+		{"examples per owner of the claim", func(f *facts) { f.run.MaxExamplesPerOwner = 0 }, "the bounded table has one with 1", ""},
+		{"examples per owner of the table", func(f *facts) { f.of.MostPerOwner = 3 }, "", "the bounded table has one with 3"},
+		{"examples of the claim", func(f *facts) { f.run.Examples = 99 }, "the claim is for 99 examples, there are 100", ""},
+		{"examples of the table", func(f *facts) { f.of.Copies = 99 }, "", "the claim is for 100 examples, there are 99"},
+		{"another table", func(f *facts) { f.of.Identity = "bounded 00" }, "the batches are of examples", "its examples are"},
+		{"numbers beside a table", func(f *facts) { f.of.Numbered = true }, "", "holds a bounded table, and numbered examples do not use it"},
+		{"another matrix", func(f *facts) {
+			f.run.Strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 8, Toeplitz: []float64{1, 0.5}}
+		}, "it was made with another strategy", ""},
+		{"more noise", func(f *facts) { f.σ *= 1.001 }, "its noise multiplier is", ""},
+		{"less noise", func(f *facts) { f.σ *= 0.999 }, "", ""},
+	} {
+		f := base
+		c.change(&f)
+		wants(t, c.name+" of a claim", here.AgreesToAccount(f.run, f.unit, f.of, f.σ), c.claim)
+		wants(t, c.name+" of batches", here.AgreesToForm(f.run.Sampler, f.of), c.toBatches)
+	}
+}
+
+// TestUnclaimed: a claim that does not cover the examples is told from one that does.
+func TestUnclaimed(t *testing.T) {
+	poisson := sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.25, Steps: 8}}
+	owners := sampling.Spec{Poisson: poisson.Poisson, Owners: &sampling.OwnerSampling{ExamplesPerOwner: 2}}
+	for _, c := range []struct {
+		name    string
+		sampler sampling.Spec
+		unit    accounting.Unit
+		most    int
+		of      Examples
+		want    string
+	}{
+		{"as many", poisson, accounting.UnitOwner, 3, Examples{MostPerOwner: 3}, ""},
+		{"too many", poisson, accounting.UnitOwner, 2, Examples{MostPerOwner: 3}, "the bounded table has one with 3"},
+		{"single examples", poisson, accounting.UnitExample, 1, Examples{MostPerOwner: 3}, ""},
+		{"copies", poisson, accounting.UnitExample, 1, Examples{MostPerOwner: 3, Copied: true}, "has copies of examples"},
+		{"owners", owners, accounting.UnitOwner, 1, Examples{MostPerOwner: 3, Owners: 9}, ""},
+		{"shared", owners, accounting.UnitOwner, 1, Examples{Owners: 9, Shared: true}, "examples of several"},
+		{"copies of owners", owners, accounting.UnitOwner, 1, Examples{Owners: 9, Copied: true}, "has copies of examples"},
+		{"owners of numbers", owners, accounting.UnitOwner, 1, Examples{Owners: 9, Numbered: true, Identity: "numbered 9"}, "numbered examples know none"},
+		{"several of numbers", sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: 8, MinSep: 2}}, accounting.UnitOwner, 2, Examples{Numbered: true, MostPerOwner: 1}, "batches of numbered examples know no owners"},
+	} {
+		run := accounting.Run{Sampler: c.sampler, MaxExamplesPerOwner: c.most, Examples: 9}
+		got := strings.Join(unclaimed(&accounting.Certificate{Run: run, Unit: c.unit}, c.of), "; ")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestOneTraining: batches and noise of another run id or another root key are refused.
+func TestOneTraining(t *testing.T) {
+	d, here := trained(t)
+	wants(t, "without the key", here.OneTraining(nil), "")
+	wants(t, "with the key", here.OneTraining(&d.root), "")
+	other := stream.NewRoot()
+	wants(t, "another key", here.OneTraining(&other), "it was made with another root key")
+	is := d.Run
+	is.RunID = stream.NewRunID()
+	d.must(os.Remove(store.Join(d.Out, manifest.RunName)))
+	if _, err := ReadPresent(t.Context(), d.Out); err != nil {
+		t.Fatal(err)
+	}
+	here, _ = ReadPresent(t.Context(), d.Out)
+	wants(t, "without run.json", here.OneTraining(nil), "run.json, which would name that run, is missing")
+	d.must(manifest.WriteRun(d.Out, is, nil))
+	if here, _ = ReadPresent(t.Context(), d.Out); here.batches != nil || here.noise != nil {
+		t.Error("batches and noise of another run are taken for the run's")
+	}
+	wants(t, "another run", here.OneTraining(nil), "run.json to run "+is.RunID.String())
+}

@@ -1,0 +1,114 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"minsep/internal/manifest"
+	"minsep/internal/param"
+	"minsep/internal/store"
+	"minsep/mechanism"
+)
+
+// ReadWorkloadFile reads the workload or the learning rates of a strategy's parameters, if they
+// name a file, which may be an object. Otherwise it returns nil.
+func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workload, error) {
+	path := p.WorkloadFile()
+	if path == "" {
+		return nil, nil
+	}
+	f, err := store.Open(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noWorkloadFile(p)
+	}
+	name, rule := workloadRule(p)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: name, Value: path, Rule: rule}, err)
+	}
+	defer f.Close()
+	a, err := p.ReadWorkload(io.LimitReader(store.Text(f), maxText))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: name, Value: path, Rule: "cannot be used"}, err)
+	}
+	return a, nil
+}
+
+// FindWorkloadFile returns the fault of parameters that name a file which is not there: mostly it
+// is a misspelt name of a workload or a schedule. It reads nothing, so that commands can tell this
+// fault beside all others; a file that cannot be used is left to [ReadWorkloadFile].
+func FindWorkloadFile(ctx context.Context, p mechanism.Params) error {
+	if path := p.WorkloadFile(); path != "" {
+		if _, err := store.Stat(ctx, path); errors.Is(err, fs.ErrNotExist) {
+			return noWorkloadFile(p)
+		}
+	}
+	return nil
+}
+
+// workloadRule returns the parameter that names the file of the workload, and the rule for it.
+func workloadRule(p mechanism.Params) (name, rule string) {
+	if p.WorkloadFile() == p.Schedule {
+		return "schedule", "must be a file, or one of " + strings.Join(mechanism.Schedules, ", ")
+	}
+	return "workload", "must be prefix, momentum, training or a file"
+}
+
+func noWorkloadFile(p mechanism.Params) error {
+	name, rule := workloadRule(p)
+	return &ParamError{Package: "stages", Param: name, Value: p.WorkloadFile(), Rule: rule + "; there is no such file"}
+}
+
+// MakeStrategy makes the strategy of parameters. If it is too large to make, the fault is of the
+// parameters.
+func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy, error) {
+	workload, err := ReadWorkloadFile(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.Make(ctx, workload)
+	if errors.Is(err, mechanism.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: p.Kind, Rule: "must be smaller"}, err)
+	}
+	return s, err
+}
+
+// strategyStage is the strategy in plans, run directories and inspections.
+var strategyStage = Stage{Name: "strategy", Group: "strategy", Results: []string{manifest.StrategyFolder}, Formats: []string{manifest.StrategyFormat}, Input: "workload",
+	faults: func(p Plan) error {
+		c := param.Checker{Package: "stages"}
+		strategy := p.Strategy
+		if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
+			strategy.Steps = 1 << 14 // the scheme's fault; other faults can be seen at any number of steps
+		}
+		c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
+		c.Add(p.ofScheme(InPlan("strategy", strategy.Validate())))
+		return c.Err()
+	},
+	estimate: func(p Plan, _ int64) PlanEstimate {
+		p.Strategy.Steps = p.Scheme.Steps
+		return PlanEstimate{Files: 1, CPU: p.Strategy.Seconds()}
+	},
+	expect: func(_ context.Context, d *Directory) (expected, error) {
+		return expected{format: manifest.StrategyFormat, params: d.Plan.Strategy, inputs: d.Result("strategy").Inputs()}, nil
+	},
+}
+
+// strategyPath returns the path of the run's strategy.
+func (p Plan) strategyPath() string {
+	return store.Join(p.Out, manifest.StrategyFolder, manifest.StrategyFile)
+}
+
+// ofScheme blames the scheme's field for a fault of the strategy's steps if the two are equal: a
+// plan gives them there.
+func (p Plan) ofScheme(err error) error {
+	param.Each(err, func(bad *param.Error) {
+		if bad.Field == "strategy.steps" && p.Strategy.Steps == p.Scheme.Steps {
+			bad.Field = "scheme.steps"
+		}
+	})
+	return err
+}

@@ -1,0 +1,224 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/printable"
+	"minsep/internal/store"
+)
+
+// Unlisted returns the files of a folder that its index does not list: a reader that takes all
+// files of a folder would take them for a part of the result. Temporary files of a killed run are
+// not returned, since every reader ignores them.
+func Unlisted(ctx context.Context, ix *manifest.Index, dir string) (names []string, err error) {
+	known := map[string]bool{manifest.IndexName: true}
+	for _, f := range ix.Files {
+		known[path.Clean(f.Name)] = true
+	}
+	folders := map[string]bool{}
+	for name := range known {
+		for name = path.Dir(name); name != "."; name = path.Dir(name) {
+			folders[name] = true
+		}
+	}
+	for _, folder := range append([]string{"."}, slices.Sorted(maps.Keys(folders))...) {
+		entries, err := store.List(ctx, store.Join(dir, folder))
+		if errors.Is(err, fs.ErrNotExist) { // a missing file is another fault
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			name := path.Join(folder, e.Name)
+			if known[name] && !e.Dir || folders[name] && isFolder(ctx, dir, name, e) || strings.HasPrefix(e.Name, store.TempPrefix) {
+				continue
+			}
+			names = append(names, store.Base(dir)+"/"+name)
+		}
+	}
+	return names, nil
+}
+
+// isFolder reports whether an entry is a folder, or a link to one.
+func isFolder(ctx context.Context, dir, name string, e store.Entry) bool {
+	if e.Dir {
+		return true
+	}
+	info, err := store.Stat(ctx, store.Join(dir, name))
+	return err == nil && info.Dir
+}
+
+// The fault of Strangers, and the way out.
+const (
+	NotOfRun = "not part of the run"
+	MoveAway = "; move what you put there elsewhere"
+)
+
+// replacedName matches the folder of a protocol that was set aside.
+var replacedName = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// unlistedInLedger returns the files in the ledger of a run directory that do not belong to it.
+func unlistedInLedger(ctx context.Context, run string) (names []string, err error) {
+	in := store.Join(run, manifest.LedgerFolder)
+	look := func(folder string, known func(e store.Entry) bool) error {
+		entries, err := store.List(ctx, store.Join(in, folder))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		for _, e := range entries {
+			if !known(e) && !strings.HasPrefix(e.Name, store.TempPrefix) {
+				names = append(names, path.Join(manifest.LedgerFolder, folder, e.Name))
+			}
+		}
+		return err
+	}
+	var replaced []string
+	files := func(list ...string) func(e store.Entry) bool {
+		return func(e store.Entry) bool { return !e.Dir && slices.Contains(list, e.Name) }
+	}
+	own := files(manifest.RequestFile, ledger.ProtocolFile, ledger.UnitsFile)
+	err = errors.Join(
+		look(".", func(e store.Entry) bool {
+			return own(e) || e.Dir && (e.Name == manifest.FinishedFolder || e.Name == manifest.EarlierFolder)
+		}),
+		look(manifest.FinishedFolder, func(e store.Entry) bool { return !e.Dir && finishedName.MatchString(e.Name) }),
+		look(manifest.EarlierFolder, func(e store.Entry) bool {
+			replaced = append(replaced, e.Name)
+			return e.Dir && replacedName.MatchString(e.Name)
+		}))
+	for _, name := range replaced {
+		if replacedName.MatchString(name) {
+			err = errors.Join(err, look(path.Join(manifest.EarlierFolder, name), files(ledger.ProtocolFile, ledger.UnitsFile, manifest.CertificateFile, manifest.AccountingFile)))
+		}
+	}
+	return names, err
+}
+
+// finishedName matches a unit of samples that is not in the log yet.
+var finishedName = regexp.MustCompile(`^unit-[0-9]+-[0-9]+-[0-9]+-[0-9]+\.json$`)
+
+// ownNames returns the names that minsep gives in a run directory; folders are true.
+func ownNames() map[string]bool {
+	names := map[string]bool{manifest.RunName: false, manifest.LockName: false}
+	for _, s := range All {
+		for _, name := range s.Results {
+			names[name] = s.Formats != nil
+		}
+		names[s.Folder()] = true
+	}
+	return names
+}
+
+// Strangers returns the files in a run directory and its ledger that are not minsep's, and could be
+// taken for a part of the run.
+func Strangers(ctx context.Context, run string) ([]string, error) {
+	here, err := misleading(ctx, run)
+	inLedger, errLedger := unlistedInLedger(ctx, run)
+	return append(here, inLedger...), errors.Join(err, errLedger)
+}
+
+// misleading returns the files in the run directory itself that could be taken for a part of the
+// run: data, and names that differ from minsep's only in case and an addition. Anything else may
+// lie there, such as a plan or a trainer's checkpoints.
+func misleading(ctx context.Context, run string) (names []string, err error) {
+	entries, err := store.List(ctx, run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	known := ownNames()
+	for _, e := range entries {
+		folder, own := known[e.Name]
+		switch {
+		case own && folder == e.Dir, strings.HasPrefix(e.Name, store.TempPrefix):
+		case own: // a link to a folder, or of a kind that its reader refuses
+		case misleads(e, known):
+			names = append(names, e.Name)
+		}
+	}
+	return names, err
+}
+
+// misleads reports whether a name that is not minsep's looks like one of its names in a run
+// directory.
+func misleads(e store.Entry, known map[string]bool) bool {
+	lower := strings.ToLower(e.Name)
+	if strings.HasSuffix(lower, ".npy") || strings.HasSuffix(lower, ".parquet") || strings.HasPrefix(lower, "part-") ||
+		slices.Contains([]string{manifest.IndexName, "recipe.json", ledger.ProtocolFile, ledger.UnitsFile}, lower) {
+		return true
+	}
+	for own, folder := range known {
+		if lower == own || folder && e.Dir && strings.HasPrefix(lower, own) && !isLetter(lower[len(own)]) {
+			return true
+		}
+	}
+	return false
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
+
+// BrokenFiles returns the files of a folder that differ from its index. It does not say how large
+// they are: the sizes of batch files tell how large the batches are.
+func BrokenFiles(ctx context.Context, ix *manifest.Index, dir string) (names []string) {
+	for _, f := range ix.Files {
+		if f.Check(ctx, dir) != nil {
+			names = append(names, store.Base(dir)+"/"+f.Name)
+		}
+	}
+	return names
+}
+
+// Listed returns names as a subject with its verb: "a is", "a, b are" or, if they are many, "a, b
+// and 7 more are". The names may be of files that somebody else has put there.
+func Listed(names []string) string {
+	const most = 5
+	text, verb := printable.Line(strings.Join(names[:min(most, len(names))], ", ")), " are"
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	if len(names) == 1 {
+		verb = " is"
+	}
+	return text + verb
+}
+
+// Holds returns the name of a result in a run directory, the last in the order of the stages, or ""
+// if there is none. A directory that is itself a result has its own name. After a failed request to
+// an object store it returns the error.
+func Holds(ctx context.Context, dir string) (name string, err error) {
+	if _, err := manifest.Read(ctx, dir); err == nil {
+		return store.Base(dir), nil
+	} else if store.Failed(err) {
+		return "", err
+	}
+	var results []string // files first, then folders from the last on
+	for _, s := range All {
+		if s.Formats == nil {
+			results = append(s.Results, results...)
+		}
+	}
+	for _, s := range slices.Backward(All) {
+		if s.Formats != nil {
+			results = append(results, s.Results...)
+		}
+	}
+	for _, result := range results {
+		switch _, err := store.Stat(ctx, store.Join(dir, result)); {
+		case store.Failed(err):
+			return "", err
+		case !errors.Is(err, fs.ErrNotExist):
+			return result, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,361 @@
+package contribution_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"minsep/internal/packed"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/contribution"
+	"minsep/sampling/ownergraph"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	//lint:ignore SA1019 the local default: it shuffles chunks several times faster than Prism
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func init() {
+	beam.RegisterDoFn(reflect.TypeFor[keepRowsFn]())
+	beam.RegisterDoFn(reflect.TypeFor[keepSummaryFn]())
+}
+
+func TestMain(m *testing.M) {
+	beam.Init()
+	log.SetLogger(quiet{})
+	os.Exit(m.Run())
+}
+
+// quiet keeps Beam's plans out of the tests' output.
+type quiet struct{}
+
+func (quiet) Log(context.Context, log.Severity, int, string) {}
+
+// sink is where the test's pipelines, which run in this process, leave their results.
+var sink struct {
+	sync.Mutex
+	rows    map[uint32][]*ownergraph.Rows
+	passed  int // bytes of rows that came through the runner
+	summary []byte
+}
+
+type keepRowsFn struct{}
+
+func (*keepRowsFn) ProcessElement(_ context.Context, part uint32, chunk []byte) {
+	sink.Lock()
+	defer sink.Unlock()
+	sink.passed += len(chunk)
+	err := packed.Records(chunk, 0, func(record []byte) error {
+		rows := new(ownergraph.Rows)
+		sink.rows[part] = append(sink.rows[part], rows)
+		return rows.UnmarshalBinary(record)
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
+type keepSummaryFn struct{}
+
+func (*keepSummaryFn) ProcessElement(_ context.Context, summary []byte) {
+	sink.Lock()
+	defer sink.Unlock()
+	sink.summary = summary
+}
+
+type execute = func(context.Context, *beam.Pipeline) (beam.PipelineResult, error)
+
+// transform is [contribution.Bound] or its equal.
+var transform = contribution.Bound
+
+// bound runs the transform and returns its rows in order and its summary.
+func bound(run execute, c contribution.Config, chunks [][]byte) (*ownergraph.Rows, ownergraph.Summary, error) {
+	sink.rows, sink.passed, sink.summary = map[uint32][]*ownergraph.Rows{}, 0, nil
+	p, s := beam.NewPipelineWithRoot()
+	var summary ownergraph.Summary
+	result, err := transform(s, c, beam.CreateList(s, chunks))
+	if err != nil {
+		return nil, summary, err
+	}
+	beam.ParDo0(s, &keepRowsFn{}, result.Rows)
+	beam.ParDo0(s, &keepSummaryFn{}, result.Summary)
+	if _, err := run(context.Background(), p); err != nil {
+		return nil, summary, err
+	}
+	if err := json.Unmarshal(sink.summary, &summary); err != nil {
+		return nil, summary, err
+	}
+	rows := new(ownergraph.Rows)
+	rows.Reset(0, c.Examples, c.Owners)
+	perPart := int64(c.RowsPerPart)
+	if perPart == 0 {
+		perPart = contribution.DefaultRowsPerPart
+	}
+	for part := uint32(0); len(sink.rows[part]) > 0; part++ {
+		chunks := sink.rows[part]
+		slices.SortFunc(chunks, func(a, b *ownergraph.Rows) int { return int(a.First - b.First) })
+		for _, c := range chunks {
+			for i := range c.Len() {
+				if row := c.First + int64(i); row != int64(rows.Len()) || row/perPart != int64(part) {
+					return nil, summary, fmt.Errorf("row %d came as number %d, in part %d", row, rows.Len(), part)
+				}
+				rows.AppendFrom(c, i)
+			}
+		}
+	}
+	if int64(rows.Len()) != summary.Kept {
+		return nil, summary, fmt.Errorf("%d rows came back in order, and %d are kept", rows.Len(), summary.Kept)
+	}
+	return rows, summary, nil
+}
+
+func encode(t interface{ Fatal(...any) }, e *ownergraph.Edges, perChunk int) (chunks [][]byte) {
+	var part ownergraph.Edges
+	for start := 0; start < e.Len(); start += perChunk {
+		part.Reset(e.Examples.Type, e.Owners.Type)
+		for i := start; i < min(start+perChunk, e.Len()); i++ {
+			part.AppendFrom(e, i)
+		}
+		b, err := part.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks = append(chunks, b)
+	}
+	return chunks
+}
+
+// newConfig returns a configuration with a key of its own.
+func newConfig(t testing.TB) (contribution.Config, stream.Key) {
+	path := filepath.Join(t.TempDir(), "key")
+	if err := stream.CreateKeyFile(path); err != nil {
+		t.Fatal(err)
+	}
+	root, err := stream.ReadKeyFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := contribution.Config{KeyURI: path, RunID: stream.RunID{1}, ParamsSHA256: [32]byte{2}, Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}}
+	return c, root.Key(c.RunID, c.ParamsSHA256, ownergraph.PriorityPurpose)
+}
+
+// same compares the transform with the reference.
+func same(t interface {
+	Fatal(...any)
+	Fatalf(string, ...any)
+}, run execute, c contribution.Config, key stream.Key, e *ownergraph.Edges, chunks [][]byte) ownergraph.Summary {
+	g, err := ownergraph.New(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := c.Bound.Greedy(g, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, summary, err := bound(run, c, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Summary, summary); diff != "" {
+		t.Fatalf("summary (-reference +transform):\n%s", diff)
+	}
+	gotBytes, _ := rows.AppendBinary(nil)
+	wantBytes, _ := want.Rows().AppendBinary(nil)
+	if !slices.Equal(gotBytes, wantBytes) {
+		t.Fatalf("the rows differ from the reference's")
+	}
+	return summary
+}
+
+// graph draws edges between so many examples and owners, some of them twice, in any order.
+func graph(rng *rand.Rand, example, owner ownergraph.IDType, examples, owners, edges int) *ownergraph.Edges {
+	e := new(ownergraph.Edges)
+	e.Reset(example, owner)
+	add := func(c *ownergraph.IDs, v int) {
+		if c.Type == ownergraph.Int64 {
+			c.AppendInt(int64(v) - 3)
+		} else {
+			c.AppendBytes([]byte(strings.Repeat("\x00", v%3) + fmt.Sprint(v)))
+		}
+	}
+	for range edges {
+		add(&e.Examples, rng.IntN(examples))
+		add(&e.Owners, rng.IntN(owners))
+	}
+	return e
+}
+
+func TestBoundEqualsReference(t *testing.T) {
+	c, key := newConfig(t)
+	shared := t.TempDir()
+	c.SharedAfter = 1
+	rapid.Check(t, func(t *rapid.T) {
+		types := rapid.SampledFrom([]ownergraph.IDType{ownergraph.Int64, ownergraph.String})
+		c.Examples, c.Owners = types.Draw(t, "examples' type"), types.Draw(t, "owners' type")
+		c.Bound = ownergraph.Bound{
+			MaxExamplesPerOwner: rapid.IntRange(1, 7).Draw(t, "k_u"),
+			Duplicates:          rapid.Bool().Draw(t, "duplicates"),
+			MaxNeighborhood:     rapid.SampledFrom([]int{0, 0, 1, 3, 6}).Draw(t, "k_e"),
+			Order:               rapid.SampledFrom([]ownergraph.Order{ownergraph.FewestOwners, ownergraph.Random}).Draw(t, "order"),
+		}
+		c.Buckets = rapid.SampledFrom([]int{1, 2, 5, 16, 64}).Draw(t, "buckets")
+		c.Rounds = rapid.IntRange(0, 3).Draw(t, "rounds")
+		c.RowsPerPart = rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "rows per part")
+		c.HeavyOwner = rapid.SampledFrom([]int{0, 1, 2, 4}).Draw(t, "heavy owner")
+		c.SortMemory = rapid.SampledFrom([]int{0, 1, 1000}).Draw(t, "sort memory")
+		c.SharedDir = rapid.SampledFrom([]string{"", "", shared}).Draw(t, "shared folder")
+		if rapid.Bool().Draw(t, "alone") {
+			transform = contribution.BoundAlone
+			defer func() { transform = contribution.Bound }()
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		e := graph(rng, c.Examples, c.Owners, rapid.IntRange(1, 60).Draw(t, "examples"), rapid.IntRange(1, 40).Draw(t, "owners"), rapid.IntRange(0, 200).Draw(t, "edges"))
+		same(t, direct.Execute, c, key, e, encode(t, e, rapid.IntRange(1, 50).Draw(t, "edges a chunk")))
+	})
+}
+
+// TestPrism runs a few of the same on another runner, which cuts bundles and repeats nothing in
+// order.
+// TestAlone: one worker bounds with pools, on Prism, and a graph without edges.
+func TestAlone(t *testing.T) {
+	transform = contribution.BoundAlone
+	defer func() { transform = contribution.Bound }()
+	c, key := newConfig(t)
+	c.RowsPerPart = 30
+	e := graph(rand.New(rand.NewPCG(1, 0)), c.Examples, c.Owners, 50, 30, 120)
+	same(t, prism.Execute, c, key, e, encode(t, e, 40))
+	c.Bound.Pools = 3
+	same(t, direct.Execute, c, key, e, encode(t, e, 40))
+	c.Bound.Pools = 0
+	same(t, direct.Execute, c, key, new(ownergraph.Edges), nil)
+}
+
+func TestPrism(t *testing.T) {
+	c, key := newConfig(t)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, d := range []bool{false, true} {
+		c.Bound = ownergraph.Bound{MaxExamplesPerOwner: 3, Duplicates: d, MaxNeighborhood: 9}
+		c.Owners, c.Buckets, c.Rounds = ownergraph.String, 7, 2
+		e := graph(rng, c.Examples, c.Owners, 300, 150, 900)
+		same(t, prism.Execute, c, key, e, encode(t, e, 100))
+	}
+}
+
+// TestHotOwnerAndWideExample bounds one owner of 20,000 examples and one example of 20,000 owners,
+// which neither buckets nor the memory for sorting hold.
+func TestHotOwnerAndWideExample(t *testing.T) {
+	c, key := newConfig(t)
+	c.Examples, c.Owners, c.Buckets, c.SortMemory = ownergraph.String, ownergraph.String, 3, 100_000
+	var e ownergraph.Edges
+	e.Reset(c.Examples, c.Owners)
+	add := func(example, owner string) {
+		e.Examples.AppendBytes([]byte(example))
+		e.Owners.AppendBytes([]byte(owner))
+	}
+	for i := range 20_000 {
+		add(fmt.Sprintf("e%d", i), "hot")
+		add("wide", fmt.Sprintf("u%d", i))
+		add(fmt.Sprintf("e%d", i), fmt.Sprintf("u%d", i/2))
+	}
+	for _, b := range []ownergraph.Bound{
+		{MaxExamplesPerOwner: 2},
+		{MaxExamplesPerOwner: 300, Duplicates: true, MaxNeighborhood: 1000},
+		{MaxExamplesPerOwner: 20_000},
+	} {
+		if testing.Short() && b.MaxExamplesPerOwner == 20_000 {
+			continue
+		}
+		for c.Rounds = range 3 {
+			c.Bound = b
+			same(t, direct.Execute, c, key, &e, encode(t, &e, 3000))
+		}
+	}
+}
+
+// TestOverflow has every chunk of rows go through a file, in more parts than buckets.
+func TestOverflow(t *testing.T) {
+	for _, b := range []ownergraph.Bound{{MaxExamplesPerOwner: 2}, {MaxExamplesPerOwner: 1, Pools: 3}} {
+		c, key := newConfig(t)
+		c.Bound, c.Buckets, c.RowsPerPart = b, 2, 50
+		e := graph(rand.New(rand.NewPCG(5, 2)), c.Examples, c.Owners, 2000, 1200, 4000)
+		same(t, direct.Execute, c, key, e, encode(t, e, 128))
+		whole := sink.passed
+		c.SharedDir, c.SharedAfter = t.TempDir(), 1
+		same(t, direct.Execute, c, key, e, encode(t, e, 128))
+		if parts := len(sink.rows); parts < 4 || sink.passed > parts*300 || sink.passed > whole/2 {
+			t.Errorf("%+v: %d bytes of %d in %d parts did not go through files", b, sink.passed, whole, parts)
+		}
+	}
+}
+
+// TestEquivalentInputs shuffles the edges, delivers every chunk twice, and changes all that must
+// not matter.
+func TestEquivalentInputs(t *testing.T) {
+	c, key := newConfig(t)
+	c.Bound = ownergraph.Bound{MaxExamplesPerOwner: 2}
+	rng := rand.New(rand.NewPCG(4, 2))
+	e := graph(rng, c.Examples, c.Owners, 2000, 1200, 4000)
+	summary := same(t, direct.Execute, c, key, e, encode(t, e, 128))
+	first, _, _ := bound(direct.Execute, c, encode(t, e, 128))
+	want, _ := first.AppendBinary(nil)
+
+	chunks := encode(t, e, 77)
+	chunks = append(chunks, chunks...)
+	rng.Shuffle(len(chunks), func(i, j int) { chunks[i], chunks[j] = chunks[j], chunks[i] })
+	c.Buckets, c.Rounds, c.Edges, c.SortMemory, c.RowsPerPart = 64, 4, 1<<40, 5000, 13
+	rows, twice, err := bound(direct.Execute, c, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := rows.AppendBinary(nil); !slices.Equal(got, want) {
+		t.Error("the rows depend on what must not matter")
+	}
+	if twice.DuplicateEdges != 4000+summary.DuplicateEdges {
+		t.Errorf("%d duplicate edges, want %d", twice.DuplicateEdges, 4000+summary.DuplicateEdges)
+	}
+	twice.DuplicateEdges = summary.DuplicateEdges
+	if diff := cmp.Diff(summary, twice); diff != "" {
+		t.Errorf("summary (-once +twice):\n%s", diff)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	bad := contribution.Config{Examples: 9, Buckets: -1, Rounds: -1}
+	p, s := beam.NewPipelineWithRoot()
+	_, err := contribution.Bound(s, bad, beam.CreateList(s, [][]byte{{0}}))
+	for _, want := range []string{"max examples per owner 0", "key file", "type of the example ids", "buckets -1", "rounds -1"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want a fault with %q", err, want)
+		}
+	}
+	var pe *contribution.ParamError
+	if !errors.As(err, &pe) {
+		t.Error("the faults are not typed")
+	}
+	_ = p
+	good, _ := newConfig(t)
+	e := graph(rand.New(rand.NewPCG(1, 2)), ownergraph.String, ownergraph.Int64, 5, 5, 5)
+	if _, _, err := bound(direct.Execute, good, encode(t, e, 9)); err == nil || !strings.Contains(err.Error(), "conflicting id types") {
+		t.Errorf("string ids where integers are configured: %v", err)
+	}
+	if _, _, err := bound(direct.Execute, good, [][]byte{{77}}); err == nil {
+		t.Error("a chunk of nonsense was taken for edges")
+	}
+	good.KeyURI = filepath.Join(t.TempDir(), "none")
+	if _, _, err := bound(direct.Execute, good, encode(t, e, 9)); err == nil || !strings.Contains(err.Error(), "key file") {
+		t.Errorf("no key: %v", err)
+	}
+}

@@ -1,0 +1,299 @@
+package contribution
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"minsep/internal/packed"
+	"minsep/internal/transforms/keyref"
+	"minsep/sampling/ownergraph"
+)
+
+// spec is the configuration that the DoFns carry. It travels as JSON.
+type spec struct {
+	Bound            ownergraph.Bound
+	Key              keyref.Ref
+	Examples, Owners ownergraph.IDType
+	Buckets          int
+	SortMemory       int
+	TempDir          string
+	RowsPerPart      int
+	Heavy            int // examples of an owner above which it is heavy
+	Overflow         packed.Overflow
+}
+
+// packer returns a packer for records of width bytes, or of any length if width is 0.
+func (s *spec) packer(width int) *packed.Packer {
+	return packed.NewPacker(width, s.Buckets).Over(s.Overflow)
+}
+
+// packerToOne returns a packer for records of width bytes of which one worker takes all, in bucket
+// 0. Where there are files, each bundle passes on one chunk and puts the rest into files: a runner
+// may hold all chunks of a bucket as one record, which in Flink ends at 2 GB.
+func (s *spec) packerToOne(width int) *packed.Packer {
+	o := s.Overflow
+	if o.After == 0 || o.After > packed.ChunkSize {
+		o.After = packed.ChunkSize
+	}
+	return packed.NewPacker(width, 1).Over(o)
+}
+
+// Records are byte strings that sort as their contents:
+//
+//	edge       priority 8, example id, owner id         by priority, to gather examples
+//	membership owner's hash and id, example's turn      by hash, to gather owners
+//	verdict    example's turn, owner's number, room, allowed, copies
+//	report     owner's number, example's turn, room, taken, copies
+//	decision   place 4, copies 4; with pools those      by bucket of the example
+//	example    place 4, copies 4, example id, owner ids by bucket of the example
+//	share      owner's hash and id, example's number, copies; the example's pattern where there are heavy owners
+//	list       of an owner: example's number, copies and pattern of each of its examples
+//	row        example id, copies 4, pools, owner ids   by range of ids
+//
+// A number is a bucket, 3 bytes, and a place in it, 4 bytes; a turn is a class, 1 byte, and a
+// number. Integer ids take 8 bytes, strings their own and an end. room, allowed, taken and copies
+// take as many bytes as k_u needs.
+const (
+	priorityBytes = 8
+	hashBytes     = 8
+	numberBytes   = 7
+	turnBytes     = 1 + numberBytes
+	decisionBytes = 8
+)
+
+// number is a bucket and a place in it.
+type number uint64
+
+func newNumber(bucket, place uint32) number { return number(bucket)<<32 | number(place) }
+func (n number) bucket() uint32             { return uint32(n >> 32) }
+func (n number) place() uint32              { return uint32(n) }
+
+func appendNumber(b []byte, n number) []byte {
+	return append(b, byte(n>>48), byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+}
+
+func readNumber(b []byte) number {
+	_ = b[6]
+	return number(b[0])<<48 | number(b[1])<<40 | number(b[2])<<32 | number(binary.BigEndian.Uint32(b[3:]))
+}
+
+// turn is an example's place in the order of the greedy pass: the class of its owners
+// ([ownergraph.Order.Class]), and among equal ones its number, which is by priority.
+type turn uint64
+
+func newTurn(class uint8, n number) turn { return turn(class)<<56 | turn(n) }
+func (t turn) number() number            { return number(t & (1<<56 - 1)) }
+
+func appendTurn(b []byte, t turn) []byte { return binary.BigEndian.AppendUint64(b, uint64(t)) }
+func readTurn(b []byte) turn             { return turn(binary.BigEndian.Uint64(b)) }
+
+// countBytes returns the number of bytes of a count up to k_u.
+func (s *spec) countBytes() int {
+	switch k := s.Bound.MaxExamplesPerOwner; {
+	case k < 1<<8:
+		return 1
+	case k < 1<<16:
+		return 2
+	}
+	return 4
+}
+
+func appendCount(b []byte, size int, v uint32) []byte {
+	switch size {
+	case 1:
+		return append(b, byte(v))
+	case 2:
+		return binary.BigEndian.AppendUint16(b, uint16(v))
+	}
+	return binary.BigEndian.AppendUint32(b, v)
+}
+
+func readCount(b []byte, size int) uint32 {
+	switch size {
+	case 1:
+		return uint32(b[0])
+	case 2:
+		return uint32(binary.BigEndian.Uint16(b))
+	}
+	return binary.BigEndian.Uint32(b)
+}
+
+// Widths of records; 0 where they differ.
+
+func (s *spec) edgeWidth() int {
+	if s.Examples != ownergraph.Int64 || s.Owners != ownergraph.Int64 {
+		return 0
+	}
+	return priorityBytes + 8 + 8
+}
+
+func (s *spec) membershipWidth() int {
+	if s.Owners != ownergraph.Int64 {
+		return 0
+	}
+	return hashBytes + turnBytes
+}
+
+func (s *spec) verdictWidth() int { return turnBytes + numberBytes + 3*s.countBytes() } // and the width of a report
+
+func (s *spec) shareWidth() int {
+	if s.Owners != ownergraph.Int64 || s.mayBeHeavy() {
+		return 0
+	}
+	return hashBytes + numberBytes + s.countBytes()
+}
+
+func (s *spec) sorter(width int) *packed.Sorter {
+	return &packed.Sorter{Width: width, Limit: s.SortMemory, Dir: s.TempDir}
+}
+
+// spool returns one for records of width bytes. It holds a quarter of a sorter's memory.
+func (s *spec) spool(width int) packed.Spool {
+	return packed.Spool{Width: width, Limit: (s.SortMemory + 3) / 4, Dir: s.TempDir}
+}
+
+// appendID appends id i of c so that encodings sort as ids and none is the beginning of another:
+// integers with their sign bit flipped, big endian; strings with each 0 as 0 255, and an end of 0
+// 0.
+func appendID(b []byte, c *ownergraph.IDs, i int) []byte {
+	if c.Type == ownergraph.Int64 {
+		return binary.BigEndian.AppendUint64(b, uint64(c.Int(i))^1<<63)
+	}
+	id := c.Bytes(i)
+	for {
+		zero := bytes.IndexByte(id, 0)
+		if zero < 0 {
+			break
+		}
+		b = append(append(b, id[:zero]...), 0, 255)
+		id = id[zero+1:]
+	}
+	return append(append(b, id...), 0, 0)
+}
+
+var errRecord = errors.New("contribution: malformed record")
+
+// idLen returns the length of the encoded id that b begins with.
+func idLen(b []byte, typ ownergraph.IDType) (int, error) {
+	if typ == ownergraph.Int64 {
+		if len(b) < 8 {
+			return 0, errRecord
+		}
+		return 8, nil
+	}
+	for n := 0; ; {
+		zero := bytes.IndexByte(b[n:], 0)
+		if zero < 0 || n+zero+2 > len(b) {
+			return 0, errRecord
+		}
+		n += zero + 2
+		if b[n-1] == 0 {
+			return n, nil
+		}
+	}
+}
+
+// decodeID adds the id that is encoded as exactly b to c.
+func decodeID(c *ownergraph.IDs, b []byte) {
+	if c.Type == ownergraph.Int64 {
+		c.AppendInt(int64(binary.BigEndian.Uint64(b) ^ 1<<63))
+		return
+	}
+	b = b[:len(b)-2]
+	if bytes.IndexByte(b, 0) < 0 {
+		c.AppendBytes(b)
+		return
+	}
+	c.AppendBytes(bytes.ReplaceAll(b, []byte{0, 255}, []byte{0}))
+}
+
+// appendOwner appends a hash of the encoded owner id, by which owners are spread, and the bytes
+// that tell owners of equal hash apart: none for integers, since the hash permutes them.
+func (s *spec) appendOwner(b, id []byte) []byte {
+	if s.Owners == ownergraph.Int64 {
+		return binary.BigEndian.AppendUint64(b, mix(binary.BigEndian.Uint64(id)))
+	}
+	h := uint64(14695981039346656037) // FNV-1a
+	for _, c := range id {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return append(binary.BigEndian.AppendUint64(b, mix(h)), id...)
+}
+
+// mix is the finaliser of SplitMix64, a permutation that spreads its input over all bits.
+func mix(v uint64) uint64 {
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
+}
+
+// ownerBucket is the bucket of a record that begins with an owner's hash.
+func (s *spec) ownerBucket(record []byte) uint32 {
+	return packed.Bucket(binary.BigEndian.Uint64(record), s.Buckets)
+}
+
+// records are the records of a [packed.Sorter] or a [packed.Spool], read in their order.
+type records interface {
+	Each(func(record []byte) error) error
+}
+
+// eachGroup calls each for every record in order, and end after the last record of every group. The
+// key of a record is its first n = keyLen(record) bytes, and the records of a group have one key.
+// first is true for the first record of a group.
+func eachGroup(s records, keyLen func(record []byte) (int, error), each func(record []byte, n int, first bool) error, end func() error) error {
+	var key []byte
+	any := false
+	err := s.Each(func(record []byte) error {
+		n, err := keyLen(record)
+		if err != nil {
+			return err
+		}
+		first := !any || !bytes.Equal(key, record[:n])
+		if first {
+			if any {
+				if err := end(); err != nil {
+					return err
+				}
+			}
+			any, key = true, append(key[:0], record[:n]...)
+		}
+		return each(record, n, first)
+	})
+	if err == nil && any {
+		err = end()
+	}
+	return err
+}
+
+// sortAndClose runs body on a sorter with the chunks of a bucket.
+func (s *spec) sortAndClose(width int, chunks func(*[]byte) bool, body func(*packed.Sorter) error) (err error) {
+	sorter := s.sorter(width)
+	defer func() { err = errors.Join(err, sorter.Close()) }()
+	if err := sorter.AddAll(chunks); err != nil {
+		return err
+	}
+	return body(sorter)
+}
+
+// fixedLen is the keyLen of keys of n bytes.
+func fixedLen(n int) func([]byte) (int, error) {
+	return func(record []byte) (int, error) {
+		if len(record) < n {
+			return 0, errRecord
+		}
+		return n, nil
+	}
+}
+
+// ErrIDTypes is returned for a batch of edges with ids of other types than the configured ones.
+var ErrIDTypes = errors.New("contribution: conflicting id types")
+
+func (s *spec) checkTypes(e *ownergraph.Edges) error {
+	if e.Examples.Type != s.Examples || e.Owners.Type != s.Owners {
+		return fmt.Errorf("%w: edges of %v and %v ids among edges of %v and %v ids", ErrIDTypes,
+			e.Examples.Type, e.Owners.Type, s.Examples, s.Owners)
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package formation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"reflect"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/internal/manifest"
+	"minsep/internal/packed"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/manifestio"
+	"minsep/internal/transforms/progress"
+	"minsep/sampling"
+)
+
+type emitChunk = func(uint32, []byte)
+
+func init() {
+	beam.RegisterDoFn(reflect.TypeFor[resolveFn]())
+	beam.RegisterDoFn(reflect.TypeFor[spanFn]())
+	beam.RegisterDoFn(reflect.TypeFor[emptyFn]())
+	beam.RegisterDoFn(reflect.TypeFor[drawRangeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[drawTableFn]())
+	beam.RegisterDoFn(reflect.TypeFor[excludeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[ownedFn]())
+	beam.RegisterDoFn(reflect.TypeFor[drawOwnersFn]())
+	beam.RegisterDoFn(reflect.TypeFor[writeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[checkFn]())
+	register.Emitter1[span]()
+	register.Emitter1[string]()
+	register.Emitter2[uint32, []byte]()
+	register.Emitter1[[]byte]()
+	register.Iter1[[]byte]()
+}
+
+// ExamplesSampled is the name of the counter of rows with drawn participations.
+const ExamplesSampled = "examples sampled"
+
+var examplesSampled = progress.New(ExamplesSampled)
+
+// span is a range of rows that one element, and so one worker, draws.
+type span struct{ First, Count int64 }
+
+const (
+	spanRows = 1 << 20 // of a span
+	jobRows  = 1 << 16 // of a job on one core
+	jobBytes = 1 << 20 // of encoded rows of a job
+)
+
+// spanFn divides the rows into spans.
+type spanFn struct{ Examples int64 }
+
+func (f *spanFn) ProcessElement(_ []byte, emit func(span)) {
+	for first := int64(0); first < f.Examples; first += spanRows {
+		emit(span{first, min(spanRows, f.Examples-first)})
+	}
+}
+
+// emptyFn emits an empty chunk for every shard, so that a shard in which nobody takes part has its
+// files too: its steps are steps of the training.
+type emptyFn struct{}
+
+func (*emptyFn) ProcessElement(resolved []byte, emit emitChunk) error {
+	var r Resolved
+	if err := json.Unmarshal(resolved, &r); err != nil {
+		return err
+	}
+	for s := range r.Config.Shards {
+		emit(uint32(s), []byte{byte(taken)})
+	}
+	return nil
+}
+
+// drawFn draws the participations of jobs, or their coins, on all cores. It emits events by shard
+// of steps, and coins by bucket of owners.
+type drawFn struct {
+	config                 *Config // nil before the first element
+	participations, owners stream.Key
+	process                sampling.Process
+	workers                *workers // nil before the first element of a bundle
+}
+
+// begin makes the worker of a bundle ready at its first element, with which the configuration comes.
+func (f *drawFn) begin(ctx context.Context, resolved side) error {
+	if f.workers != nil {
+		return nil
+	}
+	if f.config == nil {
+		r, err := ReadResolved(resolved)
+		if err != nil {
+			return err
+		}
+		if f.participations, err = r.Config.key(ctx, drawPurpose); err != nil {
+			return err
+		}
+		if f.owners, err = r.Config.key(ctx, ownerPurpose); err != nil {
+			return err
+		}
+		f.config, f.process = &r.Config, r.Config.Spec.Process()
+	}
+	f.workers = startWorkers(f.config.Workers, f.newDrawer)
+	return nil
+}
+
+// newDrawer makes the drawer of one goroutine: a sampler keeps state, and is not shared.
+func (f *drawFn) newDrawer() *drawer {
+	d := &drawer{src: stream.NewSource(f.participations), events: newEventPacker(f.config.shards(), taken), examples: f.config.Examples,
+		rotation: f.config.Spec.Rotation, pools: f.config.Pools}
+	d.sampler = f.process.Sampler(d.src)
+	if f.config.needsNames() {
+		d.names = newNamePacker(d.events.shards)
+	}
+	if m := f.config.Spec.MultiOwner; m != nil {
+		d.coins = newCoinPacker(f.owners, f.config.buckets(), m.MinSep)
+	}
+	return d
+}
+
+// take returns a function that emits an output. The goroutine of the bundle calls it: Beam's
+// emitters must not be called by others.
+func (f *drawFn) take(ctx context.Context, events, coins emitChunk) func(output) error {
+	return func(out output) error {
+		for _, c := range out.events {
+			events(c.bucket, c.bytes)
+		}
+		for _, c := range out.coins {
+			coins(c.bucket, c.bytes)
+		}
+		examplesSampled.Add(ctx, out.examples)
+		return out.err
+	}
+}
+
+func (f *drawFn) finish(ctx context.Context, events, coins emitChunk) error {
+	if f.workers == nil {
+		return nil
+	}
+	err := f.workers.drain(f.take(ctx, events, coins))
+	f.stop()
+	return err
+}
+
+func (f *drawFn) stop() {
+	if f.workers != nil {
+		f.workers.stop()
+		f.workers = nil
+	}
+}
+
+// Teardown ends the workers of a failed bundle, for which Beam does not call FinishBundle.
+func (f *drawFn) Teardown() { f.stop() }
+
+// drawRangeFn draws for numbered examples, which are their own rows and owners.
+type drawRangeFn struct{ drawFn }
+
+func (f *drawRangeFn) ProcessElement(ctx context.Context, s span, resolved side, events emitChunk) error {
+	if err := f.begin(ctx, resolved); err != nil {
+		return err
+	}
+	take := f.take(ctx, events, nil)
+	for done := int64(0); done < s.Count; done += jobRows {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.workers.submit(job{first: s.First + done, count: min(jobRows, s.Count-done)}, take); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *drawRangeFn) FinishBundle(ctx context.Context, _ side, events emitChunk) error {
+	return f.finish(ctx, events, nil)
+}
+
+// drawTableFn draws for the rows of a table.
+type drawTableFn struct {
+	drawFn
+	held      job
+	heldBytes int
+	tally     tally
+}
+
+func (f *drawTableFn) ProcessElement(ctx context.Context, rows []byte, resolved side, events, coins emitChunk, _ func([]byte)) error {
+	if err := f.begin(ctx, resolved); err != nil {
+		return err
+	}
+	if err := f.tally.add(rows); err != nil {
+		return err
+	}
+	// Beam's elements are small here: jobs of several of them cost less to hand over.
+	f.held.rows = append(f.held.rows, rows)
+	f.heldBytes += len(rows)
+	if f.heldBytes < jobBytes {
+		return ctx.Err()
+	}
+	return f.submit(f.take(ctx, events, coins))
+}
+
+func (f *drawTableFn) submit(take func(output) error) error {
+	err := f.workers.submit(f.held, take)
+	f.held, f.heldBytes = job{}, 0
+	return err
+}
+
+func (f *drawTableFn) FinishBundle(ctx context.Context, _ side, events, coins emitChunk, tallies func([]byte)) error {
+	if f.workers == nil { // a bundle without elements
+		return nil
+	}
+	if err := f.submit(f.take(ctx, events, coins)); err != nil {
+		return err
+	}
+	f.tally.emit(tallies)
+	return f.finish(ctx, events, coins)
+}
+
+// excludeFn finds the coins that Algorithm 3 blocks, for one bucket of owners.
+type excludeFn struct{}
+
+func (*excludeFn) ProcessElement(_ context.Context, _ uint32, coins func(*[]byte) bool, resolved side, emit emitChunk) (err error) {
+	r, err := ReadResolved(resolved)
+	if err != nil {
+		return err
+	}
+	c := r.Config
+	bucket := packed.Sorter{Dir: c.TempDir}
+	defer func() { err = cmp.Or(err, bucket.Close()) }()
+	if err := bucket.AddAll(coins); err != nil {
+		return err
+	}
+	e := &excluder{minSep: c.Spec.MultiOwner.MinSep, out: newEventPacker(c.shards(), blocked), coins: packed.Spool{Dir: c.TempDir}}
+	defer func() { err = cmp.Or(err, e.coins.Close()) }()
+	return e.exclude(&bucket, emit)
+}
+
+// writeFn writes the files of a shard of steps, once the rows are known to be complete.
+type writeFn struct {
+	Dir     string
+	Parquet bool
+}
+
+func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(*[]byte) bool, resolved, _ side, emit func(string)) error {
+	r, err := ReadResolved(resolved)
+	if err != nil {
+		return err
+	}
+	var files []manifest.File
+	// Rows of 4 bytes halve the memory of a shard and the size of its files.
+	if RowType(r.Config.Examples) == manifest.DInt32 {
+		files, err = writeShard[int32](ctx, f, r.Config, int(shard), chunks)
+	} else {
+		files, err = writeShard[int64](ctx, f, r.Config, int(shard), chunks)
+	}
+	if err != nil {
+		return err
+	}
+	return manifestio.EmitFiles(files, emit)
+}
+
+func writeShard[R int32 | int64](ctx context.Context, f *writeFn, c Config, shard int, chunks func(*[]byte) bool) ([]manifest.File, error) {
+	b, err := assemble[R](ctx, c, shard, chunks, true)
+	if err != nil {
+		return nil, err
+	}
+	sink := manifestio.BatchSink[R]{Dir: f.Dir, Shard: shard, Shards: c.Shards, First: b.first}
+	if t := c.Spec.Truncation; t != nil && t.Pad {
+		sink.Pad = t.MaxBatchSize
+	}
+	var files []manifest.File
+	if b.ends != nil {
+		files, err = sink.WriteOwners(b.starts, b.rows, b.ends)
+	} else {
+		files, err = sink.Write(b.starts, b.rows)
+	}
+	if err != nil || !f.Parquet {
+		return files, err
+	}
+	var file manifest.File
+	if b.ends != nil {
+		file, err = sink.WriteLongOwners(b.starts, b.rows, b.ends, c.IDs.Type, b.appendID)
+	} else {
+		file, err = sink.WriteLong(b.starts, b.rows, c.IDs.Type, b.appendID)
+	}
+	return append(files, file), err
+}

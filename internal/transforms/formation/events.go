@@ -1,0 +1,160 @@
+package formation
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"minsep/internal/manifest"
+	"minsep/sampling/ownergraph"
+)
+
+// kind is the kind of a chunk's events.
+type kind byte
+
+const (
+	taken   kind = iota // row takes part in step, unless an event of kind blocked removes it
+	blocked             // row does not take part in step
+	named               // ids of rows, for the long form of the files
+	grouped             // the rows that an owner brings to a step
+)
+
+// A chunk of events is one byte of kind, then for each event the difference of its row from the
+// previous row (signed varint) and its step, counted from the first of the shard (varint). A chunk
+// of names is the byte of kind and one encoded [ownergraph.Edges].
+
+var errChunk = errors.New("formation: malformed chunk of events")
+
+// shards divides the steps of a training run into shards of consecutive steps.
+type shards struct {
+	steps, count int
+	of           []int32 // by step: its shard
+	start        []int32 // by shard: its first step
+}
+
+func newShards(steps, count int) *shards {
+	s := &shards{steps: steps, count: count, of: make([]int32, steps), start: make([]int32, count+1)}
+	for i := range count {
+		s.start[i] = int32(manifest.ShardStart(steps, count, i))
+	}
+	s.start[count] = int32(steps)
+	for i := range count {
+		for t := s.start[i]; t < s.start[i+1]; t++ {
+			s.of[t] = int32(i)
+		}
+	}
+	return s
+}
+
+// chunk is an element of a shuffle: bytes and their bucket.
+type chunk struct {
+	bucket uint32
+	bytes  []byte
+}
+
+// eventPacker gathers events of one kind into one chunk for each shard. flush reuses its buffers.
+type eventPacker struct {
+	*shards
+	kind    kind
+	buffers [][]byte
+	last    []int64 // row of the last event of each buffer
+}
+
+func newEventPacker(s *shards, k kind) *eventPacker {
+	return &eventPacker{shards: s, kind: k, buffers: make([][]byte, s.count), last: make([]int64, s.count)}
+}
+
+func (p *eventPacker) add(row int64, step int32) {
+	shard := p.of[step]
+	b := p.buffers[shard]
+	if len(b) == 0 {
+		b = append(b, byte(p.kind))
+		p.last[shard] = 0
+	}
+	b = binary.AppendVarint(b, row-p.last[shard])
+	p.buffers[shard] = binary.AppendUvarint(b, uint64(step-p.start[shard]))
+	p.last[shard] = row
+}
+
+// flush appends copies of the gathered events to dst.
+func (p *eventPacker) flush(dst []chunk) []chunk {
+	for shard, b := range p.buffers {
+		if len(b) > 0 {
+			dst = append(dst, chunk{uint32(shard), slices.Clone(b)})
+			p.buffers[shard] = b[:0]
+		}
+	}
+	return dst
+}
+
+// eachEvent calls f for the events of a chunk. It refuses steps outside a shard with that many
+// steps.
+func eachEvent(b []byte, steps int, f func(row int64, step int)) error {
+	row := int64(0)
+	for b = b[1:]; len(b) > 0; {
+		delta, k := binary.Varint(b)
+		if k <= 0 {
+			return errChunk
+		}
+		step, l := binary.Uvarint(b[k:])
+		row += delta
+		if l <= 0 || step >= uint64(steps) || row < 0 {
+			return errChunk
+		}
+		b = b[k+l:]
+		f(row, int(step))
+	}
+	return nil
+}
+
+// firstRow returns the row of a chunk's first event.
+func firstRow(b []byte) int64 {
+	row, _ := binary.Varint(b[1:])
+	return row
+}
+
+// namePacker gathers, for each shard, the ids of the rows with events in it.
+type namePacker struct {
+	*shards
+	names []ownergraph.Edges // by shard: ids and, in place of owners, row numbers
+}
+
+func newNamePacker(s *shards) *namePacker {
+	return &namePacker{s, make([]ownergraph.Edges, s.count)}
+}
+
+// add adds the id of row to every shard that has one of the ascending steps.
+func (p *namePacker) add(ids *ownergraph.IDs, i int, row int64, steps []int32) {
+	last := int32(-1)
+	for _, t := range steps {
+		if t < 0 || p.of[t] == last {
+			continue
+		}
+		last = p.of[t]
+		n := &p.names[last]
+		if n.Len() == 0 {
+			n.Reset(ids.Type, ownergraph.Int64)
+		} else if n.Owners.Int(n.Len()-1) == row {
+			continue
+		}
+		n.Examples.AppendFrom(ids, i)
+		n.Owners.AppendInt(row)
+	}
+}
+
+// flush appends chunks of the gathered names to dst.
+func (p *namePacker) flush(dst []chunk) ([]chunk, error) {
+	for shard := range p.names {
+		n := &p.names[shard]
+		if n.Len() == 0 {
+			continue
+		}
+		b, err := n.AppendBinary([]byte{byte(named)})
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, chunk{uint32(shard), b})
+		n.Reset(n.Examples.Type, ownergraph.Int64)
+	}
+	return dst, nil
+}

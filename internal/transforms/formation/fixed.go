@@ -1,0 +1,201 @@
+package formation
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/stream"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+func init() {
+	beam.RegisterDoFn(reflect.TypeFor[fixedRangeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[fixedTableFn]())
+}
+
+// fixedRows is the largest number of examples of a fixed scheme. One worker holds them in memory:
+// whether an example fits into a batch depends on all batches before it.
+const fixedRows = 1<<31 - 1
+
+// fixedRangeFn forms fixed batches of numbered examples, which are their own rows.
+type fixedRangeFn struct{}
+
+func (*fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, resolved side, emit emitChunk) error {
+	r, err := ReadResolved(resolved)
+	if err != nil {
+		return err
+	}
+	key, err := r.Config.key(ctx, orderPurpose)
+	if err != nil {
+		return err
+	}
+	if r.Config.Examples > fixedRows {
+		return fmt.Errorf("formation: %d examples: the scheme fixed forms its batches in memory, of at most %d examples: bound the graph to fewer, or name another scheme", r.Config.Examples, fixedRows)
+	}
+	// Keyed hashes put the examples into random order: the same one if the worker is repeated.
+	src := stream.NewSource(key)
+	priority := make([]uint64, r.Config.Examples)
+	for row := range priority {
+		priority[row] = src.IntAddress(int64(row), 0).Uint64()
+	}
+	rows, err := r.Config.Spec.Fixed.Form(priority, nil)
+	if err != nil {
+		return err
+	}
+	emitFixed(r.Config, rows, nil, emit)
+	return nil
+}
+
+// fixedTableFn forms fixed batches of all rows of a table. Owners matter only if they own several
+// examples or an example has several copies.
+type fixedTableFn struct{}
+
+func (*fixedTableFn) ProcessElement(ctx context.Context, _ int, rows func(*[]byte) bool, resolved side, emit emitChunk) error {
+	r, err := ReadResolved(resolved)
+	if err != nil {
+		return err
+	}
+	key, err := r.Config.key(ctx, orderPurpose)
+	if err != nil {
+		return err
+	}
+	t := newFixedTable(key)
+	var b []byte
+	for rows(&b) {
+		if err := t.add(b); err != nil {
+			return err
+		}
+	}
+	if err := t.sort(r.Config.Examples); err != nil {
+		return err
+	}
+	formed, err := r.Config.Spec.Fixed.Form(t.priority, t.owners)
+	if err != nil {
+		return err
+	}
+	var ids *ownergraph.IDs
+	if r.Config.needsNames() {
+		ids = &t.ids
+	}
+	emitFixed(r.Config, formed, ids, emit)
+	return nil
+}
+
+// fixedTable gathers a whole table. Its parts come in any order.
+type fixedTable struct {
+	src      *stream.Source
+	parts    []ownergraph.Rows
+	ids      ownergraph.IDs
+	priority []uint64
+	owners   *sampling.Owners // nil if the table has no owners
+}
+
+func newFixedTable(key stream.Key) *fixedTable { return &fixedTable{src: stream.NewSource(key)} }
+
+func (t *fixedTable) add(b []byte) error {
+	var r ownergraph.Rows
+	if err := r.UnmarshalBinary(b); err != nil {
+		return err
+	}
+	if r.Len() > 0 {
+		t.parts = append(t.parts, r)
+	}
+	return nil
+}
+
+// sort puts the parts into the order of rows and numbers the owners.
+func (t *fixedTable) sort(examples int64) error {
+	slices.SortFunc(t.parts, func(a, b ownergraph.Rows) int { return int(a.First - b.First) })
+	// The hash of an owner's id stands for the owner: it has one length and one type.
+	number := make(map[stream.Address]int32)
+	owners := &sampling.Owners{}
+	for p := range t.parts {
+		r := &t.parts[p]
+		// A lost or repeated element would otherwise give other rows to the examples behind it.
+		if r.First != int64(len(t.priority)) || examples > fixedRows {
+			return fmt.Errorf("formation: row %d of the table follows row %d", r.First, len(t.priority)-1)
+		}
+		if p == 0 {
+			t.ids.Reset(r.Examples.Type)
+		} else if r.Examples.Type != t.ids.Type {
+			return fmt.Errorf("formation: ids of the table are of types %v and %v", t.ids.Type, r.Examples.Type)
+		}
+		for i := range r.Len() {
+			t.ids.AppendFrom(&r.Examples, i)
+			t.priority = append(t.priority, r.Examples.Address(t.src, i, 0).Uint64())
+			for j, end := r.OwnersOf(i); j < end; j++ {
+				u := r.Owners.Address(t.src, j, 1) // copy 1 keeps owners apart from the examples' own addresses
+				if _, ok := number[u]; !ok {
+					number[u] = int32(len(number))
+				}
+				owners.Of = append(owners.Of, number[u])
+			}
+			owners.Ends = append(owners.Ends, len(owners.Of))
+		}
+	}
+	if int64(len(t.priority)) != examples {
+		return fmt.Errorf("formation: the table has %d rows, not %d", len(t.priority), examples)
+	}
+	t.parts = nil
+	if len(owners.Of) > 0 {
+		t.owners = owners
+	}
+	return nil
+}
+
+// fixedChunk is the number of participations after which chunks are emitted.
+const fixedChunk = 1 << 18
+
+// emitFixed emits rows, the batches one after the other, as events. Unless ids is nil it also emits
+// the ids of each shard's rows.
+func emitFixed(c Config, rows []int32, ids *ownergraph.IDs, emit emitChunk) {
+	s := c.shards()
+	events, size := newEventPacker(s, taken), c.Spec.Fixed.BatchSize
+	flush := func() {
+		for _, c := range events.flush(nil) {
+			emit(c.bucket, c.bytes)
+		}
+	}
+	since := 0
+	for t := range s.steps {
+		batch := rows[t*size : (t+1)*size]
+		slices.Sort(batch) // files have the rows of a batch in ascending order, in every scheme
+		for _, r := range batch {
+			events.add(int64(r), int32(t))
+		}
+		if since += size; since >= fixedChunk {
+			flush()
+			since = 0
+		}
+	}
+	flush()
+	if ids != nil {
+		emitNames(s, rows, size, ids, emit)
+	}
+}
+
+// emitNames emits the id of each row once for each shard in which it takes part, where the long
+// form is written.
+func emitNames(s *shards, rows []int32, size int, ids *ownergraph.IDs, emit emitChunk) {
+	for shard := range s.count {
+		first := s.start[shard]
+		distinct := slices.Clone(rows[int(first)*size : int(s.start[shard+1])*size])
+		slices.Sort(distinct)
+		names := newNamePacker(s)
+		for _, r := range slices.Compact(distinct) {
+			names.add(ids, int(r), int64(r), []int32{first})
+		}
+		chunks, err := names.flush(nil)
+		if err != nil { // both columns are appended together
+			panic("formation: " + err.Error())
+		}
+		for _, c := range chunks {
+			emit(c.bucket, c.bytes)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+// Package formation forms the batches of a training run: Beam transforms from a table of examples
+// to batches of rows by step.
+//
+// # Behavior
+//
+// [Range] and [Table] draw every example's participations from its own stream and shuffle the
+// pairs (step, row) in packed chunks by shard of steps. [Drawn.Write] writes each shard's files
+// ([minsep/internal/transforms/manifestio]), [Assemble] gives its batches to a caller, each in one task,
+// which holds the shard in memory: about 12 bytes a participation.
+//
+// The probability, the number of shards and the key follow from the number of examples, which the
+// same pipeline may have counted. So they come to the DoFns as a side input of one element, a
+// [Resolved]. For Algorithm 3 ([sampling.MultiOwner]) a second shuffle brings the coins of
+// each owner together and finds the blocked participations. [sampling.Fixed] is sequential: one
+// task holds the examples, and their owners, in memory.
+//
+// # Determinism
+//
+// The batches are a function of the key, the run id, the parameters, and each example's id, row,
+// number of copies and owners. Runner, bundles, retries, the order of the input and the number of
+// buckets do not change a byte; the number of shards changes where files are cut and nothing else.
+//
+// # Secrecy
+//
+// Batches and their sizes are secret. Nothing of them is logged or counted.
+//
+// Stability: may change with every release.
+package formation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/manifest"
+	"minsep/internal/packed"
+	"minsep/internal/param"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/keyref"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// ParamError is a faulty parameter.
+type ParamError = param.Error
+
+// Config holds the parameters of formation besides the examples. It travels through the pipeline,
+// so it holds where the key is, not the key.
+type Config struct {
+	Spec     sampling.Spec   `json:"spec"`          // the scheme, valid
+	Examples int64           `json:"examples"`      // rows of the table: rows are 0 to Examples-1
+	Shards   int             `json:"shards"`        // at most one a step
+	Names    bool            `json:"names"`         // carry the ids of a table's examples to their batches
+	IDs      IDs             `json:"ids"`           // of the examples
+	KeyURI   string          `json:"key_uri"`       // of the root key; see [stream.ReadKeyFile]
+	RunID    stream.RunID    `json:"run_id"`        // of the training run
+	Params   manifest.Digest `json:"params_sha256"` // of the stage's parameters, from [manifest.Params]
+	Pools    int             `json:"pools"`         // of the table, for rotation; otherwise 0
+	Buckets  int             `json:"buckets"`       // of owners, where they matter; 0: from the number of coins or examples
+	Workers  int             `json:"workers"`       // goroutines that draw a bundle; 0 for one a processor
+	TempDir  string          `json:"temp_dir"`      // of temporary files on each worker; empty for the system's
+}
+
+// IDs says where an example's id comes from.
+type IDs struct {
+	Type   ownergraph.IDType `json:"type"`    // of the ids
+	AreRow bool              `json:"are_row"` // ids are row numbers
+}
+
+// Validate returns every fault of the configuration, joined. It does not read the key.
+func (c Config) Validate() error {
+	k := param.Checker{Package: "formation"}
+	k.Require(c.Examples >= 1, "examples", c.Examples, "must be at least 1")
+	if err := c.Spec.Validate(); err != nil {
+		k.Add(err)
+	} else {
+		steps := c.Spec.Scheme().NumSteps()
+		k.Require(c.Shards >= 1 && c.Shards <= steps, "shards", c.Shards, fmt.Sprintf("must be from 1 to the %d steps", steps))
+	}
+	k.Require(c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets, "buckets", c.Buckets, fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets))
+	k.AtLeast("workers", c.Workers, 0)
+	k.Add(c.keys().Validate())
+	k.Require(c.Spec.Rotation == nil || c.Pools >= 1 && !c.IDs.AreRow, "pools", c.Pools, "must be at least 1 for rotation, of a table")
+	k.Require(c.Spec.Owners == nil || !c.IDs.AreRow, "sample", sampling.SampleOwners, "needs a table, which names the owners of examples")
+	k.Require(c.Spec.MultiOwner == nil || !c.IDs.AreRow, "scheme", c.Spec.Kind().Name, "needs a table, which names the owners of examples")
+	if c.Spec.Fixed != nil && c.IDs.AreRow {
+		k.Add(c.Spec.Fixed.CheckExamples(c.Examples))
+	}
+	return k.Err()
+}
+
+func (c Config) keys() keyref.Ref { return keyref.New(c.KeyURI, c.RunID, c.Params) }
+
+// key derives the key of one of this stage's purposes.
+func (c Config) key(ctx context.Context, purpose string) (stream.Key, error) {
+	k, err := c.keys().Key(ctx, "formation")
+	return k.Sub(purpose), err
+}
+
+// Purposes of keys.
+const (
+	drawPurpose     = "participations"
+	ownerPurpose    = "owners"
+	truncatePurpose = "truncation"
+	orderPurpose    = "order"
+	samplePurpose   = "participations of owners"
+	bringPurpose    = "examples of owners"
+)
+
+func (c Config) shards() *shards { return newShards(c.Spec.Scheme().NumSteps(), c.Shards) }
+
+// RowType is the type of row numbers in the files of a table with so many rows.
+func RowType(examples int64) manifest.DType {
+	if examples <= 1<<31 {
+		return manifest.DInt32
+	}
+	return manifest.DInt64
+}
+
+// needsNames says whether the ids of rows must travel with the events.
+func (c Config) needsNames() bool { return c.Names && !c.IDs.AreRow }
+
+// Shape holds the facts of a scheme that decide which transforms form its batches.
+type Shape struct {
+	Sequential bool // one task forms all batches
+	ByOwner    bool // owners take part
+	Excludes   bool // participations of an owner's examples exclude each other
+}
+
+// ShapeOf returns the shape of a scheme with these parameters.
+func ShapeOf(p sampling.Params) Shape {
+	return Shape{Sequential: p.Scheme == "fixed", ByOwner: p.Sample == sampling.SampleOwners, Excludes: p.Kind().Owners == sampling.OwnersNeeded}
+}
+
+// Drawn are participations by shard of steps, not yet assembled to batches.
+type Drawn struct {
+	Grouped  beam.PCollection // CoGBK<uint32, []byte>: shard, and chunks of events
+	Resolved beam.PCollection // one []byte: a [Resolved] as JSON
+	Checked  beam.PCollection // one []byte, once each row of a table was drawn for exactly once
+}
+
+// Range draws for the examples 0 to n-1, each its own row, in one copy, and its own owner. resolved
+// is a PCollection<[]byte> of one [Resolved] as JSON, whose configuration says the same.
+func Range(s beam.Scope, shape Shape, resolved beam.PCollection, n int64) Drawn {
+	s = s.Scope("formation.Range")
+	side := beam.SideInput{Input: resolved}
+	d := Drawn{Resolved: resolved, Checked: resolved}
+	if shape.Sequential {
+		d.group(s, beam.ParDo(s, &fixedRangeFn{}, beam.Impulse(s), side))
+		return d
+	}
+	spans := beam.ParDo(s, &spanFn{Examples: n}, beam.Impulse(s))
+	d.group(s, beam.ParDo(s, &drawRangeFn{}, beam.Reshuffle(s, spans), side))
+	return d
+}
+
+// Table draws for the examples of a table: rows is a PCollection<[]byte> of encoded
+// ownergraph.Rows, which together hold the rows 0 to n-1 in any order, each once. Their owners may
+// be left out unless the scheme is sequential, excludes or samples owners: then each row must have
+// one owner and one copy. resolved is as for [Range].
+func Table(s beam.Scope, shape Shape, resolved, rows beam.PCollection) Drawn {
+	s = s.Scope("formation.Table")
+	side := beam.SideInput{Input: resolved}
+	d := Drawn{Resolved: resolved}
+	switch {
+	case shape.Sequential: // its task checks the rows
+		d.Checked = resolved
+		all := beam.GroupByKey(s, beam.AddFixedKey(s, rows))
+		d.group(s, beam.ParDo(s, &fixedTableFn{}, all, side))
+	case shape.ByOwner:
+		owned, tallies := beam.ParDo2(s, &ownedFn{}, rows, side)
+		d.check(s, tallies)
+		d.group(s, beam.ParDo(s, &drawOwnersFn{}, beam.GroupByKey(s, owned), side))
+	default:
+		events, coins, tallies := beam.ParDo3(s, &drawTableFn{}, rows, side)
+		d.check(s, tallies)
+		if shape.Excludes {
+			s := s.Scope("exclude")
+			events = beam.Flatten(s, events, beam.ParDo(s, &excludeFn{}, beam.GroupByKey(s, coins), side))
+		}
+		d.group(s, events)
+	}
+	return d
+}
+
+func (d *Drawn) check(s beam.Scope, tallies beam.PCollection) {
+	s = s.Scope("every row once")
+	d.Checked = beam.ParDo(s, &checkFn{}, beam.GroupByKey(s, beam.AddFixedKey(s, tallies)), beam.SideInput{Input: d.Resolved})
+}
+
+func (d *Drawn) group(s beam.Scope, events beam.PCollection) {
+	s = s.Scope("by shard")
+	// Every shard has a task even if nothing takes part in it.
+	empty := beam.ParDo(s, &emptyFn{}, d.Resolved)
+	d.Grouped = beam.GroupByKey(s, beam.Flatten(s, events, empty))
+}
+
+// Write writes the files of every shard into dir, which exists with mode 0700; parquet adds the long
+// form, for which the configuration must have Names. It returns the files as a PCollection<string>
+// of JSON [manifest.File].
+func (d Drawn) Write(s beam.Scope, dir string, parquet bool) beam.PCollection {
+	return beam.ParDo(s.Scope("formation.Write"), &writeFn{Dir: dir, Parquet: parquet}, d.Grouped,
+		beam.SideInput{Input: d.Resolved}, beam.SideInput{Input: d.Checked})
+}
+
+// buckets is the number of buckets of owners: a coin takes about coinBytes with its owner, and
+// about two owners have it.
+func (c Config) buckets() int {
+	const coinBytes = 64
+	if c.Buckets == 0 && c.Spec.Owners != nil {
+		return packed.Buckets(c.Examples * coinBytes)
+	}
+	if c.Buckets > 0 || c.Spec.MultiOwner == nil {
+		return max(1, c.Buckets)
+	}
+	return packed.Buckets(int64(c.Spec.ExpectedCoins(c.Examples) * coinBytes))
+}

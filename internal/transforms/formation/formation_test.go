@@ -1,0 +1,548 @@
+package formation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	//lint:ignore SA1019 it is the default runner
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/formation"
+	"minsep/internal/transforms/manifestio"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+func init() {
+	beam.Init()
+}
+
+var keyFile string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "formation")
+	if err != nil {
+		panic(err)
+	}
+	keyFile = filepath.Join(dir, "key")
+	if err := os.WriteFile(keyFile, []byte("formation tests: 32 bytes of key"), 0o600); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// how says how a test forms batches; none of it may change them.
+type how struct {
+	runner  string
+	shards  int
+	buckets int
+	shuffle uint64 // > 0: seed of the order of input chunks
+	chunk   int    // rows of an input chunk
+	parquet bool
+
+	wrongType bool // of ids in the configuration
+	twice     bool // the rows come twice
+}
+
+var plain = how{runner: "direct", shards: 3, chunk: 50}
+
+// table is a test's examples: nil rows mean a range.
+type table struct {
+	n     int64
+	rows  *ownergraph.Rows
+	first int64 // number of rows' first row
+	pools int   // of rows, for rotation
+}
+
+func (tb table) chunks(t testing.TB, h how) [][]byte {
+	var out [][]byte
+	for first := 0; first < tb.rows.Len(); first += h.chunk {
+		var r ownergraph.Rows
+		r.Reset(tb.first+int64(first), tb.rows.Examples.Type, tb.rows.Owners.Type)
+		for i := first; i < min(first+h.chunk, tb.rows.Len()); i++ {
+			r.AppendFrom(tb.rows, i)
+		}
+		b, err := r.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, b)
+	}
+	if h.twice {
+		out = append(out, out[0])
+	}
+	if h.shuffle > 0 {
+		rand.New(rand.NewPCG(h.shuffle, 0)).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	}
+	return out
+}
+
+// form runs the pipeline and returns the opened result.
+func form(t testing.TB, spec sampling.Spec, tb table, h how) *manifest.Batches {
+	t.Helper()
+	b, err := tryForm(t, spec, tb, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batches, error) {
+	dir := filepath.Join(t.TempDir(), "batches")
+	stage, err := manifest.Begin(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, sum, err := manifest.Params(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := formation.Config{
+		Spec: spec, Examples: tb.n, Shards: h.shards, Buckets: h.buckets, Names: h.parquet,
+		KeyURI: keyFile, RunID: stream.RunID{1}, Params: sum, Pools: tb.pools,
+	}
+	if tb.rows == nil {
+		c.IDs.AreRow = true
+	} else if !h.wrongType {
+		c.IDs.Type = tb.rows.Examples.Type
+	}
+	p, s := beam.NewPipelineWithRoot()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	resolved, err := formation.Resolved{Config: c}.Collection(s)
+	if err != nil {
+		return nil, err
+	}
+	shape := formation.Shape{Sequential: spec.Fixed != nil, ByOwner: spec.Owners != nil, Excludes: spec.MultiOwner != nil}
+	var drawn formation.Drawn
+	if tb.rows == nil {
+		drawn = formation.Range(s, shape, resolved, tb.n)
+	} else {
+		drawn = formation.Table(s, shape, resolved, beam.CreateList(s, tb.chunks(t, h)))
+	}
+	manifestio.Collect(s, dir, "files.json", drawn.Write(s, dir, h.parquet))
+	if _, err := beam.Run(context.Background(), h.runner, p); err != nil {
+		return nil, err
+	}
+	list, err := manifestio.CollectedFiles(dir, "files.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rowsOf := manifest.RowsOfRange
+	if tb.rows != nil {
+		rowsOf = manifest.RowsOfBounded
+	}
+	told := manifest.BatchesFacts{Examples: tb.n, Steps: spec.Scheme().NumSteps(), Shards: h.shards, RowType: formation.RowType(tb.n), RowsOf: rowsOf}
+	if spec.Owners != nil {
+		told.Owners, told.ExamplesPerOwner = tb.n, spec.Owners.ExamplesPerOwner // no reader counts the owners
+	}
+	facts, err := json.Marshal(told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix := manifest.Index{Format: manifest.BatchesFormatOf(spec), RunID: c.RunID, Params: params, ParamsSHA256: sum, Facts: facts, Files: list}
+	if err := stage.Publish(ix); err != nil {
+		t.Fatal(err)
+	}
+	b, err := manifest.OpenBatches(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range b.Index.Files {
+		if err := f.Check(t.Context(), dir); err != nil {
+			t.Error(err)
+		}
+	}
+	return b, nil
+}
+
+func read(t testing.TB, b *manifest.Batches) [][]int64 {
+	var out [][]int64
+	if err := b.Each(t.Context(), func(_ int, rows []int64) error { out = append(out, slices.Clone(rows)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// content is what must not depend on how.
+func content(t testing.TB, b *manifest.Batches) string { return fmt.Sprint(read(t, b)) }
+
+// randomTable has string ids, some examples twice, and shared owners.
+func randomTable(seed uint64, n, owners int) table {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	rows := new(ownergraph.Rows)
+	rows.Reset(0, ownergraph.String, ownergraph.Int64)
+	for e := range n {
+		rows.Examples.AppendBytes(fmt.Appendf(nil, "example %06d", e))
+		rows.Copies = append(rows.Copies, 1+uint32(rng.IntN(4)/3))
+		for u := range owners {
+			if rng.IntN(owners) < 2 || u == e%owners {
+				rows.Owners.AppendInt(int64(1000 - u))
+			}
+		}
+		rows.Ends = append(rows.Ends, uint32(rows.Owners.Len()))
+	}
+	return table{n: int64(n), rows: rows}
+}
+
+// keyOf derives the key of a purpose as formation does.
+func keyOf(t testing.TB, spec sampling.Spec, purpose string) stream.Key {
+	root, err := stream.ReadKeyFile(keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sum, err := manifest.Params(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root.Key(stream.RunID{1}, sum, "formation").Sub(purpose)
+}
+
+// sequential forms the batches of a scheme one copy after the other, with nothing of the pipeline.
+func sequential(t testing.TB, spec sampling.Spec, tb table) [][]int64 {
+	src := stream.NewSource(keyOf(t, spec, "participations"))
+	sampler := spec.Process().Sampler(src)
+	var rows []int64
+	var drawn, owners [][]int32
+	for row := range tb.n {
+		copies, owned := uint32(1), []int32{int32(row)}
+		if tb.rows != nil {
+			copies, owned = tb.rows.Copies[row], nil
+			for j, end := tb.rows.OwnersOf(int(row)); j < end; j++ {
+				owned = append(owned, int32(tb.rows.Owners.Int(j)))
+			}
+		}
+		for c := range copies {
+			addr := src.IntAddress(row, c)
+			if tb.rows != nil {
+				addr = tb.rows.Examples.Address(src, int(row), c)
+			}
+			rows, owners = append(rows, row), append(owners, owned)
+			drawn = append(drawn, sampler.Append(nil, addr, row))
+		}
+	}
+	if m := spec.MultiOwner; m != nil {
+		drawn = m.Exclude(drawn, owners)
+	}
+	batches := make([][]int64, spec.Scheme().NumSteps())
+	for i, steps := range drawn {
+		for _, step := range steps {
+			batches[step] = append(batches[step], rows[i])
+		}
+	}
+	for i, b := range batches {
+		slices.Sort(b)
+		if spec.Truncation != nil {
+			batches[i] = sampling.Cut(spec.Truncation.Truncator(keyOf(t, spec, "truncation")), i, b)
+		}
+	}
+	return batches
+}
+
+func specs() map[string]sampling.Spec {
+	return map[string]sampling.Spec{
+		"b-min-sep":      {BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 40, MinSep: 6, WarmStart: true}},
+		"cold":           {BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 40, MinSep: 6}},
+		"poisson":        {Poisson: &sampling.Poisson{Prob: 0.02, Steps: 40}},
+		"epoch-min-sep":  {EpochMinSep: &sampling.EpochMinSep{Steps: 40, MinSep: 4, EpochSteps: 9}},
+		"balls-in-bins":  {BallsInBins: &sampling.BallsInBins{Steps: 40, Period: 9}},
+		"cyclic public":  {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: 40, MinSep: 7}},
+		"cyclic secret":  {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: 40, MinSep: 7, SecretPartition: true}},
+		"multi-owner":    {MultiOwner: &sampling.MultiOwner{Prob: 0.03, Steps: 40, MinSep: 5}},
+		"truncated":      {BMinSep: &sampling.BMinSep{Prob: 0.2, Steps: 40, MinSep: 6, WarmStart: true}, Truncation: &sampling.Truncation{MaxBatchSize: 18}},
+		"few, truncated": {Poisson: &sampling.Poisson{Prob: 0.001, Steps: 40}, Truncation: &sampling.Truncation{MaxBatchSize: 1}},
+	}
+}
+
+func TestEqualsTheSequentialReference(t *testing.T) {
+	for name, spec := range specs() {
+		for source, tb := range map[string]table{"range": {n: 200}, "table": randomTable(1, 200, 150)} {
+			if tb.rows == nil && spec.MultiOwner != nil {
+				if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), "needs a table") {
+					t.Errorf("%s of numbered examples: %v", name, err)
+				}
+				continue
+			}
+			t.Run(name+" "+source, func(t *testing.T) {
+				want := sequential(t, spec, tb)
+				if got := read(t, form(t, spec, tb, plain)); fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("formed %v, want %v", got, want)
+				}
+				if total := len(slices.Concat(want...)); total == 0 {
+					t.Error("nothing takes part")
+				}
+			})
+		}
+	}
+}
+
+// TestMultiOwnerEqualsTheSequentialReference looks at graphs of many shapes: hot owners, one owner
+// of all, copies.
+func TestMultiOwnerEqualsTheSequentialReference(t *testing.T) {
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		tb := randomTable(100+seed, 20+rng.IntN(100), 1+rng.IntN(1<<rng.IntN(7)))
+		spec := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.002 + 0.05*rng.Float64(), Steps: 1 + rng.IntN(60), MinSep: 1 + rng.IntN(20)}}
+		h := with(func(h *how) { h.shards, h.buckets = 1+rng.IntN(spec.MultiOwner.Steps), 1+rng.IntN(9) })
+		if got, want := read(t, form(t, spec, tb, h)), sequential(t, spec, tb); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%+v, %d examples: formed %v, want %v", spec.MultiOwner, tb.n, got, want)
+		}
+	}
+}
+
+func with(f func(h *how)) how {
+	h := plain
+	f(&h)
+	return h
+}
+
+// TestHowDoesNotMatter: runner, buckets, order and cut of the input, shards.
+func TestHowDoesNotMatter(t *testing.T) {
+	hows := map[string]how{
+		"prism":           with(func(h *how) { h.runner = "prism" }),
+		"shuffled":        with(func(h *how) { h.shuffle = 7 }),
+		"1 bucket":        with(func(h *how) { h.buckets = 1 }),
+		"64 buckets":      with(func(h *how) { h.buckets = 64 }),
+		"1 shard":         with(func(h *how) { h.shards = 1 }),
+		"40 shards":       with(func(h *how) { h.shards = 40 }),
+		"small chunks":    with(func(h *how) { h.chunk = 1 }),
+		"prism, shuffled": with(func(h *how) { h.runner, h.shuffle, h.buckets, h.shards = "prism", 9, 5, 7 }),
+	}
+	tb := randomTable(2, 300, 200)
+	all := specs()
+	for _, name := range []string{"b-min-sep", "multi-owner", "truncated"} {
+		base := form(t, all[name], tb, plain)
+		want := content(t, base)
+		for how, h := range hows {
+			got := form(t, all[name], tb, h)
+			if content(t, got) != want {
+				t.Errorf("%s: %s changes the batches", name, how)
+			}
+			if h.shards == plain.shards && !cmp.Equal(got.Index.Files, base.Index.Files) {
+				t.Errorf("%s: %s changes the files", name, how)
+			}
+		}
+	}
+}
+
+func TestMultiOwnerKeepsOwnersApart(t *testing.T) {
+	tb := randomTable(3, 400, 250)
+	spec := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.01, Steps: 100, MinSep: 8}}
+	byOwner := map[int64][]int32{}
+	for step, rows := range read(t, form(t, spec, tb, plain)) {
+		for _, r := range rows {
+			for j, end := tb.rows.OwnersOf(int(r)); j < end; j++ {
+				u := tb.rows.Owners.Int(j)
+				byOwner[u] = append(byOwner[u], int32(step))
+			}
+		}
+	}
+	for _, steps := range byOwner {
+		if i := sampling.MinSepViolation(steps, 8, true); i >= 0 {
+			t.Fatalf("an owner's steps %v break min-sep", steps)
+		}
+	}
+}
+
+func TestFixed(t *testing.T) {
+	spec := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 10, Steps: 30, MinSep: 4, MaxParticipations: 8}}
+	tb := randomTable(4, 300, 200)
+	for name, tb := range map[string]table{"range": {n: 300}, "table": tb} {
+		batches := read(t, form(t, spec, tb, plain))
+		if content(t, form(t, spec, tb, with(func(h *how) { h.runner, h.shuffle, h.shards = "prism", 3, 5 }))) != fmt.Sprint(batches) {
+			t.Errorf("%s: how changes the batches", name)
+		}
+		byOwner := map[int64][]int32{}
+		for step, rows := range batches {
+			if len(rows) != 10 {
+				t.Fatalf("%s: batch %d has %d rows", name, step, len(rows))
+			}
+			for _, r := range rows {
+				if tb.rows == nil {
+					byOwner[r] = append(byOwner[r], int32(step))
+					continue
+				}
+				for j, end := tb.rows.OwnersOf(int(r)); j < end; j++ {
+					u := tb.rows.Owners.Int(j)
+					byOwner[u] = append(byOwner[u], int32(step))
+				}
+			}
+		}
+		for _, steps := range byOwner {
+			if i := sampling.MinSepViolation(steps, 4, false); i >= 0 || len(steps) > 8 {
+				t.Fatalf("%s: steps %v of an owner", name, steps)
+			}
+		}
+	}
+	spec.Fixed.BatchSize = 100
+	var fault *sampling.InfeasibleError
+	if _, err := tryForm(t, spec, table{n: 300}, plain); !errors.As(err, &fault) || fault.Largest != 75 {
+		t.Errorf("range: got %v, want what is feasible", err)
+	}
+	// A runner hands on the text of an error only.
+	if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), "sampling: batch size 100: must be at most ") {
+		t.Errorf("table: got %v, want what is feasible", err)
+	}
+}
+
+func TestPadding(t *testing.T) {
+	spec := specs()["truncated"]
+	cut := read(t, form(t, spec, table{n: 100}, plain))
+	padded := spec
+	padded.Truncation = &sampling.Truncation{MaxBatchSize: 18, Pad: true}
+	some := false
+	for step, rows := range read(t, form(t, padded, table{n: 100}, plain)) {
+		real := slices.Index(rows, sampling.PadRow)
+		if real < 0 {
+			real = 18
+		}
+		some = some || real < 18
+		if len(rows) != 18 || slices.ContainsFunc(rows[real:], func(r int64) bool { return r != sampling.PadRow }) || real > len(cut[step])+18 {
+			t.Fatalf("step %d: %v", step, rows)
+		}
+	}
+	if !some {
+		t.Error("nothing was padded")
+	}
+}
+
+type longRow[T int64 | string] struct {
+	Step      int32 `parquet:"step"`
+	Slot      int32 `parquet:"slot"`
+	ExampleID T     `parquet:"example_id"`
+}
+
+// TestLongForm compares the Parquet files with the others.
+func TestLongForm(t *testing.T) {
+	spec := specs()["truncated"]
+	h := with(func(h *how) { h.parquet = true })
+	tb := randomTable(5, 200, 100)
+	testLong(t, form(t, spec, tb, h), func(row int64) string { return tb.rows.Examples.Format(int(row)) })
+	testLong(t, form(t, spec, table{n: 200}, h), func(row int64) int64 { return row })
+	spec = sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 5, Steps: 30, MinSep: 4}}
+	testLong(t, form(t, spec, tb, h), func(row int64) string { return tb.rows.Examples.Format(int(row)) })
+}
+
+func testLong[T int64 | string](t *testing.T, b *manifest.Batches, id func(row int64) T) {
+	t.Helper()
+	var want, got []longRow[T]
+	for step, rows := range read(t, b) {
+		for slot, r := range rows {
+			want = append(want, longRow[T]{int32(step), int32(slot), id(r)})
+		}
+	}
+	for shard := range b.Facts.Shards {
+		part, err := parquet.ReadFile[longRow[T]](filepath.Join(b.Dir, manifestio.LongName(shard, b.Facts.Shards)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, part...)
+	}
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("long form of %d entries, want %d: %v", len(got), len(want), cmp.Diff(want, got))
+	}
+}
+
+func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
+	tb := randomTable(7, 50, 30)
+	if _, err := tryForm(t, specs()["poisson"], table{n: 49, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "says 49 rows") {
+		t.Errorf("got %v, want a row out of range", err)
+	}
+	fixed := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 1, Steps: 5, MinSep: 2}}
+	if _, err := tryForm(t, fixed, table{n: 50, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "formation: row 1 ") {
+		t.Errorf("got %v, want a missing row", err)
+	}
+	wrong := with(func(h *how) { h.parquet, h.wrongType = true, true })
+	if _, err := tryForm(t, specs()["balls-in-bins"], tb, wrong); err == nil || !strings.Contains(err.Error(), "ids of the table are of type string") {
+		t.Errorf("got %v, want ids of another type", err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	err := formation.Config{Spec: specs()["poisson"], Shards: 41, Buckets: -1, Workers: -1}.Validate()
+	for _, want := range []string{"examples 0", "shards 41", "buckets -1", "workers -1", "key file"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want a fault of %s", err, want)
+		}
+	}
+}
+
+// TestRowsTwice: rows that come twice, or do not come, fail the pipeline, and nothing is written.
+func TestRowsTwice(t *testing.T) {
+	tb := randomTable(8, 60, 30)
+	for name, lie := range map[string]int64{"a row too many": 59, "a row too few": 61} {
+		for _, spec := range []sampling.Spec{specs()["poisson"], specs()["multi-owner"]} {
+			_, err := tryForm(t, spec, table{n: lie, rows: tb.rows}, plain)
+			if err == nil || !strings.Contains(err.Error(), "formation: ") || strings.Contains(err.Error(), "example 0") {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	}
+	twice := with(func(h *how) { h.twice = true })
+	for name, spec := range map[string]sampling.Spec{"poisson": specs()["poisson"], "multi-owner": specs()["multi-owner"]} {
+		_, err := tryForm(t, spec, tb, twice)
+		if err == nil || !strings.Contains(err.Error(), "some twice or not at all") || strings.Contains(err.Error(), "example 0") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := tryForm(t, ofOwners(specs()["poisson"], 2), ownedTable(8, 60, ownergraph.Int64, ownergraph.Int64), twice); err == nil || !strings.Contains(err.Error(), "some twice or not at all") {
+		t.Errorf("owners: got %v", err)
+	}
+}
+
+func BenchmarkFormProduction(b *testing.B) {
+	spec, err := sampling.BMinSep{Steps: 7200, MinSep: 256, WarmStart: true}.WithBatchSize(1793, 14745600)
+	benchmarkForm(b, sampling.Spec{BMinSep: &spec}, table{n: 14745600}, err)
+}
+
+func BenchmarkFormMillion(b *testing.B) {
+	spec, err := sampling.BMinSep{Steps: 1000, MinSep: 16, WarmStart: true}.WithBatchSize(1024, 1e6)
+	benchmarkForm(b, sampling.Spec{BMinSep: &spec}, table{n: 1e6}, err)
+}
+
+// BenchmarkFormMultiOwner has 3e5 examples with two owners each, every owner with two examples.
+func BenchmarkFormMultiOwner(b *testing.B) {
+	const n = 300000
+	rows := new(ownergraph.Rows)
+	rows.Reset(0, ownergraph.String, ownergraph.Int64)
+	for e := range n {
+		rows.Examples.AppendBytes(strconv.AppendInt(nil, int64(1e9+e), 10))
+		rows.Copies = append(rows.Copies, 1)
+		rows.Owners.AppendInt(int64(e))
+		rows.Owners.AppendInt(int64((e + 1) % n))
+		rows.Ends = append(rows.Ends, uint32(rows.Owners.Len()))
+	}
+	spec, err := sampling.MultiOwner{Steps: 1000, MinSep: 32}.WithBatchSize(1024, sampling.Neighborhoods{3: n})
+	benchmarkForm(b, sampling.Spec{MultiOwner: &spec}, table{n: n, rows: rows}, err)
+}
+
+func benchmarkForm(b *testing.B, spec sampling.Spec, tb table, err error) {
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := how{runner: "direct", chunk: 4000, shards: manifest.BatchShards(1024*1000, 1000)}
+	if tb.n > 1e7 {
+		h.shards = manifest.BatchShards(1793*7200, 7200)
+	}
+	for range b.N {
+		form(b, spec, tb, h)
+	}
+}

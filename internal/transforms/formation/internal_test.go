@@ -1,0 +1,269 @@
+package formation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+func testConfig(t *testing.T, spec sampling.Spec) Config {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("formation tests: 32 bytes of key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Config{Spec: spec, Examples: 100, Shards: 2, Names: true, KeyURI: key, RunID: stream.RunID{1}}
+}
+
+// sideInput returns the configuration as DoFns get it.
+func sideInput(t *testing.T, c Config) side {
+	b, err := json.Marshal(Resolved{Config: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(to *[]byte) bool {
+		*to = b
+		return true
+	}
+}
+
+// TestTwice processes each bundle a second time, as after a failure: the same chunks and files must
+// come out.
+func TestTwice(t *testing.T) {
+	ctx := context.Background()
+	spec := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 30, MinSep: 4}, Truncation: &sampling.Truncation{MaxBatchSize: 5}}
+	c := testConfig(t, spec)
+	var rows ownergraph.Rows
+	for i := range 100 {
+		rows.Examples.AppendInt(int64(7 * i))
+		rows.Copies = append(rows.Copies, 1)
+		rows.Owners.AppendInt(int64(i / 2))
+		rows.Ends = append(rows.Ends, uint32(i+1))
+	}
+	encoded, err := rows.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, resolved := &drawTableFn{}, sideInput(t, c)
+	defer f.Teardown()
+	var tallies [][]byte
+	draw := func() (events, coins []chunk) {
+		e := func(b uint32, c []byte) { events = append(events, chunk{b, c}) }
+		o := func(b uint32, c []byte) { coins = append(coins, chunk{b, c}) }
+		sum := func(b []byte) { tallies = append(tallies, b) }
+		if err := f.ProcessElement(ctx, encoded, resolved, e, o, sum); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.FinishBundle(ctx, resolved, e, o, sum); err != nil {
+			t.Fatal(err)
+		}
+		return events, coins
+	}
+	same := func(a, b []chunk) bool {
+		return len(a) > 0 && slices.EqualFunc(a, b, func(x, y chunk) bool { return x.bucket == y.bucket && bytes.Equal(x.bytes, y.bytes) })
+	}
+	events, coins := draw()
+	events2, coins2 := draw()
+	if !same(events, events2) || !same(coins, coins2) || len(tallies) != 2 || !bytes.Equal(tallies[0], tallies[1]) {
+		t.Error("drawing a bundle twice gives other chunks")
+	}
+	iterate := func(chunks []chunk, bucket uint32) func(*[]byte) bool {
+		return func(b *[]byte) bool {
+			for len(chunks) > 0 {
+				next := chunks[0]
+				chunks = chunks[1:]
+				if next.bucket == bucket {
+					*b = next.bytes
+					return true
+				}
+			}
+			return false
+		}
+	}
+	x := &excludeFn{}
+	exclude := func() (out []chunk) {
+		if err := x.ProcessElement(ctx, 0, iterate(coins, 0), resolved, func(b uint32, c []byte) { out = append(out, chunk{b, c}) }); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if !same(exclude(), exclude()) {
+		t.Error("excluding twice gives other chunks")
+	}
+	w := &writeFn{Dir: t.TempDir(), Parquet: true}
+	write := func() (files []string) {
+		if err := w.ProcessElement(ctx, 1, iterate(append(exclude(), events...), 1), resolved, resolved, func(s string) { files = append(files, s) }); err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	first, second := write(), write()
+	if len(first) != 3 || !cmp.Equal(first, second) {
+		t.Errorf("writing twice: %v, then %v", first, second)
+	}
+	info, err := os.Stat(filepath.Join(w.Dir, manifest.RowsName(1, 2)))
+	if err != nil || info.Mode().Perm() != manifest.SecretFile {
+		t.Errorf("%v: mode %v", err, info.Mode())
+	}
+}
+
+// TestManyRows forms batches of a few rows at the end of a table that is too long for 32 bits.
+func TestManyRows(t *testing.T) {
+	const first = 1 << 33
+	var batches [2][]int64
+	for i, from := range []int64{0, first} {
+		c := testConfig(t, sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 40, MinSep: 6, WarmStart: true}})
+		c.Examples, c.Shards = from+50, 1
+		var rows ownergraph.Rows
+		rows.First = from
+		for id := range int64(50) {
+			rows.Examples.AppendInt(id)
+			rows.Copies, rows.Ends = append(rows.Copies, 1), append(rows.Ends, 0)
+		}
+		encoded, err := rows.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events [][]byte
+		f, resolved := &drawTableFn{}, sideInput(t, c)
+		emit := func(_ uint32, b []byte) { events = append(events, b) }
+		if err := f.ProcessElement(t.Context(), encoded, resolved, emit, emit, func([]byte) {}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.FinishBundle(t.Context(), resolved, emit, emit, func([]byte) {}); err != nil {
+			t.Fatal(err)
+		}
+		next := func(b *[]byte) bool {
+			if len(events) == 0 {
+				return false
+			}
+			*b, events = events[0], events[1:]
+			return true
+		}
+		err = Assemble(t.Context(), c, 0, next, 1000, func(p *Part) error {
+			batches[i] = append(batches[i], -1)
+			for j, row := range p.Rows {
+				batches[i] = append(batches[i], row-from)
+				if p.IDs.Int(j) != row-from {
+					t.Errorf("row %d has the id %d", row, p.IDs.Int(j))
+				}
+			}
+			return nil
+		})
+		if err != nil || RowType(c.Examples) != []manifest.DType{manifest.DInt32, manifest.DInt64}[i] {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(batches[0], batches[1]) || len(batches[0]) < 60 {
+		t.Errorf("rows %d, want %d", batches[1], batches[0])
+	}
+}
+
+func TestFailedBundleLeavesNoWorkers(t *testing.T) {
+	ctx := context.Background()
+	f, resolved := &drawTableFn{}, sideInput(t, testConfig(t, sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 5}}))
+	none, noTally := func(uint32, []byte) {}, func([]byte) {}
+	var rows ownergraph.Rows
+	encoded, err := rows.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ProcessElement(ctx, append(encoded, 1), resolved, none, none, noTally); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.FinishBundle(ctx, resolved, none, none, noTally); err == nil {
+		t.Error("malformed rows were taken")
+	}
+	if f.workers != nil {
+		t.Error("workers are left")
+	}
+	f.Teardown()
+}
+
+// TestCutParts cuts the batch of rows 10 to 20.
+func TestCutParts(t *testing.T) {
+	for _, c := range []struct {
+		owners []int64
+		size   int
+		want   []int64
+	}{
+		{nil, 4, []int64{14, 18, 20}},
+		{nil, 10, []int64{20}},
+		{[]int64{13, 14, 20}, 4, []int64{14, 20}},
+		{[]int64{11, 13, 17, 20}, 4, []int64{13, 17, 20}},
+		{[]int64{20}, 4, []int64{20}},
+	} {
+		if got := cutParts(10, 20, c.owners, c.size); !slices.Equal(got, c.want) {
+			t.Errorf("owners to %d, size %d: cut at %d, want %d", c.owners, c.size, got, c.want)
+		}
+	}
+	if got := cutParts(10, 10, nil, 4); !slices.Equal(got, []int64{10}) {
+		t.Errorf("an empty batch is cut at %d", got)
+	}
+}
+
+// TestNameIndex: rows close together and far apart, in any order, some twice.
+func TestNameIndex(t *testing.T) {
+	for _, rows := range [][]int64{{5, 6, 9}, {9, 5, 6, 5}, {1 << 40, 3, 1 << 20}} {
+		var chunks []ownergraph.Edges
+		for _, row := range rows {
+			var e ownergraph.Edges
+			e.Reset(ownergraph.Int64, ownergraph.Int64)
+			e.Examples.AppendInt(-row)
+			e.Owners.AppendInt(row)
+			chunks = append(chunks, e)
+		}
+		x := newNameIndex(chunks)
+		var ids ownergraph.IDs
+		ids.Reset(ownergraph.Int64)
+		for i, row := range rows {
+			x.append(row, &ids)
+			if ids.Int(i) != -row {
+				t.Errorf("rows %d: row %d has the id %d", rows, row, ids.Int(i))
+			}
+		}
+	}
+}
+
+// FuzzAssembly: no chunk makes the reader panic, and what it accepts lies in the shard.
+func FuzzAssembly(f *testing.F) {
+	p := newEventPacker(newShards(10, 2), taken)
+	p.add(5, 6)
+	p.add(3, 7)
+	f.Add(p.flush(nil)[0].bytes)
+	f.Add([]byte{byte(named), 1, 2})
+	f.Add([]byte{byte(blocked), 0x80})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a := &assembly[int64]{first: 5, steps: 5}
+		if a.add(b) != nil {
+			return
+		}
+		l, err := a.batches()
+		if err == nil && (len(l.starts) != 6 || l.starts[5] != int64(len(l.rows))) {
+			t.Errorf("%d starts for %d rows", len(l.starts), len(l.rows))
+		}
+	})
+}
+
+func TestRemove(t *testing.T) {
+	for _, c := range [][3][]int32{
+		{{1, 2, 2, 5, 9}, {2, 2, 7, 9}, {1, 5}},
+		{{1, 2}, nil, {1, 2}},
+		{{4}, {1, 2, 3}, {4}},
+		{{}, {1}, {}},
+	} {
+		if got := remove(slices.Clone(c[0]), c[1]); !slices.Equal(got, c[2]) {
+			t.Errorf("%v without %v is %v, want %v", c[0], c[1], got, c[2])
+		}
+	}
+}

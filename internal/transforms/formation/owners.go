@@ -1,0 +1,260 @@
+package formation
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"minsep/internal/packed"
+	"minsep/internal/stream"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// Owners that take part (F4.9): ownedFn brings the rows of each owner together, drawOwnersFn draws
+// the owner's participations and its examples, and a shard is assembled by owner.
+
+// ownedFn emits the rows of a table by bucket of owners. A record is the owner's address, the row
+// (8 bytes, big endian) and, if ids are needed, the example's id. The address is a keyed hash of
+// 128 bits, so two of N owners have the same one with probability below N²/2^129.
+type ownedFn struct {
+	config *Config // nil before the first element
+	src    *stream.Source
+	packer *packed.Packer // nil before the first element of a bundle
+	tally  tally
+	rows   ownergraph.Rows
+	record []byte
+}
+
+// begin makes the worker of a bundle ready at its first element, with which the configuration comes.
+func (f *ownedFn) begin(ctx context.Context, resolved side) error {
+	if f.packer != nil {
+		return nil
+	}
+	if f.config == nil {
+		r, err := ReadResolved(resolved)
+		if err != nil {
+			return err
+		}
+		key, err := r.Config.key(ctx, samplePurpose)
+		if err != nil {
+			return err
+		}
+		f.config, f.src = &r.Config, stream.NewSource(key)
+	}
+	f.packer = packed.NewPacker(0, f.config.buckets())
+	return nil
+}
+
+func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, resolved side, emit emitChunk, _ func([]byte)) error {
+	if err := f.begin(ctx, resolved); err != nil {
+		return err
+	}
+	if err := f.tally.add(rows); err != nil {
+		return err
+	}
+	if err := f.rows.UnmarshalBinary(rows); err != nil {
+		return err
+	}
+	if err := inTable(&f.rows, f.config.Examples); err != nil {
+		return err
+	}
+	if got, want := f.rows.Examples.Type, f.config.IDs.Type; f.config.needsNames() && got != want {
+		return fmt.Errorf("formation: ids of the table are of type %v, the configuration says %v", got, want)
+	}
+	for i := range f.rows.Len() {
+		// Either of two owners could bring an example: without one of them, it would still take
+		// part.
+		row := f.rows.First + int64(i)
+		start, end := f.rows.OwnersOf(i)
+		if end-start != 1 || f.rows.Copies[i] != 1 {
+			return fmt.Errorf("formation: row %d of the table has %d owners and %d copies: where owners take part, each example must have one owner and one copy", row, end-start, f.rows.Copies[i])
+		}
+		owner := f.rows.Owners.Address(f.src, start, 0)
+		b := append(f.record[:0], owner[:]...)
+		b = binary.BigEndian.AppendUint64(b, uint64(row))
+		if f.config.needsNames() {
+			b = appendID(b, &f.rows.Examples, i)
+		}
+		f.record = b
+		f.packer.Add(packed.Bucket(owner.Uint64(), f.config.buckets()), b, emit)
+	}
+	return ctx.Err()
+}
+
+func (f *ownedFn) FinishBundle(_ context.Context, _ side, emit emitChunk, tallies func([]byte)) error {
+	if f.packer == nil { // a bundle without elements
+		return nil
+	}
+	f.tally.emit(tallies)
+	err := f.packer.Flush(emit)
+	f.packer = nil
+	return err
+}
+
+// appendID appends id i of a column to a record, as its last field.
+func appendID(b []byte, ids *ownergraph.IDs, i int) []byte {
+	if ids.Type == ownergraph.Int64 {
+		return binary.BigEndian.AppendUint64(b, uint64(ids.Int(i)))
+	}
+	return append(b, ids.Bytes(i)...)
+}
+
+// decodeID appends to a column the id that appendID wrote.
+func decodeID(ids *ownergraph.IDs, b []byte) error {
+	switch {
+	case ids.Type != ownergraph.Int64:
+		ids.AppendBytes(b)
+	case len(b) != 8:
+		return errChunk
+	default:
+		ids.AppendInt(int64(binary.BigEndian.Uint64(b)))
+	}
+	return nil
+}
+
+// drawOwnersFn draws the participations of the owners of a bucket, and the examples that they
+// bring.
+type drawOwnersFn struct{}
+
+func (*drawOwnersFn) ProcessElement(ctx context.Context, _ uint32, records func(*[]byte) bool, resolved side, emit emitChunk) (err error) {
+	r, err := ReadResolved(resolved)
+	if err != nil {
+		return err
+	}
+	c := r.Config
+	sample, err := c.key(ctx, samplePurpose)
+	if err != nil {
+		return err
+	}
+	bring, err := c.key(ctx, bringPurpose)
+	if err != nil {
+		return err
+	}
+	bucket := packed.Sorter{Dir: c.TempDir}
+	defer func() { err = cmp.Or(err, bucket.Close()) }()
+	if err := bucket.AddAll(records); err != nil {
+		return err
+	}
+	d := &ownerDrawer{
+		sampler: c.Spec.Process().Sampler(stream.NewSource(sample)),
+		drawer:  c.Spec.Owners.Drawer(bring),
+		out:     newGroupPacker(c.shards()),
+	}
+	if c.needsNames() {
+		d.names = newNamePacker(d.out.shards)
+		d.ids.Reset(c.IDs.Type)
+	}
+	if err := d.drawAll(&bucket, emit); err != nil {
+		return err
+	}
+	examplesSampled.Add(ctx, d.examples)
+	return ctx.Err()
+}
+
+// ownerDrawer draws for one owner after the other.
+type ownerDrawer struct {
+	sampler sampling.Sampler
+	drawer  *sampling.OwnerDrawer
+	out     *groupPacker
+	names   *namePacker // nil unless the long form needs ids
+
+	owner    stream.Address
+	rows     []int64 // of the owner, ascending
+	ids      ownergraph.IDs
+	steps    []int32
+	brought  []int
+	taken    [][]int32 // by row of the owner, with names only: the steps for which it was drawn
+	held     int       // rows of events in out
+	examples int
+}
+
+// drawAll goes through the owners of a bucket and emits chunks of groups.
+func (d *ownerDrawer) drawAll(bucket *packed.Sorter, emit emitChunk) error {
+	err := bucket.Each(func(record []byte) error {
+		if len(record) < len(d.owner)+8 {
+			return errChunk
+		}
+		if owner := stream.Address(record[:len(d.owner)]); owner != d.owner {
+			if err := d.draw(emit); err != nil {
+				return err
+			}
+			d.owner = owner
+		}
+		d.rows = append(d.rows, int64(binary.BigEndian.Uint64(record[len(d.owner):])))
+		if d.names != nil {
+			return decodeID(&d.ids, record[len(d.owner)+8:])
+		}
+		return nil
+	})
+	if err == nil {
+		err = d.draw(emit)
+	}
+	if err != nil {
+		return err
+	}
+	return d.flush(emit)
+}
+
+// draw draws for the owner with the gathered rows, then forgets it.
+func (d *ownerDrawer) draw(emit emitChunk) error {
+	if len(d.rows) == 0 {
+		return nil
+	}
+	// Rows ascend, since records are sorted. The first one stands for the owner where a scheme asks
+	// for a row: it is the same for any number of buckets.
+	first := d.rows[0]
+	d.steps = d.sampler.Append(d.steps[:0], d.owner, first)
+	for _, step := range d.steps {
+		d.brought = d.drawer.Append(d.brought[:0], first, int(step), len(d.rows))
+		d.out.add(first, step, d.rows, d.brought)
+		d.held += len(d.brought)
+		if d.names != nil {
+			d.take(step)
+		}
+		if d.held >= groupsHeld {
+			if err := d.flush(emit); err != nil {
+				return err
+			}
+		}
+	}
+	for i, steps := range d.taken {
+		if len(steps) > 0 {
+			d.names.add(&d.ids, i, d.rows[i], steps)
+		}
+	}
+	d.examples += len(d.rows)
+	d.rows, d.taken = d.rows[:0], d.taken[:0]
+	d.ids.Reset(d.ids.Type)
+	return nil
+}
+
+// take records the step for the rows that the owner brings to it: their ids are needed in its
+// shard.
+func (d *ownerDrawer) take(step int32) {
+	for len(d.taken) < len(d.rows) {
+		d.taken = append(d.taken, nil)
+	}
+	for _, i := range d.brought {
+		d.taken[i] = append(d.taken[i], step)
+	}
+}
+
+// groupsHeld is the number of rows in groups after which chunks are emitted.
+const groupsHeld = 1 << 16
+
+func (d *ownerDrawer) flush(emit emitChunk) error {
+	chunks := d.out.flush(nil)
+	if d.names != nil {
+		var err error
+		if chunks, err = d.names.flush(chunks); err != nil {
+			return err
+		}
+	}
+	for _, c := range chunks {
+		emit(c.bucket, c.bytes)
+	}
+	d.held = 0
+	return nil
+}

@@ -1,0 +1,127 @@
+package formation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/manifest"
+	"minsep/internal/stages"
+	"minsep/internal/stream"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// Request asks for batches of examples that are counted later. It travels in the pipeline graph.
+type Request struct {
+	Params  sampling.Params `json:"params"`
+	Shards  int             `json:"shards"` // 0 for as many as the number of examples calls for
+	Names   bool            `json:"names"`  // carry the ids of a table's examples to their batches
+	IDs     IDs             `json:"ids"`
+	KeyURI  string          `json:"key_uri"`
+	RunID   stream.RunID    `json:"run_id"`
+	Buckets int             `json:"buckets"`
+	Workers int             `json:"workers"`
+	TempDir string          `json:"temp_dir"`
+}
+
+// Validate reports every fault that can be found without the examples.
+func (r Request) Validate() error {
+	return errors.Join(r.Params.Validate(), Config{KeyURI: r.KeyURI, RunID: r.RunID}.keys().Validate())
+}
+
+// Resolved is a request whose examples are counted.
+type Resolved struct {
+	Config Config                `json:"config"`
+	Facts  manifest.BatchesFacts `json:"facts"` // of the index of its files
+}
+
+// Numbered is the summary of the examples 0 to n-1, each its own owner.
+func Numbered(n int64) ownergraph.Summary {
+	return ownergraph.Summary{Kept: n, KeptCopies: n, Neighborhoods: ownergraph.Histogram{{Value: 1, Count: n}}}
+}
+
+// Resolve returns the configuration for examples with this summary. A batch size that they cannot
+// give is a [sampling.InfeasibleError].
+func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
+	if summary.Kept < 1 {
+		return Resolved{}, errors.New("formation: there are no examples")
+	}
+	of := stages.PopulationOf(summary)
+	spec, err := r.Params.Spec(of)
+	if err != nil {
+		return Resolved{}, err
+	}
+	_, digest, err := manifest.Params(manifest.BatchesParams{Scheme: spec})
+	if err != nil {
+		return Resolved{}, err
+	}
+	steps := spec.Scheme().NumSteps()
+	shards := r.Shards
+	if shards == 0 {
+		shards = manifest.BatchShards(spec.DrawnPerStep(of)*float64(steps), steps)
+	}
+	c := Config{Spec: spec, Examples: summary.Kept, Shards: shards, Names: r.Names, IDs: r.IDs, KeyURI: r.KeyURI, RunID: r.RunID,
+		Params: digest, Buckets: r.Buckets, Workers: r.Workers, TempDir: r.TempDir}
+	if summary.Coverage != nil {
+		c.Pools = summary.Coverage.Pools
+	}
+	expected := spec.ExpectedBatchSize(of)
+	facts := manifest.BatchesFacts{Examples: summary.Kept, Steps: steps, Shards: shards, RowType: RowType(summary.Kept),
+		RowsOf: manifest.RowsOfBounded, ExpectedBatchSize: &expected}
+	if r.IDs.AreRow {
+		facts.RowsOf = manifest.RowsOfRange
+	}
+	if t := spec.Truncation; t != nil && t.Pad {
+		facts.BatchSize = t.MaxBatchSize
+	}
+	if o := spec.Owners; o != nil {
+		facts.Owners, facts.ExamplesPerOwner, facts.ExpectedExamples = of.Owners.Total(), o.ExamplesPerOwner, spec.ExpectedExamples(of)
+	}
+	return Resolved{c, facts}, c.Validate()
+}
+
+// Collection returns r as a PCollection of one element.
+func (r Resolved) Collection(s beam.Scope) (beam.PCollection, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return beam.PCollection{}, fmt.Errorf("formation: %w", err)
+	}
+	return beam.CreateList(s, [][]byte{b}), nil
+}
+
+// Resolve resolves the request as soon as summary, a PCollection<[]byte> of one
+// [ownergraph.Summary] as JSON, is there.
+func Resolve(s beam.Scope, r Request, summary beam.PCollection) beam.PCollection {
+	return beam.ParDo(s.Scope("formation.Resolve"), &resolveFn{Request: r}, summary)
+}
+
+type resolveFn struct{ Request Request }
+
+func (f *resolveFn) ProcessElement(summary []byte, emit func([]byte)) error {
+	var s ownergraph.Summary
+	if err := json.Unmarshal(summary, &s); err != nil {
+		return fmt.Errorf("formation: summary: %w", err)
+	}
+	r, err := f.Request.Resolve(s)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(r)
+	emit(b)
+	return err
+}
+
+// side is a side input of one element.
+type side = func(*[]byte) bool
+
+// ReadResolved reads the side input of a DoFn.
+func ReadResolved(resolved func(*[]byte) bool) (r Resolved, err error) {
+	var b []byte
+	if !resolved(&b) {
+		return r, errors.New("formation: no configuration came")
+	}
+	return r, json.Unmarshal(b, &r)
+}

@@ -1,0 +1,231 @@
+package losses
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
+
+	"minsep/accounting"
+	"minsep/accounting/calibration"
+	"minsep/internal/drawhere"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+func TestMain(m *testing.M) {
+	beam.Init()
+	os.Exit(m.Run())
+}
+
+// protocol verifies one noise multiplier by plain losses in direction P and, tilted, at another.
+func protocol(t testing.TB) (*accounting.Protocol, string) {
+	t.Helper()
+	run := accounting.Run{
+		Sampler:             sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.08, Steps: 64, MinSep: 4, WarmStart: true}},
+		Strategy:            &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 64, Toeplitz: []float64{0.8, 0.6}},
+		MaxExamplesPerOwner: 1,
+	}
+	plan, err := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.35, Samples: 20_000, CodeVersion: "test"}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := plan.Protocol.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Protocol, string(encoded)
+}
+
+func newLedger(t testing.TB, p *accounting.Protocol) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Create(t.TempDir(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func sum(t testing.TB, runner string, c Config, units []ledger.Unit) error {
+	t.Helper()
+	p, s := beam.NewPipelineWithRoot()
+	if _, err := Sum(s, c, units); err != nil {
+		t.Fatal(err)
+	}
+	_, err := beam.Run(context.Background(), runner, p)
+	return err
+}
+
+// certificate finishes the ledger from files.
+func certificate(t *testing.T, dir string, l *ledger.Ledger) []byte {
+	t.Helper()
+	if err := Collect(dir, l); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("files are left: %v, %v", entries, err)
+	}
+	c, err := l.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestAnyCut: the certificate is the same for other units, runners and workers, for units that come
+// twice, and as without Beam.
+func TestAnyCut(t *testing.T) {
+	p, encoded := protocol(t)
+	bare := newLedger(t, p)
+	if err := calibration.Release(t.Context(), bare, 5000, drawhere.By(calibration.NewWorker, 1)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := bare.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, try := range []struct {
+		runner  string
+		size    uint64
+		workers int
+	}{{"direct", 1 << 20, 0}, {"direct", 777, 1}, {"prism", 3000, 2}} {
+		dir, l := t.TempDir(), newLedger(t, p)
+		units := l.Missing(0, try.size)
+		half := units[:len(units)/2]
+		if len(half) > 0 { // as if stopped halfway
+			if err := sum(t, try.runner, Config{Protocol: encoded, Dir: dir, Workers: try.workers}, half); err != nil {
+				t.Fatal(err)
+			}
+			if err := Collect(dir, l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The first unit once more, as a runner that repeats a task would leave it.
+		again := append([]ledger.Unit{units[0]}, l.Missing(0, try.size)...)
+		if err := sum(t, try.runner, Config{Protocol: encoded, Dir: dir, Workers: try.workers}, again); err != nil {
+			t.Fatal(err)
+		}
+		if got := certificate(t, dir, l); !bytes.Equal(got, want) {
+			t.Errorf("%+v: another certificate", try)
+		}
+	}
+}
+
+// TestPlainUnits: plain losses come with their histogram.
+func TestPlainUnits(t *testing.T) {
+	p, _ := protocol(t)
+	th, samples, err := accounting.Claim{Delta: 0.05}.Samples(0.04, []float64{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Points = []accounting.Point{{Epsilon: 1, Delta: 0.05, Thresholds: th}}
+	p.KernelID = montecarlo.KernelID()
+	p.Candidates = []accounting.Candidate{{NoiseMultiplier: 1.6}}
+	for _, d := range montecarlo.Directions {
+		p.Candidates[0].Trials = append(p.Candidates[0].Trials, accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 1, Samples: samples[0], Values: json.RawMessage("{}")})
+	}
+	encoded, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, l := t.TempDir(), newLedger(t, p)
+	if err := sum(t, "direct", Config{Protocol: string(encoded), Dir: dir}, l.Missing(0, 4096)); err != nil {
+		t.Fatal(err)
+	}
+	certificate(t, dir, l)
+	var losses montecarlo.Histogram
+	for u, r := range l.Units {
+		if u.Trial == 0 {
+			losses.Merge(r.Losses)
+		}
+	}
+	delta, _ := losses.Delta(1)
+	for _, tally := range l.Tallies() {
+		// Losses are rounded upward to a bucket, which raises a value by at most its width.
+		if mean := tally.Sum.Mean(tally.Count); tally.Trial == 0 && (delta < mean*(1-1e-6) || delta > mean+1.01*montecarlo.BucketWidth) {
+			t.Errorf("δ by the histogram is %g, by the sums %g", delta, mean)
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	p, encoded := protocol(t)
+	l := newLedger(t, p)
+	units := l.Missing(0, 4096)
+	_, s := beam.NewPipelineWithRoot()
+	for name, c := range map[string]Config{"no protocol": {}, "compact protocol": {Protocol: strings.ReplaceAll(encoded, "\n", "")}, "workers": {Protocol: encoded, Workers: -1}} {
+		if _, err := Sum(s, c, units); err == nil {
+			t.Errorf("%s: was taken", name)
+		}
+	}
+	if _, err := Sum(s, Config{Protocol: encoded}, nil); err == nil {
+		t.Error("no units: was taken")
+	}
+	other := units[0]
+	other.Configuration = strings.Repeat("0", 64)
+	if err := sum(t, "direct", Config{Protocol: encoded}, []ledger.Unit{other}); err == nil || !strings.Contains(err.Error(), "another protocol") {
+		t.Errorf("a unit of another protocol: %v", err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "unit-0-0-0-1.json"), []byte(`{"unit": {}, "more": 1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Collect(dir, l); err == nil {
+		t.Error("a damaged file was taken")
+	}
+}
+
+// quiet drops Beam's log.
+type quiet struct{}
+
+func (quiet) Log(context.Context, beamlog.Severity, int, string) {}
+
+// BenchmarkOverhead compares units through the direct runner with the bare worker.
+func BenchmarkOverhead(b *testing.B) {
+	beamlog.SetLogger(quiet{})
+	p, encoded := protocol(b)
+	l := newLedger(b, p)
+	units := l.Missing(0, 1<<14)
+	b.Run("direct", func(b *testing.B) {
+		for range b.N {
+			if err := sum(b, "direct", Config{Protocol: encoded}, units); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("bare", func(b *testing.B) {
+		made := map[int]*calibration.Worker{} // Sum keeps its own as well
+		for range b.N {
+			for _, u := range units {
+				if made[u.Trial] == nil {
+					w, err := calibration.NewWorker(p, u.Candidate, u.Trial)
+					if err != nil {
+						b.Fatal(err)
+					}
+					made[u.Trial] = w
+				}
+				if _, err := made[u.Trial].Run(b.Context(), u.First, u.Count, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,129 @@
+// Package manifestio moves a run directory's files in and out of Beam pipelines: it reads
+// graphs and tables of examples into packed chunks, writes tables and batches, and brings a
+// pipeline's reports back to the program that launched it.
+//
+// A task writes its file under a temporary name, syncs and renames it, so that a task that runs
+// twice leaves one file; the index that makes a folder readable is the launching program's, when
+// the pipeline has succeeded.
+//
+// Stability: may change with every release.
+package manifestio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"reflect"
+	"slices"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/internal/manifest"
+	"minsep/internal/store"
+)
+
+func init() {
+	beam.RegisterDoFn(reflect.TypeFor[collectFn]())
+	beam.RegisterDoFn(reflect.TypeFor[lineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[noLineFn]())
+	register.Iter1[string]()
+	register.Emitter1[string]()
+}
+
+// Collect writes the strings of a small PCollection<string> as a sorted JSON array to a temporary
+// file in dir, from which [Collected] reads them in the launching program. None of the strings may
+// be empty. (Metrics would not do: a retried task counts twice.) The file is written, even for no
+// strings, once everything upstream is done: with some runners a cancelled job cannot be told from
+// a finished one.
+func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
+	s = s.Scope("manifestio.Collect " + name)
+	all := beam.Flatten(s, lines, beam.ParDo(s, &noLineFn{}, beam.Impulse(s)))
+	beam.ParDo0(s, &collectFn{Dir: dir, Name: name}, beam.GroupByKey(s, beam.AddFixedKey(s, all)))
+}
+
+// ErrUnfinished means that a job ended, by itself or cancelled, before its work was done.
+var ErrUnfinished = errors.New("manifestio: the job ended before it was done, for example because it was cancelled")
+
+// Lines turns a PCollection<[]byte> of texts into strings, for [Collect].
+func Lines(s beam.Scope, texts beam.PCollection) beam.PCollection {
+	return beam.ParDo(s, &lineFn{}, texts)
+}
+
+type lineFn struct{}
+
+func (*lineFn) ProcessElement(text []byte, emit func(string)) { emit(string(text)) }
+
+// noLineFn emits an empty string, so that the file is written even if there are no lines.
+type noLineFn struct{}
+
+func (*noLineFn) ProcessElement(_ []byte, emit func(string)) { emit("") }
+
+type collectFn struct{ Dir, Name string }
+
+func (f *collectFn) ProcessElement(_ context.Context, _ int, lines func(*string) bool) error {
+	var all []string
+	for line := ""; lines(&line); {
+		if line != "" {
+			all = append(all, line)
+		}
+	}
+	slices.Sort(all)
+	_, err := manifest.WriteFile(f.Dir, collectedName(f.Name), manifest.SecretFile, func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(all)
+	})
+	return err
+}
+
+// collectedName returns a temporary name: readers of the folder ignore such a file if a process is
+// killed and leaves it, and publishing the folder removes it.
+func collectedName(name string) string { return store.TempPrefix + name }
+
+// Collected reads the output of [Collect], calls f for each line, and removes the file. A missing
+// file is [ErrUnfinished].
+func Collected(dir, name string, f func(line []byte) error) error {
+	ctx, path := context.Background(), store.Join(dir, collectedName(name))
+	b, err := store.ReadFile(ctx, path, 1<<30)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: it left no %s", ErrUnfinished, name)
+	}
+	if err != nil {
+		return fmt.Errorf("manifestio: %w", err)
+	}
+	var all []string
+	if err := json.Unmarshal(b, &all); err != nil {
+		return fmt.Errorf("manifestio: %s: %w", name, err)
+	}
+	for _, line := range all {
+		if err := f([]byte(line)); err != nil {
+			return err
+		}
+	}
+	return store.Remove(ctx, path)
+}
+
+// EmitFiles emits files for [CollectedFiles], in JSON.
+func EmitFiles(files []manifest.File, emit func(string)) error {
+	for _, file := range files {
+		b, err := json.Marshal(file)
+		if err != nil {
+			return fmt.Errorf("manifestio: %w", err)
+		}
+		emit(string(b))
+	}
+	return nil
+}
+
+// CollectedFiles reads collected [manifest.File]s.
+func CollectedFiles(dir, name string) (files []manifest.File, err error) {
+	err = Collected(dir, name, func(line []byte) error {
+		var file manifest.File
+		err := json.Unmarshal(line, &file)
+		files = append(files, file)
+		return err
+	})
+	return files, err
+}

@@ -1,0 +1,397 @@
+package noiseshards
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
+
+	"minsep/internal/manifest"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/manifestio"
+	"minsep/mechanism"
+	"minsep/mechanism/noise"
+)
+
+func TestMain(m *testing.M) {
+	beam.Init()
+	os.Exit(m.Run())
+}
+
+const steps, coordinates = 47, 301
+
+// newKey makes a key file.
+func newKey(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "root.key")
+	if err := stream.CreateKeyFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newConfig makes a folder with a recipe.
+func newConfig(t testing.TB, key string, s *mechanism.Strategy) (Config, *noise.Recipe) {
+	t.Helper()
+	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := stream.ReadKeyFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Bind(root, stream.RunID{3}, key)
+	r.Draw()
+	c := Config{Dir: t.TempDir(), KeyURI: key, Shards: 4, DType: manifest.DFloat32, StepsPerFile: 10}
+	f, err := WriteRecipe(c.Dir, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.RecipeSHA256 = f.SHA256
+	return c, r
+}
+
+// run runs the pipeline and returns the files, checked.
+func run(runner string, c Config) ([]manifest.File, error) {
+	p, s := beam.NewPipelineWithRoot()
+	lines, err := Write(s, c)
+	if err != nil {
+		return nil, err
+	}
+	manifestio.Collect(s, c.Dir, "files.json", lines)
+	if _, err := beam.Run(context.Background(), runner, p); err != nil {
+		return nil, err
+	}
+	var files []manifest.File
+	err = manifestio.Collected(c.Dir, "files.json", func(line []byte) error {
+		var f manifest.File
+		err := json.Unmarshal(line, &f)
+		files = append(files, f)
+		return errors.Join(err, f.Check(context.Background(), c.Dir))
+	})
+	return files, errors.Join(err, c.Facts(steps, coordinates).CheckCover(files))
+}
+
+// read returns the noise of a folder as one array [steps, coordinates].
+func read(t testing.TB, c Config) []float64 {
+	t.Helper()
+	all := make([]float64, steps*coordinates)
+	for shard := range c.Shards {
+		readShard(t, c, shard, all)
+	}
+	return all
+}
+
+// readShard puts the noise of a shard into its place in all.
+func readShard(t testing.TB, c Config, shard int, all []float64) {
+	t.Helper()
+	lo, hi := manifest.NoiseRange(coordinates, shard, c.Shards)
+	for first := 0; first < steps; first += c.stepsPerFile() {
+		rows := min(c.stepsPerFile(), steps-first)
+		f, err := os.Open(filepath.Join(c.Dir, manifest.NoiseFile(shard, c.Shards, first, rows)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		h, err := manifest.ReadNPYHeader(f)
+		if err != nil || h.DType != c.DType || !slices.Equal(h.Shape, []int{rows, int(hi - lo)}) {
+			t.Fatalf("header %+v, %v", h, err)
+		}
+		for i := range rows {
+			row := all[(first+i)*coordinates+int(lo):][:hi-lo]
+			if c.DType == manifest.DFloat64 {
+				err = binary.Read(f, binary.LittleEndian, row)
+			} else {
+				narrow := make([]float32, len(row))
+				err = binary.Read(f, binary.LittleEndian, narrow)
+				for j, v := range narrow {
+					row[j] = float64(v)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// expected makes the noise without a pipeline.
+func expected(t testing.TB, c Config, r *noise.Recipe) []float64 {
+	t.Helper()
+	root, err := stream.ReadKeyFile(c.KeyURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := r.Generator(r.Key(root, r.RunID), 0, coordinates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]float64, steps*coordinates)
+	if err := g.Fill64(all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func testStrategies() []*mechanism.Strategy {
+	return []*mechanism.Strategy{
+		{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: []float64{1, .5, .3, .2}, Normalized: true},
+		{Kind: mechanism.KindBISR, Steps: steps, InverseToeplitz: []float64{1, -.5, -.125}},
+		{Kind: mechanism.KindBLT, Steps: steps, BLT: &mechanism.BLT{Scales: []float64{.2, .1}, Decays: []float64{.9, .5}}},
+	}
+}
+
+// TestEverySplitAndRunnerGivesTheSameNoise changes one setting at a time.
+func TestEverySplitAndRunnerGivesTheSameNoise(t *testing.T) {
+	for _, s := range testStrategies() {
+		key := newKey(t)
+		for _, change := range []func(*Config) string{
+			func(c *Config) string { return "direct" },
+			func(c *Config) string { return "prism" },
+			func(c *Config) string { c.Shards = 1; return "direct" },
+			func(c *Config) string { c.Shards, c.StepsPerFile = 64, 0; return "direct" },
+			func(c *Config) string { c.StepsPerFile = 7; return "direct" },
+			func(c *Config) string { c.DType = manifest.DFloat64; return "direct" },
+		} {
+			c, r := newConfig(t, key, s)
+			runner := change(&c)
+			if _, err := run(runner, c); err != nil {
+				t.Fatalf("%s, %+v: %v", runner, c, err)
+			}
+			if !slices.Equal(read(t, c), expected(t, c, r)) {
+				t.Errorf("%s on %s with %d shards: other noise", s.Kind, runner, c.Shards)
+			}
+		}
+	}
+}
+
+// TestRepeatKeepsFiles runs again over files of a finished run, one of them damaged.
+func TestRepeatKeepsFiles(t *testing.T) {
+	c, r := newConfig(t, newKey(t), testStrategies()[0])
+	first, err := run("direct", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep, damage := filepath.Join(c.Dir, first[0].Name), filepath.Join(c.Dir, first[len(first)-1].Name)
+	before, err := os.Stat(keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(damage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-1] ^= 1
+	if err := os.WriteFile(damage, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := run("direct", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(first, again) || !slices.Equal(read(t, c), expected(t, c, r)) {
+		t.Error("the second run gives other files")
+	}
+	if after, err := os.Stat(keep); err != nil || !os.SameFile(before, after) {
+		t.Errorf("a finished file was made again (%v)", err)
+	}
+}
+
+// killedAfter makes a shard's first files and stops as a killed task does.
+func killedAfter(t *testing.T, c Config, r *noise.Recipe, files int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w := writer(t, c, r, func() {
+		if files--; files == 0 {
+			cancel()
+		}
+	})
+	if _, err := w.run(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("stopped with %v", err)
+	}
+}
+
+func writer(t *testing.T, c Config, r *noise.Recipe, done func()) *shardWriter {
+	t.Helper()
+	root, err := stream.ReadKeyFile(c.KeyURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lo, hi := manifest.NoiseRange(coordinates, 1, c.Shards)
+	g, err := r.Generator(r.Key(root, r.RunID), lo, hi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &shardWriter{config: c, shard: 1, steps: steps, generator: g, done: done}
+}
+
+// setCheckpointInterval sets the interval for one test.
+func setCheckpointInterval(t *testing.T, d time.Duration) {
+	old := checkpointInterval
+	checkpointInterval = d
+	t.Cleanup(func() { checkpointInterval = old })
+}
+
+// TestResume stops a shard after some files, with and without checkpoints, damages what is left,
+// and goes on.
+func TestResume(t *testing.T) {
+	key := newKey(t)
+	for _, s := range testStrategies() {
+		for _, interval := range []time.Duration{0, time.Hour} {
+			setCheckpointInterval(t, interval)
+			for stop, damage := range map[int]string{0: "", 1: notesName, 2: checkpointName, 3: "steps-000000-000009.npy", 4: "steps-000010-000019.npy"} {
+				c, r := newConfig(t, key, s)
+				killedAfter(t, c, r, max(stop, 2))
+				path := filepath.Join(c.Dir, manifest.NoiseShard(1, c.Shards), damage)
+				if b, err := os.ReadFile(path); err == nil {
+					b[len(b)/2] ^= 0x55
+					if err := os.WriteFile(path, b, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := writer(t, c, r, func() {}).run(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				got, want := make([]float64, steps*coordinates), make([]float64, steps*coordinates)
+				readShard(t, c, 1, got)
+				lo, hi := manifest.NoiseRange(coordinates, 1, c.Shards)
+				for i, row := range slices.Collect(slices.Chunk(expected(t, c, r), coordinates)) {
+					copy(want[i*coordinates+int(lo):], row[lo:hi])
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s, checkpoints every %v, %q damaged: other noise", s.Kind, interval, damage)
+				}
+			}
+		}
+	}
+}
+
+// TestResumeDoesNotBeginAgain counts the files that a task makes after one that was stopped.
+func TestResumeDoesNotBeginAgain(t *testing.T) {
+	setCheckpointInterval(t, 0)
+	for _, s := range testStrategies() {
+		c, r := newConfig(t, newKey(t), s)
+		killedAfter(t, c, r, 3)
+		made := 0
+		files, err := writer(t, c, r, func() { made++ }).run(context.Background())
+		if err != nil || made != 2 || len(files) != 5 {
+			t.Errorf("%s: %d of %d files were made (%v)", s.Kind, made, len(files), err)
+		}
+	}
+}
+
+// TestPublishLeavesNoiseAlone: after Publish a folder has the noise, the recipe and the index.
+func TestPublishLeavesNoiseAlone(t *testing.T) {
+	c, r := newConfig(t, newKey(t), testStrategies()[0])
+	dir := filepath.Join(c.Dir, "noise")
+	stage, err := manifest.Begin(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe, err := WriteRecipe(dir, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Dir, c.RecipeSHA256 = dir, recipe.SHA256
+	files, err := run("direct", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, sum, err := manifest.Params(r.Params)
+	if err != nil || sum != r.ParamsSHA256 {
+		t.Fatalf("the index's hash of the parameters is not the recipe's (%v)", err)
+	}
+	if err := stage.Publish(manifest.Index{Format: "test", RunID: r.RunID, Params: params, ParamsSHA256: sum, Files: append(files, recipe)}); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		switch mode := info.Mode(); {
+		case err != nil:
+			return err
+		case mode.IsDir() && mode.Perm() != 0o700, mode.IsRegular() && mode.Perm() != 0o600:
+			t.Errorf("%s: mode %v", path, mode)
+		case strings.Contains(path, "tmp"+"-notes"), strings.Contains(path, "checkpoint"):
+			t.Errorf("%s is left", path)
+		case mode.IsRegular():
+			found++
+		}
+		return nil
+	})
+	if err != nil || found != len(files)+2 {
+		t.Errorf("%d files, want %d (%v)", found, len(files)+2, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	c, r := newConfig(t, newKey(t), testStrategies()[0])
+	if err := (Config{StepsPerFile: -1}).Validate(); err == nil || len(strings.Split(err.Error(), "\n")) != 5 {
+		t.Errorf("got %v, want 5 faults", err)
+	}
+	for name, change := range map[string]func(c *Config){
+		"more shards than coordinates": func(c *Config) { c.Shards = coordinates + 1 },
+		"another recipe":               func(c *Config) { c.RecipeSHA256[0]++ },
+		"no recipe":                    func(c *Config) { c.Dir = filepath.Join(c.Dir, "none") },
+		"no key":                       func(c *Config) { c.KeyURI += "x" },
+		"another key":                  func(c *Config) { c.KeyURI = newKey(t) },
+		"a file in the way": func(c *Config) {
+			if err := os.WriteFile(filepath.Join(c.Dir, manifest.NoiseShard(2, c.Shards)), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		changed := c
+		change(&changed)
+		if _, err := run("direct", changed); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if r.Params.Coordinates != coordinates {
+		t.Error("the recipe changed")
+	}
+}
+
+// BenchmarkWrite makes and writes float32 noise of 1e6 coordinates and 100 steps on all processors,
+// hashes and syncs included.
+func BenchmarkWrite(b *testing.B) {
+	key := newKey(b)
+	root, err := stream.ReadKeyFile(key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := noise.NewRecipe(noise.Config{
+		Strategy:    &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 100, Toeplitz: []float64{1, .5, .375, .3125}},
+		Coordinates: 1000000, NoiseMultiplier: 1, ClipNorm: 1,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Bind(root, stream.RunID{1}, key)
+	r.Draw()
+	for b.Loop() {
+		c := Config{Dir: b.TempDir(), KeyURI: key, Shards: 8, DType: manifest.DFloat32}
+		f, err := WriteRecipe(c.Dir, r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.RecipeSHA256 = f.SHA256
+		p, s := beam.NewPipelineWithRoot()
+		if _, err := Write(s, c); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := beam.Run(context.Background(), "direct", p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*1e8/b.Elapsed().Seconds()/1e6, "Mvalues/s")
+}
