@@ -18,6 +18,9 @@ import (
 	"minsep/sampling"
 )
 
+// ownSamples is the default of --own-samples. Tests take less: see TestMain.
+var ownSamples = 5 * time.Second
+
 func (a *app) inspectCommand() *cobra.Command {
 	var showSecret, verbose bool
 	var recheck int
@@ -90,7 +93,7 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 	}
 	c.Flags().BoolVar(&showSecret, "show-secret", false, "also show realised values, such as batch sizes")
 	c.Flags().BoolVar(&verbose, "verbose", false, "list every check, also when all of them pass")
-	c.Flags().DurationVar(&own, "own-samples", 5*time.Second, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; 0 for none")
+	c.Flags().DurationVar(&own, "own-samples", ownSamples, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; 0 for none")
 	c.Flags().IntVar(&recheck, "recheck", 0, "recompute this many units of the verification, drawn by their samples")
 	return c
 }

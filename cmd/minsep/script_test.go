@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -20,6 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	ownSamples = 20 * time.Millisecond
 	if os.Getenv(beCommand) != "" { // started again by a test that kills it
 		killtest.Arm()
 		fixedMain()
