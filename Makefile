@@ -116,7 +116,7 @@ look: ## look at a report in Chromium, in both themes, at phone and desktop widt
 	@if ! command -v chromium > /dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
 	  else echo "look: chromium is not installed: on Debian, as root, apt-get install chromium"; fi; fi
-	MINSEP_LOOK="$(CURDIR)/out/look" MINSEP_LOOK_PAGE="$(if $(PAGE),$(abspath $(PAGE)))" $(GO) test -count=1 -run TestLook -v ./report
+	MINSEP_LOOK="$(CURDIR)/out/look" MINSEP_LOOK_PAGE="$(if $(PAGE),$(abspath $(PAGE)))" $(GO) test -count=1 -run TestLook -v ./internal/report
 
 test-flink: flink ## run every pipeline on Flink in one process, where java and mvn are
 	@$(flink_env) $(GO) test -timeout 40m -count=1 -v ./integration/flink
@@ -190,7 +190,7 @@ $(addprefix train-,jax owners torch texts genes): train-%: build
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.
-RACE := ./internal/store ./mechanism/noise ./registry ./internal/montecarlo ./internal/montecarlo/tilt ./manifest ./internal/idcolumn
+RACE := ./internal/store ./internal/noise ./internal/registry ./internal/montecarlo ./internal/montecarlo/tilt ./internal/manifest ./internal/idcolumn
 RACE_TESTS := ReadAhead|WrongAndShortReads|Memory|ByManyAtOnce|SplitsGive|Checkpoint|GoldenLosses|RecordsMerge|ValuesDepend|BoundedRowGroups|BoundedWriter|BoundedEach|Column|Fill|ValueError
 
 race-fast: ## run the tests of concurrent packages that need no Beam under the race detector, in a minute
@@ -218,15 +218,15 @@ fuzz: ## run every fuzz target for FUZZTIME (default 20s) each
 
 bench: ## measure the tables of docs/background/benchmarks.md: whole stages in a process of their own, then the inner loops
 	@mkdir -p out
-	$(GO) test -c -o out/pipelines.test ./pipelines
+	$(GO) test -c -o out/pipelines.test ./internal/pipelines
 	@for b in 'Form$$/n=7200' 'Form$$/epochs' 'Form$$/n=1000' FormMultiOwner Bound; do \
-	  (cd pipelines && ../out/pipelines.test -test.run '^$$' -test.bench "$$b" -test.benchtime 1x | grep Benchmark); done
-	MINSEP_BENCH_FULL=1 $(GO) test -run '^$$' -bench Greedy -benchtime 1x ./sampling/ownergraph | grep Benchmark
+	  (cd internal/pipelines && ../../out/pipelines.test -test.run '^$$' -test.bench "$$b" -test.benchtime 1x | grep Benchmark); done
+	MINSEP_BENCH_FULL=1 $(GO) test -run '^$$' -bench Greedy -benchtime 1x ./internal/ownergraph | grep Benchmark
 	$(GO) test -run '^$$' -bench Losses -cpu 1 ./internal/montecarlo | grep Benchmark
-	$(GO) test -run '^$$' -bench Poisson -cpu 1 ./accounting/pld | grep Benchmark
-	$(GO) test -run '^$$' -bench Calibrate -benchtime 1x ./accounting/calibration | grep Benchmark
+	$(GO) test -run '^$$' -bench Poisson -cpu 1 ./internal/accounting/pld | grep Benchmark
+	$(GO) test -run '^$$' -bench Calibrate -benchtime 1x ./internal/accounting/calibration | grep Benchmark
 	$(GO) test -run '^$$' -bench Overhead ./internal/transforms/losses | grep Benchmark
-	$(GO) test -run '^$$' -bench Noise -cpu 1 ./mechanism/noise | grep Benchmark
+	$(GO) test -run '^$$' -bench Noise -cpu 1 ./internal/noise | grep Benchmark
 	$(GO) test -run '^$$' -bench . -benchtime 1x -cpu 1 ./mechanism | grep Benchmark
 
 attack: ## attack the whole chain in process: certificates of every scheme again, and a million observations, in minutes

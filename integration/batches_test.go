@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/ownergraph"
+	"minsep/internal/pipelines"
 	"minsep/internal/stream"
-	"minsep/pipelines"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // formRun bounds a small graph and forms batches of it.

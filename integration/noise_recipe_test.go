@@ -12,10 +12,10 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/noiseshards"
 	"minsep/mechanism"
-	"minsep/mechanism/noise"
 )
 
 // pythonWith returns the Python that has the packages, or skips the test.
@@ -34,7 +34,7 @@ func pythonWith(t *testing.T, packages string) string {
 // TestNoiseRecipeVectorsInPython makes the frozen vectors of noise from their recipes with NumPy.
 func TestNoiseRecipeVectorsInPython(t *testing.T) {
 	python := pythonWith(t, "numpy, cryptography")
-	out, err := exec.Command(python, "python/noise_recipe.py", "--vectors", "../mechanism/noise/testdata/vectors.json").CombinedOutput()
+	out, err := exec.Command(python, "python/noise_recipe.py", "--vectors", "../internal/noise/testdata/vectors.json").CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

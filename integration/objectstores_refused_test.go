@@ -7,9 +7,9 @@ import (
 
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
+	"minsep/internal/report"
 	"minsep/internal/stattest"
 	"minsep/internal/store"
-	"minsep/report"
 )
 
 // blames are what an error says that takes a read that failed for something that is stored.

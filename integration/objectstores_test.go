@@ -31,6 +31,8 @@ import (
 	"minsep/internal/inspect"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
+	"minsep/internal/pipelines"
 	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/store"
@@ -40,9 +42,7 @@ import (
 	"minsep/internal/stream"
 	"minsep/internal/testrun"
 	"minsep/mechanism"
-	"minsep/pipelines"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // objectStores are services in this process, by scheme, each with a bucket.

@@ -12,7 +12,7 @@ import (
 
 // Rotation lets the examples of one pool at a time take part, each exactly once, at a uniform step
 // of the EpochSteps steps that the pool serves: a period (F3.12). The bounded table divides
-// examples into pools ([minsep/sampling/ownergraph.Pools]), with at most one example of an owner in
+// examples into pools ([minsep/internal/ownergraph.Pools]), with at most one example of an owner in
 // each. Pool e modulo the number of pools serves period e.
 //
 // # Formal guarantees

@@ -10,9 +10,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 func init() {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // Functions of a generic type share one name, by which Beam looks them up, so each type of ids has

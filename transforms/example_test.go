@@ -12,9 +12,9 @@ import (
 	//lint:ignore SA1019 it is the default runner
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 	"minsep/transforms"
 )
 

@@ -13,11 +13,11 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/store"
 	"minsep/internal/transforms/contribution"
 	"minsep/internal/transforms/manifestio"
-	"minsep/sampling/ownergraph"
 )
 
 // Row is an example of a bounded table. Its id is the key beside it.

@@ -9,8 +9,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 )
 
 // ID is a type of ids of examples or owners. Strings and bytes are at most 255 bytes long and count

@@ -14,9 +14,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/transforms/formation"
-	"minsep/sampling/ownergraph"
 )
 
 // Slot is the place of an example in the batches of a training.

@@ -14,12 +14,12 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/param"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/noiseshards"
-	"minsep/mechanism/noise"
 )
 
 func init() {

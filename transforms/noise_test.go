@@ -14,9 +14,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/stages"
 	"minsep/mechanism"
-	"minsep/mechanism/noise"
 )
 
 func init() { register.Function1x0(takeBlock) }

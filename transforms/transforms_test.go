@@ -21,9 +21,9 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 func TestMain(m *testing.M) {

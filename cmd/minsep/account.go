@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/param"
+	"minsep/internal/pipelines"
+	"minsep/internal/planner"
 	"minsep/internal/words"
 	"minsep/mechanism"
-	"minsep/pipelines"
-	"minsep/planner"
 )
 
 func init() { stageCommands["account"] = (*app).accountCommand }

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/digits"
-	"minsep/pipelines"
+	"minsep/internal/pipelines"
 )
 
 // notCertified wraps the error of a claim that was not certified with the facts that advice depends

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
-	"minsep/pipelines"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/pipelines"
 )
 
 // TestAdvice: what would help names what was given and what there is, and nothing else.

@@ -13,9 +13,9 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/ondisk"
+	"minsep/internal/ownergraph"
+	"minsep/internal/pipelines"
 	"minsep/internal/words"
-	"minsep/pipelines"
-	"minsep/sampling/ownergraph"
 )
 
 // addGraphFlags adds the flags that name the files of a graph and describe their format.

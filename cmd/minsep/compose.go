@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"minsep/accounting"
-	"minsep/accounting/pld"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
 	"minsep/internal/param"

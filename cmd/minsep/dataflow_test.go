@@ -19,8 +19,8 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
-	"minsep/mechanism/noise"
-	"minsep/sampling/ownergraph"
+	"minsep/internal/noise"
+	"minsep/internal/ownergraph"
 )
 
 // dryDataflow are Beam's own flags for a job that is translated and not sent.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/pipelines"
 	"minsep/internal/stages"
 	"minsep/internal/words"
-	"minsep/pipelines"
 )
 
 func init() { stageCommands["form"] = (*app).formCommand }

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"minsep/internal/report"
 	"minsep/mechanism"
-	"minsep/report"
 	"minsep/sampling"
 )
 

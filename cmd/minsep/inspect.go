@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
 	"minsep/internal/store"

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"minsep/internal/graphio"
+	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/printable"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // packages are the names of Go packages with which errors begin: these, and a package for each

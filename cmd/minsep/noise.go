@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"minsep/internal/noise"
+	"minsep/internal/pipelines"
 	"minsep/internal/registry"
-	"minsep/mechanism/noise"
-	"minsep/pipelines"
 )
 
 func init() { stageCommands["noise"] = (*app).noiseCommand }

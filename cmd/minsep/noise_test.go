@@ -14,8 +14,8 @@ import (
 
 	"minsep/internal/killtest"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/stream"
-	"minsep/mechanism/noise"
 )
 
 const killedRunID = "0123456789abcdef0123456789abcdef"

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"minsep/internal/param"
-	"minsep/pipelines"
+	"minsep/internal/pipelines"
 )
 
 // noiseStream holds the flags of a stream of noise.

@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"minsep/internal/param"
+	"minsep/internal/pipelines"
 	"minsep/internal/store"
-	"minsep/pipelines"
 )
 
 // operation holds how a command runs, apart from its task: its logs, its temporary files, and the

@@ -15,15 +15,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/planner"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/transforms/progress"
 	"minsep/internal/words"
-	"minsep/planner"
 	"minsep/sampling"
 )
 

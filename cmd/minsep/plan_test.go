@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/planner"
 	"minsep/mechanism"
-	"minsep/planner"
 	"minsep/sampling"
 )
 

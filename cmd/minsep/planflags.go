@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/graphio"
 	"minsep/internal/param"
+	"minsep/internal/pipelines"
+	"minsep/internal/planner"
 	"minsep/internal/stages"
 	"minsep/mechanism"
-	"minsep/pipelines"
-	"minsep/planner"
 	"minsep/sampling"
 )
 

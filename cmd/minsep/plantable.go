@@ -6,9 +6,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
+	"minsep/internal/planner"
 	"minsep/internal/words"
-	"minsep/planner"
 	"minsep/sampling"
 )
 

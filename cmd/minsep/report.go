@@ -14,8 +14,8 @@ import (
 
 	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/report"
 	"minsep/internal/store"
-	"minsep/report"
 )
 
 // reported is the JSON output of minsep report.

@@ -24,11 +24,11 @@ import (
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/pipelines"
 	"minsep/internal/printable"
 	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/pipelines"
 )
 
 // Exit codes, which scripts rely on.

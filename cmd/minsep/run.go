@@ -13,16 +13,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/param"
+	"minsep/internal/pipelines"
 	"minsep/internal/planrun"
 	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/words"
-	"minsep/mechanism/noise"
-	"minsep/pipelines"
 )
 
 func (a *app) runCommand() *cobra.Command {

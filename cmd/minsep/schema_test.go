@@ -13,13 +13,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/planner"
 	"minsep/internal/stages"
 	"minsep/internal/strictjson"
-	"minsep/planner"
 	"minsep/sampling"
 )
 

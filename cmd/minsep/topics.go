@@ -3,10 +3,10 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
+	"minsep/internal/ownergraph"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // topics returns the pages of minsep help that are not about a command.

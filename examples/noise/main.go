@@ -11,8 +11,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
+	"minsep/internal/noise"
 	"minsep/mechanism"
-	"minsep/mechanism/noise"
 	"minsep/sampling"
 	"minsep/transforms"
 )

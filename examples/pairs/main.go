@@ -12,8 +12,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
+	"minsep/internal/ownergraph"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 	"minsep/transforms"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/param"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
 	"minsep/internal/stream"
 	"minsep/mechanism"

@@ -11,14 +11,14 @@ import (
 	"sync"
 	"testing"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/drawhere"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/stream"
 	"minsep/mechanism"
-	"minsep/mechanism/noise"
 	"minsep/sampling"
 )
 

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

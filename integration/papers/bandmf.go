@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

@@ -3,7 +3,7 @@ package main
 import (
 	"math"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/mechanism"
 )
 

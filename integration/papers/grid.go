@@ -7,8 +7,8 @@ import (
 	"math"
 	"os"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

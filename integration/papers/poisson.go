@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/mechanism"
 )
 

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"minsep/accounting/pld"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
 	"minsep/internal/words"
 	"minsep/mechanism"

@@ -32,12 +32,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"minsep/accounting/pld"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
+	"minsep/internal/noise"
+	"minsep/internal/pipelines"
 	"minsep/internal/stream"
 	"minsep/mechanism"
-	"minsep/mechanism/noise"
-	"minsep/pipelines"
 	"minsep/sampling"
 )
 

@@ -1,6 +1,4 @@
 // Package bisect finds the point where a condition changes by halving an interval.
-//
-// Stability: may change with every release.
 package bisect
 
 // Between narrows [low, high] to at most width around the point where below turns from true to

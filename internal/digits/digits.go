@@ -1,7 +1,5 @@
 // Package digits rounds numbers to a few decimal digits, in a chosen direction. A rounded number is
 // exact as it is printed, so people and files copy it without loss.
-//
-// Stability: may change with every release.
 package digits
 
 import (

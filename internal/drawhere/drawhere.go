@@ -5,7 +5,7 @@ package drawhere
 import (
 	"context"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/ledger"
 )
 

@@ -3,7 +3,7 @@ package graphio
 import (
 	"context"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // BatchEdges is about the number of edges of a batch: 64 KiB of integers.

@@ -17,6 +17,4 @@
 //
 // A Fault names the file, the line or row group, the column and the rule, and says which kind
 // of value was found; it never holds the value, since ids may be personal.
-//
-// Stability: may change with every release.
 package graphio

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/printable"
 	"minsep/internal/words"
-	"minsep/sampling/ownergraph"
 )
 
 // Fault is a fault of an input file. It names the place and the kind of value that was found, and

@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"minsep/internal/graphio"
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // edge is an edge as text.

@@ -16,7 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"minsep/internal/graphio"
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // written is an id as a text file has it, and what the rule for ids says of it: the table of

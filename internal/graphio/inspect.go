@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strconv"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/store"
-	"minsep/sampling/ownergraph"
 )
 
 // idType is the type of a column, if the file tells it.

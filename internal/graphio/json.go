@@ -6,8 +6,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 )
 
 // jsonFault is the fault of a line of NDJSON.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // OwnEdges returns the edges of the batch: in a graph of single owners, each example owns itself.

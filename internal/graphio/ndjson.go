@@ -5,7 +5,7 @@ import (
 	"context"
 	"io"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // ndjsonFormat is of objects of JSON, one a line.

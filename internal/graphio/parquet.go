@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/idcolumn"
+	"minsep/internal/ownergraph"
 	"minsep/internal/words"
-	"minsep/sampling/ownergraph"
 )
 
 var parquetFormat = format{name: Parquet, title: "Parquet", extensions: []string{".parquet", ".pq"},

@@ -11,7 +11,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // Source is a graph in files that [Open] has looked at.

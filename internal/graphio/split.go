@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // Split is a unit of work: a part of one file and all that is needed to read it. It travels as

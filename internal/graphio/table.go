@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/words"
-	"minsep/sampling/ownergraph"
 )
 
 // csvFormat is of text with commas, and quotes as RFC 4180 has them.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"unicode/utf8"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 )
 
 // kind is a kind of value, for messages that must not show the value.

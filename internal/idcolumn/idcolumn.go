@@ -4,8 +4,6 @@
 // allocated for them, and the reader returns [ErrCorrupt] where the library below panics. Ids
 // are integers of at most 64 bits, strings in UTF-8 or bytes, both of at most 255 bytes, and neither
 // null nor empty; others are a [ValueError].
-//
-// Stability: may change with every release.
 package idcolumn
 
 import (
@@ -20,8 +18,8 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 )
 
 // ErrCorrupt is returned for a file that is not as Parquet files are.

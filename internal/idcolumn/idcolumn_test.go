@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/idcolumn"
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 type paper struct {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 )
 
 // appendInt adds an integer to a column, to one of strings as its digits. Parquet stores unsigned

@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/stages"
 	"minsep/internal/strictjson"
 	"minsep/internal/words"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // tableRows is the number of rows of a table that are read at once.

@@ -9,8 +9,8 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"

@@ -4,8 +4,6 @@
 //
 // It needs no key and changes nothing. It does not import Beam or the clients of object stores: a
 // program that inspects gs:// or s3:// imports these stores itself, as the command does.
-//
-// Stability: stable.
 package inspect
 
 import (
@@ -19,15 +17,15 @@ import (
 	"slices"
 	"strings"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/leave"
 	"minsep/internal/manifest"
+	"minsep/internal/planner"
 	"minsep/internal/printable"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/mechanism"
-	"minsep/planner"
 	"minsep/sampling"
 )
 

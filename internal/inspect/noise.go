@@ -12,11 +12,11 @@ import (
 	"slices"
 
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
+	"minsep/internal/planner"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
-	"minsep/mechanism/noise"
-	"minsep/planner"
 	"minsep/sampling"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"minsep/planner"
+	"minsep/internal/planner"
 )
 
 // TestAgree: an index may leave out the noise of a step, and may not have another one.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/words"
-	"minsep/sampling/ownergraph"
 )
 
 // poolsOf holds the pools of each row of a table.

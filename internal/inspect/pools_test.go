@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // twoPools is a run directory with two pools of a graph of two owners, each of two examples: of

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/manifest"
+	"minsep/internal/planner"
 	"minsep/internal/printable"
 	"minsep/internal/store"
-	"minsep/planner"
 )
 
 // States of an inspected directory.

@@ -9,6 +9,4 @@
 // anywhere else is an error. Units are integers, so their sum does not depend on their order.
 //
 // Everything in a ledger is public: verification uses no secret.
-//
-// Stability: may change with every release.
 package ledger

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/ledger"
 	"minsep/mechanism"
 	"minsep/sampling"

@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"sync"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/store"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"

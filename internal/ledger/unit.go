@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"slices"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
 	"minsep/internal/strictjson"
 )

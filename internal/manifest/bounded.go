@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
-	"minsep/sampling/ownergraph"
 )
 
 // Bounded is an open folder with a bounded graph.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 
 	"pgregory.net/rapid"
 )

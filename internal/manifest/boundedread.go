@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"minsep/internal/idcolumn"
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // TableError means that a part of a bounded graph is not as [BoundedWriter] writes it. It never

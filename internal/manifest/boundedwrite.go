@@ -9,7 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // Formats of a folder with a bounded graph: its rows, in part files. With pools, an owner has at

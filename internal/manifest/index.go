@@ -5,8 +5,6 @@
 // index.json comes last, with the size and SHA-256 of every file, the parameters that made them,
 // and the hashes of the indexes of its inputs. Every reader refuses a folder without a matching
 // index. The package does not use Beam, and reaches object stores through package store only.
-//
-// Stability: stable.
 package manifest
 
 import (

@@ -23,6 +23,4 @@
 // Labels (F3.2, …) refer to docs/formulas.md, which has the proofs; arXiv 2602.09338 is the
 // paper on b-min-sep subsampling and Monte Carlo accounting. Steps are 0-based here and 1-based
 // there.
-//
-// Stability: may change with every release.
 package montecarlo

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"minsep/internal/ondisk"
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // BenchmarkThroughFiles bounds 2^23 edges of two owners for each example, through files.

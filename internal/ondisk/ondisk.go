@@ -22,8 +22,6 @@
 // # Determinism
 //
 // The hash and the sample decide where an edge waits, and nothing else.
-//
-// Stability: may change with every release.
 package ondisk
 
 import (
@@ -34,8 +32,8 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 )
 
 // DefaultInMemory is the number of edges that a [Bounder] holds in memory. With integer ids they

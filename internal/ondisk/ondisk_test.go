@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"minsep/internal/ondisk"
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 )
 
 // owners are all owners of the graph.

@@ -8,7 +8,7 @@ import (
 	"math/bits"
 	"runtime/debug"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // kept are the examples that the pass keeps, in its order.

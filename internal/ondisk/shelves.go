@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sort"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
-	"minsep/sampling/ownergraph"
 )
 
 const (

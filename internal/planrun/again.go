@@ -12,11 +12,11 @@ import (
 
 	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/pipelines"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/strictjson"
-	"minsep/pipelines"
 )
 
 // earlierRun is a run directory of which a new one takes over what still holds: the table, the

@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
+	"minsep/internal/pipelines"
 	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
 	"minsep/mechanism"
-	"minsep/pipelines"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // directory is a run directory with a key, for plans of numbered examples.

@@ -3,9 +3,9 @@ package planrun_test
 import (
 	"testing"
 
+	"minsep/internal/pipelines"
 	"minsep/internal/planrun"
 	"minsep/mechanism"
-	"minsep/pipelines"
 	"minsep/sampling"
 )
 

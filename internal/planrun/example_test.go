@@ -6,10 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"minsep/internal/pipelines"
 	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
-	"minsep/pipelines"
 )
 
 // A plan without a graph, up to the certificate: its scheme has no amplification, so that nothing

@@ -3,7 +3,7 @@ package planrun
 import (
 	"errors"
 	"minsep/internal/graphio"
-	"minsep/pipelines"
+	"minsep/internal/pipelines"
 	"strings"
 )
 

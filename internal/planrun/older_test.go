@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"testing"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/manifest"
 	"minsep/internal/planrun"
 )

@@ -14,11 +14,11 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/pipelines"
 	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
 	"minsep/mechanism"
-	"minsep/pipelines"
 	"minsep/sampling"
 )
 

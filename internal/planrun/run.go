@@ -1,8 +1,6 @@
 // Package planrun runs a plan: all stages of a training run, one after the other, in one run
 // directory. A stage is skipped if its result is there and is the plan's. Results that are not the
 // plan's are refused: nothing is overwritten.
-//
-// Stability: may change with every release.
 package planrun
 
 import (
@@ -15,16 +13,16 @@ import (
 	"strings"
 	"time"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/param"
+	"minsep/internal/pipelines"
 	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
-	"minsep/mechanism/noise"
-	"minsep/pipelines"
 )
 
 // Settings says how far a plan runs, and who is told.

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"minsep/internal/manifest"
+	"minsep/internal/pipelines"
 	"minsep/internal/stages"
-	"minsep/pipelines"
 )
 
 // planStage is a stage of the plan with its result.

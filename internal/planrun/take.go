@@ -8,12 +8,12 @@ import (
 
 	"minsep/internal/manifest"
 	"minsep/internal/param"
+	"minsep/internal/pipelines"
 	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/words"
-	"minsep/pipelines"
 )
 
 // taken describes a run directory after a plan has taken it.

@@ -7,10 +7,10 @@ import (
 
 	"minsep/internal/digest"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/strictjson"
-	"minsep/mechanism/noise"
 )
 
 // recordFormat is the format of a [Record].

@@ -7,8 +7,6 @@
 // beside the key file and in the user's state folder; either copy can refuse a claim.
 //
 // Records of other machines and other users are not seen, and a deleted record is forgotten.
-//
-// Stability: may change with every release.
 package registry
 
 import (

@@ -14,9 +14,9 @@ import (
 
 	"minsep/internal/digest"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/store"
 	"minsep/internal/stream"
-	"minsep/mechanism/noise"
 )
 
 // root is the root key of the tests.

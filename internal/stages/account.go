@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"
+	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // Account finds and verifies the noise multiplier that a training run needs. It takes parameters,

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
+	"minsep/internal/ownergraph"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // TestMostPerOwner: k_u beyond what there are losses for is refused with where it comes from, and

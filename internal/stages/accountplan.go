@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"time"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/param"

@@ -8,8 +8,8 @@ import (
 	"errors"
 	"io/fs"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/store"

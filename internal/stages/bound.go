@@ -8,9 +8,9 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // Bound bounds the contribution of each owner. It reads a graph, and leaves run/bounded.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/store"

@@ -11,9 +11,9 @@ import (
 
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/store"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 )
 
 // otherValues are values of fields that take a few only.

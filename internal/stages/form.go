@@ -12,10 +12,10 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // Form forms the batches of a training run. It reads a run directory, and leaves run/batches. The

@@ -3,8 +3,8 @@ package stages
 import (
 	"fmt"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/words"
-	"minsep/sampling/ownergraph"
 )
 
 // fewKept is the share of the examples below which KeptText says how to keep more.

@@ -11,14 +11,14 @@ import (
 	"slices"
 	"strings"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/strictjson"
 	"minsep/mechanism"
-	"minsep/mechanism/noise"
 )
 
 // Noise generates the correlated noise of a training run. It reads a strategy, and leaves

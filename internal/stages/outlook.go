@@ -3,8 +3,8 @@ package stages
 import (
 	"context"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/mechanism"
 	"minsep/sampling"
 )

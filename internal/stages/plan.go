@@ -5,10 +5,10 @@ import (
 	_ "embed"
 	"strings"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/strictjson"
 	"minsep/mechanism"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // PlanExample is a commented plan to start from.

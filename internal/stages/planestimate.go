@@ -1,7 +1,7 @@
 package stages
 
 import (
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting/calibration"
 )
 
 // PlanEstimate is the expected output and cost of a stage. It follows from the plan and from the

@@ -1,7 +1,7 @@
 package stages
 
 import (
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/sampling"
 )
 

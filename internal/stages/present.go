@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
+	"minsep/internal/ownergraph"
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/strictjson"
-	"minsep/mechanism/noise"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // Present has the contents of a run directory on which the parts of one training run must

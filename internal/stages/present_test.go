@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/manifest"
 	"minsep/internal/store"
 	"minsep/internal/stream"

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/store"

@@ -3,8 +3,8 @@ package stages
 import (
 	"testing"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/manifest"
 	"minsep/mechanism"
 	"minsep/sampling"

@@ -3,9 +3,9 @@ package stages
 import (
 	"fmt"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/strictjson"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // ownerSizes returns the owners of a bounded table by their numbers of examples.

@@ -7,8 +7,6 @@
 // [Form] and [Noise], and mechanism.Params for a strategy. A [Plan] holds all of
 // them. [Present] compares the results in a run directory with each other, and [Directory] compares
 // them with a plan.
-//
-// Stability: may change with every release.
 package stages
 
 import (

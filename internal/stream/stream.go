@@ -28,8 +28,6 @@
 // Bulk block c of number i is AES_K(i ‖ c), both fields 64 bits, big endian: distinct inputs of
 // one permutation. ChaCha has a key of 256 bits, and block and number in fields of its state.
 // The results of these functions are frozen; a test holds vectors of them.
-//
-// Stability: stable.
 package stream
 
 import (

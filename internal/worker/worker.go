@@ -2,8 +2,6 @@
 // and containers (https://s.apache.org/beam-fn-api-container-contract), and serves a pool from
 // which a runner takes workers (--environment_type=EXTERNAL). Beam has a program for both, which
 // leaves the worker and its files behind when it is killed.
-//
-// Stability: may change with every release.
 package worker
 
 import (

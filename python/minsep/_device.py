@@ -1,7 +1,7 @@
 """Noise made where it is used: the arithmetic of a recipe with words by ChaCha12, for any package
 of arrays.
 
-The package comment of mechanism/noise gives every operation. Here each is written once, over the
+The package comment of internal/noise gives every operation. Here each is written once, over the
 few functions of `Ops` that NumPy, JAX and PyTorch have under other names. All of them make the bits
 of the command: a product is rounded before it is added, which `Ops.unfused` sees to where a
 compiler might add it unrounded.

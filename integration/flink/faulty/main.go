@@ -20,10 +20,10 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/contribution"
 	"minsep/internal/transforms/manifestio"
-	"minsep/sampling/ownergraph"
 )
 
 func init() {

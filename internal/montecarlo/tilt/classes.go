@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"minsep/accounting/pld"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 )

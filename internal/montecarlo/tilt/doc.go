@@ -66,6 +66,4 @@
 // every value by Proposal.Slack of M, so that a mean of values can only be too large. Labels
 // (F5.2, …) are labels of docs/formulas.md, which has the proofs. Steps are 0-based here and
 // 1-based there.
-//
-// Stability: may change with every release.
 package tilt

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/tilt"
 	"minsep/mechanism"

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"minsep/accounting/pld"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"minsep/accounting/pld"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 )

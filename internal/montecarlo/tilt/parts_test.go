@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"minsep/accounting/pld"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/stream"

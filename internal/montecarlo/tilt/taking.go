@@ -3,7 +3,7 @@ package tilt
 import (
 	"math"
 
-	"minsep/accounting/pld"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/ondisk"
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
-	"minsep/sampling/ownergraph"
 )
 
 func init() {

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/transforms/contribution"
-	"minsep/sampling/ownergraph"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 

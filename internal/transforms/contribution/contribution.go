@@ -31,19 +31,17 @@
 //
 // Every bucket is sorted before it is read, so nothing depends on the order in which a runner
 // delivers. Counts are elements, not metrics, so a retried bundle is counted once.
-//
-// Stability: may change with every release.
 package contribution
 
 import (
 	"fmt"
 	"math"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/param"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/keyref"
-	"minsep/sampling/ownergraph"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )

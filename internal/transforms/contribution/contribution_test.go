@@ -14,10 +14,10 @@ import (
 	"sync"
 	"testing"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/contribution"
-	"minsep/sampling/ownergraph"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"

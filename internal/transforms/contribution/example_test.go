@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"reflect"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/contribution"
-	"minsep/sampling/ownergraph"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"

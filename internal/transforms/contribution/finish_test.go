@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
-	"minsep/sampling/ownergraph"
 )
 
 // BenchmarkFinish is the sequential end of the bounding alone: two undecided edges per example,

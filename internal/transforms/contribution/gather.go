@@ -9,9 +9,9 @@ import (
 	"math"
 	"reflect"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/stream"
-	"minsep/sampling/ownergraph"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"

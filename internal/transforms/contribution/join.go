@@ -7,9 +7,9 @@ import (
 	"encoding/json"
 	"reflect"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/transforms/progress"
-	"minsep/sampling/ownergraph"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"reflect"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
-	"minsep/sampling/ownergraph"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 
 	//lint:ignore SA1019 it is the default runner
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/transforms/keyref"
-	"minsep/sampling/ownergraph"
 )
 
 // spec is the configuration that the DoFns carry. It travels as JSON.

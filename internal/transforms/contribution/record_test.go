@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
-	"minsep/sampling/ownergraph"
 
 	"pgregory.net/rapid"
 )

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sort"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
-	"minsep/sampling/ownergraph"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"

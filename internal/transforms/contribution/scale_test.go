@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/contribution"
 	"minsep/internal/transforms/progress"
-	"minsep/sampling/ownergraph"
 
 	//lint:ignore SA1019 the local default: it shuffles chunks several times faster than Prism
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"

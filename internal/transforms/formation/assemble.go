@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"minsep/internal/ownergraph"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // assembly turns the chunks of a shard into its batches. R is the type of row numbers in the files.

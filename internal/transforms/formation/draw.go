@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // drawer draws the participations, or the coins, of one job at a time.

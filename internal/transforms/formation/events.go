@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"minsep/internal/manifest"
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // kind is the kind of a chunk's events.

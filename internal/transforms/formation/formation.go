@@ -23,8 +23,6 @@
 // # Secrecy
 //
 // Batches and their sizes are secret. Nothing of them is logged or counted.
-//
-// Stability: may change with every release.
 package formation
 
 import (
@@ -34,12 +32,12 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/param"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/keyref"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // ParamError is a faulty parameter.

@@ -21,11 +21,11 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/formation"
 	"minsep/internal/transforms/manifestio"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 func init() {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // nameIndex finds the ids of a shard's rows. Rows that lie close together, as most do, are found

@@ -6,10 +6,10 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // Owners that take part (F4.9): ownedFn brings the rows of each owner together, drawOwnersFn draws

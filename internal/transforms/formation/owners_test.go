@@ -12,9 +12,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // ownedTable has string ids, and one owner for each example; owner u has about u mod 7 + 1 of them,

@@ -8,10 +8,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // Request asks for batches of examples that are counted later. It travels in the pipeline graph.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/formation"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // poolsOf bounds the graph of a random table to pools.

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // tally is a digest of a multiset of rows: their number, and the sum of their hashes. Sums do not

@@ -17,8 +17,6 @@
 // into units, and for any order, retry and number of workers.
 //
 // Nothing here is secret: verification uses public randomness.
-//
-// Stability: may change with every release.
 package losses
 
 import (
@@ -34,8 +32,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"

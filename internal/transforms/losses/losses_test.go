@@ -13,8 +13,8 @@ import (
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
-	"minsep/accounting"
-	"minsep/accounting/calibration"
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
 	"minsep/internal/drawhere"
 	"minsep/internal/ledger"
 	"minsep/internal/montecarlo"

@@ -7,8 +7,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // LongName returns the file name of the long form of a shard.

@@ -13,9 +13,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/transforms/progress"
-	"minsep/sampling/ownergraph"
 )
 
 func init() {

@@ -5,8 +5,6 @@
 // A task writes its file under a temporary name, syncs and renames it, so that a task that runs
 // twice leaves one file; the index that makes a folder readable is the launching program's, when
 // the pipeline has succeeded.
-//
-// Stability: may change with every release.
 package manifestio
 
 import (

@@ -13,9 +13,9 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/store"
 	"minsep/internal/transforms/progress"
-	"minsep/sampling/ownergraph"
 )
 
 func init() {

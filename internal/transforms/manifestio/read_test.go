@@ -20,9 +20,9 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/transforms/manifestio"
-	"minsep/sampling/ownergraph"
 )
 
 func init() {

@@ -9,11 +9,11 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/manifestio"
 	"minsep/internal/transforms/noiseshards"
 	"minsep/mechanism"
-	"minsep/mechanism/noise"
 )
 
 // Noise of 100 steps and 5 coordinates, in two shards of coordinates with 50 steps a file.

@@ -23,8 +23,6 @@
 // The recipe is in the same folder, which every worker must be able to read and write, as
 // recipe.json; the key is read by each worker from its file. Neither the noise nor the key is part
 // of the pipeline graph.
-//
-// Stability: may change with every release.
 package noiseshards
 
 import (
@@ -38,6 +36,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -45,7 +44,6 @@ import (
 	"minsep/internal/transforms/keyref"
 	"minsep/internal/transforms/manifestio"
 	"minsep/internal/transforms/progress"
-	"minsep/mechanism/noise"
 )
 
 func init() {

@@ -16,10 +16,10 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/manifestio"
 	"minsep/mechanism"
-	"minsep/mechanism/noise"
 )
 
 func TestMain(m *testing.M) {

@@ -12,8 +12,8 @@ import (
 	"unsafe"
 
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
 	"minsep/internal/store"
-	"minsep/mechanism/noise"
 )
 
 // Names of the notes and the checkpoint in a shard's folder. They are names of temporary files,

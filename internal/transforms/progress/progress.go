@@ -5,8 +5,6 @@
 // share the process with the command (the direct runner, Prism, an embedded cluster). Counters are
 // shown in logs, consoles and on terminals, so they count only public things: records read, kept
 // or dropped, units of work done; never participations or batch sizes.
-//
-// Stability: may change with every release.
 package progress
 
 import (

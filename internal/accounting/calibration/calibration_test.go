@@ -1,0 +1,350 @@
+package calibration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"minsep/internal/accounting"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stattest"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// smallRun is a case of sigma.json: n = 64, b = 4, p0 = 1/16, bands of the square root, normalised.
+// Its exact σ at (2, 1e-3) is
+// 1.4841 ± .0045 by Monte Carlo; cyclic Poisson needs 1.728.
+func smallRun() accounting.Run {
+	c := []float64{1, 0.5, 0.375, 0.3125}
+	square := 0.0
+	for _, x := range c {
+		square += x * x
+	}
+	for i := range c {
+		c[i] /= math.Sqrt(square)
+	}
+	return accounting.Run{
+		Sampler:             sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.07692307692307693, Steps: 64, MinSep: 4, WarmStart: true}},
+		Strategy:            &mechanism.Strategy{Kind: mechanism.KindBSR, Steps: 64, Toeplitz: c},
+		MaxExamplesPerOwner: 1,
+	}
+}
+
+func certify(t testing.TB, p *accounting.Protocol, unit uint64, workers int) ([]byte, *accounting.Certificate) {
+	t.Helper()
+	l, err := ledger.Create(t.TempDir(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := Finish(context.Background(), l, unit, workers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, c
+}
+
+// TestCertifyBMinSep makes a certificate from scratch, close to the exact answer, the same for any
+// units and workers.
+func TestCertifyBMinSep(t *testing.T) {
+	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan.Protocol
+	if err := CheckProofs(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	var last *accounting.Trial
+	for _, c := range p.Candidates {
+		for i := range c.Trials {
+			if c.Trials[i].Samples == 0 && c.Trials[i].Bound > 0 {
+				last = &c.Trials[i]
+			}
+		}
+	}
+	if last == nil {
+		t.Fatal("no trial is proven")
+	}
+	kept := last.Bound
+	last.Bound /= 2
+	if err := CheckProofs(t.Context(), p); !errors.Is(err, accounting.ErrNotVerified) {
+		t.Errorf("half the proven bound: got %v", err)
+	}
+	last.Bound = kept
+	data, c := certify(t, p, 10_000, 2)
+	t.Logf("σ = %.4f of %d candidates, %d and %d samples", c.NoiseMultiplier, len(p.Candidates), c.Points[0].Directions[0].Samples, c.Points[0].Directions[1].Samples)
+	if c.NoiseMultiplier < 1.4841-4*0.0046 || c.NoiseMultiplier > 1.4841*1.05 {
+		t.Errorf("σ = %g, want at most 5 %% above 1.484", c.NoiseMultiplier)
+	}
+	if c.Method != accounting.MonteCarlo || c.Status != accounting.Verified {
+		t.Errorf("%s, %s", c.Method, c.Status)
+	}
+	if again, _ := certify(t, p, 1777, 1); !bytes.Equal(again, data) {
+		t.Error("other units give another certificate")
+	}
+}
+
+// drawn counts the samples of a plan's estimates and of its verification.
+func drawn(plan *Plan) (estimates, verification uint64) {
+	for _, l := range plan.Estimates {
+		estimates += l.Samples
+	}
+	for _, c := range plan.Protocol.Candidates {
+		for _, trial := range c.Trials {
+			verification += trial.Samples
+		}
+	}
+	return estimates, verification
+}
+
+// TestBudget: estimates and verification together stay within the budget, and too small a budget is
+// refused.
+func TestBudget(t *testing.T) {
+	for _, budget := range []uint64{1000, 20_000} {
+		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: budget, CodeVersion: "test"}.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		estimates, verification := drawn(plan)
+		if estimates == 0 || estimates > budget/2 || verification == 0 || estimates+verification > budget || estimates+verification < budget*9/10 {
+			t.Errorf("%d and %d samples of a budget of %d", estimates, verification, budget)
+		}
+	}
+	// Of 10 samples there is no estimate, but at least the noise multiplier whose δ is bounded
+	// without any.
+	plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, CodeVersion: "test"}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if estimates, verification := drawn(plan); estimates+verification > 10 {
+		t.Errorf("%d and %d samples of a budget of 10", estimates, verification)
+	}
+	if _, c := certify(t, plan.Protocol, 1, 1); c.NoiseMultiplier > 1.8 || c.NoiseMultiplier < 1.4841 {
+		t.Errorf("10 samples: σ = %g", c.NoiseMultiplier)
+	}
+	_, err = Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, NoiseMultiplier: 1.6}.Plan(t.Context())
+	var few *TooFewError
+	if !errors.As(err, &few) || few.Need < 10 || few.CPU <= 0 || few.Advised < few.Need {
+		t.Errorf("10 samples for one noise multiplier: got %v", err)
+	}
+}
+
+// plainRun has plain losses, since there are more bands than min-sep, and little is proven.
+func plainRun() accounting.Run {
+	run := smallRun()
+	run.Strategy.Toeplitz = append(run.Strategy.Toeplitz, 0.1)
+	return run
+}
+
+// TestAdvisedBudget: a budget that is too small for any trial of a noise multiplier is refused, and
+// the one that the refusal names is enough.
+func TestAdvisedBudget(t *testing.T) {
+	p := Problem{Run: plainRun(), Epsilon: 2, Delta: 0.02, NoiseMultiplier: 2, Samples: 100, CodeVersion: "test"}
+	_, err := p.Plan(t.Context())
+	var few *TooFewError
+	if !errors.As(err, &few) || few.Need < 2/0.02 || !strings.Contains(err.Error(), "the budget, 100 samples,") {
+		t.Fatalf("100 samples: got %v", err)
+	}
+	p.Samples = uint64(few.Advised)
+	plan, err := p.Plan(t.Context())
+	if err != nil {
+		t.Fatalf("%d samples: %v", p.Samples, err)
+	}
+	certify(t, plan.Protocol, 5000, 0)
+}
+
+// TestProofsNeedNoSamples: cyclic Poisson by PLD.
+func TestProofsNeedNoSamples(t *testing.T) {
+	run := smallRun()
+	run.Sampler = sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.25, Steps: 64, MinSep: 4}}
+	plan, err := Problem{Run: run, Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan.Protocol
+	_, c := certify(t, p, 1, 1)
+	if c.Method != accounting.PLD || math.Abs(c.NoiseMultiplier-1.72804) > 1e-4 {
+		t.Errorf("%s: σ = %g, want 1.72804", c.Method, c.NoiseMultiplier)
+	}
+}
+
+// TestPlainValues verifies by plain losses at a large δ, with enough noise and with too little.
+func TestPlainValues(t *testing.T) {
+	const epsilon, delta = 1, 0.05
+	th, samples, err := accounting.Claim{Delta: delta}.Samples(0.8*delta, []float64{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		sigma    float64
+		verified bool
+	}{{1.6, true}, {0.8, false}} {
+		p := &accounting.Protocol{Format: 1, Run: smallRun(), CodeVersion: "test", KernelID: montecarlo.KernelID(),
+			Points:     []accounting.Point{{Epsilon: epsilon, Delta: delta, Thresholds: th}},
+			Candidates: []accounting.Candidate{{NoiseMultiplier: c.sigma}}}
+		for _, d := range montecarlo.Directions {
+			p.Candidates[0].Trials = append(p.Candidates[0].Trials,
+				accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: 1, Samples: samples[0], Values: []byte("{}")})
+		}
+		l, err := ledger.Create(t.TempDir(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Finish(context.Background(), l, 5000, 0)
+		if c.verified && err != nil || !c.verified && !errors.Is(err, accounting.ErrNotVerified) {
+			t.Errorf("σ = %g: got %v, want verified = %t", c.sigma, err, c.verified)
+		}
+		l.Close()
+	}
+}
+
+// TestAdviceHolds: noise multipliers that few samples reject are verified by as many as the error
+// says. Samples differ between protocols and between kernels, so it is tried with several: of 20
+// advices at 2.5 standard errors, half are followed in vain with probability below 1e-9 if each is
+// with at most 0.05.
+func TestAdviceHolds(t *testing.T) {
+	verify := func(samples uint64, version string, earlier []accounting.Earlier) (*accounting.Protocol, error) {
+		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.5, Samples: samples, Earlier: earlier, CodeVersion: version}.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := ledger.Create(t.TempDir(), plan.Protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, err = Finish(t.Context(), l, 10_000, 0)
+		return plan.Protocol, err
+	}
+	advices, held, enough := 0, 0, 7
+	if stattest.Long() {
+		enough = 20
+	}
+	for try := 0; advices < enough && try < 40; try++ {
+		version := fmt.Sprint("test ", try)
+		p, err := verify(1000, version, nil)
+		var rejected *accounting.NotVerifiedError
+		if err == nil {
+			continue
+		}
+		if !errors.As(err, &rejected) {
+			t.Fatal(err)
+		}
+		need, ok := Advised(rejected, 2.5)
+		if !ok || need < 2000 || need > 1e6 {
+			t.Logf("%g samples are advised, %t", need, ok)
+			continue
+		}
+		if advices == 0 {
+			if cpu, err := SampleCPU(t.Context(), p, 0); err != nil || cpu < 0 || cpu > 1 {
+				t.Errorf("a sample takes %g s, %v", cpu, err)
+			}
+		}
+		advices++
+		if _, err := verify(uint64(need), version, []accounting.Earlier{{ProtocolSHA256: strings.Repeat("0", 64), FailureProbability: p.Points[0].FailureProbability}}); err == nil {
+			held++
+		} else {
+			t.Logf("%g samples: %v", need, err)
+		}
+	}
+	if t.Logf("%d of %d advices held", held, advices); advices < enough || held <= enough/2 {
+		t.Errorf("%d of %d advices held", held, advices)
+	}
+}
+
+// TestPlainPlan: where nothing is tilted, plain losses are estimated and verified, if δ is large
+// enough.
+func TestPlainPlan(t *testing.T) {
+	run := smallRun()
+	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 30}
+	run.Examples = 300
+	plan, err := Problem{Run: run, Epsilon: 2, Delta: 0.02, Samples: 100_000, CodeVersion: "test"}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, c := certify(t, plan.Protocol, 5000, 0)
+	if c.NoiseMultiplier < plan.Estimate {
+		t.Errorf("σ = %g is below the estimate %g", c.NoiseMultiplier, plan.Estimate)
+	}
+	_, err = Problem{Run: run, Epsilon: 2, Delta: 1e-8, CodeVersion: "test"}.Plan(t.Context())
+	var few *TooFewError
+	if !errors.As(err, &few) || few.Need < 1e9 {
+		t.Errorf("δ = 1e-8 by plain losses: got %v", err)
+	}
+	if _, err := NewWorker(&accounting.Protocol{}, 0, 0); err == nil {
+		t.Error("a worker for nothing")
+	}
+}
+
+// TestTwoCandidates: a protocol has one candidate that is likely to be accepted and at most one
+// fallback, within the budget, whose noise multiplier is little larger. Of twenty protocols of similar
+// claims nine in ten release the first candidate and no two fail in a row; with a probability of .85
+// each, fewer than 12 of 20 do with a probability of 1e-3.
+func TestTwoCandidates(t *testing.T) {
+	first, none, tries := 0, 0, 20
+	if !stattest.Long() {
+		tries = 8
+	}
+	for i := range tries {
+		plan, err := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3 * (1 + float64(i)/100), Samples: 15_000, CodeVersion: "test"}.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := plan.Protocol
+		if len(p.Candidates) != 2 || p.Candidates[1].NoiseMultiplier > 1.08*p.Candidates[0].NoiseMultiplier || p.Candidates[0].NoiseMultiplier > 1.04*plan.Estimate {
+			t.Fatalf("estimate %g, candidates %+v", plan.Estimate, p.Candidates)
+		}
+		l, err := ledger.Create(t.TempDir(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Finish(t.Context(), l, 1<<14, 0)
+		l.Close()
+		switch {
+		case errors.Is(err, accounting.ErrNotVerified):
+			none++
+		case err != nil:
+			t.Fatal(err)
+		case c.NoiseMultiplier == p.Candidates[0].NoiseMultiplier:
+			first++
+		}
+	}
+	if t.Logf("of %d protocols %d released the first candidate, %d none", tries, first, none); first < tries*6/10 || none > 1 {
+		t.Errorf("of %d protocols %d released the first candidate, %d none", tries, first, none)
+	}
+}
+
+// TestGiven: a given noise multiplier is verified, refused by the estimate if it is far too small,
+// and proven without samples if it is large.
+func TestGiven(t *testing.T) {
+	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 20_000, CodeVersion: "test"}
+	for _, c := range []struct {
+		sigma    float64
+		samples  bool
+		estimate error
+	}{{1.55, true, nil}, {1.2, true, ErrEstimatedAbove}, {3, false, nil}} {
+		p.NoiseMultiplier = c.sigma
+		plan, err := p.Plan(t.Context())
+		if !errors.Is(err, c.estimate) {
+			t.Errorf("σ = %g: %v, want %v", c.sigma, err, c.estimate)
+		}
+		if err != nil {
+			continue
+		}
+		_, certificate := certify(t, plan.Protocol, 1<<14, 0)
+		if certificate.NoiseMultiplier != c.sigma || certificate.WithoutSamples() == c.samples {
+			t.Errorf("σ = %g: %+v", c.sigma, certificate)
+		}
+	}
+}

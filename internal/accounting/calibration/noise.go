@@ -1,0 +1,299 @@
+package calibration
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/pld"
+	"minsep/internal/montecarlo"
+	"minsep/sampling"
+)
+
+// Claim is (Epsilon, Delta)-differential privacy of a run without a maximum batch size.
+type Claim struct {
+	Run     accounting.Run
+	Epsilon float64 // at least 0
+	Delta   float64 // above 0 and below 1
+	Seed    uint64  // of the samples of estimates
+	Share   float64 // of the samples that an estimate may take, at most 1; 0 for all
+	Draws   int     // of the likelihood ratio of an owner's examples, if it is drawn; 0 for as many as in a certificate
+}
+
+// Guess is the beginning of a search, by a similar claim.
+type Guess struct {
+	Multiplier float64 // σ, above 0
+	Slope      Slope
+	Behind     float64 // σ above which it is enough to know it roughly; infinite if there is none
+}
+
+// Noise is the noise multiplier that a claim needs.
+type Noise struct {
+	Multiplier float64 `json:"noise_multiplier"` // σ, above 0
+	StdErr     float64 `json:"std_err"`          // of Multiplier, at least 0; 0 if it is proven
+	Proven     bool    `json:"proven"`           // without samples: Multiplier is enough, and at most 0.05 % above the least that a grid of losses proves, which adds about 1e-3 to ε, or 2.5e-4 of an ε above 4
+
+	// OneDirection says that only H(P,Q) was looked at: the noise multiplier is at least Multiplier.
+	OneDirection bool `json:"one_direction,omitempty"`
+
+	Samples uint64  `json:"samples,omitempty"` // that were drawn; 0 if it is proven
+	Effort  float64 `json:"effort,omitempty"`  // M/δ at Multiplier, above 0, of the direction with the larger M, of which H(Q,P) counts as a fifteenth: a verification draws a multiple of it; 0 if it is proven
+
+	reverse float64 // the part of Effort that is of H(Q,P), if that was looked at
+	floor   float64 // the noise multiplier that H(Q,P) needs, if that was looked for
+	found   *search // the search for H(P,Q); nil if it is proven
+	slope   Slope   // that it found
+	norm    float64 // largest column norm of C, if Find found it
+}
+
+// mostSamples is the largest number of samples of an estimate in a plan: fewer for wide strategies
+// and several examples per owner, whose samples take longer, and a part of them where they show
+// enough for a rough estimate.
+func (c Claim) mostSamples(conclusive bool) float64 {
+	const wideBands = 32 // above which the time of a sample is proportional to the bands
+	most := mostWork / float64(c.Run.Strategy.Steps) / max(1, float64(c.Run.Strategy.Bands())/wideBands)
+	if conclusive {
+		most *= RoughShare
+	}
+	if c.Share > 0 {
+		most *= c.Share
+	}
+	if c.Run.MaxExamplesPerOwner > 1 {
+		most /= OwnersFactor * float64(c.Run.MaxExamplesPerOwner)
+	}
+	return most
+}
+
+// mostTables is the largest work of the tables of an estimate in a plan. With several examples per
+// owner, finer ones take longer than the samples that they save.
+func (c Claim) mostTables() float64 {
+	if c.Run.MaxExamplesPerOwner > 1 {
+		return 2e7
+	}
+	return 1e8
+}
+
+// Noise is the noise multiplier of the claim: proven if that takes no samples, and else estimated by
+// H(P,Q), to a standard error of ln σ of Tolerance. The search begins at a guess. The error is an
+// accounting.RefusedError if no analysis is known.
+func (c Claim) Noise(ctx context.Context, from Guess) (Noise, error) {
+	method, err := c.Run.Method()
+	switch {
+	case err != nil:
+		return Noise{}, err
+	case WithoutSamples(method):
+		return c.Proven(from.Multiplier, 0, Narrow)
+	}
+	c.Draws = coarseDraws
+	s, err := c.newSearch(montecarlo.P, from.Slope)
+	if err != nil {
+		return Noise{}, err
+	}
+	s.behind = from.Behind
+	return s.noise(ctx, from.Multiplier, Tolerance)
+}
+
+// noise is the noise multiplier at which the divergence of a search is δ.
+func (s *search) noise(ctx context.Context, start, tolerance float64) (Noise, error) {
+	f, err := s.run(ctx, math.Log(start), tolerance)
+	if err != nil {
+		return Noise{}, err
+	}
+	x, stdErr, _ := f.solve()
+	n := Noise{Multiplier: math.Exp(x), OneDirection: true, Samples: s.drawn, found: s, slope: Slope{f.slope, math.Sqrt(f.slopeVar)}}
+	n.StdErr = stdErr * n.Multiplier
+	nearest := slices.MinFunc(s.looks, func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) })
+	ratio, _ := f.at(nearest.x)
+	n.Effort = math.Exp(nearest.logBound - ratio) // M over the divergence
+	return n, nil
+}
+
+// Find is the noise multiplier at which a run without a maximum batch size is (epsilon,
+// delta)-differentially private, see [Claim.Noise]. The search begins near the noise multiplier of a
+// similar run, if near is not nil.
+func Find(ctx context.Context, run accounting.Run, epsilon, delta float64, near *Noise, behind float64) (Noise, error) {
+	norm := slices.Max(run.ColumnNorms())
+	from := Guess{norm, UnknownSlope, behind}
+	if near != nil {
+		from.Multiplier *= near.Multiplier / near.norm
+		if !near.Proven {
+			from.Slope = near.slope.Similar()
+		}
+	}
+	n, err := Claim{Run: run, Epsilon: epsilon, Delta: delta}.Noise(ctx, from)
+	n.norm = norm
+	return n, err
+}
+
+// Both looks at H(Q,P) at the noise multiplier of n, to the standard error Tolerance: if H(Q,P) may
+// be above δ, the noise multiplier becomes the larger of both directions.
+func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
+	if !n.OneDirection {
+		return n, nil
+	}
+	s, err := c.newSearch(montecarlo.Q, UnknownSlope)
+	if err != nil {
+		return n, err
+	}
+	s.samples = func(*look) float64 { return c.mostSamples(false) }
+	return s.both(ctx, n, Tolerance)
+}
+
+// both adds the direction of a search to a noise multiplier that was found in the other one.
+func (s *search) both(ctx context.Context, n Noise, tolerance float64) (Noise, error) {
+	s.below = true
+	l, enough, err := s.look(ctx, math.Log(n.Multiplier), tolerance)
+	if err != nil {
+		return n, err
+	}
+	n.Samples, n.OneDirection = n.Samples+s.drawn, false
+	if !enough {
+		return n, fmt.Errorf("%w: more than %d for H(%s)", ErrTooDear, s.drawn, s.direction)
+	}
+	n.reverse = FarShare * math.Exp(l.logBound)
+	n.Effort = max(n.Effort, n.reverse)
+	s.below = false
+	if p := s.point(l); !l.isConclusive() || p.u > Apart*p.stdErr {
+		return n, nil
+	}
+	other, err := s.noise(ctx, n.Multiplier, tolerance)
+	if err != nil {
+		return n, err
+	}
+	n.Samples, n.floor, n.reverse = n.Samples+other.Samples, other.Multiplier, other.Effort
+	n.Effort = max(n.Effort, n.reverse)
+	if other.Multiplier > n.Multiplier {
+		n.Multiplier, n.StdErr = other.Multiplier, other.StdErr
+	}
+	return n, nil
+}
+
+// Refine estimates n to a smaller standard error of ln σ, and leaves it as it is if that takes too
+// many samples.
+func (n Noise) Refine(ctx context.Context, tolerance float64) (Noise, error) {
+	if n.Proven || n.StdErr <= tolerance*n.Multiplier {
+		return n, nil
+	}
+	s := n.found
+	s.behind = math.Inf(1)
+	s.samples = func(*look) float64 { return s.mostSamples(false) }
+	finer, err := s.noise(ctx, n.Multiplier, tolerance)
+	if errors.Is(err, ErrTooDear) {
+		return n, nil
+	}
+	if err != nil {
+		return n, err
+	}
+	// The other direction was below δ at nearly the same noise multiplier.
+	finer.OneDirection, finer.floor, finer.norm = n.OneDirection, n.floor, n.norm
+	finer.Multiplier = max(finer.Multiplier, n.floor)
+	return finer, nil
+}
+
+// Slope is the slope that the search for n found.
+func (n Noise) Slope() Slope { return n.slope }
+
+// WithEffort returns n with this Effort, or with the effort of H(Q,P) if that was looked at and is
+// larger.
+func (n Noise) WithEffort(effort float64) Noise {
+	n.Effort = max(effort, n.reverse)
+	return n
+}
+
+// Narrow is the width of ln σ to which the noise multiplier of a composition is looked for. The grid
+// of its losses may add half of that to ε, over all steps, or to coarseFrom if ε is smaller: far more
+// than in a certificate, but an upper bound too.
+const Narrow, coarseFrom = 5e-4, 4
+
+// Proven is the noise multiplier of a run of independent events without samples: in closed form or
+// by privacy loss distributions on a coarse grid. ln σ is at most width above the least. The search
+// begins at start, with a first step in ln σ of step, or of half of Farthest for 0.
+func (c Claim) Proven(start, step, width float64) (Noise, error) {
+	if c.Run.Sampler.Fixed != nil {
+		b, err := c.Run.Calibrate(context.Background(), c.Epsilon, c.Delta)
+		return Noise{Multiplier: b.Upper, Proven: true}, err
+	}
+	least := math.Log(pld.LeastNoiseMultiplier(slices.Max(c.Run.ColumnNorms()), c.Run.MaxExamplesPerOwner)) + 1e-9
+	excess := func(x float64) (float64, error) {
+		if x < least { // losses are not composed: δ is at most 1
+			return -math.Log(c.Delta), nil
+		}
+		composition, err := c.Compose(math.Exp(x))
+		if err != nil {
+			return 0, err
+		}
+		upper, err := composition.UpperDelta(c.Epsilon)
+		return math.Log(max(upper, 1e-300) / c.Delta), err
+	}
+	x, found, err := root(excess, math.Log(start), cmp.Or(step, Farthest/2), width, math.Inf(1), func() bool { return true })
+	if err == nil && !found {
+		err = fmt.Errorf("%w: no noise multiplier found", ErrNoEstimate)
+	}
+	return Noise{Multiplier: math.Exp(x), Proven: true}, err
+}
+
+// Compose composes the events of a run of independent events.
+func (c Claim) Compose(sigma float64) (*pld.Composition, error) {
+	if periods, ok := c.Run.Allocations(sigma); ok {
+		return pld.ComposeAllocations(periods)
+	}
+	norms := c.Run.ColumnNorms()
+	switch s := c.Run.Sampler.Scheme().(type) {
+	case sampling.Poisson:
+		e := pld.Event{Prob: s.Prob, NoiseMultiplier: sigma, Sensitivity: norms[0], Examples: c.Run.MaxExamplesPerOwner}
+		return pld.Compose([]pld.Step{{Event: e, Count: s.Steps}}, c.gridOf(s.Prob, sigma/norms[0], s.Steps))
+	case sampling.CyclicPoisson:
+		turns := (s.Steps + s.MinSep - 1) / s.MinSep
+		e := pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: sigma, ColumnNorms: norms}
+		return e.Compose(c.gridOf(s.Prob, sigma/norms[0], turns))
+	}
+	return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.Run.Sampler.Kind().Name)
+}
+
+// gridOf rounds losses so that the errors of all steps add up to about Narrow/2. A step's loss
+// spreads over about p/σ, or ln 1/p of the tail that matters; the grid is a small part of it.
+func (c Claim) gridOf(prob, sigma float64, steps int) pld.Options {
+	grid := math.Sqrt(Narrow / 2 * max(c.Epsilon, coarseFrom) / float64(steps))
+	return pld.Options{Grid: min(grid, 1, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
+}
+
+// Divergence is an upper estimate of the larger of both divergences at a noise multiplier: two
+// standard errors above the mean of some thousand values.
+func (c Claim) Divergence(ctx context.Context, sigma float64) (most float64, err error) {
+	for _, d := range montecarlo.Directions {
+		s, err := c.newSearch(d, UnknownSlope)
+		if err != nil {
+			return 0, err
+		}
+		l, err := s.begin(ctx, math.Log(sigma), leastTables)
+		if err != nil {
+			return 0, err
+		}
+		if !s.isExact(l) {
+			if err := s.draw(ctx, l, 16*Few); err != nil {
+				return 0, err
+			}
+		}
+		most = max(most, l.mean()*(1+2*l.stdErr()))
+	}
+	return most, nil
+}
+
+// Provable is the method of a run, and whether it proves a noise multiplier without samples. The
+// error is an accounting.RefusedError if no analysis is known.
+func Provable(run accounting.Run) (method accounting.Method, ok bool, err error) {
+	method, err = run.Method()
+	return method, WithoutSamples(method), err
+}
+
+// Both is [Claim.Both] for the claim that Find found n for.
+func (n Noise) Both(ctx context.Context) (Noise, error) {
+	if !n.OneDirection {
+		return n, nil
+	}
+	return n.found.Claim.Both(ctx, n)
+}

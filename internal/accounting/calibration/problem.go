@@ -1,0 +1,110 @@
+package calibration
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"minsep/internal/accounting"
+	"minsep/internal/param"
+)
+
+// ParamError is a parameter with a value that breaks a rule.
+type ParamError = param.Error
+
+// Problem is a claim to be verified: (Epsilon, Delta)-differential privacy of a run.
+type Problem struct {
+	Run     accounting.Run  // the run that privacy is claimed for
+	Unit    accounting.Unit // "" for accounting.UnitOwner
+	Epsilon float64         // finite, at least 0
+	Delta   float64         // at least 1e-300 and below 1
+
+	// NoiseMultiplier is the only candidate; 0 looks for the smallest.
+	NoiseMultiplier float64
+
+	// The budget of estimates and verification, over all candidates and both directions, in samples or
+	// in time of processors. With neither it is DefaultCPUTime, or less if a part of it reaches 0.9 of
+	// δ. A time is a limit: proofs, tables and samples count. It is turned into samples by the speed at
+	// which this machine makes the estimates, before there is a protocol. A number of samples makes the
+	// same protocol on every machine, and bounds no time.
+
+	Samples uint64        // 0 for none given
+	CPUTime time.Duration // of one processor; 0 for none given
+
+	// AlsoEpsilon are additional ε at which δ is certified for the same run at the noise multiplier
+	// that is released for (Epsilon, Delta). The δ of each is fixed with the protocol, from estimates;
+	// an ε with a δ above 1/2 is left out. Their samples are on top of the budget.
+	AlsoEpsilon []float64
+
+	Earlier     []accounting.Earlier // protocols with samples that were seen, for whatever claim
+	CodeVersion string               // of minsep, for the protocol
+	PlanSHA256  string               // of the parameters of the batches, 64 hexadecimal digits; "" if not known
+
+	// Watch, if not nil, is told each phase of the work, from one goroutine.
+	Watch func(Phase)
+
+	// Workers is the number of goroutines for estimates, 0 for one a processor. It changes no result.
+	Workers int
+}
+
+// MostAlso is the largest number of additional ε of a protocol.
+const MostAlso = 16
+
+// The least δ for which a noise multiplier is sought: by compositions well above the tails that
+// pld.Options cut off; by samples at which neither they nor moments prove anything.
+const leastComposed, leastSampled = 1e-18, 1e-40
+
+// Validate reports every fault. It does not say whether the combination can be accounted for.
+func (p Problem) Validate() error {
+	c := param.Checker{Package: "calibration"}
+	c.Add(p.Run.Validate())
+	c.Require(p.Epsilon >= 0 && !math.IsInf(p.Epsilon, 1), "epsilon", p.Epsilon, "must be a finite number, at least 0")
+	c.Require(p.Delta >= 1e-300 && p.Delta < 1, "delta", p.Delta, "must be at least 1e-300 and below 1")
+	c.Require(len(p.AlsoEpsilon) <= MostAlso, "also epsilon", len(p.AlsoEpsilon), fmt.Sprintf("must be at most %d numbers", MostAlso))
+	for i, epsilon := range p.AlsoEpsilon {
+		c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "also epsilon", epsilon, "must be finite numbers, at least 0")
+		c.Require(epsilon != p.Epsilon && !slices.Contains(p.AlsoEpsilon[:i], epsilon), "also epsilon", epsilon, "must be other numbers than epsilon, each once")
+	}
+	c.Require(p.Samples == 0 || p.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
+	c.Require(p.CPUTime >= 0, "cpu-time", p.CPUTime, "must be above 0")
+	method, err := p.Run.Method()
+	switch {
+	case p.NoiseMultiplier != 0:
+		c.Positive("noise multiplier", p.NoiseMultiplier)
+	case err != nil: // is told by Plan
+	case method == accounting.PLD:
+		c.Require(p.Delta >= leastComposed, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: the mass that its privacy loss distributions cut off counts as a loss of all privacy", leastComposed))
+	case method == accounting.MonteCarlo || method == accounting.Unproven:
+		c.Require(p.Delta >= leastSampled, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: no number of samples and no bound proves a smaller one; independent noise with scheme fixed has a closed form", leastSampled))
+	}
+	return c.Err()
+}
+
+// claim is the δ of the first point, with the failure probabilities that it must share.
+func (p Problem) claim() accounting.Claim {
+	c := accounting.Claim{Delta: p.Delta}
+	for _, e := range p.Earlier {
+		c.Earlier += e.FailureProbability
+	}
+	if len(p.AlsoEpsilon) > 0 {
+		c.MostFailure = p.failureOfPoint()
+		c.Earlier += float64(len(p.AlsoEpsilon)) * c.MostFailure
+	}
+	return c
+}
+
+// room is the part of δ that failure probabilities fixed before leave.
+func (p Problem) room() float64 { return p.Delta - p.claim().Earlier }
+
+// Phase is the work in progress before there is a protocol, for people who wait for it.
+type Phase struct {
+	Text string // such as "estimating σ, candidate 4"
+
+	// Left is how many seconds of processors this work may still take, with the work that shares its
+	// part of the budget; 0 if nothing limits it.
+	Left float64
+}
+
+// PhaseTables is the text of a phase in which tables are made.
+const PhaseTables = "tables"

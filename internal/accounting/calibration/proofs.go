@@ -1,0 +1,212 @@
+package calibration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/pld"
+	"minsep/internal/bisect"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+)
+
+// ErrNotPrivate says that a given noise multiplier was proven to be too small, or could not be
+// proven to be enough by a method that knows no samples. It wraps accounting.ErrNotVerified.
+var ErrNotPrivate = fmt.Errorf("%w by the bound", accounting.ErrNotVerified)
+
+// proof is a proven upper bound of a divergence, with its method.
+type proof struct {
+	method accounting.Method
+	bound  float64 // at least 0
+}
+
+// provers prove bounds of a divergence without samples, by rising cost. The error is
+// accounting.ErrNoProof for a run that a prover knows no bound of.
+var provers = []func(ctx context.Context, run accounting.Run, sigma, epsilon float64, d montecarlo.Direction) (proof, error){
+	func(_ context.Context, run accounting.Run, sigma, epsilon float64, d montecarlo.Direction) (proof, error) {
+		both, err := compositions(run, sigma, epsilon)
+		return both[direction(d)], err
+	},
+	func(ctx context.Context, run accounting.Run, sigma, epsilon float64, d montecarlo.Direction) (proof, error) {
+		return moments(ctx, run, sigma, epsilon, d, leastTables)
+	},
+	func(ctx context.Context, run accounting.Run, sigma, epsilon float64, d montecarlo.Direction) (proof, error) {
+		return moments(ctx, run, sigma, epsilon, d, mostTables)
+	},
+}
+
+// direction is the index of a direction.
+func direction(d montecarlo.Direction) int { return slices.Index(montecarlo.Directions[:], d) }
+
+// compositions are bounds in closed form, by privacy loss distributions, or by the Gaussian
+// mechanism of the largest participation.
+func compositions(run accounting.Run, sigma, epsilon float64) (both [2]proof, err error) {
+	method, err := run.Method()
+	if err != nil {
+		return both, err
+	}
+	if !WithoutSamples(method) {
+		method = accounting.ClosedForm
+		if run.Majorized() {
+			method = accounting.PLD
+		}
+	}
+	pq, qp, err := run.Prove(sigma, epsilon)
+	return [2]proof{{method, pq.Upper}, {method, qp.Upper}}, err
+}
+
+// moments is the bound of a tilted proposal with tables of at most work.
+func moments(ctx context.Context, run accounting.Run, sigma, epsilon float64, d montecarlo.Direction, work float64) (proof, error) {
+	of, err := newDivergence(ctx, tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d}, work)
+	if err == nil && of.proof.bound >= 1 {
+		err = accounting.ErrNoProof
+	}
+	return of.proof, err
+}
+
+// WithoutSamples says whether a method proves noise multipliers without samples, in closed form or
+// by privacy loss distributions.
+func WithoutSamples(method accounting.Method) bool {
+	return method == accounting.ClosedForm || method == accounting.PLD
+}
+
+// CheckProofs computes every proof of a protocol again: the bounds of its trials without samples,
+// and the cost of truncation. The bounds of sampled trials are computed again by NewWorker. Together
+// with the sums of a ledger this is all that a certificate rests on. When ctx ends, it ends with
+// ctx's error before the next bound.
+func CheckProofs(ctx context.Context, p *accounting.Protocol) error {
+	for c, candidate := range p.Candidates {
+		for i, t := range candidate.Trials {
+			err := checkTrial(ctx, p, candidate.NoiseMultiplier, t)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("trial %d of candidate %d: %w", i, c, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkTrial computes the proofs of a trial again.
+func checkTrial(ctx context.Context, p *accounting.Protocol, sigma float64, t accounting.Trial) error {
+	epsilon := p.Points[t.Point].Epsilon
+	if t.Truncation != nil {
+		again, err := TruncationCost(p.Run, sigma, epsilon, t.Direction)
+		if err != nil {
+			return err
+		}
+		if !(again.Cost <= t.Truncation.Cost*(1+1e-9)) || again.Rule != t.Truncation.Rule {
+			return fmt.Errorf("%w: a cost of truncation of %g by the rule %q is claimed, and %g by %q is proven", accounting.ErrNotVerified, t.Truncation.Cost, t.Truncation.Rule, again.Cost, again.Rule)
+		}
+	}
+	if t.Samples > 0 {
+		return nil
+	}
+	least := math.Inf(1)
+	for _, prove := range provers {
+		found, err := prove(ctx, t.Pair(p.Run), sigma, epsilon, t.Direction)
+		if err != nil && !errors.Is(err, accounting.ErrNoProof) {
+			return err
+		}
+		if err == nil && found.method == t.Method {
+			least = min(least, found.bound)
+		}
+		if least <= t.Bound*(1+1e-9) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: a bound of %g by method %q is claimed, and %g is proven", accounting.ErrNotVerified, t.Bound, t.Method, least)
+}
+
+// provable is the least noise multiplier, to a ratio of 1 + width, at which bounds are at most the
+// claim's δ without samples: by moments with tables of at most work, or by the largest participation.
+// The search begins at start. It is 0 if none is known. amplified says that it needs the participations to be secret. When more
+// returns false, the search ends with the least that is known.
+func (c *calibrator) provable(ctx context.Context, start, work, width float64, more func() bool) (sigma float64, amplified bool, err error) {
+	most := math.Inf(1)
+	share := mostAccepted
+	if c.byCost {
+		share = MostTruncation
+	}
+	least, err := c.run.Calibrate(ctx, c.Epsilon, share*c.room())
+	switch {
+	case err == nil:
+		sigma, most = roundUp(least.Upper), math.Log(roundUp(least.Upper))
+	case !errors.Is(err, pld.ErrNotReached) && !errors.Is(err, accounting.ErrNoProof):
+		return 0, false, err
+	}
+	if c.run.Majorized() {
+		return sigma, true, nil
+	}
+	excess := func(x float64) (float64, error) {
+		worst := 0.0
+		for _, d := range montecarlo.Directions {
+			bound, err := moments(ctx, c.run, math.Exp(x), c.Epsilon, d, work)
+			if err != nil && !errors.Is(err, accounting.ErrNoProof) {
+				return 0, err
+			}
+			cost, err := c.cost(math.Exp(x), d)
+			if err != nil {
+				return 0, err
+			}
+			worst = max(worst, bound.bound+divergence{cut: cost}.cost())
+			if worst > mostAccepted*c.room() { // the other direction decides nothing
+				break
+			}
+		}
+		return math.Log(max(worst, 1e-300) / (mostAccepted * c.room())), nil
+	}
+	x, found, err := root(excess, min(math.Log(start), most), Farthest/2, width, most, more)
+	if err != nil || !found || x >= most {
+		return sigma, false, err
+	}
+	return roundUp(math.Exp(x)), true, nil
+}
+
+// errStopped ends a search for a root.
+var errStopped = errors.New("stopped")
+
+// root is an upper end of the zero of a falling function of ln σ, at most width above the lower one.
+// It begins at x, goes on by step, and does not go beyond most. found is false if there is no such
+// end, because the function stays above 0 or more returned false before there was one.
+func root(excess func(x float64) (float64, error), x, step, width, most float64, more func() bool) (high float64, found bool, err error) {
+	high = math.Inf(1)
+	at := func(x float64) (bisect.Point, error) {
+		if !more() {
+			return bisect.Point{}, errStopped
+		}
+		y, err := excess(x)
+		if err == nil && y <= 0 {
+			high = min(high, x)
+		}
+		return bisect.Point{X: x, Y: y}, err
+	}
+	low, up := bisect.Point{X: math.Inf(-1)}, bisect.Point{X: math.Inf(1)}
+	for err == nil && (math.IsInf(low.X, -1) || math.IsInf(up.X, 1)) {
+		var p bisect.Point
+		p, err = at(x)
+		switch {
+		case err != nil:
+		case p.Y <= 0:
+			up, x = p, x-step
+		case math.IsInf(up.X, 1) && (step > 8 || x >= most):
+			return 0, false, nil
+		default:
+			low, x = p, min(x+step, most)
+		}
+		step *= 2
+	}
+	if err == nil {
+		_, _, err = bisect.Falling(func(x float64) (float64, error) { p, err := at(x); return p.Y, err }, low, up, width, 0, width/3)
+	}
+	if errors.Is(err, errStopped) {
+		err = nil
+	}
+	return high, !math.IsInf(high, 1), err
+}

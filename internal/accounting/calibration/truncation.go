@@ -1,0 +1,192 @@
+package calibration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/pld"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+)
+
+// MostTruncation is the part of δ that truncation may cost at most.
+const MostTruncation = 0.5
+
+// TruncationCost is Run.TruncationCost at a noise multiplier, or at any for 0, with the run's moments
+// where these may lower it.
+func TruncationCost(run accounting.Run, sigma, epsilon float64, d montecarlo.Direction) (accounting.Truncated, error) {
+	var m accounting.Moments
+	if d == montecarlo.P {
+		var err error
+		if m, err = momentsAt(run, sigma); err != nil {
+			return accounting.Truncated{}, err
+		}
+	}
+	return run.TruncationCost(d, epsilon, m)
+}
+
+// MostTruncationCost is the cost in the direction in which it is larger.
+func MostTruncationCost(run accounting.Run, sigma, epsilon float64) (most float64, err error) {
+	for _, d := range montecarlo.Directions {
+		cost, err := TruncationCost(run, sigma, epsilon, d)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, cost.Cost)
+	}
+	return most, nil
+}
+
+// momentsAt are the moments of a run by its scheme; none if the scheme has none, and at noise
+// multiplier 0, which stands for any.
+func momentsAt(run accounting.Run, sigma float64) (accounting.Moments, error) {
+	if sigma == 0 {
+		return accounting.Moments{}, nil
+	}
+	m := accounting.Moments{NoiseMultiplier: sigma}
+	list, err := tilt.Moments(run.Untruncated().Loss(sigma))
+	var unknown *montecarlo.ParamError
+	if err != nil && !errors.As(err, &unknown) { // a run that is composed may have no loss to sample
+		return m, err
+	}
+	for _, o := range list {
+		m.Orders = append(m.Orders, accounting.Moment(o))
+	}
+	return m, nil
+}
+
+// cost is the addition of truncation to a divergence; nil if the run's own pair is used.
+func (c *calibrator) cost(sigma float64, d montecarlo.Direction) (*accounting.Truncated, error) {
+	if !c.byCost {
+		return nil, nil
+	}
+	cost, err := TruncationCost(c.Run, sigma, c.Epsilon, d)
+	return &cost, err
+}
+
+// mostCost is the cost in the direction in which it is larger.
+func (c *calibrator) mostCost(sigma float64) (float64, error) {
+	if !c.byCost {
+		return 0, nil
+	}
+	return MostTruncationCost(c.Run, sigma, c.Epsilon)
+}
+
+// truncated plans for a run with a maximum batch size: by the pair without truncation and a cost in δ
+// (F3.11), or by the pair of truncated batches themselves (F3.6) if the first way is refused, or if
+// that pair needs no samples and the first way costs more than a twentieth of δ.
+func (p Problem) truncated(ctx context.Context) (*Plan, error) {
+	plan, err := p.costed(ctx)
+	own := p.Run.TruncatedPair() && ctx.Err() == nil
+	if !own || err == nil && (!WithoutSamples(plan.Method) || plan.share(p.Delta) <= Little-1) {
+		return plan, err
+	}
+	other, otherErr := p.planBy(ctx, false)
+	switch {
+	case otherErr != nil && err != nil:
+		return plan, errors.Join(err, otherErr)
+	case otherErr == nil && (err != nil || other.Protocol.Candidates[0].NoiseMultiplier < plan.Protocol.Candidates[0].NoiseMultiplier):
+		return other, nil
+	}
+	return plan, err
+}
+
+// costed plans by the cost in δ, if that is not too large.
+func (p Problem) costed(ctx context.Context) (*Plan, error) {
+	c, err := p.begin(true)
+	if err != nil {
+		return nil, err
+	}
+	most := p.NoiseMultiplier // more noise is not looked at
+	if most == 0 {
+		if most, err = c.independent(); err != nil {
+			return nil, err
+		}
+		most *= math.Sqrt(float64(p.Run.Strategy.Steps))
+	}
+	if err := c.tooDear(ctx, most); err != nil {
+		return c.out, err
+	}
+	plan, err := p.planBy(ctx, true)
+	if err == nil && plan.share(p.Delta) > MostTruncation {
+		err = c.tooDear(ctx, plan.Protocol.Candidates[0].NoiseMultiplier)
+	}
+	return plan, err
+}
+
+// share is the largest part of delta that truncation takes from a trial. A trial without samples and
+// with a total of at most MostTruncation times delta, as if the divergence is 0, does not count.
+func (out *Plan) share(delta float64) (share float64) {
+	for _, c := range out.Protocol.Candidates {
+		for _, t := range c.Trials {
+			if t.Truncation != nil && (t.Samples > 0 || t.Bound+t.Truncation.Cost > MostTruncation*delta) {
+				share = max(share, t.Truncation.Cost/delta)
+			}
+		}
+	}
+	return share
+}
+
+// tooDear is the error of a maximum batch size that costs too much at a noise multiplier; nil if it
+// does not.
+func (c *calibrator) tooDear(ctx context.Context, sigma float64) error {
+	e := &accounting.TruncationError{MaxBatchSize: c.Run.Sampler.Truncation.MaxBatchSize, Delta: c.Delta}
+	var err error
+	if e.Cost, err = MostTruncationCost(c.Run, sigma, c.Epsilon); err != nil || e.Cost <= MostTruncation*c.Delta {
+		return err
+	}
+	// The maximum that would do is for the noise multiplier that is asked for, or else for one that is
+	// a little too large for the run without truncation.
+	noise := c.NoiseMultiplier
+	if noise == 0 {
+		whole := c.Problem
+		whole.Run = c.Run.Untruncated()
+		of, err := whole.begin(false)
+		if err != nil {
+			return err
+		}
+		start, err := of.independent()
+		if err != nil {
+			return err
+		}
+		if noise, _, err = of.provable(ctx, start, leastTables, Rough/Apart, of.within(1)); err != nil {
+			return err
+		}
+	}
+	m, err := momentsAt(c.Run, noise)
+	if err != nil {
+		return err
+	}
+	if e.Suggested, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.Delta, m); err != nil {
+		return err
+	}
+	return e
+}
+
+// leastProven is the smallest noise multiplier of a run without samples that is proven for the δ that
+// truncation leaves. Truncation costs less at more noise: the δ left at one noise multiplier is left
+// at every larger one.
+func (c *calibrator) leastProven(ctx context.Context) (sigma float64, err error) {
+	for cost := 0.0; ; {
+		least, err := c.run.Calibrate(ctx, c.Epsilon, c.Delta-cost)
+		if errors.Is(err, pld.ErrNotReached) {
+			err = fmt.Errorf("%w: no noise multiplier up to 1e6 is proven to give (%g, %g)-differential privacy", ErrNotPrivate, c.Epsilon, c.Delta)
+		}
+		if err != nil {
+			return 0, err
+		}
+		next, err := c.mostCost(least.Upper)
+		switch {
+		case err != nil:
+			return 0, err
+		case next <= cost:
+			return least.Upper, nil
+		case next > MostTruncation*c.Delta:
+			return 0, c.tooDear(ctx, least.Upper)
+		}
+		cost = next
+	}
+}

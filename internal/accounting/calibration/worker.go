@@ -1,0 +1,129 @@
+package calibration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"minsep/internal/accounting"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/stream"
+)
+
+// Values says how the values of a trial are drawn: its Values field in JSON.
+type Values struct {
+	// Tilt is the plan of tilted sampling, or by a tangent; its strategy is left out, being the
+	// run's. Without a plan the values are hockey-stick values of losses drawn from the direction's
+	// own distribution, with bound 1.
+	Tilt *tilt.Proposal `json:"tilt,omitempty"`
+}
+
+// Worker computes samples of one trial of a protocol.
+type Worker struct {
+	sampler
+	epsilon float64
+}
+
+// NewWorker prepares the tables of a trial, which may take seconds. The trial must have samples.
+func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
+	return NewWatchedWorker(p, candidate, trial, nil)
+}
+
+// NewWatchedWorker is NewWorker for callers that wait: watch, if not nil, is told how much of the
+// work of the tables is done.
+func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(done, of float64)) (*Worker, error) {
+	hash, err := p.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	if id := montecarlo.KernelID(); id != p.KernelID {
+		return nil, fmt.Errorf("calibration: this machine's kernel is %s, the protocol's is %s: results of different kernels are not mixed", id, p.KernelID)
+	}
+	key, err := verifierKey(hash, candidate, trial)
+	if err != nil {
+		return nil, err
+	}
+	return newWorker(p, candidate, trial, key, watch)
+}
+
+// newWorker prepares the tables of a trial, whose samples have a key. The bound of the trial is
+// computed again.
+func newWorker(p *accounting.Protocol, candidate, trial int, key stream.Key, watch func(done, of float64)) (*Worker, error) {
+	if candidate < 0 || candidate >= len(p.Candidates) || trial < 0 || trial >= len(p.Candidates[candidate].Trials) {
+		return nil, fmt.Errorf("calibration: the protocol has no trial %d of candidate %d", trial, candidate)
+	}
+	t := p.Candidates[candidate].Trials[trial]
+	var v Values
+	err := json.Unmarshal(t.Values, &v)
+	if err != nil {
+		return nil, fmt.Errorf("calibration: values of trial %d of candidate %d: %w", trial, candidate, err)
+	}
+	w := &Worker{epsilon: p.Points[t.Point].Epsilon}
+	spec := t.Pair(p.Run).Loss(p.Candidates[candidate].NoiseMultiplier)
+	if v.Tilt == nil {
+		if t.Bound < 1 {
+			return nil, fmt.Errorf("calibration: bound %g of plain values: must be at least 1", t.Bound)
+		}
+		w.plain, err = montecarlo.NewSampler(spec, t.Direction, key)
+		return w, err
+	}
+	plan := *v.Tilt
+	plan.Config = tilt.Config{Spec: spec, Epsilon: w.epsilon, Direction: t.Direction}
+	if plan.Bound != t.Bound {
+		return nil, fmt.Errorf("calibration: bound %g of a trial, and the plan has %g", t.Bound, plan.Bound)
+	}
+	// The verifier computes the bound again.
+	w.tilted, err = tilt.NewWatchedVerifier(plan, key, watch)
+	return w, err
+}
+
+// verifierKey is public: anybody can repeat a verification. No two trials of any protocols share
+// it.
+func verifierKey(protocolSHA256 string, candidate, trial int) (stream.Key, error) {
+	config, err := json.Marshal(struct {
+		Protocol  string `json:"protocol"`
+		Candidate int    `json:"candidate"`
+		Trial     int    `json:"trial"`
+	}{protocolSHA256, candidate, trial})
+	return stream.PublicKey("verify", config), err
+}
+
+// Run computes the samples first … first+count-1, with workers goroutines, or one for each
+// processor where workers is not above 0.
+func (w *Worker) Run(ctx context.Context, first, count uint64, workers int) (r ledger.Result, err error) {
+	if w.tilted != nil {
+		r.Sum, err = w.tilted.Sum(ctx, first, count, workers)
+		return r, err
+	}
+	record, err := w.plain.Record(ctx, first, count, []float64{w.epsilon}, workers)
+	if err != nil {
+		return r, err
+	}
+	r.Sum, r.Losses = record.Sums[0], record.Losses
+	return r, nil
+}
+
+// SampleCPU measures how many seconds of processors a sample of a candidate takes here, on average
+// over its trials; 0 where that cannot be measured. The samples are the first of each trial, and
+// their values are dropped: none is added to a ledger.
+func SampleCPU(ctx context.Context, p *accounting.Protocol, candidate int) (float64, error) {
+	drawn, worked := uint64(0), time.Duration(0)
+	for i, t := range p.Candidates[candidate].Trials {
+		if t.Samples == 0 {
+			continue
+		}
+		w, err := NewWorker(p, candidate, i)
+		if err != nil {
+			return 0, err
+		}
+		begin := processorTime()
+		if _, err := w.Run(ctx, 0, min(Few, t.Samples), 0); err != nil {
+			return 0, err
+		}
+		drawn, worked = drawn+min(Few, t.Samples), worked+processorTime()-begin
+	}
+	return worked.Seconds() / max(1, float64(drawn)), nil
+}

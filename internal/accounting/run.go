@@ -1,0 +1,298 @@
+package accounting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"minsep/internal/accounting/pld"
+	"minsep/internal/montecarlo"
+	"minsep/internal/param"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// Run is the training that a claim is about: everything but the noise multiplier that determines
+// the privacy loss. All of it is public.
+type Run struct {
+	Sampler             sampling.Spec       `json:"sampler"`                // how examples or owners take part
+	Strategy            *mechanism.Strategy `json:"strategy"`               // with as many steps as the sampler
+	MaxExamplesPerOwner int                 `json:"max_examples_per_owner"` // k_u, at least 1; 1 for example-level privacy, and where owners follow the sampler
+	// Examples is the size of the data set: the number of copies of examples, or of owners where
+	// they follow the sampler. It is needed with truncation only, and otherwise may be 0.
+	Examples int64 `json:"examples,omitempty"`
+}
+
+// Method is how a claim is verified.
+type Method string
+
+// Methods, in the words of the certificate.
+const (
+	ClosedForm Method = "closed-form"           // the Gaussian mechanism with the strategy's sensitivity (F2, F6; F5.16 where participations are random)
+	PLD        Method = "pld"                   // composition of independent events (F3.5, F6)
+	RenyiBound Method = "renyi bound M<=delta"  // a bound of the divergence that needs no sample (F5.2, F5.4)
+	MonteCarlo Method = "monte carlo"           // samples, by the protocol of F5
+	Unproven   Method = "published, not proven" // Algorithm 3 of arXiv 2602.09338: never certified
+)
+
+// RefusedError says that no analysis is known for a combination of scheme, bands, owners and
+// truncation.
+type RefusedError struct {
+	Scheme, Reason string // name of the scheme, and why it is refused, as part of a sentence
+
+	// Help are the changes by which the combination has an analysis, by the flags of minsep account;
+	// "" if there is none that is known, or if the reason says it.
+	Help string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("accounting: %s: refused: %s", e.Scheme, e.Reason)
+}
+
+// Validate reports every fault of the parameters. Whether the combination can be accounted for is
+// for Method to say.
+func (r Run) Validate() error {
+	c := param.Checker{Package: "accounting"}
+	c.Add(r.Sampler.Validate())
+	c.AtLeast("max examples per owner", r.MaxExamplesPerOwner, 1)
+	c.Require(r.Sampler.Owners == nil || r.MaxExamplesPerOwner == 1, "max examples per owner", r.MaxExamplesPerOwner,
+		"must be 1 where owners are sampled: an owner takes part as one example does, however many it has")
+	c.Require(r.Examples >= 0, "examples", r.Examples, "must be at least 0")
+	if r.Strategy == nil {
+		c.Require(false, "strategy", "none", "is needed")
+	} else {
+		c.Add(r.Strategy.Validate())
+	}
+	if err := c.Err(); err != nil {
+		return err
+	}
+	c.Require(r.Strategy.Steps == r.steps(), "steps of the strategy", r.Strategy.Steps, fmt.Sprintf("must be as many as the sampler has, %d (--steps)", r.steps()))
+	if r.Sampler.Truncation != nil {
+		c.Require(r.Examples >= 1, "examples", r.Examples, "must be given with a maximum batch size")
+	}
+	return c.Err()
+}
+
+func (r Run) steps() int { return r.Sampler.Scheme().NumSteps() }
+
+// Method returns how a claim about the run is verified (the tables of docs/schemes.md). A
+// combination without an analysis is a RefusedError.
+func (r Run) Method() (Method, error) {
+	if err := r.Validate(); err != nil {
+		return "", err
+	}
+	if _, ok := r.analysis().(truncatedAnalysis); ok && r.Sampler.Truncation != nil {
+		return r.Untruncated().Method() // F3.11, see TruncationCost; runs with a pair of their own have F3.6, see TruncatedPair
+	}
+	return r.analysis().method()
+}
+
+// Loss returns the run's loss as package montecarlo computes and samples it. The run's method must
+// be MonteCarlo, Unproven or PLD. With a maximum batch size the loss is of the run's own pair
+// (F3.6), see TruncatedPair; F3.11 samples the loss of Untruncated instead.
+func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
+	scheme := r.Sampler.Scheme()
+	spec := montecarlo.Spec{Scheme: scheme.Name(), NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy, Steps: scheme.NumSteps(), MinSep: scheme.Separation()}
+	if r.MaxExamplesPerOwner > 1 {
+		spec.MaxExamplesPerOwner = r.MaxExamplesPerOwner
+	}
+	if a, ok := r.analysis().(lossAnalysis); ok {
+		a.loss(&spec)
+	}
+	if t := r.Sampler.Truncation; t != nil {
+		spec.MaxBatchSize, spec.Examples = t.MaxBatchSize, int(r.Examples)
+	}
+	return spec
+}
+
+// ErrNoProof says that a run has no proof by closed form or privacy loss distribution.
+var ErrNoProof = errors.New("accounting: no closed form and no composition of independent events")
+
+// Majorized reports whether a run of the method MonteCarlo also has a proof of a larger δ. Cyclic
+// Poisson sampling with a secret partition has one: it is a mixture over the parts, and by joint
+// convexity its divergence is at most the worst part's (F3.5).
+func (r Run) Majorized() bool {
+	a, ok := r.analysis().(majorizedAnalysis)
+	return ok && a.majorized()
+}
+
+// Prove returns brackets of δ(epsilon) in both directions for a run of the method ClosedForm or
+// PLD, and upper bounds for one that is Majorized, or of the method MonteCarlo (F5.16). For other
+// runs the error is ErrNoProof. With a maximum batch size it is about the run's own pair, as Loss
+// is; for that of the method MonteCarlo there is none.
+func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
+	method, err := r.ownMethod()
+	if err != nil {
+		return pq, qp, err
+	}
+	switch {
+	case method == ClosedForm:
+		delta, err := r.gaussianDelta(noiseMultiplier, epsilon)
+		return delta, delta, err
+	case r.Majorized():
+		pq, qp, err = r.composedDelta(noiseMultiplier, epsilon)
+		pq.Lower, qp.Lower = 0, 0
+		return pq, qp, err
+	case method == PLD:
+		return r.composedDelta(noiseMultiplier, epsilon)
+	}
+	u, ok, err := r.unamplified()
+	if err == nil && !ok {
+		err = ErrNoProof
+	}
+	if err != nil {
+		return pq, qp, err
+	}
+	pq.Upper, qp.Upper = u.delta(noiseMultiplier, epsilon)
+	return pq, qp, nil
+}
+
+// Events returns independent events that together dominate a run, to be composed with the events of
+// other runs. They are the events of the method PLD, or one Gaussian mechanism for the method
+// ClosedForm. For other runs, and with a maximum batch size, whose proof adds a cost, the error is
+// ErrNoProof.
+func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
+	method, err := r.Method()
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Sampler.Truncation != nil:
+	case method == PLD:
+		return r.analysis().(eventAnalysis).dominating(noiseMultiplier)
+	case method == ClosedForm:
+		sens, err := r.sensitivity()
+		gaussian := pld.Event{Prob: 1, NoiseMultiplier: noiseMultiplier, Sensitivity: sens.Value * (1 + 1e-9), Examples: 1} // the sensitivity is rounded
+		return []pld.Step{{Event: gaussian, Count: 1}}, err
+	}
+	return nil, ErrNoProof
+}
+
+// Calibrate brackets the smallest noise multiplier at which the run is (epsilon, delta)-DP, for a
+// run that has a proof, see Prove; for others the error is ErrNoProof. Upper is proven to be
+// enough; Lower is proven to be too small, and 0 if no such value is known. When ctx ends,
+// Calibrate returns its error before it tries another noise multiplier.
+func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket, error) {
+	method, err := r.ownMethod()
+	if err != nil {
+		return pld.Bracket{}, err
+	}
+	switch {
+	case method == ClosedForm:
+		sens, err := r.sensitivity()
+		if err != nil {
+			return pld.Bracket{}, err
+		}
+		sigma, err := GaussianNoiseMultiplier(epsilon, delta*(1-2e-9), sens.Value)
+		b := pld.Bracket{Upper: sigma}
+		if sens.Exact {
+			b.Lower = sigma * (1 - 1e-6)
+		}
+		return b, err
+	case method == PLD || r.Majorized():
+		var worst pld.Bracket
+		for i := 0; ; i++ {
+			cases := 0
+			b, err := pld.Calibrate(epsilon, delta, r.leastNoiseMultiplier(), func(sigma float64) (*pld.Composition, error) {
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				list, err := r.compositions(sigma)
+				if err != nil {
+					return nil, err
+				}
+				cases = len(list)
+				return list[i], nil
+			})
+			if err != nil {
+				return pld.Bracket{}, err
+			}
+			worst = pld.Bracket{Lower: max(worst.Lower, b.Lower), Upper: max(worst.Upper, b.Upper)}
+			if i+1 == cases {
+				if r.Majorized() {
+					worst.Lower = 0
+				}
+				return worst, nil
+			}
+		}
+	}
+	if u, ok, err := r.unamplified(); ok || err != nil {
+		if err != nil {
+			return pld.Bracket{}, err
+		}
+		return u.calibrate(ctx, epsilon, delta)
+	}
+	return pld.Bracket{}, ErrNoProof
+}
+
+// ownMethod is the Method for the run's own pair.
+func (r Run) ownMethod() (Method, error) {
+	method, err := r.Method()
+	if err == nil {
+		err = r.truncatedPair()
+	}
+	return method, err
+}
+
+// sensitivity returns the sensitivity of one example of a run of the method ClosedForm or
+// MonteCarlo, or of an owner of several under the method ClosedForm.
+func (r Run) sensitivity() (mechanism.Sensitivity, error) {
+	return r.analysis().(boundedAnalysis).sensitivity()
+}
+
+// gaussianDelta brackets δ(epsilon), which is the same in both directions.
+func (r Run) gaussianDelta(noiseMultiplier, epsilon float64) (pld.Bracket, error) {
+	sens, err := r.sensitivity()
+	if err != nil {
+		return pld.Bracket{}, err
+	}
+	delta, err := Gaussian{sens.Value, noiseMultiplier}.Delta(epsilon)
+	b := pld.Bracket{Upper: min(1, delta*(1+1e-9))} // the closed form and the sensitivity are rounded
+	if sens.Exact {
+		b.Lower = delta * (1 - 1e-9)
+	}
+	return b, err
+}
+
+func (r Run) composedDelta(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
+	compositions, err := r.compositions(noiseMultiplier)
+	for _, c := range compositions {
+		for _, d := range []struct {
+			loss pld.Loss
+			into *pld.Bracket
+		}{{c.PQ, &pq}, {c.QP, &qp}} {
+			b, err := d.loss.Delta(epsilon)
+			if err != nil {
+				return pq, qp, err
+			}
+			*d.into = pld.Bracket{Lower: max(d.into.Lower, b.Lower), Upper: max(d.into.Upper, b.Upper)}
+		}
+	}
+	return pq, qp, err
+}
+
+// leastNoiseMultiplier is the smallest noise multiplier for which losses can be composed.
+func (r Run) leastNoiseMultiplier() float64 {
+	return pld.LeastNoiseMultiplier(slices.Max(r.ColumnNorms()), r.MaxExamplesPerOwner)
+}
+
+// compositions returns the cases of a run of the method PLD, or of one that is Majorized. The worst
+// case counts.
+func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
+	if least := r.leastNoiseMultiplier(); noiseMultiplier < least {
+		return nil, &ParamError{Package: "accounting", Param: "noise multiplier", Value: noiseMultiplier, Rule: fmt.Sprintf("must be at least %.4g with this strategy: less gives no privacy to speak of, and its losses are not computed", least)}
+	}
+	return r.analysis().(eventAnalysis).compositions(noiseMultiplier)
+}
+
+// ColumnNorms returns the Euclidean norms of the columns of C, one a step. For a normalized
+// strategy they are 1, although its stored columns are not normalized.
+func (r Run) ColumnNorms() []float64 {
+	norms := r.Strategy.ColumnNorms()
+	if r.Strategy.Normalized {
+		for i := range norms {
+			norms[i] = 1
+		}
+	}
+	return norms
+}

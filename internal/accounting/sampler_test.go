@@ -1,0 +1,458 @@
+package accounting
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+
+	"minsep/internal/accounting/pld"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stattest"
+	"minsep/internal/stream"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// samplerCase is a scheme with its options, as batches are formed by it and as it is accounted for.
+type samplerCase struct {
+	name string
+	run  Run
+	rows []int64 // the examples of the owner, or of owners in turn; nil: 0, 1, … one a draw
+	// twin is another run, whose distribution must be rejected.
+	twin Run
+}
+
+const samplerSteps = 5
+
+func samplerCases() []samplerCase {
+	run := func(s sampling.Spec, k int) Run {
+		return Run{Sampler: s, Strategy: mechanism.Identity(samplerSteps), MaxExamplesPerOwner: k}
+	}
+	bMinSep := func(p float64, b int, warm bool, k int) Run {
+		return run(sampling.Spec{BMinSep: &sampling.BMinSep{Prob: p, Steps: samplerSteps, MinSep: b, WarmStart: warm}}, k)
+	}
+	poisson := func(p float64, k int) Run {
+		return run(sampling.Spec{Poisson: &sampling.Poisson{Prob: p, Steps: samplerSteps}}, k)
+	}
+	bins := func(period int) Run {
+		return run(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: samplerSteps, Period: period}}, 1)
+	}
+	cyclic := func(p float64, b int, secret bool) Run {
+		return run(sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: p, Steps: samplerSteps, MinSep: b, SecretPartition: secret}}, 1)
+	}
+	multi := func(p float64, b, k int) Run {
+		return run(sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: p, Steps: samplerSteps, MinSep: b}}, k)
+	}
+	epoch := func(b, length int) Run {
+		return run(sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: b, EpochSteps: length}}, 1)
+	}
+	owners := func(r Run, k int) Run { r.MaxExamplesPerOwner = k; return r }
+	law := func(p float64) Run {
+		table, err := twice(p).Tabulate(samplerSteps)
+		if err != nil {
+			panic(err)
+		}
+		return run(sampling.Spec{Law: table}, 1)
+	}
+	return []samplerCase{
+		{"b-min-sep cold", bMinSep(0.3, 2, false, 1), nil, bMinSep(0.3, 2, true, 1)},
+		{"a law", law(0.4), nil, law(0.5)},
+		{"b-min-sep warm", bMinSep(0.3, 3, true, 1), nil, bMinSep(0.3, 3, false, 1)},
+		{"b-min-sep, min-sep 1", bMinSep(0.3, 1, true, 1), nil, bMinSep(0.3, 2, true, 1)},
+		{"b-min-sep, min-sep of all steps", bMinSep(0.3, samplerSteps, true, 1), nil, bMinSep(0.3, samplerSteps+1, true, 1)},
+		{"b-min-sep, min-sep beyond the steps", bMinSep(0.6, 2*samplerSteps, true, 1), nil, bMinSep(0.9, 2*samplerSteps, true, 1)},
+		{"b-min-sep, certain", bMinSep(1, 3, true, 1), nil, bMinSep(1, 3, false, 1)},
+		{"b-min-sep cold, two examples", bMinSep(0.2, 2, false, 2), nil, bMinSep(0.2, 2, false, 1)},
+		{"b-min-sep warm, three examples", bMinSep(0.2, 3, true, 3), nil, bMinSep(0.21, 3, true, 3)},
+		{"poisson", poisson(0.3, 1), nil, poisson(0.31, 1)},
+		{"poisson, three examples", poisson(0.1, 3), nil, poisson(0.1, 1)},
+		{"balls-in-bins", bins(2), nil, bins(3)},
+		{"balls-in-bins, period beyond the steps", bins(samplerSteps + 2), nil, bins(samplerSteps + 1)},
+		{"epoch-min-sep", epoch(2, 3), nil, epoch(1, 3)},
+		{"epoch-min-sep, two examples", owners(epoch(2, 3), 2), nil, epoch(2, 3)},
+		{"epoch-min-sep, another epoch", epoch(2, 4), nil, epoch(2, 3)},
+		{"epoch-min-sep, epochs of min-sep", epoch(3, 3), nil, bins(4)},
+		{"epoch-min-sep against balls-in-bins", bins(3), nil, epoch(2, 3)},
+		{"epoch-min-sep, longer than the run", epoch(2, samplerSteps+2), nil, epoch(2, samplerSteps+1)},
+		{"cyclic, first part", cyclic(0.3, 2, false), []int64{0, 2, 4}, cyclic(0.3, 2, true)},
+		{"cyclic, secret partition", cyclic(0.3, 2, true), nil, cyclic(0.3, 2, false)},
+		{"cyclic, secret partition, one step or two a part", cyclic(0.7, 3, true), nil, cyclic(0.7, 2, true)},
+		{"multi-owner, two examples of one owner", multi(0.2, 3, 2), nil, multi(0.2, 3, 1)},
+	}
+}
+
+// draw returns how often the examples of owner number i take part at each step, drawn as form draws
+// it: example row, copy c. Owners with several examples have a copy among them.
+func (c samplerCase) draw(sampler sampling.Sampler, src *stream.Source, i int) (x [samplerSteps]int) {
+	k := c.run.MaxExamplesPerOwner
+	coins, owners := make([][]int32, k), make([][]int32, k)
+	for e := range k {
+		row, copies := int64(i*k+e), uint32(0)
+		if c.rows != nil {
+			row = c.rows[i%len(c.rows)] + int64(i/len(c.rows))*6 // 6 is a multiple of the parts
+		}
+		if e == k-1 && e > 0 {
+			row, copies = row-1, 1 // the second copy of the example before
+		}
+		coins[e], owners[e] = sampler.Append(nil, src.IntAddress(row, copies), row), []int32{0}
+	}
+	if m := c.run.Sampler.MultiOwner; m != nil {
+		coins = m.Exclude(coins, owners)
+	}
+	for _, steps := range coins {
+		for _, t := range steps {
+			x[t]++
+		}
+	}
+	return x
+}
+
+// generating evaluates E Π e^{u_i x_i - x_i²/2σ²} of the run's distribution, P/Q at y = σ²u for C =
+// I, with so large a σ that the squares hardly matter: by the recursions of the losses.
+func generating(run Run, u []float64) (float64, error) {
+	const sigma = 1000
+	e, err := montecarlo.NewEvaluator(run.Loss(sigma), montecarlo.P)
+	if err != nil {
+		return 0, err
+	}
+	y := make([]float64, len(u))
+	for i, v := range u {
+		y[i] = v * sigma * sigma
+	}
+	loss, err := e.LogRatio(y)
+	return math.Exp(loss), err
+}
+
+// allocated is generating by periods in which an owner takes part at most once.
+func allocated(periods []pld.Allocation, u []float64) (float64, error) {
+	product := 1.0
+	for _, a := range periods {
+		for range a.Count {
+			if len(u) < a.Places {
+				return 0, fmt.Errorf("%d more places than steps", a.Places-len(u))
+			}
+			mean := 1 - float64(a.Places)/a.Steps
+			for _, v := range u[:a.Places] {
+				mean += math.Exp(v) / a.Steps
+			}
+			product, u = product*mean, u[a.Places:]
+		}
+	}
+	if len(u) > 0 {
+		return 0, fmt.Errorf("%d steps are in no period", len(u))
+	}
+	return product, nil
+}
+
+// composed is generating by the events of the privacy loss distribution: independent steps.
+func composed(run Run, u []float64) (float64, error) {
+	if periods, ok := run.Allocations(1); ok {
+		return allocated(periods, u)
+	}
+	var prob []float64 // of each step
+	k := 1
+	if p := run.Sampler.Poisson; p != nil {
+		for _, step := range (poisson{run, *p}).events(1) {
+			for range step.Count {
+				prob = append(prob, step.Prob)
+			}
+			k = step.Examples
+		}
+	} else {
+		events := (cyclicPoisson{run, *run.Sampler.CyclicPoisson}).events(1)
+		for i := range events.Steps {
+			if i%events.MinSep == 0 {
+				prob = append(prob, events.Prob)
+			} else {
+				prob = append(prob, 0)
+			}
+		}
+	}
+	if len(prob) != len(u) {
+		return 0, fmt.Errorf("%d events in %d steps", len(prob), len(u))
+	}
+	product := 1.0
+	for i, p := range prob {
+		product *= math.Pow(1-p+p*math.Exp(u[i]), float64(k))
+	}
+	return product, nil
+}
+
+// compare holds draws against one distribution at points that determine the joint distribution: at
+// every set of steps, that nothing is outside of it, with participations inside weighed by 1 and by
+// e^{0.5}.
+func compare(draws map[[samplerSteps]int]int, distribution func(u []float64) (float64, error)) error {
+	for set := range 1 << samplerSteps {
+		for _, inside := range []float64{0, 0.5} {
+			u, twice := make([]float64, samplerSteps), make([]float64, samplerSteps)
+			for i := range u {
+				u[i], twice[i] = -400, -400
+				if set>>i&1 == 1 {
+					u[i], twice[i] = inside, 2*inside
+				}
+			}
+			mean, err := distribution(u)
+			if err != nil {
+				return err
+			}
+			square, err := distribution(twice)
+			if err != nil {
+				return err
+			}
+			sum, most, n := 0.0, 0.0, 0.0
+			for x, count := range draws {
+				exponent := 0.0
+				for i, v := range x {
+					exponent += u[i] * float64(v)
+				}
+				sum += float64(count) * math.Exp(exponent)
+				most = max(most, math.Exp(exponent))
+				n += float64(count)
+			}
+			// The squares in the loss change a mean by 1e-5 of itself at most.
+			slack := 2e-5 * mean * n
+			got := min(max(sum, mean*n-slack), mean*n+slack)
+			if math.Abs(sum-mean*n) > slack {
+				got = sum + math.Copysign(slack, mean*n-sum)
+			}
+			if err := stattest.Sum(got, mean*n, max(0, square-mean*mean)*n+slack, max(most, math.Exp(inside*samplerSteps*3))); err != nil {
+				return fmt.Errorf("steps %05b weighed by e^%g: %w", set, inside, err)
+			}
+		}
+	}
+	return nil
+}
+
+// TestSamplersFollowTheirAccounting holds the participations that batches are formed of against the
+// distribution whose losses are drawn, and against the events of which a privacy loss distribution
+// is composed. The distribution of another run is rejected.
+func TestSamplersFollowTheirAccounting(t *testing.T) {
+	const owners = 60000
+	for _, c := range samplerCases() {
+		src := stream.NewSource(stream.PublicKey("samplers", []byte(c.name)))
+		sampler := c.run.Sampler.Process().Sampler(src)
+		draws := map[[samplerSteps]int]int{}
+		for i := range owners {
+			draws[c.draw(sampler, src, i)]++
+		}
+		loss := func(r Run) func(u []float64) (float64, error) {
+			return func(u []float64) (float64, error) { return generating(r, u) }
+		}
+		if err := compare(draws, loss(c.run)); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if compare(draws, loss(c.twin)) == nil {
+			t.Errorf("%s: the distribution of %+v is accepted", c.name, c.twin.Sampler.Scheme())
+		}
+		if method, _ := c.run.Method(); method == PLD && (c.run.Sampler.CyclicPoisson == nil || !c.run.Sampler.CyclicPoisson.SecretPartition) {
+			if err := compare(draws, func(u []float64) (float64, error) { return composed(c.run, u) }); err != nil {
+				t.Errorf("%s, events: %v", c.name, err)
+			}
+			if c.run.Sampler.Poisson != nil && compare(draws, func(u []float64) (float64, error) { return composed(c.twin, u) }) == nil {
+				t.Errorf("%s: events of %+v are accepted", c.name, c.twin.Sampler.Scheme())
+			}
+		}
+	}
+}
+
+// TestTruncationFollowsItsAccounting holds which examples survive in batches that are cut against
+// the probability that the losses of truncated batches have in one step, by the number of others in
+// the batch.
+func TestTruncationFollowsItsAccounting(t *testing.T) {
+	const examples, p, most, rounds = 8, 0.6, 3, 40000
+	run := Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: p, Steps: 1}, Truncation: &sampling.Truncation{MaxBatchSize: most}},
+		Strategy: mechanism.Identity(1), MaxExamplesPerOwner: 1, Examples: examples}
+	src := stream.NewSource(stream.PublicKey("cut", nil))
+	sampler := run.Sampler.Poisson.Process().Sampler(src)
+	cut := run.Sampler.Truncation.Truncator(stream.PublicKey("cut batches", nil))
+	sampled, kept := make([]int, examples), make([]int, examples) // of example 0 of each round, by how many others are in the batch
+	others := make([]int, examples)
+	for round := range rounds {
+		var rows []int64
+		for e := range int64(examples) {
+			if row := int64(round*examples) + e; len(sampler.Append(nil, src.IntAddress(row, 0), row)) > 0 {
+				rows = append(rows, row)
+			}
+		}
+		first := int64(round * examples)
+		in := len(rows) > 0 && rows[0] == first
+		r := len(rows)
+		if in {
+			r--
+		}
+		others[r]++
+		rows = sampling.Cut(cut, 0, rows)
+		if in {
+			sampled[r]++
+			if len(rows) > 0 && rows[0] == first {
+				kept[r]++
+			}
+		}
+	}
+	const sigma = 1
+	spec := run.Loss(sigma)
+	e, err := montecarlo.NewEvaluator(spec, montecarlo.P)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := poisson{run, *run.Sampler.Poisson}.events(sigma)[0].Event
+	if event.Truncation == nil || event.Truncation.MaxBatchSize != most || event.Truncation.Others != examples-1 || spec.Examples != examples {
+		t.Fatalf("event %+v, loss %+v: want batches of %d of %d examples", event, spec, most, examples)
+	}
+	binomial := 1.0
+	var distribution []float64
+	for r := range examples {
+		distribution = append(distribution, binomial*math.Pow(p, float64(r))*math.Pow(1-p, float64(examples-1-r)))
+		binomial *= float64(examples-1-r) / float64(r+1)
+	}
+	if err := stattest.Distribution(others, distribution); err != nil {
+		t.Errorf("others in the batch: %v", err)
+	}
+	for r := range examples {
+		// P/Q at y = 20 is (1-ps + p s e^{2y-2}) / (1-ps + p s e^{-y-1/2}) where batches are cut,
+		// else 1-p + p e^{y-1/2}.
+		const y = 20.0
+		loss, err := e.LogRatioCounts([]float64{y}, []int{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		survives := (math.Exp(loss) - (1 - p)) / (p * math.Exp(y-0.5))
+		if r >= most {
+			odds := math.Exp(loss - (2*y - 2))
+			survives = odds / (1 + odds) / p
+		}
+		if err := stattest.Count(kept[r], sampled[r], min(1, survives)); err != nil {
+			t.Errorf("%d others: kept: %v", r, err)
+		}
+		if r >= most && stattest.Count(kept[r], sampled[r], float64(most)/float64(r)) == nil && sampled[r] > 2000 {
+			t.Errorf("%d others: the probability of %d is accepted", r, r-1)
+		}
+	}
+}
+
+// irrelevant are the fields of samplers that change no privacy loss, with the reason.
+var irrelevant = map[string]string{
+	"Fixed.BatchSize": "no amplification: the schema of participations alone counts",
+	"Truncation.Pad":  "padding has zero gradients, and sizes are secret",
+}
+
+// TestEveryFieldCounts changes each field of a run, by reflection so that a new one is not
+// forgotten, and sees δ at one σ change.
+func TestEveryFieldCounts(t *testing.T) {
+	strategy := banded(samplerSteps, 2)
+	base := map[string]Run{
+		"BMinSep":       {Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
+		"Poisson":       {Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: samplerSteps}}, Strategy: mechanism.Identity(samplerSteps)},
+		"BallsInBins":   {Sampler: sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: samplerSteps, Period: 2}}, Strategy: strategy},
+		"EpochMinSep":   {Sampler: sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: 2, EpochSteps: 3}}, Strategy: strategy},
+		"CyclicPoisson": {Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
+		"MultiOwner":    {Sampler: sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.3, Steps: samplerSteps, MinSep: 2}}, Strategy: strategy},
+		"Rotation":      {Sampler: sampling.Spec{Rotation: &sampling.Rotation{Steps: samplerSteps, EpochSteps: 3}}, Strategy: mechanism.Identity(samplerSteps)},
+		"Fixed":         {Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: samplerSteps, MinSep: 1}}, Strategy: strategy},
+	}
+	spec := reflect.TypeFor[sampling.Spec]()
+	for i := range spec.NumField() {
+		name := spec.Field(i).Name
+		r, ok := base[name]
+		if !ok {
+			if name != "Truncation" && name != "Owners" && name != "Law" { // owners change nothing: TestOwnersAreAccountedForAsOneExample; a law is held as a whole by TestSamplers
+				t.Errorf("sampling.Spec.%s: no case", name)
+			}
+			continue
+		}
+		r.MaxExamplesPerOwner = 1
+		for field := range reflect.TypeOf(r.Sampler.Scheme()).NumField() {
+			mutateField(t, r, name, field)
+		}
+		mutated(t, name+", the strategy", r, func(r *Run) { r.Strategy = banded(samplerSteps, 1); r.Strategy.Toeplitz[0] = 1.5 })
+		switch name {
+		case "BMinSep", "Poisson", "MultiOwner", "EpochMinSep": // others: refused, or not told apart
+			mutated(t, name+", examples per owner", r, func(r *Run) { r.MaxExamplesPerOwner = 2 })
+		}
+		if name == "BMinSep" || name == "Poisson" || name == "CyclicPoisson" {
+			cut := r
+			cut.Examples = 20
+			cut.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 3}
+			mutated(t, name+", truncation", cut, func(r *Run) { r.Sampler.Truncation = nil })
+			mutated(t, name+", examples", cut, func(r *Run) { r.Examples = 40 })
+			for field := range reflect.TypeFor[sampling.Truncation]().NumField() {
+				mutateField(t, cut, "Truncation", field)
+			}
+		}
+	}
+	if fields := reflect.TypeFor[Run]().NumField(); fields != 4 {
+		t.Errorf("Run has %d fields: this test knows Sampler, Strategy, MaxExamplesPerOwner and Examples", fields)
+	}
+}
+
+// mutateField changes a number or a switch of one part of the sampler.
+func mutateField(t *testing.T, r Run, part string, field int) {
+	t.Helper()
+	name := part + "." + reflect.ValueOf(r.Sampler).FieldByName(part).Type().Elem().Field(field).Name
+	if _, ok := irrelevant[name]; ok {
+		return
+	}
+	mutated(t, name, r, func(r *Run) {
+		holder := reflect.ValueOf(&r.Sampler).Elem().FieldByName(part)
+		changed := reflect.New(holder.Type().Elem())
+		changed.Elem().Set(holder.Elem())
+		switch v := changed.Elem().Field(field); v.Kind() {
+		case reflect.Float64:
+			v.SetFloat(v.Float() * 1.2)
+		case reflect.Int:
+			v.SetInt(v.Int() + 1)
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		default:
+			t.Fatalf("%s: a field of kind %s: teach this test to change it", name, v.Kind())
+		}
+		holder.Set(changed)
+		if n := r.steps(); n != r.Strategy.Steps {
+			s := *r.Strategy
+			s.Steps = n
+			r.Strategy = &s
+		}
+	})
+}
+
+func mutated(t *testing.T, name string, r Run, change func(r *Run)) {
+	t.Helper()
+	before, err := sampledDelta(r)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	change(&r)
+	after, err := sampledDelta(r)
+	if err != nil {
+		t.Fatalf("%s, changed: %v", name, err)
+	}
+	if !(math.Abs(after-before) > 0.01*before) {
+		t.Errorf("%s does not count: δ = %g before it is changed, %g after", name, before, after)
+	}
+}
+
+// sampledDelta is δ of H(P,Q) at one σ and ε: proven, or by plain samples to half a per cent or
+// better.
+func sampledDelta(r Run) (float64, error) {
+	const sigma, epsilon, samples = 0.9, 0.2, 1 << 17
+	method, err := r.Method()
+	if err != nil {
+		return 0, err
+	}
+	if method == PLD || method == ClosedForm {
+		pq, _, err := r.Prove(sigma, epsilon)
+		return pq.Upper, err
+	}
+	s, err := montecarlo.NewSampler(r.Loss(sigma), montecarlo.P, stream.PublicKey("fields", nil))
+	if err != nil {
+		return 0, err
+	}
+	losses := make([]float64, samples)
+	s.Losses(losses, 0)
+	sum := 0.0
+	for _, l := range losses {
+		sum += max(0, -math.Expm1(epsilon-l))
+	}
+	return sum / samples, nil
+}

@@ -1,0 +1,157 @@
+package accounting
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"minsep/internal/montecarlo"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+const steps, minSep = 32, 4
+
+// samplersOfAllKinds has one of each kind, by name.
+func samplersOfAllKinds(t *testing.T) map[string]sampling.Spec {
+	t.Helper()
+	law, err := twice(0.1).Tabulate(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]sampling.Spec{
+		"law":                              {Law: law},
+		"poisson":                          {Poisson: &sampling.Poisson{Prob: 0.1, Steps: steps}},
+		"cyclic-poisson":                   {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: steps, MinSep: minSep}},
+		"cyclic-poisson, secret partition": {CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.1, Steps: steps, MinSep: minSep, SecretPartition: true}},
+		"balls-in-bins":                    {BallsInBins: &sampling.BallsInBins{Steps: steps, Period: minSep}},
+		"b-min-sep":                        {BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: steps, MinSep: minSep, WarmStart: true}},
+		"epoch-min-sep":                    {EpochMinSep: &sampling.EpochMinSep{Steps: steps, MinSep: minSep, EpochSteps: 8}},
+		"multi-owner":                      {MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: steps, MinSep: minSep}},
+		"fixed":                            {Fixed: &sampling.Fixed{BatchSize: 10, Steps: steps, MinSep: minSep}},
+		"rotation":                         {Rotation: &sampling.Rotation{Steps: steps, EpochSteps: 8}},
+	}
+}
+
+// TestSchemesPage holds the tables of docs/schemes.md against Method, for one example per owner and
+// for two, and what the page says of a maximum batch size.
+func TestSchemesPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/schemes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	samplers := samplersOfAllKinds(t)
+	for _, name := range sampling.KindNames() {
+		if _, ok := samplers[name]; !ok {
+			t.Errorf("%s has no row in docs/schemes.md: give it one in each table, and its parameters here", name)
+		}
+	}
+	strategies := []*mechanism.Strategy{
+		mechanism.Identity(steps), banded(steps, minSep), banded(steps, minSep+2),
+		{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: []float64{1, -0.5}},
+	}
+	words := map[Method]string{ClosedForm: "closed form", PLD: "PLD", MonteCarlo: "samples", Unproven: "not proven", "": "refused"}
+	method := func(r Run) Method {
+		m, err := r.Method()
+		var refused *RefusedError
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatalf("%+v: %v", r, err)
+		}
+		return m
+	}
+	for examples, heading := range []string{"## One example per owner, or sampled owners\n", "## Several examples per owner\n"} {
+		_, section, found := strings.Cut(string(page), heading)
+		if !found {
+			t.Fatalf("no section %q", heading)
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		rows := 0
+		for line := range strings.Lines(section) {
+			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+			sampler, ok := samplers[strings.TrimSpace(cells[0])]
+			if !ok {
+				continue
+			}
+			rows++
+			for i, strategy := range strategies {
+				run := Run{Sampler: sampler, Strategy: strategy, MaxExamplesPerOwner: 1 + examples, Examples: 1000}
+				got, want := method(run), strings.TrimSpace(cells[1+i])
+				if want == "–" {
+					continue // poisson has no second band within min-sep
+				}
+				if words[got] != want {
+					t.Errorf("%s %s, column %d: %q, the page says %q", heading[3:], cells[0], i+1, words[got], want)
+				}
+				if sampler.Fixed != nil || sampler.MultiOwner != nil {
+					continue
+				}
+				run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 50}
+				if cut := method(run); cut != got {
+					t.Errorf("%s %s, column %d, with a maximum batch size: %q, the page says %q", heading[3:], cells[0], i+1, words[cut], words[got])
+				}
+			}
+		}
+		if rows != len(samplers) {
+			t.Errorf("%s: %d rows, want %d", heading[3:], rows, len(samplers))
+		}
+	}
+}
+
+// TestSchemesHaveLosses: the loss of whatever can be sampled has its entry among the schemes of
+// package montecarlo, but for fixed batches, whose loss has a closed form.
+func TestSchemesHaveLosses(t *testing.T) {
+	for name, sampler := range samplersOfAllKinds(t) {
+		if sampler.Fixed != nil {
+			continue
+		}
+		spec := montecarlo.Spec{Scheme: sampler.Scheme().Name(), Steps: steps, MinSep: minSep, NoiseMultiplier: 1}
+		run := Run{Sampler: sampler, Strategy: mechanism.Identity(steps), MaxExamplesPerOwner: 1}
+		if a, ok := run.analysis().(interface{ loss(*montecarlo.Spec) }); ok {
+			a.loss(&spec)
+		}
+		for fault := range strings.SplitSeq(spec.Validate().Error(), "\n") {
+			if strings.Contains(fault, "montecarlo: scheme ") {
+				t.Errorf("%s: no entry in the map schemes of internal/montecarlo, set it in the init of a file of its own: %s", name, fault)
+			}
+		}
+	}
+}
+
+// TestRatesAreRoundedUpward: bounds of what an owner takes part in are never below the exact rates.
+func TestRatesAreRoundedUpward(t *testing.T) {
+	const n = 30
+	run := func(s sampling.Spec) Run {
+		return Run{Sampler: s, Examples: 100, Strategy: mechanism.Identity(n), MaxExamplesPerOwner: 1}
+	}
+	for name, c := range map[string]struct {
+		got  []rate
+		want float64
+	}{
+		"epoch-min-sep": {epochMinSep{allocationEvents{run(sampling.Spec{})}, sampling.EpochMinSep{Steps: n, MinSep: 4, EpochSteps: 10}}.participation().rates, 1. / 10},
+		"b-min-sep":     {bMinSep{allocationEvents{run(sampling.Spec{})}, sampling.BMinSep{Prob: .2, Steps: n, MinSep: 4, WarmStart: true}}.participation().rates, .2 / 1.6},
+	} {
+		for _, r := range c.got {
+			if r.prob < c.want*(1+1e-13) || r.prob > c.want*(1+1e-8) {
+				t.Errorf("%s: rate %v, want hardly more than %v", name, r.prob, c.want)
+			}
+		}
+		if len(c.got) == 0 {
+			t.Errorf("%s: no rates", name)
+		}
+	}
+}
+
+// twice is at most twice, at least three steps apart, and never at the first step.
+func twice(p float64) sampling.Law {
+	return sampling.Law{
+		Start: []sampling.Start{{Point: sampling.Point{Step: 1}, Prob: 1}},
+		Next: func(at sampling.Point) (float64, sampling.Point, sampling.Point) {
+			in := sampling.Point{Step: at.Step + 3, State: at.State + 1}
+			if at.State == 1 {
+				in.Step = sampling.Never
+			}
+			return p, in, sampling.Point{Step: at.Step + 1, State: at.State}
+		},
+	}
+}

@@ -1,0 +1,78 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+
+	"minsep/internal/accounting"
+	"minsep/internal/planner"
+	"minsep/internal/stages"
+	"minsep/sampling"
+)
+
+// init registers the stage for plans.
+func init() {
+	inPlans["account"] = InPlan{Run: runAccount, Report: reportAccount, Forecast: forecastAccount}
+}
+
+// runAccount runs the account of a plan. If nothing is certified, the estimates go to the figures
+// with the error.
+func runAccount(ctx context.Context, d *stages.Directory, o Options, to *Figures) error {
+	account := Account(d.Plan.AccountParams())
+	result, err := account.Run(ctx, o)
+	if err != nil {
+		result.Out, result.Epsilon, result.Delta = o.Out, account.Epsilon, account.Delta
+		to.NotCertified = &result
+		return err
+	}
+	to.Beside = planner.BesideClaim(result.Certificate, d.Plan.Strategy, planner.RMSE)
+	return nil
+}
+
+// reportAccount takes the figures of a certificate that is there.
+func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error {
+	c, err := stages.ReadCertificate(ctx, d.Out)
+	if err != nil {
+		return err
+	}
+	to.NoiseMultiplier, to.Epsilon, to.Delta = c.NoiseMultiplier, c.Epsilon, c.Delta
+	to.Status, to.Reason, to.Protects = string(c.Status), c.Reason, c.Protected()
+	// The claim is weak or not by the number of those whom it protects.
+	to.Protected = to.owners
+	switch {
+	case d.Plan.Examples > 0:
+		to.Protected = d.Plan.Examples
+	case c.Unit == accounting.UnitExample:
+		to.Protected = to.Copies
+	}
+	to.Weak = c.Guarantee().Weak(to.Protected)
+	to.WithoutSamples = d.Plan.Privacy.NoiseMultiplier == 0 && c.WithoutSamples()
+	to.Unused = c.Unused()
+	return nil
+}
+
+// forecastAccount adds the forecast of the certificate to the estimate of a dry run.
+func forecastAccount(ctx context.Context, p stages.Plan, edges int64, to *stages.PlanEstimate) error {
+	strategy, err := p.QuickStrategy(ctx)
+	if err != nil {
+		return err
+	}
+	if to.Outlook, err = p.Outlook(ctx, strategy, WatchPhase); err != nil || to.Outlook != nil && to.Outlook.Refused() {
+		return err
+	}
+	if to.Outlook != nil && to.Outlook.Expected > 0 {
+		to.CPU, to.AtMost = to.Outlook.Expected, false
+		return nil
+	}
+	seconds, err := planner.ForecastPlan(ctx, p, strategy, edges)
+	bad, is := errors.AsType[*sampling.ParamError](err)
+	switch {
+	case err == nil:
+		to.CPU, to.AtMost = seconds, false
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case is && bad.Package == "sampling":
+		return err // the scheme cannot be drawn from what bounding keeps
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/montecarlo"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/internal/transforms/losses"
+	"minsep/internal/transforms/manifestio"
+	"minsep/internal/transforms/progress"
+)
+
+// lookAt reports whether the ledger holds a protocol of the same request, from which the account
+// goes on. It refuses a finished certificate. A protocol of another
+// request without a certificate is not refused: it is set aside, where it still counts, so that
+// nothing is lost.
+func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
+	folder, r := c.ledger(), c.request
+	name, err := stages.FindClaim(ctx, c.dir.path)
+	if err != nil {
+		return false, err
+	}
+	if name != "" {
+		return false, fmt.Errorf("pipelines: %s%s: %w", store.Join(c.dir.path, name), stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
+	}
+	if _, err := store.Stat(ctx, store.Join(folder, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("pipelines: %w", err)
+	}
+	want, err := r.Encode()
+	if err != nil {
+		return false, err
+	}
+	got, err := stages.ReadFile(ctx, store.Join(folder, manifest.RequestFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("pipelines: %w", err)
+	}
+	return bytes.Equal(got, want), nil
+}
+
+// openLedger opens the ledger: with its own protocol if p is nil, or for p, after it has set aside
+// the protocol that is there.
+func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledger.Ledger, error) {
+	if p == nil {
+		l, err := ledger.Open(folder)
+		if err != nil {
+			return nil, err
+		}
+		if own := l.Protocol().KernelID; own != "" && own != montecarlo.KernelID() {
+			return nil, errors.Join(fmt.Errorf("pipelines: the samples of the ledger were made by kernel %s, and this machine has kernel %s; samples of two kernels are not mixed: go on on a machine with the kernel of the ledger", own, montecarlo.KernelID()), l.Close())
+		}
+		return l, nil
+	}
+	// The request is written before the protocol: a command that is stopped between the two finds
+	// no protocol, and begins again.
+	if err := putAside(folder); err != nil {
+		return nil, err
+	}
+	if err := store.MkdirAll(context.Background(), store.Join(folder, manifest.FinishedFolder), manifest.PublicDir); err != nil {
+		return nil, fmt.Errorf("pipelines: %w", err)
+	}
+	b, err := r.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := manifest.WriteFile(folder, manifest.RequestFile, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+		return nil, err
+	}
+	return ledger.Create(folder, p)
+}
+
+// putAside moves a protocol, its units and its certificate to a folder of their own.
+func putAside(folder string) error {
+	l, err := ledger.Open(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// Units that a stopped job left in files were seen too, and belong to the protocol.
+	err = losses.Collect(store.Join(folder, manifest.FinishedFolder), l)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	dir := store.Join(folder, manifest.EarlierFolder, l.Configuration())
+	if err := store.MkdirAll(context.Background(), dir, manifest.PublicDir); err != nil {
+		return fmt.Errorf("pipelines: %w", err)
+	}
+	// The protocol goes last: until then the ledger is unchanged.
+	for _, name := range stages.ClaimFiles {
+		err := store.Move(context.Background(), store.Join(store.Dir(folder), name), store.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("pipelines: %w", err)
+		}
+	}
+	if err := putUnitsAside(store.Join(folder, ledger.UnitsFile), store.Join(dir, ledger.UnitsFile)); err != nil {
+		return fmt.Errorf("pipelines: %w", err)
+	}
+	if err := store.Move(context.Background(), store.Join(folder, ledger.ProtocolFile), store.Join(dir, ledger.ProtocolFile)); err != nil {
+		return fmt.Errorf("pipelines: %w", err)
+	}
+	return nil
+}
+
+// putUnitsAside moves a log of units. One of the same protocol may be there already, if a command
+// was stopped or the protocol was set aside before. Both have the same values, and the longer log
+// stays.
+func putUnitsAside(from, to string) error {
+	ctx := context.Background()
+	now, err := store.Stat(ctx, from)
+	if errors.Is(err, fs.ErrNotExist) { // in an object store there is none before the first unit
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	before, err := store.Stat(ctx, to)
+	if err == nil && before.Size > now.Size {
+		return store.Remove(ctx, from)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return store.Move(ctx, from, to)
+}
+
+// verify runs the release loop of package verification, with samples that Beam draws.
+func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
+	finished, err := store.Abs(store.Join(c.ledger(), manifest.FinishedFolder))
+	if err != nil {
+		return err
+	}
+	if err := store.MkdirAll(context.Background(), finished, manifest.PublicDir); err != nil {
+		return fmt.Errorf("pipelines: %w", err)
+	}
+	// Units that an earlier command finished, and did not live to record, are not drawn again.
+	if err := losses.Collect(finished, l); err != nil {
+		return err
+	}
+	p := l.Protocol()
+	encoded, err := p.Encode()
+	if err != nil {
+		return err
+	}
+	size := losses.UnitSize(p.Run.Sampler.Scheme().NumSteps())
+	missing := uint64(0) // at most: a candidate that is rejected ends the verification
+	for i := range p.Candidates {
+		for _, u := range l.Missing(i, size) {
+			missing += u.Count
+		}
+	}
+	progress.Expect(losses.SamplesDrawn, int64(missing))
+	return calibration.Release(ctx, l, size, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
+		progress.Enter(fmt.Sprintf("verifying candidate %d of %d", len(p.Candidates)-candidate, len(p.Candidates)), "", 0, 0)
+		pipeline, s := beam.NewPipelineWithRoot()
+		if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, units); err != nil {
+			return err
+		}
+		// A failed job may have finished units: they are recorded before its error is returned.
+		err := c.jobs.run(ctx, pipeline)
+		if err = errors.Join(err, losses.Collect(finished, l)); err != nil {
+			return err
+		}
+		if len(l.Missing(candidate, size)) > 0 {
+			return manifestio.ErrUnfinished
+		}
+		return nil
+	})
+}
+
+// writeCertificate writes a certificate to the one of stages.ClaimFiles where it belongs, and
+// removes the other, which an earlier version or a replaced claim may have left.
+func writeCertificate(out string, c *accounting.Certificate) error {
+	b, err := c.Encode()
+	if err != nil {
+		return err
+	}
+	own := stages.ClaimFile(c.Status)
+	if _, err := manifest.WriteFile(out, own, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+		return err
+	}
+	for _, name := range stages.ClaimFiles {
+		if name == own {
+			continue
+		}
+		if err := store.Remove(context.Background(), store.Join(out, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("pipelines: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/adopt"
+	"minsep/internal/graphio"
+	"minsep/internal/leave"
+	"minsep/internal/manifest"
+	"minsep/internal/ondisk"
+	"minsep/internal/ownergraph"
+	"minsep/internal/param"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/contribution"
+	"minsep/internal/transforms/manifestio"
+	"minsep/internal/transforms/progress"
+	"minsep/transforms"
+)
+
+// Bound is the bound with the parameters of [stages.Bound].
+type Bound stages.Bound
+
+// Validate reports every fault that can be seen without the graph.
+func (b Bound) Validate() error { return stages.Bound(b).Validate() }
+
+// init registers the stage for plans.
+func init() {
+	inPlans["bound"] = InPlan{
+		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
+			_, err := Bound(d.Plan.BoundParams()).Run(ctx, o)
+			return err
+		},
+		Report: func(ctx context.Context, d *stages.Directory, to *Figures) error {
+			b, err := manifest.OpenBounded(ctx, d.Result("bound").Path())
+			if err != nil {
+				return err
+			}
+			to.Examples, to.Copies = b.Rows, b.Summary.KeptCopies
+			to.Kept = stages.KeptText(b.Summary, d.Plan.BoundParams().Bound)
+			to.owners = b.Summary.Owners - b.Summary.KeptPerOwner.Of(0)
+			return nil
+		},
+	}
+}
+
+// BoundResult describes a bounded graph. The graph is public, and so is this.
+type BoundResult struct {
+	RunID   string             `json:"run_id,omitempty"` // none after a dry run
+	Out     string             `json:"out"`              // run directory
+	Input   BoundInput         `json:"input"`            // the graph's files
+	Summary ownergraph.Summary `json:"summary,omitzero"` // none after a dry run
+}
+
+// BoundInput holds the facts of a graph's files that are known without reading them through.
+type BoundInput struct {
+	Files       int    `json:"files"`        // at least 1
+	Bytes       int64  `json:"bytes"`        // as stored
+	ExampleType string `json:"example_type"` // int64 or string
+	OwnerType   string `json:"owner_type"`   // int64 or string
+}
+
+// Run bounds the graph.
+func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
+	var source *graphio.Source
+	w, err := o.begin(ctx, beginning{stage: b, key: true, inputs: func(c *param.Checker) { source = b.open(ctx, o, c) }})
+	if err != nil {
+		return BoundResult{}, err
+	}
+	defer w.end()
+	return b.write(ctx, w, source)
+}
+
+// open opens the graph, and records its faults; nil after any.
+func (b Bound) open(ctx context.Context, o Options, c *param.Checker) *graphio.Source {
+	o.validateInput(c, "graph", b.Graph...)
+	if len(b.Graph) == 0 || b.Read.Validate() != nil {
+		return nil
+	}
+	source, err := graphio.Open(ctx, b.Graph, b.Read)
+	c.Add(err)
+	// A plan is checked as a whole before its first stage; its graph must be the same when the
+	// stage begins.
+	if err == nil && b.Stamp != "" && b.Stamp != source.Stamp() {
+		c.Add(&graphio.Fault{File: strings.Join(b.Graph, ", "), Found: "the graph was changed since the command began", Rule: "wait until nothing writes to it, and repeat the command"})
+	}
+	return source
+}
+
+// write bounds the graph and publishes the table.
+func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (BoundResult, error) {
+	result := BoundResult{Out: w.set.Out, Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()}}
+	if w.set.DryRun {
+		return result, w.dir.mayWrite(ctx, manifest.BoundedFolder)
+	}
+	err := w.write(anew(manifest.BoundedFolder, false), func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+		result.RunID = run.RunID.String()
+		index, summary, err := b.bound(ctx, w, source, run, stage)
+		result.Summary = summary
+		return index, err
+	})
+	return result, err
+}
+
+// bound bounds the graph, in this process or by a job, and returns the index of the table.
+func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run manifest.Run, stage *manifest.Stage) (manifest.Index, ownergraph.Summary, error) {
+	index := manifest.Index{Format: manifest.BoundedFormatOf(b.Bound)}
+	var summary ownergraph.Summary
+	var err error
+	if index.Params, index.ParamsSHA256, err = manifest.Params(b.Bound); err != nil {
+		return index, summary, err
+	}
+	dir, err := store.Abs(stage.Dir)
+	if err != nil {
+		return index, summary, err
+	}
+	progress.Expect(manifestio.BytesRead, source.ReadBytes)
+	inProcess := b.isInProcess(w.jobs.runner)
+	if inProcess {
+		// The key breaks ties between examples. The parameters' digest is a part of it, so that another
+		// bound under the same run id has another order.
+		key := w.root.Key(run.RunID, index.ParamsSHA256, ownergraph.PriorityPurpose)
+		index.Files, summary, err = b.inProcess(ctx, w, source, key, dir)
+	}
+	// A job has no limit of 2^32 kept edges. Pools are made by one worker, with the same limit.
+	if !inProcess || b.Pools == 0 && errors.Is(err, ownergraph.ErrTooLarge) {
+		index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, dir)
+	}
+	if err != nil {
+		return index, summary, err
+	}
+	index.Facts, err = json.Marshal(summary)
+	return index, summary, err
+}
+
+// isInProcess reports whether this process bounds the graph, without a job.
+func (b Bound) isInProcess(runner string) bool {
+	return runner == DefaultRunner && b.Buckets == 0 && b.Rounds == 0
+}
+
+// inProcess bounds the graph in the memory of this process, and a large graph through temporary
+// files. That takes a fraction of the time and memory of a job on [DefaultRunner], and leaves the
+// same bytes.
+func (b Bound) inProcess(ctx context.Context, w *work, source *graphio.Source, key stream.Key, dir string) ([]manifest.File, ownergraph.Summary, error) {
+	bounder := &ondisk.Bounder{Bound: b.Bound, Key: key, Examples: source.ExampleType, Owners: source.OwnerType, InMemory: b.EdgesInMemory, Dir: w.jobs.workDir, Progress: progress.Enter}
+	// Sorting in memory does not look at the context: an interrupt ends the wait, and not the sort.
+	bounded, err := leave.Behind(ctx, func() (*ownergraph.Bounded, error) {
+		defer bounder.Close()
+		if err := manifestio.EachEdges(ctx, source, bounder.Add); err != nil {
+			return nil, err
+		}
+		bounded, err := bounder.Bounded(ctx)
+		if err == nil {
+			manifestio.WarnOdd(ctx, source, bounded.Graph)
+		}
+		return bounded, err
+	})
+	if err != nil {
+		return nil, ownergraph.Summary{}, err
+	}
+	where := "in memory"
+	if bounder.Spilled() {
+		where = "through files"
+	}
+	progress.Enter("", "", 0, 0)
+	files, err := manifestio.WriteTable(ctx, dir, bounded, contribution.DefaultRowsPerPart)
+	if err == nil {
+		w.jobs.log.Info("bounded "+where, "edges", bounded.Summary.Edges)
+	}
+	return files, bounded.Summary, err
+}
+
+// byJob bounds the graph by a Beam job.
+func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run stream.RunID, dir string) (files []manifest.File, summary ownergraph.Summary, err error) {
+	key, err := store.Abs(w.set.KeyFile)
+	if err != nil {
+		return nil, summary, err
+	}
+	shared, removeShared, err := w.jobs.sharedDir(ctx, dir)
+	if err != nil {
+		return nil, summary, err
+	}
+	defer removeShared()
+	p, s := beam.NewPipelineWithRoot()
+	training := adopt.Training(w.dir.path, key, run).(*transforms.Training)
+	limits := transforms.Limits{Bound: b.Bound, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: w.jobs.workDir, SharedDir: shared}
+	examples, err := transforms.BoundGraph(s, training, limits, source)
+	if err != nil {
+		return nil, summary, err
+	}
+	written, err := examples.Files(s, dir)
+	if err != nil {
+		return nil, summary, err
+	}
+	manifestio.Collect(s, dir, collectedFiles, written)
+	manifestio.Collect(s, dir, collectedSummary, manifestio.Lines(s, examples.Summary))
+	if err := w.jobs.run(ctx, p); err != nil {
+		return nil, summary, err
+	}
+	if err := removeShared(); err != nil {
+		return nil, summary, err
+	}
+	if files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
+		return nil, summary, err
+	}
+	err = manifestio.Collected(dir, collectedSummary, func(line []byte) error { return json.Unmarshal(line, &summary) })
+	return files, summary, err
+}
+
+const collectedSummary = "collected-summary.json"

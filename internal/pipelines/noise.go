@@ -1,0 +1,249 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"minsep/internal/accounting"
+	"minsep/internal/manifest"
+	"minsep/internal/noise"
+	"minsep/internal/param"
+	"minsep/internal/planner"
+	"minsep/internal/registry"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/internal/transforms/manifestio"
+	"minsep/internal/transforms/noiseshards"
+)
+
+// NoiseResult describes a training run's noise. All of it is public.
+type NoiseResult struct {
+	RunID           string  `json:"run_id"`
+	Out             string  `json:"out"`              // run directory
+	Kind            string  `json:"kind"`             // of the strategy
+	NoiseMultiplier float64 `json:"noise_multiplier"` // σ in units of the clip norm
+	// Certificate is the file that NoiseMultiplier was taken from, and Status the status of its
+	// claim; "" where σ was given.
+	Certificate string            `json:"certificate,omitempty"`
+	Status      accounting.Status `json:"status,omitempty"`  // of the certificate; "" without one
+	ClipNorm    float64           `json:"clip_norm"`         // ζ, above 0
+	Grid        noise.Grid        `json:"grid"`              // a number, or "none"
+	Words       noise.Words       `json:"words"`             // source of random words
+	Sensitivity float64           `json:"sensitivity"`       // ζ: the most that a clipped gradient's norm may be, rounded to the grid or not
+	Warning     string            `json:"warning,omitempty"` // [stages.FloatingPointOpen] without a grid
+	Training    noise.Training    `json:"training"`          // of the recipe
+	manifest.NoiseFacts
+	Bytes int64 `json:"bytes"` // of the noise, headers aside; at least 0
+}
+
+// Noise is the noise with the parameters of [stages.Noise].
+type Noise stages.Noise
+
+// Validate reports every fault that can be seen without the strategy.
+func (n Noise) Validate() error { return stages.Noise(n).Validate() }
+
+// init registers the stage for plans.
+func init() {
+	inPlans["noise"] = InPlan{Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
+		c, err := stages.ReadCertificate(ctx, d.Out)
+		if err != nil {
+			return err
+		}
+		_, err = Noise(d.Plan.NoiseParams(c.NoiseMultiplier)).Run(ctx, o)
+		return err
+	}}
+}
+
+// Run makes the noise. After an interruption or on a full disk the folder stays unfinished, so that
+// the same call goes on from there. After any other failure it is as empty as before.
+func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
+	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true, inputs: func(c *param.Checker) {
+		if _, err := store.Stat(ctx, n.Strategy); n.Strategy != "" && errors.Is(err, fs.ErrNotExist) {
+			_, err = stages.NamedStrategy(ctx, n.Strategy)
+			c.Add(err)
+		}
+		has, err := hasCertificate(ctx, o.Out)
+		if c.Add(err); err == nil && n.FromCertificate && !has {
+			c.Add(noCertificate())
+		}
+	}})
+	if err != nil {
+		return NoiseResult{}, err
+	}
+	defer w.end()
+	certificate := w.here.Certificate()
+	if n.FromCertificate {
+		if certificate == nil { // any more
+			return NoiseResult{}, noCertificate()
+		}
+		n.NoiseMultiplier = certificate.NoiseMultiplier
+	}
+	training, err := w.here.Training()
+	if err != nil {
+		return NoiseResult{}, err
+	}
+	if err := w.here.AgreesToNoise(n.Steps); err != nil {
+		return NoiseResult{}, err
+	}
+	r, facts, err := stages.Noise(n).Recipe(ctx, training)
+	if err != nil {
+		return NoiseResult{}, err
+	}
+	noised := newNoiseResult(r, facts, o.Out)
+	if n.FromCertificate {
+		noised.Certificate, noised.Status = w.here.CertificatePath(), certificate.Status
+	}
+	// Readers take the certificate in the directory to cover the noise beside it. So noise that it
+	// does not cover, with a smaller multiplier or another strategy, is refused.
+	if err := stages.Certified(certificate, o.Out, r); err != nil {
+		return noised, err
+	}
+	found, err := w.registered(ctx, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: training})
+	if err != nil {
+		return noised, err
+	}
+	if err := MadeAgain(ctx, o, manifest.NoiseFolder, found); err != nil {
+		return noised, err
+	}
+	if o.DryRun {
+		return noised, nil
+	}
+	if err := HasRoom(ctx, o.Out, noised.Bytes, manifest.NoiseFolder); err != nil {
+		return noised, err
+	}
+	err = n.write(ctx, w, r, facts)
+	noised.RunID = r.RunID.String()
+	return noised, err
+}
+
+// newNoiseResult describes the noise of a recipe.
+func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) NoiseResult {
+	n := NoiseResult{
+		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
+		Grid: r.Grid(), Words: r.Params.Words, Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
+		Bytes: stages.Product(int64(facts.Steps), facts.Coordinates, int64(facts.DType.Size())),
+	}
+	if n.Grid == noise.NoGrid {
+		n.Warning = stages.FloatingPointOpen
+	}
+	return n
+}
+
+// hasCertificate reports whether a run directory has a certificate with a noise multiplier.
+func hasCertificate(ctx context.Context, run string) (bool, error) {
+	if run == "" {
+		return false, nil
+	}
+	name, err := stages.FindClaim(ctx, run)
+	return name != "", err
+}
+
+// noCertificate returns the error for a noise multiplier that is neither given nor certified.
+func noCertificate() error {
+	return &ParamError{Package: "pipelines", Param: "noise multiplier", Value: "(none)", Rule: "must be given where the run directory has no certificate to take it from"}
+}
+
+// write writes the folder of noise. Finished files stay after an interruption and on a full disk.
+func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manifest.NoiseFacts) error {
+	key, err := store.Abs(w.set.KeyFile)
+	if err != nil {
+		return err
+	}
+	out := output{
+		folder: manifest.NoiseFolder, secret: true,
+		resume: func(run manifest.Run) (same manifest.Digest, err error) {
+			r.Bind(w.root, run.RunID, key)
+			if err := w.claim(run, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil {
+				return same, err
+			}
+			return layoutDigest(r, facts)
+		},
+		kept: func(err error) bool { return ctx.Err() != nil || isFull(err) },
+		full: "the finished files of noise stay; make room and repeat the command, which goes on from there",
+	}
+	return w.write(out, func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+		return w.writeNoise(ctx, r, facts, stage, key)
+	})
+}
+
+// layoutDigest returns a digest of everything that decides the files but the bytes of steps: the
+// recipe, which names run and key, and the layout.
+func layoutDigest(r *noise.Recipe, facts manifest.NoiseFacts) (manifest.Digest, error) {
+	recipe, err := r.SHA256()
+	if err != nil {
+		return manifest.Digest{}, err
+	}
+	_, same, err := manifest.Params(struct {
+		RecipeSHA256 noise.Digest
+		manifest.NoiseFacts
+	}{recipe, facts})
+	return same, err
+}
+
+// writeNoise writes the recipe and the noise, and returns the index.
+func (w *work) writeNoise(ctx context.Context, r *noise.Recipe, facts manifest.NoiseFacts, stage *manifest.Stage, key string) (index manifest.Index, err error) {
+	index = manifest.Index{Format: manifest.NoiseFormat}
+	if index.Params, index.ParamsSHA256, err = manifest.Params(r.Params); err != nil {
+		return index, err
+	}
+	described := manifest.DescribedNoise{NoiseFacts: facts}
+	if s := planner.StepNoiseOf(w.here.Certificate(), float64(r.Params.NoiseMultiplier)); s != nil {
+		described.StepNoise = s.Ratio
+	}
+	if index.Facts, err = json.Marshal(described); err != nil {
+		return index, err
+	}
+	dir, err := store.Abs(stage.Dir)
+	if err != nil {
+		return index, err
+	}
+	if facts.Shards > 0 {
+		// Files that an interrupted command has left have the bytes of steps of its recipe.
+		if left, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile)); err == nil {
+			r.StepBytes = left.StepBytes
+		}
+		if len(r.StepBytes) == 0 {
+			r.Draw()
+		}
+	}
+	recipe, err := noiseshards.WriteRecipe(dir, r)
+	if err != nil {
+		return index, err
+	}
+	if facts.Shards > 0 {
+		c := noiseshards.Config{Dir: dir, Shards: facts.Shards, DType: facts.DType, StepsPerFile: facts.StepsPerFile, KeyURI: key, RecipeSHA256: recipe.SHA256}
+		if index.Files, err = w.jobs.runNoise(ctx, c, facts); err != nil {
+			return index, err
+		}
+	}
+	index.Files = append(index.Files, recipe)
+	if w.jobs.translates { // the recipe alone is written without a job
+		return index, ErrTranslated
+	}
+	return index, nil
+}
+
+// runNoise runs the pipeline.
+func (e engine) runNoise(ctx context.Context, c noiseshards.Config, facts manifest.NoiseFacts) ([]manifest.File, error) {
+	p, s := beam.NewPipelineWithRoot()
+	files, err := noiseshards.Write(s, c)
+	if err != nil {
+		return nil, err
+	}
+	manifestio.Collect(s, c.Dir, collectedFiles, files)
+	if err := e.run(ctx, p); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	written, err := manifestio.CollectedFiles(c.Dir, collectedFiles)
+	if err != nil {
+		return nil, err
+	}
+	return written, facts.CheckCover(written)
+}

@@ -1,0 +1,229 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
+	"minsep/internal/noise"
+	"minsep/internal/pipelines"
+	"minsep/internal/stream"
+	"minsep/mechanism"
+)
+
+// newNoise returns a small stage, and options with a key and a run directory that is not there yet.
+func newNoise(t *testing.T) (pipelines.Noise, pipelines.Options) {
+	t.Helper()
+	dir := t.TempDir()
+	key, strategy := filepath.Join(dir, "key"), filepath.Join(dir, "strategy.json")
+	s, err := mechanism.BSR(20, 4)
+	if err == nil {
+		err = stream.CreateKeyFile(key)
+	}
+	b, errJSON := json.Marshal(s)
+	if err := errors.Join(err, errJSON, os.WriteFile(strategy, b, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return pipelines.Noise{Strategy: strategy, Steps: 20, Coordinates: 7, NoiseMultiplier: 1.5, ClipNorm: 1, Shards: 2, StepsPerFile: 8},
+		pipelines.Options{KeyFile: key, Out: filepath.Join(dir, "run")}
+}
+
+// TestNoiseIsReadBack reads what a trainer reads: the files against the recipe's own generator.
+func TestNoiseIsReadBack(t *testing.T) {
+	stage, o := newNoise(t)
+	stage.DType = "float64"
+	made, err := stage.Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(o.Out, manifest.NoiseFolder)
+	f, err := os.Open(filepath.Join(folder, "recipe.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := noise.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := stream.ReadKeyFile(o.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := r.Generator(r.Key(root, r.RunID), 4, 7) // the second shard
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]float64, 20*3)
+	if err := g.Fill64(want); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	manifest.NPYHeader{DType: manifest.DFloat64, Shape: []int{4, 3}}.Write(&file)
+	for _, v := range want[16*3:] {
+		binary.Write(&file, binary.LittleEndian, v)
+	}
+	got, err := os.ReadFile(filepath.Join(folder, "shard-00001-of-00002", "steps-000016-000019.npy"))
+	if err != nil || !bytes.Equal(got, file.Bytes()) {
+		t.Errorf("the last file of the second shard is not the recipe's (%v)", err)
+	}
+	if made.Bytes != 20*7*8 || made.Grid != r.Grid() || made.Sensitivity != float64(r.Sensitivity) || made.RunID != r.RunID.String() {
+		t.Errorf("result %+v", made)
+	}
+}
+
+// TestNoiseFailsWithoutLeftovers: a failure leaves nothing, an interruption what can be gone on
+// with.
+func TestNoiseFailsWithoutLeftovers(t *testing.T) {
+	stage, o := newNoise(t)
+	o.Runner = "no such runner"
+	if _, err := stage.Run(context.Background(), o); err == nil {
+		t.Fatal("an unknown runner is accepted")
+	}
+	if _, err := os.Stat(o.Out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the run directory is left: %v", err)
+	}
+
+	o.Runner = ""
+	interrupted, stop := context.WithCancel(context.Background())
+	o.Log = slog.New(onRecord{slog.DiscardHandler, "job begins", stop})
+	if _, err := stage.Run(interrupted, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want an interruption", err)
+	}
+	if _, err := manifest.Open(t.Context(), filepath.Join(o.Out, manifest.NoiseFolder), manifest.NoiseFormat); err == nil {
+		t.Error("a reader accepts an unfinished folder")
+	}
+	before, err := manifest.ReadRun(t.Context(), o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Log = nil
+	made, err := stage.Run(context.Background(), o)
+	if err != nil || made.RunID != before.RunID.String() {
+		t.Errorf("run %s went on as %s (%v)", before.RunID, made.RunID, err)
+	}
+}
+
+// onRecord calls do when a record with the message is logged.
+type onRecord struct {
+	slog.Handler
+	message string
+	do      func()
+}
+
+func (h onRecord) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h onRecord) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.message {
+		h.do()
+	}
+	return nil
+}
+
+// TestNoiseServesOneTraining: noise that is there is not replaced by another one.
+func TestNoiseServesOneTraining(t *testing.T) {
+	stage, o := newNoise(t)
+	if _, err := stage.Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	louder := stage
+	louder.NoiseMultiplier = 2
+	if _, err := louder.Run(context.Background(), o); err == nil {
+		t.Error("another noise multiplier was not refused")
+	}
+	if found, err := inspect.Directory(t.Context(), o.Out); err != nil || inspect.Broken(found) != nil {
+		t.Errorf("the noise is no longer there: %+v (%v)", found, err)
+	}
+}
+
+// TestInspectNoiseFindsFaults changes files and makes the index agree with them, so that only the
+// check in question breaks.
+func TestInspectNoiseFindsFaults(t *testing.T) {
+	name := "shard-00001-of-00002/steps-000008-000015.npy"
+	for want, harm := range map[string]func(folder string, ix *manifest.Index){
+		"": func(string, *manifest.Index) {},
+		"grid": func(folder string, ix *manifest.Index) {
+			rewrite(t, folder, ix, name, func(b []byte) []byte { b[len(b)-4] ^= 1; return b })
+		},
+		"shapes": func(folder string, ix *manifest.Index) {
+			rewrite(t, folder, ix, name, func(b []byte) []byte { return bytes.Replace(b, []byte("<f4"), []byte("<i4"), 1) })
+		},
+		"cover": func(folder string, ix *manifest.Index) {
+			os.Remove(filepath.Join(folder, name))
+			ix.Files = slices.DeleteFunc(ix.Files, func(f manifest.File) bool { return f.Name == name })
+		},
+		"recipe run": func(_ string, ix *manifest.Index) { ix.RunID[0]++ },
+		"files": func(folder string, _ *manifest.Index) {
+			path := filepath.Join(folder, name)
+			b, _ := os.ReadFile(path)
+			b[len(b)-1] ^= 0x80 // the sign: on the grid still
+			os.WriteFile(path, b, 0o600)
+		},
+		"readable": func(folder string, ix *manifest.Index) {
+			rewrite(t, folder, ix, "recipe.json", func(b []byte) []byte {
+				return bytes.Replace(b, []byte(`"sensitivity": "0x1p`), []byte(`"sensitivity": "0x2p`), 1)
+			})
+		},
+	} {
+		stage, o := newNoise(t)
+		if _, err := stage.Run(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join(o.Out, manifest.NoiseFolder)
+		ix, err := manifest.Read(t.Context(), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		harm(folder, ix)
+		b, err := json.Marshal(ix)
+		if err := errors.Join(err, os.WriteFile(filepath.Join(folder, manifest.IndexName), b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		found, err := inspect.Directory(t.Context(), o.Out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var broken []string
+		for _, p := range found[len(found)-1].Checks {
+			if !p.Held {
+				broken = append(broken, p.Name)
+			}
+		}
+		if strings.Join(broken, " ") != want {
+			t.Errorf("broken are %v, want %q", broken, want)
+		}
+	}
+}
+
+// rewrite changes a file and its entry in the index.
+func rewrite(t *testing.T, folder string, ix *manifest.Index, name string, change func(b []byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := change(bytes.Clone(b))
+	if bytes.Equal(b, changed) {
+		t.Fatalf("%s is not changed", name)
+	}
+	f, err := manifest.WriteFile(folder, name, manifest.SecretFile, func(w io.Writer) error { _, err := w.Write(changed); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ix.Files {
+		if ix.Files[i].Name == name {
+			ix.Files[i] = f
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package pipelines
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"unsafe"
+
+	"minsep/internal/manifest"
+	"minsep/internal/noise"
+	"minsep/internal/param"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/internal/stream"
+	"minsep/internal/transforms/progress"
+)
+
+// NoiseStreamFormat is the format of a stream of noise.
+const NoiseStreamFormat = "minsep-noise-stream/2"
+
+// noiseStreamHead is the size of a stream's head in bytes.
+const noiseStreamHead = 4096
+
+// StreamAhead is the number of later steps whose bytes a stream waits for before it makes a row: it
+// makes so many rows of some coordinates at a time, which is faster.
+const StreamAhead = 32
+
+// streamGarbage is the memory of a stream beyond its first state: a row on its way, and garbage.
+const streamGarbage = 16 << 20
+
+// NoiseStreamHead is the head of a stream of noise: a JSON object, spaces, and a line feed, 4096
+// bytes in all. The rows of the steps [FromStep, Steps) follow it, coordinates [First, End) of
+// each, in little endian, and nothing else.
+type NoiseStreamHead struct {
+	Format       string          `json:"format"`
+	RunID        stream.RunID    `json:"run_id"`
+	RecipeSHA256 manifest.Digest `json:"recipe_sha256"` // of recipe.json, as the index of the noise has it
+	DType        manifest.DType  `json:"dtype"`         // float32 or float64
+	FromStep     int             `json:"from_step"`     // 0 to Steps
+	Steps        int             `json:"steps"`         // of the training run
+	Coordinates  int64           `json:"coordinates"`   // of a gradient
+	Shard        int             `json:"shard"`         // 0 to Shards-1
+	Shards       int             `json:"shards"`
+	First        int64           `json:"first"` // coordinate of the shard
+	End          int64           `json:"end"`   // coordinate after the shard's last
+}
+
+// NoiseStream writes the noise of a run directory with a recipe to a stream: rows of a shard from a
+// step on, as fast as they are made. It writes no file but checkpoints.
+//
+// The trainer gives the bytes of the steps, 16 random ones for each, which are part of the key of the
+// step's white row: first those of the steps before FromStep, as the training has taken them, then
+// those of the steps that follow. The row of step t is written once the bytes of the steps before
+// t + 1 + [StreamAhead] are there. Other bytes make other noise: so a training that begins anew, or
+// goes on from a checkpoint, draws new ones for every step from there on, and no row of noise meets
+// two sums, whatever was copied.
+//
+// The rules are as for [Noise]: batches, certificate and recipe in the directory must be of one
+// training run and of the root key.
+type NoiseStream struct {
+	FromStep int    // 0 to the number of steps
+	Shard    int    // 0 to Shards-1
+	Shards   int    // ranges of coordinates, as manifest.NoiseRange has them; at least 1
+	DType    string // float32 or float64; "" for float32 where it holds the noise on its grid, else float64
+
+	// Checkpoint is a folder for checkpoints, "" for none: of noise that needs the noise of all steps
+	// before it, the state is kept there at every multiple of CheckpointSteps, the last two for each
+	// shard. A later stream whose bytes of the steps before are the same begins from the newest of
+	// them that is not after its first step; other ones are of no use to it. They are as secret as
+	// the noise.
+	Checkpoint      string
+	CheckpointSteps int // at least 1 where there is a Checkpoint
+}
+
+// Validate reports every fault that can be seen without the recipe.
+func (n NoiseStream) Validate() error {
+	c := param.Checker{Package: "pipelines"}
+	c.AtLeast("from-step", n.FromStep, 0)
+	c.Require(n.Shards >= 1 && n.Shards <= manifest.MaxNoiseShards && 0 <= n.Shard && n.Shard < n.Shards, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards),
+		fmt.Sprintf("must be i/N, with N from 1 to %d and i from 0 to N-1", manifest.MaxNoiseShards))
+	_, known := stages.DTypes[n.DType]
+	c.Require(known, "dtype", n.DType, "must be float32 or float64")
+	if n.Checkpoint != "" {
+		c.AtLeast("checkpoint-steps", n.CheckpointSteps, 1)
+		if err := store.Check(n.Checkpoint); err != nil {
+			c.Require(false, "checkpoint", n.Checkpoint, err.Error())
+		}
+	}
+	return c.Err()
+}
+
+// Run writes the stream to out, with the bytes of the steps from in. It takes no lock: other hosts
+// read the same directory.
+func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Writer) (NoiseStreamHead, error) {
+	dry := o.DryRun
+	o.DryRun = true // takes no lock
+	w, err := o.begin(ctx, beginning{stage: n, key: true, looks: true})
+	if err != nil {
+		return NoiseStreamHead{}, err
+	}
+	defer w.end()
+	recipe, digest, err := w.recipe(ctx)
+	if err != nil {
+		return NoiseStreamHead{}, err
+	}
+	head, err := n.head(recipe, digest)
+	if err != nil {
+		return head, err
+	}
+	if err := w.mayUse(recipe); err != nil || dry {
+		return head, err
+	}
+	s, err := recipe.Stream(recipe.Key(w.root, recipe.RunID), head.First, head.End)
+	if err != nil {
+		return head, err
+	}
+	if err := head.write(out); err != nil {
+		return head, err
+	}
+	bytes := stepBytes{bufio.NewReader(in), s}
+	if err := bytes.readUntil(n.FromStep); err != nil {
+		return head, err
+	}
+	leaveProgram()
+	defer limitGarbage(streamGarbage)()
+	kept := checkpoints{n, head, s, o.tell}
+	if err := kept.resume(ctx); err != nil {
+		return head, err
+	}
+	err = s.Seek(ctx, n.FromStep, func(step int) {
+		progress.Enter("making the noise of the steps before it", "step", int64(step), int64(n.FromStep))
+	})
+	if err != nil {
+		return head, err
+	}
+	progress.Enter("", "", 0, 0)
+	writeNext := rowWriter(s, head.DType, out)
+	for s.Step() < head.Steps {
+		s.Until = kept.next()
+		if err := bytes.readUntil(min(head.Steps, s.Step()+1+StreamAhead)); err != nil {
+			return head, err
+		}
+		if err := writeNext(); err != nil {
+			return head, err
+		}
+		if s.Step() == s.Until {
+			if err := kept.save(ctx); err != nil {
+				return head, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return head, err
+		}
+	}
+	return head, nil
+}
+
+// stepBytes reads the bytes of steps for a stream of noise.
+type stepBytes struct {
+	in     io.Reader
+	stream *noise.Stream
+}
+
+// readUntil reads the bytes of all steps before a step.
+func (b stepBytes) readUntil(step int) error {
+	for b.stream.Known() < step {
+		var bytes noise.StepBytes
+		switch _, err := io.ReadFull(b.in, bytes[:]); {
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+			return &ParamError{Package: "pipelines", Param: "stream", Value: fmt.Sprintf("bytes of %d steps", b.stream.Known()),
+				Rule: fmt.Sprintf("must have %d random bytes on standard input for each step, and %d steps ahead of the row that is wanted", len(bytes), StreamAhead)}
+		case err != nil:
+			return fmt.Errorf("pipelines: bytes of steps: %w", err)
+		}
+		b.stream.Add(bytes)
+	}
+	return nil
+}
+
+// rowWriter returns a function that makes the next row and writes it in little endian.
+func rowWriter(s *noise.Stream, dtype manifest.DType, out io.Writer) func() error {
+	if dtype == manifest.DFloat64 {
+		row := make([]float64, s.Width())
+		return func() error { return writeRow(out, row, s.Fill64(row)) }
+	}
+	row := make([]float32, s.Width())
+	return func() error { return writeRow(out, row, s.Fill32(row)) }
+}
+
+// writeRow writes a row unless err says that it was not made. On a little-endian processor the bytes
+// of the row are its own memory.
+func writeRow[T float32 | float64](out io.Writer, row []T, err error) error {
+	if err != nil {
+		return err
+	}
+	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+		return binary.Write(out, binary.LittleEndian, row)
+	}
+	_, err = out.Write(unsafe.Slice((*byte)(unsafe.Pointer(&row[0])), len(row)*int(unsafe.Sizeof(row[0]))))
+	return err
+}
+
+// head returns the head of the stream. It refuses parameters that the recipe does not allow.
+func (n NoiseStream) head(r *noise.Recipe, digest manifest.Digest) (NoiseStreamHead, error) {
+	c := param.Checker{Package: "pipelines"}
+	c.Require(n.FromStep <= r.Params.Steps, "from-step", n.FromStep, fmt.Sprintf("must be 0 to %d, the steps of the recipe", r.Params.Steps))
+	c.Require(int64(n.Shards) <= r.Params.Coordinates, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards), fmt.Sprintf("must have at most %d shards, one for each coordinate", r.Params.Coordinates))
+	dtype := stages.DTypes[n.DType]
+	if n.DType == "" && !r.Float32() {
+		dtype = manifest.DFloat64
+	}
+	c.Require(dtype == manifest.DFloat64 || r.Float32(), "dtype", "float32", fmt.Sprintf("must be float64: a float32 does not hold the noise on the recipe's grid, %v", r.Grid()))
+	first, end := manifest.NoiseRange(r.Params.Coordinates, n.Shard, n.Shards)
+	return NoiseStreamHead{NoiseStreamFormat, r.RunID, digest, dtype, n.FromStep, r.Params.Steps, r.Params.Coordinates, n.Shard, n.Shards, first, end}, c.Err()
+}
+
+// write writes the head, filled up with spaces to its size.
+func (h NoiseStreamHead) write(out io.Writer) error {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	b = append(b, bytes.Repeat([]byte{' '}, noiseStreamHead-1-len(b))...)
+	_, err = out.Write(append(b, '\n'))
+	return err
+}
+
+// recipe reads the recipe of the finished noise in the run directory.
+func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, error) {
+	dir := store.Join(w.dir.path, manifest.NoiseFolder)
+	missing := func(rule string) error {
+		return &ParamError{Package: "pipelines", Param: "out", Value: w.set.Out, Rule: rule + ": make it with minsep noise, with --recipe-only for no files, or with minsep run"}
+	}
+	ix, err := manifest.Read(ctx, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, manifest.Digest{}, missing("has no recipe of noise")
+	case err != nil:
+		return nil, manifest.Digest{}, err
+	}
+	for _, f := range ix.Files {
+		if f.Name != manifest.RecipeFile {
+			continue
+		}
+		if err := f.Check(ctx, dir); err != nil {
+			return nil, f.SHA256, err
+		}
+		r, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
+		if err == nil && (r.RunID != ix.RunID || r.ParamsSHA256 != ix.ParamsSHA256) {
+			err = &manifest.MismatchError{Name: manifest.RecipeFile, What: "run id or parameters"}
+		}
+		return r, f.SHA256, err
+	}
+	return nil, manifest.Digest{}, missing("has noise without a recipe")
+}
+
+// mayUse refuses a recipe of another training run than the directory's.
+func (w *work) mayUse(r *noise.Recipe) error {
+	training, err := w.here.Training()
+	if err != nil {
+		return err
+	}
+	if training.Known() && r.Params.Training != training {
+		return stages.Disagrees(store.Join(w.dir.path, manifest.NoiseFolder), []string{"its recipe is for other examples or another sampler"}, stages.NewDirectory)
+	}
+	return stages.Certified(w.here.Certificate(), w.set.Out, r)
+}

@@ -1,0 +1,379 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+
+	"minsep/internal/manifest"
+	"minsep/internal/noise"
+	"minsep/internal/pipelines"
+	"minsep/internal/stream"
+	"minsep/sampling"
+)
+
+// readStream splits a stream into its head and its rows.
+func readStream(t *testing.T, b []byte) (head pipelines.NoiseStreamHead, rows []byte) {
+	t.Helper()
+	if len(b) < 4096 || b[4095] != '\n' {
+		t.Fatalf("%d bytes without a head", len(b))
+	}
+	if err := json.Unmarshal(b[:4096], &head); err != nil {
+		t.Fatal(err)
+	}
+	return head, b[4096:]
+}
+
+// given are bytes of steps, which a test may know; other ones from a step on that is not 0.
+func given(other int) io.Reader {
+	var b []byte
+	for step := range 20 {
+		sum := sha256.Sum256([]byte{byte(step)})
+		if other > 0 && step >= other {
+			sum[0] ^= 1
+		}
+		b = append(b, sum[:16]...)
+	}
+	return bytes.NewReader(b)
+}
+
+// recorded are the bytes of steps in a recipe.
+func recorded(t *testing.T, recipe []byte) io.Reader {
+	t.Helper()
+	r, err := noise.Read(bytes.NewReader(recipe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b []byte
+	for _, step := range r.StepBytes {
+		b = append(b, step[:]...)
+	}
+	return bytes.NewReader(b)
+}
+
+// TestNoiseStreamHasTheBytesOfTheFiles: of every shard of every split, from several steps, and of
+// both types.
+func TestNoiseStreamHasTheBytesOfTheFiles(t *testing.T) {
+	for _, dtype := range []string{"float32", "float64"} {
+		stage, o := newNoise(t)
+		stage.DType = dtype
+		for shards := 1; shards <= 7; shards += 2 {
+			stage.Shards, stage.StepsPerFile = shards, 20
+			if err := os.RemoveAll(filepath.Join(o.Out, "noise")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stage.Run(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			recipe, err := os.ReadFile(filepath.Join(o.Out, "noise", manifest.RecipeFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for shard := range shards {
+				file, err := os.ReadFile(filepath.Join(o.Out, "noise", manifest.NoiseFile(shard, shards, 0, 20)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, from := range []int{0, 1, 13, 20} {
+					var out bytes.Buffer
+					head, err := pipelines.NoiseStream{FromStep: from, Shard: shard, Shards: shards, DType: dtype}.Run(t.Context(), o, recorded(t, recipe), &out)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, rows := readStream(t, out.Bytes())
+					width := int(got.End-got.First) * got.DType.Size()
+					if want := file[len(file)-width*(20-from):]; !bytes.Equal(rows, want) || got != head {
+						t.Errorf("%s, shard %d of %d from step %d: other values than the file's", dtype, shard, shards, from)
+					}
+					if got.RecipeSHA256 != sha256.Sum256(recipe) || got.Steps != 20 || got.FromStep != from || got.Coordinates != 7 {
+						t.Errorf("head %+v", got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestNoiseStreamObeysTheRulesOfNoise: what noise refuses is refused, before the first byte.
+func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
+	made := func(t *testing.T) (pipelines.NoiseStream, pipelines.Options) {
+		stage, o := newNoise(t)
+		stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+		if _, err := stage.Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		return pipelines.NoiseStream{Shards: 1}, o
+	}
+	for words, spoil := range map[string]func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options){
+		"made with another root key": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
+			o.KeyFile += "2"
+			if err := stream.CreateKeyFile(o.KeyFile); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"has no recipe of noise": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
+			if err := os.RemoveAll(filepath.Join(o.Out, "noise")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"SHA-256 is not as the index says": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
+			file := filepath.Join(o.Out, "noise", manifest.RecipeFile)
+			b, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(file, bytes.Replace(b, []byte("clip_norm"), []byte("CLIP_NORM"), 1), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+		"run.json, which would name that run, is missing": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) {
+			if err := os.Remove(filepath.Join(o.Out, "run.json")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"must be 0 to 20, the steps of the recipe": func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) { n.FromStep = 21 },
+		"must have at most 7 shards":               func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) { n.Shards = 8 },
+		"must be float32 or float64":               func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) { n.DType = "bfloat16" },
+		"with N from 1 to":                         func(t *testing.T, n *pipelines.NoiseStream, o *pipelines.Options) { n.Shard = 1 },
+	} {
+		n, o := made(t)
+		spoil(t, &n, &o)
+		for _, dry := range []bool{true, false} {
+			var out bytes.Buffer
+			o.DryRun = dry
+			if _, err := n.Run(t.Context(), o, given(0), &out); err == nil || !strings.Contains(err.Error(), words) || out.Len() > 0 {
+				t.Errorf("%q, dry %v: %v, after %d bytes", words, dry, err, out.Len())
+			}
+		}
+	}
+}
+
+// TestNoiseStreamIsOfItsBatches: the recipe of a directory that has other batches by now is not
+// used.
+func TestNoiseStreamIsOfItsBatches(t *testing.T) {
+	stage, o := newNoise(t)
+	stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+	form := func(batch float64) {
+		t.Helper()
+		f := pipelines.Form{Examples: 100, Params: sampling.Params{Scheme: "poisson", Steps: 20, BatchSize: batch}}
+		if _, err := f.Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	form(5)
+	if _, err := stage.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, given(0), &out); err != nil {
+		t.Fatal(err)
+	}
+	noise := filepath.Join(o.Out, "noise")
+	if err := os.Rename(noise, o.Out+"-noise"); err != nil {
+		t.Fatal(err)
+	}
+	// A key and a home in which nothing is known of the run: as in another machine.
+	if err := errors.Join(os.RemoveAll(filepath.Join(o.Out, "batches")), os.RemoveAll(filepath.Join(filepath.Dir(o.KeyFile), "minsep-runs"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	form(6)
+	if err := os.Rename(o.Out+"-noise", noise); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	if _, err := (pipelines.NoiseStream{Shards: 1}).Run(t.Context(), o, given(0), &out); err == nil || !strings.Contains(err.Error(), "for other examples or another sampler") || out.Len() > 0 {
+		t.Errorf("%v, after %d bytes", err, out.Len())
+	}
+}
+
+// TestNoiseStreamOfAFineGrid: a float32 does not hold what the default grid of float64 gives.
+func TestNoiseStreamOfAFineGrid(t *testing.T) {
+	stage, o := newNoise(t)
+	stage.RecipeOnly, stage.Shards, stage.StepsPerFile, stage.DType = true, 0, 0, "float64"
+	if _, err := stage.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for dtype, words := range map[string]string{"float32": "must be float64: a float32 does not hold the noise", "float64": ""} {
+		var out bytes.Buffer
+		_, err := pipelines.NoiseStream{Shards: 1, DType: dtype}.Run(t.Context(), o, given(0), &out)
+		if got := fmt.Sprint(err); words != "" && (!strings.Contains(got, words) || out.Len() > 0) || words == "" && err != nil {
+			t.Errorf("%s: %v", dtype, err)
+		}
+	}
+}
+
+// TestNoiseStreamCheckpoints: a stream from a checkpoint has the bytes of one without, the last two
+// checkpoints of each shard are kept, only the owner reads them, and those of
+// other bytes of steps, or damaged, are not used.
+func TestNoiseStreamCheckpoints(t *testing.T) {
+	stage, o := newNoise(t)
+	stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+	if _, err := stage.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "kept", "here")
+	write := func(n pipelines.NoiseStream) ([]byte, error) {
+		var out bytes.Buffer
+		_, err := n.Run(t.Context(), o, given(0), &out)
+		return out.Bytes(), err
+	}
+	names := func(pattern string) (names []string) {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range paths {
+			names = append(names, filepath.Base(p))
+		}
+		return names
+	}
+	for shard := range 2 {
+		for _, from := range []int{0, 11, 13, 3, 19, 20, 12} {
+			n := pipelines.NoiseStream{FromStep: from, Shard: shard, Shards: 2}
+			want, err := write(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.Checkpoint, n.CheckpointSteps = dir, 3+from%2
+			got, err := write(n)
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("shard %d from step %d: other bytes with checkpoints (%v)", shard, from, err)
+			}
+			if from < 11 && len(names(fmt.Sprintf("shard-%05d-*", shard))) < 2 || len(names(fmt.Sprintf("shard-%05d-*", shard))) > 3 {
+				t.Errorf("shard %d from step %d: checkpoints %v", shard, from, names("*"))
+			}
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	n := pipelines.NoiseStream{Shards: 1, Checkpoint: dir, CheckpointSteps: 6}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, ".minsep-tmp-shard-00000-of-00001-step-x") // by a stream that was killed
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write(n); err != nil {
+		t.Fatal(err)
+	}
+	if got := names("*"); fmt.Sprint(got) != "[shard-00000-of-00001-step-000012 shard-00000-of-00001-step-000018]" {
+		t.Errorf("files %v", got)
+	}
+	last := filepath.Join(dir, "shard-00000-of-00001-step-000018")
+	if info, err := os.Stat(last); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	whole, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// unused: a checkpoint that is not used changes no byte, and is told.
+	unused := func(what string, n pipelines.NoiseStream, in func() io.Reader) {
+		t.Helper()
+		var want, got bytes.Buffer
+		plain, told := n, ""
+		plain.Checkpoint, plain.CheckpointSteps = "", 0
+		if _, err := plain.Run(t.Context(), o, in(), &want); err != nil {
+			t.Fatal(err)
+		}
+		o := o
+		o.Tell = func(note string) { told += note }
+		if _, err := n.Run(t.Context(), o, in(), &got); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
+			t.Errorf("%s: other bytes, or %v", what, err)
+		}
+		if (what == "used") != (told == "") || what != "used" && !strings.Contains(told, "it is not used") {
+			t.Errorf("%s: told %q", what, told)
+		}
+	}
+	same := func() io.Reader { return given(0) }
+	n.FromStep = 19
+	unused("used", n, same)
+	unused("of other bytes of a step", n, func() io.Reader { return given(5) })
+	if err := os.WriteFile(last, whole, 0o600); err != nil { // the stream before has kept its own
+		t.Fatal(err)
+	}
+	unused("of the same bytes before its step", n, func() io.Reader { return given(17) })
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)/2] ^= 1
+	for what, b := range map[string][]byte{"damaged": damaged, "with a byte more": append(bytes.Clone(whole), '\n'), "cut": whole[:len(whole)-1]} {
+		if err := os.WriteFile(last, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		unused(what, n, same)
+	}
+	gone := filepath.Join(dir, "shard-00000-of-00001-step-000014") // as one is that another stream removes meanwhile
+	if err := os.Symlink("nowhere", gone); err != nil {
+		t.Fatal(err)
+	}
+	n.FromStep = 17 // by the one before it
+	if _, err := write(n); err != nil {
+		t.Error(err)
+	}
+	for _, left := range []int{0, 16, 16 * 19, 16*20 - 1} { // a row waits for the bytes of later steps
+		var out bytes.Buffer
+		n := pipelines.NoiseStream{FromStep: 17, Shards: 1}
+		if _, err := n.Run(t.Context(), o, io.LimitReader(given(0), int64(left)), &out); err == nil || !strings.Contains(err.Error(), "16 random bytes on standard input for each step") || out.Len() > 4096 {
+			t.Errorf("%d bytes of steps: %v after %d bytes", left, err, out.Len())
+		}
+	}
+	for words, bad := range map[string]pipelines.NoiseStream{
+		"checkpoint-steps 0: must be at least 1": {Shards: 1, Checkpoint: dir},
+		"checkpoint ftp://x":                     {Shards: 1, Checkpoint: "ftp://x", CheckpointSteps: 1},
+	} {
+		if _, err := write(bad); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+}
+
+// TestNoiseStreamsOfOneShard: streams that keep checkpoints of one shard in one folder at once do
+// not end one another, and have the bytes of a stream alone.
+func TestNoiseStreamsOfOneShard(t *testing.T) {
+	stage, o := newNoise(t)
+	stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+	if _, err := stage.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	percent := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(percent) }) // streams that overlap restore each other's
+	stream := func(from int, checkpoint string) ([]byte, error) {
+		var out bytes.Buffer
+		_, err := pipelines.NoiseStream{FromStep: from, Shards: 1, Checkpoint: checkpoint, CheckpointSteps: 4}.Run(t.Context(), o, given(0), &out)
+		return out.Bytes(), err
+	}
+	want := map[int][]byte{}
+	for from := range 20 {
+		b, err := stream(from, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[from] = b
+	}
+	dir := t.TempDir()
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			for from := 4 + i; from < 20; from += 4 {
+				if got, err := stream(from, dir); err != nil || !bytes.Equal(got, want[from]) {
+					t.Errorf("from step %d: other bytes, or %v", from, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left are %v (%v)", left, err)
+	}
+}

@@ -1,0 +1,158 @@
+// Package pipelines runs minsep's stages, from a graph to a run directory. Each stage is a
+// parameter struct with Validate and Run. Parameters change the result, and are hashed into its
+// keys and its index. [Options] say where and how a stage runs, and change nothing.
+//
+// Inside, an engine runs the Beam jobs of a stage, and a directory is the run directory in which
+// the stage writes.
+//
+// A program that runs stages on another runner than [DefaultRunner] imports that runner, such as by
+// Beam's package beamx; minsep's command imports all, and the object stores.
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"minsep/internal/manifest"
+	"minsep/internal/param"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/internal/stream"
+)
+
+// ParamError is a parameter that a stage refuses.
+type ParamError = param.Error
+
+// DefaultRunner runs pipelines in this process.
+const DefaultRunner = "direct"
+
+// Runners are the names of Beam's runners.
+var Runners = []string{"direct", "prism", "flink", "dataflow", "spark", "universal"}
+
+// Untested are the [Runners] that no test of this module runs.
+var Untested = []string{"spark", "universal"}
+
+// Options are the settings of a stage besides its parameters. They never change its result.
+type Options struct {
+	Runner  string       // a Beam runner; "" is DefaultRunner
+	Out     string       // the run directory
+	KeyFile string       // the root key's file, readable by every worker
+	DryRun  bool         // validate, look at the input, write nothing
+	WorkDir string       // of temporary files, on every worker; "" for the system's
+	Log     *slog.Logger // nil: no logs. Logs name no example, owner or key, and no size that is secret
+
+	// Tell is told notes on a result that the user must know and that are no faults, in a line
+	// each; nil: nobody.
+	Tell func(text string)
+
+	Faults error // of the command line, to be told with the parameters' own; nil for none
+
+	Held *Lock // of Out, where the caller holds it while several stages run; nil: the stage takes the lock itself
+}
+
+// tell gives the user a note of one line.
+func (o Options) tell(format string, values ...any) {
+	if o.Tell != nil {
+		o.Tell(fmt.Sprintf(format, values...))
+	}
+}
+
+// Validate records the faults of the options of every stage with a key.
+func (o Options) Validate(c *param.Checker) {
+	o.validateJob(c)
+	if o.KeyFile == "" {
+		rule := "must name a key file; make one with `minsep keygen`"
+		if made := o.madeWithKey(); made != "" {
+			rule = "must name the key file with which " + made + " was made"
+		}
+		c.Require(false, "key", `""`, rule)
+	} else if _, err := stream.ReadKeyFile(o.KeyFile); err != nil {
+		if _, bad := errors.AsType[*param.Error](err); !bad && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+			rule := "cannot be read: " + errors.Unwrap(err).Error()
+			if made := o.madeWithKey(); made != "" {
+				rule += "; " + made + " was made with a key, and needs the same"
+			} else if errors.Is(err, fs.ErrNotExist) {
+				rule += "; make one with `minsep keygen " + o.KeyFile + "`"
+			}
+			err = &ParamError{Package: "pipelines", Param: "key", Value: o.KeyFile, Rule: rule}
+		}
+		c.Add(err)
+	}
+}
+
+// madeWithKey returns a finished folder of the run directory that was made with a key, or "".
+func (o Options) madeWithKey() string {
+	for _, s := range stages.All {
+		folder := store.Join(o.Out, s.Folder())
+		if finished, err := manifest.Finished(context.Background(), folder); s.Drawn && err == nil && finished && o.Out != "" {
+			return folder
+		}
+	}
+	return ""
+}
+
+// validateJob records the faults of the runner and of the place of results.
+func (o Options) validateJob(c *param.Checker) {
+	// Faults of the command line are told with all others, in one message.
+	c.Add(o.Faults)
+	e := o.engine()
+	c.Require(slices.Contains(Runners, e.runner), "runner", e.runner, "must be one of "+strings.Join(Runners, ", "))
+	c.Require(!e.portable() || o.DryRun || beamFlag("endpoint") != "", "endpoint", `""`, "must name the job server of runner "+e.runner+", such as localhost:8099")
+	c.Require(o.Out != "", "out", `""`, "must name the run directory")
+	c.Require(!isFile(o.Out), "out", o.Out, "must be a run directory, and is a file")
+	for _, name := range strings.Split(o.Out, "/") {
+		c.Require(len(name) <= maxName, "out", fmt.Sprintf("…/%.20s…", name), fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName))
+	}
+	for _, s := range stages.All {
+		folder := s.Folder()
+		c.Require(!isLink(o.Out, folder), "out", store.Join(o.Out, folder), "is a link, where a folder must be: what is written there would be outside of the run directory; put the whole run directory on the other disk, and remove the link")
+	}
+	// A result is published by this process, so it must outlive the job.
+	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
+	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made; let a schedule start the command itself, as in deploy/dataflow and deploy/airflow")
+	if e.runner == "dataflow" {
+		c.Require(e.translates || o.DryRun || o.Out == "" || store.Shared(o.Out), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
+	} else {
+		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
+	}
+}
+
+// isLink reports whether a folder of a run directory on this machine is a link.
+func isLink(out, folder string) bool {
+	if out == "" || store.Shared(out) {
+		return false
+	}
+	info, err := os.Lstat(store.Join(out, folder))
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// isFile reports whether a path leads to a file on this machine.
+func isFile(path string) bool {
+	if path == "" || store.Shared(path) {
+		return false
+	}
+	info, err := store.Stat(context.Background(), path)
+	return err == nil && !info.Dir
+}
+
+// maxName is the largest length of a name in bytes that file systems take.
+const maxName = 255
+
+// validateInput records inputs that workers must read and cannot reach.
+func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
+	if e := o.engine(); e.runner != "dataflow" || e.translates || o.DryRun {
+		return
+	}
+	for _, path := range paths {
+		c.Require(path == "" || store.Shared(path), name, path, "must be in an object store: the workers of Dataflow do not see local files")
+	}
+}
+
+// Translates reports whether jobs are translated for Dataflow and do not run.
+func (o Options) Translates() bool { return o.engine().translates }

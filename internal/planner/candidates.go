@@ -1,0 +1,417 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/words"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// plannedSchemes and plannedKinds are the schemes and strategies of candidates.
+var (
+	plannedSchemes = []string{"poisson", "cyclic-poisson", "b-min-sep", "epoch-min-sep", "balls-in-bins", "fixed", "rotation"}
+	plannedKinds   = []string{mechanism.KindIdentity, mechanism.KindBandedToeplitz, mechanism.KindAmplified, mechanism.KindBanded, mechanism.KindBSR, mechanism.KindBFR, mechanism.KindBISR, mechanism.KindBIFR, mechanism.KindBandInv,
+		mechanism.KindLambdaCGD, mechanism.KindBLT, mechanism.KindDense}
+)
+
+// epoch is the mean number of steps between two participations, and between b and b rounded down.
+func (s *setting) epoch() float64 { return float64(s.units()) / s.batch }
+
+// widest is the largest min-sep that the batch size allows.
+func (s *setting) widest() int { return int(min(math.Floor(s.epoch()*(1+1e-12)), 1<<31-1)) }
+
+// sequence is candidates of a setting that are looked at one after another, in a stage of the
+// plan: first candidates that are proven without samples, then candidates that are cheap to
+// estimate and often best, and owners of several examples last, by rising k_u. A later stage
+// knows the least error of the stages before.
+type sequence struct {
+	name  string
+	stage int
+	run   func(ctx context.Context, p *part) error
+}
+
+// stageName names the candidates of a sequence's stage, for owners of at most so many examples.
+func (s sequence) stageName(most int) string {
+	switch {
+	case most > 1 && s.stage > 0:
+		return words.Count(most, "example") + " per owner"
+	case s.stage == 0:
+		return "what is proven without samples"
+	case s.stage == 1:
+		return "schemes with a least distance"
+	}
+	return "balls-in-bins"
+}
+
+// sequences are the candidates of a setting.
+func (s *setting) sequences() []sequence {
+	if s.rotation != nil {
+		return []sequence{{"rotation", 1, rotationPart}}
+	}
+	// What is proven costs little, and its least error lets later stages leave out the hopeless.
+	list := []sequence{{"independent events", 0, cyclicPart}}
+	if !s.owners { // fixed draws examples
+		list = append(list, sequence{"fixed", 0, fixedPart})
+	}
+	if s.most() == 1 {
+		return append(list, sequence{"least distance", 1, separatedPart}, sequence{"bins", 2, binsPart})
+	}
+	// An estimate for more examples per owner takes longer, and fewer of them tell which candidates
+	// are worth it: hence one stage for each k_u, by rising k_u.
+	return append(list, sequence{"least distance", 1 + s.most(), separatedPart})
+}
+
+// with are the parameters of a scheme with the request's steps and the setting's batch size.
+func (p *part) with(scheme string, minSep int) sampling.Params {
+	s := sampling.Params{Scheme: scheme, Steps: p.Steps, MinSep: minSep, BatchSize: p.batch}
+	switch scheme {
+	case "epoch-min-sep":
+		s.BatchSize, s.EpochSteps = 0, max(minSep, int(min(math.Round(p.epoch()), math.MaxInt32)))
+	case "rotation":
+		s.BatchSize, s.MinSep, s.EpochSteps = 0, 0, p.rotation.period
+	case "balls-in-bins":
+		s.BatchSize, s.MinSep = 0, p.period()
+	case "fixed":
+		s.BatchSize = math.Round(p.batch)
+	}
+	if p.owners {
+		s.Sample, s.ExamplesPerOwner = sampling.SampleOwners, 1
+	}
+	return s
+}
+
+// period is the number of bins of balls-in-bins.
+func (p *part) period() int { return int(min(max(1, math.Round(p.epoch())), sampling.MaxSteps)) }
+
+// banded are the parameters of a strategy of some bands, for participations at least a period
+// apart.
+func (p *part) banded(kind string, bands, period int) mechanism.Params {
+	s := p.workload(kind)
+	s.Bands = bands
+	if period > 0 {
+		s.MinSep = min(period, p.Steps)
+	}
+	return s
+}
+
+// start is the number of bands where a climb begins.
+func (p *part) start(limit int) int {
+	each := max(1, int(math.Round(float64(p.Steps)*p.batch/float64(p.units()))))
+	bands := mechanism.StartingBands(p.Epsilon, p.Steps, each)
+	return min(limit, 1<<int(math.Round(math.Log2(float64(bands)))))
+}
+
+// climb looks for the size from low to high with the least error: from start by factors of two
+// while the error falls, then beside it. It returns 0 where no size can be used. The rows are all
+// kept.
+func (p *part) climb(ctx context.Context, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
+	return p.climbBy(ctx, []float64{2, .5, 1.5, .75}, start, low, high, candidate)
+}
+
+// once evaluates a candidate, or returns the row of an earlier call for it.
+func (p *part) once(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
+	for _, row := range p.rows {
+		if row.Scheme.Scheme == scheme.Scheme && row.Scheme.MinSep == scheme.MinSep && described(row.Strategy) == described(strategy) {
+			return row, nil
+		}
+	}
+	return p.evaluate(ctx, scheme, strategy)
+}
+
+// climbBy is climb by some factors.
+func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
+	// The factors lead to the same sizes from several sides.
+	known := map[int]float64{}
+	value := func(size int) (float64, error) {
+		if v, ok := known[size]; ok {
+			return v, nil
+		}
+		scheme, strategy := candidate(size)
+		row, err := p.once(ctx, scheme, strategy)
+		if err != nil {
+			return 0, err
+		}
+		known[size] = math.Inf(1)
+		if row != nil && row.Refused == "" {
+			known[size] = row.Relative
+		}
+		return known[size], nil
+	}
+	if high < low {
+		return 0, nil
+	}
+	best := min(max(start, low), high)
+	least, err := value(best)
+	for err == nil && math.IsInf(least, 1) && best > low { // a size that cannot be used is too large
+		best = max(low, best/2)
+		least, err = value(best)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, factor := range factors {
+		// The finer factors are for schemes that may still come first.
+		if factor == 1.5 && least > calibration.Little*p.least() {
+			break
+		}
+		for {
+			next := min(max(int(math.Round(float64(best)*factor)), low), high)
+			v, err := value(next)
+			if err != nil {
+				return 0, err
+			}
+			if !(v < least) {
+				break
+			}
+			best, least = next, v
+		}
+	}
+	if math.IsInf(least, 1) {
+		return 0, nil
+	}
+	return best, nil
+}
+
+// least is the least error so far, of this sequence and of the stages before.
+func (p *part) least() float64 {
+	least := p.known.least()
+	for _, row := range p.rows {
+		if row.Refused == "" {
+			least = min(least, row.Relative)
+		}
+	}
+	return least
+}
+
+// cyclicPart are independent noise with Poisson sampling, and cyclic Poisson sampling: both are
+// proven without samples.
+func cyclicPart(ctx context.Context, p *part) error {
+	if _, err := p.evaluate(ctx, p.with("poisson", 0), p.workload(mechanism.KindIdentity)); err != nil {
+		return err
+	}
+	high := min(p.widest(), p.bandsLimit())
+	if p.most() > 1 || p.owners { // the public partition is one of examples
+		return nil
+	}
+	_, err := p.climb(ctx, p.start(high), 2, high, func(bands int) (sampling.Params, mechanism.Params) {
+		return p.with("cyclic-poisson", bands), p.banded(mechanism.KindBandedToeplitz, bands, 0)
+	})
+	return err
+}
+
+// separatedSchemes have a least distance between participations, and an estimated noise
+// multiplier.
+var separatedSchemes = []string{"b-min-sep", "epoch-min-sep"}
+
+// separatedPart estimates schemes with a least distance, with banded strategies. It looks for the
+// best number of bands where min-sep is equal to it, then tries larger min-seps, and then other
+// families of strategies at the best of these.
+func separatedPart(ctx context.Context, p *part) error {
+	// A min-sep of an epoch leaves nothing to chance but the place in it: that is balls-in-bins.
+	high := min(int(roomy*p.epoch()), p.bandsLimit())
+	start, first := p.start(high), ""
+	for _, scheme := range separatedSchemes {
+		once := p.epoch() >= float64(p.Steps) // at most one participation: all are b-min-sep with min-sep n
+		if scheme != "b-min-sep" && once {
+			continue
+		}
+		minSep := func(bands int) int {
+			if once {
+				return p.Steps
+			}
+			return bands
+		}
+		climb := func(kind string, factors ...float64) error {
+			bands, err := p.climbBy(ctx, factors, start, 2, high, func(bands int) (sampling.Params, mechanism.Params) {
+				return p.with(scheme, minSep(bands)), p.banded(kind, bands, 0)
+			})
+			if bands > 0 {
+				start = bands
+			}
+			return err
+		}
+		if hint := latest(p.fewer, scheme, ""); hint != nil {
+			first, start = hint.Strategy.Kind, min(hint.Bands, high)
+			if first == mechanism.KindBanded || first == mechanism.KindAmplified {
+				first = mechanism.KindBandedToeplitz
+			}
+		}
+		// The better kind for the scheme before, or with fewer examples per owner, is likely to
+		// be the better one here, and the other one then needs no climb.
+		other := []float64{2, .5}
+		if first != "" {
+			other = nil
+		}
+		kinds := []string{mechanism.KindBandedToeplitz, mechanism.KindBSR}
+		if first == mechanism.KindBSR {
+			slices.Reverse(kinds)
+		}
+		if err := climb(kinds[0], 2, .5); err != nil {
+			return err
+		}
+		if reason := p.leaves(scheme, kinds[1]); reason != "" {
+			p.leave(p.with(scheme, minSep(start)), p.banded(kinds[1], start, 0), reason)
+		} else if err := climb(kinds[1], other...); err != nil {
+			return err
+		}
+		if best := p.best(scheme, ""); best != nil {
+			first, start = best.Strategy.Kind, best.Bands
+			if err := climb(first, 1.5, .75); err != nil {
+				return err
+			}
+		}
+		best := p.best(scheme, "")
+		if best == nil {
+			continue
+		}
+		if err := p.amplify(ctx, best, high, func(bands int) sampling.Params { return p.with(scheme, minSep(bands)) }); err != nil {
+			return err
+		}
+		best = p.best(scheme, "")
+		strategy := p.banded(mechanism.KindBanded, best.Bands, 0)
+		if best.Strategy.Kind != mechanism.KindBandedToeplitz {
+			// Columns of norm one: for the kinds that have no family of their own for it.
+			normalized := true
+			strategy = best.Strategy
+			strategy.Normalized = &normalized
+		}
+		if _, err := p.evaluate(ctx, best.Scheme, strategy); err != nil {
+			return err
+		}
+		if err := p.widen(ctx, scheme, p.best(scheme, "")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// latest returns the row of a scheme with the most examples per owner, and among several the one
+// with the least error. Unless kind is empty, only rows of that kind of strategy count. It is nil
+// if there is none.
+func latest(rows []*Row, scheme, kind string) (best *Row) {
+	for _, row := range rows {
+		if row.Refused != "" || row.Scheme.Scheme != scheme || kind != "" && row.Strategy.Kind != kind {
+			continue
+		}
+		if best == nil || row.MaxPerOwner > best.MaxPerOwner || row.MaxPerOwner == best.MaxPerOwner && row.Relative < best.Relative {
+			best = row
+		}
+	}
+	return best
+}
+
+// leaves returns the reason why a kind of strategy is not tried for a scheme, or "". The reason is
+// that the kind was behind another one with fewer examples per owner, where an estimate takes a
+// fraction of the time: behind whatever the errors of the estimates, and by more than is
+// worthwhile.
+func (p *part) leaves(scheme, kind string) string {
+	row := latest(p.fewer, scheme, kind)
+	if row == nil {
+		return ""
+	}
+	best := latest(slices.DeleteFunc(slices.Clone(p.fewer), func(other *Row) bool { return other.MaxPerOwner != row.MaxPerOwner }), scheme, "")
+	if row.Relative <= calibration.Little*best.Relative || !behind(best, row) {
+		return ""
+	}
+	return fmt.Sprintf(NotEstimated+"with at most %d of an owner's examples, %s has %.2g %% more noise than %s", row.MaxPerOwner, row.StrategyName(), 100*(row.Relative/best.Relative-1), best.StrategyName())
+}
+
+// leave names a candidate that is not estimated.
+func (p *part) leave(scheme sampling.Params, strategy mechanism.Params, reason string) {
+	if p.wanted(scheme.Scheme, strategy.Kind) {
+		p.rows = append(p.rows, &Row{Scheme: scheme, Strategy: strategy, MaxPerOwner: p.population.MaxPerOwner, Examples: p.population.Examples, Kept: p.population.Kept(), Refused: reason})
+	}
+}
+
+// widen tries larger min-seps for the strategy of a row while the error falls.
+func (p *part) widen(ctx context.Context, scheme string, best *Row) error {
+	for minSep := 2 * best.Scheme.MinSep; minSep <= int(roomy*p.epoch()) && best.Scheme.MinSep < p.Steps; minSep *= 2 {
+		row, err := p.evaluate(ctx, p.with(scheme, minSep), best.Strategy)
+		if err != nil {
+			return err
+		}
+		if row == nil || row.Refused != "" || row.Relative >= best.Relative {
+			return nil
+		}
+		best = row
+	}
+	return nil
+}
+
+// best returns the row of a scheme with the least error so far, among strategies of a kind, or
+// among all if kind is empty; nil if there is none.
+func (p *part) best(scheme, kind string) *Row { return latest(p.rows, scheme, kind) }
+
+// binsPart is balls-in-bins, which takes any strategy.
+func binsPart(ctx context.Context, p *part) error {
+	if math.Abs(math.Log(p.epoch()/float64(p.period()))) > math.Log(calibration.Little) { // an epoch has whole steps
+		return nil
+	}
+	return p.anyStrategy(ctx, "balls-in-bins", p.period(), 0)
+}
+
+// fixedPart is the baseline without amplification, for owners of one example.
+func fixedPart(ctx context.Context, p *part) error {
+	if p.most() > 1 || p.widest() < 1 || p.batch < 1 {
+		return nil
+	}
+	minSep := min(p.widest(), p.Steps)
+	if err := p.anyStrategy(ctx, "fixed", minSep, minSep); err != nil {
+		return err
+	}
+	if p.Steps > min(dearBands, p.mostBands()) || p.Steps-1 > p.stateLimit() {
+		return nil
+	}
+	dense := p.workload(mechanism.KindDense)
+	dense.MinSep = minSep
+	_, err := p.evaluate(ctx, p.with("fixed", minSep), dense)
+	return err
+}
+
+// anyStrategy tries every family for a scheme with participations a period apart.
+func (p *part) anyStrategy(ctx context.Context, scheme string, period, minSep int) error {
+	high := p.bandsLimit()
+	toeplitz, err := p.climb(ctx, p.start(min(high, period)), 2, min(high, period), func(bands int) (sampling.Params, mechanism.Params) {
+		return p.with(scheme, minSep), p.banded(mechanism.KindBandedToeplitz, bands, 0)
+	})
+	if err != nil {
+		return err
+	}
+	if toeplitz == 0 {
+		toeplitz = min(fewBands, high)
+	}
+	for _, family := range []struct {
+		kind string
+		most int // bands; inverse families keep no state, and draw as many normals a value
+	}{{mechanism.KindBSR, min(high, period)}, {mechanism.KindBISR, min(p.mostBands(), 2*fewBands)}, {mechanism.KindBandInv, min(p.mostBands(), 2*fewBands)}} {
+		if _, err := p.climb(ctx, min(toeplitz, fewBands), 2, family.most, func(bands int) (sampling.Params, mechanism.Params) {
+			return p.with(scheme, minSep), p.banded(family.kind, bands, period)
+		}); err != nil {
+			return err
+		}
+	}
+	for _, family := range []struct{ root, power string }{{mechanism.KindBSR, mechanism.KindBFR}, {mechanism.KindBISR, mechanism.KindBIFR}} {
+		bands := min(toeplitz, fewBands, p.Steps)
+		if best := p.best(scheme, family.root); best != nil {
+			bands = best.Strategy.Bands
+		}
+		if _, err := p.evaluate(ctx, p.with(scheme, minSep), p.banded(family.power, bands, period)); err != nil {
+			return err
+		}
+	}
+	lambdas := []float64{.7, .8, .9, .95, .975, .9875}
+	if _, err := p.climb(ctx, 3, 1, len(lambdas), func(i int) (sampling.Params, mechanism.Params) {
+		s := p.banded(mechanism.KindLambdaCGD, 0, period)
+		s.SetParameter("lambda", lambdas[i-1])
+		return p.with(scheme, minSep), s
+	}); err != nil {
+		return err
+	}
+	_, err = p.evaluate(ctx, p.with(scheme, minSep), p.banded(mechanism.KindBLT, 0, period))
+	return err
+}

@@ -1,0 +1,98 @@
+package planner
+
+import (
+	"context"
+	"errors"
+
+	"minsep/internal/graphio"
+	"minsep/internal/ownergraph"
+	"minsep/internal/stream"
+)
+
+// Populations reads a graph into memory, about 40 bytes an edge, and bounds it once for each
+// number of examples per owner, which must rise. The order in which examples are considered
+// follows from a public key: a run has another one, and keeps about as many.
+func Populations(ctx context.Context, paths []string, read graphio.Options, perOwner []int) ([]Population, error) {
+	graph, err := load(ctx, paths, read)
+	if err != nil {
+		return nil, err
+	}
+	return populations(ctx, graph, perOwner)
+}
+
+// Data is Populations and, where examples have several owners, the pools of so many periods of
+// rotation as a function of the examples that a bound of one per owner keeps. A warning says what
+// is odd about the graph, see [graphio.Odd]; it is nil where nothing is.
+func Data(ctx context.Context, paths []string, read graphio.Options, perOwner []int, periods func(kept int64) int) (list []Population, pools *Pools, warning, err error) {
+	graph, err := load(ctx, paths, read)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, odd := range graphio.Odd(paths[0], graph) {
+		warning = errors.Join(warning, odd)
+	}
+	list, err = populations(ctx, graph, perOwner)
+	if err != nil {
+		return nil, nil, warning, err
+	}
+	number := periods(list[0].Examples)
+	if number < 1 || !isShared(graph) {
+		return list, nil, warning, nil
+	}
+	pools, err = poolsOf(ctx, graph, min(number, mostPools))
+	return list, pools, warning, err
+}
+
+func load(ctx context.Context, paths []string, read graphio.Options) (*ownergraph.Graph, error) {
+	source, err := graphio.Open(ctx, paths, read)
+	if err != nil {
+		return nil, err
+	}
+	return source.Load(ctx)
+}
+
+func populations(ctx context.Context, graph *ownergraph.Graph, perOwner []int) ([]Population, error) {
+	given := int64(graph.Examples.Len())
+	var list []Population
+	for _, most := range perOwner {
+		bound := ownergraph.Bound{MaxExamplesPerOwner: most}
+		if err := bound.Validate(); err != nil {
+			return nil, err
+		}
+		p := Population{MaxPerOwner: most, Given: given, GivenOwners: int64(graph.Owners.Len())}
+		seen, shared := make([]bool, graph.Owners.Len()), false
+		for example, copies := range bound.Copies(graph, stream.PublicKey("plan: bound", nil)) {
+			p.Examples += int64(copies)
+			owners := graph.OwnersOf.At(example)
+			shared = shared || copies > 1 || copies > 0 && len(owners) > 1
+			for _, owner := range owners {
+				if copies > 0 && !seen[owner] {
+					seen[owner] = true
+					p.Protected++
+				}
+			}
+		}
+		if !shared {
+			p.Owners = p.Protected
+		}
+		list = append(list, p)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return list, nil
+}
+
+// PerOwner returns the numbers of examples per owner, from 1 to most, that a plan tries: all up to
+// 4, then powers of two, and most.
+func PerOwner(most int) (list []int) {
+	for k := 1; k < most; {
+		list = append(list, k)
+		if k < 4 {
+			k++
+		} else {
+			k *= 2
+		}
+	}
+	return append(list, most)
+}

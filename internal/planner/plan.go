@@ -1,0 +1,340 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"minsep/internal/accounting"
+	"minsep/internal/words"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// Format is the version of the JSON form of a [Result].
+const Format = 1
+
+// Result is a plan: the candidates by rising error, and sentences on the first.
+type Result struct {
+	Format  int     `json:"format"`
+	Request Request `json:"request"`
+	Rows    []*Row  `json:"rows"` // the ranked by Rank, then those that are refused
+
+	// Training says for whom the ranking is: how the model is trained, and whether that was
+	// assumed. ShorterMemory is the memory, in steps, of the rows' errors for a model that forgets
+	// sooner: a quarter of the steps, or half of the request's own memory where that is less; 0
+	// where the workload is a file.
+	Training      string           `json:"training"`
+	ShorterMemory mechanism.Memory `json:"shorter_memory,omitempty"`
+
+	Solved string `json:"solved,omitempty"` // the result of Solve, in a sentence
+
+	Stopped bool `json:"stopped,omitempty"` // before all candidates were looked at: the order may change
+
+	// TooSmall says that the maximum batch size leaves out better mechanisms, and which one does
+	// not; it stands in Why too.
+	TooSmall string `json:"max_batch_size_too_small,omitempty"`
+
+	// Data says how much of the data each alternative uses, where they differ, and MoreData names a
+	// row that uses more than twice as much as the first, with little more noise.
+	Data     string `json:"data,omitempty"`
+	MoreData string `json:"more_data,omitempty"`
+
+	// Weak says why the claim would protect next to nobody, whatever the further ε of a plan that
+	// is written certify.
+	Weak []string `json:"weak,omitempty"`
+
+	planning *planning // that made it
+
+	Why  []string `json:"why"`  // the first is first, and the cost of the next best: a sentence each
+	Note []string `json:"note"` // on the figures, and on candidates that were left out
+}
+
+// ErrNone says that no candidate can be used. Result.Rows have the reasons.
+var ErrNone = errors.New("planner: no mechanism can be used")
+
+// Plan finds the figures of every candidate and ranks them. Where ctx ends, ctx's error comes with
+// the candidates that were looked at.
+func (r Request) Plan(ctx context.Context) (*Result, error) {
+	if r.Unit == "" {
+		r.Unit = accounting.UnitOwner
+	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	shared := &planning{Request: &r}
+	settings := shared.settings()
+	// No batch size is below the number of units: of all faults this one needs the data to be told.
+	if len(settings) == 0 {
+		last, units := r.Populations[len(r.Populations)-1], "examples"
+		most := last.Examples
+		if r.Sample == sampling.SampleOwners {
+			most, units = last.Owners, "owners"
+		}
+		rule := fmt.Sprintf("must be below the number of %s, %d", units, most)
+		if last.Given > last.Examples && units == "examples" {
+			rule += fmt.Sprintf(", of %s, that --max-per-owner %d keeps", words.Grouped(last.Given), last.MaxPerOwner)
+		}
+		return nil, &ParamError{Package: "planner", Param: "batch size", Value: r.BatchSizes[0], Rule: rule}
+	}
+	rows, err := shared.rows(ctx, settings)
+	if ctx.Err() != nil {
+		return shared.stopped(rows), ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, err := shared.finish(ctx, rows)
+	if out != nil {
+		out.Note = append(out.Note, r.tooLarge()...)
+		out.Note = append(out.Note, notAccuracy)
+	}
+	return out, err
+}
+
+// notAccuracy is the last note of a plan.
+const notAccuracy = "Less noise is not yet accuracy: data, model, learning rate and the number of steps decide too. docs/background/trainings.md compares mechanisms by what they trained."
+
+// settings are the populations and batch sizes that are tried, with examples sampled and, as the
+// request asks, owners.
+func (p *planning) settings() (list []*setting) {
+	if p.Sample != sampling.SampleOwners {
+		for _, population := range p.Populations {
+			for _, batch := range p.BatchSizes {
+				if batch < float64(population.Examples) {
+					list = append(list, &setting{planning: p, population: population, batch: batch})
+				}
+			}
+		}
+	}
+	if p.Sample != sampling.SampleOwners && p.Unit == accounting.UnitOwner && p.Pools != nil {
+		for _, batch := range p.BatchSizes {
+			if batch < float64(p.Pools.Size) {
+				list = append(list, &setting{planning: p, population: p.Pools.population(), batch: batch, rotation: p.rotates(batch)})
+			}
+		}
+	}
+	// Where owners are sampled, it does not matter for privacy how many examples they have.
+	last := p.Populations[len(p.Populations)-1]
+	also := p.Sample == "" && last.MaxPerOwner > 1 && p.Unit == accounting.UnitOwner
+	if also || p.Sample == sampling.SampleOwners {
+		for _, batch := range p.BatchSizes {
+			if batch < float64(last.Owners) {
+				list = append(list, &setting{planning: p, population: last, owners: true, batch: batch})
+			}
+		}
+	}
+	return list
+}
+
+// tooLarge says which batch sizes were not tried.
+func (r *Request) tooLarge() []string {
+	most, unit := r.Populations[0].Examples, "example"
+	for _, p := range r.Populations {
+		most = max(most, p.Examples)
+	}
+	if r.Sample == sampling.SampleOwners {
+		most, unit = r.Populations[len(r.Populations)-1].Owners, "owner"
+	}
+	for _, batch := range r.BatchSizes {
+		if batch >= float64(most) {
+			return []string{fmt.Sprintf("Batch sizes from %.6g on were not tried: there are only %s.", batch, words.Count(most, unit))}
+		}
+	}
+	return nil
+}
+
+// stopped is the plan of the candidates that were looked at before it was stopped.
+func (p *planning) stopped(rows []*Row) *Result {
+	order(rows)
+	number(rows)
+	known := slices.IndexFunc(rows, func(row *Row) bool { return row.Refused != "" })
+	if known < 0 {
+		known = len(rows)
+	}
+	out := p.result(rows)
+	out.Stopped, out.Why = true, []string{}
+	out.Note = []string{fmt.Sprintf("The plan was stopped: %s above, and there may be better ones. Estimates are not refined, and DP-SGD's batch sizes are not known.", words.Count(known, "candidate"))}
+	return out
+}
+
+// result is a plan of rows, without sentences on them.
+func (p *planning) result(rows []*Row) *Result {
+	_, memory := p.shorter()
+	return &Result{Format: Format, Request: *p.Request, Rows: rows, Training: p.training(), ShorterMemory: memory, planning: p}
+}
+
+// finish ranks rows and adds the sentences on them.
+func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
+	out := p.result(rows)
+	if err := p.rank(ctx, rows); ctx.Err() != nil {
+		return p.stopped(rows), ctx.Err()
+	} else if err != nil {
+		return nil, err
+	}
+	if err := p.compare(ctx, out); err != nil {
+		return nil, err
+	}
+	out.Data = dataUsed(out.Rows)
+	out.explain()
+	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
+		return out, ErrNone
+	}
+	out.Weak = p.weak()
+	return out, nil
+}
+
+// Protected is how many units a claim is for, with the most examples of an owner: owners with an
+// example that is kept, or examples; 0 where that is not known.
+func (r *Request) Protected() int64 {
+	if len(r.Populations) == 0 {
+		return 0
+	}
+	last := r.Populations[len(r.Populations)-1]
+	if r.Numbered || r.Unit == accounting.UnitExample {
+		return last.Examples
+	}
+	return max(last.Owners, last.Protected)
+}
+
+// weak is Result.Weak: each further ε may come to a δ of nearly nothing.
+func (r *Request) weak() []string {
+	claim := accounting.Guarantee{{Epsilon: r.Epsilon, Delta: r.Delta}}
+	why := claim.Weak(r.Protected())
+	for _, epsilon := range further(r.Epsilon) {
+		claim = append(claim, accounting.EpsilonDelta{Epsilon: epsilon, Delta: r.Delta})
+	}
+	if claim.Weak(0) == nil && claim[:1].Weak(0) != nil { // of the attacks, last
+		why = why[:len(why)-1]
+	}
+	return why
+}
+
+// rows looks at all candidates of the settings, in an order that does not depend on time.
+func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, err error) {
+	if err := inParallel(ctx, settings, func(s *setting) error {
+		return s.setBase()
+	}); err != nil {
+		return nil, err
+	}
+	jobs, last := jobsOf(settings)
+	defer func() {
+		for _, j := range jobs {
+			rows = append(rows, j.part.rows...)
+		}
+	}()
+	staged := map[int]bool{}
+	for _, j := range jobs {
+		staged[j.stage] = true
+	}
+	p.stages = len(staged) + 1 // to tell the best apart
+	for stage, best := 0, (known{}); stage <= last; stage++ {
+		if !staged[stage] {
+			continue
+		}
+		var now []*job
+		for _, j := range jobs {
+			if j.stage == stage {
+				j.part.known = best
+				for _, other := range jobs {
+					if other.stage < stage && other.part.isLessOf(j.part.setting) {
+						j.part.fewer = append(j.part.fewer, other.part.rows...)
+					}
+				}
+				now = append(now, j)
+			}
+		}
+		name := "owners sampled"
+		for _, j := range now {
+			if j.part.twin == nil {
+				name = j.stageName(j.part.most())
+			}
+		}
+		p.enter(p.stage+1, name)
+		if err := inParallel(ctx, now, func(j *job) error {
+			return j.run(ctx, j.part)
+		}); err != nil {
+			return nil, err
+		}
+		for _, j := range now {
+			for _, row := range j.part.rows {
+				if row.Refused == "" && row.Relative < best.least() {
+					best = known{row, j.part.base}
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+// job is the part of a plan that one sequence of candidates makes.
+type job struct {
+	part *part
+	sequence
+}
+
+// jobsOf are the jobs of settings, and the last of their stages. The twin of a setting comes after
+// it.
+func jobsOf(settings []*setting) (jobs []*job, last int) {
+	for _, s := range settings {
+		for _, one := range s.sequences() {
+			j := &job{&part{setting: s}, one}
+			if i := slices.IndexFunc(jobs, func(other *job) bool { return one.name == other.name && s.isTwin(other.part.setting) }); i >= 0 {
+				j.part.twin = jobs[i].part
+				j.stage++
+			}
+			jobs = append(jobs, j)
+			last = max(last, j.stage)
+		}
+	}
+	return jobs, last
+}
+
+// inParallel calls do for every item, on all processors, and returns the first error in the order
+// of the items.
+func inParallel[T any](ctx context.Context, items []T, do func(T) error) error {
+	errs := make([]error, len(items))
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range min(len(items), runtime.GOMAXPROCS(0)) {
+		group.Go(func() {
+			for i := range next {
+				errs[i] = do(items[i])
+			}
+		})
+	}
+	for i := range items {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return cmp.Or(errs...)
+}
+
+// dpsgd is independent noise with Poisson sampling of units, k of one owner.
+func (p *planning) dpsgd(units int64, k int) DPSGD {
+	return DPSGD{Epsilon: p.Epsilon, Delta: p.Delta, Steps: p.Steps, Units: units, MaxPerOwner: k}
+}
+
+// takesPart is the probability that any of k examples takes part in any of the steps.
+func takesPart(prob float64, k, steps int) float64 {
+	return -math.Expm1(float64(k) * float64(steps) * math.Log1p(-prob))
+}
+
+// setBase finds the noise multiplier of DP-SGD, and refuses a δ for which none is needed.
+func (s *setting) setBase() (err error) {
+	if s.base, err = s.dpsgd(s.units(), s.most()).NoiseMultiplier(s.batch); err != nil || s.base > 0 {
+		return err
+	}
+	most := takesPart(s.batch/float64(s.units()), s.most(), s.Steps)
+	return &ParamError{Package: "planner", Param: "delta", Value: s.Delta, Rule: fmt.Sprintf(
+		"must be below %.3g, the probability that an owner takes part in any of %s: else no noise is needed, and who takes part is not protected", most, words.Count(s.Steps, "step"))}
+}

@@ -1,0 +1,159 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"minsep/internal/accounting"
+	"minsep/internal/ownergraph"
+	"minsep/internal/stream"
+	"minsep/internal/words"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// Pools are the pools of a graph for rotation, where some examples have several owners: an
+// owner has at most one example in each.
+type Pools struct {
+	Size     int64   `json:"size"`     // examples of each pool, at least 1
+	Distinct []int64 `json:"distinct"` // examples in the first pool, in the first two, …: each counted once
+	Given    int64   `json:"given"`    // examples before bounding, at least as many as Distinct
+}
+
+// isShared says whether an example of a graph has several owners.
+func isShared(graph *ownergraph.Graph) bool {
+	for e := range graph.Examples.Len() {
+		if len(graph.OwnersOf.At(e)) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// poolsOf makes a number of pools of a graph, or returns nil if one of them would be empty. The
+// order of examples follows from a public key, as in [Populations].
+func poolsOf(ctx context.Context, graph *ownergraph.Graph, number int) (*Pools, error) {
+	bound := ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: number}
+	bounded, err := bound.Greedy(graph, stream.PublicKey("plan: bound", nil))
+	if err != nil {
+		return nil, err
+	}
+	c := bounded.Pools.Coverage()
+	if c.Size < 1 {
+		return nil, ctx.Err()
+	}
+	return &Pools{Size: c.Size, Distinct: c.Distinct, Given: int64(graph.Examples.Len())}, ctx.Err()
+}
+
+// population is a pool as the data that takes part at a time.
+func (p *Pools) population() Population {
+	return Population{MaxPerOwner: 1, Examples: p.Size, Given: p.Given}
+}
+
+// Rotates says whether a request may take pools: it must be of examples, and protect owners.
+func (r Request) Rotates() bool {
+	asked := r.Schemes == nil || slices.Contains(r.Schemes, "rotation")
+	return asked && r.Sample != sampling.SampleOwners && r.Unit != accounting.UnitExample
+}
+
+// rotation is a setting's share of pools.
+type rotation struct {
+	pools   *Pools
+	period  int // steps that a pool serves
+	periods int
+}
+
+// rotates returns the share of pools of a setting with a batch size.
+func (r *Request) rotates(batch float64) *rotation {
+	// In a period each example of the pool takes part once, so its steps are the pool over the batch.
+	period := int(min(max(1, math.Round(float64(r.Pools.Size)/batch)), sampling.MaxSteps))
+	return &rotation{r.Pools, period, (r.Steps + period - 1) / period}
+}
+
+// number returns the number of pools that serve the run.
+func (r *rotation) number() int { return min(r.periods, len(r.pools.Distinct)) }
+
+// distinct returns the number of examples that are in any of these pools.
+func (r *rotation) distinct() int64 { return r.pools.Distinct[r.number()-1] }
+
+// use fills in the figures of the data that a row uses.
+func (r *rotation) use(row *Row) {
+	// A short run does not come to all pools, and uses the data of the pools that serve.
+	row.Pools, row.Examples = r.number(), r.distinct()
+	row.Kept = float64(row.Examples) / float64(r.pools.Given)
+}
+
+// rotationPart are the banded strategies of at most a period, and independent noise, which is
+// proven without samples.
+func rotationPart(ctx context.Context, p *part) error {
+	scheme := p.with("rotation", 0)
+	if _, err := p.evaluate(ctx, scheme, p.workload(mechanism.KindIdentity)); err != nil {
+		return err
+	}
+	high := min(p.rotation.period, p.bandsLimit())
+	for _, kind := range []string{mechanism.KindBandedToeplitz, mechanism.KindBSR} {
+		start := p.start(high)
+		if best := latest(p.rows, "rotation", mechanism.KindBandedToeplitz); best != nil {
+			start = best.Bands
+		}
+		if _, err := p.climb(ctx, start, 2, high, func(bands int) (sampling.Params, mechanism.Params) {
+			return scheme, p.banded(kind, bands, 0)
+		}); err != nil {
+			return err
+		}
+	}
+	best := p.best("rotation", "")
+	if best == nil || best.Strategy.Bands < 2 {
+		return nil
+	}
+	if err := p.amplify(ctx, best, high, func(int) sampling.Params { return scheme }); err != nil {
+		return err
+	}
+	best = p.best("rotation", "")
+	strategy := p.banded(mechanism.KindBanded, best.Strategy.Bands, 0)
+	if best.Strategy.Kind != mechanism.KindBandedToeplitz {
+		normalized := true
+		strategy = best.Strategy
+		strategy.Normalized = &normalized
+	}
+	_, err := p.evaluate(ctx, scheme, strategy)
+	return err
+}
+
+// dataUsed says how much of the data each alternative uses, where they differ.
+func dataUsed(rows []*Row) string {
+	var list []string
+	seen := map[string]bool{}
+	say := func(what string, kept float64) {
+		if !seen[what] {
+			seen[what] = true
+			list = append(list, fmt.Sprintf("%.3g %% of the examples %s", 100*kept, what))
+		}
+	}
+	least, most := math.Inf(1), 0.0
+	for _, row := range rows {
+		if row.Refused != "" {
+			continue
+		}
+		least, most = min(least, row.Kept), max(most, row.Kept)
+		switch {
+		case row.Pools > 0:
+			say("in "+words.Count(row.Pools, "pool")+" of rotation", row.Kept)
+		default:
+			say("with "+words.Count(row.MaxPerOwner, "example")+" per owner", row.Kept)
+		}
+	}
+	if most < sameData*least || len(list) < 2 {
+		return ""
+	}
+	text := "Data that takes part: "
+	for i, one := range list {
+		if i > 0 {
+			text += ", "
+		}
+		text += one
+	}
+	return text + "."
+}

@@ -1,0 +1,206 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"minsep/internal/accounting/calibration"
+	"minsep/mechanism"
+)
+
+// behind reports whether b is behind a even with the errors of their estimates: by more than
+// calibration.Apart standard errors.
+func behind(a, b *Row) bool {
+	return b.Relative-a.Relative > calibration.Apart*math.Hypot(a.StdErr, b.StdErr)
+}
+
+// finer is the standard error of ln σ that ties are estimated to.
+const finer = calibration.Tolerance / 2
+
+// rank orders the rows by their error, the refused last. Those that may be the first are estimated
+// further, and the first in both directions.
+func (p *planning) rank(ctx context.Context, rows []*Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	p.enter(p.stages, "telling the best apart")
+	order(rows)
+	// contenders are those that are not behind the first.
+	contenders := func() (list []*Row) {
+		for _, row := range rows {
+			if row.Refused == "" && !behind(rows[0], row) && len(list) < mostTied {
+				list = append(list, row)
+			}
+		}
+		return list
+	}
+	if list := contenders(); len(list) > 1 {
+		for _, row := range list {
+			// Each estimate may move the first row away from the rows that follow.
+			if behind(list[0], row) {
+				continue
+			}
+			p.say(row.Name())
+			if err := p.refine(ctx, row, finer); err != nil {
+				return err
+			}
+		}
+		order(rows)
+	}
+	// In the other direction a row may need more noise, and then another one is first. The first
+	// row is looked at whatever that takes, and a few rows that are tied with it if that takes few
+	// samples.
+	for tried := map[*Row]bool{}; rows[0].Refused == ""; order(rows) {
+		list := contenders()
+		i := slices.IndexFunc(list, func(row *Row) bool { return row.Noise.OneDirection && (row == rows[0] || !tried[row]) })
+		if i < 0 || i > 0 && len(tried) >= mostTied {
+			break
+		}
+		for _, row := range list[i].sharers() {
+			tried[row] = true
+		}
+		p.say(list[i].Name() + ", the other direction")
+		if err := p.both(ctx, list[i], i == 0); err != nil {
+			return err
+		}
+	}
+	// The order of the preferences matters: each may move another row to the front, and the later ones
+	// decide.
+	if err := p.preferKnown(ctx, rows); err != nil {
+		return err
+	}
+	if err := p.preferData(ctx, rows); err != nil {
+		return err
+	}
+	if err := p.preferCalm(ctx, rows); err != nil {
+		return err
+	}
+	number(rows)
+	return nil
+}
+
+// preferData puts first the row that uses the most data.
+func (p *planning) preferData(ctx context.Context, rows []*Row) error {
+	return p.prefer(ctx, rows, func(row, best *Row) bool { return row.Kept > sameData*best.Kept })
+}
+
+// preferCalm puts first, for Adam, the row with the least noise of one step that uses as much data:
+// Adam divides by what it sees in single steps, and of rows with as much noise in the models those
+// with ten times DP-SGD's noise in a step trained worse than DP-SGD. A strategy that an estimate
+// chose does not come first by it: see preferKnown.
+func (p *planning) preferCalm(ctx context.Context, rows []*Row) error {
+	if p.Workload.Optimizer != mechanism.Adam {
+		return nil
+	}
+	step := func(row *Row) float64 {
+		return row.Noise.Multiplier * p.make(ctx, row.Strategy).figures.StepNoise / row.BatchSize
+	}
+	return p.prefer(ctx, rows, func(row, best *Row) bool {
+		return step(row) < step(best) && sameData*row.Kept >= best.Kept && (row.Strategy.Kind != mechanism.KindAmplified || best.Strategy.Kind == mechanism.KindAmplified)
+	})
+}
+
+// prefer puts first the best of the rows that cannot be told from the first and have little more
+// noise by their estimates. A row that is tied only because its error is large does not come first.
+func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, best *Row) bool) error {
+	tried := map[*Row]bool{}
+	for rows[0].Refused == "" {
+		best := rows[0]
+		for _, row := range rows {
+			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= calibration.Little*rows[0].Relative && better(row, best) {
+				best = row
+			}
+		}
+		if best == rows[0] {
+			return nil
+		}
+		if !best.Noise.OneDirection || tried[best] {
+			toFront(rows, slices.Index(rows, best))
+			return nil
+		}
+		// A row estimated in one direction is a lower bound only, and may fall behind once both are
+		// looked at.
+		tried[best] = true
+		p.say(best.Name() + ", the other direction")
+		if err := p.both(ctx, best, true); err != nil {
+			return err
+		}
+		order(rows)
+	}
+	return nil
+}
+
+// toFront moves row i before all others, whose order stays.
+func toFront(rows []*Row, i int) {
+	row := rows[i]
+	copy(rows[1:i+1], rows[:i])
+	rows[0] = row
+}
+
+// order sorts rows by their error, the refused last.
+func order(rows []*Row) {
+	slices.SortStableFunc(rows, func(a, b *Row) int {
+		if (a.Refused == "") != (b.Refused == "") {
+			// One of the two texts is empty, and stands first.
+			return cmp.Compare(len(a.Refused), len(b.Refused))
+		}
+		return cmp.Or(cmp.Compare(a.Relative, b.Relative), cmp.Compare(b.Kept, a.Kept))
+	})
+}
+
+// number gives ordered rows their ranks, and says which are tied with the first.
+func number(rows []*Row) {
+	for i, row := range rows {
+		if row.Refused != "" {
+			break
+		}
+		// In both directions: a row with a small error may be far ahead of a first row with a large one,
+		// by a preference.
+		row.Rank, row.Tied = i+1, i > 0 && !behind(rows[0], row) && !behind(row, rows[0])
+	}
+}
+
+// both looks at the other direction of a row. If that takes too many samples, the first row is
+// refused. Any other row is given fewer samples, and stays as it is if they are not enough.
+func (p *planning) both(ctx context.Context, row *Row, first bool) error {
+	c := p.claim(row)
+	if !first {
+		c.Share = calibration.RoughShare
+	}
+	n, err := c.Both(ctx, row.Noise)
+	// Only the first row must be known in both directions, for the plan that is written.
+	if !first && (errors.Is(err, calibration.ErrTooDear) || errors.Is(err, calibration.ErrNoEstimate)) {
+		return ctx.Err()
+	}
+	return p.renew(ctx, row, n, err)
+}
+
+// refine estimates the noise multiplier of a row to a smaller standard error. If that takes too
+// many samples, the row stays as it is, perhaps tied.
+func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) error {
+	n, err := row.Noise.Refine(ctx, tolerance)
+	return p.renew(ctx, row, n, err)
+}
+
+// renew gives another noise multiplier to a row and to the rows that share its noise multiplier.
+func (p *planning) renew(ctx context.Context, row *Row, n calibration.Noise, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && !errors.Is(err, calibration.ErrTooDear) && !errors.Is(err, calibration.ErrNoEstimate):
+		return err
+	}
+	for _, one := range row.sharers() {
+		if err != nil {
+			one.Refused = err.Error()
+			continue
+		}
+		one.Noise = n
+		made := p.make(ctx, one.Strategy)
+		p.figures(one, made.error, made.figures)
+	}
+	return nil
+}

@@ -1,0 +1,339 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/graphio"
+	"minsep/mechanism"
+)
+
+// TestUnits: figures in the units that their comments say.
+func TestUnits(t *testing.T) {
+	r := small()
+	for _, row := range smallPlan(t).Rows {
+		if row.Refused != "" {
+			continue
+		}
+		s, err := row.Strategy.Make(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := s.Error(mechanism.Prefix(r.Steps))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := row.Noise.Multiplier * e.RMSE / row.BatchSize
+		if math.Abs(row.Relative/want-1) > 1e-12 || math.Abs(row.RMSE/row.BatchSize/want-1) > 1e-12 || math.Abs(row.MaxSE/row.Noise.Multiplier/e.MaxSE-1) > 1e-12 {
+			t.Errorf("%s: %+v", row.Name(), row)
+		}
+		if row.StateBytes != int64(row.State)*8*1000 || math.Abs(row.TimesEach-4) > .21 || row.Kept != 1 || !(row.CPU > 0) || !(row.Speed > 1e6) {
+			t.Errorf("%s: %+v", row.Name(), row)
+		}
+	}
+}
+
+// TestSchedules: with a schedule of learning rates there are Toeplitz strategies too, made without
+// it and measured with it, and the dense one whatever the objective.
+func TestSchedules(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds = []string{"poisson", "cyclic-poisson", "fixed"}, []string{"identity", "banded-toeplitz", "dense"}
+	r.Workload, r.Objective = mechanism.Params{Workload: mechanism.MomentumWorkload, Training: mechanism.Training{Momentum: .9, Schedule: mechanism.CooldownSchedule}}, MaxSE
+	out := planned(t, r)
+	rates := mechanism.Cooldown(r.Steps, .25, .05)
+	kinds := map[string]int{}
+	for _, row := range out.Rows {
+		if row.Refused != "" {
+			t.Errorf("%s: refused: %s", row.Name(), row.Refused)
+			continue
+		}
+		kinds[row.Scheme.Scheme+" "+row.Strategy.Kind]++
+		s, err := row.Strategy.Make(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := s.Error(&mechanism.Workload{Steps: r.Steps, Momentum: .9, LearningRates: rates})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := row.Noise.Multiplier * e.MaxSE / row.BatchSize; math.Abs(row.Relative/want-1) > 1e-9 {
+			t.Errorf("%s: %g, want %g", row.Name(), row.Relative, want)
+		}
+	}
+	for _, want := range []string{"cyclic-poisson banded-toeplitz", "fixed banded-toeplitz", "fixed dense"} {
+		if kinds[want] == 0 {
+			t.Errorf("no %s", want)
+		}
+	}
+	if !slices.ContainsFunc(out.Note, func(text string) bool { return strings.Contains(text, "constant learning rates") }) || slices.ContainsFunc(smallPlan(t).Note, func(text string) bool { return strings.Contains(text, "constant learning rates") }) {
+		t.Errorf("%q", out.Note)
+	}
+}
+
+// TestPowers: the best power beside a root has as many bands, and at most its error.
+func TestPowers(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds = []string{"fixed"}, []string{"bsr", "bfr", "bisr", "bifr"}
+	least := map[string]*Row{}
+	for _, row := range planned(t, r).Rows {
+		if least[row.Strategy.Kind] == nil {
+			least[row.Strategy.Kind] = row
+		}
+	}
+	for power, root := range map[string]string{"bfr": "bsr", "bifr": "bisr"} {
+		a, b := least[power], least[root]
+		if a == nil || b == nil || a.Refused != "" || a.Strategy.Bands != b.Strategy.Bands || a.Relative > b.Relative*(1+1e-9) {
+			t.Errorf("%s: %+v; %s: %+v", power, a, root, b)
+		}
+	}
+}
+
+// TestLimits: what a trainer cannot hold is not planned, and what batches are cut to costs noise.
+func TestLimits(t *testing.T) {
+	r := small()
+	r.Schemes = []string{"cyclic-poisson"}
+	r.MaxBands = 3
+	for _, row := range planned(t, r).Rows {
+		if row.Bands > 3 {
+			t.Errorf("%d bands", row.Bands)
+		}
+	}
+	r.Schemes, r.Kinds = []string{"fixed"}, []string{"banded-toeplitz", "bsr", "bfr", "bisr", "bifr", "band-inv", "dense"}
+	kinds := map[string]bool{}
+	for _, row := range planned(t, r).Rows {
+		kinds[row.Strategy.Kind] = true
+		if row.Strategy.Bands > 3 || row.Strategy.Kind == "dense" { // which has n bands
+			t.Errorf("%s of %d bands", row.Strategy.Kind, row.Strategy.Bands)
+		}
+	}
+	if len(kinds) != len(r.Kinds)-1 {
+		t.Errorf("kinds %v of %v", kinds, r.Kinds)
+	}
+	r = small()
+	r.Schemes, r.MaxBands, r.Coordinates, r.MaxNoiseState = []string{"cyclic-poisson"}, 0, 100, 2*8*100
+	for _, row := range planned(t, r).Rows {
+		if row.StateBytes > r.MaxNoiseState {
+			t.Errorf("%d bytes of state", row.StateBytes)
+		}
+	}
+	r = small()
+	r.Schemes = []string{"poisson"}
+	free := planned(t, r).Rows[0]
+	for r.MaxBatchSize = 64; ; r.MaxBatchSize++ {
+		out, err := r.Plan(t.Context())
+		if errors.Is(err, ErrNone) { // takes more than half of δ
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := out.Rows[0]
+		want, err := calibration.Claim{Run: cut.run.Untruncated(), Epsilon: r.Epsilon, Delta: r.Delta * (1 - cut.Truncation)}.Proven(1, 0, calibration.Narrow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cut.Truncation < .05 || math.Abs(cut.Noise.Multiplier/want.Multiplier-1) > 1e-3 || cut.Noise.Multiplier < 1.002*free.Noise.Multiplier || cut.Scheme.MaxBatchSize != r.MaxBatchSize {
+			t.Errorf("free %+v, cut %+v, want %+v", free, cut, want)
+		}
+		break
+	}
+	r.MaxBatchSize = 41
+	out, err := r.Plan(t.Context())
+	if !errors.Is(err, ErrNone) || out.Rows[0].Refused == "" {
+		t.Fatalf("a maximum at the mean: %v", err)
+	}
+	// Why it cannot be used, and the maximum that is named as the way out can be.
+	if why := strings.Join(out.Why, "\n"); !strings.Contains(why, "poisson, identity: max batch size 41: adds") {
+		t.Error(why)
+	}
+	if _, err := fmt.Sscanf(out.Why[len(out.Why)-1], "A maximum batch size of %d costs", &r.MaxBatchSize); err != nil {
+		t.Fatal(err)
+	}
+	if row := planned(t, r).Rows[0]; row.Refused != "" || row.Truncation > accounting.SuggestedShare {
+		t.Errorf("with a maximum of %d: %+v", r.MaxBatchSize, row)
+	}
+}
+
+// TestKeepsMore: where the first keeps less than half of what another one does, the best of those
+// is named; a tie that stands below a row without the mark is explained.
+func TestKeepsMore(t *testing.T) {
+	row := func(rank int, relative, kept float64, tied bool) *Row {
+		r := &Row{Rank: rank, Relative: relative, BatchSize: 10, MaxPerOwner: rank, Kept: kept, Tied: tied}
+		r.Scheme.Scheme, r.Strategy.Kind = "poisson", "identity"
+		return r
+	}
+	for _, kept := range []float64{.25, .35} {
+		out := &Result{Rows: []*Row{row(1, .1, .15, false), row(2, .11, .2, false), row(3, .12, kept, true), row(4, .13, .4, false), row(5, .14, .5, false)}}
+		out.Request.Objective, out.Request.Populations = RMSE, []Population{{MaxPerOwner: 1}, {MaxPerOwner: 2}}
+		out.explain()
+		why, note := strings.Join(out.Why, "\n"), strings.Join(out.Note, "\n")
+		want := "row 4 keeps 40 %: poisson, identity, 4 examples per owner has 0.13 of the batch, 30 % more; --row 4 writes it."
+		if kept > .3 {
+			want = "row 3 keeps 35 %: poisson, identity, 3 examples per owner has 0.12 of the batch, 20 % more; --row 3 writes it."
+		}
+		if !strings.Contains(why, want) {
+			t.Errorf("got %s, want %s", why, want)
+		}
+		if !strings.Contains(note, "=1 is within 3 standard errors") || !strings.Contains(note, "same k_u only") {
+			t.Error(note)
+		}
+		out.Rows[0].Relative, out.Why = .16, nil // a lower bound stands behind what needs no mark
+		out.explain()
+		if why := strings.Join(out.Why, "\n"); !strings.Contains(out.MoreData, " % less; --row") || !strings.Contains(why, "with 31 % less") {
+			t.Error(out.MoreData, why)
+		}
+		out.Rows[0].Relative, out.MoreData = .1, ""
+		out.Rows[0].Kept, out.Rows[1].Tied, out.Why = .5, true, nil
+		out.explain()
+		if why, note := strings.Join(out.Why, "\n"), strings.Join(out.Note, "\n"); strings.Contains(why, "--row") || strings.Contains(note, "=1") {
+			t.Error(why, note)
+		}
+	}
+}
+
+func TestPopulations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "edges.csv")
+	text := "example_id,owner_id\n"
+	for e := range 60 {
+		text += fmt.Sprintf("%d,%d\n%d,%d\n", e, e%7, e, 100+e%11)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Populations(t.Context(), []string{file}, graphio.Options{}, []int{1, 2, 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3 || got[0].Examples > 7 || got[0].Examples < 1 || got[1].Examples <= got[0].Examples || got[1].Examples > 14 || got[2] != (Population{MaxPerOwner: 20, Examples: 60, Given: 60, Protected: 18, GivenOwners: 18}) {
+		t.Errorf("%+v", got)
+	}
+	if got[2].Owners != 0 { // examples have two owners each
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile(file, []byte("example_id,owner_id\n1,1\n2,1\n3,1\n4,2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = Populations(t.Context(), []string{file}, graphio.Options{}, []int{2}); err != nil || got[0] != (Population{MaxPerOwner: 2, Examples: 3, Given: 4, Owners: 2, Protected: 2, GivenOwners: 2}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if list := PerOwner(11); !slices.Equal(list, []int{1, 2, 3, 4, 8, 11}) {
+		t.Errorf("per owner %v", list)
+	}
+	if list := PerOwner(1); !slices.Equal(list, []int{1}) {
+		t.Errorf("per owner %v", list)
+	}
+}
+
+func TestBatchSizes(t *testing.T) {
+	if list := BatchSizes(64, 256); !slices.Equal(list, []float64{64, 91, 128, 181, 256}) {
+		t.Errorf("%v", list)
+	}
+	if list := BatchSizes(64, 65); !slices.Equal(list, []float64{64, 65}) {
+		t.Errorf("%v", list)
+	}
+}
+
+// TestTooLarge: batch sizes that no population has are named.
+func TestTooLarge(t *testing.T) {
+	r := Request{Populations: []Population{{Examples: 100}, {Examples: 180}}, BatchSizes: []float64{64, 128, 181, 256}}
+	if text := r.tooLarge(); !slices.Equal(text, []string{"Batch sizes from 181 on were not tried: there are only 180 examples."}) {
+		t.Error(text)
+	}
+	if r.BatchSizes = []float64{64, 128}; r.tooLarge() != nil {
+		t.Error(r.tooLarge())
+	}
+}
+
+func TestValidate(t *testing.T) {
+	r := Request{Populations: []Population{{}}, Steps: -1, Epsilon: -1, Delta: 2, Objective: "sum", MaxBands: -1, Coordinates: -2, MaxNoiseState: 5, Schemes: []string{"none"}, Kinds: []string{"tree"}}
+	err := r.Validate()
+	var all interface{ Unwrap() []error }
+	if !errors.As(err, &all) || len(all.Unwrap()) < 11 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWorkloadFiles: strategies are made for the workload that a file has, and not for prefix sums,
+// where their kind can be: a banded Toeplitz one has the least error on it of its bands.
+func TestWorkloadFiles(t *testing.T) {
+	const n = 32
+	forgets := make([]float64, n)
+	matrix := make([][]float64, n)
+	for i := range n {
+		forgets[i] = math.Pow(.7, float64(i))
+		matrix[i] = make([]float64, i+1)
+		for j := range matrix[i] {
+			matrix[i][j] = math.Pow(.6, float64(i-j)) * (1 + float64(i%3))
+		}
+	}
+	for _, c := range []struct {
+		workload *mechanism.Workload
+		own      []string // kinds that are made for it
+		noted    string
+	}{
+		{&mechanism.Workload{Steps: n, Toeplitz: forgets}, []string{"banded-toeplitz", "banded", "band-inv", "blt"}, ""},
+		{&mechanism.Workload{Steps: n, Matrix: matrix}, []string{"banded-toeplitz", "banded"}, "band-inv and blt are made for constant"},
+	} {
+		r := small()
+		r.Schemes, r.Kinds = []string{"cyclic-poisson", "epoch-min-sep", "fixed"}, []string{"identity", "banded-toeplitz", "banded", "band-inv", "blt"}
+		r.Workload.Workload = "mine.json"
+		r.SetMatrix(c.workload)
+		out := planned(t, r)
+		seen := map[string]bool{}
+		for _, row := range out.Rows {
+			if row.Refused != "" {
+				t.Errorf("%s: %s", row.Name(), row.Refused)
+				continue
+			}
+			seen[row.Strategy.Kind] = true
+			if own := slices.Contains(c.own, row.Strategy.Kind); own != (row.Strategy.Workload == "mine.json") {
+				t.Errorf("%s is made for the workload %q", row.Name(), row.Strategy.Workload)
+			}
+			s, err := row.Strategy.Make(t.Context(), c.workload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := s.Error(c.workload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := row.Noise.Multiplier * e.RMSE / row.BatchSize; math.Abs(row.Relative/want-1) > 1e-9 {
+				t.Errorf("%s: %g, want %g", row.Name(), row.Relative, want)
+			}
+			if row.Strategy.Kind != "banded-toeplitz" || row.Bands == 1 {
+				continue
+			}
+			prefix, err := row.Strategy.ForToeplitz().Make(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := prefix.Error(c.workload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !(e.RMSE/s.ColumnNorms()[0] < .999*other.RMSE/prefix.ColumnNorms()[0]) {
+				t.Errorf("%s: an error of %g, and %g of the one for prefix sums", row.Name(), e.RMSE, other.RMSE)
+			}
+		}
+		for _, kind := range c.own {
+			if !seen[kind] && kind != "banded" {
+				t.Errorf("no %s", kind)
+			}
+		}
+		notes := strings.Join(out.Note, "\n")
+		if strings.Contains(notes, "are made for") != (c.noted != "") || !strings.Contains(notes, c.noted) {
+			t.Errorf("%q", notes)
+		}
+		if out.ShorterMemory != 0 || !strings.Contains(out.Training, "mine.json") {
+			t.Errorf("a memory of %v, %q", out.ShorterMemory, out.Training)
+		}
+	}
+}

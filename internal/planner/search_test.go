@@ -1,0 +1,132 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"minsep/internal/accounting/calibration"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSolve: the value that is found reaches the target, and one that is 4 % further does not.
+func TestSolve(t *testing.T) {
+	r := small()
+	r.Schemes, r.Kinds = []string{"fixed", "poisson", "cyclic-poisson"}, []string{"identity", "banded-toeplitz"}
+	r.Populations = []Population{{MaxPerOwner: 1, Examples: 3200, Given: 3200}}
+	for _, c := range []struct {
+		quantity         string
+		batches          []float64
+		steps            int
+		epsilon          float64
+		between, further float64 // a value whose noise is the target, and a factor that goes beyond it
+		last             float64
+		found            string
+	}{
+		{SolveBatchSize, []float64{50, 800}, 32, 2, 200, .96, 50, "A batch size of "},
+		{SolveEpsilon, []float64{100}, 32, 10, 1.7, .96, .01, "Epsilon "},
+	} {
+		r := r
+		r.BatchSizes, r.Steps, r.Epsilon = c.batches, c.steps, c.epsilon
+		noise := func(x float64) float64 {
+			return planned(t, (&solver{quantity: c.quantity}).with(r, x)).Rows[0].Relative
+		}
+		target := noise(c.between)
+		out, err := r.Solve(t.Context(), c.quantity, target)
+		if err != nil {
+			t.Fatal(c.quantity, err)
+		}
+		value := map[string]float64{SolveBatchSize: out.Request.BatchSizes[0], SolveEpsilon: out.Request.Epsilon}[c.quantity]
+		if out.Rows[0].Relative > target*1.0001 || noise(value*c.further) <= target || !strings.Contains(out.Solved, c.found) {
+			t.Errorf("%s %g has %g, target %g; %g has %g: %s", c.quantity, value, out.Rows[0].Relative, target, value*c.further, noise(value*c.further), out.Solved)
+		}
+		out, err = r.Solve(t.Context(), c.quantity, 2*noise(c.last))
+		if err != nil || !strings.Contains(out.Solved, "of those that were to be tried") || !strings.Contains(out.Solved, fmt.Sprint(c.last)) {
+			t.Errorf("%s: a target that the whole range reaches: %v, %v", c.quantity, out, err)
+		}
+		var bad *ParamError
+		if _, err := r.Solve(context.Background(), c.quantity, target/1000); !errors.As(err, &bad) || bad.Param != "target" {
+			t.Errorf("%s: a target that is not reached: %v", c.quantity, err)
+		}
+	}
+	var bad *ParamError
+	if _, err := r.Solve(context.Background(), "delta", .1); !errors.As(err, &bad) || bad.Param != "solve" {
+		t.Errorf("a quantity that is none: %v", err)
+	}
+}
+
+// TestEpsilonOf: the privacy of independent noise is that at which it is found again.
+func TestEpsilonOf(t *testing.T) {
+	r := small()
+	epsilon, err := r.EpsilonOf(1.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Epsilon = epsilon
+	p := &planning{Request: &r}
+	if sigma, err := p.dpsgd(320, 1).NoiseMultiplier(40); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
+		t.Errorf("ε = %g, at which the noise multiplier is %g, %v", epsilon, sigma, err)
+	}
+	_, err = r.EpsilonOf(1e-3)
+	if bad, ok := err.(*ParamError); !ok || bad.Param != "noise multiplier" {
+		t.Errorf("of a noise multiplier that gives no privacy: %v", err)
+	}
+}
+
+// TestProgress: stages are told in their order, from the first to the last.
+func TestProgress(t *testing.T) {
+	r := small()
+	r.Numbered, r.Schemes, r.Kinds = false, []string{"poisson", "epoch-min-sep"}, []string{"identity", "banded-toeplitz"}
+	r.Populations = []Population{{MaxPerOwner: 1, Examples: 320, Given: 330}, {MaxPerOwner: 2, Examples: 330, Given: 330}}
+	var stages []string
+	last := Progress{}
+	r.Watch = func(p Progress) {
+		if last.Text == "" && (p.Text == "" || p.Done > 0) {
+			t.Errorf("the first candidate was told when it was done: %+v", p)
+		}
+		if p.Stage != last.Stage {
+			stages = append(stages, fmt.Sprintf("%d of %d: %s", p.Stage, p.Stages, p.Name))
+		}
+		last = p
+	}
+	out := planned(t, r)
+	// No candidate of balls-in-bins is asked for.
+	want := []string{"1 of 5: what is proven without samples", "2 of 5: schemes with a least distance", "4 of 5: 2 examples per owner", "5 of 5: telling the best apart"}
+	if !slices.Equal(stages, want) || last.Done != len(out.Rows) {
+		t.Errorf("%d of %d candidates, stages %q", last.Done, len(out.Rows), stages)
+	}
+}
+
+// TestStages: what one stage of a plan finds is known in the next, and owners of several examples
+// come last.
+func TestStages(t *testing.T) {
+	r := small()
+	r.Numbered, r.Schemes, r.Kinds = false, []string{"poisson", "epoch-min-sep"}, []string{"identity", "banded-toeplitz"}
+	r.Populations = []Population{{MaxPerOwner: 1, Examples: 320, Given: 330}, {MaxPerOwner: 2, Examples: 330, Given: 330}}
+	out := planned(t, r)
+	first, looked := out.Rows[0], 0
+	if first.MaxPerOwner != 1 {
+		t.Fatalf("%s is the first: with nearly as many examples, two of an owner cannot be better", first.Name())
+	}
+	for _, row := range out.Rows {
+		if row.MaxPerOwner != 2 || row.Noise.Proven || row.Refused != "" {
+			continue
+		}
+		looked++
+		full, err := (calibration.Claim{Run: row.run, Epsilon: r.Epsilon, Delta: r.Delta, Seed: 1}).Noise(t.Context(), calibration.Guess{Multiplier: row.Noise.Multiplier, Slope: calibration.UnknownSlope, Behind: math.Inf(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := math.Abs(full.Multiplier - row.Noise.Multiplier); off > 4*math.Hypot(full.StdErr, row.Noise.StdErr) || full.Multiplier*row.unit/row.BatchSize <= first.Relative {
+			t.Errorf("%s: %g ± %g, in full %g ± %g", row.Name(), row.Noise.Multiplier, row.Noise.StdErr, full.Multiplier, full.StdErr)
+		}
+		if row.Noise.Samples > 1024 {
+			t.Errorf("%s: %d samples of what is clearly behind", row.Name(), row.Noise.Samples)
+		}
+	}
+	if looked < 3 {
+		t.Errorf("%d candidates of two examples per owner", looked)
+	}
+}

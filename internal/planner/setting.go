@@ -1,0 +1,408 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/words"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// setting is one population and batch size. Its parts are looked at by goroutines of their own;
+// the result of one does not depend on another.
+type setting struct {
+	*planning
+	population Population
+	owners     bool    // owners take part in place of examples
+	batch      float64 // expected, in examples, or in owners where they take part
+	base       float64 // noise multiplier of Poisson sampling with independent noise
+
+	rotation *rotation // the population is a pool of it; nil for others
+}
+
+// planning is shared by all settings of a request.
+type planning struct {
+	*Request
+	strategies cache
+
+	mu      sync.Mutex
+	done    int
+	working []*Row // that are looked at now, the oldest first
+
+	stage, stages int // see Progress
+	name          string
+}
+
+// units is how many examples, or owners, can take part.
+func (s *setting) units() int64 {
+	if s.owners {
+		return s.population.Owners
+	}
+	return s.population.Examples
+}
+
+// most is the number of units that the accounting counts for an owner.
+func (s *setting) most() int {
+	if s.owners {
+		return 1
+	}
+	return s.perOwner(s.population)
+}
+
+// isTwin says whether another setting, of examples, needs the same noise multipliers as one of
+// sampled owners: where as many examples are each the only one of an owner.
+func (s *setting) isTwin(other *setting) bool {
+	return s.owners && !other.owners && other.rotation == nil && other.most() == 1 && s.units() == other.units() && s.batch == other.batch
+}
+
+// isLessOf says whether s has the same batches of examples as another setting, and fewer examples
+// per owner.
+func (s *setting) isLessOf(other *setting) bool {
+	return !s.owners && !other.owners && s.rotation == nil && other.rotation == nil && s.batch == other.batch && s.most() < other.most()
+}
+
+// part is a sequence of candidates of a setting: each may begin where the one before ended.
+type part struct {
+	*setting
+	rows  []*Row
+	known known // the best candidate so far
+
+	fewer []*Row // of as large batches of examples, with fewer examples per owner: the best ones there are tried first
+	twin  *part  // its candidates need the same noise multipliers, and were looked at before; nil if there is none
+	whole bool   // candidates are given as they are
+}
+
+// known is the best row of the stages before, and the noise multiplier of DP-SGD in its setting;
+// nil if there is none.
+type known struct {
+	row  *Row
+	base float64
+}
+
+// least is its error, infinite if there is none.
+func (k known) least() float64 {
+	if k.row == nil {
+		return math.Inf(1)
+	}
+	return k.row.Relative
+}
+
+// made is a strategy and the figures that do not depend on the scheme.
+type made struct {
+	strategy *mechanism.Strategy
+	err      error
+	error    mechanism.Error
+	figures  mechanism.Figures
+	shorter  float64 // the objective's error for a model that forgets sooner; 0 where that is not known
+	norm     float64
+}
+
+// cache holds strategies by their parameters.
+type cache struct {
+	mu  sync.Mutex
+	all map[string]func() made
+}
+
+// get makes a strategy once.
+func (c *cache) get(key string, make func() made) made {
+	c.mu.Lock()
+	if c.all == nil {
+		c.all = map[string]func() made{}
+	}
+	one := c.all[key]
+	if one == nil {
+		one = sync.OnceValue(make)
+		c.all[key] = one
+	}
+	c.mu.Unlock()
+	return one()
+}
+
+// make makes the strategy of parameters, or says why it cannot be used.
+func (p *planning) make(ctx context.Context, params mechanism.Params) made {
+	return p.strategies.get(described(params), func() (m made) {
+		if m.strategy, m.err = params.Make(ctx, p.matrix); m.err != nil {
+			return m
+		}
+		problem, err := p.measured(params.Kind).Problem(p.matrix)
+		if err != nil {
+			return made{err: err}
+		}
+		if m.figures, m.err = (mechanism.Problem{Workload: problem.Workload}).Figures(m.strategy); m.err != nil {
+			return m
+		}
+		if m.error, m.err = m.strategy.Error(problem.Workload); m.err != nil {
+			return m
+		}
+		if a, _ := p.shorter(); a != nil {
+			e, err := m.strategy.Error(a)
+			if err != nil {
+				return made{err: err}
+			}
+			m.shorter = p.error(e)
+		}
+		m.norm = 1
+		if !m.strategy.Normalized {
+			for _, norm := range m.strategy.ColumnNorms() {
+				m.norm = max(m.norm, norm)
+			}
+		}
+		return m
+	})
+}
+
+// described is a text of parameters that tells them apart.
+func described(p mechanism.Params) string {
+	value := func(x *float64) float64 {
+		if x == nil {
+			return math.NaN()
+		}
+		return *x
+	}
+	lambda, gamma, offset := value(p.Lambda), value(p.Gamma), value(p.Offset)
+	normalized := p.Normalized != nil && *p.Normalized
+	p.Lambda, p.Gamma, p.Offset, p.Normalized = nil, nil, nil, nil
+	return fmt.Sprintf("%+v %v %v %v %v", p, lambda, gamma, offset, normalized)
+}
+
+// wanted says whether a scheme and a kind of strategy are asked for.
+func (p *planning) wanted(scheme, kind string) bool {
+	in := func(list []string, name string) bool {
+		for _, one := range list {
+			if one == name {
+				return true
+			}
+		}
+		return list == nil
+	}
+	return in(p.Schemes, scheme) && in(p.Kinds, kind)
+}
+
+// evaluate finds the figures of a candidate. A candidate that cannot be used is refused with
+// the reason; an error ends the plan.
+func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
+	if !p.whole && !p.wanted(scheme.Scheme, strategy.Kind) {
+		return nil, nil
+	}
+	if p.MaxBatchSize > 0 && scheme.Scheme != "fixed" {
+		scheme.MaxBatchSize = p.MaxBatchSize
+	}
+	row := &Row{Scheme: scheme, Strategy: strategy, MaxPerOwner: p.population.MaxPerOwner, Examples: p.population.Examples, Kept: p.population.Kept()}
+	if p.rotation != nil {
+		p.rotation.use(row)
+	}
+	p.begin(row)
+	err := p.find(ctx, row)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var refused *accounting.RefusedError
+	var bad *ParamError
+	var infeasible *sampling.InfeasibleError
+	switch {
+	case err == nil:
+	case errors.Is(err, errLeftOut):
+		row.Refused = err.Error()
+	case errors.As(err, &refused):
+		row.Refused = refused.Reason
+	case errors.As(err, &infeasible):
+		row.Refused = infeasible.Error()
+	case errors.As(err, &bad):
+		row.Refused = bad.Message(bad.Param)
+	case errors.Is(err, calibration.ErrNoEstimate), errors.Is(err, calibration.ErrTooDear), errors.Is(err, mechanism.ErrNotConverged), errors.Is(err, mechanism.ErrTooLarge), errors.Is(err, tilt.ErrTable):
+		row.Refused = err.Error()
+	default:
+		return nil, err
+	}
+	p.rows = append(p.rows, row)
+	p.count(row)
+	return row, nil
+}
+
+// begin shows a candidate that is looked at, for those who watch.
+func (p *planning) begin(row *Row) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.working = append(p.working, row)
+	p.say(p.working[0].Name())
+}
+
+// count counts a candidate that was looked at. Of those that are in work, the oldest is shown: it
+// is the one that others wait for.
+func (p *planning) count(row *Row) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	p.working = slices.DeleteFunc(p.working, func(other *Row) bool { return other == row })
+	if len(p.working) > 0 {
+		row = p.working[0]
+	}
+	p.say(row.Name())
+}
+
+// enter begins a stage.
+func (p *planning) enter(stage int, name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stage, p.name = stage, name
+}
+
+// say shows the work that is being done. Where candidates are looked at in parallel, mu must be
+// held.
+func (p *planning) say(text string) {
+	if p.Watch != nil {
+		p.Watch(Progress{Done: p.done, Text: text, Stage: p.stage, Stages: p.stages, Name: p.name})
+	}
+}
+
+// errLeftOut begins the error of a candidate that is dear, and not refused.
+var errLeftOut = errors.New(strings.TrimSuffix(NotEstimated, ": "))
+
+// rowSeconds is about how much longer the making of a banded strategy takes where the workload
+// is a matrix: its rows are looked at one by one.
+func (p *planning) rowSeconds(s mechanism.Params) float64 {
+	if p.matrix == nil || p.matrix.Matrix == nil || s.Kind != mechanism.KindBandedToeplitz && s.Kind != mechanism.KindBanded {
+		return 0
+	}
+	return 5e-8 * float64(s.Steps) * float64(s.Steps) * float64(s.Bands)
+}
+
+// find finds the noise multiplier of a row, and its figures.
+func (p *part) find(ctx context.Context, row *Row) error {
+	if estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands && !p.whole {
+		return fmt.Errorf("%w: estimates with more than %d bands take minutes: write it into a plan, and rank that with --compare", errLeftOut, dearBands)
+	}
+	if takes := row.Strategy.Seconds() + p.rowSeconds(row.Strategy); takes > dear && !p.whole {
+		return fmt.Errorf("%w: the strategy itself takes about %s of a processor to make: write it into a plan, and rank that with --compare", errLeftOut, seconds(takes))
+	}
+	strategy := p.make(ctx, row.Strategy)
+	if strategy.err != nil {
+		return strategy.err
+	}
+	row.Bands = strategy.strategy.Bands()
+	if strategy.figures.State > p.stateLimit() {
+		return &ParamError{Package: "planner", Param: "max noise state", Value: p.MaxNoiseState, Rule: fmt.Sprintf("is too little for this strategy, whose noise keeps %s a coordinate", words.Count(strategy.figures.State, "number"))}
+	}
+	of := sampling.Population{Examples: p.population.Examples, Owners: sampling.OwnerSizes{1: p.population.Owners}}
+	spec, err := row.Scheme.Spec(of)
+	if err != nil {
+		return err
+	}
+	row.run = accounting.Run{Sampler: spec, Strategy: strategy.strategy, MaxExamplesPerOwner: p.most(), Examples: p.units()}
+	if _, row.proven, err = calibration.Provable(row.run); err != nil {
+		return err
+	}
+	row.BatchSize = spec.ExpectedBatchSize(of)
+	row.TimesEach = row.BatchSize * float64(p.Steps) / float64(p.units())
+	if p.rotation != nil {
+		row.TimesEach = row.BatchSize * float64(p.Steps) / float64(row.Examples)
+	}
+	row.Coverage = coverage(spec, p.units())
+	if row.SuggestedMaxBatchSize, err = row.run.Untruncated().SuggestMaxBatchSize(p.Epsilon, p.Delta, accounting.Moments{}); err != nil {
+		return err
+	}
+	row.norm, row.unit = strategy.norm, p.error(strategy.error)
+	if row.Noise, err = p.noise(ctx, row, p.guess(row)); err != nil {
+		return err
+	}
+	p.figures(row, strategy.error, strategy.figures)
+	return nil
+}
+
+// guess is the noise multiplier at which a row has the error of the most similar row so far,
+// which is nearer than that row's noise multiplier; DP-SGD's where there is no such row. Where
+// a row is behind with its guess, the search begins at the noise multiplier from which on it is
+// behind: few samples show that a noise multiplier is too small, and many that one is too
+// large. With several examples per owner a smaller noise multiplier takes so many more samples
+// that the search begins at the guess.
+func (p *part) guess(row *Row) calibration.Guess {
+	behind := calibration.Little * p.least() * row.BatchSize / row.unit
+	g, least := calibration.Guess{Multiplier: min(p.base*row.norm, p.least()*row.BatchSize/row.unit), Slope: calibration.UnknownSlope, Behind: behind}, math.Inf(1)
+	if p.most() > 1 && p.known.row != nil { // as much above it as DP-SGD is above DP-SGD
+		g.Multiplier = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
+		if !p.known.row.Noise.Proven {
+			g.Slope = p.known.row.Noise.Slope().Similar()
+		}
+	}
+	for _, other := range p.rows {
+		if other.Refused != "" || other.Noise.Proven {
+			continue
+		}
+		unlike := math.Abs(math.Log(float64(other.Bands)/float64(row.Bands))) + math.Abs(math.Log(float64(max(1, other.Scheme.MinSep))/float64(max(1, row.Scheme.MinSep))))
+		if other.Scheme.Scheme != row.Scheme.Scheme {
+			unlike++
+		}
+		if other.Strategy.Kind != row.Strategy.Kind {
+			unlike++
+		}
+		if unlike <= least {
+			least = unlike
+			g.Multiplier, g.Slope = other.Relative*row.BatchSize/row.unit, other.Noise.Slope().Similar()
+			if p.most() == 1 {
+				g.Multiplier = min(g.Multiplier, behind)
+			}
+		}
+	}
+	if p.most() > 1 { // lower, a divergence takes a fraction of the samples, and of the tables
+		g.Multiplier *= math.Exp(-calibration.Farthest)
+	}
+	return g
+}
+
+// noise finds the noise multiplier. The cost of a maximum batch size is taken off δ (F3.11).
+func (p *part) noise(ctx context.Context, row *Row, from calibration.Guess) (calibration.Noise, error) {
+	if same := p.sameNoise(row); same != nil {
+		row.Truncation = same.Truncation
+		same.share(row)
+		return same.Noise, nil
+	}
+	c := p.claim(row)
+	n, err := c.Noise(ctx, from)
+	if err != nil || row.run.Sampler.Truncation == nil {
+		return n, err
+	}
+	at := n.Multiplier
+	if row.proven {
+		at = 0
+	}
+	cost, err := calibration.MostTruncationCost(row.run, at, p.Epsilon)
+	if err != nil {
+		return n, err
+	}
+	row.Truncation = cost / p.Delta
+	if row.Truncation > calibration.MostTruncation {
+		return n, &ParamError{Package: "planner", Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("adds %.3g to delta, and may add at most half of %g: a larger maximum adds less", cost, p.Delta)}
+	}
+	c.Delta -= cost
+	from.Multiplier = n.Multiplier
+	return c.Noise(ctx, from)
+}
+
+// sameNoise is the row of the twin that needs the same noise multiplier, or nil.
+func (p *part) sameNoise(row *Row) *Row {
+	if p.twin == nil {
+		return nil
+	}
+	scheme := row.Scheme
+	scheme.Sample, scheme.ExamplesPerOwner = "", 0
+	for _, other := range p.twin.rows {
+		if other.Refused == "" && other.Scheme == scheme && described(other.Strategy) == described(row.Strategy) {
+			return other
+		}
+	}
+	return nil
+}
+
+// claim is the claim of a row, without its maximum batch size.
+func (p *planning) claim(row *Row) calibration.Claim {
+	return calibration.Claim{Run: row.run.Untruncated(), Epsilon: p.Epsilon, Delta: p.Delta * (1 - row.Truncation), Seed: p.Seed}
+}

@@ -1,0 +1,210 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/inspect"
+	"minsep/internal/ledger"
+	"minsep/internal/manifest"
+	"minsep/internal/noise"
+	"minsep/internal/ownergraph"
+	"minsep/internal/planner"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// Options choose the contents of a page.
+type Options struct {
+	ShowSecret bool      // realised batch sizes and participation counts too
+	Curve      bool      // δ at other ε, by estimates where samples are needed: seconds to minutes of a processor
+	Plan       string    // file with the output of minsep plan --json: the alternatives; "" for none
+	Title      string    // of the page, such as the data's name; "" for the plan's name or else the run id
+	Now        time.Time // when the page is made; zero for not saying so
+}
+
+// Run has the contents of a run directory, as far as they could be read. A field without a source
+// in the directory is nil.
+type Run struct {
+	Dir    string         // as it was given
+	Report inspect.Report // with its verdict; Realized of its folders is secret
+
+	Info        *manifest.Run            // run.json
+	Certificate *accounting.Certificate  // of certificate.json, or of accounting.json, with a status that says that nothing is proven
+	Curve       []calibration.CurvePoint // where Options.Curve asks for it and no check is broken
+	Candidates  []accounting.Outcome     // of the ledger, by rising noise multiplier; also of a verification that ended without a certificate
+	Bounded     *ownergraph.Summary
+	Batches     *manifest.BatchesFacts
+	Scheme      *sampling.Spec      // of the batches or, else, of the certificate
+	Strategy    *mechanism.Strategy // of the certificate or, else, of the folder strategy
+	Noise       *noise.Params       // of the recipe
+	Baseline    *Baseline           // DP-SGD for the same claim; nil where there is none to compare with
+	Indexes     []IndexOf           // of the folders that have one
+	Certified   time.Time           // when the certificate was written, by the date of its file; zero where that is not known
+
+	Plan *planner.Result // with the rows that are ranked, at least one; nil if none was given
+}
+
+// IndexOf is the index of a folder.
+type IndexOf struct {
+	Folder  string // its name in the run directory
+	Version string // of minsep, that wrote it
+	Params  string // SHA-256 of the stage's parameters, in hexadecimal
+	Files   int    // at least 0
+	Bytes   int64  // of all files; 0 where Secret, as sizes are then secret
+	Secret  bool   // batches and noise
+	// Finished is when the index was written, by the date of the file; zero where that is not known,
+	// as in an object store. A copy may have a date of its own.
+	Finished time.Time
+}
+
+// Read inspects a run directory and reads the contents of its page. It returns an error if there is
+// nothing to inspect; the faults of a run are in its verdict.
+func Read(ctx context.Context, dir string, o Options) (*Run, error) {
+	// A file that cannot be read is left out of the page, which must not happen to files that an
+	// object store only failed to give: such failures end the command.
+	ctx, failures := store.WatchFailures(ctx)
+	found, err := inspect.Directory(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Dir: dir, Report: inspect.Judge(found)}
+	if r.Report.Taken, err = inspect.ReadTaken(ctx, dir); err != nil {
+		return nil, err
+	}
+	// Taken out here, so that no section can show them by mistake.
+	if !o.ShowSecret {
+		for i := range r.Report.Folders {
+			r.Report.Folders[i].Realized = nil
+		}
+	}
+	if info, err := manifest.ReadRun(ctx, dir); err == nil {
+		r.Info = &info
+	}
+	if c, err := stages.ReadCertificate(ctx, dir); err == nil {
+		// The claim is about this strategy and this sampler; the folders beside it may hold others, which
+		// the verdict says.
+		r.Certificate, r.Strategy, r.Scheme = c, c.Run.Strategy, &c.Run.Sampler
+		if name, err := stages.FindClaim(ctx, dir); err == nil {
+			r.Certified = written(ctx, store.Join(dir, name))
+		}
+	}
+	if l, err := ledger.Read(ctx, store.Join(dir, manifest.LedgerFolder)); err == nil {
+		if outcomes, err := l.Protocol().Outcomes(l.Tallies()); err == nil {
+			r.Candidates = outcomes
+		}
+	}
+	if s, err := stages.ReadStrategyFile(ctx, store.Join(dir, manifest.StrategyFolder, manifest.StrategyFile)); err == nil && r.Strategy == nil {
+		r.Strategy = s
+	}
+	if b, err := manifest.OpenBounded(ctx, store.Join(dir, manifest.BoundedFolder)); err == nil {
+		r.Bounded = &b.Summary
+	}
+	if b, err := manifest.OpenBatches(ctx, store.Join(dir, manifest.BatchesFolder)); err == nil {
+		var p manifest.BatchesParams
+		if json.Unmarshal(b.Index.Params, &p) == nil && p.Scheme.Validate() == nil {
+			// Figures of participations are for the batches that the trainer reads.
+			r.Batches, r.Scheme = &b.Facts, &p.Scheme
+		}
+	}
+	r.readNoise(ctx)
+	r.readIndexes(ctx)
+	if o.Plan != "" {
+		if r.Plan, err = readPlan(ctx, o.Plan); err != nil {
+			return nil, err
+		}
+	}
+	r.Baseline = r.baseline(ctx)
+	// The curve is of a mechanism, and its estimates take long: not for a run that is broken.
+	if o.Curve && r.Certificate != nil && r.sound() {
+		if r.Curve, err = calibration.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {
+			return nil, err
+		}
+	}
+	return r, errors.Join(ctx.Err(), failures.Err())
+}
+
+// readPlan reads a plan, without the rows that it refuses.
+func readPlan(ctx context.Context, path string) (*planner.Result, error) {
+	b, err := stages.ReadFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	var result planner.Result
+	if err := json.Unmarshal(b, &result); err != nil || result.Format != planner.Format {
+		return nil, &stages.ParamError{Package: "report", Param: "plan", Value: path, Rule: "must be the output of minsep plan --json"}
+	}
+	result.Rows = slices.DeleteFunc(result.Rows, func(row *planner.Row) bool { return row == nil || row.Refused != "" })
+	if len(result.Rows) == 0 {
+		return nil, &stages.ParamError{Package: "report", Param: "plan", Value: path, Rule: "must have a mechanism that can be used: all are refused"}
+	}
+	return &result, nil
+}
+
+// sound reports whether no check of the directory is broken. Long computations are for such
+// directories only.
+func (r *Run) sound() bool { return r.Report.State != inspect.StateBroken }
+
+// readNoise reads the parameters of the recipe, if there is one.
+func (r *Run) readNoise(ctx context.Context) {
+	b, err := stages.ReadFile(ctx, store.Join(r.Dir, manifest.NoiseFolder, manifest.RecipeFile))
+	if err != nil {
+		return
+	}
+	var recipe struct {
+		Params noise.Params `json:"params"`
+	}
+	if json.Unmarshal(b, &recipe) == nil {
+		r.Noise = &recipe.Params
+	}
+}
+
+// readIndexes reads the indexes of all folders that have one.
+func (r *Run) readIndexes(ctx context.Context) {
+	for _, stage := range stages.All {
+		if stage.Formats == nil {
+			continue
+		}
+		folder := stage.Folder()
+		ix, err := manifest.Read(ctx, store.Join(r.Dir, folder))
+		if errors.Is(err, fs.ErrNotExist) || err != nil {
+			continue
+		}
+		of := IndexOf{Folder: folder, Version: ix.Version, Params: ix.ParamsSHA256.String(), Files: len(ix.Files), Secret: ix.Secret != nil || stage.Secret}
+		of.Finished = written(ctx, store.Join(r.Dir, folder, manifest.IndexName))
+		for _, f := range ix.Files {
+			of.Bytes += f.Bytes
+		}
+		// The size of a secret file shows how many took part.
+		if of.Secret {
+			of.Bytes = 0
+		}
+		r.Indexes = append(r.Indexes, of)
+	}
+}
+
+// written returns the time when a file was written, zero if that is not known.
+func written(ctx context.Context, path string) time.Time {
+	info, err := store.Stat(ctx, path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.Modified
+}
+
+// realized returns the realised sizes and counts, if they are to be shown.
+func (r *Run) realized() *sampling.Realized {
+	i := slices.IndexFunc(r.Report.Folders, func(i inspect.Inspection) bool { return i.Realized != nil })
+	if i < 0 {
+		return nil
+	}
+	return r.Report.Folders[i].Realized
+}

@@ -1,0 +1,590 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/inspect"
+	"minsep/internal/manifest"
+	"minsep/internal/montecarlo"
+	"minsep/internal/noise"
+	"minsep/internal/ownergraph"
+	"minsep/internal/planner"
+	"minsep/internal/stream"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+// fixture is a run with all that a page shows, certified in closed form.
+func fixture(t testing.TB) *Run {
+	t.Helper()
+	strategy, err := mechanism.Toeplitz(40, []float64{1, 0.5, 0.25})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := accounting.Run{Sampler: sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.2, Steps: 40, MinSep: 4}}, Strategy: strategy, MaxExamplesPerOwner: 1}
+	plan, err := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-5, AlsoEpsilon: []float64{0.5, 4}, CodeVersion: manifest.Version}.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := plan.Protocol.Certificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := 30.0
+	r := &Run{Dir: "some/run", Certificate: c, Strategy: strategy, Scheme: &run.Sampler}
+	r.Report = inspect.Report{State: inspect.StateCertified, Verdict: "certified: all of it", Folders: []inspect.Inspection{
+		{Folder: "some/run/batches", Checks: []sampling.Check{{Name: "order", Rule: "rows ascend", Held: true}},
+			Realized: &sampling.Realized{Participations: 987654, Mean: 987000, StandardDeviation: 7, SmallestBatch: 13, LargestBatch: 4711, MostParticipations: 77}}}}
+	r.Bounded = &ownergraph.Summary{Examples: 1000, Owners: 400, Edges: 1500, Kept: 600, KeptCopies: 600, KeptEdges: 800, DroppedOwnerFull: 400,
+		GivenPerOwner: ownergraph.Histogram{{Value: 1, Count: 300}, {Value: 9, Count: 100}}, KeptPerOwner: ownergraph.Histogram{{Value: 0, Count: 10}, {Value: 1, Count: 390}},
+		Neighborhoods: ownergraph.Histogram{{Value: 1, Count: 590}, {Value: 5, Count: 10}}}
+	r.Batches = &manifest.BatchesFacts{Examples: 600, Steps: 40, ExpectedBatchSize: &batch}
+	r.Curve = []calibration.CurvePoint{{Epsilon: 1, Delta: 1e-3, StdErr: 1e-4}, {Epsilon: 2, Delta: 8e-6, StdErr: 1e-6}, {Epsilon: 4, Delta: 1e-9, StdErr: 1e-9}}
+	r.Indexes = []IndexOf{{Folder: "batches", Version: "0.1.0", Params: "ab", Files: 2, Secret: true, Finished: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))}, {Folder: "bounded", Files: 1, Bytes: 777}}
+	return r
+}
+
+func pageOf(t testing.TB, r *Run, o Options) string {
+	t.Helper()
+	if !o.ShowSecret {
+		for i := range r.Report.Folders {
+			r.Report.Folders[i].Realized = nil
+		}
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// tableMarks are attributes of a table's cells, and of its rows.
+var tableMarks = regexp.MustCompile(` (role|data-label)="[^"]*"`)
+
+// plain is a page without the attributes of its tables.
+func plain(page string) string { return tableMarks.ReplaceAllString(page, "") }
+
+// outside is what a page that needs no network and no script does not have.
+var outside = regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|@import|url\(|\bon[a-z]+=|javascript:|src=|href="[^#]`)
+
+// TestPage: the page has its parts, needs nothing from outside, and each figure has a text and a
+// table.
+func TestPage(t *testing.T) {
+	text := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
+	for _, want := range []string{"certified: all of it", "ε = 2, δ = 1e-05", "What stays secret", "What the trainer must do", "30, the expected batch size", "Made 2026-01-02 03:04 UTC",
+		"(2, 1e-05)-differentially private for an owner of whom one example is kept", "In this training, ", "the expected batch size is ", "## Differential privacy", "estimated, certifies nothing", "Neighbourhoods of the kept examples", "600 (60 %)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if bad := outside.FindString(text); bad != "" {
+		t.Errorf("the page has %q", bad)
+	}
+	for _, f := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
+		if own := regexp.MustCompile(`(fill|stroke):(#[^;"]*|rgb[^;"]*)`).FindString(f); own != "" {
+			t.Errorf("a figure has a colour of its own, %s", own)
+		}
+	}
+	figures, tables := strings.Count(text, `role="img"`), strings.Count(text, "<summary>The numbers</summary>")
+	if figures != 9 || tables != 10 || // one has a single bar, which is not drawn
+		strings.Count(text, "<title id=") != figures || strings.Count(text, "<desc id=") != figures {
+		t.Errorf("%d figures with %d tables", figures, tables)
+	}
+	if open := strings.Count(text, `<details class="fold" open>`); open != 1 {
+		t.Errorf("%d sections are open", open)
+	}
+	ids := regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(text, -1)
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if seen[id[1]] {
+			t.Errorf("identifier %s is there twice", id[1])
+		}
+		seen[id[1]] = true
+	}
+	for _, f := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
+		d := xml.NewDecoder(strings.NewReader(f))
+		for {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("a figure is not well formed: %v", err)
+			}
+		}
+	}
+	if again := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}); again != text {
+		t.Error("the same run gives another page")
+	}
+}
+
+// TestData: the paragraph to paste says how much data there is and the clip norm, where they are
+// known.
+func TestData(t *testing.T) {
+	r := &Run{Bounded: &ownergraph.Summary{Examples: 100_000, Kept: 3127}, Noise: &noise.Params{ClipNorm: 2}}
+	if got, want := r.data(), " In this training, 3,127 of 100,000 examples are kept, the clip norm is 2."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := new(Run).data(); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
+
+// TestOtherTrainings: what to paste says what holds where data are replaced, and, of a second run
+// in the directory, for both together; of a first run only the former.
+func TestOtherTrainings(t *testing.T) {
+	r := fixture(t)
+	c := r.Certificate
+	replaced := fmt.Sprintf("training is (%g, %s)-differentially private", 2*c.Epsilon, accounting.RateUp((1+math.Exp(c.Epsilon))*c.Delta))
+	quoted := func() string { s := r.cite(); return s.Quote[0].Text + "\n" + s.Quote[1].Text }
+	if text := quoted(); strings.Count(text, replaced) != 2 || strings.Contains(text, "alone") {
+		t.Errorf("a first run: %s", text)
+	}
+	r.Info = &manifest.Run{Earlier: make([]stream.RunID, 2)}
+	together := "The claim is for this training alone. Its table, strategy or certificate are from 2 runs before, on the same data; minsep compose adds up the claims"
+	if text := quoted(); strings.Count(text, together) != 2 {
+		t.Errorf("a third run: %s\nwant %s", text, together)
+	}
+	c.Points[0].Delta, c.Delta = .4, .4
+	if text := quoted(); strings.Contains(text, "Where other data") || strings.Contains(text, "all 3") {
+		t.Errorf("delta of 1 or more is shown: %s", text)
+	}
+}
+
+// TestSecret: what came out by chance is shown when it is asked for, with a title that says so, and
+// else nowhere.
+func TestSecret(t *testing.T) {
+	realized := []string{"987,654", "987000", "4711", "13 to"}
+	public := pageOf(t, fixture(t), Options{})
+	secret := pageOf(t, fixture(t), Options{ShowSecret: true})
+	for _, v := range realized {
+		if strings.Contains(public, v) || !strings.Contains(secret, v) {
+			t.Errorf("%s: public %v, secret %v", v, strings.Contains(public, v), strings.Contains(secret, v))
+		}
+	}
+	if !strings.Contains(secret, "<title>SECRET: ") || !strings.Contains(secret, "THIS PAGE IS SECRET") || strings.Contains(public, "SECRET: ") || strings.Contains(public, "987654") {
+		t.Error("the title of the secret page does not say what it is, or that of the public page does")
+	}
+}
+
+// TestNotProven: a page without a proof neither promises anything nor looks as if it did.
+func TestNotProven(t *testing.T) {
+	r := fixture(t)
+	r.Report.State, r.Certificate.Status, r.Certificate.Reason = inspect.StateNotCertified, accounting.NotProven, "nobody knows"
+	text := pageOf(t, r, Options{})
+	for _, want := range []string{`class="verdict" data-state="not certified"`, "What is claimed and not proven, and for whom", "Nothing in this section is proven"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(text, "What is promised") || strings.Contains(text, ".verdict.certified") {
+		t.Error("the page promises what is not proven")
+	}
+	r = fixture(t)
+	r.Report.State = inspect.StateBroken
+	text = pageOf(t, r, Options{})
+	for _, want := range []string{"What is claimed and not proven, and for whom", "Nothing is promised as long as a check is broken", "Nothing in this section is proven"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of a broken run lacks %q", want)
+		}
+	}
+	for _, claim := range []string{"What is promised", "<td>certified</td>", "bound, certified", "-differentially private for"} {
+		if strings.Contains(plain(text), claim) {
+			t.Errorf("the page of a broken run has %q", claim)
+		}
+	}
+}
+
+// TestHostile: names and fields that a directory brings are text, wherever they are shown.
+func TestHostile(t *testing.T) {
+	const attack = `"><script>alert(1)</script><img src=x onerror=alert(1)>' {{.}} </svg> javascript:`
+	r := fixture(t)
+	r.Dir = attack
+	r.Report.Verdict, r.Report.State = attack, attack
+	r.Report.Folders[0].Folder = "x/" + attack
+	r.Report.Folders[0].Checks[0] = sampling.Check{Name: attack, Rule: attack}
+	r.Report.Folders[0].Notes = []string{attack}
+	r.Certificate.Adjacency, r.Certificate.Status = attack, accounting.Status(attack)
+	r.Certificate.Reason, r.Certificate.CodeVersion, r.Certificate.ProtocolSHA256 = attack, attack, attack
+	r.Certificate.Assumptions = []accounting.Assumption{{Text: attack, Source: attack}}
+	r.Strategy.Kind = attack
+	r.Indexes[0] = IndexOf{Folder: attack, Version: attack, Params: attack}
+	text := pageOf(t, r, Options{})
+	if strings.Contains(text, "<script") || strings.Contains(text, "<img") || strings.Count(text, "<svg") != strings.Count(text, "</svg>") || !strings.Contains(text, "&lt;script") {
+		t.Error("a field of the directory is markup")
+	}
+}
+
+// TestExtremes: numbers, texts and lists of any size give a page of a bounded size, without
+// characters that turn the order of others.
+func TestExtremes(t *testing.T) {
+	const turned = "a\u202ereversed\u2066\u200b\x00\x1b[31m\xff"
+	r := fixture(t)
+	r.Dir, r.Report.Verdict = turned, turned+strings.Repeat("x", 1<<20)
+	r.Certificate.Adjacency, r.Certificate.Reason = turned, strings.Repeat("é", 1<<20)
+	for i := range 20_000 {
+		r.Report.Folders[0].Notes = append(r.Report.Folders[0].Notes, fmt.Sprint("note", i))
+		r.Report.Folders[0].Checks = append(r.Report.Folders[0].Checks, sampling.Check{Name: "check", Rule: fmt.Sprint(i), Held: i%2 == 0})
+	}
+	for len(r.Certificate.Points) < accounting.MostPoints {
+		r.Certificate.Points = append(r.Certificate.Points, r.Certificate.Points[0])
+	}
+	for range 5000 {
+		r.Candidates = append(r.Candidates, accounting.Outcome{NoiseMultiplier: math.MaxFloat64, State: accounting.StateRejected, Verdicts: r.Certificate.Points[0].Directions})
+	}
+	huge := ownergraph.Histogram{{Value: 1, Count: math.MaxInt64}, {Value: math.MaxInt64, Count: -5}}
+	r.Bounded = &ownergraph.Summary{Examples: math.MaxInt64, Kept: -1, KeptCopies: math.MaxInt64, GivenPerOwner: huge, Neighborhoods: huge}
+	r.Plan = &planner.Result{Request: planner.Request{Epsilon: 2, Delta: 1e-5, Steps: 40, Objective: planner.RMSE}}
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.MaxFloat64, -1, 0, 5e-324, 1e-3} {
+		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Scheme: sampling.Params{Scheme: turned}, Relative: v, StdErr: v})
+	}
+	pages := []string{pageOf(t, r, Options{})}
+	r.Bounded = &ownergraph.Summary{}
+	r.Scheme = &sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.02, Steps: 1_000_000}}
+	r.Baseline = &Baseline{Beside: planner.Beside{Ratio: math.Inf(1), Relative: math.NaN()}}
+	pages = append(pages, pageOf(t, r, Options{}))
+	r.Scheme = &sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.5, Steps: sampling.MaxSteps}}
+	pages = append(pages, pageOf(t, r, Options{}))
+	for i, text := range pages {
+		if len(text) > 2<<20 {
+			t.Errorf("page %d has %d bytes", i, len(text))
+		}
+		if at := strings.IndexFunc(text, func(r rune) bool { return r == '\u202e' || r == '\u2066' || r == '\u200b' || r == 0x1b || r == 0 }); at >= 0 {
+			t.Errorf("page %d has %q", i, text[at:at+20])
+		}
+		if !utf8.ValidString(text) || !strings.Contains(text, "19,500 more, which are not shown") || !strings.Contains(text, "more characters") {
+			t.Errorf("page %d is not valid, or does not say what it leaves out", i)
+		}
+		for _, f := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
+			if bad := regexp.MustCompile(`NaN|Inf\b`).FindString(f); bad != "" {
+				t.Errorf("page %d has %s in a figure", i, bad)
+			}
+		}
+	}
+}
+
+// TestPartial: a page is made of whatever there is, and says what it means.
+func TestPartial(t *testing.T) {
+	full := fixture(t)
+	for name, r := range map[string]*Run{
+		"nothing":     {Dir: "x", Report: inspect.Report{State: inspect.StateNotCertified, Verdict: "NOT CERTIFIED: there is no certificate"}},
+		"broken":      {Dir: "x", Report: inspect.Report{State: inspect.StateBroken, Verdict: "BROKEN: order"}, Certificate: full.Certificate},
+		"certificate": {Dir: "x", Report: full.Report, Certificate: full.Certificate, Scheme: full.Scheme, Strategy: full.Strategy},
+		"fixed":       {Dir: "x", Report: full.Report, Scheme: &sampling.Spec{Fixed: &sampling.Fixed{Steps: 8, MinSep: 2, BatchSize: 3}}},
+	} {
+		text := pageOf(t, r, Options{})
+		want := map[string]string{"nothing": "makes a certificate", "broken": "Do not train", "certificate": "What that means", "fixed": "3 of 0"}[name]
+		if !strings.Contains(text, want) || strings.Contains(text, "NaN") {
+			t.Errorf("%s: the page lacks %q, or has NaN", name, want)
+		}
+	}
+}
+
+// TestLead: a page says at its top that DP-SGD is better, and that no samples were taken.
+func TestLead(t *testing.T) {
+	r := fixture(t)
+	r.Baseline = r.baseline(t.Context())
+	if r.Baseline.Ratio <= 1 {
+		t.Fatalf("%+v", r.Baseline)
+	}
+	top, _, _ := strings.Cut(pageOf(t, r, Options{}), "<nav")
+	if want := fmt.Sprintf("worse than DP-SGD, which has the same claim with less noise: this run has %.3g times as much", r.Baseline.Ratio); !strings.Contains(top, want) {
+		t.Errorf("the top of the page lacks %q", want)
+	}
+	if strings.Contains(top, "needs no samples") {
+		t.Error("a claim that takes none says that it took none")
+	}
+	r.Baseline.Ratio = 0.9
+	r.Certificate.Run.Sampler = sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 40, MinSep: 4}}
+	top, _, _ = strings.Cut(pageOf(t, r, Options{}), "<nav")
+	if strings.Contains(top, "DP-SGD") || !strings.Contains(top, "needs no samples; a larger budget") {
+		t.Error("the top of the page has DP-SGD, or lacks that no samples were taken")
+	}
+	r.Certificate.Points[0].Directions[1].Samples = 5
+	if top, _, _ = strings.Cut(pageOf(t, r, Options{}), "<nav"); strings.Contains(top, "no samples") {
+		t.Error("a claim with samples says that it took none")
+	}
+}
+
+// TestCandidates: the noise multipliers that were tried are there from the largest down, each with
+// what became of it, also where none was accepted.
+func TestCandidates(t *testing.T) {
+	r := fixture(t)
+	v := accounting.Verdict{Direction: montecarlo.P, Samples: 12345, Mean: 1e-6, Accept: 2e-6, Accepted: true}
+	no := accounting.Verdict{Direction: montecarlo.Q, Samples: 99, Mean: 3e-6, Accept: 2e-6}
+	r.Candidates = []accounting.Outcome{{NoiseMultiplier: 1.1, State: accounting.StateUntried}, {NoiseMultiplier: 1.25, State: accounting.StateRejected, Verdicts: []accounting.Verdict{v, no}},
+		{NoiseMultiplier: 1.5, State: accounting.StateReleased, Verdicts: []accounting.Verdict{v}}, {NoiseMultiplier: 2, State: accounting.StateAccepted, Verdicts: []accounting.Verdict{{Direction: montecarlo.P, Bound: 1e-7}}}}
+	text := plain(pageOf(t, r, Options{}))
+	at := 0
+	for _, want := range []string{"<td>2</td><td>accepted, and so is one with less noise</td><td>H(P,Q)</td><td>none</td><td>at most 1e-07</td>", "<td>1.5</td><td>released: the certificate&#39;s</td>",
+		"<td>1.25</td><td>rejected: a mean is above what is accepted</td><td>H(P,Q)</td><td>12,345</td><td>1e-06</td><td>2e-06</td>", "<td>H(Q,P)</td><td>99</td><td>3e-06</td><td>2e-06</td>", "<td>1.1</td><td>not tried"} {
+		found := strings.Index(text, want)
+		if found < at {
+			t.Errorf("the page lacks %q, or it is not in its place", want)
+		}
+		at = found
+	}
+	if strings.Contains(text, "None was accepted") {
+		t.Error("the page says that none was accepted")
+	}
+	r.Certificate, r.Candidates = nil, r.Candidates[:2]
+	if text := pageOf(t, r, Options{}); !strings.Contains(text, "None was accepted, so that this ledger gives no certificate.") {
+		t.Error("the page does not say that none was accepted")
+	}
+}
+
+// TestDistribution holds the drawn distribution against the binomial that Poisson sampling has, and
+// the bins of balls-in-bins.
+func TestDistribution(t *testing.T) {
+	l := participationsOf(sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.3, Steps: 4}})
+	for k, choose := range []float64{1, 4, 6, 4, 1} {
+		want := choose * math.Pow(0.3, float64(k)) * math.Pow(0.7, float64(4-k))
+		if sd := math.Sqrt(want * (1 - want) / float64(l.Draws)); math.Abs(l.Times[k]-want) > 6*sd {
+			t.Errorf("%d times: %g, want %g", k, l.Times[k], want)
+		}
+	}
+	l = participationsOf(sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 12, Period: 4}})
+	if l.Times[3] != 1 || l.Gaps[4] != 1 {
+		t.Errorf("balls in bins: %v, %v", l.Times, l.Gaps)
+	}
+	if participationsOf(sampling.Spec{Fixed: &sampling.Fixed{Steps: 4, MinSep: 1, BatchSize: 2}}) != nil {
+		t.Error("fixed batches have a distribution")
+	}
+}
+
+// TestBatchBand holds the band against the binomial by its recursion.
+func TestBatchBand(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2026, 5))
+	for range 50 {
+		n := 1 + rng.IntN(400)
+		p := rng.Float64()
+		band := batchBand(int64(n), float64(n)*p)
+		pmf := []float64{1} // of so many trials
+		for range n {
+			next := make([]float64, len(pmf)+1)
+			for k, v := range pmf {
+				next[k], next[k+1] = next[k]+v*(1-p), next[k+1]+v*p
+			}
+			pmf = next
+		}
+		sum := func(from, to int64) (s float64) {
+			for k := max(0, from); k <= min(to, int64(n)); k++ {
+				s += pmf[k]
+			}
+			return s
+		}
+		if in := sum(band.Low, band.High); in < band.Prob-1e-9 || sum(0, band.Low) <= (1-band.Prob)/2-1e-12 || sum(band.High, int64(n)) <= (1-band.Prob)/2-1e-12 {
+			t.Errorf("Binom(%d, %g): %d to %d holds %g", n, p, band.Low, band.High, in)
+		}
+	}
+	if a, b := batchBand(900_000, 30), batchBand(math.MaxInt64, 30); *a != *b {
+		t.Errorf("%+v, and of a large number %+v", a, b)
+	}
+	if batchBand(10, 10) != nil || batchBand(0, 1) != nil {
+		t.Error("a band without chance")
+	}
+}
+
+// TestAlternatives shows a run beside the rows of a plan, each with what it is worth, DP-SGD among
+// them wherever it is, and the run by the plan's own measure; it refuses another file.
+func TestAlternatives(t *testing.T) {
+	r := fixture(t)
+	r.Plan = &planner.Result{Request: planner.Request{Epsilon: 2, Delta: 1e-5, Steps: 40, Objective: planner.RMSE},
+		Rows: []*planner.Row{{Rank: 1, Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 8}, Strategy: mechanism.Params{Kind: "bsr"}, Bands: 8, BatchSize: 30, Relative: 0.0123, StdErr: 0.0004}}}
+	for rank := 2; rank < 12; rank++ {
+		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: rank, Scheme: sampling.Params{Scheme: "fixed", MinSep: 8}, Strategy: mechanism.Params{Kind: "blt"}, Bands: 9, Relative: 0.02, Noise: calibration.Noise{Proven: true}, Tied: rank == 2})
+	}
+	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, MaxPerOwner: 2, BatchSize: 31, Relative: 0.0456, Noise: calibration.Noise{Multiplier: 3, Proven: true}})
+	text := plain(pageOf(t, r, Options{}))
+	own := fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.noiseRelative()))
+	for _, want := range []string{"<td>this run</td>", own, "<td>0.0123 ± 0.0004</td><td>estimated</td>", "<td>0.02</td><td>proven, tied with the first</td>", "error over the steps of prefix sums.",
+		"<td>12</td><td>poisson</td><td></td><td>identity</td><td>1</td><td>2</td><td>31</td><td>3</td><td>0.0456</td><td>proven</td>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(text, "<td>9</td><td>fixed</td>") || strings.Contains(text, "not comparable") {
+		t.Error("the page has rows or faults that it should not have")
+	}
+	for _, want := range []string{`aria-labelledby="ranking-t ranking-d"`, "from the top: row 1 has the least noise relative to the batch, 0.0123.", "<td>1</td><td>0.0123</td><td>0.0008</td>", "<td>12</td><td>0.0456</td><td></td>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	r.Plan.Request.Workload = mechanism.Params{Workload: mechanism.MomentumWorkload, Training: mechanism.Training{Momentum: 0.9}}
+	r.Plan.Request.Objective, r.Plan.Request.Epsilon = planner.MaxSE, 3
+	text = plain(pageOf(t, r, Options{}))
+	if strings.Contains(text, "ranking-t") {
+		t.Error("a picture compares what is not comparable")
+	}
+	e, err := r.Certificate.Run.Strategy.Error(&mechanism.Workload{Steps: 40, Momentum: 0.9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own = fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.Certificate.NoiseMultiplier*e.MaxSE/30))
+	for _, want := range []string{own, "the largest error of a step of sums with momentum 0.9.", "The plan is for (3, 1e-05) and 40 steps, this run for (2, 1e-05) and 40: their noise is not comparable."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "plan.json")
+	for content, ok := range map[string]bool{`{"format": 1, "rows": [{"bands": 2}, {"refused": "no"}]}`: true, `{"format": 1, "rows": [{"refused": "no"}]}`: false,
+		`{"scheme": {}}`: false, `{"format": 9, "rows": [{}]}`: false, `x`: false} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := readPlan(t.Context(), file)
+		if (err == nil) != ok || ok && len(plan.Rows) != 1 {
+			t.Errorf("%s: %+v, %v", content, plan, err)
+		}
+	}
+}
+
+// TestBaseline holds DP-SGD beside a run against noise multipliers on a fine grid of losses: at the
+// batch size of the run, and at the one with as little noise.
+func TestBaseline(t *testing.T) {
+	r := fixture(t)
+	r.Certificate.NoiseMultiplier *= 0.8 // less than a strategy of three bands needs
+	b := r.baseline(t.Context())
+	if b == nil || !(b.BatchSize > r.batchSize()) || !(b.Relative > r.noiseRelative()) {
+		t.Fatalf("%+v beside %g", b, r.noiseRelative())
+	}
+	e, err := mechanism.Identity(40).Error(mechanism.Prefix(40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ batch, relative, within float64 }{{30, b.Relative, 1e-3}, {b.BatchSize, r.noiseRelative(), 0.01}} {
+		run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: c.batch / 600, Steps: 40}}, Strategy: mechanism.Identity(40), MaxExamplesPerOwner: 1}
+		sigma, err := run.Calibrate(t.Context(), 2, 1e-5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := sigma.Upper * e.RMSE / c.batch; math.Abs(c.relative/want-1) > c.within {
+			t.Errorf("at batch size %g: %g, want %g", c.batch, c.relative, want)
+		}
+	}
+	r.Baseline = b
+	if text := pageOf(t, r, Options{}); !strings.Contains(text, fmt.Sprintf("needs batches of %.3g", b.BatchSize)) {
+		t.Error("the page lacks the batch size of DP-SGD")
+	}
+	for _, change := range []func(r *Run){func(r *Run) { r.Report.State = inspect.StateBroken }, func(r *Run) { r.Certificate = nil }, func(r *Run) { r.Certificate.Status = accounting.NotProven },
+		func(r *Run) { r.Batches, r.Bounded = nil, nil }} {
+		r := fixture(t)
+		change(r)
+		if b := r.baseline(t.Context()); b != nil {
+			t.Errorf("%+v is compared with DP-SGD", r.Report)
+		}
+	}
+}
+
+// TestStages: each stage has a line with when it finished and how long after the one before, in
+// their order, and the page has the mark by which it is known as one.
+func TestStages(t *testing.T) {
+	r := fixture(t)
+	r.Certified = time.Date(2026, 1, 2, 2, 4, 2, 0, time.UTC)
+	text := plain(pageOf(t, r, Options{}))
+	at := 0
+	for _, want := range []string{"<tr><td>bound</td><td>bounded</td><td>not known</td><td></td><td></td><td>1</td><td>777</td>", "<tr><td>account</td><td>certificate.json</td><td>2026-01-02 02:04:02</td><td></td>",
+		"<tr><td>form</td><td>batches</td><td>2026-01-02 02:04:05</td><td>3.0 s</td><td>0.1.0</td><td>2</td><td>secret</td><td>ab</td>"} {
+		found := strings.Index(text, want)
+		if found < at {
+			t.Errorf("the page lacks %q, or it is not in its place", want)
+		}
+		at = found
+	}
+	if !strings.Contains(text[:1024], manifest.ReportMark) {
+		t.Error("the page does not begin with its mark")
+	}
+}
+
+// TestGlossary: the pages and the documents have one glossary.
+func TestGlossary(t *testing.T) {
+	b, err := os.ReadFile("../../docs/glossary.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Glossary {
+		if !strings.Contains(string(b), "| "+f.Name+" | "+f.Value+" |\n") {
+			t.Errorf("docs/glossary.md lacks %s: %s", f.Name, f.Value)
+		}
+	}
+}
+
+// TestBins counts every owner once.
+func TestBins(t *testing.T) {
+	labels, values := binned(ownergraph.Histogram{{Value: 0, Count: 1}, {Value: 1, Count: 2}, {Value: 2, Count: 4}, {Value: 3, Count: 8}, {Value: 4, Count: 16}, {Value: 5, Count: 32}, {Value: 8, Count: 64}, {Value: 9, Count: 128}})
+	if !slices.Equal(labels, []string{"0", "1", "2", "3–4", "5–8", "9–16"}) || !slices.Equal(values, []float64{1, 2, 4, 24, 96, 128}) {
+		t.Error(labels, values)
+	}
+}
+
+func TestNumbersOnAPage(t *testing.T) {
+	for v, want := range map[float64]string{4.7234: "4.72", 472.4: "472", 1394.6: "1,390", 99960: "100,000", 12345678: "12,300,000"} {
+		if got := threeDigits(v); got != want {
+			t.Errorf("%g: %q, want %q", v, got, want)
+		}
+	}
+	labels := make([]string, 30)
+	for i := range labels {
+		labels[i] = strconv.Itoa(16 * (i + 1))
+	}
+	for _, c := range []struct {
+		labels []string
+		most   int // characters, each label with a blank behind it
+	}{{labels, 28}, {labels[:6], 28}, {[]string{"0", "1", "2", "3", "4", "5"}, 12}} {
+		written := 0
+		for _, l := range thinned(c.labels) {
+			if l != "" {
+				written += len(l) + 1
+			}
+		}
+		if written == 0 || written > c.most {
+			t.Errorf("labels %q: %d characters, of %d at most", c.labels, written, c.most)
+		}
+	}
+	if got := thinned([]string{"0", "1", "2", "3", "4", "5"}); got[5] != "5" {
+		t.Errorf("few short labels: %q", got)
+	}
+}
+
+// TestReplaced: the claim for replaced data is called weak where its δ is not below 1/owners.
+func TestReplaced(t *testing.T) {
+	c := &accounting.Certificate{Epsilon: 8, Delta: 1e-5} // for replaced data δ is 0.0298, above 1/34
+	for owners, weak := range map[int64]bool{0: false, 33: false, 34: true, 3169: true} {
+		if text := replaced(c, owners); strings.Contains(text, "weak") != weak || !strings.Contains(text, "δ = 0.0299") {
+			t.Errorf("%d owners: %s", owners, text)
+		}
+	}
+}
+
+// TestWorkload: a page measures noise by the training of the run's plan, as minsep plan does.
+func TestWorkload(t *testing.T) {
+	plan := `{"examples": 9, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.1}, "strategy": {"kind": "identity", "workload": %q, "memory": 3}}`
+	for workload, want := range map[string]mechanism.Params{
+		"training":    {Workload: "training", Training: mechanism.Training{Memory: 3}},
+		"matrix.json": {},
+	} {
+		r := &Run{Info: &manifest.Run{Plan: &manifest.RunPlan{Plan: []byte(fmt.Sprintf(plan, workload))}}}
+		if got := r.workload(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", workload, got)
+		}
+	}
+	if got := (&Run{}).workload(); !reflect.DeepEqual(got, mechanism.Params{}) {
+		t.Errorf("without a plan: %+v", got)
+	}
+}
