@@ -21,7 +21,7 @@ SHA256SUM := $(shell command -v sha256sum > /dev/null && echo sha256sum || echo 
 ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build man release wheels image buildah airflow demo test check test-flink test-cluster flink python trainers hf train-hf trainings race race-fast lint fuzz bench attack frozen papers amplified look
+.PHONY: help build man release wheels image buildah airflow demo test check test-flink test-cluster flink python trainers hf train-hf trainings race race-fast lint fuzz bench attack frozen papers amplified
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,12 +111,6 @@ check: lint ## lint and run the tests of the packages without Beam, in their sho
 
 # MINSEP_FLINK says where Flink is, if it could be fetched.
 flink_env = if [ -e $(FLINK)/fetched ]; then export MINSEP_FLINK="$(CURDIR)/$(FLINK)"; fi;
-
-look: ## look at a report in Chromium, in both themes, at phone and desktop widths and on paper: out/look; PAGE=report.html for one of your own
-	@if ! command -v chromium > /dev/null; then \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
-	  else echo "look: chromium is not installed: on Debian, as root, apt-get install chromium"; fi; fi
-	MINSEP_LOOK="$(CURDIR)/out/look" MINSEP_LOOK_PAGE="$(if $(PAGE),$(abspath $(PAGE)))" $(GO) test -count=1 -run TestLook -v ./internal/report
 
 test-flink: flink ## run every pipeline on Flink in one process, where java and mvn are
 	@$(flink_env) $(GO) test -timeout 40m -count=1 -v ./integration/flink

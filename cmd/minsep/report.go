@@ -58,7 +58,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "Make a page of HTML about a run directory, for people who must be convinced of it",
 		Long: `report reads a run directory as inspect does, and writes one file of HTML that needs no network and no script.
 The page has the verdict, the promise and the people whom it protects, the secrets, the duties of the trainer, the most that an
-attack can do, figures with their numbers, every check, and text to paste into a paper or a model card. The page is public,
+attack can do, tables with bars, every check, and text to paste into a paper or a model card. The page is public,
 unless --show-secret adds realised batch sizes and participation counts: its title then says so, and only you can read the file.
 
 The page bears the date of today, or the date that the environment variable SOURCE_DATE_EPOCH gives in seconds since 1970.
@@ -73,8 +73,6 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 	f.StringVar(&o.Title, "title", "", "title of the page, such as the name of the data (default: the name of the plan, or the run id)")
 	f.StringVar(&a.out, "out", "", "file to write (default: report.html in the run directory, or report-secret.html with --show-secret)")
 	f.BoolVar(&o.ShowSecret, "show-secret", false, "also show realised batch sizes and participation counts")
-	f.BoolVar(&o.Curve, "curve", false, "also show delta at other values of epsilon; where this needs samples, they are estimates, and take seconds to minutes")
-	f.StringVar(&o.Plan, "plan", "", "file with the output of minsep plan --json: the page then shows the run beside its alternatives")
 	return c
 }
 
@@ -108,7 +106,7 @@ func (a *app) report(ctx context.Context, dir string, o report.Options) error {
 		out = store.Join(dir, name)
 	}
 	// The page of a broken run is written too: it says that it is broken, and the exit code is 3.
-	write := func(w io.Writer) error { return r.Write(w, o) }
+	write := func(w io.Writer) error { return report.Write(w, r, o) }
 	if err := store.Write(ctx, out, store.Options{Mode: mode}, write); err != nil {
 		return err
 	}

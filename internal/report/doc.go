@@ -1,8 +1,10 @@
 // Package report makes one page of HTML of a run directory, for people who have to be convinced of
 // it. The page has a verdict, the promise and whom it protects, the secrets, the duties of the
-// trainer, and figures with the numbers behind them. It needs no network and no script. It rests on
+// trainer, and tables with bars. It needs no network and no script. It rests on
 // package inspect, and trusts the files that it reads as little.
 //
 // A page is public. It has realised batch sizes and participations only if the user asks for them,
 // and its title then says so.
+//
+// Stability: may change with every release.
 package report

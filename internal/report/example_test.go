@@ -12,7 +12,7 @@ import (
 func Example() {
 	run, err := report.Read(context.Background(), "run", report.Options{})
 	if err == nil {
-		err = run.Write(os.Stdout, report.Options{})
+		err = report.Write(os.Stdout, run, report.Options{})
 	}
 	if err != nil {
 		log.Fatal(err)

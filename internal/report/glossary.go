@@ -25,5 +25,4 @@ var Glossary = []Fact{
 	{"Scheme", "how examples are drawn for the batches"},
 	{"Sensitivity", "how far the data of one protected unit can move the sums that are released, in units of the clip norm: the noise is in proportion to it"},
 	{"Strategy C", "the matrix that correlates the noise of the steps: training adds ζσC⁻¹z"},
-	{"Trade-off curve", "for every false positive rate of a test, the true positive rate that it can have at most"},
 }

@@ -2,17 +2,13 @@ package report
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +52,6 @@ func fixture(t testing.TB) *Run {
 		GivenPerOwner: ownergraph.Histogram{{Value: 1, Count: 300}, {Value: 9, Count: 100}}, KeptPerOwner: ownergraph.Histogram{{Value: 0, Count: 10}, {Value: 1, Count: 390}},
 		Neighborhoods: ownergraph.Histogram{{Value: 1, Count: 590}, {Value: 5, Count: 10}}}
 	r.Batches = &manifest.BatchesFacts{Examples: 600, Steps: 40, ExpectedBatchSize: &batch}
-	r.Curve = []calibration.CurvePoint{{Epsilon: 1, Delta: 1e-3, StdErr: 1e-4}, {Epsilon: 2, Delta: 8e-6, StdErr: 1e-6}, {Epsilon: 4, Delta: 1e-9, StdErr: 1e-9}}
 	r.Indexes = []IndexOf{{Folder: "batches", Version: "0.1.0", Params: "ab", Files: 2, Secret: true, Finished: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))}, {Folder: "bounded", Files: 1, Bytes: 777}}
 	return r
 }
@@ -69,7 +64,7 @@ func pageOf(t testing.TB, r *Run, o Options) string {
 		}
 	}
 	var b bytes.Buffer
-	if err := r.Write(&b, o); err != nil {
+	if err := Write(&b, r, o); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -89,7 +84,7 @@ var outside = regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|@import
 func TestPage(t *testing.T) {
 	text := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
 	for _, want := range []string{"certified: all of it", "ε = 2, δ = 1e-05", "What stays secret", "What the trainer must do", "30, the expected batch size", "Made 2026-01-02 03:04 UTC",
-		"(2, 1e-05)-differentially private for an owner of whom one example is kept", "In this training, ", "the expected batch size is ", "## Differential privacy", "estimated, certifies nothing", "Neighbourhoods of the kept examples", "600 (60 %)"} {
+		"(2, 1e-05)-differentially private for an owner of whom one example is kept", "In this training, ", "the expected batch size is ", "## Differential privacy", "Examples of an owner", "what follows from it (F6.1)", "600 (60 %)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -97,15 +92,8 @@ func TestPage(t *testing.T) {
 	if bad := outside.FindString(text); bad != "" {
 		t.Errorf("the page has %q", bad)
 	}
-	for _, f := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
-		if own := regexp.MustCompile(`(fill|stroke):(#[^;"]*|rgb[^;"]*)`).FindString(f); own != "" {
-			t.Errorf("a figure has a colour of its own, %s", own)
-		}
-	}
-	figures, tables := strings.Count(text, `role="img"`), strings.Count(text, "<summary>The numbers</summary>")
-	if figures != 9 || tables != 10 || // one has a single bar, which is not drawn
-		strings.Count(text, "<title id=") != figures || strings.Count(text, "<desc id=") != figures {
-		t.Errorf("%d figures with %d tables", figures, tables)
+	if bars := strings.Count(text, `class="bar"`); bars == 0 || bars != strings.Count(text, `<i style="width: `) {
+		t.Errorf("%d bars", bars)
 	}
 	if open := strings.Count(text, `<details class="fold" open>`); open != 1 {
 		t.Errorf("%d sections are open", open)
@@ -118,16 +106,6 @@ func TestPage(t *testing.T) {
 		}
 		seen[id[1]] = true
 	}
-	for _, f := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
-		d := xml.NewDecoder(strings.NewReader(f))
-		for {
-			if _, err := d.Token(); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatalf("a figure is not well formed: %v", err)
-			}
-		}
-	}
 	if again := pageOf(t, fixture(t), Options{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}); again != text {
 		t.Error("the same run gives another page")
 	}
@@ -137,10 +115,10 @@ func TestPage(t *testing.T) {
 // known.
 func TestData(t *testing.T) {
 	r := &Run{Bounded: &ownergraph.Summary{Examples: 100_000, Kept: 3127}, Noise: &noise.Params{ClipNorm: 2}}
-	if got, want := r.data(), " In this training, 3,127 of 100,000 examples are kept, the clip norm is 2."; got != want {
+	if got, want := data(r), " In this training, 3,127 of 100,000 examples are kept, the clip norm is 2."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := new(Run).data(); got != "" {
+	if got := data(new(Run)); got != "" {
 		t.Errorf("of nothing: %q", got)
 	}
 }
@@ -151,7 +129,7 @@ func TestOtherTrainings(t *testing.T) {
 	r := fixture(t)
 	c := r.Certificate
 	replaced := fmt.Sprintf("training is (%g, %s)-differentially private", 2*c.Epsilon, accounting.RateUp((1+math.Exp(c.Epsilon))*c.Delta))
-	quoted := func() string { s := r.cite(); return s.Quote[0].Text + "\n" + s.Quote[1].Text }
+	quoted := func() string { s := cite(r); return s.Quotes[0].Text + "\n" + s.Quotes[1].Text }
 	if text := quoted(); strings.Count(text, replaced) != 2 || strings.Contains(text, "alone") {
 		t.Errorf("a first run: %s", text)
 	}
@@ -225,7 +203,7 @@ func TestHostile(t *testing.T) {
 	r.Strategy.Kind = attack
 	r.Indexes[0] = IndexOf{Folder: attack, Version: attack, Params: attack}
 	text := pageOf(t, r, Options{})
-	if strings.Contains(text, "<script") || strings.Contains(text, "<img") || strings.Count(text, "<svg") != strings.Count(text, "</svg>") || !strings.Contains(text, "&lt;script") {
+	if strings.Contains(text, "<script") || strings.Contains(text, "<img") || !strings.Contains(text, "&lt;script") {
 		t.Error("a field of the directory is markup")
 	}
 }
@@ -249,10 +227,6 @@ func TestExtremes(t *testing.T) {
 	}
 	huge := ownergraph.Histogram{{Value: 1, Count: math.MaxInt64}, {Value: math.MaxInt64, Count: -5}}
 	r.Bounded = &ownergraph.Summary{Examples: math.MaxInt64, Kept: -1, KeptCopies: math.MaxInt64, GivenPerOwner: huge, Neighborhoods: huge}
-	r.Plan = &planner.Result{Request: planner.Request{Epsilon: 2, Delta: 1e-5, Steps: 40, Objective: planner.RMSE}}
-	for _, v := range []float64{math.NaN(), math.Inf(1), math.MaxFloat64, -1, 0, 5e-324, 1e-3} {
-		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Scheme: sampling.Params{Scheme: turned}, Relative: v, StdErr: v})
-	}
 	pages := []string{pageOf(t, r, Options{})}
 	r.Bounded = &ownergraph.Summary{}
 	r.Scheme = &sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.02, Steps: 1_000_000}}
@@ -270,10 +244,8 @@ func TestExtremes(t *testing.T) {
 		if !utf8.ValidString(text) || !strings.Contains(text, "19,500 more, which are not shown") || !strings.Contains(text, "more characters") {
 			t.Errorf("page %d is not valid, or does not say what it leaves out", i)
 		}
-		for _, f := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
-			if bad := regexp.MustCompile(`NaN|Inf\b`).FindString(f); bad != "" {
-				t.Errorf("page %d has %s in a figure", i, bad)
-			}
+		if bad := regexp.MustCompile(`width: (NaN|[^;"]*Inf|-|[0-9]{4})`).FindString(text); bad != "" {
+			t.Errorf("page %d has a bar of %s", i, bad)
 		}
 	}
 }
@@ -400,61 +372,6 @@ func TestBatchBand(t *testing.T) {
 	}
 }
 
-// TestAlternatives shows a run beside the rows of a plan, each with what it is worth, DP-SGD among
-// them wherever it is, and the run by the plan's own measure; it refuses another file.
-func TestAlternatives(t *testing.T) {
-	r := fixture(t)
-	r.Plan = &planner.Result{Request: planner.Request{Epsilon: 2, Delta: 1e-5, Steps: 40, Objective: planner.RMSE},
-		Rows: []*planner.Row{{Rank: 1, Scheme: sampling.Params{Scheme: "b-min-sep", MinSep: 8}, Strategy: mechanism.Params{Kind: "bsr"}, Bands: 8, BatchSize: 30, Relative: 0.0123, StdErr: 0.0004}}}
-	for rank := 2; rank < 12; rank++ {
-		r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: rank, Scheme: sampling.Params{Scheme: "fixed", MinSep: 8}, Strategy: mechanism.Params{Kind: "blt"}, Bands: 9, Relative: 0.02, Noise: calibration.Noise{Proven: true}, Tied: rank == 2})
-	}
-	r.Plan.Rows = append(r.Plan.Rows, &planner.Row{Rank: 12, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}, Bands: 1, MaxPerOwner: 2, BatchSize: 31, Relative: 0.0456, Noise: calibration.Noise{Multiplier: 3, Proven: true}})
-	text := plain(pageOf(t, r, Options{}))
-	own := fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.noiseRelative()))
-	for _, want := range []string{"<td>this run</td>", own, "<td>0.0123 ± 0.0004</td><td>estimated</td>", "<td>0.02</td><td>proven, tied with the first</td>", "error over the steps of prefix sums.",
-		"<td>12</td><td>poisson</td><td></td><td>identity</td><td>1</td><td>2</td><td>31</td><td>3</td><td>0.0456</td><td>proven</td>"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
-	if strings.Contains(text, "<td>9</td><td>fixed</td>") || strings.Contains(text, "not comparable") {
-		t.Error("the page has rows or faults that it should not have")
-	}
-	for _, want := range []string{`aria-labelledby="ranking-t ranking-d"`, "from the top: row 1 has the least noise relative to the batch, 0.0123.", "<td>1</td><td>0.0123</td><td>0.0008</td>", "<td>12</td><td>0.0456</td><td></td>"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
-	r.Plan.Request.Workload = mechanism.Params{Workload: mechanism.MomentumWorkload, Training: mechanism.Training{Momentum: 0.9}}
-	r.Plan.Request.Objective, r.Plan.Request.Epsilon = planner.MaxSE, 3
-	text = plain(pageOf(t, r, Options{}))
-	if strings.Contains(text, "ranking-t") {
-		t.Error("a picture compares what is not comparable")
-	}
-	e, err := r.Certificate.Run.Strategy.Error(&mechanism.Workload{Steps: 40, Momentum: 0.9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	own = fmt.Sprintf("<td>%s</td><td>verified</td>", number(r.Certificate.NoiseMultiplier*e.MaxSE/30))
-	for _, want := range []string{own, "the largest error of a step of sums with momentum 0.9.", "The plan is for (3, 1e-05) and 40 steps, this run for (2, 1e-05) and 40: their noise is not comparable."} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
-	file := filepath.Join(t.TempDir(), "plan.json")
-	for content, ok := range map[string]bool{`{"format": 1, "rows": [{"bands": 2}, {"refused": "no"}]}`: true, `{"format": 1, "rows": [{"refused": "no"}]}`: false,
-		`{"scheme": {}}`: false, `{"format": 9, "rows": [{}]}`: false, `x`: false} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		plan, err := readPlan(t.Context(), file)
-		if (err == nil) != ok || ok && len(plan.Rows) != 1 {
-			t.Errorf("%s: %+v, %v", content, plan, err)
-		}
-	}
-}
-
 // TestBaseline holds DP-SGD beside a run against noise multipliers on a fine grid of losses: at the
 // batch size of the run, and at the one with as little noise.
 func TestBaseline(t *testing.T) {
@@ -479,7 +396,7 @@ func TestBaseline(t *testing.T) {
 		}
 	}
 	r.Baseline = b
-	if text := pageOf(t, r, Options{}); !strings.Contains(text, fmt.Sprintf("needs batches of %.3g", b.BatchSize)) {
+	if text := pageOf(t, r, Options{}); !strings.Contains(text, fmt.Sprintf("needs batches of %.0f", b.BatchSize)) {
 		t.Error("the page lacks the batch size of DP-SGD")
 	}
 	for _, change := range []func(r *Run){func(r *Run) { r.Report.State = inspect.StateBroken }, func(r *Run) { r.Certificate = nil }, func(r *Run) { r.Certificate.Status = accounting.NotProven },
@@ -499,7 +416,7 @@ func TestStages(t *testing.T) {
 	r.Certified = time.Date(2026, 1, 2, 2, 4, 2, 0, time.UTC)
 	text := plain(pageOf(t, r, Options{}))
 	at := 0
-	for _, want := range []string{"<tr><td>bound</td><td>bounded</td><td>not known</td><td></td><td></td><td>1</td><td>777</td>", "<tr><td>account</td><td>certificate.json</td><td>2026-01-02 02:04:02</td><td></td>",
+	for _, want := range []string{"<tr><td>bound</td><td>bounded</td><td>not known</td><td>–</td><td></td><td>1</td><td>777</td>", "<tr><td>account</td><td>certificate.json</td><td>2026-01-02 02:04:02</td><td>–</td>",
 		"<tr><td>form</td><td>batches</td><td>2026-01-02 02:04:05</td><td>3.0 s</td><td>0.1.0</td><td>2</td><td>secret</td><td>ab</td>"} {
 		found := strings.Index(text, want)
 		if found < at {
@@ -522,43 +439,6 @@ func TestGlossary(t *testing.T) {
 		if !strings.Contains(string(b), "| "+f.Name+" | "+f.Value+" |\n") {
 			t.Errorf("docs/glossary.md lacks %s: %s", f.Name, f.Value)
 		}
-	}
-}
-
-// TestBins counts every owner once.
-func TestBins(t *testing.T) {
-	labels, values := binned(ownergraph.Histogram{{Value: 0, Count: 1}, {Value: 1, Count: 2}, {Value: 2, Count: 4}, {Value: 3, Count: 8}, {Value: 4, Count: 16}, {Value: 5, Count: 32}, {Value: 8, Count: 64}, {Value: 9, Count: 128}})
-	if !slices.Equal(labels, []string{"0", "1", "2", "3–4", "5–8", "9–16"}) || !slices.Equal(values, []float64{1, 2, 4, 24, 96, 128}) {
-		t.Error(labels, values)
-	}
-}
-
-func TestNumbersOnAPage(t *testing.T) {
-	for v, want := range map[float64]string{4.7234: "4.72", 472.4: "472", 1394.6: "1,390", 99960: "100,000", 12345678: "12,300,000"} {
-		if got := threeDigits(v); got != want {
-			t.Errorf("%g: %q, want %q", v, got, want)
-		}
-	}
-	labels := make([]string, 30)
-	for i := range labels {
-		labels[i] = strconv.Itoa(16 * (i + 1))
-	}
-	for _, c := range []struct {
-		labels []string
-		most   int // characters, each label with a blank behind it
-	}{{labels, 28}, {labels[:6], 28}, {[]string{"0", "1", "2", "3", "4", "5"}, 12}} {
-		written := 0
-		for _, l := range thinned(c.labels) {
-			if l != "" {
-				written += len(l) + 1
-			}
-		}
-		if written == 0 || written > c.most {
-			t.Errorf("labels %q: %d characters, of %d at most", c.labels, written, c.most)
-		}
-	}
-	if got := thinned([]string{"0", "1", "2", "3", "4", "5"}); got[5] != "5" {
-		t.Errorf("few short labels: %q", got)
 	}
 }
 
@@ -586,5 +466,42 @@ func TestWorkload(t *testing.T) {
 	}
 	if got := (&Run{}).workload(); !reflect.DeepEqual(got, mechanism.Params{}) {
 		t.Errorf("without a plan: %+v", got)
+	}
+}
+
+// TestBins counts every owner once, and gives the fullest bin the longest bar.
+func TestBins(t *testing.T) {
+	h := ownergraph.Histogram{
+		{Value: 0, Count: 1}, {Value: 1, Count: 2}, {Value: 2, Count: 4}, {Value: 3, Count: 8},
+		{Value: 4, Count: 16}, {Value: 5, Count: 32}, {Value: 8, Count: 64}, {Value: 9, Count: 128},
+	}
+	got := givenAndKept("", "owners", h, h[:4])
+	var cells []string
+	for _, r := range got.Rows {
+		cells = append(cells, strings.Join(r.Cells, " "))
+	}
+	if want := []string{"0 1 1", "1 2 2", "2 4 4", "3–4 24 8", "5–8 96 0", "9–16 128 0"}; !slices.Equal(cells, want) {
+		t.Error(cells)
+	}
+	if bar := got.Rows[3].Bar; bar != 8./128 {
+		t.Errorf("a bar of %g", bar)
+	}
+}
+
+// TestShares: no share is lost, with few numbers and with many.
+func TestShares(t *testing.T) {
+	for _, count := range []int{1, 5, 30, 31, 1000} {
+		of := make([]float64, count)
+		for k := range of {
+			of[k] = 1 / float64(count)
+		}
+		of = append([]float64{0, 0}, of...)
+		got, sum := shares("", "times", "share", of), 0.0
+		for _, r := range got.Rows {
+			sum += r.Bar
+		}
+		if math.Abs(sum-1) > 1e-9 || len(got.Rows) > mostShares || !strings.HasPrefix(got.Rows[0].Cells[0], "2") {
+			t.Errorf("%d numbers: %d rows of %g", count, len(got.Rows), sum)
+		}
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"math"
 	"slices"
 	"time"
 
 	"minsep/internal/accounting"
-	"minsep/internal/accounting/calibration"
 	"minsep/internal/inspect"
 	"minsep/internal/ledger"
 	"minsep/internal/manifest"
@@ -25,8 +25,6 @@ import (
 // Options choose the contents of a page.
 type Options struct {
 	ShowSecret bool      // realised batch sizes and participation counts too
-	Curve      bool      // δ at other ε, by estimates where samples are needed: seconds to minutes of a processor
-	Plan       string    // file with the output of minsep plan --json: the alternatives; "" for none
 	Title      string    // of the page, such as the data's name; "" for the plan's name or else the run id
 	Now        time.Time // when the page is made; zero for not saying so
 }
@@ -37,10 +35,9 @@ type Run struct {
 	Dir    string         // as it was given
 	Report inspect.Report // with its verdict; Realized of its folders is secret
 
-	Info        *manifest.Run            // run.json
-	Certificate *accounting.Certificate  // of certificate.json, or of accounting.json, with a status that says that nothing is proven
-	Curve       []calibration.CurvePoint // where Options.Curve asks for it and no check is broken
-	Candidates  []accounting.Outcome     // of the ledger, by rising noise multiplier; also of a verification that ended without a certificate
+	Info        *manifest.Run           // run.json
+	Certificate *accounting.Certificate // of certificate.json, or of accounting.json, with a status that says that nothing is proven
+	Candidates  []accounting.Outcome    // of the ledger, by rising noise multiplier; also of a verification that ended without a certificate
 	Bounded     *ownergraph.Summary
 	Batches     *manifest.BatchesFacts
 	Scheme      *sampling.Spec      // of the batches or, else, of the certificate
@@ -49,8 +46,6 @@ type Run struct {
 	Baseline    *Baseline           // DP-SGD for the same claim; nil where there is none to compare with
 	Indexes     []IndexOf           // of the folders that have one
 	Certified   time.Time           // when the certificate was written, by the date of its file; zero where that is not known
-
-	Plan *planner.Result // with the rows that are ranked, at least one; nil if none was given
 }
 
 // IndexOf is the index of a folder.
@@ -117,36 +112,8 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	}
 	r.readNoise(ctx)
 	r.readIndexes(ctx)
-	if o.Plan != "" {
-		if r.Plan, err = readPlan(ctx, o.Plan); err != nil {
-			return nil, err
-		}
-	}
 	r.Baseline = r.baseline(ctx)
-	// The curve is of a mechanism, and its estimates take long: not for a run that is broken.
-	if o.Curve && r.Certificate != nil && r.sound() {
-		if r.Curve, err = calibration.Curve(ctx, r.Certificate.Run, r.Certificate.NoiseMultiplier, r.Certificate.Epsilon); err != nil {
-			return nil, err
-		}
-	}
 	return r, errors.Join(ctx.Err(), failures.Err())
-}
-
-// readPlan reads a plan, without the rows that it refuses.
-func readPlan(ctx context.Context, path string) (*planner.Result, error) {
-	b, err := stages.ReadFile(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	var result planner.Result
-	if err := json.Unmarshal(b, &result); err != nil || result.Format != planner.Format {
-		return nil, &stages.ParamError{Package: "report", Param: "plan", Value: path, Rule: "must be the output of minsep plan --json"}
-	}
-	result.Rows = slices.DeleteFunc(result.Rows, func(row *planner.Row) bool { return row == nil || row.Refused != "" })
-	if len(result.Rows) == 0 {
-		return nil, &stages.ParamError{Package: "report", Param: "plan", Value: path, Rule: "must have a mechanism that can be used: all are refused"}
-	}
-	return &result, nil
 }
 
 // sound reports whether no check of the directory is broken. Long computations are for such
@@ -207,4 +174,136 @@ func (r *Run) realized() *sampling.Realized {
 		return nil
 	}
 	return r.Report.Folders[i].Realized
+}
+
+// proven reports whether the claim of the run is proven: its certificate is verified, and no check
+// is broken.
+func (r *Run) proven() bool {
+	return r.Certificate != nil && r.Certificate.Status == accounting.Verified && r.sound()
+}
+
+// ofOwners reports whether owners take part in place of examples.
+func (r *Run) ofOwners() bool { return r.Scheme != nil && r.Scheme.Owners != nil }
+
+// participant returns the word for one participant.
+func (r *Run) participant() string {
+	if r.ofOwners() {
+		return "owner"
+	}
+	return "example"
+}
+
+// copies returns the number of copies of examples, or of owners, that take part independently.
+func (r *Run) copies() int64 {
+	switch {
+	// The table counts owners without a kept example too: they do not take part.
+	case r.ofOwners() && r.Bounded != nil:
+		owners := int64(0)
+		for _, bin := range r.Bounded.KeptPerOwner {
+			if bin.Value > 0 {
+				owners += bin.Count
+			}
+		}
+		return owners
+	case r.ofOwners() && r.Batches != nil:
+		return r.Batches.Owners
+	case r.Bounded != nil:
+		return r.Bounded.KeptCopies
+	case r.Batches != nil:
+		return r.Batches.Examples
+	case r.Certificate != nil:
+		return r.Certificate.Run.Examples
+	}
+	return 0
+}
+
+// drawn returns the number of them from which a step draws: one pool serves at a time.
+func (r *Run) drawn() int64 {
+	switch {
+	case r.Scheme == nil || r.Scheme.Rotation == nil:
+		return r.copies()
+	case r.Bounded != nil && r.Bounded.Coverage != nil:
+		return r.Bounded.Coverage.Size
+	case r.Certificate != nil:
+		return r.Certificate.Run.Examples
+	}
+	return 0
+}
+
+// batchSize returns the expected batch size, 0 if it is not known.
+func (r *Run) batchSize() float64 {
+	if r.Batches != nil && r.Batches.ExpectedBatchSize != nil {
+		return *r.Batches.ExpectedBatchSize
+	}
+	if s := r.independent(); s != nil && r.drawn() > 0 {
+		return s.ExpectedBatchSize(r.drawn())
+	}
+	if r.Scheme != nil && r.Scheme.Fixed != nil {
+		return float64(r.Scheme.Fixed.BatchSize)
+	}
+	return 0
+}
+
+// independent returns the scheme if its examples take part independently, or nil.
+func (r *Run) independent() sampling.Independent {
+	if r.Scheme == nil {
+		return nil
+	}
+	s, _ := r.Scheme.Scheme().(sampling.Independent)
+	return s
+}
+
+// Baseline is DP-SGD, that is independent noise with Poisson sampling, for the claim, the steps,
+// the examples and the workload of a run.
+type Baseline struct {
+	planner.Beside
+	BatchSize float64 // at which its noise relative to the batch equals the run's; 0 if none up to half of the examples
+}
+
+// baseline compares a run with DP-SGD. It returns nil if the run has no certificate, or if no
+// DP-SGD has its claim.
+func (r *Run) baseline(ctx context.Context) *Baseline {
+	c, batch := r.Certificate, r.batchSize()
+	if r.Report.State == inspect.StateBroken {
+		return nil
+	}
+	beside := planner.BesideDPSGD(c, r.drawn(), batch, r.workload(), planner.RMSE)
+	if beside == nil {
+		return nil
+	}
+	b := &Baseline{Beside: *beside}
+	var err error
+	if b.BatchSize, err = planner.ClaimOf(c, r.drawn()).SameAs(ctx, beside.Unit, batch, beside.Ratio*beside.Relative); err != nil {
+		b.BatchSize = 0
+	}
+	return b
+}
+
+// workload returns the workload by which the noise of a run is measured: the workload of its plan,
+// so that the page agrees with minsep plan, or prefix sums if there is no plan or its workload is a
+// file.
+func (r *Run) workload() mechanism.Params {
+	if r.Info == nil || r.Info.Plan == nil {
+		return mechanism.Params{}
+	}
+	plan, err := stages.ParsePlan(manifest.RunName, r.Info.Plan.Plan)
+	if err != nil || plan.Strategy.WorkloadFile() != "" || plan.Strategy.Workload == "" && plan.Strategy.Training == (mechanism.Training{}) {
+		return mechanism.Params{}
+	}
+	return mechanism.Params{Workload: plan.Strategy.Workload, Training: plan.Strategy.Training}
+}
+
+// noiseRelative returns the noise relative to the batch for prefix sums, NaN if it is not known.
+func (r *Run) noiseRelative() float64 {
+	return r.noiseBy(mechanism.Params{}, planner.RMSE)
+}
+
+// noiseBy returns the noise relative to the batch by a workload and an objective, NaN if it is not
+// known.
+func (r *Run) noiseBy(workload mechanism.Params, objective string) float64 {
+	c, batch := r.Certificate, r.batchSize()
+	if c == nil || batch == 0 {
+		return math.NaN()
+	}
+	return c.NoiseMultiplier * planner.Error(c.Run.Strategy, workload, objective) / batch
 }
