@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -152,13 +151,9 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 	// An epoch is a pass over the examples that the largest bound keeps, so that plans of different
 	// bounds have the same number of steps, and can be compared.
 	if f.epochs > 0 {
-		examples := r.Populations[len(r.Populations)-1].Examples
-		steps := math.Ceil(f.epochs*float64(examples)/sizes[0] - 1e-9)
-		if steps > planner.MaxSteps {
-			return nil, &param.Error{Package: "minsep", Param: "epochs", Value: f.epochs,
-				Rule: fmt.Sprintf("are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs", steps, sizes[0], words.Count(examples, "example"), planner.MaxSteps)}
+		if r.Steps, err = stepsOf(f.epochs, r.Populations[len(r.Populations)-1].Examples, "example", sizes[0]); err != nil {
+			return nil, err
 		}
-		r.Steps = int(steps)
 	}
 	r.BatchSizes = sizes
 	if f.noise > 0 {
@@ -196,13 +191,12 @@ func (a *app) boundForPlan(cmd *cobra.Command, r *planner.Request, f planFlags, 
 	if !r.Rotates() {
 		periods = func(int64) int { return 0 }
 	}
-	var warning error
-	r.Populations, r.Pools, warning, err = planner.Data(cmd.Context(), f.graph, f.read, perOwner, periods)
-	if warning != nil {
-		for line := range strings.SplitSeq(message(cmd, warning), "\n") {
-			a.say(a.stderr, slog.LevelWarn, "warning: "+line)
-		}
+	graph, warning, err := planner.Load(cmd.Context(), f.graph, f.read)
+	if err != nil {
+		return err
 	}
+	a.warnOfGraph(cmd, warning)
+	r.Populations, r.Pools, err = planner.Data(cmd.Context(), graph, perOwner, periods)
 	return err
 }
 

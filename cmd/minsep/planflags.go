@@ -77,7 +77,7 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	c.Require((f.solve != "") == (f.target != 0), "solve and target", nil, "must be given together")
 	c.Require(f.solve != planner.SolveBatchSize || len(sizes) == 2, "batch-size", strconv.Quote(f.batchSize), "must be a range such as 128:1024 with --solve batch-size")
 	c.Require(f.solve == "" || f.solve == planner.SolveBatchSize || len(sizes) < 2, "batch-size", strconv.Quote(f.batchSize), "must be one number with --solve "+f.solve)
-	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --out: the plan makes noise for this number of coordinates")
+	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given where a plan is written: it makes noise for so many coordinates, the trained parameters of the model")
 	c.Require(slices.Contains(pipelines.Runners, a.runner), "runner", a.runner, "must be one of "+strings.Join(pipelines.Runners, ", "))
 	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
 	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out, the file to which the row is written")

@@ -221,7 +221,7 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 			root.AddCommand(of(a))
 		}
 	}
-	root.AddCommand(a.keygenCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand(), a.planCommand(), a.runCommand())
+	root.AddCommand(a.prepareCommand(), a.keygenCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand(), a.planCommand(), a.runCommand())
 	root.AddCommand(a.composeCommand(), a.workerPoolCommand(), manCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {

@@ -14,7 +14,7 @@ var valueNames = map[string]string{
 	"again": "DIR", "also-epsilon": "E,E,...", "bands": "W", "batch-size": "X", "bounded": "DIR", "checkpoint": "DIR", "column": "C,C,...", "delimiter": "BYTE", "delta": "D", "dtype": "TYPE", "encoding": "NAME", "owner-separator": "SEP",
 	"epsilon": "E", "example-column": "COLUMN", "example-type": "TYPE", "format": "FORMAT", "from": "DIR", "graph": "FILE", "grid": "number|none",
 	"header": "HOW", "id-type": "TYPE", "key": "FILE", "kind": "K", "learning-rate": "R", "log-format": "FORMAT", "log-level": "LEVEL",
-	"max-noise-state": "SIZE", "max-per-owner": "K", "memory": "FD", "min-sep": "B", "momentum": "BETA", "objective": "ERROR", "optimizer": "NAME", "order": "ORDER", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE",
+	"max-noise-state": "SIZE", "max-per-owner": "K", "memory": "FD", "min-sep": "B", "momentum": "BETA", "objective": "ERROR", "optimizer": "NAME", "order": "ORDER", "out": "PATH", "owner-column": "COLUMN", "owner-type": "TYPE", "owner": "COLUMN", "example": "COLUMN", "owner-noun": "NOUN", "example-noun": "NOUN",
 	"plan": "FILE", "prob": "P", "row": "N", "run": "DIR", "runner": "RUNNER", "sample": "UNIT", "schedule": "NAME", "scheme": "S", "shard": "i/N", "solve": "WHAT",
 	"strategy": "FILE", "times": "N,N,...", "title": "TEXT", "unit": "UNIT", "until": "STAGE", "words": "SOURCE", "work-dir": "DIR", "workload": "NAME",
 }

@@ -17,7 +17,7 @@ x = rng.normal(size=(len(ids), 10))
 y = (x @ truth > 0).astype(float)
 
 run = minsep.Run("run").join(ids)
-assert run.verdict().certified, run.verdict().text
+assert run.inspect().certified, run.inspect().text
 guard = minsep.StepGuard(run)
 params = np.zeros(11)
 noise = minsep.read_noise(run, params, guard=guard, key="key")

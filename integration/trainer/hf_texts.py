@@ -83,8 +83,8 @@ def train(out: pathlib.Path, lora: bool, mechanism: str, steps: int, samples: in
     if not path.exists():
         runs.make("hf", mechanism, 8, kind, steps).rename(path)
     run = minsep.Run(path)
-    if not run.verdict().certified:
-        raise RuntimeError(f"{path}: {run.verdict().text}")
+    if not run.inspect().certified:
+        raise RuntimeError(f"{path}: {run.inspect().text}")
     data = Windows(texts.load().windows)
     adam = dp.scale_by_step_noise(torch.optim.Adam([p for p in of.parameters() if p.requires_grad], lr=LEARNING_RATES[kind]), run)
     args = transformers.TrainingArguments(

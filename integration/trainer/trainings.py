@@ -248,7 +248,7 @@ def train(runs: Runs, program: str, name: str, epsilon: int, learning_rate: floa
     of = PROGRAMS[program]
     path = runs.make(program, name, epsilon, f"{program}-{learning_rate}-{seed}")
     run = minsep.Run(path)
-    verdict, proven = run.verdict(), is_proven(of.mechanisms[name][epsilon])
+    verdict, proven = run.inspect(), is_proven(of.mechanisms[name][epsilon])
     if verdict.certified != proven or (proven and (run.epsilon, run.delta) != (epsilon, of.delta)):
         raise RuntimeError(f"{path}: {verdict.text}")
     strategy = json.loads((path / "strategy" / "strategy.json").read_text())

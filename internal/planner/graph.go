@@ -13,42 +13,42 @@ import (
 // number of examples per owner, which must rise. The order in which examples are considered
 // follows from a public key: a run has another one, and keeps about as many.
 func Populations(ctx context.Context, paths []string, read graphio.Options, perOwner []int) ([]Population, error) {
-	graph, err := load(ctx, paths, read)
+	graph, _, err := Load(ctx, paths, read)
 	if err != nil {
 		return nil, err
 	}
 	return populations(ctx, graph, perOwner)
 }
 
-// Data is Populations and, where examples have several owners, the pools of so many periods of
-// rotation as a function of the examples that a bound of one per owner keeps. A warning says what
-// is odd about the graph, see [graphio.Odd]; it is nil where nothing is.
-func Data(ctx context.Context, paths []string, read graphio.Options, perOwner []int, periods func(kept int64) int) (list []Population, pools *Pools, warning, err error) {
-	graph, err := load(ctx, paths, read)
+// Load reads a graph into memory. A warning says what is odd about it, see [graphio.Odd]; it is nil
+// where nothing is.
+func Load(ctx context.Context, paths []string, read graphio.Options) (graph *ownergraph.Graph, warning, err error) {
+	source, err := graphio.Open(ctx, paths, read)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
+	}
+	if graph, err = source.Load(ctx); err != nil {
+		return nil, nil, err
 	}
 	for _, odd := range graphio.Odd(paths[0], graph) {
 		warning = errors.Join(warning, odd)
 	}
-	list, err = populations(ctx, graph, perOwner)
-	if err != nil {
-		return nil, nil, warning, err
-	}
-	number := periods(list[0].Examples)
-	if number < 1 || !isShared(graph) {
-		return list, nil, warning, nil
-	}
-	pools, err = poolsOf(ctx, graph, min(number, mostPools))
-	return list, pools, warning, err
+	return graph, warning, nil
 }
 
-func load(ctx context.Context, paths []string, read graphio.Options) (*ownergraph.Graph, error) {
-	source, err := graphio.Open(ctx, paths, read)
+// Data is Populations of a graph and, where examples have several owners, the pools of so many
+// periods of rotation as a function of the examples that a bound of one per owner keeps.
+func Data(ctx context.Context, graph *ownergraph.Graph, perOwner []int, periods func(kept int64) int) (list []Population, pools *Pools, err error) {
+	list, err = populations(ctx, graph, perOwner)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return source.Load(ctx)
+	number := periods(list[0].Examples)
+	if number < 1 || !Shared(graph) {
+		return list, nil, nil
+	}
+	pools, err = poolsOf(ctx, graph, min(number, mostPools))
+	return list, pools, err
 }
 
 func populations(ctx context.Context, graph *ownergraph.Graph, perOwner []int) ([]Population, error) {

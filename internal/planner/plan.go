@@ -41,7 +41,7 @@ type Result struct {
 	TooSmall string `json:"max_batch_size_too_small,omitempty"`
 
 	// Data says how much of the data each alternative uses, where they differ, and MoreData names a
-	// row that uses more than twice as much as the first, with little more noise.
+	// row that uses more than twice as much as the first, and its noise.
 	Data     string `json:"data,omitempty"`
 	MoreData string `json:"more_data,omitempty"`
 

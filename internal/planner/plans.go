@@ -108,7 +108,7 @@ func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
 
 // poolsOfPlan are those that minsep run makes: as many as the plan says, or one for each period.
 func poolsOfPlan(ctx context.Context, p stages.Plan) (*Pools, error) {
-	graph, err := load(ctx, p.Graph.Paths, p.Graph.Options())
+	graph, _, err := Load(ctx, p.Graph.Paths, p.Graph.Options())
 	if err != nil {
 		return nil, err
 	}

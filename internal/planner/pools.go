@@ -22,8 +22,8 @@ type Pools struct {
 	Given    int64   `json:"given"`    // examples before bounding, at least as many as Distinct
 }
 
-// isShared says whether an example of a graph has several owners.
-func isShared(graph *ownergraph.Graph) bool {
+// Shared reports whether an example of a graph has several owners.
+func Shared(graph *ownergraph.Graph) bool {
 	for e := range graph.Examples.Len() {
 		if len(graph.OwnersOf.At(e)) > 1 {
 			return true

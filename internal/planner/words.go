@@ -88,11 +88,7 @@ func (out *Result) explain() {
 	}
 	for _, row := range out.Rows {
 		if row.Refused == "" && first.Kept < row.Kept/2 {
-			if text := keepsMore(first, row); row.Relative <= calibration.Little*first.Relative {
-				out.MoreData = text
-			} else {
-				why("%s", text)
-			}
+			out.MoreData = keepsMore(first, row)
 			break
 		}
 	}
@@ -239,7 +235,7 @@ func keepsMore(first, row *Row) string {
 	if row.Plan != "" {
 		return text + "."
 	}
-	return fmt.Sprintf("%s; --row %d writes it.", text, row.Rank)
+	return fmt.Sprintf("%s; --row %d takes it.", text, row.Rank)
 }
 
 // mostReasons is how many reasons are given where nothing can be used.

@@ -1,8 +1,9 @@
 """minsep for trainers: batches, correlated noise and certificates of a run directory, in NumPy.
 
-    run = minsep.Run("run")
-    rows = run.batch(0)          # of the example table; run.join(ids).batch(0) are positions in your data
-    noise = run.noise(0)         # of the same step
+    run = minsep.prepare("run", owners=table["user"], model=model, epochs=3, batch_size=256, epsilon=8)
+    training = minsep.torch.private(model, optimizer, run, loss=loss)
+    for batch in training.loader(dataset):
+        training.step(*batch)
 
 docs/python.md has whole programs. The rules that the guarantee rests on are in docs/noise.md.
 """
@@ -10,9 +11,10 @@ docs/python.md has whole programs. The rules that the guarantee rests on are in 
 from ._account import Account, Candidate, Composition, Plan, account, compose, plan
 from ._batches import OwnerBatch
 from ._clip import add_noise, clip_and_sum
-from ._command import Verdict
+from ._command import Page, Verdict
 from ._guard import StepGuard
 from ._pad import pad
+from ._prepare import prepare
 from ._reader import NoiseReader, read_noise
 from ._run import Run
 from ._tree import ClipNorm
@@ -47,6 +49,7 @@ __all__ = [
     "NotJoinedWarning",
     "NotVerifiedError",
     "OwnerBatch",
+    "Page",
     "Plan",
     "Run",
     "RunDirectoryError",
@@ -62,5 +65,6 @@ __all__ = [
     "compose",
     "pad",
     "plan",
+    "prepare",
     "read_noise",
 ]

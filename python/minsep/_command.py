@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import html
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import sys
 import sysconfig
 from dataclasses import dataclass
 from importlib import metadata
@@ -52,8 +55,11 @@ def _places() -> Iterator[pathlib.Path]:
 
 def failure(stderr: str, code: int) -> CommandError:
     """The exception with the command's own words."""
-    words = "\n".join(line[2:] if line.startswith("  ") else line for line in stderr.strip().splitlines())
-    words = words.removeprefix("minsep: ") or f"minsep ended with exit code {code}"
+    try:
+        words = "\n".join(json.loads(stderr.strip().splitlines()[-1])["error"])
+    except (IndexError, KeyError, TypeError, ValueError):  # of a command without --json
+        words = "\n".join(line[2:] if line.startswith("  ") else line for line in stderr.strip().splitlines())
+        words = words.removeprefix("minsep: ") or f"minsep ended with exit code {code}"
     kind = {2: UsageError, 3: NotVerifiedError}.get(code, CommandError)
     return kind(words, code)
 
@@ -71,6 +77,29 @@ def output(arguments: Sequence[str], command: str | None = None, accept: Sequenc
     if done.returncode not in accept or not done.stdout.strip():
         raise failure(done.stderr, done.returncode)
     return json.loads(done.stdout)
+
+
+def watched(arguments: Sequence[str], command: str | None = None) -> Any:
+    """The output of a command that takes long, with --json, while its messages go to the standard
+    error of this process as they come. An interrupt stops the command first, once, so that what it
+    has done is kept."""
+    words = [find(command), *arguments, "--json"]
+    lines: list[str] = []
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        try:
+            for line in process.stderr:
+                lines.append(line)
+                if not line.startswith('{"error"'):
+                    print(printable(line.removeprefix("minsep: "), "\n"), end="", file=sys.stderr, flush=True)
+            printed = process.stdout.read()
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
+    if process.returncode != 0:
+        raise failure("".join(lines), process.returncode)
+    return json.loads(printed)
 
 
 @dataclass(frozen=True)
@@ -92,6 +121,27 @@ class Verdict:
     def certified(self) -> bool:
         """Whether every check holds and a verified certificate is there."""
         return self.state == "certified"
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{html.escape(self.text)}</b></p>"
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page that `minsep report` has written to path, with its verdict in one line."""
+
+    path: str
+    verdict: str
+
+    def _repr_html_(self) -> str:
+        text = html.escape(pathlib.Path(self.path).read_text(encoding="utf-8"))
+        return f'<iframe srcdoc="{text}" width="100%" height="800" sandbox></iframe>'
+
+
+def report(path: str, arguments: Sequence[str], command: str | None = None) -> Page:
+    """Writes the page of a run directory, of a broken one too."""
+    written = output(["report", path, *arguments], command, accept=(0, 3))
+    return Page(written["page"], printable(written["verdict"], ""))
 
 
 def inspect(path: str, command: str | None = None) -> Verdict:

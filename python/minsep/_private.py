@@ -110,7 +110,7 @@ class Private:
         Steps that were taken after the checkpoint are taken again, with fresh noise and other random
         numbers.
         """
-        if not isinstance(state, dict) or set(state) != {"model", "optimizer", "scheduler", "minsep"}:
+        if not isinstance(state, dict) or set(state) - {"extra"} != {"model", "optimizer", "scheduler", "minsep"}:
             raise ValueError("state: must be the result of state_dict")
         if (state["scheduler"] is None) != (self.scheduler is None):
             raise ValueError("state: only one of the checkpoint and this training has a scheduler: give private the same scheduler= as before")
@@ -120,9 +120,11 @@ class Private:
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes state_dict to a file. A kill leaves the earlier file or this one."""
-        path, state = os.fspath(path), self.state_dict()
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
+        """Writes state_dict to a file, and with it what else the program needs to go on, such as an
+        average of weights: tensors, numbers, texts, and dicts and lists of them. A kill leaves the
+        earlier file or this one."""
+        path, state = os.fspath(path), self.state_dict() | {"extra": dict(extra or {})}
         if self._processes.rank > 0:
             return  # all processes have the same
         with open(path + ".new", "wb") as file:
@@ -131,13 +133,17 @@ class Private:
             os.fsync(file.fileno())
         os.replace(path + ".new", path)
 
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Goes on from the file that save wrote, as load_state_dict does. If there is no file, the
-        training begins, and the file is written at once, so that a start after a kill finds it."""
-        if os.path.exists(path):
-            self.load_state_dict(torch.load(path, map_location=self._device()) if self._sharded is None else torch.load(path, map_location="cpu", mmap=True))
-        else:
+    def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """Goes on from the file that save wrote, as load_state_dict does, and returns its extra. If
+        there is no file, the training begins, and the file is written at once, so that a start after
+        a kill finds it; the result is then empty."""
+        if not os.path.exists(path):
             self.save(path)
+            return {}
+        state = torch.load(path, map_location=self._device()) if self._sharded is None else torch.load(path, map_location="cpu", mmap=True)
+        extra: dict[str, Any] = state.get("extra", {}) if isinstance(state, dict) else {}
+        self.load_state_dict(state)
+        return extra
 
     def close(self) -> None:
         """Ends the training here: the stream of noise ends, the record of the training is for the

@@ -65,6 +65,8 @@ class NoiseReader:
     def _open(self, key: str | None, dtype: str | None, checkpoint: str | None, checkpoint_steps: int) -> None:
         """Begins a stream, or looks at the files."""
         noise = self._noise
+        if key is None and noise.shards == 0:
+            key = self._run.key
         if key is not None:
             kept = [] if checkpoint is None else ["--checkpoint", str(checkpoint), "--checkpoint-steps", str(checkpoint_steps)]
             try:
@@ -77,7 +79,7 @@ class NoiseReader:
         elif checkpoint is not None:
             raise ValueError("checkpoint: is for noise that is made during the training: give key too")
         elif noise.shards == 0:
-            raise ValueError("key: must be given, since the run directory has only the recipe of the noise: give the file of the root key, with which the noise is made during the training")
+            raise ValueError("key: must be given, since the run directory has only the recipe of the noise: give the file of the root key, with which the noise is made during the training, or name it in MINSEP_KEY")
         else:
             self._open_files(dtype)
 
@@ -166,8 +168,8 @@ def read_noise(
     without a reader. To look at noise in files without a training, take `run.noise`.
 
     key is the file of the root key: `minsep noise --stream` then makes the noise while the trainer
-    computes, one row ahead, from the random bytes of the guard's steps. Without it rows are read from
-    the run directory's files, which have the same noise after every start: each row is given once,
+    computes, one row ahead, from the random bytes of the guard's steps. Where the run has the recipe
+    only, it is `run.key` by default. Without a key rows are read from the run directory's files, which have the same noise after every start: each row is given once,
     so that a training with them goes on only from a checkpoint after its last step, and **a copy of
     the files can be used twice, which nothing notices**.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _command
+from . import _command, _keys
 from ._arguments import shown, whole
 from ._batches import Batches, OwnerBatch
 from ._files import Directory, compact, is_digest, is_run_id, members, parse, sha256
@@ -45,7 +45,7 @@ class Run:
 
     Opening checks run.json and the indexes of batches and noise against each other. A file is
     compared with the size and SHA-256 of its index when it is first read. Nothing is sampled or
-    recomputed; `verdict` does that.
+    recomputed; `inspect` does that.
 
     Raises RunDirectoryError if there is no run directory, or if it is not as minsep writes it, was
     changed, or mixes results of several runs.
@@ -54,6 +54,7 @@ class Run:
     def __init__(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
         self._directory = Directory(path)
         self._command = command
+        self._key: str | None = None
         self._positions: NDArray[np.int64] | None = None
         self._joined: int | None = None  # how many ids join had
         self._use = _Use()
@@ -127,10 +128,22 @@ class Run:
         parts += [self._batches.folder.digest if self._batches else "", self._noise.recipe_digest if self._noise else ""]
         return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
-    def verdict(self) -> _command.Verdict:
+    def inspect(self) -> _command.Verdict:
         """The verdict of `minsep inspect` on the directory. It reads every file, so call it once,
         before training."""
         return _command.inspect(self.path, self._command)
+
+    def report(self, out: str | os.PathLike[str] | None = None, title: str | None = None) -> _command.Page:
+        """Writes the page of `minsep report` for people who must be convinced: to out, or to
+        report.html in the directory. A notebook shows the result."""
+        given = [f"--{name}={os.fspath(value)}" for name, value in (("out", out), ("title", title)) if value is not None]
+        return _command.report(self.path, given, self._command)
+
+    @property
+    def key(self) -> str | None:
+        """The file of the root key where the training finds one without being told: that of
+        `prepare`, or of MINSEP_KEY, or ~/.config/minsep/key. None where there is none."""
+        return self._key or _keys.found()
 
     # Batches
 
@@ -375,7 +388,7 @@ class Run:
     # The certificate
 
     def _certificate(self) -> dict[str, Any]:
-        """The certificate as it was written: that it follows from its ledger is for verdict to say."""
+        """The certificate as it was written: that it follows from its ledger is for inspect to say."""
         where = self._directory.where(CERTIFICATE_NAME)
         try:
             text, _ = self._directory.text(CERTIFICATE_NAME)

@@ -25,9 +25,11 @@ class Session:
         device_noise: Callable[..., NoiseReader] | None = None) -> None:
         self.run, self._folder, self._processes, self._device_noise = run, folder, processes, device_noise
         self._key = None if key is None else os.fspath(key)
+        if self._key is None and device_noise is not None:
+            self._key = run.key
         self._noise: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_steps": checkpoint_steps, "dtype": dtype}
-        if device_noise is not None and (key is None or checkpoint is not None):
-            raise ValueError("device_noise: needs key, the file of the root key, and has no checkpoint: it makes the noise itself, and what its strategy keeps is made again when a training goes on")
+        if device_noise is not None and (self._key is None or checkpoint is not None):
+            raise ValueError("device_noise: needs key, the file of the root key, or MINSEP_KEY, and has no checkpoint: it makes the noise itself, and what its strategy keeps is made again when a training goes on")
         self.guard: StepGuard | None = None
         self._reader: NoiseReader | None = None
         self.seed = ""  # of random numbers, of this start

@@ -526,7 +526,7 @@ class Guard(runs.Case):
                 said = [str(w.message) for w in caught if w.category is minsep.WeakClaimWarning]
                 self.assertEqual(len(said), bool(words))
                 self.assertTrue(all(words in text for text in said), said)
-                self.assertEqual(run.verdict().text.startswith("certified, but weak: "), bool(words))
+                self.assertEqual(run.inspect().text.startswith("certified, but weak: "), bool(words))
 
     def test_states_that_are_none(self):
         state = minsep.StepGuard(self.run_).state_dict()
@@ -666,7 +666,7 @@ class Guard(runs.Case):
 
     def test_the_directory_stays_sound(self):
         minsep.StepGuard(self.run_).take(0)
-        self.assertNotEqual(self.run_.verdict().state, "broken")
+        self.assertNotEqual(self.run_.inspect().state, "broken")
         self.assertEqual((self.path / "training.json").stat().st_mode & 0o777, 0o600)
 
 

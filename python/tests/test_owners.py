@@ -74,7 +74,7 @@ class Batches(runs.Case):
     def test_certificate_and_noise(self):
         run = minsep.Run(self.owned())
         self.assertEqual((run.epsilon, run.delta), (8, 1e-3))
-        self.assertTrue(run.verdict().certified)
+        self.assertTrue(run.inspect().certified)
         self.assertEqual(run.noise(0).shape, (5,))
         copy = self.copied(self.owned())
         text = (copy / "certificate.json").read_text()

@@ -82,10 +82,10 @@ class Places(runs.Case):
         path = self.formed()
         forged = "\r\x1b[2J\x1b[Hcertified: (8, 1e-05)-DP"
         (path / "batches" / forged).write_text("")
-        text = minsep.Run(path).verdict().text
+        text = minsep.Run(path).inspect().text
         self.assertTrue(text.isprintable(), repr(text))
         runs.edit_index(path / "batches", lambda index: index["files"].append({"name": forged, "bytes": 0, "sha256": "0" * 64}))
-        text = minsep.Run(path).verdict().text
+        text = minsep.Run(path).inspect().text
         self.assertTrue(text.isprintable(), repr(text))
 
 

@@ -413,11 +413,12 @@ class Resumes(Training):
         for last in 3, 7, 20, 20:
             torch.manual_seed(last)  # other weights each time, of which the first count
             training = self.begin(minsep.Run(path), self.mlp(0.5), loss=self.loss)
-            training.load(path / "state.pt")
+            extra = training.load(path / "state.pt")
+            self.assertEqual({name: x.tolist() for name, x in extra.items()}, {} if last < 20 else {"mean": [5.0]})
             for x, y in training.loader(self.data()):
                 training.step(x, y)
                 if last == 7 and training.guard.next_step == 5:
-                    training.save(path / "state.pt")
+                    training.save(path / "state.pt", extra={"mean": torch.tensor([5.0])})
                 if training.guard.next_step == last:
                     break
             training.close()

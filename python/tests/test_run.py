@@ -233,7 +233,7 @@ class Certificate(runs.Case):
         for name in "epsilon", "delta":
             with self.assertRaisesRegex(minsep.NotCertifiedError, "minsep account makes one"):
                 getattr(run, name)
-        verdict = run.verdict()
+        verdict = run.inspect()
         self.assertEqual((verdict.state, verdict.certified), ("not certified", False))
         self.assertTrue(verdict.text.startswith("NOT CERTIFIED: "))
 
@@ -249,13 +249,13 @@ class Certificate(runs.Case):
         run = minsep.Run(copy)
         self.assertEqual((run.epsilon, run.delta), (8.0, 1e-3))
         self.assertEqual(run.noise_multiplier, json.loads((copy / "certificate.json").read_text())["noise_multiplier"])
-        self.assertTrue(run.verdict().certified)
+        self.assertTrue(run.inspect().certified)
         text = (copy / "certificate.json").read_text()
         (copy / "certificate.json").write_text(text.replace('"status": "verified"', '"status": "estimated"'))
         with self.assertRaisesRegex(minsep.NotCertifiedError, "estimated"):
             minsep.Run(copy).epsilon
         (copy / "certificate.json").write_text(text.replace('"epsilon": 8', '"epsilon": 7'))
-        broken = minsep.Run(copy).verdict()
+        broken = minsep.Run(copy).inspect()
         self.assertEqual((broken.state, broken.certified), ("broken", False))
 
     def test_step_noise(self):
@@ -271,7 +271,7 @@ class Certificate(runs.Case):
             with self.assertRaises(minsep.RunDirectoryError, msg=wrong):
                 minsep.Run(path)
         index.write_text(re.sub(r'"step_noise": [0-9.e-]+', '"step_noise": 1.2', whole))
-        self.assertIn("the noise of one step relative to DP-SGD's is as the index says", minsep.Run(path).verdict().text)
+        self.assertIn("the noise of one step relative to DP-SGD's is as the index says", minsep.Run(path).inspect().text)
 
     def test_a_training_that_nothing_certifies(self):
         warnings.simplefilter("default", minsep.NotCertifiedWarning)
@@ -307,7 +307,7 @@ class Certificate(runs.Case):
     def test_the_command_is_named_where_it_is_missing(self):
         run = minsep.Run(self.formed(), command="no-such-command")
         with self.assertRaisesRegex(minsep.MissingPackageError, "MINSEP_COMMAND"):
-            run.verdict()
+            run.inspect()
 
     def test_words_of_the_command(self):
         from minsep import _command

@@ -1,0 +1,460 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"minsep/accounting"
+	"minsep/internal/digits"
+	"minsep/internal/param"
+	"minsep/internal/planrun"
+	"minsep/internal/stages"
+	"minsep/internal/store"
+	"minsep/internal/transforms/progress"
+	"minsep/internal/words"
+	"minsep/planner"
+	"minsep/sampling"
+	"minsep/sampling/ownergraph"
+)
+
+// A run directory that prepare has made has a folder with what was asked for, and the plan that
+// prepare took. The request is written last: where it is, the plan is.
+const (
+	prepareFolder  = "prepare"
+	preparedPlan   = "plan.json"
+	prepareRequest = "request.json"
+)
+
+// usualExamplesPerOwner is the default of --examples-per-owner: more of an owner's examples make
+// its mean gradient more exact, and take time, at no more noise.
+const usualExamplesPerOwner = 8
+
+// preparation is what a user says of a training, in the flags of prepare.
+type preparation struct {
+	planFlags
+	planner.Request
+	plan             string // file of a plan to take in place of a row of the table
+	examplesPerOwner int
+	clipNorm         float64
+	owner, example   string // the nouns of the data
+}
+
+// prepared is the result of prepare: that of the run, and what a user must know of it.
+type prepared struct {
+	planrun.RunResult
+	Lines []string `json:"lines"` // claim, data and cost
+	Next  []string `json:"next"`  // how to choose what prepare does not
+	Key   string   `json:"key"`   // file of the root key
+}
+
+func (a *app) prepareCommand() *cobra.Command {
+	var p preparation
+	c := &cobra.Command{
+		Use:   "prepare FILE... --owner COLUMN (--epochs E | --steps N) --batch-size X --epsilon E --coordinates N [--out run]",
+		Short: "Prepare a training in one command: plan, certificate, batches and the recipe of the noise",
+		Long: `prepare reads who owns which examples, takes the first row of minsep plan, or --row N, and runs it: it bounds the contributions
+of owners, certifies the noise multiplier, forms batches and writes the recipe of the noise. The result is a run directory. What was
+asked for and the plan are in its folder ` + prepareFolder + `.
+
+Where each example has one owner, owners take part in place of examples, and all examples take part: --batch-size then counts
+owners, an epoch is a pass over the owners, and an owner brings up to --examples-per-owner of its examples, drawn afresh each time.
+Where examples have several owners, --batch-size counts examples, and rotation is taken where the plan says that it is worth it.
+
+A stopped command is repeated, and goes on. Other numbers for the same directory are refused.
+
+The key is --key, or the file that MINSEP_KEY names, or ~/.config/minsep/key, which is made where there is none. Without its key no
+training of the run can begin or go on: keep it.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.graph = args
+			usualMomentum(cmd, &p.Workload)
+			p.AssumeTraining()
+			p.AssumeObjective()
+			return a.prepare(cmd, p)
+		},
+	}
+	a.addStageFlags(c)
+	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
+	f := c.Flags()
+	f.Lookup("key").Usage = "file of the root key (default: MINSEP_KEY, or ~/.config/minsep/key)"
+	f.Lookup("out").Usage, f.Lookup("out").DefValue = "run directory to write to (default: run)", ""
+	f.StringVar(&p.read.OwnerColumn, "owner", "", "name or 1-based position of the owner column (default owner_id or owners)")
+	f.StringVar(&p.read.ExampleColumn, "example", "", "name or 1-based position of the example column (default example_id)")
+	f.StringVar(&p.read.OwnerSeparator, "owner-separator", "", "what divides several owners in one value, such as ';'; none: each value is one owner, however it looks")
+	f.BoolVar(&p.read.SkipOwnerless, "skip-ownerless", false, "leave out examples without an owner, in place of refusing the graph")
+	f.StringVar(&p.owner, "owner-noun", "owner", "what an owner is in these data, such as author, for the messages")
+	f.StringVar(&p.example, "example-noun", "example", "what an example is in these data, such as photo, for the messages")
+	f.IntVar(&p.maxPerOwner, "max-per-owner", 0, "most examples of an owner that are kept (default: all where owners are sampled, else 1)")
+	f.IntVar(&p.examplesPerOwner, "examples-per-owner", 0, fmt.Sprintf("most examples that a sampled owner brings to a step (default %d)", usualExamplesPerOwner))
+	f.StringVar(&p.Sample, "sample", "", "the unit that takes part in steps: examples or owners (default: owners where each example has one)")
+	f.IntVar(&p.Steps, "steps", 0, "number of training steps")
+	f.Float64Var(&p.epochs, "epochs", 0, "number of passes over what takes part, in place of --steps")
+	f.StringVar(&p.batchSize, "batch-size", "", "expected batch size: of examples, or of owners where they are sampled")
+	f.Float64Var(&p.Epsilon, "epsilon", 0, "epsilon of the claim")
+	f.Float64Var(&p.Delta, "delta", 0, "delta of the claim (default: a tenth of one over the number of owners)")
+	f.Int64Var(&p.Coordinates, "coordinates", 0, "length of a gradient: the number of trained parameters of the model")
+	f.Float64Var(&p.clipNorm, "clip-norm", 1, "norm to which gradients are clipped")
+	trainingFlags(f, &p.Workload)
+	f.StringVar(&p.plan, "plan", "", "file of a plan to take in place of a row of minsep plan")
+	f.IntVar(&p.row, "row", 1, "number of the row of minsep plan to take")
+	return c
+}
+
+// prepare plans and runs, or goes on with the plan that an earlier call has taken.
+func (a *app) prepare(cmd *cobra.Command, p preparation) error {
+	ctx := cmd.Context()
+	a.out = cmp.Or(a.out, "run")
+	if a.zeros != nil {
+		return a.zeros
+	}
+	if err := p.checkNouns(); err != nil {
+		return err
+	}
+	if err := a.spool(cmd, p.graph); err != nil {
+		return err
+	}
+	asked := p.asked(cmd)
+	folder := store.Join(a.out, prepareFolder)
+	known, err := a.askedBefore(ctx, folder, asked)
+	if err != nil {
+		return err
+	}
+	key, err := a.findKey()
+	if err != nil {
+		return err
+	}
+	var plan stages.Plan
+	if known {
+		if plan, err = readPlan(ctx, store.Join(folder, preparedPlan)); err == nil && plan.Graph != nil {
+			plan.Graph.Paths = p.graph
+		}
+	} else {
+		plan, err = a.choose(cmd, p)
+	}
+	if err != nil {
+		return err
+	}
+	plan.Key, plan.Out = key, a.out
+	if !known && !a.dryRun {
+		if err := writePrepared(ctx, folder, plan, asked); err != nil {
+			return err
+		}
+	}
+	o := a.options()
+	result, err := planrun.Run(ctx, plan, o, planrun.Settings{Watch: a.watch})
+	if err != nil && result.NotCertified != nil && unverified(err) {
+		err = newNotCertified(err, *result.NotCertified, plan.Privacy.NoiseMultiplier, true)
+	}
+	if err != nil {
+		return err
+	}
+	done := prepared{RunResult: result, Key: key}
+	if !a.dryRun {
+		if err := p.describe(ctx, plan, &done); err != nil {
+			return err
+		}
+	}
+	return a.print(done, func(w io.Writer) { printPrepared(w, done, a.dryRun) })
+}
+
+// checkNouns refuses nouns that would break a line, or a sentence.
+func (p preparation) checkNouns() error {
+	c := param.Checker{Package: "minsep"}
+	for name, noun := range map[string]string{"owner-noun": p.owner, "example-noun": p.example} {
+		letters := strings.Trim(noun, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ -_") == ""
+		c.Require(noun != "" && len(noun) <= 40 && letters, name, noun, "must be a noun of at most 40 letters, in the singular, such as author")
+	}
+	return c.Err()
+}
+
+// places are flags that say where things are, and do not decide the training.
+var places = []string{"out", "key", "json", "quiet", "dry-run", "log-format", "log-level", "work-dir", "timeout", "runner", "owner-noun", "example-noun"}
+
+// asked returns the flags that were given and decide the training, by name. The data are not among
+// them: the record of the run has their digest.
+func (p preparation) asked(cmd *cobra.Command) map[string]string {
+	asked := map[string]string{}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(places, f.Name) {
+			asked["--"+f.Name] = f.Value.String()
+		}
+	})
+	return asked
+}
+
+// askedBefore reports whether the run directory was prepared from this same request. A directory of
+// another request is refused with what differs.
+func (a *app) askedBefore(ctx context.Context, folder string, asked map[string]string) (bool, error) {
+	text, err := stages.ReadFile(ctx, store.Join(folder, prepareRequest))
+	if errors.Is(err, fs.ErrNotExist) {
+		there, err := stages.Holds(ctx, a.out)
+		if err == nil && there != "" {
+			err = &param.Error{Package: "minsep", Param: "out", Value: a.out, Rule: "is a run directory that prepare has not made: give another --out"}
+		}
+		return false, err
+	}
+	var before map[string]string
+	if err == nil {
+		err = json.Unmarshal(text, &before)
+	}
+	if err != nil {
+		return false, err
+	}
+	names := slices.Sorted(maps.Keys(before))
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		if _, there := before[name]; !there {
+			names = append(names, name)
+		}
+	}
+	var differs []string
+	for _, name := range names {
+		if before[name] != asked[name] {
+			differs = append(differs, fmt.Sprintf("%s was %s, and is %s now", name, cmp.Or(before[name], "left out"), cmp.Or(asked[name], "left out")))
+		}
+	}
+	if differs == nil {
+		return true, nil
+	}
+	return false, &param.Error{Package: "minsep", Param: "out", Value: a.out,
+		Rule: "was prepared for another training: " + strings.Join(differs, "; ") + "; give another --out, or the numbers of before"}
+}
+
+// writePrepared writes the plan, and then the request.
+func writePrepared(ctx context.Context, folder string, plan stages.Plan, asked map[string]string) error {
+	if err := store.MkdirAll(ctx, folder, 0o700); err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		name    string
+		content any
+	}{{preparedPlan, plan}, {prepareRequest, asked}} {
+		text, err := json.MarshalIndent(file.content, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := store.WriteFile(ctx, store.Join(folder, file.name), store.Options{Mode: 0o600}, append(text, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choose reads the graph, compares mechanisms and returns the plan of the chosen row, or takes the
+// plan of a file.
+func (a *app) choose(cmd *cobra.Command, p preparation) (stages.Plan, error) {
+	stop := a.watch("plan")
+	defer stop()
+	if p.plan != "" {
+		return a.takePlan(cmd, p)
+	}
+	if err := a.checkPrepared(cmd.Context(), &p); err != nil {
+		return stages.Plan{}, err
+	}
+	progress.Enter("reading owners and examples", "", 0, 0)
+	graph, warning, err := planner.Load(cmd.Context(), p.graph, p.read)
+	if err != nil {
+		return stages.Plan{}, err
+	}
+	a.warnOfGraph(cmd, warning)
+	p.useGraph(graph)
+	p.Watch = watchPlan
+	size := p.BatchSizes[0]
+	periods := func(kept int64) int {
+		if !p.Rotates() {
+			return 0
+		}
+		steps := max(float64(p.Steps), p.epochs*float64(kept)/size)
+		return int(math.Ceil(steps * size / float64(max(1, kept))))
+	}
+	progress.Enter("bounding the graph", "", 0, 0)
+	if p.Populations, p.Pools, err = planner.Data(cmd.Context(), graph, []int{p.maxPerOwner}, periods); err != nil {
+		return stages.Plan{}, err
+	}
+	if p.epochs > 0 {
+		units, of := p.Populations[0].Examples, "example"
+		if p.Sample == sampling.SampleOwners {
+			units, of = p.Populations[0].Owners, "owner"
+		}
+		if p.Steps, err = stepsOf(p.epochs, units, of, size); err != nil {
+			return stages.Plan{}, err
+		}
+	}
+	out, err := p.Request.Plan(cmd.Context())
+	if err != nil {
+		return stages.Plan{}, err
+	}
+	row, err := chosen(out, p.row)
+	if err != nil {
+		return stages.Plan{}, err
+	}
+	plan := out.RunPlan(row, planGraph(p.planFlags))
+	if p.Sample == sampling.SampleOwners {
+		plan.Scheme.ExamplesPerOwner = min(p.maxPerOwner, cmp.Or(p.examplesPerOwner, usualExamplesPerOwner))
+	}
+	plan.Noise.ClipNorm, plan.Noise.RecipeOnly = p.clipNorm, true
+	for _, text := range []string{out.Data, out.MoreData} {
+		if text != "" {
+			a.say(a.stderr, slog.LevelWarn, text)
+		}
+	}
+	return plan, nil
+}
+
+// checkPrepared joins the faults of the flags that can be told without the data.
+func (a *app) checkPrepared(ctx context.Context, p *preparation) error {
+	c := param.Checker{Package: "minsep"}
+	c.Require(p.examplesPerOwner >= 0, "examples-per-owner", p.examplesPerOwner, "must be at least 1")
+	// A stand-in for what is known with the data only: the default of delta, and how many examples are
+	// kept.
+	probe := *p
+	probe.Delta, probe.maxPerOwner = cmp.Or(p.Delta, 1e-6), cmp.Or(p.maxPerOwner, 1)
+	sizes, err := probe.planFlags.check(ctx, &probe.Request, a)
+	c.Add(err)
+	c.Require(len(sizes) < 2, "batch-size", p.batchSize, "must be one number")
+	p.BatchSizes, p.Unit = sizes, accounting.UnitOwner
+	return c.Err()
+}
+
+// useGraph sets what follows from the data unless the user has said it: the unit that takes part,
+// the bound, and delta.
+func (p *preparation) useGraph(graph *ownergraph.Graph) {
+	most, shared := 1, planner.Shared(graph)
+	counts := make([]int, graph.Owners.Len())
+	for e := range graph.Examples.Len() {
+		for _, owner := range graph.OwnersOf.At(e) {
+			counts[owner]++
+			most = max(most, counts[owner])
+		}
+	}
+	if p.Sample == "" {
+		p.Sample = sampling.SampleExamples
+		if !shared && most > 1 && p.maxPerOwner == 0 {
+			p.Sample = sampling.SampleOwners
+		}
+	}
+	if p.Sample == sampling.SampleOwners {
+		p.maxPerOwner = cmp.Or(p.maxPerOwner, most)
+	}
+	p.maxPerOwner = cmp.Or(p.maxPerOwner, 1)
+	if p.Delta == 0 {
+		p.Delta = usualDelta(graph.Owners.Len())
+	}
+}
+
+// usualDelta is a tenth of one over the number of owners, rounded down to two digits.
+func usualDelta(owners int) float64 {
+	delta := 0.1 / float64(max(1, owners))
+	unit := math.Pow(10, math.Floor(math.Log10(delta))-1)
+	return digits.Nearest(math.Floor(delta/unit)*unit, 2)
+}
+
+// stepsOf returns the number of steps of so many passes over what takes part: examples, or owners.
+func stepsOf(epochs float64, units int64, of string, batch float64) (int, error) {
+	steps := math.Ceil(epochs*float64(units)/batch - 1e-9)
+	if steps > planner.MaxSteps {
+		return 0, &param.Error{Package: "minsep", Param: "epochs", Value: epochs,
+			Rule: fmt.Sprintf("are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs", steps, batch, words.Count(units, of), planner.MaxSteps)}
+	}
+	return max(1, int(steps)), nil
+}
+
+// warnOfGraph passes on what is odd about a graph.
+func (a *app) warnOfGraph(cmd *cobra.Command, warning error) {
+	if warning == nil {
+		return
+	}
+	for line := range strings.SplitSeq(message(cmd, warning), "\n") {
+		a.say(a.stderr, slog.LevelWarn, "warning: "+line)
+	}
+}
+
+// takePlan is the plan of a file, for the data of the command.
+func (a *app) takePlan(cmd *cobra.Command, p preparation) (stages.Plan, error) {
+	c := param.Checker{Package: "minsep"}
+	for _, name := range []string{"epochs", "steps", "batch-size", "epsilon", "delta", "row", "sample", "max-per-owner", "examples-per-owner", "clip-norm"} {
+		f := cmd.Flags().Lookup(name)
+		c.Require(!f.Changed, name, f.Value, "must be left out with --plan, which gives it")
+	}
+	plan, err := readPlan(cmd.Context(), p.plan)
+	c.Add(err)
+	if err := c.Err(); err != nil {
+		return plan, err
+	}
+	c.Require(plan.Graph != nil, "plan", p.plan, "must be for a graph: its examples are numbers without owners")
+	c.Require(p.Coordinates == 0 || p.Coordinates == plan.Noise.Coordinates, "coordinates", p.Coordinates, fmt.Sprintf("must be those of the plan, %d", plan.Noise.Coordinates))
+	plan.Graph, plan.Noise.RecipeOnly = planGraph(p.planFlags), true
+	return plan, c.Err()
+}
+
+// describe says of a finished run in three lines whom it protects and how well, how much of the data
+// takes part, and what it costs; and how to choose what prepare does not choose.
+func (p preparation) describe(ctx context.Context, plan stages.Plan, done *prepared) error {
+	c, err := stages.ReadCertificate(ctx, done.Out)
+	if err != nil || c == nil {
+		return err
+	}
+	owners, examples := p.owner+"s", p.example+"s"
+	whom := fmt.Sprintf("one %s with all of its %s", p.owner, examples)
+	switch k := c.Run.MaxExamplesPerOwner; {
+	case c.Run.Sampler.Owners != nil:
+	case c.Run.Sampler.Rotation != nil:
+		whom = fmt.Sprintf("one %s, of whose %s one takes part in each period of %d steps", p.owner, examples, c.Run.Sampler.Rotation.EpochSteps)
+	default:
+		whom = fmt.Sprintf("one %s, of whose %s at most %d can take part", p.owner, examples, k)
+	}
+	if done.Protected > 0 {
+		whom += fmt.Sprintf(", of %s", words.Grouped(done.Protected))
+	}
+	claim := fmt.Sprintf("claim  (%g, %g)-DP for %s; %s, noise multiplier %s", c.Epsilon, c.Delta, whom, c.Status, accounting.RoundedUp(c.NoiseMultiplier, 4))
+	used := cmp.Or(strings.TrimPrefix(done.Kept, "kept "), fmt.Sprintf("all %s %s", words.Grouped(done.Examples), examples))
+	batches := fmt.Sprintf("%s of about %.6g", words.Count(plan.Scheme.Steps, "step"), done.ExpectedBatchSize)
+	data := fmt.Sprintf("data   %s; %s %s", used, batches, examples)
+	if done.Owners > 0 {
+		data = fmt.Sprintf("data   %s; %s %s, each with up to %d of its %s, drawn afresh", used, batches, owners, plan.Scheme.ExamplesPerOwner, examples)
+	}
+	own, err := c.Run.Strategy.StepNoise()
+	if err != nil {
+		return err
+	}
+	clip := cmp.Or(plan.Noise.ClipNorm, 1)
+	each := clip * c.NoiseMultiplier * own / done.ExpectedBatchSize
+	cost := fmt.Sprintf("cost   gradients are clipped to norm %g, and their mean gets noise of %.3g in each of %s coordinates, norm %.3g; without privacy there is none",
+		clip, each, words.Grouped(plan.Noise.Coordinates), each*math.Sqrt(float64(plan.Noise.Coordinates)))
+	rate := "the one you would take without privacy"
+	if s := planner.StepNoiseOf(c, c.NoiseMultiplier); s != nil {
+		cost += fmt.Sprintf("; a step of DP-SGD has %.3g times as much", 1/s.Ratio)
+		if s.Ratio > 1 {
+			rate += fmt.Sprintf(", over %.3g (run.step_noise)", s.Ratio)
+		}
+	}
+	done.Lines = []string{claim, data, cost}
+	done.Next = []string{
+		fmt.Sprintf("clip norm: %g. A better one is the median norm of gradients of public data, or of data that a private training has released; never of these data themselves", clip),
+		"learning rate: begin with " + rate + ", and choose by public data; each further training on these data counts (minsep compose)",
+	}
+	return nil
+}
+
+func printPrepared(w io.Writer, done prepared, dry bool) {
+	if dry {
+		printRun(w, done.RunResult, true)
+		return
+	}
+	for _, line := range slices.Concat(done.Lines, done.Next) {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintf(w, "run    %s, with the plan in %s and the key %s\nnext   minsep report %s\n", done.Out, store.Join(done.Out, prepareFolder, preparedPlan), done.Key, done.Out)
+}
