@@ -17,17 +17,17 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"minsep/accounting"
+	"minsep/internal/accounting"
 	"minsep/internal/digits"
+	"minsep/internal/ownergraph"
 	"minsep/internal/param"
+	"minsep/internal/planner"
 	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/transforms/progress"
 	"minsep/internal/words"
-	"minsep/planner"
 	"minsep/sampling"
-	"minsep/sampling/ownergraph"
 )
 
 // A run directory that prepare has made has a folder with what was asked for, and the plan that
