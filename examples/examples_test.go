@@ -4,10 +4,12 @@ package examples_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -17,42 +19,70 @@ import (
 // maxLines is the number of lines of a program, without blank ones and comments.
 const maxLines = 60
 
-// programs have the line that each prints for a step, and the number of steps.
-var programs = map[string]*regexp.Regexp{
-	"pairs": regexp.MustCompile(`(?m)^step (\d+): \d+ examples$`),
-	"noise": regexp.MustCompile(`(?m)^step (\d+): noise of coordinates \d+ to \d+$`),
-	"join":  regexp.MustCompile(`(?m)^step (\d+): \d+ entries, the first is the record of \d+$`),
+// programs are those that run a pipeline, with the line that each prints for a step and the number of
+// steps.
+var programs = map[string]struct {
+	line  *regexp.Regexp
+	steps int
+}{
+	"pairs": {regexp.MustCompile(`(?m)^step (\d+): \d+ examples$`), 200},
+	"noise": {regexp.MustCompile(`(?m)^step (\d+): noise of coordinates \d+ to \d+$`), 200},
+	"join":  {regexp.MustCompile(`(?m)^step (\d+): \d+ entries, the first is the record of \d+$`), 200},
+	"law":   {regexp.MustCompile(`(?m)^step (\d+): \d+ examples$`), 30},
 }
 
-const steps = 200
+// build returns a program.
+func build(t *testing.T, name string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	if out, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}
+
+// certified is what a program says of its certificate.
+var certified = regexp.MustCompile(`(?m)^σ = (\d\.\d+) by monte carlo`)
 
 func TestPrograms(t *testing.T) {
-	for name, line := range programs {
+	for name, want := range programs {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			program, key := filepath.Join(dir, name), filepath.Join(dir, "key")
-			if out, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
+			dir, program := t.TempDir(), build(t, name)
+			key := filepath.Join(dir, "key")
 			if err := stream.CreateKeyFile(key); err != nil {
 				t.Fatal(err)
 			}
+			sigma := map[string]bool{}
 			for _, runner := range []string{"direct", "prism"} {
-				run := filepath.Join(dir, "run-"+runner)
 				var out, log bytes.Buffer
-				cmd := exec.Command(program, "--run", run, "--key", key, "--runner", runner)
+				cmd := exec.Command(program, "--run", filepath.Join(dir, "run-"+runner), "--key", key, "--runner", runner)
+				if name == "law" {
+					cmd.Args = append(cmd.Args, "--shared", t.TempDir())
+				}
 				cmd.Stdout, cmd.Stderr = &out, &log
 				if err := cmd.Run(); err != nil {
 					t.Fatalf("%s: %v\n%s", runner, err, &log)
 				}
 				seen := map[int]bool{}
-				for _, match := range line.FindAllSubmatch(out.Bytes(), -1) {
+				for _, match := range want.line.FindAllSubmatch(out.Bytes(), -1) {
 					step, _ := strconv.Atoi(string(match[1]))
 					seen[step] = true
 				}
-				if len(seen) != steps || !seen[0] || !seen[steps-1] {
-					t.Errorf("%s: %d steps of %d\n%s", runner, len(seen), steps, &out)
+				if len(seen) != want.steps || !seen[0] || !seen[want.steps-1] {
+					t.Errorf("%s: %d steps of %d\n%s", runner, len(seen), want.steps, &out)
 				}
+				if name == "law" {
+					if first := regexp.MustCompile(`(?m)^step 0: 0 examples$`); !first.Match(out.Bytes()) {
+						t.Errorf("%s: somebody takes part on the first day\n%s", runner, &out)
+					}
+					sigma[string(certified.Find(out.Bytes()))] = true
+				}
+			}
+			if name == "law" {
+				if len(sigma) != 1 || sigma[""] {
+					t.Errorf("certificates of two runners: %v", sigma)
+				}
+				return
 			}
 			// A run directory serves one training.
 			if out, err := exec.Command(program, "--run", filepath.Join(dir, "run-direct"), "--key", key).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("holds a training already")) {
@@ -62,13 +92,20 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+func TestCertificate(t *testing.T) {
+	out, err := exec.Command(build(t, "certificate")).CombinedOutput()
+	if err != nil || !certified.Match(out) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestPage: docs/library.md shows the programs as they are, and they are short.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/library.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range programs {
+	for _, name := range append(slices.Collect(maps.Keys(programs)), "certificate") {
 		text, err := os.ReadFile(filepath.Join(name, "main.go"))
 		if err != nil {
 			t.Fatal(err)

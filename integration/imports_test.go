@@ -26,8 +26,9 @@ var layers = [][]string{
 	{"internal", "store"}, // what every package may use, and tests
 	{"internal/stream"},
 	{"sampling", "mechanism", "internal/graphio", "internal/idcolumn", "internal/ondisk", "internal/ownergraph"},
-	{"internal/accounting", "internal/montecarlo", "internal/ledger", "internal/noise", "internal/adopt", "internal/drawhere"}, // the last two for tests
+	{"internal/accounting", "internal/montecarlo", "internal/ledger", "internal/noise", "internal/drawhere", "internal/adopt"}, // the last for tests
 	{"internal/manifest"},
+	{"privacy"},
 	{"internal/registry"},
 	{"internal/stages"},
 	{"internal/planner"},

@@ -29,7 +29,8 @@ type Batch[K ID] struct {
 
 // Sampling says how examples take part in steps.
 type Sampling struct {
-	sampling.Params // the scheme, such as "b-min-sep", its steps, separation, and batch size or probability
+	sampling.Params                 // the scheme, such as "b-min-sep", its steps, separation, and batch size or probability; or
+	Law             *sampling.Table // a scheme of your own, see [sampling.Law]
 
 	// The fields below do not change which examples are in a batch.
 
@@ -39,6 +40,14 @@ type Sampling struct {
 	Buckets  int    // of owners, where they matter; 0 for as many as the size calls for
 	Workers  int    // goroutines of a bundle; 0 for one a processor: give 1 if the runner has a bundle for each processor
 	TempDir  string // of temporary files on each worker; empty for the system's
+}
+
+// steps is the number of steps of the training.
+func (c Sampling) steps() int {
+	if c.Law != nil {
+		return c.Law.Steps
+	}
+	return c.Steps
 }
 
 // defaultPartSize is the number of examples in a part of a batch.
@@ -67,7 +76,7 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 	k.AtLeast("shards", c.Shards, 0)
 	k.AtLeast("buckets", c.Buckets, 0)
 	k.AtLeast("workers", c.Workers, 0)
-	r := formation.Request{Params: c.Params, Shards: c.Shards, Names: !c.RowsOnly, KeyURI: t.keyFile, RunID: t.id,
+	r := formation.Request{Params: c.Params, Law: c.Law, Shards: c.Shards, Names: !c.RowsOnly, KeyURI: t.keyFile, RunID: t.id,
 		Buckets: c.Buckets, Workers: c.Workers, TempDir: c.TempDir}
 	r.IDs.Type, _ = columnType(e.key)
 	r.IDs.AreRow = e.isNumbered()

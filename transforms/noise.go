@@ -116,7 +116,7 @@ func (b Batches) identity() (t noise.Training, err error) {
 func (b Batches) recipe(c noise.Config) (*noise.Recipe, error) {
 	k := param.Checker{Package: "transforms"}
 	k.Require(c.Training == noise.Training{}, "training of the noise", c.Training, "must be left out: it is that of the batches")
-	k.Require(c.Strategy == nil || c.Strategy.Steps == b.sampling.Steps, "steps of the strategy", stepsOf(c), fmt.Sprintf("must be %d, those of the batches", b.sampling.Steps))
+	k.Require(c.Strategy == nil || c.Strategy.Steps == b.sampling.steps(), "steps of the strategy", stepsOf(c), fmt.Sprintf("must be %d, those of the batches", b.sampling.steps()))
 	if err := k.Err(); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ import (
 var packages = append(store.Schemes(),
 	"compose",
 	"accounting", "adopt", "attack", "banded", "binomial", "bisect", "calibration", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
-	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable",
+	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable", "privacy",
 	"progress", "registry", "report", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "testrun", "teststate", "tilt", "transforms", "tuples", "words", "worker",
 )
 

@@ -1,16 +1,11 @@
 package accounting_test
 
 import (
-	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"minsep/internal/accounting"
-	"minsep/internal/accounting/calibration"
-	"minsep/internal/ledger"
 	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -29,66 +24,6 @@ func weekly(p float64) sampling.Law {
 			return p, in, sampling.Point{Step: at.Step + 1, State: at.State}
 		},
 	}
-}
-
-// A scheme of one's own, certified: at most twice, at least a week apart, and never on the first day.
-func Example_law() {
-	table, err := weekly(0.05).Tabulate(30)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	run := accounting.Run{
-		Sampler:             sampling.Spec{Law: table},
-		Strategy:            &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 30, Toeplitz: []float64{0.8, 0.6}},
-		MaxExamplesPerOwner: 1,
-	}
-	plan, err := calibration.Problem{Run: run, Epsilon: 2, Delta: 1e-2, CodeVersion: "example"}.Plan(context.Background())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	dir, err := os.MkdirTemp("", "law")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-	l, err := ledger.Create(dir, plan.Protocol)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer l.Close()
-	err = calibration.Release(context.Background(), l, 100_000, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
-		for _, u := range units {
-			worker, err := calibration.NewWorker(l.Protocol(), candidate, u.Trial)
-			if err != nil {
-				return err
-			}
-			result, err := worker.Run(ctx, u.First, u.Count, 0)
-			if err != nil {
-				return err
-			}
-			if err := l.AddAll([]ledger.Entry{{Unit: u, Result: result}}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	c, err := l.Certificate()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Printf("%s by %s, at least %d steps apart, at most %d times; the law is in the certificate: %t\n",
-		c.Status, c.Method, table.Separation(), table.MaxParticipations(), c.Run.Sampler.Law.Hash() == table.Hash())
-	// Output:
-	// verified by monte carlo, at least 7 steps apart, at most 2 times; the law is in the certificate: true
 }
 
 // TestLawAgainstEnumeration holds the loss of a law to the sum over all its patterns, written down

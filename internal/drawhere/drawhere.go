@@ -1,5 +1,4 @@
-// Package drawhere draws the samples of a verification in this process, without Beam. It is for
-// tests.
+// Package drawhere draws the samples of a verification in this process, without Beam.
 package drawhere
 
 import (

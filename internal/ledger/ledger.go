@@ -114,6 +114,19 @@ func Open(dir string) (*Ledger, error) {
 	return l, nil
 }
 
+// InMemory returns a ledger of a protocol that is in no folder, and ends with the process.
+func InMemory(p *accounting.Protocol) (*Ledger, error) {
+	b, err := newContents(p)
+	return &Ledger{contents: b, log: noLog{}}, err
+}
+
+// noLog is the log of a ledger that is in memory only.
+type noLog struct{}
+
+func (noLog) Append([][]byte) error { return nil }
+
+func (noLog) Close() error { return nil }
+
 // logFault is the error for a log that cannot be opened or written.
 func logFault(err error) error {
 	if errors.Is(err, store.ErrLocked) {
@@ -193,10 +206,19 @@ func (l *Ledger) Protocol() *accounting.Protocol { return l.contents.protocol }
 // Configuration is the SHA-256 of the protocol. Every unit carries it.
 func (l *Ledger) Configuration() string { return l.contents.hash }
 
+// Spent is the protocol with its own failure probability, as a later protocol counts it.
+func (l *Ledger) Spent() accounting.Earlier {
+	spent := accounting.Earlier{ProtocolSHA256: l.Configuration()}
+	for _, point := range l.Protocol().Points {
+		spent.FailureProbability += point.FailureProbability
+	}
+	return spent
+}
+
 // Entry is a finished unit.
 type Entry struct {
-	Unit   Unit   // range of samples
-	Result Result // sums of these samples
+	Unit   Unit   `json:"unit"`   // range of samples
+	Result Result `json:"result"` // sums of these samples
 }
 
 // AddAll records finished units; they are stored durably when it returns. A unit that is there

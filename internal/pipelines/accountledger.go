@@ -92,7 +92,7 @@ func putAside(folder string) error {
 		return err
 	}
 	// Units that a stopped job left in files were seen too, and belong to the protocol.
-	err = losses.Collect(store.Join(folder, manifest.FinishedFolder), l)
+	err = losses.Collect(context.Background(), store.Join(folder, manifest.FinishedFolder), l.AddAll)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -151,7 +151,7 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 		return fmt.Errorf("pipelines: %w", err)
 	}
 	// Units that an earlier command finished, and did not live to record, are not drawn again.
-	if err := losses.Collect(finished, l); err != nil {
+	if err := losses.Collect(context.Background(), finished, l.AddAll); err != nil {
 		return err
 	}
 	p := l.Protocol()
@@ -159,7 +159,7 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	size := losses.UnitSize(p.Run.Sampler.Scheme().NumSteps())
+	size := calibration.UnitSize(p.Run.Sampler.Scheme().NumSteps())
 	missing := uint64(0) // at most: a candidate that is rejected ends the verification
 	for i := range p.Candidates {
 		for _, u := range l.Missing(i, size) {
@@ -170,12 +170,16 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 	return calibration.Release(ctx, l, size, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
 		progress.Enter(fmt.Sprintf("verifying candidate %d of %d", len(p.Candidates)-candidate, len(p.Candidates)), "", 0, 0)
 		pipeline, s := beam.NewPipelineWithRoot()
-		if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, units); err != nil {
+		list, err := losses.Create(s, units)
+		if err != nil {
+			return err
+		}
+		if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, list); err != nil {
 			return err
 		}
 		// A failed job may have finished units: they are recorded before its error is returned.
-		err := c.jobs.run(ctx, pipeline)
-		if err = errors.Join(err, losses.Collect(finished, l)); err != nil {
+		err = c.jobs.run(ctx, pipeline)
+		if err = errors.Join(err, losses.Collect(context.Background(), finished, l.AddAll)); err != nil {
 			return err
 		}
 		if len(l.Missing(candidate, size)) > 0 {

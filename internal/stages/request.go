@@ -156,11 +156,7 @@ func Earlier(ctx context.Context, folder string) (list []accounting.Earlier, err
 		if l.Protocol().KernelID == "" {
 			continue
 		}
-		q := 0.0
-		for _, point := range l.Protocol().Points {
-			q += point.FailureProbability
-		}
-		for _, e := range append(slices.Clone(l.Protocol().Earlier), accounting.Earlier{ProtocolSHA256: l.Configuration(), FailureProbability: q}) {
+		for _, e := range append(slices.Clone(l.Protocol().Earlier), l.Spent()) {
 			same := func(other accounting.Earlier) bool { return other.ProtocolSHA256 == e.ProtocolSHA256 }
 			if i := slices.IndexFunc(list, same); i < 0 {
 				list = append(list, e)

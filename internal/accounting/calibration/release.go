@@ -38,3 +38,10 @@ func Release(ctx context.Context, l *ledger.Ledger, unitSize uint64, draw Draw) 
 	}
 	return nil
 }
+
+// UnitSize returns the number of samples that take about a second, for a training of the given
+// steps.
+func UnitSize(steps int) uint64 {
+	const work, piece = 4e7, 1024 // samples times steps; whole pieces keep every processor busy
+	return uint64(max(1, int(work/float64(steps))/piece)) * piece
+}

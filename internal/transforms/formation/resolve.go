@@ -17,8 +17,9 @@ import (
 // Request asks for batches of examples that are counted later. It travels in the pipeline graph.
 type Request struct {
 	Params  sampling.Params `json:"params"`
-	Shards  int             `json:"shards"` // 0 for as many as the number of examples calls for
-	Names   bool            `json:"names"`  // carry the ids of a table's examples to their batches
+	Law     *sampling.Table `json:"law,omitempty"` // a scheme of the user's own, in place of Params
+	Shards  int             `json:"shards"`        // 0 for as many as the number of examples calls for
+	Names   bool            `json:"names"`         // carry the ids of a table's examples to their batches
 	IDs     IDs             `json:"ids"`
 	KeyURI  string          `json:"key_uri"`
 	RunID   stream.RunID    `json:"run_id"`
@@ -29,7 +30,22 @@ type Request struct {
 
 // Validate reports every fault that can be found without the examples.
 func (r Request) Validate() error {
-	return errors.Join(r.Params.Validate(), Config{KeyURI: r.KeyURI, RunID: r.RunID}.keys().Validate())
+	keys := Config{KeyURI: r.KeyURI, RunID: r.RunID}.keys().Validate()
+	switch {
+	case r.Law == nil:
+		return errors.Join(r.Params.Validate(), keys)
+	case r.Params != sampling.Params{}:
+		return errors.Join(errors.New("formation: a law and parameters of a scheme are given: leave one of them out"), keys)
+	}
+	return errors.Join(r.Law.Validate(), keys)
+}
+
+// spec returns the scheme for a population.
+func (r Request) spec(of sampling.Population) (sampling.Spec, error) {
+	if r.Law != nil {
+		return sampling.Spec{Law: r.Law}, nil
+	}
+	return r.Params.Spec(of)
 }
 
 // Resolved is a request whose examples are counted.
@@ -50,7 +66,7 @@ func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 		return Resolved{}, errors.New("formation: there are no examples")
 	}
 	of := stages.PopulationOf(summary)
-	spec, err := r.Params.Spec(of)
+	spec, err := r.spec(of)
 	if err != nil {
 		return Resolved{}, err
 	}
@@ -123,5 +139,8 @@ func ReadResolved(resolved func(*[]byte) bool) (r Resolved, err error) {
 	if !resolved(&b) {
 		return r, errors.New("formation: no configuration came")
 	}
-	return r, json.Unmarshal(b, &r)
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, err
+	}
+	return r, r.Config.Spec.Validate() // a law that was read is ready once it is valid
 }

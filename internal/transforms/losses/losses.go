@@ -5,7 +5,7 @@
 //
 // A unit is a range of samples of one trial of an [accounting.Protocol]. A worker prepares the
 // tables of the trial once, from the protocol alone, and computes each unit on all of its
-// processors. The output is one encoded [Done] for each unit: the unit and its integers. With
+// processors. The output is one encoded [ledger.Entry] for each unit: the unit and its integers. With
 // [Config.Dir] a worker also writes it to a file in that folder as soon as the unit is finished.
 // So a pipeline that is killed loses only the units in flight; [Collect] moves the files into a
 // ledger.
@@ -58,32 +58,23 @@ type Config struct {
 	Workers  int    // goroutines for a unit; 0 means one for each processor
 }
 
-// Done is a finished unit.
-type Done struct {
-	Unit   ledger.Unit   `json:"unit"`   // which samples
-	Result ledger.Result `json:"result"` // the sums of the samples
-}
-
-// UnitSize returns the number of samples that take about a second, for a training of the given
-// steps.
-func UnitSize(steps int) uint64 {
-	const work, piece = 4e7, 1024 // samples times steps; whole pieces keep every processor busy
-	return uint64(max(1, int(work/float64(steps))/piece)) * piece
-}
-
-// Sum computes units on the workers. It returns a PCollection<[]byte> of JSON [Done], one for each
-// unit.
-func Sum(s beam.Scope, c Config, units []ledger.Unit) (beam.PCollection, error) {
+// Sum computes units, a PCollection<[]byte> of JSON [ledger.Unit], on the workers. It returns a
+// PCollection<[]byte> of JSON [ledger.Entry], one for each unit.
+func Sum(s beam.Scope, c Config, units beam.PCollection) (beam.PCollection, error) {
 	s = s.Scope("losses.Sum")
 	if _, err := accounting.ParseProtocol([]byte(c.Protocol)); err != nil {
 		return beam.PCollection{}, err
 	}
 	check := param.Checker{Package: "losses"}
-	check.AtLeast("units", len(units), 1)
 	check.AtLeast("workers", c.Workers, 0)
 	if err := check.Err(); err != nil {
 		return beam.PCollection{}, err
 	}
+	return beam.ParDo(s, &sumFn{Config: c}, beam.Reshuffle(s, units)), nil
+}
+
+// Create makes a PCollection<[]byte> of units, at least one, for [Sum].
+func Create(s beam.Scope, units []ledger.Unit) (beam.PCollection, error) {
 	encoded := make([][]byte, len(units))
 	for i, u := range units {
 		var err error
@@ -91,8 +82,7 @@ func Sum(s beam.Scope, c Config, units []ledger.Unit) (beam.PCollection, error) 
 			return beam.PCollection{}, fmt.Errorf("losses: %w", err)
 		}
 	}
-	spread := beam.Reshuffle(s, beam.CreateList(s, encoded))
-	return beam.ParDo(s, &sumFn{Config: c}, spread), nil
+	return beam.CreateList(s, encoded), nil
 }
 
 // SamplesDrawn is the name of the counter of samples.
@@ -117,7 +107,7 @@ func (f *sumFn) Setup() (err error) {
 }
 
 func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byte)) error {
-	done := Done{}
+	done := ledger.Entry{}
 	if err := decode(unit, &done.Unit); err != nil {
 		return err
 	}
@@ -257,10 +247,9 @@ func leave(dir string, u ledger.Unit, done []byte) error {
 // maxUnit bounds the file of a finished unit, in bytes.
 const maxUnit = 1 << 20
 
-// Collect adds the finished units in dir to a ledger, all at once, and removes their files. It may
-// run while workers write more of them, and after a crash.
-func Collect(dir string, l *ledger.Ledger) error {
-	ctx := context.Background()
+// Collect adds the finished units in dir, all at once, to a ledger's AddAll for example, and removes
+// their files. It may run while workers write more of them, and after a crash.
+func Collect(ctx context.Context, dir string, add func([]ledger.Entry) error) error {
 	entries, err := store.ListMade(ctx, dir)
 	if err != nil {
 		return fmt.Errorf("losses: %w", err)
@@ -277,17 +266,15 @@ func Collect(dir string, l *ledger.Ledger) error {
 		if err != nil {
 			return fmt.Errorf("losses: %w", err)
 		}
-		var done Done
-		if err := decode(b, &done); err != nil {
+		if err := decode(b, &all[i]); err != nil {
 			return fmt.Errorf("losses: %s: %w", paths[i], err)
 		}
-		all[i] = ledger.Entry{Unit: done.Unit, Result: done.Result}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := l.AddAll(all); err != nil {
+	if err := add(all); err != nil {
 		return fmt.Errorf("losses: %s: %w", dir, err)
 	}
 	err = store.Parallel(len(paths), func(i int) error { return store.RemoveAll(ctx, paths[i]) }) // another process may have collected it: not an error

@@ -59,17 +59,21 @@ func newLedger(t testing.TB, p *accounting.Protocol) *ledger.Ledger {
 func sum(t testing.TB, runner string, c Config, units []ledger.Unit) error {
 	t.Helper()
 	p, s := beam.NewPipelineWithRoot()
-	if _, err := Sum(s, c, units); err != nil {
+	list, err := Create(s, units)
+	if err != nil {
 		t.Fatal(err)
 	}
-	_, err := beam.Run(context.Background(), runner, p)
+	if _, err := Sum(s, c, list); err != nil {
+		t.Fatal(err)
+	}
+	_, err = beam.Run(context.Background(), runner, p)
 	return err
 }
 
 // certificate finishes the ledger from files.
 func certificate(t *testing.T, dir string, l *ledger.Ledger) []byte {
 	t.Helper()
-	if err := Collect(dir, l); err != nil {
+	if err := Collect(t.Context(), dir, l.AddAll); err != nil {
 		t.Fatal(err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
@@ -114,7 +118,7 @@ func TestAnyCut(t *testing.T) {
 			if err := sum(t, try.runner, Config{Protocol: encoded, Dir: dir, Workers: try.workers}, half); err != nil {
 				t.Fatal(err)
 			}
-			if err := Collect(dir, l); err != nil {
+			if err := Collect(t.Context(), dir, l.AddAll); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,13 +175,14 @@ func TestRefuses(t *testing.T) {
 	l := newLedger(t, p)
 	units := l.Missing(0, 4096)
 	_, s := beam.NewPipelineWithRoot()
+	list, err := Create(s, units)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]Config{"no protocol": {}, "compact protocol": {Protocol: strings.ReplaceAll(encoded, "\n", "")}, "workers": {Protocol: encoded, Workers: -1}} {
-		if _, err := Sum(s, c, units); err == nil {
+		if _, err := Sum(s, c, list); err == nil {
 			t.Errorf("%s: was taken", name)
 		}
-	}
-	if _, err := Sum(s, Config{Protocol: encoded}, nil); err == nil {
-		t.Error("no units: was taken")
 	}
 	other := units[0]
 	other.Configuration = strings.Repeat("0", 64)
@@ -188,7 +193,7 @@ func TestRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "unit-0-0-0-1.json"), []byte(`{"unit": {}, "more": 1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Collect(dir, l); err == nil {
+	if err := Collect(t.Context(), dir, l.AddAll); err == nil {
 		t.Error("a damaged file was taken")
 	}
 }

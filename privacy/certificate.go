@@ -1,0 +1,180 @@
+package privacy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/drawhere"
+	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
+	"minsep/internal/strictjson"
+)
+
+// Certificate is a verified claim together with what it follows from. It is public, and may be
+// kept as JSON.
+type Certificate struct {
+	Epsilon         float64 // of the claim
+	Delta           float64 // of the claim; it includes the probability that the verification errs
+	NoiseMultiplier float64 // σ: standard deviation of the noise over the clip norm
+	Verified        bool    // false for a published analysis without a proof
+	Reason          string  // why it is not Verified
+	Method          string  // such as "closed-form", "pld" or "monte carlo"
+	Statement       string  // a paragraph for a paper: whom it protects, of what, and the assumptions
+
+	File     []byte   // as certificate.json of the command
+	Protocol []byte   // as protocol.json of the command's ledger
+	Units    [][]byte // sums of the samples, each JSON; none for a proof
+}
+
+// Draw draws the samples of units and returns their sums. A unit is a range of samples of the
+// protocol, as JSON; the sums of a unit are integers, which depend on the protocol and the unit
+// alone. Units may be drawn anywhere, in any order.
+type Draw func(ctx context.Context, protocol []byte, units [][]byte) (sums [][]byte, err error)
+
+// NotVerifiedError says that the samples did not verify the claim.
+type NotVerifiedError struct {
+	Err     error     // with the means of the samples
+	Earlier []Earlier // for the [Claim.Earlier] of another try
+}
+
+func (e *NotVerifiedError) Error() string { return e.Err.Error() }
+
+func (e *NotVerifiedError) Unwrap() error { return e.Err }
+
+// Certify verifies a claim. Its samples, if it needs any, are drawn by draw: transforms.OnRunner
+// has workers of a Beam runner do it; nil draws them in this process, on all processors.
+//
+// The error is a [*NotVerifiedError] if the samples did not verify the claim. Scheme and
+// strategies without an analysis are refused, as are budgets that are too small.
+func Certify(ctx context.Context, c Claim, draw Draw) (*Certificate, error) {
+	plan, err := c.problem().Plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := ledger.InMemory(plan.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	draws := calibration.Draw(drawhere.By(calibration.NewWorker, 0))
+	if draw != nil {
+		draws = draw.into
+	}
+	err = calibration.Release(ctx, l, calibration.UnitSize(c.Strategy.Steps), draws)
+	if errors.Is(err, accounting.ErrNotVerified) {
+		return nil, &NotVerifiedError{err, append(c.Earlier[:len(c.Earlier):len(c.Earlier)], Earlier(l.Spent()))}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return certificate(l)
+}
+
+// into draws units and records their sums.
+func (d Draw) into(ctx context.Context, l *ledger.Ledger, _ int, units []ledger.Unit) error {
+	protocol, err := l.Protocol().Encode()
+	if err != nil {
+		return err
+	}
+	encoded := make([][]byte, len(units))
+	for i, u := range units {
+		if encoded[i], err = json.Marshal(u); err != nil {
+			return err
+		}
+	}
+	sums, err := d(ctx, protocol, encoded)
+	if err != nil {
+		return err
+	}
+	return record(l, sums)
+}
+
+func record(l *ledger.Ledger, sums [][]byte) error {
+	entries := make([]ledger.Entry, len(sums))
+	for i, b := range sums {
+		if err := strictjson.Unmarshal(b, &entries[i]); err != nil {
+			return fmt.Errorf("privacy: sums of a unit: %w", err)
+		}
+	}
+	return l.AddAll(entries)
+}
+
+// certificate is the certificate of a ledger.
+func certificate(l *ledger.Ledger) (*Certificate, error) {
+	of, err := l.Certificate()
+	if err != nil {
+		return nil, err
+	}
+	c := &Certificate{
+		Epsilon:         of.Epsilon,
+		Delta:           of.Delta,
+		NoiseMultiplier: of.NoiseMultiplier,
+		Verified:        of.Status == accounting.Verified,
+		Reason:          of.Reason,
+		Method:          string(of.Method),
+		Statement:       of.Statement(),
+	}
+	if c.File, err = of.Encode(); err != nil {
+		return nil, err
+	}
+	if c.Protocol, err = l.Protocol().Encode(); err != nil {
+		return nil, err
+	}
+	for unit, result := range l.Units {
+		b, err := json.Marshal(ledger.Entry{Unit: unit, Result: result})
+		if err != nil {
+			return nil, err
+		}
+		c.Units = append(c.Units, b)
+	}
+	return c, nil
+}
+
+// Verify makes a certificate again from its protocol and sums without trusting it: every proof is
+// computed again, and the rule of release is applied to the sums. Then it draws samples of its own
+// for about cpuTime of processors, with a key that nobody knew before, and returns a δ at Epsilon
+// that they show with a probability of 0.98; a claim without samples returns a proven one. An error
+// says what does not hold.
+func (c *Certificate) Verify(ctx context.Context, cpuTime time.Duration) (delta float64, err error) {
+	p, err := accounting.ParseProtocol(c.Protocol)
+	if err != nil {
+		return 0, err
+	}
+	l, err := ledger.InMemory(p)
+	if err != nil {
+		return 0, err
+	}
+	if err := record(l, c.Units); err != nil {
+		return 0, err
+	}
+	again, err := certificate(l)
+	if err != nil {
+		return 0, err
+	}
+	if !reflect.DeepEqual(again, c) {
+		return 0, errors.New("privacy: the certificate does not follow from its protocol and its sums")
+	}
+	if err := calibration.CheckProofs(ctx, p); err != nil {
+		return 0, fmt.Errorf("privacy: a proof of the certificate does not hold: %w", err)
+	}
+	released, err := p.Release(l.Tallies())
+	if err != nil {
+		return 0, err
+	}
+	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
+		return 0, fmt.Errorf("privacy: the samples were made by kernel %s, and this machine has kernel %s: verify it on a machine with the former", p.KernelID, montecarlo.KernelID())
+	}
+	own, err := calibration.Resample(ctx, p, released.Candidate, cpuTime.Seconds())
+	if err != nil {
+		return 0, err
+	}
+	if own.Contradicts {
+		return own.Delta, errors.New("privacy: samples drawn now contradict the certificate: its own were chosen or forged")
+	}
+	return own.Delta, nil
+}

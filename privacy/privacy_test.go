@@ -1,0 +1,189 @@
+package privacy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/ledger"
+	"minsep/mechanism"
+	"minsep/sampling"
+)
+
+func claim(t testing.TB) Claim {
+	strategy, err := mechanism.Toeplitz(16, []float64{0.8, 0.6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Claim{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 16, MinSep: 4, WarmStart: true}}, Strategy: strategy, Epsilon: 1, Delta: 1e-2, Samples: 40_000}
+}
+
+// elsewhere draws units one by one, each from the protocol alone, in reverse order.
+func elsewhere(ctx context.Context, protocol []byte, units [][]byte) (sums [][]byte, err error) {
+	p, err := accounting.ParseProtocol(protocol)
+	if err != nil {
+		return nil, err
+	}
+	for i := range units {
+		e := ledger.Entry{}
+		if err := json.Unmarshal(units[len(units)-1-i], &e.Unit); err != nil {
+			return nil, err
+		}
+		worker, err := calibration.NewWorker(p, e.Unit.Candidate, e.Unit.Trial)
+		if err != nil {
+			return nil, err
+		}
+		if e.Result, err = worker.Run(ctx, e.Unit.First, e.Unit.Count, 1); err != nil {
+			return nil, err
+		}
+		b, err := json.Marshal(e)
+		if err != nil {
+			return nil, err
+		}
+		sums = append(sums, b)
+	}
+	return sums, nil
+}
+
+// TestCertify: a certificate is the same wherever its samples are drawn, survives JSON, and holds
+// when it is verified again; one that says more than its sums, or has other sums, does not.
+func TestCertify(t *testing.T) {
+	ctx := t.Context()
+	c, err := Certify(ctx, claim(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := Certify(ctx, claim(t), elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := json.Marshal(there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read Certificate
+	if err := json.Unmarshal(kept, &read); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(read.File, c.File) || !read.Verified || read.Method != "monte carlo" || len(read.Units) == 0 {
+		t.Errorf("drawn elsewhere it is another certificate: %+v", read)
+	}
+	if delta, err := read.Verify(ctx, 50*time.Millisecond); err != nil || !(delta > 0 && delta < 0.02) {
+		t.Errorf("verified again: δ at most %g, %v", delta, err)
+	}
+	estimate, err := claim(t).Estimate(ctx)
+	if err != nil || estimate.Proven || !(math.Abs(math.Log(estimate.Multiplier/c.NoiseMultiplier)) < 0.1) {
+		t.Errorf("the estimate is %+v, %v: the certificate has σ = %g", estimate, err, c.NoiseMultiplier)
+	}
+	for name, forge := range map[string]func(*Certificate){
+		"less noise": func(c *Certificate) { c.NoiseMultiplier *= 0.9 },
+		"no units":   func(c *Certificate) { c.Units = nil },
+		"its file":   func(c *Certificate) { c.File = bytes.Replace(c.File, []byte("0.01"), []byte("0.02"), 1) },
+		"its sums": func(c *Certificate) {
+			var e ledger.Entry
+			if err := json.Unmarshal(c.Units[0], &e); err != nil {
+				t.Fatal(err)
+			}
+			e.Result = ledger.Result{}
+			c.Units[0], _ = json.Marshal(e)
+		},
+		"its protocol": func(c *Certificate) {
+			c.Protocol = bytes.Replace(c.Protocol, []byte(`"prob": 0.1`), []byte(`"prob": 0.01`), 1)
+		},
+	} {
+		var forged Certificate
+		if err := json.Unmarshal(kept, &forged); err != nil {
+			t.Fatal(err)
+		}
+		forge(&forged)
+		if _, err := forged.Verify(ctx, time.Millisecond); err == nil {
+			t.Errorf("%s: was verified", name)
+		}
+	}
+}
+
+// TestNotVerified: too little noise is refused, and what was tried counts in the next try.
+func TestNotVerified(t *testing.T) {
+	c := claim(t)
+	good, err := Certify(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.NoiseMultiplier = 1.05 * good.NoiseMultiplier
+	_, err = Certify(t.Context(), c, func(ctx context.Context, protocol []byte, units [][]byte) ([][]byte, error) {
+		sums, err := elsewhere(ctx, protocol, units)
+		for i, b := range sums { // as if every value were the largest
+			var e ledger.Entry
+			if err := json.Unmarshal(b, &e); err != nil {
+				return nil, err
+			}
+			e.Result = ledger.Result{}
+			for range e.Unit.Count {
+				e.Result.Sum.Add(1)
+			}
+			sums[i], _ = json.Marshal(e)
+		}
+		return sums, err
+	})
+	var rejected *NotVerifiedError
+	if !errors.As(err, &rejected) || len(rejected.Earlier) != 1 || !(rejected.Earlier[0].FailureProbability > 0) {
+		t.Fatalf("%+v, %v", rejected, err)
+	}
+	c = claim(t)
+	c.Earlier = rejected.Earlier
+	again, err := Certify(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(again.Protocol), rejected.Earlier[0].ProtocolSHA256) {
+		t.Error("the next protocol does not count the one that was rejected")
+	}
+}
+
+// TestProven: a closed form needs no samples, and is the least noise that a Gaussian needs.
+func TestProven(t *testing.T) {
+	c := Claim{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: 8, MinSep: 8}}, Strategy: mechanism.Identity(8), Epsilon: 1, Delta: 1e-5}
+	certificate, err := Certify(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := accounting.GaussianNoiseMultiplier(1, 1e-5, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delta, err := certificate.Verify(t.Context(), time.Second)
+	if err != nil || !(delta <= 1e-5) || len(certificate.Units) != 0 || math.Abs(certificate.NoiseMultiplier/want-1) > 1e-6 {
+		t.Errorf("σ = %g, want %g; δ %g, %v", certificate.NoiseMultiplier, want, delta, err)
+	}
+	c.MaxExamplesPerOwner = -1
+	if _, err := Certify(t.Context(), c, nil); err == nil {
+		t.Error("-1 examples of an owner were taken")
+	}
+}
+
+func Example() {
+	strategy, err := mechanism.BSR(8, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	once := sampling.Spec{BallsInBins: &sampling.BallsInBins{Steps: 8, Period: 8}}
+	claim := Claim{Sampler: once, Strategy: strategy, Epsilon: 2, Delta: 1e-2, Samples: 30_000}
+	certificate, err := Certify(context.Background(), claim, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = certificate.Verify(context.Background(), 10*time.Millisecond)
+	fmt.Printf("(%g, %g) is verified: %t; again: %v\n", certificate.Epsilon, certificate.Delta, certificate.Verified, err)
+	// Output:
+	// (2, 0.01) is verified: true; again: <nil>
+}
