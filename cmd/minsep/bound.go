@@ -32,6 +32,7 @@ func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.Var(idTypes{&read.OwnerType}, "owner-type", "type of the owner ids, where it differs from the type of the example ids")
 	f.StringVar(&read.OwnerSeparator, "owner-separator", "", "what divides several owners in one value, such as ';'; none: each value is one owner, however it looks")
 	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without an owner, in place of refusing the graph")
+	f.BoolVar(&read.RowIDs, "row-ids", false, "each row is an example: number the rows from 0 across files, in place of an example column")
 }
 
 // idTypes is a flag that sets the id type of several columns at once.
@@ -148,8 +149,8 @@ func printBounded(w io.Writer, b pipelines.BoundResult) {
 		fmt.Fprintf(t, "dropped\t%s: an owner was full\t%s: neighbourhood too large\n", words.Grouped(s.DroppedOwnerFull), words.Grouped(s.DroppedNeighborhood))
 	}
 	fmt.Fprintf(t, "without a kept example\t%s\n", plural(s.KeptPerOwner.Of(0), "owner"))
-	if n := len(s.Neighborhoods); n > 0 {
-		fmt.Fprintf(t, "largest neighbourhood\t%d\n", s.Neighborhoods[n-1].Value)
+	if most := s.Neighborhoods.Most(); most > 0 {
+		fmt.Fprintf(t, "largest neighbourhood\t%d\n", most)
 	}
 	t.Flush()
 }

@@ -267,7 +267,7 @@ func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*pl
 
 func planGraph(f planFlags) *stages.PlanGraph {
 	g := &stages.PlanGraph{Paths: append([]string(nil), f.graph...), ExampleColumn: f.read.ExampleColumn, OwnerColumn: f.read.OwnerColumn, Delimiter: f.read.Delimiter, Encoding: f.read.Encoding,
-		ExampleType: f.read.ExampleType, OwnerType: f.read.OwnerType, OwnerSeparator: f.read.OwnerSeparator, SkipOwnerless: f.read.SkipOwnerless}
+		ExampleType: f.read.ExampleType, OwnerType: f.read.OwnerType, OwnerSeparator: f.read.OwnerSeparator, SkipOwnerless: f.read.SkipOwnerless, RowIDs: f.read.RowIDs}
 	if f.read.Format != graphio.Auto {
 		g.Format = f.read.Format
 	}

@@ -38,6 +38,7 @@ type batcher struct {
 	before int64
 
 	folder  ownergraph.IDs // the id that the folder's name says, if it says one
+	row     int64          // number of the next row, with row ids
 	spelled [2]spelled     // by column
 	joined  joinedScan
 	values  [][]byte // the owners of a record
@@ -46,8 +47,8 @@ type batcher struct {
 
 func newBatcher(ctx context.Context, s *Split, size int64, emit func(*Batch) error) *batcher {
 	b := &batcher{ctx: ctx, split: s, size: size, emit: emit}
-	b.SingleOwner = s.SingleOwner
-	b.joined.off = s.OwnerSeparator != ""
+	b.SingleOwner, b.row = s.SingleOwner, s.FirstRow
+	b.joined.off, b.joined.within = s.OwnerSeparator == NoSeparator, s.divides()
 	b.reset()
 	return b
 }
@@ -68,16 +69,29 @@ func (b *batcher) takeFolder() *Fault {
 			return &Fault{Found: "in the folder's name, " + k.String(), Rule: k.rule(c.t)}
 		}
 	}
+	if s.FolderOwner == "" || s.OwnerSeparator == NoSeparator || s.OwnerType != ownergraph.String {
+		return nil
+	}
+	if owner := []byte(s.FolderOwner); shape(owner) != "" || len(s.owners(nil, owner)) > 1 {
+		return &Fault{Found: "in the folder's name, several owners in one value", Rule: "they would count as one owner: write a column of owners, or, of an id that only looks so, set --owner-separator none"}
+	}
 	return nil
+}
+
+// appendAbsent adds the id of the next row, whose example is in no column of the file.
+func (b *batcher) appendAbsent(dst *ownergraph.IDs) {
+	if !b.split.RowIDs {
+		dst.AppendFrom(&b.folder, 0)
+		return
+	}
+	dst.AppendInt(b.row)
+	b.row++
 }
 
 // finish hands on the rest, and the warnings.
 func (b *batcher) finish() error {
-	if len(b.noted) == 0 || len(b.list) > 0 {
-		return b.flush()
-	}
 	b.Warnings = b.noted
-	return b.emit(&b.Batch)
+	return b.flush()
 }
 
 func (b *batcher) reset() {
@@ -105,7 +119,7 @@ func (b *batcher) flush() error {
 		return errTooMany // whatever follows
 	}
 	err := b.compareFolder()
-	if err == nil && len(b.list) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0) {
+	if err == nil && len(b.list) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0 || len(b.Warnings) > 0) {
 		err = b.emit(&b.Batch)
 	}
 	b.reset()

@@ -38,7 +38,7 @@ func dense(size int64) *Fault {
 // the file does not store it.
 func (b *batcher) weigh() {
 	text := 0
-	if b.split.FolderExample == "" {
+	if !b.split.lacksExamples() {
 		text += b.Examples.TextBytes()
 	}
 	if b.split.FolderOwner == "" {

@@ -110,6 +110,8 @@ func TestFaults(t *testing.T) {
 		{"Latin-1 in a later id", "g.tsv", "example_id\towner_id\n1\ta\n2\tb\n3\t" + secret + "\xe9\n", graphio.Options{OwnerType: "string"}, "line 4: column 2: text that is not UTF-8"},
 		{"Latin-1 in JSON", "g.ndjson", "{\"example_id\":1,\"owner_id\":\"\xe9\"}", graphio.Options{}, "line 1: text that is not UTF-8"},
 		{"a header twice", "g.csv", "example_id,owner_id\na,b\nexample_id,owner_id\nc,d\n", graphio.Options{}, "line 3: a header in the middle of the file"},
+		{"a header of other order", "g.csv", "example_id,owner_id\na,b\nowner_id,example_id\nd,c\n", graphio.Options{}, "line 3: a header in the middle of the file"},
+		{"an array without commas", "g.csv", "example_id,owner_id\n1,\"['a','b']\"\n2,['a' 'b']\n", graphio.Options{OwnerSeparator: ","}, "line 3: column 2: several owners in one value"},
 		{"an own header twice", "g.csv", "x;y;z\na;b;c\nx;y;z\nc;d;e\n", graphio.Options{Delimiter: ";", ExampleColumn: "z", OwnerColumn: "x"}, "line 3: a header in the middle of the file"},
 		{"a header after none", "g.csv", "a,b\nexample_id,owner_id\nc,d\n", graphio.Options{Header: "no"}, "line 2: a header in the middle of the file"},
 		{"a header of a list twice", "g.csv", "example_id\na\nexample_id\nb\n", graphio.Options{}, "line 3: a header in the middle of the file"},

@@ -46,6 +46,7 @@ func formatNamed(name string) *format {
 // travels as JSON.
 type part interface {
 	read(s *Split, f File, b *batcher) error
+	rows(f File) (int64, error) // of the whole file
 }
 
 // whole is a file that has been looked at.

@@ -60,7 +60,7 @@ func inFolders(list []folderColumn, names []string) (value string, fault *Fault)
 func (in *inspected) folders(o *Options) (fault *Fault) {
 	s := &in.split
 	list := folderColumns(s.Path)
-	if position(o.ExampleColumn) < 0 {
+	if position(o.ExampleColumn) < 0 && !o.RowIDs {
 		if s.FolderExample, fault = inFolders(list, o.exampleNames()); fault != nil {
 			return fault
 		}

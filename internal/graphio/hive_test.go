@@ -2,6 +2,7 @@ package graphio_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,6 +108,7 @@ func TestHiveFaults(t *testing.T) {
 			{"both", "owner_id=3/example_id=SECRET", text, "both the example and the owner"},
 			{"blanks", "owner_id=SECRET%20", text, "blanks"},
 			{"leading zeros", "owner_id=007", text, "leading zeros"},
+			{"two owners", "owner_id=SECRET;b", text, "several owners in one value"},
 			{"also in the file", "owner_id=SECRET", both, "of the file and of the folder"},
 			{"by another name", "user=SECRET", text, ""},
 		} {
@@ -166,5 +168,19 @@ func TestColumnOfFileAndFolder(t *testing.T) {
 				t.Errorf("%s, integers %v: got %q, %v", c.folder, ints, got, err)
 			}
 		}
+	}
+}
+
+// TestFolderIsHeldAgainstWarnedRows: rows after which a warning comes are compared with the folder's
+// name as others are.
+func TestFolderIsHeldAgainstWarnedRows(t *testing.T) {
+	edges := []edge{{".22", "ann"}}
+	for i := range 20 {
+		edges = append(edges, edge{fmt.Sprint("x", i), "ann"})
+	}
+	edges = append(edges, edge{"y", "bob"})
+	dir := tree(t, map[string]string{"owner_id=ann/0.parquet": string(formats["edges.parquet"](graph{false, false, edges}))})
+	if got, _, _, err := read([]string{dir}, graphio.Options{}); err == nil || !strings.Contains(err.Error(), "another id in the file") {
+		t.Errorf("got %q, %v", got, err)
 	}
 }

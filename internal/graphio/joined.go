@@ -13,10 +13,12 @@ const mostScanned = 1 << 16
 // joinedScan looks for values with several owners in them. Each would be taken for one owner, and no
 // bound would hold for the people in it. The zero value has seen nothing.
 //
-// Brackets, ";" and "|" tell by themselves. A comma also stands in names such as "Doe,
-// Jane": it tells if some part is an owner of its own, or is first in one value and later in another.
+// Brackets, separators such as ";" and integers with commas tell by themselves. A comma also stands
+// in names such as "Doe, Jane": it tells if some part is an owner of its own, or is first in one value
+// and later in another.
 type joinedScan struct {
 	off    bool            // values are as they should be, or were refused
+	within bool            // values are parts, which were divided
 	single map[string]bool // values without a comma
 	parts  map[string]bool // of values with one; whether the part was first
 }
@@ -27,16 +29,16 @@ func (s *joinedScan) look(id []byte) *Fault {
 		return nil
 	}
 	separator := ""
-	switch first, last := id[0], id[len(id)-1]; {
-	case first == '[' && last == ']', (first == '(' && last == ')' || first == '{' && last == '}') && bytes.ContainsAny(id, `,'"`):
-		separator = ","
-	case isDivided(id, ';'):
-		separator = ";"
-	case isDivided(id, '|'):
-		separator = "|"
-	case s.comma(id):
-		separator = ","
-	default:
+	switch {
+	case !s.within:
+		separator = shape(id)
+		if separator == "" && s.comma(id) {
+			separator = ","
+		}
+	case bytes.Contains(id, []byte("' '")) || bytes.Contains(id, []byte(`" "`)): // ['ann' 'bob'] has no comma
+		separator = " "
+	}
+	if separator == "" {
 		return nil
 	}
 	s.off = true
@@ -44,10 +46,56 @@ func (s *joinedScan) look(id []byte) *Fault {
 		"', or write a list column or a record for each owner; of an id that only looks so, set --owner-separator none"}
 }
 
+// separators divide owners wherever they stand between two texts.
+var separators = []string{";", "|", "；", "、"}
+
+// shape returns the separator of a value that looks like several owners by itself; "" if it does not.
+func shape(id []byte) string {
+	if inside := unbracketed(id); len(inside) < len(id) && (id[0] == '[' || bytes.ContainsAny(inside, `,'"`)) {
+		if bytes.IndexByte(inside, ',') < 0 && bytes.IndexByte(bytes.TrimSpace(inside), ' ') > 0 { // as NumPy prints arrays
+			return " "
+		}
+		return ","
+	}
+	for _, separator := range separators {
+		if isDivided(id, separator) {
+			return separator
+		}
+	}
+	if !isDivided(id, ",") {
+		return ""
+	}
+	for part := range bytes.SplitSeq(id, []byte{','}) {
+		if _, k := parseInt(bytes.TrimSpace(part)); k != fits && k != oddInteger {
+			return ""
+		}
+	}
+	return ","
+}
+
+// unbracketed returns what stands within the brackets around a value; the value if there are none.
+func unbracketed(value []byte) []byte {
+	if n := len(value); n > 1 {
+		opening := bytes.IndexByte([]byte("[({"), value[0])
+		if opening >= 0 && value[n-1] == "])}"[opening] {
+			return value[1 : n-1]
+		}
+	}
+	return value
+}
+
 // isDivided reports whether a separator has text on both sides.
-func isDivided(id []byte, separator byte) bool {
-	before, after, found := bytes.Cut(id, []byte{separator})
-	return found && len(bytes.TrimSpace(before)) > 0 && len(bytes.TrimSpace(after)) > 0
+func isDivided(id []byte, separator string) bool {
+	if !bytes.Contains(id, []byte(separator)) {
+		return false
+	}
+	parts := 0
+	for part := range bytes.SplitSeq(id, []byte(separator)) {
+		if len(bytes.TrimSpace(part)) > 0 {
+			parts++
+		}
+	}
+	return parts > 1
 }
 
 // comma reports whether commas divide the owners seen so far.
@@ -55,7 +103,7 @@ func (s *joinedScan) comma(id []byte) bool {
 	if s.single == nil {
 		s.single, s.parts = map[string]bool{}, map[string]bool{}
 	}
-	if !isDivided(id, ',') {
+	if !isDivided(id, ",") {
 		if len(s.single) < mostScanned {
 			s.single[string(id)] = true
 		}
@@ -87,14 +135,19 @@ func (s *Split) owners(dst [][]byte, value []byte) [][]byte {
 		return append(dst, value)
 	}
 	value = bytes.TrimSpace(value)
-	if len(value) > 1 && bytes.IndexByte([]byte("[({"), value[0]) >= 0 && bytes.IndexByte([]byte("])}"), value[len(value)-1]) >= 0 {
-		value = bytes.TrimSpace(value[1 : len(value)-1])
+	if inside := unbracketed(value); len(inside) < len(value) {
+		value = bytes.TrimSpace(inside)
 		if len(value) == 0 {
 			return dst
 		}
 	}
-	for part := range bytes.SplitSeq(value, []byte(s.OwnerSeparator)) {
+	separator := []byte(s.OwnerSeparator)
+	value = bytes.TrimSuffix(bytes.TrimPrefix(value, separator), separator)
+	for part := range bytes.SplitSeq(value, separator) {
 		part = bytes.TrimSpace(part)
+		if len(part) == 0 && len(bytes.TrimSpace(separator)) == 0 { // between several blanks
+			continue
+		}
 		if n := len(part); n > 1 && (part[0] == '\'' || part[0] == '"') && part[n-1] == part[0] {
 			part = part[1 : n-1]
 		}

@@ -34,6 +34,11 @@ func TestOwnersInOneValue(t *testing.T) {
 		{"commas, and one alone", []string{"ann,bob", "carl", "bob"}, ",", []string{"ann", "bob", "carl", "bob"}},
 		{"one alone, and commas", []string{"bob", "ann, bob"}, ",", []string{"bob", "ann", "bob"}},
 		{"commas, never alone", []string{"ann,bob", "bob,carl"}, ",", []string{"ann", "bob", "bob", "carl"}},
+		{"an array of NumPy", []string{"['ann' 'bob']", "['carl']"}, " ", []string{"ann", "bob", "carl"}},
+		{"numbers of NumPy", []string{"[ 1  2 10]"}, " ", []string{"1", "2", "10"}},
+		{"integers and commas, never alone", []string{"1,2", "3, 4"}, ",", []string{"1", "2", "3", "4"}},
+		{"separators around", []string{"x", ";ann;bob;"}, ";", []string{"x", "ann", "bob"}},
+		{"a wide semicolon", []string{"ann；bob"}, "；", []string{"ann", "bob"}},
 		{"names", []string{"Doe, Jane", "Doe, John", "Roe, Jane"}, "", nil},
 		{"identifiers", []string{"{550e8400-e29b-41d4-a716-446655440000}", "(unknown)", "a:b", "x;", ";y", "|"}, "", nil},
 	} {

@@ -38,7 +38,7 @@ func (in *inspected) json(f File, o *Options) *Fault {
 	j.owner.ask(asIs(o.OwnerType))
 	// The first line may have no owners, and so no type for them: the look goes on until both types
 	// are known, which in most files takes one line.
-	for !in.records || !j.example.known && s.FolderExample == "" || !j.owner.known && !s.SingleOwner && s.FolderOwner == "" {
+	for !in.records || !j.example.known && !s.lacksExamples() || !j.owner.known && !s.SingleOwner && s.FolderOwner == "" {
 		text, err := l.next()
 		if err == io.EOF {
 			break
@@ -58,7 +58,7 @@ func (in *inspected) json(f File, o *Options) *Fault {
 		}
 		in.records = true
 	}
-	if s.FolderExample == "" {
+	if !s.lacksExamples() {
 		in.example = idType{j.example.known, true, examples.Type}
 	}
 	if s.FolderOwner == "" {
@@ -68,7 +68,7 @@ func (in *inspected) json(f File, o *Options) *Fault {
 }
 
 func (p *jsonPart) parts(_ context.Context, in *inspected, o *Options) (list []part, err error) {
-	for _, r := range p.ranges(in.size, o.splitBytes()) {
+	for _, r := range p.ranges(in, o) {
 		list = append(list, &jsonPart{r, p.ExampleColumn, p.OwnerColumns})
 	}
 	return list, nil
@@ -76,7 +76,11 @@ func (p *jsonPart) parts(_ context.Context, in *inspected, o *Options) (list []p
 
 // line parses lines of the file into two columns.
 func (p *jsonPart) line(s *Split, examples, owners *ownergraph.IDs) *jsonLine {
-	return &jsonLine{example: jsonColumn{names: []string{p.ExampleColumn}, ids: examples, inFolder: s.FolderExample != ""},
+	example := jsonColumn{names: []string{p.ExampleColumn}, ids: examples, inFolder: s.FolderExample != ""}
+	if s.RowIDs {
+		example.names, example.inFolder = nil, true
+	}
+	return &jsonLine{example: example,
 		owner: jsonColumn{names: p.OwnerColumns, ids: owners, inFolder: s.FolderOwner != "", split: s}}
 }
 
@@ -127,8 +131,8 @@ func (p *jsonPart) readLines(s *Split, l *lines, b *batcher) error {
 			}
 			continue
 		}
-		if s.FolderExample != "" {
-			example.AppendFrom(&b.folder, 0)
+		if s.lacksExamples() {
+			b.appendAbsent(&example)
 		}
 		// An edge has an example and an owner: the two columns of the batch have one length.
 		for range j.owners {

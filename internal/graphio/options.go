@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"minsep/internal/param"
+	"minsep/sampling/ownergraph"
 )
 
 // ParamError is an option with a value that breaks a rule.
@@ -54,6 +55,10 @@ type Options struct {
 	// field), and counts them.
 	// Otherwise they are faults.
 	SkipOwnerless bool
+	// RowIDs makes each row an example, and the number of the row its id: from 0, across files in the
+	// order in which they are given, and by name within a folder or pattern. A column of examples is
+	// not read. Rows that are left out are counted too.
+	RowIDs bool
 	// SplitBytes is the size of a split to aim at. 0: 32 MiB.
 	SplitBytes int64
 	// FS is where the files are. Nil: [Files].
@@ -83,6 +88,9 @@ func (o *Options) Validate() error {
 	c.Require(!strings.ContainsAny(o.OwnerSeparator, "\"'[](){}"), "owner separator", o.OwnerSeparator, "must have no quote and no bracket")
 	c.Require(o.ExampleColumn == "" || o.ExampleColumn != o.OwnerColumn, "owner column", o.OwnerColumn, "must differ from the example column")
 	c.Require(!o.SingleOwner || o.OwnerColumn == "", "owner column", o.OwnerColumn, "must not be given with single owners")
+	c.Require(!o.RowIDs || !o.SingleOwner, "row ids", o.RowIDs, "must not be set with single owners")
+	c.Require(!o.RowIDs || o.ExampleColumn == "", "example column", o.ExampleColumn, "must be left out with --row-ids")
+	c.Require(!o.RowIDs || o.ExampleType == "" || o.ExampleType == Auto || o.ExampleType == ownergraph.Int64.String(), "example type", o.ExampleType, "must be int64 with --row-ids: leave it out, and set --owner-type for owners")
 	c.Require(o.SplitBytes >= 0, "split bytes", o.SplitBytes, "must not be negative")
 	return c.Err()
 }

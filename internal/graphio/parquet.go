@@ -73,7 +73,7 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 		return parquetFault(0, err)
 	}
 	s := &in.split
-	s.SingleOwner = s.SingleOwner || len(file.Top()) == 1 && o.OwnerColumn == "" && s.FolderExample == "" && s.FolderOwner == ""
+	s.SingleOwner = s.SingleOwner || len(file.Top()) == 1 && o.OwnerColumn == "" && !s.lacksExamples() && s.FolderOwner == ""
 	p := new(parquetFile)
 	in.whole = p
 	columns, fault := in.parquetColumns(file, &p.columns, o)
@@ -105,7 +105,7 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 func (in *inspected) parquetColumns(file *idcolumn.File, p *parquetPart, o *Options) (columns []*idcolumn.Column, fault *Fault) {
 	s := &in.split
 	s.InBoth = s.FolderExample != "" && hasColumn(file, o.exampleNames()) || s.FolderOwner != "" && hasColumn(file, o.ownerNames())
-	if s.FolderExample == "" || s.InBoth {
+	if !s.lacksExamples() || s.FolderExample != "" && s.InBoth {
 		var c *idcolumn.Column
 		if c, fault = findColumn(file, o.exampleNames(), position(o.ExampleColumn)); fault == nil {
 			p.ExampleColumn, in.example = c.Name, idType{true, true, c.Type}
@@ -202,7 +202,7 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 	}
 	var columns [2]*idcolumn.Column
 	var fault *Fault
-	if s.FolderExample == "" || s.InBoth {
+	if !s.lacksExamples() || s.FolderExample != "" && s.InBoth {
 		if columns[0], fault = findColumn(file, []string{p.ExampleColumn}, -1); fault != nil {
 			return b.fault(fault)
 		}
@@ -217,6 +217,9 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 	if p.FirstRowGroup+p.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) || !readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
 		columns[0] != nil && columns[0].List {
 		return b.fault(&Fault{Found: "the file was changed since the graph was opened", Rule: "wait until nothing writes to it, and repeat the command"})
+	}
+	for group := range p.FirstRowGroup {
+		b.row += file.GroupRows(group)
 	}
 	for i := range p.RowGroups {
 		group := p.FirstRowGroup + i
@@ -311,7 +314,11 @@ func (g *rowGroup) readFlat() error {
 func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Column, row int64, n int) error {
 	if c == nil {
 		for range n {
-			dst.AppendFrom(&g.folder, 0)
+			if dst == &g.Owners {
+				dst.AppendFrom(&g.folder, 0)
+			} else {
+				g.appendAbsent(dst)
+			}
 		}
 		return nil
 	}

@@ -88,6 +88,9 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 		}
 		s.splits = append(s.splits, splits...)
 	}
+	if o.RowIDs {
+		return s, numberRows(ctx, s.fs, s.splits)
+	}
 	return s, nil
 }
 

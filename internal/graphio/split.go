@@ -23,6 +23,10 @@ type Split struct {
 	// SkipOwnerless as in [Options].
 	SkipOwnerless bool `json:"skip_ownerless,omitempty"`
 
+	// RowIDs as in [Options], and the number of the file's first row.
+	RowIDs   bool  `json:"row_ids,omitempty"`
+	FirstRow int64 `json:"first_row,omitempty"`
+
 	// The example or the owner of all records, from the name of a folder; "" if no folder names
 	// it.
 	FolderExample string `json:"folder_example,omitempty"`
@@ -42,6 +46,9 @@ type Split struct {
 	// Part is what the format needs to know: the bytes or row groups, and the columns.
 	Part json.RawMessage `json:"part"`
 }
+
+// lacksExamples reports whether example ids are in no column that is read from the file.
+func (s *Split) lacksExamples() bool { return s.FolderExample != "" || s.RowIDs }
 
 var errTooMany = errors.New("graphio: too many faults")
 

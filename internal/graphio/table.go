@@ -87,7 +87,7 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 		}
 	}
 	in.records = true
-	if s.FolderExample == "" {
+	if !s.lacksExamples() {
 		if f := firstType(&in.example, fields[t.Example], o.ExampleType, fmt.Sprintf("column %d", t.Example+1)); f != nil {
 			f.Line = line
 			return f
@@ -129,7 +129,7 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	find := func(wanted []string) int {
 		return slices.IndexFunc(names, func(n string) bool { return slices.Contains(wanted, n) })
 	}
-	noExample, noOwner := s.FolderExample != "", s.FolderOwner != ""
+	noExample, noOwner := s.lacksExamples(), s.FolderOwner != ""
 	single := o.SingleOwner || len(first) == 1 && o.OwnerColumn == "" && !noExample && !noOwner
 	s.SingleOwner = single
 	t.Example, t.Owner = position(o.ExampleColumn), position(o.OwnerColumn)
@@ -150,7 +150,7 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	if !t.Header {
 		// With one column in the folder's name, nothing says which of several columns is the other.
 		if (noExample || noOwner) && len(first) != 1 {
-			return &Fault{Found: words.Count(len(first), "field") + " without a header", Rule: "where the name of a folder gives a column, a file with several columns needs a header"}
+			return &Fault{Found: words.Count(len(first), "field") + " without a header", Rule: "where the name of a folder or --row-ids gives a column, a file with several columns needs a header"}
 		}
 		if named(o.ExampleColumn, t.Example) && !noExample || named(o.OwnerColumn, t.Owner) && !noOwner {
 			return &Fault{Found: "columns given by name in a file without a header", Rule: "give their positions, counted from 1"}
@@ -163,6 +163,9 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 		unused bool
 	}{{&t.Example, o.exampleNames(), noExample}, {&t.Owner, o.ownerNames(), single || noOwner}} {
 		switch {
+		case c.at == &t.Example && s.RowIDs: // such a column may be there
+			*c.at = 0
+			continue
 		case c.unused && !single && t.Header && find(c.wanted) >= 0:
 			return inBoth(names[find(c.wanted)])
 		case c.unused:
@@ -228,7 +231,7 @@ func (t *tablePart) noHeader(first [][]byte, alone bool) *Fault {
 // parts divides the table. A line may begin in a quoted field: then it can be read from the
 // beginning only.
 func (t *tablePart) parts(ctx context.Context, in *inspected, o *Options) (list []part, err error) {
-	ranges := t.ranges(in.size, o.splitBytes())
+	ranges := t.ranges(in, o)
 	if len(ranges) == 1 {
 		return []part{t}, nil
 	}
@@ -304,7 +307,11 @@ func (t *tablePart) readLines(s *Split, l *lines, b *batcher) error {
 
 // isOwnerless reports whether a record has no owner, and is to be left out.
 func (t *tablePart) isOwnerless(s *Split, fields [][]byte) bool {
-	return s.SkipOwnerless && !s.SingleOwner && s.FolderOwner == "" && len(fields) == t.Fields && len(fields[t.Owner]) == 0
+	if !s.SkipOwnerless || s.SingleOwner || s.FolderOwner != "" || len(fields) != t.Fields {
+		return false
+	}
+	value := fields[t.Owner]
+	return len(value) == 0 || len(s.owners(nil, value)) == 0
 }
 
 // misplaced returns the fault of a record that only begins a file, or nil.
@@ -313,11 +320,14 @@ func (t *tablePart) misplaced(s *Split, fields [][]byte) *Fault {
 	if bytes.HasPrefix(fields[0], byteOrderMark) {
 		return &Fault{Found: "a byte order mark in the middle of the file", Rule: rule}
 	}
-	isName := func(column, at int) bool {
-		return slices.Contains(t.Names[column], string(bytes.TrimSpace(fields[at])))
+	// In another file of those put together the columns may stand the other way round.
+	isName := func(at int) bool {
+		name := string(bytes.TrimSpace(fields[at]))
+		return slices.Contains(t.Names[0], name) || slices.Contains(t.Names[1], name)
 	}
-	// A column that a folder's name gives is none of the file's.
-	if (s.FolderExample != "" || isName(0, t.Example)) && (s.SingleOwner || s.FolderOwner != "" || isName(1, t.Owner)) {
+	// A column that the file lacks has no name in it.
+	lacksOwners := s.SingleOwner || s.FolderOwner != ""
+	if (s.lacksExamples() || isName(t.Example)) && (lacksOwners || isName(t.Owner)) && !(s.lacksExamples() && lacksOwners) {
 		return &Fault{Found: "a header in the middle of the file", Rule: rule}
 	}
 	return nil
@@ -335,6 +345,7 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 	}
 	if t.isOwnerless(s, fields) {
 		b.Ownerless++
+		b.row++
 		return nil
 	}
 	owners := append(b.values[:0], nil)
@@ -342,16 +353,11 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 		owners = s.owners(b.values[:0], fields[t.Owner])
 	}
 	b.values = owners
-	switch {
-	case len(owners) > 0:
-	case s.SkipOwnerless:
-		b.Ownerless++
-		return nil
-	default:
+	if len(owners) == 0 {
 		return &Fault{Found: "an example without owners", Rule: ownerlessRule}
 	}
-	if s.FolderExample != "" {
-		b.Examples.AppendFrom(&b.folder, 0)
+	if s.lacksExamples() {
+		b.appendAbsent(&b.Examples)
 	} else if f := b.appendField(0, fields[t.Example], func() *Fault { return textPlace(t.Example, line) }); f != nil {
 		return f
 	}

@@ -41,9 +41,11 @@ func decoderOf(name string) *encoding.Decoder {
 	return nil
 }
 
-// ranges divides a text of a size: one range, which is everything, if it is small or compressed.
-func (t *textPart) ranges(size, most int64) (list []textPart) {
-	if t.Compression != "" || size <= most {
+// ranges divides a text: one range, which is everything, if it is small or compressed, or if its rows
+// are numbered.
+func (t *textPart) ranges(in *inspected, o *Options) (list []textPart) {
+	size, most := in.size, o.splitBytes()
+	if t.Compression != "" || size <= most || o.RowIDs {
 		return []textPart{*t}
 	}
 	for from := int64(0); from < size; from += most {

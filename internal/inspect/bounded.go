@@ -42,10 +42,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	told, check := table.Summary, found.check
 	found.owners, found.kept, found.keptText = told.Owners-told.KeptPerOwner.Of(0), told.Kept, stages.KeptText(told, bound)
 	perOwner := keptPerOwner(g, copies, told.Owners)
-	most := int64(0)
-	if len(perOwner) > 0 {
-		most = perOwner[len(perOwner)-1].Value
-	}
+	most := perOwner.Most()
 	all := sum(copies)
 	check("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
 		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == all && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
@@ -69,11 +66,7 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	neighborhoods := neighborhoodHistogram(g, copies)
 	check("neighbourhoods", "their histogram is as in the index", slices.Equal(neighborhoods, told.Neighborhoods))
 	if bound.MaxNeighborhood > 0 {
-		largest := int64(0)
-		if len(neighborhoods) > 0 {
-			largest = neighborhoods[len(neighborhoods)-1].Value
-		}
-		check("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), largest <= int64(bound.MaxNeighborhood))
+		check("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), neighborhoods.Most() <= int64(bound.MaxNeighborhood))
 	}
 	return found, nil
 }

@@ -78,7 +78,7 @@ func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	r := &Bounded{Graph: g, Summary: g.given()}
+	r := &Bounded{Graph: g, Summary: g.Given()}
 	if b.Pools == 0 {
 		r.Copies = b.Copies(g, key)
 	} else {

@@ -13,16 +13,13 @@ import (
 // searched by halving.
 var missing = []string{"<NA>", "N/A", "NA", "NULL", "NaN", "None", "UNKNOWN", "Unknown", "\\N", "anonymous", "n/a", "nan", "nil", "none", "null", "undefined", "unknown"}
 
-// MissingOwners returns the owner ids that stand for an unknown owner and own at least two
-// examples, ascending. All examples of such an id count as one owner's, and the bound keeps few.
+// MissingOwners returns the owner ids that stand for an unknown owner, ascending. All examples of such
+// an id count as one owner's, and the bound keeps few.
 func (g *Graph) MissingOwners() (ids []string) {
 	if g.Owners.Type != String {
 		return nil
 	}
-	for i, n := range g.examplesOf() {
-		if n < 2 {
-			continue
-		}
+	for i := range g.Owners.Len() {
 		if _, found := slices.BinarySearch(missing, string(g.Owners.Bytes(i))); found {
 			ids = append(ids, g.Owners.Format(i))
 		}
@@ -33,21 +30,13 @@ func (g *Graph) MissingOwners() (ids []string) {
 // LooksSwapped reports whether a graph may have its examples and owners in each other's place: no
 // owner has two examples, and examples have three owners or more on average; or it has more owners
 // than examples, at most half of its owners have several examples, and some example has a hundred
-// owners or more. most is the largest number of owners of an example.
-func (g *Graph) LooksSwapped() (most int, swapped bool) {
-	for i := range g.OwnersOf.Len() {
-		most = max(most, len(g.OwnersOf.At(i)))
+// owners or more.
+func (s *Summary) LooksSwapped() bool {
+	several := s.Owners - s.GivenPerOwner.Of(1)
+	if several == 0 && s.Owners >= 3*s.Examples {
+		return true
 	}
-	several := 0
-	for _, n := range g.examplesOf() {
-		if n > 1 {
-			several++
-		}
-	}
-	if several == 0 && g.Owners.Len() >= 3*g.Examples.Len() {
-		return most, true
-	}
-	return most, most >= 100 && g.Owners.Len() > g.Examples.Len() && several <= g.Owners.Len()/2
+	return s.GivenOwners.Most() >= 100 && s.Owners > s.Examples && several <= s.Owners/2
 }
 
 // Lookalikes counts the ids of a column of distinct strings of which others differ only by case,
@@ -73,18 +62,9 @@ func (c *IDs) Lookalikes() (count int) {
 // folded returns an id without what readers do not see.
 func folded(id []byte) []byte {
 	return bytes.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
+		if unicode.IsSpace(r) || unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
 			return -1
 		}
 		return unicode.ToLower(r)
-	}, norm.NFC.Bytes(id))
-}
-
-// examplesOf returns the number of examples of each owner.
-func (g *Graph) examplesOf() []uint32 {
-	number := make([]uint32, g.Owners.Len())
-	for _, owner := range g.OwnersOf.Items {
-		number[owner]++
-	}
-	return number
+	}, norm.NFKC.Bytes(id))
 }

@@ -183,10 +183,7 @@ func (p *Pools) Coverage() *Coverage {
 
 // Most returns the largest number of pools of an example, at least 0.
 func (c *Coverage) Most() int64 {
-	if len(c.PerExample) == 0 {
-		return 0
-	}
-	return c.PerExample[len(c.PerExample)-1].Value
+	return c.PerExample.Most()
 }
 
 const _ = uint(math.MaxUint16 - MaxPools) // fails to compile if 16 bits cannot count an example's pools

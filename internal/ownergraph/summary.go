@@ -35,6 +35,14 @@ func (h Histogram) Of(value int64) int64 {
 	return 0
 }
 
+// Most returns the largest value; 0 without any.
+func (h Histogram) Most() int64 {
+	if len(h) == 0 {
+		return 0
+	}
+	return h[len(h)-1].Value
+}
+
 // Summary holds the figures of a bounded graph. They are public, as the graph is.
 type Summary struct {
 	Examples       int64 `json:"examples"`        // given; counts of this struct are at least 0
@@ -57,8 +65,8 @@ type Summary struct {
 	Coverage *Coverage `json:"coverage,omitempty"` // of pools; nil without
 }
 
-// given counts the graph before it is bounded.
-func (g *Graph) given() Summary {
+// Given counts the graph before it is bounded.
+func (g *Graph) Given() Summary {
 	var perOwner, perExample Tally
 	examples := make([]uint32, g.Owners.Len())
 	for e := range g.Examples.Len() {

@@ -157,7 +157,7 @@ func (b Bound) inProcess(ctx context.Context, w *work, source *graphio.Source, k
 		}
 		bounded, err := bounder.Bounded(ctx)
 		if err == nil {
-			manifestio.WarnOdd(ctx, source, bounded.Graph)
+			w.warnOdd(ctx, source, bounded.Summary, bounded.Graph)
 		}
 		return bounded, err
 	})
@@ -210,7 +210,17 @@ func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run s
 		return nil, summary, err
 	}
 	err = manifestio.Collected(dir, collectedSummary, func(line []byte) error { return json.Unmarshal(line, &summary) })
+	if err == nil {
+		w.warnOdd(ctx, source, summary, nil)
+	}
 	return files, summary, err
+}
+
+// warnOdd logs what is odd about a graph: see [graphio.Source.Warnings].
+func (w *work) warnOdd(ctx context.Context, source *graphio.Source, s ownergraph.Summary, g *ownergraph.Graph) {
+	for _, odd := range source.Warnings(ctx, s, g) {
+		w.jobs.log.Warn(odd.Error())
+	}
 }
 
 const collectedSummary = "collected-summary.json"

@@ -20,7 +20,7 @@ func Populations(ctx context.Context, paths []string, read graphio.Options, perO
 	return populations(ctx, graph, perOwner)
 }
 
-// Load reads a graph into memory. A warning says what is odd about it, see [graphio.Odd]; it is nil
+// Load reads a graph into memory. A warning says what is odd about it, see [graphio.Source.Warnings]; it is nil
 // where nothing is.
 func Load(ctx context.Context, paths []string, read graphio.Options) (graph *ownergraph.Graph, warning, err error) {
 	source, err := graphio.Open(ctx, paths, read)
@@ -30,7 +30,7 @@ func Load(ctx context.Context, paths []string, read graphio.Options) (graph *own
 	if graph, err = source.Load(ctx); err != nil {
 		return nil, nil, err
 	}
-	for _, odd := range graphio.Odd(paths[0], graph) {
+	for _, odd := range source.Warnings(ctx, graph.Given(), graph) {
 		warning = errors.Join(warning, odd)
 	}
 	return graph, warning, nil

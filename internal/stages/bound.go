@@ -77,6 +77,7 @@ type PlanGraph struct {
 	// OwnerSeparator divides owners that are text into several; none: each is one owner.
 	OwnerSeparator string `json:"owner_separator,omitempty"`
 	SkipOwnerless  bool   `json:"skip_ownerless,omitempty"` // leave out examples without owners
+	RowIDs         bool   `json:"row_ids,omitempty"`        // each row is an example, and its number the id
 
 	stamp string // of the graph that was hashed: the one that is to be read
 }
@@ -100,7 +101,7 @@ func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
 // Options returns the options for reading the graph.
 func (g PlanGraph) Options() graphio.Options {
 	return graphio.Options{Format: g.Format, ExampleColumn: g.ExampleColumn, OwnerColumn: g.OwnerColumn, Delimiter: g.Delimiter, Encoding: g.Encoding, Header: g.Header,
-		ExampleType: g.ExampleType, OwnerType: g.OwnerType, OwnerSeparator: g.OwnerSeparator, SkipOwnerless: g.SkipOwnerless}
+		ExampleType: g.ExampleType, OwnerType: g.OwnerType, OwnerSeparator: g.OwnerSeparator, SkipOwnerless: g.SkipOwnerless, RowIDs: g.RowIDs}
 }
 
 // checkPools requires pools for rotation, and refuses them for any other scheme.

@@ -21,7 +21,7 @@ var otherValues = map[string]string{
 	"scheme.scheme": `"fixed"`, "scheme.sample": `"owners"`, "strategy.kind": `"bsr"`, "strategy.workload": `"momentum"`, "strategy.optimizer": `"sgd"`,
 	"strategy.schedule": `"cosine"`, "strategy.objective": `"max"`, "strategy.memory": `"inf"`, "privacy.cpu_time": `"3m"`, "privacy.unit": `"example"`,
 	"noise.grid": `"none"`, "noise.dtype": `"float64"`, "noise.words": `"chacha12"`, "bound.order": `"random"`,
-	"graph.format": `"tsv"`, "graph.header": `"no"`, "graph.example_type": `"string"`, "graph.owner_type": `"string"`, "graph.delimiter": `";"`, "graph.encoding": `"latin1"`, "graph.owner_separator": `";"`,
+	"graph.format": `"tsv"`, "graph.header": `"no"`, "graph.example_type": `"string"`, "graph.owner_type": `"string"`, "graph.delimiter": `";"`, "graph.encoding": `"latin1"`, "graph.owner_separator": `";"`, "graph.row_ids": "true",
 	"noise.clip_norm": `0.5`,
 }
 

@@ -120,13 +120,6 @@ func EachEdges(ctx context.Context, source *graphio.Source, take func(*ownergrap
 	})
 }
 
-// WarnOdd logs the oddities of a graph: see [graphio.Odd].
-func WarnOdd(ctx context.Context, source *graphio.Source, g *ownergraph.Graph) {
-	for _, odd := range graphio.Odd(source.Splits()[0].Path, g) {
-		log.Warn(ctx, odd.Error())
-	}
-}
-
 // countedFS counts the bytes that are read.
 type countedFS struct{ graphio.Files }
 
