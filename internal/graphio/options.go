@@ -3,8 +3,8 @@ package graphio
 import (
 	"strings"
 
+	"minsep/internal/ownergraph"
 	"minsep/internal/param"
-	"minsep/sampling/ownergraph"
 )
 
 // ParamError is an option with a value that breaks a rule.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"minsep/internal/idcolumn"
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // errEnough ends the reading of a file of which enough was seen.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/graphio"
-	"minsep/sampling/ownergraph"
+	"minsep/internal/ownergraph"
 )
 
 // TestRowIDs: rows are numbered across files of every format, in their order, however they are
