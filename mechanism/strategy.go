@@ -21,7 +21,7 @@ type ParamError = param.Error
 // [ReadStrategy] return valid strategies. Call [Strategy.Validate] on any other one: the other
 // methods require a valid strategy.
 type Strategy struct {
-	Kind  string `json:"kind"`  // the family, or KindStamped: where the numbers came from; how they are held does not follow from it
+	Kind  string `json:"kind"`  // the family, KindStamped or KindOwn: where the numbers came from; how they are held does not follow from it
 	Steps int    `json:"steps"` // 1 to MaxSteps
 
 	Toeplitz        []float64   `json:"toeplitz,omitempty"`         // first column of C, c_0 > 0; at most Steps entries, zeros beyond

@@ -21,7 +21,7 @@ const stabilitySteps = 1 << 21
 func (s *Strategy) Validate() error {
 	check := param.Checker{Package: "mechanism"}
 	_, family := FamilyOf(s.Kind)
-	check.Require(family || s.Kind == KindStamped, "kind", s.Kind, "must be a known kind of strategy")
+	check.Require(family || s.Kind == KindStamped || s.Kind == KindOwn, "kind", s.Kind, "must be a known kind of strategy")
 	check.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	ways := s.representations()
 	check.Require(ways == 1, "representations", ways, "must be 1: a strategy has exactly one of toeplitz, inverse_toeplitz, blt, columns")

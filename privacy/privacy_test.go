@@ -169,6 +169,47 @@ func TestProven(t *testing.T) {
 	}
 }
 
+// TestOwnStrategy: a matrix of the user's own with the numbers of a family has the family's
+// certificate; one with a negative entry has a proof for fixed batches, with the sensitivity of its worst signs,
+// and is refused for random participations, with what helps.
+func TestOwnStrategy(t *testing.T) {
+	rows := func(second float64) func(i int) []float64 {
+		return func(i int) []float64 { return []float64{second, 0.8}[max(0, 1-i):] }
+	}
+	own := func(second float64) *mechanism.Strategy {
+		s, err := mechanism.FromRows(16, rows(second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	c := claim(t)
+	c.NoiseMultiplier = 1.3
+	family, err := Certify(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Strategy = own(0.6)
+	same, err := Certify(t.Context(), c, nil)
+	if err != nil || same.NoiseMultiplier != family.NoiseMultiplier || same.Method != family.Method {
+		t.Errorf("%+v, %v", same, err)
+	}
+	c.Strategy = own(-0.6)
+	if _, err := Certify(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), "negative entry") {
+		t.Errorf("a negative entry: %v", err)
+	}
+	c = Claim{Sampler: sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: 16, MinSep: 1}}, Strategy: own(-0.6), Epsilon: 1, Delta: 1e-5}
+	fixed, err := Certify(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Contributions of alternating signs meet in every row: ±(.8 + .6), and .8 in the first.
+	want, err := accounting.GaussianNoiseMultiplier(1, 1e-5, math.Sqrt(0.8*0.8+15*1.4*1.4))
+	if err != nil || math.Abs(fixed.NoiseMultiplier/want-1) > 1e-6 {
+		t.Errorf("σ = %g, want %g: %v", fixed.NoiseMultiplier, want, err)
+	}
+}
+
 func Example() {
 	strategy, err := mechanism.BSR(8, 2)
 	if err != nil {
