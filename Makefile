@@ -21,7 +21,7 @@ SHA256SUM := $(shell command -v sha256sum > /dev/null && echo sha256sum || echo 
 ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build man release wheels image buildah airflow demo test check test-flink test-cluster flink python trainers hf train-hf trainings race race-fast lint fuzz bench attack frozen papers amplified
+.PHONY: help build man release wheels image buildah airflow demo test check test-flink test-cluster flink python trainers hf race race-fast lint fuzz bench attack frozen papers amplified
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,9 +94,7 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	@bin/minsep report $(DEMO)/run --quiet
 	@printf '%s\n' '' 'What was made, whom it protects and what a trainer must do: open $(DEMO)/run/report.html in a browser.' \
 	  '$(DEMO)/key, $(DEMO)/run/batches and $(DEMO)/run/noise are secret: the trainer has them, and nobody else.' '' \
-	  'A training of your own begins with a comparison of mechanisms; put your file in place of the graph:' ''
-	@sed -n '/^bin.minsep plan/,/[^\\]$$/{s/^/  /p;/[^\\]$$/q;}' docs/tutorial.md | grep .
-	@printf '%s\n' '' 'docs/tutorial.md goes on from there to a trained model.'
+	  'A training of your own begins with minsep prepare, or in Python with minsep.prepare: docs/tutorial.md.'
 
 # The tests of integration read files of another module, which Go does not see when it takes a result from its cache.
 test: lint python airflow flink buildah race-fast ## lint and run every test: a line as each package ends, then what was skipped, and the slowest tests
@@ -145,14 +143,12 @@ airflow: ## fetch Airflow for the test of its DAG, where there is a Python
 	  python3 -m venv $(VENV)-airflow && $(VENV)-airflow/bin/pip install -q $(AIRFLOW_PACKAGES) || { echo "$(AIRFLOW_PACKAGES) could not be fetched: the test of the DAG is skipped"; rm -rf $(VENV)-airflow; }; fi
 
 # JAX and PyTorch are large, want other versions of NumPy than each other, and are fetched by `make trainers` only.
-JAX_PACKAGES := numpy pyarrow jax optax jax-privacy grain datasets scikit-learn
-# Only its manual is read, which the trainings learn from: without what the program itself needs, and always this version.
-TEXTS_PACKAGE := awscli==1.40.0
+JAX_PACKAGES := numpy pyarrow jax optax jax-privacy grain datasets
 TORCH_PACKAGES := pyarrow<18 opacus==1.4.0 opt_einsum scipy<1.12 scikit-learn<1.4 joblib threadpoolctl cloudpickle
 
-trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: python3-torch), for the tests of the Python package and for trainings
-	@$(VENV)-jax/bin/python -c 'import jax, optax, jax_privacy, grain, datasets, sklearn, awscli' 2> /dev/null || { \
-	  python3 -m venv $(VENV)-jax && $(VENV)-jax/bin/pip install -q $(JAX_PACKAGES) && $(VENV)-jax/bin/pip install -q --no-deps $(TEXTS_PACKAGE) || { echo "$(JAX_PACKAGES) $(TEXTS_PACKAGE) could not be fetched: their tests are skipped"; rm -rf $(VENV)-jax; }; }
+trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: python3-torch), for the tests of the Python package
+	@$(VENV)-jax/bin/python -c 'import jax, optax, jax_privacy, grain, datasets' 2> /dev/null || { \
+	  python3 -m venv $(VENV)-jax && $(VENV)-jax/bin/pip install -q $(JAX_PACKAGES) || { echo "$(JAX_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-jax; }; }
 	@$(VENV)-torch/bin/python -c 'import torch, opacus, sklearn' 2> /dev/null || for python in python3 /usr/bin/python3 none; do \
 	  if [ $$python = none ]; then echo "no Python here has torch (Debian: apt-get install python3-torch): its tests are skipped"; \
 	  elif $$python -c 'import torch, numpy' 2> /dev/null; then \
@@ -162,25 +158,10 @@ trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: pyth
 HF_PACKAGES := numpy pyarrow torch>=2.4 transformers>=5 peft accelerate datasets
 
 hf: python ## fetch PyTorch 2, transformers and peft, and run the tests of minsep.torch.private and minsep.hf
-	@$(VENV)-hf/bin/python -c 'import torch.func, transformers, peft, accelerate, datasets, awscli' 2> /dev/null || { \
-	  python3 -m venv $(VENV)-hf && $(VENV)-hf/bin/pip install -q $(foreach p,$(HF_PACKAGES),'$(p)') && $(VENV)-hf/bin/pip install -q --no-deps $(TEXTS_PACKAGE) || { echo "$(HF_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-hf; }; }
+	@$(VENV)-hf/bin/python -c 'import torch.func, transformers, peft, accelerate, datasets' 2> /dev/null || { \
+	  python3 -m venv $(VENV)-hf && $(VENV)-hf/bin/pip install -q $(foreach p,$(HF_PACKAGES),'$(p)') || { echo "$(HF_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-hf; }; }
 	@if [ -e $(VENV)-hf ]; then mkdir -p bin && $(GO) build -o bin/minsep ./cmd/minsep && \
 	  cd python && MINSEP_COMMAND=$(CURDIR)/bin/minsep ../$(VENV)-hf/bin/python -m unittest tests.test_private tests.test_layers tests.test_processes tests.test_hf; fi
-
-train-hf: build ## train GPT-2 on texts with Hugging Face's Trainer, whole and with LoRA: five minutes of processor time; resumable: out/hf
-	@if [ -e $(VENV)-hf ]; then for lora in '' --lora; do \
-	  PYTHONPATH=python MINSEP_COMMAND=bin/minsep $(VENV)-hf/bin/python integration/trainer/hf_texts.py --out out/hf $$lora || exit 1; done; \
-	else echo "$(VENV)-hf is not here (make hf fetches it): the training is skipped"; fi
-
-trainings: build trainers ## train on digits, texts and the demo's graph with every mechanism, ten times each, or SEEDS times: an hour of processor time; resumable: out/trainings
-	@$(MAKE) --no-print-directory $(addprefix train-,jax owners torch texts genes)
-
-# One program's trainings, so that make -j5 trainings runs them side by side, and make train-genes one alone.
-.PHONY: $(addprefix train-,jax owners torch texts genes)
-$(addprefix train-,jax owners torch texts genes): train-%: build
-	@python=$(VENV)-$(if $(filter torch,$*),torch,jax)/bin/python; \
-	if [ -e $$python ]; then MINSEP_COMMAND="$(CURDIR)/bin/minsep" PYTHONPATH="$(CURDIR)/python" $$python integration/trainer/trainings.py --out out/trainings --program $* $(if $(SEEDS),--seeds $(SEEDS)); \
-	else echo "$$python is not here: the trainings of $* are skipped"; fi
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.
@@ -210,7 +191,7 @@ fuzz: ## run every fuzz target for FUZZTIME (default 20s) each
 	  done; \
 	done
 
-bench: ## measure the tables of docs/background/benchmarks.md: whole stages in a process of their own, then the inner loops
+bench: ## measure whole stages in a process of their own, then the inner loops
 	@mkdir -p out
 	$(GO) test -c -o out/pipelines.test ./internal/pipelines
 	@for b in 'Form$$/n=7200' 'Form$$/epochs' 'Form$$/n=1000' FormMultiOwner Bound; do \

@@ -148,7 +148,7 @@ func TestImportRules(t *testing.T) {
 var processState = map[string][]string{
 	"flag.CommandLine":  {"internal/pipelines/process.go", "cmd/minsep/main.go"},
 	"slog.SetDefault(":  {"internal/pipelines/process.go"},
-	"os.Setenv(":        {"internal/pipelines/process.go", "internal/teststate/teststate.go", "integration/peers/main.go"}, // the last is a program of its own
+	"os.Setenv(":        {"internal/pipelines/process.go", "internal/teststate/teststate.go"},
 	"beamlog.SetLogger": {"internal/pipelines/process.go"},
 	"os.Chdir(":         nil,
 	"testrun.Fix(":      nil, // a run with a fixed id is for tests

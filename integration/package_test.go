@@ -123,9 +123,9 @@ func TestPythonPackageHasTheVersion(t *testing.T) {
 }
 
 // pythonDocuments are the pages with the programs that TestPythonDocument runs, in this order.
-var pythonDocuments = []string{"docs/python.md", "python/README.md", "docs/large-models.md"}
+var pythonDocuments = []string{"docs/tutorial.md", "docs/python.md", "python/README.md", "docs/large-models.md"}
 
-// TestPythonDocument types the blocks of docs/python.md, the package's README and
+// TestPythonDocument types the blocks of the tutorial, docs/python.md, the package's README and
 // docs/large-models.md, with the package as a wheel. It runs the programs of python/examples where a
 // page links to them.
 func TestPythonDocument(t *testing.T) {
@@ -135,7 +135,7 @@ func TestPythonDocument(t *testing.T) {
 	python := pythonWith(t, "numpy, pyarrow.parquet")
 	bin := buildCommand(t)
 	dir := newClone(t, bin)
-	env := []string{"HOME=" + dir, "PYTHONPATH=" + newWheel(t, python), "MINSEP_COMMAND=" + bin, "XDG_STATE_HOME=" + filepath.Join(dir, "out", "state")}
+	env := []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + filepath.Join(dir, "out", "config"), "PYTHONPATH=" + newWheel(t, python), "MINSEP_COMMAND=" + bin, "XDG_STATE_HOME=" + filepath.Join(dir, "out", "state")}
 	env = append(env, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t)) // of torch.distributed
 	ran := 0
 	for _, file := range pythonDocuments {
@@ -215,8 +215,7 @@ for step in 0, 999:
     assert np.array_equal(noise(step), run.noise(step))
 `
 
-// TestNoiseDocument types the blocks of docs/noise.md, after the commands of the README that it
-// begins with, and runs the reader of noise of docs/background/readers.md.
+// TestNoiseDocument types the blocks of docs/noise.md, and runs the reader of noise of docs/background/readers.md.
 func TestNoiseDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command: not with -short")
@@ -227,15 +226,6 @@ func TestNoiseDocument(t *testing.T) {
 	source, err := filepath.Abs("../python")
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, b := range blocks(t, "../README.md") {
-		for line := range strings.Lines(b.text) {
-			for _, stage := range []string{"keygen", "bound", "strategy"} {
-				if strings.HasPrefix(line, "minsep "+stage+" ") {
-					runShell(t, "README.md", dir, line)
-				}
-			}
-		}
 	}
 	ran := map[string]int{}
 	all := blocks(t, "../docs/noise.md")
@@ -270,7 +260,7 @@ func imports(program string) string {
 	switch {
 	case strings.Contains(program, "import jax"), strings.Contains(program, "import datasets"):
 		return "jax"
-	case strings.Contains(program, "dp.private("), strings.Contains(program, "minsep.hf"):
+	case strings.Contains(program, "dp.private("), strings.Contains(program, "torch.private("), strings.Contains(program, "minsep.hf"):
 		return "hf"
 	case strings.Contains(program, "import torch"):
 		return "torch"

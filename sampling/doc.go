@@ -37,7 +37,7 @@
 //   - package montecarlo, a file with the law of one example and a check of its parameters, unless
 //     another scheme has the same losses: losses, draws and tables of package tilt follow from it;
 //   - package formation, only if its examples depend on each other;
-//   - docs: docs/schemes.md and docs/tutorial.md, docs/schemas, and docs/formulas.md and
+//   - docs: docs/schemes.md, docs/schemas, and docs/formulas.md and
 //     docs/accounting.md for a new analysis.
 //
 // Flags, plans, their checks and help, manifests, inspection and certificates follow from these.

@@ -37,7 +37,7 @@ const planTable = `Columns of the table:
                 its two directions`
 
 // helpPages ends every explanation with places to read on.
-const helpPages = "more: minsep --help lists commands and topics; docs/glossary.md, docs/concepts.md, docs/choosing.md"
+const helpPages = "more: minsep --help lists commands and topics; docs/glossary.md, docs/choosing.md"
 
 // explained returns the explanations of a word or phrase: entries of the glossary, schemes, kinds
 // of strategies, flags and columns. It returns nil for an unknown word.

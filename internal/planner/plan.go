@@ -98,7 +98,7 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 }
 
 // notAccuracy is the last note of a plan.
-const notAccuracy = "Less noise is not yet accuracy: data, model, learning rate and the number of steps decide too. docs/background/trainings.md compares mechanisms by what they trained."
+const notAccuracy = "Less noise is not yet accuracy: data, model, learning rate and the number of steps decide too. docs/background/planner.md has trials."
 
 // settings are the populations and batch sizes that are tried, with examples sampled and, as the
 // request asks, owners.

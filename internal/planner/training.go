@@ -23,8 +23,7 @@ func (r *Request) AssumeTraining() {
 
 // AssumeObjective gives a request without an objective the usual one: RMSE, or LateSE where
 // learning rates follow a schedule, as trainings with cosine rates order mechanisms by it: better
-// than by all models, while the first rows by the last model alone trained worse than DP-SGD
-// (docs/background/trainings.md).
+// than by all models, while the first rows by the last model alone trained worse than DP-SGD.
 func (r *Request) AssumeObjective() {
 	if r.Objective != "" {
 		return

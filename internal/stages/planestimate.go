@@ -28,8 +28,7 @@ type PlanEstimate struct {
 // processMemory is the memory of a process that does nothing, in bytes.
 //
 // The costs of the stages, seconds of one processor and bytes of memory on the direct runner, are
-// in the stages' files. Where the constants come from, and how far off they were, is in
-// docs/background/run.md.
+// in the stages' files, as they were measured.
 const processMemory = 55 << 20
 
 // Estimate returns the expected output and cost of a stage. edges is about the number of edges of

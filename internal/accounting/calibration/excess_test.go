@@ -16,7 +16,7 @@ import (
 
 // TestExcessOfSeveralExamples: δ of an owner of several examples, by the values that a verification
 // would draw, is never below the truth, and above it by at most a tenth, also where no M is below
-// 1: docs/background/accounting.md has the figures.
+// 1.
 func TestExcessOfSeveralExamples(t *testing.T) {
 	epoch, wide := sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 3, MinSep: 1, EpochSteps: 3}}, sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: 3, MinSep: 2, EpochSteps: 2}}
 	for _, c := range []struct {

@@ -349,7 +349,7 @@ func (c biasCase) bias(t *testing.T, outputs int) (bias, stdErr float64) {
 }
 
 // TestBiasOfDrawnRatios measures by how much a mean of ownerDraws(k) draws of f_k raises δ at sizes
-// that are used. docs/background/accounting.md has the figures.
+// that are used.
 func TestBiasOfDrawnRatios(t *testing.T) {
 	if !stattest.Long() {
 		t.Skip("takes minutes of a processor: MINSEP_LONG runs it")
