@@ -226,6 +226,7 @@ func (f *noiseFn) ProcessElement(ctx context.Context, r coordinates, emit func(N
 	if err != nil {
 		return err
 	}
+	g.Add(f.recipe.StepBytes...)
 	g.Workers = f.Layout.Workers
 	steps := f.recipe.Params.Steps
 	for step := 0; step < steps; step += f.Layout.Steps {

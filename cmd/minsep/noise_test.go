@@ -146,6 +146,7 @@ func rowsOfRecipe(t *testing.T, key, folder string) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Add(r.StepBytes...)
 	rows := make([]float32, r.Params.Steps*g.Width())
 	if err := g.Fill32(rows); err != nil {
 		t.Fatal(err)

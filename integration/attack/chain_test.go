@@ -226,6 +226,7 @@ func noisy(t testing.TB, recipe *noise.Recipe, key stream.Key, values []float64,
 			t.Error(err)
 			return
 		}
+		g.Add(recipe.StepBytes...)
 		g.Workers = 1
 		row = append(row[:0], make([]float64, width*steps)...)
 		if err := g.Fill64(row); err != nil {

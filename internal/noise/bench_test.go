@@ -47,15 +47,15 @@ func benchmarkNoise(b *testing.B, name string, s *mechanism.Strategy, words Word
 		if bands := s.Bands(); bands == 256 {
 			coordinates, rows = 100000, 128 // the state of 1e6 coordinates is 2 GB
 		}
-		g := generator(b, bind(b, Config{Strategy: s, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1, Words: words}), 0, coordinates)
+		r := bind(b, Config{Strategy: s, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1, Words: words})
+		g := generator(b, r, 0, coordinates)
 		g.Workers = 1
 		dst := make([]float32, rows*int(coordinates))
 		for b.Loop() {
 			if g.Step()+rows > steps {
 				b.StopTimer()
-				if err := g.Seek(0); err != nil {
-					b.Fatal(err)
-				}
+				g = generator(b, r, 0, coordinates)
+				g.Workers = 1
 				b.StartTimer()
 			}
 			if err := g.Fill32(dst); err != nil {

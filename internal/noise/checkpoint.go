@@ -11,16 +11,23 @@ import (
 )
 
 // checkpointMagic begins a checkpoint.
-const checkpointMagic = "minsep-noise-checkpoint/2\n"
+const checkpointMagic = "minsep-noise-checkpoint/3\n"
 
 // ErrCheckpoint says that a checkpoint is damaged, or belongs to other noise than the generator's.
 var ErrCheckpoint = errors.New("noise: not a checkpoint of this noise")
 
-// WriteCheckpoint writes the state from which a generator of the same recipe, key and coordinates
-// goes on at the present step: the rows or buffers that it holds. They are as secret as the noise.
-// Later rows have the same bytes as without the interruption.
+// WriteCheckpoint writes the state from which a generator of the same recipe, key, bytes of steps and
+// coordinates goes on at the present step: the rows that it holds. They are as secret as the noise.
+// Later rows have the same bytes as without the interruption. No row may have been made ahead of the
+// step, as after [Generator.Until]. If [Generator.Restartable] is true, a checkpoint saves nothing.
 func (g *Generator) WriteCheckpoint(w io.Writer) error {
-	return writeState(w, g.checkpointHead(g.step), g.state)
+	for _, next := range g.next {
+		if next > g.step {
+			return fmt.Errorf("noise: checkpoint: rows to step %d are made, beyond step %d: a trainer that goes on there draws other bytes for them", next, g.step)
+		}
+	}
+	g.first = g.step // the tiles begin anew, some rows apart
+	return writeState(w, g.checkpointHead(g.step), g.ring, g.buffers)
 }
 
 // writeState writes a head, states and the SHA-256 of both.
@@ -50,41 +57,41 @@ func writeState(w io.Writer, head []byte, states ...[]float64) error {
 	return nil
 }
 
-// checkpointHead returns the head of a checkpoint: the magic, the binding, the coordinates, the step
-// and the size of the state.
+// checkpointHead returns the head of a checkpoint: the magic, the commitment to the key, which binds
+// the run id and all parameters, the SHA-256 of the bytes of the steps before it, the coordinates,
+// the layout of the rows, and the step.
 func (g *Generator) checkpointHead(step int) []byte {
-	b := g.bound(checkpointMagic, step)
-	for _, v := range []int64{g.lo, g.hi, int64(step), int64(len(g.state))} {
+	sum := sha256.New()
+	for _, bytes := range g.bytes[:step] {
+		sum.Write(bytes[:])
+	}
+	commitment := g.key.Commitment()
+	b := sum.Sum(append([]byte(checkpointMagic), commitment[:]...))
+	for _, v := range []int64{g.lo, g.hi, int64(g.tiles), int64(g.slots), int64(g.tile), int64(len(g.buffers)), int64(step)} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	return b
 }
 
-// bound returns a magic, the commitment to the key, which binds the run id and all parameters, and
-// the SHA-256 of the bytes of the steps before a step.
-func (g *Generator) bound(magic string, step int) []byte {
-	b, commitment, sum := []byte(magic), g.key.Commitment(), sha256.New()
-	for _, bytes := range g.bytes[:step] {
-		sum.Write(bytes[:])
-	}
-	return sum.Sum(append(b, commitment[:]...))
-}
-
 // ReadCheckpoint goes to the step of a checkpoint of the same recipe, key, bytes of steps and
-// coordinates. For any other checkpoint, and for a damaged one, the error wraps [ErrCheckpoint]; the generator must then
-// be sent to a step before it is used again.
+// coordinates. The generator must be at step 0. For any other checkpoint, and for a damaged one, the
+// error wraps [ErrCheckpoint], and it stays at step 0.
 func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
-	step, err := readHead(in, g.checkpointHead, 16, len(g.bytes))
+	step, err := readHead(in, g.checkpointHead, 8, len(g.bytes))
 	if err != nil {
 		return err
 	}
-	if err := readState(in, r, sum, g.state); err != nil {
-		clear(g.state)
+	if err := readState(in, r, sum, g.ring, g.buffers); err != nil {
+		clear(g.ring)
+		clear(g.buffers)
 		return err
 	}
-	g.step = step
+	g.step, g.first = step, step
+	for i := range g.next {
+		g.next[i] = step
+	}
 	return nil
 }
 

@@ -3,50 +3,124 @@ package noise
 import (
 	"bytes"
 	"errors"
-	"slices"
+	"io"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"minsep/mechanism"
 )
 
-func TestCheckpoint(t *testing.T) {
-	const steps, lo, hi, stop = 60, 5, 90, 23
-	for name, s := range strategies(steps) {
-		r := bind(t, Config{Strategy: s, Coordinates: 100, NoiseMultiplier: 2, ClipNorm: 1})
-		whole := make([]float32, steps*(hi-lo))
-		if err := generator(t, r, lo, hi).Fill32(whole); err != nil {
-			t.Fatal(err)
-		}
-		g := generator(t, r, lo, hi)
-		if err := g.Fill32(make([]float32, stop*(hi-lo))); err != nil {
-			t.Fatal(err)
-		}
-		var saved bytes.Buffer
-		if err := g.WriteCheckpoint(&saved); err != nil {
-			t.Fatal(err)
-		}
-		resumed := generator(t, r, lo, hi)
-		rest := make([]float32, (steps-stop)*(hi-lo))
-		if err := errors.Join(resumed.ReadCheckpoint(bytes.NewReader(saved.Bytes())), resumed.Fill32(rest)); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if !slices.Equal(rest, whole[stop*(hi-lo):]) {
-			t.Errorf("%s: other values after a checkpoint", name)
-		}
+// streamed is what a generator makes from its step to another one.
+func streamed(t *testing.T, s *Generator, end int) []byte {
+	t.Helper()
+	s.Until = end
+	out, err := write32(s, end)
+	if err != nil || s.Step() != end {
+		t.Fatalf("at step %d in place of %d: %v", s.Step(), end, err)
+	}
+	return out
+}
 
-		refuse := func(what string, g *Generator, b []byte) {
-			if err := g.ReadCheckpoint(bytes.NewReader(b)); !errors.Is(err, ErrCheckpoint) {
+// TestCheckpoint: of every kind, with pauses, from several steps, checkpoints on the way and
+// steps after them, a generator that goes on from a checkpoint has the bits of one that was never stopped.
+func TestCheckpoint(t *testing.T) {
+	const steps, coordinates, lo, hi = 60, 4700, 5, 4690
+	rng := rand.New(rand.NewPCG(6, 6))
+	for name, strategy := range strategies(steps) {
+		r := bind(t, Config{Strategy: strategy, Coordinates: coordinates, NoiseMultiplier: 1.5, ClipNorm: 1})
+		all := generated(t, r)
+		want := func(from, to int) []byte {
+			rows := encoded(all, coordinates, lo, hi, from)
+			return rows[:4*(hi-lo)*(to-from)]
+		}
+		for range 4 {
+			from := rng.IntN(3) * rng.IntN(20)
+			stop := from + rng.IntN(steps-from)
+			later := stop + rng.IntN(steps-stop)
+			s := generator(t, r, lo, hi)
+			s.Workers = 1 + rng.IntN(3)
+			if err := s.Seek(t.Context(), from, func(int) {}); err != nil {
+				t.Fatal(err)
+			}
+			if stop > from && !bytes.Equal(streamed(t, s, stop), want(from, stop)) {
+				t.Errorf("%s: other bits of steps %d to %d", name, from, stop)
+			}
+			var saved bytes.Buffer
+			if err := s.WriteCheckpoint(&saved); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(streamed(t, s, steps), want(stop, steps)) {
+				t.Errorf("%s: from step %d: other bits after a pause at step %d", name, from, stop)
+			}
+			resumed := generator(t, r, lo, hi)
+			if err := resumed.ReadCheckpoint(bytes.NewReader(saved.Bytes())); err != nil || resumed.Step() != stop {
+				t.Fatalf("%s: at step %d in place of %d: %v", name, resumed.Step(), stop, err)
+			}
+			if err := resumed.Seek(t.Context(), later, func(int) {}); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(streamed(t, resumed, steps), want(later, steps)) {
+				t.Errorf("%s: a checkpoint of step %d, from step %d on: other bits", name, stop, later)
+			}
+		}
+	}
+}
+
+// TestCheckpointIsRefused where it is of other noise, or is damaged anywhere.
+func TestCheckpointIsRefused(t *testing.T) {
+	const steps, coordinates = 30, 100
+	for _, name := range []string{"toeplitz 5", "blt"} {
+		config := Config{Strategy: strategies(steps)[name], Coordinates: coordinates, NoiseMultiplier: 2, ClipNorm: 1}
+		r := bind(t, config)
+		s := generator(t, r, 3, 90)
+		streamed(t, s, 12)
+		var saved bytes.Buffer
+		if err := s.WriteCheckpoint(&saved); err != nil {
+			t.Fatal(err)
+		}
+		refuse := func(what string, s *Generator, b []byte) {
+			t.Helper()
+			if err := s.ReadCheckpoint(bytes.NewReader(b)); !errors.Is(err, ErrCheckpoint) {
 				t.Errorf("%s: %s: error %v", name, what, err)
 			}
 		}
-		other := bind(t, Config{Strategy: s, Coordinates: 100, NoiseMultiplier: 2.5, ClipNorm: 1})
-		refuse("another noise multiplier", generator(t, other, lo, hi), saved.Bytes())
-		refuse("other coordinates", generator(t, r, lo, hi+1), saved.Bytes())
-		refuse("truncated", generator(t, r, lo, hi), saved.Bytes()[:saved.Len()-1])
-		for _, at := range []int{3, 40, saved.Len() - 40, saved.Len() - 1} {
+		config.NoiseMultiplier = 2.5
+		refuse("another noise multiplier", generator(t, bind(t, config), 3, 90), saved.Bytes())
+		refuse("other coordinates", generator(t, r, 2, 90), saved.Bytes())
+		refuse("with a byte more", generator(t, r, 3, 90), append(saved.Bytes(), 0))
+		refuse("twice", generator(t, r, 3, 90), append(saved.Bytes(), saved.Bytes()...))
+		for at := 0; at < saved.Len(); at += 1 + saved.Len()/300 {
 			damaged := bytes.Clone(saved.Bytes())
 			damaged[at] ^= 1
-			refuse("damaged", generator(t, r, lo, hi), damaged)
+			refuse("damaged", generator(t, r, 3, 90), damaged)
+			refuse("truncated", generator(t, r, 3, 90), saved.Bytes()[:at])
+		}
+	}
+}
+
+// TestCheckpointAhead: rows that were made with bytes that a resumed training draws again are
+// in no checkpoint, and a checkpoint of other bytes is refused.
+func TestCheckpointAhead(t *testing.T) {
+	const steps, coordinates = 60, 100
+	r := bind(t, Config{Strategy: strategies(steps)["toeplitz 5"], Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1})
+	s := generator(t, r, 0, coordinates)
+	if _, err := write32(s, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WriteCheckpoint(io.Discard); err == nil || !strings.Contains(err.Error(), "draws other bytes") {
+		t.Errorf("rows that are ahead: %v", err)
+	}
+	streamed(t, s, 20)
+	var saved bytes.Buffer
+	if err := s.WriteCheckpoint(&saved); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[int]error{0: ErrCheckpoint, 19: ErrCheckpoint, 20: nil} {
+		again := bind(t, Config{Strategy: r.Strategy, Coordinates: coordinates, NoiseMultiplier: 1, ClipNorm: 1})
+		again.StepBytes[at][0] ^= 1
+		if err := generator(t, again, 0, coordinates).ReadCheckpoint(bytes.NewReader(saved.Bytes())); !errors.Is(err, want) {
+			t.Errorf("other bytes of step %d: %v", at, err)
 		}
 	}
 }
@@ -71,6 +145,7 @@ func TestGeneratorRefusesAnotherKey(t *testing.T) {
 func FuzzReadCheckpoint(f *testing.F) {
 	r := bind(f, Config{Strategy: strategies(9)["toeplitz 2"], Coordinates: 20, NoiseMultiplier: 1, ClipNorm: 1})
 	g := generator(f, r, 0, 20)
+	g.Until = 5
 	if err := g.Fill32(make([]float32, 5*20)); err != nil {
 		f.Fatal(err)
 	}

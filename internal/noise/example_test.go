@@ -35,6 +35,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
+	g.Add(recipe.StepBytes...)
 	rows := make([]float32, 2*g.Width())
 	if err := g.Fill32(rows); err != nil {
 		fmt.Println(err)

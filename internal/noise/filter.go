@@ -7,27 +7,7 @@ import "math"
 // a loop over one lane at a time, over four in a vector or over all gives the same bits.
 
 // feedbackGeneric is feedback in portable Go.
-func (a arithmetic) feedbackGeneric(p []float64, history, steps int, gain, f []float64) {
-	for t := range steps {
-		g := gain[t]
-		c := f[t*history:][:history]
-		for q := 0; q < lanes; q += 4 {
-			out := p[(history+t)*lanes+q:][:4]
-			u0, u1, u2, u3 := out[0]*g, out[1]*g, out[2]*g, out[3]*g
-			for j, v := range c {
-				r := p[(t+j)*lanes+q:][:4]
-				u0 = a.add(v, r[0], u0)
-				u1 = a.add(v, r[1], u1)
-				u2 = a.add(v, r[2], u2)
-				u3 = a.add(v, r[3], u3)
-			}
-			out[0], out[1], out[2], out[3] = u0, u1, u2, u3
-		}
-	}
-}
-
-// feedbackRingGeneric is feedbackRing in portable Go.
-func (a arithmetic) feedbackRingGeneric(ring []float64, stride, history, slot, steps int, z, gain, f []float64) {
+func (a arithmetic) feedbackGeneric(ring []float64, stride, history, slot, steps int, z, gain, f []float64) {
 	for t := range steps {
 		c := f[t*history:][:history]
 		var u [lanes]float64

@@ -35,6 +35,7 @@ func generator(t testing.TB, r *Recipe, lo, hi int64) *Generator {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Add(r.StepBytes...)
 	return g
 }
 
@@ -181,30 +182,42 @@ func splitsGiveTheSameValues(t *testing.T, words Words) {
 	}
 }
 
+// TestSeek goes to steps on the way, and back if the noise is restartable; and tells how far it is.
 func TestSeek(t *testing.T) { eachWords(t, seek) }
 
 func seek(t *testing.T, words Words) {
-	const steps, width = 40, 20
+	const steps, width = 40, 4700
+	rng := rand.New(rand.NewPCG(5, 5))
 	for name, s := range strategies(steps) {
 		r := bind(t, Config{Strategy: s, Coordinates: width, NoiseMultiplier: 2, ClipNorm: 1, Words: words})
-		whole, part := make([]float32, steps*width), make([]float32, 5*width)
-		g := generator(t, r, 0, width)
-		if err := g.Fill32(whole); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Seek(11); err != nil {
-			var pe *ParamError
-			if !errors.As(err, &pe) || r.Noising.restartable() {
-				t.Errorf("%s: %v", name, err)
+		whole := generated(t, r)
+		for range 3 {
+			step := 1 + rng.IntN(steps)
+			g := generator(t, r, 0, width)
+			g.Workers = 1 + rng.IntN(4)
+			reached := 0
+			if err := g.Seek(t.Context(), step, func(at int) { reached = at }); err != nil {
+				t.Fatal(err)
 			}
-		} else if err := g.Fill32(part); err != nil || !slices.Equal(part, whole[11*width:16*width]) {
-			t.Errorf("%s: other values after Seek (%v)", name, err)
+			rest := make([]float64, (steps-step)*width)
+			if err := g.Fill64(rest); err != nil || !slices.Equal(rest, whole[step*width:]) || g.Step() != steps {
+				t.Errorf("%s: other values from step %d on (%v)", name, step, err)
+			}
+			if !g.Restartable() && reached != step {
+				t.Errorf("%s: at step %d of %d", name, reached, step)
+			}
+			if err := g.Seek(t.Context(), 0, nil); (err == nil) != g.Restartable() {
+				t.Errorf("%s: back to step 0: %v", name, err)
+			}
 		}
-		if err := errors.Join(g.Seek(0), g.Fill32(part)); err != nil || !slices.Equal(part, whole[:5*width]) {
-			t.Errorf("%s: other values after Seek(0) (%v)", name, err)
+		g := generator(t, r, 0, width)
+		for _, step := range []int{-1, steps + 1} {
+			if err := g.Seek(t.Context(), step, nil); !errors.As(err, new(*ParamError)) {
+				t.Errorf("%s: step %d: %v", name, step, err)
+			}
 		}
-		if g.Seek(steps+1) == nil || g.Seek(-1) == nil || g.Fill32(make([]float32, steps*width)) == nil {
-			t.Errorf("%s: steps out of range are accepted", name)
+		if err := g.Fill32(make([]float32, (steps+1)*width)); !errors.As(err, new(*ParamError)) {
+			t.Errorf("%s: more rows than there are: %v", name, err)
 		}
 	}
 }
@@ -302,7 +315,7 @@ func moments(t *testing.T, words Words) {
 	}
 	g := identityGenerator(t, int64(width), words)
 	right := func(step int, z []float64) {
-		if err := errors.Join(g.Seek(step), g.FillUnrounded(z)); err != nil {
+		if err := errors.Join(g.Seek(t.Context(), step, nil), g.FillUnrounded(z)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -44,39 +44,15 @@ func (a arithmetic) normals(dst []float64, stride int, words []uint64, soon, lat
 	return kernelsOf[a].normals256(&dst[0], stride, &words[0], groups, &tables) != 0
 }
 
-// feedback replaces the rows of panels after their first history rows by u_t, where the rows before
-// a row are its earlier outputs. f holds history coefficients a step, the oldest first, gain one.
-func (a arithmetic) feedback(p []float64, panels, distance, history, steps int, gain, f []float64) {
-	if history == 0 && allOnes(gain[:steps]) {
-		return
-	}
-	if vectors == 0 || history == 0 {
-		for i := range panels {
-			a.feedbackGeneric(p[i*distance:], history, steps, gain, f)
-		}
-		return
-	}
-	_, _, _ = p[(panels-1)*distance+(history+steps)*lanes-1], gain[steps-1], f[steps*history-1]
-	const noRing = -1
-	for i := 0; i < panels; i++ {
-		rows, z := &p[i*distance], &p[i*distance+history*lanes]
-		if vectors == wide && i+1 < panels {
-			kernelsOf[a].feedback512(rows, distance, lanes, history, 0, noRing, history, steps, z, &gain[0], &f[0])
-			i++
-			continue
-		}
-		kernelsOf[a].feedback256(rows, half, lanes, history, 0, noRing, history, steps, z, &gain[0], &f[0])
-	}
-}
-
-// feedbackRing is feedback for panels that lie side by side, with the earlier rows in a ring of
-// history slots: it sets the slot of each of steps rows, the first slot and those after it, to u_t.
-// A slot holds the oldest row until then, and steps are at most history. stride values lie from
-// slot to slot; z holds the normals in the same way, a row a step.
-func (a arithmetic) feedbackRing(ring []float64, panels, stride, history, slot, steps int, z, gain, f []float64) {
+// feedback makes rows of panels that lie side by side, with the earlier rows in a ring of history
+// slots: it sets the slot of each of steps rows, the first slot and those after it, to u_t. A slot
+// holds the oldest row until then, and steps are at most history. stride values lie from slot to
+// slot; z holds the normals in the same way, a row a step. f holds history coefficients a step, the
+// oldest first, gain one.
+func (a arithmetic) feedback(ring []float64, panels, stride, history, slot, steps int, z, gain, f []float64) {
 	if vectors == 0 {
 		for i := range panels {
-			a.feedbackRingGeneric(ring[i*lanes:], stride, history, slot, steps, z[i*lanes:], gain, f)
+			a.feedbackGeneric(ring[i*lanes:], stride, history, slot, steps, z[i*lanes:], gain, f)
 		}
 		return
 	}
@@ -91,16 +67,6 @@ func (a arithmetic) feedbackRing(ring []float64, panels, stride, history, slot, 
 		}
 		kernelsOf[a].feedback256(rows, half, stride, history, slot, history, slot, steps, z, &gain[0], &f[0])
 	}
-}
-
-// allOnes reports whether every gain is 1: the product can then be left out.
-func allOnes(gain []float64) bool {
-	for _, g := range gain {
-		if g != 1 {
-			return false
-		}
-	}
-	return true
 }
 
 // filter replaces row t of panels by the sum of h[j] times row t+j, for the first steps rows. h has

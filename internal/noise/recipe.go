@@ -284,32 +284,6 @@ func (r *Recipe) Bind(root stream.Root, run stream.RunID, keyFile string) {
 // ErrKey says that a key is not the one that a recipe names.
 var ErrKey = errors.New("noise: the key is not the one that the recipe was made with")
 
-// Generator returns the generator of coordinates [lo, hi) from step 0 on, with r's StepBytes. The
-// key must be the one of r's run ([Recipe.Key], [ErrKey]).
-func (r *Recipe) Generator(key stream.Key, lo, hi int64) (*Generator, error) {
-	g, err := r.generator(key, lo, hi)
-	if err != nil {
-		return nil, err
-	}
-	g.allocate()
-	g.add(r.StepBytes...)
-	return g, nil
-}
-
-// generator returns a generator without its state.
-func (r *Recipe) generator(key stream.Key, lo, hi int64) (*Generator, error) {
-	if key.Commitment() != r.KeyCommitment {
-		return nil, ErrKey
-	}
-	check := param.Checker{Package: "noise"}
-	check.Require(0 <= lo && lo < hi && hi <= r.Params.Coordinates, "coordinates", fmt.Sprintf("[%d,%d)", lo, hi),
-		fmt.Sprintf("must be a range within [0,%d)", r.Params.Coordinates))
-	if check.Err() != nil {
-		return nil, check.Err()
-	}
-	return newGenerator(r, key, lo, hi), nil
-}
-
 // Write writes r as indented JSON.
 func (r *Recipe) Write(w io.Writer) error {
 	e := json.NewEncoder(w)

@@ -30,7 +30,7 @@ func (v *vector) fill(t *testing.T) {
 	root := testRoot(t)
 	for _, unrounded := range []bool{true, false} {
 		g := generator(t, v.Recipe, v.Lo, v.Hi)
-		if err := g.Seek(v.FirstStep); err != nil {
+		if err := g.Seek(t.Context(), v.FirstStep, nil); err != nil {
 			t.Fatal(err)
 		}
 		dst := make([]float64, v.Steps*g.Width())

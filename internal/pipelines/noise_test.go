@@ -65,6 +65,7 @@ func TestNoiseIsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Add(r.StepBytes...)
 	want := make([]float64, 20*3)
 	if err := g.Fill64(want); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 type checkpoints struct {
 	of     NoiseStream
 	head   NoiseStreamHead
-	stream *noise.Stream
+	stream *noise.Generator
 	tell   func(format string, args ...any) // shows the user a note
 }
 

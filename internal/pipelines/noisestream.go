@@ -116,7 +116,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 	if err := w.mayUse(recipe); err != nil || dry {
 		return head, err
 	}
-	s, err := recipe.Stream(recipe.Key(w.root, recipe.RunID), head.First, head.End)
+	s, err := recipe.Generator(recipe.Key(w.root, recipe.RunID), head.First, head.End)
 	if err != nil {
 		return head, err
 	}
@@ -146,7 +146,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 		if err := bytes.readUntil(min(head.Steps, s.Step()+1+StreamAhead)); err != nil {
 			return head, err
 		}
-		if err := writeNext(); err != nil {
+		if err := writeNext(min(s.Rows(), head.Steps-s.Step())); err != nil {
 			return head, err
 		}
 		if s.Step() == s.Until {
@@ -164,7 +164,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 // stepBytes reads the bytes of steps for a stream of noise.
 type stepBytes struct {
 	in     io.Reader
-	stream *noise.Stream
+	stream *noise.Generator
 }
 
 // readUntil reads the bytes of all steps before a step.
@@ -183,26 +183,33 @@ func (b stepBytes) readUntil(step int) error {
 	return nil
 }
 
-// rowWriter returns a function that makes the next row and writes it in little endian.
-func rowWriter(s *noise.Stream, dtype manifest.DType, out io.Writer) func() error {
+// rowWriter returns a function that makes so many of the next rows and writes them in little endian.
+func rowWriter(s *noise.Generator, dtype manifest.DType, out io.Writer) func(rows int) error {
+	size := s.Rows() * s.Width()
 	if dtype == manifest.DFloat64 {
-		row := make([]float64, s.Width())
-		return func() error { return writeRow(out, row, s.Fill64(row)) }
+		values := make([]float64, size)
+		return func(rows int) error {
+			part := values[:rows*s.Width()]
+			return writeRows(out, part, s.Fill64(part))
+		}
 	}
-	row := make([]float32, s.Width())
-	return func() error { return writeRow(out, row, s.Fill32(row)) }
+	values := make([]float32, size)
+	return func(rows int) error {
+		part := values[:rows*s.Width()]
+		return writeRows(out, part, s.Fill32(part))
+	}
 }
 
-// writeRow writes a row unless err says that it was not made. On a little-endian processor the bytes
-// of the row are its own memory.
-func writeRow[T float32 | float64](out io.Writer, row []T, err error) error {
+// writeRows writes rows unless err says that they were not made. On a little-endian processor their
+// bytes are their own memory.
+func writeRows[T float32 | float64](out io.Writer, rows []T, err error) error {
 	if err != nil {
 		return err
 	}
 	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
-		return binary.Write(out, binary.LittleEndian, row)
+		return binary.Write(out, binary.LittleEndian, rows)
 	}
-	_, err = out.Write(unsafe.Slice((*byte)(unsafe.Pointer(&row[0])), len(row)*int(unsafe.Sizeof(row[0]))))
+	_, err = out.Write(unsafe.Slice((*byte)(unsafe.Pointer(&rows[0])), len(rows)*int(unsafe.Sizeof(rows[0]))))
 	return err
 }
 

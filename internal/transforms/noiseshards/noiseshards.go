@@ -170,6 +170,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard int, emit func(strin
 	if err != nil {
 		return err
 	}
+	g.Add(f.recipe.StepBytes...)
 	w := &shardWriter{config: f.Config, shard: shard, steps: f.recipe.Params.Steps, generator: g,
 		done: func() { filesWritten.Add(ctx, 1) }}
 	files, err := w.run(ctx)

@@ -136,6 +136,7 @@ func expected(t testing.TB, c Config, r *noise.Recipe) []float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Add(r.StepBytes...)
 	all := make([]float64, steps*coordinates)
 	if err := g.Fill64(all); err != nil {
 		t.Fatal(err)
@@ -232,6 +233,7 @@ func writer(t *testing.T, c Config, r *noise.Recipe, done func()) *shardWriter {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Add(r.StepBytes...)
 	return &shardWriter{config: c, shard: 1, steps: steps, generator: g, done: done}
 }
 

@@ -104,7 +104,7 @@ func (w *shardWriter) resume(ctx context.Context) error {
 		w.notes.Files = w.notes.Files[:good]
 		return nil
 	case w.generator.Restartable():
-		err := w.generator.Seek(w.step)
+		err := w.generator.Seek(ctx, w.step, nil)
 		w.notes.Files = w.notes.Files[:good]
 		return err
 	case w.readCheckpoint(ctx, w.step):
@@ -113,7 +113,7 @@ func (w *shardWriter) resume(ctx context.Context) error {
 		return nil
 	}
 	w.step, w.notes = 0, empty
-	return w.generator.Seek(0)
+	return nil
 }
 
 // readCheckpoint restores the generator from the checkpoint. It returns false if the checkpoint is
@@ -148,6 +148,7 @@ func (w *shardWriter) note() error {
 func (w *shardWriter) file(ctx context.Context, name string, rows int) (manifest.File, error) {
 	width := w.generator.Width()
 	chunk := max(1, min(rows, bufferBytes/w.config.DType.Size()/width))
+	w.generator.Until = w.step + rows // a checkpoint has no rows of later files
 	size := int64(rows) * int64(width) * int64(w.config.DType.Size())
 	return manifest.WriteFileOf(w.config.Dir, name, manifest.SecretFile, size, func(out io.Writer) error {
 		if err := (manifest.NPYHeader{DType: w.config.DType, Shape: []int{rows, width}}).Write(out); err != nil {
