@@ -4,6 +4,7 @@ package integration
 
 import (
 	"bytes"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -189,8 +190,10 @@ func TestProcessState(t *testing.T) {
 	}
 }
 
-// TestStability holds that every public package is stable and says so: what may change with every release is internal.
-func TestStability(t *testing.T) {
+// publicPackages yields the folders of the packages that other modules may import, with their files
+// other than tests.
+func publicPackages(t *testing.T, look func(path, dir string, files []*ast.File)) {
+	t.Helper()
 	list, err := exec.Command("go", "list", "-f", "{{.ImportPath}}\t{{.Dir}}", "minsep/...").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -202,27 +205,95 @@ func TestStability(t *testing.T) {
 			continue
 		}
 		packages++
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := 0
-		for _, file := range files {
-			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.PackageClauseOnly)
+		var files []*ast.File
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 			if err != nil {
 				t.Fatal(err)
 			}
+			files = append(files, f)
+		}
+		look(path, dir, files)
+	}
+	if packages < 6 {
+		t.Fatalf("only %d packages were looked at", packages)
+	}
+}
+
+// TestStability holds that every public package is stable and says so, since what may change with
+// every release is internal, and that it has an example with output, unless it is imported for its
+// effect only.
+func TestStability(t *testing.T) {
+	publicPackages(t, func(path, dir string, files []*ast.File) {
+		said, declares := 0, false
+		for _, f := range files {
 			if strings.HasSuffix(f.Doc.Text(), "\nStability: stable.\n") {
 				said++
 			}
+			declares = declares || len(f.Decls) > 1
 		}
 		if said != 1 {
 			t.Errorf("%s: its comment says %d times that it is stable, as CONTRIBUTING.md has it", path, said)
 		}
-	}
-	if packages < 5 {
-		t.Fatalf("only %d packages were looked at", packages)
-	}
+		tests, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := slices.ContainsFunc(tests, func(name string) bool {
+			b, err := os.ReadFile(name)
+			return err == nil && bytes.Contains(b, []byte("\nfunc Example() {")) && bytes.Contains(b, []byte("\t// Output:"))
+		})
+		if declares && !shown {
+			t.Errorf("%s: it has no Example with output", path)
+		}
+	})
+}
+
+// internalOf are the types below internal that may stand in what public packages export: addressed
+// streams, by which package sampling is called from the transforms, and the error of a parameter.
+var internalOf = map[string][]string{
+	"minsep/sampling":  {"minsep/internal/stream", "minsep/internal/param"},
+	"minsep/mechanism": {"minsep/internal/param"},
+}
+
+// TestPublicTypes holds that no other type below internal stands in a public signature or field,
+// where a program could not name it.
+func TestPublicTypes(t *testing.T) {
+	publicPackages(t, func(path, _ string, files []*ast.File) {
+		for _, f := range files {
+			hidden := map[string]string{} // name to path of an internal package
+			for _, imp := range f.Imports {
+				target, _ := strconv.Unquote(imp.Path.Value)
+				if strings.Contains(target, "/internal/") && !slices.Contains(internalOf[path], target) {
+					hidden[target[strings.LastIndex(target, "/")+1:]] = target
+				}
+			}
+			ast.FileExports(f)
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok {
+					fn.Body = nil
+				}
+				if values, ok := d.(*ast.GenDecl); ok && values.Tok != token.TYPE {
+					continue
+				}
+				ast.Inspect(d, func(n ast.Node) bool {
+					if selector, ok := n.(*ast.SelectorExpr); ok {
+						if pkg, ok := selector.X.(*ast.Ident); ok && hidden[pkg.Name] != "" {
+							t.Errorf("%s exports something of type %s.%s, which is internal", path, pkg.Name, selector.Sel.Name)
+						}
+					}
+					return true
+				})
+			}
+		}
+	})
 }
 
 // TestLinked holds what programs link, be it by way of another package: one that verifies

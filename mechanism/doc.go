@@ -1,10 +1,11 @@
-// Package mechanism holds the strategies that correlate noise across training steps: their
-// definitions, errors and sensitivities, and the search for the best of a family.
+// Package mechanism holds the strategies that correlate noise across training steps: [Params.Make]
+// makes one of a family, and [FromRows] one of your own. [Strategy.Error] and [Strategy.Sensitivity]
+// are its figures.
 //
 // A mechanism releases G + ζ σ C⁻¹ Z: the clipped gradient sums G [steps, coordinates] with noise
 // that is correlated by the inverse of the strategy matrix C, Z iid N(0,1), ζ the clip norm and σ
 // the noise multiplier. Its privacy is the privacy of C G + ζ σ Z, so it follows from C, from σ and
-// from the participations alone; package accounting does that. This package never adds noise and
+// from the participations alone; package privacy does that. This package never adds noise and
 // never reads data: everything in it is public.
 //
 // C is not normalised implicitly: σ is the standard deviation of Z in units of the clip norm,

@@ -9,7 +9,7 @@ import (
 
 // The optimal banded Toeplitz strategy for 1000 steps, beside independent noise and noise that is
 // regenerated.
-func ExampleProblem() {
+func Example() {
 	p := mechanism.Problem{
 		Workload:      mechanism.Prefix(1000),
 		Participation: mechanism.Participation{MinSep: 100},

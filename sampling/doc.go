@@ -1,4 +1,5 @@
-// Package sampling decides which examples take part in which training step.
+// Package sampling decides which examples take part in which training step: [Params.Spec] makes a
+// scheme from a batch size or a probability, and [Law.Tabulate] one of your own.
 //
 // A scheme is a plain struct of public parameters: [BMinSep], [EpochMinSep],
 // [Poisson], [BallsInBins], [CyclicPoisson], [MultiOwner], [Fixed] and [Rotation], with

@@ -446,18 +446,27 @@ var frozen = []string{
 	"[9 22 35]", "[1 14 27]",
 }
 
-func ExampleBMinSep() {
-	s, err := sampling.BMinSep{Steps: 1000, MinSep: 16, WarmStart: true}.WithBatchSize(500, 10000)
+// A scheme for a batch size, and a law of one's own: every third day with probability 1/2.
+func Example() {
+	spec, err := sampling.Params{Scheme: "b-min-sep", Steps: 1000, MinSep: 16, BatchSize: 500}.Spec(sampling.Population{Examples: 10000})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	src := stream.NewSource(stream.PublicKey("example", nil))
-	steps := s.Process().Sampler(src).Append(nil, src.IntAddress(42, 0), 42)
-	mean, _ := s.ParticipationMoments()
-	fmt.Printf("prob %.4f; example 42 takes part %d times, %.0f expected; min-sep kept: %v\n", s.Prob, len(steps), mean,
-		sampling.MinSepViolation(steps, s.MinSep, false) < 0)
-	// Output: prob 0.2000; example 42 takes part 50 times, 50 expected; min-sep kept: true
+	law := sampling.Law{
+		Start: []sampling.Start{{Prob: 1}},
+		Next: func(at sampling.Point) (p float64, in, out sampling.Point) {
+			next := sampling.Point{Step: at.Step + 3}
+			return 0.5, next, next
+		},
+	}
+	table, err := law.Tabulate(30)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("prob %.4f; a law with at most %d participations, at least %d steps apart\n", spec.BMinSep.Prob, table.MaxParticipations(), table.Separation())
+	// Output: prob 0.2000; a law with at most 10 participations, at least 3 steps apart
 }
 
 func benchmarkSampler(b *testing.B, examples int64, batch float64, n, minSep int) {

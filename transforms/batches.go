@@ -136,7 +136,7 @@ func (b Batches) check() error {
 
 // Files writes the batches into a folder, which exists with mode 0700, without an index; parquet adds
 // the long form, for which the sampling must not be RowsOnly. It returns the files, a
-// PCollection<string> of JSON [manifest.File].
+// PCollection<string> of JSON with name, bytes and SHA-256.
 func (b Batches) Files(s beam.Scope, folder string, parquet bool) (beam.PCollection, error) {
 	if err := b.check(); err != nil {
 		return beam.PCollection{}, err

@@ -73,7 +73,7 @@ func BenchmarkBound(b *testing.B) {
 				if mode == "pairs" {
 					beam.ParDo0(s, dropPair, pairs)
 				} else {
-					l := Limits{Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}, Pairs: int64(n)}
+					l := Limits{MaxExamplesPerOwner: 1, Pairs: int64(n)}
 					if mode == "shuffle" {
 						l.Buckets = 8
 					}
@@ -121,7 +121,7 @@ func BenchmarkElements(b *testing.B) {
 			for b.Loop() {
 				p, s := beam.NewPipelineWithRoot()
 				pairs := beam.ParDo(s, onePair, beam.CreateList(s, numbers(n/blockPairs)))
-				e := must[Examples](b)(BoundContributions(s, newTraining(b), Limits{Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}, Pairs: int64(n)}, pairs))
+				e := must[Examples](b)(BoundContributions(s, newTraining(b), Limits{MaxExamplesPerOwner: 1, Pairs: int64(n)}, pairs))
 				params := sampling.Params{Scheme: "b-min-sep", Steps: 1000, MinSep: 10, BatchSize: float64(n) / 100}
 				batches := must[Batches](b)(SampleBatches(s, Sampling{Params: params, RowsOnly: rowsOnly}, e))
 				beam.ParDo0(s, count, must[beam.PCollection](b)(batches.Elements(s)))

@@ -12,7 +12,6 @@ import (
 	//lint:ignore SA1019 it is the default runner
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 
-	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/sampling"
 	"minsep/transforms"
@@ -63,7 +62,7 @@ func Example() {
 		return
 	}
 	p, s := beam.NewPipelineWithRoot()
-	limits := transforms.Limits{Bound: ownergraph.Bound{MaxExamplesPerOwner: 2}, Pairs: 3000}
+	limits := transforms.Limits{MaxExamplesPerOwner: 2, Pairs: 3000}
 	examples, err := transforms.BoundContributions(s, training, limits, beam.ParDo(s, books, beam.Impulse(s)))
 	if err != nil {
 		fmt.Println(err)

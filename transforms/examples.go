@@ -25,12 +25,18 @@ type Row[V ID] struct {
 	Number int64 // of the row: examples are numbered from 0 in the order of their ids
 	Copies int   // how often the example is kept, at least 1
 	Owners []V
-	Pools  []int // in which the example is, ascending; none unless [ownergraph.Bound.Pools] is set
+	Pools  []int // in which the example is, ascending; none unless [Limits.Pools] is set
 }
 
-// Limits are the limits of [BoundContributions]. Bound alone decides the result.
+// Limits are the limits of [BoundContributions].
 type Limits struct {
-	ownergraph.Bound
+	MaxExamplesPerOwner int  // at least 1; copies count
+	Duplicates          bool // go through the kept examples again, adding copies as owners have room
+	MaxNeighborhood     int  // drop an example that shares owners with more examples than this, itself counted; 0 for no bound
+	Random              bool // take the examples in a random order, in place of those with the fewest owners first
+	Pools               int  // of rotation; needs one example per owner and no duplicates; 0 for none
+
+	// The fields below do not change the result.
 
 	Pairs     int64  // about how many there are; 0 if unknown. One worker bounds up to 2^25 of them, at a fraction of the cost of a shuffle
 	Buckets   int    // of each shuffle; 0 for as many as Pairs calls for
@@ -39,9 +45,17 @@ type Limits struct {
 	SharedDir string // that every worker reads and writes, for output too large for a bundle, as Flink has it; empty: all goes through the runner
 }
 
+func (l Limits) bound() ownergraph.Bound {
+	b := ownergraph.Bound{MaxExamplesPerOwner: l.MaxExamplesPerOwner, Duplicates: l.Duplicates, MaxNeighborhood: l.MaxNeighborhood, Pools: l.Pools}
+	if l.Random {
+		b.Order = ownergraph.Random
+	}
+	return b
+}
+
 // Examples is a table of examples inside a pipeline: numbered, bounded, and packed for what follows.
 type Examples struct {
-	Summary beam.PCollection // <[]byte>: an [ownergraph.Summary] as JSON; a side input of one element
+	Summary beam.PCollection // <[]byte>: counts of what was kept, as JSON; a side input of one element
 
 	training   *Training
 	key, owner reflect.Type
@@ -114,11 +128,36 @@ func BoundContributions(s beam.Scope, t *Training, l Limits, pairs beam.PCollect
 	})
 }
 
+// Graph is a table of pairs in files, as `minsep bound` reads it. What is left empty is decided by
+// the files' names and contents.
+type Graph struct {
+	Files          []string // files, folders or patterns, which every worker reads under these names
+	Format         string   // csv, tsv, ndjson or parquet
+	Header         string   // of CSV and TSV: yes or no
+	ExampleColumn  string   // a name or a 1-based position
+	OwnerColumn    string   // a name or a 1-based position
+	OwnerSeparator string   // between owners in one text
+	SingleOwner    bool     // there is no column of owners: each example is its own
+
+	source *graphio.Source // that is open already
+}
+
+func (g Graph) open(ctx context.Context) (*graphio.Source, error) {
+	if g.source != nil {
+		return g.source, nil
+	}
+	return graphio.Open(ctx, g.Files, graphio.Options{Format: g.Format, Header: g.Header, ExampleColumn: g.ExampleColumn,
+		OwnerColumn: g.OwnerColumn, OwnerSeparator: g.OwnerSeparator, SingleOwner: g.SingleOwner})
+}
+
 // BoundGraph is [BoundContributions] for a graph in files. Ids are int64 or string, as the files
-// have them. Every worker must be able to read the files under the same names. Pairs is estimated
-// from their size if it is 0.
-func BoundGraph(s beam.Scope, t *Training, l Limits, graph *graphio.Source) (Examples, error) {
+// have them. Pairs is estimated from their size if it is 0.
+func BoundGraph(ctx context.Context, s beam.Scope, t *Training, l Limits, g Graph) (Examples, error) {
 	s = s.Scope("minsep.BoundGraph")
+	graph, err := g.open(ctx)
+	if err != nil {
+		return Examples{}, err
+	}
 	const bytesPerEdge = 4 // of a compressed file: few graphs have less
 	given := l.Pairs
 	if given == 0 {
@@ -137,11 +176,11 @@ func (e Examples) bound(s beam.Scope, given int64, read func(beam.Scope) (beam.P
 		return Examples{}, err
 	}
 	l := e.limits
-	_, digest, err := manifest.Params(l.Bound)
+	_, digest, err := manifest.Params(l.bound())
 	if err != nil {
 		return Examples{}, err
 	}
-	c := contribution.Config{Bound: l.Bound, KeyURI: e.training.keyFile, RunID: e.training.id, ParamsSHA256: digest,
+	c := contribution.Config{Bound: l.bound(), KeyURI: e.training.keyFile, RunID: e.training.id, ParamsSHA256: digest,
 		Edges: l.Pairs, Buckets: l.Buckets, Rounds: l.Rounds, TempDir: l.TempDir, SharedDir: l.SharedDir}
 	c.Examples, _ = columnType(e.key)
 	c.Owners, _ = columnType(e.owner)
@@ -212,7 +251,7 @@ func (e Examples) Rows(s beam.Scope) (beam.PCollection, error) {
 }
 
 // Files writes the table into a folder, which exists, without an index. It returns the files, a
-// PCollection<string> of JSON [manifest.File].
+// PCollection<string> of JSON with name, bytes and SHA-256.
 func (e Examples) Files(s beam.Scope, folder string) (beam.PCollection, error) {
 	if !e.parts.IsValid() {
 		return beam.PCollection{}, errors.New("transforms: only examples that this pipeline bounds can be written: others are numbers, or in files already")
@@ -241,14 +280,14 @@ func (e *Examples) Write(s beam.Scope) error {
 	if err != nil {
 		return err
 	}
-	params, digest, err := manifest.Params(e.limits.Bound)
+	params, digest, err := manifest.Params(e.limits.bound())
 	if err != nil {
 		return err
 	}
 	if _, err := manifest.Begin(folder, false); err != nil {
 		return err
 	}
-	publish := &publishTableFn{Run: e.training.dir, Folder: folder, RunID: e.training.id, Params: params, SHA256: digest, Format: manifest.BoundedFormatOf(e.limits.Bound)}
+	publish := &publishTableFn{Run: e.training.dir, Folder: folder, RunID: e.training.id, Params: params, SHA256: digest, Format: manifest.BoundedFormatOf(e.limits.bound())}
 	e.published = beam.ParDo(s, publish, beam.GroupByKey(s, beam.AddFixedKey(s, files)), beam.SideInput{Input: e.Summary})
 	return nil
 }

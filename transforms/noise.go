@@ -20,6 +20,7 @@ import (
 	"minsep/internal/store"
 	"minsep/internal/stream"
 	"minsep/internal/transforms/noiseshards"
+	"minsep/mechanism"
 )
 
 func init() {
@@ -38,6 +39,15 @@ type NoiseBlock struct {
 	Values      []float32
 }
 
+// NoiseParams are the parameters of the noise of a training.
+type NoiseParams struct {
+	Strategy        *mechanism.Strategy // C, of as many steps as the batches
+	Coordinates     int64               // of a gradient, at least 1
+	NoiseMultiplier float64             // σ: standard deviation of the white noise over ClipNorm, as a certificate says
+	ClipNorm        float64             // to which gradients are clipped, 2⁻⁸⁰ to 2⁸⁰
+	Float64         bool                // the noise is added in float64, on a finer grid
+}
+
 // NoiseLayout says how noise is divided into blocks. It changes no value.
 type NoiseLayout struct {
 	Coordinates int64 // of a block; 0 means 65,536
@@ -50,10 +60,9 @@ type NoiseLayout struct {
 // repeated. Every call draws fresh bytes for the key of each step, so that no two trainings share
 // noise; a training has one noise.
 //
-// c.Training is left out: it is that of the batches. Their examples must be numbered or in a table
-// that [ReadTable] reads, since the noise names it. c.Strategy has as many steps as the batches, and
-// at most 4 MiB in the pipeline.
-func Noise(s beam.Scope, b Batches, c noise.Config, l NoiseLayout) (beam.PCollection, error) {
+// The examples of the batches must be numbered or in a table that [ReadTable] reads, since the noise
+// names it. c.Strategy has at most 4 MiB in the pipeline.
+func Noise(s beam.Scope, b Batches, c NoiseParams, l NoiseLayout) (beam.PCollection, error) {
 	s = s.Scope("minsep.Noise")
 	if err := b.check(); err != nil {
 		return beam.PCollection{}, err
@@ -90,7 +99,7 @@ func Noise(s beam.Scope, b Batches, c noise.Config, l NoiseLayout) (beam.PCollec
 	return beam.ParDo(s, &noiseFn{Recipe: recipe.Bytes(), KeyFile: t.keyFile, Layout: l}, spread), nil
 }
 
-func stepsOf(c noise.Config) int {
+func stepsOf(c NoiseParams) int {
 	if c.Strategy == nil {
 		return 0
 	}
@@ -113,18 +122,18 @@ func (b Batches) identity() (t noise.Training, err error) {
 }
 
 // recipe returns the recipe of the noise of batches, with fresh bytes for each step.
-func (b Batches) recipe(c noise.Config) (*noise.Recipe, error) {
+func (b Batches) recipe(c NoiseParams) (*noise.Recipe, error) {
 	k := param.Checker{Package: "transforms"}
-	k.Require(c.Training == noise.Training{}, "training of the noise", c.Training, "must be left out: it is that of the batches")
 	k.Require(c.Strategy == nil || c.Strategy.Steps == b.sampling.steps(), "steps of the strategy", stepsOf(c), fmt.Sprintf("must be %d, those of the batches", b.sampling.steps()))
 	if err := k.Err(); err != nil {
 		return nil, err
 	}
-	var err error
-	if c.Training, err = b.identity(); err != nil {
+	training, err := b.identity()
+	if err != nil {
 		return nil, err
 	}
-	r, err := noise.NewRecipe(c)
+	r, err := noise.NewRecipe(noise.Config{Strategy: c.Strategy, Coordinates: c.Coordinates, NoiseMultiplier: c.NoiseMultiplier,
+		ClipNorm: c.ClipNorm, Float64: c.Float64, Training: training})
 	if err != nil {
 		return nil, err
 	}
@@ -139,24 +148,23 @@ func (b Batches) recipe(c noise.Config) (*noise.Recipe, error) {
 
 // NoiseFiles says how noise is laid out in files. It changes no value.
 type NoiseFiles struct {
-	Shards       int            // of the coordinates, each made by one worker; 0 means 1
-	DType        manifest.DType // [manifest.DFloat32], or [manifest.DFloat64] with [noise.Config.Float64]
-	StepsPerFile int            // 0 for 1000
+	Shards       int // of the coordinates, each made by one worker; 0 means 1
+	StepsPerFile int // 0 for 1000
 }
 
-// WriteNoise is [Noise] to files of the training's run directory, as `minsep noise` writes them, with
+// WriteNoise is [Noise] to files of the training's run directory, float32 or with Float64 float64, as `minsep noise` writes them, with
 // their recipe, and their index when all files are there. It returns one element, the SHA-256 of the
 // parameters in the index as text.
-func WriteNoise(s beam.Scope, b Batches, c noise.Config, l NoiseFiles) (beam.PCollection, error) {
+func WriteNoise(s beam.Scope, b Batches, c NoiseParams, l NoiseFiles) (beam.PCollection, error) {
 	s = s.Scope("minsep.WriteNoise")
 	if err := b.check(); err != nil {
 		return beam.PCollection{}, err
 	}
 	t := b.training
 	folder := store.Join(t.dir, manifest.NoiseFolder)
-	config := noiseshards.Config{Dir: folder, KeyURI: t.keyFile, Shards: max(1, l.Shards), DType: l.DType, StepsPerFile: l.StepsPerFile}
-	if config.DType == "" {
-		config.DType = manifest.DFloat32
+	config := noiseshards.Config{Dir: folder, KeyURI: t.keyFile, Shards: max(1, l.Shards), DType: manifest.DFloat32, StepsPerFile: l.StepsPerFile}
+	if c.Float64 {
+		config.DType = manifest.DFloat64
 	}
 	r, err := b.recipe(c)
 	if err != nil {

@@ -32,9 +32,9 @@ func takeBlock(b NoiseBlock) {
 	blocks.list = append(blocks.list, b)
 }
 
-func noiseConfig(t testing.TB) noise.Config {
+func noiseConfig(t testing.TB) NoiseParams {
 	t.Helper()
-	return noise.Config{Strategy: must[*mechanism.Strategy](t)(mechanism.BSR(scheme.Steps, 4)), Coordinates: 100, NoiseMultiplier: .75, ClipNorm: 1}
+	return NoiseParams{Strategy: must[*mechanism.Strategy](t)(mechanism.BSR(scheme.Steps, 4)), Coordinates: 100, NoiseMultiplier: .75, ClipNorm: 1}
 }
 
 // noiseOf returns the noise of a training by step.
@@ -97,23 +97,21 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// TestNoiseRefuses: another number of steps, a training that is not the batches', a second noise, and
+// TestNoiseRefuses: another number of steps, a second noise, and
 // examples that are in no table yet.
 func TestNoiseRefuses(t *testing.T) {
 	_, s := beam.NewPipelineWithRoot()
 	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
 	bounded := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, examples(t, s, newTraining(t), limits)))
-	other, short, none := noiseConfig(t), noiseConfig(t), noiseConfig(t)
-	other.Training.Examples = "numbered 5"
+	short, none := noiseConfig(t), noiseConfig(t)
 	short.Strategy = must[*mechanism.Strategy](t)(mechanism.BSR(scheme.Steps-1, 4))
 	none.Strategy = nil
 	for _, c := range []struct {
 		b    Batches
-		c    noise.Config
+		c    NoiseParams
 		l    NoiseLayout
 		want string
 	}{
-		{b, other, NoiseLayout{}, "must be left out"},
 		{b, short, NoiseLayout{}, "steps of the strategy 59: must be 60"},
 		{b, none, NoiseLayout{}, "strategy nil: must be given"},
 		{b, noiseConfig(t), NoiseLayout{Steps: -1}, "steps of a block -1"},
@@ -162,7 +160,7 @@ func TestWriteNoise(t *testing.T) {
 	recipe := must[*noise.Recipe](t)(stages.ReadRecipe(t.Context(), filepath.Join(folder, manifest.RecipeFile)))
 	batches := must[*manifest.Batches](t)(manifest.OpenBatches(t.Context(), filepath.Join(training.dir, manifest.BatchesFolder)))
 	want := manifest.BoundedExamples(batches.Index.Inputs[manifest.BoundedFolder])
-	if got := recipe.Params.Training; got.Examples != want || !got.Known() || recipe.RunID != training.RunID() {
+	if got := recipe.Params.Training; got.Examples != want || !got.Known() || recipe.RunID.String() != training.RunID() {
 		t.Errorf("the noise is for %+v, run %v; want %s", got, recipe.RunID, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"minsep/internal/adopt"
+	"minsep/internal/graphio"
 	"minsep/internal/manifest"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -24,7 +25,7 @@ type Training struct {
 }
 
 // NewTraining makes a run directory with a fresh run id. dir must not hold a run yet, also not one of
-// another process; keyFile is of `minsep keygen` or [stream.CreateKeyFile].
+// another process; keyFile is of `minsep keygen`.
 //
 // The key never becomes part of a pipeline. Every worker reads keyFile under this name, and writes in
 // dir if anything is written: with workers on other machines both are in an object store, or in a
@@ -58,14 +59,15 @@ func init() {
 	adopt.Training = func(dir, keyFile string, id stream.RunID) any {
 		return &Training{dir: dir, keyFile: keyFile, id: id}
 	}
+	adopt.Graph = func(source *graphio.Source) any { return Graph{source: source} }
 }
 
-// RunID returns the run id, which is public.
-func (t *Training) RunID() stream.RunID {
+// RunID returns the run id, 32 hexadecimal digits, which is public.
+func (t *Training) RunID() string {
 	if t == nil {
-		return stream.RunID{}
+		return ""
 	}
-	return t.id
+	return t.id.String()
 }
 
 func (t *Training) check() error {

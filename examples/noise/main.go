@@ -11,7 +11,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
-	"minsep/internal/noise"
 	"minsep/mechanism"
 	"minsep/sampling"
 	"minsep/transforms"
@@ -39,8 +38,8 @@ func main() {
 	batches := must(transforms.SampleBatches(s, transforms.Sampling{Params: scheme}, transforms.NumberedExamples(training, 10000)))
 	must(batches.Write(s))
 	strategy := must(mechanism.BSR(200, 10))
-	config := noise.Config{Strategy: strategy, Coordinates: 1000, NoiseMultiplier: 0.75, ClipNorm: 1} // as a certificate says
-	blocks := must(transforms.Noise(s, batches, config, transforms.NoiseLayout{Coordinates: 400}))
+	params := transforms.NoiseParams{Strategy: strategy, Coordinates: 1000, NoiseMultiplier: 0.75, ClipNorm: 1} // as a certificate says
+	blocks := must(transforms.Noise(s, batches, params, transforms.NoiseLayout{Coordinates: 400}))
 	beam.ParDo0(s, sink, blocks)
 	must(0, transforms.Fault(beamx.Run(ctx, p))) // --runner=direct, prism, flink, dataflow
 }

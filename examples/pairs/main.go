@@ -12,7 +12,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
-	"minsep/internal/ownergraph"
 	"minsep/sampling"
 	"minsep/transforms"
 )
@@ -47,7 +46,7 @@ func main() {
 		owners[i] = i
 	}
 	pairs := beam.ParDo(s, makePairs, beam.CreateList(s, owners))
-	limits := transforms.Limits{Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}}
+	limits := transforms.Limits{MaxExamplesPerOwner: 1}
 	examples := must(transforms.BoundContributions(s, training, limits, pairs))
 	must(0, examples.Write(s))
 	scheme := sampling.Params{Scheme: "b-min-sep", Steps: 200, MinSep: 10, BatchSize: 50}

@@ -189,8 +189,9 @@ func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run s
 	defer removeShared()
 	p, s := beam.NewPipelineWithRoot()
 	training := adopt.Training(w.dir.path, key, run).(*transforms.Training)
-	limits := transforms.Limits{Bound: b.Bound, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: w.jobs.workDir, SharedDir: shared}
-	examples, err := transforms.BoundGraph(s, training, limits, source)
+	limits := transforms.Limits{MaxExamplesPerOwner: b.MaxExamplesPerOwner, Duplicates: b.Duplicates, MaxNeighborhood: b.MaxNeighborhood, Pools: b.Pools,
+		Random: b.Order == ownergraph.Random, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: w.jobs.workDir, SharedDir: shared}
+	examples, err := transforms.BoundGraph(ctx, s, training, limits, adopt.Graph(source).(transforms.Graph))
 	if err != nil {
 		return nil, summary, err
 	}
