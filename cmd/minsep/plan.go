@@ -37,7 +37,8 @@ by the noise that they leave in the models of the training, relative to the batc
 with --row N the row of that number.
 
 Noise multipliers are proven without samples where that is possible. Others are estimates with a standard error, and certify
-nothing. Candidates that the errors of the estimates do not separate from the first are shown as tied.
+nothing. The first is among the best, and not worse than DP-SGD: the errors of the estimates do not separate it from those that
+--all shows as tied, and noise is not the only thing that a model depends on.
 
 With a graph, numbers of examples per owner from 1 to K are tried (1, 2, 3, 4, 8, 16 and so on, and K), on the examples that
 bounding keeps: several examples per owner take minutes. With X:Y, batch sizes from X to Y are tried. --noise-multiplier S in place of --epsilon
@@ -85,7 +86,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) && !ofRow(err) && !out.Stopped {
 				return err
 			}
-			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all); a.printWritten(w, err, f.row) }), err)
+			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all || f.compare || ofRow(err)); a.printWritten(w, err, f.row) }), err)
 		},
 	}
 	x := c.Flags()
@@ -113,7 +114,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	x.Float64Var(&f.target, "target", 0, "for --solve: the most noise, relative to the batch, to accept")
 	x.Uint64Var(&r.Seed, "seed", 0, "seed of the estimates' samples: the same seed gives the same plan")
 	x.BoolVar(&f.compare, "compare", false, "rank plans for minsep run, named as arguments, in place of making one")
-	x.BoolVar(&f.all, "all", false, "print every candidate, in place of the best of each scheme")
+	x.BoolVar(&f.all, "all", false, "print the table of every candidate, in place of three lines on the first")
 	x.StringVar(&a.out, "out", "", "file to write the best row to, as a plan for minsep run")
 	x.IntVar(&f.row, "row", 1, "number of the row of the table that is written to --out")
 	x.BoolVar(&a.overwrite, "overwrite", false, "replace the file")

@@ -12,9 +12,6 @@ import (
 	"minsep/sampling"
 )
 
-// mostRows is the number of rows that are shown without --all.
-const mostRows = 24
-
 // planColumns returns the headings of the table.
 func planColumns(out *planner.Result) []string {
 	columns := []string{"row", "scheme, min-sep", "strategy", "k_u", "batch", "σ", "±", out.Request.Objective + "/batch"}
@@ -24,7 +21,8 @@ func planColumns(out *planner.Result) []string {
 	return append(columns, "step", "as DP-SGD of", "each", "kept", "state", "certificate")
 }
 
-// printPlan prints the result of plan.
+// printPlan prints the result of plan: three lines on the first row or, with all, the table of every
+// candidate.
 func printPlan(w io.Writer, out *planner.Result, all bool) {
 	r := out.Request
 	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch,\n%s\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective, out.Training)
@@ -47,32 +45,13 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 			fmt.Fprintf(w, "%s\n\n", text)
 		}
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(planColumns(out), "\t"))
-	next := out.Next()
-	shown, left, seen := 0, 0, map[string]bool{}
-	for _, row := range out.Rows {
-		// Of rows with the same key the first has the least noise, and stands for the others. Batch sizes
-		// and bounds are part of it: they are the user's question, and no detail of a mechanism.
-		key := fmt.Sprint(row.Plan, row.Scheme.Scheme, row.Scheme.Sample, row.MaxPerOwner, row.BatchSize, row.Refused != "")
-		if !all && !row.Tied && row != next && (seen[key] || shown >= mostRows || row.Refused != "") {
-			left++
-			continue
+	if len(out.Rows) > 0 && out.Rows[0].Refused == "" {
+		if !all {
+			printFirst(w, out)
+			return
 		}
-		seen[key] = true
-		shown++
-		fmt.Fprintln(t, strings.Join(planRow(row, out.ShorterMemory > 0), "\t"))
+		printTable(w, out)
 	}
-	if shown > 0 {
-		t.Flush()
-	}
-	if left > 0 {
-		fmt.Fprintf(w, "%s, some of them refused: --all\n", plural(left, "more candidate"))
-	}
-	if shown > 0 {
-		fmt.Fprintln(w, "Less noise is better"+standsFirst(out.Rows)+". The columns: minsep help table")
-	}
-	fmt.Fprintln(w)
 	for _, text := range out.Why {
 		if text != out.TooSmall { // TooSmall stands above the table already
 			fmt.Fprintln(w, text)
@@ -82,6 +61,55 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 	for _, text := range out.Note {
 		fmt.Fprintln(w, text)
 	}
+}
+
+// printTable prints every candidate.
+func printTable(w io.Writer, out *planner.Result) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(planColumns(out), "\t"))
+	for _, row := range out.Rows {
+		fmt.Fprintln(t, strings.Join(planRow(row, out.ShorterMemory > 0), "\t"))
+	}
+	t.Flush()
+	fmt.Fprintln(w, "Less noise is better"+standsFirst(out.Rows)+". The columns: minsep help table")
+	fmt.Fprintln(w)
+}
+
+// printFirst says in three lines what the first row is, how much of the data takes part, and how
+// much noise is left beside DP-SGD. Rows that are tied with it count as one.
+func printFirst(w io.Writer, out *planner.Result) {
+	first := out.Rows[0]
+	usable, tied, independent := 0, 0, (*planner.Row)(nil)
+	for _, row := range out.Rows {
+		if row.Refused != "" {
+			continue
+		}
+		usable++
+		if row != first && row.Tied {
+			tied++
+		}
+		same := row.Scheme.Sample == first.Scheme.Sample && row.MaxPerOwner == first.MaxPerOwner
+		if independent == nil && same && row.Scheme.Scheme == "poisson" && row.Bands == 1 {
+			independent = row
+		}
+	}
+	standing := "among the best of " + plural(usable, "candidate") + ", and not worse than DP-SGD"
+	if first.MayBeWorse {
+		standing = "the least noise of " + plural(usable, "candidate") + ", and it may train worse than DP-SGD"
+	}
+	fmt.Fprintf(w, "took   %s: %s\n", first.Name(), standing)
+	fmt.Fprintf(w, "data   %.3g %% of the examples (%s), batches of %.4g, each takes part %.3g times\n", 100*first.Kept, words.Grouped(first.Examples), first.BatchSize, first.TimesEach)
+	fmt.Fprintf(w, "noise  %.4g of the batch", first.Relative)
+	if independent != nil && independent != first {
+		fmt.Fprintf(w, "; independent noise (DP-SGD) has %.3g times as much", independent.Relative/first.Relative)
+	}
+	if first.SameAs > 0 {
+		fmt.Fprintf(w, ", or as much with batches of %.4g", first.SameAs)
+	}
+	if tied > 0 {
+		fmt.Fprintf(w, "; %s cannot be told from it", plural(tied, "other"))
+	}
+	fmt.Fprintf(w, "\n\nNoise multipliers are estimates until a run certifies one. The table of every candidate, and why this one: --all\n")
 }
 
 // standsFirst says whether row 1 has the least noise, and if not, which row has.

@@ -94,6 +94,7 @@ training of the run can begin or go on: keep it.`,
 	f.StringVar(&p.read.OwnerColumn, "owner", "", "name or 1-based position of the owner column (default owner_id or owners)")
 	f.StringVar(&p.read.ExampleColumn, "example", "", "name or 1-based position of the example column (default example_id)")
 	f.StringVar(&p.read.OwnerSeparator, "owner-separator", "", "what divides several owners in one value, such as ';'; none: each value is one owner, however it looks")
+	f.BoolVar(&p.read.RowIDs, "row-ids", false, "each row is an example: number the rows from 0 across files, in place of an example column")
 	f.BoolVar(&p.read.SkipOwnerless, "skip-ownerless", false, "leave out examples without an owner, in place of refusing the graph")
 	f.StringVar(&p.owner, "owner-noun", "owner", "what an owner is in these data, such as author, for the messages")
 	f.StringVar(&p.example, "example-noun", "example", "what an example is in these data, such as photo, for the messages")
@@ -305,7 +306,11 @@ func (a *app) choose(cmd *cobra.Command, p preparation) (stages.Plan, error) {
 		plan.Scheme.ExamplesPerOwner = min(p.maxPerOwner, cmp.Or(p.examplesPerOwner, usualExamplesPerOwner))
 	}
 	plan.Noise.ClipNorm, plan.Noise.RecipeOnly = p.clipNorm, true
-	for _, text := range []string{out.Data, out.MoreData} {
+	worse := ""
+	if row.MayBeWorse {
+		worse = "warning: it may train worse than DP-SGD: minsep plan --all says by what, and which rows do not"
+	}
+	for _, text := range []string{out.Data, out.MoreData, worse} {
 		if text != "" {
 			a.say(a.stderr, slog.LevelWarn, text)
 		}
