@@ -37,6 +37,7 @@ var layers = [][]string{
 	{"internal/report"},
 	{"internal/transforms"},
 	{"transforms"},
+	{"minseptest"},
 	{"internal/pipelines", "internal/worker"},
 	{"internal/planrun"},
 	{"cmd"},
@@ -51,7 +52,7 @@ var mayImport = []struct {
 	prefix string
 	within []string
 }{
-	{"github.com/apache/beam/", []string{"transforms", "internal/transforms", "internal/worker", "internal/planrun", "internal/pipelines", "cmd", "examples", "integration"}},
+	{"github.com/apache/beam/", []string{"transforms", "minseptest", "internal/transforms", "internal/worker", "internal/planrun", "internal/pipelines", "cmd", "examples", "integration"}},
 	{"cloud.google.com/go/", []string{"internal/store/gs"}},
 	{"google.golang.org/api/", []string{"internal/store/gs"}},
 	{"github.com/aws/", []string{"internal/store/s3"}},
