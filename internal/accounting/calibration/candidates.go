@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/internal/accounting"
 	"minsep/internal/bisect"
@@ -23,7 +24,7 @@ var ErrEstimatedAbove = fmt.Errorf("%w by the estimate", accounting.ErrNotVerifi
 func (c *calibrator) divergences(ctx context.Context, sigma float64) (pair [2]divergence, err error) {
 	begun := c.used()
 	both, err := compositions(c.run, sigma, c.Epsilon)
-	known := err == nil
+	known := err == nil && c.allows(sigma)
 	if err != nil && !errors.Is(err, accounting.ErrNoProof) {
 		return pair, err
 	}
@@ -82,6 +83,10 @@ func (c *calibrator) goal(d divergence, errors float64) accounting.Goal {
 // goal is the goal of a trial at ln σ = x with a largest value.
 func (s *search) goal(x, bound, errors float64) accounting.Goal {
 	g := accounting.Goal{Bound: bound, Errors: errors}
+	if s == nil { // nothing is known
+		g.Mean, g.Errors = bound, 1
+		return g
+	}
 	if s.isKnown() {
 		ratio, stdErr := s.fit().at(x)
 		g.Mean = min(bound, s.Delta*math.Exp(ratio))
@@ -131,8 +136,8 @@ func (c *calibrator) left(tables int) float64 {
 			making += s.making
 		}
 	}
-	const spare = 0.9 // of the rest: samples take longer on a busier machine
-	return max(0, spare*(c.seconds-c.used()-float64(tables)*making))
+	const spare, least = 0.9, 0.02 // of the rest, since samples take longer on a busier machine, and of the whole
+	return max(least*c.seconds, spare*(c.seconds-c.used()-float64(tables)*making))
 }
 
 // allocate chooses thresholds and tests with at most a price. With the default budget, more than
@@ -151,55 +156,43 @@ func (c *calibrator) allocate(goals []accounting.Goal, budget float64) (accounti
 	return t, tests, nil
 }
 
-// guess is what is known of a divergence at ln σ = x before its tables are made: by bounds on both
-// sides of it.
+// guess is what is known of a divergence at ln σ = x before its tables are made, by the candidates
+// that were considered.
 func (c *calibrator) guess(x float64, d int, errors float64) accounting.Goal {
-	s := c.searches[d]
-	var below, above *divergence
-	place := func(of *divergence) float64 { return math.Log(of.Spec.NoiseMultiplier) }
-	consider := func(of divergence) {
-		switch at := place(&of); {
-		case at <= x && (below == nil || at >= place(below)):
-			below = &of
-		case at > x && (above == nil || at <= place(above)):
-			above = &of
-		}
-	}
-	for _, l := range s.looks {
-		if s.isExact(l) && l.x <= x+leastStep {
-			return accounting.Goal{Bound: l.proof.bound, Proven: true}
-		}
-		if l.tables >= s.tables || s.direction == montecarlo.Q {
-			consider(l.divergence)
-		}
-	}
-	for _, pair := range c.known {
-		consider(pair[d])
-	}
-	between := func(bound func(of *divergence) float64) float64 {
-		const slope = 15 // of ln M, about
-		switch {
-		case below == nil && above == nil:
-			return 1
-		case above == nil:
-			return min(1, bound(below)*math.Exp(-slope*(x-place(below))))
-		case below == nil:
-			return min(1, bound(above)*math.Exp(slope*(place(above)-x)))
-		}
-		part := (x - place(below)) / (place(above) - place(below))
-		return math.Exp((1-part)*math.Log(max(bound(below), 1e-300)) + part*math.Log(max(bound(above), 1e-300)))
-	}
 	cost := 0.0
 	for _, pair := range c.known {
 		cost = max(cost, pair[d].cost())
 	}
-	proven := between(func(of *divergence) float64 { return of.proof.bound })
+	proven := c.between(x, func(pair [2]divergence) float64 { return pair[d].proof.bound })
 	if c.isEnough(proven, cost) {
 		return accounting.Goal{Bound: proven, Proven: true, Cost: cost}
 	}
-	g := s.goal(x, between(func(of *divergence) float64 { return of.bound() }), errors)
+	g := c.searches[d].goal(x, c.between(x, func(pair [2]divergence) float64 { return pair[d].bound() }), errors)
 	g.Cost = cost
 	return g
+}
+
+// between is a bound at ln σ = x, on a line of its logarithm through the two nearest candidates that
+// were considered.
+func (c *calibrator) between(x float64, bound func(pair [2]divergence) float64) float64 {
+	distance := func(pair [2]divergence) float64 { return math.Abs(pair[0].x() - x) }
+	byDistance := slices.SortedFunc(slices.Values(c.known), func(a, b [2]divergence) int { return cmp.Compare(distance(a), distance(b)) })
+	if len(byDistance) == 0 {
+		return 1
+	}
+	nearest := byDistance[0]
+	at := math.Log(max(bound(nearest), 1e-300))
+	slope := -15.0                                   // of ln M, about
+	if s := c.searches[0]; s != nil && s.isKnown() { // near the noise multiplier, M falls as the divergence does or faster
+		slope = min(slope, -s.fit().steepness(nearest[0].x()))
+	}
+	for _, other := range byDistance[1:] {
+		if run := other[0].x() - nearest[0].x(); math.Abs(run) > leastStep/2 {
+			slope = min(0, (math.Log(max(bound(other), 1e-300))-at)/run)
+			break
+		}
+	}
+	return min(1, math.Exp(at+slope*(x-nearest[0].x())))
 }
 
 // least is the smallest ln σ from low to high at which trials in both directions are affordable.
@@ -215,87 +208,149 @@ func (c *calibrator) least(low, high, errors, budget float64) (x float64, ok boo
 	return x, true
 }
 
-// place is the candidate of the least noise multiplier from ln σ = low to high at which trials are
-// affordable. M falls steeply and not evenly with σ: it is computed at the place that is guessed, and
-// guessed anew by what was computed.
-func (c *calibrator) place(ctx context.Context, low, high, errors, budget float64) (pair [2]divergence, found bool, err error) {
-	const mostPlaces = 5
-	for try := range mostPlaces {
-		x, ok := c.least(low, high, errors, budget)
-		if !ok || found && x > math.Log(pair[0].Spec.NoiseMultiplier)-leastStep {
-			break
-		}
-		if try > 0 && x < high { // guesses come nearer from below, which serves nothing
-			x = min(x+leastStep/2, high)
-		}
-		of, err := c.divergences(ctx, c.placeAbove(x))
-		if err != nil {
-			return pair, false, err
-		}
-		c.known = append(c.known, of)
-		_, _, err = c.allocate([]accounting.Goal{c.goal(of[0], errors), c.goal(of[1], errors)}, budget)
-		if err == nil && (!found || of[0].Spec.NoiseMultiplier < pair[0].Spec.NoiseMultiplier) {
-			pair, found = of, true
+// consider makes the tables of a candidate at ln σ = x, or takes one that is hardly above it.
+func (c *calibrator) consider(ctx context.Context, x float64) (pair [2]divergence, err error) {
+	for _, known := range c.known {
+		if known[0].x() >= x && known[0].x() < x+leastStep/2 {
+			return known, nil
 		}
 	}
+	pair, err = c.divergences(ctx, roundUp(math.Exp(x)))
+	if err == nil {
+		c.known = append(c.known, pair)
+	}
+	return pair, err
+}
+
+// place is the candidate of the least noise multiplier from ln σ = low to high at which trials are
+// affordable with a part of the budget that so many tables leave, which are to be made after it. M
+// falls steeply and not evenly with σ: it is computed at the place that is guessed, and guessed anew
+// by what was computed.
+func (c *calibrator) place(ctx context.Context, low, high, errors, part float64, tables int) (pair [2]divergence, found bool, err error) {
+	const mostPlaces = 4
+	for try := range mostPlaces {
+		pair, found = c.placed(low, errors, part*c.left(tables))
+		x, ok := c.least(low, high, errors, part*c.left(tables+1))
+		if !ok || found && (x > pair[0].x()-leastStep || !c.within(placeShare)()) {
+			return pair, found, nil
+		}
+		if _, err := c.consider(ctx, min(high, x+float64(try)*leastStep/2)); err != nil { // guesses come nearer from below
+			return pair, false, err
+		}
+	}
+	pair, found = c.placed(low, errors, part*c.left(tables))
 	return pair, found, nil
 }
 
-// placeAbove is the noise multiplier of a look that is hardly above ln σ = x, whose tables are made
-// already, or else that of x.
-func (c *calibrator) placeAbove(x float64) float64 {
-	for _, l := range c.searches[0].looks {
-		if l.x >= x && l.x < x+leastStep/2 {
-			return l.Spec.NoiseMultiplier
+// placed is the candidate of the least noise multiplier above ln σ = low that was considered and is
+// affordable, or nearly so.
+func (c *calibrator) placed(low, errors, budget float64) (pair [2]divergence, found bool) {
+	const nearly = 1.2
+	for _, of := range c.known {
+		if of[0].x() < low || found && of[0].x() >= pair[0].x() {
+			continue
+		}
+		if _, _, err := c.allocate([]accounting.Goal{c.goal(of[0], errors), c.goal(of[1], errors)}, nearly*budget); err == nil {
+			pair, found = of, true
 		}
 	}
-	return roundUp(math.Exp(x))
+	return pair, found
 }
 
-// choose fixes the smallest noise multiplier that the budget is likely to verify, and a fallback. If
-// provable is not 0, it is a noise multiplier that needs no samples: the fallback, if no smaller one
-// serves.
-func (c *calibrator) choose(ctx context.Context, provable float64) error {
-	estimate := math.Log(c.out.Estimate)
-	if c.out.Estimate == 0 {
-		estimate = c.searches[0].leastBelow()
+// choose fixes the smallest noise multiplier that the budget is likely to verify, and a fallback.
+// Either may be one that is proven without samples. If nothing is known of the divergences, it must
+// be, and is looked for from ln σ = x on.
+func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
+	c.report(PhaseTables, 1)
+	p := c.searches[0]
+	if below := p.leastBelow(); !math.IsInf(below, 1) {
+		x = below
 	}
-	high := estimate + 2*Farthest
-	if provable > 0 {
-		high = max(math.Log(provable), estimate)
-		pair, err := c.divergences(ctx, provable)
+	if c.out.Estimate > 0 {
+		x = math.Log(c.out.Estimate)
+	}
+	low, high := x-Rough, x+2*Farthest
+	for _, l := range p.looks {
+		if l.tables >= min(mostTables, p.tables) && l.x > low && l.x < high { // the tables of a candidate
+			if err := c.deepen(ctx, l); err != nil {
+				return err
+			}
+			if _, err := c.consider(ctx, l.x); err != nil {
+				return err
+			}
+		}
+	}
+	if most, err := c.unamplified(ctx); err != nil || c.allows(most) {
+		if err == nil {
+			high = math.Log(most)
+			_, err = c.consider(ctx, high)
+		}
 		if err != nil {
 			return err
 		}
-		c.known = append(c.known, pair)
 	}
-	c.report(PhaseTables, 1)
-	budget := c.left(4)
-	main, found, err := c.place(ctx, estimate-Rough, high, mainErrors, (1-fallbackShare)*budget)
+	if len(c.known) == 0 {
+		if _, err := c.consider(ctx, x); err != nil {
+			return err
+		}
+	}
+	distance, part, tables := mainErrors, 1-fallbackShare, 3 // of the fallback, and of the workers
+	if c.left(4) < c.left(2)/2 {                             // tables take too much: one candidate that is safe serves
+		distance, part, tables = fallbackErrors, 1, 1
+	}
+	if !known {
+		part, tables = 0, 1
+	}
+	main, found, err := c.place(ctx, low, high, distance, part, tables)
 	if err != nil {
 		return err
 	}
 	if !found {
-		return c.unaffordable(high, budget)
+		return c.unaffordable(high)
 	}
 	pairs := [][2]divergence{main}
-	from := math.Log(main[0].Spec.NoiseMultiplier) + leastStep
-	fallback, found, err := c.place(ctx, min(from, high), high, fallbackErrors, fallbackShare*budget)
-	if err != nil {
-		return err
+	if c.run.Majorized() && c.isProven(main[0]) && c.isProven(main[1]) {
+		return fmt.Errorf("%w: less noise than is proven without them takes more", accounting.ErrTooFewSamples)
 	}
-	if provable > 0 && !(found && fallback[0].Spec.NoiseMultiplier*(1+leastStep) < provable) {
-		fallback, found = c.known[0], true
-	}
-	if found && fallback[0].Spec.NoiseMultiplier > main[0].Spec.NoiseMultiplier {
-		pairs = append(pairs, fallback)
+	if tables > 1 && !(c.isProven(main[0]) && c.isProven(main[1])) {
+		fallback, found, err := c.place(ctx, min(main[0].x()+leastStep, high), high, fallbackErrors, fallbackShare, 2)
+		if err != nil {
+			return err
+		}
+		if found && fallback[0].Spec.NoiseMultiplier > main[0].Spec.NoiseMultiplier {
+			pairs = append(pairs, fallback)
+		}
 	}
 	c.out.Protocol, err = c.fix(pairs, -mainErrors)
 	return err
 }
 
+// deepen draws more samples of a look with the tables of a candidate, which cost more than they do.
+func (c *calibrator) deepen(ctx context.Context, l *look) error {
+	const enough, share = 100, 0.05 // values of M, and the part of the budget
+	s := c.searches[0]
+	if l.samples == 0 || l.hits() >= enough {
+		return nil
+	}
+	each := 1.0
+	if c.seconds > 0 {
+		each = s.each()
+	}
+	err := s.draw(ctx, l, uint64(float64(l.samples)+min(float64(l.samples)*(enough/l.hits()-1), share*c.left(2)/each)))
+	if s.isKnown() {
+		c.out.Estimate = c.estimated()
+	}
+	return err
+}
+
+// allows says whether a noise multiplier that needs no amplification may be a candidate: so much
+// noise is certified only if it is asked for, or hardly more than was estimated.
+func (c *calibrator) allows(sigma float64) bool {
+	return c.NoiseMultiplier > 0 || c.run.Majorized() || sigma > 0 && sigma <= Little*c.out.Estimate
+}
+
 // unaffordable is the error of a budget in which no candidate fits.
-func (c *calibrator) unaffordable(x, budget float64) error {
+func (c *calibrator) unaffordable(x float64) error {
 	_, tests, err := c.claim().Allocate([]accounting.Goal{c.guess(x, 0, mainErrors), c.guess(x, 1, mainErrors)})
 	if err != nil {
 		return err
@@ -304,7 +359,7 @@ func (c *calibrator) unaffordable(x, budget float64) error {
 	for _, test := range tests {
 		need += float64(test.Samples)
 	}
-	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", math.Exp(x)), Need: need, Price: c.price(tests), Left: budget}
+	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", math.Exp(x)), Need: need, Price: c.price(tests), Left: c.left(2)}
 }
 
 // fix makes the protocol of candidates by rising noise multiplier, with as large accepted means as

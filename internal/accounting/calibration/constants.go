@@ -56,9 +56,16 @@ const (
 	// nearDelta is the part of δ that estimates look for: a verification accepts less than δ.
 	nearDelta = 0.8
 
+	// statesPerSecond and stepsPerSecond are about the states of tables and the steps of samples that a
+	// processor computes. Estimates are limited by them, not by a clock.
+	statesPerSecond, stepsPerSecond = 2e8, 2e7
+
 	// estimateShare is the part of a budget that estimates may take, and tableShare the part that the
 	// tables of one noise multiplier may take.
 	estimateShare, tableShare = 0.4, 0.2
+
+	// placeShare is the part of a budget in time after which a candidate that serves is good enough.
+	placeShare = 0.6
 
 	// mainErrors and fallbackErrors are the distances of the accepted mean above the expected one, in
 	// standard errors of estimate and trial together: the main candidate is accepted nine times in

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 
 	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
@@ -57,6 +58,9 @@ func (d divergence) bound() float64 {
 	}
 	return d.proposal.Bound
 }
+
+// x is ln σ.
+func (d divergence) x() float64 { return math.Log(d.Spec.NoiseMultiplier) }
 
 // cost is the amount that truncated batches add to the divergence.
 func (d divergence) cost() float64 {

@@ -5,13 +5,16 @@
 //
 // # From a claim to a certificate
 //
-//  1. [Claim.Provable] finds a noise multiplier that is proven without samples: in closed form, by
-//     privacy loss distributions, by the Gaussian mechanism of the largest participation (F5.16),
-//     or by moments of tilted sampling (F5.2).
-//  2. Runs that independent events do not compose go on from there with less noise. Tilted samples
-//     (package tilt) estimate ln δ at a few noise multipliers; a line is fitted to them.
+//  1. A run that independent events compose is proven without samples: in closed form or by privacy
+//     loss distributions. All others go on.
+//  2. Tilted samples (package tilt) estimate ln δ at a few noise multipliers, from one participation
+//     without amplification down; a line is fitted to them. Tables are small where an estimate need
+//     only say in which direction to go on, and as fine as the budget affords near the end.
 //  3. A protocol is fixed with one noise multiplier that is likely to be accepted, and one fallback
-//     with more noise. It is written before its first sample exists.
+//     with more noise; with one that is safe if the budget has no time for the tables of two. Either
+//     may be proven without samples, by the moments of the same tables (F5.2) or by the Gaussian
+//     mechanism of the largest participation (F5.16). The protocol is written before its first sample
+//     exists.
 //  4. [NewWorker] computes the samples of the protocol's trials. Each is a function of the protocol,
 //     the trial and its number alone, so that anybody can draw it again. [Release] goes through the
 //     candidates; only the release rule of package accounting makes a certificate.

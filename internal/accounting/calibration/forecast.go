@@ -1,9 +1,11 @@
 package calibration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"minsep/internal/accounting"
@@ -82,6 +84,36 @@ func (p Problem) Forecast(ctx context.Context, sigma float64) (f Forecast, err e
 		f.Effort += effort
 	}
 	return p.Within(f, p.CPUTime), nil
+}
+
+// forecast is the forecast by the estimates, with the tables of the nearest one.
+func (c *calibrator) forecast(ctx context.Context) (f Forecast, err error) {
+	x := math.Log(c.out.Estimate)
+	if c.out.Estimate == 0 {
+		x = c.searches[0].looks[len(c.searches[0].looks)-1].x
+	}
+	for i, s := range c.searches {
+		if s == nil || len(s.looks) == 0 {
+			continue
+		}
+		nearest := slices.MinFunc(s.looks, func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) })
+		f.Tables += s.making
+		if s.isExact(nearest) {
+			continue
+		}
+		if s.each() == 0 {
+			if err := s.draw(ctx, nearest, fewest); err != nil {
+				return f, err
+			}
+		}
+		effort := nearest.bound() / c.Delta
+		if i > 0 {
+			effort *= FarShare
+		}
+		f.Sample = (f.Sample*f.Effort + effort*s.each()) / (f.Effort + effort)
+		f.Effort += effort
+	}
+	return c.Within(f, c.CPUTime), nil
 }
 
 // Within is the forecast f of p with another budget in time; 0 is the default one.
@@ -176,34 +208,32 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 		c.seconds = outlookSeconds / estimateShare
 	}
 	if p.NoiseMultiplier == 0 {
-		c.report("looking for a σ that needs no samples", estimateShare)
-		start, err := c.independent()
+		start, err := c.start(ctx)
 		if err != nil {
 			return nil, err
 		}
-		provable, amplified, err := c.provable(ctx, start, leastTables, Rough/Apart, c.within(estimateShare/2))
-		if err != nil {
+		if o.Proven, err = c.unamplified(ctx); err != nil {
 			return nil, err
 		}
-		o.Proven, o.Unamplified = provable, provable > 0 && !amplified
-		if amplified || provable > 0 && provable < start {
-			start = provable * math.Exp(-Rough)
-		}
-		s, err := c.newSearch(montecarlo.P, 0)
-		if err != nil {
+		o.Unamplified = o.Proven > 0 && !c.run.Majorized()
+		if err := c.estimate(ctx, start, Rough/Apart); err != nil && !errors.Is(err, ErrTooDear) {
 			return nil, err
 		}
-		n, err := s.noise(ctx, start, Rough/Apart)
-		switch {
-		case err == nil:
-			o.NoiseMultiplier = n.Multiplier
-		case !errors.Is(err, ErrTooDear) && !errors.Is(err, ErrNoEstimate):
-			return nil, err
-		default:
-			o.NoiseMultiplier = math.Exp(s.looks[len(s.looks)-1].x)
+		for _, l := range c.searches[0].looks {
+			if sigma := l.Spec.NoiseMultiplier; c.isProven(l.divergence) && (o.Proven == 0 || sigma < o.Proven) {
+				o.Proven, o.Unamplified = sigma, false
+			}
+		}
+		if o.NoiseMultiplier = c.out.Estimate; o.NoiseMultiplier == 0 {
+			o.NoiseMultiplier = math.Exp(c.searches[0].looks[len(c.searches[0].looks)-1].x)
 		}
 	}
-	f, err := p.Forecast(ctx, o.NoiseMultiplier)
+	var f Forecast
+	if p.NoiseMultiplier == 0 {
+		f, err = c.forecast(ctx)
+	} else {
+		f, err = p.Forecast(ctx, o.NoiseMultiplier)
+	}
 	if errors.Is(err, tilt.ErrTable) {
 		return o, nil
 	}

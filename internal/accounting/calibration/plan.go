@@ -1,6 +1,7 @@
 package calibration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"minsep/internal/accounting"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
 )
 
@@ -158,7 +160,6 @@ func (c *calibrator) report(text string, part float64) {
 
 // candidateTables is the largest work of the tables of one candidate.
 func (c *calibrator) candidateTables() float64 {
-	const statesPerSecond = 2e8
 	if c.seconds == 0 {
 		return mostTables
 	}
@@ -219,95 +220,54 @@ func (c *calibrator) protocol(t accounting.Thresholds) *accounting.Protocol {
 		Points: []accounting.Point{{Epsilon: c.Epsilon, Delta: c.Delta, Thresholds: t}}}
 }
 
-// sought finds the noise multiplier: what is proven without samples first, then estimates from there
-// down, then candidates.
+// sought finds the noise multiplier: by estimates first, then by the bounds of candidates near them.
 func (c *calibrator) sought(ctx context.Context) error {
-	c.report("looking for a σ that needs no samples", estimateShare)
-	start, err := c.independent()
+	start, err := c.start(ctx)
 	if err != nil {
 		return err
 	}
-	provable, amplified, err := c.provable(ctx, start, leastTables, Rough/Apart, c.within(estimateShare/3))
-	if err != nil {
+	seen := c.estimate(ctx, start, fine)
+	if seen != nil && !errors.Is(seen, ErrTooDear) {
+		return seen
+	}
+	err = c.choose(ctx, math.Log(start), seen == nil)
+	if !errors.Is(err, accounting.ErrTooFewSamples) {
 		return err
 	}
-	if amplified || provable > 0 && provable < start {
-		start = provable * math.Exp(-Rough)
+	err = cmp.Or(seen, err)
+	unamplified, failed := c.unamplified(ctx)
+	if failed != nil || c.run.Majorized() {
+		return errors.Join(c.tooFew(ctx, err, 0), failed)
 	}
-	if err = c.estimate(ctx, start); err == nil {
-		if !amplified && provable > Little*c.out.Estimate { // so much noise is certified only if it is asked for
-			err = c.choose(ctx, 0)
-		} else {
-			err = c.choose(ctx, provable)
-		}
-	}
-	if err == nil || !errors.Is(err, accounting.ErrTooFewSamples) && !errors.Is(err, ErrTooDear) {
-		return err
-	}
-	if c.run.Majorized() {
-		return c.tooFew(ctx, err, 0)
-	}
-	c.report(PhaseTables, 1)
-	least, found, failed := c.leastKnown(ctx, provable, amplified)
-	switch {
-	case failed != nil:
-		return failed
-	case !found:
-		return c.tooFew(ctx, err, provable)
-	}
-	pair, err := c.divergences(ctx, least)
-	if err == nil {
-		c.out.Protocol, err = c.fix([][2]divergence{pair}, 0)
-	}
-	return err
+	return c.tooFew(ctx, err, unamplified)
 }
 
-// leastKnown is the least noise multiplier that is proven without samples and needs amplification,
-// for a budget that affords no samples: by finer tables in the time that is left, begun a little
-// above the estimate.
-func (c *calibrator) leastKnown(ctx context.Context, provable float64, amplified bool) (least float64, found bool, err error) {
-	least, start := provable, provable
-	if s := c.searches[0]; s != nil && s.isKnown() {
-		start = math.Exp(s.fit().where(0) + Rough)
-	} else if s != nil {
-		for _, l := range s.looks {
-			if sigma := l.Spec.NoiseMultiplier * math.Exp(Rough); l.samples > 0 && l.most() <= 0 && (start == 0 || sigma < start) {
-				start = sigma // the divergence is below δ there
-			}
+// start is the noise multiplier from which estimates go down: of one participation without
+// amplification or, of an owner of several examples, of all of them at once if that is less than
+// their largest participation needs.
+func (c *calibrator) start(ctx context.Context) (float64, error) {
+	start, err := c.independent()
+	if k := c.run.MaxExamplesPerOwner; err == nil && k > 1 {
+		most, failed := c.unamplified(ctx)
+		if start, err = start*math.Sqrt(float64(k)), failed; most > 0 {
+			start = min(start, most)
 		}
 	}
-	if least == 0 {
-		least = math.Inf(1)
+	return start, err
+}
+
+// unamplified is the noise multiplier at which the run is private whatever batches are drawn, by the
+// Gaussian mechanism of the largest participation; 0 if none is known.
+func (c *calibrator) unamplified(ctx context.Context) (float64, error) {
+	share := mostAccepted
+	if c.byCost {
+		share = MostTruncation
 	}
-	if start == 0 {
-		if start, err = c.independent(); err != nil {
-			return 0, false, err
-		}
+	least, err := c.run.Calibrate(ctx, c.Epsilon, share*c.room())
+	if errors.Is(err, pld.ErrNotReached) || errors.Is(err, accounting.ErrNoProof) {
+		return 0, nil
 	}
-	finer, ok, err := c.provable(ctx, start, c.candidateTables(), leastStep, c.within(0.85))
-	if err != nil {
-		return 0, false, err
-	}
-	if ok && finer < least {
-		least, amplified = finer, true
-	}
-	for _, s := range c.searches {
-		if s == nil {
-			continue
-		}
-		for _, l := range s.looks { // any of them may be proven too
-			if sigma := l.Spec.NoiseMultiplier; sigma < least && c.isProven(l.divergence) {
-				pair, err := c.divergences(ctx, sigma)
-				if err != nil {
-					return 0, false, err
-				}
-				if c.isProven(pair[0]) && c.isProven(pair[1]) {
-					least, amplified = sigma, true
-				}
-			}
-		}
-	}
-	return least, amplified, nil
+	return roundUp(least.Upper), err
 }
 
 // independent is the noise multiplier of one participation without amplification.
@@ -325,7 +285,14 @@ func (c *calibrator) newSearch(d montecarlo.Direction, cost float64) (*search, e
 	if err != nil {
 		return nil, err
 	}
-	s.tables, s.workers, s.samples = c.candidateTables(), c.Workers, func(l *look) float64 { return c.estimateSamples(s, l) }
+	s.tables, s.workers = c.candidateTables(), c.Workers
+	share := estimateShare
+	if d == montecarlo.P { // a quarter is for the other direction
+		share *= 0.75
+	}
+	s.samples = func(l *look) float64 { return c.estimateSamples(l, share) }
+	inTime := c.within(estimateShare)
+	s.spent = func() bool { return !inTime() }
 	s.watch = func(*look) {
 		c.report(fmt.Sprintf("estimating σ, candidate %d", len(s.looks)), estimateShare)
 	}
@@ -333,31 +300,33 @@ func (c *calibrator) newSearch(d montecarlo.Direction, cost float64) (*search, e
 	return s, nil
 }
 
-// estimateSamples is the largest number of samples that a look may have: those that the estimates'
-// part of the budget leaves, a quarter of which is for H(Q,P).
-func (c *calibrator) estimateSamples(s *search, l *look) float64 {
-	drawn := 0.0
-	for _, of := range c.searches {
-		if of != nil {
-			drawn += float64(of.drawn)
-		}
-	}
-	share := estimateShare
-	if s.direction == montecarlo.P {
-		share *= 0.75
-	}
+// estimateSamples is the largest number of samples that a look may have: of a budget in samples
+// those that the part of estimates leaves, and else a number that depends on no clock, so that a
+// busy machine looks at the same noise multipliers.
+func (c *calibrator) estimateSamples(l *look, share float64) float64 {
 	if c.seconds == 0 {
-		return float64(l.samples) + max(0, math.Ceil(share*float64(c.Samples))-drawn)
+		return float64(l.samples) + max(0, math.Ceil(share*float64(c.Samples))-c.drawn())
 	}
-	each := 2e-8 * float64(c.run.Strategy.Steps) // until it is measured
-	if known := s.each(); known > 0 {
-		each = known
+	steps := float64(c.run.Strategy.Steps)
+	if k := c.run.MaxExamplesPerOwner; k > 1 {
+		steps *= OwnersFactor * float64(k)
 	}
-	return float64(l.samples) + max(0, (share*c.seconds-c.used())/each)
+	return share * c.seconds * stepsPerSecond / steps
 }
 
-// estimate finds where the divergences are a little below δ.
-func (c *calibrator) estimate(ctx context.Context, start float64) error {
+// drawn is the number of samples of all estimates.
+func (c *calibrator) drawn() (total float64) {
+	for _, s := range c.searches {
+		if s != nil {
+			total += float64(s.drawn)
+		}
+	}
+	return total
+}
+
+// estimate finds where the divergences are a little below δ, in both directions. What is seen until
+// an error wraps ErrTooDear stays.
+func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) error {
 	cost, err := c.mostCost(start)
 	if err != nil {
 		return err
@@ -369,9 +338,13 @@ func (c *calibrator) estimate(ctx context.Context, start float64) error {
 	if err != nil {
 		return err
 	}
-	s.first = s.tables // they serve candidates too
-	n, err := s.noise(ctx, start, fine)
-	if least := s.leastBelow(); errors.Is(err, ErrTooDear) && !math.IsInf(least, 1) { // what was seen must do
+	n, err := s.noise(ctx, start, max(tolerance, Rough/Apart))
+	if err == nil && tolerance < Rough/Apart && !s.spent() {
+		s.first = s.tables // near the noise multiplier, they serve candidates too
+		n, err = s.noise(ctx, n.Multiplier, tolerance)
+	}
+	least := s.leastBelow()
+	if errors.Is(err, ErrTooDear) && !math.IsInf(least, 1) { // what was seen must do
 		n, err = Noise{Multiplier: math.Exp(least), OneDirection: true}, nil
 	}
 	if err == nil {
@@ -379,7 +352,7 @@ func (c *calibrator) estimate(ctx context.Context, start float64) error {
 			return err
 		}
 		n.Multiplier *= Little // M of H(Q,P) falls steeply, and candidates that need its samples have 7 to 10 % more noise
-		_, err = s.both(ctx, n, fine)
+		_, err = s.both(ctx, n, tolerance)
 		if errors.Is(err, ErrTooDear) && s.drawn > 0 { // what was seen must do
 			err = nil
 		}
@@ -388,13 +361,17 @@ func (c *calibrator) estimate(ctx context.Context, start float64) error {
 		return &ParamError{Package: "calibration", Param: "delta", Value: c.Delta,
 			Rule: fmt.Sprintf("no noise multiplier was found that has it at epsilon %g: no estimate came near it; give another delta or epsilon, or name a noise multiplier", c.Epsilon)}
 	}
-	if err != nil {
-		return err
-	}
+	c.out.Estimate = c.estimated()
+	return err
+}
+
+// estimated is the noise multiplier at which the larger divergence is estimated to be δ; 0 if nothing
+// was seen.
+func (c *calibrator) estimated() (sigma float64) {
 	for _, s := range c.searches {
-		if s.isKnown() {
-			c.out.Estimate = max(c.out.Estimate, math.Exp(s.fit().where(-math.Log(nearDelta))))
+		if s != nil && s.isKnown() {
+			sigma = max(sigma, math.Exp(s.fit().where(-math.Log(nearDelta))))
 		}
 	}
-	return nil
+	return sigma
 }

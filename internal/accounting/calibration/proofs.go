@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"minsep/internal/accounting"
-	"minsep/internal/accounting/pld"
 	"minsep/internal/bisect"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/tilt"
@@ -122,51 +121,6 @@ func checkTrial(ctx context.Context, p *accounting.Protocol, sigma float64, t ac
 		}
 	}
 	return fmt.Errorf("%w: a bound of %g by method %q is claimed, and %g is proven", accounting.ErrNotVerified, t.Bound, t.Method, least)
-}
-
-// provable is the least noise multiplier, to a ratio of 1 + width, at which bounds are at most the
-// claim's δ without samples: by moments with tables of at most work, or by the largest participation.
-// The search begins at start. It is 0 if none is known. amplified says that it needs the participations to be secret. When more
-// returns false, the search ends with the least that is known.
-func (c *calibrator) provable(ctx context.Context, start, work, width float64, more func() bool) (sigma float64, amplified bool, err error) {
-	most := math.Inf(1)
-	share := mostAccepted
-	if c.byCost {
-		share = MostTruncation
-	}
-	least, err := c.run.Calibrate(ctx, c.Epsilon, share*c.room())
-	switch {
-	case err == nil:
-		sigma, most = roundUp(least.Upper), math.Log(roundUp(least.Upper))
-	case !errors.Is(err, pld.ErrNotReached) && !errors.Is(err, accounting.ErrNoProof):
-		return 0, false, err
-	}
-	if c.run.Majorized() {
-		return sigma, true, nil
-	}
-	excess := func(x float64) (float64, error) {
-		worst := 0.0
-		for _, d := range montecarlo.Directions {
-			bound, err := moments(ctx, c.run, math.Exp(x), c.Epsilon, d, work)
-			if err != nil && !errors.Is(err, accounting.ErrNoProof) {
-				return 0, err
-			}
-			cost, err := c.cost(math.Exp(x), d)
-			if err != nil {
-				return 0, err
-			}
-			worst = max(worst, bound.bound+divergence{cut: cost}.cost())
-			if worst > mostAccepted*c.room() { // the other direction decides nothing
-				break
-			}
-		}
-		return math.Log(max(worst, 1e-300) / (mostAccepted * c.room())), nil
-	}
-	x, found, err := root(excess, min(math.Log(start), most), Farthest/2, width, most, more)
-	if err != nil || !found || x >= most {
-		return sigma, false, err
-	}
-	return roundUp(math.Exp(x)), true, nil
 }
 
 // errStopped ends a search for a root.

@@ -124,6 +124,11 @@ func (l line) where(ratio float64) float64 {
 	return l.centre + (l.scale.inverse(ratio)-l.height)/l.slope
 }
 
+// steepness is how fast ln of the divergence falls with ln σ at ln σ = x.
+func (l line) steepness(x float64) float64 {
+	return l.slope * l.scale.steepness(l.height+l.slope*(x-l.centre))
+}
+
 // at is ln of the divergence over δ at ln σ = x, with its standard error.
 func (l line) at(x float64) (ratio, stdErr float64) {
 	off := x - l.centre

@@ -27,6 +27,7 @@ type search struct {
 	samples   func(*look) float64 // the largest number of samples of a look
 	first     float64             // the least work of its tables
 	tables    float64             // the largest work of its tables
+	spent     func() bool         // says that no more time may be used
 	workers   int
 	watch     func(*look) // is told of each step, if not nil
 
@@ -38,7 +39,7 @@ type search struct {
 
 func (c Claim) newSearch(d montecarlo.Direction, before Slope) (*search, error) {
 	scale, err := NewScale(c.Epsilon, c.Delta)
-	s := &search{Claim: c, direction: d, scale: scale, before: before, behind: math.Inf(1), first: leastTables, tables: c.mostTables(), watch: func(*look) {}}
+	s := &search{Claim: c, direction: d, scale: scale, before: before, behind: math.Inf(1), first: leastTables, tables: c.mostTables(), spent: func() bool { return false }, watch: func(*look) {}}
 	s.samples = func(l *look) float64 { return c.mostSamples(l.isConclusive()) }
 	return s, err
 }
@@ -64,8 +65,10 @@ func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
 		switch {
 		case known && (stdErr <= tolerance || s.isBehind(f)):
 			return f, nil
-		case known && stdErr <= Rough && (!enough || before == s.drawn && !s.isExact(l)):
+		case known && stdErr <= Rough && (!enough || s.spent() || before == s.drawn && !s.isExact(l)):
 			return f, nil
+		case s.spent():
+			return f, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
 		case !enough && !known && s.leastBelow() > x+2*Rough/Apart && !math.IsInf(s.leastBelow(), 1): // M grows steeply with less noise
 			goal = (x + s.leastBelow()) / 2
 		case !enough && (known || s.hasAbove(x) || short == 3):
@@ -186,8 +189,15 @@ func (s *search) look(ctx context.Context, x, tolerance float64) (l *look, enoug
 		if s.watch(l); s.isExact(l) || s.below && l.proof.bound <= s.Delta {
 			return l, true, nil
 		}
+		if s.spent() && l.samples > 0 {
+			return l, false, nil
+		}
 		if most := s.samples(l); float64(want) > most || l.samples == 0 && s.isHopeless(l) {
-			finer, err := s.refined(ctx, l, math.Exp(l.logBound))
+			draws := math.Exp(l.logBound)
+			if !s.isHopeless(l) { // what is missing is only found with the finest tables
+				draws = math.Inf(1)
+			}
+			finer, err := s.refined(ctx, l, draws)
 			if err != nil {
 				return nil, false, err
 			}

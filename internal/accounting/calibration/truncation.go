@@ -148,13 +148,15 @@ func (c *calibrator) tooDear(ctx context.Context, sigma float64) error {
 		if err != nil {
 			return err
 		}
-		start, err := of.independent()
+		start, err := of.start(ctx)
 		if err != nil {
 			return err
 		}
-		if noise, _, err = of.provable(ctx, start, leastTables, Rough/Apart, of.within(1)); err != nil {
+		n, err := Claim{Run: of.run, Epsilon: c.Epsilon, Delta: c.Delta}.Noise(ctx, Guess{start, UnknownSlope, math.Inf(1)})
+		if err != nil {
 			return err
 		}
+		noise = Little * n.Multiplier
 	}
 	m, err := momentsAt(c.Run, noise)
 	if err != nil {
