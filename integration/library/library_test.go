@@ -12,11 +12,15 @@ import (
 	//lint:ignore SA1019 it is the default runner
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 	"github.com/fsouza/fake-gcs-server/fakestorage"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"minsep/internal/manifest"
+	"minsep/internal/store/storetest"
 	"minsep/internal/stream"
 	"minsep/sampling"
 	_ "minsep/store/gs"
+	_ "minsep/store/s3"
 	"minsep/transforms"
 )
 
@@ -34,10 +38,31 @@ func TestGoogleCloudStorage(t *testing.T) {
 	server := httptest.NewServer(fake.HTTPHandler())
 	defer server.Close()
 	t.Setenv("STORAGE_EMULATOR_HOST", strings.TrimPrefix(server.URL, "http://"))
-	if err := stream.CreateKeyFile("gs://bucket/key"); err != nil {
+	testProgram(t, "gs://bucket")
+}
+
+func TestS3(t *testing.T) {
+	backend := s3mem.New()
+	if err := backend.CreateBucket("bucket"); err != nil {
 		t.Fatal(err)
 	}
-	training, err := transforms.NewTraining(t.Context(), "gs://bucket/run", "gs://bucket/key")
+	server := httptest.NewServer(storetest.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()})
+	defer server.Close()
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_REGION": "us-east-1",
+		"AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+	} {
+		t.Setenv(name, value)
+	}
+	testProgram(t, "s3://bucket")
+}
+
+// testProgram samples batches of a training whose key and run directory are in a store.
+func testProgram(t *testing.T, root string) {
+	if err := stream.CreateKeyFile(root + "/key"); err != nil {
+		t.Fatal(err)
+	}
+	training, err := transforms.NewTraining(t.Context(), root+"/run", root+"/key")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +78,14 @@ func TestGoogleCloudStorage(t *testing.T) {
 	if _, err := direct.Execute(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	written, err := manifest.OpenBatches(t.Context(), "gs://bucket/run/batches")
+	written, err := manifest.OpenBatches(t.Context(), root+"/run/batches")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := written.Index.Verify(t.Context(), written.Dir); err != nil {
 		t.Error(err)
 	}
-	if _, err := transforms.NewTraining(t.Context(), "gs://bucket/run", "gs://bucket/key"); err == nil {
+	if _, err := transforms.NewTraining(t.Context(), root+"/run", root+"/key"); err == nil {
 		t.Error("a second training in the directory")
 	}
 }
