@@ -30,7 +30,7 @@ type covarianceTape struct {
 
 // newBandedCovariance returns an evaluation without a tape of the rows of s, after its columns are
 // divided by their norms if it is normalised.
-func (s *Strategy) newBandedCovariance(a *Workload) *bandedCovariance {
+func newBandedCovariance(s *Strategy, a *Workload) *bandedCovariance {
 	e := &bandedCovariance{a: a, n: s.Steps, m: max(1, s.Bands()-1)}
 	e.rows = make([]float64, e.n*(e.m+1))
 	var column []float64

@@ -4,7 +4,7 @@ import "math"
 
 // RowBound gives the tests the bound that Sensitivity takes only for large strategies.
 func (s *Strategy) RowBound(b, k int) (float64, error) {
-	g, err := s.newGram(1)
+	g, err := newGram(s, 1)
 	if err != nil {
 		return 0, err
 	}

@@ -35,12 +35,12 @@ func (p Problem) Figures(s *Strategy) (Figures, error) {
 		return Figures{}, err
 	}
 	f := Figures{Kind: s.Kind, Bands: s.Bands(), RMSE: e.RMSE, MaxSE: e.MaxSE, Sensitivity: sensitivity, StepNoise: step}
-	f.State, f.Normals, f.MultiplyAdds = s.noiseCost()
+	f.State, f.Normals, f.MultiplyAdds = noiseCost(s)
 	return f, nil
 }
 
 // noiseCost returns the state, normals and multiply-adds of one step and coordinate of C⁻¹Z (F1).
-func (s *Strategy) noiseCost() (state, normals, multiplyAdds int) {
+func noiseCost(s *Strategy) (state, normals, multiplyAdds int) {
 	normals = 1
 	switch {
 	case s.InverseToeplitz != nil: // past inputs are drawn again

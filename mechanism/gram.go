@@ -14,7 +14,7 @@ type gram struct {
 }
 
 // newGram computes entries of CᵀC, which has the bands of C, in O(n·bands²/step).
-func (s *Strategy) newGram(step int) (*gram, error) {
+func newGram(s *Strategy, step int) (*gram, error) {
 	g := &gram{n: s.Steps, bands: s.Bands(), step: step}
 	g.width = (g.bands + step - 1) / step
 	if g.width > gramLimit/g.n {

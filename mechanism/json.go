@@ -24,33 +24,6 @@ type wire struct {
 // plain is Strategy without its methods.
 type plain Strategy
 
-// MarshalJSON writes s with its version. Numbers have as many digits as they need to be read back
-// alike.
-func (s *Strategy) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wire{Version, (*plain)(s)})
-}
-
-// UnmarshalJSON reads a strategy and validates it. It refuses another version ([ErrVersion]) and
-// fields it does not know.
-func (s *Strategy) UnmarshalJSON(data []byte) error {
-	var head struct{ Version int }
-	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("mechanism: strategy: %w", err)
-	}
-	if head.Version != Version {
-		return fmt.Errorf("%w: version %d: this program reads version %d", ErrVersion, head.Version, Version)
-	}
-	var read plain
-	if err := strictjson.Unmarshal(data, &wire{plain: &read}); err != nil {
-		return fmt.Errorf("mechanism: strategy: %w", err)
-	}
-	if err := (*Strategy)(&read).Validate(); err != nil {
-		return err
-	}
-	*s = Strategy(read)
-	return nil
-}
-
 // headSize is the size in bytes up to which a strategy's JSON is read whatever it says.
 const headSize = 1 << 16
 

@@ -88,7 +88,7 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 	if toeplitz && bands > 2*p.MinSep && bands > smallGram/s.Steps {
 		return Sensitivity{s.majorantBound(p.MinSep, k), false, MethodMajorant}, nil
 	}
-	g, err := s.newGram(1)
+	g, err := newGram(s, 1)
 	if err != nil {
 		return Sensitivity{}, err
 	}
@@ -110,7 +110,7 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 
 // phaseSensitivity takes the largest sum over the b sets {s, s+b, s+2b, …} of at most k steps.
 func (s *Strategy) phaseSensitivity(p Participation) (Sensitivity, error) {
-	g, err := s.newGram(p.MinSep)
+	g, err := newGram(s, p.MinSep)
 	if err != nil {
 		return Sensitivity{}, err
 	}
