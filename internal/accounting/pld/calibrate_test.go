@@ -93,3 +93,28 @@ func TestPublishedProduction(t *testing.T) {
 		}
 	}
 }
+
+// TestWideLossesHaveFewCells: the composed loss of much too little noise spreads over hundreds, and is
+// computed on a coarser grid, with next to the same result as on a fine one.
+func TestWideLossesHaveFewCells(t *testing.T) {
+	mechanism := CyclicPoisson{Prob: 0.05, Steps: 200, MinSep: 1, NoiseMultiplier: 0.3}
+	const fineGrid = 2e-4
+	delta := func(o Options) Bracket {
+		c, err := mechanism.Compose(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if grid := c.PQ.upper.grid; o.Grid == 0 && grid < 3*fineGrid {
+			t.Errorf("the chosen grid is %g", grid)
+		}
+		d, err := c.Delta(60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	chosen, fine := delta(Options{}), delta(Options{Grid: fineGrid})
+	if chosen.Lower > fine.Upper || chosen.Upper < fine.Lower || chosen.Upper > fine.Upper*(1+1e-3) {
+		t.Errorf("δ(60) on the chosen grid %v, on a fine one %v", chosen, fine)
+	}
+}

@@ -160,10 +160,30 @@ func (a atoms) plus(b atoms, weight float64) atoms {
 // chooseGrid returns a spacing for count events. The error of the discretisation is of second
 // order: about count·grid² in ε for usual tilts, and it also grows as the spacing nears the spread
 // of a step's loss. The spacing brings the two to about 1e-5 and 1e-4, unless that takes too many
-// cells.
+// cells. If the composed loss spreads over more than 4, an error of 1e-4 of what is beyond is small
+// beside it, and its own cells are limited too: such compositions are of much too little noise, or of
+// a very large ε.
 func chooseGrid(steps []Step, count int, tail float64) float64 {
 	fine, floor := gridOf(steps, tail)
-	return min(1, max(min(math.Sqrt(1e-5/float64(count)), fine), floor, 1e-7))
+	spread := composedSpread(steps)
+	grid := min(math.Sqrt((1e-5+1e-4*max(0, spread-4))/float64(count)), fine)
+	if spread > 4 {
+		floor = max(floor, 12*spread/(1<<21))
+	}
+	return min(1, max(grid, floor, 1e-7))
+}
+
+// composedSpread returns about the standard deviation of the composed loss.
+func composedSpread(steps []Step) float64 {
+	variance := 0.0
+	for _, s := range steps {
+		parts, _ := s.parts()
+		for _, part := range parts {
+			spread := max(part.upper.spread(), part.upper.mirrored().spread())
+			variance += float64(s.Count) * part.probability * spread * spread
+		}
+	}
+	return math.Sqrt(variance)
 }
 
 // gridOf returns a spacing that is fine enough for the spread of each step's loss, and the least
