@@ -25,15 +25,16 @@ import (
 
 // together is the JSON output of minsep compose.
 type together struct {
-	Epsilon   float64    `json:"epsilon"`   // of all trainings together
-	Delta     float64    `json:"delta"`     // of all trainings together
-	Trainings int        `json:"trainings"` // number of trainings
-	Protected string     `json:"protected"` // whom the claim protects
-	Adjacency string     `json:"adjacency"`
-	Assumes   string     `json:"assumes"`
-	Basic     *basic     `json:"basic,omitempty"` // sums of ε and of δ; nil if the requested δ is below the sum
-	Runs      []composed `json:"runs"`
-	Notes     []string   `json:"notes,omitempty"` // on the independence of the runs, see inspect.Apart, and on points that are missing
+	Epsilon    float64    `json:"epsilon"`   // of all trainings together
+	Delta      float64    `json:"delta"`     // of all trainings together
+	Trainings  int        `json:"trainings"` // number of trainings
+	Protected  string     `json:"protected"` // whom the claim protects
+	Adjacency  string     `json:"adjacency"`
+	Assumes    string     `json:"assumes"`
+	Recomputed bool       `json:"recomputed"`      // whether certificates were: false, as inspect does that
+	Basic      *basic     `json:"basic,omitempty"` // sums of ε and of δ; nil if the requested δ is below the sum
+	Runs       []composed `json:"runs"`
+	Notes      []string   `json:"notes,omitempty"` // on the independence of the runs, see inspect.Apart, and on points that are missing
 
 	single []composed // runs with a single point in their certificate
 }
@@ -324,7 +325,7 @@ func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float6
 }
 
 func (t *together) write(w io.Writer) {
-	fmt.Fprintf(w, "(ε, δ) = (%s, %s) for %s together, for %s\n", ceiled(t.Epsilon), ceiled(t.Delta), words.Count(t.Trainings, "training"), t.Protected)
+	fmt.Fprintf(w, "(ε, δ) = (%s, %s) for %s together, for %s; certificates not recomputed\n", ceiled(t.Epsilon), ceiled(t.Delta), words.Count(t.Trainings, "training"), t.Protected)
 	fmt.Fprintf(w, "adjacency   %s\n", t.Adjacency)
 	if t.Basic != nil {
 		fmt.Fprintf(w, "sums        (%s, %s), which holds too\n", ceiled(t.Basic.Epsilon), ceiled(t.Basic.Delta))

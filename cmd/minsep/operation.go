@@ -122,7 +122,11 @@ func (op *operation) begin() error {
 	clearTempFolders(op.workDir, op.log)
 	temp, err := newTempFolder(op.workDir)
 	if err != nil {
-		c.Add(&param.Error{Package: "minsep", Param: "work-dir", Value: op.workDir, Rule: "must be a folder that can be written to"})
+		if op.workDir == "" {
+			c.Add(&param.Error{Package: "minsep", Param: "TMPDIR", Value: os.TempDir(), Rule: "must be a folder that can be written to: set it to one, or give --work-dir"})
+		} else {
+			c.Add(&param.Error{Package: "minsep", Param: "work-dir", Value: op.workDir, Rule: "must be a folder that can be written to"})
+		}
 		return c.Err()
 	}
 	op.mu.Lock()

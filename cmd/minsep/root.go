@@ -340,6 +340,9 @@ func wrapArgs(c *cobra.Command) {
 		if slices.Contains(args, "") {
 			return usageError{fmt.Errorf("an argument is empty, as of a variable of the shell that is not set; see %s --help", cmd.CommandPath())}
 		}
+		if unexpanded := unexpandedHome(cmd, args); unexpanded != "" {
+			return usageError{fmt.Errorf("%s: the shell replaces ~ only where a word begins with it and is not quoted: write $HOME in its place, or ./~ for a folder of this name", unexpanded)}
+		}
 		if err := check(cmd, args); errors.As(err, &bad) {
 			return err
 		} else if err != nil {
@@ -347,6 +350,24 @@ func wrapArgs(c *cobra.Command) {
 		}
 		return nil
 	}
+}
+
+// unexpandedHome returns the first argument or flag with a path below ~; "" if there is none.
+func unexpandedHome(cmd *cobra.Command, args []string) (found string) {
+	isBelow := func(value string) bool { return value == "~" || strings.HasPrefix(value, "~/") }
+	if i := slices.IndexFunc(args, isBelow); i >= 0 {
+		return args[i]
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, is := f.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		}
+		if i := slices.IndexFunc(values, isBelow); i >= 0 && found == "" {
+			found = "--" + f.Name + " " + values[i]
+		}
+	})
+	return found
 }
 
 // argumentFault says which arguments the command takes and which it got. Arguments of minsep itself

@@ -22,11 +22,11 @@ var firstOfProof = []string{sensitivityText, othersText, dominationText}
 // assumptions lists the assumptions of the protocol's certificate c: first about the training,
 // then of the proof. The section on assumptions of docs/formulas.md says more of each.
 func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
-	one := Assumption{"each example is clipped on its own to the clip norm and enters no other example's gradient; nothing is released but noisy sums, divided by a constant if at all", "docs/formulas.md, F1, F3.0a"}
+	one := Assumption{"each example is clipped on its own to the clip norm and enters no other example's gradient; its activations depend in no bit on the other examples of its microbatch; nothing is released but noisy sums, divided by a constant if at all", "docs/formulas.md, F1, F3.0a"}
 	who := "examples draw their participations independently of each other, with a key that serves this training only"
 	if p.Run.Sampler.Owners != nil {
 		one = Assumption{"the gradients of the examples that an owner brings to a step are averaged, and the mean is clipped to the clip norm, once for each owner; no example enters the " +
-			"contribution of another owner; nothing is released but noisy sums, divided by a constant such as the expected number of owners, and never by how many took part", "docs/formulas.md, F3.0a, F4.9"}
+			"contribution of another owner; an example's activations depend in no bit on the other examples of its microbatch; nothing is released but noisy sums, divided by a constant such as the expected number of owners, and never by how many took part", "docs/formulas.md, F3.0a, F4.9"}
 		who = "owners draw their participations independently of each other, and which examples they bring independently of those, with a key that serves this training only"
 	}
 	list := []Assumption{

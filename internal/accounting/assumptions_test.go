@@ -109,6 +109,7 @@ func TestAssumptionsAreInstructions(t *testing.T) {
 		"sums are divided by a constant":        "**Divide by a constant**: the expected batch size",
 		"every step is released":                "**Take every step**, those with an empty batch too",
 		"no example enters another's gradient":  "no batch normalisation",
+		"activations depend on no others":       "how an example's activations are rounded",
 		"sizes, truncation, padding are secret": "**Publish no size**",
 	} {
 		if !strings.Contains(rules, instruction) {

@@ -57,6 +57,12 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	found.check("request", "the ledger's request, where it has one, asks for the certificate's claim", stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c))
 	found.check("log", "the ledger's log ends with a whole line", !l.Torn())
 	found.check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", calibration.CheckProofs(ctx, l.Protocol()) == nil)
+	if id := l.Protocol().KernelID; id != "" {
+		found.check("kernel", "the samples are of a kernel of minsep", montecarlo.IsKernelID(id))
+		if id != montecarlo.KernelID() {
+			found.Notes = append(found.Notes, "the ledger's samples are of another kernel than this machine's: --recheck cannot compare them here, own samples need no kernel")
+		}
+	}
 	missed, err := uncounted(ctx, run, l)
 	if err != nil {
 		return found, err

@@ -135,6 +135,7 @@ func TestForgedLedgers(t *testing.T) {
 			u.First, u.Count = u.First+few, u.Count-few
 			return append(entries, ledger.Entry{Unit: u})
 		}, true, true},
+		{"a kernel of another machine", protocolAt(t, 0.5, "fma/1-00000000"), invented, true, false},
 		{"a kernel that does not exist", protocolAt(t, 0.5, "kernel of nobody"), invented, true, false},
 		{"honest units", large, func(u ledger.Unit) []ledger.Entry { return []ledger.Entry{honest(large, u)} }, false, false},
 	} {
@@ -146,7 +147,11 @@ func TestForgedLedgers(t *testing.T) {
 		}
 		one.Folder, one.kind = path, manifest.CertificateFile
 		found := []Inspection{one}
-		if r := Judge(found); r.State != StateCertified || !strings.HasSuffix(r.Verdict, "; samples not recomputed") {
+		if r := Judge(found); !montecarlo.IsKernelID(c.p.KernelID) {
+			if r.State != StateBroken || !strings.Contains(r.Verdict, "kernel") {
+				t.Errorf("%s: without samples of the reader: %s", c.name, r.Verdict)
+			}
+		} else if r.State != StateCertified || !strings.HasSuffix(r.Verdict, "; samples not recomputed") {
 			t.Errorf("%s: without samples of the reader: %s", c.name, r.Verdict)
 		}
 		own, err := Resample(t.Context(), dir, 0.05)

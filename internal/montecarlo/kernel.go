@@ -1,6 +1,8 @@
 package montecarlo
 
 import (
+	"regexp"
+
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/param"
@@ -9,6 +11,13 @@ import (
 // KernelID names the arithmetic that samples are computed with: samples of one id are equal bit
 // for bit wherever they are computed.
 func KernelID() string { return kernel.ID() }
+
+// kernelIDs are ids that some machine may have: their last part is a hash of results, which differ
+// between processors and compilers.
+var kernelIDs = regexp.MustCompile(`^fma/1-[0-9a-f]{8}$`)
+
+// IsKernelID reports whether an id may be that of a kernel on some machine.
+func IsKernelID(id string) bool { return kernelIDs.MatchString(id) }
 
 // NewKernel returns a kernel that computes the log ratios of all specs at the same outputs, eight
 // samples at a time: one row of kernel.Output.LogRatio for each. The specs must be valid and agree

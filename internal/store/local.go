@@ -186,11 +186,23 @@ func (local) List(_ context.Context, dir string) ([]Entry, error) {
 // MkdirAll makes missing parents with mode 0755: only the last folder may have to be secret.
 func (local) MkdirAll(_ context.Context, dir string, mode fs.FileMode) error {
 	dir = localPath(dir)
+	var parents []string // of folders that are made
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil {
+			break
+		}
+		parents = append(parents, filepath.Dir(at))
+	}
 	if err := makeDirs(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
 	if err := makeDir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
+	}
+	for _, parent := range parents { // a folder whose name is lost would take its files with it
+		if err := syncDir(parent); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
 	}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {

@@ -168,6 +168,9 @@ func Unambiguous(b []byte) error {
 	}
 }
 
+// mostFaults is the number of faults after which [Decode] looks for no more.
+const mostFaults = 50
+
 // Fault is a fault of a field, or of the whole text.
 type Fault struct {
 	Field string // path of the field, with dots; "" for the whole text
@@ -186,7 +189,7 @@ const (
 	UnknownField = "unknown field"
 )
 
-// Decode decodes JSON into v, a pointer to a struct, and returns every fault. Fields without a
+// Decode decodes JSON into v, a pointer to a struct, and returns every fault, up to some fifty. Fields without a
 // fault are set even if others have one.
 func Decode(b []byte, v any) (faults []Fault) {
 	if err := Invalid(b); err != nil {
@@ -263,8 +266,12 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 	}
 	fields := fieldsOf(t)
 	values := map[string]json.RawMessage{}
-	var seen []string
+	seen := map[string]bool{}
 	for d.More() {
+		if len(*faults) >= mostFaults {
+			*faults = append(*faults, Fault{Field: path, Rule: "the fields after these were not looked at"})
+			return none
+		}
 		token, err := d.Token()
 		var value json.RawMessage
 		if err != nil || d.Decode(&value) != nil {
@@ -276,14 +283,14 @@ func check(path string, b []byte, t reflect.Type, faults *[]Fault) (sound json.R
 		switch {
 		case i < 0:
 			*faults = append(*faults, Fault{Field: inner, Rule: UnknownField})
-		case slices.Contains(seen, name):
+		case seen[name]:
 			*faults = append(*faults, Fault{Field: inner, Rule: "given twice"})
 		case !fields[i].zero && isZero(value, fields[i].typ):
 			*faults = append(*faults, Fault{Field: inner, Rule: "must not be 0: leave it out for the default"})
 		default:
 			values[name] = check(inner, value, fields[i].typ, faults)
 		}
-		seen = append(seen, name)
+		seen[name] = true
 	}
 	missing(path, fields, seen, faults)
 	sound, err := json.Marshal(values)
@@ -303,10 +310,10 @@ func hasNull(b []byte) bool {
 }
 
 // missing reports required fields that were not given, also in groups that were not given.
-func missing(path string, fields []field, seen []string, faults *[]Fault) {
+func missing(path string, fields []field, seen map[string]bool, faults *[]Fault) {
 	for _, f := range fields {
 		switch {
-		case slices.Contains(seen, f.name):
+		case seen[f.name]:
 		case f.required:
 			*faults = append(*faults, Fault{Field: join(path, f.name), Rule: Missing})
 		case f.typ.Kind() == reflect.Struct:

@@ -265,3 +265,18 @@ func TestHasNull(t *testing.T) {
 		}
 	}
 }
+
+// TestManyFaults: a text of very many unknown fields has a short answer.
+func TestManyFaults(t *testing.T) {
+	var text strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&text, "{\"f%d\": 1, "[min(i, 1):], i)
+	}
+	var v struct {
+		A int `json:"a"`
+	}
+	faults := Decode([]byte(text.String()+`"a": 2}`), &v)
+	if n := len(faults); n < 20 || n > 60 || !strings.Contains(faults[n-1].String(), "not looked at") {
+		t.Errorf("%d faults", n)
+	}
+}

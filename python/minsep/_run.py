@@ -297,6 +297,8 @@ class Run:
         than once.
         """
         batches = self._need_batches()
+        if hasattr(ids, "columns"):
+            raise ValueError("ids: must be one column, such as frame['example_id'], not a data frame")
         if batches.rows_of == "range":
             positions = match_range(batches.examples, ids)
         else:

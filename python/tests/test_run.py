@@ -138,6 +138,8 @@ class Join(runs.Case):
 
     @runs.needs("pyarrow")
     def test_ids_that_do_not_serve(self):
+        import pyarrow
+
         for kind, other in ("numbers", "text"), ("text", "numbers"):
             run, ids = minsep.Run(runs._formed(kind, 20, 3, ())), runs.ids_of(kind, 100)
             kept = set(run.example_ids(range(run.examples)).tolist())
@@ -149,6 +151,7 @@ class Join(runs.Case):
                 ([], "are missing from them"),
                 (runs.ids_of(other, 100), "as the run has them"),
                 ([float(n) for n in range(100)], "as the run has them"),
+                (pyarrow.table({"id": ids}), "must be one column, such as"),
             ]:
                 with self.subTest(kind=kind, words=words), self.assertRaisesRegex(ValueError, words):
                     run.join(given)
