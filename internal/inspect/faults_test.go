@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"minsep/internal/manifest"
+	"minsep/internal/store"
 )
 
 // reported is what is found in a run directory, and the JSON that is said of it.
@@ -107,5 +108,28 @@ func TestForeignValuesAreCut(t *testing.T) {
 	}
 	if text := strings.Repeat("a rule\n", 1000); legible(text) != text {
 		t.Error("many short lines are changed")
+	}
+}
+
+// TestBesideACommand: a verdict on a directory that a command holds says so, if a check fails.
+func TestBesideACommand(t *testing.T) {
+	run := t.TempDir()
+	if err := os.WriteFile(filepath.Join(run, manifest.RunName), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const words = "another command holds this directory"
+	if _, report := reported(t, run); strings.Contains(string(report), words) {
+		t.Errorf("of a directory that nobody holds: %s", report)
+	}
+	unlock, err := store.LockFolder(run, manifest.LockName, manifest.PublicDir, manifest.PublicFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, report := reported(t, run); !strings.Contains(string(report), words) {
+		t.Errorf("beside a command: %s", report)
+	}
+	unlock()
+	if _, report := reported(t, run); strings.Contains(string(report), words) {
+		t.Errorf("after it: %s", report)
 	}
 }

@@ -43,6 +43,7 @@ type Inspection struct {
 	strategy    *mechanism.Strategy     // of noise that can be read
 	kept        int64                   // number of examples of a bounded table that can be read
 	keptText    string                  // describes these, see stages.KeptText
+	locked      bool                    // a command held the run directory when this was read
 	own         *calibration.OwnSamples // of a certificate whose samples were drawn anew
 	owners      int64                   // owners with an example, in a bounded table or batches of numbered examples that can be read
 }
@@ -77,7 +78,7 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 		if stopped := errors.Join(ctx.Err(), failures.Err()); stopped != nil { // a file that was read in part is not broken
 			return nil, stopped
 		}
-		one.Folder, one.kind = f.path, f.kind
+		one.Folder, one.kind, one.locked = f.path, f.kind, store.IsLocked(dir, manifest.LockName)
 		if err != nil {
 			check := sampling.Check{Name: "readable", Rule: err.Error(), Broken: 1}
 			if many := (manifest.Faults)(nil); errors.As(err, &many) {

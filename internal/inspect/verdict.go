@@ -63,6 +63,9 @@ func Judge(found []Inspection) Report {
 	}
 	if faults := failedChecks(found); faults != nil {
 		r.State, r.Verdict = StateBroken, "BROKEN: "+shortened(faults)
+		if slices.ContainsFunc(found, func(i Inspection) bool { return i.locked }) {
+			r.Verdict += "; another command holds this directory, and may be writing to it: inspect it again when that has ended"
+		}
 		return r
 	}
 	file, certificate := certificateOf(found)

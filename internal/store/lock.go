@@ -46,6 +46,19 @@ func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func
 	return func() { release(); removeEmpty() }, nil
 }
 
+// IsLocked reports whether a process holds the lock that [LockFolder] takes; false in an object store.
+func IsLocked(dir, name string) bool {
+	if !isLocal(dir) {
+		return false
+	}
+	f, err := os.Open(filepath.Join(localPath(dir), name))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(TryLock(f), ErrLocked)
+}
+
 // lockFile locks the file at path, which it makes if necessary. release removes the file.
 func lockFile(path string, mode fs.FileMode) (release func(), err error) {
 	if !canLock {
