@@ -1,6 +1,9 @@
 package sampling
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // Never is the step of a [Point] that an example does not reach.
 const Never = math.MaxInt
@@ -36,6 +39,41 @@ type Law struct {
 	// its next point, of a later step, if it does (in) and if it does not (out). If p is 0, in is not
 	// used; if p is 1, out is not. It is called once for each point that an example can reach.
 	Next func(at Point) (p float64, in, out Point)
+}
+
+// tables holds the latest tables of schemes, which take some time to make.
+var tables struct {
+	sync.Mutex
+	of map[Scheme]*Table
+}
+
+// mostTables bounds the tables that are held.
+const mostTables = 8
+
+// TableOf returns the table of a valid scheme that has a law, which may be shared; nil for the
+// others, whose examples do not take part independently of each other.
+func TableOf(s Scheme) (*Table, error) {
+	if t, ok := s.(*Table); ok {
+		return t, nil
+	}
+	of, ok := s.(interface{ Law() Law })
+	if !ok {
+		return nil, nil
+	}
+	tables.Lock()
+	defer tables.Unlock()
+	if t := tables.of[s]; t != nil {
+		return t, nil
+	}
+	t, err := of.Law().Tabulate(s.NumSteps())
+	if err != nil {
+		return nil, err
+	}
+	if len(tables.of) >= mostTables || tables.of == nil {
+		tables.of = map[Scheme]*Table{}
+	}
+	tables.of[s] = t
+	return t, nil
 }
 
 // Law is b-min-sep (F3.2): an example that is free takes part with probability Prob, and is free

@@ -36,6 +36,15 @@ type Table struct {
 	Classes []Class    `json:"classes"`
 
 	rowOf []int32 // by step: its row
+	facts facts
+}
+
+// facts are what follows from the table about one example.
+type facts struct {
+	participationCount
+	rates      []float64 // probability of a participation at each step
+	separation int       // least number of steps from a participation to the next
+	points     int       // that an example can reach
 }
 
 // TableStart is a first point with its probability in units of 2^-63.
@@ -296,13 +305,19 @@ func (t *Table) Row(step int) []Choice { return t.Rows[t.rowOf[step]] }
 // RowOf returns the index in Rows of the choices of a step: steps with the same index are alike.
 func (t *Table) RowOf(step int) int { return int(t.rowOf[step]) }
 
-// Choice returns the choice of a point that an example can reach.
-func (t *Table) Choice(at Point) Choice { return t.Row(at.Step)[t.place(at)] }
+// Choice returns the choice of a point of the run, and whether an example can reach it.
+func (t *Table) Choice(at Point) (x Choice, reached bool) {
+	row, k := t.Row(at.Step), t.place(at)
+	if k == len(row) || row[k].State != at.State {
+		return x, false
+	}
+	return row[k], true
+}
 
 // Next returns the probability in (0, 1] that an example takes part at a point that it can reach,
 // and its next points, as [Law] does.
 func (t *Table) Next(at Point) (p float64, in, out Point) {
-	x := t.Choice(at)
+	x, _ := t.Choice(at)
 	return x.Prob(), x.In.to(at.Step), x.Out.to(at.Step)
 }
 
@@ -334,7 +349,11 @@ func (t *Table) Validate() error {
 		return err
 	}
 	t.index()
-	return t.checkPoints()
+	if err := t.checkPoints(); err != nil {
+		return err
+	}
+	t.summarise()
+	return nil
 }
 
 // checkPoints follows the table from its starts.
@@ -372,16 +391,22 @@ func (t *Table) checkPoints() error {
 
 // Separation returns the least number of steps from one participation of an example to its next one
 // that the table leaves room for; the number of steps if there is never a second one.
-func (t *Table) Separation() int {
-	least := t.Steps
+func (t *Table) Separation() int { return t.facts.separation }
+
+// Points returns how many points of the run an example can reach.
+func (t *Table) Points() int { return t.facts.points }
+
+// summarise sets the facts of a valid table.
+func (t *Table) summarise() {
+	t.facts = facts{participationCount: t.count(), rates: t.marginals(), separation: t.Steps}
 	for i := range t.Steps {
+		t.facts.points += len(t.Row(i))
 		for _, x := range t.Row(i) {
 			if in := x.In.to(i); in.Step < t.Steps {
-				least = min(least, x.In.Wait)
+				t.facts.separation = min(t.facts.separation, x.In.Wait)
 			}
 		}
 	}
-	return least
 }
 
 // Hash returns the SHA-256 of the table's integers, in hexadecimal digits.

@@ -34,15 +34,15 @@ func (t *Table) ExpectedBatchSize(examples int64) float64 {
 
 // TotalMoments implements [Independent].
 func (t *Table) TotalMoments(examples int64) (mean, variance float64) {
-	one := t.count()
+	one := t.facts
 	return float64(examples) * one.mean, float64(examples) * max(0, one.square-one.mean*one.mean)
 }
 
 // Never returns the probability that an example takes part at no step.
-func (t *Table) Never() float64 { return t.count().never }
+func (t *Table) Never() float64 { return t.facts.never }
 
 // MaxParticipations returns how often an example takes part at most.
-func (t *Table) MaxParticipations() int { return t.count().most }
+func (t *Table) MaxParticipations() int { return t.facts.most }
 
 // participationCount is about the number of participations from a point on.
 type participationCount struct {
@@ -86,8 +86,11 @@ func (t *Table) count() participationCount {
 	return all
 }
 
-// Rates returns the probability that an example takes part at each step.
-func (t *Table) Rates() []float64 {
+// Rates returns the probability that an example takes part at each step. It is not to be changed.
+func (t *Table) Rates() []float64 { return t.facts.rates }
+
+// marginals are the rates.
+func (t *Table) marginals() []float64 {
 	rates, reached := make([]float64, t.Steps), make([][]float64, t.Steps)
 	for i := range reached {
 		reached[i] = make([]float64, len(t.Row(i)))
@@ -190,7 +193,7 @@ func (b *processBuilder) visit(at Point) int32 {
 			return begin
 		}
 		k := int32(len(b.process.points))
-		x := b.table.Choice(at)
+		x, _ := b.table.Choice(at)
 		if last < 0 || b.process.segments[last].full() {
 			if last >= 0 {
 				b.process.segments[last].next = k

@@ -319,7 +319,7 @@ func TestRatioOfRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := accounting.Run{Sampler: c.spec, Strategy: c.strategy, MaxExamplesPerOwner: 1}
-		accounted, err := montecarlo.NewEvaluator(run.Loss(sigma), montecarlo.P)
+		accounted, err := montecarlo.NewEvaluator(run.Loss(sigma))
 		if err != nil {
 			t.Fatal(err)
 		}

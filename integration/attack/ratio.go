@@ -214,7 +214,7 @@ func (r *sumRatio) logOfExponents() float64 {
 
 // chainRatio is f of one example, computed by a recursion over the states of its process from the
 // last step to the first. It is exact where the columns of its participations do not overlap. Where
-// they do it is an upper bound of f (F3.3): a valid statistic, though not the best one.
+// they do it is an upper bound of f: a valid statistic, though not the best one.
 type chainRatio struct {
 	columns      [][]float64 // C/σ²
 	halfSquares  []float64   // ‖c_i‖²/2σ²

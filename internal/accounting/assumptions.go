@@ -94,7 +94,7 @@ func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
 			Assumption{"estimate-verify-release: the candidates were fixed before the first sample, and q is part of delta", "docs/formulas.md, F5; arXiv 2602.09338, Theorem A.1"})
 	}
 	if used[RenyiBound] {
-		list = append(list, Assumption{"the divergence is at most the largest value of its tilted or shifted form", "docs/formulas.md, F5.2, F5.4, F5.9, F5.10"})
+		list = append(list, Assumption{"the divergence is at most the largest value of its tilted form, or that of a tangent", "docs/formulas.md, F5.2, F5.4, F5.9, F5.10"})
 	}
 	if used[ClosedForm] {
 		list = append(list, Assumption{"the divergence is at most that of the Gaussian mechanism for those who take part, with the sensitivity of the strategy under the participations that the scheme allows", "docs/formulas.md, F2, F5.16, F6; arXiv 1807.01647, Theorem 2"})

@@ -1,7 +1,6 @@
 package accounting
 
 import (
-	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -28,15 +27,6 @@ func (a ballsInBins) method() (Method, error) {
 		return PLD, nil
 	}
 	return MonteCarlo, nil
-}
-
-// loss: the period, as min-sep, determines the scheme. In a run of at most b steps an example takes
-// part at most once, at each step with probability 1/b. B-min-sep with min-sep n and p/(1+(n-1)p) =
-// 1/b has the same law, and takes less time.
-func (a ballsInBins) loss(spec *montecarlo.Spec) {
-	if n, b := a.scheme.Steps, a.scheme.Period; b >= n {
-		spec.Scheme, spec.MinSep, spec.Prob, spec.WarmStart = montecarlo.BMinSep, n, 1/float64(b-n+1), true
-	}
 }
 
 func (a ballsInBins) sensitivity() (mechanism.Sensitivity, error) {

@@ -3,7 +3,6 @@ package accounting
 import (
 	"math"
 
-	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -12,8 +11,7 @@ func init() {
 	register(func(r Run, s sampling.BMinSep) analysis { return bMinSep{allocationEvents{r}, s} })
 }
 
-// bMinSep is b-min-sep subsampling of each example on its own (F3.2, F3.3, F3.6, F3.7, F4.2, F4.3,
-// F4.5).
+// bMinSep is b-min-sep subsampling of each example on its own (F3.2, F3.13, F4.2, F4.8).
 type bMinSep struct {
 	allocationEvents
 	scheme sampling.BMinSep
@@ -38,10 +36,6 @@ func (r Run) byLikelihoods() (Method, error) {
 		return r.refuseBy(negativeEntry)
 	}
 	return MonteCarlo, nil
-}
-
-func (a bMinSep) loss(spec *montecarlo.Spec) {
-	spec.Prob, spec.WarmStart = a.scheme.Prob, a.scheme.WarmStart
 }
 
 func (a bMinSep) sensitivity() (mechanism.Sensitivity, error) {

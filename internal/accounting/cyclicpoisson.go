@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"minsep/internal/accounting/pld"
-	"minsep/internal/montecarlo"
 	"minsep/sampling"
 )
 
@@ -31,10 +30,6 @@ func (a cyclicPoisson) method() (Method, error) {
 		return MonteCarlo, nil
 	}
 	return PLD, nil
-}
-
-func (a cyclicPoisson) loss(spec *montecarlo.Spec) {
-	spec.Prob, spec.WarmStart = a.scheme.Prob, a.scheme.SecretPartition
 }
 
 // participation: with secret parts every example may be drawn at every step, with probability p/b.

@@ -1,7 +1,6 @@
 package accounting
 
 import (
-	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -11,7 +10,7 @@ func init() {
 }
 
 // epochMinSep is participation exactly once an epoch, with a least distance (F3.8). The loss of an
-// owner of two examples is computed exactly (F4.7), and drawn for an owner of more (F4.8).
+// owner of several examples is drawn (F4.8).
 type epochMinSep struct {
 	allocationEvents
 	scheme sampling.EpochMinSep
@@ -23,8 +22,6 @@ func (a epochMinSep) method() (Method, error) {
 	}
 	return a.run.separately()
 }
-
-func (a epochMinSep) loss(spec *montecarlo.Spec) { spec.EpochSteps = a.scheme.EpochSteps }
 
 // sensitivity: an example takes part once in an epoch.
 func (a epochMinSep) sensitivity() (mechanism.Sensitivity, error) {

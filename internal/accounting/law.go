@@ -1,7 +1,6 @@
 package accounting
 
 import (
-	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -25,8 +24,6 @@ func (a law) method() (Method, error) {
 	}
 	return MonteCarlo, nil
 }
-
-func (a law) loss(spec *montecarlo.Spec) { spec.LawTable = a.table }
 
 func (a law) sensitivity() (mechanism.Sensitivity, error) {
 	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: a.table.Separation(), MaxParticipations: max(1, a.table.MaxParticipations())})

@@ -50,7 +50,7 @@ func TestLawAgainstEnumeration(t *testing.T) {
 		}
 		for _, sigma := range []float64{0.7, 2} {
 			run := accounting.Run{Sampler: sampling.Spec{Law: table}, Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: steps, Toeplitz: column}, MaxExamplesPerOwner: 1}
-			loss, err := montecarlo.NewEvaluator(run.Loss(sigma), montecarlo.P)
+			loss, err := montecarlo.NewEvaluator(run.Loss(sigma))
 			if err != nil {
 				t.Fatal(err)
 			}

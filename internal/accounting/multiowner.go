@@ -1,7 +1,6 @@
 package accounting
 
 import (
-	"minsep/internal/montecarlo"
 	"minsep/sampling"
 )
 
@@ -27,6 +26,3 @@ func (a multiOwner) method() (Method, error) {
 	}
 	return Unproven, nil
 }
-
-// loss: the coins begin before the first step, which is a warm start.
-func (a multiOwner) loss(spec *montecarlo.Spec) { spec.Prob, spec.WarmStart = a.scheme.Prob, true }

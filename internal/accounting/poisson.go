@@ -2,7 +2,6 @@ package accounting
 
 import (
 	"minsep/internal/accounting/pld"
-	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -12,7 +11,7 @@ func init() {
 }
 
 // poisson is Poisson subsampling. With independent noise its steps are independent events (F6);
-// otherwise it is b-min-sep with min-sep 1 (F3.3).
+// otherwise it is b-min-sep with min-sep 1 (F3.13).
 type poisson struct {
 	run    Run
 	scheme sampling.Poisson
@@ -24,8 +23,6 @@ func (a poisson) method() (Method, error) {
 	}
 	return a.run.byLikelihoods()
 }
-
-func (a poisson) loss(spec *montecarlo.Spec) { spec.Prob = a.scheme.Prob }
 
 func (a poisson) sensitivity() (mechanism.Sensitivity, error) {
 	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: 1})

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -35,14 +34,6 @@ func (a rotation) method() (Method, error) {
 		return a.run.refuse("the strategy has %d bands, epoch-steps is %d, and the bands must be at most epoch-steps, so that an example meets the examples of the period before and after alone: take a strategy of at most %d bands, or epoch-steps of at least %d", bands, period, period, bands)
 	}
 	return MonteCarlo, nil
-}
-
-// loss: with one band, rotation has the losses of epoch-min-sep without a least distance, for which
-// moments of more orders are known.
-func (a rotation) loss(spec *montecarlo.Spec) {
-	if spec.EpochSteps = a.scheme.EpochSteps; a.run.Strategy.Bands() == 1 {
-		spec.Scheme = montecarlo.EpochMinSep
-	}
 }
 
 // sensitivity: of E periods an owner takes part once in each, and only columns of adjacent ones may

@@ -105,7 +105,7 @@ func (r rotated) delta(owner uint32, known bool, gamma float64) float64 {
 func (r rotated) claimed(t *testing.T, gamma float64) float64 {
 	t.Helper()
 	run := Run{Sampler: sampling.Spec{Rotation: &sampling.Rotation{Steps: rotatedSteps, EpochSteps: rotatedPeriod}}, Strategy: r.strategy, MaxExamplesPerOwner: 1}
-	ratio, err := montecarlo.NewEvaluator(run.Loss(r.sigma), montecarlo.P)
+	ratio, err := montecarlo.NewEvaluator(run.Loss(r.sigma))
 	if err != nil {
 		t.Fatal(err)
 	}

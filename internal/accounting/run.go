@@ -83,25 +83,24 @@ func (r Run) Method() (Method, error) {
 		return "", err
 	}
 	if _, ok := r.analysis().(truncatedAnalysis); ok && r.Sampler.Truncation != nil {
-		return r.Untruncated().Method() // F3.11, see TruncationCost; runs with a pair of their own have F3.6, see TruncatedPair
+		return r.Untruncated().Method() // F3.11, see TruncationCost; some have a pair of their own too, see TruncatedPair
 	}
-	return r.analysis().method()
+	method, err := r.analysis().method()
+	if err == nil && method == MonteCarlo {
+		_, err = sampling.TableOf(r.Sampler.Scheme())
+	}
+	return method, err
 }
 
-// Loss returns the run's loss as package montecarlo computes and samples it. The run's method must
-// be MonteCarlo, Unproven or PLD. With a maximum batch size the loss is of the run's own pair
-// (F3.6), see TruncatedPair; F3.11 samples the loss of Untruncated instead.
+// Loss returns the run's loss as package montecarlo computes and samples it, without a maximum batch
+// size. The run's method must be MonteCarlo, Unproven or PLD.
 func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
-	scheme := r.Sampler.Scheme()
-	spec := montecarlo.Spec{Scheme: scheme.Name(), NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy, Steps: scheme.NumSteps(), MinSep: scheme.Separation()}
+	spec := montecarlo.Spec{MultiOwner: r.Sampler.MultiOwner, NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy}
+	if table, err := sampling.TableOf(r.Sampler.Scheme()); err == nil {
+		spec.Law = table
+	}
 	if r.MaxExamplesPerOwner > 1 {
 		spec.MaxExamplesPerOwner = r.MaxExamplesPerOwner
-	}
-	if a, ok := r.analysis().(lossAnalysis); ok {
-		a.loss(&spec)
-	}
-	if t := r.Sampler.Truncation; t != nil {
-		spec.MaxBatchSize, spec.Examples = t.MaxBatchSize, int(r.Examples)
 	}
 	return spec
 }

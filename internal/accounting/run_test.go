@@ -83,11 +83,11 @@ func TestMethodTable(t *testing.T) {
 		case c.want == "" && !errors.As(err, &refused):
 			t.Errorf("%s: got %v, want a RefusedError", c.name, err)
 		case c.want == MonteCarlo || c.want == Unproven:
-			if err := r.Untruncated().Loss(1).Validate(); err != nil {
+			if err := r.Loss(1).Validate(); err != nil {
 				t.Errorf("%s: its loss is refused: %v", c.name, err)
 			}
-			if own := r.Loss(1).Validate(); r.TruncatedPair() != (own == nil) {
-				t.Errorf("%s: a pair of its own: %t, but its loss: %v", c.name, r.TruncatedPair(), own)
+			if cut := c.sampler.Truncation != nil; r.TruncatedPair() == cut && c.want == MonteCarlo {
+				t.Errorf("%s: a pair of its own: %t", c.name, cut)
 			}
 		case c.want == PLD || c.want == ClosedForm:
 			if !r.TruncatedPair() {
@@ -175,15 +175,6 @@ func TestNormalizedColumns(t *testing.T) {
 	}
 }
 
-// TestMultiOwnerStart: the batches of Algorithm 3 are stationary from the first step, and so is the
-// distribution.
-func TestMultiOwnerStart(t *testing.T) {
-	r := Run{Sampler: sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.1, Steps: 32, MinSep: 4}}, Strategy: mechanism.Identity(32), MaxExamplesPerOwner: 2}
-	if spec := r.Loss(1); !spec.WarmStart || spec.Validate() != nil {
-		t.Errorf("%+v, %v: want a warm start", spec, spec.Validate())
-	}
-}
-
 // TestEveryKindHasAnAnalysis: a scheme that can be chosen is accounted for by an analysis of its
 // own, which has what its method needs.
 func TestEveryKindHasAnAnalysis(t *testing.T) {
@@ -209,7 +200,7 @@ func TestEveryKindHasAnAnalysis(t *testing.T) {
 			t.Errorf("%s: %v", kind.Name, err)
 		}
 		a := r.analysis()
-		_, hasLoss := a.(lossAnalysis)
+		hasLoss := r.Loss(1).Validate() == nil
 		_, hasEvents := a.(eventAnalysis)
 		_, hasSensitivity := a.(boundedAnalysis)
 		if ok := map[Method]bool{MonteCarlo: hasLoss && (hasSensitivity || r.Majorized()), Unproven: hasLoss, PLD: hasEvents && hasLoss, ClosedForm: hasSensitivity}[method]; !ok {

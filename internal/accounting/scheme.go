@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"minsep/internal/accounting/pld"
-	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -14,12 +13,6 @@ import (
 type analysis interface {
 	// method returns how a claim about a valid run is verified, or a RefusedError.
 	method() (Method, error)
-}
-
-// lossAnalysis is needed by the methods MonteCarlo and Unproven.
-type lossAnalysis interface {
-	// loss sets the parameters of the scheme in a spec in which all others are set.
-	loss(spec *montecarlo.Spec)
 }
 
 // eventAnalysis is needed by the method PLD.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -94,26 +93,6 @@ func TestSchemesPage(t *testing.T) {
 		}
 		if rows != len(samplers) {
 			t.Errorf("%s: %d rows, want %d", heading[3:], rows, len(samplers))
-		}
-	}
-}
-
-// TestSchemesHaveLosses: the loss of whatever can be sampled has its entry among the schemes of
-// package montecarlo, but for fixed batches, whose loss has a closed form.
-func TestSchemesHaveLosses(t *testing.T) {
-	for name, sampler := range samplersOfAllKinds(t) {
-		if sampler.Fixed != nil {
-			continue
-		}
-		spec := montecarlo.Spec{Scheme: sampler.Scheme().Name(), Steps: steps, MinSep: minSep, NoiseMultiplier: 1}
-		run := Run{Sampler: sampler, Strategy: mechanism.Identity(steps), MaxExamplesPerOwner: 1}
-		if a, ok := run.analysis().(interface{ loss(*montecarlo.Spec) }); ok {
-			a.loss(&spec)
-		}
-		for fault := range strings.SplitSeq(spec.Validate().Error(), "\n") {
-			if strings.Contains(fault, "montecarlo: scheme ") {
-				t.Errorf("%s: no entry in the map schemes of internal/montecarlo, set it in the init of a file of its own: %s", name, fault)
-			}
 		}
 	}
 }

@@ -94,8 +94,8 @@ func (r Run) Untruncated() Run {
 	return r
 }
 
-// TruncatedPair reports whether the pair for truncated batches themselves is known (F3.6). Without
-// it only F3.11 applies.
+// TruncatedPair reports whether the pair for truncated batches themselves is composed of events.
+// Without it only F3.11 applies.
 func (r Run) TruncatedPair() bool { return r.truncatedPair() == nil }
 
 func (r Run) truncatedPair() error {
@@ -103,14 +103,17 @@ func (r Run) truncatedPair() error {
 		return nil
 	}
 	if r.MaxExamplesPerOwner > 1 {
-		_, err := r.refuse("a maximum batch size %s by its own pair (F3.6)", exampleOnly)
+		_, err := r.refuse("a maximum batch size %s by its own pair", exampleOnly)
 		return err
 	}
 	if r.allocated() {
 		_, err := r.refuse("%s in periods that are composed (F6.3)", noTruncation.reason)
 		return err
 	}
-	_, err := r.analysis().method()
+	method, err := r.analysis().method()
+	if err == nil && method != PLD {
+		_, err = r.refuseBy(noTruncation)
+	}
 	return err
 }
 

@@ -444,9 +444,8 @@ func TestProtocolTakesTruncationOff(t *testing.T) {
 		change func(*Protocol)
 		want   string
 	}{
-		"own pair":               {func(*Protocol) {}, ""},
 		"no cost":                {costs(0, 2), ""},
-		"no trial has a cost":    {func(p *Protocol) { p.Run.MaxExamplesPerOwner = 2 }, "no pair of its own"},
+		"no trial has a cost":    {func(*Protocol) {}, "no pair of its own"},
 		"a cost that is not off": {costs(delta/4, 1), "more samples are needed"},
 		"all of delta":           {costs(delta, 1), "must be at most δ_v"},
 		"a negative cost":        {costs(-delta, 1), "must be at least 0"},

@@ -4,23 +4,22 @@ import (
 	"context"
 	"fmt"
 	"testing"
+
+	"minsep/sampling"
 )
 
 // speedSpecs are the rows of the speed table.
 func speedSpecs() map[string]Spec {
 	spec := func(n, b int, p, sigma float64) Spec {
-		return Spec{Scheme: BMinSep, Steps: n, MinSep: b, Prob: p, WarmStart: true, NoiseMultiplier: sigma, Strategy: toeplitz(n, sqrtColumn(b)...)}
+		return specOf(sampling.BMinSep{Steps: n, MinSep: b, Prob: p, WarmStart: true}, toeplitz(n, sqrtColumn(b)...), sigma)
 	}
-	two, three, truncated := spec(1000, 32, 0.004, 1.5), spec(1000, 8, 0.004, 1.5), spec(1000, 32, 0.0038, 1)
-	two.MaxExamplesPerOwner, three.MaxExamplesPerOwner = 2, 3
-	many := spec(1000, 32, 0.004, 3)
-	many.MaxExamplesPerOwner = 5
-	truncated.Examples, truncated.MaxBatchSize = 300000, 1100
+	two := spec(1000, 32, 0.004, 1.5)
+	two.MaxExamplesPerOwner = 2
 	return map[string]Spec{
 		"n=7200,b=256": spec(7200, 256, 1.255e-4, 0.45),
 		"n=1024,b=16":  spec(1024, 16, 0.0204, 0.8),
 		"n=1000,b=32":  spec(1000, 32, 0.03, 1),
-		"two examples": two, "three examples, b=8": three, "truncated": truncated, "five examples": many,
+		"two examples": two,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/param"
+	"minsep/sampling"
 )
 
 // caseFile is one case of a file of outputs to evaluate. Which fields a case needs depends on its
@@ -30,42 +31,111 @@ type caseFile struct {
 	Y          [][]float64 `json:"y"`
 }
 
-// caseSchemes says, for each scheme name of a case file, how it is accounted and which fields it
-// needs besides scheme, n, b, sigma, y and c or C. Rotation has no b, and takes c or C.
-var caseSchemes = map[string]struct {
-	scheme string
+// caseScheme is a scheme name of a case file: the fields that it needs besides n, sigma, y, b, and c or
+// C, and its likelihood ratio.
+type caseScheme struct {
 	fields []string
-	matrix bool // given by C
-}{
-	"b_min_sep":                          {BMinSep, []string{"start", "p"}, false},
-	"b_min_sep_general_C":                {BMinSep, []string{"start", "p"}, true},
-	"b_min_sep_truncated":                {BMinSep, []string{"start", "p", "truncated_batch_size", "rest_batch_sizes"}, false},
-	"independent_b_min_sep_two_examples": {BMinSep, []string{"start", "p", "k_u"}, false},
-	"epoch_min_sep":                      {EpochMinSep, []string{"epoch"}, false},
-	"epoch_min_sep_two_examples":         {EpochMinSep, []string{"epoch", "k_u"}, false},
-	"rotation":                           {Rotation, []string{"epoch"}, false},
-	"balls_in_bins":                      {BallsInBins, nil, false},
-	"cyclic_poisson_shift0":              {CyclicPoisson, []string{"p_cyclic"}, false},
-	"cyclic_poisson_random_shift":        {CyclicPoisson, []string{"p_cyclic"}, false},
-	"multi_attribution_alg3_thm6.1":      {MultiOwner, []string{"start", "p", "k_u"}, false},
+	ratio  func(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error)
 }
 
-// spec turns a case into a Spec without its strategy and the columns of C.
-func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, error) {
+// caseSchemes are those of a law (b is its min-sep or period), of several examples, and others.
+var caseSchemes = map[string]caseScheme{
+	"b_min_sep":                          {[]string{"start", "p"}, byLaw(caseFile.bMinSep, 1)},
+	"b_min_sep_general_C":                {[]string{"start", "p"}, byLaw(caseFile.bMinSep, 1)},
+	"b_min_sep_truncated":                {[]string{"start", "p", "truncated_batch_size", "rest_batch_sizes"}, truncated},
+	"independent_b_min_sep_two_examples": {[]string{"start", "p", "k_u"}, byLaw(caseFile.bMinSep, 2)},
+	"epoch_min_sep":                      {[]string{"epoch"}, byLaw(caseFile.epochMinSep, 1)},
+	"epoch_min_sep_two_examples":         {[]string{"epoch", "k_u"}, byLaw(caseFile.epochMinSep, 2)},
+	"rotation":                           {[]string{"epoch"}, byLaw(func(c caseFile) sampling.Scheme { return sampling.Rotation{Steps: c.Steps, EpochSteps: c.Epoch} }, 1)},
+	"balls_in_bins":                      {nil, byLaw(func(c caseFile) sampling.Scheme { return sampling.BallsInBins{Steps: c.Steps, Period: c.MinSep} }, 1)},
+	"cyclic_poisson_shift0":              {[]string{"p_cyclic"}, byLaw(func(c caseFile) sampling.Scheme { return c.cyclic(false) }, 1)},
+	"cyclic_poisson_random_shift":        {[]string{"p_cyclic"}, byLaw(func(c caseFile) sampling.Scheme { return c.cyclic(true) }, 1)},
+	"multi_attribution_alg3_thm6.1":      {[]string{"start", "p", "k_u"}, published},
+}
+
+func (c caseFile) bMinSep() sampling.Scheme {
+	return sampling.BMinSep{Prob: c.Prob, Steps: c.Steps, MinSep: c.MinSep, WarmStart: c.Start == "warm"}
+}
+
+func (c caseFile) epochMinSep() sampling.Scheme {
+	return sampling.EpochMinSep{Steps: c.Steps, MinSep: c.MinSep, EpochSteps: c.Epoch}
+}
+
+func (c caseFile) cyclic(secret bool) sampling.Scheme {
+	return sampling.CyclicPoisson{Prob: c.ProbCyclic, Steps: c.Steps, MinSep: c.MinSep, SecretPartition: secret}
+}
+
+// byLaw is the ratio of a number of examples of a scheme's law.
+func byLaw(scheme func(c caseFile) sampling.Scheme, examples int) func(caseFile, *likelihood.Columns) (likelihood.Ratio, error) {
+	return func(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error) {
+		check := param.Checker{Package: "loss"}
+		check.Require(max(1, c.Examples) == examples, "k_u", c.Examples, fmt.Sprintf("must be %d", examples))
+		check.Require(c.Used == nil || *c.Used == 1, "rho", c.Used, "must be 1: no loss is known for slots that are used with a probability")
+		check.Add(scheme(c).Validate())
+		if err := check.Err(); err != nil {
+			return nil, err
+		}
+		table, err := sampling.TableOf(scheme(c))
+		if err != nil {
+			return nil, err
+		}
+		if examples > 1 {
+			return likelihood.NewExamples(table, columns, c.factor(), examples), nil
+		}
+		return likelihood.NewPoints(table, columns, c.factor())
+	}
+}
+
+func (c caseFile) factor() float64 { return 1 / (c.Sigma * c.Sigma) }
+
+func truncated(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error) {
+	check := param.Checker{Package: "loss"}
+	check.AtLeast("truncated_batch_size", c.MaxBatch, 1)
+	check.Require(len(c.Counts) == len(c.Y), "rest_batch_sizes", len(c.Counts), fmt.Sprintf("must be as many as y, %d", len(c.Y)))
+	for k, counts := range c.Counts {
+		check.Require(len(counts) == c.Steps, fmt.Sprintf("rest_batch_sizes[%d]", k), len(counts), fmt.Sprintf("must be one a step, %d", c.Steps))
+		for i, count := range counts {
+			check.AtLeast(fmt.Sprintf("rest_batch_sizes[%d][%d]", k, i), count, 0)
+		}
+	}
+	check.Require(columns.Bands <= c.MinSep, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d, for truncated batches", c.MinSep))
+	check.Add(c.bMinSep().Validate())
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	table, err := sampling.TableOf(c.bMinSep())
+	if err != nil {
+		return nil, err
+	}
+	return likelihood.NewTruncated(table, columns, c.factor(), c.MaxBatch)
+}
+
+// published is the ratio of Algorithm 3 as it was published, from a cold start (F4.1).
+func published(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error) {
+	s := sampling.MultiOwner{Prob: c.Prob, Steps: c.Steps, MinSep: c.MinSep}
+	check := param.Checker{Package: "loss"}
+	check.Require(c.Start == "cold", "start", c.Start, "must be cold for the published distribution of Algorithm 3")
+	check.Require(c.Examples >= 1 && c.Examples <= MaxPerOwner, "k_u", c.Examples, fmt.Sprintf("must be from 1 to %d", MaxPerOwner))
+	check.Require(columns.Bands <= c.MinSep, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d, for Algorithm 3", c.MinSep))
+	check.Add(s.Validate())
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	return likelihood.NewPublishedOwner(s, columns, c.Examples, c.factor())
+}
+
+// prepare checks a case, and returns its ratio and columns.
+func (c caseFile) prepare(has func(field string) bool) (likelihood.Ratio, *likelihood.Columns, error) {
 	check := param.Checker{Package: "loss"}
 	kind, known := caseSchemes[c.Scheme]
 	if !known {
-		return Spec{}, nil, &param.Error{Package: "loss", Param: "scheme", Value: c.Scheme, Rule: "must be one of " + fmt.Sprint(sortedSchemes())}
+		return nil, nil, &param.Error{Package: "loss", Param: "scheme", Value: c.Scheme, Rule: "must be one of " + fmt.Sprint(sortedSchemes())}
 	}
 	needed := append([]string{"n", "sigma", "y"}, kind.fields...)
-	if kind.scheme == Rotation {
-		c.MinSep, kind.matrix = 1, has("C")
-	} else {
+	if c.Scheme != "rotation" {
 		needed = append(needed, "b")
 	}
-	if kind.matrix {
-		needed = append(needed, "C")
-	} else {
+	if !has("C") {
 		needed = append(needed, "c")
 	}
 	for _, field := range needed {
@@ -74,49 +144,25 @@ func (c caseFile) spec(has func(field string) bool) (Spec, *likelihood.Columns, 
 	if slices.Contains(needed, "start") {
 		check.Require(c.Start == "cold" || c.Start == "warm", "start", c.Start, "must be cold or warm")
 	}
-	s := Spec{Scheme: kind.scheme, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, NoiseMultiplier: c.Sigma,
-		WarmStart: c.Start == "warm", MaxExamplesPerOwner: c.Examples, MaxBatchSize: c.MaxBatch, Examples: c.MaxBatch}
-	switch c.Scheme {
-	case "cyclic_poisson_shift0", "cyclic_poisson_random_shift":
-		s.Prob, s.WarmStart = c.ProbCyclic, c.Scheme == "cyclic_poisson_random_shift"
-	case "balls_in_bins":
-		s.Prob, s.WarmStart = 0, false
-	case "rotation":
-		s.EpochSteps = c.Epoch
-	case "epoch_min_sep", "epoch_min_sep_two_examples":
-		check.Require(c.Scheme == "epoch_min_sep" || c.Examples == 2, "k_u", c.Examples, "must be 2")
-		s.Prob, s.WarmStart, s.EpochSteps = 0, false, c.Epoch
-		check.Require(c.Used == nil || *c.Used == 1, "rho", c.Used, "must be 1: no loss is known for slots that are used with a probability")
-	case "b_min_sep_truncated":
-		check.AtLeast("truncated_batch_size", c.MaxBatch, 1)
-		check.Require(len(c.Counts) == len(c.Y), "rest_batch_sizes", len(c.Counts), fmt.Sprintf("must be as many as y, %d", len(c.Y)))
-	case "independent_b_min_sep_two_examples":
-		check.Require(c.Examples == 2, "k_u", c.Examples, "must be 2")
-	case "multi_attribution_alg3_thm6.1":
-		check.AtLeast("k_u", c.Examples, 1)
-		s.Published = true
-	}
-	s.checkNumbers(&check)
+	check.Positive("sigma", c.Sigma)
+	check.Require(c.Steps >= 1 && c.Steps <= sampling.MaxSteps, "n", c.Steps, fmt.Sprintf("must be from 1 to %d", sampling.MaxSteps))
+	check.Require(len(c.Y) > 0, "y", len(c.Y), "must hold at least one output")
 	for i, y := range c.Y { // before anything of n entries is made
 		check.Require(len(y) == c.Steps, fmt.Sprintf("length of y[%d]", i), len(y), fmt.Sprintf("must be n, %d", c.Steps))
 	}
-	check.Require(len(c.Y) > 0, "y", len(c.Y), "must hold at least one output")
 	if err := check.Err(); err != nil {
-		return Spec{}, nil, err
+		return nil, nil, err
 	}
-	columns := c.columns(&check, kind.matrix)
+	columns := c.columns(&check, has("C"))
 	if err := check.Err(); err != nil {
-		return Spec{}, nil, err
+		return nil, nil, err
 	}
-	s.checkColumns(&check, columns)
-	if s.exactness(columns.Bands) == Bound {
-		if columns.Bands > c.MinSep {
-			check.Require(false, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d: above it only bounds are known", c.MinSep))
-		} else {
-			check.Require(false, "k_u", c.Examples, fmt.Sprintf("is too large for %s with b = %d: the loss of so many examples has only bounds", c.Scheme, c.MinSep))
-		}
+	Spec{NoiseMultiplier: c.Sigma}.checkColumns(&check, columns)
+	if err := check.Err(); err != nil {
+		return nil, nil, err
 	}
-	return s, columns, check.Err()
+	ratio, err := kind.ratio(c, columns)
+	return ratio, columns, err
 }
 
 func sortedSchemes() []string {
@@ -161,19 +207,19 @@ func (c caseFile) columns(check *param.Checker, matrix bool) *likelihood.Columns
 
 // logLoss evaluates every y of a case.
 func (c caseFile) logLoss(has func(field string) bool) ([]float64, error) {
-	s, columns, err := c.spec(has)
+	ratio, columns, err := c.prepare(has)
 	if err != nil {
 		return nil, err
 	}
-	e := newEvaluator(s, P, columns)
 	losses := make([]float64, len(c.Y))
 	for i, y := range c.Y {
-		if s.MaxBatchSize > 0 {
-			losses[i], err = e.LogRatioCounts(y, c.Counts[i])
-		} else {
-			losses[i], err = e.LogRatio(y)
+		if err := checkOutput(y, c.Steps); err != nil {
+			return nil, fmt.Errorf("y[%d]: %w", i, err)
 		}
-		if err != nil {
+		if t, ok := ratio.(*likelihood.Truncated); ok {
+			t.Counts = c.Counts[i]
+		}
+		if losses[i], err = checkLoss(likelihood.LogRatio(ratio, columns, c.Sigma, y)); err != nil {
 			return nil, fmt.Errorf("y[%d]: %w", i, err)
 		}
 	}
@@ -182,7 +228,7 @@ func (c caseFile) logLoss(has func(field string) bool) ([]float64, error) {
 
 // EvaluateCases takes a JSON object with a list "cases" of outputs y and returns it with `log_loss`
 // of every case set to the values of ln P(y)/Q(y). Everything else in it is kept as it is. It
-// reports the faults of all cases, and a loss that is known as a bound only is refused.
+// reports the faults of all cases.
 func EvaluateCases(data []byte) ([]byte, error) {
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(data, &file); err != nil {

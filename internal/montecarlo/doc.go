@@ -1,6 +1,6 @@
 // Package montecarlo draws privacy losses: ln P(y)/Q(y) of outputs y of a training run, with
-// one owner's data (P) against without (Q), for every participation process of minsep with a
-// recursion of its loss.
+// one owner's data (P) against without (Q), for every law of participation that has a table, and for
+// Algorithm 3 of arXiv 2602.09338.
 //
 // # Guarantee
 //
@@ -10,10 +10,8 @@
 //
 //	H(P,Q) = E_{y~P} max(1 - e^ε/f(y), 0),   H(Q,P) = E_{y~Q} max(1 - e^ε f(y), 0),
 //
-// and both are always needed. Where f has no exact recursion, direction P takes an upper and
-// direction Q a lower bound of it, so that either figure can only be too large; [Spec.Exactness]
-// says which. A mean of samples is an estimate: only the verifier of package accounting makes a
-// certificate of it.
+// and both are always needed. A mean of samples is an estimate: only the verifier of package
+// accounting makes a certificate of it.
 //
 // Samples are numbered. Sample i of a (key, [Spec], [Direction]) is the same wherever and whenever
 // it is computed, for one [KernelID].

@@ -2,10 +2,10 @@ package montecarlo
 
 import (
 	"math"
-	"math/bits"
 
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
 // draws gives the uniform numbers of one sample in order, from its lane of its batch.
@@ -38,12 +38,6 @@ func (d *draws) uniform() float64 {
 	return (float64(d.Uint64()>>11) + 0.5) * (1.0 / (1 << 53))
 }
 
-// below is uniform in 0 … n-1, but for n/2^64.
-func (d *draws) below(n int) int {
-	high, _ := bits.Mul64(d.Uint64(), uint64(n))
-	return int(high)
-}
-
 // failures draws the number of trials, of success probability p, that fail before the first
 // success, at most limit. logQ is ln(1-p).
 func (d *draws) failures(logQ float64, limit int) int {
@@ -56,80 +50,49 @@ func (d *draws) failures(logQ float64, limit int) int {
 	return limit
 }
 
-// binomial draws from Binom(n, p).
-func (d *draws) binomial(n int, p float64) int {
-	switch {
-	case n == 0:
-		return 0
-	case p > 0.5:
-		return n - d.binomial(n, 1-p)
-	case float64(n)*p < 10:
-		return d.smallBinomial(n, p)
-	}
-	return d.largeBinomial(n, p)
+// coins draws the participations of an owner of a number of examples in Algorithm 3.
+type coins struct {
+	sampling.MultiOwner
+	published bool
+	examples  int
+	logQ      float64 // ln(1-p)
 }
 
-// smallBinomial inverts the distribution function, for n·p < 10.
-func (d *draws) smallBinomial(n int, p float64) int {
-	u := d.uniform()
-	mass := math.Exp(float64(n) * math.Log1p(-p))
-	odds := p / (1 - p)
-	k := 0
-	for u > mass && k < n {
-		u -= mass
-		mass *= odds * float64(n-k) / float64(k+1)
-		k++
-		if mass < 1e-300 { // beyond the resolution of u
-			break
-		}
+// draw appends the participations. In the published distribution (F4.1) a participation blocks the
+// owner for b-1 steps. Otherwise (F4.4) every step at which an example is sampled does, and the coins
+// begin b-1 steps before the first step.
+func (c coins) draw(dst []kernel.Hit, d *draws) []kernel.Hit {
+	i, free := 1-c.MinSep, 1-c.MinSep
+	if c.published {
+		i, free = 0, 0
 	}
-	return k
-}
-
-// largeBinomial is transformed rejection with squeeze, for n·p ≥ 10 and p ≤ ½: Hörmann, The
-// generation of binomial random variates, 1993, algorithm BTRS, with its constants.
-func (d *draws) largeBinomial(n int, p float64) int {
-	size, q := float64(n), 1-p
-	sd := math.Sqrt(size * p * q)
-	b := 1.15 + 2.53*sd
-	a := -0.0873 + 0.0248*b + 0.01*p
-	c := size*p + 0.5
-	squeeze := 0.92 - 4.2/b
-	for {
-		u, v := d.uniform()-0.5, d.uniform()
-		us := 0.5 - math.Abs(u)
-		k := math.Floor((2*a/us+b)*u + c)
-		if k < 0 || k > size {
-			continue
+	for ; ; i++ {
+		i += d.failures(float64(c.examples)*c.logQ, c.Steps+c.MinSep)
+		if i >= c.Steps {
+			return dst
 		}
-		if us >= 0.07 && v <= squeeze {
-			return int(k)
+		if i >= free && i >= 0 {
+			dst = append(dst, kernel.Hit{Step: i, Times: c.sampled(d)})
 		}
-		alpha := (2.83 + 5.1/b) * sd
-		odds := p / q
-		mode := math.Floor((size + 1) * p)
-		accept := (mode+0.5)*math.Log((mode+1)/(odds*(size-mode+1))) + (size+1)*math.Log((size-mode+1)/(size-k+1)) +
-			(k+0.5)*math.Log(odds*(size-k+1)/(k+1)) + stirling(mode) + stirling(size-mode) - stirling(k) - stirling(size-k)
-		if math.Log(v*alpha/(a/(us*us)+b)) <= accept {
-			return int(k)
+		if i >= free || !c.published {
+			free = i + c.MinSep
 		}
 	}
 }
 
-// stirling returns ln k! - (k+½)ln(k+1) + (k+1) - ½ln 2π, to 1e-11.
-func stirling(k float64) float64 {
-	if k < float64(len(stirlingTable)) {
-		return stirlingTable[int(k)]
+// sampled draws from Binom(k, p) given that it is at least 1: the first example that is sampled, and
+// a coin for each one after it.
+func (c coins) sampled(d *draws) int {
+	if math.IsInf(c.logQ, -1) {
+		return c.examples
 	}
-	x := 1 / (k + 1)
-	return x * (1.0/12 - x*x*(1.0/360-x*x/1260))
+	some := -math.Expm1(float64(c.examples) * c.logQ)
+	first := int(math.Log1p(-d.uniform()*some) / c.logQ)
+	times := 1
+	for range c.examples - 1 - first {
+		if d.uniform() < c.Prob {
+			times++
+		}
+	}
+	return times
 }
-
-var stirlingTable = func() (table [16]float64) {
-	for i := range table {
-		k := float64(i)
-		log, _ := math.Lgamma(k + 1)
-		table[i] = log - (k+0.5)*math.Log(k+1) + (k + 1) - 0.5*math.Log(2*math.Pi)
-	}
-	return table
-}()

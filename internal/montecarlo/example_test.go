@@ -8,13 +8,18 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/stream"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // The δ of b-min-sep sampling at ε = 2, estimated in both directions: the larger one counts. An
 // estimate is no certificate.
 func Example() {
+	law, err := sampling.BMinSep{Steps: 64, MinSep: 4, Prob: 0.0625, WarmStart: true}.Law().Tabulate(64)
+	if err != nil {
+		log.Fatal(err)
+	}
 	spec := montecarlo.Spec{
-		Scheme: montecarlo.BMinSep, Steps: 64, MinSep: 4, Prob: 0.0625, WarmStart: true, NoiseMultiplier: 1,
+		Law: law, NoiseMultiplier: 1,
 		Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 64, Toeplitz: []float64{0.82, 0.41, 0.31, 0.25}},
 	}
 	key := stream.PublicKey("example", nil)

@@ -21,18 +21,16 @@ func IsKernelID(id string) bool { return kernelIDs.MatchString(id) }
 
 // NewKernel returns a kernel that computes the log ratios of all specs at the same outputs, eight
 // samples at a time: one row of kernel.Output.LogRatio for each. The specs must be valid and agree
-// in steps, strategy and noise multiplier, on which the outputs depend; whether participations
-// follow a spec is the caller's affair. Truncated batches are for a Sampler alone.
-func NewKernel(d Direction, specs ...Spec) (*kernel.Kernel, error) {
+// in strategy and noise multiplier, on which the outputs depend; whether participations follow a spec
+// is the caller's affair.
+func NewKernel(specs ...Spec) (*kernel.Kernel, error) {
 	check := param.Checker{Package: "montecarlo"}
-	check.Require(d == P || d == Q, "direction", d, "must be P or Q")
 	check.AtLeast("specs", len(specs), 1)
 	for i, s := range specs {
 		check.Add(s.Validate())
-		check.Require(s.MaxBatchSize == 0, "max batch size", s.MaxBatchSize, "must be 0 here: the loss depends on more than the output")
 		if i > 0 {
-			same := s.Steps == specs[0].Steps && s.Strategy == specs[0].Strategy && s.NoiseMultiplier == specs[0].NoiseMultiplier
-			check.Require(same, "spec", i, "must have the steps, strategy and noise multiplier of the first")
+			same := s.Strategy == specs[0].Strategy && s.NoiseMultiplier == specs[0].NoiseMultiplier
+			check.Require(same, "spec", i, "must have the strategy and noise multiplier of the first")
 		}
 	}
 	if err := check.Err(); err != nil {
@@ -41,7 +39,10 @@ func NewKernel(d Direction, specs ...Spec) (*kernel.Kernel, error) {
 	columns := likelihood.NewColumns(specs[0].Strategy)
 	ratios := make([]likelihood.Ratio, len(specs))
 	for i, s := range specs {
-		ratios[i] = s.newRatio(d, columns)
+		var err error
+		if ratios[i], err = s.newRatio(columns); err != nil {
+			return nil, err
+		}
 	}
 	return kernel.New(columns, specs[0].NoiseMultiplier, ratios...), nil
 }

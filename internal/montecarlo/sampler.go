@@ -1,13 +1,16 @@
 package montecarlo
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 
 	"minsep/internal/montecarlo/internal/kernel"
-	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/param"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
 // Sampler draws privacy losses, each addressed by its number: sample i is lane i mod 8 of batch
@@ -16,16 +19,16 @@ import (
 type Sampler struct {
 	direction Direction
 	kernel    *kernel.Kernel
-	process   participations
-	truncated bool
+	draw      func(dst []kernel.Hit, d *draws) []kernel.Hit // participations of an owner, sorted by step
 	key       stream.Key
 	draws     draws
 	hits      [kernel.Lanes][]kernel.Hit
 	out       kernel.Output
 }
 
-// NewSampler returns a sampler of the losses of s in one direction. Its randomness is derived from
-// key, the JSON form of s and the direction, so that one key serves any number of specs.
+// NewSampler returns a sampler of the losses of s, which must not be [Drawn], in one direction. Its
+// randomness is derived from key, the JSON form of s and the direction, so that one key serves any
+// number of specs.
 func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 	check := param.Checker{Package: "montecarlo"}
 	check.Require(d == P || d == Q, "direction", d, "must be P or Q")
@@ -37,22 +40,39 @@ func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("montecarlo: %w", err)
 	}
-	columns := likelihood.NewColumns(s.Strategy)
+	k, err := NewKernel(s)
+	if err != nil {
+		return nil, err
+	}
 	key = key.Sub("losses of direction " + string(d) + " of " + string(config))
-	return &Sampler{
-		direction: d,
-		kernel:    kernel.New(columns, s.NoiseMultiplier, s.newRatio(d, columns)),
-		process:   newParticipations(s),
-		truncated: s.MaxBatchSize > 0,
-		key:       key,
-		draws:     draws{bulk: stream.NewBulk(key)},
-	}, nil
+	sampler := &Sampler{direction: d, kernel: k, key: key, draws: draws{bulk: stream.NewBulk(key)}}
+	if s.MultiOwner != nil {
+		sampler.draw = coins{*s.MultiOwner, s.Published, s.ExamplesPerOwner(), math.Log1p(-s.MultiOwner.Prob)}.draw
+	} else {
+		process := s.Law.Process().(*sampling.TableProcess)
+		sampler.draw = func(dst []kernel.Hit, d *draws) []kernel.Hit {
+			for range s.ExamplesPerOwner() {
+				dst = drawOne(process, dst, d)
+			}
+			slices.SortFunc(dst, func(a, b kernel.Hit) int { return cmp.Compare(a.Step, b.Step) })
+			return dst
+		}
+	}
+	return sampler, nil
+}
+
+// drawOne appends the participations of one example.
+func drawOne(process *sampling.TableProcess, dst []kernel.Hit, d *draws) []kernel.Hit {
+	var buffer [64]int32
+	for _, step := range process.Draw(buffer[:0], d) {
+		dst = append(dst, kernel.Hit{Step: int(step), Times: 1})
+	}
+	return dst
 }
 
 // Fork returns an equal sampler for another goroutine.
 func (s *Sampler) Fork() *Sampler {
-	return &Sampler{direction: s.direction, kernel: s.kernel.Fork(), process: s.process, truncated: s.truncated,
-		key: s.key, draws: draws{bulk: stream.NewBulk(s.key)}}
+	return &Sampler{direction: s.direction, kernel: s.kernel.Fork(), draw: s.draw, key: s.key, draws: draws{bulk: stream.NewBulk(s.key)}}
 }
 
 // Losses sets dst to the privacy losses of the samples first, first+1, …: ln P(y)/Q(y) with y ~ P
@@ -69,18 +89,13 @@ func (s *Sampler) Losses(dst []float64, first uint64) {
 // input draws the input of the batch with this number, except for its normals.
 func (s *Sampler) input(number uint64) kernel.Input {
 	in := kernel.Input{Bulk: s.draws.bulk, Number: number}
-	if s.direction == Q && !s.truncated {
+	if s.direction == Q {
 		return in
 	}
 	in.Hits = &s.hits
 	for lane := range s.hits {
 		s.draws.start(number, lane)
-		s.hits[lane] = s.process.appendHits(s.hits[lane][:0], &s.draws)
-		if s.truncated {
-			l := s.kernel.Ratios(0)[lane].(*likelihood.Truncated)
-			l.Counts = s.process.counts(l.Counts, &s.draws)
-			s.hits[lane] = truncate(s.hits[lane], l, &s.draws, s.direction)
-		}
+		s.hits[lane] = s.draw(s.hits[lane][:0], &s.draws)
 	}
 	return in
 }

@@ -11,7 +11,6 @@ import (
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"
-	"minsep/internal/montecarlo/tilt"
 	"minsep/internal/planner"
 	"minsep/internal/stages"
 	"minsep/internal/store"
@@ -109,10 +108,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		return result, err
 	}
 	if result.Method == accounting.MonteCarlo || result.Method == accounting.Unproven {
-		loss := problem.Run.Untruncated().Loss(1)
-		if result.Exactness = loss.Exactness(); tilt.Drawn(loss) {
-			result.Exactness = montecarlo.Drawn
-		}
+		result.Exactness = problem.Run.Loss(1).Exactness()
 	}
 	// Before any sample: batches or noise of another mechanism would make the certificate useless
 	// here.

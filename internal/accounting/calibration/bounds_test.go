@@ -274,8 +274,10 @@ func TestSecretPartition(t *testing.T) {
 		truth, fault := c.truth(func(m mixture) (float64, float64, float64) { return m.quadrature(c.epsilon) })
 		for i, d := range montecarlo.Directions {
 			for _, secret := range []bool{true, false} {
-				spec := c.run.Loss(c.sigma)
-				spec.WarmStart = secret && spec.WarmStart
+				run, scheme := c.run, *c.run.Sampler.CyclicPoisson
+				scheme.SecretPartition = secret
+				run.Sampler.CyclicPoisson = &scheme
+				spec := run.Loss(c.sigma)
 				s, err := montecarlo.NewSampler(spec, d, stream.PublicKey("parts", nil))
 				if err != nil {
 					t.Fatal(err)

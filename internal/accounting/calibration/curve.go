@@ -10,6 +10,7 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/tilt"
+	"minsep/sampling"
 )
 
 // CurvePoint is δ at one ε. Unless it is Proven it is an estimate: the noise multiplier was chosen by
@@ -52,7 +53,7 @@ func Curve(ctx context.Context, run accounting.Run, sigma, epsilon float64) (poi
 		if p.Proven {
 			p.Delta, err = provenDelta(run, sigma, p.Epsilon)
 		} else {
-			p, enough, err = estimatedPoint(ctx, run, run.Untruncated().Loss(sigma), p.Epsilon)
+			p, enough, err = estimatedPoint(ctx, run, run.Loss(sigma), p.Epsilon)
 		}
 		if err != nil {
 			return nil, err
@@ -116,7 +117,7 @@ func estimatedPoint(ctx context.Context, run accounting.Run, spec montecarlo.Spe
 			return p, false, err
 		}
 		if d.proof.bound > Negligible*p.Delta {
-			most := mostWork / float64(max(leastSteps, spec.Steps))
+			most := mostWork / float64(max(leastSteps, spec.Steps()))
 			isBelow := func() bool { return l.samples > 0 && math.Exp(l.most())*scale <= p.Delta } // the other direction
 			for want := uint64(16 * Few); l.samples < want && !isBelow(); want = uint64(min(most, 8*float64(want), additionalEstimate*float64(l.samples)/max(l.sum, 1e-300))) {
 				if err := s.draw(ctx, l, want); err != nil {
@@ -152,7 +153,7 @@ type MultiOwnerEstimate struct {
 // samples are left out.
 func MultiOwnerEstimates(ctx context.Context, run accounting.Run, sigma, epsilon float64) (list []MultiOwnerEstimate, err error) {
 	if method, err := run.Method(); method != accounting.Unproven {
-		return nil, errors.Join(fmt.Errorf("calibration: these estimates are for %s only", montecarlo.MultiOwner), err)
+		return nil, errors.Join(fmt.Errorf("calibration: these estimates are for %s only", sampling.MultiOwner{}.Name()), err)
 	}
 	for k := 1; k <= run.MaxExamplesPerOwner; k++ {
 		for _, published := range []bool{true, false} {
@@ -160,7 +161,7 @@ func MultiOwnerEstimates(ctx context.Context, run accounting.Run, sigma, epsilon
 			spec := run.Loss(sigma)
 			spec.MaxExamplesPerOwner = k
 			if published {
-				e.Distribution, spec.Published, spec.WarmStart = "F4.1", true, false
+				e.Distribution, spec.Published = "F4.1", true
 			}
 			p, enough, err := estimatedPoint(ctx, run, spec, epsilon)
 			if err != nil {

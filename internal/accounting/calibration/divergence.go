@@ -87,7 +87,7 @@ func (d divergence) trial(method accounting.Method, samples uint64) (accounting.
 	var v Values
 	if d.proposal != nil {
 		proposal := *d.proposal
-		proposal.Spec.Strategy = nil
+		proposal.Config = tilt.Config{}
 		v.Tilt = &proposal
 	}
 	values, err := json.Marshal(v)

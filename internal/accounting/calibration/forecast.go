@@ -59,7 +59,7 @@ func (p Problem) Forecast(ctx context.Context, sigma float64) (f Forecast, err e
 	const leastTimed = 0.05 // seconds that samples are timed for
 	for i, d := range montecarlo.Directions {
 		begun := clock(1)
-		of, err := newDivergence(ctx, tilt.Config{Spec: p.Run.Untruncated().Loss(sigma), Epsilon: p.Epsilon, Direction: d}, mostTables)
+		of, err := newDivergence(ctx, tilt.Config{Spec: p.Run.Loss(sigma), Epsilon: p.Epsilon, Direction: d}, mostTables)
 		if err != nil {
 			return f, err
 		}

@@ -47,7 +47,7 @@ func momentsAt(run accounting.Run, sigma float64) (accounting.Moments, error) {
 		return accounting.Moments{}, nil
 	}
 	m := accounting.Moments{NoiseMultiplier: sigma}
-	list, err := tilt.Moments(run.Untruncated().Loss(sigma))
+	list, err := tilt.Moments(run.Loss(sigma))
 	var unknown *montecarlo.ParamError
 	if err != nil && !errors.As(err, &unknown) { // a run that is composed may have no loss to sample
 		return m, err
@@ -76,7 +76,7 @@ func (c *calibrator) mostCost(sigma float64) (float64, error) {
 }
 
 // truncated plans for a run with a maximum batch size: by the pair without truncation and a cost in δ
-// (F3.11), or by the pair of truncated batches themselves (F3.6) if the first way is refused, or if
+// (F3.11), or by the events of truncated batches themselves if the first way is refused, or if
 // that pair needs no samples and the first way costs more than a twentieth of δ.
 func (p Problem) truncated(ctx context.Context) (*Plan, error) {
 	plan, err := p.costed(ctx)

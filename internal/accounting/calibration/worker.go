@@ -15,8 +15,7 @@ import (
 
 // Values says how the values of a trial are drawn: its Values field in JSON.
 type Values struct {
-	// Tilt is the plan of tilted sampling, or by a tangent; its strategy is left out, being the
-	// run's. Without a plan the values are hockey-stick values of losses drawn from the direction's
+	// Tilt is the plan of tilted sampling, or by a tangent; its Config is left out, being the run's. Without a plan the values are hockey-stick values of losses drawn from the direction's
 	// own distribution, with bound 1.
 	Tilt *tilt.Proposal `json:"tilt,omitempty"`
 }
@@ -62,7 +61,7 @@ func newWorker(p *accounting.Protocol, candidate, trial int, key stream.Key, wat
 		return nil, fmt.Errorf("calibration: values of trial %d of candidate %d: %w", trial, candidate, err)
 	}
 	w := &Worker{epsilon: p.Points[t.Point].Epsilon}
-	spec := t.Pair(p.Run).Loss(p.Candidates[candidate].NoiseMultiplier)
+	spec := p.Run.Loss(p.Candidates[candidate].NoiseMultiplier)
 	if v.Tilt == nil {
 		if t.Bound < 1 {
 			return nil, fmt.Errorf("calibration: bound %g of plain values: must be at least 1", t.Bound)

@@ -5,6 +5,7 @@ import (
 
 	"minsep/internal/montecarlo"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // benchCase is a Config with the strategy of the banded square root of unit norm.
@@ -15,8 +16,7 @@ func benchCase(tb testing.TB, steps, sep int, rate, sigma, epsilon float64) Conf
 	for j := 1; j < sep; j++ {
 		c[j] = c[j-1] * (1 - 1/(2*float64(j)))
 	}
-	return Config{montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: steps, MinSep: sep, Prob: rate / (1 - rate*float64(sep-1)), WarmStart: true,
-		NoiseMultiplier: sigma, Strategy: &mechanism.Strategy{Kind: mechanism.KindBSR, Steps: steps, Toeplitz: c, Normalized: true}}, epsilon, montecarlo.P}
+	return Config{specOf(sampling.BMinSep{Prob: rate / (1 - rate*float64(sep-1)), Steps: steps, MinSep: sep, WarmStart: true}, &mechanism.Strategy{Kind: mechanism.KindBSR, Steps: steps, Toeplitz: c, Normalized: true}, sigma), epsilon, montecarlo.P}
 }
 
 var benchCases = []struct {

@@ -10,6 +10,7 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
 // TestTablesOfOthersAreRefused: a proposal that was made with other tables can be read,
@@ -32,7 +33,7 @@ func TestTablesOfOthersAreRefused(t *testing.T) {
 // choose.
 func blockProposal(t *testing.T, c Config, order, size, draws int) Proposal {
 	t.Helper()
-	s, err := newBlockSource(lawFamilyOf(c.Spec), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1), nil)
+	s, err := newBlockSource(newLawFamily(c.Spec), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func blockProposal(t *testing.T, c Config, order, size, draws int) Proposal {
 // ownerOfTwoSteps has the exact divergences of an owner of k examples by quadrature.
 func ownerOfTwoSteps(k int, prob, sigma float64, warm bool, epsilon float64) (spec montecarlo.Spec, pq, qp float64) {
 	c := toeplitz(2, 1, .5)
-	spec = montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 2, Prob: prob, WarmStart: warm, NoiseMultiplier: sigma, Strategy: c, MaxExamplesPerOwner: k}
+	spec = ownersOf(specOf(sampling.BMinSep{Prob: prob, Steps: 2, MinSep: 2, WarmStart: warm}, c, sigma), k)
 	list := patterns(2, 2, prob, warm)
 	var means [][]float64
 	var weights []float64
@@ -74,7 +75,7 @@ func TestMeanInBlocksIsTheDivergence(t *testing.T) {
 			spec, want, _ := ownerOfTwoSteps(k, .3, .9, warm, .4)
 			for size := 1; size <= 2; size++ {
 				for _, draws := range []int{0, 20} {
-					if k == 1 && draws > 0 {
+					if k == 1 && draws > 0 || k == 3 && draws == 0 {
 						continue
 					}
 					proposal := blockProposal(t, Config{spec, .4, montecarlo.P}, 2*k, size, draws)
@@ -220,9 +221,4 @@ func TestOneExampleInBlocks(t *testing.T) {
 		t.Errorf("mean %g ± %g in blocks, %g ± %g with pairs", blocks, math.Sqrt(variance), want, math.Sqrt(other))
 	}
 	t.Logf("%+v: M %g, %g; mean %g ± %g, %g ± %g", proposal.Members, proposal.Bound, exact.Bound, blocks, math.Sqrt(variance), want, math.Sqrt(other))
-}
-
-func lawFamilyOf(s montecarlo.Spec) lawFamily {
-	f, _ := newLawFamily(s)
-	return f
 }

@@ -89,8 +89,8 @@ func (b *blockSearch) from(order int) int {
 
 // newBlockSource makes a table in blocks of a size, unless ln N is above most.
 func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64, watch watcher) (*source, error) {
-	if size < 1 || size > s.MinSep || order > maxBlockOrder {
-		return nil, fmt.Errorf("%w: order %d in blocks of %d steps at min-sep %d", ErrTable, order, size, s.MinSep)
+	if size < 1 || size > s.MinSep() || order > maxBlockOrder {
+		return nil, fmt.Errorf("%w: order %d in blocks of %d steps at min-sep %d", ErrTable, order, size, s.MinSep())
 	}
 	o := tuples.Options{Keep: keep, Block: size, MaxBytes: maxBlockBytes, MostLogN: most, Watch: func(float64) error { return watch.tell(0) }}
 	return newTableSource(f.law, columns, s.Factor(), order, o)

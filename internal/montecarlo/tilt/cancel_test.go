@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/sampling"
 )
 
 // countdown is a context that ends when it was asked so often.
@@ -27,14 +28,10 @@ func (c *countdown) Err() error {
 func TestCancelledProposal(t *testing.T) {
 	const direction, most = montecarlo.P, 8
 	for name, c := range map[string]Config{
-		"blocks": {montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 12, Prob: .02, WarmStart: true, NoiseMultiplier: 2.5,
-			Strategy: toeplitz(60, 1, .6, .4, .3, .2, .2, .1, .1, .1, .1, .1, .1)}, 1, direction},
-		"parts": {montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 900, MinSep: 900, Prob: 1, WarmStart: true, NoiseMultiplier: .5,
-			Strategy: toeplitz(900, 1, .5)}, .7, direction},
-		"tangents": {montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 40, MinSep: 4, EpochSteps: 20, NoiseMultiplier: .8,
-			Strategy: toeplitz(40, 1, .5)}, 1, montecarlo.Q},
-		"owners": {montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 4, Prob: .1, NoiseMultiplier: 1, MaxExamplesPerOwner: 3,
-			Strategy: toeplitz(24, 1, .5)}, 1, direction},
+		"blocks":   {specOf(sampling.BMinSep{Prob: .02, Steps: 60, MinSep: 12, WarmStart: true}, toeplitz(60, 1, .6, .4, .3, .2, .2, .1, .1, .1, .1, .1, .1), 2.5), 1, direction},
+		"parts":    {specOf(sampling.BMinSep{Prob: 1, Steps: 900, MinSep: 900, WarmStart: true}, toeplitz(900, 1, .5), .5), .7, direction},
+		"tangents": {specOf(sampling.EpochMinSep{Steps: 40, MinSep: 4, EpochSteps: 20}, toeplitz(40, 1, .5), .8), 1, montecarlo.Q},
+		"owners":   {ownersOf(specOf(sampling.BMinSep{Prob: .1, Steps: 24, MinSep: 4}, toeplitz(24, 1, .5), 1), 3), 1, direction},
 	} {
 		whole := &countdown{t.Context(), 0, 1 << 40}
 		want, err := NewProposal(whole, c)
@@ -59,7 +56,7 @@ func TestCancelledProposal(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 4, Prob: .1, NoiseMultiplier: 1, Strategy: toeplitz(24, 1, .5)}
+	spec := specOf(sampling.BMinSep{Prob: .1, Steps: 24, MinSep: 4}, toeplitz(24, 1, .5), 1)
 	if _, err := SmallestProvableBelow(ctx, spec, math.Inf(1), 1, 1e-6, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a search for a noise multiplier: %v", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"minsep/internal/montecarlo/internal/kernel"
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/montecarlo/internal/tuples"
 )
@@ -73,12 +72,12 @@ func clusterWork(steps, bands, order int) float64 {
 }
 
 // newClusters takes 1/σ².
-func newClusters(s law.Single, columns *likelihood.Columns, factor float64, order, exact int) (*clusters, error) {
+func newClusters(x uniformOnce, columns *likelihood.Columns, factor float64, order, exact int) (*clusters, error) {
 	n, w := columns.Steps, columns.Bands
-	if s.Ratio != 1 || order > maxBlockOrder || clusterWork(n, w, order) > maxClusterWork || float64(n)*float64(w)*float64(w)/2 > maxProducts {
+	if order > maxBlockOrder || clusterWork(n, w, order) > maxClusterWork || float64(n)*float64(w)*float64(w)/2 > maxProducts {
 		return nil, fmt.Errorf("%w: order %d in clusters at %d steps and %d bands", ErrTable, order, n, w)
 	}
-	c := &clusters{steps: n, bands: w, exact: exact, most: make([]float64, w), first: s.First, never: s.Never}
+	c := &clusters{steps: n, bands: w, exact: exact, most: make([]float64, w), first: x.each, never: x.never}
 	c.gram = tuples.NewGram(columns, factor)
 	for i := range n {
 		for d, x := range c.gram.Ahead(i) {

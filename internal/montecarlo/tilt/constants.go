@@ -87,8 +87,4 @@ const (
 	// sizes in use (see TestBiasOfDrawnRatios).
 	ownerPaths = 768 // participations of one example that are drawn for one randomised f_k
 	leastDraws = 32  // of k of them
-
-	// cheapStates is the most states with which the exact distribution of three and more examples is
-	// preferred to randomised ratios, which take O(n).
-	cheapStates = 40
 )

@@ -8,18 +8,12 @@ import (
 
 	"minsep/internal/montecarlo"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // SmallestProvable is SmallestProvableBelow that goes on to its end.
 func SmallestProvable(spec montecarlo.Spec, epsilon, delta float64) (Provable, error) {
 	return SmallestProvableBelow(context.Background(), spec, math.Inf(1), epsilon, delta, nil)
-}
-
-func TestNothingIsProvableWhereOrdersAreFew(t *testing.T) {
-	spec := montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: 40, MinSep: 5, Strategy: toeplitz(40, 1, .5), NoiseMultiplier: 1}
-	if _, err := SmallestProvable(spec, 3, 1e-4); !errors.Is(err, ErrNotProvable) {
-		t.Errorf("got %v", err)
-	}
 }
 
 // TestOtherDirectionIsNoFloor: at .66 the bound of H(P,Q) is 1.6 δ, at .78 the bound of H(Q,P), the
@@ -40,16 +34,13 @@ func TestOtherDirectionIsNoFloor(t *testing.T) {
 func TestSmallestProvable(t *testing.T) {
 	bands := []float64{1, .5, .375, .3125}
 	for name, spec := range map[string]montecarlo.Spec{
-		"b-min-sep":     {Scheme: montecarlo.BMinSep, Steps: 100, MinSep: 4, Prob: .05, WarmStart: true, Strategy: toeplitz(100, bands...)},
-		"from far":      {Scheme: montecarlo.BMinSep, Steps: 100, MinSep: 4, Prob: .05, WarmStart: true, Strategy: toeplitz(100, bands...), NoiseMultiplier: 40},
-		"from below":    {Scheme: montecarlo.BMinSep, Steps: 100, MinSep: 4, Prob: .05, WarmStart: true, Strategy: toeplitz(100, bands...), NoiseMultiplier: .1},
-		"two examples":  {Scheme: montecarlo.BMinSep, Steps: 40, MinSep: 4, Prob: .05, Strategy: toeplitz(40, bands...), MaxExamplesPerOwner: 2},
-		"balls-in-bins": {Scheme: montecarlo.BallsInBins, Steps: 40, MinSep: 5, Strategy: toeplitz(40, bands...)},
-		"poisson":       {Scheme: montecarlo.Poisson, Steps: 40, MinSep: 1, Prob: .05, Strategy: mechanism.Identity(40)},
+		"b-min-sep":     specOf(sampling.BMinSep{Prob: .05, Steps: 100, MinSep: 4, WarmStart: true}, toeplitz(100, bands...), 1),
+		"from far":      specOf(sampling.BMinSep{Prob: .05, Steps: 100, MinSep: 4, WarmStart: true}, toeplitz(100, bands...), 40),
+		"from below":    specOf(sampling.BMinSep{Prob: .05, Steps: 100, MinSep: 4, WarmStart: true}, toeplitz(100, bands...), .1),
+		"two examples":  ownersOf(specOf(sampling.BMinSep{Prob: .05, Steps: 40, MinSep: 4}, toeplitz(40, bands...), 1), 2),
+		"balls-in-bins": specOf(sampling.BallsInBins{Steps: 40, Period: 5}, toeplitz(40, bands...), 1),
+		"poisson":       specOf(sampling.Poisson{Prob: .05, Steps: 40}, mechanism.Identity(40), 1),
 	} {
-		if spec.NoiseMultiplier == 0 {
-			spec.NoiseMultiplier = 1
-		}
 		const delta = 1e-4
 		epsilon := 3.0
 		if name == "balls-in-bins" { // N_θ ≥ 1 and θ ≤ 3 prove nothing below e^-2ε 4/27
@@ -84,7 +75,7 @@ func TestSmallestProvable(t *testing.T) {
 // TestSmallestProvableBelow: a search that is ended has what was proven so far, and no proposal is
 // made after its end.
 func TestSmallestProvableBelow(t *testing.T) {
-	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 60, MinSep: 4, Prob: .05, WarmStart: true, NoiseMultiplier: 1, Strategy: toeplitz(60, 1, .5, .375, .3125)}
+	spec := specOf(sampling.BMinSep{Prob: .05, Steps: 60, MinSep: 4, WarmStart: true}, toeplitz(60, 1, .5, .375, .3125), 1)
 	const epsilon, delta = 3.0, 1e-4
 	whole, err := SmallestProvable(spec, epsilon, delta)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package tilt estimates and bounds the hockey-stick divergences of b-min-sep, epoch-min-sep,
-// rotation and balls-in-bins batches with few samples: Rényi-tilted sampling.
+// Package tilt estimates and bounds the hockey-stick divergences of batches of any law with few
+// samples: Rényi-tilted sampling.
 //
 // # Purpose
 //
@@ -41,23 +41,21 @@
 // at every step, one slice stands for many. So orders go up to 3 at min-sep 256, up to 5 at 32, and
 // up to 7 at 16 steps. As M_θ ≥ e^{-aε} a^a/θ^θ, a small ε needs high orders, and exact tables may
 // end below the order with the least M. Higher orders then have an upper bound in blocks of steps,
-// from which tuples are drawn with weights of at most 1 (F5.9). Balls-in-bins has orders up to 3.
-// Rotation has order 2, and a bound of the moment of order 3 (F5.5r). Not covered, and refused with
-// ErrNotTilted: more bands than min-sep, truncated batches, Algorithm 3 (F4.1), cyclic Poisson.
+// from which tuples are drawn with weights of at most 1 (F5.9). Rotation has order 2, and a bound of
+// the moment of order 3 (F5.5r). Algorithm 3 (F4.1) is not covered, and refused with ErrNotTilted, as
+// is a law whose tables are too large.
 //
 // # At most once
 //
 // Where ε and δ are small, f is near 1, and no available order singles out the outputs that matter.
 // The run of a Toeplitz strategy is then divided into parts (F5.14). One part is sampled, and
-// moments bound the contribution of the others. H(Q,P) of one example, under epoch-min-sep or with
-// at most one participation, has a bound by classes of steps that are as far apart as the number of
-// bands (F5.15); it mostly takes no samples. Where an example may take part at no step, H(P,Q) also
+// moments and classes of steps that are as far apart as the number of bands (F5.15) bound the
+// contribution of the others. Classes bound H(Q,P) too, which then mostly takes no samples. Where an example may take part at no step, H(P,Q) also
 // has a bound by the moments of an example that does take part (F5.17).
 //
 // # Several examples per owner
 //
-// b-min-sep and epoch-min-sep have orders above k in blocks of steps for every number k of
-// examples. Where the likelihood ratio of k examples has no cheap recursion, it is drawn from
+// Orders above k are in blocks of steps, for every number k of examples. Where the likelihood ratio of k examples has no cheap recursion, it is drawn from
 // posterior paths of one example (F4.8), in values that are linear in (f - γ)_+ or (1 - γf)_+ only.
 //
 // # Rounding

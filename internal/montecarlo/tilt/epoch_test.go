@@ -8,11 +8,11 @@ import (
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // epochPatterns lists every pattern of epoch min-sep by its places: in each epoch from the first
@@ -67,12 +67,12 @@ func (c epochCase) String() string {
 }
 
 func (c epochCase) spec() montecarlo.Spec {
-	return montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: c.c.Steps, MinSep: c.sep, EpochSteps: c.epoch, NoiseMultiplier: c.sigma, Strategy: c.c}
+	return specOf(sampling.EpochMinSep{Steps: c.c.Steps, MinSep: c.sep, EpochSteps: c.epoch}, c.c, c.sigma)
 }
 
 func (c epochCase) table(t testing.TB) *source {
 	t.Helper()
-	return tableOf(t, law.NewEpochs(c.c.Steps, c.sep, c.epoch), c.c, c.sigma, c.theta)
+	return tableOf(t, sampling.EpochMinSep{Steps: c.c.Steps, MinSep: c.sep, EpochSteps: c.epoch}, c.c, c.sigma, c.theta)
 }
 
 var epochCases = []epochCase{
@@ -183,55 +183,4 @@ func tuplesFollow(weights map[string]float64, total float64, name string, draw f
 		}
 	}
 	return stattest.Distribution(observed, prob)
-}
-
-// TestEpochPosterior holds ln f, the probability of a participation at each step, and of none,
-// against enumeration.
-func TestEpochPosterior(t *testing.T) {
-	rng := rand.New(rand.NewPCG(58, 1))
-	for _, c := range append(randomEpochCases(200), epochCases...) {
-		checkPosterior(t, c.String(), c.spec(), epochPatterns(c.c.Steps, c.sep, c.epoch), rng)
-	}
-}
-
-// checkPosterior holds the posterior of a distribution against the list of its patterns.
-func checkPosterior(t *testing.T, name string, spec montecarlo.Spec, list []pattern, rng *rand.Rand) {
-	t.Helper()
-	factor := 1 / (spec.NoiseMultiplier * spec.NoiseMultiplier)
-	columns := likelihood.NewColumns(spec.Strategy)
-	post := posteriorOf(spec, columns)
-	for round := range 3 {
-		y := make([]float64, spec.Steps)
-		for i := range y {
-			y[i] = 2 * spec.NoiseMultiplier * rng.NormFloat64() * float64(round)
-		}
-		total, never := 0.0, 0.0
-		want := make([]float64, spec.Steps)
-		for _, x := range list {
-			mean := image(spec.Strategy, x.hits)
-			weight := x.prob * math.Exp((dot(mean, y)-dot(mean, mean)/2)*factor)
-			total += weight
-			if len(x.hits) == 0 {
-				never += x.prob
-			}
-			for _, i := range x.hits {
-				want[i] += weight
-			}
-		}
-		u, got := make([]float64, len(y)), make([]float64, len(y))
-		for i := range u {
-			u[i] = factor * columns.Dot(i, y)
-		}
-		if logF := post.Given(u, got); math.Abs(logF-math.Log(total)) > 1e-11*(1+math.Abs(logF)) {
-			t.Errorf("%s: ln f = %.15g, want %.15g", name, logF, math.Log(total))
-		}
-		for i := range want {
-			if math.Abs(got[i]-want[i]/total) > 1e-11 {
-				t.Errorf("%s: step %d: %.15g, want %.15g", name, i, got[i], want[i]/total)
-			}
-		}
-		if bound := math.Exp(post.Never()); bound > never*(1+1e-13) || bound < never*(1-1e-9) {
-			t.Errorf("%s: Pr[no participation] %v, want %v or a little less", name, bound, never)
-		}
-	}
 }

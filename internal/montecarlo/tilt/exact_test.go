@@ -12,6 +12,7 @@ import (
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // twoSteps integrates the divergences of a problem of two steps on a grid: P is the mixture of the
@@ -49,8 +50,7 @@ func makeExactCases() (cases []exactCase) {
 	c := toeplitz(2, 1, .5)
 	for _, warm := range []bool{false, true} {
 		for _, k := range []int{1, 2} {
-			spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 2, Prob: .3, WarmStart: warm, NoiseMultiplier: .9,
-				Strategy: c, MaxExamplesPerOwner: k}
+			spec := ownersOf(specOf(sampling.BMinSep{Prob: .3, Steps: 2, MinSep: 2, WarmStart: warm}, c, .9), k)
 			list := patterns(2, 2, .3, warm)
 			var means [][]float64
 			var weights []float64
@@ -68,7 +68,7 @@ func makeExactCases() (cases []exactCase) {
 		}
 	}
 	// Two participations of an example: by the table, not the closed form of at most one.
-	twice := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 1, Prob: .3, NoiseMultiplier: .9, Strategy: toeplitz(2, 1)}
+	twice := specOf(sampling.BMinSep{Prob: .3, Steps: 2, MinSep: 1}, toeplitz(2, 1), .9)
 	var means [][]float64
 	var weights []float64
 	for _, a := range patterns(2, 1, .3, false) {
@@ -104,14 +104,13 @@ func makeExactCases() (cases []exactCase) {
 		cases = appendExact(cases, r.spec(), means, weights)
 	}
 	// At most once with columns of their own: the general closed form.
-	own := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 2, MinSep: 3, Prob: .3, WarmStart: true, NoiseMultiplier: .9,
-		Strategy: &mechanism.Strategy{Kind: mechanism.KindDense, Steps: 2, Columns: [][]float64{{.7, .9}, {1.1}}}}
+	own := specOf(sampling.BMinSep{Prob: .3, Steps: 2, MinSep: 3, WarmStart: true}, &mechanism.Strategy{Kind: mechanism.KindDense, Steps: 2, Columns: [][]float64{{.7, .9}, {1.1}}}, .9)
 	means, weights = nil, nil
 	for _, a := range patterns(2, 3, .3, true) {
 		means, weights = append(means, image(own.Strategy, a.hits)), append(weights, a.prob)
 	}
 	cases = appendExact(cases, own, means, weights)
-	bins := montecarlo.Spec{Scheme: montecarlo.BallsInBins, Steps: 2, MinSep: 2, NoiseMultiplier: .9, Strategy: toeplitz(2, 1, .5)}
+	bins := specOf(sampling.BallsInBins{Steps: 2, Period: 2}, toeplitz(2, 1, .5), .9)
 	return appendExact(cases, bins, [][]float64{{1, .5}, {0, 1}}, []float64{.5, .5})
 }
 
@@ -123,7 +122,7 @@ func appendExact(cases []exactCase, spec montecarlo.Spec, means [][]float64, wei
 
 func (c exactCase) String() string {
 	s := c.Spec
-	return fmt.Sprintf("%s warm=%v k=%d %s", s.Scheme, s.WarmStart, s.MaxExamplesPerOwner, c.Direction)
+	return fmt.Sprintf("law %.8s k=%d %s", s.Law.Hash(), s.MaxExamplesPerOwner, c.Direction)
 }
 
 // meanError tests the mean of values against want.
@@ -164,7 +163,7 @@ func TestMeanIsTheDivergence(t *testing.T) {
 			wrong.proposal.Epsilon -= 0.05
 		}
 		wrong.ready = false
-		if wrong.proposal.Method != Plain && meanError(&wrong, samples, c.want) == nil {
+		if m := wrong.proposal.Method; m != Plain && m != Sampled && meanError(&wrong, samples, c.want) == nil {
 			t.Errorf("%v: the test accepts a wrong verifier", c)
 		}
 	}
@@ -204,8 +203,7 @@ func TestNoValueAboveTheBound(t *testing.T) {
 	for _, c := range exactCases() {
 		configs = append(configs, c.Config)
 	}
-	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 4, Prob: .1, WarmStart: true, NoiseMultiplier: .8,
-		Strategy: toeplitz(24, 1, .6, .4, .3)}
+	spec := specOf(sampling.BMinSep{Prob: .1, Steps: 24, MinSep: 4, WarmStart: true}, toeplitz(24, 1, .6, .4, .3), .8)
 	for _, direction := range montecarlo.Directions {
 		configs = append(configs, Config{spec, 2, direction})
 	}
@@ -233,7 +231,7 @@ func TestNoValueAboveTheBound(t *testing.T) {
 // TestTooFewSamplesMislead shows why estimates from fewer than 10 M/δ samples are refused: most of
 // them are far too small, and say so with a small standard error.
 func TestTooFewSamplesMislead(t *testing.T) {
-	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 64, MinSep: 4, Prob: .02, NoiseMultiplier: 1, Strategy: toeplitz(64, 1, .5, .4, .3)}
+	spec := specOf(sampling.BMinSep{Prob: .02, Steps: 64, MinSep: 4}, toeplitz(64, 1, .5, .4, .3), 1)
 	v := testVerifier(t, Config{spec, 2, montecarlo.P})
 	// The order 2 alone wastes most draws: M/δ is large.
 	n := v.proposal.MinSamples(1e-3)
@@ -270,7 +268,9 @@ func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
 		v := testVerifier(t, c.Config)
 		whole := make([]float64, 100)
 		v.Values(whole, 0)
-		text, err := json.Marshal(v.Proposal())
+		part := v.Proposal()
+		part.Config = Config{} // the law is not in the JSON
+		text, err := json.Marshal(part)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,6 +278,7 @@ func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
 		if err := json.Unmarshal(text, &proposal); err != nil {
 			t.Fatal(err)
 		}
+		proposal.Config = c.Config
 		again, err := NewVerifier(proposal, stream.PublicKey("test", []byte(fmt.Sprint(c.Epsilon, c.Direction))))
 		if err != nil {
 			t.Fatal(err)
@@ -316,7 +317,7 @@ func TestValuesDependOnProposalAndKeyAlone(t *testing.T) {
 }
 
 func TestWrongProposalsAreRefused(t *testing.T) {
-	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 20, MinSep: 2, Prob: .1, NoiseMultiplier: 1, Strategy: toeplitz(20, 1, .5)}
+	spec := specOf(sampling.BMinSep{Prob: .1, Steps: 20, MinSep: 2}, toeplitz(20, 1, .5), 1)
 	good, err := NewProposal(t.Context(), Config{spec, 1, montecarlo.P})
 	if err != nil {
 		t.Fatal(err)
@@ -338,18 +339,10 @@ func TestWrongProposalsAreRefused(t *testing.T) {
 			t.Errorf("%s: was accepted", name)
 		}
 	}
-	for name, spoil := range map[string]func(s *montecarlo.Spec){
-		"bands above min-sep": func(s *montecarlo.Spec) { s.Strategy = toeplitz(20, 1, .5, .3) },
-		"cyclic":              func(s *montecarlo.Spec) { s.Scheme = montecarlo.CyclicPoisson },
-		"multi-owner":         func(s *montecarlo.Spec) { s.Scheme = montecarlo.MultiOwner },
-		"truncated":           func(s *montecarlo.Spec) { s.MaxBatchSize, s.Examples = 10, 50 },
-	} {
-		s := spec
-		spoil(&s)
-		for _, direction := range montecarlo.Directions {
-			if _, err := NewProposal(t.Context(), Config{s, 1, direction}); !errors.Is(err, ErrNotTilted) {
-				t.Errorf("%s, direction %s: got %v", name, direction, err)
-			}
+	coins := montecarlo.Spec{MultiOwner: &sampling.MultiOwner{Prob: .1, Steps: 20, MinSep: 2}, NoiseMultiplier: 1, Strategy: spec.Strategy}
+	for _, direction := range montecarlo.Directions {
+		if _, err := NewProposal(t.Context(), Config{coins, 1, direction}); !errors.Is(err, ErrNotTilted) {
+			t.Errorf("multi-owner, direction %s: got %v", direction, err)
 		}
 	}
 	tiny := spec // M underflows: the values are small, but not undefined

@@ -8,13 +8,16 @@ import (
 	"minsep/internal/montecarlo/tilt"
 	"minsep/internal/stream"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 func Example() {
-	spec := montecarlo.Spec{
-		Scheme: montecarlo.BMinSep, Steps: 200, MinSep: 8, Prob: 0.01, WarmStart: true, NoiseMultiplier: 0.6,
-		Strategy: mechanism.Identity(200),
+	law, err := sampling.BMinSep{Prob: 0.01, Steps: 200, MinSep: 8, WarmStart: true}.Law().Tabulate(200)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	spec := montecarlo.Spec{Law: law, NoiseMultiplier: 0.6, Strategy: mechanism.Identity(200)}
 	const epsilon, delta = 6, 1e-7
 
 	proposal, err := tilt.NewProposal(context.Background(), tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.P})

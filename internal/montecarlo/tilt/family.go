@@ -10,8 +10,6 @@ import (
 
 // family is a distribution of participation, with the parts that tilting needs of it.
 type family interface {
-	// separated says that the strategy must have at most min-sep bands.
-	separated() bool
 	// affordable reports whether an order is worth its time.
 	affordable(s montecarlo.Spec, order int) bool
 	// source makes the tables of an order; only with keep can tuples be drawn from them. watch, if not
@@ -25,8 +23,6 @@ type family interface {
 	// work is the number of states times steps of the tables of an order; 0 where it is too
 	// small to be reported.
 	work(s montecarlo.Spec, order int) float64
-	// posterior is the posterior of one example.
-	posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior
 }
 
 // watcher is told of work as it is done, in states times steps where tables have them, and ends it
@@ -44,18 +40,17 @@ func (w watcher) tell(work float64) error {
 // until ends work when a context does.
 func until(ctx context.Context) watcher { return func(float64) error { return ctx.Err() } }
 
-// familyOf is the family of a spec, or nil where it is sampled plainly.
+// familyOf is the family of a spec, or nil where it is sampled plainly. Rotation whose columns overlap
+// does not fit in tables by steps: at 64 bands a step has 1,056 labels. Its pairs and triples are
+// summed by periods.
 func familyOf(s montecarlo.Spec) family {
-	switch s.Scheme {
-	case montecarlo.BallsInBins:
-		return ballsInBins{}
-	case montecarlo.Rotation:
-		return rotation{}
+	if s.Law == nil {
+		return nil
 	}
-	if f, ok := newLawFamily(s); ok {
-		return f
+	if period, ok := rotationOf(s); ok {
+		return rotation{period}
 	}
-	return nil
+	return newLawFamily(s)
 }
 
 // source is the tables of one order: they know the total weight of its tuples, and draw them.
@@ -91,23 +86,3 @@ func exactly(draw func(hits []kernel.Hit, u *uniforms) []kernel.Hit) func() walk
 
 // logN is ln N_θ, rounded upward.
 func (s *source) logN() float64 { return s.lnN + s.raised }
-
-// ballsInBins is balls-in-bins sampling, by the weights of tuples of bins.
-type ballsInBins struct{}
-
-func (ballsInBins) separated() bool { return false }
-
-// affordable: there are no others.
-func (ballsInBins) affordable(_ montecarlo.Spec, order int) bool { return order <= 3 }
-
-func (ballsInBins) source(s montecarlo.Spec, columns *likelihood.Columns, order int, _ bool, _ watcher) (*source, error) {
-	return newBinSource(columns, s.MinSep, order, s.Factor(), nil)
-}
-
-func (ballsInBins) drawable(montecarlo.Spec, int) bool { return true }
-
-func (ballsInBins) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
-	return newBinPosterior(columns, s.MinSep, s.Factor())
-}
-
-func (ballsInBins) work(montecarlo.Spec, int) float64 { return 0 }

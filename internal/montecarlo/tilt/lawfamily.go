@@ -2,27 +2,21 @@ package tilt
 
 import (
 	"minsep/internal/montecarlo"
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/montecarlo/internal/tuples"
+	"minsep/sampling"
 )
 
-// lawFamily is any scheme with a law: by tables of tuples (F5.3), or in closed form
-// where an example takes part at most once (F5.6).
+// lawFamily is any law: by tables of tuples (F5.3), or in closed form where an example takes part at
+// most once (F5.6).
 type lawFamily struct {
-	law   law.Law
+	law   *sampling.Table
 	alike bool // the law is the same at every step
 }
 
-func newLawFamily(s montecarlo.Spec) (f lawFamily, ok bool) {
-	l := s.Law()
-	if l == nil {
-		return f, false
-	}
-	return lawFamily{law: l, alike: law.Alike(l, s.Steps)}, true
+func newLawFamily(s montecarlo.Spec) lawFamily {
+	return lawFamily{law: s.Law, alike: len(s.Law.Rows) == 1}
 }
-
-func (lawFamily) separated() bool { return true }
 
 func (f lawFamily) affordable(s montecarlo.Spec, order int) bool {
 	if once, ok := singleOf(s); ok {
@@ -69,25 +63,25 @@ func (f lawFamily) work(s montecarlo.Spec, order int) float64 {
 	if once, ok := singleOf(s); ok {
 		return onceWork(s, once, order)
 	}
-	return tuples.Count(f.law.Labels(), order-1) * float64(s.Steps)
+	return tuples.Count(tuples.Labels(s.Law, s.Strategy.Bands()), order-1) * float64(s.Steps())
 }
 
-func (f lawFamily) posterior(s montecarlo.Spec, columns *likelihood.Columns) posterior {
-	return likelihood.NewChainPosterior(f.law, columns.SquaredNorms(s.Factor()))
-}
-
-// blockSizes are the useful lengths of blocks, from the longest down.
+// blockSizes are the useful lengths of blocks, from the longest down: none if an example takes part
+// for sure whenever it may, where exact tables have few ways on.
 func (f lawFamily) blockSizes(s montecarlo.Spec) (sizes []int) {
+	if f.alike && f.law.Rows[0][0].Complement() == 0 {
+		return nil
+	}
 	if f.alike { // the divisors of min-sep
-		for size := s.MinSep; size >= 1; size-- {
-			if s.MinSep%size == 0 {
+		for size := s.MinSep(); size >= 1; size-- {
+			if s.MinSep()%size == 0 {
 				sizes = append(sizes, size)
 			}
 		}
 		return sizes
 	}
 	for parts := 1; parts <= maxBlockParts; parts++ { // the shortest for each number that hold the last min-sep - 1 steps
-		if size := max(1, (s.MinSep-2+parts)/parts); len(sizes) == 0 || size < sizes[len(sizes)-1] {
+		if size := max(1, (s.MinSep()-2+parts)/parts); len(sizes) == 0 || size < sizes[len(sizes)-1] {
 			sizes = append(sizes, size)
 		}
 	}
@@ -99,9 +93,9 @@ func (f lawFamily) blockSizes(s montecarlo.Spec) (sizes []int) {
 // for the next epoch. A choice splits the free ones. Moves are made anew for each step of a block,
 // and used at few steps if the law is the same at every step.
 func (f lawFamily) blockWork(s montecarlo.Spec, order, size int) float64 {
-	labels, steps := (s.MinSep+size-1)/size+3, float64(s.Steps)
+	labels, steps := (s.MinSep()+size-1)/size+3, float64(s.Steps())
 	if f.alike {
-		labels, steps = labels-1, min(steps, float64(8*s.MinSep))
+		labels, steps = labels-1, min(steps, float64(8*s.MinSep()))
 	}
 	return tuples.Count(labels+1, order) * (steps + moveWork*float64(size))
 }

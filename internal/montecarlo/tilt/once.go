@@ -6,12 +6,11 @@ import (
 	"slices"
 
 	"minsep/internal/montecarlo/internal/kernel"
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 )
 
-// once is the tuple distribution of an example that takes part at most once (F3.10): at step i with
-// probability a_i = a_0 ratio^i, never with the rest. Any C ≥ 0, orders 1 to 3, in closed form
+// once is the tuple distribution of an example that takes part at most once (F3.10): at each
+// step with probability a_i = a, never with the rest. Any C ≥ 0, orders 1 to 3, in closed form
 // (F5.6).
 //
 // With φ_ij = e^{⟨c_i,c_j⟩/σ²} - 1 ≥ 0, i = j included, a pair of replicas that take part at i and
@@ -23,10 +22,10 @@ import (
 //	S_3 = A³ + 3A Σ a_i r_i + 3 Σ a_i r_i² + Σ a_i a_j a_k φ_ij φ_jk φ_ik,
 //	N_θ = Σ_m C(θ,m) never^{θ-m} S_m.
 type once struct {
-	law.Single
-	steps, order int
+	uniformOnce
+	steps, bands int
+	order        int
 	phi          [][]float64 // phi[i][d] = φ_{i,i+d}, d < min(bands, n-i); steps of equal columns share a row
-	powers       []float64   // ratio^d
 
 	a, r []float64
 
@@ -49,7 +48,7 @@ func onceBytes(steps, bands, order int) float64 {
 }
 
 // newOnce takes 1/σ².
-func newOnce(s law.Single, c *likelihood.Columns, factor float64, order int) (*once, error) {
+func newOnce(x uniformOnce, c *likelihood.Columns, factor float64, order int) (*once, error) {
 	n, w := c.Steps, c.Bands
 	work := float64(n) * float64(w) * float64(w) / 2
 	switch {
@@ -58,10 +57,10 @@ func newOnce(s law.Single, c *likelihood.Columns, factor float64, order int) (*o
 	case order > 1 && onceBytes(n, w, order) > maxTableBytes || order == 3 && work > maxProducts:
 		return nil, fmt.Errorf("%w: order %d at %d steps and %d bands is too much work", ErrTable, order, n, w)
 	}
-	o := &once{Single: s, steps: n, order: order, a: make([]float64, n), mass: make([]float64, n)}
+	o := &once{uniformOnce: x, steps: n, order: order, a: make([]float64, n), mass: make([]float64, n)}
 	sum := 0.0
 	for i := range o.a {
-		o.a[i] = o.First * math.Pow(o.Ratio, float64(i))
+		o.a[i] = o.each
 		sum += o.a[i]
 		o.mass[i] = sum
 	}
@@ -107,10 +106,7 @@ func (o *once) makePhi(c *likelihood.Columns, factor float64) {
 		}
 		o.phi[i] = row
 	})
-	o.powers = make([]float64, max(1, c.Bands))
-	for d := range o.powers {
-		o.powers[d] = math.Pow(o.Ratio, float64(d))
-	}
+	o.bands = max(1, c.Bands)
 }
 
 func (o *once) makeEdges() {
@@ -137,9 +133,8 @@ func (o *once) makeEdges() {
 func (o *once) makeTriangles() {
 	o.triangle = make([][]float64, o.steps)
 	alike, total := 0, 0.0 // how many rows from i on are the same
-	bands := len(o.powers)
+	bands := o.bands
 	corner := make([]float64, o.steps)
-	weighted := make([]float64, bands)
 	for i := o.steps - 1; i >= 0; i-- {
 		if i+1 < o.steps && &o.phi[i][0] == &o.phi[i+1][0] {
 			alike++
@@ -149,7 +144,7 @@ func (o *once) makeTriangles() {
 		if alike >= bands {
 			o.triangle[i] = o.triangle[i+1]
 		} else {
-			o.triangle[i] = o.triangleRow(i, weighted)
+			o.triangle[i] = o.triangleRow(i)
 		}
 		corner[i] = o.a[i] * o.a[i] * o.a[i] * o.triangle[i][len(o.triangle[i])-1]
 	}
@@ -159,21 +154,18 @@ func (o *once) makeTriangles() {
 	}
 }
 
-// triangleRow has the partial sums over d of the triples (i, i+d, i+e), e ≥ d; weighted is scratch.
-func (o *once) triangleRow(i int, weighted []float64) []float64 {
+// triangleRow has the partial sums over d of the triples (i, i+d, i+e), e ≥ d.
+func (o *once) triangleRow(i int) []float64 {
 	row := o.phi[i]
-	for d, x := range row {
-		weighted[d] = x * o.powers[d]
-	}
 	sums, total := make([]float64, len(row)), 0.0
 	for d := range row {
 		rest := o.phi[i+d][:len(row)-d]
 		later := 0.0
 		for e := 1; e < len(rest); e++ {
-			later += weighted[d+e] * rest[e]
+			later += row[d+e] * rest[e]
 		}
-		total += orders(d, 0) * weighted[d] * weighted[d] * rest[0]
-		total += orders(d, 1) * weighted[d] * later
+		total += orders(d, 0) * row[d] * row[d] * rest[0]
+		total += orders(d, 1) * row[d] * later
 		sums[d] = total
 	}
 	return sums
@@ -212,7 +204,7 @@ func (o *once) makeCount() {
 		for _, x := range o.terms(m) {
 			sum += x
 		}
-		total += choose(o.order, m) * math.Pow(o.Never, float64(o.order-m)) * sum
+		total += choose(o.order, m) * math.Pow(o.never, float64(o.order-m)) * sum
 		o.count = append(o.count, total)
 	}
 }
@@ -287,7 +279,7 @@ func (o *once) neighbour(i int, u float64) (j int) {
 			}
 		}
 	}
-	for d := 1; d < len(o.powers) && d <= i; d++ {
+	for d := 1; d < o.bands && d <= i; d++ {
 		if weight := o.phi[i-d][d] * o.a[i-d]; weight > 0 {
 			if j, u = i-d, u-weight; u < 0 {
 				return j
@@ -305,7 +297,7 @@ func (o *once) third(i, d int, u float64) (k int) {
 		total -= o.triangle[i][d-1]
 	}
 	for u, e := u*total, 0; e < len(row); e++ {
-		weight := orders(d, e) * row[0] * o.powers[d] * row[e] * o.powers[d+e] * rest[e]
+		weight := orders(d, e) * row[0] * row[e] * rest[e]
 		if weight > 0 {
 			if k, u = i+d+e, u-weight; u < 0 {
 				return k
@@ -326,7 +318,7 @@ func addHit(hits []kernel.Hit, step int) []kernel.Hit {
 }
 
 // onceRounding bounds the relative error of N_θ and of every weight: three exponents, each of a sum
-// of `bands` products, the powers of the ratio, and sums over all steps of sums over a row of sums
+// of `bands` products, and sums over all steps of sums over a row of sums
 // over a row.
 func onceRounding(c *likelihood.Columns, factor float64) float64 {
 	most := 0.0

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // dense has a full lower triangle of random entries, zeros among them.
@@ -30,8 +30,7 @@ func dense(rng *rand.Rand, steps int) *mechanism.Strategy {
 }
 
 // onceCases are strategies of every kind, with separations from n on and every corner of the
-// probability: with p = 1 a warm start at b = n leaves nobody out, and a cold one takes the first
-// step only.
+// probability: with p = 1 a warm start at b = n leaves nobody out.
 func onceCases() (cases []tableCase) {
 	rng := rand.New(rand.NewPCG(31, 1))
 	for n := 1; n <= 6; n++ {
@@ -50,8 +49,9 @@ func onceCases() (cases []tableCase) {
 	return cases
 }
 
-func (c tableCase) spec(warm bool) montecarlo.Spec {
-	return montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.c.Steps, MinSep: c.sep, Prob: c.p, WarmStart: warm, NoiseMultiplier: c.sigma, Strategy: c.c}
+// spec has a warm start, with which all steps have one probability.
+func (c tableCase) spec() montecarlo.Spec {
+	return specOf(sampling.BMinSep{Prob: c.p, Steps: c.c.Steps, MinSep: c.sep, WarmStart: true}, c.c, c.sigma)
 }
 
 func mustOnce(t *testing.T, s montecarlo.Spec, theta int) *once {
@@ -66,47 +66,37 @@ func mustOnce(t *testing.T, s montecarlo.Spec, theta int) *once {
 
 func TestOnceNormaliserIsTheSumOverAllTuples(t *testing.T) {
 	for _, c := range onceCases() {
-		for _, warm := range []bool{false, true} {
-			want := 0.0
-			eachTuple(c.c, patterns(c.c.Steps, c.sep, c.p, warm), c.sigma, c.theta, func(_ []int, w float64) { want += w })
-			if got := math.Exp(mustOnce(t, c.spec(warm), c.theta).logN); math.Abs(got/want-1) > 1e-12 {
-				t.Errorf("%v warm=%v: N = %v, want %v (relative %g)", c, warm, got, want, got/want-1)
-			}
+		want := 0.0
+		eachTuple(c.c, patterns(c.c.Steps, c.sep, c.p, true), c.sigma, c.theta, func(_ []int, w float64) { want += w })
+		if got := math.Exp(mustOnce(t, c.spec(), c.theta).logN); math.Abs(got/want-1) > 1e-12 {
+			t.Errorf("%v: N = %v, want %v (relative %g)", c, got, want, got/want-1)
 		}
 	}
 }
 
 func TestOnceTuplesFollowTheirDistribution(t *testing.T) {
 	for k, c := range onceCases() {
-		if c.theta == 1 && k%4 > 0 {
+		if c.theta == 1 && k%4 > 0 || c.c.Steps == 1 {
 			continue
 		}
-		for _, warm := range []bool{false, true} {
-			if c.p == 1 && !warm || c.c.Steps == 1 {
-				continue // one tuple only, or one step
-			}
-			if err := testDistribution(t, c, warm, mustOnce(t, c.spec(warm), c.theta).draw, 15000); err != nil {
-				t.Errorf("%v warm=%v: %v", c, warm, err)
-			}
+		if err := testDistribution(t, c, true, mustOnce(t, c.spec(), c.theta).draw, 15000); err != nil {
+			t.Errorf("%v: %v", c, err)
 		}
 	}
 	// Wrong twins: another probability, and another noise multiplier.
 	c := tableCase{toeplitz(5, 1, .6, .4), 6, .3, .8, 3}
-	for _, spoil := range []func(s *montecarlo.Spec){
-		func(s *montecarlo.Spec) { s.Prob *= .65 },
-		func(s *montecarlo.Spec) { s.NoiseMultiplier *= 1.2 },
-		func(s *montecarlo.Spec) { s.WarmStart = false },
-	} {
-		s := c.spec(true)
-		spoil(&s)
-		if testDistribution(t, c, true, mustOnce(t, s, 3).draw, 15000) == nil {
-			t.Errorf("the test accepts the tuples of p = %v, σ = %v, warm = %v", s.Prob, s.NoiseMultiplier, s.WarmStart)
+	rarer, louder := c, c
+	rarer.p *= .65
+	louder.sigma *= 1.2
+	for _, twin := range []tableCase{rarer, louder} {
+		if testDistribution(t, c, true, mustOnce(t, twin.spec(), 3).draw, 15000) == nil {
+			t.Errorf("the test accepts the tuples of %v", twin)
 		}
 	}
 }
 
-// TestOnceIsTheTable: with at most b bands the recursion F5.3 and the closed form F5.6 are the
-// same, also where rows of a long Toeplitz C are shared.
+// TestOnceIsTheTable: the recursion F5.3 and the closed form F5.6 are the same, also where rows of a
+// long Toeplitz C are shared.
 func TestOnceIsTheTable(t *testing.T) {
 	long := []float64{1, .6, .45, .3, .2, .1, .05}
 	for _, c := range []tableCase{
@@ -116,11 +106,31 @@ func TestOnceIsTheTable(t *testing.T) {
 		{varying(30, 9), 30, .05, .7, 3},
 		{&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 45, Toeplitz: long, Normalized: true}, 46, .3, .6, 3},
 	} {
-		for _, warm := range []bool{false, true} {
-			table := tableOf(t, law.NewMinSep(c.sep, c.p, warm), c.c, c.sigma, c.theta)
-			if got := mustOnce(t, c.spec(warm), c.theta).logN; math.Abs(got-table.lnN) > 1e-12 {
-				t.Errorf("%v warm=%v: ln N = %v, by the table %v", c, warm, got, table.lnN)
-			}
+		table := tableOf(t, sampling.BMinSep{Prob: c.p, Steps: c.c.Steps, MinSep: c.sep, WarmStart: true}, c.c, c.sigma, c.theta)
+		if got := mustOnce(t, c.spec(), c.theta).logN; math.Abs(got-table.lnN) > 1e-12 {
+			t.Errorf("%v: ln N = %v, by the table %v", c, got, table.lnN)
+		}
+	}
+}
+
+// TestSingleOf: laws of at most one participation, with one probability at all steps.
+func TestSingleOf(t *testing.T) {
+	for _, x := range []struct {
+		scheme sampling.Scheme
+		each   float64 // 0 for none
+	}{
+		{sampling.EpochMinSep{Steps: 24, MinSep: 4, EpochSteps: 24}, 1. / 24},
+		{sampling.EpochMinSep{Steps: 24, MinSep: 4, EpochSteps: 1000}, 1. / 1000},
+		{sampling.EpochMinSep{Steps: 24, MinSep: 4, EpochSteps: 23}, 0},
+		{sampling.BallsInBins{Steps: 24, Period: 24}, 1. / 24},
+		{sampling.BallsInBins{Steps: 24, Period: 23}, 0},
+		{sampling.BMinSep{Prob: .1, Steps: 24, MinSep: 30, WarmStart: true}, .1 / 3.9},
+		{sampling.BMinSep{Prob: .1, Steps: 24, MinSep: 30}, 0},
+		{sampling.Rotation{Steps: 24, EpochSteps: 40}, 1. / 40},
+	} {
+		got, ok := singleOf(specOf(x.scheme, toeplitz(24, 1), 1))
+		if ok != (x.each > 0) || ok && (math.Abs(got.each/x.each-1) > 1e-12 || math.Abs(got.never-(1-24*x.each)) > 1e-12) {
+			t.Errorf("%+v: %+v, %t", x.scheme, got, ok)
 		}
 	}
 }
@@ -129,11 +139,11 @@ func TestOnceIsTheTable(t *testing.T) {
 // with b above the bands.
 func TestGoldenNormalisers(t *testing.T) {
 	compareNormalisers(t, 12, func(c normaliserCase, theta int) float64 {
-		s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, WarmStart: true, NoiseMultiplier: c.Sigma,
-			Strategy: toeplitz(c.Steps, c.C...)}
+		scheme := sampling.BMinSep{Prob: c.Prob, Steps: c.Steps, MinSep: c.MinSep, WarmStart: true}
 		if c.Scheme == "at_most_one" { // warm, b = n: p0 = p/(1+(n-1)p)
-			s.MinSep, s.Prob = c.Steps, min(1, c.Rate/(1-c.Rate*float64(c.Steps-1)))
+			scheme.MinSep, scheme.Prob = c.Steps, min(1, c.Rate/(1-c.Rate*float64(c.Steps-1)))
 		}
+		s := specOf(scheme, toeplitz(c.Steps, c.C...), c.Sigma)
 		source, err := familyOf(s).source(s, likelihood.NewColumns(s.Strategy), theta, true, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -145,12 +155,12 @@ func TestGoldenNormalisers(t *testing.T) {
 // TestOnceIsRefused beyond order 3, and where a dense C is too large.
 func TestOnceIsRefused(t *testing.T) {
 	c := tableCase{toeplitz(6, 1, .5), 6, .3, .8, 4}
-	if _, err := newOnce(law.Single{First: .1, Ratio: 1, Never: .4}, likelihood.NewColumns(c.c), 1, 4); err == nil {
+	if _, err := newOnce(uniformOnce{.1, .4}, likelihood.NewColumns(c.c), 1, 4); err == nil {
 		t.Error("order 4 was made")
 	}
 	large := likelihood.Toeplitz(40000, make([]float64, 40000))
 	for _, theta := range []int{2, 3} {
-		if _, err := newOnce(law.Single{First: 1e-5, Ratio: 1, Never: .6}, large, 1, theta); err == nil {
+		if _, err := newOnce(uniformOnce{1e-5, .6}, large, 1, theta); err == nil {
 			t.Errorf("order %d of 40000 dense columns was made", theta)
 		}
 	}

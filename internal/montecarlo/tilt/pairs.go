@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/montecarlo/internal/tuples"
@@ -43,24 +42,22 @@ type pairTable struct {
 	sums                  [][]float64 // by age: of ρ over the places, then the places beyond the run
 }
 
-func newPairs(s montecarlo.Spec, columns *likelihood.Columns, keep bool) (*pairs, error) {
-	factor := s.Factor()
-	p := &pairs{periods: periodsOf(s), gram: tuples.NewGram(columns, factor), bands: columns.Bands}
-	w, count := columns.Bands, p.periods.Count()
+func newPairs(of periods, factor float64, columns *likelihood.Columns, keep bool) (*pairs, error) {
+	p := &pairs{periods: of, gram: tuples.NewGram(columns, factor), bands: columns.Bands}
+	w, count := columns.Bands, p.periods.count()
 	if keep {
 		p.kept = make([]*pairTable, count)
 	}
-	crossings := p.periods.Crossings(columns, factor)
 	later := make([]float64, w*w)
 	for i := range later {
 		later[i] = 1
 	}
 	inRange := true
 	for e := count - 1; e >= 0; e-- {
-		t := &pairTable{bands: w, length: p.periods.Period, places: p.periods.Places(e), last: e == count-1, later: later}
-		t.makeNear(p.gram, e*p.periods.Period)
+		t := &pairTable{bands: w, length: of.length, places: of.places(e), last: e == count-1, later: later}
+		t.makeNear(p.gram, e*of.length)
 		if e > 0 {
-			t.makeGain(crossings[e-1])
+			t.makeGain(of.crossing(p.gram, w, e))
 		} else {
 			t.gain = make([][]float64, 1)
 		}
@@ -94,7 +91,7 @@ const leastShare = 1e-200
 // exponents.
 func (p *pairs) bound() float64 {
 	w := float64(p.bands)
-	return float64(p.periods.Count()) * (2*float64(p.periods.Period) + 8*w + 32 + 3*p.gram.LargestNorm()*(w+8)) * 0x1p-53
+	return float64(p.periods.count()) * (2*float64(p.periods.length) + 8*w + 32 + 3*p.gram.LargestNorm()*(w+8)) * 0x1p-53
 }
 
 func (t *pairTable) makeNear(g *tuples.Gram, first int) {
@@ -112,9 +109,9 @@ func (t *pairTable) makeNear(g *tuples.Gram, first int) {
 }
 
 // makeGain is for the ages of a crossing; age 0 has none.
-func (t *pairTable) makeGain(crossing likelihood.Crossing) {
+func (t *pairTable) makeGain(crossing [][]float64) {
 	t.gain = make([][]float64, t.bands)
-	for k, overlaps := range crossing.Rows {
+	for k, overlaps := range crossing {
 		row := make([]float64, len(overlaps))
 		for v, x := range overlaps {
 			row[v] = math.Expm1(x)

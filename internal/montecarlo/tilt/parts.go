@@ -7,7 +7,6 @@ import (
 
 	"minsep/internal/accounting/pld"
 	"minsep/internal/montecarlo"
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/mechanism"
 )
@@ -60,10 +59,10 @@ func bulky(members []Member) bool {
 
 // partable says whether the run of a config may be divided. It also returns the distribution of
 // participation, and the first column of the strategy without the zeros at its end.
-func partable(c Config) (once law.Single, column []float64, ok bool) {
+func partable(c Config) (once uniformOnce, column []float64, ok bool) {
 	once, is := singleOf(c.Spec)
 	s := c.Spec.Strategy
-	if !is || once.Ratio != 1 || c.Spec.MaxExamplesPerOwner > 1 || c.Spec.MaxBatchSize > 0 || s.Toeplitz == nil || s.Normalized || c.Epsilon >= maxPartsOf {
+	if !is || c.Spec.MaxExamplesPerOwner > 1 || s.Toeplitz == nil || s.Normalized || c.Epsilon >= maxPartsOf {
 		return once, nil, false
 	}
 	column = s.FirstColumn(nil)
@@ -82,24 +81,28 @@ func partable(c Config) (once law.Single, column []float64, ok bool) {
 func newParts(c Config, count int) (*parts, error) {
 	once, column, ok := partable(c)
 	bands := len(column)
-	kept := c.Spec.Steps - count*(bands-1)
+	kept := c.Spec.Steps() - count*(bands-1)
 	if !ok || count < 2 || count > mostParts || kept < count*bands {
 		return nil, fmt.Errorf("%w in %d parts", ErrNotTilted, count)
 	}
-	steps := (c.Spec.Steps + count - 1) / count
+	steps := (c.Spec.Steps() + count - 1) / count
 	strategy, err := mechanism.Toeplitz(steps, column)
 	if err != nil {
 		return nil, err
 	}
 	p := &parts{count: count, columns: likelihood.NewColumns(strategy)}
-	p.spec = montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: steps, MinSep: bands, EpochSteps: steps, NoiseMultiplier: c.Spec.NoiseMultiplier, Strategy: strategy}
+	law, err := uniformStep(steps)
+	if err != nil {
+		return nil, err
+	}
+	p.spec = montecarlo.Spec{Law: law, NoiseMultiplier: c.Spec.NoiseMultiplier, Strategy: strategy}
 	if err := p.spec.Validate(); err != nil {
 		return nil, err
 	}
 	// f = 1-q + q g with g of exactly once; g ≤ ratio · the mean of the B that dominate the parts.
-	q := 1 - once.Never
+	q := 1 - once.never
 	if q < fewDigits {
-		q = float64(c.Spec.Steps) * once.First
+		q = float64(c.Spec.Steps()) * once.each
 	}
 	ratio := float64(count) * float64(steps) / float64(kept)
 	p.scale = q * ratio * (1 + inflation)
@@ -158,7 +161,7 @@ func excess(members []Member, logX float64) float64 {
 // class is the ratio of a part with its steps in classes, in which steps are as far apart as the
 // number of bands (F5.15). It is above B in the convex order, and near B where B is not large.
 func (p *parts) class() pld.Allocation {
-	places := max(1, p.spec.Steps/p.columns.Bands)
+	places := max(1, p.spec.Steps()/p.columns.Bands)
 	norm := slices.Max(p.columns.SquaredNorms(1))
 	return pld.Allocation{Steps: float64(places), Places: places, NoiseMultiplier: p.spec.NoiseMultiplier, Sensitivity: math.Sqrt(norm) * (1 + inflation), Count: 1}
 }
@@ -308,7 +311,7 @@ func partsProposal(c Config, watch watcher) (Proposal, bool) {
 	var members []Member
 	least, walkError := math.Inf(1), 0.0
 	for _, length := range partLengths {
-		count := c.Spec.Steps / (length * len(column))
+		count := c.Spec.Steps() / (length * len(column))
 		if best != nil && count == best.count {
 			continue
 		}
@@ -348,7 +351,7 @@ func (v *Verifier) prepareParts() error {
 	p := v.proposal
 	members, _ := v.parts.moments(nil)
 	if len(members) == 0 {
-		return fmt.Errorf("%w: parts of %d steps", ErrTable, v.parts.spec.Steps)
+		return fmt.Errorf("%w: parts of %d steps", ErrTable, v.parts.spec.Steps())
 	}
 	if err := v.parts.prepare(members, p.Cut); err != nil {
 		return err

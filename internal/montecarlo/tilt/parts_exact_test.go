@@ -4,10 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"minsep/internal/accounting/pld"
-	"minsep/internal/montecarlo"
-	"minsep/internal/montecarlo/internal/likelihood"
 )
 
 // lognormal is E(X-x)_+ of X = exp(m z - m²/2), z normal.
@@ -73,7 +69,7 @@ func TestPartsAreTheFormula(t *testing.T) {
 		if !isNear(p.scale, q*rho, -1e-10, 2e-9) || !isNear(p.threshold, threshold, 2e-9, -1e-10) {
 			t.Errorf("%v: scale %v and threshold %v, want %v and %v", c, p.scale, p.threshold, q*rho, threshold)
 		}
-		if s := p.spec; s.Scheme != montecarlo.EpochMinSep || s.Steps != int(each) || s.EpochSteps != s.Steps || s.NoiseMultiplier != c.sigma || s.Strategy.Bands() != bands {
+		if s := p.spec; s.Steps() != int(each) || s.NoiseMultiplier != c.sigma || s.Strategy.Bands() != bands {
 			t.Errorf("%v: a part is %+v", c, s)
 		}
 		square := 0.0
@@ -200,84 +196,5 @@ func TestPartsOfOneStep(t *testing.T) {
 				t.Errorf("%v, cut %d: M is %g, the largest value %g", c, cut, bound, most)
 			}
 		}
-	}
-}
-
-// TestClassBoundIsTheFormula: the bound of H(Q,P) in classes is that of F5.15, by periods that are
-// written here as they are in the formulas.
-func TestClassBoundIsTheFormula(t *testing.T) {
-	rng := rand.New(rand.NewPCG(2026, 18))
-	once, epochs := 0, 0
-	for range 60 {
-		bands := 1 + rng.IntN(3)
-		column := []float64{1}
-		square := 1.0
-		for range bands - 1 {
-			x := 0.2 + 0.5*rng.Float64()
-			column = append(column, x)
-			square += x * x
-		}
-		sep := bands + rng.IntN(3)
-		epoch := sep + 1 + rng.IntN(8)
-		steps := epoch*(1+rng.IntN(3)) + rng.IntN(epoch)
-		if rng.IntN(3) == 0 {
-			epoch, sep = steps+rng.IntN(10), bands
-		}
-		sigma, epsilon := 0.6+rng.Float64(), rng.Float64()
-		strategy := toeplitz(steps, column...)
-		s := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: steps, MinSep: sep, EpochSteps: epoch, NoiseMultiplier: sigma, Strategy: strategy}
-		if s.Validate() != nil {
-			continue
-		}
-		each := pld.Allocation{NoiseMultiplier: sigma, Sensitivity: math.Sqrt(square)}
-		period := func(free int, length float64, count int) pld.Allocation {
-			each.Places, each.Count = free/bands, count
-			each.Steps = float64(each.Places) * length / float64(free)
-			return each
-		}
-		var periods []pld.Allocation
-		loss := 0.0
-		if n, T, b := steps, float64(epoch), float64(sep); epoch >= steps {
-			periods = append(periods, period(n, T, 1))
-			once++
-		} else {
-			number := math.Ceil(float64(n) / T)
-			end := n - int(number-1)*epoch
-			s := T - b + 1
-			eta := math.Pow(1-1/s, b-1) / s
-			loss = math.Log(s/T) + (number-2)*math.Log(eta*s) + math.Log(eta*T)
-			if s <= 1 && b > 1 || end < bands || int(s) < bands || epsilon+loss < 0 {
-				continue
-			}
-			periods = append(periods, period(int(s), s, int(number)-1), period(end, T, 1))
-			epochs++
-		}
-		composition, err := pld.ComposeAllocations(periods)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := composition.QP.Delta(epsilon + loss)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := classBound(Config{Spec: s, Epsilon: epsilon, Direction: montecarlo.Q}, likelihood.NewColumns(strategy))
-		if want.Upper > 1e-9 && want.Upper < 1 && !isNear(got, want.Upper, 1e-9, 1e-6) {
-			t.Errorf("%d steps, b = %d, T = %d, %v, σ = %g, ε = %g: %g, by the formula %g", steps, sep, epoch, column, sigma, epsilon, got, want.Upper)
-		}
-	}
-	if once < 8 || epochs < 8 {
-		t.Errorf("only %d and %d cases", once, epochs)
-	}
-}
-
-// TestNoClasses: probabilities that differ from step to step have no classes.
-func TestNoClasses(t *testing.T) {
-	strategy := toeplitz(6, 1, 0.5)
-	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 6, MinSep: 6, Prob: 0.2, NoiseMultiplier: 1, Strategy: strategy}
-	if err := s.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	if periods, _, ok := classes(s, likelihood.NewColumns(strategy)); ok {
-		t.Errorf("%+v", periods)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/stream"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // partsCase is a run that is divided in a number of parts.
@@ -21,8 +22,7 @@ type partsCase struct {
 }
 
 func (c partsCase) config() Config {
-	return Config{Epsilon: c.epsilon, Direction: montecarlo.P, Spec: montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: c.steps, MinSep: len(c.column),
-		EpochSteps: c.epoch, NoiseMultiplier: c.sigma, Strategy: toeplitz(c.steps, c.column...)}}
+	return Config{Epsilon: c.epsilon, Direction: montecarlo.P, Spec: specOf(sampling.EpochMinSep{Steps: c.steps, MinSep: min(len(c.column), c.epoch), EpochSteps: c.epoch}, toeplitz(c.steps, c.column...), c.sigma)}
 }
 
 // proposal is the proposal of a number of parts, whatever partsProposal would choose.
@@ -160,8 +160,7 @@ func TestPartsOfALongEpoch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Epsilon: 1, Direction: montecarlo.P, Spec: montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 100000, MinSep: 16, EpochSteps: 100000,
-		NoiseMultiplier: .58, Strategy: strategy}}
+	c := Config{Epsilon: 1, Direction: montecarlo.P, Spec: specOf(sampling.EpochMinSep{Steps: 100000, MinSep: 16, EpochSteps: 100000}, strategy, .58)}
 	f := newForward(c, likelihood.NewColumns(strategy), math.Inf(1), Tables{}, nil) // without parts
 	f.orders(true)
 	f.blocks()

@@ -15,26 +15,12 @@ func ownerDraws(k int) int { return max(leastDraws, ownerPaths/k) }
 // maxDraws bounds the draws that a proposal read from outside may ask for.
 const maxDraws = 10000
 
-// randomisable says whether the ratio of an owner can be drawn.
-func randomisable(s montecarlo.Spec) bool {
-	return s.MaxExamplesPerOwner > 1 && s.Prob < 1 && s.Law() != nil
-}
-
-// Drawn reports whether a spec is for owners of several examples whose likelihood ratio is
-// drawn from the ratio of one example (F4.8), in either direction.
-func Drawn(s montecarlo.Spec) bool {
-	return drawsFor(s, montecarlo.P)+drawsFor(s, montecarlo.Q) > 0
-}
-
-// drawsFor is R of a proposal, 0 where the distribution of the spec is taken. An exact distribution
-// is taken for two examples, where it is cheap, and in direction Q, where it has a smaller M.
-func drawsFor(s montecarlo.Spec, d montecarlo.Direction) int {
-	k, exact := s.MaxExamplesPerOwner, s.Exactness() == montecarlo.Exact
-	cheap := k == 2 || d == montecarlo.Q || likelihood.OwnerStates(s.MinSep, k) <= cheapStates
-	if !randomisable(s) || exact && cheap {
+// drawsFor is R of a proposal, 0 where the ratio has a recursion.
+func drawsFor(s montecarlo.Spec) int {
+	if s.Exactness() != montecarlo.Drawn {
 		return 0
 	}
-	return ownerDraws(k)
+	return ownerDraws(s.MaxExamplesPerOwner)
 }
 
 // randomised is an unbiased draw f̂ of f_k given y, at most f^k (F4.8). It is for values that are
@@ -66,18 +52,21 @@ type paths struct {
 	examples    int // k
 	draws       int // R
 	gram        *tuples.Gram
-	one         *onePath
+	one         *likelihood.Paths
 	participate []int // of all examples in one draw
 }
 
-func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) *paths {
-	factor := s.Factor()
-	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, gram: tuples.NewGram(c, factor), one: newOnePath(s, c.SquaredNorms(factor))}
+func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) (*paths, error) {
+	points, err := likelihood.NewPoints(s.Law, c, s.Factor())
+	if err != nil {
+		return nil, err
+	}
+	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, gram: tuples.NewGram(c, s.Factor()), one: likelihood.NewPaths(points)}, nil
 }
 
 func (p *paths) fork() *paths {
 	fork := *p
-	fork.one, fork.participate = p.one.fork(), nil
+	fork.one, fork.participate = p.one.Fork(), nil
 	return &fork
 }
 
@@ -136,11 +125,16 @@ func (p powers) log(over float64) float64 {
 const certain = 1e-9
 
 // overlap draws k independent participations given y and returns Σ_{a<c} ⟨Cx_a, Cx_c⟩/σ².
-func (p *paths) overlap(u *uniforms) (sum float64) {
+func (p *paths) overlap(u *uniforms) float64 {
+	return p.overlapOf(func(steps []int) []int { return p.one.Draw(steps, u) })
+}
+
+// overlapOf is the same for another way to draw the participations of one example.
+func (p *paths) overlapOf(draw func(steps []int) []int) (sum float64) {
 	p.participate = p.participate[:0]
 	for range p.examples {
 		from := len(p.participate)
-		p.participate = p.one.draw(p.participate, u)
+		p.participate = draw(p.participate)
 		for _, i := range p.participate[from:] {
 			for _, j := range p.participate[:from] { // of the examples before
 				sum += p.gram.Between(max(i, j), max(i-j, j-i))

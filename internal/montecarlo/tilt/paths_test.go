@@ -10,26 +10,22 @@ import (
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
 // givenOutput prepares paths and returns ln f of one example, in log domain, and the exact ln f_k.
 func givenOutput(t *testing.T, s montecarlo.Spec, y []float64, draws int) (p *paths, logF, logFk float64) {
 	t.Helper()
 	columns := likelihood.NewColumns(s.Strategy)
-	p = newPaths(s, columns, draws)
-	p.one.given(func(i int) float64 { return math.Log2E * columns.Dot(i, y) / (s.NoiseMultiplier * s.NoiseMultiplier) })
-	ratio := func(s montecarlo.Spec) float64 {
-		e, err := montecarlo.NewEvaluator(s, montecarlo.P)
-		if err != nil {
-			t.Fatal(err)
-		}
-		loss, err := e.LogRatio(y)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return loss
+	p, err := newPaths(s, columns, draws)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return p, ratio(single(s)), ratio(s)
+	p.one.Given(func(i int) float64 { return columns.Dot(i, y) / (s.NoiseMultiplier * s.NoiseMultiplier) })
+	ratio := func(k int) float64 {
+		return likelihood.LogRatio(likelihood.NewExamples(s.Law, columns, s.Factor(), k), columns, s.NoiseMultiplier, y)
+	}
+	return p, ratio(1), ratio(s.MaxExamplesPerOwner)
 }
 
 // whole is ratio with all of its draws.
@@ -59,15 +55,15 @@ func TestRandomisedRatioIsUnbiased(t *testing.T) {
 		b, k := 1+rng.IntN(4), 2+rng.IntN(3)
 		n := []int{1, b, b + 1, 2 * b, 9}[rng.IntN(5)]
 		c := varying(n, 1+rng.IntN(min(b, n)))
-		s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: []float64{.02, .2, .5, .95}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0,
-			NoiseMultiplier: .6 + rng.Float64(), Strategy: c, MaxExamplesPerOwner: k}
+		scheme := sampling.BMinSep{Prob: []float64{.02, .2, .5, .95}[rng.IntN(4)], Steps: n, MinSep: b, WarmStart: rng.IntN(2) == 0}
+		s := ownersOf(specOf(scheme, c, .6+rng.Float64()), k)
 		y := make([]float64, n)
 		for i := range y {
 			y[i] = 1.5*rng.NormFloat64() + .7
 		}
 		p, logF, logFk := givenOutput(t, s, y, 1)
 		want := math.Exp(logFk - float64(k)*logF)
-		name := fmt.Sprintf("n=%d b=%d k=%d p=%v warm=%v", n, b, k, s.Prob, s.WarmStart)
+		name := fmt.Sprintf("n=%d b=%d k=%d p=%v warm=%v", n, b, k, scheme.Prob, scheme.WarmStart)
 		if err := unbiased(p, want, name, 20000); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -84,24 +80,13 @@ func TestRandomisedRatioIsUnbiased(t *testing.T) {
 		t.Errorf("only %d of 60 cases tell the number of examples", told)
 	}
 	y := []float64{2.6848255132517522, -1.8760993761802194, 0.6942883260551089, 0.3370056584899511, 0.016614789103142735, 0.12396191722111871, -0.9699892122274378, 0.2152600121227735}
-	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 8, MinSep: 3, Prob: .1 / .8, WarmStart: true, NoiseMultiplier: .9, MaxExamplesPerOwner: 2}
+	s := ownersOf(specOf(sampling.BMinSep{Prob: .1 / .8, Steps: 8, MinSep: 3, WarmStart: true}, nil, .9), 2)
 	column := []float64{1, .5, .375}
 	norm := math.Sqrt(dot(column, column))
 	s.Strategy = toeplitz(8, 1/norm, .5/norm, .375/norm)
 	_, logF, logFk := givenOutput(t, s, y, 1)
 	if math.Abs(math.Exp(logF)-0.9894369370001753) > 1e-10 || math.Abs(math.Exp(logFk)-0.8239013493232845) > 1e-10 {
 		t.Errorf("f = %v, f_2 = %v, by enumeration .98943693700 and .82390134932", math.Exp(logF), math.Exp(logFk))
-	}
-}
-
-// TestDrawn: two examples have exact ratios, and three under a wide min-sep drawn ones.
-func TestDrawn(t *testing.T) {
-	spec := benchCase(t, 64, 16, .01, 1, 8).Spec
-	for k, want := range []bool{false, false, false, true} {
-		spec.MaxExamplesPerOwner = k
-		if Drawn(spec) != want {
-			t.Errorf("%d examples: drawn %t, want %t", k, !want, want)
-		}
 	}
 }
 
@@ -125,9 +110,12 @@ func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 	const epsilon = 1.5
 	// One step, five examples that overlap fully when they take part: f̂ of one draw is far from
 	// f_5.
-	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 1, MinSep: 1, Prob: .5, NoiseMultiplier: .8, Strategy: toeplitz(1, 1), MaxExamplesPerOwner: 5}
+	s := ownersOf(specOf(sampling.BMinSep{Prob: .5, Steps: 1, MinSep: 1}, toeplitz(1, 1), .8), 5)
 	columns := likelihood.NewColumns(s.Strategy)
-	p := newPaths(s, columns, 1)
+	p, err := newPaths(s, columns, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	sigma := s.NoiseMultiplier
 	one := func(m, y float64) float64 { return math.Exp((m*y - m*m/2) / (sigma * sigma)) }
 	u := &uniforms{bulk: stream.NewBulk(stream.PublicKey("test", []byte("mislead")))}
@@ -141,7 +129,7 @@ func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 			fk += choose(5, m) / 32 * one(float64(m), y)
 		}
 		exact += density * max(0, fk-math.Exp(epsilon))
-		p.one.given(func(int) float64 { return math.Log2E * y / (sigma * sigma) })
+		p.one.Given(func(int) float64 { return y / (sigma * sigma) })
 		for j := range repeats {
 			u.reset(uint64(i*repeats + j))
 			r := p.whole(math.Log(f), u)
@@ -166,14 +154,13 @@ func TestRandomisedRatiosInPlainValuesMislead(t *testing.T) {
 	}
 }
 
-// TestTangentWithRandomisedRatios: H(Q,P) of three examples, from the recursion of one, as
-// proposals of this version and of earlier ones draw it.
+// TestTangentWithRandomisedRatios: H(Q,P) of three examples, from the recursion of one.
 func TestTangentWithRandomisedRatios(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		const epsilon = 1.5
 		spec, _, want := ownerOfTwoSteps(3, .9, 2, warm, epsilon)
 		columns, sigma := likelihood.NewColumns(spec.Strategy), spec.NoiseMultiplier
-		post := posteriorOf(spec, columns)
+		post := mustPosterior(t, spec, columns)
 		kappa, divergence := bestTangent(epsilon, 3, true, columns, sigma, post, nil)
 		if kappa == 0 || divergence < want*(1-1e-4) {
 			t.Fatalf("warm=%v: κ = %v, bound %v, H(Q,P) = %v", warm, kappa, divergence, want)
@@ -183,25 +170,17 @@ func TestTangentWithRandomisedRatios(t *testing.T) {
 		proposal := Proposal{Config: Config{spec, epsilon, montecarlo.Q}, Method: Tangent, Kappa: kappa, Draws: 20, Slack: tail.slack(epsilon)}
 		proposal.Bound = tail.bound() * (1 + 2*proposal.Slack)
 		proposal.Divergence = min(proposal.Bound, divergence)
-		shifted := proposal
-		shifted.Method, shifted.Slack = Shifted, tangent.slack(epsilon, sigma)
-		shifted.Bound = math.Exp(tangent.logBoundOf(true, epsilon, sigma)) * (1 + 2*shifted.Slack)
-		for _, p := range []Proposal{proposal, shifted} {
-			v, err := NewVerifier(p, stream.PublicKey("test", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := meanError(v, 12000, want); err != nil && !above(v, 12000, want) {
-				t.Errorf("%s, warm=%v: %v", p.Method, warm, err)
-			}
-			short := p // the M of exact ratios, which randomised ones exceed
-			if short.Bound = tangent.tail(false, epsilon, sigma).bound(); p.Method == Shifted {
-				short.Bound = math.Exp(tangent.logBound(epsilon, sigma))
-			}
-			short.Bound *= 1 + 2*p.Slack
-			if _, err := NewVerifier(short, stream.PublicKey("test", nil)); err == nil {
-				t.Errorf("%s, warm=%v: a bound of %v for values up to %v was accepted", p.Method, warm, short.Bound, p.Bound)
-			}
+		v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := meanError(v, 12000, want); err != nil && !above(v, 12000, want) {
+			t.Errorf("warm=%v: %v", warm, err)
+		}
+		short := proposal // the M of exact ratios, which randomised ones exceed
+		short.Bound = tangent.tail(false, epsilon, sigma).bound() * (1 + 2*proposal.Slack)
+		if _, err := NewVerifier(short, stream.PublicKey("test", nil)); err == nil {
+			t.Errorf("warm=%v: a bound of %v for values up to %v was accepted", warm, short.Bound, proposal.Bound)
 		}
 	}
 }
@@ -226,7 +205,7 @@ func TestTangentOfManyExamples(t *testing.T) {
 		}
 		spec.Strategy = toeplitz(1000, first...)
 		columns := likelihood.NewColumns(spec.Strategy)
-		post := posteriorOf(spec, columns)
+		post := mustPosterior(t, spec, columns)
 		got := shiftTangent(c.kappa, c.k, columns, c.sigma, post).divergence(c.epsilon, c.sigma)
 		_, best := bestTangent(c.epsilon, c.k, true, columns, c.sigma, post, nil)
 		if math.Abs(math.Log(got/c.want)) > 2e-2 || best > got*1.2 {
@@ -331,7 +310,7 @@ func (c biasCase) bias(t *testing.T, outputs int) (bias, stdErr float64) {
 			}
 			seen++
 			v.coins.reset(batch*uint64(len(v.values)) + uint64(lane))
-			v.paths.one.given(func(i int) float64 { return v.kernel.Record[i][lane] })
+			v.paths.one.Given(func(i int) float64 { return v.kernel.Record[i][lane] * math.Ln2 })
 			value := func(logRatio float64) float64 {
 				return v.weights[lane] * v.mixture.weigh(logF, logExcess(logRatio, c.epsilon))
 			}
@@ -361,4 +340,13 @@ func TestBiasOfDrawnRatios(t *testing.T) {
 			t.Errorf("k=%d: δ is raised by %.3g", c.k, bias)
 		}
 	}
+}
+
+func mustPosterior(t *testing.T, s montecarlo.Spec, c *likelihood.Columns) *likelihood.Posterior {
+	t.Helper()
+	post, err := posteriorOf(s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return post
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/montecarlo/internal/tuples"
 )
@@ -18,24 +17,21 @@ import (
 // Within a period, K(u,v)K(v,z)K(u,z) with K = 1+f is expanded into 1, three f, three products of
 // two f, and one of three (F5.6): all of them positive, and summed by the groups of the three
 // places.
-func newTripleBound(s montecarlo.Spec, columns *likelihood.Columns, most int) (logN float64, err error) {
-	factor := s.Factor()
-	periods := periodsOf(s)
+func newTripleBound(periods periods, factor float64, columns *likelihood.Columns, most int) (logN float64, err error) {
 	g := tuples.NewGram(columns, factor)
-	crossings := periods.Crossings(columns, factor)
-	groups := newGroups(columns.Bands, periods.Period, most)
+	groups := newGroups(columns.Bands, periods.length, most)
 	later := []float64{1} // by the groups of the ages of three replicas
 	var triples *placeTriples
-	for e := periods.Count() - 1; e >= 0; e-- {
-		t := &pairTable{bands: columns.Bands, length: periods.Period, places: periods.Places(e), last: e == periods.Count()-1}
-		if t.makeNear(g, e*periods.Period); triples == nil || !triples.inside || !t.alike {
+	for e := periods.count() - 1; e >= 0; e-- {
+		t := &pairTable{bands: columns.Bands, length: periods.length, places: periods.places(e), last: e == periods.count()-1}
+		if t.makeNear(g, e*periods.length); triples == nil || !triples.inside || !t.alike {
 			triples = newPlaceTriples(t, groups)
 		}
 		var meets [][]float64
 		if e > 0 {
-			meets = groups.meets(crossings[e-1])
+			meets = groups.meets(periods.crossing(g, columns.Bands, e))
 		} else {
-			meets = groups.meets(likelihood.Crossing{})[:1]
+			meets = groups.meets(nil)[:1]
 		}
 		later = triples.before(later, meets)
 		top := later[len(later)-1]
@@ -91,12 +87,12 @@ func (g groups) at(distance int) int {
 }
 
 // meets is the largest γ of each pair of groups, of ages and places.
-func (g groups) meets(crossing likelihood.Crossing) [][]float64 {
+func (g groups) meets(crossing [][]float64) [][]float64 {
 	all := make([][]float64, g.number)
 	for a := range all {
 		all[a] = make([]float64, g.number)
 	}
-	for k, row := range crossing.Rows {
+	for k, row := range crossing {
 		for v, x := range row {
 			if most := &all[g.at(k)][g.at(v)]; x > *most {
 				*most = x

@@ -24,7 +24,7 @@ func TestRotationTriplesAreBounded(t *testing.T) {
 			want += w
 		})
 		for groups := 1; groups <= 4; groups++ {
-			got, err := newTripleBound(c.spec(), likelihood.NewColumns(c.c), groups)
+			got, err := newTripleBound(c.periods(), 1/(c.sigma*c.sigma), likelihood.NewColumns(c.c), groups)
 			if err != nil {
 				t.Fatalf("%v: %v", c, err)
 			}

@@ -13,6 +13,7 @@ import (
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // production is the published case of arXiv 2602.09338: 7200 steps, bands and min-sep 256,
@@ -24,8 +25,7 @@ func production(tb testing.TB, sigma float64) montecarlo.Spec {
 		tb.Fatal(err)
 	}
 	rate := 1793.0 / 14745600
-	return montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 7200, MinSep: 256, Prob: rate / (1 - rate*255), WarmStart: true,
-		NoiseMultiplier: sigma, Strategy: c}
+	return specOf(sampling.BMinSep{Prob: rate / (1 - rate*255), Steps: 7200, MinSep: 256, WarmStart: true}, c, sigma)
 }
 
 // cpu is the processor time that the process has used.
@@ -123,7 +123,7 @@ func TestProductionAtMostOnce(t *testing.T) {
 	const epsilon, delta, accept, verify = 10, 1.301e-8, 0.8 * 1.301e-8, 1.2e-8
 	spec := production(t, 0.384)
 	rate := 1793.0 / 14745600
-	spec.MinSep, spec.Prob = 7200, rate/(1-rate*7199)
+	spec = specOf(sampling.BMinSep{Prob: rate / (1 - rate*7199), Steps: 7200, MinSep: 7200, WarmStart: true}, spec.Strategy, spec.NoiseMultiplier)
 	reverse, err := NewProposal(t.Context(), Config{spec, epsilon, montecarlo.Q})
 	if err != nil || reverse.Method != Zero {
 		t.Errorf("H(Q,P): %s, %v: want zero", reverse.Method, err)

@@ -24,8 +24,7 @@ const (
 	Zero    = "zero"    // the divergence is 0: no sample is needed, and none is drawn
 	Tilted  = "tilted"  // y with density Σ λ_θ f^θ/N_θ against Q (F5.2), for H(P,Q)
 	Tangent = "tangent" // y beyond where a tangent shows that the value is 0 (F5.4), for H(Q,P)
-	Shifted = "shifted" // y around a shifted mean (F5.4): of earlier versions, no longer planned
-	Plain   = "plain"   // y ~ Q, for H(Q,P) where no shift helps
+	Plain   = "plain"   // y ~ Q, for H(Q,P) where no tangent helps
 	Sampled = "sampled" // y ~ P or Q, with the ratio of an owner's examples drawn (F4.10), see NewSampled
 )
 
@@ -47,11 +46,12 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-// Proposal says how the values of a Config are drawn. It is public, is fixed before the first
-// sample, and holds all that a worker needs: the values depend on it and on a key alone.
+// Proposal says how the values of a Config are drawn. It is public, and is fixed before the first
+// sample: the values depend on it and on a key alone. In JSON its Config is left out, or has the hash
+// of the law alone.
 type Proposal struct {
 	Config
-	Method string `json:"method"` // Zero, Tilted, Tangent, Shifted, Plain or Sampled
+	Method string `json:"method"` // Zero, Tilted, Tangent, Plain or Sampled
 
 	// Members are the parts of a Tilted proposal.
 	Members []Member `json:"members,omitempty"`
@@ -65,7 +65,7 @@ type Proposal struct {
 	// (F4.8); 0 where f_k has a recursion.
 	Draws int `json:"draws,omitempty"`
 
-	// Kappa is where on its ray the tangent of a Tangent or Shifted proposal touches: y0 =
+	// Kappa is where on its ray the tangent of a Tangent proposal touches: y0 =
 	// -Kappa·direction.
 	Kappa float64 `json:"kappa,omitempty"`
 
@@ -91,21 +91,21 @@ func (p Proposal) Validate() error {
 	check.Require(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, fmt.Sprintf("must be 0 to %g", maxSlack))
 	check.Require(p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon), "bound and slack", p.Bound, "are too small")
 	check.Require(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, fmt.Sprintf("must be 0 to %d", maxDraws))
-	check.Require(p.Draws == 0 || randomisable(p.Spec) && (p.Method == Tilted || p.Method == Sampled || p.reverse()), "draws", p.Draws,
+	check.Require(p.Draws == 0 || p.Spec.MaxExamplesPerOwner > 1 && (p.Method == Tilted || p.Method == Sampled || p.Method == Tangent), "draws", p.Draws,
 		"must be 0: they are for several examples, tilted, sampled or by a tangent")
 	switch p.Method {
 	case Zero, Plain:
 	case Sampled:
 		check.Require(p.Draws > 0, "draws", p.Draws, "must be above 0: the ratio is drawn")
 		check.Require(p.Bound == 1, "bound", p.Bound, "must be 1")
-	case Tangent, Shifted:
+	case Tangent:
 		check.Positive("kappa", p.Kappa)
 	case Tilted:
 		total := 0.0
 		for _, m := range p.Members {
 			check.AtLeast("order", m.Order, 1)
 			check.Require(m.Order <= highestOrder(p.Spec) || m.Block > 0 && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", highestOrder(p.Spec)))
-			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep, "block", m.Block, "must be 0 to min-sep")
+			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep(), "block", m.Block, "must be 0 to min-sep")
 			check.AtLeast("tables", m.Tables, 0)
 			check.Probability("weight", m.Weight)
 			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")
@@ -115,14 +115,11 @@ func (p Proposal) Validate() error {
 			fmt.Sprintf("must both be 0, or both above 0 with at most %d parts", mostParts))
 		check.Require(math.Abs(total-1) < 1e-12, "sum of the weights", total, "must be 1")
 	default:
-		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, shifted, plain or sampled")
+		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, plain or sampled")
 	}
 	check.Require(p.Method == Sampled || (p.Method == Tilted) == (p.Direction == montecarlo.P), "method", p.Method, "must be tilted in direction P, and only there")
 	return check.Err()
 }
-
-// reverse says that a tangent of ln f decides where y is drawn.
-func (p Proposal) reverse() bool { return p.Method == Tangent || p.Method == Shifted }
 
 // lossError bounds, as a share of M, the change that two errors make in a value: the error of log
 // ratios, below 1e-12 of their size, and the resolution of random words. The change is largest near
@@ -141,8 +138,8 @@ const inflation = 1e-9
 
 // NewProposal validates c and chooses the orders and weights, or the tangent, with the least M. It
 // costs the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256.
-// Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: more bands
-// than min-sep, truncated batches, cyclic Poisson (which has a PLD), Algorithm 3.
+// Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: as for
+// Algorithm 3, or for tables that are too large.
 //
 // The choice depends on c alone, on no time and no other limit of a machine: the same version makes
 // the same proposal everywhere. Another version may choose another one. A protocol holds the
@@ -185,7 +182,7 @@ func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Prop
 		return p, t, err
 	}
 	columns := likelihood.NewColumns(c.Spec.Strategy)
-	if err := tiltable(c.Spec, columns); err != nil {
+	if err := tiltable(c.Spec); err != nil {
 		return p, t, err
 	}
 	if keep {
@@ -236,15 +233,9 @@ func forwardProposal(c Config, columns *likelihood.Columns, work float64, kept T
 	return whole, err
 }
 
-func tiltable(s montecarlo.Spec, columns *likelihood.Columns) error {
-	f := familyOf(s)
-	switch {
-	case f == nil:
-		return fmt.Errorf("%w for scheme %s", ErrNotTilted, s.Scheme)
-	case s.MaxBatchSize > 0:
-		return fmt.Errorf("%w for truncated batches", ErrNotTilted)
-	case f.separated() && columns.Bands > s.MinSep:
-		return fmt.Errorf("%w for %d bands and min-sep %d: needs at most min-sep bands", ErrNotTilted, columns.Bands, s.MinSep)
+func tiltable(s montecarlo.Spec) error {
+	if s.Law == nil {
+		return fmt.Errorf("%w for Algorithm 3", ErrNotTilted)
 	}
 	return nil
 }
@@ -378,7 +369,7 @@ func (f *forward) proposal() (Proposal, error) {
 		}
 		return Proposal{}, fmt.Errorf("%w: %w", ErrNotTilted, f.failed)
 	}
-	p := Proposal{Config: f.Config, Method: Tilted, Members: f.mixture.members, Draws: drawsFor(f.Spec, f.Direction)}
+	p := Proposal{Config: f.Config, Method: Tilted, Members: f.mixture.members, Draws: drawsFor(f.Spec)}
 	p.Slack = lossError(f.Epsilon) + 2*f.walkError
 	p.Bound = max(leastBound, f.mixture.bound()*(1+2*p.Slack))
 	p.Divergence = min(1, max(min(f.bound, f.proven), leastBound), p.Bound)
@@ -390,7 +381,10 @@ func (f *forward) proposal() (Proposal, error) {
 func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Proposal, error) {
 	k := c.Spec.ExamplesPerOwner()
 	sigma := c.Spec.NoiseMultiplier
-	post := posteriorOf(c.Spec, columns)
+	post, err := posteriorOf(c.Spec, columns)
+	if err != nil {
+		return Proposal{}, fmt.Errorf("%w: %w", ErrNotTilted, err)
+	}
 	plain := plainBound(c, post)
 	if plain <= 0 {
 		return Proposal{Config: c, Method: Zero}, nil
@@ -400,7 +394,7 @@ func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Prop
 		bound := min(1, max(leastBound, plain*(1+2*lossError(c.Epsilon))))
 		return Proposal{Config: c, Method: Plain, Bound: bound, Slack: lossError(c.Epsilon), Divergence: min(bound, classes)}, nil
 	}
-	draws := drawsFor(c.Spec, c.Direction)
+	draws := drawsFor(c.Spec)
 	kappa, divergence := bestTangent(c.Epsilon, k, draws > 0, columns, sigma, post, watch)
 	proposal := Proposal{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
 	if kappa > 0 {
@@ -410,6 +404,10 @@ func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Prop
 		}
 	}
 	proposal.Bound = max(leastBound, proposal.Bound*(1+2*proposal.Slack))
+	if proposal.Method == Plain && draws > 0 { // values of drawn ratios may exceed the bound
+		proposal.Method, proposal.Draws, proposal.Bound = Sampled, draws, 1
+		divergence = min(divergence, plain)
+	}
 	if proposal.Method == Plain {
 		proposal.Bound = min(1, proposal.Bound) // a bound above 1 is never needed, with rounding too
 	}
@@ -423,10 +421,14 @@ func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Prop
 
 // plainBound is 1 - e^ε Pr[no participation]: no value of a plain sample is above it, since f ≥
 // Pr[no participation].
-func plainBound(c Config, post posterior) float64 {
-	return -math.Expm1(c.Epsilon + float64(c.Spec.ExamplesPerOwner())*post.Never())
+func plainBound(c Config, post *likelihood.Posterior) float64 {
+	return -math.Expm1(c.Epsilon + float64(c.Spec.ExamplesPerOwner())*post.LogNever())
 }
 
-func posteriorOf(s montecarlo.Spec, columns *likelihood.Columns) posterior {
-	return familyOf(s).posterior(s, columns)
+func posteriorOf(s montecarlo.Spec, columns *likelihood.Columns) (*likelihood.Posterior, error) {
+	points, err := likelihood.NewPoints(s.Law, columns, s.Factor())
+	if err != nil {
+		return nil, err
+	}
+	return likelihood.NewPosterior(points), nil
 }

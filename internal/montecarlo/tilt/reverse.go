@@ -59,23 +59,6 @@ func (t tangent) distance(epsilon float64) float64 {
 	return (epsilon + t.offset) / t.slope
 }
 
-// logBound is ln M of a Shifted proposal (F5.4), for finite d > 0.
-func (t tangent) logBound(epsilon, sigma float64) float64 {
-	d := t.distance(epsilon)
-	a := d / (sigma * sigma)
-	return -a*d/2 - a/t.slope*math.Log1p(t.slope/a) + math.Log(t.slope/(a+t.slope))
-}
-
-// logBoundOf is ln M of a Shifted proposal; values of randomised ratios may reach the weight
-// itself, e^{-d²/2σ²}.
-func (t tangent) logBoundOf(randomised bool, epsilon, sigma float64) float64 {
-	if !randomised {
-		return t.logBound(epsilon, sigma)
-	}
-	d := t.distance(epsilon) / sigma
-	return -d * d / 2
-}
-
 // divergence is the upper bound Φ(t) - e^{ε+offset+G²σ²/2} Φ(t-Gσ) of H(Q,P), t =
 // -(ε+offset)/(Gσ) (F5.4). With the Mills ratio m(x) = Φ(-x)/φ(x) it is φ(t) (m(-t) -
 // m(-t+Gσ)). The difference is raised by the most that cancellation can take from it.
@@ -95,69 +78,9 @@ func (t tangent) divergence(epsilon, sigma float64) float64 {
 // where Density does not vanish.
 const millsError = 1e-12
 
-// posterior is one example's, with the logarithm of the probability that it takes part at no step,
-// rounded downward.
-type posterior interface {
-	likelihood.Posterior
-	Never() float64
-}
-
-// binPosterior is the posterior of balls-in-bins (F3.4).
-type binPosterior struct {
-	period int
-	empty  int       // bins without a step
-	norms  []float64 // ‖m_t‖²/σ²
-	sums   []float64
-}
-
-// newBinPosterior sums the columns of each bin.
-func newBinPosterior(c *likelihood.Columns, period int, factor float64) *binPosterior {
-	p := &binPosterior{period, max(0, period-c.Steps), make([]float64, period), make([]float64, period)}
-	mean := make([]float64, c.Steps)
-	for t := range min(period, c.Steps) {
-		c.SumEvery(mean, t, period)
-		for _, v := range mean {
-			p.norms[t] += factor * v * v
-		}
-	}
-	return p
-}
-
-// Never is ln of the share of bins without a step, rounded downward. Their number is the period
-// less the steps of the run, if positive.
-func (p *binPosterior) Never() float64 {
-	if p.empty == 0 {
-		return math.Inf(-1)
-	}
-	return math.Log(float64(p.empty)/float64(p.period)) - tangentRounding
-}
-
-func (p *binPosterior) Given(u, participates []float64) float64 {
-	clear(p.sums)
-	for i, v := range u {
-		p.sums[i%p.period] += v
-	}
-	total := math.Inf(-1)
-	for t := range p.sums {
-		p.sums[t] -= p.norms[t] / 2
-		total = likelihood.LogSum(total, p.sums[t])
-	}
-	for i := range u {
-		participates[i] = math.Exp(p.sums[i%p.period] - total)
-	}
-	return total - math.Log(float64(p.period))
-}
-
-// Fork shares the norms.
-func (p *binPosterior) Fork() likelihood.Posterior {
-	fork := *p
-	fork.sums = make([]float64, p.period)
-	return &fork
-}
-
 // gradient returns ln f and ∇ ln f at y0 = -kappa·direction; g has Steps entries and may not be
 // direction.
-func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64, post posterior, direction []float64) (logF float64) {
+func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64, post *likelihood.Posterior, direction []float64) (logF float64) {
 	u, participates := make([]float64, c.Steps), make([]float64, c.Steps)
 	if kappa != 0 {
 		for i := range u {
@@ -178,7 +101,7 @@ func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64,
 // shiftTangent returns a tangent for k examples at y0 = -kappa·direction, with the direction of
 // the gradient at y0, found by iteration. Any y0 gives a valid bound, this one a good one. Far
 // out the gradient may underflow: the tangent then has no slope.
-func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, post posterior) tangent {
+func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, post *likelihood.Posterior) tangent {
 	const rounds = 12
 	g, direction, at := make([]float64, c.Steps), make([]float64, c.Steps), 0.0
 	for round := 0; ; round++ {
@@ -210,7 +133,7 @@ func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, po
 // returns the kappa of the tangent with the least M among those with a slack of at most
 // maxSlack, 0 when no tangent has a positive distance, and the least upper bound of H(Q,P) by
 // any tangent.
-func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns, sigma float64, post posterior, watch watcher) (kappa, divergence float64) {
+func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns, sigma float64, post *likelihood.Posterior, watch watcher) (kappa, divergence float64) {
 	t := shiftTangent(0, k, c, sigma, post)
 	divergence = t.divergence(epsilon, sigma)
 	if t.slope == 0 {
@@ -231,10 +154,4 @@ func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns,
 		}
 	}
 	return kappa, divergence
-}
-
-// slack is the slack of a Shifted proposal by this tangent: weights reach e (A+G)/G times M
-// where f = e^-ε.
-func (t tangent) slack(epsilon, sigma float64) float64 {
-	return lossError(epsilon) * (1 + t.distance(epsilon)/(sigma*sigma*t.slope))
 }

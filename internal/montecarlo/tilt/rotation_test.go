@@ -11,6 +11,7 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // rotationPatterns lists every pattern of rotation by its places, uniform in each period; those
@@ -43,12 +44,14 @@ func (c rotationCase) String() string {
 }
 
 func (c rotationCase) spec() montecarlo.Spec {
-	return montecarlo.Spec{Scheme: montecarlo.Rotation, Steps: c.c.Steps, MinSep: 1, EpochSteps: c.period, NoiseMultiplier: c.sigma, Strategy: c.c}
+	return specOf(sampling.Rotation{Steps: c.c.Steps, EpochSteps: c.period}, c.c, c.sigma)
 }
+
+func (c rotationCase) periods() periods { return periods{c.c.Steps, c.period} }
 
 func (c rotationCase) pairs(t *testing.T) *pairs {
 	t.Helper()
-	p, err := newPairs(c.spec(), likelihood.NewColumns(c.c), true)
+	p, err := newPairs(c.periods(), c.spec().Factor(), likelihood.NewColumns(c.c), true)
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
@@ -108,7 +111,7 @@ func TestRotationNormaliserIsTheSumOverAllPairs(t *testing.T) {
 		if got := math.Exp(c.pairs(t).logN); math.Abs(got/want-1) > 1e-12 {
 			t.Errorf("%v: N = %v, want %v (relative %g)", c, got, want, got/want-1)
 		}
-		s, err := (rotation{}).source(c.spec(), likelihood.NewColumns(c.c), 2, false, nil)
+		s, err := (rotation{c.period}).source(c.spec(), likelihood.NewColumns(c.c), 2, false, nil)
 		if err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8 {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
 		}
@@ -162,7 +165,7 @@ func TestRotationNormaliserGolden(t *testing.T) {
 			continue
 		}
 		compared++
-		got, err := newTripleBound(rotationCase{strategy, c.Epoch, c.Sigma}.spec(), likelihood.NewColumns(strategy), mostGroups)
+		got, err := newTripleBound(periods{c.Steps, c.Epoch}, 1/(c.Sigma*c.Sigma), likelihood.NewColumns(strategy), mostGroups)
 		if err != nil || math.Abs(got-*c.Three) > 1e-9 {
 			t.Errorf("n=%d T=%d σ=%v: ln N_3 = %.12g, want %.12g: %v", c.Steps, c.Epoch, c.Sigma, got, *c.Three, err)
 		}
@@ -196,14 +199,5 @@ func TestRotationPairsFollowTheirDistribution(t *testing.T) {
 				t.Errorf("%v: the test accepts the pairs of %v", c, twin)
 			}
 		}
-	}
-}
-
-// TestRotationPosterior holds ln f, the probability of a participation at each step, and of none,
-// against enumeration.
-func TestRotationPosterior(t *testing.T) {
-	rng := rand.New(rand.NewPCG(78, 1))
-	for _, c := range append(randomRotationCases(200), rotationCases...) {
-		checkPosterior(t, c.String(), c.spec(), rotationPatterns(c.c.Steps, c.period), rng)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/sampling"
 )
 
 // NewSampled is the proposal, with M = 1, for owners of several examples where [NewProposal] has no
@@ -19,10 +20,7 @@ func NewSampled(c Config) (p Proposal, err error) {
 	if err := c.Validate(); err != nil {
 		return p, err
 	}
-	if err := tiltable(c.Spec, likelihood.NewColumns(c.Spec.Strategy)); err != nil {
-		return p, err
-	}
-	if !randomisable(c.Spec) || c.Spec.Exactness() == montecarlo.Exact {
+	if c.Spec.Exactness() != montecarlo.Drawn {
 		return p, fmt.Errorf("%w: the ratio of %d examples per owner is not drawn", ErrNotTilted, c.Spec.ExamplesPerOwner())
 	}
 	p = Proposal{Config: c, Method: Sampled, Draws: ownerDraws(c.Spec.MaxExamplesPerOwner), Bound: 1, Slack: lossError(c.Epsilon), Divergence: 1}
@@ -30,27 +28,31 @@ func NewSampled(c Config) (p Proposal, err error) {
 }
 
 // prior draws participations of an owner's examples, whatever y.
-type prior struct{ *paths }
-
-func newPrior(s montecarlo.Spec, c *likelihood.Columns) *prior {
-	p := newPaths(s, c, 1)
-	p.one = newOnePath(s, make([]float64, s.Steps)) // of columns that tell nothing
-	p.one.given(nothing)
-	return &prior{p}
+type prior struct {
+	*paths
+	process *sampling.TableProcess
+	buffer  []int32
 }
 
-// nothing is a y that tells nothing.
-func nothing(int) float64 { return 0 }
-
-func (p *prior) fork() *prior {
-	fork := p.paths.fork()
-	fork.one.given(nothing)
-	return &prior{fork}
+func newPrior(s montecarlo.Spec, c *likelihood.Columns) (*prior, error) {
+	p, err := newPaths(s, c, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &prior{paths: p, process: s.Law.Process().(*sampling.TableProcess)}, nil
 }
+
+func (p *prior) fork() *prior { return &prior{paths: p.paths.fork(), process: p.process} }
 
 // draw sets hits to participations of all examples, and returns the overlap between them.
 func (p *prior) draw(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) {
-	overlap := p.overlap(u)
+	overlap := p.overlapOf(func(steps []int) []int {
+		p.buffer = p.process.Draw(p.buffer[:0], u)
+		for _, i := range p.buffer {
+			steps = append(steps, int(i))
+		}
+		return steps
+	})
 	slices.Sort(p.participate)
 	hits = hits[:0]
 	for _, i := range p.participate {

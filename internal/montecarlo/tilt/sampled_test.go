@@ -7,14 +7,15 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
 // TestInverseOfSampledRatios: over y ~ P the mean of 1/f̂ is that of Q/P, 1, whatever the number of
 // draws. Without the participations that y was drawn with it is above 1, and that of f^-k below.
 func TestInverseOfSampledRatios(t *testing.T) {
 	const batches = 40000
-	minSep := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 4, MinSep: 2, Prob: .4, WarmStart: true, NoiseMultiplier: 1.5, Strategy: toeplitz(4, 1, .5)}
-	epochs := montecarlo.Spec{Scheme: montecarlo.EpochMinSep, Steps: 3, MinSep: 1, EpochSteps: 3, NoiseMultiplier: 1.3, Strategy: toeplitz(3, 1)}
+	minSep := specOf(sampling.BMinSep{Prob: .4, Steps: 4, MinSep: 2, WarmStart: true}, toeplitz(4, 1, .5), 1.5)
+	epochs := specOf(sampling.EpochMinSep{Steps: 3, MinSep: 1, EpochSteps: 3}, toeplitz(3, 1), 1.3)
 	for i, spec := range []montecarlo.Spec{minSep, epochs} {
 		spec.MaxExamplesPerOwner = 2 + i
 		p := Proposal{Config: Config{spec, 1, montecarlo.P}, Method: Sampled, Draws: 1 + i, Bound: 1, Slack: lossError(1), Divergence: 1}
@@ -28,7 +29,7 @@ func TestInverseOfSampledRatios(t *testing.T) {
 			v.compute(batch)
 			for lane := range kernel.Lanes {
 				logF := v.out.LogRatio[0][lane]
-				v.paths.one.given(func(i int) float64 { return v.kernel.Record[i][lane] })
+				v.paths.one.Given(func(i int) float64 { return v.kernel.Record[i][lane] * math.Ln2 })
 				power := float64(spec.MaxExamplesPerOwner) * logF
 				v.coins.reset(batch*kernel.Lanes + uint64(lane))
 				with := v.paths.harmonic(logF, v.weights[lane], &v.coins)
@@ -45,16 +46,16 @@ func TestInverseOfSampledRatios(t *testing.T) {
 			mean := sums[k] / n
 			off[k] = (mean - 1) / math.Sqrt((squares[k]/n-mean*mean)/n)
 		}
-		t.Logf("%s: %.4f, %.4f without, %.4f of one example's", spec.Scheme, sums[0]/n, sums[1]/n, sums[2]/n)
+		t.Logf("%d: %.4f, %.4f without, %.4f of one example's", i, sums[0]/n, sums[1]/n, sums[2]/n)
 		if math.Abs(off[0]) > 5 || off[1] < 8 || off[2] > -8 {
-			t.Errorf("%s: means %v of 1/f̂, standard errors from 1: %v", spec.Scheme, [3]float64{sums[0] / n, sums[1] / n, sums[2] / n}, off)
+			t.Errorf("%d: means %v of 1/f̂, standard errors from 1: %v", i, [3]float64{sums[0] / n, sums[1] / n, sums[2] / n}, off)
 		}
 	}
 }
 
 // TestSampledIsRefused where the ratio is exact, and in proposals of others without draws.
 func TestSampledIsRefused(t *testing.T) {
-	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 4, MinSep: 2, Prob: .4, NoiseMultiplier: 1.5, Strategy: toeplitz(4, 1, .5), MaxExamplesPerOwner: 2}
+	spec := ownersOf(specOf(sampling.BMinSep{Prob: .4, Steps: 4, MinSep: 2}, toeplitz(4, 1, .5), 1.5), 2)
 	if _, err := NewSampled(Config{spec, 1, montecarlo.P}); err == nil {
 		t.Error("an exact ratio is drawn")
 	}

@@ -4,9 +4,9 @@ import (
 	"math"
 
 	"minsep/internal/montecarlo/internal/kernel"
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/montecarlo/internal/tuples"
+	"minsep/sampling"
 )
 
 // ErrTable is wrapped by errors that say why a table of some order cannot be had: it takes too much
@@ -14,8 +14,8 @@ import (
 var ErrTable = tuples.ErrTable
 
 // newTableSource makes the table of an order, exact or in blocks. It takes 1/σ².
-func newTableSource(l law.Law, columns *likelihood.Columns, factor float64, order int, o tuples.Options) (*source, error) {
-	t, err := tuples.New(pointsOf(l, columns.Steps), tuples.NewGram(columns, factor), order, o)
+func newTableSource(l *sampling.Table, columns *likelihood.Columns, factor float64, order int, o tuples.Options) (*source, error) {
+	t, err := tuples.New(l, tuples.NewGram(columns, factor), order, o)
 	if err != nil {
 		return nil, err
 	}

@@ -5,13 +5,12 @@ import (
 	"math"
 	"testing"
 
-	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/montecarlo/internal/tuples"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 func toeplitz(steps int, c ...float64) *mechanism.Strategy {
@@ -30,9 +29,13 @@ func varying(steps, bands int) *mechanism.Strategy {
 }
 
 // tableOf is a table of a law from which tuples can be drawn.
-func tableOf(t testing.TB, l law.Law, c *mechanism.Strategy, sigma float64, theta int) *source {
+func tableOf(t testing.TB, l sampling.Scheme, c *mechanism.Strategy, sigma float64, theta int) *source {
 	t.Helper()
-	s, err := newTableSource(l, likelihood.NewColumns(c), 1/(sigma*sigma), theta, tuples.Options{Keep: true, MaxBytes: maxTableBytes})
+	law, err := sampling.TableOf(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newTableSource(law, likelihood.NewColumns(c), 1/(sigma*sigma), theta, tuples.Options{Keep: true, MaxBytes: maxTableBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +83,7 @@ func TestNormaliserIsTheSumOverAllTuples(t *testing.T) {
 		for _, warm := range []bool{false, true} {
 			want := 0.0
 			eachTuple(c.c, patterns(c.c.Steps, c.sep, c.p, warm), c.sigma, c.theta, func(_ []int, w float64) { want += w })
-			if got := math.Exp(tableOf(t, law.NewMinSep(c.sep, c.p, warm), c.c, c.sigma, c.theta).lnN); math.Abs(got/want-1) > 1e-12 {
+			if got := math.Exp(tableOf(t, sampling.BMinSep{Prob: c.p, Steps: c.c.Steps, MinSep: c.sep, WarmStart: warm}, c.c, c.sigma, c.theta).lnN); math.Abs(got/want-1) > 1e-12 {
 				t.Errorf("%v warm=%v: N = %v, want %v (relative %g)", c, warm, got, want, got/want-1)
 			}
 		}
@@ -130,13 +133,13 @@ func TestTuplesFollowTheirDistribution(t *testing.T) {
 			if c.p == 1 && !warm {
 				continue // one tuple only: the normaliser tests it
 			}
-			if err := testDistribution(t, c, warm, exactWalk(tableOf(t, law.NewMinSep(c.sep, c.p, warm), c.c, c.sigma, c.theta)), 15000); err != nil {
+			if err := testDistribution(t, c, warm, exactWalk(tableOf(t, sampling.BMinSep{Prob: c.p, Steps: c.c.Steps, MinSep: c.sep, WarmStart: warm}, c.c, c.sigma, c.theta)), 15000); err != nil {
 				t.Errorf("%v warm=%v: %v", c, warm, err)
 			}
 			if c.p == 1 || !stattest.Long() {
 				continue
 			}
-			twin := tableOf(t, law.NewMinSep(c.sep, .65*c.p, warm), c.c, c.sigma, c.theta)
+			twin := tableOf(t, sampling.BMinSep{Prob: .65 * c.p, Steps: c.c.Steps, MinSep: c.sep, WarmStart: warm}, c.c, c.sigma, c.theta)
 			if testDistribution(t, c, warm, exactWalk(twin), 15000) == nil {
 				t.Errorf("%v warm=%v: the test accepts the tuples of another probability", c, warm)
 			}
@@ -148,9 +151,18 @@ func TestTuplesFollowTheirDistribution(t *testing.T) {
 // as far as min-sep from both ends.
 func TestPairsOfLargeMinSeps(t *testing.T) {
 	const n, b = 2000, 1100
-	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: n, MinSep: b, Prob: 1e-4, WarmStart: true, NoiseMultiplier: .7}
-	source, err := familyOf(s).source(s, likelihood.NewColumns(toeplitz(n, 1, .6, .4)), 2, true, nil)
+	s := specOf(sampling.BMinSep{Prob: 1e-4, Steps: n, MinSep: b, WarmStart: true}, toeplitz(n, 1, .6, .4), .7)
+	source, err := familyOf(s).source(s, likelihood.NewColumns(s.Strategy), 2, true, nil)
 	if err != nil || source.walker == nil {
 		t.Errorf("order 2 at n = %d, b = %d: %v", n, b, err)
 	}
+}
+
+// squareRoot is the first column of the banded square root of prefix sums.
+func squareRoot(bands int) []float64 {
+	c := []float64{1}
+	for k := 1; k < bands; k++ {
+		c = append(c, c[k-1]*(float64(k)-.5)/float64(k))
+	}
+	return c
 }

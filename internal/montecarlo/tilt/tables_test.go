@@ -6,6 +6,7 @@ import (
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
 // TestTablesServeVerifiers: with the tables that a proposal was chosen by, a verifier has the very
@@ -13,15 +14,14 @@ import (
 func TestTablesServeVerifiers(t *testing.T) {
 	c := toeplitz(24, 1, .5, .375)
 	for name, s := range map[string]montecarlo.Spec{
-		"balls-in-bins":          {Scheme: montecarlo.BallsInBins, Steps: 24, MinSep: 6, Strategy: c},
-		"epoch-min-sep":          {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 8, Strategy: c},
-		"rotation":               {Scheme: montecarlo.Rotation, Steps: 24, MinSep: 1, EpochSteps: 8, Strategy: c},
-		"epoch-min-sep, once":    {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 24, Strategy: c},
-		"b-min-sep, once":        {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 24, Prob: .1, WarmStart: true, Strategy: c},
-		"b-min-sep":              {Scheme: montecarlo.BMinSep, Steps: 24, MinSep: 3, Prob: .1, WarmStart: true, Strategy: c},
-		"two examples per owner": {Scheme: montecarlo.EpochMinSep, Steps: 24, MinSep: 3, EpochSteps: 8, Strategy: c, MaxExamplesPerOwner: 2},
+		"balls-in-bins":          specOf(sampling.BallsInBins{Steps: 24, Period: 6}, c, 1),
+		"epoch-min-sep":          specOf(sampling.EpochMinSep{Steps: 24, MinSep: 3, EpochSteps: 8}, c, 1),
+		"rotation":               specOf(sampling.Rotation{Steps: 24, EpochSteps: 8}, c, 1),
+		"epoch-min-sep, once":    specOf(sampling.EpochMinSep{Steps: 24, MinSep: 3, EpochSteps: 24}, c, 1),
+		"b-min-sep, once":        specOf(sampling.BMinSep{Prob: .1, Steps: 24, MinSep: 24, WarmStart: true}, c, 1),
+		"b-min-sep":              specOf(sampling.BMinSep{Prob: .1, Steps: 24, MinSep: 3, WarmStart: true}, c, 1),
+		"two examples per owner": ownersOf(specOf(sampling.EpochMinSep{Steps: 24, MinSep: 3, EpochSteps: 8}, c, 1), 2),
 	} {
-		s.NoiseMultiplier = 1.1
 		config := Config{s, 1, montecarlo.P}
 		p, tables, err := NewProposalWithin(t.Context(), config, 1e6)
 		if err != nil {

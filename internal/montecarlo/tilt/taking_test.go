@@ -11,6 +11,7 @@ import (
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/stattest"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // onceCase is a run of one to three steps in which everybody takes part at most once, at each step
@@ -32,7 +33,7 @@ func randomOnce(rng *rand.Rand) (c onceCase) {
 	s := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: c.n, Toeplitz: column}
 	sigma := pick(0.3, 1, 4, math.Exp(-1.5+3*rng.Float64()))
 	rate := pick(1e-9, 1e-4, 0.01, 0.98*rng.Float64(), 0.5, 0.9, 0.985) / float64(c.n)
-	spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.n, MinSep: c.n, Prob: rate / (1 - rate*float64(c.n-1)), WarmStart: true, NoiseMultiplier: sigma, Strategy: s}
+	spec := specOf(sampling.BMinSep{Prob: rate / (1 - rate*float64(c.n-1)), Steps: c.n, MinSep: c.n, WarmStart: true}, s, sigma)
 	c.q = float64(c.n) * rate
 	c.config = Config{spec, pick(0, 1e-3, rng.Float64(), 1, 4*rng.Float64(), 20), montecarlo.P}
 	for i := range c.n {
@@ -124,12 +125,11 @@ func TestTakingBound(t *testing.T) {
 func TestTakingOthers(t *testing.T) {
 	s := mechanism.Identity(4)
 	for name, spec := range map[string]montecarlo.Spec{
-		"cold":                  {Scheme: montecarlo.BMinSep, Steps: 4, MinSep: 4, Prob: 0.1},
-		"twice":                 {Scheme: montecarlo.BMinSep, Steps: 4, MinSep: 2, Prob: 0.1, WarmStart: true},
-		"two examples":          {Scheme: montecarlo.BMinSep, Steps: 4, MinSep: 4, Prob: 0.1, WarmStart: true, MaxExamplesPerOwner: 2},
-		"next to all take part": {Scheme: montecarlo.EpochMinSep, Steps: 4, MinSep: 4, EpochSteps: 4},
+		"cold":                  specOf(sampling.BMinSep{Prob: 0.1, Steps: 4, MinSep: 4}, s, 1),
+		"twice":                 specOf(sampling.BMinSep{Prob: 0.1, Steps: 4, MinSep: 2, WarmStart: true}, s, 1),
+		"two examples":          ownersOf(specOf(sampling.BMinSep{Prob: 0.1, Steps: 4, MinSep: 4, WarmStart: true}, s, 1), 2),
+		"next to all take part": specOf(sampling.EpochMinSep{Steps: 4, MinSep: 4, EpochSteps: 4}, s, 1),
 	} {
-		spec.NoiseMultiplier, spec.Strategy = 1, s
 		if got := takingBound(Config{spec, 1, montecarlo.P}, likelihood.NewColumns(s), nil); !math.IsInf(got, 1) {
 			t.Errorf("%s: %g", name, got)
 		}
@@ -147,7 +147,7 @@ func TestTakingOfARun(t *testing.T) {
 		if c.sigma == 1 && !stattest.Long() {
 			continue // a second each
 		}
-		spec := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: 1000, MinSep: 1000, Prob: c.q / (1000 - 999*c.q), WarmStart: true, NoiseMultiplier: c.sigma, Strategy: strategy}
+		spec := specOf(sampling.BMinSep{Prob: c.q / (1000 - 999*c.q), Steps: 1000, MinSep: 1000, WarmStart: true}, strategy, c.sigma)
 		config := Config{spec, 1, montecarlo.P}
 		f := newForward(config, columns, math.Inf(1), Tables{}, nil)
 		f.orders(true)

@@ -31,7 +31,6 @@ type Verifier struct {
 	sources  []*source
 
 	tangent tangent
-	shift   []float64
 	tail    tail       // of method Tangent
 	at      kernel.Row // the projections of a batch
 
@@ -77,7 +76,7 @@ func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of 
 		return nil, err
 	}
 	columns := likelihood.NewColumns(p.Spec.Strategy)
-	if err := tiltable(p.Spec, columns); err != nil {
+	if err := tiltable(p.Spec); err != nil {
 		return nil, err
 	}
 	config, err := json.Marshal(p)
@@ -100,7 +99,7 @@ func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of 
 		err = v.checkPlain(columns)
 	case Sampled:
 		if p.Direction == montecarlo.P {
-			v.prior = newPrior(p.Spec, columns)
+			v.prior, err = newPrior(p.Spec, columns)
 		}
 	case Tilted:
 		if v.parts != nil {
@@ -111,7 +110,7 @@ func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of 
 			specs = append(specs, single(p.Spec))
 		}
 		err = v.prepareTuples(columns, tables, watch)
-	case Tangent, Shifted:
+	case Tangent:
 		err = v.prepareTangent(columns)
 	}
 	if err != nil {
@@ -123,14 +122,17 @@ func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of 
 	if p.Draws > 0 {
 		specs = []montecarlo.Spec{single(p.Spec)}
 	}
-	if v.kernel, err = montecarlo.NewKernel(p.Direction, specs...); err != nil {
+	if v.kernel, err = montecarlo.NewKernel(specs...); err != nil {
 		return nil, err
 	}
 	if p.Draws > 0 {
-		v.paths, v.coins.bulk = newPaths(p.Spec, columns, p.Draws), stream.NewBulk(key.Sub("participations given outputs"))
-		v.kernel.Record = make([]kernel.Row, p.Spec.Steps)
+		if v.paths, err = newPaths(p.Spec, columns, p.Draws); err != nil {
+			return nil, err
+		}
+		v.coins.bulk = stream.NewBulk(key.Sub("participations given outputs"))
+		v.kernel.Record = make([]kernel.Row, p.Spec.Steps())
 	}
-	if p.reverse() {
+	if p.Method == Tangent {
 		v.kernel.Project = v.tangent.direction
 	}
 	return v, nil
@@ -209,11 +211,7 @@ func tablesOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m M
 	if m.Block == 0 {
 		return sourceAbove(lower, s, columns, m.Order, true, watch)
 	}
-	b, ok := newLawFamily(s)
-	if !ok {
-		return nil, fmt.Errorf("%w in blocks for scheme %s", ErrTable, s.Scheme)
-	}
-	return newBlockSource(b, s, columns, m.Order, m.Block, true, math.Inf(1), nil)
+	return newBlockSource(newLawFamily(s), s, columns, m.Order, m.Block, true, math.Inf(1), nil)
 }
 
 // sourceAbove makes the tables of an order, with the tables of a lower one where these help.
@@ -237,7 +235,11 @@ func (v *Verifier) connect() {
 // checkPlain returns an error where a Zero or Plain proposal has a bound below the one that the
 // least f gives.
 func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
-	if bound := plainBound(v.proposal.Config, posteriorOf(v.proposal.Spec, columns)); !(bound <= v.proposal.Bound) && bound > 0 {
+	post, err := posteriorOf(v.proposal.Spec, columns)
+	if err != nil {
+		return err
+	}
+	if bound := plainBound(v.proposal.Config, post); !(bound <= v.proposal.Bound) && bound > 0 {
 		return fmt.Errorf("tilt: bound: the proposal says %v, it is %v: another version made the proposal", v.proposal.Bound, bound)
 	}
 	return nil
@@ -248,28 +250,21 @@ func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
 func (v *Verifier) prepareTangent(columns *likelihood.Columns) error {
 	p := v.proposal
 	sigma := p.Spec.NoiseMultiplier
-	v.tangent = shiftTangent(p.Kappa, p.Spec.ExamplesPerOwner(), columns, sigma, posteriorOf(p.Spec, columns))
+	post, err := posteriorOf(p.Spec, columns)
+	if err != nil {
+		return err
+	}
+	v.tangent = shiftTangent(p.Kappa, p.Spec.ExamplesPerOwner(), columns, sigma, post)
 	d := v.tangent.distance(p.Epsilon)
 	if v.tangent.slope == 0 || !(d > 0) {
-		return fmt.Errorf("tilt: kappa: %v gives no shift: another version made the proposal", p.Kappa)
+		return fmt.Errorf("tilt: kappa: %v gives no tangent: another version made the proposal", p.Kappa)
 	}
 	v.tail = v.tangent.tail(p.Draws > 0, p.Epsilon, sigma)
 	bound, slack := v.tail.bound(), v.tail.slack(p.Epsilon)
-	if p.Method == Shifted {
-		bound, slack = math.Exp(v.tangent.logBoundOf(p.Draws > 0, p.Epsilon, sigma)), v.tangent.slack(p.Epsilon, sigma)
-	}
 	if !(bound <= p.Bound && slack <= p.Slack*(1+1e-9)) {
 		return fmt.Errorf("tilt: bound: the proposal says %v with slack %v, it is %v with %v: another version made the proposal", p.Bound, p.Slack, bound, slack)
 	}
-	if p.Method == Tangent {
-		v.in.Projection = &v.at
-		return nil
-	}
-	v.shift = make([]float64, p.Spec.Steps)
-	for i, g := range v.tangent.direction {
-		v.shift[i] = -d * g
-	}
-	v.in.Shift = v.shift
+	v.in.Projection = &v.at
 	return nil
 }
 
@@ -415,7 +410,7 @@ func (v *Verifier) value(lane int) float64 {
 			return v.parts.value(v.mixture, logF, v.weights[lane])
 		}
 		return v.weights[lane] * v.mixture.value(v.out.LogRatio[len(v.out.LogRatio)-1][lane], logF)
-	case Tangent, Shifted:
+	case Tangent:
 		if v.proposal.Epsilon+logF >= 0 {
 			return 0
 		}
@@ -426,26 +421,18 @@ func (v *Verifier) value(lane int) float64 {
 
 // weight is the density of Q over the proposal's at the output of a lane.
 func (v *Verifier) weight(lane int) float64 {
-	h, sigma := v.out.Projection[lane], v.proposal.Spec.NoiseMultiplier
-	if v.proposal.Method == Tangent {
-		return v.tail.weight(-h/sigma, v.proposal.Bound)
-	}
-	d := v.tangent.distance(v.proposal.Epsilon)
-	return math.Exp((2*h*d + d*d) / (2 * sigma * sigma))
+	return v.tail.weight(-v.out.Projection[lane]/v.proposal.Spec.NoiseMultiplier, v.proposal.Bound)
 }
 
 // randomisedValue is the value of a lane with the ratio of the owner drawn (F4.8), by coins
 // that no output depends on. logF is ln f of one example.
 func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	p := v.proposal
-	switch {
-	case p.Direction == montecarlo.P && float64(p.Spec.MaxExamplesPerOwner)*logF <= p.Epsilon: // f̂ ≤ f^k
-		return 0
-	case p.Method == Shifted && v.out.Projection[lane] > -v.tangent.distance(p.Epsilon): // there f_k is at least e^-ε, whatever is drawn
+	if p.Direction == montecarlo.P && float64(p.Spec.MaxExamplesPerOwner)*logF <= p.Epsilon { // f̂ ≤ f^k
 		return 0
 	}
 	v.coins.reset(v.batch*kernel.Lanes + uint64(lane))
-	v.paths.one.given(func(i int) float64 { return v.kernel.Record[i][lane] })
+	v.paths.one.Given(func(i int) float64 { return v.kernel.Record[i][lane] * math.Ln2 })
 	if p.Method == Sampled {
 		return v.sampledValue(lane, logF)
 	}

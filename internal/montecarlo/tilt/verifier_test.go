@@ -10,6 +10,7 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/stattest"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
 // goldenCase is a case of mc_bminsep.json or mc_bnb_cyclic.json: Monte Carlo estimates by plain
@@ -34,18 +35,19 @@ type goldenCase struct {
 }
 
 func (c goldenCase) spec() montecarlo.Spec {
-	s := montecarlo.Spec{Scheme: montecarlo.BMinSep, Steps: c.Steps, MinSep: c.MinSep, Prob: c.Prob, WarmStart: c.Start == "warm",
-		NoiseMultiplier: c.Sigma, Strategy: toeplitz(c.Steps, c.C...)}
-	if c.Prob == 0 && c.Rate > 0 {
-		s.Prob = c.Rate / (1 - c.Rate*float64(c.MinSep-1))
+	var scheme sampling.Scheme
+	switch c.Scheme {
+	case "epoch_min_sep":
+		scheme = sampling.EpochMinSep{Steps: c.Steps, MinSep: c.MinSep, EpochSteps: c.Epoch}
+	case "balls_in_bins":
+		scheme = sampling.BallsInBins{Steps: c.Steps, Period: c.MinSep}
+	default:
+		if c.Prob == 0 {
+			c.Prob = c.Rate / (1 - c.Rate*float64(c.MinSep-1))
+		}
+		scheme = sampling.BMinSep{Prob: c.Prob, Steps: c.Steps, MinSep: c.MinSep, WarmStart: c.Start == "warm"}
 	}
-	if c.Scheme == "epoch_min_sep" {
-		s.Scheme, s.EpochSteps, s.Prob = montecarlo.EpochMinSep, c.Epoch, 0
-	}
-	if c.Scheme == "balls_in_bins" {
-		s.Scheme, s.Prob, s.WarmStart = montecarlo.BallsInBins, 0, false
-	}
-	return s
+	return specOf(scheme, toeplitz(c.Steps, c.C...), c.Sigma)
 }
 
 func readGolden(t *testing.T, file string) []goldenCase {

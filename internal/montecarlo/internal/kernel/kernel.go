@@ -6,19 +6,18 @@ import (
 	"math"
 	"sync"
 
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
 // Hit is how often columns of C are added to the mean of a sample: Times·c_Step.
 type Hit struct{ Step, Times int }
 
-// Input is the input of a batch: sample l has the output y = Σ Times·c_Step + Shift + σz, z
+// Input is the input of a batch: sample l has the output y = Σ Times·c_Step + σz, z
 // standard normal.
 type Input struct {
-	Hits  *[Lanes][]Hit // sorted by step; nil: none
-	Shift []float64     // Steps entries; nil: none
+	Hits *[Lanes][]Hit // sorted by step; nil: none
 
 	// Projection, unless nil, is ⟨v, y⟩ of every sample for the kernel's Project, a unit vector. A
 	// multiple of v is added to y to reach this value.
@@ -55,7 +54,6 @@ type Kernel struct {
 	along      []float64 // log2(e)·⟨c_i, v⟩/σ² for v = Project, where held is needed
 	norms      []float64 // ‖c_i‖²/σ²
 	reachNoise float64   // |t| that noise alone cannot exceed
-	reachShift float64   // |t| a unit of shift cannot exceed
 	reachHit   float64   // |t| one hit cannot exceed
 }
 
@@ -98,10 +96,9 @@ func New(c *likelihood.Columns, noiseMultiplier float64, ratios ...likelihood.Ra
 		for _, v := range column {
 			sum += math.Abs(v)
 		}
-		k.reachShift = max(k.reachShift, math.Log2E*scale*sum/(noiseMultiplier*noiseMultiplier))
+		k.reachNoise = max(k.reachNoise, maxNormal*math.Log2E*scale*sum/noiseMultiplier)
 		k.reachHit = max(k.reachHit, math.Log2E*k.norms[i])
 	}
-	k.reachNoise = maxNormal * k.reachShift * noiseMultiplier
 	k.makeBuffers()
 	return k
 }
@@ -115,40 +112,14 @@ func (k *Kernel) makeBuffers() {
 // linear returns the fast form of a ratio, or nil.
 func linear(l likelihood.Ratio) Recursion {
 	switch l := l.(type) {
-	case *likelihood.OwnerUpper:
-		if one := linear(l.One); one != nil {
-			return &multiple{one, float64(l.Examples)}
-		}
-	case *likelihood.Chain:
-		return newChain(l)
 	case *likelihood.Points:
 		return newPoints(l)
-	case *likelihood.Rotation:
-		return newRotation(l)
-	case *likelihood.EpochPair:
-		return newEpochPair(l)
-	case *likelihood.Owner:
-		if l.Examples == 2 {
-			return newPair(l)
+	case *likelihood.Examples:
+		if pair := newPair(l); pair != nil {
+			return pair
 		}
-		return newOwner(l)
 	}
 	return nil
-}
-
-// multiple is a multiple of another log ratio.
-type multiple struct {
-	Recursion
-	times float64
-}
-
-func (m *multiple) Fork() Recursion { return &multiple{m.Recursion.Fork(), m.times} }
-
-func (m *multiple) LogRatio(dst *Row) {
-	m.Recursion.LogRatio(dst)
-	for l := range dst {
-		dst[l] *= m.times
-	}
 }
 
 // Fork returns an equal kernel with buffers of its own.
@@ -254,13 +225,6 @@ func (k *Kernel) reach(in *Input) float64 {
 		return math.Inf(1) // not known before the noise is
 	}
 	reach := k.reachNoise
-	if in.Shift != nil {
-		largest := 0.0
-		for _, v := range in.Shift {
-			largest = max(largest, math.Abs(v))
-		}
-		reach += k.reachShift * largest
-	}
 	if in.Hits == nil {
 		return reach
 	}
@@ -295,7 +259,6 @@ func (k *Kernel) walk(in *Input, out *Output, visit func(first int, t []Row)) {
 		k.fill(z, in, first)
 		copy(c.work[count:], k.carry)
 		k.addHits(z, in.Hits, first)
-		k.addShift(z, in.Shift, first)
 		k.project(z, first, &out.Projection)
 		copy(k.carry, c.work[:overlap])
 		t := c.correlate(first, count)
@@ -379,18 +342,6 @@ func (k *Kernel) addHits(z []Row, hits *[Lanes][]Hit, first int) {
 	}
 }
 
-func (k *Kernel) addShift(z []Row, shift []float64, first int) {
-	if shift == nil {
-		return
-	}
-	for i, v := range shift[first : first+len(z)] {
-		v /= k.sigma
-		for l := range z[i] {
-			z[i][l] += v
-		}
-	}
-}
-
 func (k *Kernel) project(z []Row, first int, sum *Row) {
 	if k.Project == nil {
 		return
@@ -412,9 +363,6 @@ func (k *Kernel) Outputs(in *Input, lane int) []float64 {
 	y := make([]float64, n)
 	for i := range y {
 		y[i] = k.sigma * z[i][lane]
-		if in.Shift != nil {
-			y[i] += in.Shift[i]
-		}
 	}
 	if in.Hits != nil {
 		for _, hit := range in.Hits[lane] {
@@ -456,16 +404,29 @@ func newID() string {
 			column[j] = 1 / float64(j+1)
 		}
 		c := likelihood.Toeplitz(300, column)
-		norms := c.SquaredNorms(1 / 2.25)
-		p := likelihood.Process{Steps: 300, MinSep: bands, Prob: 0.01, WarmStart: true}
-		epochs := likelihood.NewChain(law.NewEpochs(300, bands, 100), norms)
+		var ratios []likelihood.Ratio
+		for _, law := range []sampling.Law{
+			sampling.BMinSep{Prob: 0.01, Steps: 300, MinSep: bands, WarmStart: true}.Law(),
+			sampling.EpochMinSep{Steps: 300, MinSep: bands, EpochSteps: 100}.Law(),
+			sampling.Rotation{Steps: 300, EpochSteps: 100}.Law(),
+		} {
+			table, err := law.Tabulate(300)
+			if err != nil {
+				panic(err)
+			}
+			points, err := likelihood.NewPoints(table, c, 1/2.25)
+			if err != nil {
+				panic(err)
+			}
+			ratios = append(ratios, points)
+		}
 		var out Output
-		New(c, 1.5, likelihood.MinSep(p, norms), epochs, likelihood.NewOwner(p, c, 2, 1/2.25)).Batch(&Input{Bulk: bulk}, &out)
+		New(c, 1.5, ratios...).Batch(&Input{Bulk: bulk}, &out)
 		for _, row := range out.LogRatio {
 			for _, v := range row {
 				fmt.Fprintf(hash, "%x ", math.Float64bits(v))
 			}
 		}
 	}
-	return fmt.Sprintf("fma/1-%x", hash.Sum(nil)[:4])
+	return fmt.Sprintf("fma/2-%x", hash.Sum(nil)[:4])
 }

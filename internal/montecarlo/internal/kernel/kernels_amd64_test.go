@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/internal/montecarlo/internal/law"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 // both runs f with vector instructions and without, and requires the same bits, but for what is
@@ -185,24 +185,17 @@ func randomProblem(rng *rand.Rand, n, bands int) (string, func() *Kernel, *Input
 		c = likelihood.NewColumns(&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: sqrtColumn(bands), Normalized: true})
 	}
 	sigma := []float64{0.1, 0.25, 0.6, 2}[rng.IntN(4)]
-	p := likelihood.Process{Steps: n, MinSep: bands + rng.IntN(3), Prob: []float64{1e-4, 0.01, 0.1, 0.7}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0}
-	norms := c.SquaredNorms(1 / (sigma * sigma))
+	p := sampling.BMinSep{Steps: n, MinSep: bands + rng.IntN(3), Prob: []float64{1e-4, 0.01, 0.1, 0.7}[rng.IntN(4)], WarmStart: rng.IntN(2) == 0}
 	in := &Input{Bulk: testBulk(), Number: rng.Uint64()}
 	if rng.IntN(2) == 0 {
 		in.Hits = randomHits(rng, n, 1+n/(2*bands))
 	}
-	if rng.IntN(3) == 0 {
-		in.Shift = make([]float64, n)
-		for i := range in.Shift {
-			in.Shift[i] = 0.2 * rng.NormFloat64()
-		}
-	}
 	epoch := p.MinSep + rng.IntN(1+[]int{2, 3 * bands, n}[rng.IntN(3)])
 	project := rng.IntN(2) == 0
 	newKernel := func() *Kernel {
-		ratios := []likelihood.Ratio{likelihood.MinSep(p, norms), likelihood.NewChain(law.NewEpochs(n, p.MinSep, epoch), norms)}
-		if p.MinSep <= 40 {
-			ratios = append(ratios, likelihood.NewOwner(p, c, 2, 1/(sigma*sigma)), likelihood.NewEpochPair(p.MinSep, epoch, c, 1/(sigma*sigma)), likelihood.IndependentLower(p, norms, 3))
+		ratios := []likelihood.Ratio{ratioOf(p.Law(), c, sigma), ratioOf(sampling.EpochMinSep{Steps: n, MinSep: p.MinSep, EpochSteps: epoch}.Law(), c, sigma)}
+		if bands <= 30 {
+			ratios = append(ratios, ratioOf(sampling.Rotation{Steps: n, EpochSteps: epoch}.Law(), c, sigma))
 		}
 		k := New(c, sigma, ratios...)
 		if project {

@@ -6,7 +6,8 @@ import (
 	"minsep/internal/montecarlo/internal/likelihood"
 )
 
-// pair is the likelihood ratio of an owner of two examples (F4.2) in linear scale: F_j with both
+// pair is the likelihood ratio of an owner of two examples (F4.2) in linear scale, of a law that is
+// the same at every step, and whose columns do not overlap: F_j with both
 // free at step j, H_{j,t} with one that participated t steps ago,
 //
 //	F_j = q² F_{j+1} + 2pq L_j H_{j+1,1} + p² L_j² e^{-s_j} F_{j+b},   s_j = ‖c_j‖²/σ²,
@@ -34,15 +35,18 @@ type pair struct {
 	untilCheck int
 }
 
-// newPair returns nil when the ratio has no range in linear scale.
-func newPair(o *likelihood.Owner) Recursion {
-	if o.Prob == 1 {
+// newPair returns nil when the ratio has no range in linear scale, or another law.
+func newPair(o *likelihood.Examples) *pair {
+	law, ok := o.Renewal()
+	if !ok || o.Count != 2 || law.Prob == 1 {
 		return nil
 	}
-	r := &pair{n: o.Steps, pairTable: pairTable{b: o.MinSep}, p: o.Prob, q: 1 - o.Prob, start: o.Waits()}
-	shrink := -float64(r.b) * math.Log1p(-o.Prob) * math.Log2E
+	p, b := law.Prob, law.MinSep
+	r := &pair{n: o.Steps, pairTable: pairTable{b: b}, p: p, q: 1 - p, start: law.Waits}
+	logP, logQ := math.Log(p), math.Log1p(-p)
+	shrink := -float64(b) * logQ * math.Log2E
 	r.limit = (maxRange - top - 6*shrink) / 4
-	for _, s := range o.Norms() {
+	for _, s := range o.Norms {
 		r.a = append(r.a, -s/2*math.Log2E)
 		r.both = append(r.both, r.p*r.p*math.Exp(-s))
 		r.limit = min(r.limit, maxExponent-100-s/2*math.Log2E)
@@ -52,10 +56,27 @@ func newPair(o *likelihood.Owner) Recursion {
 	}
 	r.stay = r.q * r.q
 	r.one = 2 * r.p * math.Pow(r.q, float64(r.b)) // H_{j+1,1} is q^(b-1) G
-	logP, logQ := math.Log(o.Prob), math.Log1p(-o.Prob)
-	r.weights = newWeights(o.Steps, o.MinSep, o.Overlaps, func(t int) float64 { return logP + float64(2*t-o.MinSep)*logQ })
-	return r.Fork()
+	r.weights = newWeights(o.Steps, b, o.Overlaps, func(t int) float64 { return logP + float64(2*t-b)*logQ })
+	return r.Fork().(*pair)
 }
+
+const (
+	// top is log2 of the values that are divided, and maxRange a bound of log2 of all.
+	top      = 100
+	maxRange = 1000
+)
+
+// backInRange returns the power of two to multiply v > 0 with, and log2 of its inverse, when v has
+// left [2^-top, 2^top]; else 1 and 0.
+func backInRange(v float64) (factor, log2 float64) {
+	if v <= 1/smallest && v >= smallest {
+		return 1, 0
+	}
+	e := math.Ilogb(v)
+	return math.Ldexp(1, -e), float64(e)
+}
+
+const smallest = 1.0 / (1 << 50) / (1 << 50) // 2^-top
 
 func (r *pair) Fork() Recursion {
 	fork := *r

@@ -55,7 +55,9 @@ func (p *pairTable) logRatio(dst *Row, start []float64, q float64, log2 *Row) {
 			}
 		}
 	}
-	logs(dst, &sum, log2)
+	for l, v := range sum {
+		dst[l] = math.Log(v) + log2[l]*math.Ln2
+	}
 }
 
 // diagonal sets entries t in [from, end) of step i to stay times entry t+1 of step i+1, plus
@@ -71,13 +73,6 @@ func (p *pairTable) diagonal(i, from, end int, weights []float64, jump *Row, sta
 	}
 	if from < end {
 		pairRow(out[from:], next[from+1:], p.table, (place+b-from)*(b+1)+b-from, b+2, weights[from:end], jump, stay)
-	}
-}
-
-// constant does the same with one row in place of the diagonal.
-func (p *pairTable) constant(i, from, end int, weights []float64, jump *Row, row []Row, stay float64) {
-	if from < end {
-		pairRow(p.line(i)[from:], p.line(i + 1)[from+1:], row[:1], 0, 0, weights[from:end], jump, stay)
 	}
 }
 

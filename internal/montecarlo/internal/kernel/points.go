@@ -13,6 +13,7 @@ type points struct {
 	stay, log2, join []float64   // of each turn: 1-p, and log2 of the weight of a participation, and this weight
 	runs             []pointsRun // by step
 	limit            float64
+	fan              []int32   // of each turn: how many turns up to it lead alike, see fans
 	zeros            []float64 // of a piece
 
 	f    []Row // of each turn, and of the end
@@ -29,6 +30,8 @@ type pointsRun struct {
 	one      int // -1 for none
 	lag      int
 }
+
+var allOne = Row{1, 1, 1, 1, 1, 1, 1, 1}
 
 const (
 	mostPoints  = 0x1p500
@@ -56,7 +59,25 @@ func newPoints(l *likelihood.Points) Recursion {
 		r.extend(r.runOf(i, k, next))
 		k = next
 	}
+	r.fans()
 	return r.Fork()
+}
+
+// fans counts the turns up to each one of a step that have one probability and lead to one turn if
+// the example takes part, and to turns in a row if it does not.
+func (r *points) fans() {
+	r.fan = make([]int32, len(r.stay))
+	turns := r.ratio.Turns
+	for k := range turns {
+		r.fan[k] = 1
+		if k == 0 {
+			continue
+		}
+		x, y := &turns[k-1], &turns[k]
+		if x.Step == y.Step && x.Stay == y.Stay && x.In == y.In && x.Out == y.Out-1 {
+			r.fan[k] += r.fan[k-1]
+		}
+	}
 }
 
 // runOf is the run of one step, with the turns from k to next.
@@ -141,23 +162,23 @@ func (r *points) takeOne(x *pointsRun, t []Row) {
 func (r *points) takeMany(first int, t []Row) {
 	exp2Rows(r.e[:len(t)], t, r.zeros[:len(t)])
 	for i := len(t) - 1; i >= 0; i-- {
-		for ; r.done > 0 && r.ratio.Turns[r.done-1].Step == first+i; r.done-- {
-			k := r.done - 1
-			x := &r.ratio.Turns[k]
-			f, out, in, e := &r.f[k], &r.f[x.Out], &r.f[x.In], &r.e[i]
-			for l := range f {
-				f[l] = math.FMA(r.stay[k], out[l], r.join[k]*e[l]*in[l])
-			}
+		for r.done > 0 && r.ratio.Turns[r.done-1].Step == first+i {
+			last := r.done
+			r.done -= int(r.fan[last-1])
+			x := &r.ratio.Turns[r.done]
+			pairRow(r.f[r.done:last], r.f[x.Out:], r.f[x.In:], 0, 0, r.join[r.done:last], &r.e[i], r.stay[r.done])
 		}
 	}
 }
 
 func (r *points) LogRatio(dst *Row) {
-	var sum, log2 Row
+	var sum Row
 	for k, at := range r.ratio.Starts {
 		for l, v := range r.f[at] {
 			sum[l] += float64(r.ratio.Probs[k] * v)
 		}
 	}
-	logs(dst, &sum, &log2)
+	for l, v := range sum {
+		dst[l] = math.Log(v)
+	}
 }

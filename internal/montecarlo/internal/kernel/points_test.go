@@ -23,7 +23,7 @@ func TestPointsAgainstLogDomain(t *testing.T) {
 			b := 1 + rng.IntN(2*w)
 			p := []float64{0.002, 0.1, 0.7, 1}[rng.IntN(4)]
 			laws := map[string]sampling.Law{
-				"b-min-sep": sampling.BMinSep{Prob: p, Steps: n, MinSep: max(b, w/4), WarmStart: true}.Law(),
+				"b-min-sep": sampling.BMinSep{Prob: p, Steps: n, MinSep: max(b, w/2), WarmStart: true}.Law(),
 				"epochs":    sampling.EpochMinSep{Steps: n, MinSep: w, EpochSteps: w + rng.IntN(2*w)}.Law(),
 				"rotation":  sampling.Rotation{Steps: n, EpochSteps: w + rng.IntN(2*w)}.Law(),
 				"bins":      sampling.BallsInBins{Steps: n, Period: b}.Law(),
@@ -37,22 +37,12 @@ func TestPointsAgainstLogDomain(t *testing.T) {
 				}},
 			}
 			for name, law := range laws {
-				table, err := law.Tabulate(n)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if likelihood.CheckTable(table, w) != nil {
-					continue
-				}
 				sigma := []float64{0.06, 0.1, 0.25, 0.6, 2}[rng.IntN(5)]
 				c := likelihood.Toeplitz(n, sqrtColumn(w))
 				if rng.IntN(3) == 0 {
 					c = general(c)
 				}
-				ratio := likelihood.NewPoints(table, c, 1/(sigma*sigma))
-				if len(ratio.Turns) > 100_000 {
-					continue
-				}
+				ratio := ratioOf(law, c, sigma)
 				k := New(c, sigma, ratio)
 				in := &Input{Bulk: testBulk(), Number: rng.Uint64(), Hits: randomHits(rng, n, 1+n/(2*w))}
 				var out Output

@@ -227,24 +227,6 @@ func (x *Cross) Row(i int) []float64 {
 	return x.cut[i-x.from]
 }
 
-// crossed are the inner products that the ratios of several examples need.
-type crossed struct {
-	norms []float64
-	cross *Cross
-}
-
-// newCrossed is for ages below minSep; factor is 1/σ².
-func newCrossed(c *Columns, minSep int, factor float64) crossed {
-	return crossed{c.SquaredNorms(factor), NewCross(c, minSep, factor)}
-}
-
-// Norms returns ‖c_i‖²/σ², not to be changed.
-func (x crossed) Norms() []float64 { return x.norms }
-
-// Overlaps returns ⟨c_{i-t}, c_i⟩/σ² at t, for t = 1 … min(i, MinSep-1). Not to be changed; steps
-// of equal overlaps may share it.
-func (x crossed) Overlaps(i int) []float64 { return x.cross.Row(i) }
-
 func dot(a, b []float64) (sum float64) {
 	for i, v := range a {
 		sum += v * b[i]
@@ -277,21 +259,4 @@ func logSum(values []float64) float64 {
 		sum += math.Exp(v - top)
 	}
 	return top + math.Log(sum)
-}
-
-// logBinomial returns ln Pr[Binom(n, p) = k].
-func logBinomial(n, k int, p float64) float64 {
-	choose := 0.0
-	for i := range k {
-		choose += math.Log(float64(n-i)) - math.Log(float64(i+1))
-	}
-	return choose + timesLog(k, math.Log(p)) + timesLog(n-k, math.Log1p(-p))
-}
-
-// timesLog returns k·x with 0·(-∞) = 0.
-func timesLog(k int, x float64) float64 {
-	if k == 0 {
-		return 0
-	}
-	return float64(k) * x
 }

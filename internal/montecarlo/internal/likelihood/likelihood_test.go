@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"minsep/sampling"
 )
 
 // pattern is how many examples participate at each step, with its probability.
@@ -14,7 +16,7 @@ type pattern struct {
 }
 
 // minSepPatterns enumerates b-min-sep sampling by Algorithms 1 and 2, coin by coin.
-func minSepPatterns(p Process) []pattern {
+func minSepPatterns(p sampling.BMinSep) []pattern {
 	var out []pattern
 	waits := map[int]float64{0: 1}
 	if p.WarmStart {
@@ -115,7 +117,7 @@ func randomOutput(rng *rand.Rand, c *Columns, sigma float64, patterns []pattern)
 }
 
 type grid struct {
-	process Process
+	process sampling.BMinSep
 	c       *Columns
 	sigma   float64
 }
@@ -129,7 +131,7 @@ func each(seed uint64, steps int, bands func(b int) int, f func(name string, g g
 				for _, warm := range []bool{false, true} {
 					kind := rng.IntN(3)
 					sigma := []float64{0.1, 0.7, 3}[rng.IntN(3)]
-					g := grid{Process{n, b, p, warm}, randomColumns(rng, n, min(bands(b), n), kind), sigma}
+					g := grid{sampling.BMinSep{Steps: n, MinSep: b, Prob: p, WarmStart: warm}, randomColumns(rng, n, min(bands(b), n), kind), sigma}
 					f(fmt.Sprintf("n=%d b=%d w=%d p=%g warm=%v σ=%g kind=%d", n, b, g.c.Bands, p, warm, sigma, kind), g, rng)
 				}
 			}
@@ -146,10 +148,30 @@ func equal(t *testing.T, name string, got, want float64) {
 
 func (g grid) factor() float64 { return 1 / (g.sigma * g.sigma) }
 
+// pointsOf is the ratio of a law.
+func pointsOf(t *testing.T, l sampling.Law, c *Columns, sigma float64) *Points {
+	t.Helper()
+	p, err := NewPoints(tableOf(t, l, c.Steps), c, 1/(sigma*sigma))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func tableOf(t *testing.T, l sampling.Law, n int) *sampling.Table {
+	t.Helper()
+	table, err := l.Tabulate(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// TestMinSepByEnumeration: coins of the algorithms of arXiv 2602.09338, for any number of bands.
 func TestMinSepByEnumeration(t *testing.T) {
-	each(1, 12, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
+	each(1, 10, func(b int) int { return b + 2 }, func(name string, g grid, rng *rand.Rand) {
 		patterns := minSepPatterns(g.process)
-		ratio := MinSep(g.process, g.c.SquaredNorms(g.factor()))
+		ratio := pointsOf(t, g.process.Law(), g.c, g.sigma)
 		for range 3 {
 			y := randomOutput(rng, g.c, g.sigma, patterns)
 			equal(t, name, LogRatio(ratio, g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
@@ -157,145 +179,110 @@ func TestMinSepByEnumeration(t *testing.T) {
 	})
 }
 
-// TestBoundsOfMoreBands: F3.3 above and F3.7 below the enumeration, and both equal to it when
-// columns do not overlap.
-func TestBoundsOfMoreBands(t *testing.T) {
-	strict := 0
-	each(2, 12, func(b int) int { return b + 3 }, func(name string, g grid, rng *rand.Rand) {
-		patterns := minSepPatterns(g.process)
-		upper := MinSep(g.process, g.c.SquaredNorms(g.factor()))
-		lower := MinSepLower(g.process, g.c, g.factor())
-		for range 3 {
-			y := randomOutput(rng, g.c, g.sigma, patterns)
-			exact := enumerated(g.c, g.sigma, patterns, y)
-			above, below := LogRatio(upper, g.c, g.sigma, y)-exact, exact-LogRatio(lower, g.c, g.sigma, y)
-			slack := 1e-11 * (1 + math.Abs(exact))
-			if above < -slack || below < -slack {
-				t.Errorf("%s: upper bound %g and lower bound %g away from %g", name, above, below, exact)
-			}
-			if above > 1e-3 && below > 1e-3 {
-				strict++
-			}
-		}
-	})
-	if strict < 20 {
-		t.Errorf("only %d cases in which the bounds are not exact: the test shows nothing", strict)
-	}
-	each(3, 12, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
-		for i, kappa := range overlaps(g.c, g.process.MinSep, g.factor()) {
-			if kappa != 0 {
-				t.Errorf("%s: overlap %g at step %d of columns that do not overlap", name, kappa, i)
-			}
-		}
-	})
-}
-
-// TestOverlaps holds κ_i to a search over all sets.
-func TestOverlaps(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 1))
-	for _, b := range []int{1, 2, 3, 4} {
-		c := randomColumns(rng, 11, 7, b%3)
-		for i, got := range overlaps(c, b, 2) {
-			want := 0.0
-			var walk func(j int, sum float64)
-			walk = func(j int, sum float64) {
-				want = max(want, sum)
-				for ; j < c.Steps; j++ {
-					walk(j+b, sum+2*c.Inner(i, j))
+// TestExamplesByEnumeration: all pairs of patterns, and all triples for three examples, under any
+// law and for any number of bands.
+func TestExamplesByEnumeration(t *testing.T) {
+	rng := rand.New(rand.NewPCG(18, 9))
+	for k, steps := range map[int]int{1: 7, 2: 5, 3: 3} {
+		for range 12 {
+			n := 1 + rng.IntN(steps)
+			c := randomColumns(rng, n, 1+rng.IntN(n), rng.IntN(3))
+			sigma := 0.5 + 2*rng.Float64()
+			for name, l := range someLaws(rng, n) {
+				one := lawPatternsOf(l, n)
+				patterns := one
+				for range k - 1 {
+					patterns = together(patterns, one)
 				}
+				y := randomOutput(rng, c, sigma, patterns)
+				ratio := NewExamples(tableOf(t, l, n), c, 1/(sigma*sigma), k)
+				got := LogRatio(ratio.Fork(), c, sigma, y)
+				equal(t, fmt.Sprintf("%s k=%d n=%d bands=%d", name, k, n, c.Bands), got, enumerated(c, sigma, patterns, y))
 			}
-			walk(i+b, 0)
-			equal(t, fmt.Sprintf("b=%d i=%d", b, i), got, want)
 		}
 	}
 }
 
-func TestBallsInBins(t *testing.T) {
-	each(5, 12, func(b int) int { return b + 4 }, func(name string, g grid, rng *rand.Rand) {
-		var patterns []pattern
-		for s := range g.process.MinSep {
-			x := make([]float64, g.process.Steps)
-			for i := s; i < len(x); i += g.process.MinSep {
-				x[i] = 1
+// TestPosteriorByEnumeration: probabilities of each step given an output, and of no step.
+func TestPosteriorByEnumeration(t *testing.T) {
+	rng := rand.New(rand.NewPCG(18, 10))
+	for range 30 {
+		n := 1 + rng.IntN(8)
+		c := randomColumns(rng, n, 1+rng.IntN(n), rng.IntN(3))
+		sigma := 0.5 + 2*rng.Float64()
+		for name, l := range someLaws(rng, n) {
+			patterns := lawPatternsOf(l, n)
+			p := NewPosterior(pointsOf(t, l, c, sigma))
+			y := randomOutput(rng, c, sigma, patterns)
+			u, participates := make([]float64, n), make([]float64, n)
+			for i := range u {
+				u[i] = c.Dot(i, y) / (sigma * sigma)
 			}
-			patterns = append(patterns, pattern{x, 1 / float64(g.process.MinSep)})
-		}
-		ratio := NewBallsInBins(g.c, g.process.MinSep, g.factor())
-		y := randomOutput(rng, g.c, g.sigma, patterns)
-		equal(t, name, LogRatio(ratio, g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
-		if g.process.Prob == 1 && g.process.WarmStart && g.c.Bands <= g.process.MinSep {
-			equal(t, name+" against p = 1", LogRatio(ratio, g.c, g.sigma, y), LogRatio(MinSep(g.process, g.c.SquaredNorms(g.factor())), g.c, g.sigma, y))
-		}
-	})
-}
-
-func TestCyclic(t *testing.T) {
-	each(6, 12, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
-		n, b, p := g.process.Steps, g.process.MinSep, g.process.Prob
-		var patterns []pattern
-		parts := 1
-		if g.process.WarmStart {
-			parts = b
-		}
-		for s := range parts {
-			var walk func(i int, x []float64, prob float64)
-			walk = func(i int, x []float64, prob float64) {
-				if i >= n {
-					patterns = append(patterns, pattern{append([]float64(nil), x...), prob / float64(parts)})
-					return
+			logF := p.Given(u, participates)
+			equal(t, name, logF, enumerated(c, sigma, patterns, y))
+			want, never := make([]float64, n), 0.0
+			for _, s := range patterns {
+				prob, none := math.Exp(enumerated(c, sigma, []pattern{s}, y)-logF), true
+				for i, x := range s.x {
+					want[i] += x * prob
+					none = none && x == 0
 				}
-				walk(i+b, x, prob*(1-p))
-				x[i] = 1
-				walk(i+b, x, prob*p)
-				x[i] = 0
+				if none {
+					never += s.prob
+				}
 			}
-			walk(s, make([]float64, n), 1)
+			for i := range want {
+				equal(t, fmt.Sprintf("%s n=%d bands=%d step %d", name, n, c.Bands, i), participates[i], want[i])
+			}
+			if log := p.LogNever(); log > math.Log(never) || log < math.Log(never)-1e-9 {
+				t.Errorf("%s: ln Pr[no participation] = %v, want %v", name, log, math.Log(never))
+			}
 		}
-		y := randomOutput(rng, g.c, g.sigma, patterns)
-		equal(t, name, LogRatio(NewCyclic(g.process, g.c.SquaredNorms(g.factor())), g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
-	})
+	}
 }
 
-// TestOwnerByEnumeration: all pairs of paths, all triples for three examples and quadruples for
-// four; the bounds around them.
-func TestOwnerByEnumeration(t *testing.T) {
-	for k, steps := range map[int]int{1: 10, 2: 8, 3: 6, 4: 4} {
-		each(uint64(10+k), steps, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
-			single := minSepPatterns(g.process)
-			patterns := single
-			for range k - 1 {
-				patterns = together(patterns, single)
+// TestPathsByEnumeration: drawn participations are those of the posterior.
+func TestPathsByEnumeration(t *testing.T) {
+	rng := rand.New(rand.NewPCG(18, 11))
+	const draws = 4000
+	for range 4 {
+		n := 3 + rng.IntN(4)
+		c := randomColumns(rng, n, 1+rng.IntN(n), rng.IntN(3))
+		sigma := 0.5 + 2*rng.Float64()
+		for name, l := range someLaws(rng, n) {
+			patterns := lawPatternsOf(l, n)
+			y := randomOutput(rng, c, sigma, patterns)
+			u := func(i int) float64 { return c.Dot(i, y) / (sigma * sigma) }
+			paths := NewPaths(pointsOf(t, l, c, sigma)).Fork()
+			paths.Given(u)
+			want, logF := map[string]float64{}, enumerated(c, sigma, patterns, y)
+			for _, s := range patterns {
+				var steps []int
+				for i, x := range s.x {
+					if x > 0 {
+						steps = append(steps, i)
+					}
+				}
+				want[fmt.Sprint(steps)] += math.Exp(enumerated(c, sigma, []pattern{s}, y) - logF)
 			}
-			name = fmt.Sprintf("k=%d %s", k, name)
-			ratio := NewOwner(g.process, g.c, k, g.factor())
-			if len(ratio.States) != OwnerStates(g.process.MinSep, k) {
-				t.Errorf("%s: %d states, %d announced", name, len(ratio.States), OwnerStates(g.process.MinSep, k))
+			got := map[string]float64{}
+			for range draws {
+				got[fmt.Sprint(paths.Draw(nil, rng))]++
 			}
-			norms := g.c.SquaredNorms(g.factor())
-			y := randomOutput(rng, g.c, g.sigma, patterns)
-			exact := enumerated(g.c, g.sigma, patterns, y)
-			equal(t, name, LogRatio(ratio, g.c, g.sigma, y), exact)
-			slack := 1e-11 * (1 + math.Abs(exact))
-			if upper := LogRatio(&OwnerUpper{MinSep(g.process, norms), k}, g.c, g.sigma, y); upper < exact-slack {
-				t.Errorf("%s: upper bound %g below %g", name, upper, exact)
+			for steps, count := range got {
+				p := want[steps]
+				if off := math.Abs(count/draws - p); off > 6*math.Sqrt(p*(1-p)/draws)+4./draws {
+					t.Errorf("%s n=%d bands=%d: %s has the probability %v, drawn %v", name, n, c.Bands, steps, p, count/draws)
+				}
 			}
-			if lower := LogRatio(IndependentLower(g.process, norms, k), g.c, g.sigma, y); lower > exact+slack {
-				t.Errorf("%s: lower bound %g above %g", name, lower, exact)
-			}
-			if g.process.Steps == 1 && !g.process.WarmStart {
-				equal(t, name+" lower bound of one step", LogRatio(IndependentLower(g.process, norms, k), g.c, g.sigma, y), exact)
-			}
-		})
+		}
 	}
 }
 
 // sampledPatterns enumerates Algorithm 3 seen by one owner: counts of sampled examples at every
 // step, and participation when none was sampled in the b-1 steps before.
-func sampledPatterns(p Process, k int) []pattern {
-	burn := 0
-	if p.WarmStart {
-		burn = p.MinSep - 1
-	}
+func sampledPatterns(p sampling.MultiOwner, k int) []pattern {
+	burn := p.MinSep - 1
 	var out []pattern
 	counts := make([]int, burn+p.Steps)
 	var walk func(i int, prob float64)
@@ -315,7 +302,7 @@ func sampledPatterns(p Process, k int) []pattern {
 			return
 		}
 		for j := range k + 1 {
-			if q := math.Exp(logBinomial(k, j, p.Prob)); q > 0 {
+			if q := math.Exp(logBinomials(k, p.Prob)[j]); q > 0 {
 				counts[i] = j
 				walk(i+1, prob*q)
 			}
@@ -327,7 +314,7 @@ func sampledPatterns(p Process, k int) []pattern {
 
 // publishedPatterns enumerates the distribution of arXiv 2602.09338, Theorem 6.1: after a
 // participation the owner is blocked for b-1 steps.
-func publishedPatterns(p Process, k int) []pattern {
+func publishedPatterns(p sampling.MultiOwner, k int) []pattern {
 	var out []pattern
 	var walk func(i int, x []float64, prob float64)
 	walk = func(i int, x []float64, prob float64) {
@@ -341,7 +328,7 @@ func publishedPatterns(p Process, k int) []pattern {
 				next = i + p.MinSep
 			}
 			x[i] = float64(j)
-			if q := math.Exp(logBinomial(k, j, p.Prob)); q > 0 {
+			if q := math.Exp(logBinomials(k, p.Prob)[j]); q > 0 {
 				walk(next, x, prob*q)
 			}
 			x[i] = 0
@@ -355,12 +342,16 @@ func TestAlgorithm3ByEnumeration(t *testing.T) {
 	for k := 1; k <= 3; k++ {
 		each(uint64(20+k), 5, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
 			name = fmt.Sprintf("k=%d %s", k, name)
-			norms := g.c.SquaredNorms(g.factor())
-			published := publishedPatterns(g.process, k)
+			coins := sampling.MultiOwner{Prob: g.process.Prob, Steps: g.process.Steps, MinSep: g.process.MinSep}
+			published := publishedPatterns(coins, k)
 			y := randomOutput(rng, g.c, g.sigma, published)
-			equal(t, name+" published", LogRatio(PublishedOwner(g.process, norms, k), g.c, g.sigma, y), enumerated(g.c, g.sigma, published, y))
-			sampled := sampledPatterns(g.process, k)
-			equal(t, name+" sampled", LogRatio(&SampledOwner{Process: g.process, Examples: k, Norms: norms}, g.c, g.sigma, y),
+			ratio, err := NewPublishedOwner(coins, g.c, k, g.factor())
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, name+" published", LogRatio(ratio.Fork(), g.c, g.sigma, y), enumerated(g.c, g.sigma, published, y))
+			sampled := sampledPatterns(coins, k)
+			equal(t, name+" sampled", LogRatio(NewSampledOwner(coins, g.c, k, g.factor()), g.c, g.sigma, y),
 				enumerated(g.c, g.sigma, sampled, y))
 		})
 	}
@@ -370,7 +361,11 @@ func TestAlgorithm3ByEnumeration(t *testing.T) {
 // Q.
 func TestTruncatedByEnumeration(t *testing.T) {
 	each(30, 8, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
-		ratio := &Truncated{Process: g.process, MaxBatch: 3, Norms: g.c.SquaredNorms(g.factor()), Counts: make([]int, g.process.Steps)}
+		ratio, err := NewTruncated(tableOf(t, g.process.Law(), g.process.Steps), g.c, g.factor(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio.Counts = make([]int, g.process.Steps)
 		for i := range ratio.Counts {
 			ratio.Counts[i] = rng.IntN(7)
 		}
@@ -419,7 +414,7 @@ func TestLargeRatios(t *testing.T) {
 		for i := 0; i < n; i += 5 {
 			want += c.Dot(i, y)/(sigma*sigma) - norms[i]/2
 		}
-		got := LogRatio(MinSep(Process{n, 5, 1, false}, norms), c, sigma, y)
+		got := LogRatio(pointsOf(t, sampling.BMinSep{Steps: n, MinSep: 5, Prob: 1}.Law(), c, sigma), c, sigma, y)
 		if !(math.Abs(got-want) < 1e-9) || math.Abs(want) < 5000 || math.Abs(want) > 12000 {
 			t.Errorf("level %g: %.15g, want %.15g", level, got, want)
 		}

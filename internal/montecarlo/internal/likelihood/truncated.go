@@ -1,19 +1,30 @@
 package likelihood
 
-import "math"
+import (
+	"math"
 
-// Truncated is the likelihood ratio of b-min-sep sampling in batches of at most MaxBatch examples,
-// the rest of a batch that is too large dropped at random (F3.6; arXiv 2602.09338, Appendix D), for
-// at most MinSep bands. It is conditional on Counts, the number of other examples sampled at each
-// step, which the adversary knows. Both P and Q are away from R = N(0, σ²I); the result is ln P/R -
-// ln Q/R.
+	"minsep/sampling"
+)
+
+// Truncated is the likelihood ratio of batches of at most MaxBatch examples, the rest of a batch that
+// is too large dropped at random (F3.6; arXiv 2602.09338, Appendix D), for examples whose columns do
+// not overlap. It is conditional on Counts, the number of other examples sampled at each step, which
+// the adversary knows. Both P and Q are away from R = N(0, σ²I); the result is ln P/R - ln Q/R.
 type Truncated struct {
-	Process
 	MaxBatch int
-	Norms    []float64 // ‖c_i‖²/σ²
-	Counts   []int     // set before the steps; Steps entries
+	Counts   []int // set before the steps; Steps entries
 
-	upper, lower *Chain // ln P/R and ln Q/R
+	norms        []float64 // ‖c_i‖²/σ²
+	upper, lower *Points   // ln P/R and ln Q/R
+}
+
+// NewTruncated takes 1/σ².
+func NewTruncated(t *sampling.Table, c *Columns, factor float64, maxBatch int) (*Truncated, error) {
+	upper, err := NewPoints(t, c, factor)
+	if err != nil {
+		return nil, err
+	}
+	return &Truncated{MaxBatch: maxBatch, norms: c.SquaredNorms(factor), upper: upper, lower: upper.Fork().(*Points)}, nil
 }
 
 // Survival returns s_i, the probability that a sampled example stays in its batch when count others
@@ -27,20 +38,19 @@ func (t *Truncated) Survival(count int) float64 {
 
 // Fork shares the norms, not the counts.
 func (t *Truncated) Fork() Ratio {
-	return &Truncated{Process: t.Process, MaxBatch: t.MaxBatch, Norms: t.Norms}
+	return &Truncated{MaxBatch: t.MaxBatch, norms: t.norms, upper: t.upper.Fork().(*Points), lower: t.lower.Fork().(*Points)}
 }
 
+// Reset implements [Ratio].
 func (t *Truncated) Reset() {
-	if t.upper == nil {
-		t.upper = MinSep(t.Process, t.Norms)
-		t.lower = t.upper.Fork().(*Chain)
-	}
 	t.upper.Reset()
 	t.lower.Reset()
 }
 
+// Step implements [Ratio]. The turns have the weight -‖c_i‖²/2σ² of a participation, which the
+// weights here have instead.
 func (t *Truncated) Step(i int, u float64) {
-	s := t.Norms[i]
+	s := t.norms[i]
 	jumpP, jumpQ := u-s/2, 0.0
 	if t.Counts[i] >= t.MaxBatch {
 		survives := t.Survival(t.Counts[i])
@@ -48,9 +58,9 @@ func (t *Truncated) Step(i int, u float64) {
 		jumpP = LogSum(in+2*u-2*s, out)
 		jumpQ = LogSum(in-u-s/2, out)
 	}
-	turn := t.upper.Turn(1, i)
-	t.upper.set(1, i, turn.Out, turn.In+jumpP)
-	t.lower.set(1, i, turn.Out, turn.In+jumpQ)
+	t.upper.Step(i, jumpP+s/2)
+	t.lower.Step(i, jumpQ+s/2)
 }
 
+// LogRatio implements [Ratio].
 func (t *Truncated) LogRatio() float64 { return t.upper.LogRatio() - t.lower.LogRatio() }

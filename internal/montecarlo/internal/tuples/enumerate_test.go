@@ -10,78 +10,101 @@ import (
 
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/sampling"
 )
+
+type (
+	Law   = sampling.Law
+	Point = sampling.Point
+	Start = sampling.Start
+)
+
+const Never = sampling.Never
+
+// lawOf is a law in a run of n steps.
+func lawOf(l Law, n int) law {
+	t, err := l.Tabulate(n)
+	if err != nil {
+		panic(err)
+	}
+	return newLaw(t)
+}
+
+// makeTable is the table of tuples of a law.
+func makeTable(l Law, g *Gram, theta int, o Options) (*Table, error) {
+	return newTable(lawOf(l, g.steps), g, theta, o)
+}
 
 // bMinSep is b-min-sep (F3.2), with a stationary start if warm.
 func bMinSep(b int, p float64, warm bool) Law {
-	start := []Start{{Point{}, 1}}
+	start := []Start{{Prob: 1}}
 	if warm {
 		total := 1 + float64(b-1)*p
 		start[0].Prob = 1 / total
 		for r := 1; r < b; r++ {
-			start = append(start, Start{Point{Step: r}, p / total})
+			start = append(start, Start{Point: Point{Step: r}, Prob: p / total})
 		}
 	}
-	return Law{start, func(at Point) (float64, Point, Point) {
+	return Law{Start: start, Next: func(at Point) (float64, Point, Point) {
 		return p, Point{Step: at.Step + b}, Point{Step: at.Step + 1}
-	}, 1}
+	}}
 }
 
 // epochMinSep is once in each epoch of T ≥ b steps, at least b apart (F3.8).
 func epochMinSep(b, T int) Law {
-	start := []Start{{Point{}, float64(T-b+1) / float64(T)}}
+	start := []Start{{Prob: float64(T-b+1) / float64(T)}}
 	for r := 1; r < b; r++ {
-		start = append(start, Start{Point{Step: r}, 1 / float64(T)})
+		start = append(start, Start{Point: Point{Step: r}, Prob: 1 / float64(T)})
 	}
-	return Law{start, func(at Point) (float64, Point, Point) {
+	return Law{Start: start, Next: func(at Point) (float64, Point, Point) {
 		place, epoch := at.Step%T, at.Step/T
 		return 1 / float64(T-max(place, b-1)), Point{Step: max(at.Step+b, (epoch+1)*T)}, Point{Step: at.Step + 1}
-	}, T}
+	}}
 }
 
 // rotation is one uniform step in each period of T steps (F3.12).
 func rotation(T int) Law {
-	return Law{[]Start{{Point{}, 1}}, func(at Point) (float64, Point, Point) {
+	return Law{Start: []Start{{Prob: 1}}, Next: func(at Point) (float64, Point, Point) {
 		return 1 / float64(T-at.Step%T), Point{Step: (at.Step/T + 1) * T}, Point{Step: at.Step + 1}
-	}, T}
+	}}
 }
 
 // cyclic is one of T parts, a secret one, and with probability q each T-th step.
 func cyclic(T int, q float64) Law {
 	var start []Start
 	for r := range T {
-		start = append(start, Start{Point{Step: r}, 1 / float64(T)})
+		start = append(start, Start{Point: Point{Step: r}, Prob: 1 / float64(T)})
 	}
-	return Law{start, func(at Point) (float64, Point, Point) {
+	return Law{Start: start, Next: func(at Point) (float64, Point, Point) {
 		next := Point{Step: at.Step + T}
 		return q, next, next
-	}, 1}
+	}}
 }
 
 // once is at most once, at each step with probability a.
 func once(a float64) Law {
-	return Law{[]Start{{Point{}, 1}}, func(at Point) (float64, Point, Point) {
-		return a / (1 - a*float64(at.Step)), Point{Step: Never}, Point{Step: at.Step + 1}
-	}, 0}
+	return Law{Start: []Start{{Prob: 1}}, Next: func(at Point) (float64, Point, Point) {
+		return min(1, a/(1-a*float64(at.Step))), Point{Step: Never}, Point{Step: at.Step + 1}
+	}}
 }
 
 // tired has two states: the second participation of an example waits for b steps, and its chances
 // fall with each.
 func tired(b int) Law {
-	return Law{[]Start{{Point{}, 0.7}, {Point{State: 1}, 0.3}}, func(at Point) (float64, Point, Point) {
-		return 0.5 / float64(1+at.State), Point{at.Step + b, at.State + 1}, Point{at.Step + 1, at.State}
-	}, 0}
+	return Law{Start: []Start{{Prob: 0.7}, {Point: Point{State: 1}, Prob: 0.3}}, Next: func(at Point) (float64, Point, Point) {
+		return 0.5 / float64(1+at.State), Point{Step: at.Step + b, State: at.State + 1}, Point{Step: at.Step + 1, State: at.State}
+	}}
 }
 
 // circle has points of probability 0: a walk on a circle that may take part in one of three states.
 func circle() Law {
-	return Law{[]Start{{Point{0, 0}, 0.5}, {Point{0, 1}, 0.5}}, func(at Point) (float64, Point, Point) {
+	return Law{Start: []Start{{Prob: 0.5}, {Point: Point{State: 1}, Prob: 0.5}}, Next: func(at Point) (float64, Point, Point) {
 		p := 0.4
 		if at.State > 0 {
 			p = 0
 		}
-		return p, Point{at.Step + 1, 2}, Point{at.Step + 1, (at.State + 2) % 3}
-	}, 1}
+		return p, Point{Step: at.Step + 1, State: 2}, Point{Step: at.Step + 1, State: (at.State + 2) % 3}
+	}}
 }
 
 // patterns are all participation patterns of a law with their probabilities.
@@ -220,7 +243,7 @@ func TestTablesAreTheSumOverAllTuples(t *testing.T) {
 				})
 				o := plenty
 				o.Keep = rng.IntN(2) == 0
-				table, err := New(l, NewGram(c, factor), theta, o)
+				table, err := makeTable(l, NewGram(c, factor), theta, o)
 				if err != nil {
 					t.Fatal(name, err)
 				}
@@ -247,14 +270,14 @@ func TestBlocksAreAnUpperBound(t *testing.T) {
 		p := 0.1 + 0.5*rng.Float64()
 		for k, l := range []Law{bMinSep(b, p, true), bMinSep(b, p, false), epochMinSep(b, b+rng.IntN(4)), tired(b)} {
 			for theta := 2; theta <= 4; theta++ {
-				exact, err := New(l, NewGram(c, factor), theta, plenty)
+				exact, err := makeTable(l, NewGram(c, factor), theta, plenty)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for block := 1; block <= b; block++ {
 					o := plenty
 					o.Block = block
-					table, err := New(l, NewGram(c, factor), theta, o)
+					table, err := makeTable(l, NewGram(c, factor), theta, o)
 					if err != nil {
 						t.Fatal(k, err)
 					}
@@ -289,7 +312,7 @@ func TestTuplesFollowTheirDistribution(t *testing.T) {
 		cases++
 		o := plenty
 		o.Keep, o.Block = true, block
-		table, err := New(l, NewGram(c, factor), theta, o)
+		table, err := makeTable(l, NewGram(c, factor), theta, o)
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"minsep/sampling"
 )
 
 // label is all of one example that matters from a step on: the point at which it may take part
@@ -16,12 +18,12 @@ import (
 // A merged label stands for the participations of one block: the example is free at a step from
 // at.Step to last on, and past has the last step of the block. Other labels have last = at.Step.
 type label struct {
-	at   Point
+	at   sampling.Point
 	last int
 	past string
 }
 
-func exactly(at Point, past string) label { return label{at, at.Step, past} }
+func exactly(at sampling.Point, past string) label { return label{at, at.Step, past} }
 
 // Freedom of a label at a step, in the order of labels.
 const (
@@ -75,15 +77,15 @@ func stepOf(past string) int { return int(binary.BigEndian.Uint32([]byte(past[:4
 
 // wait is the number of steps from i on until the label may be free.
 func (y label) wait(i int) int {
-	if y.at.Step == Never {
-		return Never
+	if y.at.Step == sampling.Never {
+		return sampling.Never
 	}
 	return max(0, y.at.Step-i)
 }
 
 // moved is the same label some steps later.
 func (y label) moved(steps int) label {
-	if y.at.Step < Never {
+	if y.at.Step < sampling.Never {
 		y.at.Step += steps
 		y.last += steps
 	}
@@ -123,15 +125,15 @@ type layout struct {
 
 // unrolled is a law laid out over the steps of a run.
 type unrolled struct {
-	law    Law
+	law    law
 	steps  []*layout
-	prob   [][]float64 // of each step: the probability of each free label to take part
-	start  []float64   // probability of each label before step 0
-	merged [][]Start   // and its starts
-	block  int         // steps of a block, 1 for exact labels
-	labels int         // the largest number of labels before a step
-	reach  int         // the largest number of steps from a step to the next at which a label is free
-	gap    int         // the least number of steps between two participations
+	prob   [][]float64             // of each step: the probability of each free label to take part
+	start  []float64               // probability of each label before step 0
+	merged [][]sampling.TableStart // and its starts
+	block  int                     // steps of a block, 1 for exact labels
+	labels int                     // the largest number of labels before a step
+	reach  int                     // the largest number of steps from a step to the next at which a label is free
+	gap    int                     // the least number of steps between two participations
 	leaps  *leaps
 }
 
@@ -150,7 +152,7 @@ type unroller struct {
 }
 
 // unroll follows all examples at once, in blocks of a number of steps.
-func unroll(l Law, n, bands, block int) (*unrolled, error) {
+func unroll(l law, n, bands, block int) (*unrolled, error) {
 	u := &unroller{unrolled: &unrolled{law: l, steps: make([]*layout, n), prob: make([][]float64, n), block: block, reach: 1, gap: n}, bands: bands,
 		patterns: map[string]*pattern{}, layouts: map[string]*layout{}}
 	u.begin()
@@ -183,13 +185,9 @@ func unroll(l Law, n, bands, block int) (*unrolled, error) {
 // begin lists the starts. In blocks, starts of neighbouring steps have one label.
 func (u *unroller) begin() {
 	n := len(u.steps)
-	starts := map[label][]Start{}
-	for _, s := range u.law.Start {
-		if s.Prob == 0 {
-			continue
-		}
-		s.Point = u.law.settle(s.Point, n)
-		y := exactly(s.Point, "")
+	starts := map[label][]sampling.TableStart{}
+	for _, s := range u.law.Starts {
+		y := exactly(sampling.Point{Step: s.Step, State: s.State}, "")
 		if u.block > 1 && s.Step > 0 && s.Step < n {
 			y.at.Step = max(1, s.Step/u.block*u.block)
 			y.last = s.Step/u.block*u.block + u.block - 1
@@ -201,7 +199,7 @@ func (u *unroller) begin() {
 	for _, y := range u.list {
 		sum := 0.0
 		for _, s := range starts[y] {
-			sum += s.Prob
+			sum += s.Prob()
 		}
 		u.start, u.merged = append(u.start, sum), append(u.merged, starts[y])
 	}
@@ -215,18 +213,18 @@ func (u *unroller) step(i int) error {
 	for _, y := range u.list {
 		z := y.after(i, u.bands)
 		if y.last == i {
-			p, joins, stays := u.law.Next(y.at)
+			p, joins, stays, _ := u.law.next(y.at)
 			took, err := u.took(y, i, joins)
 			if err != nil {
 				return err
 			}
-			switch at := u.law.settle(stays, n); {
+			switch {
 			case p == 1:
 				z = took // nobody stays
-			case u.block > 1 && at != Point{i + 1, y.at.State}:
+			case u.block > 1 && stays != (sampling.Point{Step: i + 1, State: y.at.State}) && i+1 < n:
 				return fmt.Errorf("%w in blocks: free examples do not stay free", ErrTable)
 			default:
-				z = exactly(at, z.past)
+				z = exactly(stays, z.past)
 			}
 			u.in, prob = append(u.in, took), append(prob, p)
 		}
@@ -238,7 +236,7 @@ func (u *unroller) step(i int) error {
 	u.next = append(append(u.next[:0], u.out...), u.in...)
 	for _, y := range u.next {
 		if y.freedom(i+1) == mayBeFree {
-			u.next = append(u.next, exactly(Point{i + 1, y.at.State}, ""))
+			u.next = append(u.next, exactly(sampling.Point{Step: i + 1, State: y.at.State}, ""))
 		}
 	}
 	u.next = sorted(u.next, i+1)
@@ -247,22 +245,24 @@ func (u *unroller) step(i int) error {
 }
 
 // took is the label before step i+1 of a participation at step i that leads to a point.
-func (u *unroller) took(y label, i int, joins Point) (label, error) {
-	n := len(u.steps)
-	joins = u.law.settle(joins, n)
+func (u *unroller) took(y label, i int, joins sampling.Point) (label, error) {
 	u.gap = min(u.gap, joins.Step-i)
 	if u.block == 1 {
 		return exactly(joins, withStep(y.past, i)).after(i, u.bands), nil
 	}
 	begin, end := u.blockOf(i)
-	var first, last Point
+	first := sampling.Point{Step: -1}
+	var last sampling.Point
 	for k := begin; k < end; k++ {
-		_, at, _ := u.law.Next(Point{k, y.at.State})
-		at = u.law.settle(at, n)
-		if k == begin {
+		_, at, _, reached := u.law.next(sampling.Point{Step: k, State: y.at.State})
+		if !reached {
+			continue
+		}
+		if first.Step < 0 {
 			first, last = at, at
 		}
-		if at.Step < last.Step || at.State != first.State || at.Step < end || at.Step-k < u.bands {
+		otherState := at.State != first.State && at.Step < sampling.Never
+		if at.Step < last.Step || otherState || at.Step < end || at.Step-k < u.bands {
 			return label{}, fmt.Errorf("%w in blocks of %d steps: participations of a block do not lead on in order", ErrTable, u.block)
 		}
 		last = at
@@ -273,7 +273,7 @@ func (u *unroller) took(y label, i int, joins Point) (label, error) {
 // blockOf is the block of a step. Blocks begin anew with every period of the law. The last one may
 // end after the run, so that it is as those of other periods.
 func (u *unrolled) blockOf(i int) (begin, end int) {
-	period := u.law.Period
+	period := u.law.period
 	switch period {
 	case 0:
 		period = len(u.steps)
@@ -297,7 +297,7 @@ func (u *unroller) share(i int, prob []float64) {
 		case isFree:
 			woken = append(woken, y)
 		case mayBeFree:
-			woken = append(woken, exactly(Point{i, y.at.State}, ""))
+			woken = append(woken, exactly(sampling.Point{Step: i, State: y.at.State}, ""))
 		}
 	}
 	wakes := indices(u.list, woken, i)
@@ -312,7 +312,7 @@ func (u *unroller) share(i int, prob []float64) {
 	}
 	for _, y := range u.list {
 		add(y.wait(i))
-		if y.at.Step < Never {
+		if y.at.Step < sampling.Never {
 			add(y.last - i)
 		}
 		add(y.at.State)
@@ -340,10 +340,10 @@ func (u *unroller) share(i int, prob []float64) {
 // period is the number of steps after which the law and its blocks are the same again, 0 if there
 // is none.
 func (u *unrolled) period() int {
-	if u.law.Period == 1 {
+	if u.law.period == 1 {
 		return u.block
 	}
-	return u.law.Period
+	return u.law.period
 }
 
 // sameAs says whether two steps have the same labels and probabilities.

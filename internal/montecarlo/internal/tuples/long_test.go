@@ -10,15 +10,21 @@ import (
 	"minsep/internal/montecarlo/internal/likelihood"
 )
 
-// inFull is a law whose steps are all computed.
-func inFull(l Law) Law {
-	l.Period = 0
-	return l
+// inFull is a table whose steps are all computed.
+func inFull(t *testing.T, l Law, g *Gram, theta int, o Options) *Table {
+	t.Helper()
+	x := lawOf(l, g.steps)
+	x.period = 0
+	table, err := newTable(x, g, theta, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }
 
 func mustTable(t *testing.T, l Law, g *Gram, theta int, o Options) *Table {
 	t.Helper()
-	table, err := New(l, g, theta, o)
+	table, err := makeTable(l, g, theta, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +42,7 @@ func TestSteadySteps(t *testing.T) {
 				o := plenty
 				o.Block, o.Keep = block, keep
 				theta := 3 + block%2
-				steady, full := mustTable(t, l, g, theta, o), mustTable(t, inFull(l), g, theta, o)
+				steady, full := mustTable(t, l, g, theta, o), inFull(t, l, g, theta, o)
 				if steady.Skipped < 100 || full.Skipped > 0 {
 					t.Fatalf("%d and %d steps are not computed", steady.Skipped, full.Skipped)
 				}
@@ -74,7 +80,7 @@ func TestJoint(t *testing.T) {
 	}
 	o := plenty
 	o.Keep, o.Whole = true, 1
-	if _, err := New(bMinSep(4, .1, true), NewGram(likelihood.Toeplitz(20, []float64{1, .6, .4}), .5), 3, o); !errors.Is(err, ErrTable) {
+	if _, err := makeTable(bMinSep(4, .1, true), NewGram(likelihood.Toeplitz(20, []float64{1, .6, .4}), .5), 3, o); !errors.Is(err, ErrTable) {
 		t.Errorf("a run without steady steps: %v", err)
 	}
 }
@@ -158,7 +164,6 @@ func TestLawsThatDoNotFit(t *testing.T) {
 	hasty.Next = func(at Point) (float64, Point, Point) {
 		return .1, Point{Step: at.Step + []int{8, 6, 5, 5}[at.Step%4]}, Point{Step: at.Step + 1}
 	}
-	hasty.Period = 4
 	for name, x := range map[string]struct {
 		l            Law
 		bands, block int
@@ -172,7 +177,7 @@ func TestLawsThatDoNotFit(t *testing.T) {
 		o := plenty
 		o.Block = x.block
 		g := NewGram(likelihood.Toeplitz(12, []float64{1, .5, .4, .3}[:x.bands]), 1)
-		if _, err := New(x.l, g, 3, o); !errors.Is(err, ErrTable) {
+		if _, err := makeTable(x.l, g, 3, o); !errors.Is(err, ErrTable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -183,7 +188,7 @@ func TestLawsThatDoNotFit(t *testing.T) {
 func TestLimits(t *testing.T) {
 	g, l := NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 1), epochMinSep(20, 60)
 	small := Options{MaxBytes: 1 << 17}
-	if _, err := New(l, g, 3, Options{MaxBytes: 1 << 17, Keep: true}); !errors.Is(err, ErrTable) {
+	if _, err := makeTable(l, g, 3, Options{MaxBytes: 1 << 17, Keep: true}); !errors.Is(err, ErrTable) {
 		t.Errorf("a table of 200 kB fits in 128 kB: %v", err)
 	}
 	table := mustTable(t, l, g, 3, small)
@@ -195,7 +200,7 @@ func TestLimits(t *testing.T) {
 	if kept := mustTable(t, l, g, 3, o); kept.LnN != table.LnN || kept.Bytes != table.Bytes {
 		t.Errorf("ln N = %v and %v with all slices", table.LnN, kept.LnN)
 	}
-	if _, err := New(l, NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 400), 4, plenty); !errors.Is(err, ErrTable) {
+	if _, err := makeTable(l, NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 400), 4, plenty); !errors.Is(err, ErrTable) {
 		t.Errorf("N of so little noise is a number: %v", err)
 	}
 	enough, steps := errors.New("enough"), 0
@@ -205,12 +210,12 @@ func TestLimits(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := New(l, g, 3, o); err != enough || steps != 7 {
+	if _, err := makeTable(l, g, 3, o); err != enough || steps != 7 {
 		t.Errorf("%v after %d steps", err, steps)
 	}
 	o = plenty
 	o.Block, o.MostLogN = 4, 0
-	if _, err := New(l, g, 3, o); !errors.Is(err, ErrTable) {
+	if _, err := makeTable(l, g, 3, o); !errors.Is(err, ErrTable) {
 		t.Errorf("a bound that is of no use: %v", err)
 	}
 }

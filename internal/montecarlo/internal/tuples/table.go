@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"minsep/sampling"
 )
 
 // ErrTable is wrapped by errors that say why a table of some order cannot be had: it takes too much
@@ -87,7 +89,11 @@ const (
 )
 
 // New makes the table of order theta ≥ 1.
-func New(l Law, g *Gram, theta int, o Options) (*Table, error) {
+func New(l *sampling.Table, g *Gram, theta int, o Options) (*Table, error) {
+	return newTable(newLaw(l), g, theta, o)
+}
+
+func newTable(l law, g *Gram, theta int, o Options) (*Table, error) {
 	o.Block = max(1, o.Block)
 	u, err := unroll(l, g.steps, g.bands, o.Block)
 	if err != nil {
@@ -208,7 +214,7 @@ func (t *Table) backward() error {
 // steadyPeriod is the number of steps after which the recursion may be the same again, 0 if it is
 // not worth a look: slices of a longer period would have to be retained.
 func (t *Table) steadyPeriod() int {
-	if t.law.Period != 1 {
+	if t.law.period != 1 {
 		return 0
 	}
 	return t.period()

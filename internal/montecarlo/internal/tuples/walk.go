@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"minsep/internal/montecarlo/internal/kernel"
+	"minsep/sampling"
 )
 
 // Uniforms gives numbers in (0,1).
@@ -141,7 +142,7 @@ func (t *Table) startOf(y int, u Uniforms) (step int) {
 	left := t.start[y] * u.Float64()
 	for _, s := range t.merged[y] {
 		step = s.Step
-		if left -= s.Prob; left < 0 {
+		if left -= s.Prob(); left < 0 {
 			break
 		}
 	}
@@ -440,8 +441,8 @@ func (w *Walker) follow(i int) {
 		if take > 0 {
 			joined := alike{x.in[c.label], take, 0, longAgo}
 			if t.block > 1 {
-				_, in, _ := t.law.Next(Point{i, x.states[c.label]})
-				joined.due, joined.since = t.law.settle(in, t.gram.steps).Step, i
+				_, in, _, _ := t.law.next(sampling.Point{Step: i, State: x.states[c.label]})
+				joined.due, joined.since = in.Step, i
 			}
 			w.following = addTo(w.following, joined)
 		}

@@ -21,7 +21,7 @@ type ownerCase struct {
 
 func (c ownerCase) String() string {
 	s := c.spec
-	return fmt.Sprintf("%s n=%d b=%d T=%d σ=%.3g k=%d", s.Scheme, s.Steps, s.MinSep, s.EpochSteps, s.NoiseMultiplier, s.MaxExamplesPerOwner)
+	return fmt.Sprintf("n=%d b=%d σ=%.3g k=%d", s.Steps(), s.MinSep(), s.NoiseMultiplier, s.MaxExamplesPerOwner)
 }
 
 // ownerCases are of several examples, with the corners of randomEpochCases.
@@ -60,7 +60,7 @@ func (c ownerCase) ratios(y []float64) (f, part float64) {
 			walk(left-1, next, weight*posterior[a]/f*math.Exp(-dot(sum, x)/square))
 		}
 	}
-	walk(c.spec.MaxExamplesPerOwner, make([]float64, c.spec.Steps), 1)
+	walk(c.spec.MaxExamplesPerOwner, make([]float64, c.spec.Steps()), 1)
 	return f, part
 }
 
@@ -74,13 +74,16 @@ func TestPathsOfEpochsAreUnbiased(t *testing.T) {
 				continue
 			}
 			columns, sigma := likelihood.NewColumns(c.spec.Strategy), c.spec.NoiseMultiplier
-			y := make([]float64, c.spec.Steps)
+			y := make([]float64, c.spec.Steps())
 			for i := range y {
 				y[i] = 1.5*rng.NormFloat64() + .7
 			}
 			_, want := c.ratios(y)
-			p := newPaths(c.spec, columns, 1)
-			p.one.given(func(i int) float64 { return math.Log2E * columns.Dot(i, y) / (sigma * sigma) })
+			p, err := newPaths(c.spec, columns, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.one.Given(func(i int) float64 { return columns.Dot(i, y) / (sigma * sigma) })
 			if err := unbiased(p, want, c.String(), 5000); err != nil {
 				t.Errorf("%v: %v", c, err)
 			}
@@ -149,7 +152,7 @@ func TestProposalsOfOwnersBoundTheDivergence(t *testing.T) {
 				if proposal.Method == Zero || proposal.Method == Plain {
 					continue
 				}
-				tilted[c.spec.Scheme+string(d)]++
+				tilted[string(d)]++
 				v, err := NewVerifier(proposal, stream.PublicKey("test", []byte(c.String())))
 				if err != nil {
 					t.Fatalf("%v %s: %v", c, d, err)
@@ -161,8 +164,8 @@ func TestProposalsOfOwnersBoundTheDivergence(t *testing.T) {
 		}
 	}
 	for _, d := range montecarlo.Directions {
-		if tilted[montecarlo.EpochMinSep+string(d)] < 3 {
-			t.Errorf("%s: only %d cases had a proposal", d, tilted[montecarlo.EpochMinSep+string(d)])
+		if tilted[string(d)] < 3 {
+			t.Errorf("%s: only %d cases had a proposal", d, tilted[string(d)])
 		}
 	}
 }

@@ -1,15 +1,37 @@
 package likelihood
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"minsep/sampling"
 )
 
+// Ratio is one recursion. Give it Reset, then Step for i = Steps-1, …, 0 in this order, then take
+// LogRatio. It is not safe for concurrent use.
+type Ratio interface {
+	Reset()
+	// Step takes u = ⟨c_i, y⟩/σ².
+	Step(i int, u float64)
+	LogRatio() float64
+	// Fork returns the same ratio with a state of its own.
+	Fork() Ratio
+}
+
+// LogRatio evaluates a ratio at y of Steps entries.
+func LogRatio(ratio Ratio, c *Columns, noiseMultiplier float64, y []float64) float64 {
+	ratio.Reset()
+	for i := c.Steps - 1; i >= 0; i-- {
+		ratio.Step(i, c.Dot(i, y)/(noiseMultiplier*noiseMultiplier))
+	}
+	return ratio.LogRatio()
+}
+
 // MaxTurns bounds the turns of a [Points].
-const MaxTurns = 1 << 19
+const MaxTurns = 1 << 20
 
 // Turn is a point of the run, with the participations whose columns overlap with its own: the
 // logarithms of the weights of both ways on, but for the output, and the turns that they lead to.
@@ -35,6 +57,7 @@ type Points struct {
 	Turns  []Turn    // by step
 	Starts []int     // turns; len(Turns) is the end of the run
 	Probs  []float64 // of the starts
+	Never  float64   // probability that an example takes part at no step
 
 	logF []float64 // of each turn, and of the end
 	done int       // turns from here on are done
@@ -69,6 +92,7 @@ func (r *reached) add(x place) int {
 type listing struct {
 	table *sampling.Table
 	bands int
+	alone bool // no two columns of an example overlap: places are those of the table
 	steps []reached
 	turns int
 	ahead []ahead // by turn
@@ -81,7 +105,12 @@ type ahead struct{ out, in [2]int }
 
 // list finds all places. It fails if there are more than MaxTurns.
 func list(t *sampling.Table, bands int) (*listing, [][2]int, error) {
-	l := &listing{table: t, bands: bands, steps: make([]reached, t.Steps)}
+	l := &listing{table: t, bands: bands, alone: bands <= t.Separation(), steps: make([]reached, t.Steps)}
+	for i := 0; l.alone && i < t.Steps; i++ {
+		for _, x := range t.Row(i) {
+			l.steps[i].places = append(l.steps[i].places, place{sampling.Point{Step: i, State: x.State}, ""})
+		}
+	}
 	var starts [][2]int
 	for _, s := range t.Starts {
 		starts = append(starts, l.to(place{sampling.Point{Step: s.Step, State: s.State}, ""}))
@@ -90,11 +119,11 @@ func list(t *sampling.Table, bands int) (*listing, [][2]int, error) {
 		l.first = append(l.first, l.turns)
 		l.turns += len(l.steps[i].places)
 		if l.turns > MaxTurns {
-			return nil, nil, fmt.Errorf("the participations of one example overlap in more than %d ways", MaxTurns)
+			return nil, nil, fmt.Errorf("the participations of one example overlap in too many ways: a strategy of %d bands needs more than %d of them", bands, MaxTurns)
 		}
 		l.steps[i].number = nil
 		for _, x := range l.steps[i].places {
-			choice := t.Choice(x.at)
+			choice, _ := t.Choice(x.at)
 			_, in, out := t.Next(x.at)
 			next := ahead{out: [2]int{t.Steps, 0}}
 			if choice.Complement() > 0 {
@@ -112,6 +141,10 @@ func (l *listing) to(x place) [2]int {
 	if x.at.Step >= l.table.Steps {
 		return [2]int{l.table.Steps, 0}
 	}
+	if l.alone {
+		k, _ := slices.BinarySearchFunc(l.table.Row(x.at.Step), x.at.State, func(c sampling.Choice, state int) int { return cmp.Compare(c.State, state) })
+		return [2]int{x.at.Step, k}
+	}
 	for last := len(x.past) - 4; last >= 0 && stepOf(x.past[last:]) <= x.at.Step-l.bands; last -= 4 {
 		x.past = x.past[:last]
 	}
@@ -120,20 +153,13 @@ func (l *listing) to(x place) [2]int {
 
 func stepOf(past string) int { return int(binary.BigEndian.Uint32([]byte(past[:4]))) }
 
-// CheckTable returns an error if the participations of one example overlap in too many ways, with
-// columns of so many bands.
-func CheckTable(t *sampling.Table, bands int) error {
-	_, _, err := list(t, bands)
-	return err
-}
-
-// NewPoints takes 1/σ². The table must pass CheckTable for the bands of the columns.
-func NewPoints(t *sampling.Table, c *Columns, factor float64) *Points {
+// NewPoints takes 1/σ². It returns an error if there are too many turns.
+func NewPoints(t *sampling.Table, c *Columns, factor float64) (*Points, error) {
 	l, starts, err := list(t, c.Bands)
 	if err != nil {
-		panic(err)
+		return nil, err
 	}
-	p := &Points{Steps: t.Steps, Turns: make([]Turn, 0, l.turns)}
+	p := &Points{Steps: t.Steps, Turns: make([]Turn, 0, l.turns), Never: t.Never()}
 	number := func(at [2]int) int {
 		if at[0] == t.Steps {
 			return l.turns
@@ -147,7 +173,8 @@ func NewPoints(t *sampling.Table, c *Columns, factor float64) *Points {
 			for past := x.past; past != ""; past = past[4:] {
 				join += cross.At(i, i-stepOf(past))
 			}
-			choice, next := t.Choice(x.at), l.ahead[len(p.Turns)]
+			next := l.ahead[len(p.Turns)]
+			choice, _ := t.Choice(x.at)
 			stay := math.Log1p(-choice.Prob())
 			if choice.Prob() > 0.5 { // the complement has all its digits
 				stay = math.Log(choice.Complement())
@@ -158,7 +185,7 @@ func NewPoints(t *sampling.Table, c *Columns, factor float64) *Points {
 	for k, s := range t.Starts {
 		p.Starts, p.Probs = append(p.Starts, number(starts[k])), append(p.Probs, s.Prob())
 	}
-	return p
+	return p, nil
 }
 
 // Fork shares the turns.

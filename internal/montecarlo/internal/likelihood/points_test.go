@@ -2,7 +2,6 @@ package likelihood
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -77,12 +76,9 @@ func TestPointsByEnumeration(t *testing.T) {
 		c := randomColumns(rng, n, 1+rng.IntN(n), rng.IntN(3))
 		sigma := 0.5 + 2*rng.Float64()
 		for name, l := range someLaws(rng, n) {
-			table, err := l.Tabulate(n)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			table := tableOf(t, l, n)
 			patterns := lawPatternsOf(l, n)
-			ratio := NewPoints(table, c, 1/(sigma*sigma))
+			ratio := pointsOf(t, l, c, sigma)
 			y := randomOutput(rng, c, sigma, patterns)
 			equal(t, fmt.Sprintf("%s n=%d bands=%d", name, n, c.Bands), LogRatio(ratio, c, sigma, y), enumerated(c, sigma, patterns, y))
 			equal(t, name+", forked", LogRatio(ratio.Fork(), c, sigma, y), LogRatio(ratio, c, sigma, y))
@@ -96,44 +92,13 @@ func TestPointsByEnumeration(t *testing.T) {
 	}
 }
 
-// TestPointsAgainstChains: at sizes of trainings the ratios are those of the recursions by scheme.
-func TestPointsAgainstChains(t *testing.T) {
-	rng := rand.New(rand.NewPCG(18, 5))
-	const n, b = 400, 7
-	c := randomColumns(rng, n, b, 0)
-	norms := c.SquaredNorms(1)
-	for name, x := range map[string]struct {
-		law   sampling.Law
-		ratio Ratio
-	}{
-		"b-min-sep": {sampling.BMinSep{Prob: 0.02, Steps: n, MinSep: b, WarmStart: true}.Law(), MinSep(Process{n, b, 0.02, true}, norms)},
-		"rotation":  {sampling.Rotation{Steps: n, EpochSteps: 50}.Law(), NewRotation(Periods{n, 50}, c, 1)},
-	} {
-		table, err := x.law.Tabulate(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		y := make([]float64, n)
-		for i := range y {
-			y[i] = rng.NormFloat64()
-		}
-		got, want := LogRatio(NewPoints(table, c, 1), c, 1, y), LogRatio(x.ratio, c, 1, y)
-		if math.Abs(got-want) > 1e-11*(1+math.Abs(want)) {
-			t.Errorf("%s: %v, by its recursion %v", name, got, want)
-		}
-	}
-}
-
 // TestOverlapsInTooManyWays: a law whose participations overlap in too many ways is refused.
 func TestOverlapsInTooManyWays(t *testing.T) {
-	table, err := sampling.Poisson{Prob: 0.5, Steps: 40}.Law().Tabulate(40)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if CheckTable(table, 40) == nil {
+	table := tableOf(t, sampling.Poisson{Prob: 0.5, Steps: 40}.Law(), 40)
+	if _, err := NewPoints(table, Toeplitz(40, make([]float64, 40)), 1); err == nil {
 		t.Error("Poisson sampling with 40 bands has a ratio of 2^40 turns")
 	}
-	if err := CheckTable(table, 8); err != nil {
+	if _, err := NewPoints(table, Toeplitz(40, make([]float64, 8)), 1); err != nil {
 		t.Errorf("with 8 bands: %v", err)
 	}
 }
