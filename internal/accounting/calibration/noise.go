@@ -10,6 +10,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/pld"
+	"minsep/internal/bisect"
 	"minsep/internal/montecarlo"
 	"minsep/sampling"
 )
@@ -229,11 +230,33 @@ func (c Claim) Proven(start, step, width float64) (Noise, error) {
 		upper, err := composition.UpperDelta(c.Epsilon)
 		return math.Log(max(upper, 1e-300) / c.Delta), err
 	}
-	x, found, err := root(excess, math.Log(start), cmp.Or(step, Farthest/2), width, math.Inf(1), func() bool { return true })
+	x, found, err := root(excess, math.Log(start), cmp.Or(step, Farthest/2), width)
 	if err == nil && !found {
 		err = fmt.Errorf("%w: no noise multiplier found", ErrNoEstimate)
 	}
 	return Noise{Multiplier: math.Exp(x), Proven: true}, err
+}
+
+// root is an upper end of the zero of a falling function of ln σ, at most width above the lower one.
+// It begins at x, and goes on by step. found is false if the function stays above 0.
+func root(excess func(x float64) (float64, error), x, step, width float64) (high float64, found bool, err error) {
+	low, up := bisect.Point{X: math.Inf(-1)}, bisect.Point{X: math.Inf(1)}
+	for math.IsInf(low.X, -1) || math.IsInf(up.X, 1) {
+		y, err := excess(x)
+		switch {
+		case err != nil:
+			return 0, false, err
+		case y <= 0:
+			up, x = bisect.Point{X: x, Y: y}, x-step
+		case math.IsInf(up.X, 1) && step > 8:
+			return 0, false, nil
+		default:
+			low, x = bisect.Point{X: x, Y: y}, x+step
+		}
+		step *= 2
+	}
+	_, end, err := bisect.Falling(excess, low, up, width, 0, width/3)
+	return end.X, true, err
 }
 
 // Compose composes the events of a run of independent events.

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"minsep/internal/accounting"
-	"minsep/internal/bisect"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/tilt"
 )
@@ -121,46 +120,4 @@ func checkTrial(ctx context.Context, p *accounting.Protocol, sigma float64, t ac
 		}
 	}
 	return fmt.Errorf("%w: a bound of %g by method %q is claimed, and %g is proven", accounting.ErrNotVerified, t.Bound, t.Method, least)
-}
-
-// errStopped ends a search for a root.
-var errStopped = errors.New("stopped")
-
-// root is an upper end of the zero of a falling function of ln σ, at most width above the lower one.
-// It begins at x, goes on by step, and does not go beyond most. found is false if there is no such
-// end, because the function stays above 0 or more returned false before there was one.
-func root(excess func(x float64) (float64, error), x, step, width, most float64, more func() bool) (high float64, found bool, err error) {
-	high = math.Inf(1)
-	at := func(x float64) (bisect.Point, error) {
-		if !more() {
-			return bisect.Point{}, errStopped
-		}
-		y, err := excess(x)
-		if err == nil && y <= 0 {
-			high = min(high, x)
-		}
-		return bisect.Point{X: x, Y: y}, err
-	}
-	low, up := bisect.Point{X: math.Inf(-1)}, bisect.Point{X: math.Inf(1)}
-	for err == nil && (math.IsInf(low.X, -1) || math.IsInf(up.X, 1)) {
-		var p bisect.Point
-		p, err = at(x)
-		switch {
-		case err != nil:
-		case p.Y <= 0:
-			up, x = p, x-step
-		case math.IsInf(up.X, 1) && (step > 8 || x >= most):
-			return 0, false, nil
-		default:
-			low, x = p, min(x+step, most)
-		}
-		step *= 2
-	}
-	if err == nil {
-		_, _, err = bisect.Falling(func(x float64) (float64, error) { p, err := at(x); return p.Y, err }, low, up, width, 0, width/3)
-	}
-	if errors.Is(err, errStopped) {
-		err = nil
-	}
-	return high, !math.IsInf(high, 1), err
 }
