@@ -21,7 +21,7 @@ SHA256SUM := $(shell command -v sha256sum > /dev/null && echo sha256sum || echo 
 ALL_PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 PLATFORMS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
 
-.PHONY: help build man release wheels image buildah airflow demo test check test-flink test-cluster flink python trainers hf race race-fast lint fuzz bench attack frozen papers amplified
+.PHONY: help build man release wheels image buildah airflow demo test check test-flink test-cluster flink python jax trainers hf race race-fast lint fuzz bench attack frozen papers amplified
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,12 +49,17 @@ release: ## build the command of the last commit for PLATFORMS, twice, compare, 
 	done; \
 	cd out/release && $(SHA256SUM) minsep-* | tee SHA256SUMS
 
-wheels: python ## build the Python package with the command in it for PLATFORMS (all: every platform), and its source, to dist
-	@if [ ! -x $(VENV)/bin/python ]; then echo "wheels: python3 is not here"; exit 1; fi
+# hatchling is all that a wheel needs: not the packages of the tests.
+wheels: ## build the Python package with the command in it for PLATFORMS (default: this machine; all: every platform), and its source, to dist
+	@command -v python3 > /dev/null || { echo "wheels: python3 is not here"; exit 1; }
+	@for venv in $(VENV) $(VENV)-wheels none; do \
+	  if [ $$venv = none ]; then python3 -m venv $(VENV)-wheels && $(VENV)-wheels/bin/pip install -q hatchling; fi; \
+	  if $$venv/bin/python -c 'import hatchling' 2> /dev/null; then break; fi; done
 	@rm -rf $(DIST) && mkdir -p $(DIST)
-	@cd python; for platform in $(subst all,$(ALL_PLATFORMS),$(PLATFORMS)); do \
-	  MINSEP_PLATFORM=$$platform ../$(VENV)/bin/python -m hatchling build -t wheel -d $(abspath $(DIST)); done; \
-	../$(VENV)/bin/python -m hatchling build -t sdist -d $(abspath $(DIST))
+	@python=$(abspath $(VENV))/bin/python; $$python -c 'import hatchling' 2> /dev/null || python=$(abspath $(VENV))-wheels/bin/python; \
+	cd python; for platform in $(subst all,$(ALL_PLATFORMS),$(PLATFORMS)); do \
+	  MINSEP_PLATFORM=$$platform $$python -m hatchling build -t wheel -d $(abspath $(DIST)); done; \
+	$$python -m hatchling build -t sdist -d $(abspath $(DIST))
 	@cd $(DIST); $(SHA256SUM) * > SHA256SUMS
 
 # buildah takes what it copies from here, and keeps its storage there too: it needs no daemon, and no right to mount.
@@ -97,7 +102,7 @@ demo: build ## run a whole plan on a real graph of 1.8 million edges, to a certi
 	  'A training of your own begins with minsep prepare, or in Python with minsep.prepare: docs/tutorial.md.'
 
 # The tests of integration read files of another module, which Go does not see when it takes a result from its cache.
-test: lint python airflow flink buildah race-fast ## lint and run every test: a line as each package ends, then what was skipped, and the slowest tests
+test: lint jax airflow flink buildah race-fast ## lint and run every test: a line as each package ends, then what was skipped, and the slowest tests
 	@mkdir -p out
 	@$(flink_env) export PATH="$(CURDIR)/$(VENV)/bin:$$PATH"; code=0; \
 	$(GO) tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile out/integration.json -- -timeout 40m -count=1 ./integration/... ./examples/... || code=1; \
@@ -142,13 +147,15 @@ airflow: ## fetch Airflow for the test of its DAG, where there is a Python
 	elif ! $(VENV)-airflow/bin/python -c 'import airflow' 2> /dev/null; then \
 	  python3 -m venv $(VENV)-airflow && $(VENV)-airflow/bin/pip install -q $(AIRFLOW_PACKAGES) || { echo "$(AIRFLOW_PACKAGES) could not be fetched: the test of the DAG is skipped"; rm -rf $(VENV)-airflow; }; fi
 
-# JAX and PyTorch are large, want other versions of NumPy than each other, and are fetched by `make trainers` only.
+# JAX for processors is small, and fetched for every test. PyTorch is large, wants another NumPy, and is fetched by name only.
 JAX_PACKAGES := numpy pyarrow jax optax jax-privacy grain datasets
 TORCH_PACKAGES := pyarrow<18 opacus==1.4.0 opt_einsum scipy<1.12 scikit-learn<1.4 joblib threadpoolctl cloudpickle
 
-trainers: python ## fetch JAX, and Opacus where a Python has torch (Debian: python3-torch), for the tests of the Python package
-	@$(VENV)-jax/bin/python -c 'import jax, optax, jax_privacy, grain, datasets' 2> /dev/null || { \
-	  python3 -m venv $(VENV)-jax && $(VENV)-jax/bin/pip install -q $(JAX_PACKAGES) || { echo "$(JAX_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-jax; }; }
+jax: python ## fetch JAX for processors, for the tests of the Python package
+	@if ! command -v python3 > /dev/null; then echo "python3 is not here: the tests of JAX are skipped"; else $(VENV)-jax/bin/python -c 'import jax, optax, jax_privacy, grain, datasets' 2> /dev/null || { \
+	  python3 -m venv $(VENV)-jax && $(VENV)-jax/bin/pip install -q $(JAX_PACKAGES) || { echo "$(JAX_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-jax; }; }; fi
+
+trainers: jax ## fetch Opacus too where a Python has torch (Debian: python3-torch), for the tests of the Python package
 	@$(VENV)-torch/bin/python -c 'import torch, opacus, sklearn' 2> /dev/null || for python in python3 /usr/bin/python3 none; do \
 	  if [ $$python = none ]; then echo "no Python here has torch (Debian: apt-get install python3-torch): its tests are skipped"; \
 	  elif $$python -c 'import torch, numpy' 2> /dev/null; then \
@@ -161,7 +168,7 @@ hf: python ## fetch PyTorch 2, transformers and peft, and run the tests of minse
 	@$(VENV)-hf/bin/python -c 'import torch.func, transformers, peft, accelerate, datasets' 2> /dev/null || { \
 	  python3 -m venv $(VENV)-hf && $(VENV)-hf/bin/pip install -q $(foreach p,$(HF_PACKAGES),'$(p)') || { echo "$(HF_PACKAGES) could not be fetched: their tests are skipped"; rm -rf $(VENV)-hf; }; }
 	@if [ -e $(VENV)-hf ]; then mkdir -p bin && $(GO) build -o bin/minsep ./cmd/minsep && \
-	  cd python && MINSEP_COMMAND=$(CURDIR)/bin/minsep ../$(VENV)-hf/bin/python -m unittest tests.test_private tests.test_layers tests.test_processes tests.test_hf; fi
+	  cd python && MINSEP_COMMAND=$(CURDIR)/bin/minsep ../$(VENV)-hf/bin/python -m unittest tests.test_private tests.test_layers tests.test_processes tests.test_hf && date -u +%F > ../$(VENV)-hf/tested; fi
 
 # Tests that make the goroutines work of the packages that have some and need no Beam, and those that read and write tables
 # through unsafe memory.

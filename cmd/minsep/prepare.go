@@ -19,6 +19,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/digits"
+	"minsep/internal/noise"
 	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/planner"
@@ -306,6 +307,7 @@ func (a *app) choose(cmd *cobra.Command, p preparation) (stages.Plan, error) {
 		plan.Scheme.ExamplesPerOwner = min(p.maxPerOwner, cmp.Or(p.examplesPerOwner, usualExamplesPerOwner))
 	}
 	plan.Noise.ClipNorm, plan.Noise.RecipeOnly = p.clipNorm, true
+	plan.Noise.Words = string(noise.ChaCha12) // which devices can make as well
 	worse := ""
 	if row.MayBeWorse {
 		worse = "warning: it may train worse than DP-SGD: minsep plan --all says by what, and which rows do not"
