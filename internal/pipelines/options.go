@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -78,6 +79,9 @@ func (o Options) Validate(c *param.Checker) {
 			if made := o.madeWithKey(); made != "" {
 				rule += "; " + made + " was made with a key, and needs the same"
 			} else if errors.Is(err, fs.ErrNotExist) {
+				if here, err := os.Getwd(); err == nil && !filepath.IsAbs(o.KeyFile) {
+					rule += ", seen from " + here + ": give the path of a key that is there"
+				}
 				rule += "; make one with `minsep keygen " + o.KeyFile + "`"
 			}
 			err = &ParamError{Package: "pipelines", Param: "key", Value: o.KeyFile, Rule: rule}
