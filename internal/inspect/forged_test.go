@@ -46,7 +46,7 @@ func protocolAt(t *testing.T, sigma float64, kernel string) *accounting.Protocol
 			trial.Method, trial.Bound = accounting.RenyiBound, proposals[i].Divergence
 		} else {
 			proposal := proposals[i]
-			proposal.Spec.Strategy = nil
+			proposal.Config = tilt.Config{}
 			if trial.Values, err = json.Marshal(calibration.Values{Tilt: &proposal}); err != nil {
 				t.Fatal(err)
 			}
