@@ -135,7 +135,7 @@ func TestForgedLedgers(t *testing.T) {
 			u.First, u.Count = u.First+few, u.Count-few
 			return append(entries, ledger.Entry{Unit: u})
 		}, true, true},
-		{"a kernel of another machine", protocolAt(t, 0.5, "fma/1-00000000"), invented, true, false},
+		{"a kernel of another machine", protocolAt(t, 0.5, "fma/2-00000000"), invented, true, false},
 		{"a kernel that does not exist", protocolAt(t, 0.5, "kernel of nobody"), invented, true, false},
 		{"honest units", large, func(u ledger.Unit) []ledger.Entry { return []ledger.Entry{honest(large, u)} }, false, false},
 	} {

@@ -14,7 +14,7 @@ func KernelID() string { return kernel.ID() }
 
 // kernelIDs are ids that some machine may have: their last part is a hash of results, which differ
 // between processors and compilers.
-var kernelIDs = regexp.MustCompile(`^fma/1-[0-9a-f]{8}$`)
+var kernelIDs = regexp.MustCompile(`^fma/2-[0-9a-f]{8}$`)
 
 // IsKernelID reports whether an id may be that of a kernel on some machine.
 func IsKernelID(id string) bool { return kernelIDs.MatchString(id) }

@@ -212,7 +212,7 @@ func TestForkAndOrder(t *testing.T) {
 			t.Errorf("%v, again %v, forked %v", first.LogRatio[0], again.LogRatio[0], forked.LogRatio[0])
 		}
 	}
-	if len(ID()) != len("fma/1-")+8 {
+	if len(ID()) != len("fma/2-")+8 {
 		t.Error(ID())
 	}
 }
