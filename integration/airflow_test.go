@@ -60,7 +60,7 @@ func TestAirflow(t *testing.T) {
 	} {
 		plan, run := filepath.Join(dir, c.name+".json"), filepath.Join(dir, c.name)
 		text := fmt.Sprintf(`{"examples": 1000, "scheme": {"scheme": "poisson", "steps": 10, "prob": 0.02}, "strategy": {"kind": "identity"},
-			"privacy": %s, "noise": {"coordinates": 10}, "key": %q, "out": "elsewhere"}`, c.privacy, key)
+			"privacy": %s, "noise": {"coordinates": 10, "files": true}, "key": %q, "out": "elsewhere"}`, c.privacy, key)
 		if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -93,7 +93,7 @@ const storesPlan = `{
 	"scheme": {"scheme": "b-min-sep", "steps": 32, "min_sep": 4, "batch_size": 20},
 	"strategy": {"kind": "banded-toeplitz", "bands": 4},
 	"privacy": {"epsilon": 4, "delta": 1e-3, "samples": 5000},
-	"noise": {"coordinates": 500, "steps_per_file": 16, "shards": 2},
+	"noise": {"coordinates": 500, "files": true, "steps_per_file": 16, "shards": 2},
 	"batches": {"parquet": true, "shards": 2},
 	"key": "ROOT/key", "out": "ROOT/planned",
 }`
@@ -153,7 +153,7 @@ func runStages(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	_, err = pipelines.Noise{Strategy: file, Steps: 32, Coordinates: 500, NoiseMultiplier: accounted.Certificate.NoiseMultiplier, ClipNorm: 1, Shards: 2, StepsPerFile: 16}.Run(ctx, o)
+	_, err = pipelines.Noise{Strategy: file, Steps: 32, Coordinates: 500, NoiseMultiplier: accounted.Certificate.NoiseMultiplier, ClipNorm: 1, Files: true, Shards: 2, StepsPerFile: 16}.Run(ctx, o)
 	return err
 }
 
@@ -578,7 +578,7 @@ func TestObjectStoresCommand(t *testing.T) {
 		run("bound", "--graph", "ROOT/graph/part-?.tsv", "--header", "no", "--max-per-owner", "1", "--key", "ROOT/new-key", "--out", "ROOT/run", "--quiet")
 		run("form", "--bounded", "ROOT/run", "--scheme", "b-min-sep", "--steps", "32", "--min-sep", "4", "--batch-size", "20", "--key", "ROOT/new-key", "--out", "ROOT/run", "--quiet")
 		run("strategy", "--kind", "banded-toeplitz", "--steps", "32", "--bands", "4", "--out", "ROOT/run/strategy.json", "--quiet")
-		run("noise", "--strategy", "ROOT/run/strategy.json", "--noise-multiplier", "1", "--steps", "32", "--coordinates", "100", "--key", "ROOT/new-key", "--out", "ROOT/run", "--quiet")
+		run("noise", "--files", "--strategy", "ROOT/run/strategy.json", "--noise-multiplier", "1", "--steps", "32", "--coordinates", "100", "--key", "ROOT/new-key", "--out", "ROOT/run", "--quiet")
 		run("run", "ROOT/plan.json", "--until", "form", "--quiet")
 		run("inspect", "ROOT/run")
 		if out, err := exec.Command(bin, "keygen", root+"/new-key").CombinedOutput(); err == nil {

@@ -75,7 +75,7 @@ func TestDataflow(t *testing.T) {
 		"numbered examples":     {[]string{"form", "--examples", "300", "--scheme", "b-min-sep", "--steps", "40", "--min-sep", "4", "--batch-size", "3", "--key", key}, []string{"minsep.SampleBatches/formation.Range/formation.drawRangeFn"}},
 		"account": {[]string{"account", "--scheme", "b-min-sep", "--steps", "40", "--min-sep", "4", "--batch-size", "3", "--examples", "300", "--bands", "4", "--epsilon", "2", "--delta", "1e-3", "--samples", "10000"},
 			[]string{"losses.Sum/losses.sumFn"}},
-		"noise": {[]string{"noise", "--strategy", strategy, "--noise-multiplier", "2", "--steps", "40", "--coordinates", "1000", "--key", key}, []string{"noiseshards.Write/noiseshards.writeFn"}},
+		"noise": {[]string{"noise", "--files", "--strategy", strategy, "--noise-multiplier", "2", "--steps", "40", "--coordinates", "1000", "--key", key}, []string{"noiseshards.Write/noiseshards.writeFn"}},
 	}
 	for name, job := range jobs {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ const flippedPlan = `{
 	"scheme": {"scheme": "fixed", "steps": 4, "min_sep": 2, "batch_size": 1},
 	"strategy": {"kind": "banded-toeplitz", "bands": 2},
 	"privacy": {"epsilon": 2, "delta": 1e-3},
-	"noise": {"coordinates": 2, "recipe_only": true},
+	"noise": {"coordinates": 2},
 	"key": "key", "out": "run",
 }`
 
@@ -35,7 +35,7 @@ var flippedCommands = [][]string{
 	{"form", "--bounded", "run", "--scheme", "poisson", "--steps", "4", "--prob", "0.1", "--key", "key", "--out", "other", "--dry-run"},
 	{"account", "--bounded", "run", "--scheme", "fixed", "--steps", "4", "--min-sep", "2", "--batch-size", "1", "--strategy", "run/strategy/strategy.json",
 		"--epsilon", "2", "--delta", "1e-3", "--out", "run", "--dry-run"},
-	{"noise", "--strategy", "run/strategy/strategy.json", "--steps", "4", "--coordinates", "2", "--key", "key", "--out", "run", "--dry-run"},
+	{"noise", "--files", "--strategy", "run/strategy/strategy.json", "--steps", "4", "--coordinates", "2", "--key", "key", "--out", "run", "--dry-run"},
 	{"noise", "--stream", "run", "--key", "key"},
 	{"loss", "run/strategy/strategy.json"},
 }

@@ -33,7 +33,7 @@ const hostilePlan = `{
 	"scheme": {"scheme": "fixed", "steps": 16, "min_sep": 4, "batch_size": 4},
 	"strategy": {"kind": "banded-toeplitz", "bands": 4},
 	"privacy": {"epsilon": 2, "delta": 1e-3},
-	"noise": {"coordinates": 10, "steps_per_file": 8, "shards": 2},
+	"noise": {"coordinates": 10, "files": true, "steps_per_file": 8, "shards": 2},
 	"batches": {"shards": 2},
 	"key": "key", "out": "run",
 }`
@@ -50,7 +50,7 @@ var hostileCommands = [][]string{
 	{"form", "--bounded", "run", "--scheme", "poisson", "--steps", "10", "--prob", "0.1", "--key", "key", "--out", "other", "--dry-run"},
 	{"account", "--bounded", "run", "--scheme", "fixed", "--steps", "16", "--min-sep", "4", "--batch-size", "4", "--strategy", "run/strategy/strategy.json",
 		"--epsilon", "2", "--delta", "1e-3", "--out", "run", "--dry-run"},
-	{"noise", "--strategy", "run/strategy/strategy.json", "--noise-multiplier", "9", "--steps", "16", "--coordinates", "10", "--key", "key", "--out", "run", "--dry-run"},
+	{"noise", "--files", "--strategy", "run/strategy/strategy.json", "--noise-multiplier", "9", "--steps", "16", "--coordinates", "10", "--key", "key", "--out", "run", "--dry-run"},
 }
 
 // hostileMemory is what a command may allocate on a directory whose honest form takes some MiB, all

@@ -23,7 +23,7 @@ const killedChangePlan = `{
 	"scheme": {"scheme": "b-min-sep", "steps": 8, "min_sep": 2, "batch_size": 20},
 	"strategy": {"kind": "banded-toeplitz", "bands": 2},
 	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 2000},
-	"noise": {"coordinates": 100, "steps_per_file": 4, "shards": 2},
+	"noise": {"coordinates": 100, "files": true, "steps_per_file": 4, "shards": 2},
 	"batches": {"parquet": true},
 	"key": "key", "out": "run",
 }`
@@ -33,7 +33,7 @@ const killedRotationPlan = `{
 	"scheme": {"scheme": "rotation", "steps": 14, "epoch_steps": 4, "max_batch_size": 60},
 	"strategy": {"kind": "bsr", "bands": 3},
 	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 2000},
-	"noise": {"coordinates": 100, "steps_per_file": 4, "shards": 2},
+	"noise": {"coordinates": 100, "files": true, "steps_per_file": 4, "shards": 2},
 	"batches": {"parquet": true, "shards": 2},
 	"key": "key", "out": "run",
 }`

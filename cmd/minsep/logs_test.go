@@ -38,7 +38,7 @@ func testLogs(t *testing.T, runner string) {
 	for name, text := range map[string]string{"graph.csv": "example_id,owner_id\n" + graph.String(), "faulty.csv": "example_id,owner_id\n" + faulty.String(),
 		"plan.json": `{"graph": {"paths": ["graph.csv"]}, "bound": {"max_examples_per_owner": 1},
 			"scheme": {"scheme": "b-min-sep", "steps": 64, "min_sep": 4, "batch_size": 20}, "strategy": {"kind": "banded-toeplitz", "bands": 4},
-			"privacy": {"epsilon": 2, "delta": 1e-3, "samples": 10000}, "noise": {"coordinates": 1000}, "key": "key", "out": "whole"}`} {
+			"privacy": {"epsilon": 2, "delta": 1e-3, "samples": 10000}, "noise": {"coordinates": 1000, "files": true}, "key": "key", "out": "whole"}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

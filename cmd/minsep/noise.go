@@ -21,10 +21,11 @@ func (a *app) noiseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "noise --strategy FILE [--noise-multiplier σ] --steps N --coordinates D --key FILE --out DIR",
 		Short: "Generate the correlated noise of a training run",
-		Long: `noise writes the noise that a training adds to its sums of clipped gradients. Each step has one row, in files that NumPy can
-memory-map as they are. A recipe beside them lets another program generate the same noise from the root key.
+		Long: `noise writes the recipe of the noise that a training adds to its sums of clipped gradients, one row for each step. From it and the
+root key, minsep noise --stream makes the noise while the trainer computes. With --files the noise is written too, in files that
+NumPy can memory-map as they are.
 
-The values depend only on the key, the run id, the strategy, σ, the clip norm, the grid, --words, --steps, --coordinates, and 16
+The values in files depend only on the key, the run id, the strategy, σ, the clip norm, the grid, --words, --steps, --coordinates, and 16
 random bytes for each step, which the command draws and writes into the recipe. They do not depend on shards, machines or
 interruptions. A stopped or killed command resumes when it is repeated.
 
@@ -34,7 +35,7 @@ secret, and noise in files can be used twice where the files are copied: a strea
 
 Without --noise-multiplier, σ is taken from the certificate in the run directory.
 
-With --stream, noise writes no files. The run directory must have a recipe, as noise --recipe-only writes it. The rows of the
+With --stream, noise writes no files. The run directory must have a recipe. The rows of the
 steps from --from-step on go to standard output, for one --shard of the coordinates. Standard input gives the random bytes of
 every step from step 0 on, 16 for each, 32 steps ahead of the row that is wanted: a training draws new ones for every step at
 its beginning and wherever it goes on, so that no row of noise meets two sums. A head of 4096 bytes comes first: JSON, with the
@@ -73,7 +74,7 @@ last checkpoint in the folder --checkpoint that had the same bytes.`,
 	f.StringVar(&stage.DType, "dtype", "float32", "type of the numbers in the files: float32, or float64, which has a finer default grid; with --grid the type does not change the values")
 	f.StringVar(&stage.Words, "words", "aes-128", "generator of the random words: aes-128, or chacha12, with which a program on an accelerator can make the same noise, bit for bit")
 	f.IntVar(&stage.StepsPerFile, "steps-per-file", 0, "number of steps in a file (default 1000); does not change the values")
-	f.BoolVar(&stage.RecipeOnly, "recipe-only", false, "write the recipe and no noise")
+	f.BoolVar(&stage.Files, "files", false, "write the noise to files too: every copy of them has the same noise, and can hide a second training, which nothing notices")
 	streamed.addFlags(c)
 	return c
 }

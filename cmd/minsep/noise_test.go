@@ -52,7 +52,7 @@ func testKilledNoise(t *testing.T, kind string) {
 	mustRun(t, "strategy", "--kind", kind, "--steps", "240", "--bands", "16", "--out", strategy)
 	mustRun(t, "keygen", key)
 	noise := func() *exec.Cmd {
-		return command(t, "noise", "--strategy", strategy, "--noise-multiplier", "1.5", "--steps", "240", "--coordinates", "30000", "--shards", "3",
+		return command(t, "noise", "--files", "--strategy", strategy, "--noise-multiplier", "1.5", "--steps", "240", "--coordinates", "30000", "--shards", "3",
 			"--steps-per-file", "10", "--key", key, "--out", out, "--quiet")
 	}
 	folder := filepath.Join(out, manifest.NoiseFolder)

@@ -37,7 +37,7 @@ func TestNoiseOnAFullDisk(t *testing.T) {
 		t.Fatal(out)
 	}
 	noise := func(out string) (int, string) {
-		return call("noise", "--strategy", strategy, "--noise-multiplier", "2", "--steps", "64", "--coordinates", "1000", "--steps-per-file", "8",
+		return call("noise", "--files", "--strategy", strategy, "--noise-multiplier", "2", "--steps", "64", "--coordinates", "1000", "--steps-per-file", "8",
 			"--key", key, "--out", out)
 	}
 	ballast := filepath.Join(disk, "ballast")
@@ -45,7 +45,7 @@ func TestNoiseOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out := noise(run)
-	if _, err := os.Stat(run); code != exitUsage || err == nil || !strings.Contains(out, "has no room: about 256,000 bytes are needed for noise") || !strings.Contains(out, "--recipe-only") {
+	if _, err := os.Stat(run); code != exitUsage || err == nil || !strings.Contains(out, "has no room: about 256,000 bytes are needed for noise") || !strings.Contains(out, "--files") {
 		t.Fatalf("without room: exit code %d: %s", code, out)
 	}
 	if err := os.MkdirAll(filepath.Join(run, "noise"), 0o700); err != nil { // part of the noise may be there: there is no refusal beforehand

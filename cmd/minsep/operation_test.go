@@ -93,7 +93,7 @@ const slowPlan = `{
 	"scheme": {"scheme": "b-min-sep", "steps": 64, "min_sep": 4, "batch_size": 20},
 	"strategy": {"kind": "banded-toeplitz", "bands": 4},
 	"privacy": {"epsilon": 2, "delta": 1e-3, "samples": 100000000},
-	"noise": {"coordinates": 100000},
+	"noise": {"coordinates": 100000, "files": true},
 	"key": "key", "out": "run",
 }`
 
@@ -112,7 +112,7 @@ var slow = []struct {
 		[]string{"account", "--scheme", "b-min-sep", "--steps", "64", "--min-sep", "4", "--batch-size", "20", "--examples", "3000", "--bands", "4",
 			"--epsilon", "2", "--delta", "1e-3", "--samples", "100000000", "--out", "run"}},
 	{"noise", "run/noise", "goes on from there",
-		[]string{"noise", "--strategy", "strategy.json", "--noise-multiplier", "2", "--steps", "64", "--coordinates", "20000000", "--key", "key", "--out", "run"}},
+		[]string{"noise", "--files", "--strategy", "strategy.json", "--noise-multiplier", "2", "--steps", "64", "--coordinates", "20000000", "--key", "key", "--out", "run"}},
 	{"run", "run/ledger/protocol.json", "goes on from there", []string{"run", "plan.json"}},
 }
 

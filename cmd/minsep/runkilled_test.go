@@ -25,7 +25,7 @@ const killedPlan = `{
 	"scheme": {"scheme": "b-min-sep", "steps": 64, "min_sep": 4, "batch_size": 200},
 	"strategy": {"kind": "banded-toeplitz", "bands": 4},
 	"privacy": {"epsilon": 2, "delta": 1e-3, "samples": 5000},
-	"noise": {"coordinates": 60000, "steps_per_file": 8, "shards": 4},
+	"noise": {"coordinates": 60000, "files": true, "steps_per_file": 8, "shards": 4},
 	"batches": {"parquet": true},
 	"key": "key", "out": "run",
 }`

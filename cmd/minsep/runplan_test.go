@@ -20,14 +20,14 @@ func TestPlanWithTenFaults(t *testing.T) {
 			"scheme": {"scheme": "none", "steps": 0, "batch_size": 3},
 			"strategy": {"kind": "other"},
 			"privacy": {"epsilon": -1, "delta": 2},
-			"noise": {"coordinates": 0, "dtype": "int8"}, "batches": {"shards": -1}, "out": "run"
+			"noise": {"coordinates": 0, "files": true, "dtype": "int8"}, "batches": {"shards": -1}, "out": "run"
 		}`, "coordinates 0|delta 2|dtype int8|epsilon -1|graph, examples|key is missing|kind \"other\"|scheme \"none\"|shards -1|steps 0"},
 		"of text and values": {`{
 			"mood": 1, "examples": 100, "examples": 200,
 			"scheme": {"scheme": "poisson", "steps": "many", "batch_size": 4, "min_sep": 1.5},
 			"strategy": {"kind": "identity", "colour": "red"},
 			"privacy": {"epsilon": "large", "delta": 0},
-			"noise": {"coordinates": -4}, "batches": {"parquet": 1}, "key": "none", "out": "run"
+			"noise": {"coordinates": -4, "files": true}, "batches": {"parquet": 1}, "key": "none", "out": "run"
 		}`, "mood: unknown field|examples: given twice|scheme.steps \"many\": must be a whole|scheme.min_sep 1.5: must be a whole|strategy.colour: unknown|privacy.epsilon \"large\": must be a number|delta 0|coordinates -4|batches.parquet 1: must be true|none"},
 	} {
 		dir := t.TempDir()

@@ -24,7 +24,7 @@ const tamperedPlan = `{
 	"scheme": {"scheme": "b-min-sep", "steps": 64, "min_sep": 4, "batch_size": 20},
 	"strategy": {"kind": "banded-toeplitz", "bands": 4},
 	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 5000},
-	"noise": {"coordinates": 1000, "steps_per_file": 32, "shards": 2},
+	"noise": {"coordinates": 1000, "files": true, "steps_per_file": 32, "shards": 2},
 	"batches": {"parquet": true},
 	"key": "key",
 }`

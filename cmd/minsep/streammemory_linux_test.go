@@ -28,7 +28,7 @@ func TestStreamsMemory(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"strategy", "--kind", "banded-toeplitz", "--bands", fmt.Sprint(bands), "--steps", fmt.Sprint(steps), "--out", strategy},
-		{"noise", "--strategy", strategy, "--noise-multiplier", "2", "--steps", fmt.Sprint(steps), "--coordinates", fmt.Sprint(coordinates), "--recipe-only", "--key", key, "--out", run},
+		{"noise", "--files", "--strategy", strategy, "--noise-multiplier", "2", "--steps", fmt.Sprint(steps), "--coordinates", fmt.Sprint(coordinates), "--key", key, "--out", run},
 	} {
 		var out bytes.Buffer
 		if code := execute(context.Background(), args, &out, &out); code != exitOK {

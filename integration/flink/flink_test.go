@@ -331,7 +331,7 @@ func allPipelines(t *testing.T, on *flink.Cluster, flags []string) {
 		"scheme": {"scheme": "b-min-sep", "steps": 100, "min_sep": 8, "batch_size": 64},
 		"strategy": {"kind": "banded-toeplitz", "bands": 8},
 		"privacy": {"epsilon": 8, "delta": 1e-3, "samples": 20000},
-		"noise": {"coordinates": 1000, "clip_norm": 1},
+		"noise": {"coordinates": 1000, "files": true, "clip_norm": 1},
 		"key": "key", "out": "whole"
 	}`, demoGraph)
 	if err := os.WriteFile(filepath.Join(b.dir, "plan.json"), []byte(plan), 0o600); err != nil {

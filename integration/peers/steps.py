@@ -195,7 +195,7 @@ def worker(package: str, method: str, model: str, folder: pathlib.Path) -> None:
     def run_of(coordinates: int) -> Any:
         import minsep
 
-        minsep_("noise", "--strategy", folder / "strategy.json", "--noise-multiplier", 1, "--steps", 500, "--coordinates", coordinates, "--recipe-only",
+        minsep_("noise", "--strategy", folder / "strategy.json", "--noise-multiplier", 1, "--steps", 500, "--coordinates", coordinates,
             "--clip-norm", 1, "--key", folder / "key", "--out", folder / "run")  # fmt: skip
         return minsep.Run(folder / "run").join(range(EXAMPLES))
 

@@ -210,7 +210,7 @@ func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) er
 	}
 	rule := fmt.Sprintf("has no room: about %s bytes are needed for %s, %s are free", words.Grouped(bytes), strings.Join(folders, " and "), words.Grouped(free))
 	if slices.Contains(folders, manifest.NoiseFolder) {
-		rule += "; noise takes none where only its recipe is made, by noise --recipe-only or \"recipe_only\": true in a plan's noise: the trainer then reads it as a stream"
+		rule += "; noise takes none without noise --files, and without \"files\": true in a plan's noise: the trainer then reads it as a stream"
 	}
 	return &ParamError{Package: "pipelines", Param: "out", Value: out, Rule: rule}
 }

@@ -35,7 +35,7 @@ func newNoise(t *testing.T) (pipelines.Noise, pipelines.Options) {
 	if err := errors.Join(err, errJSON, os.WriteFile(strategy, b, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	return pipelines.Noise{Strategy: strategy, Steps: 20, Coordinates: 7, NoiseMultiplier: 1.5, ClipNorm: 1, Shards: 2, StepsPerFile: 8},
+	return pipelines.Noise{Strategy: strategy, Steps: 20, Coordinates: 7, NoiseMultiplier: 1.5, ClipNorm: 1, Files: true, Shards: 2, StepsPerFile: 8},
 		pipelines.Options{KeyFile: key, Out: filepath.Join(dir, "run")}
 }
 

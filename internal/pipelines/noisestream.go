@@ -242,7 +242,7 @@ func (h NoiseStreamHead) write(out io.Writer) error {
 func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, error) {
 	dir := store.Join(w.dir.path, manifest.NoiseFolder)
 	missing := func(rule string) error {
-		return &ParamError{Package: "pipelines", Param: "out", Value: w.set.Out, Rule: rule + ": make it with minsep noise, with --recipe-only for no files, or with minsep run"}
+		return &ParamError{Package: "pipelines", Param: "out", Value: w.set.Out, Rule: rule + ": make it with minsep noise, or with minsep run"}
 	}
 	ix, err := manifest.Read(ctx, dir)
 	switch {

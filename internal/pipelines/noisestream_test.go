@@ -107,7 +107,7 @@ func TestNoiseStreamHasTheBytesOfTheFiles(t *testing.T) {
 func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
 	made := func(t *testing.T) (pipelines.NoiseStream, pipelines.Options) {
 		stage, o := newNoise(t)
-		stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+		stage.Files, stage.Shards, stage.StepsPerFile = false, 0, 0
 		if _, err := stage.Run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestNoiseStreamObeysTheRulesOfNoise(t *testing.T) {
 // used.
 func TestNoiseStreamIsOfItsBatches(t *testing.T) {
 	stage, o := newNoise(t)
-	stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+	stage.Files, stage.Shards, stage.StepsPerFile = false, 0, 0
 	form := func(batch float64) {
 		t.Helper()
 		f := pipelines.Form{Examples: 100, Params: sampling.Params{Scheme: "poisson", Steps: 20, BatchSize: batch}}
@@ -199,7 +199,7 @@ func TestNoiseStreamIsOfItsBatches(t *testing.T) {
 // TestNoiseStreamOfAFineGrid: a float32 does not hold what the default grid of float64 gives.
 func TestNoiseStreamOfAFineGrid(t *testing.T) {
 	stage, o := newNoise(t)
-	stage.RecipeOnly, stage.Shards, stage.StepsPerFile, stage.DType = true, 0, 0, "float64"
+	stage.Files, stage.Shards, stage.StepsPerFile, stage.DType = false, 0, 0, "float64"
 	if _, err := stage.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestNoiseStreamOfAFineGrid(t *testing.T) {
 // other bytes of steps, or damaged, are not used.
 func TestNoiseStreamCheckpoints(t *testing.T) {
 	stage, o := newNoise(t)
-	stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+	stage.Files, stage.Shards, stage.StepsPerFile = false, 0, 0
 	if _, err := stage.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestNoiseStreamCheckpoints(t *testing.T) {
 // not end one another, and have the bytes of a stream alone.
 func TestNoiseStreamsOfOneShard(t *testing.T) {
 	stage, o := newNoise(t)
-	stage.RecipeOnly, stage.Shards, stage.StepsPerFile = true, 0, 0
+	stage.Files, stage.Shards, stage.StepsPerFile = false, 0, 0
 	if _, err := stage.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 // Noise generates the correlated noise of a training run. It reads a strategy, and leaves
-// run/noise: a recipe by which a trainer can make the noise itself and, unless RecipeOnly, the
-// noise.
+// run/noise: a recipe, by which a trainer has the noise made while it computes, and, with Files, the
+// noise. Files have the same noise in every copy, so that they are made only when asked for.
 //
 // The examples and the sampler are taken from the batches and the certificate in the run directory,
 // and are part of the noise key: training runs that differ share no random word.
@@ -40,7 +40,7 @@ type Noise struct {
 
 	// The fields below do not change the values.
 
-	RecipeOnly   bool // write no files of noise
+	Files        bool // write the noise to files
 	Shards       int  // 0 for as many as the size calls for
 	StepsPerFile int  // 0 for the default, 1000
 }
@@ -69,6 +69,8 @@ func (n Noise) Validate() error {
 	most := max(1, min(n.Coordinates, manifest.MaxNoiseShards))
 	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))
 	c.Require(n.StepsPerFile >= 0, "steps per file", n.StepsPerFile, "must be at least 1")
+	c.Require(n.Files || n.Shards <= 0, "shards", n.Shards, "is for noise in files, which are written only when asked for: give --files, or \"files\": true in a plan's noise")
+	c.Require(n.Files || n.StepsPerFile <= 0, "steps per file", n.StepsPerFile, "is for noise in files, which are written only when asked for: give --files, or \"files\": true in a plan's noise")
 	return c.Err()
 }
 
@@ -122,7 +124,7 @@ func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Reci
 // Layout returns the layout of the files.
 func (n Noise) Layout() manifest.NoiseFacts {
 	facts := manifest.NoiseFacts{Steps: n.Steps, Coordinates: n.Coordinates}
-	if n.RecipeOnly {
+	if !n.Files {
 		return facts
 	}
 	facts.DType, facts.Shards, facts.StepsPerFile = DTypes[n.DType], n.Shards, n.StepsPerFile
@@ -255,14 +257,14 @@ type PlanNoise struct {
 	Words        string     `json:"words,omitempty"`                          // aes-128 or chacha12; "" for aes-128
 	Shards       int        `json:"shards,omitempty" decides:"files"`         // at least 1; 0 for as many as the size calls for
 	StepsPerFile int        `json:"steps_per_file,omitempty" decides:"files"` // at least 1; 0 for 1000
-	RecipeOnly   bool       `json:"recipe_only,omitempty" decides:"files"`    // write no files of noise
+	Files        bool       `json:"files,omitempty" decides:"files"`          // write the noise to files
 }
 
 // NoiseParams returns the plan's parameters of noise, with a noise multiplier.
 func (p Plan) NoiseParams(multiplier float64) Noise {
 	n := p.Noise
 	return Noise{Strategy: p.strategyPath(), Steps: p.Scheme.Steps, Coordinates: n.Coordinates, NoiseMultiplier: multiplier, ClipNorm: n.ClipNorm,
-		Grid: n.Grid, RecipeOnly: n.RecipeOnly, DType: n.DType, Words: n.Words, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
+		Grid: n.Grid, Files: n.Files, DType: n.DType, Words: n.Words, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
 }
 
 // Costs of noise, see [Plan.Estimate].
@@ -280,7 +282,7 @@ const (
 func (p Plan) estimateNoise(int64) PlanEstimate {
 	n := p.NoiseParams(1)
 	e := PlanEstimate{Files: 1, CPU: 0.02}
-	if n.RecipeOnly {
+	if !n.Files {
 		return e
 	}
 	facts := n.Layout()

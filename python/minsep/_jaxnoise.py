@@ -259,8 +259,8 @@ def device_noise(run: Run, like: Any, *, guard: StepGuard, key: str | os.PathLik
     like is a tree of the trained parameters. Each leaf of the noise is a float32 array with the
     leaf's sharding, and every device makes its own part of it; with several processes, each makes
     the parts of its devices. The bits are the same as the command's, whatever the sharding. The
-    run's noise must have words by ChaCha12 (`minsep noise --words chacha12`), and needs no files:
-    --recipe-only. key is the file of the root key, which goes to the devices as an argument of
+    run's noise must have words by ChaCha12 (`minsep noise --words chacha12`), and needs no files. key is
+    the file of the root key, which goes to the devices as an argument of
     their programs, and into no checkpoint. A value that a float32 does not hold on the grid is NaN.
 
     A strategy with state, such as a banded one, keeps bands - 1 numbers of 8 bytes for each

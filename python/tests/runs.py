@@ -92,10 +92,11 @@ def _owned(extra: tuple[str, ...]) -> pathlib.Path:
     if not extra:
         minsep("account", "--bounded", out, "--scheme", "poisson", "--steps", 12, "--batch-size", 4, "--sample", "owners",
                "--examples-per-owner", 3, "--strategy", ROOT / "owned.json", "--epsilon", 8, "--delta", 1e-3, "--out", out, "--quiet")  # fmt: skip
-        minsep("noise", "--strategy", ROOT / "owned.json", "--steps", 12, "--coordinates", 5, "--key", key(), "--out", out, "--quiet")
+        minsep("noise", "--files", "--strategy", ROOT / "owned.json", "--steps", 12, "--coordinates", 5, "--key", key(), "--out", out, "--quiet")
     return out
 
 
+RECIPE_ONLY = "recipe only"  # in the place of an argument: noise without files
 BANDED = ("--kind", "banded-toeplitz", "--bands", "3", "--min-sep", "3")
 
 
@@ -114,6 +115,7 @@ def make_noisy(out: pathlib.Path, steps: int = 20, coordinates: int = 33, strate
         (out / "run.json").unlink()
         minsep("form", "--bounded", out, "--scheme", "b-min-sep", "--steps", steps, "--min-sep", 3, "--batch-size", 6, "--key", key(), "--out", out, "--quiet")
         first = len(Run(out).batch(0))
+    extra = tuple(a for a in extra if a != RECIPE_ONLY) if RECIPE_ONLY in extra else ("--files", *extra)
     minsep("noise", "--strategy", file, "--noise-multiplier", "1.3", "--steps", steps, "--coordinates", coordinates,
            "--key", key(), "--out", out, "--quiet", *extra)
     return out

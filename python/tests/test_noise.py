@@ -81,7 +81,7 @@ class Stream(runs.Case):
             self.assertEqual(runs.Reader(run).step(0).tolist(), run.noise(0).astype(np.float32).tolist())
 
     def test_from_the_recipe_alone_in_float64(self):
-        run = minsep.Run(self.noisy(20, 33, "--recipe-only", "--grid", "0.0009765625"))
+        run = minsep.Run(self.noisy(20, 33, runs.RECIPE_ONLY, "--grid", "0.0009765625"))
         with runs.Reader(run, key=runs.key()) as single, runs.Reader(run, key=runs.key(), dtype="float64") as double:
             for t in range(20):
                 a, b = single.step(t), double.step(t)
@@ -131,7 +131,7 @@ class Stream(runs.Case):
 
     def test_from_a_checkpoint(self):
         """The state that the command keeps serves the same steps, and no others."""
-        path, kept = self.noisy(20, 33, "--recipe-only", strategy=KINDS["banded"]), self.folder / "kept"
+        path, kept = self.noisy(20, 33, runs.RECIPE_ONLY, strategy=KINDS["banded"]), self.folder / "kept"
         run = minsep.Run(path)
         with runs.Reader(run, key=runs.key(), checkpoint=kept, checkpoint_steps=6) as noise:
             want = [noise.step(t).tobytes() for t in range(20)]
@@ -220,14 +220,14 @@ class Stream(runs.Case):
                 noise.step(1)
 
     def test_closing_ends_the_process(self):
-        noise = runs.Reader(minsep.Run(self.noisy(20, 300000, "--recipe-only")), key=runs.key())
+        noise = runs.Reader(minsep.Run(self.noisy(20, 300000, runs.RECIPE_ONLY)), key=runs.key())
         noise.step(0)
         process = noise.noise._stream._process
         noise.close()
         self.assertIsNotNone(process.poll())
 
     def test_a_trainer_that_ends_leaves_no_process(self):
-        path = self.noisy(20, 300000, "--recipe-only")
+        path = self.noisy(20, 300000, runs.RECIPE_ONLY)
         program = f"""
 import minsep
 run = minsep.Run({str(path)!r})
@@ -392,7 +392,7 @@ class Guard(runs.Case):
 
     def test_steps_after_the_checkpoint(self):
         """They are taken again with fresh noise, and counted."""
-        run = minsep.Run(self.own("fresh", "--recipe-only"))
+        run = minsep.Run(self.own("fresh", runs.RECIPE_ONLY))
         self.record = pathlib.Path(run.path) / "training.json"
 
         def train(state, steps):
@@ -459,7 +459,7 @@ class Guard(runs.Case):
     def test_copies_have_other_noise(self):
         """Of one key, one run id and one certificate, and in another home: nothing sees the other training, and no row is the same."""
         found = []
-        path = self.own("original", "--recipe-only")
+        path = self.own("original", runs.RECIPE_ONLY)
         for name in "copy", "another":
             copy = pathlib.Path(shutil.copytree(path, self.folder / name))
             key = self.folder / f"key-{name}"

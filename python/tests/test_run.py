@@ -196,7 +196,7 @@ class Noise(runs.Case):
             self.assertTrue(np.array_equal(np.rint(want / run.grid) * run.grid, want))
 
     def test_only_the_recipe(self):
-        run = minsep.Run(self.noisy(20, 33, "--recipe-only"))
+        run = minsep.Run(self.noisy(20, 33, runs.RECIPE_ONLY))
         with self.assertRaisesRegex(minsep.RunDirectoryError, "only the recipe"):
             run.noise(0)
         self.assertEqual(run.noise_multiplier, 1.3)
@@ -241,7 +241,7 @@ class Certificate(runs.Case):
         self.assertTrue(verdict.text.startswith("NOT CERTIFIED: "))
 
     def test_certified(self):
-        path = self.noisy(20, 33, "--recipe-only", "--grid", "none")
+        path = self.noisy(20, 33, runs.RECIPE_ONLY, "--grid", "none")
         copy = self.copied(path)
         strategy = runs.ROOT / f"{path.name}.json"
         (copy / "noise" / "recipe.json").unlink()

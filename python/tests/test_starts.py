@@ -344,7 +344,7 @@ class Model(runs.Case):
     def setUp(self) -> None:
         super().setUp()
         warnings.simplefilter("ignore")
-        self.bases = [minsep.Run(runs.make_noisy(self.folder / f"base{i}", STEPS, 5, runs.BANDED, ("--recipe-only",))) for i in range(2)]
+        self.bases = [minsep.Run(runs.make_noisy(self.folder / f"base{i}", STEPS, 5, runs.BANDED, (runs.RECIPE_ONLY,))) for i in range(2)]
         for name, module, wrapped in ("pwrite", os, os.pwrite), ("ftruncate", os, os.ftruncate):
             self.enterContext(mock.patch.object(module, name, self.faulty(wrapped)))
         self.enterContext(mock.patch.object(_guard, "draw", self.faulty(_guard.draw)))
@@ -454,7 +454,7 @@ with minsep.read_noise(run, guard=guard, key=sys.argv[2]) as noise:
 class Processes(runs.Case):
     def test_kills(self) -> None:
         """Real processes with the stream of the command, killed at any time, go on from any checkpoint, in the folder or in a copy: no row is that of another release."""
-        base = runs.make_noisy(self.folder / "base", STEPS, 33, runs.BANDED, ("--recipe-only",))
+        base = runs.make_noisy(self.folder / "base", STEPS, 33, runs.BANDED, (runs.RECIPE_ONLY,))
         program = self.folder / "program.py"
         program.write_text(PROGRAM)
         for seed in range(200 if LONG else 2):
