@@ -37,7 +37,7 @@ func TestAirflow(t *testing.T) {
 		cmd := exec.Command(name, arguments...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "AIRFLOW_HOME="+dir, "AIRFLOW__CORE__LOAD_EXAMPLES=False", "AIRFLOW__CORE__DAGS_FOLDER="+folder,
-			"PYTHONDONTWRITEBYTECODE=1", "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+			"PYTHONDONTWRITEBYTECODE=1")
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()

@@ -50,7 +50,7 @@ func TestDataflowLaunch(t *testing.T) {
 		t.Fatal(err)
 	}
 	environment := append(os.Environ(), "STORAGE_EMULATOR_HOST="+strings.TrimPrefix(server.URL, "http://"), "GOOGLE_APPLICATION_CREDENTIALS=/nowhere", "CLOUDSDK_CONFIG=/nowhere",
-		"XDG_STATE_HOME="+filepath.Join(dir, "state"), "PROJECT=p", "REGION=europe-west4", "BUCKET=gs://bucket", "SERVICE_ACCOUNT=minsep@p.iam.gserviceaccount.com", "IMAGE=registry.example/minsep")
+		"PROJECT=p", "REGION=europe-west4", "BUCKET=gs://bucket", "SERVICE_ACCOUNT=minsep@p.iam.gserviceaccount.com", "IMAGE=registry.example/minsep")
 	run := func(code int, name string, arguments ...string) string {
 		t.Helper()
 		cmd := exec.Command(name, arguments...)

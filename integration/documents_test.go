@@ -144,7 +144,7 @@ func runShell(t *testing.T, at, dir, text string) {
 	t.Helper()
 	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", text)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, "out", "config"), "XDG_STATE_HOME="+filepath.Join(dir, "out", "state"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, "out", "config"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s\n%s", at, err, text, out)
 	}

@@ -30,7 +30,6 @@ var layers = [][]string{
 	{"internal/accounting", "internal/montecarlo", "internal/ledger", "internal/noise", "internal/drawhere", "internal/adopt"}, // the last for tests
 	{"internal/manifest"},
 	{"privacy"},
-	{"internal/registry"},
 	{"internal/stages"},
 	{"internal/planner"},
 	{"internal/inspect"},
@@ -150,7 +149,7 @@ func TestImportRules(t *testing.T) {
 var processState = map[string][]string{
 	"flag.CommandLine":  {"internal/pipelines/process.go", "cmd/minsep/main.go"},
 	"slog.SetDefault(":  {"internal/pipelines/process.go"},
-	"os.Setenv(":        {"internal/pipelines/process.go", "internal/teststate/teststate.go"},
+	"os.Setenv(":        {"internal/pipelines/process.go"},
 	"beamlog.SetLogger": {"internal/pipelines/process.go"},
 	"os.Chdir(":         nil,
 	"testrun.Fix(":      nil, // a run with a fixed id is for tests

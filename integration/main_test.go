@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"minsep/internal/teststate"
 )
 
 // commandFolder holds the command that tests run, built when the first of them asks for it.
@@ -21,7 +20,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	commandFolder = dir
-	code := teststate.Main{Tests: m}.Run()
+	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
 }

@@ -35,14 +35,12 @@ func TestRefusedRequests(t *testing.T) {
 	if err := plan(ctx, here); err != nil {
 		t.Fatal(err)
 	}
-	forget(ctx, t, here)
 	want := contents(t, here, store.Join(here, "planned"))
 	for scheme, faults := range objectStores(t) {
 		t.Run(scheme, func(t *testing.T) {
 			root := scheme + "://bucket/refused"
 			planned := store.Join(root, "planned")
 			newPlace(t, root)
-			forget(ctx, t, root)
 			failed := 0
 			for n := int64(1); ; n += 1 + n/2 { // while it writes: ever further
 				faults.Refuse(n)

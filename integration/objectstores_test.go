@@ -264,16 +264,6 @@ func broken(found []inspect.Inspection) (err error) {
 	return err
 }
 
-// forget removes the records of run ids beside the key of a place, and the state folder's.
-func forget(ctx context.Context, t *testing.T, place string) {
-	t.Helper()
-	for _, dir := range []string{place + "/minsep-runs", os.Getenv("XDG_STATE_HOME") + "/minsep"} {
-		if err := store.RemoveAll(ctx, dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestObjectStores runs every stage, and a whole plan, with graph, key and run directory in an
 // object store, with faults in a tenth of the requests: the bytes of a local run, and a service
 // that dies in the middle leaves nothing that is taken for a result.
@@ -281,28 +271,23 @@ func TestObjectStores(t *testing.T) {
 	ctx := context.Background()
 	here := t.TempDir()
 	newPlace(t, here)
-	forget(ctx, t, here) // the other tests' records of the same run id
 	if err := runStages(ctx, here); err != nil {
 		t.Fatal(err)
 	}
-	forget(ctx, t, here) // the plan's is another training run, for this test
 	if err := plan(ctx, here); err != nil {
 		t.Fatal(err)
 	}
-	forget(ctx, t, here)
 	want, planned := contents(t, here, store.Join(here, "run")), contents(t, here, store.Join(here, "planned"))
 	services := objectStores(t, storetest.Busy, storetest.Lost, storetest.Reset, storetest.Truncated, storetest.Short, storetest.Wrong, storetest.Throttled, storetest.Another)
 	for scheme, faults := range services {
 		t.Run(scheme, func(t *testing.T) {
 			root := scheme + "://bucket/place"
 			newPlace(t, root)
-			forget(ctx, t, root) // the other place's records, in the state folder
 			if err := runStages(ctx, root); err != nil {
 				t.Fatal(err)
 			}
 			sameContents(t, contents(t, root, store.Join(root, "run")), want)
 			inspected(t, store.Join(root, "run"), 5)
-			forget(ctx, t, root)
 			dies(t, faults, root)
 			if err := plan(ctx, root); err != nil {
 				t.Fatal(err)
@@ -389,7 +374,6 @@ func TestObjectStoreWriters(t *testing.T) {
 	objectStores(t)
 	here := t.TempDir()
 	newPlace(t, here)
-	forget(ctx, t, here) // the other tests' records of the same run id
 	if err := runStages(ctx, here); err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,6 @@ var flippedCommands = [][]string{
 // and a sample of them without.
 func TestFlippedBits(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
 	t.Setenv("TMPDIR", os.TempDir()) // which calls change
 	var graph strings.Builder
 	graph.WriteString("example_id,owner_id\n")

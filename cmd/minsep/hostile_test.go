@@ -69,7 +69,6 @@ func TestHostileDirectory(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	t.Setenv("TMPDIR", dir)
-	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
 	var graph strings.Builder
 	graph.WriteString("example_id,owner_id\n")
 	for e := range 60 {
@@ -108,7 +107,6 @@ func TestHostileDirectory(t *testing.T) {
 // files: no command prints what acts on a terminal, or a line with a verdict that is not minsep's.
 func TestForgedInput(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
 	t.Setenv("TMPDIR", os.TempDir()) // which calls change
 	h := hostile{t: t}
 	write := func(name, text string) {

@@ -40,8 +40,7 @@ The first line is the verdict: "certified: ", with the claim, what matches it an
 holds and protects hardly anybody, since delta is not below 1/owners or no attack is bounded; "NOT CERTIFIED: ", with what is
 missing; or "BROKEN: ", with the checks that fail, and exit code 3. Of a certified run, the next line bounds what a test of
 who took part can do, and another compares the noise of a single step with DP-SGD's. Warnings name secret files that others
-can read; the directory with the same batches and noise of which this one is a copy; and a later run of this directory,
-where an earlier one was put back. Single checks follow when one fails, or with --verbose; with --quiet, only those that
+can read, and steps of a training that were taken more than once. Single checks follow when one fails, or with --verbose; with --quiet, only those that
 fail are printed. Realised values, such as batch sizes, are secret and shown only with --show-secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

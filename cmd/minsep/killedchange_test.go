@@ -70,7 +70,7 @@ func newKilledPlace(t *testing.T) killedPlace {
 
 func (p killedPlace) command(line string) *exec.Cmd {
 	c := exec.Command(os.Args[0], append(strings.Fields(line), "--quiet")...)
-	c.Env = append(os.Environ(), beCommand+"=1", "SOURCE_DATE_EPOCH=1800000000", "XDG_STATE_HOME="+filepath.Join(p.dir, "state"), "TMPDIR="+filepath.Join(p.dir, "tmp"))
+	c.Env = append(os.Environ(), beCommand+"=1", "SOURCE_DATE_EPOCH=1800000000", "TMPDIR="+filepath.Join(p.dir, "tmp"))
 	c.Dir = p.dir
 	return c
 }
@@ -120,7 +120,7 @@ bound --graph graph.tsv --header no --max-per-owner 1 --key key --out run --run-
 form --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --shards 2 --key key --out run
 strategy --kind banded-toeplitz --steps 8 --bands 2 --out strategy.json
 account --bounded run --scheme b-min-sep --steps 8 --min-sep 2 --batch-size 20 --strategy strategy.json --epsilon 8 --delta 1e-2 --samples 2000 --out run
-noise --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
+noise --files --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
 
 run rotation.json --run-id=000000000000000000000000000000d1
 run rotation.json --again next --run-id=000000000000000000000000000000d2
@@ -131,13 +131,13 @@ bound --graph shared.tsv --header no --pools 3 --key key --out run --run-id=0000
 form --bounded run --scheme rotation --steps 14 --epoch-steps 4 --shards 2 --key key --out run
 strategy --kind bsr --steps 14 --bands 3 --out strategy.json
 account --bounded run --scheme rotation --steps 14 --epoch-steps 4 --strategy strategy.json --epsilon 8 --delta 1e-2 --samples 2000 --out run
-noise --strategy strategy.json --steps 14 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
+noise --files --strategy strategy.json --steps 14 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run
 
 bound --graph graph.tsv --header no --pools 2 --key key --out run --run-id=000000000000000000000000000000c1
 form --bounded run --scheme rotation --steps 8 --epoch-steps 4 --shards 2 --key key --out run
 strategy --kind identity --steps 8 --out strategy.json
 account --bounded run --scheme rotation --steps 8 --epoch-steps 4 --strategy strategy.json --epsilon 8 --delta 1e-2 --out run
-noise --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run`
+noise --files --strategy strategy.json --steps 8 --coordinates 100 --shards 2 --steps-per-file 4 --key key --out run`
 
 // Every command that writes, killed before each change that it makes of a file or folder and then
 // repeated, leaves the bytes of one that was not, and nothing else. In the everyday form it is

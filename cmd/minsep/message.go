@@ -28,7 +28,7 @@ var packages = append(store.Schemes(),
 	"compose",
 	"accounting", "adopt", "attack", "banded", "binomial", "bisect", "calibration", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
 	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable", "privacy",
-	"progress", "registry", "report", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "testrun", "teststate", "tilt", "transforms", "tuples", "words", "worker",
+	"progress", "report", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "testrun", "tilt", "transforms", "tuples", "words", "worker",
 )
 
 // packagePrefix matches them at the start of a line and of a wrapped error.

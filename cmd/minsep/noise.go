@@ -10,7 +10,6 @@ import (
 
 	"minsep/internal/noise"
 	"minsep/internal/pipelines"
-	"minsep/internal/registry"
 )
 
 func init() { stageCommands["noise"] = (*app).noiseCommand }
@@ -81,9 +80,7 @@ last checkpoint in the folder --checkpoint that had the same bytes.`,
 
 // noiseFault marks errors of a request that cannot be met as usage errors: exit code 2.
 func noiseFault(err error) error {
-	var claimed *registry.ClaimError
-	var grows *noise.GrowthError
-	if errors.As(err, &claimed) || errors.As(err, &grows) {
+	if errors.As(err, new(*noise.GrowthError)) {
 		return usageError{err}
 	}
 	return err

@@ -22,7 +22,6 @@ func TestNoiseOnAFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { syscall.Unmount(disk, 0) })
 	t.Setenv("TMPDIR", dir)
-	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
 	key, strategy, run := filepath.Join(dir, "key"), filepath.Join(dir, "s.json"), filepath.Join(disk, "run")
 	call := func(args ...string) (int, string) {
 		os.Setenv("TMPDIR", dir) // which a command sets for its process

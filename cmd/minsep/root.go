@@ -26,7 +26,6 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/pipelines"
 	"minsep/internal/printable"
-	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 )
@@ -164,11 +163,10 @@ func exitCode(err error) int {
 	var usage usageError
 	var bad *param.Error
 	var fault *graphio.Fault
-	var claimed *registry.ClaimError
 	switch {
 	case errors.Is(err, inspect.ErrFailedCheck), unverified(err):
 		return exitNotVerified
-	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.As(err, &claimed), errors.Is(err, pipelines.ErrInput),
+	case errors.As(err, &usage), errors.As(err, &bad), errors.As(err, &fault), errors.Is(err, pipelines.ErrInput),
 		errors.Is(err, manifest.ErrExists), errors.Is(err, manifest.ErrInvalid), errors.Is(err, pipelines.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS),
 		errors.Is(err, store.ErrNotRegular), errors.Is(err, store.ErrHollow), errors.Is(err, store.ErrNotText), errors.Is(err, syscall.ELOOP):
 		return exitUsage

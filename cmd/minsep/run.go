@@ -19,7 +19,6 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/pipelines"
 	"minsep/internal/planrun"
-	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/words"
@@ -71,9 +70,7 @@ Start with:  minsep run --example > plan.json`,
 			}
 			how.Watch = a.watch
 			result, err := planrun.Run(cmd.Context(), plan, o, how)
-			var claimed *registry.ClaimError
-			var grows *noise.GrowthError
-			if errors.As(err, &claimed) || errors.As(err, &grows) {
+			if errors.As(err, new(*noise.GrowthError)) {
 				return usageError{err}
 			}
 			// Not certified is a result: the stages that are done and the estimates are printed, and the

@@ -56,13 +56,12 @@ func newKilledRun(t *testing.T) killedRun {
 
 func (k killedRun) command() *exec.Cmd {
 	c := exec.Command(os.Args[0], "run", "plan.json", "--run-id=000000000000000000000000000000ab", "--quiet")
-	c.Env = append(os.Environ(), beCommand+"=1", "XDG_STATE_HOME="+filepath.Join(k.dir, "state"))
+	c.Env = append(os.Environ(), beCommand+"=1")
 	c.Dir = k.dir
 	return c
 }
 
-// whole runs the plan to its end and lists what it left, beside the key too: mode and SHA-256 of
-// every file.
+// whole runs the plan to its end and lists what it left: mode and SHA-256 of every file.
 func (k killedRun) whole() map[string]string {
 	k.t.Helper()
 	if out, err := k.command().CombinedOutput(); err != nil {
@@ -71,14 +70,12 @@ func (k killedRun) whole() map[string]string {
 	return hashes(k.t, k.dir)
 }
 
-// clean removes what runs left. The noise's recipe names the key's path, and a run id serves one
-// directory: every run is in the same place.
+// clean removes what a run left. The noise's recipe names the key's path: every run is in the same
+// place.
 func (k killedRun) clean() {
 	k.t.Helper()
-	for _, name := range []string{"run", "minsep-runs", "state"} {
-		if err := os.RemoveAll(filepath.Join(k.dir, name)); err != nil {
-			k.t.Fatal(err)
-		}
+	if err := os.RemoveAll(filepath.Join(k.dir, "run")); err != nil {
+		k.t.Fatal(err)
 	}
 }
 

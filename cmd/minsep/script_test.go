@@ -17,7 +17,6 @@ import (
 	"minsep/internal/killtest"
 	"minsep/internal/stream"
 	"minsep/internal/testrun"
-	"minsep/internal/teststate"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) {
 		killtest.Arm()
 		fixedMain()
 	}
-	testscript.Main(teststate.Main{Tests: m}, map[string]func(){"minsep": fixedMain})
+	testscript.Main(m, map[string]func(){"minsep": fixedMain})
 }
 
 // fixedMain is the command with two more flags. --run-id fixes the run id, so that runs can be
@@ -67,8 +66,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		RequireExplicitExec: true,
 		ContinueOnError:     true, // all that a change concerns in one run
-		Setup: func(e *testscript.Env) error { // records of run ids
-			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
+		Setup: func(e *testscript.Env) error {
 			e.Setenv("LONG", strings.Repeat("a", 300))
 			frozen, err := filepath.Abs("testdata/frozen")
 			e.Setenv("FROZEN", frozen)

@@ -20,7 +20,6 @@ import (
 func TestStreamsMemory(t *testing.T) {
 	const steps, bands, coordinates = 96, 32, 200_000
 	dir := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
 	t.Setenv("TMPDIR", dir) // which a command sets for its process
 	key, strategy, run := filepath.Join(dir, "key"), filepath.Join(dir, "s.json"), filepath.Join(dir, "run")
 	if err := stream.CreateKeyFile(key); err != nil {

@@ -23,7 +23,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"minsep/integration/flink"
-	"minsep/internal/teststate"
 )
 
 // Environment variables that switch the tests on: `make test-flink` and `make test-cluster` set
@@ -37,7 +36,7 @@ const jobLimit = 5 * time.Minute // of one command
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code := teststate.Main{Tests: m}.Run()
+	code := m.Run()
 	if embedded != nil {
 		if err := embedded.Stop(code != 0); err != nil {
 			fmt.Fprintln(os.Stderr, err)

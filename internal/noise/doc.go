@@ -43,7 +43,8 @@
 // ε or δ is claimed for it.
 //
 // Noise is secret, and serves one training run: two training runs with the same noise reveal the
-// difference of their gradients. Package registry keeps a run id to one of them.
+// difference of their gradients. So the key of a white row has random bytes that are drawn for its
+// step when a training begins or goes on.
 //
 // # Words
 //

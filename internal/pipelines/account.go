@@ -97,7 +97,6 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	defer w.end()
 	// A copy of a directory may have its account: a certificate is for a mechanism, and draws nothing
 	// from the key. Batches and noise are refused there.
-	TellCopy(ctx, o)
 	problem, request, of, err := stages.Account(a).Problem(ctx, w.here)
 	if err != nil {
 		return AccountResult{}, err

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"minsep/internal/manifest"
-	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -90,108 +89,6 @@ func (d *directory) mayWrite(ctx context.Context, folder string) error {
 	if _, err := manifest.Read(ctx, dir); err == nil {
 		return fmt.Errorf("pipelines: folder %s: %w", dir, manifest.ErrExists)
 	}
-	return nil
-}
-
-// registered makes two checks before anything is written. It refuses a registry that cannot be
-// written to. It also refuses a training run other than the one that the registry has for the run
-// id of the run directory; empty fields of want are not compared. A
-// run directory that was moved is recorded at its new place: see [InPlace]. found is the record of
-// the run id, nil if there is none.
-func (w *work) registered(ctx context.Context, want registry.Record) (found *registry.Record, err error) {
-	g, err := registry.Open(w.root, w.set.KeyFile)
-	if err != nil || w.jobs.translates {
-		return nil, err
-	}
-	if err := g.Writable(w.set.DryRun); err != nil {
-		return nil, err
-	}
-	want.RunID = w.here.RunID()
-	if want.RunID == (stream.RunID{}) {
-		return nil, nil // a new id
-	}
-	found, _, err = g.Find(want.RunID)
-	if err != nil || found == nil {
-		return nil, err
-	}
-	want.Directory = store.Resolved(w.set.Out)
-	here, err := InPlace(ctx, g, *found, w.set)
-	if err != nil {
-		return found, err
-	}
-	if here {
-		want.Directory = "" // not compared again: in a dry run the record is as before
-	}
-	return found, g.Check(want)
-}
-
-// claim records that the run of the directory serves a training run. want has the fields that are
-// known.
-func (w *work) claim(run manifest.Run, want registry.Record) error {
-	if w.jobs.translates {
-		return nil
-	}
-	records, err := registry.Open(w.root, w.set.KeyFile)
-	if err != nil {
-		return err
-	}
-	want.RunID, want.Directory = run.RunID, w.dir.path
-	if run.Plan != nil {
-		if want.PlanSHA256, err = stages.TrainingDigest(run.Plan.Plan); err != nil {
-			return err
-		}
-	}
-	return records.Claim(want)
-}
-
-// InPlace refuses a run directory that is a copy of the one that its run id has in the registry.
-// For a directory that was moved, it records the new place and tells the user. here is false if it
-// cannot be known, since one of the two places is in an object store and the other is not.
-func InPlace(ctx context.Context, g *registry.Registry, found registry.Record, o Options) (here bool, err error) {
-	place, err := registry.PlaceOf(ctx, found.Directory, o.Out, found.RunID)
-	if err != nil {
-		return false, err
-	}
-	switch place {
-	case registry.PlaceCopy:
-		return false, &registry.ClaimError{RunID: found.RunID, What: "copy", Directory: found.Directory}
-	case registry.PlaceMoved:
-		o.tell("run directory %s: its run id is recorded for %s, which is not there any more: it counts as moved here. If it was copied, and a training used the other copy, train no second time from this one",
-			o.Out, found.Directory)
-	}
-	if later := registry.LaterRun(ctx, o.Out); place == registry.PlaceSame && later != (stream.RunID{}) {
-		o.tell("run directory %s: run %v was made here later, and run %v is here again, as from a backup: a training may have used its batches and noise before. Go on with that training; for another one use minsep run --again",
-			o.Out, later, found.RunID)
-	}
-	if !o.DryRun && place != registry.PlaceUnknown && found.Directory != store.Resolved(o.Out) {
-		err = g.Move(found, o.Out)
-	}
-	return place != registry.PlaceUnknown, err
-}
-
-// TellCopy tells the user that a run directory is a copy of another one. It is for commands that
-// need no key and write no record.
-func TellCopy(ctx context.Context, o Options) {
-	if original := registry.CopyOf(ctx, o.Out); original != "" {
-		o.tell("run directory %s is a copy of %s, with the same batches and noise: train in one of the two only. minsep run --again gives a copy batches and noise of its own", o.Out, original)
-	}
-}
-
-// MadeAgain tells the user that batches or noise that are about to be made were made before, by the
-// record found of the run id; nil stands for no record. It says nothing of a finished folder, which
-// is replaced, or of an unfinished one, which was stopped: nothing is lost then.
-func MadeAgain(ctx context.Context, o Options, folder string, found *registry.Record) error {
-	dir := store.Join(o.Out, folder)
-	finished, errFinished := manifest.Finished(ctx, dir)
-	interrupted, errInterrupted := manifest.Interrupted(ctx, dir)
-	if err := errors.Join(errFinished, errInterrupted); err != nil {
-		return err
-	}
-	if found == nil || folder == manifest.NoiseFolder && !found.HasNoise() || finished || interrupted {
-		return nil
-	}
-	o.tell("%s: run id %v has had its %s before, or a command had begun to make them: the same bytes are made again. That is for files that were lost: a second training on them would have the same batches and noise, "+
-		"whose difference shows; for another training use minsep run --again, or another --out with a new run id", o.Out, found.RunID, folder)
 	return nil
 }
 

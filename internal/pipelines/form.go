@@ -11,10 +11,8 @@ import (
 
 	"minsep/internal/adopt"
 	"minsep/internal/manifest"
-	"minsep/internal/noise"
 	"minsep/internal/ownergraph"
 	"minsep/internal/param"
-	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/transforms/formation"
@@ -71,7 +69,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 		return formed, err
 	}
 	// Refusals come before anything is written, and a dry run has them too.
-	if err = w.agreesToForm(ctx, formed, source); err == nil && !o.DryRun {
+	if err = w.here.AgreesToForm(formed.Scheme, source.Examples()); err == nil && !o.DryRun {
 		err = HasRoom(ctx, o.Out, formed.Bytes(f.Parquet), manifest.BatchesFolder)
 	}
 	if err != nil {
@@ -102,43 +100,9 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 		if err := manifest.SetExamples(w.dir.path, source.Examples().Identity); err != nil {
 			return index, err
 		}
-		if index, err = f.form(ctx, w, source, formed, run, stage); err != nil {
-			return index, err
-		}
-		training, err := trainingOf(formed, source)
-		if err != nil {
-			return index, err
-		}
-		// The claim comes last, and before the batches are published: a run that failed has claimed
-		// nothing.
-		return index, w.claim(run, registry.Record{Training: training})
+		return f.form(ctx, w, source, formed, run, stage)
 	})
 	return formed, err
-}
-
-// agreesToForm refuses batches that do not match the results in the run directory, or the training
-// run of its run id.
-func (w *work) agreesToForm(ctx context.Context, formed stages.FormResult, source stages.Source) error {
-	if err := w.here.AgreesToForm(formed.Scheme, source.Examples()); err != nil {
-		return err
-	}
-	training, err := trainingOf(formed, source)
-	if err != nil {
-		return err
-	}
-	found, err := w.registered(ctx, registry.Record{Training: training})
-	if err == nil {
-		err = MadeAgain(ctx, w.set, manifest.BatchesFolder, found)
-	}
-	return err
-}
-
-// trainingOf returns the training run of batches in the form that the recipe of their noise will
-// have.
-func trainingOf(formed stages.FormResult, source stages.Source) (t noise.Training, err error) {
-	t.Examples = source.Examples().Identity
-	t.Sampler, err = stages.SamplerText(formed.Scheme)
-	return t, err
 }
 
 // runGraph writes the table of a graph with all its examples kept, and forms batches from it.

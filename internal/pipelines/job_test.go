@@ -17,11 +17,10 @@ import (
 
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
-	"minsep/internal/teststate"
 	"minsep/internal/transforms/progress"
 )
 
-func TestMain(m *testing.M) { os.Exit(teststate.Main{Tests: onDirect{m}}.Run()) }
+func TestMain(m *testing.M) { os.Exit(onDirect{m}.Run()) }
 
 // onDirect runs tests on the direct runner.
 type onDirect struct{ *testing.M }

@@ -13,7 +13,6 @@ import (
 	"minsep/internal/noise"
 	"minsep/internal/param"
 	"minsep/internal/planner"
-	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/transforms/manifestio"
@@ -102,13 +101,6 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 	if err := stages.Certified(certificate, o.Out, r); err != nil {
 		return noised, err
 	}
-	found, err := w.registered(ctx, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: training})
-	if err != nil {
-		return noised, err
-	}
-	if err := MadeAgain(ctx, o, manifest.NoiseFolder, found); err != nil {
-		return noised, err
-	}
 	if o.DryRun {
 		return noised, nil
 	}
@@ -157,9 +149,6 @@ func (n Noise) write(ctx context.Context, w *work, r *noise.Recipe, facts manife
 		folder: manifest.NoiseFolder, secret: true,
 		resume: func(run manifest.Run) (same manifest.Digest, err error) {
 			r.Bind(w.root, run.RunID, key)
-			if err := w.claim(run, registry.Record{ParamsSHA256: r.ParamsSHA256, Training: r.Params.Training}); err != nil {
-				return same, err
-			}
 			return layoutDigest(r, facts)
 		},
 		kept: func(err error) bool { return ctx.Err() != nil || isFull(err) },

@@ -29,7 +29,6 @@ type directory struct {
 
 func newDirectory(t *testing.T) directory {
 	dir := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
 	d := directory{t, filepath.Join(dir, "key"), filepath.Join(dir, "run")}
 	if err := stream.CreateKeyFile(d.key); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,6 @@ import (
 	"minsep/internal/noise"
 	"minsep/internal/param"
 	"minsep/internal/pipelines"
-	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -125,11 +124,6 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err != nil {
 		return RunResult{}, err
 	}
-	if o.DryRun { // else the stages say it
-		if err := madeAgain(ctx, o, names, t.known); err != nil {
-			return RunResult{}, err
-		}
-	}
 	r := &planRun{Directory: &stages.Directory{Out: o.Out, Plan: p, Inputs: inputs, Run: t.run, KeyFile: o.KeyFile}, options: o, how: how,
 		result: RunResult{RunID: t.run.RunID.String(), Earlier: t.run.Earlier, Out: o.Out, PlanSHA256: t.run.Plan.SHA256, Plan: t.run.Plan.Plan}}
 	if p.Noise.Grid == noise.NoGrid {
@@ -170,18 +164,6 @@ func checkOut(out string) error {
 		bad.Param, bad.Field = "out", "out"
 	}
 	return err
-}
-
-// madeAgain refuses stages that would draw what another run drew.
-func madeAgain(ctx context.Context, o pipelines.Options, names []string, known *registry.Record) error {
-	for _, s := range stages.All {
-		if s.Drawn && slices.Contains(names, s.Name) {
-			if err := pipelines.MadeAgain(ctx, o, s.Folder(), known); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // all runs the stages of a plan in order.

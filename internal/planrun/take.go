@@ -9,7 +9,6 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/pipelines"
-	"minsep/internal/registry"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -18,15 +17,14 @@ import (
 
 // taken describes a run directory after a plan has taken it.
 type taken struct {
-	run   manifest.Run
-	made  bool             // with a new run id
-	known *registry.Record // of the run id: its batches, or its noise too, were made before; nil for none
+	run  manifest.Run
+	made bool // with a new run id
 }
 
 // take makes the directory the plan's, by a new run.json, or finds that it is. Another plan is
 // refused. The results of an earlier run may be taken over: nil stands for none.
 func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan, before *earlierRun) (t taken, err error) {
-	root, records, err := openRegistry(o)
+	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
 		return t, err
 	}
@@ -53,7 +51,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 		if err := before.begunFor(o.Out, run); err != nil {
 			return t, err
 		}
-		return goesOn(ctx, p, o, records, run)
+		return goesOn(p, o, run)
 	}
 	next := manifest.NewRun()
 	next.Name, next.Plan = p.Name, committed(root, next.RunID, record)
@@ -76,36 +74,13 @@ func committed(root stream.Root, id stream.RunID, record *manifest.RunPlan) *man
 }
 
 // goesOn takes the directory of the same plan, which may have another name now.
-func goesOn(ctx context.Context, p stages.Plan, o pipelines.Options, records *registry.Registry, run manifest.Run) (taken, error) {
-	known, err := inPlace(ctx, o, records, run)
-	if err == nil && !o.DryRun && p.Name != "" && p.Name != run.Name {
-		before := run
-		run.Name = p.Name
-		err = manifest.WriteRun(o.Out, run, &before)
+func goesOn(p stages.Plan, o pipelines.Options, run manifest.Run) (taken, error) {
+	if o.DryRun || p.Name == "" || p.Name == run.Name {
+		return taken{run: run}, nil
 	}
-	return taken{run: run, known: known}, err
-}
-
-// openRegistry opens the registry of a plan's root key.
-func openRegistry(o pipelines.Options) (root stream.Root, records *registry.Registry, err error) {
-	if root, err = stream.ReadKeyFile(o.KeyFile); err != nil {
-		return root, nil, err
-	}
-	if records, err = registry.Open(root, o.KeyFile); err == nil {
-		err = records.Writable(o.DryRun)
-	}
-	return root, records, err
-}
-
-// inPlace refuses a copy of the directory that a run id serves: see [pipelines.InPlace]. known is
-// the record of the run id.
-func inPlace(ctx context.Context, o pipelines.Options, records *registry.Registry, run manifest.Run) (known *registry.Record, err error) {
-	known, _, err = records.Find(run.RunID)
-	if err != nil || known == nil {
-		return nil, err
-	}
-	_, err = pipelines.InPlace(ctx, records, *known, o)
-	return known, err
+	before := run
+	run.Name = p.Name
+	return taken{run: run}, manifest.WriteRun(o.Out, run, &before)
 }
 
 // differences returns the parts of a run directory that are not this plan's, nil if there are none.

@@ -29,7 +29,7 @@ const (
 	identity, poisson = `{"kind": "identity"}`, `{"scheme": "poisson", "steps": 8, "prob": 0.25}`
 
 	planOfGraph = `{"graph": {"paths": ["g.csv"]}, "bound": {"max_examples_per_owner": 2}, "scheme": {"scheme": "poisson", "steps": 8, "prob": 0.25, "max_batch_size": 60},
-		"strategy": {"kind": "identity"}, "privacy": {"epsilon": 4, "delta": 1e-5}, "noise": {"coordinates": 10}, "out": "r"}`
+		"strategy": {"kind": "identity"}, "privacy": {"epsilon": 4, "delta": 1e-5}, "noise": {"coordinates": 10, "files": true}, "out": "r"}`
 	planOfNumbers = `{"examples": 100, "scheme": %s, "strategy": %s, "privacy": {"epsilon": 4, "delta": 1e-5}, "noise": {"coordinates": 10}, "out": "r"}`
 )
 

@@ -233,21 +233,7 @@ func TestSecretFiles(t *testing.T) {
 func TestFoldersOfStores(t *testing.T) {
 	store.RegisterMemory()
 	ctx, dir := context.Background(), t.TempDir()
-	below, file := filepath.Join(dir, "a", "b"), filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{dir, "file://" + dir, below} {
-		if got, err := store.NearestFolder(name); got != dir || err != nil {
-			t.Errorf("nearest to %s: %q, %v", name, got, err)
-		}
-	}
-	if _, err := store.NearestFolder(filepath.Join(file, "b")); err == nil {
-		t.Error("a file as a folder is passed over")
-	}
-	if got, err := store.NearestFolder("mem://bucket/none"); got != "" || err != nil {
-		t.Errorf("nearest in an object store: %q, %v", got, err)
-	}
+	below := filepath.Join(dir, "a", "b")
 	if err := store.CheckFolder(ctx, below); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

@@ -18,8 +18,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -313,23 +311,6 @@ func CheckFolder(ctx context.Context, dir string) error {
 	}
 	_, err := Stat(ctx, dir)
 	return err
-}
-
-// NearestFolder returns dir if it exists, else the nearest existing folder above it. It returns ""
-// in an object store, where a folder comes with its first object. A file in the way is an error.
-func NearestFolder(dir string) (string, error) {
-	if !isLocal(dir) {
-		return "", nil
-	}
-	for dir = localPath(dir); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		switch {
-		case err == nil && !info.IsDir():
-			return "", fmt.Errorf("%s is a file", dir)
-		case err == nil || filepath.Dir(dir) == dir:
-			return dir, nil
-		}
-	}
 }
 
 // Chmod sets the mode of a local folder. In an object store it does nothing.

@@ -150,13 +150,6 @@ func (r Root) Key(run RunID, params [sha256.Size]byte, purpose string) Key {
 	return expand(r.secret[:], salt, purpose)
 }
 
-// Commitment returns a public value that binds to the root key without revealing it:
-// HKDF-SHA256(root, no salt, info = "commitment of a root key"). It identifies the key by its
-// content, wherever its file lies.
-func (r Root) Commitment() [sha256.Size]byte {
-	return expand(r.secret[:], nil, "commitment of a root key").secret
-}
-
 // PublicKey returns the key for draws that anybody must be able to repeat, such as a verification:
 // SHA-256(purpose ‖ 0 ‖ config). It is no secret.
 func PublicKey(purpose string, config []byte) Key {

@@ -26,7 +26,6 @@ from .frozen import fixed
 
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="minsep-python-"))
 atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
-os.environ["XDG_STATE_HOME"] = str(ROOT / "state")
 KEY = ROOT / "key"
 
 

@@ -464,7 +464,7 @@ class Guard(runs.Case):
             copy = pathlib.Path(shutil.copytree(path, self.folder / name))
             key = self.folder / f"key-{name}"
             shutil.copy(runs.key(), key)
-            with mock.patch.dict(os.environ, HOME=str(self.folder), XDG_STATE_HOME=str(self.folder / name)):
+            with mock.patch.dict(os.environ, HOME=str(self.folder / name)):
                 guard = minsep.StepGuard(minsep.Run(copy))
                 with minsep.read_noise(guard._run, guard=guard, key=key) as noise:
                     found.append([noise.step(t).tolist() for t in guard])
