@@ -148,7 +148,7 @@ func (p Problem) AmplifiedToeplitz(bands int, independent float64) (*Strategy, C
 	if err != nil {
 		return nil, Convergence{}, err
 	}
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	checkIndependentNoise(&check, independent)
 	if err := check.Err(); err != nil {
 		return nil, Convergence{}, err

@@ -49,7 +49,7 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	}
 	n, schema := p.Workload.Steps, p.participation()
 	k := schema.most(n)
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.Require(k == 1 || bands <= schema.MinSep, "bands", bands, "must be at most min-sep with several participations")
 	if err := check.Err(); err != nil {
 		return nil, Convergence{}, err

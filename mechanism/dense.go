@@ -325,7 +325,7 @@ func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
 	}
 	schema, n := p.participation(), p.Workload.Steps
 	fits := Participation{MinSep: schema.MinSep}.most(n)
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.Require(p.Objective != MaxError, "objective", p.Objective, "must be mean for a dense strategy")
 	check.Require(schema.most(n) == fits, "max participations", schema.MaxParticipations, "must be as many as fit for a dense strategy")
 	check.Require(schema.Phases || fits == 1, "phases", schema.Phases, "must be set for a dense strategy with several participations")

@@ -49,7 +49,7 @@ func newError(variance []float64) Error {
 // 2405.15913, Algorithm 3). No case takes more than O(n·bands) memory.
 func (s *Strategy) Error(a *Workload) (Error, error) {
 	if s.Steps != a.Steps {
-		return Error{}, &ParamError{Package: "mechanism", Param: "workload steps", Value: a.Steps,
+		return Error{}, &ParamError{Param: "workload steps", Value: a.Steps,
 			Rule: fmt.Sprintf("must be the strategy's, %d", s.Steps)}
 	}
 	var variance []float64
@@ -65,7 +65,7 @@ func (s *Strategy) Error(a *Workload) (Error, error) {
 	}
 	for i, v := range variance {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return Error{}, &ParamError{Package: "mechanism", Param: "error at step", Value: i, Rule: "must be finite: the strategy is unstable"}
+			return Error{}, &ParamError{Param: "error at step", Value: i, Rule: "must be finite: the strategy is unstable"}
 		}
 	}
 	return newError(variance), nil

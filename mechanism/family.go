@@ -191,7 +191,7 @@ func (p Problem) Make(kind string, size int) (*Strategy, error) {
 	}
 	f, ok := FamilyOf(kind)
 	if !ok || f.TakesColumn {
-		return nil, &ParamError{Package: "mechanism", Param: "kind", Value: kind, Rule: "must be one of " + strings.Join(ComparableKinds(), ", ")}
+		return nil, &ParamError{Param: "kind", Value: kind, Rule: "must be one of " + strings.Join(ComparableKinds(), ", ")}
 	}
 	return f.makeFor(p, Params{Kind: kind, Steps: p.Workload.Steps, Bands: size, Buffers: size, Arity: size})
 }

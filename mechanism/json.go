@@ -13,7 +13,7 @@ import (
 const Version = 1
 
 // ErrVersion is the error for a strategy file of another version.
-var ErrVersion = errors.New("mechanism: strategy of another version")
+var ErrVersion = errors.New("strategy of another version")
 
 // wire is the JSON form: the fields of Strategy and the version.
 type wire struct {
@@ -48,10 +48,10 @@ func ReadStrategy(r io.Reader) (*Strategy, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("mechanism: strategy: %w", err)
+		return nil, fmt.Errorf("strategy: %w", err)
 	}
 	if err := strictjson.Foreign(data); err != nil {
-		return nil, fmt.Errorf("mechanism: strategy: %w", err)
+		return nil, fmt.Errorf("strategy: %w", err)
 	}
 	s := new(Strategy)
 	if err := json.Unmarshal(data, s); err != nil {
@@ -78,7 +78,7 @@ func leadingSteps(head []byte) (steps int) {
 func ReadWorkload(r io.Reader) (*Workload, error) {
 	a := new(Workload)
 	if err := strictjson.Read(r, a); err != nil {
-		return nil, fmt.Errorf("mechanism: workload: %w", err)
+		return nil, fmt.Errorf("workload: %w", err)
 	}
 	if err := a.Validate(); err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func init() {
 // OneParameter returns the banded Toeplitz strategy θ_i = 1/i + c, i = 1 to bands, c ≥ -1/bands
 // (arXiv 2405.15913, Appendix J).
 func OneParameter(steps, bands int, c float64) (*Strategy, error) {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.Require(bands >= 1 && bands <= steps, "bands", bands, "must be 1 to the steps")
 	check.Require(c*float64(bands) >= -1, "offset", c, "must be at least -1/bands")
 	if err := check.Err(); err != nil {

@@ -45,7 +45,7 @@ func (p Problem) context() context.Context {
 
 // Validate returns every fault of p joined, or nil.
 func (p Problem) Validate() error {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	if p.Workload == nil {
 		check.Require(false, "workload", nil, "must be given")
 	} else {
@@ -61,7 +61,7 @@ func (p Problem) Validate() error {
 // validate does Validate, and requires a size, of bands or buffers, from 1 to limit. A limit of 0
 // stands for none: the missing workload is then the fault.
 func (p Problem) validate(name string, size, limit int) error {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.Add(p.Validate())
 	check.Require(size >= 1 && (limit == 0 || size <= limit), name, size, fmt.Sprintf("must be 1 to %d", limit))
 	return check.Err()
@@ -101,7 +101,7 @@ type Convergence struct {
 }
 
 // ErrNotConverged is wrapped by the error of every optimisation that did not reach its tolerance.
-var ErrNotConverged = errors.New("mechanism: the optimisation did not converge")
+var ErrNotConverged = errors.New("the optimisation did not converge")
 
 // notConverged returns the error for a gap above its limit.
 func notConverged(c Convergence, limit float64) error {

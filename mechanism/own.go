@@ -22,7 +22,7 @@ const KindOwn = "own"
 // of docs/schemes.md. Scheme fixed is with every strategy, by [Strategy.Sensitivity], which is exact
 // or an upper bound.
 func FromRows(steps int, row func(i int) []float64) (*Strategy, error) {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.Require(steps >= 1 && steps <= MaxSteps, "steps", steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	if err := check.Err(); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func FromRows(steps int, row func(i int) []float64) (*Strategy, error) {
 	for i := range steps {
 		r := row(i)
 		if len(r) < 1 || len(r) > i+1 {
-			return nil, &ParamError{Package: "mechanism", Param: fmt.Sprintf("entries of row %d", i), Value: len(r), Rule: fmt.Sprintf("must be 1 to %d, the last of them on the diagonal", i+1)}
+			return nil, &ParamError{Param: fmt.Sprintf("entries of row %d", i), Value: len(r), Rule: fmt.Sprintf("must be 1 to %d, the last of them on the diagonal", i+1)}
 		}
 		if entries += len(r); entries > maxOwnEntries {
 			return nil, errTooLarge("entries of the rows up to", i, maxOwnEntries)

@@ -62,7 +62,7 @@ func (p *Params) SetParameter(name string, value float64) { *p.parameters()[name
 
 // Validate returns every fault that shows before the strategy is made, joined, or nil.
 func (p Params) Validate() error {
-	c := param.Checker{Package: "mechanism"}
+	c := param.Checker{}
 	f, known := FamilyOf(p.Kind)
 	c.Require(known, "kind", fmt.Sprintf("%q", p.Kind), "must be one of "+strings.Join(Kinds(), ", "))
 	c.Require(p.Steps >= 1 && p.Steps <= MaxSteps, "steps", p.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
@@ -284,7 +284,7 @@ func (p Params) ReadWorkload(r io.Reader) (*Workload, error) {
 	}
 	var rates []float64
 	if err := strictjson.Read(r, &rates); err != nil {
-		return nil, fmt.Errorf("mechanism: learning rates: %w", err)
+		return nil, fmt.Errorf("learning rates: %w", err)
 	}
 	a := &Workload{Steps: len(rates), LearningRates: rates}
 	if err := a.Validate(); err != nil {
@@ -310,7 +310,7 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 			if !p.isFile() {
 				of = "schedule"
 			}
-			return problem, &ParamError{Package: "mechanism", Param: "steps", Value: p.Steps, Rule: fmt.Sprintf("must be %d, as the %s %s has", workload.Steps, of, file)}
+			return problem, &ParamError{Param: "steps", Value: p.Steps, Rule: fmt.Sprintf("must be %d, as the %s %s has", workload.Steps, of, file)}
 		}
 	}
 	var rates []float64

@@ -61,7 +61,7 @@ func (p Problem) Search(low, high float64, family func(x float64) (*Strategy, er
 
 // checkFamily requires at least one step, 1 to steps bands, and a parameter in [0, 1].
 func checkFamily(steps, bands int, name string, value float64) error {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.AtLeast("steps", steps, 1)
 	check.Require(bands >= 1 && bands <= steps, "bands", bands, "must be 1 to the steps")
 	check.Require(value >= 0 && value <= 1, name, value, "must be in [0, 1]")

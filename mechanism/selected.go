@@ -9,7 +9,7 @@ import (
 )
 
 // errNotPositive is the error of a decomposition that meets a pivot that is not positive.
-var errNotPositive = errors.New("mechanism: matrix is not positive definite")
+var errNotPositive = errors.New("matrix is not positive definite")
 
 // cyclicBlocks inverts symmetric positive definite matrices S. Their rows form blocks 0 … L. A
 // block has entries only with its neighbours and, in a ring, block 0 with block L. Blocks are

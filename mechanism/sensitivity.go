@@ -20,7 +20,7 @@ type Participation struct {
 
 // Validate returns every fault of p joined, or nil.
 func (p Participation) Validate() error {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.AtLeast("min-sep", p.MinSep, 1)
 	check.AtLeast("max participations", p.MaxParticipations, 0)
 	return check.Err()
@@ -59,7 +59,7 @@ type Sensitivity struct {
 }
 
 // ErrTooLarge is the error if every method that applies needs too much memory or time.
-var ErrTooLarge = errors.New("mechanism: too large")
+var ErrTooLarge = errors.New("too large")
 
 // Sensitivity returns the sensitivity of s under p (F2). s must be valid.
 //

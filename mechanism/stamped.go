@@ -9,7 +9,7 @@ const KindStamped = "stamped"
 // Stamped returns the block diagonal strategy with s repeated: its noise starts afresh every
 // s.Steps steps. It is held by columns.
 func Stamped(s *Strategy, times int) (*Strategy, error) {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.AtLeast("stamps", times, 1)
 	check.Add(s.Validate())
 	if err := check.Err(); err != nil {

@@ -234,14 +234,14 @@ func (s *Strategy) MarshalJSON() ([]byte, error) {
 func (s *Strategy) UnmarshalJSON(data []byte) error {
 	var head struct{ Version int }
 	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("mechanism: strategy: %w", err)
+		return fmt.Errorf("strategy: %w", err)
 	}
 	if head.Version != Version {
 		return fmt.Errorf("%w: version %d: this program reads version %d", ErrVersion, head.Version, Version)
 	}
 	var read plain
 	if err := strictjson.Unmarshal(data, &wire{plain: &read}); err != nil {
-		return fmt.Errorf("mechanism: strategy: %w", err)
+		return fmt.Errorf("strategy: %w", err)
 	}
 	if err := (*Strategy)(&read).Validate(); err != nil {
 		return err
@@ -366,7 +366,7 @@ const stabilitySteps = 1 << 21
 // matrix or an inverse that grows beyond the range of float32: it applies both to two vectors, in
 // O(Steps·Bands), for Toeplitz strategies over the first 2²¹ steps only.
 func (s *Strategy) Validate() error {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	_, family := FamilyOf(s.Kind)
 	check.Require(family || s.Kind == KindStamped || s.Kind == KindOwn, "kind", s.Kind, "must be a known kind of strategy")
 	check.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))

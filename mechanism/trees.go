@@ -46,7 +46,7 @@ func largestNode(p Params) int {
 
 // checkTree requires an arity of at least 2, and a step.
 func checkTree(arity, steps int) error {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.AtLeast("arity", arity, 2)
 	check.AtLeast("steps", steps, 1)
 	return check.Err()

@@ -37,7 +37,7 @@ func Prefix(steps int) *Workload { return &Workload{Steps: steps} }
 
 // Validate returns every fault of a joined, or nil.
 func (a *Workload) Validate() error {
-	check := param.Checker{Package: "mechanism"}
+	check := param.Checker{}
 	check.AtLeast("workload steps", a.Steps, 1)
 	check.Require(a.Momentum >= 0 && a.Momentum < 1, "momentum", a.Momentum, "must be in [0, 1)")
 	if a.LearningRates != nil {

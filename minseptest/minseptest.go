@@ -39,19 +39,19 @@ const RunFolder = "run"
 func Training(folder string) (*transforms.Training, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
-		return nil, fmt.Errorf("minseptest: %w", err)
+		return nil, err
 	}
 	key := filepath.Join(folder, "key")
 	public := sha256.Sum256([]byte("minseptest: a key that everybody knows"))
 	if err := os.WriteFile(key, public[:], 0o600); err != nil {
-		return nil, fmt.Errorf("minseptest: %w", err)
+		return nil, err
 	}
 	run := manifest.NewRun()
 	run.Test = true
 	copy(run.RunID[:], public[:])
 	dir := filepath.Join(folder, RunFolder)
 	if err := manifest.WriteRun(dir, run, nil); err != nil {
-		return nil, fmt.Errorf("minseptest: %w", err)
+		return nil, err
 	}
 	return adopt.Training(dir, key, run.RunID).(*transforms.Training), nil
 }
@@ -87,11 +87,11 @@ func SameBatches(ctx context.Context, run, other string) error {
 		return err
 	}
 	if a.digest != b.digest {
-		return errors.New("minseptest: the batches have other parameters")
+		return errors.New("the batches have other parameters")
 	}
 	for step, rows := range a.rows {
 		if !slices.Equal(rows, b.rows[step]) {
-			return fmt.Errorf("minseptest: step %d has other rows: %d examples, and %d in the other run", step, len(rows), len(b.rows[step]))
+			return fmt.Errorf("step %d has other rows: %d examples, and %d in the other run", step, len(rows), len(b.rows[step]))
 		}
 	}
 	return nil

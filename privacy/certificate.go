@@ -98,7 +98,7 @@ func record(l *ledger.Ledger, sums [][]byte) error {
 	entries := make([]ledger.Entry, len(sums))
 	for i, b := range sums {
 		if err := strictjson.Unmarshal(b, &entries[i]); err != nil {
-			return fmt.Errorf("privacy: sums of a unit: %w", err)
+			return fmt.Errorf("sums of a unit: %w", err)
 		}
 	}
 	return l.AddAll(entries)
@@ -157,24 +157,24 @@ func (c *Certificate) Verify(ctx context.Context, cpuTime time.Duration) (delta 
 		return 0, err
 	}
 	if !reflect.DeepEqual(again, c) {
-		return 0, errors.New("privacy: the certificate does not follow from its protocol and its sums")
+		return 0, errors.New("the certificate does not follow from its protocol and its sums")
 	}
 	if err := calibration.CheckProofs(ctx, p); err != nil {
-		return 0, fmt.Errorf("privacy: a proof of the certificate does not hold: %w", err)
+		return 0, fmt.Errorf("a proof of the certificate does not hold: %w", err)
 	}
 	released, err := p.Release(l.Tallies())
 	if err != nil {
 		return 0, err
 	}
 	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
-		return 0, fmt.Errorf("privacy: the samples were made by kernel %s, and this machine has kernel %s: verify it on a machine with the former", p.KernelID, montecarlo.KernelID())
+		return 0, fmt.Errorf("the samples were made by kernel %s, and this machine has kernel %s: verify it on a machine with the former", p.KernelID, montecarlo.KernelID())
 	}
 	own, err := calibration.Resample(ctx, p, released.Candidate, cpuTime.Seconds())
 	if err != nil {
 		return 0, err
 	}
 	if own.Contradicts {
-		return own.Delta, errors.New("privacy: samples drawn now contradict the certificate: its own were chosen or forged")
+		return own.Delta, errors.New("samples drawn now contradict the certificate: its own were chosen or forged")
 	}
 	return own.Delta, nil
 }

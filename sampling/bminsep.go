@@ -54,7 +54,7 @@ func (s BMinSep) Separation() int { return s.MinSep }
 
 // Validate returns every fault of the parameters, joined.
 func (s BMinSep) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	checkProb(&c, s.Prob)
 	checkSteps(&c, s.Steps, s.MinSep)
 	return c.Err()

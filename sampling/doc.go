@@ -113,7 +113,7 @@ func (e *InfeasibleError) Unwrap() error { return e.Fault }
 
 func infeasible(batch, largest float64, why string) error {
 	return &InfeasibleError{
-		Fault:   &ParamError{Package: "sampling", Param: "batch size", Value: batch, Rule: fmt.Sprintf("must be at most %s, the largest feasible: %s", roundedDown(largest), why)},
+		Fault:   &ParamError{Param: "batch size", Value: batch, Rule: fmt.Sprintf("must be at most %s, the largest feasible: %s", roundedDown(largest), why)},
 		Largest: largest,
 	}
 }
@@ -130,7 +130,7 @@ func checkSteps(c *param.Checker, steps, minSep int) {
 
 // checkBatch checks the facts from which a probability is computed.
 func checkBatch(batch float64, examples int64) error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.Positive("batch size", batch)
 	c.Require(examples >= 1, "examples", examples, "must be at least 1")
 	return c.Err()

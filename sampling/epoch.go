@@ -78,7 +78,7 @@ func (s EpochMinSep) Separation() int { return s.MinSep }
 
 // Validate returns every fault of the parameters, joined.
 func (s EpochMinSep) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	checkSteps(&c, s.Steps, s.MinSep)
 	checkEpoch(&c, s.EpochSteps, s.MinSep)
 	return c.Err()
@@ -101,7 +101,7 @@ func (s EpochMinSep) WithBatchSize(batch float64, examples int64) (EpochMinSep, 
 	if epoch < float64(s.MinSep) {
 		return s, infeasible(batch, d/float64(s.MinSep), fmt.Sprintf("examples / min-sep = %d / %d", examples, s.MinSep))
 	}
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.Require(epoch <= maxEpoch, "batch size", batch, fmt.Sprintf("must be at least %.6g: an epoch has at most %d steps", d/maxEpoch, maxEpoch))
 	if got := d / epoch; math.Abs(got-batch) > maxMoved*batch {
 		const rule = "would become %.6g, more than 5 %% from it: an epoch has whole steps, and examples / batch size is %.6g; give epoch-steps %d for that size, or %s"

@@ -77,7 +77,7 @@ func (s Fixed) Separation() int { return s.MinSep }
 
 // Validate returns every fault of the parameters, joined.
 func (s Fixed) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.AtLeast("batch size", s.BatchSize, 1)
 	checkSteps(&c, s.Steps, s.MinSep)
 	c.Require(s.MaxParticipations >= 0, "max participations", s.MaxParticipations, "must be at least 1, or 0 for no bound but min-sep's")

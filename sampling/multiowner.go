@@ -58,7 +58,7 @@ func (s MultiOwner) Separation() int { return s.MinSep }
 
 // Validate returns every fault of the parameters, joined.
 func (s MultiOwner) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	checkProb(&c, s.Prob)
 	checkSteps(&c, s.Steps, s.MinSep)
 	return c.Err()
@@ -80,7 +80,7 @@ func (s MultiOwner) ExpectedBatchSize(neighborhoods Neighborhoods) float64 {
 // WithBatchSize returns the scheme with the smallest probability that gives the expected batch
 // size. A size that no probability reaches is an [InfeasibleError].
 func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (MultiOwner, error) {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.Positive("batch size", batch)
 	c.Require(s.MinSep >= 1 && s.MinSep <= MaxSteps, "min-sep", s.MinSep, fmt.Sprintf("must be from 1 to %d", MaxSteps))
 	for size, count := range neighborhoods {

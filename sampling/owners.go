@@ -39,7 +39,7 @@ const (
 
 // Validate reports every fault of the parameters, joined.
 func (o OwnerSampling) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	checkExamplesPerOwner(&c, o.ExamplesPerOwner)
 	return c.Err()
 }

@@ -83,7 +83,7 @@ func (p Params) Kind() Kind {
 
 // Validate reports every fault that can be found without the examples.
 func (p Params) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	kind, known := kindOf(p.Scheme)
 	c.Require(known, "scheme", fmt.Sprintf("%q", p.Scheme), "must be one of "+strings.Join(KindNames(), ", "))
 	c.AtLeast("steps", p.Steps, 1)

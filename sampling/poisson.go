@@ -109,7 +109,7 @@ func (s BallsInBins) Separation() int { return s.Period }
 
 // Validate returns every fault of the parameters, joined.
 func (s BallsInBins) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be from 1 to %d", MaxSteps))
 	c.Require(s.Period >= 1 && s.Period <= MaxSteps, "period", s.Period, fmt.Sprintf("must be from 1 to %d", MaxSteps))
 	return c.Err()

@@ -72,7 +72,7 @@ func (s Rotation) Periods() int { return (s.Steps + s.EpochSteps - 1) / s.EpochS
 
 // Validate returns every fault of the parameters, joined.
 func (s Rotation) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	checkSteps(&c, s.Steps, 1)
 	checkEpoch(&c, s.EpochSteps, 1)
 	return c.Err()

@@ -175,7 +175,7 @@ func (s Spec) ExpectedCoins(copies int64) float64 {
 
 // Validate returns every fault of the parameters, joined.
 func (s Spec) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	set := s.schemes()
 	c.Require(len(set) == 1, "schemes", len(set), "must be exactly 1")
 	for _, scheme := range set {

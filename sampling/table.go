@@ -92,7 +92,7 @@ func (j Jump) to(step int) Point {
 // unless probabilities are in [0, 1], those of the starts have the sum 1, and every next point is
 // later, or if the table is too large.
 func (l Law) Tabulate(steps int) (*Table, error) {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.Require(steps >= 1 && steps <= MaxSteps, "steps", steps, fmt.Sprintf("must be from 1 to %d", MaxSteps))
 	c.Require(l.Next != nil && len(l.Start) > 0, "law", len(l.Start), "must have starts and a function Next")
 	sum := 0.0
@@ -137,7 +137,7 @@ func (b *tableBuilder) build(sum float64) (*Table, error) {
 		slices.Sort(states)
 		states = slices.Compact(states)
 		if points += len(states); points > MaxTablePoints {
-			return nil, &param.Error{Package: "sampling", Param: "points of the law", Value: points, Rule: fmt.Sprintf("must be at most %d: an example can be in too many states", MaxTablePoints)}
+			return nil, &param.Error{Param: "points of the law", Value: points, Rule: fmt.Sprintf("must be at most %d: an example can be in too many states", MaxTablePoints)}
 		}
 		row, err := b.row(i, states)
 		if err != nil {
@@ -170,7 +170,7 @@ func (b *tableBuilder) row(i int, states []int) ([]Choice, error) {
 	for _, state := range states {
 		p, in, out := b.law.Next(Point{i, state})
 		if !(p >= 0 && p <= 1) {
-			return nil, &param.Error{Package: "sampling", Param: "probability", Value: p, Rule: fmt.Sprintf("must be from 0 to 1, at step %d in state %d", i, state)}
+			return nil, &param.Error{Param: "probability", Value: p, Rule: fmt.Sprintf("must be from 0 to 1, at step %d in state %d", i, state)}
 		}
 		x := Choice{State: state, Threshold: threshold(p)}
 		for _, next := range []struct {
@@ -182,7 +182,7 @@ func (b *tableBuilder) row(i int, states []int) ([]Choice, error) {
 				continue
 			}
 			if next.at.Step <= i {
-				return nil, &param.Error{Package: "sampling", Param: "next point", Value: next.at, Rule: fmt.Sprintf("must be of a later step than %d", i)}
+				return nil, &param.Error{Param: "next point", Value: next.at, Rule: fmt.Sprintf("must be of a later step than %d", i)}
 			}
 			*next.to = Jump{next.at.Step - i, next.at.State}
 			b.reach(next.at)
@@ -203,7 +203,7 @@ func (b *tableBuilder) append(row []Choice) error {
 		b.rows[string(b.bytes)] = k
 		t.Rows = append(t.Rows, row)
 		if b.choices += len(row); b.choices > MaxTableChoices {
-			return &param.Error{Package: "sampling", Param: "choices of the law", Value: b.choices, Rule: fmt.Sprintf("must be at most %d: too many steps differ from each other", MaxTableChoices)}
+			return &param.Error{Param: "choices of the law", Value: b.choices, Rule: fmt.Sprintf("must be at most %d: too many steps differ from each other", MaxTableChoices)}
 		}
 	}
 	if last := len(t.Classes) - 1; last >= 0 && t.Classes[last].Row == k {
@@ -324,7 +324,7 @@ func (t *Table) Next(at Point) (p float64, in, out Point) {
 // Validate returns an error unless the table is one that [Law.Tabulate] makes: of at most the sizes
 // of this package, with starts that have the sum 1, and with jumps that lead to choices.
 func (t *Table) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.Require(t.Steps >= 1 && t.Steps <= MaxSteps, "steps of the table", t.Steps, fmt.Sprintf("must be from 1 to %d", MaxSteps))
 	steps, choices := 0, 0
 	for _, class := range t.Classes {
@@ -358,7 +358,7 @@ func (t *Table) Validate() error {
 
 // checkPoints follows the table from its starts.
 func (t *Table) checkPoints() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	has := func(at Point) bool {
 		if at.Step < 0 || at.Step >= t.Steps {
 			return at.Step >= 0

@@ -26,7 +26,7 @@ const PadRow = -1
 
 // Validate returns every fault of the parameters, joined.
 func (t Truncation) Validate() error {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.AtLeast("max batch size", t.MaxBatchSize, 1)
 	return c.Err()
 }

@@ -71,7 +71,7 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 	if err := t.check(); err != nil {
 		return Batches{}, err
 	}
-	k := param.Checker{Package: "transforms"}
+	k := param.Checker{}
 	k.AtLeast("part size", c.PartSize, 0)
 	k.AtLeast("shards", c.Shards, 0)
 	k.AtLeast("buckets", c.Buckets, 0)
@@ -129,7 +129,7 @@ func (b Batches) Elements(s beam.Scope) (beam.PCollection, error) {
 
 func (b Batches) check() error {
 	if b.training == nil {
-		return errors.New("transforms: no batches are given: make them with SampleBatches")
+		return errors.New("no batches are given: make them with SampleBatches")
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (b Batches) Files(s beam.Scope, folder string, parquet bool) (beam.PCollect
 		return beam.PCollection{}, err
 	}
 	if parquet && b.sampling.RowsOnly {
-		return beam.PCollection{}, errors.New("transforms: parquet files hold the ids of examples, which the sampling leaves out: unset RowsOnly")
+		return beam.PCollection{}, errors.New("parquet files hold the ids of examples, which the sampling leaves out: unset RowsOnly")
 	}
 	dir, err := store.Abs(folder)
 	if err != nil {

@@ -59,7 +59,7 @@ func encodeBatch[K ID](v Batch[K]) ([]byte, error) {
 	return ids.AppendBinary(b), nil
 }
 
-var errBatch = errors.New("transforms: malformed batch")
+var errBatch = errors.New("malformed batch")
 
 func decodeBatch[K ID](b []byte) (v Batch[K], err error) {
 	var head [5]uint64

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -223,7 +222,7 @@ func ReadTable(ctx context.Context, s beam.Scope, t *Training, folder string) (E
 	}
 	summary, err := json.Marshal(table.Summary)
 	if err != nil {
-		return Examples{}, fmt.Errorf("transforms: %w", err)
+		return Examples{}, err
 	}
 	return Examples{Summary: beam.CreateList(s.Scope("minsep.ReadTable"), [][]byte{summary}), training: t, table: table,
 		key: goType(table.ExampleType), owner: goType(table.OwnerType)}, nil
@@ -237,7 +236,7 @@ func (e Examples) rows(s beam.Scope, owners bool) (beam.PCollection, error) {
 	case e.table != nil:
 		return manifestio.ReadBounded(s, e.table, owners)
 	}
-	return beam.PCollection{}, errors.New("transforms: numbered examples are in no table: their rows are their numbers")
+	return beam.PCollection{}, errors.New("numbered examples are in no table: their rows are their numbers")
 }
 
 // Rows are the examples: PCollection<KV<K, Row[V]>>.
@@ -254,7 +253,7 @@ func (e Examples) Rows(s beam.Scope) (beam.PCollection, error) {
 // PCollection<string> of JSON with name, bytes and SHA-256.
 func (e Examples) Files(s beam.Scope, folder string) (beam.PCollection, error) {
 	if !e.parts.IsValid() {
-		return beam.PCollection{}, errors.New("transforms: only examples that this pipeline bounds can be written: others are numbers, or in files already")
+		return beam.PCollection{}, errors.New("only examples that this pipeline bounds can be written: others are numbers, or in files already")
 	}
 	dir, err := store.Abs(folder)
 	if err != nil {
@@ -270,7 +269,7 @@ func (e Examples) Files(s beam.Scope, folder string) (beam.PCollection, error) {
 func (e *Examples) Write(s beam.Scope) error {
 	s = s.Scope("minsep.WriteTable")
 	if e.published.IsValid() {
-		return errors.New("transforms: the table is written already")
+		return errors.New("the table is written already")
 	}
 	if err := e.training.check(); err != nil {
 		return err

@@ -38,7 +38,7 @@ type InputError struct{ Faults []string }
 func (e *InputError) Error() string { return strings.Join(e.Faults, "\n") }
 
 // faultPrefixes begin the faults of graphs, tables, batch sizes and what comes into a pipeline.
-var faultPrefixes = []string{graphio.FaultPrefix + " ", "manifest: bounded table", "sampling: batch size", "transforms: "}
+var faultPrefixes = []string{graphio.FaultPrefix + " ", "bounded table", "batch size", "input: "}
 
 // faultLines returns the faults in the text of an error.
 func faultLines(text string) (faults []string) {

@@ -44,7 +44,7 @@ type LongIDError struct {
 }
 
 func (e *LongIDError) Error() string {
-	return fmt.Sprintf("transforms: an id of %d bytes: must have at most %d: give a hash of it", e.Bytes, stream.MaxStringID)
+	return fmt.Sprintf("input: an id of %d bytes: must have at most %d: give a hash of it", e.Bytes, stream.MaxStringID)
 }
 
 // appendID appends an id to a column.
@@ -114,7 +114,7 @@ func pairTypes(what string, c beam.PCollection) (k, v reflect.Type, err error) {
 	}
 	for _, t := range []reflect.Type{k, v} {
 		if _, ok := columnType(t); !ok {
-			return nil, nil, fmt.Errorf("transforms: %s: ids are of type %v: must be int64, uint64, string or []byte", what, t)
+			return nil, nil, fmt.Errorf("%s: ids are of type %v: must be int64, uint64, string or []byte", what, t)
 		}
 	}
 	return k, v, nil
@@ -127,7 +127,7 @@ func keyed(what string, c beam.PCollection) (k, v reflect.Type, err error) {
 	}
 	t := c.Type()
 	if t.Type() != typex.KVType {
-		return nil, nil, fmt.Errorf("transforms: %s: elements are %v: must be KV<K, V>", what, t)
+		return nil, nil, fmt.Errorf("%s: elements are %v: must be KV<K, V>", what, t)
 	}
 	return t.Components()[0].Type(), t.Components()[1].Type(), nil
 }
@@ -136,13 +136,13 @@ func keyed(what string, c beam.PCollection) (k, v reflect.Type, err error) {
 // examples, which an unbounded collection never has.
 func usable(what string, c beam.PCollection) error {
 	if !c.IsValid() {
-		return fmt.Errorf("transforms: %s: is no PCollection", what)
+		return fmt.Errorf("%s: is no PCollection", what)
 	}
 	if fn := c.WindowingStrategy().Fn; fn.Kind != window.GlobalWindows {
-		return fmt.Errorf("transforms: %s: is in windows of %v: must be in the global window", what, fn.Kind)
+		return fmt.Errorf("%s: is in windows of %v: must be in the global window", what, fn.Kind)
 	}
 	if strings.HasSuffix(c.String(), ":unbounded}") { // Beam tells it nowhere else
-		return fmt.Errorf("transforms: %s: is unbounded: must be bounded, since a batch is drawn of all examples", what)
+		return fmt.Errorf("%s: is unbounded: must be bounded, since a batch is drawn of all examples", what)
 	}
 	return nil
 }

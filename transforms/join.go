@@ -58,10 +58,10 @@ func (b Batches) Join(s beam.Scope, records beam.PCollection) (beam.PCollection,
 		return beam.PCollection{}, err
 	}
 	if k != b.examples.key {
-		return beam.PCollection{}, fmt.Errorf("transforms: records: ids are of type %v: must be %v, as those of the examples", k, b.examples.key)
+		return beam.PCollection{}, fmt.Errorf("records: ids are of type %v: must be %v, as those of the examples", k, b.examples.key)
 	}
 	if b.sampling.RowsOnly {
-		return beam.PCollection{}, errors.New("transforms: records are joined by the ids of examples, which the sampling leaves out: unset RowsOnly")
+		return beam.PCollection{}, errors.New("records are joined by the ids of examples, which the sampling leaves out: unset RowsOnly")
 	}
 	of := beam.EncodedType{T: r}
 	slots := beam.ParDo(s, &slotsFn{}, b.drawn.Grouped, beam.SideInput{Input: b.drawn.Resolved}, beam.SideInput{Input: b.drawn.Checked})
@@ -179,12 +179,12 @@ func (f *joinFn) ProcessElement(ctx context.Context, _ uint32, chunks func(*[]by
 		key, payload := b[:end], b[end+1:]
 		switch {
 		case b[end] == recordMark && found && bytes.Equal(key, id):
-			return errors.New("transforms: two records have the same id: records must have one for each example")
+			return errors.New("input: two records have the same id: records must have one for each example")
 		case b[end] == recordMark:
 			id, record, found = append(id[:0], key...), append(record[:0], payload...), true
 			return nil
 		case !found || !bytes.Equal(key, id):
-			return errors.New("transforms: an example that takes part has no record: records must have one for each example")
+			return errors.New("input: an example that takes part has no record: records must have one for each example")
 		}
 		shard := binary.BigEndian.Uint32(payload)
 		emit(shard, packOne(payload[4:], record))
@@ -217,7 +217,7 @@ func (f *orderFn) ProcessElement(ctx context.Context, _ uint32, chunks func(*[]b
 	return sorter.Each(func(b []byte) error {
 		const head = slotBytes - 4 // the shard is known
 		if len(b) < head {
-			return errors.New("transforms: malformed entry of a batch")
+			return errors.New("malformed entry of a batch")
 		}
 		number := func(at int) int { return int(binary.BigEndian.Uint32(b[at:])) }
 		slot := Slot{Step: number(0), Index: number(4), Size: number(8), Row: int64(binary.BigEndian.Uint64(b[12:]))}

@@ -67,7 +67,7 @@ func Noise(s beam.Scope, b Batches, c NoiseParams, l NoiseLayout) (beam.PCollect
 	if err := b.check(); err != nil {
 		return beam.PCollection{}, err
 	}
-	k := param.Checker{Package: "transforms"}
+	k := param.Checker{}
 	k.Require(l.Coordinates >= 0, "coordinates of a block", l.Coordinates, "must be at least 0")
 	k.AtLeast("steps of a block", l.Steps, 0)
 	k.AtLeast("workers", l.Workers, 0)
@@ -85,7 +85,7 @@ func Noise(s beam.Scope, b Batches, c NoiseParams, l NoiseLayout) (beam.PCollect
 	}
 	const most = 4 << 20
 	if recipe.Len() > most {
-		return beam.PCollection{}, fmt.Errorf("transforms: the recipe of the noise has %d bytes: at most %d can travel with a pipeline: give another strategy, or call WriteNoise", recipe.Len(), most)
+		return beam.PCollection{}, fmt.Errorf("the recipe of the noise has %d bytes: at most %d can travel with a pipeline: give another strategy, or call WriteNoise", recipe.Len(), most)
 	}
 	l = l.withDefaults(c.Coordinates)
 	if err := t.claim("noise"); err != nil {
@@ -114,7 +114,7 @@ func (b Batches) identity() (t noise.Training, err error) {
 	case b.examples.table != nil:
 		t.Examples = manifest.BoundedExamples(b.examples.table.Digest)
 	default:
-		return t, errors.New("transforms: noise names the table of its examples, which this pipeline only makes: " +
+		return t, errors.New("noise names the table of its examples, which this pipeline only makes: " +
 			"write it, run the pipeline, and sample the batches of another pipeline from it with ReadTable")
 	}
 	t.Sampler, err = stages.SamplerText(b.spec)
@@ -123,7 +123,7 @@ func (b Batches) identity() (t noise.Training, err error) {
 
 // recipe returns the recipe of the noise of batches, with fresh bytes for each step.
 func (b Batches) recipe(c NoiseParams) (*noise.Recipe, error) {
-	k := param.Checker{Package: "transforms"}
+	k := param.Checker{}
 	k.Require(c.Strategy == nil || c.Strategy.Steps == b.sampling.steps(), "steps of the strategy", stepsOf(c), fmt.Sprintf("must be %d, those of the batches", b.sampling.steps()))
 	if err := k.Err(); err != nil {
 		return nil, err
@@ -265,7 +265,7 @@ const blockHead = 32
 
 func decodeBlock(b []byte) (v NoiseBlock, err error) {
 	if len(b) < blockHead || len(b)%4 != 0 {
-		return v, errors.New("transforms: malformed block of noise")
+		return v, errors.New("malformed block of noise")
 	}
 	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
 	v = NoiseBlock{Step: int(number(0)), Steps: int(number(1)), First: number(2), End: number(3)}

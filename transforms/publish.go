@@ -25,7 +25,7 @@ type publishTableFn struct {
 func (f *publishTableFn) ProcessElement(ctx context.Context, _ int, files func(*string) bool, summary func(*[]byte) bool, emit func(string)) error {
 	ix := manifest.Index{Format: f.Format, RunID: f.RunID, Params: f.Params, ParamsSHA256: f.SHA256}
 	if !summary((*[]byte)(&ix.Facts)) {
-		return errors.New("transforms: no summary of the table came")
+		return errors.New("no summary of the table came")
 	}
 	if err := publish(ctx, &manifest.Stage{Dir: f.Folder}, ix, files); err != nil {
 		return err

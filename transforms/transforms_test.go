@@ -326,7 +326,7 @@ func TestFault(t *testing.T) {
 		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
 		_, err := beam.Run(t.Context(), runner, p)
 		var input *InputError
-		if err = Fault(err); !errors.As(err, &input) || !strings.HasPrefix(err.Error(), "sampling: batch size 1e+06: must be at most ") || strings.Count(err.Error(), "\n") > 0 {
+		if err = Fault(err); !errors.As(err, &input) || !strings.HasPrefix(err.Error(), "batch size 1e+06: must be at most ") || strings.Count(err.Error(), "\n") > 0 {
 			t.Errorf("%s: %v", runner, err)
 		}
 	}

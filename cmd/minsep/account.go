@@ -91,7 +91,7 @@ func claimMissing(cmd *cobra.Command, stage pipelines.Account, zeros error) erro
 	var faults []error
 	for _, flag := range []struct{ name, rule string }{{"epsilon", "must be from 0 to 1e6"}, {"delta", "must be at least 1e-300 and below 1"}} {
 		if !cmd.Flags().Changed(flag.name) {
-			faults = append(faults, &param.Error{Package: "minsep", Param: flag.name, Value: 0, Rule: flag.rule})
+			faults = append(faults, &param.Error{Param: flag.name, Value: 0, Rule: flag.rule})
 		}
 	}
 	if faults == nil {

@@ -72,7 +72,7 @@ stand: minsep inspect checks them. The sum of all epsilon and delta, which holds
 same batches do not add up: two directories of one run id, or with the same batches, are refused.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			check := param.Checker{Package: "compose"}
+			check := param.Checker{}
 			byDelta, byEpsilon := cmd.Flags().Changed("delta"), cmd.Flags().Changed("epsilon")
 			check.Require(byDelta != byEpsilon, "delta", delta, "exactly one of --delta and --epsilon must be given")
 			check.Require(!byDelta || delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
@@ -137,7 +137,7 @@ func (t *together) remedy() {
 
 // mustBeFolders refuses a file, such as a plan, in place of a run directory.
 func mustBeFolders(ctx context.Context, dirs []string) error {
-	check := param.Checker{Package: "compose"}
+	check := param.Checker{}
 	for _, dir := range dirs {
 		of, err := store.Stat(ctx, dir)
 		check.Require(err != nil || of.Dir, "run directory", dir, "is a file: name a run directory, as minsep run makes from a plan")
@@ -154,7 +154,7 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 		path := store.Join(dir, manifest.CertificateFile)
 		data, err := stages.ReadFile(ctx, path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, &param.Error{Package: "compose", Param: "run directory", Value: dir, Rule: withoutCertificate(ctx, dir)}
+			return nil, nil, &param.Error{Param: "run directory", Value: dir, Rule: withoutCertificate(ctx, dir)}
 		}
 		if err != nil {
 			return nil, nil, err
@@ -167,7 +167,7 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 			return nil, nil, err
 		}
 		if c.Status != accounting.Verified {
-			return nil, nil, &param.Error{Package: "compose", Param: "certificate", Value: path, Rule: fmt.Sprintf("must be verified: its status is %q", c.Status)}
+			return nil, nil, &param.Error{Param: "certificate", Value: path, Rule: fmt.Sprintf("must be verified: its status is %q", c.Status)}
 		}
 		if _, err := store.Stat(ctx, store.Join(dir, manifest.LedgerFolder)); errors.Is(err, fs.ErrNotExist) {
 			t.Notes = append(t.Notes, dir+" has no ledger, so nobody can check its certificate, and compose takes it on trust: put the folder back; minsep inspect asks for it too")
@@ -190,7 +190,7 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 		case i == 0:
 			t.Protected, t.Adjacency = c.Protected(), c.Adjacency
 		case c.Protected() != t.Protected || c.Adjacency != t.Adjacency:
-			return nil, nil, &param.Error{Package: "compose", Param: "run directory", Value: dir,
+			return nil, nil, &param.Error{Param: "run directory", Value: dir,
 				Rule: fmt.Sprintf("its certificate protects %s (%s), the certificate of %s protects %s (%s): all must protect the same; certify all of them for one unit", c.Protected(), c.Adjacency, dirs[0], t.Protected, t.Adjacency)}
 		}
 	}
@@ -285,7 +285,7 @@ func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon floa
 	case math.IsInf(t.Epsilon, 1):
 		return t.tooSmall(c, all, delta)
 	case t.Delta >= 1:
-		return &param.Error{Package: "compose", Param: "epsilon", Value: epsilon, Rule: "has no delta below 1: give a larger epsilon"}
+		return &param.Error{Param: "epsilon", Value: epsilon, Rule: "has no delta below 1: give a larger epsilon"}
 	}
 	return nil
 }
@@ -294,7 +294,7 @@ func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon floa
 // trainings' own points leave at every ε, or below the tail of the events' losses that the
 // composition cuts off.
 func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float64) error {
-	e := &param.Error{Package: "compose", Param: "delta", Value: delta}
+	e := &param.Error{Param: "delta", Value: delta}
 	kept := 1.0 // probability that no training's δ event happens
 	for _, run := range all {
 		if run.Events != nil {

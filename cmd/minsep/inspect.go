@@ -71,7 +71,6 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 					found[i].Realized = nil
 				}
 			}
-			withoutPackages(found)
 			// The warnings are no part of the verdict: steps that were taken twice or an open mode break no claim by themselves, and
 			// the exit code stays.
 			report := inspect.Judge(found)
@@ -95,16 +94,6 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 	c.Flags().DurationVar(&own, "own-samples", ownSamples, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; 0 for none")
 	c.Flags().IntVar(&recheck, "recheck", 0, "recompute this many units of the verification, drawn by their samples")
 	return c
-}
-
-// withoutPackages removes the names of Go packages from the checks, some of which are errors of
-// packages.
-func withoutPackages(found []inspect.Inspection) {
-	for _, i := range found {
-		for j, p := range i.Checks {
-			i.Checks[j].Rule = packagePrefix.ReplaceAllString(p.Rule, "$1")
-		}
-	}
 }
 
 // brokenChecks returns an error for each broken check. With --quiet nothing else names them.

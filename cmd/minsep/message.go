@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,37 +17,23 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/printable"
 	"minsep/internal/stages"
-	"minsep/internal/store"
 	"minsep/sampling"
 )
-
-// packages are the names of Go packages with which errors begin: these, and a package for each
-// scheme of object stores. They tell a user nothing, so messages leave them out.
-var packages = append(store.Schemes(),
-	"compose",
-	"accounting", "adopt", "attack", "banded", "binomial", "bisect", "calibration", "contribution", "crash", "digest", "digits", "drawhere", "flink", "formation", "golden", "graphio", "idcolumn", "inspect", "kernel", "keyref", "killtest", "law", "lawtest", "leave", "ledger", "likelihood", "losses",
-	"manifest", "manifestio", "mechanism", "montecarlo", "noise", "noiseshards", "normal", "ondisk", "ownergraph", "packed", "param", "pipelines", "planner", "planrun", "pld", "printable", "privacy",
-	"progress", "report", "sampling", "stages", "stattest", "store", "storetest", "stream", "strictjson", "testrun", "tilt", "transforms", "tuples", "words", "worker",
-)
-
-// packagePrefix matches them at the start of a line and of a wrapped error.
-var packagePrefix = regexp.MustCompile(`(?m)(^|: |; )((?:` + strings.Join(packages, "|") + `): )+`)
 
 // message returns the text of an error for the user: parameters are named by their flags, or by the
 // plan's fields, and control characters are escaped.
 func message(cmd *cobra.Command, err error) string {
 	text := printable.Text(err.Error())
-	// Paths first: the user's file names may hold any text, and must not be taken for a package's
-	// prefix or a parameter.
+	// Paths first: the user's file names may hold any text, and must not be taken for a parameter.
 	eachPath(err, func(path string) { text = strings.ReplaceAll(text, printable.Text(path), printable.Line(path)) })
-	var described []string // inserted last, since a field of a plan may have the name of a package
+	var described []string // inserted last, since a description may hold the text of another fault
 	param.Each(err, func(bad *param.Error) {
 		// NUL stands in no text of printable, so that a mark is found once.
 		mark := fmt.Sprintf("\x00%d\x00", len(described)/2)
 		text = strings.Replace(text, printable.Text(bad.Error()), mark, 1)
 		described = append(described, mark, describe(cmd, bad))
 	})
-	return once(strings.NewReplacer(described...).Replace(packagePrefix.ReplaceAllString(text, "$1")))
+	return once(strings.NewReplacer(described...).Replace(text))
 }
 
 // eachPath calls f for every path that the errors of the operating system in err name.
@@ -173,7 +158,7 @@ func flagFault(err error) error {
 	if bad.GetFlag().Name == "bands" && value == "auto" {
 		rule = stages.AutoBandsRule
 	}
-	return &param.Error{Package: "minsep", Param: bad.GetFlag().Name, Value: param.Printable(value), Rule: rule}
+	return &param.Error{Param: bad.GetFlag().Name, Value: param.Printable(value), Rule: rule}
 }
 
 // typeRules are the rules for the values of flags, by pflag's name of the type.
@@ -255,7 +240,7 @@ var zeroRules = func() map[string]string {
 
 // refuseZeros returns the faults of flags that were given as 0 or as an empty text.
 func refuseZeros(cmd *cobra.Command) error {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	refuse := func(flag *pflag.Flag, value, rule string) {
 		if strings.Contains(flag.Usage, "default") {
 			rule += "; leave it out for the default"

@@ -3,39 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"minsep/internal/param"
 )
-
-// TestPackages: errors may begin with the name of any package of this module, and messages leave it
-// out.
-func TestPackages(t *testing.T) {
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly)
-		if err != nil {
-			return err
-		}
-		if name := f.Name.Name; name != "main" && !slices.Contains(packages, name) {
-			t.Errorf("package %s is not in the list of those that messages leave out", name)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestMessage(t *testing.T) {
 	c := &cobra.Command{Use: "test"}
@@ -48,9 +21,9 @@ func TestMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := func(name string, value any) error {
-		return &param.Error{Package: "pipelines", Param: name, Value: value, Rule: "must be so"}
+		return &param.Error{Param: name, Value: value, Rule: "must be so"}
 	}
-	inPlan := &param.Error{Package: "noiseshards", Param: "shards", Value: -3, Rule: "must be so", Field: "noise.shards"}
+	inPlan := &param.Error{Param: "shards", Value: -3, Rule: "must be so", Field: "noise.shards"}
 	for _, c2 := range []struct {
 		err  error
 		want string
@@ -62,14 +35,13 @@ func TestMessage(t *testing.T) {
 		{bad("min-sep and prob", nil), "--min-sep, --prob: must be so"},
 		{bad("bound of a value", 3), "bound of a value 3: must be so"},
 		{inPlan, "noise.shards -3: must be so"},
-		{&param.Error{Package: "pipelines", Param: "key", Value: "k", Rule: "must be so", Field: "key"}, "--key k: must be so"},
-		{&param.Error{Package: "stages", Param: "key", Value: "5", Rule: "must be a string", Field: "key"}, "key 5: must be a string"},
-		{&param.Error{Package: "pipelines", Param: "out", Value: "o", Rule: "must be so", Field: "out"}, "out o: must be so"},
+		{&param.Error{Param: "key", Value: "k", Rule: "must be so", Field: "key"}, "--key k: must be so"},
+		{&param.Error{Param: "key", Value: "5", Rule: "must be a string", Field: "key"}, "key 5: must be a string"},
+		{&param.Error{Param: "out", Value: "o", Rule: "must be so", Field: "out"}, "out o: must be so"},
 		{errors.Join(inPlan, bad("prob", 2)), "noise.shards -3: must be so\n--prob 2: must be so"},
-		{fmt.Errorf("pipelines: %w: %w", bad("prob", 2), errors.New("mechanism: store: it is not")), "--prob 2: must be so: it is not"},
-		{errors.New("pipelines: manifest: folder x: store: gone\nledger: y"), "folder x: gone\ny"},
+		{fmt.Errorf("%w: %w", bad("prob", 2), errors.New("it is not")), "--prob 2: must be so: it is not"},
 		{errors.New("x/noise: it is there"), "x/noise: it is there"},
-		{&param.Error{Package: "stages", Param: "noise", Rule: "must be so", Field: "noise"}, "noise: must be so"},
+		{&param.Error{Param: "noise", Rule: "must be so", Field: "noise"}, "noise: must be so"},
 		{errors.Join(bad("min-sep and prob", nil), bad("prob", 2)), "--min-sep, --prob: must be so\n--prob 2: must be so"},
 	} {
 		if got := message(c, c2.err); got != c2.want {

@@ -72,6 +72,6 @@ func TestNoiseOnAFullDisk(t *testing.T) {
 		t.Errorf("a finished file was made again (%v)", err)
 	}
 	if code, out := call("inspect", run); code != exitOK {
-		t.Errorf("inspect: %d: %s", code, out)
+		t.Errorf("%d: %s", code, out)
 	}
 }

@@ -39,7 +39,7 @@ func (s *noiseStream) addFlags(c *cobra.Command) {
 
 // unused refuses the flags of a stream if --stream is not given.
 func (s *noiseStream) unused(cmd *cobra.Command) error {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	for _, name := range []string{"from-step", "shard", "checkpoint", "checkpoint-steps"} {
 		f := cmd.Flags().Lookup(name)
 		c.Require(!f.Changed, name, f.Value, "is for --stream only")
@@ -49,7 +49,7 @@ func (s *noiseStream) unused(cmd *cobra.Command) error {
 
 // others refuses the flags that decide the noise: a stream takes them from the recipe.
 func (s *noiseStream) others(cmd *cobra.Command) error {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	// The list has the flags that are allowed, so that a new flag of the noise is refused until
 	// somebody thought of the stream.
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
@@ -72,12 +72,12 @@ func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pip
 	n.Shard, errShard = strconv.Atoi(i)
 	n.Shards, errShards = strconv.Atoi(count)
 	if errShard != nil || errShards != nil {
-		return &param.Error{Package: "minsep", Param: "shard", Value: s.shard, Rule: "must be i/N, such as 0/8"}
+		return &param.Error{Param: "shard", Value: s.shard, Rule: "must be i/N, such as 0/8"}
 	}
 	// A dry run writes text, which may go to a terminal.
 	if out, ok := a.bytes.(*checkedWriter); ok && !o.DryRun {
 		if f, ok := out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			return &param.Error{Package: "minsep", Param: "stream", Value: true, Rule: "writes secret bytes: send standard output to a program, not to a terminal"}
+			return &param.Error{Param: "stream", Value: true, Rule: "writes secret bytes: send standard output to a program, not to a terminal"}
 		}
 	}
 	stop := a.watch("noise")

@@ -111,7 +111,7 @@ func (op *operation) addJobFlags(c *cobra.Command, resumeHint string) {
 
 // begin makes the folder for all temporary files of this process, Beam's included.
 func (op *operation) begin() error {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	c.Require(op.timeout >= 0, "timeout", op.timeout, "must be above 0")
 	var err error
 	if op.workDir != "" {
@@ -123,9 +123,9 @@ func (op *operation) begin() error {
 	temp, err := newTempFolder(op.workDir)
 	if err != nil {
 		if op.workDir == "" {
-			c.Add(&param.Error{Package: "minsep", Param: "TMPDIR", Value: os.TempDir(), Rule: "must be a folder that can be written to: set it to one, or give --work-dir"})
+			c.Add(&param.Error{Param: "TMPDIR", Value: os.TempDir(), Rule: "must be a folder that can be written to: set it to one, or give --work-dir"})
 		} else {
-			c.Add(&param.Error{Package: "minsep", Param: "work-dir", Value: op.workDir, Rule: "must be a folder that can be written to"})
+			c.Add(&param.Error{Param: "work-dir", Value: op.workDir, Rule: "must be a folder that can be written to"})
 		}
 		return c.Err()
 	}
@@ -173,7 +173,7 @@ func (op *operation) timedOut(cmd *cobra.Command, left bool) error {
 
 // makeLog sets up the logs, also for Beam and Prism.
 func (op *operation) makeLog(stderr io.Writer) error {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	var level slog.Level
 	off := op.logLevel == "off"
 	c.Require(off || level.UnmarshalText([]byte(op.logLevel)) == nil, "log-level", op.logLevel, "must be debug, info, warn, error or off")

@@ -56,7 +56,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 ` + planTable,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.compare && len(args) < 2 {
-				return &param.Error{Package: "minsep", Param: "compare", Value: cmp.Or(strings.Join(args, " "), "(none)"), Rule: "needs two plans for minsep run, or more"}
+				return &param.Error{Param: "compare", Value: cmp.Or(strings.Join(args, " "), "(none)"), Rule: "needs two plans for minsep run, or more"}
 			}
 			if f.compare {
 				return nil
@@ -228,7 +228,7 @@ func watchPlan(p planner.Progress) {
 // comparePlans ranks finished plans for minsep run. The plans contain all settings, so the flags
 // that would set them are refused.
 func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*planner.Result, error) {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	c.Add(a.zeros)
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
 		known := []string{"compare", "all", "seed", "json", "quiet", "work-dir", "log-format", "log-level"}
@@ -241,7 +241,7 @@ func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*pl
 	for _, file := range files {
 		text, err := stages.ReadFile(cmd.Context(), file)
 		if errors.Is(err, store.ErrNotRegular) || errors.Is(err, fs.ErrNotExist) {
-			return nil, &param.Error{Package: "minsep", Param: "compare", Value: file, Rule: "must be a file of a plan for minsep run, as minsep plan --out writes one"}
+			return nil, &param.Error{Param: "compare", Value: file, Rule: "must be a file of a plan for minsep run, as minsep plan --out writes one"}
 		}
 		if err != nil {
 			return nil, err
@@ -287,7 +287,7 @@ func chosen(out *planner.Result, number int) (*planner.Row, error) {
 			return row, nil
 		}
 	}
-	fault := &param.Error{Package: "minsep", Param: "row", Value: number, Rule: fmt.Sprintf("there is no such row: must be 1 to %d", usable)}
+	fault := &param.Error{Param: "row", Value: number, Rule: fmt.Sprintf("there is no such row: must be 1 to %d", usable)}
 	if number <= len(out.Rows) {
 		fault.Rule = fmt.Sprintf("cannot be used: %s; must be 1 to %d", out.Rows[number-1].Refused, usable)
 	}

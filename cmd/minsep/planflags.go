@@ -46,7 +46,7 @@ type planFlags struct {
 // check completes the request from the flags and joins every fault of the flags. It returns one
 // batch size, or the two ends of a range.
 func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (sizes []float64, err error) {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	c.Add(a.zeros)
 	c.Require((len(f.graph) > 0) != (f.examples != 0), "graph and examples", nil, "exactly one of them must be given")
 	c.Require(f.examples >= 0, "examples", f.examples, "must be at least 1")

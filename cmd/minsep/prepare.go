@@ -174,7 +174,7 @@ func (a *app) prepare(cmd *cobra.Command, p preparation) error {
 
 // checkNouns refuses nouns that would break a line, or a sentence.
 func (p preparation) checkNouns() error {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	for name, noun := range map[string]string{"owner-noun": p.owner, "example-noun": p.example} {
 		letters := strings.Trim(noun, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ -_") == ""
 		c.Require(noun != "" && len(noun) <= 40 && letters, name, noun, "must be a noun of at most 40 letters, in the singular, such as author")
@@ -204,7 +204,7 @@ func (a *app) askedBefore(ctx context.Context, folder string, asked map[string]s
 	if errors.Is(err, fs.ErrNotExist) {
 		there, err := stages.Holds(ctx, a.out)
 		if err == nil && there != "" {
-			err = &param.Error{Package: "minsep", Param: "out", Value: a.out, Rule: "is a run directory that prepare has not made: give another --out"}
+			err = &param.Error{Param: "out", Value: a.out, Rule: "is a run directory that prepare has not made: give another --out"}
 		}
 		return false, err
 	}
@@ -230,7 +230,7 @@ func (a *app) askedBefore(ctx context.Context, folder string, asked map[string]s
 	if differs == nil {
 		return true, nil
 	}
-	return false, &param.Error{Package: "minsep", Param: "out", Value: a.out,
+	return false, &param.Error{Param: "out", Value: a.out,
 		Rule: "was prepared for another training: " + strings.Join(differs, "; ") + "; give another --out, or the numbers of before"}
 }
 
@@ -322,7 +322,7 @@ func (a *app) choose(cmd *cobra.Command, p preparation) (stages.Plan, error) {
 
 // checkPrepared joins the faults of the flags that can be told without the data.
 func (a *app) checkPrepared(ctx context.Context, p *preparation) error {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	c.Require(p.examplesPerOwner >= 0, "examples-per-owner", p.examplesPerOwner, "must be at least 1")
 	// A stand-in for what is known with the data only: the default of delta, and how many examples are
 	// kept.
@@ -372,7 +372,7 @@ func usualDelta(owners int) float64 {
 func stepsOf(epochs float64, units int64, of string, batch float64) (int, error) {
 	steps := math.Ceil(epochs*float64(units)/batch - 1e-9)
 	if steps > planner.MaxSteps {
-		return 0, &param.Error{Package: "minsep", Param: "epochs", Value: epochs,
+		return 0, &param.Error{Param: "epochs", Value: epochs,
 			Rule: fmt.Sprintf("are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs", steps, batch, words.Count(units, of), planner.MaxSteps)}
 	}
 	return max(1, int(steps)), nil
@@ -390,7 +390,7 @@ func (a *app) warnOfGraph(cmd *cobra.Command, warning error) {
 
 // takePlan is the plan of a file, for the data of the command.
 func (a *app) takePlan(cmd *cobra.Command, p preparation) (stages.Plan, error) {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	for _, name := range []string{"epochs", "steps", "batch-size", "epsilon", "delta", "row", "sample", "max-per-owner", "examples-per-owner", "clip-norm"} {
 		f := cmd.Flags().Lookup(name)
 		c.Require(!f.Changed, name, f.Value, "must be left out with --plan, which gives it")

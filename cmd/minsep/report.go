@@ -44,7 +44,7 @@ func onlyHTML(out string) error {
 	name := strings.ToLower(out)
 	for _, end := range []string{".pdf", ".docx", ".doc", ".md", ".txt", ".json", ".png", ".svg", ".tex"} {
 		if strings.HasSuffix(name, end) {
-			return &param.Error{Package: "minsep", Param: "out", Value: out,
+			return &param.Error{Param: "out", Value: out,
 				Rule: "must end in .html: the page is HTML; a browser prints it as PDF, and minsep inspect --json has the contents for programs"}
 		}
 	}
@@ -96,7 +96,6 @@ func (a *app) report(ctx context.Context, dir string, o report.Options) error {
 	if err != nil {
 		return err
 	}
-	withoutPackages(r.Report.Folders)
 	// A secret page has another name and mode, so that nobody publishes it by habit.
 	out, mode, name := a.out, manifest.PublicFile, manifest.ReportPage
 	if o.ShowSecret {

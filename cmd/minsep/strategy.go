@@ -137,7 +137,7 @@ func parameterHelp(p mechanism.Parameter) string {
 // withoutKind refuses the flags that only make a strategy if --kind is missing: a strategy file has
 // its own parameters.
 func withoutKind(cmd *cobra.Command) error {
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	names := []string{"bands", "buffers", "arity", "column", "stamps", "normalized", "objective", "independent-noise"}
 	for _, p := range mechanism.Parameters() {
 		names = append(names, p.Name)
@@ -176,7 +176,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 	if err != nil {
 		return err
 	}
-	c := param.Checker{Package: "minsep"}
+	c := param.Checker{}
 	c.Add(a.zeros)
 	c.Require(len(kinds)+len(files) > 0, "kind", "[]", "must be given")
 	c.Require(a.out == "" || len(kinds) == 1 && len(files) == 0, "out", a.out, "takes exactly one kind")
@@ -253,9 +253,9 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 		switch {
 		case s.Steps == params.Steps:
 		case !given:
-			return nil, &param.Error{Package: "minsep", Param: "strategy", Value: path, Rule: fmt.Sprintf("has %s, %s has %d: strategies that are compared must have the same number of steps", words.Count(s.Steps, "step"), files[0], params.Steps)}
+			return nil, &param.Error{Param: "strategy", Value: path, Rule: fmt.Sprintf("has %s, %s has %d: strategies that are compared must have the same number of steps", words.Count(s.Steps, "step"), files[0], params.Steps)}
 		default:
-			return nil, &param.Error{Package: "minsep", Param: "steps", Value: params.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, path)}
+			return nil, &param.Error{Param: "steps", Value: params.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, path)}
 		}
 		read = append(read, s)
 	}
@@ -274,9 +274,9 @@ func (a *app) mayWriteFile() error {
 	case err != nil:
 		return err
 	case info.Dir:
-		return &param.Error{Package: "minsep", Param: "out", Value: a.out, Rule: "must be a file, not a folder"}
+		return &param.Error{Param: "out", Value: a.out, Rule: "must be a file, not a folder"}
 	case !a.overwrite:
-		return &param.Error{Package: "minsep", Param: "out", Value: a.out, Rule: "is there already: nothing is overwritten without --overwrite"}
+		return &param.Error{Param: "out", Value: a.out, Rule: "is there already: nothing is overwritten without --overwrite"}
 	}
 	return nil
 }
@@ -286,7 +286,7 @@ func (a *app) mayWriteFile() error {
 func mayHold(name, path string) error {
 	dir := store.Dir(path)
 	refused := func(rule string) error {
-		return &param.Error{Package: "minsep", Param: name, Value: path, Rule: rule}
+		return &param.Error{Param: name, Value: path, Rule: rule}
 	}
 	err := store.CheckFolder(context.Background(), dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -52,7 +52,7 @@ type Attack struct {
 
 // NewAttack prepares an attack. A mechanism without an audit, or out of range, is a *param.Error.
 func NewAttack(m Mechanism) (*Attack, error) {
-	c := param.Checker{Package: "attack"}
+	c := param.Checker{}
 	c.Add(m.Run.Validate())
 	c.Positive("noise multiplier", m.NoiseMultiplier)
 	c.Require(m.Epsilon >= 0 && !math.IsInf(m.Epsilon, 1), "epsilon", m.Epsilon, "must be finite and at least 0")
@@ -77,7 +77,7 @@ func NewAttack(m Mechanism) (*Attack, error) {
 		}
 	}
 	if nodes := scheme.NumSteps() * min(scheme.Separation(), scheme.NumSteps()); a.patterns == nil && nodes > maxNodes {
-		return nil, &param.Error{Package: "attack", Param: "steps times min-sep", Value: nodes, Rule: fmt.Sprintf("must be at most %d to be audited", maxNodes)}
+		return nil, &param.Error{Param: "steps times min-sep", Value: nodes, Rule: fmt.Sprintf("must be at most %d to be audited", maxNodes)}
 	}
 	a.ratio = a.newRatio(a.columns, m.NoiseMultiplier)
 	return a, nil

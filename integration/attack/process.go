@@ -42,7 +42,7 @@ func newProcess(spec sampling.Spec) (*process, error) {
 	case sampling.Rotation:
 		return periods(s.Steps, s.EpochSteps), nil
 	}
-	return nil, &param.Error{Package: "audit", Param: "scheme", Value: spec.Kind().Name,
+	return nil, &param.Error{Param: "scheme", Value: spec.Kind().Name,
 		Rule: "cannot be audited: there are audits for poisson, b-min-sep, balls-in-bins, epoch-min-sep, rotation, and cyclic-poisson with a secret partition"}
 }
 

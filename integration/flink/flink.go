@@ -201,7 +201,7 @@ func (k *Cluster) NoWorkers(limit time.Duration) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("flink: %d workers still have folders in %s", len(left), filepath.Join(k.Dir, "work"))
+			return fmt.Errorf("%d workers still have folders in %s", len(left), filepath.Join(k.Dir, "work"))
 		}
 	}
 }
@@ -394,7 +394,7 @@ func (k *Cluster) get(ctx context.Context, path string, into any) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("flink: JobManager: %s: %s", path, resp.Status)
+		return fmt.Errorf("JobManager: %s: %s", path, resp.Status)
 	}
 	return json.NewDecoder(resp.Body).Decode(into)
 }
@@ -435,7 +435,7 @@ func (k *Cluster) start(name string, env []string, line ...string) (*process, er
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("flink: %s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	go func() { cmd.Wait(); close(p.ended) }()
 	k.processes[name] = p
@@ -457,9 +457,9 @@ func (p *process) wait(ctx context.Context, ready func() bool) error {
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-p.ended:
-			return fmt.Errorf("flink: %s ended before it was ready: see %s:\n%s", p.name, p.log, Tail(p.log, 20))
+			return fmt.Errorf("%s ended before it was ready: see %s:\n%s", p.name, p.log, Tail(p.log, 20))
 		case <-ctx.Done():
-			return fmt.Errorf("flink: %s is not ready: %w: see %s:\n%s", p.name, ctx.Err(), p.log, Tail(p.log, 20))
+			return fmt.Errorf("%s is not ready: %w: see %s:\n%s", p.name, ctx.Err(), p.log, Tail(p.log, 20))
 		}
 	}
 	return nil

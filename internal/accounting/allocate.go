@@ -38,7 +38,7 @@ type Test struct {
 // divergence is far below δ takes few samples. The Accept of the thresholds is the largest of these
 // means. The error wraps ErrTooFewSamples where a mean is too close to δ for any number of samples.
 func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
-	check := param.Checker{Package: "accounting"}
+	check := param.Checker{}
 	c.check(&check)
 	check.Require(len(goals) > 0, "goals", len(goals), "must not be empty")
 	proven := 0.0

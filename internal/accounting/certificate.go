@@ -192,7 +192,7 @@ func (c *Certificate) Encode() ([]byte, error) {
 // Validate reports every fault of a certificate that was read. It does not check that the claim is
 // true: for that, make the certificate again from its protocol and ledger.
 func (c *Certificate) Validate() error {
-	k := param.Checker{Package: "accounting"}
+	k := param.Checker{}
 	k.Require(c.Format == formatOf(c.Run), "certificate format", c.Format, fmt.Sprintf("must be %d", formatOf(c.Run)))
 	k.Require(c.Minor >= 0, "certificate minor", c.Minor, "must be at least 0")
 	k.Require(c.Status == Verified || c.Status == NotProven, "status", c.Status, "must be one that this version writes")
@@ -265,7 +265,7 @@ func ParseCertificate(data []byte) (*Certificate, error) {
 		err = read(data, &c)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("accounting: certificate: %w", err)
+		return nil, fmt.Errorf("certificate: %w", err)
 	}
 	return &c, c.Validate()
 }

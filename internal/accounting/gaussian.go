@@ -21,7 +21,7 @@ type Gaussian struct {
 
 // Validate reports every fault.
 func (g Gaussian) Validate() error {
-	c := param.Checker{Package: "accounting"}
+	c := param.Checker{}
 	c.Positive("sensitivity", g.Sensitivity)
 	c.Positive("noise multiplier", g.NoiseMultiplier)
 	return c.Err()
@@ -30,7 +30,7 @@ func (g Gaussian) Validate() error {
 // Delta is the smallest δ at which the mechanism is (epsilon, δ)-DP, with a relative error
 // below 1e-11 down to 1e-300 (F6; Balle and Wang 2018, Theorem 8).
 func (g Gaussian) Delta(epsilon float64) (float64, error) {
-	c := param.Checker{Package: "accounting"}
+	c := param.Checker{}
 	c.Add(g.Validate())
 	checkEpsilon(&c, epsilon)
 	if err := c.Err(); err != nil {
@@ -42,7 +42,7 @@ func (g Gaussian) Delta(epsilon float64) (float64, error) {
 // GaussianNoiseMultiplier is the smallest noise multiplier that makes the Gaussian mechanism of the
 // given sensitivity (epsilon, delta)-DP, rounded up.
 func GaussianNoiseMultiplier(epsilon, delta, sensitivity float64) (float64, error) {
-	c := param.Checker{Package: "accounting"}
+	c := param.Checker{}
 	c.Positive("sensitivity", sensitivity)
 	checkEpsilon(&c, epsilon)
 	checkDelta(&c, delta)

@@ -86,7 +86,7 @@ type Earlier struct {
 // Validate reports every fault, such as thresholds that do not add up to the claimed δ, too few
 // samples for q, or missing directions.
 func (p *Protocol) Validate() error {
-	c := param.Checker{Package: "accounting"}
+	c := param.Checker{}
 	c.Require(p.Format == protocolFormat, "protocol format", p.Format, fmt.Sprintf("must be %d", protocolFormat))
 	c.Add(p.Run.Validate())
 	c.Require(len(p.Points) > 0, "points", len(p.Points), "must not be empty")
@@ -198,14 +198,14 @@ func (p *Protocol) SHA256() (string, error) {
 func ParseProtocol(data []byte) (*Protocol, error) {
 	var p Protocol
 	if err := strictjson.Unmarshal(data, &p); err != nil {
-		return nil, fmt.Errorf("accounting: protocol: %w", err)
+		return nil, fmt.Errorf("protocol: %w", err)
 	}
 	again, err := p.Encode()
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(again, data) {
-		return nil, fmt.Errorf("accounting: protocol: must be in the form that Encode writes")
+		return nil, fmt.Errorf("protocol: must be in the form that Encode writes")
 	}
 	return &p, nil
 }

@@ -31,7 +31,7 @@ type Verdict struct {
 }
 
 // ErrNotVerified is wrapped by a NotVerifiedError.
-var ErrNotVerified = errors.New("accounting: not verified")
+var ErrNotVerified = errors.New("not verified")
 
 // NotVerifiedError says that no candidate was accepted. It shows the results of the largest
 // candidate, the one with the most noise.
@@ -49,7 +49,7 @@ type NotVerifiedError struct {
 }
 
 func (e *NotVerifiedError) Error() string {
-	s := fmt.Sprintf("accounting: not verified: (%g, %g)-DP at noise multiplier %g", e.Epsilon, e.Delta, e.NoiseMultiplier)
+	s := fmt.Sprintf("not verified: (%g, %g)-DP at noise multiplier %g", e.Epsilon, e.Delta, e.NoiseMultiplier)
 	for _, v := range e.Verdicts {
 		if !v.Accepted {
 			s += fmt.Sprintf("; direction %s: mean %.4g of %d samples is above %.4g", v.Direction, v.Mean, v.Samples, v.Accept)
@@ -65,14 +65,14 @@ func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err erro
 	v = Verdict{Direction: t.Direction, Method: t.Method, Bound: t.Bound, Samples: t.Samples, Truncation: t.Truncation}
 	switch {
 	case t.Samples == 0 && tally != nil:
-		return v, false, fmt.Errorf("accounting: samples were given for a trial that takes none")
+		return v, false, fmt.Errorf("samples were given for a trial that takes none")
 	case t.Samples == 0:
 		v.Accepted = true
 		return v, true, nil
 	case tally == nil:
 		return v, false, nil
 	case tally.Count != t.Samples:
-		return v, false, fmt.Errorf("accounting: %d samples in a trial of %d: a verification is complete or not at all", tally.Count, t.Samples)
+		return v, false, fmt.Errorf("%d samples in a trial of %d: a verification is complete or not at all", tally.Count, t.Samples)
 	}
 	v.Accept = p.accept(t)
 	v.Mean = tally.Sum.Mean(tally.Count) * t.Bound
@@ -95,10 +95,10 @@ func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 	for i, t := range tallies {
 		key := [2]int{t.Candidate, t.Trial}
 		if t.Candidate < 0 || t.Candidate >= len(p.Candidates) || t.Trial < 0 || t.Trial >= len(p.Candidates[t.Candidate].Trials) {
-			return nil, fmt.Errorf("accounting: samples for candidate %d, trial %d: the protocol has no such trial", t.Candidate, t.Trial)
+			return nil, fmt.Errorf("samples for candidate %d, trial %d: the protocol has no such trial", t.Candidate, t.Trial)
 		}
 		if byTrial[key] != nil {
-			return nil, fmt.Errorf("accounting: candidate %d, trial %d is listed twice", t.Candidate, t.Trial)
+			return nil, fmt.Errorf("candidate %d, trial %d is listed twice", t.Candidate, t.Trial)
 		}
 		byTrial[key] = &tallies[i]
 	}

@@ -47,13 +47,13 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("accounting: %s: refused: %s", e.Scheme, e.Reason)
+	return fmt.Sprintf("%s: refused: %s", e.Scheme, e.Reason)
 }
 
 // Validate reports every fault of the parameters. Whether the combination can be accounted for is
 // for Method to say.
 func (r Run) Validate() error {
-	c := param.Checker{Package: "accounting"}
+	c := param.Checker{}
 	c.Add(r.Sampler.Validate())
 	c.AtLeast("max examples per owner", r.MaxExamplesPerOwner, 1)
 	c.Require(r.Sampler.Owners == nil || r.MaxExamplesPerOwner == 1, "max examples per owner", r.MaxExamplesPerOwner,
@@ -106,7 +106,7 @@ func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
 }
 
 // ErrNoProof says that a run has no proof by closed form or privacy loss distribution.
-var ErrNoProof = errors.New("accounting: no closed form and no composition of independent events")
+var ErrNoProof = errors.New("no closed form and no composition of independent events")
 
 // Majorized reports whether a run of the method MonteCarlo also has a proof of a larger δ. Cyclic
 // Poisson sampling with a secret partition has one: it is a mixture over the parts, and by joint
@@ -279,7 +279,7 @@ func (r Run) leastNoiseMultiplier() float64 {
 // case counts.
 func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
 	if least := r.leastNoiseMultiplier(); noiseMultiplier < least {
-		return nil, &ParamError{Package: "accounting", Param: "noise multiplier", Value: noiseMultiplier, Rule: fmt.Sprintf("must be at least %.4g with this strategy: less gives no privacy to speak of, and its losses are not computed", least)}
+		return nil, &ParamError{Param: "noise multiplier", Value: noiseMultiplier, Rule: fmt.Sprintf("must be at least %.4g with this strategy: less gives no privacy to speak of, and its losses are not computed", least)}
 	}
 	return r.analysis().(eventAnalysis).compositions(noiseMultiplier)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrTooFewSamples is wrapped by errors that name the number of samples that is enough.
-var ErrTooFewSamples = errors.New("accounting: too few samples")
+var ErrTooFewSamples = errors.New("too few samples")
 
 // divergence is kl(a, b) = a ln(a/b) + (1-a) ln((1-a)/(1-b)) for 0 ≤ a ≤ b ≤ 1, in nats, rounded
 // down.
@@ -104,7 +104,7 @@ func (c Claim) most() float64 { return (c.Delta - c.Earlier) * (1 - 1e-9) }
 // samples of each trial. A trial with a bound of at most δ_v needs none. The result is one row of
 // the table of noise multipliers against samples: the σ whose δ is accept costs these samples.
 func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, error) {
-	check := param.Checker{Package: "accounting"}
+	check := param.Checker{}
 	c.check(&check)
 	checkBounds(&check, bounds)
 	check.Require(accept >= 0 && accept < c.most(), "accepted mean", accept, fmt.Sprintf("must be at least 0 and below %g", c.most()))
@@ -176,7 +176,7 @@ func (c Claim) leastCost(least float64, samples func(verify, q float64) float64)
 // over one trial for each bound, and the samples of each trial. When the budget is too small
 // even to accept a mean of 0 the error wraps ErrTooFewSamples and says how many are needed.
 func (c Claim) Spend(bounds []float64, budget uint64) (Thresholds, []uint64, error) {
-	check := param.Checker{Package: "accounting"}
+	check := param.Checker{}
 	c.check(&check)
 	checkBounds(&check, bounds)
 	if err := check.Err(); err != nil {

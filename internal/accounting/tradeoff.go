@@ -39,7 +39,7 @@ func (c *Certificate) Guarantee() (g Guarantee) {
 
 // Validate reports every fault.
 func (g Guarantee) Validate() error {
-	c := param.Checker{Package: "accounting"}
+	c := param.Checker{}
 	c.Require(len(g) > 0, "points", len(g), "must not be empty")
 	for _, p := range g {
 		checkEpsilon(&c, p.Epsilon)

@@ -120,7 +120,7 @@ func (r Run) truncatedPair() error {
 // TruncationCost bounds the amount that the run's maximum batch size adds to the divergence of a
 // direction at e^epsilon (F3.11). m must be moments of this run, or zero.
 func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) (Truncated, error) {
-	c := param.Checker{Package: "accounting"}
+	c := param.Checker{}
 	c.Add(r.Validate())
 	c.Require(epsilon >= 0, "epsilon", epsilon, "must be at least 0")
 	c.Require(d == montecarlo.P || d == montecarlo.Q, "direction", d, "must be P or Q")
@@ -294,7 +294,7 @@ type TruncationError struct {
 }
 
 func (e *TruncationError) Error() string {
-	return fmt.Sprintf("accounting: not verified: batches of at most %d examples add %.3g to a delta of %.3g; "+
+	return fmt.Sprintf("not verified: batches of at most %d examples add %.3g to a delta of %.3g; "+
 		"the smallest maximum batch size that adds at most %g %% of delta is %d", e.MaxBatchSize, e.Cost, e.Delta, 100*SuggestedShare, e.Suggested)
 }
 

@@ -28,7 +28,7 @@ func ParseUnit(name string) (Unit, error) {
 	case UnitExample:
 		return u, nil
 	}
-	return "", &param.Error{Package: "accounting", Param: "unit", Value: fmt.Sprintf("%q", name), Rule: "must be owner or example"}
+	return "", &param.Error{Param: "unit", Value: fmt.Sprintf("%q", name), Rule: "must be owner or example"}
 }
 
 // protected says in words whom a claim about a run protects. It says in capitals that owners are

@@ -69,7 +69,7 @@ const defaultSplitBytes = 32 << 20
 
 // Validate reports every fault.
 func (o *Options) Validate() error {
-	c := param.Checker{Package: "graphio"}
+	c := param.Checker{}
 	oneOf := func(name, value string, allowed ...string) {
 		rule, ok := "must be auto", value == "" || value == Auto
 		for _, a := range allowed {

@@ -240,7 +240,7 @@ func readAs(c *idcolumn.Column, t ownergraph.IDType, asIs bool) bool {
 }
 
 // errDamaged says that a row group cannot be read on.
-var errDamaged = errors.New("graphio: the row group is damaged")
+var errDamaged = errors.New("the row group is damaged")
 
 // read gives the edges of the row group.
 func (g *rowGroup) read(file *idcolumn.File, group int) (err error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // errEnough ends the reading of a file of which enough was seen.
-var errEnough = errors.New("graphio: enough was seen of the file")
+var errEnough = errors.New("enough was seen of the file")
 
 // mostBegun is the number of files whose beginnings are looked at.
 const mostBegun = 16

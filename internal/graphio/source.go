@@ -35,7 +35,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, &ParamError{Package: "graphio", Param: "graph", Value: "(none)", Rule: "must name at least one file, folder or pattern"}
+		return nil, &ParamError{Param: "graph", Value: "(none)", Rule: "must name at least one file, folder or pattern"}
 	}
 	var errs []error
 	var files []*inspected

@@ -50,7 +50,7 @@ type Split struct {
 // lacksExamples reports whether example ids are in no column that is read from the file.
 func (s *Split) lacksExamples() bool { return s.FolderExample != "" || s.RowIDs }
 
-var errTooMany = errors.New("graphio: too many faults")
+var errTooMany = errors.New("too many faults")
 
 // Read gives the edges of the split in the order of the file, in batches of about [BatchEdges].
 // The batch is reused: emit must not keep it. On a fault, Read goes on to look for more, up to
@@ -96,11 +96,11 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 func (s *Split) part() (part, error) {
 	of := formatNamed(s.Format)
 	if of == nil {
-		return nil, fmt.Errorf("graphio: a split of the unknown format %q", s.Format)
+		return nil, fmt.Errorf("a split of the unknown format %q", s.Format)
 	}
 	p := of.part()
 	if err := json.Unmarshal(s.Part, p); err != nil {
-		return nil, fmt.Errorf("graphio: a split of %s: %w", s.Format, err)
+		return nil, fmt.Errorf("a split of %s: %w", s.Format, err)
 	}
 	return p, nil
 }

@@ -65,7 +65,7 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 
 // notApart is the error for two directories with trainings that share participations.
 func notApart(dir, other, why string) error {
-	return &param.Error{Package: "inspect", Param: "run directory", Value: dir, Rule: fmt.Sprintf("shares the participations of %s: %s. Such trainings do not add up, and their joint guarantee is not known; "+
+	return &param.Error{Param: "run directory", Value: dir, Rule: fmt.Sprintf("shares the participations of %s: %s. Such trainings do not add up, and their joint guarantee is not known; "+
 		"name each run once: for several runs of one plan, which minsep run --again makes, give --times", other, why)}
 }
 
@@ -133,7 +133,7 @@ func filesFormed(ctx context.Context, dir string) (f formedFiles, err error) {
 	}
 	var facts manifest.BatchesFacts
 	if err := strictjson.Loose(ix.Facts, &facts); err != nil {
-		return f, manifest.Invalid(fmt.Errorf("inspect: %s: facts: %w", store.Join(folder, manifest.IndexName), err))
+		return f, manifest.Invalid(fmt.Errorf("%s: facts: %w", store.Join(folder, manifest.IndexName), err))
 	}
 	of := facts.Examples
 	if facts.Owners > 0 {

@@ -27,7 +27,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	unlistedCheck(ctx, &found, batches.Index, dir)
 	var params manifest.BatchesParams
 	if err := strictjson.Loose(batches.Index.Params, &params); err != nil {
-		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
+		return found, fmt.Errorf("%s: params: %w", dir, err)
 	}
 	if err := params.Scheme.Validate(); err != nil {
 		return found, err
@@ -35,7 +35,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	found.sampler = &params.Scheme
 	ofOwners := params.Scheme.Owners != nil
 	if batches.OfOwners() != ofOwners {
-		return found, fmt.Errorf("inspect: %s: the format of the index, %s, does not belong to its scheme", dir, batches.Index.Format)
+		return found, fmt.Errorf("%s: the format of the index, %s, does not belong to its scheme", dir, batches.Index.Format)
 	}
 	found.Checks = append(found.Checks, runCheck(ctx, batches.Index, store.Dir(dir)), secretCheck(batches.Index))
 	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}

@@ -30,10 +30,10 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	unlistedCheck(ctx, &found, table.Index, dir)
 	var bound ownergraph.Bound
 	if err := strictjson.Loose(table.Index.Params, &bound); err != nil {
-		return found, fmt.Errorf("inspect: %s: params: %w", dir, err)
+		return found, fmt.Errorf("%s: params: %w", dir, err)
 	}
 	if err := bound.Validate(); err != nil || (bound.Pools > 0) != table.OfPools() {
-		return found, errors.Join(fmt.Errorf("inspect: %s: its params do not fit its format", dir), err)
+		return found, errors.Join(fmt.Errorf("%s: its params do not fit its format", dir), err)
 	}
 	g, copies, pools, err := graphOf(ctx, table)
 	if err != nil {

@@ -116,7 +116,7 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 	}
 	var params manifest.BatchesParams
 	if err := strictjson.Loose(ix.Params, &params); err != nil {
-		return fmt.Errorf("inspect: %s: params: %w", manifest.BatchesFolder, err)
+		return fmt.Errorf("%s: params: %w", manifest.BatchesFolder, err)
 	}
 	for _, d := range stages.Differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {
 		found.check("sampler", d, false)
@@ -247,7 +247,7 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 	}
 	p := l.Protocol()
 	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
-		return found, fmt.Errorf("inspect: the samples of the ledger were made by kernel %s, and this machine has kernel %s; their samples cannot be compared: recheck on a machine with the kernel of the ledger", p.KernelID, montecarlo.KernelID())
+		return found, fmt.Errorf("the samples of the ledger were made by kernel %s, and this machine has kernel %s; their samples cannot be compared: recheck on a machine with the kernel of the ledger", p.KernelID, montecarlo.KernelID())
 	}
 	type finished struct {
 		unit   ledger.Unit

@@ -59,12 +59,12 @@ func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	ctx, failures := store.WatchFailures(ctx)
 	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: "does not exist: name a run directory, as minsep run makes, or a folder of one"}
+		return nil, &stages.ParamError{Param: "directory", Value: dir, Rule: "does not exist: name a run directory, as minsep run makes, or a folder of one"}
 	} else if err != nil {
 		return nil, err
 	}
 	if path := closedTo(dir); path != "" {
-		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: path + " may not be read by this user, which says nothing of it: inspect as the user who made the run, since batches and noise are secret; certificate.json, ledger, strategy and bounded are public and may be copied"}
+		return nil, &stages.ParamError{Param: "directory", Value: dir, Rule: path + " may not be read by this user, which says nothing of it: inspect as the user who made the run, since batches and noise are secret; certificate.json, ledger, strategy and bounded are public and may be copied"}
 	}
 	folders, err := foldersOf(ctx, dir)
 	if failed := failures.Err(); failed != nil {
@@ -136,7 +136,7 @@ func legible(text string) string {
 
 // ErrFailedCheck says that some check of a run directory failed, such as a hash, a separation, a
 // bound or a distribution.
-var ErrFailedCheck = errors.New("inspect: a check failed")
+var ErrFailedCheck = errors.New("a check failed")
 
 // Broken returns [ErrFailedCheck] if any check failed, and nil otherwise.
 func Broken(found []Inspection) error {
@@ -199,7 +199,7 @@ func foldersOf(ctx context.Context, dir string) (folders []folder, err error) {
 		}
 	}
 	if _, err := store.Stat(ctx, folders[0].path); err != nil && len(folders) == 1 {
-		return nil, &stages.ParamError{Package: "inspect", Param: "directory", Value: dir, Rule: notRun(ctx, dir, isFile)}
+		return nil, &stages.ParamError{Param: "directory", Value: dir, Rule: notRun(ctx, dir, isFile)}
 	}
 	return folders, nil
 }

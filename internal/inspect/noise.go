@@ -49,7 +49,7 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	found.strategy = recipe.Strategy
 	var described manifest.DescribedNoise
 	if err := strictjson.Loose(index.Facts, &described); err != nil {
-		return found, fmt.Errorf("inspect: %s: facts: %w", dir, err)
+		return found, fmt.Errorf("%s: facts: %w", dir, err)
 	}
 	facts := described.NoiseFacts
 	if recipe.Grid() == noise.NoGrid {
@@ -82,7 +82,7 @@ func (found *Inspection) checkShards(ctx context.Context, dir string, index *man
 		return nil
 	}
 	if facts.Steps < 1 || facts.Shards < 0 || facts.StepsPerFile < 1 || int64(facts.Shards) > facts.Coordinates || facts.Shards > manifest.MaxNoiseShards {
-		return fmt.Errorf("inspect: %s: facts: %d shards of %d coordinates and files of %d of %d steps do not fit together", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
+		return fmt.Errorf("%s: facts: %d shards of %d coordinates and files of %d of %d steps do not fit together", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
 	}
 	if err := facts.CheckCover(noiseFiles); err != nil || !listed {
 		found.check("cover", "the shards cover all coordinates and steps", false)
@@ -134,7 +134,7 @@ func checkNoiseFiles(ctx context.Context, dir string, facts manifest.NoiseFacts,
 }
 
 // errShape is the error of a file of a wrong type, shape or size.
-var errShape = errors.New("inspect: a file of noise of another shape")
+var errShape = errors.New("a file of noise of another shape")
 
 // onGrid reports whether v is a multiple of the grid that a float of size bytes holds exactly. Grid
 // 0 means no grid; then v must only be finite.

@@ -27,10 +27,10 @@ const (
 )
 
 // ErrOtherProtocol says that a folder holds the ledger of another protocol, or units without one.
-var ErrOtherProtocol = errors.New("ledger: the folder holds another protocol")
+var ErrOtherProtocol = errors.New("the folder holds another protocol")
 
 // ErrLocked says that another process has the ledger open.
-var ErrLocked = errors.New("ledger: in use by another process")
+var ErrLocked = errors.New("in use by another process")
 
 // background is the context of everything but [Read]. Writes are not cancelled; requests to object
 // stores end by their own limits.
@@ -51,7 +51,7 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("ledger: %s, line %d: corrupt: %v: put a copy of the file back, or remove this line and all after it; `minsep account` then draws the same samples again", e.File, e.Line, e.Err)
+	return fmt.Sprintf("%s, line %d: corrupt: %v: put a copy of the file back, or remove this line and all after it; `minsep account` then draws the same samples again", e.File, e.Line, e.Err)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
@@ -75,7 +75,7 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 		return nil, err
 	}
 	if err := store.MkdirAll(background, dir, folderMode); err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
+		return nil, err
 	}
 	path := store.Join(dir, ProtocolFile)
 	old, err := store.ReadText(background, path, maxProtocol)
@@ -85,10 +85,10 @@ func Create(dir string, p *accounting.Protocol) (*Ledger, error) {
 			return nil, fmt.Errorf("%w: there are units without a %s", ErrOtherProtocol, ProtocolFile)
 		}
 		if err := store.WriteFile(background, path, store.Options{Mode: fileMode, New: true}, data); err != nil {
-			return nil, fmt.Errorf("ledger: %w", err)
+			return nil, err
 		}
 	case err != nil:
-		return nil, fmt.Errorf("ledger: %w", err)
+		return nil, err
 	case !bytes.Equal(old, data):
 		return nil, fmt.Errorf("%w: %s", ErrOtherProtocol, path)
 	}
@@ -132,7 +132,7 @@ func logFault(err error) error {
 	if errors.Is(err, store.ErrLocked) {
 		return fmt.Errorf("%w (%w)", ErrLocked, err)
 	}
-	return fmt.Errorf("ledger: %w", err)
+	return err
 }
 
 // Read opens the ledger in dir for reading, without a lock and without changing anything.
@@ -146,7 +146,7 @@ func Read(ctx context.Context, dir string) (*Ledger, error) {
 		return &Ledger{contents: b}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	whole, err := b.replay(store.Reader(f))
@@ -159,7 +159,7 @@ func Read(ctx context.Context, dir string) (*Ledger, error) {
 func readProtocol(ctx context.Context, dir string) (*contents, error) {
 	data, err := store.ReadText(ctx, store.Join(dir, ProtocolFile), maxProtocol)
 	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
+		return nil, err
 	}
 	p, err := accounting.ParseProtocol(data)
 	if err != nil {
@@ -180,7 +180,7 @@ func (b *contents) replay(r io.Reader) (whole int64, err error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			return whole, &CorruptError{UnitsFile, n, errors.New("is too long")}
 		case err != nil:
-			return whole, fmt.Errorf("ledger: %w", err)
+			return whole, err
 		}
 		e, err := parseLine(line[:len(line)-1])
 		size := int64(len(line))
@@ -233,7 +233,7 @@ func (l *Ledger) AddAll(entries []Entry) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.log == nil {
-		return errors.New("ledger: closed, or opened to be read")
+		return errors.New("closed, or opened to be read")
 	}
 	if l.fault != nil {
 		return l.fault
@@ -245,7 +245,7 @@ func (l *Ledger) AddAll(entries []Entry) error {
 		e := entry{done.Unit, done.Result}
 		line, err := e.line()
 		if err != nil {
-			refused = fmt.Errorf("ledger: %w", err)
+			refused = err
 			break
 		}
 		fresh, err := l.contents.add(e)

@@ -85,7 +85,7 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("ledger: unit of candidate %d, trial %d, samples %d to %d: refused: %s",
+	return fmt.Sprintf("unit of candidate %d, trial %d, samples %d to %d: refused: %s",
 		e.Unit.Candidate, e.Unit.Trial, e.Unit.First, e.Unit.First+e.Unit.Count, e.Reason)
 }
 

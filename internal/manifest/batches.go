@@ -90,16 +90,16 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	}
 	b := &Batches{Dir: dir, Index: ix}
 	if err := strictjson.Unmarshal(ix.Facts, &b.Facts); err != nil {
-		return nil, invalid(fmt.Errorf("manifest: %s: facts: %w", dir, err))
+		return nil, invalid(fmt.Errorf("%s: facts: %w", dir, err))
 	}
 	f := b.Facts
 	if f.Examples < 0 || f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || (f.RowType != DInt32 && f.RowType != DInt64) ||
 		(f.RowsOf != RowsOfBounded && f.RowsOf != RowsOfRange) || (f.Owners > 0) != b.OfOwners() || (f.ExamplesPerOwner > 0) != b.OfOwners() {
 		text, err := json.Marshal(f)
-		return nil, invalid(errors.Join(fmt.Errorf("manifest: %s: invalid facts: %s", dir, text), err))
+		return nil, invalid(errors.Join(fmt.Errorf("%s: invalid facts: %s", dir, text), err))
 	}
 	if 2*int64(f.Shards) > int64(len(ix.Files)) { // checked before names are made: the number of shards may be a false claim
-		return nil, invalid(fmt.Errorf("manifest: %s: has %d files for %d shards: each shard has at least two", dir, len(ix.Files), f.Shards))
+		return nil, invalid(fmt.Errorf("%s: has %d files for %d shards: each shard has at least two", dir, len(ix.Files), f.Shards))
 	}
 	listed := make(map[string]bool, len(ix.Files))
 	for _, file := range ix.Files {
@@ -113,7 +113,7 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 		}
 		for _, name := range names {
 			if !listed[name] {
-				faults.add(fmt.Errorf("manifest: %s: %s is not in the index", dir, name))
+				faults.add(fmt.Errorf("%s: %s is not in the index", dir, name))
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func (b *Batches) OfOwners() bool { return b.Index.Format == OwnerBatchesFormat 
 // The slice is reused for the next step.
 func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error) error {
 	if b.OfOwners() {
-		return fmt.Errorf("manifest: %s: owners take part in these batches, and the rows of each belong together: read them by owner", b.Dir)
+		return fmt.Errorf("%s: owners take part in these batches, and the rows of each belong together: read them by owner", b.Dir)
 	}
 	return b.each(ctx, func(step int, rows []int64, _ []int) error { return f(step, rows) })
 }
@@ -137,7 +137,7 @@ func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error
 // are reused for the next step.
 func (b *Batches) EachOwners(ctx context.Context, f func(step int, rows []int64, ends []int) error) error {
 	if !b.OfOwners() {
-		return fmt.Errorf("manifest: %s: examples take part in these batches, each on its own", b.Dir)
+		return fmt.Errorf("%s: examples take part in these batches, each on its own", b.Dir)
 	}
 	return b.each(ctx, f)
 }
@@ -155,7 +155,7 @@ func (b *Batches) each(ctx context.Context, f func(step int, rows []int64, ends 
 // 0. If examples take part, ends is nil.
 func (b *Batches) EachOf(ctx context.Context, shard int, f func(step int, rows []int64, ends []int) error) error {
 	if err := b.eachOf(ctx, shard, f); err != nil {
-		return fmt.Errorf("manifest: shard %d: %w", shard, err)
+		return fmt.Errorf("shard %d: %w", shard, err)
 	}
 	return nil
 }

@@ -42,18 +42,18 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 		return nil, err
 	}
 	if err := strictjson.Unmarshal(ix.Facts, &b.Summary); err != nil {
-		return nil, invalid(fmt.Errorf("manifest: %s: facts: %w", dir, err))
+		return nil, invalid(fmt.Errorf("%s: facts: %w", dir, err))
 	}
 	var faults Faults
 	if (b.Summary.Coverage != nil) != b.OfPools() {
-		faults.add(fmt.Errorf("manifest: %s: format %s, with a coverage of pools in its facts: %v", dir, ix.Format, b.Summary.Coverage != nil))
+		faults.add(fmt.Errorf("%s: format %s, with a coverage of pools in its facts: %v", dir, ix.Format, b.Summary.Coverage != nil))
 	}
 	if c := b.Summary.Coverage; c != nil && (c.Pools < 1 || c.Pools > ownergraph.MaxPools || c.Size < 0 || c.Size > b.Summary.Kept || len(c.BeforeCut) != c.Pools || len(c.Distinct) != c.Pools) {
-		faults.add(fmt.Errorf("manifest: %s: the coverage of pools in its facts contradicts itself", dir))
+		faults.add(fmt.Errorf("%s: the coverage of pools in its facts contradicts itself", dir))
 	}
 	for i, f := range ix.Files {
 		if name := BoundedPartName(i); f.Name != name {
-			faults.add(fmt.Errorf("manifest: %s: has the file %s where %s is expected", dir, f.Name, name))
+			faults.add(fmt.Errorf("%s: has the file %s where %s is expected", dir, f.Name, name))
 			continue
 		}
 		part, err := openPartFile(ctx, dir, f.Name)
@@ -65,17 +65,17 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 			b.ExampleType, b.OwnerType = part.ExampleType, part.OwnerType
 		}
 		if part.ExampleType != b.ExampleType || part.OwnerType != b.OwnerType {
-			faults.add(fmt.Errorf("manifest: %s: %s has ids of other types than the first part", dir, f.Name))
+			faults.add(fmt.Errorf("%s: %s has ids of other types than the first part", dir, f.Name))
 		}
 		if part.Pools != b.OfPools() {
-			faults.add(fmt.Errorf("manifest: %s: %s has a column of pools: %v, where the format is %s", dir, f.Name, part.Pools, ix.Format))
+			faults.add(fmt.Errorf("%s: %s has a column of pools: %v, where the format is %s", dir, f.Name, part.Pools, ix.Format))
 		}
 		b.Parts = append(b.Parts, BoundedFile{f.Name, b.Rows, part.Rows})
 		b.Rows += part.Rows
 		faults.add(part.close())
 	}
 	if faults == nil && b.Rows != b.Summary.Kept {
-		faults.add(fmt.Errorf("manifest: %s: has %d rows, and the index says %d", dir, b.Rows, b.Summary.Kept))
+		faults.add(fmt.Errorf("%s: has %d rows, and the index says %d", dir, b.Rows, b.Summary.Kept))
 	}
 	if err := faults.err(); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func CopyFolder(ctx context.Context, from, dir string) (err error) {
 func copyFile(ctx context.Context, w io.Writer, path string) error {
 	r, err := store.Open(ctx, path)
 	if err != nil {
-		return fmt.Errorf("manifest: %w", err)
+		return err
 	}
 	_, err = io.Copy(w, store.Reader(r))
 	return errors.Join(err, r.Close())
@@ -147,7 +147,7 @@ type partFile struct {
 func openPartFile(ctx context.Context, dir, name string) (partFile, error) {
 	f, err := store.Open(ctx, store.Join(dir, name))
 	if err != nil {
-		return partFile{}, fmt.Errorf("manifest: %w", err)
+		return partFile{}, err
 	}
 	p, err := OpenBoundedPart(f, f.Size())
 	if err != nil {
@@ -173,7 +173,7 @@ func (f BoundedFile) Each(ctx context.Context, dir string, owners bool, size int
 	}
 	defer p.close()
 	if p.Rows != f.Rows {
-		return fmt.Errorf("manifest: %s: has %d rows, and the index says %d", f.Name, p.Rows, f.Rows)
+		return fmt.Errorf("%s: has %d rows, and the index says %d", f.Name, p.Rows, f.Rows)
 	}
 	return inFile(f.Name, p.Each(f.First, owners, size, use))
 }

@@ -20,7 +20,7 @@ type TableError struct {
 }
 
 func (e *TableError) Error() string {
-	s := "manifest: bounded table"
+	s := "bounded table"
 	if e.File != "" {
 		s += " " + e.File
 	}

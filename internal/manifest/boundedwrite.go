@@ -99,20 +99,20 @@ func NewBoundedWriter(w io.Writer, example, owner ownergraph.IDType, pools bool)
 // Write appends rows. They must continue the numbers of the rows before.
 func (b *BoundedWriter) Write(r *ownergraph.Rows) error {
 	if r.Examples.Type != b.types[0] || r.Owners.Type != b.types[1] {
-		return fmt.Errorf("manifest: rows of %v and %v ids in a table of %v and %v", r.Examples.Type, r.Owners.Type, b.types[0], b.types[1])
+		return fmt.Errorf("rows of %v and %v ids in a table of %v and %v", r.Examples.Type, r.Owners.Type, b.types[0], b.types[1])
 	}
 	if r.Len() > 0 && (len(r.PoolEnds) > 0) != b.pools {
-		return fmt.Errorf("manifest: rows with pools %v in a table with pools %v", len(r.PoolEnds) > 0, b.pools)
+		return fmt.Errorf("rows with pools %v in a table with pools %v", len(r.PoolEnds) > 0, b.pools)
 	}
 	if b.next < 0 {
 		b.next = r.First
 	}
 	if r.First != b.next || r.First < 0 {
-		return fmt.Errorf("manifest: rows from %d in place of row %d", r.First, b.next)
+		return fmt.Errorf("rows from %d in place of row %d", r.First, b.next)
 	}
 	for i := range r.Len() {
 		if b.pools && len(r.PoolsOf(i)) == 0 {
-			return fmt.Errorf("manifest: row %d is in no pool", b.next)
+			return fmt.Errorf("row %d is in no pool", b.next)
 		}
 		b.append(r, i)
 		b.next++
@@ -165,7 +165,7 @@ func (b *BoundedWriter) flush() error {
 	}
 	for c, w := range b.w.ColumnWriters() {
 		if _, err := w.WriteRowValues(b.columns[c]); err != nil {
-			return fmt.Errorf("manifest: bounded table: %w", err)
+			return fmt.Errorf("bounded table: %w", err)
 		}
 		b.columns[c] = b.columns[c][:0]
 	}
@@ -182,11 +182,11 @@ func (b *BoundedWriter) endGroup() error {
 	b.group, b.bytes = 0, 0
 	for _, w := range b.w.ColumnWriters() {
 		if err := w.Close(); err != nil {
-			return fmt.Errorf("manifest: bounded table: %w", err)
+			return fmt.Errorf("bounded table: %w", err)
 		}
 	}
 	if err := b.w.Flush(); err != nil {
-		return fmt.Errorf("manifest: bounded table: %w", err)
+		return fmt.Errorf("bounded table: %w", err)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func writeFile(dir, name string, o store.Options, write func(io.Writer) error) (
 		return w.Flush()
 	})
 	if err != nil {
-		return File{}, fmt.Errorf("manifest: writing %s: %w", name, err)
+		return File{}, fmt.Errorf("writing %s: %w", name, err)
 	}
 	return File{Name: name, Bytes: count.n, SHA256: Digest(sum.Sum(nil))}, nil
 }
@@ -103,12 +103,12 @@ func (f File) Check(ctx context.Context, dir string) error {
 func (f File) digest(ctx context.Context, dir string) (Digest, error) {
 	r, err := store.Open(ctx, store.Join(dir, f.Name))
 	if err != nil {
-		return Digest{}, fmt.Errorf("manifest: %w", err)
+		return Digest{}, err
 	}
 	defer r.Close()
 	got, err := digest.Of(store.Reader(r))
 	if err != nil {
-		return Digest{}, fmt.Errorf("manifest: reading %s: %w", f.Name, err)
+		return Digest{}, fmt.Errorf("reading %s: %w", f.Name, err)
 	}
 	return got, nil
 }
@@ -116,11 +116,11 @@ func (f File) digest(ctx context.Context, dir string) (Digest, error) {
 // CheckSize compares the file's size with the index. It does not read the file.
 func (f File) CheckSize(ctx context.Context, dir string) error {
 	if !localName(f.Name) {
-		return fmt.Errorf("manifest: file name %q in the index leads out of its folder", f.Name)
+		return fmt.Errorf("file name %q in the index leads out of its folder", f.Name)
 	}
 	info, err := store.Stat(ctx, store.Join(dir, f.Name))
 	if err != nil {
-		return fmt.Errorf("manifest: %w", err)
+		return err
 	}
 	if info.Size != f.Bytes {
 		return &MismatchError{f.Name, "size"}
@@ -142,5 +142,5 @@ type MismatchError struct {
 func (e *MismatchError) Is(target error) bool { return target == ErrInvalid }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("manifest: %s: its %s is not as the index says", e.Name, e.What)
+	return fmt.Sprintf("%s: its %s is not as the index says", e.Name, e.What)
 }

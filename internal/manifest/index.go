@@ -55,7 +55,7 @@ type Index struct {
 func Params(v any) (json.RawMessage, Digest, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return nil, Digest{}, fmt.Errorf("manifest: parameters: %w", err)
+		return nil, Digest{}, fmt.Errorf("parameters: %w", err)
 	}
 	return b, sha256.Sum256(b), nil
 }
@@ -117,7 +117,7 @@ func begin(dir string, secret bool, same *Digest) (*Stage, error) {
 	_, err := store.Stat(background, dir)
 	s.made = errors.Is(err, fs.ErrNotExist)
 	if err := store.MkdirAll(background, dir, s.dirMode()); err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
+		return nil, err
 	}
 	old, err := s.leftovers()
 	if errors.Is(err, ErrExists) { // the mark of a run that was killed just after it published its index
@@ -128,7 +128,7 @@ func begin(dir string, secret bool, same *Digest) (*Stage, error) {
 	}
 	if secret { // others could see the sizes of the files in a folder that existed before
 		if err := store.Chmod(dir, SecretDir); err != nil {
-			return nil, fmt.Errorf("manifest: %w", err)
+			return nil, err
 		}
 	}
 	resumes, err := s.marked(same)
@@ -168,7 +168,7 @@ func (s *Stage) marked(same *Digest) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("manifest: %w", err)
+		return false, err
 	}
 	return json.Unmarshal(b, &m) == nil && m.Resume != nil && *m.Resume == *same, nil
 }
@@ -192,7 +192,7 @@ func (s *Stage) fileMode() fs.FileMode {
 func (s *Stage) leftovers() ([]string, error) {
 	entries, err := store.List(background, s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an object store has no empty folders
-		return nil, fmt.Errorf("manifest: %w", err)
+		return nil, err
 	}
 	var names []string
 	marked, finished, foreign := false, false, false
@@ -212,11 +212,11 @@ func (s *Stage) leftovers() ([]string, error) {
 	case marked: // left by a killed run: every file is the stage's own
 		return names, nil
 	case !finished && foreign:
-		return nil, &param.Error{Package: "manifest", Param: "folder", Value: s.Dir, Rule: "holds files and no " + IndexName + ": they are not minsep's and are left alone; give another --out"}
+		return nil, &param.Error{Param: "folder", Value: s.Dir, Rule: "holds files and no " + IndexName + ": they are not minsep's and are left alone; give another --out"}
 	case !finished: // a run was killed before it wrote the mark
 		return names, nil
 	}
-	return nil, fmt.Errorf("manifest: folder %s: %w", s.Dir, ErrExists)
+	return nil, fmt.Errorf("folder %s: %w", s.Dir, ErrExists)
 }
 
 // clear removes the files of an earlier run, if all of them are a stage's: see [Removable].
@@ -232,7 +232,7 @@ func (s *Stage) clear(names []string) error {
 	}
 	for _, n := range names {
 		if err := store.RemoveAll(background, store.Join(s.Dir, n)); err != nil {
-			return fmt.Errorf("manifest: %w", err)
+			return err
 		}
 	}
 	return nil
@@ -250,7 +250,7 @@ func (s *Stage) Publish(ix Index) error {
 	slices.SortFunc(ix.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	for i, f := range ix.Files {
 		if i > 0 && ix.Files[i-1].Name == f.Name {
-			return fmt.Errorf("manifest: file %s is listed twice", f.Name)
+			return fmt.Errorf("file %s is listed twice", f.Name)
 		}
 	}
 	if err := store.Parallel(len(ix.Files), func(i int) error { return ix.Files[i].CheckSize(background, s.Dir) }); err != nil {
@@ -259,7 +259,7 @@ func (s *Stage) Publish(ix Index) error {
 	ix.Version = Version
 	b, err := json.MarshalIndent(ix, "", "  ")
 	if err != nil {
-		return fmt.Errorf("manifest: index: %w", err)
+		return fmt.Errorf("index: %w", err)
 	}
 	return s.finish(append(b, '\n'))
 }
@@ -271,13 +271,13 @@ func (s *Stage) finish(index []byte) error {
 	// does not lock out, only one can create the index.
 	_, err := writeFile(s.Dir, IndexName, store.Options{Mode: s.fileMode(), New: true}, func(w io.Writer) error { _, err := w.Write(index); return err })
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("manifest: folder %s: another run has published a result here meanwhile: %w", s.Dir, err)
+		return fmt.Errorf("folder %s: another run has published a result here meanwhile: %w", s.Dir, err)
 	}
 	if err != nil {
 		return err
 	}
 	if err := store.Remove(background, store.Join(s.Dir, incompleteName)); err != nil {
-		return fmt.Errorf("manifest: %w", err)
+		return err
 	}
 	_ = RemoveTemporary(s.Dir) // the folder is a result already, and readers ignore temporary files
 	return nil
@@ -333,15 +333,15 @@ func Read(ctx context.Context, dir string) (*Index, error) {
 	if interrupted, err := Interrupted(ctx, dir); err != nil {
 		return nil, err
 	} else if interrupted {
-		return nil, invalid(fmt.Errorf("manifest: folder %s: the stage that writes this folder was stopped: run it again", dir))
+		return nil, invalid(fmt.Errorf("folder %s: the stage that writes this folder was stopped: run it again", dir))
 	}
 	b, err := store.ReadFile(ctx, path, maxIndex)
 	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
+		return nil, err
 	}
 	ix, err := parseIndex(b)
 	if err != nil {
-		return nil, invalid(fmt.Errorf("manifest: %s: %w", path, err))
+		return nil, invalid(fmt.Errorf("%s: %w", path, err))
 	}
 	return ix, nil
 }
@@ -386,7 +386,7 @@ func Open(ctx context.Context, dir string, formats ...string) (*Index, error) {
 		return nil, err
 	}
 	if !slices.Contains(formats, ix.Format) {
-		return nil, invalid(fmt.Errorf("manifest: %s: has format %q, and this version reads %q", dir, ix.Format, strings.Join(formats, " or ")))
+		return nil, invalid(fmt.Errorf("%s: has format %q, and this version reads %q", dir, ix.Format, strings.Join(formats, " or ")))
 	}
 	errs := make([]error, len(ix.Files)) // one for each file: all are reported
 	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(ctx, dir); return nil })
@@ -412,7 +412,7 @@ func (ix *Index) Verify(ctx context.Context, dir string) error {
 func DigestOf(ctx context.Context, dir string) (Digest, error) {
 	b, err := store.ReadFile(ctx, store.Join(dir, IndexName), maxIndex)
 	if err != nil {
-		return Digest{}, fmt.Errorf("manifest: %w", err)
+		return Digest{}, err
 	}
 	return sha256.Sum256(b), nil
 }

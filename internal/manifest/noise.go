@@ -82,7 +82,7 @@ func (f NoiseFacts) CheckCover(files []File) error {
 	// Checked before names are made: shards and steps may be false claims.
 	perShard := (int64(f.Steps)-1)/int64(f.StepsPerFile) + 1
 	if have := int64(len(files)); perShard > have || int64(f.Shards) > have || int64(f.Shards)*perShard != have {
-		return fmt.Errorf("manifest: has %d files of noise, and needs %d shards of %d files", have, f.Shards, perShard)
+		return fmt.Errorf("has %d files of noise, and needs %d shards of %d files", have, f.Shards, perShard)
 	}
 	missing := make(map[string]bool)
 	for _, name := range f.Names() {
@@ -90,7 +90,7 @@ func (f NoiseFacts) CheckCover(files []File) error {
 	}
 	for _, file := range files {
 		if !missing[file.Name] {
-			return fmt.Errorf("manifest: file %s: is listed twice, or does not belong to the noise", file.Name)
+			return fmt.Errorf("file %s: is listed twice, or does not belong to the noise", file.Name)
 		}
 		delete(missing, file.Name)
 	}
@@ -99,7 +99,7 @@ func (f NoiseFacts) CheckCover(files []File) error {
 		for n := range missing {
 			names = append(names, n)
 		}
-		return fmt.Errorf("manifest: %d files of noise are missing, the first is %s", len(missing), slices.Min(names))
+		return fmt.Errorf("%d files of noise are missing, the first is %s", len(missing), slices.Min(names))
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ var npyDict = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_o
 const maxNPYElements = 1 << 48
 
 // ErrNPYObjects means that an .npy file holds Python objects, which only Python can read.
-var ErrNPYObjects = errors.New("manifest: npy header: element type object")
+var ErrNPYObjects = errors.New("npy header: element type object")
 
 // ReadNPYHeader reads the header of an .npy file as NumPy or [NPYHeader.Write] writes it. The file
 // must have one or two dimensions, in C order.
@@ -85,25 +85,25 @@ func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
 	var h NPYHeader
 	var head [len(npyMagic) + 2]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return h, fmt.Errorf("manifest: npy header: %w", err)
+		return h, fmt.Errorf("npy header: %w", err)
 	}
 	if string(head[:len(npyMagic)]) != npyMagic {
-		return h, fmt.Errorf("manifest: not an .npy file of format 1.0")
+		return h, fmt.Errorf("not an .npy file of format 1.0")
 	}
 	dict := make([]byte, binary.LittleEndian.Uint16(head[len(npyMagic):]))
 	if _, err := io.ReadFull(r, dict); err != nil {
-		return h, fmt.Errorf("manifest: npy header: %w", err)
+		return h, fmt.Errorf("npy header: %w", err)
 	}
 	if bytes.Contains(dict, []byte("'descr': '|O'")) {
 		return h, ErrNPYObjects
 	}
 	m := npyDict.FindSubmatch(dict)
 	if m == nil || string(m[2]) == "True" {
-		return h, fmt.Errorf("manifest: npy header: must be of one or two dimensions in C order")
+		return h, fmt.Errorf("npy header: must be of one or two dimensions in C order")
 	}
 	h.DType = DType(m[1])
 	if h.DType.Size() == 0 {
-		return h, fmt.Errorf("manifest: npy header: element type %q: must be one of <i4, <i8, <f4, <f8", m[1])
+		return h, fmt.Errorf("npy header: element type %q: must be one of <i4, <i8, <f4, <f8", m[1])
 	}
 	total := 1
 	for _, d := range m[3:] {
@@ -112,7 +112,7 @@ func ReadNPYHeader(r io.Reader) (NPYHeader, error) {
 		}
 		v, err := strconv.Atoi(string(d))
 		if err != nil || v > maxNPYElements || (v > 0 && total > maxNPYElements/v) {
-			return h, fmt.Errorf("manifest: npy header: shape has too many elements")
+			return h, fmt.Errorf("npy header: shape has too many elements")
 		}
 		total *= v
 		h.Shape = append(h.Shape, v)
@@ -137,10 +137,10 @@ func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 		return nil, err
 	}
 	if len(h.Shape) != 1 || (h.DType != DInt32 && h.DType != DInt64) {
-		return nil, fmt.Errorf("manifest: npy of %s with %d dimensions: must be int32 or int64 with one", h.DType, len(h.Shape))
+		return nil, fmt.Errorf("npy of %s with %d dimensions: must be int32 or int64 with one", h.DType, len(h.Shape))
 	}
 	if want := counted.n + int64(h.Elements())*int64(h.DType.Size()); size != want {
-		return nil, fmt.Errorf("manifest: npy file: its size does not fit its header")
+		return nil, fmt.Errorf("npy file: its size does not fit its header")
 	}
 	return &NPYInts{r: r, dtype: h.DType, left: h.Elements()}, nil
 }
@@ -151,14 +151,14 @@ func (x *NPYInts) Len() int { return x.left }
 // Read fills dst with the next elements. It is an error if fewer are left.
 func (x *NPYInts) Read(dst []int64) error {
 	if len(dst) > x.left {
-		return fmt.Errorf("manifest: npy: has fewer elements than are wanted")
+		return fmt.Errorf("npy: has fewer elements than are wanted")
 	}
 	size := x.dtype.Size()
 	for len(dst) > 0 {
 		n := min(len(x.buf)/size, len(dst))
 		chunk := x.buf[:n*size]
 		if _, err := io.ReadFull(x.r, chunk); err != nil {
-			return fmt.Errorf("manifest: npy: %w", err)
+			return fmt.Errorf("npy: %w", err)
 		}
 		for i := range n {
 			if x.dtype == DInt32 {

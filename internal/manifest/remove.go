@@ -29,7 +29,7 @@ var stageFolder = regexp.MustCompile(`^shard-\d+-of-\d+$`)
 // in an unfinished one, and a folder that is a link, as its target may be another run's.
 func Removable(ctx context.Context, dir string) error {
 	if to, is := store.LinkTo(dir); is {
-		return &param.Error{Package: "manifest", Param: "folder", Value: dir, Rule: "is a link to " + to + ", and what is there is not removed: remove the link yourself, or give another --out"}
+		return &param.Error{Param: "folder", Value: dir, Rule: "is a link to " + to + ", and what is there is not removed: remove the link yourself, or give another --out"}
 	}
 	file, folder := stageFile.MatchString, stageFolder.MatchString
 	if ix, err := Read(ctx, dir); err == nil {
@@ -46,7 +46,7 @@ func Removable(ctx context.Context, dir string) error {
 	if err != nil || names == nil {
 		return err
 	}
-	return &param.Error{Package: "manifest", Param: "folder", Value: dir, Rule: fmt.Sprintf("holds %s, which minsep did not write: move what you put there elsewhere", param.Printable(names[0]))}
+	return &param.Error{Param: "folder", Value: dir, Rule: fmt.Sprintf("holds %s, which minsep did not write: move what you put there elsewhere", param.Printable(names[0]))}
 }
 
 // strangers are the names in a folder that are not known, with the unknown ones in its known
@@ -57,7 +57,7 @@ func strangers(ctx context.Context, dir, in string, file, folder func(name strin
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
+		return nil, err
 	}
 	for _, e := range entries {
 		name := path.Join(in, e.Name)

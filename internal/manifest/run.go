@@ -84,7 +84,7 @@ func OpenRun(dir string) (run Run, made bool, err error) {
 	run, err = ReadRun(background, dir)
 	switch {
 	case err == nil && run.TakingOver:
-		return run, false, &param.Error{Package: "manifest", Param: "out", Value: dir, Rule: "was begun by minsep run --again, which was stopped: repeat that command, or give another --out"}
+		return run, false, &param.Error{Param: "out", Value: dir, Rule: "was begun by minsep run --again, which was stopped: repeat that command, or give another --out"}
 	case !errors.Is(err, fs.ErrNotExist):
 		return run, false, err
 	}
@@ -120,7 +120,7 @@ func SetExamples(dir, examples string) error {
 // process has replaced old meanwhile.
 func WriteRun(dir string, run Run, old *Run) error {
 	if err := store.MkdirAll(background, dir, PublicDir); err != nil {
-		return fmt.Errorf("manifest: %w", err)
+		return err
 	}
 	o := store.Options{Mode: PublicFile, New: old == nil}
 	if old != nil {
@@ -129,7 +129,7 @@ func WriteRun(dir string, run Run, old *Run) error {
 			err = store.ErrChanged
 		}
 		if err != nil {
-			return fmt.Errorf("manifest: %s: %w", store.Join(dir, RunName), err)
+			return fmt.Errorf("%s: %w", store.Join(dir, RunName), err)
 		}
 		o.Replaces = version
 	}
@@ -141,7 +141,7 @@ func WriteRun(dir string, run Run, old *Run) error {
 	if errors.Is(err, fs.ErrExist) {
 		path := store.Join(dir, RunName)
 		if _, gone := store.Stat(background, path); errors.Is(gone, fs.ErrNotExist) {
-			return invalid(fmt.Errorf("manifest: %s: is a link that leads nowhere: remove it, or give another --out", path))
+			return invalid(fmt.Errorf("%s: is a link that leads nowhere: remove it, or give another --out", path))
 		}
 	}
 	return err
@@ -152,12 +152,12 @@ func (r Run) encode() ([]byte, error) {
 	r.SHA256 = Digest{}
 	zeros, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
+		return nil, err
 	}
 	r.SHA256 = sha256.Sum256(append(zeros, '\n'))
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
+		return nil, err
 	}
 	return append(b, '\n'), nil
 }
@@ -166,7 +166,7 @@ func (r Run) encode() ([]byte, error) {
 // directory that holds anything else.
 func RemoveRun(dir string) error {
 	if err := store.Remove(background, store.Join(dir, RunName)); err != nil {
-		return fmt.Errorf("manifest: %w", err)
+		return err
 	}
 	entries, err := store.List(background, dir)
 	if errors.Is(err, fs.ErrNotExist) { // a folder of objects went with the last of them
@@ -194,7 +194,7 @@ func readRun(ctx context.Context, dir string) (run Run, version string, err erro
 	path := store.Join(dir, RunName)
 	b, version, err := store.ReadVersion(ctx, path, maxRun)
 	if err != nil {
-		return run, "", fmt.Errorf("manifest: %w", err)
+		return run, "", err
 	}
 	run, err = parseRun(path, b)
 	return run, version, invalid(err)
@@ -202,25 +202,25 @@ func readRun(ctx context.Context, dir string) (run Run, version string, err erro
 
 func parseRun(path string, b []byte) (run Run, err error) {
 	if err := strictjson.Unmarshal(b, &run); err != nil {
-		return run, fmt.Errorf("manifest: %s: %w", path, err)
+		return run, fmt.Errorf("%s: %w", path, err)
 	}
 	if run.Format != RunFormat {
-		return run, fmt.Errorf("manifest: %s: has format %q, of minsep %s, and this version reads %q: use that version of minsep, or make the run again in another directory", path, run.Format, cmp.Or(run.Version, "(unknown)"), RunFormat)
+		return run, fmt.Errorf("%s: has format %q, of minsep %s, and this version reads %q: use that version of minsep, or make the run again in another directory", path, run.Format, cmp.Or(run.Version, "(unknown)"), RunFormat)
 	}
 	if run.RunID == (stream.RunID{}) {
-		return run, fmt.Errorf("manifest: %s: has no run id", path)
+		return run, fmt.Errorf("%s: has no run id", path)
 	}
 	if again, err := run.encode(); err != nil || !bytes.Equal(again, b) {
-		return run, fmt.Errorf("manifest: %s: has been changed since it was written: it does not match its SHA-256", path)
+		return run, fmt.Errorf("%s: has been changed since it was written: it does not match its SHA-256", path)
 	}
 	run.SHA256 = Digest{}
 	if run.Plan != nil {
 		var plan bytes.Buffer
 		if err := json.Compact(&plan, run.Plan.Plan); err != nil {
-			return run, fmt.Errorf("manifest: %s: plan: %w", path, err)
+			return run, fmt.Errorf("%s: plan: %w", path, err)
 		}
 		if got := Digest(sha256.Sum256(plan.Bytes())); got != run.Plan.SHA256 {
-			return run, fmt.Errorf("manifest: %s: %w", path, &MismatchError{"plan", "SHA-256"})
+			return run, fmt.Errorf("%s: %w", path, &MismatchError{"plan", "SHA-256"})
 		}
 		run.Plan.Plan = plan.Bytes()
 	}
@@ -250,7 +250,7 @@ func isThere(ctx context.Context, name string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("manifest: %w", err)
+		return false, err
 	}
 	return true, nil
 }

@@ -68,7 +68,7 @@ func (c caseFile) cyclic(secret bool) sampling.Scheme {
 // byLaw is the ratio of a number of examples of a scheme's law.
 func byLaw(scheme func(c caseFile) sampling.Scheme, examples int) func(caseFile, *likelihood.Columns) (likelihood.Ratio, error) {
 	return func(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error) {
-		check := param.Checker{Package: "loss"}
+		check := param.Checker{}
 		check.Require(max(1, c.Examples) == examples, "k_u", c.Examples, fmt.Sprintf("must be %d", examples))
 		check.Require(c.Used == nil || *c.Used == 1, "rho", c.Used, "must be 1: no loss is known for slots that are used with a probability")
 		check.Add(scheme(c).Validate())
@@ -89,7 +89,7 @@ func byLaw(scheme func(c caseFile) sampling.Scheme, examples int) func(caseFile,
 func (c caseFile) factor() float64 { return 1 / (c.Sigma * c.Sigma) }
 
 func truncated(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error) {
-	check := param.Checker{Package: "loss"}
+	check := param.Checker{}
 	check.AtLeast("truncated_batch_size", c.MaxBatch, 1)
 	check.Require(len(c.Counts) == len(c.Y), "rest_batch_sizes", len(c.Counts), fmt.Sprintf("must be as many as y, %d", len(c.Y)))
 	for k, counts := range c.Counts {
@@ -113,7 +113,7 @@ func truncated(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error
 // published is the ratio of Algorithm 3 as it was published, from a cold start (F4.1).
 func published(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error) {
 	s := sampling.MultiOwner{Prob: c.Prob, Steps: c.Steps, MinSep: c.MinSep}
-	check := param.Checker{Package: "loss"}
+	check := param.Checker{}
 	check.Require(c.Start == "cold", "start", c.Start, "must be cold for the published distribution of Algorithm 3")
 	check.Require(c.Examples >= 1 && c.Examples <= MaxPerOwner, "k_u", c.Examples, fmt.Sprintf("must be from 1 to %d", MaxPerOwner))
 	check.Require(columns.Bands <= c.MinSep, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d, for Algorithm 3", c.MinSep))
@@ -126,10 +126,10 @@ func published(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error
 
 // prepare checks a case, and returns its ratio and columns.
 func (c caseFile) prepare(has func(field string) bool) (likelihood.Ratio, *likelihood.Columns, error) {
-	check := param.Checker{Package: "loss"}
+	check := param.Checker{}
 	kind, known := caseSchemes[c.Scheme]
 	if !known {
-		return nil, nil, &param.Error{Package: "loss", Param: "scheme", Value: c.Scheme, Rule: "must be one of " + fmt.Sprint(sortedSchemes())}
+		return nil, nil, &param.Error{Param: "scheme", Value: c.Scheme, Rule: "must be one of " + fmt.Sprint(sortedSchemes())}
 	}
 	needed := append([]string{"n", "sigma", "y"}, kind.fields...)
 	if c.Scheme != "rotation" {
@@ -236,7 +236,7 @@ func EvaluateCases(data []byte) ([]byte, error) {
 	}
 	var cases []map[string]json.RawMessage
 	if file["cases"] == nil {
-		return nil, &param.Error{Package: "loss", Param: "cases", Rule: "must be there: the file is an object with a list of cases"}
+		return nil, &param.Error{Param: "cases", Rule: "must be there: the file is an object with a list of cases"}
 	}
 	if err := json.Unmarshal(file["cases"], &cases); err != nil {
 		return nil, fmt.Errorf("cases: %w", err)

@@ -24,7 +24,7 @@ func IsKernelID(id string) bool { return kernelIDs.MatchString(id) }
 // in strategy and noise multiplier, on which the outputs depend; whether participations follow a spec
 // is the caller's affair.
 func NewKernel(specs ...Spec) (*kernel.Kernel, error) {
-	check := param.Checker{Package: "montecarlo"}
+	check := param.Checker{}
 	check.AtLeast("specs", len(specs), 1)
 	for i, s := range specs {
 		check.Add(s.Validate())

@@ -76,7 +76,7 @@ func (s Sum) integer() *big.Int {
 func (s *Sum) UnmarshalText(text []byte) error {
 	v, ok := new(big.Int).SetString(string(text), 10)
 	if !ok || v.Sign() < 0 || v.BitLen() > 128 {
-		return fmt.Errorf("montecarlo: sum: must be a decimal number below 2^128")
+		return fmt.Errorf("sum: must be a decimal number below 2^128")
 	}
 	s.low = new(big.Int).And(v, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
 	s.high = v.Rsh(v, 64).Uint64()
@@ -151,12 +151,12 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 func (h *Histogram) UnmarshalJSON(data []byte) error {
 	var pairs [][2]uint64
 	if err := json.Unmarshal(data, &pairs); err != nil {
-		return fmt.Errorf("montecarlo: histogram: %w", err)
+		return fmt.Errorf("histogram: %w", err)
 	}
 	*h = nil
 	for i, pair := range pairs {
 		if pair[0] > maxBuckets || i > 0 && pair[0] <= pairs[i-1][0] {
-			return fmt.Errorf("montecarlo: histogram: entries must rise and be at most %d", maxBuckets)
+			return fmt.Errorf("histogram: entries must rise and be at most %d", maxBuckets)
 		}
 		h.grow(int(pair[0]) + 1)
 		(*h)[pair[0]] = pair[1]
@@ -192,7 +192,7 @@ func (r *Record) Add(losses []float64) {
 
 // Merge adds another record. It refuses one of another kernel or of other ε.
 func (r *Record) Merge(other *Record) error {
-	check := param.Checker{Package: "montecarlo"}
+	check := param.Checker{}
 	check.Require(other.KernelID == r.KernelID, "kernel id of a record", other.KernelID, "must be "+r.KernelID+": results of different kernels are not mixed")
 	same := len(r.Epsilons) == len(other.Epsilons) && len(other.Sums) == len(r.Sums)
 	for i := 0; same && i < len(r.Epsilons); i++ {

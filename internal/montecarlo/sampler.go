@@ -30,7 +30,7 @@ type Sampler struct {
 // randomness is derived from key, the JSON form of s and the direction, so that one key serves any
 // number of specs.
 func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
-	check := param.Checker{Package: "montecarlo"}
+	check := param.Checker{}
 	check.Require(d == P || d == Q, "direction", d, "must be P or Q")
 	check.Add(s.Validate())
 	if err := check.Err(); err != nil {
@@ -38,7 +38,7 @@ func NewSampler(s Spec, d Direction, key stream.Key) (*Sampler, error) {
 	}
 	config, err := json.Marshal(s)
 	if err != nil {
-		return nil, fmt.Errorf("montecarlo: %w", err)
+		return nil, err
 	}
 	k, err := NewKernel(s)
 	if err != nil {

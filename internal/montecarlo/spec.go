@@ -97,7 +97,7 @@ func (s Spec) Factor() float64 { return 1 / (s.NoiseMultiplier * s.NoiseMultipli
 
 // Validate returns every fault joined. Its cost is mostly the validation of the strategy.
 func (s Spec) Validate() error {
-	check := param.Checker{Package: "montecarlo"}
+	check := param.Checker{}
 	check.Positive("noise multiplier", s.NoiseMultiplier)
 	check.Require(s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= MaxPerOwner, "max examples per owner", s.MaxExamplesPerOwner,
 		fmt.Sprintf("must be at most %d", MaxPerOwner))
@@ -157,7 +157,7 @@ func (s Spec) paired(bands int) bool {
 }
 
 // errDrawn says that there is no recursion.
-var errDrawn = errors.New("montecarlo: the loss of several examples is drawn from those of one")
+var errDrawn = errors.New("the loss of several examples is drawn from those of one")
 
 // newRatio returns the recursion of the loss.
 func (s Spec) newRatio(c *likelihood.Columns) (likelihood.Ratio, error) {
@@ -173,7 +173,7 @@ func (s Spec) newRatio(c *likelihood.Columns) (likelihood.Ratio, error) {
 	}
 	ratio, err := likelihood.NewPoints(s.Law, c, s.Factor())
 	if err != nil {
-		return nil, &ParamError{Package: "montecarlo", Param: "bands", Value: c.Bands, Rule: "must be fewer: " + err.Error()}
+		return nil, &ParamError{Param: "bands", Value: c.Bands, Rule: "must be fewer: " + err.Error()}
 	}
 	return ratio, nil
 }
@@ -206,7 +206,7 @@ func (e *Evaluator) LogRatio(y []float64) (float64, error) {
 }
 
 func checkOutput(y []float64, steps int) error {
-	check := param.Checker{Package: "montecarlo"}
+	check := param.Checker{}
 	check.Require(len(y) == steps, "length of y", len(y), fmt.Sprintf("must be the number of steps, %d", steps))
 	for i, v := range y {
 		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), fmt.Sprintf("y[%d]", i), v, "must be finite")
@@ -215,7 +215,7 @@ func checkOutput(y []float64, steps int) error {
 }
 
 func checkLoss(loss float64) (float64, error) {
-	check := param.Checker{Package: "montecarlo"}
+	check := param.Checker{}
 	check.Require(!math.IsNaN(loss) && !math.IsInf(loss, 0), "log ratio", loss, "is out of range for this y")
 	return loss, check.Err()
 }

@@ -14,7 +14,7 @@ import (
 const checkpointMagic = "minsep-noise-checkpoint/3\n"
 
 // ErrCheckpoint says that a checkpoint is damaged, or belongs to other noise than the generator's.
-var ErrCheckpoint = errors.New("noise: not a checkpoint of this noise")
+var ErrCheckpoint = errors.New("not a checkpoint of this noise")
 
 // WriteCheckpoint writes the state from which a generator of the same recipe, key, bytes of steps and
 // coordinates goes on at the present step: the rows that it holds. They are as secret as the noise.
@@ -23,7 +23,7 @@ var ErrCheckpoint = errors.New("noise: not a checkpoint of this noise")
 func (g *Generator) WriteCheckpoint(w io.Writer) error {
 	for _, next := range g.next {
 		if next > g.step {
-			return fmt.Errorf("noise: checkpoint: rows to step %d are made, beyond step %d: a trainer that goes on there draws other bytes for them", next, g.step)
+			return fmt.Errorf("checkpoint: rows to step %d are made, beyond step %d: a trainer that goes on there draws other bytes for them", next, g.step)
 		}
 	}
 	g.first = g.step // the tiles begin anew, some rows apart
@@ -35,7 +35,7 @@ func writeState(w io.Writer, head []byte, states ...[]float64) error {
 	sum := sha256.New()
 	out := io.MultiWriter(w, sum)
 	if _, err := out.Write(head); err != nil {
-		return fmt.Errorf("noise: checkpoint: %w", err)
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	buf := make([]byte, 0, 8*4096)
 	for _, state := range states {
@@ -46,13 +46,13 @@ func writeState(w io.Writer, head []byte, states ...[]float64) error {
 				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v))
 			}
 			if _, err := out.Write(buf); err != nil {
-				return fmt.Errorf("noise: checkpoint: %w", err)
+				return fmt.Errorf("checkpoint: %w", err)
 			}
 			state = state[n:]
 		}
 	}
 	if _, err := w.Write(sum.Sum(nil)); err != nil {
-		return fmt.Errorf("noise: checkpoint: %w", err)
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // and 2⁵⁰ for float64. There are three causes: more than 16 deviations of the noise, with a
 // probability below 1e-56 whatever the data are; a grid too fine for float32; or a strategy with
 // numbers that overflow.
-var ErrRange = errors.New("noise: a value is beyond the largest multiple of the grid that its type holds")
+var ErrRange = errors.New("a value is beyond the largest multiple of the grid that its type holds")
 
 // Generator makes the rows of noise of a range of coordinates, step after step. Its values do not
 // depend on the range, on the number of goroutines, or on how far ahead the bytes of steps are known.
@@ -76,7 +76,7 @@ func (r *Recipe) Generator(key stream.Key, lo, hi int64) (*Generator, error) {
 	if key.Commitment() != r.KeyCommitment {
 		return nil, ErrKey
 	}
-	check := param.Checker{Package: "noise"}
+	check := param.Checker{}
 	check.Require(0 <= lo && lo < hi && hi <= r.Params.Coordinates, "coordinates", fmt.Sprintf("[%d,%d)", lo, hi),
 		fmt.Sprintf("must be a range within [0,%d)", r.Params.Coordinates))
 	if err := check.Err(); err != nil {
@@ -187,7 +187,7 @@ func (g *Generator) Seek(ctx context.Context, step int, made func(step int)) err
 		least = 0
 	}
 	if step < least || step > g.steps {
-		return &ParamError{Package: "noise", Param: "step", Value: step, Rule: fmt.Sprintf("must be %d to %d", least, g.steps)}
+		return &ParamError{Param: "step", Value: step, Rule: fmt.Sprintf("must be %d to %d", least, g.steps)}
 	}
 	if step > g.Known() {
 		return errNoBytes(g.Known())
@@ -283,7 +283,7 @@ func (g *Generator) FillUnrounded(dst []float64) error {
 
 // errNoBytes is the error of a step without its bytes.
 func errNoBytes(step int) error {
-	return &ParamError{Package: "noise", Param: "bytes of steps", Value: step, Rule: "must be given for a step before its noise is made"}
+	return &ParamError{Param: "bytes of steps", Value: step, Rule: "must be given for a step before its noise is made"}
 }
 
 // rounder sets rows of dst, stride values apart, to those lanes [from, to) of the rows of a panel
@@ -295,10 +295,10 @@ func fill[T float32 | float64](g *Generator, dst []T, round rounder[T]) error {
 	width := g.Width()
 	rows := len(dst) / width
 	if rows*width != len(dst) {
-		panic(fmt.Sprintf("noise: %d values are not rows of %d", len(dst), width))
+		panic(fmt.Sprintf("%d values are not rows of %d", len(dst), width))
 	}
 	if rows > g.steps-g.step {
-		return &ParamError{Package: "noise", Param: "rows asked for", Value: rows, Rule: fmt.Sprintf("must be at most the %d that are left", g.steps-g.step)}
+		return &ParamError{Param: "rows asked for", Value: rows, Rule: fmt.Sprintf("must be at most the %d that are left", g.steps-g.step)}
 	}
 	if g.step+rows > g.Known() {
 		return errNoBytes(g.Known())

@@ -115,7 +115,7 @@ func chooseGrid(deviations []float64, scale float64, c Config) (float64, error) 
 	if c.Grid == 0 {
 		return usual, nil
 	}
-	check := param.Checker{Package: "noise"}
+	check := param.Checker{}
 	check.Require(float64(c.Grid) >= finest && float64(c.Grid) <= scale, "grid", float64(c.Grid),
 		fmt.Sprintf("must be between %v, for which %sholds 16 deviations of the noise, and %v, one deviation of independent noise", finest, held, scale))
 	return float64(c.Grid), check.Err()

@@ -69,7 +69,7 @@ func (h Hex) MarshalText() ([]byte, error) {
 func (h *Hex) UnmarshalText(b []byte) error {
 	v, err := strconv.ParseFloat(string(b), 64)
 	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-		return fmt.Errorf("noise: number %q: must be finite, such as 0x1.8p+00", b)
+		return fmt.Errorf("number %q: must be finite, such as 0x1.8p+00", b)
 	}
 	*h = Hex(v)
 	return nil
@@ -189,7 +189,7 @@ func (n *Noising) fromColumns(s *mechanism.Strategy) {
 
 // Validate returns every fault of n for a number of steps, joined, or nil.
 func (n *Noising) Validate(steps int) error {
-	check := param.Checker{Package: "noise"}
+	check := param.Checker{}
 	check.AtLeast("steps", steps, 1)
 	count := func(name string, got int) {
 		check.Require(got <= 1 || got == steps, name, got, "must be one for all steps, or one for each")

@@ -120,7 +120,7 @@ func (b StepBytes) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, 
 // UnmarshalText reads the output of MarshalText.
 func (b *StepBytes) UnmarshalText(text []byte) error {
 	if len(text) != hex.EncodedLen(len(b)) {
-		return fmt.Errorf("noise: step bytes %q: must be %d hexadecimal digits", text, hex.EncodedLen(len(b)))
+		return fmt.Errorf("step bytes %q: must be %d hexadecimal digits", text, hex.EncodedLen(len(b)))
 	}
 	_, err := hex.Decode(b[:], text)
 	return err
@@ -193,7 +193,7 @@ type Digest = digest.SHA256
 func digestJSON(v any) (Digest, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return Digest{}, fmt.Errorf("noise: %w", err)
+		return Digest{}, err
 	}
 	return sha256.Sum256(b), nil
 }
@@ -207,13 +207,13 @@ type GrowthError struct {
 
 // Error names the step and its growth.
 func (e *GrowthError) Error() string {
-	return fmt.Sprintf("noise: strategy: the inverse is unstable: the noise of step %d is %.3g times the noise of independent steps", e.Step, e.Growth)
+	return fmt.Sprintf("strategy: the inverse is unstable: the noise of step %d is %.3g times the noise of independent steps", e.Step, e.Growth)
 }
 
 // NewRecipe returns the recipe of a training run, except for its run and its key: see
 // [Recipe.Bind].
 func NewRecipe(c Config) (*Recipe, error) {
-	check := param.Checker{Package: "noise"}
+	check := param.Checker{}
 	check.Positive("noise multiplier", c.NoiseMultiplier)
 	ok, rule := ValidClipNorm(c.ClipNorm)
 	check.Require(ok, "clip norm", c.ClipNorm, rule)
@@ -282,7 +282,7 @@ func (r *Recipe) Bind(root stream.Root, run stream.RunID, keyFile string) {
 }
 
 // ErrKey says that a key is not the one that a recipe names.
-var ErrKey = errors.New("noise: the key is not the one that the recipe was made with")
+var ErrKey = errors.New("the key is not the one that the recipe was made with")
 
 // Write writes r as indented JSON.
 func (r *Recipe) Write(w io.Writer) error {
@@ -301,23 +301,23 @@ func Read(rd io.Reader) (*Recipe, error) {
 		err = strictjson.Unmarshal(text, r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("noise: recipe: %w", err)
+		return nil, fmt.Errorf("recipe: %w", err)
 	}
 	if r.Format != Format {
-		return nil, fmt.Errorf("noise: recipe: format %q: this version reads %q", r.Format, Format)
+		return nil, fmt.Errorf("recipe: format %q: this version reads %q", r.Format, Format)
 	}
 	if r.Strategy == nil || r.Noising == nil {
-		return nil, errors.New("noise: recipe: has no strategy or no noising")
+		return nil, errors.New("recipe: has no strategy or no noising")
 	}
 	if r.Strategy.Steps != r.Params.Steps {
-		return nil, fmt.Errorf("noise: recipe: %d steps with a strategy of %d", r.Params.Steps, r.Strategy.Steps)
+		return nil, fmt.Errorf("recipe: %d steps with a strategy of %d", r.Params.Steps, r.Strategy.Steps)
 	}
 	if n := len(r.StepBytes); n != 0 && n != r.Params.Steps {
-		return nil, fmt.Errorf("noise: recipe: bytes of %d steps: must be none, or those of all %d", n, r.Params.Steps)
+		return nil, fmt.Errorf("recipe: bytes of %d steps: must be none, or those of all %d", n, r.Params.Steps)
 	}
 	p := r.Params
 	if p.Grid < 0 {
-		return nil, errors.New("noise: recipe: grid: must be above 0, or 0 for values that are not rounded")
+		return nil, errors.New("recipe: grid: must be above 0, or 0 for values that are not rounded")
 	}
 	want, err := NewRecipe(Config{Strategy: r.Strategy, Coordinates: p.Coordinates, NoiseMultiplier: float64(p.NoiseMultiplier),
 		ClipNorm: float64(p.ClipNorm), Grid: r.Grid(), Float64: true, Training: p.Training, Words: p.Words})
@@ -325,7 +325,7 @@ func Read(rd io.Reader) (*Recipe, error) {
 		return nil, err
 	}
 	if !reflect.DeepEqual(r.Noising, want.Noising) || r.Sensitivity != want.Sensitivity || !slices.Equal(r.Derivation, want.Derivation) {
-		return nil, errors.New("noise: recipe: its coefficients, sensitivity or derivation do not belong to its strategy and parameters")
+		return nil, errors.New("recipe: its coefficients, sensitivity or derivation do not belong to its strategy and parameters")
 	}
 	noising, err := digestJSON(r.Noising)
 	if err != nil {
@@ -336,7 +336,7 @@ func Read(rd io.Reader) (*Recipe, error) {
 		return nil, err
 	}
 	if p.Words != want.Params.Words || noising != p.NoisingSHA256 || params != r.ParamsSHA256 {
-		return nil, errors.New("noise: recipe: a SHA-256 does not match its contents")
+		return nil, errors.New("recipe: a SHA-256 does not match its contents")
 	}
 	return r, nil
 }

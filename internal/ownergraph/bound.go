@@ -42,7 +42,7 @@ const PriorityPurpose = "bound: priority"
 
 // Validate reports every fault of b.
 func (b Bound) Validate() error {
-	c := param.Checker{Package: "ownergraph"}
+	c := param.Checker{}
 	c.Require(b.Pools > 0 || b.MaxExamplesPerOwner >= 1 && b.MaxExamplesPerOwner <= math.MaxInt32, "max examples per owner", b.MaxExamplesPerOwner, "must be from 1 to 2147483647")
 	c.Require(b.MaxNeighborhood >= 0, "max neighborhood", b.MaxNeighborhood, "must be at least 1")
 	c.Require(int(b.Order) < len(Orders), "order", b.Order, "must be "+strings.Join(Orders, " or "))

@@ -34,7 +34,7 @@ func (e *Edges) AppendFrom(o *Edges, i int) {
 // check returns an error if the columns are not of equal length.
 func (e *Edges) check() error {
 	if e.Examples.Len() != e.Owners.Len() {
-		return fmt.Errorf("ownergraph: %d examples and %d owners: edges have one of each", e.Examples.Len(), e.Owners.Len())
+		return fmt.Errorf("%d examples and %d owners: edges have one of each", e.Examples.Len(), e.Owners.Len())
 	}
 	return nil
 }
@@ -59,13 +59,13 @@ func (e *Edges) UnmarshalBinary(b []byte) error {
 	case err != nil:
 		return err
 	case len(b) > 0:
-		return fmt.Errorf("ownergraph: %d bytes after the edges", len(b))
+		return fmt.Errorf("%d bytes after the edges", len(b))
 	}
 	return e.check()
 }
 
 // ErrEncoding is the error for bytes that no AppendBinary of this package wrote.
-var ErrEncoding = errors.New("ownergraph: malformed column of ids")
+var ErrEncoding = errors.New("malformed column of ids")
 
 // AppendBinary appends the column to b, in the form that [IDs.Decode] reads: the type, the number
 // of ids, then integers as 8 bytes each, little endian, or the lengths of the strings as a byte

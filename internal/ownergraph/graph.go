@@ -11,10 +11,10 @@ import (
 var (
 	// ErrNoOwners is the error for an example without owners: no owner's bound would hold for it.
 	// Examples that nobody owns do not belong in an owner graph.
-	ErrNoOwners = errors.New("ownergraph: an example without owners")
+	ErrNoOwners = errors.New("an example without owners")
 	// ErrTooLarge is the error for more than 2^32-2 edges, which is more than an index in memory
 	// holds.
-	ErrTooLarge = errors.New("ownergraph: more than 2^32-2 edges in memory")
+	ErrTooLarge = errors.New("more than 2^32-2 edges in memory")
 )
 
 // maxEdges is the largest number of edges of a graph in memory: offsets are of 32 bits, and the
@@ -97,7 +97,7 @@ func newGraph(example IDType, examples []IDs, owner IDType, owners []IDs) (*Grap
 	}
 	switch {
 	case n < ofOwners:
-		return nil, fmt.Errorf("ownergraph: %d owners for %d examples in a batch of edges", ofOwners, n)
+		return nil, fmt.Errorf("%d owners for %d examples in a batch of edges", ofOwners, n)
 	case n > ofOwners:
 		return nil, ErrNoOwners
 	case uint64(n) > maxEdges:

@@ -45,7 +45,7 @@ func (t *IDType) UnmarshalText(b []byte) error {
 	case "bytes":
 		*t = Bytes
 	default:
-		return fmt.Errorf("ownergraph: id type %q: must be int64, string or bytes", b)
+		return fmt.Errorf("id type %q: must be int64, string or bytes", b)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (o *Order) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("ownergraph: order %q: must be fewest-owners or random", b)
+	return fmt.Errorf("order %q: must be fewest-owners or random", b)
 }
 
 // Class returns the class of an example with this number of owners. Lower classes come first, and

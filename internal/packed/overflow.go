@@ -119,12 +119,12 @@ func resolve(chunk []byte, width int) ([]byte, error) {
 		return chunk, nil
 	}
 	if len(rest) < 16 {
-		return nil, fmt.Errorf("packed: reference of %d bytes: cut short", len(chunk))
+		return nil, fmt.Errorf("reference of %d bytes: cut short", len(chunk))
 	}
 	at, size := int64(binary.BigEndian.Uint64(rest)), int64(binary.BigEndian.Uint64(rest[8:]))
 	n, k := binary.Uvarint(rest[16:])
 	if rest = rest[16+max(k, 0):]; k <= 0 || n > uint64(len(rest)) {
-		return nil, fmt.Errorf("packed: reference of %d bytes: cut short", len(chunk))
+		return nil, fmt.Errorf("reference of %d bytes: cut short", len(chunk))
 	}
 	file, err := store.Open(context.Background(), string(rest[:n]))
 	if err != nil {
@@ -132,7 +132,7 @@ func resolve(chunk []byte, width int) ([]byte, error) {
 	}
 	defer file.Close()
 	if at < 0 || size < 0 || at > file.Size()-size {
-		return nil, fmt.Errorf("packed: reference to %d bytes from %d on in a file of %d", size, at, file.Size())
+		return nil, fmt.Errorf("reference to %d bytes from %d on in a file of %d", size, at, file.Size())
 	}
 	whole := make([]byte, size)
 	if _, err := io.ReadFull(io.NewSectionReader(file, at, size), whole); err != nil {

@@ -186,12 +186,12 @@ func next(chunk []byte, off, width int) (start, end int, err error) {
 	if width == 0 {
 		n, k := binary.Uvarint(chunk[off:])
 		if k <= 0 || n > uint64(len(chunk)-off-k) {
-			return 0, 0, fmt.Errorf("packed: chunk of %d bytes: no whole record at byte %d", len(chunk), off)
+			return 0, 0, fmt.Errorf("chunk of %d bytes: no whole record at byte %d", len(chunk), off)
 		}
 		start, width = off+k, int(n)
 	}
 	if width > len(chunk)-start {
-		return 0, 0, fmt.Errorf("packed: chunk of %d bytes: no whole record of %d bytes at byte %d", len(chunk), width, off)
+		return 0, 0, fmt.Errorf("chunk of %d bytes: no whole record of %d bytes at byte %d", len(chunk), width, off)
 	}
 	return start, start + width, nil
 }

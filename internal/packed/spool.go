@@ -115,5 +115,5 @@ func fault(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("packed: %s: %w", doing, err)
+	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -17,15 +17,14 @@ import (
 // Error is a parameter with a value that breaks a rule. It never holds record contents, owner
 // ids or keys.
 type Error struct {
-	Package string // the package that refuses, for example "sampling"
-	Param   string // the parameter in words, for example "min-sep"
-	Value   any    // as given; nil if none was given, or if it would tell nothing
-	Rule    string // the rule it breaks, for example "must be at least 1"
-	Field   string // field of a plan, for example "noise.shards"; several with commas; "" outside plans
+	Param string // the parameter in words, for example "min-sep"
+	Value any    // as given; nil if none was given, or if it would tell nothing
+	Rule  string // the rule it breaks, for example "must be at least 1"
+	Field string // field of a plan, for example "noise.shards"; several with commas; "" outside plans
 }
 
 func (e *Error) Error() string {
-	return e.Package + ": " + e.Message(e.Param)
+	return e.Message(e.Param)
 }
 
 // Message formats the fault with another name for the parameter, such as its flag.
@@ -60,17 +59,13 @@ func Each(err error, f func(*Error)) {
 	}
 }
 
-// Checker collects the faults of one set of parameters. The zero value with
-// Package set is ready to use.
-type Checker struct {
-	Package string
-	errs    []error
-}
+// Checker collects the faults of one set of parameters. The zero value is ready to use.
+type Checker struct{ errs []error }
 
 // Require records a fault of the parameter name, with its value and the broken rule, unless ok.
 func (c *Checker) Require(ok bool, name string, value any, rule string) {
 	if !ok {
-		c.errs = append(c.errs, &Error{Package: c.Package, Param: name, Value: value, Rule: rule})
+		c.errs = append(c.errs, &Error{Param: name, Value: value, Rule: rule})
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func TestCheckerReportsEveryFault(t *testing.T) {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.AtLeast("min-sep", 0, 1)
 	c.Probability("prob", math.NaN())
 	c.Positive("noise multiplier", math.Inf(1))
@@ -20,7 +20,7 @@ func TestCheckerReportsEveryFault(t *testing.T) {
 	if len(lines) != 3 {
 		t.Fatalf("got %d faults, want 3:\n%v", len(lines), err)
 	}
-	if want := "sampling: min-sep 0: must be at least 1"; lines[0] != want {
+	if want := "min-sep 0: must be at least 1"; lines[0] != want {
 		t.Errorf("first fault %q, want %q", lines[0], want)
 	}
 	var pe *param.Error
@@ -30,7 +30,7 @@ func TestCheckerReportsEveryFault(t *testing.T) {
 }
 
 func TestCheckerWithoutFaults(t *testing.T) {
-	c := param.Checker{Package: "sampling"}
+	c := param.Checker{}
 	c.AtLeast("min-sep", 1, 1)
 	c.Probability("prob", 1)
 	c.Positive("noise multiplier", 0.5)

@@ -251,7 +251,7 @@ func checkProofs(ctx context.Context, folder string, p *accounting.Protocol) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("pipelines: %s: its protocol has a bound that does not hold when it is computed again: it was changed, or made by another version; move the folder away and begin again: %w", folder, err)
+		return fmt.Errorf("%s: its protocol has a bound that does not hold when it is computed again: it was changed, or made by another version; move the folder away and begin again: %w", folder, err)
 	}
 	return nil
 }
@@ -284,7 +284,7 @@ func (c *claim) leavesRoom() error {
 	if q < c.Delta {
 		return nil
 	}
-	return &ParamError{Package: "pipelines", Param: "delta", Value: c.Delta, Rule: fmt.Sprintf("must be above %.3g, the probability that one of the earlier protocols in %s errs (%d of them, whatever they are for), "+
+	return &ParamError{Param: "delta", Value: c.Delta, Rule: fmt.Sprintf("must be above %.3g, the probability that one of the earlier protocols in %s errs (%d of them, whatever they are for), "+
 		"which is a part of it; give a larger delta or, if those were for another training or for claims with a larger delta, another --out", q, c.ledger(), len(c.problem.Earlier))}
 }
 

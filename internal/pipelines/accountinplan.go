@@ -65,14 +65,14 @@ func forecastAccount(ctx context.Context, p stages.Plan, edges int64, to *stages
 		return nil
 	}
 	seconds, err := planner.ForecastPlan(ctx, p, strategy, edges)
-	bad, is := errors.AsType[*sampling.ParamError](err)
+	_, infeasible := errors.AsType[*sampling.InfeasibleError](err)
 	switch {
 	case err == nil:
 		to.CPU, to.AtMost = seconds, false
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case is && bad.Package == "sampling":
-		return err // the scheme cannot be drawn from what bounding keeps
+	case infeasible: // the scheme cannot be drawn from what bounding keeps
+		return err
 	}
 	return nil
 }

@@ -33,12 +33,12 @@ func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 		return false, err
 	}
 	if name != "" {
-		return false, fmt.Errorf("pipelines: %s%s: %w", store.Join(c.dir.path, name), stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
+		return false, fmt.Errorf("%s%s: %w", store.Join(c.dir.path, name), stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
 	}
 	if _, err := store.Stat(ctx, store.Join(folder, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	} else if err != nil {
-		return false, fmt.Errorf("pipelines: %w", err)
+		return false, err
 	}
 	want, err := r.Encode()
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 	}
 	got, err := stages.ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("pipelines: %w", err)
+		return false, err
 	}
 	return bytes.Equal(got, want), nil
 }
@@ -60,7 +60,7 @@ func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledge
 			return nil, err
 		}
 		if own := l.Protocol().KernelID; own != "" && own != montecarlo.KernelID() {
-			return nil, errors.Join(fmt.Errorf("pipelines: the samples of the ledger were made by kernel %s, and this machine has kernel %s; samples of two kernels are not mixed: go on on a machine with the kernel of the ledger", own, montecarlo.KernelID()), l.Close())
+			return nil, errors.Join(fmt.Errorf("the samples of the ledger were made by kernel %s, and this machine has kernel %s; samples of two kernels are not mixed: go on on a machine with the kernel of the ledger", own, montecarlo.KernelID()), l.Close())
 		}
 		return l, nil
 	}
@@ -70,7 +70,7 @@ func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledge
 		return nil, err
 	}
 	if err := store.MkdirAll(context.Background(), store.Join(folder, manifest.FinishedFolder), manifest.PublicDir); err != nil {
-		return nil, fmt.Errorf("pipelines: %w", err)
+		return nil, err
 	}
 	b, err := r.Encode()
 	if err != nil {
@@ -101,20 +101,20 @@ func putAside(folder string) error {
 	}
 	dir := store.Join(folder, manifest.EarlierFolder, l.Configuration())
 	if err := store.MkdirAll(context.Background(), dir, manifest.PublicDir); err != nil {
-		return fmt.Errorf("pipelines: %w", err)
+		return err
 	}
 	// The protocol goes last: until then the ledger is unchanged.
 	for _, name := range stages.ClaimFiles {
 		err := store.Move(context.Background(), store.Join(store.Dir(folder), name), store.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("pipelines: %w", err)
+			return err
 		}
 	}
 	if err := putUnitsAside(store.Join(folder, ledger.UnitsFile), store.Join(dir, ledger.UnitsFile)); err != nil {
-		return fmt.Errorf("pipelines: %w", err)
+		return err
 	}
 	if err := store.Move(context.Background(), store.Join(folder, ledger.ProtocolFile), store.Join(dir, ledger.ProtocolFile)); err != nil {
-		return fmt.Errorf("pipelines: %w", err)
+		return err
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 		return err
 	}
 	if err := store.MkdirAll(context.Background(), finished, manifest.PublicDir); err != nil {
-		return fmt.Errorf("pipelines: %w", err)
+		return err
 	}
 	// Units that an earlier command finished, and did not live to record, are not drawn again.
 	if err := losses.Collect(context.Background(), finished, l.AddAll); err != nil {
@@ -205,7 +205,7 @@ func writeCertificate(out string, c *accounting.Certificate) error {
 			continue
 		}
 		if err := store.Remove(context.Background(), store.Join(out, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("pipelines: %w", err)
+			return err
 		}
 	}
 	return nil

@@ -47,6 +47,6 @@ func (e engine) checkBundle(spec sampling.Spec, rows int64, perStep float64) err
 	if !e.holdsBundles() || float64(parallelism) >= need {
 		return nil
 	}
-	return &ParamError{Package: "pipelines", Param: "parallelism", Value: strconv.Itoa(parallelism),
+	return &ParamError{Param: "parallelism", Value: strconv.Itoa(parallelism),
 		Rule: fmt.Sprintf("must be at least %.0f on %s for so many participations: it hangs when a task outputs more than about 400 MB", need, e.runner)}
 }

@@ -31,7 +31,7 @@ func TakeLock(out string) (*Lock, error) {
 		err = ErrLocked
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pipelines: run directory %s: %w", out, err)
+		return nil, fmt.Errorf("run directory %s: %w", out, err)
 	}
 	return &Lock{release}, nil
 }
@@ -58,7 +58,7 @@ func (d *directory) lock() (unlock func(), err error) {
 		return func() {}, nil
 	case d.discarded:
 		if d.path, err = os.MkdirTemp("", "minsep-translated-"); err != nil {
-			return nil, fmt.Errorf("pipelines: %w", err)
+			return nil, err
 		}
 		d.held = &Lock{func() { os.RemoveAll(d.path) }}
 	default:
@@ -87,7 +87,7 @@ func (d *directory) look(ctx context.Context, remade string, root *stream.Root) 
 func (d *directory) mayWrite(ctx context.Context, folder string) error {
 	dir := store.Join(d.path, folder)
 	if _, err := manifest.Read(ctx, dir); err == nil {
-		return fmt.Errorf("pipelines: folder %s: %w", dir, manifest.ErrExists)
+		return fmt.Errorf("folder %s: %w", dir, manifest.ErrExists)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) er
 	if slices.Contains(folders, manifest.NoiseFolder) {
 		rule += "; noise takes none without noise --files, and without \"files\": true in a plan's noise: the trainer then reads it as a stream"
 	}
-	return &ParamError{Package: "pipelines", Param: "out", Value: out, Rule: rule}
+	return &ParamError{Param: "out", Value: out, Rule: rule}
 }
 
 // copyTo returns the place to which the table of another run directory must be copied, since
@@ -126,7 +126,7 @@ func (d *directory) copyTo(ctx context.Context, x stages.Source) (string, error)
 	case err != nil:
 		return "", err
 	case digest != x.Table.Digest:
-		return "", &ParamError{Package: "pipelines", Param: "out", Value: d.path, Rule: "holds a bounded table that is not the given one: give that run directory, or another --out"}
+		return "", &ParamError{Param: "out", Value: d.path, Rule: "holds a bounded table that is not the given one: give that run directory, or another --out"}
 	}
 	return "", nil
 }

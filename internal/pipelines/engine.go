@@ -22,7 +22,7 @@ import (
 
 // ErrTranslated says that a job was translated for Dataflow, as --dry_run asks, and did not run.
 // Nothing was written.
-var ErrTranslated = errors.New("pipelines: translated, not run")
+var ErrTranslated = errors.New("translated, not run")
 
 // ErrLeft marks an error after which tasks of the job may still be writing: their output stays,
 // marked as unfinished.
@@ -109,7 +109,7 @@ func (e engine) run(ctx context.Context, p *beam.Pipeline) error {
 	case got.result == nil && e.translates:
 		return ErrTranslated
 	case got.result == nil:
-		return fmt.Errorf("pipelines: runner %s: gave no result, because the job was cancelled there", e.runner)
+		return fmt.Errorf("runner %s: gave no result, because the job was cancelled there", e.runner)
 	}
 	e.log.Info("job ended", "runner", e.runner, "seconds", time.Since(begin).Seconds())
 	for _, c := range got.result.Metrics().AllMetrics().Counters() {

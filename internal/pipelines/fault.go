@@ -12,7 +12,7 @@ import (
 )
 
 // ErrInput says that the user's input is at fault; the message says how to mend it.
-var ErrInput = errors.New("pipelines: input")
+var ErrInput = errors.New("input")
 
 // inputError has the faults of the input that tasks of a pipeline found.
 type inputError struct{ faults []string }
@@ -28,7 +28,7 @@ func runnerError(runner string, err error) error {
 	if input, ok := errors.AsType[*transforms.InputError](err); ok {
 		return &inputError{input.Faults}
 	}
-	return fmt.Errorf("pipelines: runner %s: %w", runner, err)
+	return fmt.Errorf("runner %s: %w", runner, err)
 }
 
 // fullDisks are the errors of a write that finds no room, or may write no more.

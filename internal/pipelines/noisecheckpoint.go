@@ -46,7 +46,7 @@ func (c checkpoints) name(step int) string {
 func (c checkpoints) steps(ctx context.Context) (steps []int, err error) {
 	list, err := store.List(ctx, c.of.Checkpoint)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("pipelines: checkpoint folder %s: %w", c.of.Checkpoint, err)
+		return nil, fmt.Errorf("checkpoint folder %s: %w", c.of.Checkpoint, err)
 	}
 	for _, e := range list {
 		if shard, shards, step, ok := manifest.ParseNoiseStreamState(e.Name); ok && shard == c.head.Shard && shards == c.head.Shards {
@@ -80,7 +80,7 @@ func (c checkpoints) resume(ctx context.Context) error {
 		return nil
 	}
 	if err := c.clean(ctx); err != nil {
-		return fmt.Errorf("pipelines: checkpoint: %w", err)
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	steps, err := c.steps(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c checkpoints) resume(ctx context.Context) error {
 		case errors.Is(err, noise.ErrCheckpoint):
 			c.tell("checkpoint %s: is damaged, or of steps that this training did not take: it is not used", c.name(step))
 		case !errors.Is(err, fs.ErrNotExist): // one that is gone by now was removed by another stream of the shard
-			return fmt.Errorf("pipelines: checkpoint: %w", err)
+			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
 	return nil
@@ -119,12 +119,12 @@ func (c checkpoints) save(ctx context.Context) error {
 		return nil
 	}
 	if err := store.MkdirAll(ctx, c.of.Checkpoint, manifest.SecretDir); err != nil {
-		return fmt.Errorf("pipelines: checkpoint: %w", err)
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	path := store.Join(c.of.Checkpoint, c.name(step))
 	o := store.Options{Mode: manifest.SecretFile, Temp: c.prefix(), Size: c.stream.StateBytes()}
 	if err := store.Write(ctx, path, o, c.stream.WriteCheckpoint); err != nil {
-		return withoutRoom(fmt.Errorf("pipelines: checkpoint: %w", err), c.of.Checkpoint,
+		return withoutRoom(fmt.Errorf("checkpoint: %w", err), c.of.Checkpoint,
 			"make room, or give another --checkpoint, and begin again at the step that the trainer needs")
 	}
 	steps, err := c.steps(ctx)
@@ -134,7 +134,7 @@ func (c checkpoints) save(ctx context.Context) error {
 	for i, old := range steps {
 		if i+1 < len(steps) && steps[i+1] < step {
 			if err := c.remove(ctx, c.name(old)); err != nil {
-				return fmt.Errorf("pipelines: checkpoint: %w", err)
+				return fmt.Errorf("checkpoint: %w", err)
 			}
 		}
 	}

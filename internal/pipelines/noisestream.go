@@ -80,7 +80,7 @@ type NoiseStream struct {
 
 // Validate reports every fault that can be seen without the recipe.
 func (n NoiseStream) Validate() error {
-	c := param.Checker{Package: "pipelines"}
+	c := param.Checker{}
 	c.AtLeast("from-step", n.FromStep, 0)
 	c.Require(n.Shards >= 1 && n.Shards <= manifest.MaxNoiseShards && 0 <= n.Shard && n.Shard < n.Shards, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards),
 		fmt.Sprintf("must be i/N, with N from 1 to %d and i from 0 to N-1", manifest.MaxNoiseShards))
@@ -173,10 +173,10 @@ func (b stepBytes) readUntil(step int) error {
 		var bytes noise.StepBytes
 		switch _, err := io.ReadFull(b.in, bytes[:]); {
 		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-			return &ParamError{Package: "pipelines", Param: "stream", Value: fmt.Sprintf("bytes of %d steps", b.stream.Known()),
+			return &ParamError{Param: "stream", Value: fmt.Sprintf("bytes of %d steps", b.stream.Known()),
 				Rule: fmt.Sprintf("must have %d random bytes on standard input for each step, and %d steps ahead of the row that is wanted", len(bytes), StreamAhead)}
 		case err != nil:
-			return fmt.Errorf("pipelines: bytes of steps: %w", err)
+			return fmt.Errorf("bytes of steps: %w", err)
 		}
 		b.stream.Add(bytes)
 	}
@@ -215,7 +215,7 @@ func writeRows[T float32 | float64](out io.Writer, rows []T, err error) error {
 
 // head returns the head of the stream. It refuses parameters that the recipe does not allow.
 func (n NoiseStream) head(r *noise.Recipe, digest manifest.Digest) (NoiseStreamHead, error) {
-	c := param.Checker{Package: "pipelines"}
+	c := param.Checker{}
 	c.Require(n.FromStep <= r.Params.Steps, "from-step", n.FromStep, fmt.Sprintf("must be 0 to %d, the steps of the recipe", r.Params.Steps))
 	c.Require(int64(n.Shards) <= r.Params.Coordinates, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards), fmt.Sprintf("must have at most %d shards, one for each coordinate", r.Params.Coordinates))
 	dtype := stages.DTypes[n.DType]
@@ -242,7 +242,7 @@ func (h NoiseStreamHead) write(out io.Writer) error {
 func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, error) {
 	dir := store.Join(w.dir.path, manifest.NoiseFolder)
 	missing := func(rule string) error {
-		return &ParamError{Package: "pipelines", Param: "out", Value: w.set.Out, Rule: rule + ": make it with minsep noise, or with minsep run"}
+		return &ParamError{Param: "out", Value: w.set.Out, Rule: rule + ": make it with minsep noise, or with minsep run"}
 	}
 	ix, err := manifest.Read(ctx, dir)
 	switch {

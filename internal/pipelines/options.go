@@ -84,7 +84,7 @@ func (o Options) Validate(c *param.Checker) {
 				}
 				rule += "; make one with `minsep keygen " + o.KeyFile + "`"
 			}
-			err = &ParamError{Package: "pipelines", Param: "key", Value: o.KeyFile, Rule: rule}
+			err = &ParamError{Param: "key", Value: o.KeyFile, Rule: rule}
 		}
 		c.Add(err)
 	}

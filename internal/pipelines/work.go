@@ -37,7 +37,7 @@ type beginning struct {
 
 // begin begins a stage. A dry run takes no lock, since it writes nothing.
 func (o Options) begin(ctx context.Context, b beginning) (*work, error) {
-	c := param.Checker{Package: "pipelines"}
+	c := param.Checker{}
 	c.Add(b.stage.Validate())
 	if b.key {
 		o.Validate(&c)

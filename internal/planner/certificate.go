@@ -133,7 +133,7 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 }
 
 // ErrNoForecast says that a forecast of a plan would take too long.
-var ErrNoForecast = errors.New("planner: the graph or the strategy is too large for a forecast of the certificate")
+var ErrNoForecast = errors.New("the graph or the strategy is too large for a forecast of the certificate")
 
 // ForecastPlan is about how many seconds of processors the certificate of a plan for minsep run takes,
 // before it runs, with a

@@ -56,7 +56,7 @@ type Result struct {
 }
 
 // ErrNone says that no candidate can be used. Result.Rows have the reasons.
-var ErrNone = errors.New("planner: no mechanism can be used")
+var ErrNone = errors.New("no mechanism can be used")
 
 // Plan finds the figures of every candidate and ranks them. Where ctx ends, ctx's error comes with
 // the candidates that were looked at.
@@ -80,7 +80,7 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 		if last.Given > last.Examples && units == "examples" {
 			rule += fmt.Sprintf(", of %s, that --max-per-owner %d keeps", words.Grouped(last.Given), last.MaxPerOwner)
 		}
-		return nil, &ParamError{Package: "planner", Param: "batch size", Value: r.BatchSizes[0], Rule: rule}
+		return nil, &ParamError{Param: "batch size", Value: r.BatchSizes[0], Rule: rule}
 	}
 	rows, err := shared.rows(ctx, settings)
 	if ctx.Err() != nil {
@@ -335,6 +335,6 @@ func (s *setting) setBase() (err error) {
 		return err
 	}
 	most := takesPart(s.batch/float64(s.units()), s.most(), s.Steps)
-	return &ParamError{Package: "planner", Param: "delta", Value: s.Delta, Rule: fmt.Sprintf(
+	return &ParamError{Param: "delta", Value: s.Delta, Rule: fmt.Sprintf(
 		"must be below %.3g, the probability that an owner takes part in any of %s: else no noise is needed, and who takes part is not protected", most, words.Count(s.Steps, "step"))}
 }

@@ -23,7 +23,7 @@ type NamedPlan struct {
 // that are made for a Toeplitz workload are measured on the schedule, or the file, of others.
 func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch func(Progress)) (*Result, error) {
 	if len(plans) < 2 {
-		return nil, &ParamError{Package: "planner", Param: "compare", Value: len(plans), Rule: "needs at least two plans"}
+		return nil, &ParamError{Param: "compare", Value: len(plans), Rule: "needs at least two plans"}
 	}
 	var requests []Request
 	for _, n := range plans {
@@ -95,7 +95,7 @@ func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
 	}
 	of := sampling.Population{Examples: r.Populations[0].Examples, Owners: sampling.OwnerSizes{1: r.Populations[0].Owners}}
 	if p.Scheme.Sample == sampling.SampleOwners && r.Populations[0].Owners == 0 {
-		return r, &ParamError{Package: "planner", Param: "sample", Field: "scheme.sample", Value: p.Scheme.Sample,
+		return r, &ParamError{Param: "sample", Field: "scheme.sample", Value: p.Scheme.Sample,
 			Rule: "needs a graph in which each example has one owner: sample examples"}
 	}
 	spec, err := p.Scheme.Spec(of)
@@ -118,7 +118,7 @@ func poolsOfPlan(ctx context.Context, p stages.Plan) (*Pools, error) {
 	}
 	pools, err := poolsOf(ctx, graph, number)
 	if err == nil && pools == nil {
-		err = &ParamError{Package: "planner", Param: "graph", Field: "graph.paths", Value: p.Graph.Paths[0], Rule: "leaves some pool without an example: take fewer pools"}
+		err = &ParamError{Param: "graph", Field: "graph.paths", Value: p.Graph.Paths[0], Rule: "leaves some pool without an example: take fewer pools"}
 	}
 	return pools, err
 }
@@ -168,7 +168,7 @@ func same(nameA string, a Request, nameB string, b Request) error {
 		{"strategy.objective", a.Objective, b.Objective},
 	} {
 		if c.a != c.b {
-			return &ParamError{Package: "planner", Param: c.field, Field: c.field, Value: c.b,
+			return &ParamError{Param: c.field, Field: c.field, Value: c.b,
 				Rule: fmt.Sprintf("of %s must be %v, as in %s: plans are compared for one training and one privacy budget", nameB, c.a, nameA)}
 		}
 	}

@@ -111,7 +111,7 @@ func (r *Request) SetMatrix(w *mechanism.Workload) { r.matrix = w }
 
 // Validate reports every fault.
 func (r Request) Validate() error {
-	c := param.Checker{Package: "planner"}
+	c := param.Checker{}
 	c.Require(len(r.Populations) > 0, "examples", 0, "must be at least 1")
 	for _, p := range r.Populations {
 		c.AtLeast("max per owner", p.MaxPerOwner, 1)

@@ -81,7 +81,7 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 		return nil, err
 	}
 	if !(target > 0) {
-		return nil, &ParamError{Package: "planner", Param: "target", Value: target, Rule: "must be above 0"}
+		return nil, &ParamError{Param: "target", Value: target, Rule: "must be above 0"}
 	}
 	s := &solver{quantity: quantity, easy: r.BatchSizes[len(r.BatchSizes)-1], hard: r.BatchSizes[0], target: target, share: 1}
 	switch quantity {
@@ -89,7 +89,7 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 	case SolveEpsilon:
 		s.easy, s.hard = r.Epsilon, r.Epsilon/1000
 	default:
-		return nil, &ParamError{Package: "planner", Param: "solve", Value: quantity, Rule: "must be " + inWords(Quantities)}
+		return nil, &ParamError{Param: "solve", Value: quantity, Rule: "must be " + inWords(Quantities)}
 	}
 	// A whole plan for each value is dear. DP-SGD's noise is known at once, and the best
 	// mechanism's share of it changes slowly, so the share of the last plan says where to look next.
@@ -202,7 +202,7 @@ func (s *solver) unreached(best float64) error {
 	default:
 		rule = fmt.Sprintf("is not reached: batches of %g have %.4g; give larger batch sizes, or fewer steps", s.easy, best)
 	}
-	return &ParamError{Package: "planner", Param: "target", Value: s.target, Rule: rule}
+	return &ParamError{Param: "target", Value: s.target, Rule: rule}
 }
 
 // found says the result in a sentence.
@@ -226,7 +226,7 @@ func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
 	}
 	prob := r.BatchSizes[0] / float64(units)
 	if !(noiseMultiplier > 0) || !(prob > 0 && prob <= 1) || r.Steps < 1 {
-		return 0, &ParamError{Package: "planner", Param: "noise multiplier", Value: noiseMultiplier, Rule: "must be above 0, with a batch size of at most the examples"}
+		return 0, &ParamError{Param: "noise multiplier", Value: noiseMultiplier, Rule: "must be above 0, with a batch size of at most the examples"}
 	}
 	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}}, Strategy: mechanism.Identity(r.Steps), MaxExamplesPerOwner: perOwner}
 	var composition *pld.Composition
@@ -239,7 +239,7 @@ func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
 	}
 	b, err := composition.Epsilon(r.Delta)
 	if err == nil && math.IsInf(b.Upper, 1) {
-		err = &ParamError{Package: "planner", Param: "noise multiplier", Value: noiseMultiplier, Rule: "gives no finite epsilon"}
+		err = &ParamError{Param: "noise multiplier", Value: noiseMultiplier, Rule: "gives no finite epsilon"}
 	}
 	return b.Upper, err
 }

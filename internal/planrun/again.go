@@ -29,13 +29,13 @@ type earlierRun struct {
 // openEarlier opens the directory that --again names, for the plan p of a new directory.
 func openEarlier(ctx context.Context, dir string, p stages.Plan, o pipelines.Options, inputs map[string]manifest.Digest) (*earlierRun, error) {
 	refuse := func(rule string) error {
-		return &param.Error{Package: "planrun", Param: "out", Value: dir, Rule: rule}
+		return &param.Error{Param: "out", Value: dir, Rule: rule}
 	}
 	switch {
 	case dir == "" || o.Out == "":
 		return nil, refuse("must name the run directory from which --again NEW takes over, and NEW the new one")
 	case store.Resolved(dir) == store.Resolved(o.Out):
-		return nil, &param.Error{Package: "planrun", Param: "again", Value: o.Out, Rule: "must be another directory than the one that is there, " + dir + ": nothing is overwritten"}
+		return nil, &param.Error{Param: "again", Value: o.Out, Rule: "must be another directory than the one that is there, " + dir + ": nothing is overwritten"}
 	}
 	run, err := manifest.ReadRun(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +57,7 @@ func openEarlier(ctx context.Context, dir string, p stages.Plan, o pipelines.Opt
 	}
 	e := &earlierRun{}
 	if err := strictjson.Loose(run.Plan.Plan, &e.was); err != nil {
-		return nil, fmt.Errorf("planrun: %s: plan: %w", store.Join(dir, manifest.RunName), err)
+		return nil, fmt.Errorf("%s: plan: %w", store.Join(dir, manifest.RunName), err)
 	}
 	p.Out = dir
 	e.of = &stages.Directory{Out: dir, Plan: p, Inputs: inputs, Run: run, KeyFile: o.KeyFile}
@@ -69,9 +69,9 @@ func openEarlier(ctx context.Context, dir string, p stages.Plan, o pipelines.Opt
 func (e *earlierRun) begunFor(out string, run manifest.Run) error {
 	switch {
 	case e != nil && !slices.Contains(run.Earlier, e.of.Run.RunID):
-		return &param.Error{Package: "planrun", Param: "again", Value: out, Rule: "holds a run that takes nothing over from " + e.of.Out + ": give the name of a new directory"}
+		return &param.Error{Param: "again", Value: out, Rule: "holds a run that takes nothing over from " + e.of.Out + ": give the name of a new directory"}
 	case e == nil && run.TakingOver:
-		return &param.Error{Package: "planrun", Param: "out", Value: out, Rule: "was begun by minsep run --again, which was stopped: repeat that command, or give another --out"}
+		return &param.Error{Param: "out", Value: out, Rule: "was begun by minsep run --again, which was stopped: repeat that command, or give another --out"}
 	}
 	return nil
 }
@@ -211,5 +211,5 @@ func (r *planRun) canMake(s planStage) error {
 	if !finished || len(r.Run.Earlier) == 0 || s.OneRun || s.Formats == nil {
 		return nil
 	}
-	return &param.Error{Package: "planrun", Param: "out", Value: s.Path(), Rule: "is missing or damaged, and cannot be made again as it was, since it was taken over from an earlier run: put it back, or give another --out"}
+	return &param.Error{Param: "out", Value: s.Path(), Rule: "is missing or damaged, and cannot be made again as it was, since it was taken over from an earlier run: put it back, or give another --out"}
 }

@@ -31,7 +31,7 @@ func refuse(path, what string, differs []string) error {
 	if len(differs) > 0 {
 		what += ": " + strings.Join(differs, "; ")
 	}
-	return &param.Error{Package: "planrun", Param: "out", Value: path, Rule: what + "; give another --out"}
+	return &param.Error{Param: "out", Value: path, Rule: what + "; give another --out"}
 }
 
 // removeEmptyRun removes a run directory that has only run.json and the lock.

@@ -213,14 +213,14 @@ func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []strin
 func refuseStrangers(ctx context.Context, out string) error {
 	names, err := stages.Strangers(ctx, out)
 	if err == nil && names != nil {
-		err = &param.Error{Package: "planrun", Param: "out", Value: out, Rule: stages.Listed(names) + " " + stages.NotOfRun + stages.MoveAway}
+		err = &param.Error{Param: "out", Value: out, Rule: stages.Listed(names) + " " + stages.NotOfRun + stages.MoveAway}
 	}
 	return err
 }
 
 // check checks everything that can be checked before the first stage, and hashes the inputs.
 func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (names []string, inputs map[string]manifest.Digest, err error) {
-	c := param.Checker{Package: "planrun"}
+	c := param.Checker{}
 	names, err = p.Stages(how.Until)
 	c.Add(err)
 	c.Require(err != nil || len(names) > 0, "until", how.Until, "must be a later stage: numbered examples are not bounded")
@@ -340,10 +340,10 @@ func (r *planRun) advance(ctx context.Context, s planStage, done *Stage) (state 
 	// than the plan asks for must not be taken for done.
 	there, differs, err = s.Compare(watched)
 	if failed := failures.Err(); failed != nil {
-		err = fmt.Errorf("planrun: %s: it was made, but could not be read again: repeat the command, which goes on from there: %w", s.Path(), failed)
+		err = fmt.Errorf("%s: it was made, but could not be read again: repeat the command, which goes on from there: %w", s.Path(), failed)
 	}
 	if err == nil && (!there || differs != nil) {
-		err = fmt.Errorf("planrun: %s: the result just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
+		err = fmt.Errorf("%s: the result just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
 	}
 	return StageDone, err
 }

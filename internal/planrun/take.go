@@ -45,7 +45,7 @@ func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manif
 	default:
 		differs := differences(run, committed(root, run.RunID, record))
 		if differs != nil {
-			return t, &param.Error{Package: "planrun", Param: "out", Value: path, Rule: "belongs to another plan: " + some(differs) +
+			return t, &param.Error{Param: "out", Value: path, Rule: "belongs to another plan: " + some(differs) +
 				"; give another --out, or --again NEW for a new directory NEW that takes over what still holds"}
 		}
 		if err := before.begunFor(o.Out, run); err != nil {

@@ -175,7 +175,7 @@ func (p page) write(w io.Writer) error {
 	}
 	p.Sections = sections
 	if err := pageTemplate.Execute(w, p); err != nil {
-		return fmt.Errorf("report: %w", err)
+		return err
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ type Account struct {
 
 // Validate reports every fault that can be seen without the files.
 func (a Account) Validate() error {
-	c := param.Checker{Package: "stages"}
+	c := param.Checker{}
 	c.Add(a.Params.Validate())
 	c.Require(a.Bounded == "" || a.Examples == 0, "bounded and examples", nil, "only one of them may be given")
 	c.Require(a.Examples >= 0, "examples", a.Examples, "must be at least 1")
@@ -150,9 +150,9 @@ func (a Account) examples(source Source, here Present) (Examples, error) {
 	switch {
 	case table == nil:
 	case source.Table != nil && source.Table.Digest != table.digest:
-		return of, &ParamError{Package: "stages", Param: "bounded", Value: a.Bounded, Rule: fmt.Sprintf("must be the bounded table in %s, and is not; give --bounded %s, or another --out", here.out, here.out)}
+		return of, &ParamError{Param: "bounded", Value: a.Bounded, Rule: fmt.Sprintf("must be the bounded table in %s, and is not; give --bounded %s, or another --out", here.out, here.out)}
 	case source.Table == nil && a.Examples > 0 && a.Examples != table.summary.KeptCopies:
-		return of, &ParamError{Package: "stages", Param: "examples", Value: a.Examples, Rule: fmt.Sprintf("must be %d, as the bounded table in %s has; give --bounded %s, or another --out", table.summary.KeptCopies, here.out, here.out)}
+		return of, &ParamError{Param: "examples", Value: a.Examples, Rule: fmt.Sprintf("must be %d, as the bounded table in %s has; give --bounded %s, or another --out", table.summary.KeptCopies, here.out, here.out)}
 	case source.Table == nil:
 		of = table.examples()
 	}
@@ -169,19 +169,19 @@ func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 		return unit, 0, err
 	case a.Sample == sampling.SampleOwners:
 		if bad := of.notOwned(); bad != nil {
-			return unit, 0, &ParamError{Package: "stages", Param: "sample", Value: a.Sample, Rule: strings.Join(bad, "; ") + ": give another --out"}
+			return unit, 0, &ParamError{Param: "sample", Value: a.Sample, Rule: strings.Join(bad, "; ") + ": give another --out"}
 		}
 		return unit, 1, nil
 	case unit == accounting.UnitExample && of.Copied:
-		return unit, 0, &ParamError{Package: "stages", Param: "unit", Value: unit,
+		return unit, 0, &ParamError{Param: "unit", Value: unit,
 			Rule: "must be owner: the bounded table has copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)"}
 	case unit == accounting.UnitExample && (of.Numbered || of.MostPerOwner > 1):
 		return unit, 1, nil
 	case a.MaxPerOwner > 0 && a.MaxPerOwner < of.MostPerOwner:
-		return unit, 0, &ParamError{Package: "stages", Param: "max per owner", Value: a.MaxPerOwner,
+		return unit, 0, &ParamError{Param: "max per owner", Value: a.MaxPerOwner,
 			Rule: fmt.Sprintf("must be at least %d: an owner in the bounded table has so many examples; give --unit example for a claim that protects no owner", of.MostPerOwner)}
 	case a.MaxPerOwner == 0 && a.Bounded == "" && of.MostPerOwner > 1:
-		return unit, 0, &ParamError{Package: "stages", Param: "bounded", Value: `""`,
+		return unit, 0, &ParamError{Param: "bounded", Value: `""`,
 			Rule: fmt.Sprintf("must name the run directory, whose bounded table has owners with up to %d examples, or the claim would protect none of them; give --unit example for such a claim", of.MostPerOwner)}
 	}
 	return accounting.UnitOwner, max(of.MostPerOwner, a.MaxPerOwner), nil
@@ -194,7 +194,7 @@ func (a Account) checkMost(run accounting.Run) error {
 	if err != nil || run.MaxExamplesPerOwner <= montecarlo.MaxPerOwner || method != accounting.MonteCarlo && method != accounting.Unproven {
 		return err
 	}
-	e := &ParamError{Package: "stages", Param: "max per owner", Value: a.MaxPerOwner,
+	e := &ParamError{Param: "max per owner", Value: a.MaxPerOwner,
 		Rule: fmt.Sprintf("must be at most %d for %s, which is accounted for by samples", montecarlo.MaxPerOwner, run.Sampler.Kind().Name)}
 	if a.MaxPerOwner < run.MaxExamplesPerOwner {
 		e.Param, e.Value = "bounded", a.Bounded
@@ -238,7 +238,7 @@ func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.S
 	}
 	s, err := NamedStrategy(ctx, a.Strategy)
 	if steps := spec.Scheme().NumSteps(); err == nil && s.Steps != steps {
-		return nil, &ParamError{Package: "stages", Param: "strategy", Value: a.Strategy,
+		return nil, &ParamError{Param: "strategy", Value: a.Strategy,
 			Rule: fmt.Sprintf("must have as many steps as the sampler, %d, and has %d: make it with `minsep strategy --steps %d`, or give --steps %d", steps, s.Steps, steps, s.Steps)}
 	}
 	return s, err

@@ -82,7 +82,7 @@ func (p PlanPrivacy) cpuTime() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(p.CPUTime)
 	if err != nil || d <= 0 {
-		return 0, &ParamError{Package: "stages", Param: "cpu-time", Value: p.CPUTime, Rule: `must be a time above 0, such as "10m"`}
+		return 0, &ParamError{Param: "cpu-time", Value: p.CPUTime, Rule: `must be a time above 0, such as "10m"`}
 	}
 	return d, nil
 }
@@ -102,7 +102,7 @@ func (p Plan) AccountParams() Account {
 
 // accountFaults returns the faults of the claim and of its combination with bound and scheme.
 func (p Plan) accountFaults() error {
-	c := param.Checker{Package: "stages"}
+	c := param.Checker{}
 	_, err := p.Privacy.cpuTime()
 	c.Add(err)
 	c.Add(p.AccountParams().Validate())

@@ -40,7 +40,7 @@ const maxBuckets = 1 << 24
 
 // Validate reports every fault that can be seen without the graph.
 func (b Bound) Validate() error {
-	c := param.Checker{Package: "stages"}
+	c := param.Checker{}
 	c.Require(len(b.Graph) > 0, "graph", "(none)", "must name at least one file, folder or pattern")
 	c.Add(b.Bound.Validate())
 	c.Add(b.Read.Validate())
@@ -109,9 +109,9 @@ func (p Plan) checkPools() error {
 	pools := p.BoundParams().Pools
 	switch {
 	case p.Scheme.Kind().Pools && pools == 0:
-		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be given for rotation with a batch size; with epoch_steps there is one for each period"}
+		return &ParamError{Param: "pools", Value: pools, Rule: "must be given for rotation with a batch size; with epoch_steps there is one for each period"}
 	case !p.Scheme.Kind().Pools && pools > 0:
-		return &ParamError{Package: "stages", Param: "pools", Value: pools, Rule: "must be left out: only the scheme rotation takes pools"}
+		return &ParamError{Param: "pools", Value: pools, Rule: "must be left out: only the scheme rotation takes pools"}
 	}
 	return nil
 }

@@ -55,10 +55,10 @@ func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, 
 		}
 		c, err := accounting.ParseCertificate(data)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "certificate", Value: path, Rule: "cannot be read: remove it, and `minsep account` with the same flags makes it again from the ledger"}, err)
+			return nil, fmt.Errorf("%w: %w", &ParamError{Param: "certificate", Value: path, Rule: "cannot be read: remove it, and `minsep account` with the same flags makes it again from the ledger"}, err)
 		}
 		if rule := Misnamed(name, c); rule != "" && name == manifest.AccountingFile {
-			return nil, &ParamError{Package: "stages", Param: "certificate", Value: path, Rule: rule}
+			return nil, &ParamError{Param: "certificate", Value: path, Rule: rule}
 		}
 		return c, nil
 	}
@@ -93,7 +93,7 @@ func CheckClaim(ctx context.Context, run string) error {
 	if err == nil && bytes.Equal(given, data) || store.Failed(err) || ctx.Err() != nil {
 		return err
 	}
-	return &ParamError{Package: "stages", Param: "certificate", Value: path,
+	return &ParamError{Param: "certificate", Value: path,
 		Rule: "does not follow from the ledger beside it: one of the two was altered, or another verification was begun; `minsep inspect " + run + "` says more; remove it, and `minsep account` with the same flags makes it again"}
 }
 

@@ -51,7 +51,7 @@ type FormResult struct {
 
 // Validate reports every fault that can be seen without the examples.
 func (f Form) Validate() error {
-	c := param.Checker{Package: "stages"}
+	c := param.Checker{}
 	c.Add(f.Params.Validate())
 	given := 0
 	for _, is := range []bool{f.Bounded != "", len(f.Graph) > 0, f.Examples != 0} {
@@ -78,7 +78,7 @@ func feasible(p sampling.Params, examples int64) error {
 		return nil
 	}
 	if p.Validate() != nil {
-		c := param.Checker{Package: "stages"}
+		c := param.Checker{}
 		c.Require(p.BatchSize <= float64(examples), "batch size", p.BatchSize, fmt.Sprintf("must be at most %d, the number of examples", examples))
 		return c.Err()
 	}
@@ -133,7 +133,7 @@ func (f Form) Source(ctx context.Context) (Source, error) {
 		return Source{}, err
 	}
 	if b.Rows == 0 {
-		return Source{}, &ParamError{Package: "stages", Param: "bounded", Value: f.Bounded, Rule: "has no examples"}
+		return Source{}, &ParamError{Param: "bounded", Value: f.Bounded, Rule: "has no examples"}
 	}
 	return Source{Rows: b.Rows, Table: b}, nil
 }
@@ -157,7 +157,7 @@ func openBounded(ctx context.Context, dir string) (*manifest.Bounded, error) {
 	if missing && errIndex != nil && errInFolder != nil {
 		rule = "has no bounded graph, as `minsep bound` makes them"
 	}
-	return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "bounded", Value: dir, Rule: rule}, err)
+	return nil, fmt.Errorf("%w: %w", &ParamError{Param: "bounded", Value: dir, Rule: rule}, err)
 }
 
 // coverage returns the coverage of the table's pools, nil without pools.

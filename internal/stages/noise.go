@@ -53,7 +53,7 @@ var DTypes = map[string]manifest.DType{"": manifest.DFloat32, "float32": manifes
 
 // Validate reports every fault that can be seen without the strategy.
 func (n Noise) Validate() error {
-	c := param.Checker{Package: "stages"}
+	c := param.Checker{}
 	c.Require(n.Strategy != "", "strategy", `""`, "must name a strategy file; make one with `minsep strategy --out`")
 	c.AtLeast("steps", n.Steps, 1)
 	c.Require(n.Coordinates >= 1 && n.Coordinates <= noise.MaxCoordinates, "coordinates", n.Coordinates, "must be 1 to 2^48")
@@ -88,7 +88,7 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 		if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.Offset <= 1 || errors.Is(err, strictjson.ErrForeign) {
 			rule = "is not a strategy file, as `minsep strategy --out` makes them"
 		}
-		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: rule}, err)
+		return nil, fmt.Errorf("%w: %w", &ParamError{Param: "strategy", Value: path, Rule: rule}, err)
 	}
 	return s, nil
 }
@@ -98,10 +98,10 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error) {
 	s, err := ReadStrategyFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) && slices.Contains([]string{"none", "identity", "independent", "dpsgd", "dp-sgd"}, strings.ToLower(path)) {
-		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "is not a file: for independent noise, as in DP-SGD, make a strategy file by `minsep strategy --kind identity`, or give account --bands 1"}
+		return nil, &ParamError{Param: "strategy", Value: path, Rule: "is not a file: for independent noise, as in DP-SGD, make a strategy file by `minsep strategy --kind identity`, or give account --bands 1"}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &ParamError{Package: "stages", Param: "strategy", Value: path, Rule: "does not exist: make one with `minsep strategy --out " + path + "`"}
+		return nil, &ParamError{Param: "strategy", Value: path, Rule: "does not exist: make one with `minsep strategy --out " + path + "`"}
 	}
 	return s, err
 }
@@ -114,7 +114,7 @@ func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Reci
 		return nil, manifest.NoiseFacts{}, err
 	}
 	if s.Steps != n.Steps {
-		return nil, manifest.NoiseFacts{}, &ParamError{Package: "stages", Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
+		return nil, manifest.NoiseFacts{}, &ParamError{Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
 	}
 	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
 		Grid: n.Grid, Float64: DTypes[n.DType] == manifest.DFloat64, Training: training, Words: noise.Words(n.Words)})
@@ -153,7 +153,7 @@ func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
 		return nil
 	}
 	// More noise than certified keeps the claim.
-	check := param.Checker{Package: "stages"}
+	check := param.Checker{}
 	sigma := float64(r.Params.NoiseMultiplier)
 	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, as in the certificate in %s", c.NoiseMultiplier, run))
 	same, err := SameMatrix(r.Strategy, c.Run.Strategy)
@@ -240,7 +240,7 @@ func (d *Directory) noiseDiffers(ctx context.Context, ix *manifest.Index, want *
 	}
 	var has manifest.NoiseFacts
 	if err := strictjson.Loose(ix.Facts, &has); err != nil {
-		return nil, fmt.Errorf("pipelines: %s: facts: %w", dir, err)
+		return nil, fmt.Errorf("%s: facts: %w", dir, err)
 	}
 	if has != facts {
 		differs = append(differs, "its shards, steps of a file or element type differ")

@@ -84,5 +84,5 @@ func (p Plan) Stages(until string) (names []string, err error) {
 	if until == "" {
 		return names, nil
 	}
-	return nil, &ParamError{Package: "stages", Param: "until", Value: until, Rule: "must be one of " + strings.Join(asked, ", ")}
+	return nil, &ParamError{Param: "until", Value: until, Rule: "must be one of " + strings.Join(asked, ", ")}
 }

@@ -29,13 +29,13 @@ const AutoBandsRule = "must be a whole number: minsep plan chooses it, together 
 func ParsePlan(name string, b []byte) (Plan, error) {
 	b = strictjson.Plain(bytes.TrimPrefix(b, []byte("\ufeff"))) // some editors begin UTF-8 with a byte order mark
 	if len(bytes.TrimSpace(b)) == 0 {
-		return Plan{}, &ParamError{Package: "stages", Param: "plan", Value: name, Rule: "is empty; minsep run --example prints a plan to start from"}
+		return Plan{}, &ParamError{Param: "plan", Value: name, Rule: "is empty; minsep run --example prints a plan to start from"}
 	}
 	if err := strictjson.Invalid(b); err != nil {
-		return Plan{}, &ParamError{Package: "stages", Param: "plan", Value: name, Rule: err.Error()}
+		return Plan{}, &ParamError{Param: "plan", Value: name, Rule: err.Error()}
 	}
 	if isComparison(b) {
-		return Plan{}, &ParamError{Package: "stages", Param: "plan", Value: name, Rule: comparisonRule}
+		return Plan{}, &ParamError{Param: "plan", Value: name, Rule: comparisonRule}
 	}
 	var p Plan
 	p.unread = strictjson.Decode(b, &p)
@@ -126,7 +126,7 @@ func (p Plan) Validate() error { return p.Faults(p.ValueFaults()) }
 
 // ValueFaults returns the faults of the values, each with its field of the plan.
 func (p Plan) ValueFaults() error {
-	c := param.Checker{Package: "stages"}
+	c := param.Checker{}
 	c.Require((p.Graph != nil) != (p.Examples != 0), "graph and examples", nil, "exactly one of them must be given")
 	c.Require((p.Graph != nil) == (p.Bound != nil), "bound", nil, "must be given with a graph, and only then")
 	for _, s := range All {
@@ -218,7 +218,7 @@ func (p Plan) Faults(others error) error {
 		if f.Rule == strictjson.Missing && p.wasMeant(f.Field) {
 			continue
 		}
-		bad := &ParamError{Package: "stages", Param: cmp.Or(f.Field, "the plan"), Rule: f.Rule, Field: cmp.Or(f.Field, "the plan")}
+		bad := &ParamError{Param: cmp.Or(f.Field, "the plan"), Rule: f.Rule, Field: cmp.Or(f.Field, "the plan")}
 		if f.Field == "" && f.Rule == strictjson.MustBeObject {
 			bad.Rule += ", { and } with fields between them; minsep run --example prints a plan to start from"
 		}

@@ -253,7 +253,7 @@ func SamplerText(s sampling.Spec) (string, error) {
 // Disagrees returns the error for a run directory with contents that do not match a command's
 // parameters.
 func Disagrees(path string, differs []string, wayOut string) error {
-	return &ParamError{Package: "stages", Param: "out", Value: path, Rule: "does not match: " + strings.Join(differs, "; ") + ": " + wayOut}
+	return &ParamError{Param: "out", Value: path, Rule: "does not match: " + strings.Join(differs, "; ") + ": " + wayOut}
 }
 
 // Ways out of disagreements.
@@ -293,7 +293,7 @@ func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
 // AgreesToForm refuses batches that do not match the run directory.
 func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	if p.table != nil && of.Numbered {
-		return &ParamError{Package: "stages", Param: "examples", Value: of.Copies,
+		return &ParamError{Param: "examples", Value: of.Copies,
 			Rule: fmt.Sprintf("must be left out: %s holds a bounded table, and numbered examples do not use it; give --bounded %s, or another --out", p.out, p.out)}
 	}
 	if c := p.certificate; c != nil {
@@ -311,7 +311,7 @@ func (p Present) AgreesToNoise(steps int) error {
 		return nil
 	}
 	if has := p.batches.sampler.Scheme().NumSteps(); has != steps {
-		return &ParamError{Package: "stages", Param: "steps", Value: steps, Rule: fmt.Sprintf("must be %d, as the batches in %s have: a training takes a row of the noise in each step", has, p.out)}
+		return &ParamError{Param: "steps", Value: steps, Rule: fmt.Sprintf("must be %d, as the batches in %s have: a training takes a row of the noise in each step", has, p.out)}
 	}
 	return nil
 }
@@ -365,7 +365,7 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	}
 	var was sampling.Spec
 	if err := strictjson.Loose([]byte(t.Sampler), &was); err != nil {
-		return fmt.Errorf("stages: %s: sampler: %w", store.Join(p.out, manifest.NoiseFolder), err)
+		return fmt.Errorf("%s: sampler: %w", store.Join(p.out, manifest.NoiseFolder), err)
 	}
 	differs := Differences(was, spec, "in the recipe of the noise", "here")
 	if of.Identity != "" && of.Identity != t.Examples {

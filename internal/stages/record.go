@@ -61,7 +61,7 @@ func Unusable(path string, err error) error {
 	if _, told := errors.AsType[*ParamError](err); !told { // a fault of a parameter tells its own way out
 		rule += ": restore it from a copy, or give another --out"
 	}
-	return fmt.Errorf("%w: %w", &ParamError{Package: "pipelines", Param: "out", Value: path, Rule: rule}, err)
+	return fmt.Errorf("%w: %w", &ParamError{Param: "out", Value: path, Rule: rule}, err)
 }
 
 // TextDigest hashes a text file, such as one that vouches for a result.

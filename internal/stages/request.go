@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -127,7 +126,7 @@ func (r Request) madeBy(s *mechanism.Strategy) bool {
 func digestOf(s *mechanism.Strategy) (manifest.Digest, error) {
 	b, err := json.Marshal(s)
 	if err != nil {
-		return manifest.Digest{}, fmt.Errorf("stages: %w", err)
+		return manifest.Digest{}, err
 	}
 	return sha256.Sum256(b), nil
 }
@@ -139,7 +138,7 @@ func digestOf(s *mechanism.Strategy) (manifest.Digest, error) {
 func Earlier(ctx context.Context, folder string) (list []accounting.Earlier, err error) {
 	replaced, err := store.List(ctx, store.Join(folder, manifest.EarlierFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("stages: %w", err)
+		return nil, err
 	}
 	var dirs []string
 	for _, e := range replaced {

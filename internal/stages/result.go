@@ -35,7 +35,7 @@ type Directory struct {
 func PlanOf(dir string, run manifest.Run) (*Directory, error) {
 	var was PlanRecord
 	if err := strictjson.Loose(run.Plan.Plan, &was); err != nil {
-		return nil, fmt.Errorf("stages: %s: plan: %w", store.Join(dir, manifest.RunName), err)
+		return nil, fmt.Errorf("%s: plan: %w", store.Join(dir, manifest.RunName), err)
 	}
 	was.Out = dir
 	return &Directory{Out: dir, Plan: was.Plan, Inputs: was.Inputs, Run: run}, nil

@@ -28,14 +28,14 @@ func (s Source) checkSample(p sampling.Params) error {
 	if p.Sample != sampling.SampleOwners {
 		return nil
 	}
-	bad := &ParamError{Package: "stages", Param: "sample", Value: p.Sample}
+	bad := &ParamError{Param: "sample", Value: p.Sample}
 	if s.Table == nil {
 		bad.Rule = "needs a bounded table, which names the owners of examples: give --bounded"
 		return bad
 	}
 	var bound ownergraph.Bound
 	if err := strictjson.Loose(s.Table.Index.Params, &bound); err != nil {
-		return fmt.Errorf("stages: %s: params: %w", s.Table.Dir, err)
+		return fmt.Errorf("%s: params: %w", s.Table.Dir, err)
 	}
 	switch of := s.Table.Summary; {
 	case Shared(of):
@@ -58,9 +58,9 @@ func (s Source) checkPools(p sampling.Params) error {
 	ofPools := s.Table != nil && s.Table.OfPools()
 	switch {
 	case p.Kind().Pools && !ofPools:
-		return &ParamError{Package: "stages", Param: "scheme", Value: p.Scheme, Rule: "needs a table of pools: bound with --pools N, one for each period or fewer (in a plan: bound.pools)"}
+		return &ParamError{Param: "scheme", Value: p.Scheme, Rule: "needs a table of pools: bound with --pools N, one for each period or fewer (in a plan: bound.pools)"}
 	case !p.Kind().Pools && ofPools:
-		return &ParamError{Package: "stages", Param: "scheme", Value: p.Scheme, Rule: "must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)"}
+		return &ParamError{Param: "scheme", Value: p.Scheme, Rule: "must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)"}
 	}
 	return nil
 }

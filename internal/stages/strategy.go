@@ -27,12 +27,12 @@ func ReadWorkloadFile(ctx context.Context, p mechanism.Params) (*mechanism.Workl
 	}
 	name, rule := workloadRule(p)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: name, Value: path, Rule: rule}, err)
+		return nil, fmt.Errorf("%w: %w", &ParamError{Param: name, Value: path, Rule: rule}, err)
 	}
 	defer f.Close()
 	a, err := p.ReadWorkload(io.LimitReader(store.Text(f), maxText))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: name, Value: path, Rule: "cannot be used"}, err)
+		return nil, fmt.Errorf("%w: %w", &ParamError{Param: name, Value: path, Rule: "cannot be used"}, err)
 	}
 	return a, nil
 }
@@ -59,7 +59,7 @@ func workloadRule(p mechanism.Params) (name, rule string) {
 
 func noWorkloadFile(p mechanism.Params) error {
 	name, rule := workloadRule(p)
-	return &ParamError{Package: "stages", Param: name, Value: p.WorkloadFile(), Rule: rule + "; there is no such file"}
+	return &ParamError{Param: name, Value: p.WorkloadFile(), Rule: rule + "; there is no such file"}
 }
 
 // MakeStrategy makes the strategy of parameters. If it is too large to make, the fault is of the
@@ -71,7 +71,7 @@ func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy,
 	}
 	s, err := p.Make(ctx, workload)
 	if errors.Is(err, mechanism.ErrTooLarge) {
-		err = fmt.Errorf("%w: %w", &ParamError{Package: "stages", Param: "strategy", Value: p.Kind, Rule: "must be smaller"}, err)
+		err = fmt.Errorf("%w: %w", &ParamError{Param: "strategy", Value: p.Kind, Rule: "must be smaller"}, err)
 	}
 	return s, err
 }
@@ -79,7 +79,7 @@ func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy,
 // strategyStage is the strategy in plans, run directories and inspections.
 var strategyStage = Stage{Name: "strategy", Group: "strategy", Results: []string{manifest.StrategyFolder}, Formats: []string{manifest.StrategyFormat}, Input: "workload",
 	faults: func(p Plan) error {
-		c := param.Checker{Package: "stages"}
+		c := param.Checker{}
 		strategy := p.Strategy
 		if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
 			strategy.Steps = 1 << 14 // the scheme's fault; other faults can be seen at any number of steps

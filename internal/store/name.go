@@ -39,7 +39,7 @@ func split(name string) (bucket, key string, err error) {
 	bucket, key, _ = strings.Cut(rest, "/")
 	key = strings.TrimSuffix(key, "/")
 	if bucket == "" || key != "" && (path.Clean("/"+key) != "/"+key) {
-		return "", "", &param.Error{Package: "store", Param: "name", Value: name, Rule: "must be " + scheme(name) + "://bucket/key, without empty, . and .. parts"}
+		return "", "", &param.Error{Param: "name", Value: name, Rule: "must be " + scheme(name) + "://bucket/key, without empty, . and .. parts"}
 	}
 	return bucket, key, nil
 }
@@ -52,7 +52,7 @@ func Check(name string) error {
 	}
 	if _, isLocal := s.(local); isLocal {
 		if p := localPath(name); p == "" || p != name && !strings.HasPrefix(p, "/") {
-			return &param.Error{Package: "store", Param: "name", Value: fmt.Sprintf("%q", name), Rule: "must be a path, or file:///path"}
+			return &param.Error{Param: "name", Value: fmt.Sprintf("%q", name), Rule: "must be a path, or file:///path"}
 		}
 		return nil
 	}

@@ -107,7 +107,7 @@ func (f *objectFile) Close() error {
 // ReadAt implements [io.ReaderAt].
 func (f *objectFile) ReadAt(b []byte, at int64) (n int, err error) {
 	if at < 0 {
-		return 0, errors.New("store: negative offset")
+		return 0, errors.New("negative offset")
 	}
 	for n < len(b) {
 		if at >= f.object.Size {

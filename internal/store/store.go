@@ -135,7 +135,7 @@ func Schemes() []string {
 // of returns the store of a name.
 func of(name string) (FS, error) {
 	if strings.ContainsFunc(name, unicode.IsControl) { // they would act on the terminal where the name is printed
-		return nil, &param.Error{Package: "store", Param: "name", Value: strconv.Quote(name), Rule: "must have no control characters, such as ends of lines"}
+		return nil, &param.Error{Param: "name", Value: strconv.Quote(name), Rule: "must have no control characters, such as ends of lines"}
 	}
 	if isLocal(name) {
 		return local{}, nil
@@ -149,11 +149,11 @@ func of(name string) (FS, error) {
 		for _, k := range known {
 			rule += ", or " + k + "://bucket/key"
 		}
-		return nil, &param.Error{Package: "store", Param: "name", Value: name, Rule: rule}
+		return nil, &param.Error{Param: "name", Value: name, Rule: rule}
 	}
 	s, err := open()
 	if err != nil {
-		return nil, fmt.Errorf("store: %s://: %w", scheme(name), err)
+		return nil, fmt.Errorf("%s://: %w", scheme(name), err)
 	}
 	return s, nil
 }

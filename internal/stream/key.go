@@ -40,12 +40,12 @@ func NewRoot() (r Root) {
 // equal bytes, such as one of /dev/zero, is no key, and everybody would guess it.
 func ParseRoot(b []byte) (r Root, err error) {
 	if len(b) != RootSize {
-		return r, &param.Error{Package: "stream", Param: "key file length", Value: len(b),
+		return r, &param.Error{Param: "key file length", Value: len(b),
 			Rule: fmt.Sprintf("must be exactly %d bytes; make one with `minsep keygen`", RootSize)}
 	}
 	copy(r.secret[:], b)
 	if bytes.Count(b, b[:1]) == RootSize {
-		return Root{}, &param.Error{Package: "stream", Param: "key file", Value: "all bytes are equal", Rule: "must be random; make one with `minsep keygen`"}
+		return Root{}, &param.Error{Param: "key file", Value: "all bytes are equal", Rule: "must be random; make one with `minsep keygen`"}
 	}
 	return r, nil
 }
@@ -57,10 +57,10 @@ func CreateKeyFile(path string) error {
 	secret := store.Options{Mode: 0o600, New: true, Secret: true}
 	err := store.WriteFile(context.Background(), path, secret, r.secret[:])
 	if errors.Is(err, fs.ErrExist) {
-		return &param.Error{Package: "stream", Param: "key file", Value: path, Rule: "exists already and is never overwritten: name another file"}
+		return &param.Error{Param: "key file", Value: path, Rule: "exists already and is never overwritten: name another file"}
 	}
 	if err != nil {
-		return fmt.Errorf("stream: key file: %w", err)
+		return fmt.Errorf("key file: %w", err)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func CreateKeyFile(path string) error {
 func ReadKeyFile(path string) (Root, error) {
 	b, err := store.ReadSecret(context.Background(), path, 1<<10)
 	refused := func(value any, rule string) error {
-		return &param.Error{Package: "stream", Param: "key file", Value: value, Rule: rule}
+		return &param.Error{Param: "key file", Value: value, Rule: rule}
 	}
 	noKey := func(size int64) error {
 		return refused(path, fmt.Sprintf("is no key: has %d bytes: must have exactly %d; minsep keygen FILE makes one", size, RootSize))
@@ -90,11 +90,11 @@ func ReadKeyFile(path string) (Root, error) {
 		return Root{}, refused(path, "must be a regular file")
 	}
 	if err != nil {
-		return Root{}, fmt.Errorf("stream: key file: %w", err)
+		return Root{}, fmt.Errorf("key file: %w", err)
 	}
 	r, err := ParseRoot(b)
 	if bad, ok := errors.AsType[*param.Error](err); ok {
-		return Root{}, &param.Error{Package: "stream", Param: "key file", Value: path, Rule: strings.TrimPrefix(bad.Message(bad.Param), "key file ")}
+		return Root{}, &param.Error{Param: "key file", Value: path, Rule: strings.TrimPrefix(bad.Message(bad.Param), "key file ")}
 	}
 	return r, err
 }
@@ -112,10 +112,10 @@ func NewRunID() (id RunID) {
 // ParseRunID reads the 32 hexadecimal digits of a run id.
 func ParseRunID(s string) (id RunID, err error) {
 	if len(s) != hex.EncodedLen(len(id)) {
-		return id, &param.Error{Package: "stream", Param: "run id", Value: s, Rule: "must be 32 hexadecimal digits"}
+		return id, &param.Error{Param: "run id", Value: s, Rule: "must be 32 hexadecimal digits"}
 	}
 	if _, err := hex.Decode(id[:], []byte(s)); err != nil {
-		return RunID{}, &param.Error{Package: "stream", Param: "run id", Value: s, Rule: "must be 32 hexadecimal digits"}
+		return RunID{}, &param.Error{Param: "run id", Value: s, Rule: "must be 32 hexadecimal digits"}
 	}
 	return id, nil
 }

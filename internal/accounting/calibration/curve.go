@@ -153,7 +153,7 @@ type MultiOwnerEstimate struct {
 // samples are left out.
 func MultiOwnerEstimates(ctx context.Context, run accounting.Run, sigma, epsilon float64) (list []MultiOwnerEstimate, err error) {
 	if method, err := run.Method(); method != accounting.Unproven {
-		return nil, errors.Join(fmt.Errorf("calibration: these estimates are for %s only", sampling.MultiOwner{}.Name()), err)
+		return nil, errors.Join(fmt.Errorf("these estimates are for %s only", sampling.MultiOwner{}.Name()), err)
 	}
 	for k := 1; k <= run.MaxExamplesPerOwner; k++ {
 		for _, published := range []bool{true, false} {

@@ -3,7 +3,6 @@ package calibration
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"sync"
 
@@ -105,7 +104,7 @@ func (s *search) makeSamplers(l *look) error {
 		Config tilt.Config `json:"config"`
 	}{s.Seed, l.Config})
 	if err != nil {
-		return fmt.Errorf("calibration: %w", err)
+		return err
 	}
 	of, err := l.sampler(stream.PublicKey("estimate", config))
 	if err != nil {

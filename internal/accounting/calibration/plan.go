@@ -358,7 +358,7 @@ func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) err
 		}
 	}
 	if errors.Is(err, ErrNoEstimate) {
-		return &ParamError{Package: "calibration", Param: "delta", Value: c.Delta,
+		return &ParamError{Param: "delta", Value: c.Delta,
 			Rule: fmt.Sprintf("no noise multiplier was found that has it at epsilon %g: no estimate came near it; give another delta or epsilon, or name a noise multiplier", c.Epsilon)}
 	}
 	c.out.Estimate = c.estimated()

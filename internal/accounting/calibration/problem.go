@@ -57,7 +57,7 @@ const leastComposed, leastSampled = 1e-18, 1e-40
 
 // Validate reports every fault. It does not say whether the combination can be accounted for.
 func (p Problem) Validate() error {
-	c := param.Checker{Package: "calibration"}
+	c := param.Checker{}
 	c.Add(p.Run.Validate())
 	c.Require(p.Epsilon >= 0 && !math.IsInf(p.Epsilon, 1), "epsilon", p.Epsilon, "must be a finite number, at least 0")
 	c.Require(p.Delta >= 1e-300 && p.Delta < 1, "delta", p.Delta, "must be at least 1e-300 and below 1")

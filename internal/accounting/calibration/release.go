@@ -25,7 +25,7 @@ func Release(ctx context.Context, l *ledger.Ledger, unitSize uint64, draw Draw) 
 				return err
 			}
 			if left := l.Missing(c, unitSize); len(left) > 0 {
-				return fmt.Errorf("calibration: %d units of candidate %d were not drawn", len(left), c)
+				return fmt.Errorf("%d units of candidate %d were not drawn", len(left), c)
 			}
 		}
 		released, err := p.Release(l.Tallies())

@@ -12,8 +12,8 @@ import (
 // Errors of runs without an estimate. Neither is a fault of the request: nothing was found, or it
 // would take too many samples.
 var (
-	ErrNoEstimate = errors.New("calibration: no estimate")
-	ErrTooDear    = errors.New("calibration: an estimate takes too many samples")
+	ErrNoEstimate = errors.New("no estimate")
+	ErrTooDear    = errors.New("an estimate takes too many samples")
 )
 
 // search looks for the noise multiplier at which one divergence is δ.

@@ -36,7 +36,7 @@ func (e *TooFewError) Error() string {
 	case e.Cause != nil:
 		s = e.Cause.Error()
 	default:
-		s = fmt.Sprintf("calibration: too few samples: %s takes at least %.3g samples", e.What, e.Need)
+		s = fmt.Sprintf("too few samples: %s takes at least %.3g samples", e.What, e.Need)
 	}
 	if e.Budget != "" {
 		s += fmt.Sprintf(", which the budget, %s, does not leave", e.Budget)

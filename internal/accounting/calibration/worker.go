@@ -39,7 +39,7 @@ func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(d
 		return nil, err
 	}
 	if id := montecarlo.KernelID(); id != p.KernelID {
-		return nil, fmt.Errorf("calibration: this machine's kernel is %s, the protocol's is %s: results of different kernels are not mixed", id, p.KernelID)
+		return nil, fmt.Errorf("this machine's kernel is %s, the protocol's is %s: results of different kernels are not mixed", id, p.KernelID)
 	}
 	key, err := verifierKey(hash, candidate, trial)
 	if err != nil {
@@ -52,19 +52,19 @@ func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(d
 // computed again.
 func newWorker(p *accounting.Protocol, candidate, trial int, key stream.Key, watch func(done, of float64)) (*Worker, error) {
 	if candidate < 0 || candidate >= len(p.Candidates) || trial < 0 || trial >= len(p.Candidates[candidate].Trials) {
-		return nil, fmt.Errorf("calibration: the protocol has no trial %d of candidate %d", trial, candidate)
+		return nil, fmt.Errorf("the protocol has no trial %d of candidate %d", trial, candidate)
 	}
 	t := p.Candidates[candidate].Trials[trial]
 	var v Values
 	err := json.Unmarshal(t.Values, &v)
 	if err != nil {
-		return nil, fmt.Errorf("calibration: values of trial %d of candidate %d: %w", trial, candidate, err)
+		return nil, fmt.Errorf("values of trial %d of candidate %d: %w", trial, candidate, err)
 	}
 	w := &Worker{epsilon: p.Points[t.Point].Epsilon}
 	spec := p.Run.Loss(p.Candidates[candidate].NoiseMultiplier)
 	if v.Tilt == nil {
 		if t.Bound < 1 {
-			return nil, fmt.Errorf("calibration: bound %g of plain values: must be at least 1", t.Bound)
+			return nil, fmt.Errorf("bound %g of plain values: must be at least 1", t.Bound)
 		}
 		w.plain, err = montecarlo.NewSampler(spec, t.Direction, key)
 		return w, err
@@ -72,7 +72,7 @@ func newWorker(p *accounting.Protocol, candidate, trial int, key stream.Key, wat
 	plan := *v.Tilt
 	plan.Config = tilt.Config{Spec: spec, Epsilon: w.epsilon, Direction: t.Direction}
 	if plan.Bound != t.Bound {
-		return nil, fmt.Errorf("calibration: bound %g of a trial, and the plan has %g", t.Bound, plan.Bound)
+		return nil, fmt.Errorf("bound %g of a trial, and the plan has %g", t.Bound, plan.Bound)
 	}
 	// The verifier computes the bound again.
 	w.tilted, err = tilt.NewWatchedVerifier(plan, key, watch)

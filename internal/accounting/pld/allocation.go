@@ -22,7 +22,7 @@ type Allocation struct {
 
 // Validate reports every fault.
 func (a Allocation) Validate() error {
-	c := param.Checker{Package: "pld"}
+	c := param.Checker{}
 	c.Require(a.Steps >= 1 && a.Steps <= 1<<53, "steps", a.Steps, "must be from 1 to 2^53")
 	c.Require(a.Places >= 1 && float64(a.Places) <= a.Steps, "places", a.Places, "must be from 1 to steps")
 	c.Positive("noise multiplier", a.NoiseMultiplier)
@@ -51,7 +51,7 @@ const (
 // and infinity. Both divergences become larger, never smaller, by about the square of the grid. All
 // terms of all sums are positive, so that rounding errors stay relative.
 func ComposeAllocations(periods []Allocation) (*Composition, error) {
-	c := param.Checker{Package: "pld"}
+	c := param.Checker{}
 	c.Require(len(periods) > 0, "periods", len(periods), "must not be empty")
 	for _, a := range periods {
 		c.Add(a.Validate())

@@ -13,14 +13,14 @@ const Largest = 1e6
 
 // ErrNotReached says that no noise multiplier up to 1e6 gives the privacy asked for: a probability
 // that has to count as a total loss, such as Options.Tail, is above δ.
-var ErrNotReached = errors.New("pld: no noise multiplier up to 1e6 is enough")
+var ErrNotReached = errors.New("no noise multiplier up to 1e6 is enough")
 
 // Calibrate finds the smallest noise multiplier σ, at least least, at which compose(σ) is
 // (epsilon, delta)-DP. Upper is proven to be enough, and is within 1e-6 of the smallest σ for which
 // this accountant can prove it. Lower is proven to be too small, or 0 where Upper is least. compose
 // must not lose privacy as σ grows.
 func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float64) (*Composition, error)) (Bracket, error) {
-	c := param.Checker{Package: "pld"}
+	c := param.Checker{}
 	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
 	c.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
 	c.Require(least >= 0 && least < Largest, "least noise multiplier", least, "must be at least 0 and below 1e6")

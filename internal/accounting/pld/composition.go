@@ -50,7 +50,7 @@ const maxCells = 1 << 21
 
 // Compose composes the steps, in any order.
 func Compose(steps []Step, o Options) (*Composition, error) {
-	c := param.Checker{Package: "pld"}
+	c := param.Checker{}
 	c.Require(len(steps) > 0, "steps", len(steps), "must not be empty")
 	checkSteps(&c, steps)
 	c.Require(o.Grid == 0 || o.Grid >= 1e-7 && o.Grid <= 1, "grid", o.Grid, "must be 0 or in [1e-7, 1]")
@@ -116,7 +116,7 @@ func (e Event) discretize(view func(pair) pair, grid, tail float64) (lower, uppe
 		up, low := view(part.upper), view(part.lower)
 		first, last := up.support(tail)
 		if n := (up.at(last).loss - up.at(first).loss) / grid; n > maxCells {
-			return lower, upper, &ParamError{Package: "pld", Param: "grid", Value: grid,
+			return lower, upper, &ParamError{Param: "grid", Value: grid,
 				Rule: fmt.Sprintf("is too fine for losses between %.3g and %.3g: at most %d cells", up.at(first).loss, up.at(last).loss, maxCells)}
 		}
 		l, u := up.discretize(grid, tail)
@@ -250,14 +250,14 @@ func (l Loss) upperDelta(epsilon float64) float64 {
 }
 
 func checkEpsilon(epsilon float64) error {
-	c := param.Checker{Package: "pld"}
+	c := param.Checker{}
 	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
 	return c.Err()
 }
 
 // Epsilon brackets the ε of one direction.
 func (l Loss) Epsilon(delta float64) (Bracket, error) {
-	c := param.Checker{Package: "pld"}
+	c := param.Checker{}
 	c.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
 	if err := c.Err(); err != nil {
 		return Bracket{}, err

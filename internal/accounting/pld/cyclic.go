@@ -24,7 +24,7 @@ type CyclicPoisson struct {
 
 // Validate reports every fault.
 func (c CyclicPoisson) Validate() error {
-	k := param.Checker{Package: "pld"}
+	k := param.Checker{}
 	k.AtLeast("steps", c.Steps, 1)
 	k.AtLeast("min-sep", c.MinSep, 1)
 	k.Probability("prob", c.Prob)

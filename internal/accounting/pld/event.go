@@ -47,7 +47,7 @@ type Truncation struct {
 
 // Validate reports every fault.
 func (e Event) Validate() error {
-	c := param.Checker{Package: "pld"}
+	c := param.Checker{}
 	c.Probability("prob", e.Prob)
 	c.Positive("noise multiplier", e.NoiseMultiplier)
 	c.Positive("sensitivity", e.Sensitivity)

@@ -31,7 +31,7 @@ const raised = 1e-9
 // bounds[j] ≤ 1 for every j. It takes the lower convex hull of the bounds: E(X-x)_+ is convex in x,
 // and a convex function below the bounds is below their hull.
 func NewMajorant(grid float64, low int, bounds []float64) (*Majorant, error) {
-	c := param.Checker{Package: "pld"}
+	c := param.Checker{}
 	c.Require(grid >= 1e-4 && grid <= 1, "grid", grid, "must be in [1e-4, 1]")
 	c.Require(len(bounds) > 1 && len(bounds) <= maxCells, "bounds", len(bounds), fmt.Sprintf("must be 2 to %d", maxCells))
 	for j, b := range bounds {

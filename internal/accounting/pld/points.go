@@ -33,7 +33,7 @@ const togetherTail = 1e-20
 // Together composes trainings; each may be chosen after a look at the earlier ones (F6.2).
 // Its lower bounds are 0: trainings may be more private than their known events or points say.
 func Together(trainings []Training) (*Composition, error) {
-	c := param.Checker{Package: "pld"}
+	c := param.Checker{}
 	c.Require(len(trainings) > 0, "trainings", len(trainings), "must not be empty")
 	count := 0
 	for i, t := range trainings {

@@ -28,7 +28,7 @@ type Tried struct {
 }
 
 // ErrNotProvable is wrapped when no noise multiplier in reach proves a δ without samples.
-var ErrNotProvable = errors.New("tilt: not provable without samples")
+var ErrNotProvable = errors.New("not provable without samples")
 
 // SmallestProvableBelow searches, near the noise multiplier of spec, for the smallest one up to
 // most at which the proposals of both directions prove δ ≤ delta with no sample, to 0.3 %: the last
@@ -62,7 +62,7 @@ var errEnded = errors.New("the time for the search is used up")
 // run is the search.
 func (s *proofs) run() (Provable, error) {
 	spec, epsilon, delta := s.spec, s.epsilon, s.delta
-	check := param.Checker{Package: "tilt"}
+	check := param.Checker{}
 	check.Add(Config{spec, epsilon, montecarlo.P}.Validate())
 	check.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
 	if err := check.Err(); err != nil {

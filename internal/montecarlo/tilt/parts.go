@@ -191,7 +191,7 @@ func (p *parts) prepare(members []Member, cut int) error {
 		from = cut
 	}
 	if from >= high {
-		return fmt.Errorf("tilt: parts: a cut of %d is beyond the grid", cut)
+		return fmt.Errorf("parts: a cut of %d is beyond the grid", cut)
 	}
 	gain := make([]float64, high-from+1)
 	for j := range gain {
@@ -365,13 +365,13 @@ func (v *Verifier) prepareParts() error {
 		}
 		s = next
 		if s.walkError > p.Slack-lossError(p.Epsilon)/2 || s.logN() > m.LogN+inflation/10 {
-			return fmt.Errorf("tilt: parts: order %d needs a slack of %v and a moment of %v: another version made the proposal", m.Order, s.walkError, s.logN())
+			return fmt.Errorf("parts: order %d needs a slack of %v and a moment of %v: another version made the proposal", m.Order, s.walkError, s.logN())
 		}
 		v.sources = append(v.sources, s)
 	}
 	v.connect()
 	if bound := v.parts.bound(v.mixture); !(bound <= p.Bound) {
-		return fmt.Errorf("tilt: bound: the proposal says %v, it is %v: another version made the proposal", p.Bound, bound)
+		return fmt.Errorf("bound: the proposal says %v, it is %v: another version made the proposal", p.Bound, bound)
 	}
 	return nil
 }

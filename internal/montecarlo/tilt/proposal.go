@@ -17,7 +17,7 @@ type ParamError = param.Error
 
 // ErrNotTilted is wrapped by errors that say why a problem has no tilted proposal. Plain sampling
 // may serve.
-var ErrNotTilted = errors.New("tilt: no tilted proposal")
+var ErrNotTilted = errors.New("no tilted proposal")
 
 // Methods of drawing.
 const (
@@ -39,7 +39,7 @@ type Config struct {
 // Validate returns every fault joined. It does not say whether there is a tilted proposal;
 // NewProposal does.
 func (c Config) Validate() error {
-	check := param.Checker{Package: "tilt"}
+	check := param.Checker{}
 	check.Add(c.Spec.Validate())
 	check.Require(c.Epsilon >= 0 && !math.IsInf(c.Epsilon, 1), "epsilon", c.Epsilon, "must be a finite number, at least 0")
 	check.Require(c.Direction == montecarlo.P || c.Direction == montecarlo.Q, "direction", c.Direction, "must be P or Q")
@@ -85,7 +85,7 @@ type Proposal struct {
 // Validate returns every fault of a proposal that was read from a file. NewVerifier computes the
 // moments again.
 func (p Proposal) Validate() error {
-	check := param.Checker{Package: "tilt"}
+	check := param.Checker{}
 	check.Add(p.Config.Validate())
 	check.Require(p.Bound >= 0 && p.Bound <= math.MaxFloat64, "bound", p.Bound, "must be finite and at least 0")
 	check.Require(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, fmt.Sprintf("must be 0 to %g", maxSlack))

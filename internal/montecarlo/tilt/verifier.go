@@ -18,7 +18,7 @@ import (
 
 // ErrTooFewSamples is wrapped by errors that refuse an estimate: with fewer than 10 M/δ samples its
 // standard error is itself a matter of luck.
-var ErrTooFewSamples = errors.New("tilt: too few samples")
+var ErrTooFewSamples = errors.New("too few samples")
 
 // Verifier computes the values of a Proposal: sample i of a (proposal, key) is the same wherever,
 // whenever and in whatever range it is computed, for one montecarlo.KernelID. It is not safe for
@@ -81,7 +81,7 @@ func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of 
 	}
 	config, err := json.Marshal(p)
 	if err != nil {
-		return nil, fmt.Errorf("tilt: %w", err)
+		return nil, err
 	}
 	key = key.Sub("values of " + string(config))
 	v := &Verifier{proposal: p, bulk: stream.NewBulk(key.Sub("outputs"))}
@@ -170,10 +170,10 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 		done += workOf(p.Spec, m) // a table that needed few of its steps is done too
 		report(done)
 		if s.walkError > p.Slack-lossError(p.Epsilon)/2 {
-			return fmt.Errorf("tilt: slack: the proposal says %v, walks of order %d need %v more: another version made the proposal", p.Slack, m.Order, s.walkError)
+			return fmt.Errorf("slack: the proposal says %v, walks of order %d need %v more: another version made the proposal", p.Slack, m.Order, s.walkError)
 		}
 		if got := s.logN(); got > m.LogN+inflation/10 {
-			return fmt.Errorf("tilt: moment of order %d: the proposal says %v, it is %v: another version made the proposal", m.Order, m.LogN, got)
+			return fmt.Errorf("moment of order %d: the proposal says %v, it is %v: another version made the proposal", m.Order, m.LogN, got)
 		}
 		if s.walker == nil {
 			return fmt.Errorf("%w: order %d: no tuples can be drawn", ErrTable, m.Order)
@@ -182,7 +182,7 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 	}
 	v.connect()
 	if bound := v.mixture.bound(); bound > p.Bound {
-		return fmt.Errorf("tilt: bound: the proposal says %v, it is %v: another version made the proposal", p.Bound, bound)
+		return fmt.Errorf("bound: the proposal says %v, it is %v: another version made the proposal", p.Bound, bound)
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
 	made, err := tablesOf(lower, s, columns, m, watch)
 	if err == nil && made.version != m.Tables {
-		return nil, fmt.Errorf("tilt: tables of tuples: the proposal has their version %d, this minsep makes version %d: finish with the minsep that made the proposal, or begin anew", m.Tables, made.version)
+		return nil, fmt.Errorf("tables of tuples: the proposal has their version %d, this minsep makes version %d: finish with the minsep that made the proposal, or begin anew", m.Tables, made.version)
 	}
 	return made, err
 }
@@ -240,7 +240,7 @@ func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
 		return err
 	}
 	if bound := plainBound(v.proposal.Config, post); !(bound <= v.proposal.Bound) && bound > 0 {
-		return fmt.Errorf("tilt: bound: the proposal says %v, it is %v: another version made the proposal", v.proposal.Bound, bound)
+		return fmt.Errorf("bound: the proposal says %v, it is %v: another version made the proposal", v.proposal.Bound, bound)
 	}
 	return nil
 }
@@ -257,12 +257,12 @@ func (v *Verifier) prepareTangent(columns *likelihood.Columns) error {
 	v.tangent = shiftTangent(p.Kappa, p.Spec.ExamplesPerOwner(), columns, sigma, post)
 	d := v.tangent.distance(p.Epsilon)
 	if v.tangent.slope == 0 || !(d > 0) {
-		return fmt.Errorf("tilt: kappa: %v gives no tangent: another version made the proposal", p.Kappa)
+		return fmt.Errorf("kappa: %v gives no tangent: another version made the proposal", p.Kappa)
 	}
 	v.tail = v.tangent.tail(p.Draws > 0, p.Epsilon, sigma)
 	bound, slack := v.tail.bound(), v.tail.slack(p.Epsilon)
 	if !(bound <= p.Bound && slack <= p.Slack*(1+1e-9)) {
-		return fmt.Errorf("tilt: bound: the proposal says %v with slack %v, it is %v with %v: another version made the proposal", p.Bound, p.Slack, bound, slack)
+		return fmt.Errorf("bound: the proposal says %v with slack %v, it is %v with %v: another version made the proposal", p.Bound, p.Slack, bound, slack)
 	}
 	v.in.Projection = &v.at
 	return nil

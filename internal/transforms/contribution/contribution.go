@@ -77,7 +77,7 @@ const DefaultRowsPerPart = 1 << 20
 
 // Validate reports every fault of c. It does not read the key file.
 func (c Config) Validate() error {
-	check := param.Checker{Package: "contribution"}
+	check := param.Checker{}
 	check.Add(c.Bound.Validate())
 	check.Add(c.key().Validate())
 	check.Require(c.Examples <= ownergraph.Bytes, "type of the example ids", c.Examples, "must be int64, string or bytes")

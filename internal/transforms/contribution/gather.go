@@ -109,7 +109,7 @@ func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOw
 				switch {
 				case first:
 					if place++; place > math.MaxUint32 { // records hold a place in 4 bytes
-						return fmt.Errorf("contribution: bucket %d has more than 2^32 examples: give --buckets, above %d", bucket, f.Spec.Buckets)
+						return fmt.Errorf("bucket %d has more than 2^32 examples: give --buckets, above %d", bucket, f.Spec.Buckets)
 					}
 					f.example = binary.BigEndian.AppendUint32(f.example[:0], uint32(place))
 					f.example = binary.BigEndian.AppendUint32(f.example, f.Spec.Bound.MaxCopies())

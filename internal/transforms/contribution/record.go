@@ -173,7 +173,7 @@ func appendID(b []byte, c *ownergraph.IDs, i int) []byte {
 	return append(append(b, id...), 0, 0)
 }
 
-var errRecord = errors.New("contribution: malformed record")
+var errRecord = errors.New("malformed record")
 
 // idLen returns the length of the encoded id that b begins with.
 func idLen(b []byte, typ ownergraph.IDType) (int, error) {
@@ -288,7 +288,7 @@ func fixedLen(n int) func([]byte) (int, error) {
 }
 
 // ErrIDTypes is returned for a batch of edges with ids of other types than the configured ones.
-var ErrIDTypes = errors.New("contribution: conflicting id types")
+var ErrIDTypes = errors.New("conflicting id types")
 
 func (s *spec) checkTypes(e *ownergraph.Edges) error {
 	if e.Examples.Type != s.Examples || e.Owners.Type != s.Owners {

@@ -153,7 +153,7 @@ func (f *ownerFn) first(bucket uint32, chunks func(*[]byte) bool, verdicts packe
 					heavy(heavyRecord(given, owner))
 				}
 				if owners > math.MaxUint32 {
-					return fmt.Errorf("contribution: bucket %d has more than 2^32 owners: give --buckets, above %d", bucket, f.Spec.Buckets)
+					return fmt.Errorf("bucket %d has more than 2^32 owners: give --buckets, above %d", bucket, f.Spec.Buckets)
 				}
 				owners++
 				return f.judge(newNumber(bucket, uint32(owners-1)), uint32(f.Spec.Bound.MaxExamplesPerOwner), verdicts)

@@ -31,7 +31,7 @@ func (a *assembly[R]) add(b []byte) error {
 			return err
 		}
 		if n.Examples.Type != a.ids {
-			return fmt.Errorf("formation: ids of the table are of type %v, the configuration says %v", n.Examples.Type, a.ids)
+			return fmt.Errorf("ids of the table are of type %v, the configuration says %v", n.Examples.Type, a.ids)
 		}
 		a.names = append(a.names, n)
 	default:

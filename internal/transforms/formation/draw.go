@@ -54,7 +54,7 @@ func (d *drawer) draw(j job) output {
 // inTable refuses row numbers outside a table of the given number of examples.
 func inTable(rows *ownergraph.Rows, examples int64) error {
 	if rows.First < 0 || rows.First > examples-int64(rows.Len()) {
-		return fmt.Errorf("formation: rows %d to %d of the table: the configuration says %d rows", rows.First, rows.First+int64(rows.Len())-1, examples)
+		return fmt.Errorf("rows %d to %d of the table: the configuration says %d rows", rows.First, rows.First+int64(rows.Len())-1, examples)
 	}
 	return nil
 }
@@ -62,11 +62,11 @@ func inTable(rows *ownergraph.Rows, examples int64) error {
 // inPools refuses rows without pools, and rows in a pool that does not exist.
 func inPools(rows *ownergraph.Rows, pools int) error {
 	if len(rows.PoolEnds) != rows.Len() {
-		return fmt.Errorf("formation: rows of the table from %d on are in no pools, as rotation needs them", rows.First)
+		return fmt.Errorf("rows of the table from %d on are in no pools, as rotation needs them", rows.First)
 	}
 	for i := range rows.Len() {
 		if in := rows.PoolsOf(i); len(in) == 0 || int(in[len(in)-1]) >= pools {
-			return fmt.Errorf("formation: row %d of the table is in pools %d, the configuration says %d pools", rows.First+int64(i), in, pools)
+			return fmt.Errorf("row %d of the table is in pools %d, the configuration says %d pools", rows.First+int64(i), in, pools)
 		}
 	}
 	return nil

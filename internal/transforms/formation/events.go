@@ -23,7 +23,7 @@ const (
 // previous row (signed varint) and its step, counted from the first of the shard (varint). A chunk
 // of names is the byte of kind and one encoded [ownergraph.Edges].
 
-var errChunk = errors.New("formation: malformed chunk of events")
+var errChunk = errors.New("malformed chunk of events")
 
 // shards divides the steps of a training run into shards of consecutive steps.
 type shards struct {

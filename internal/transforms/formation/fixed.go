@@ -35,7 +35,7 @@ func (*fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, resolved side
 		return err
 	}
 	if r.Config.Examples > fixedRows {
-		return fmt.Errorf("formation: %d examples: the scheme fixed forms its batches in memory, of at most %d examples: bound the graph to fewer, or name another scheme", r.Config.Examples, fixedRows)
+		return fmt.Errorf("%d examples: the scheme fixed forms its batches in memory, of at most %d examples: bound the graph to fewer, or name another scheme", r.Config.Examples, fixedRows)
 	}
 	// Keyed hashes put the examples into random order: the same one if the worker is repeated.
 	src := stream.NewSource(key)
@@ -118,12 +118,12 @@ func (t *fixedTable) sort(examples int64) error {
 		r := &t.parts[p]
 		// A lost or repeated element would otherwise give other rows to the examples behind it.
 		if r.First != int64(len(t.priority)) || examples > fixedRows {
-			return fmt.Errorf("formation: row %d of the table follows row %d", r.First, len(t.priority)-1)
+			return fmt.Errorf("row %d of the table follows row %d", r.First, len(t.priority)-1)
 		}
 		if p == 0 {
 			t.ids.Reset(r.Examples.Type)
 		} else if r.Examples.Type != t.ids.Type {
-			return fmt.Errorf("formation: ids of the table are of types %v and %v", t.ids.Type, r.Examples.Type)
+			return fmt.Errorf("ids of the table are of types %v and %v", t.ids.Type, r.Examples.Type)
 		}
 		for i := range r.Len() {
 			t.ids.AppendFrom(&r.Examples, i)
@@ -139,7 +139,7 @@ func (t *fixedTable) sort(examples int64) error {
 		}
 	}
 	if int64(len(t.priority)) != examples {
-		return fmt.Errorf("formation: the table has %d rows, not %d", len(t.priority), examples)
+		return fmt.Errorf("the table has %d rows, not %d", len(t.priority), examples)
 	}
 	t.parts = nil
 	if len(owners.Of) > 0 {

@@ -68,7 +68,7 @@ type IDs struct {
 
 // Validate returns every fault of the configuration, joined. It does not read the key.
 func (c Config) Validate() error {
-	k := param.Checker{Package: "formation"}
+	k := param.Checker{}
 	k.Require(c.Examples >= 1, "examples", c.Examples, "must be at least 1")
 	if err := c.Spec.Validate(); err != nil {
 		k.Add(err)

@@ -398,7 +398,7 @@ func TestFixed(t *testing.T) {
 		t.Errorf("range: got %v, want what is feasible", err)
 	}
 	// A runner hands on the text of an error only.
-	if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), "sampling: batch size 100: must be at most ") {
+	if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), "batch size 100: must be at most ") {
 		t.Errorf("table: got %v, want what is feasible", err)
 	}
 }
@@ -467,7 +467,7 @@ func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
 		t.Errorf("got %v, want a row out of range", err)
 	}
 	fixed := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 1, Steps: 5, MinSep: 2}}
-	if _, err := tryForm(t, fixed, table{n: 50, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "formation: row 1 ") {
+	if _, err := tryForm(t, fixed, table{n: 50, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "row 1 ") {
 		t.Errorf("got %v, want a missing row", err)
 	}
 	wrong := with(func(h *how) { h.parquet, h.wrongType = true, true })

@@ -61,7 +61,7 @@ func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, resolved side
 		return err
 	}
 	if got, want := f.rows.Examples.Type, f.config.IDs.Type; f.config.needsNames() && got != want {
-		return fmt.Errorf("formation: ids of the table are of type %v, the configuration says %v", got, want)
+		return fmt.Errorf("ids of the table are of type %v, the configuration says %v", got, want)
 	}
 	for i := range f.rows.Len() {
 		// Either of two owners could bring an example: without one of them, it would still take
@@ -69,7 +69,7 @@ func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, resolved side
 		row := f.rows.First + int64(i)
 		start, end := f.rows.OwnersOf(i)
 		if end-start != 1 || f.rows.Copies[i] != 1 {
-			return fmt.Errorf("formation: row %d of the table has %d owners and %d copies: where owners take part, each example must have one owner and one copy", row, end-start, f.rows.Copies[i])
+			return fmt.Errorf("row %d of the table has %d owners and %d copies: where owners take part, each example must have one owner and one copy", row, end-start, f.rows.Copies[i])
 		}
 		owner := f.rows.Owners.Address(f.src, start, 0)
 		b := append(f.record[:0], owner[:]...)

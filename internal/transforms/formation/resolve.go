@@ -35,7 +35,7 @@ func (r Request) Validate() error {
 	case r.Law == nil:
 		return errors.Join(r.Params.Validate(), keys)
 	case r.Params != sampling.Params{}:
-		return errors.Join(errors.New("formation: a law and parameters of a scheme are given: leave one of them out"), keys)
+		return errors.Join(errors.New("a law and parameters of a scheme are given: leave one of them out"), keys)
 	}
 	return errors.Join(r.Law.Validate(), keys)
 }
@@ -63,7 +63,7 @@ func Numbered(n int64) ownergraph.Summary {
 // give is a [sampling.InfeasibleError].
 func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 	if summary.Kept < 1 {
-		return Resolved{}, errors.New("formation: there are no examples")
+		return Resolved{}, errors.New("there are no examples")
 	}
 	of := stages.PopulationOf(summary)
 	spec, err := r.spec(of)
@@ -103,7 +103,7 @@ func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 func (r Resolved) Collection(s beam.Scope) (beam.PCollection, error) {
 	b, err := json.Marshal(r)
 	if err != nil {
-		return beam.PCollection{}, fmt.Errorf("formation: %w", err)
+		return beam.PCollection{}, err
 	}
 	return beam.CreateList(s, [][]byte{b}), nil
 }
@@ -119,7 +119,7 @@ type resolveFn struct{ Request Request }
 func (f *resolveFn) ProcessElement(summary []byte, emit func([]byte)) error {
 	var s ownergraph.Summary
 	if err := json.Unmarshal(summary, &s); err != nil {
-		return fmt.Errorf("formation: summary: %w", err)
+		return fmt.Errorf("summary: %w", err)
 	}
 	r, err := f.Request.Resolve(s)
 	if err != nil {
@@ -137,7 +137,7 @@ type side = func(*[]byte) bool
 func ReadResolved(resolved func(*[]byte) bool) (r Resolved, err error) {
 	var b []byte
 	if !resolved(&b) {
-		return r, errors.New("formation: no configuration came")
+		return r, errors.New("no configuration came")
 	}
 	if err := json.Unmarshal(b, &r); err != nil {
 		return r, err

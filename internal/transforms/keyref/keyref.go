@@ -29,7 +29,7 @@ func New(keyURI string, run stream.RunID, params [sha256.Size]byte) Ref {
 
 // Validate reports every fault of r. It does not read the key file.
 func (r Ref) Validate() error {
-	c := param.Checker{Package: "keyref"}
+	c := param.Checker{}
 	c.Add(r.check())
 	_, err := r.params()
 	c.Add(err)
@@ -57,7 +57,7 @@ func (r Ref) Key(ctx context.Context, purpose string) (stream.Key, error) {
 
 func (r Ref) check() error {
 	if err := store.Check(r.KeyURI); err != nil {
-		return &param.Error{Package: "keyref", Param: "key file", Value: fmt.Sprintf("%q", r.KeyURI), Rule: "must be a path, file:///path, or an object of a known store, that every worker can read"}
+		return &param.Error{Param: "key file", Value: fmt.Sprintf("%q", r.KeyURI), Rule: "must be a path, file:///path, or an object of a known store, that every worker can read"}
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (r Ref) check() error {
 func (r Ref) params() (sum [sha256.Size]byte, err error) {
 	b, err := hex.DecodeString(r.Params)
 	if err != nil || len(b) != len(sum) {
-		return sum, &param.Error{Package: "keyref", Param: "parameters' SHA-256", Value: fmt.Sprintf("%q", r.Params), Rule: "must be 64 hexadecimal digits"}
+		return sum, &param.Error{Param: "parameters' SHA-256", Value: fmt.Sprintf("%q", r.Params), Rule: "must be 64 hexadecimal digits"}
 	}
 	return [sha256.Size]byte(b), nil
 }

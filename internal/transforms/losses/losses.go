@@ -65,7 +65,7 @@ func Sum(s beam.Scope, c Config, units beam.PCollection) (beam.PCollection, erro
 	if _, err := accounting.ParseProtocol([]byte(c.Protocol)); err != nil {
 		return beam.PCollection{}, err
 	}
-	check := param.Checker{Package: "losses"}
+	check := param.Checker{}
 	check.AtLeast("workers", c.Workers, 0)
 	if err := check.Err(); err != nil {
 		return beam.PCollection{}, err
@@ -79,7 +79,7 @@ func Create(s beam.Scope, units []ledger.Unit) (beam.PCollection, error) {
 	for i, u := range units {
 		var err error
 		if encoded[i], err = json.Marshal(u); err != nil {
-			return beam.PCollection{}, fmt.Errorf("losses: %w", err)
+			return beam.PCollection{}, err
 		}
 	}
 	return beam.CreateList(s, encoded), nil
@@ -124,7 +124,7 @@ func (f *sumFn) ProcessElement(ctx context.Context, unit []byte, emit func([]byt
 	}
 	b, err := json.Marshal(done)
 	if err != nil {
-		return fmt.Errorf("losses: %w", err)
+		return err
 	}
 	if f.Config.Dir != "" {
 		if err := leave(f.Config.Dir, done.Unit, b); err != nil {
@@ -179,7 +179,7 @@ func (f *sumFn) enter(u ledger.Unit) {
 // kernel.
 func (f *sumFn) worker(u ledger.Unit) (*calibration.Worker, error) {
 	if u.Configuration != f.hash || u.KernelID != f.protocol.KernelID {
-		return nil, fmt.Errorf("losses: a unit of another protocol")
+		return nil, fmt.Errorf("a unit of another protocol")
 	}
 	return workers.get(trial{f.hash, u.Candidate, u.Trial}, f.protocol)
 }
@@ -252,7 +252,7 @@ const maxUnit = 1 << 20
 func Collect(ctx context.Context, dir string, add func([]ledger.Entry) error) error {
 	entries, err := store.ListMade(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("losses: %w", err)
+		return err
 	}
 	var paths []string
 	for _, e := range entries {
@@ -264,10 +264,10 @@ func Collect(ctx context.Context, dir string, add func([]ledger.Entry) error) er
 	err = store.Parallel(len(paths), func(i int) error {
 		b, err := store.ReadFile(ctx, paths[i], maxUnit)
 		if err != nil {
-			return fmt.Errorf("losses: %w", err)
+			return err
 		}
 		if err := decode(b, &all[i]); err != nil {
-			return fmt.Errorf("losses: %s: %w", paths[i], err)
+			return fmt.Errorf("%s: %w", paths[i], err)
 		}
 		return nil
 	})
@@ -275,18 +275,18 @@ func Collect(ctx context.Context, dir string, add func([]ledger.Entry) error) er
 		return err
 	}
 	if err := add(all); err != nil {
-		return fmt.Errorf("losses: %s: %w", dir, err)
+		return fmt.Errorf("%s: %w", dir, err)
 	}
 	err = store.Parallel(len(paths), func(i int) error { return store.RemoveAll(ctx, paths[i]) }) // another process may have collected it: not an error
 	if err != nil {
-		return fmt.Errorf("losses: %w", err)
+		return err
 	}
 	return nil
 }
 
 func decode(b []byte, v any) error {
 	if err := strictjson.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("losses: %w", err)
+		return err
 	}
 	return nil
 }

@@ -119,17 +119,17 @@ func writeLong[R int32 | int64, T int64 | string, E any](out io.Writer, f longFo
 			entries = append(entries, entry(int(f.starts[t])+slot, f.first+t, slot, get(&ids, ids.Len()-1)))
 		}
 		if _, err := w.Write(entries); err != nil {
-			return fmt.Errorf("manifestio: long form: %w", err)
+			return fmt.Errorf("long form: %w", err)
 		}
 		if group += len(entries); group >= longRows {
 			if err := w.Flush(); err != nil {
-				return fmt.Errorf("manifestio: long form: %w", err)
+				return fmt.Errorf("long form: %w", err)
 			}
 			group = 0
 		}
 	}
 	if err := w.Close(); err != nil {
-		return fmt.Errorf("manifestio: long form: %w", err)
+		return fmt.Errorf("long form: %w", err)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func Collect(s beam.Scope, dir, name string, lines beam.PCollection) {
 }
 
 // ErrUnfinished means that a job ended, by itself or cancelled, before its work was done.
-var ErrUnfinished = errors.New("manifestio: the job ended before it was done, for example because it was cancelled")
+var ErrUnfinished = errors.New("the job ended before it was done, for example because it was cancelled")
 
 // Lines turns a PCollection<[]byte> of texts into strings, for [Collect].
 func Lines(s beam.Scope, texts beam.PCollection) beam.PCollection {
@@ -89,11 +89,11 @@ func Collected(dir, name string, f func(line []byte) error) error {
 		return fmt.Errorf("%w: it left no %s", ErrUnfinished, name)
 	}
 	if err != nil {
-		return fmt.Errorf("manifestio: %w", err)
+		return err
 	}
 	var all []string
 	if err := json.Unmarshal(b, &all); err != nil {
-		return fmt.Errorf("manifestio: %s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, line := range all {
 		if err := f([]byte(line)); err != nil {
@@ -108,7 +108,7 @@ func EmitFiles(files []manifest.File, emit func(string)) error {
 	for _, file := range files {
 		b, err := json.Marshal(file)
 		if err != nil {
-			return fmt.Errorf("manifestio: %w", err)
+			return err
 		}
 		emit(string(b))
 	}

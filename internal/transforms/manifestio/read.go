@@ -61,13 +61,13 @@ func ReadGraph(s beam.Scope, splits []graphio.Split) (beam.PCollection, error) {
 // units spreads units of work, encoded as JSON, over the workers.
 func units[T any](s beam.Scope, list []T) (beam.PCollection, error) {
 	if len(list) == 0 {
-		return beam.PCollection{}, fmt.Errorf("manifestio: there is nothing to read")
+		return beam.PCollection{}, fmt.Errorf("there is nothing to read")
 	}
 	texts := make([]string, len(list))
 	for i, unit := range list {
 		b, err := json.Marshal(unit)
 		if err != nil {
-			return beam.PCollection{}, fmt.Errorf("manifestio: unit of work: %w", err)
+			return beam.PCollection{}, fmt.Errorf("unit of work: %w", err)
 		}
 		texts[i] = string(b)
 	}
@@ -83,7 +83,7 @@ type readGraphFn struct{}
 func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([]byte)) error {
 	var split graphio.Split
 	if err := json.Unmarshal([]byte(unit), &split); err != nil {
-		return fmt.Errorf("manifestio: unit of work: %w", err)
+		return fmt.Errorf("unit of work: %w", err)
 	}
 	return split.Read(ctx, countedFS{}, func(b *graphio.Batch) error {
 		countBatch(ctx, b)
@@ -177,7 +177,7 @@ type readBoundedFn struct {
 func (f *readBoundedFn) ProcessElement(ctx context.Context, unit string, emit func([]byte)) error {
 	var part manifest.BoundedFile
 	if err := json.Unmarshal([]byte(unit), &part); err != nil {
-		return fmt.Errorf("manifestio: unit of work: %w", err)
+		return fmt.Errorf("unit of work: %w", err)
 	}
 	size := chunkRows
 	if !f.Owners {

@@ -75,7 +75,7 @@ func (c Config) stepsPerFile() int {
 
 // Validate returns every fault of c that does not need the recipe.
 func (c Config) Validate() error {
-	check := param.Checker{Package: "noiseshards"}
+	check := param.Checker{}
 	check.Require(c.Dir != "", "folder", `""`, "must be named")
 	check.Require(c.Shards >= 1 && c.Shards <= manifest.MaxNoiseShards, "shards", c.Shards, fmt.Sprintf("must be 1 to %d", manifest.MaxNoiseShards))
 	check.Require(c.DType == manifest.DFloat32 || c.DType == manifest.DFloat64, "dtype", c.DType, "must be float32 or float64")
@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 
 // validateFor also returns the faults that depend on the recipe.
 func (c Config) validateFor(r *noise.Recipe) error {
-	check := param.Checker{Package: "noiseshards"}
+	check := param.Checker{}
 	check.Add(c.Validate())
 	check.Require(int64(c.Shards) <= r.Params.Coordinates, "shards", c.Shards, fmt.Sprintf("must be at most the coordinates, %d", r.Params.Coordinates))
 	return check.Err()
@@ -105,7 +105,7 @@ const maxRecipe = 16 << 30
 func readRecipe(ctx context.Context, dir string, want manifest.Digest) (*noise.Recipe, error) {
 	b, err := store.ReadFile(ctx, store.Join(dir, manifest.RecipeFile), maxRecipe)
 	if err != nil {
-		return nil, fmt.Errorf("noiseshards: %w", err)
+		return nil, err
 	}
 	if got := manifest.Digest(sha256.Sum256(b)); got != want {
 		return nil, &manifest.MismatchError{Name: manifest.RecipeFile, What: "SHA-256"}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"time"
@@ -49,7 +48,7 @@ type shardWriter struct {
 func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 	w.dir = store.Join(w.config.Dir, manifest.NoiseShard(w.shard, w.config.Shards))
 	if err := store.MkdirAll(ctx, w.dir, manifest.SecretDir); err != nil {
-		return nil, fmt.Errorf("noiseshards: %w", err)
+		return nil, err
 	}
 	if err := w.resume(ctx); err != nil {
 		return nil, err
@@ -75,7 +74,7 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 		w.done()
 	}
 	if err := store.Remove(ctx, store.Join(w.dir, checkpointName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("noiseshards: %w", err)
+		return nil, err
 	}
 	return w.notes.Files, nil
 }

@@ -12,7 +12,7 @@ import (
 
 // ErrTable is wrapped by errors that say why a table of some order cannot be had: it takes too much
 // memory, or its numbers leave the range of float64. A lower order may do.
-var ErrTable = errors.New("tuples: no table")
+var ErrTable = errors.New("no table")
 
 // Options say how a table is made.
 type Options struct {
