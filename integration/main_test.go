@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-
 )
 
 // commandFolder holds the command that tests run, built when the first of them asks for it.

@@ -19,9 +19,9 @@ import (
 	"minsep/mechanism"
 )
 
-func init() { stageCommands["account"] = (*app).accountCommand }
+func init() { stageCommands["account"] = accountCommand }
 
-func (a *app) accountCommand() *cobra.Command {
+func accountCommand(a *app) *cobra.Command {
 	var stage pipelines.Account
 	c := &cobra.Command{
 		Use:        "account --scheme S --steps N --min-sep B (--prob P | --batch-size X) [--examples N | --bounded DIR] (--strategy FILE | --bands W) --epsilon E --delta D --out DIR",

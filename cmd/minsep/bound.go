@@ -71,9 +71,9 @@ func (v orderValue) String() string {
 func (v orderValue) Set(s string) error { return v.order.UnmarshalText([]byte(s)) }
 func (orderValue) Type() string         { return "order" }
 
-func init() { stageCommands["bound"] = (*app).boundCommand }
+func init() { stageCommands["bound"] = boundCommand }
 
-func (a *app) boundCommand() *cobra.Command {
+func boundCommand(a *app) *cobra.Command {
 	var stage pipelines.Bound
 	c := &cobra.Command{
 		Use:   "bound --graph PATH (--max-per-owner K | --pools N) --key FILE --out DIR",
@@ -95,7 +95,7 @@ only, each its own owner. Files may be compressed with gzip or zstd.`,
 			if cmd.Flags().Changed("pools") && !cmd.Flags().Changed("max-per-owner") {
 				stage.MaxExamplesPerOwner = 1
 			}
-			if err := a.spool(cmd, stage.Graph); err != nil {
+			if err := spoolInput(a, cmd, stage.Graph); err != nil {
 				return err
 			}
 			stop := a.watch("bound")

@@ -53,7 +53,7 @@ type composed struct {
 	Points    []pld.Point `json:"points"` // (ε, δ) of its certificate
 }
 
-func (a *app) composeCommand() *cobra.Command {
+func composeCommand(a *app) *cobra.Command {
 	var delta, epsilon float64
 	var counts []int
 	c := &cobra.Command{

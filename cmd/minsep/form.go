@@ -15,9 +15,9 @@ import (
 	"minsep/internal/words"
 )
 
-func init() { stageCommands["form"] = (*app).formCommand }
+func init() { stageCommands["form"] = formCommand }
 
-func (a *app) formCommand() *cobra.Command {
+func formCommand(a *app) *cobra.Command {
 	var stage pipelines.Form
 	c := &cobra.Command{
 		Use:   "form (--bounded DIR | --examples N) --scheme S --steps N --min-sep B (--batch-size X | --prob P) --key FILE --out DIR",
@@ -29,11 +29,11 @@ Batches and their sizes are secret. Only you can read the folder batches of the 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := a.options()
-			if err := a.spool(cmd, stage.Graph); err != nil {
+			if err := spoolInput(a, cmd, stage.Graph); err != nil {
 				return err
 			}
 			// Before the work begins: Ctrl-C then costs nothing.
-			a.warnOfHours(cmd, stages.Form(stage))
+			warnOfHours(a, cmd, stages.Form(stage))
 			stop := a.watch("form")
 			result, err := stage.Run(cmd.Context(), o)
 			stop()
@@ -58,7 +58,7 @@ Batches and their sizes are secret. Only you can read the folder batches of the 
 
 // warnOfHours warns before a job that takes hours: --examples may have a digit too many. Parameters
 // that do not validate are left to the stage, which refuses them.
-func (a *app) warnOfHours(cmd *cobra.Command, f stages.Form) {
+func warnOfHours(a *app, cmd *cobra.Command, f stages.Form) {
 	if f.Examples == 0 || f.Validate() != nil {
 		return
 	}

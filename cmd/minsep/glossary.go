@@ -122,7 +122,7 @@ func flagsNamed(root *cobra.Command, name string) (lines []string) {
 }
 
 // explain prints the explanation of a word, wrapped to the screen.
-func (a *app) explain(lines []string) {
+func explain(a *app, lines []string) {
 	io.WriteString(a.stdout, reflow(strings.Join(append(lines, helpPages), "\n\n"), cmp.Or(a.screen.width, helpWidth))+"\n")
 }
 

@@ -21,7 +21,7 @@ import (
 // ownSamples is the default of --own-samples. Tests take less: see TestMain.
 var ownSamples = 5 * time.Second
 
-func (a *app) inspectCommand() *cobra.Command {
+func inspectCommand(a *app) *cobra.Command {
 	var showSecret, verbose bool
 	var recheck int
 	var own time.Duration

@@ -12,7 +12,7 @@ import (
 	"minsep/internal/stream"
 )
 
-func (a *app) keygenCommand() *cobra.Command {
+func keygenCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:        "keygen FILE",
 		SuggestFor: []string{"init"},

@@ -10,7 +10,7 @@ import (
 	"minsep/internal/stages"
 )
 
-func (a *app) lossCommand() *cobra.Command {
+func lossCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "loss CASES.json",
 		Short: "Compute privacy losses ln P(y)/Q(y) of given outputs",

@@ -12,9 +12,9 @@ import (
 	"minsep/internal/pipelines"
 )
 
-func init() { stageCommands["noise"] = (*app).noiseCommand }
+func init() { stageCommands["noise"] = noiseCommand }
 
-func (a *app) noiseCommand() *cobra.Command {
+func noiseCommand(a *app) *cobra.Command {
 	var stage pipelines.Noise
 	var streamed noiseStream
 	c := &cobra.Command{
@@ -44,7 +44,7 @@ last checkpoint in the folder --checkpoint that had the same bytes.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := a.options()
 			if streamed.on {
-				return a.streamNoise(cmd, streamed, stage.DType, o)
+				return streamNoise(a, cmd, streamed, stage.DType, o)
 			}
 			if err := streamed.unused(cmd); err != nil {
 				return err

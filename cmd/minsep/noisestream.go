@@ -59,7 +59,7 @@ func (s *noiseStream) others(cmd *cobra.Command) error {
 }
 
 // streamNoise writes the recipe's noise to standard output, which must not be a terminal.
-func (a *app) streamNoise(cmd *cobra.Command, s noiseStream, dtype string, o pipelines.Options) error {
+func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string, o pipelines.Options) error {
 	if err := s.others(cmd); err != nil {
 		return err
 	}

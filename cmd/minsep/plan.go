@@ -26,7 +26,7 @@ import (
 	"minsep/sampling"
 )
 
-func (a *app) planCommand() *cobra.Command {
+func planCommand(a *app) *cobra.Command {
 	var r planner.Request
 	var f planFlags
 	c := &cobra.Command{
@@ -76,9 +76,9 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 			var out *planner.Result
 			var err error
 			if f.compare {
-				out, err = a.comparePlans(cmd, args, r.Seed)
+				out, err = comparePlans(a, cmd, args, r.Seed)
 			} else {
-				out, err = a.plan(cmd, r, f)
+				out, err = planRequest(a, cmd, r, f)
 			}
 			stop()
 			// A plan that was stopped, one in which nothing can be used, and one with another row than asked
@@ -86,7 +86,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) && !ofRow(err) && !out.Stopped {
 				return err
 			}
-			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all || f.compare || ofRow(err)); a.printWritten(w, err, f.row) }), err)
+			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all || f.compare || ofRow(err)); printWritten(a, w, err, f.row) }), err)
 		},
 	}
 	x := c.Flags()
@@ -122,15 +122,15 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	return c
 }
 
-// plan ranks the candidates that the flags ask for, and writes the chosen row to --out.
-func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner.Result, error) {
+// planRequest ranks the candidates that the flags ask for, and writes the chosen row to --out.
+func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*planner.Result, error) {
 	ctx := cmd.Context()
 	// Every fault of the flags is told before the graph is read, which may take minutes.
 	sizes, err := f.check(ctx, &r, a)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.mayWriteFile(); err != nil {
+	if err := mayWriteFile(a); err != nil {
 		return nil, err
 	}
 	if path := r.Params().WorkloadFile(); path != "" {
@@ -145,7 +145,7 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 	r.Numbered = len(f.graph) == 0
 	if !r.Numbered {
 		graph = planGraph(f)
-		if err := a.boundForPlan(cmd, &r, f, sizes); err != nil {
+		if err := boundForPlan(a, cmd, &r, f, sizes); err != nil {
 			return nil, err
 		}
 	}
@@ -169,14 +169,14 @@ func (a *app) plan(cmd *cobra.Command, r planner.Request, f planFlags) (*planner
 	}
 	// Last, so that no plan is written while its table is unfinished.
 	if err == nil && a.out != "" {
-		err = a.writePlan(out, graph, f.row)
+		err = writePlan(a, out, graph, f.row)
 	}
 	return out, err
 }
 
 // boundForPlan sets the data of a request by a graph: the examples that each bound keeps.
-func (a *app) boundForPlan(cmd *cobra.Command, r *planner.Request, f planFlags, sizes []float64) error {
-	err := a.spool(cmd, f.graph)
+func boundForPlan(a *app, cmd *cobra.Command, r *planner.Request, f planFlags, sizes []float64) error {
+	err := spoolInput(a, cmd, f.graph)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (a *app) boundForPlan(cmd *cobra.Command, r *planner.Request, f planFlags, 
 	if err != nil {
 		return err
 	}
-	a.warnOfGraph(cmd, warning)
+	warnOfGraph(a, cmd, warning)
 	r.Populations, r.Pools, err = planner.Data(cmd.Context(), graph, perOwner, periods)
 	return err
 }
@@ -227,7 +227,7 @@ func watchPlan(p planner.Progress) {
 
 // comparePlans ranks finished plans for minsep run. The plans contain all settings, so the flags
 // that would set them are refused.
-func (a *app) comparePlans(cmd *cobra.Command, files []string, seed uint64) (*planner.Result, error) {
+func comparePlans(a *app, cmd *cobra.Command, files []string, seed uint64) (*planner.Result, error) {
 	c := param.Checker{}
 	c.Add(a.zeros)
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
@@ -301,7 +301,7 @@ func ofRow(err error) bool {
 }
 
 // writePlan writes a row of the table to --out, as a plan for minsep run.
-func (a *app) writePlan(out *planner.Result, graph *stages.PlanGraph, number int) error {
+func writePlan(a *app, out *planner.Result, graph *stages.PlanGraph, number int) error {
 	row, err := chosen(out, number)
 	if err != nil {
 		return err
@@ -318,7 +318,7 @@ func (a *app) writePlan(out *planner.Result, graph *stages.PlanGraph, number int
 }
 
 // printWritten prints where the plan was written, and the next command.
-func (a *app) printWritten(w io.Writer, err error, row int) {
+func printWritten(a *app, w io.Writer, err error, row int) {
 	if a.out != "" && err == nil {
 		fmt.Fprintf(w, "\nwritten  %s (row %d)\nnext     minsep run %s\n", a.out, row, a.out)
 	}

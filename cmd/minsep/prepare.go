@@ -61,7 +61,7 @@ type prepared struct {
 	Key   string   `json:"key"`   // file of the root key
 }
 
-func (a *app) prepareCommand() *cobra.Command {
+func prepareCommand(a *app) *cobra.Command {
 	var p preparation
 	c := &cobra.Command{
 		Use:   "prepare FILE... --owner COLUMN (--epochs E | --steps N) --batch-size X --epsilon E --coordinates N [--out run]",
@@ -84,7 +84,7 @@ training of the run can begin or go on: keep it.`,
 			usualMomentum(cmd, &p.Workload)
 			p.AssumeTraining()
 			p.AssumeObjective()
-			return a.prepare(cmd, p)
+			return prepare(a, cmd, p)
 		},
 	}
 	a.addStageFlags(c)
@@ -116,7 +116,7 @@ training of the run can begin or go on: keep it.`,
 }
 
 // prepare plans and runs, or goes on with the plan that an earlier call has taken.
-func (a *app) prepare(cmd *cobra.Command, p preparation) error {
+func prepare(a *app, cmd *cobra.Command, p preparation) error {
 	ctx := cmd.Context()
 	a.out = cmp.Or(a.out, "run")
 	if a.zeros != nil {
@@ -125,16 +125,16 @@ func (a *app) prepare(cmd *cobra.Command, p preparation) error {
 	if err := p.checkNouns(); err != nil {
 		return err
 	}
-	if err := a.spool(cmd, p.graph); err != nil {
+	if err := spoolInput(a, cmd, p.graph); err != nil {
 		return err
 	}
 	asked := p.asked(cmd)
 	folder := store.Join(a.out, prepareFolder)
-	known, err := a.askedBefore(ctx, folder, asked)
+	known, err := askedBefore(a, ctx, folder, asked)
 	if err != nil {
 		return err
 	}
-	key, err := a.findKey()
+	key, err := findKey(a)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (a *app) prepare(cmd *cobra.Command, p preparation) error {
 			plan.Graph.Paths = p.graph
 		}
 	} else {
-		plan, err = a.choose(cmd, p)
+		plan, err = choose(a, cmd, p)
 	}
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func (p preparation) asked(cmd *cobra.Command) map[string]string {
 
 // askedBefore reports whether the run directory was prepared from this same request. A directory of
 // another request is refused with what differs.
-func (a *app) askedBefore(ctx context.Context, folder string, asked map[string]string) (bool, error) {
+func askedBefore(a *app, ctx context.Context, folder string, asked map[string]string) (bool, error) {
 	text, err := stages.ReadFile(ctx, store.Join(folder, prepareRequest))
 	if errors.Is(err, fs.ErrNotExist) {
 		there, err := stages.Holds(ctx, a.out)
@@ -256,13 +256,13 @@ func writePrepared(ctx context.Context, folder string, plan stages.Plan, asked m
 
 // choose reads the graph, compares mechanisms and returns the plan of the chosen row, or takes the
 // plan of a file.
-func (a *app) choose(cmd *cobra.Command, p preparation) (stages.Plan, error) {
+func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	stop := a.watch("plan")
 	defer stop()
 	if p.plan != "" {
-		return a.takePlan(cmd, p)
+		return takePlan(a, cmd, p)
 	}
-	if err := a.checkPrepared(cmd.Context(), &p); err != nil {
+	if err := checkPrepared(a, cmd.Context(), &p); err != nil {
 		return stages.Plan{}, err
 	}
 	progress.Enter("reading owners and examples", "", 0, 0)
@@ -270,7 +270,7 @@ func (a *app) choose(cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	if err != nil {
 		return stages.Plan{}, err
 	}
-	a.warnOfGraph(cmd, warning)
+	warnOfGraph(a, cmd, warning)
 	p.useGraph(graph)
 	p.Watch = watchPlan
 	size := p.BatchSizes[0]
@@ -321,7 +321,7 @@ func (a *app) choose(cmd *cobra.Command, p preparation) (stages.Plan, error) {
 }
 
 // checkPrepared joins the faults of the flags that can be told without the data.
-func (a *app) checkPrepared(ctx context.Context, p *preparation) error {
+func checkPrepared(a *app, ctx context.Context, p *preparation) error {
 	c := param.Checker{}
 	c.Require(p.examplesPerOwner >= 0, "examples-per-owner", p.examplesPerOwner, "must be at least 1")
 	// A stand-in for what is known with the data only: the default of delta, and how many examples are
@@ -379,7 +379,7 @@ func stepsOf(epochs float64, units int64, of string, batch float64) (int, error)
 }
 
 // warnOfGraph passes on what is odd about a graph.
-func (a *app) warnOfGraph(cmd *cobra.Command, warning error) {
+func warnOfGraph(a *app, cmd *cobra.Command, warning error) {
 	if warning == nil {
 		return
 	}
@@ -389,7 +389,7 @@ func (a *app) warnOfGraph(cmd *cobra.Command, warning error) {
 }
 
 // takePlan is the plan of a file, for the data of the command.
-func (a *app) takePlan(cmd *cobra.Command, p preparation) (stages.Plan, error) {
+func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	c := param.Checker{}
 	for _, name := range []string{"epochs", "steps", "batch-size", "epsilon", "delta", "row", "sample", "max-per-owner", "examples-per-owner", "clip-norm"} {
 		f := cmd.Flags().Lookup(name)

@@ -51,7 +51,7 @@ func onlyHTML(out string) error {
 	return nil
 }
 
-func (a *app) reportCommand() *cobra.Command {
+func reportCommand(a *app) *cobra.Command {
 	var o report.Options
 	c := &cobra.Command{
 		Use:   "report DIR [--out FILE]",
@@ -66,7 +66,7 @@ The page bears the date of today, or the date that the environment variable SOUR
 For a broken run the page says that it is broken, and the command exits with 3.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.report(cmd.Context(), args[0], o)
+			return writeReport(a, cmd.Context(), args[0], o)
 		},
 	}
 	f := c.Flags()
@@ -76,8 +76,8 @@ For a broken run the page says that it is broken, and the command exits with 3.`
 	return c
 }
 
-// report writes the page of a run directory.
-func (a *app) report(ctx context.Context, dir string, o report.Options) error {
+// writeReport writes the page of a run directory.
+func writeReport(a *app, ctx context.Context, dir string, o report.Options) error {
 	if err := errors.Join(a.zeros, onlyHTML(a.out)); err != nil {
 		return err
 	}

@@ -219,8 +219,8 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 			root.AddCommand(of(a))
 		}
 	}
-	root.AddCommand(a.prepareCommand(), a.keygenCommand(), a.inspectCommand(), a.reportCommand(), a.lossCommand(), a.planCommand(), a.runCommand())
-	root.AddCommand(a.composeCommand(), a.workerPoolCommand(), manCommand())
+	root.AddCommand(prepareCommand(a), keygenCommand(a), inspectCommand(a), reportCommand(a), lossCommand(a), planCommand(a), runCommand(a))
+	root.AddCommand(composeCommand(a), workerPoolCommand(a), manCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
 		// These look at the flags that the constructors have defined, so they come last.
@@ -273,7 +273,7 @@ func suggestions(cmd *cobra.Command, word string) string {
 func (a *app) showHelp(cmd *cobra.Command, _ []string) {
 	// The words after --help are asked for as by minsep help WORD.
 	if lines := explained(cmd.Root(), askedWords(a.args)); lines != nil {
-		a.explain(lines)
+		explain(a, lines)
 		return
 	}
 	if word := unknownCommand(cmd, a.args); word != "" && word != "help" {
@@ -289,7 +289,7 @@ func (a *app) helpTopic(c *cobra.Command, args []string) error {
 	of, rest, err := c.Root().Find(args)
 	if err != nil || len(rest) > 0 {
 		if lines := explained(c.Root(), strings.Join(args, " ")); lines != nil {
-			a.explain(lines)
+			explain(a, lines)
 			return nil
 		}
 	}

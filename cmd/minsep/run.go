@@ -24,7 +24,7 @@ import (
 	"minsep/internal/words"
 )
 
-func (a *app) runCommand() *cobra.Command {
+func runCommand(a *app) *cobra.Command {
 	var how planrun.Settings
 	var example bool
 	c := &cobra.Command{

@@ -30,7 +30,7 @@ const tamperedPlan = `{
 }`
 
 // tamperedRuns makes three runs of one key in a folder: run; other, of another plan; twin, of run's
-// plan with another run id. The ledger of run has an earlier protocol.
+// planRequest with another run id. The ledger of run has an earlier protocol.
 func tamperedRuns(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

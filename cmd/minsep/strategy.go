@@ -22,9 +22,9 @@ import (
 	"minsep/mechanism"
 )
 
-func init() { stageCommands["strategy"] = (*app).strategyCommand }
+func init() { stageCommands["strategy"] = strategyCommand }
 
-func (a *app) strategyCommand() *cobra.Command {
+func strategyCommand(a *app) *cobra.Command {
 	var kinds, files []string
 	var params mechanism.Params
 	var normalized bool
@@ -60,7 +60,7 @@ counts no amplification by sampling.`,
 			if len(kinds) == 1 && kinds[0] == "all" {
 				kinds = mechanism.ComparableKinds()
 			}
-			err := a.strategies(cmd.Context(), kinds, files, params)
+			err := compareStrategies(a, cmd.Context(), kinds, files, params)
 			if errors.Is(err, mechanism.ErrTooLarge) {
 				err = usageError{err}
 			}
@@ -169,9 +169,9 @@ type strategyFigures struct {
 	Strategy      *mechanism.Strategy     `json:"strategy,omitempty"` // for a single strategy that is not written to a file
 }
 
-// strategies makes the strategies of kinds, reads the given files, and shows them or writes one to
+// compareStrategies makes the strategies of kinds, reads the given files, and shows them or writes one to
 // --out. If some fail, the others are shown all the same.
-func (a *app) strategies(ctx context.Context, kinds, files []string, params mechanism.Params) error {
+func compareStrategies(a *app, ctx context.Context, kinds, files []string, params mechanism.Params) error {
 	read, err := readStrategies(ctx, files, &params)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 	if err != nil {
 		return err
 	}
-	if err := a.mayWriteFile(); err != nil || a.dryRun {
+	if err := mayWriteFile(a); err != nil || a.dryRun {
 		return err
 	}
 	var all []strategyFigures
@@ -235,7 +235,7 @@ func (a *app) strategies(ctx context.Context, kinds, files []string, params mech
 		faults = append(faults, writeStrategy(a.out, all[0].Strategy))
 		all[0].Strategy, all[0].Out = nil, a.out
 	}
-	return errors.Join(a.printStrategies(all), errors.Join(faults...))
+	return errors.Join(printStrategies(a, all), errors.Join(faults...))
 }
 
 // readStrategies reads strategy files. All must have params.Steps steps; if that is 0, the first
@@ -263,7 +263,7 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 }
 
 // mayWriteFile refuses an --out that cannot be written, before time is spent on its content.
-func (a *app) mayWriteFile() error {
+func mayWriteFile(a *app) error {
 	if a.out == "" {
 		return nil
 	}
@@ -314,7 +314,7 @@ func writeStrategy(path string, s *mechanism.Strategy) error {
 }
 
 // printStrategies shows one strategy in full, several as a table.
-func (a *app) printStrategies(all []strategyFigures) error {
+func printStrategies(a *app, all []strategyFigures) error {
 	switch len(all) {
 	case 0:
 		return nil

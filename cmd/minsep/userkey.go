@@ -17,7 +17,7 @@ const keyVariable = "MINSEP_KEY"
 
 // findKey returns the file of the root key: --key, or the one that MINSEP_KEY names, or that of the
 // user, which is made if it is missing.
-func (a *app) findKey() (string, error) {
+func findKey(a *app) (string, error) {
 	if a.key != "" {
 		return a.key, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 // workerPoolCommand serves as a worker pool beside a runner's TaskManager. Each worker is a process
 // of this program.
-func (a *app) workerPoolCommand() *cobra.Command {
+func workerPoolCommand(a *app) *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
 		Use:   "worker-pool",

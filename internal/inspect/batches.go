@@ -42,7 +42,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
 		table := store.Join(store.Dir(dir), manifest.BoundedFolder)
-		if is, err := found.isInput(ctx, batches, table); !is || err != nil {
+		if is, err := isInput(ctx, &found, batches, table); !is || err != nil {
 			return found, err
 		}
 		if of, err = auditedTable(ctx, table, params.Scheme.LooksAtOwners()); err != nil {
@@ -86,7 +86,7 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 }
 
 // isInput says whether batches were formed from the table beside them.
-func (found *Inspection) isInput(ctx context.Context, batches *manifest.Batches, table string) (is bool, err error) {
+func isInput(ctx context.Context, found *Inspection, batches *manifest.Batches, table string) (is bool, err error) {
 	digest, err := manifest.DigestOf(ctx, table)
 	if err != nil {
 		return false, fmt.Errorf("the batches' rows refer to a bounded table, which must lie beside them: %w", err)

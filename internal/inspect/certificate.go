@@ -71,20 +71,6 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	return found, matchBatches(ctx, &found, c, run)
 }
 
-// check records a check that either holds or fails in one place.
-func (i *Inspection) check(name, rule string, held bool) {
-	failed := int64(0)
-	if !held {
-		failed = 1
-	}
-	i.count(name, rule, failed)
-}
-
-// count records a check that fails in a number of places.
-func (i *Inspection) count(name, rule string, failed int64) {
-	i.Checks = append(i.Checks, sampling.Check{Name: name, Rule: rule, Held: failed == 0, Broken: failed})
-}
-
 // uncounted returns the number of earlier protocols that the ledger's protocol leaves out of its δ.
 // An earlier protocol with samples spends δ as well, so every one must be counted.
 func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, err error) {

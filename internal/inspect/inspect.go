@@ -284,3 +284,17 @@ func (i *Inspection) nothingElse(rule, fault string, names []string, err error) 
 	}
 	i.check("unlisted files", rule, err == nil && names == nil)
 }
+
+// check records a check that either holds or fails in one place.
+func (i *Inspection) check(name, rule string, held bool) {
+	failed := int64(0)
+	if !held {
+		failed = 1
+	}
+	i.count(name, rule, failed)
+}
+
+// count records a check that fails in a number of places.
+func (i *Inspection) count(name, rule string, failed int64) {
+	i.Checks = append(i.Checks, sampling.Check{Name: name, Rule: rule, Held: failed == 0, Broken: failed})
+}

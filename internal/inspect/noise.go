@@ -70,11 +70,11 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 			found.check("step noise", "the noise of one step relative to DP-SGD's is as the index says", agree(described.StepNoise, found.stepNoise))
 		}
 	}
-	return found, found.checkShards(ctx, dir, index, facts, recipe)
+	return found, checkShards(ctx, &found, dir, index, facts, recipe)
 }
 
 // checkShards checks the files of noise that a folder has beside its recipe.
-func (found *Inspection) checkShards(ctx context.Context, dir string, index *manifest.Index, facts manifest.NoiseFacts, recipe *noise.Recipe) error {
+func checkShards(ctx context.Context, found *Inspection, dir string, index *manifest.Index, facts manifest.NoiseFacts, recipe *noise.Recipe) error {
 	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == manifest.RecipeFile })
 	listed := len(index.Files) == len(noiseFiles)+1
 	if facts.Shards == 0 {

@@ -18,7 +18,7 @@ func init() {
 // runAccount runs the account of a plan. If nothing is certified, the estimates go to the figures
 // with the error.
 func runAccount(ctx context.Context, d *stages.Directory, o Options, to *Figures) error {
-	account := Account(d.Plan.AccountParams())
+	account := Account(stages.AccountOf(d.Plan))
 	result, err := account.Run(ctx, o)
 	if err != nil {
 		result.Out, result.Epsilon, result.Delta = o.Out, account.Epsilon, account.Delta

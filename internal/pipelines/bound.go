@@ -34,7 +34,7 @@ func (b Bound) Validate() error { return stages.Bound(b).Validate() }
 func init() {
 	inPlans["bound"] = InPlan{
 		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
-			_, err := Bound(d.Plan.BoundParams()).Run(ctx, o)
+			_, err := Bound(stages.BoundOf(d.Plan)).Run(ctx, o)
 			return err
 		},
 		Report: func(ctx context.Context, d *stages.Directory, to *Figures) error {
@@ -43,7 +43,7 @@ func init() {
 				return err
 			}
 			to.Examples, to.Copies = b.Rows, b.Summary.KeptCopies
-			to.Kept = stages.KeptText(b.Summary, d.Plan.BoundParams().Bound)
+			to.Kept = stages.KeptText(b.Summary, stages.BoundOf(d.Plan).Bound)
 			to.owners = b.Summary.Owners - b.Summary.KeptPerOwner.Of(0)
 			return nil
 		},

@@ -46,8 +46,8 @@ type directory struct {
 	held      *Lock // of the caller; nil if there is none
 }
 
-// directory returns the run directory of the options.
-func (o Options) directory() *directory {
+// newDirectory returns the run directory of the options.
+func newDirectory(o Options) *directory {
 	return &directory{path: o.Out, discarded: o.Translates(), held: o.Held}
 }
 

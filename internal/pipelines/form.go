@@ -31,11 +31,11 @@ func (f Form) Validate() error { return stages.Form(f).Validate() }
 func init() {
 	inPlans["form"] = InPlan{
 		Run: func(ctx context.Context, d *stages.Directory, o Options, _ *Figures) error {
-			_, err := Form(d.Plan.FormParams()).Run(ctx, o)
+			_, err := Form(stages.FormOf(d.Plan)).Run(ctx, o)
 			return err
 		},
 		Report: func(ctx context.Context, d *stages.Directory, to *Figures) error {
-			f, _, err := d.Plan.FormParams().Planned(ctx)
+			f, _, err := stages.FormOf(d.Plan).Planned(ctx)
 			if err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ func init() {
 		if err != nil {
 			return err
 		}
-		_, err = Noise(d.Plan.NoiseParams(c.NoiseMultiplier)).Run(ctx, o)
+		_, err = Noise(stages.NoiseOf(d.Plan, c.NoiseMultiplier)).Run(ctx, o)
 		return err
 	}}
 }

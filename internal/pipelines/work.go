@@ -50,7 +50,7 @@ func (o Options) begin(ctx context.Context, b beginning) (*work, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	w := &work{set: o, jobs: o.engine(), dir: o.directory(), end: func() {}}
+	w := &work{set: o, jobs: o.engine(), dir: newDirectory(o), end: func() {}}
 	if !o.DryRun {
 		// After the faults, so that a command with a fault leaves no directory behind, and before the
 		// look, so that nothing changes under it.

@@ -228,7 +228,7 @@ func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings
 	o.Validate(&c)
 	c.Require(!o.Translates(), "dry_run", true, "translates the job of one stage: give it to the commands of the stages")
 	inputs = map[string]manifest.Digest{}
-	if p.Graph != nil && len(p.Graph.Paths) > 0 && p.BoundParams().Validate() == nil {
+	if p.Graph != nil && len(p.Graph.Paths) > 0 && stages.BoundOf(p).Validate() == nil {
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
 		c.Add(inPlanWords(err))
 		if err == nil {
@@ -346,4 +346,32 @@ func (r *planRun) advance(ctx context.Context, s planStage, done *Stage) (state 
 		err = fmt.Errorf("%s: the result just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
 	}
 	return StageDone, err
+}
+
+// planStage is a stage of the plan with its result.
+type planStage struct {
+	stages.Result
+	inPlan pipelines.InPlan
+}
+
+// stageOf returns the stage of a name.
+func (r *planRun) stageOf(name string) planStage {
+	return planStage{r.Result(name), pipelines.StageInPlan(name)}
+}
+
+// report takes the figures of a finished result, and returns the number of its files.
+func (r *planRun) report(ctx context.Context, s planStage) (files int, err error) {
+	if s.inPlan.Report != nil {
+		if err := s.inPlan.Report(ctx, r.Directory, &r.result.Figures); err != nil {
+			return 0, err
+		}
+	}
+	if s.Formats == nil {
+		return 1, nil
+	}
+	ix, err := manifest.Read(ctx, s.Path())
+	if err != nil {
+		return 0, err
+	}
+	return len(ix.Files), nil
 }

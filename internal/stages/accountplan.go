@@ -21,8 +21,8 @@ import (
 
 // accountStage is the account in plans, run directories and inspections.
 var accountStage = Stage{Name: "account", Group: "privacy", Results: ClaimFiles, Work: manifest.LedgerFolder, From: []string{"bound", "strategy"},
-	faults:   Plan.accountFaults,
-	estimate: Plan.estimateAccount,
+	faults:   accountFaults,
+	estimate: estimateAccount,
 	compare:  compareAccount,
 	vouches:  (*Directory).claimFile,
 	files:    func(ctx context.Context, d *Directory) []string { return LedgerFiles(ctx, d.Out) },
@@ -46,7 +46,7 @@ func unfinishedAccount(ctx context.Context, d *Directory) (there bool, differs [
 	if err != nil {
 		return true, nil, err
 	}
-	_, r, _, err := d.Plan.AccountParams().Problem(ctx, here)
+	_, r, _, err := AccountOf(d.Plan).Problem(ctx, here)
 	if err != nil {
 		return true, nil, err
 	}
@@ -87,10 +87,10 @@ func (p PlanPrivacy) cpuTime() (time.Duration, error) {
 	return d, nil
 }
 
-// AccountParams returns the plan's parameters of the account. They are for k_u of the plan, even if
+// AccountOf returns the plan's parameters of the account. They are for k_u of the plan, even if
 // no owner has so many examples: the claim does not depend on the data.
-func (p Plan) AccountParams() Account {
-	a := Account{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Strategy: p.strategyPath(),
+func AccountOf(p Plan) Account {
+	a := Account{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Strategy: strategyPath(p),
 		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples, AlsoEpsilon: p.Privacy.AlsoEpsilon}
 	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
 	a.Unit = p.Privacy.Unit
@@ -101,11 +101,11 @@ func (p Plan) AccountParams() Account {
 }
 
 // accountFaults returns the faults of the claim and of its combination with bound and scheme.
-func (p Plan) accountFaults() error {
+func accountFaults(p Plan) error {
 	c := param.Checker{}
 	_, err := p.Privacy.cpuTime()
 	c.Add(err)
-	c.Add(p.AccountParams().Validate())
+	c.Add(AccountOf(p).Validate())
 	copies := p.Bound != nil && p.Bound.Duplicates && p.Bound.MaxExamplesPerOwner > 1
 	c.Require(!copies || p.Privacy.Unit != string(accounting.UnitExample), "unit", p.Privacy.Unit,
 		"must be owner beside bound.duplicates: each copy of an example takes part on its own, and a claim for single examples is for examples that are there once")
@@ -129,9 +129,9 @@ const (
 )
 
 // estimateAccount estimates from the budget, or from the method if that takes no samples.
-func (p Plan) estimateAccount(int64) PlanEstimate {
-	e := PlanEstimate{Files: 1, CPU: 0.2, SuggestedMaxBatchSize: p.suggestedMaxBatchSize()}
-	switch p.accountMethod() {
+func estimateAccount(p Plan, _ int64) PlanEstimate {
+	e := PlanEstimate{Files: 1, CPU: 0.2, SuggestedMaxBatchSize: suggestedMaxBatchSize(p)}
+	switch accountMethod(p) {
 	case accounting.MonteCarlo, accounting.Unproven:
 		seconds := planning * sampleStep * float64(p.Scheme.Steps) * float64(p.Privacy.Samples)
 		if p.Bound != nil && p.Bound.MaxExamplesPerOwner > 1 {
@@ -152,7 +152,7 @@ func (p Plan) estimateAccount(int64) PlanEstimate {
 
 // suggestedMaxBatchSize returns 0 for a plan with a graph: the number of its examples is not known
 // yet.
-func (p Plan) suggestedMaxBatchSize() int {
+func suggestedMaxBatchSize(p Plan) int {
 	spec, err := p.foreseen()
 	if err != nil || p.numbered() == 0 {
 		return 0
@@ -167,7 +167,7 @@ func (p Plan) suggestedMaxBatchSize() int {
 
 // accountMethod returns the method of the account as far as it is known before the examples are,
 // and otherwise the most expensive, by samples.
-func (p Plan) accountMethod() accounting.Method {
+func accountMethod(p Plan) accounting.Method {
 	spec, err := p.foreseen()
 	strategy := p.Strategy.StandIn()
 	if strategy == nil { // of more than one band

@@ -27,7 +27,7 @@ func compareAccount(ctx context.Context, d *Directory) (bool, []string, error) {
 	if err != nil {
 		return false, nil, err
 	}
-	differs, err := d.Plan.AccountParams().differences(ctx, d.Out, certificate)
+	differs, err := AccountOf(d.Plan).differences(ctx, d.Out, certificate)
 	return true, differs, err
 }
 
@@ -87,7 +87,7 @@ func (d *Directory) claimFile() string {
 	if name, err := FindClaim(context.Background(), d.Out); err == nil && name != "" { // Compare returns the error
 		return name
 	}
-	if d.Plan.accountMethod() == accounting.Unproven {
+	if accountMethod(d.Plan) == accounting.Unproven {
 		return manifest.AccountingFile
 	}
 	return manifest.CertificateFile

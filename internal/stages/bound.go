@@ -53,12 +53,12 @@ func (b Bound) Validate() error {
 // boundStage is the bound in plans, run directories and inspections.
 var boundStage = Stage{Name: "bound", Group: "bound", Results: []string{manifest.BoundedFolder}, Formats: []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat}, Input: "graph",
 	in:     func(p Plan) bool { return p.Graph != nil },
-	faults: func(p Plan) error { return errors.Join(p.BoundParams().Validate(), p.checkPools()) },
+	faults: func(p Plan) error { return errors.Join(BoundOf(p).Validate(), checkPlanPools(p)) },
 	estimate: func(_ Plan, edges int64) PlanEstimate {
 		return PlanEstimate{Rows: edges, Files: 1, CPU: 0.02 + boundEdge*float64(edges), Memory: boundMemory*edges + min(boundBuffers, 200*edges)}
 	},
 	expect: func(_ context.Context, d *Directory) (expected, error) {
-		params := d.Plan.BoundParams().Bound
+		params := BoundOf(d.Plan).Bound
 		return expected{format: manifest.BoundedFormatOf(params), params: params}, nil
 	},
 }
@@ -82,9 +82,9 @@ type PlanGraph struct {
 	stamp string // of the graph that was hashed: the one that is to be read
 }
 
-// BoundParams returns the bound of a plan with a graph. For rotation it has, by default, a pool for
+// BoundOf returns the bound of a plan with a graph. For rotation it has, by default, a pool for
 // each period.
-func (p Plan) BoundParams() Bound {
+func BoundOf(p Plan) Bound {
 	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.Options(), Stamp: p.Graph.stamp}
 	if p.Bound != nil {
 		b.Bound = *p.Bound
@@ -104,9 +104,9 @@ func (g PlanGraph) Options() graphio.Options {
 		ExampleType: g.ExampleType, OwnerType: g.OwnerType, OwnerSeparator: g.OwnerSeparator, SkipOwnerless: g.SkipOwnerless, RowIDs: g.RowIDs}
 }
 
-// checkPools requires pools for rotation, and refuses them for any other scheme.
-func (p Plan) checkPools() error {
-	pools := p.BoundParams().Pools
+// checkPlanPools requires pools for rotation, and refuses them for any other scheme.
+func checkPlanPools(p Plan) error {
+	pools := BoundOf(p).Pools
 	switch {
 	case p.Scheme.Kind().Pools && pools == 0:
 		return &ParamError{Param: "pools", Value: pools, Rule: "must be given for rotation with a batch size; with epoch_steps there is one for each period"}

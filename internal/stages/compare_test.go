@@ -289,7 +289,7 @@ func (d *results) make(stage string) {
 	ctx := d.t.Context()
 	switch stage {
 	case "bound":
-		bound := d.Plan.BoundParams().Bound
+		bound := BoundOf(d.Plan).Bound
 		d.publish(manifest.BoundedFolder, manifest.BoundedFormatOf(bound), bound, tableSummary, nil, map[string]func(io.Writer) error{manifest.BoundedPartName(0): writeTable})
 	case "strategy":
 		s, err := MakeStrategy(ctx, d.Plan.Strategy)
@@ -299,7 +299,7 @@ func (d *results) make(stage string) {
 	case "account":
 		d.account()
 	case "form":
-		formed, source, err := d.Plan.FormParams().Planned(ctx)
+		formed, source, err := FormOf(d.Plan).Planned(ctx)
 		d.must(err)
 		files := map[string]func(io.Writer) error{}
 		for i := range formed.Shards {
@@ -318,7 +318,7 @@ func (d *results) make(stage string) {
 		d.must(err)
 		training, err := here.Training()
 		d.must(err)
-		r, facts, err := d.Plan.NoiseParams(here.Certificate().NoiseMultiplier).Recipe(ctx, training)
+		r, facts, err := NoiseOf(d.Plan, here.Certificate().NoiseMultiplier).Recipe(ctx, training)
 		d.must(err)
 		r.Bind(d.root, d.Run.RunID, "key")
 		d.publish(manifest.NoiseFolder, manifest.NoiseFormat, r.Params, facts, nil, map[string]func(io.Writer) error{manifest.RecipeFile: r.Write})
@@ -330,7 +330,7 @@ func (d *results) account() {
 	ctx := d.t.Context()
 	here, err := ReadPresent(ctx, d.Out)
 	d.must(err)
-	p, r, _, err := d.Plan.AccountParams().Problem(ctx, here)
+	p, r, _, err := AccountOf(d.Plan).Problem(ctx, here)
 	d.must(err)
 	plan, err := p.Plan(ctx)
 	d.must(err)

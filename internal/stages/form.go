@@ -205,10 +205,10 @@ func (s Source) RowsOf() string {
 // formStage is the forming of batches in plans, run directories and inspections.
 var formStage = Stage{Name: "form", Group: "batches", Results: []string{manifest.BatchesFolder}, Formats: []string{manifest.BatchesFormat, manifest.OwnerBatchesFormat}, From: []string{"bound"},
 	Secret: true, OneRun: true, Drawn: true, Sized: true,
-	faults:   func(p Plan) error { return p.FormParams().Validate() },
-	estimate: Plan.estimateForm,
+	faults:   func(p Plan) error { return FormOf(p).Validate() },
+	estimate: estimateForm,
 	expect: func(ctx context.Context, d *Directory) (expected, error) {
-		form := d.Plan.FormParams()
+		form := FormOf(d.Plan)
 		want, source, err := form.Planned(ctx)
 		return expected{format: manifest.BatchesFormatOf(want.Scheme), params: manifest.BatchesParams{Scheme: want.Scheme}, inputs: source.Inputs(), facts: func(ix *manifest.Index) (differs []string, err error) {
 			b, err := manifest.OpenBatches(ctx, d.path(manifest.BatchesFolder))
@@ -230,7 +230,7 @@ type PlanBatches struct {
 	Parquet bool `json:"parquet,omitempty"` // write the long form as well
 }
 
-// FormParams returns the plan's parameters of batches.
-func (p Plan) FormParams() Form {
+// FormOf returns the plan's parameters of batches.
+func FormOf(p Plan) Form {
 	return Form{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
 }

@@ -22,8 +22,8 @@ const (
 
 // expectedForm returns the facts about the batches before they are formed: all of them if the
 // examples are known, else those that follow from the batch size.
-func (p Plan) expectedForm() FormResult {
-	if f, _, err := p.FormParams().Planned(context.Background()); err == nil {
+func expectedForm(p Plan) FormResult {
+	if f, _, err := FormOf(p).Planned(context.Background()); err == nil {
 		return f
 	}
 	shards := p.Batches.Shards
@@ -77,8 +77,8 @@ func (f FormResult) CPU() float64 { return formExample*float64(f.Examples) + for
 
 // estimateForm estimates from the expected number of rows. It tells nothing of the real sizes,
 // which are secret.
-func (p Plan) estimateForm(int64) PlanEstimate {
-	f := p.expectedForm()
+func estimateForm(p Plan, _ int64) PlanEstimate {
+	f := expectedForm(p)
 	rows := f.RowsPerStep() * float64(p.Scheme.Steps)
 	e := PlanEstimate{Rows: int64(rows), Files: 2 * f.Shards, CPU: 0.02 + formExample*float64(f.Examples) + formRow*rows, Memory: formRowMemory * int64(rows)}
 	e.Bytes = 4*int64(rows) + 8*int64(p.Scheme.Steps+f.Shards) + int64(2*f.Shards)*headerBytes

@@ -188,8 +188,8 @@ func ReadRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
 // noiseStage is the noise in plans, run directories and inspections.
 var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest.NoiseFolder}, Formats: []string{manifest.NoiseFormat}, From: []string{"strategy", "account"},
 	Secret: true, OneRun: true, Drawn: true, Sized: true,
-	faults:     func(p Plan) error { return p.NoiseParams(1).Validate() },
-	estimate:   Plan.estimateNoise,
+	faults:     func(p Plan) error { return NoiseOf(p, 1).Validate() },
+	estimate:   estimateNoise,
 	unfinished: interrupted(manifest.NoiseFolder),
 	expect: func(ctx context.Context, d *Directory) (expected, error) {
 		c, err := ReadCertificate(ctx, d.Out)
@@ -204,7 +204,7 @@ var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest
 		if err != nil {
 			return expected{}, err
 		}
-		want, facts, err := d.Plan.NoiseParams(c.NoiseMultiplier).Recipe(ctx, training)
+		want, facts, err := NoiseOf(d.Plan, c.NoiseMultiplier).Recipe(ctx, training)
 		if err != nil {
 			return expected{}, err
 		}
@@ -260,10 +260,10 @@ type PlanNoise struct {
 	Files        bool       `json:"files,omitempty" decides:"files"`          // write the noise to files
 }
 
-// NoiseParams returns the plan's parameters of noise, with a noise multiplier.
-func (p Plan) NoiseParams(multiplier float64) Noise {
+// NoiseOf returns the plan's parameters of noise, with a noise multiplier.
+func NoiseOf(p Plan, multiplier float64) Noise {
 	n := p.Noise
-	return Noise{Strategy: p.strategyPath(), Steps: p.Scheme.Steps, Coordinates: n.Coordinates, NoiseMultiplier: multiplier, ClipNorm: n.ClipNorm,
+	return Noise{Strategy: strategyPath(p), Steps: p.Scheme.Steps, Coordinates: n.Coordinates, NoiseMultiplier: multiplier, ClipNorm: n.ClipNorm,
 		Grid: n.Grid, Files: n.Files, DType: n.DType, Words: n.Words, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
 }
 
@@ -279,8 +279,8 @@ const (
 
 // estimateNoise gives the exact number and sizes of the files: they follow from the plan. It leaves
 // out the recipe.
-func (p Plan) estimateNoise(int64) PlanEstimate {
-	n := p.NoiseParams(1)
+func estimateNoise(p Plan, _ int64) PlanEstimate {
+	n := NoiseOf(p, 1)
 	e := PlanEstimate{Files: 1, CPU: 0.02}
 	if !n.Files {
 		return e

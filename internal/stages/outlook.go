@@ -26,7 +26,7 @@ func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 // Problem returns the claim of the plan's account, for a sampler, a strategy and the number of
 // examples, or of owners where they are sampled.
 func (p Plan) Problem(spec sampling.Spec, strategy *mechanism.Strategy, units int64) calibration.Problem {
-	a := p.AccountParams()
+	a := AccountOf(p)
 	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: max(1, a.MaxPerOwner), Examples: units}
 	return calibration.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, AlsoEpsilon: a.AlsoEpsilon}
 }
@@ -55,4 +55,93 @@ func (p Plan) Outlook(ctx context.Context, strategy *mechanism.Strategy, watch f
 		return nil, err
 	}
 	return o, nil
+}
+
+// Preflight returns the refusals that need no data and that are not the fault of a single field: a
+// batch size that the examples cannot give, if their number is known, and a combination of scheme,
+// strategy and examples per owner without an analysis. They come before the first byte is written,
+// and in a dry run. The plan's fields must be valid.
+func (p Plan) Preflight() error {
+	spec, err := p.foreseen()
+	if err != nil {
+		return InPlan("batches", err)
+	}
+	strategy := p.Strategy.StandIn()
+	if strategy == nil {
+		return nil // it is known once it is made
+	}
+	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: p.numbered()}
+	if p.Bound != nil && spec.Owners == nil {
+		run.MaxExamplesPerOwner = p.Bound.MaxExamplesPerOwner
+	}
+	if run.Examples == 0 {
+		run.Examples = unknownExamples
+	}
+	return InPlan("privacy", AccountOf(p).checkMost(run))
+}
+
+// unknownExamples stands for an unknown number of examples. No refusal depends on it.
+const unknownExamples = 1 << 30
+
+// numberedPopulation is n examples, each its own owner.
+func numberedPopulation(n int64) sampling.Population {
+	return sampling.Population{Examples: n, Neighborhoods: sampling.Neighborhoods{1: n}}
+}
+
+// foreseen returns the scheme that will run. Its probability is arbitrary if it depends on a graph.
+func (p Plan) foreseen() (sampling.Spec, error) {
+	s := p.Scheme
+	if n := p.numbered(); n > 0 {
+		return s.Spec(numberedPopulation(n))
+	}
+	return s.WithoutExamples().Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples},
+		Owners: sampling.OwnerSizes{1: unknownExamples}})
+}
+
+// PlanEstimate is the expected output and cost of a stage. It follows from the plan and from the
+// tables that are there, all of which is public. No outcome of chance is in it.
+type PlanEstimate struct {
+	Rows   int64   `json:"rows,omitempty"`    // of the graph that is read: edges; of batches: participations; of noise: values
+	Files  int     `json:"files,omitempty"`   // without the index
+	Bytes  int64   `json:"bytes,omitempty"`   // of these files, at least 0
+	Memory int64   `json:"memory_bytes"`      // bytes at the peak, of the whole process
+	CPU    float64 `json:"cpu_seconds"`       // seconds of processors, about
+	AtMost bool    `json:"at_most,omitempty"` // of an account whose CPU is its budget, as it cannot be told how much of it is needed
+
+	Sampled bool `json:"sampled,omitempty"` // an account that draws samples: it may end without a certificate
+
+	// Outlook is a forecast of the samples of an account before they are drawn; nil where
+	// there is nothing to say.
+	Outlook *calibration.Outlook `json:"outlook,omitempty"`
+
+	// SuggestedMaxBatchSize, of account, is the smallest maximum batch size that adds at most
+	// accounting.SuggestedShare to delta at any noise multiplier; 0 where none is known.
+	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"`
+}
+
+// processMemory is the memory of a process that does nothing, in bytes.
+//
+// The costs of the stages, seconds of one processor and bytes of memory on the direct runner, are
+// in the stages' files, as they were measured.
+const processMemory = 55 << 20
+
+// Estimate returns the expected output and cost of a stage. edges is about the number of edges of
+// the graph.
+func (p Plan) Estimate(stage string, edges int64) PlanEstimate {
+	e := Named(stage).estimate(p, edges)
+	e.Memory += processMemory
+	return e
+}
+
+// Product returns the product of counts above 0, or 2^62 if it is larger: no disk has such sizes.
+func Product(counts ...int64) int64 {
+	const most = 1 << 62
+	product := int64(1)
+	for _, n := range counts {
+		if n > 0 && product > most/n {
+			return most
+		}
+		product *= n
+	}
+	return product
 }

@@ -52,7 +52,7 @@ func (s Source) checkSample(p sampling.Params) error {
 	return bad
 }
 
-// checkPools refuses a table with pools for a scheme without them, since an owner may have many
+// checkPlanPools refuses a table with pools for a scheme without them, since an owner may have many
 // examples in all pools together. It also refuses rotation without pools.
 func (s Source) checkPools(p sampling.Params) error {
 	ofPools := s.Table != nil && s.Table.OfPools()

@@ -85,7 +85,7 @@ var strategyStage = Stage{Name: "strategy", Group: "strategy", Results: []string
 			strategy.Steps = 1 << 14 // the scheme's fault; other faults can be seen at any number of steps
 		}
 		c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
-		c.Add(p.ofScheme(InPlan("strategy", strategy.Validate())))
+		c.Add(ofScheme(p, InPlan("strategy", strategy.Validate())))
 		return c.Err()
 	},
 	estimate: func(p Plan, _ int64) PlanEstimate {
@@ -98,13 +98,13 @@ var strategyStage = Stage{Name: "strategy", Group: "strategy", Results: []string
 }
 
 // strategyPath returns the path of the run's strategy.
-func (p Plan) strategyPath() string {
+func strategyPath(p Plan) string {
 	return store.Join(p.Out, manifest.StrategyFolder, manifest.StrategyFile)
 }
 
 // ofScheme blames the scheme's field for a fault of the strategy's steps if the two are equal: a
 // plan gives them there.
-func (p Plan) ofScheme(err error) error {
+func ofScheme(p Plan, err error) error {
 	param.Each(err, func(bad *param.Error) {
 		if bad.Field == "strategy.steps" && p.Strategy.Steps == p.Scheme.Steps {
 			bad.Field = "scheme.steps"
