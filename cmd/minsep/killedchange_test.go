@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -194,3 +195,29 @@ var telling = regexp.MustCompile(`(link|remove) .*(run|next|other)/.*(index|run|
 
 // finishedBefore is what a command of a single stage says that was killed after it had finished.
 var finishedBefore = regexp.MustCompile(`(holds a finished result|is there already): nothing is overwritten`)
+
+// hashes lists the files below a folder with their modes and SHA-256.
+func hashes(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	list := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		list[name] = fmt.Sprintf("%v %x", info.Mode(), sha256.Sum256(b))
+		if filepath.Base(filepath.Dir(name)) == "noise" || strings.Contains(filepath.ToSlash(name), "noise/shard-") || filepath.Base(name) == "run.json" {
+			list[name] = fmt.Sprintf("%v %d bytes", info.Mode(), len(b)) // noise has random bytes of steps, and run.json its SHA-256
+		}
+		return err
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return list
+}

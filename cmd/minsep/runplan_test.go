@@ -2,7 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"minsep/internal/planrun"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"minsep/internal/planrun"
+	"minsep/internal/stream"
 )
 
 // A plan with ten faults gets ten messages, whatever the faults are.
@@ -59,7 +62,7 @@ func TestPlanWithTenFaults(t *testing.T) {
 // A plan on Prism leaves the bytes that it leaves on the direct runner, run.json and the ledger
 // among them.
 func TestRunOnPrism(t *testing.T) {
-	k := newKilledRun(t)
+	k := newPlannedRun(t)
 	want := k.whole()
 	k.clean()
 	c := k.command()
@@ -76,7 +79,7 @@ func TestRunOnPrism(t *testing.T) {
 // What a dry run expects is what the run leaves, within the bounds that docs/run.md states, and a
 // dry run writes nothing.
 func TestDryRunExpectsWhatComes(t *testing.T) {
-	k := newKilledRun(t)
+	k := newPlannedRun(t)
 	before := hashes(t, k.dir)
 	stages := func(args ...string) []planrun.Stage {
 		t.Helper()
@@ -128,3 +131,63 @@ func TestDryRunExpectsWhatComes(t *testing.T) {
 		}
 	}
 }
+
+const plannedText = `{
+	"graph": {"paths": ["graph.tsv"], "header": "no"}, "bound": {"max_examples_per_owner": 1},
+	"scheme": {"scheme": "b-min-sep", "steps": 64, "min_sep": 4, "batch_size": 200},
+	"strategy": {"kind": "banded-toeplitz", "bands": 4},
+	"privacy": {"epsilon": 2, "delta": 1e-3, "samples": 5000},
+	"noise": {"coordinates": 60000, "files": true, "steps_per_file": 8, "shards": 4},
+	"batches": {"parquet": true},
+	"key": "key", "out": "run",
+}`
+
+// plannedRun is a folder with a plan, run by the command in processes of their own.
+type plannedRun struct {
+	t   *testing.T
+	dir string
+}
+
+func newPlannedRun(t *testing.T) plannedRun {
+	t.Helper()
+	k := plannedRun{t, t.TempDir()}
+	if err := stream.CreateKeyFile(filepath.Join(k.dir, "key")); err != nil {
+		t.Fatal(err)
+	}
+	var graph strings.Builder
+	for e := range 60_000 {
+		fmt.Fprintf(&graph, "%d\t%d\n%d\t%d\n", e, e, e, 60_000+e/4)
+	}
+	for name, text := range map[string]string{"graph.tsv": graph.String(), "plan.json": plannedText} {
+		if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return k
+}
+
+func (k plannedRun) command() *exec.Cmd {
+	c := exec.Command(os.Args[0], "run", "plan.json", "--run-id=000000000000000000000000000000ab", "--quiet")
+	c.Env = append(os.Environ(), beCommand+"=1")
+	c.Dir = k.dir
+	return c
+}
+
+// whole runs the plan to its end and lists what it left: mode and SHA-256 of every file.
+func (k plannedRun) whole() map[string]string {
+	k.t.Helper()
+	if out, err := k.command().CombinedOutput(); err != nil {
+		k.t.Fatalf("%v\n%s", err, out)
+	}
+	return hashes(k.t, k.dir)
+}
+
+// clean removes what a run left. The noise's recipe names the key's path: every run is in the same
+// place.
+func (k plannedRun) clean() {
+	k.t.Helper()
+	if err := os.RemoveAll(filepath.Join(k.dir, "run")); err != nil {
+		k.t.Fatal(err)
+	}
+}
+

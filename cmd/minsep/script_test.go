@@ -19,6 +19,9 @@ import (
 	"minsep/internal/testrun"
 )
 
+// beCommand is the variable with which this test binary is the command.
+const beCommand = "MINSEP_TEST_IS_COMMAND"
+
 func TestMain(m *testing.M) {
 	ownSamples = 20 * time.Millisecond
 	if os.Getenv(beCommand) != "" { // started again by a test that kills it
