@@ -142,7 +142,7 @@ func TestPythonDocument(t *testing.T) {
 	python := pythonWith(t, "numpy, pyarrow.parquet")
 	bin := buildCommand(t)
 	dir := newClone(t, bin)
-	env := []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + filepath.Join(dir, "out", "config"), "PYTHONPATH=" + newWheel(t, python), "MINSEP_COMMAND=" + bin, "XDG_STATE_HOME=" + filepath.Join(dir, "out", "state")}
+	env := []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + filepath.Join(dir, "out", "config"), "PYTHONPATH=" + newWheel(t, python), "MINSEP_COMMAND=" + bin}
 	env = append(env, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+freePort(t)) // of torch.distributed
 	ran := 0
 	for _, file := range pythonDocuments {
