@@ -491,7 +491,7 @@ func TestRowsTwice(t *testing.T) {
 	for name, lie := range map[string]int64{"a row too many": 59, "a row too few": 61} {
 		for _, spec := range []sampling.Spec{specs()["poisson"], specs()["multi-owner"]} {
 			_, err := tryForm(t, spec, table{n: lie, rows: tb.rows}, plain)
-			if err == nil || !strings.Contains(err.Error(), "formation: ") || strings.Contains(err.Error(), "example 0") {
+			if err == nil || !strings.Contains(err.Error(), " rows") || strings.Contains(err.Error(), "example 0") {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
