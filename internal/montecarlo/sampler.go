@@ -3,7 +3,6 @@ package montecarlo
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 
