@@ -190,4 +190,3 @@ func (k plannedRun) clean() {
 		k.t.Fatal(err)
 	}
 }
-
