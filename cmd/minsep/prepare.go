@@ -306,7 +306,7 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	if p.Sample == sampling.SampleOwners {
 		plan.Scheme.ExamplesPerOwner = min(p.maxPerOwner, cmp.Or(p.examplesPerOwner, usualExamplesPerOwner))
 	}
-	plan.Noise.ClipNorm, plan.Noise.RecipeOnly = p.clipNorm, true
+	plan.Noise.ClipNorm = p.clipNorm
 	plan.Noise.Words = string(noise.ChaCha12) // which devices can make as well
 	worse := ""
 	if row.MayBeWorse {
