@@ -402,7 +402,7 @@ func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	}
 	c.Require(plan.Graph != nil, "plan", p.plan, "must be for a graph: its examples are numbers without owners")
 	c.Require(p.Coordinates == 0 || p.Coordinates == plan.Noise.Coordinates, "coordinates", p.Coordinates, fmt.Sprintf("must be those of the plan, %d", plan.Noise.Coordinates))
-	plan.Graph, plan.Noise.RecipeOnly = planGraph(p.planFlags), true
+	plan.Graph, plan.Noise.Files = planGraph(p.planFlags), false
 	return plan, c.Err()
 }
 
