@@ -441,7 +441,7 @@ func TestOpenBounded(t *testing.T) {
 	if next != 42 {
 		t.Errorf("%d rows", next)
 	}
-	if err := (BoundedFile{BoundedPartName(1), 29, 12}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil || !strings.Contains(err.Error(), "manifest: bounded table part-00001.parquet: row group 1: row") {
+	if err := (BoundedFile{BoundedPartName(1), 29, 12}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil || !strings.Contains(err.Error(), "bounded table part-00001.parquet: row group 1: row") {
 		t.Errorf("with another first row: %v", err)
 	}
 	if err := (BoundedFile{BoundedPartName(1), 30, 13}).Each(t.Context(), dir, false, 7, func(*ownergraph.Rows) error { return nil }); err == nil {

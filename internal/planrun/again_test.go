@@ -125,7 +125,7 @@ func (d directory) in(name string) directory {
 func TestAgainTakesOver(t *testing.T) {
 	d := newDirectory(t)
 	graph := d.graph(200)
-	first := d.must(planrun.Run(t.Context(), d.sampled(graph, 8), pipelines.Options{}, planrun.Settings{}))
+	first := d.must(planrun.Run(t.Context(), d.sampled(graph, 2), pipelines.Options{}, planrun.Settings{}))
 	before := d.files()
 	again := func(name string, p stages.Plan, want string, o pipelines.Options) map[string]string {
 		t.Helper()
@@ -149,8 +149,8 @@ func TestAgainTakesOver(t *testing.T) {
 		return d.in(name).files()
 	}
 	const drawn = ", form done, noise done"
-	again("dry", d.sampled(graph, 8), "bound take over, strategy take over, account take over, form to do, noise to do", pipelines.Options{DryRun: true})
-	same := again("same", d.sampled(graph, 8), "bound skipped, strategy skipped, account skipped"+drawn, pipelines.Options{})
+	again("dry", d.sampled(graph, 2), "bound take over, strategy take over, account take over, form to do, noise to do", pipelines.Options{DryRun: true})
+	same := again("same", d.sampled(graph, 2), "bound skipped, strategy skipped, account skipped"+drawn, pipelines.Options{})
 	for name, content := range before {
 		shared := strings.HasPrefix(name, "bounded/") || strings.HasPrefix(name, "strategy/") || strings.HasPrefix(name, "ledger/") || name == manifest.CertificateFile
 		if shared != (same[name] == content) {
@@ -158,15 +158,15 @@ func TestAgainTakesOver(t *testing.T) {
 		}
 	}
 	// The protocol of the certificate before had its chance to err, and counts.
-	other := again("other", d.sampled(graph, 9), "bound skipped, strategy skipped, account done"+drawn, pipelines.Options{})
+	other := again("other", d.sampled(graph, 2.5), "bound skipped, strategy skipped, account done"+drawn, pipelines.Options{})
 	if other[manifest.CertificateFile] == before[manifest.CertificateFile] || !strings.Contains(other["ledger/protocol.json"], `"earlier"`) {
 		t.Errorf("the protocol before does not count: %s", other["ledger/protocol.json"])
 	}
-	otherwise := d.sampled(graph, 8)
+	otherwise := d.sampled(graph, 2)
 	otherwise.Graph.ExampleColumn, otherwise.Graph.OwnerColumn = "owner_id", "example_id"
 	again("read otherwise", otherwise, "bound done, strategy skipped, account done"+drawn, pipelines.Options{})
 	d.graph(201)
-	again("more data", d.sampled(graph, 8), "bound done, strategy skipped, account done"+drawn, pipelines.Options{})
+	again("more data", d.sampled(graph, 2), "bound done, strategy skipped, account done"+drawn, pipelines.Options{})
 
 	// What was taken over is not made again under the new run id.
 	d = d.in("same")
@@ -174,7 +174,7 @@ func TestAgainTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.graph(200)
-	if _, err := planrun.Run(t.Context(), d.sampled(graph, 8), pipelines.Options{}, planrun.Settings{}); err == nil || !strings.Contains(err.Error(), "was taken over from an earlier run") {
+	if _, err := planrun.Run(t.Context(), d.sampled(graph, 2), pipelines.Options{}, planrun.Settings{}); err == nil || !strings.Contains(err.Error(), "was taken over from an earlier run") {
 		t.Errorf("the table was made again: %v", err)
 	}
 }
@@ -183,10 +183,10 @@ func TestAgainTakesOver(t *testing.T) {
 func TestAgainStopped(t *testing.T) {
 	d := newDirectory(t)
 	graph := d.graph(200)
-	d.must(planrun.Run(t.Context(), d.sampled(graph, 8), pipelines.Options{}, planrun.Settings{Until: "account"}))
+	d.must(planrun.Run(t.Context(), d.sampled(graph, 2), pipelines.Options{}, planrun.Settings{Until: "account"}))
 	next := d.in("next")
 	how := planrun.Settings{Again: next.out, Until: "account"}
-	d.must(planrun.Run(t.Context(), d.sampled(graph, 8), pipelines.Options{}, how))
+	d.must(planrun.Run(t.Context(), d.sampled(graph, 2), pipelines.Options{}, how))
 	want := next.files()
 	was, err := manifest.ReadRun(t.Context(), next.out)
 	if err != nil {
@@ -214,14 +214,14 @@ func TestAgainStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		const repeat = "was begun by minsep run --again, which was stopped"
-		if _, err := planrun.Run(t.Context(), next.sampled(graph, 8), pipelines.Options{}, planrun.Settings{}); err == nil || !strings.Contains(err.Error(), repeat) {
+		if _, err := planrun.Run(t.Context(), next.sampled(graph, 2), pipelines.Options{}, planrun.Settings{}); err == nil || !strings.Contains(err.Error(), repeat) {
 			t.Errorf("%d: run: %v", i, err)
 		}
 		form := pipelines.Form{Params: sampling.Params{Scheme: "poisson", Steps: 8, Prob: .1}, Examples: 5}
 		if _, err := form.Run(t.Context(), pipelines.Options{Out: next.out, KeyFile: d.key}); err == nil {
 			t.Errorf("%d: a stage began in it", i)
 		}
-		d.must(planrun.Run(t.Context(), d.sampled(graph, 8), pipelines.Options{}, how))
+		d.must(planrun.Run(t.Context(), d.sampled(graph, 2), pipelines.Options{}, how))
 		if got := next.files(); !maps.Equal(got, want) {
 			t.Errorf("%d: other files than of a copy that was not stopped", i)
 		}
@@ -293,7 +293,7 @@ func TestFirstStageFails(t *testing.T) {
 	if err := os.WriteFile(graph, []byte("example_id,owner_id\n1,1\n2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := planrun.Run(t.Context(), d.sampled(graph, 8), pipelines.Options{}, planrun.Settings{}); err == nil || !strings.Contains(err.Error(), "graph.csv") {
+	if _, err := planrun.Run(t.Context(), d.sampled(graph, 2), pipelines.Options{}, planrun.Settings{}); err == nil || !strings.Contains(err.Error(), "graph.csv") {
 		t.Fatalf("the graph was not refused: %v", err)
 	}
 	if _, err := os.Stat(d.out); !errors.Is(err, fs.ErrNotExist) {
