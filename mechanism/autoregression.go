@@ -40,8 +40,23 @@ func newAutoregression(a *Workload, bands int) *autoregression {
 	n, m := a.Steps, bands-1
 	vector := func(size int) []float64 { return make([]float64, size) }
 	return &autoregression{
-		a: a, n: n, m: m, h: vector(n), coefficients: vector(m), q: vector(m + 1), model: vector(n), speed: vector(n),
-		oldModel: vector(arBlock * m), oldSpeed: vector(arBlock * m), hG: vector(n), qG: vector(m + 1), uG: vector(m), modelG: vector(n), speedG: vector(n),
+		a:            a,
+		n:            n,
+		m:            m,
+		h:            vector(n),
+		coefficients: vector(m),
+		q:            vector(m + 1),
+		model:        vector(n),
+		speed:        vector(n),
+		oldModel: vector(
+			arBlock * m,
+		),
+		oldSpeed: vector(arBlock * m),
+		hG:       vector(n),
+		qG:       vector(m + 1),
+		uG:       vector(m),
+		modelG:   vector(n),
+		speedG:   vector(n),
 	}
 }
 
@@ -89,7 +104,14 @@ func (e *autoregression) logError(c, grad []float64) float64 {
 	for i := range e.n {
 		if i%arBlock == 0 {
 			low, _ := e.window(i)
-			e.marks = append(e.marks, arMark{append([]float64(nil), e.q...), append([]float64(nil), e.model[low:i]...), append([]float64(nil), e.speed[low:i]...)})
+			e.marks = append(
+				e.marks,
+				arMark{
+					append([]float64(nil), e.q...),
+					append([]float64(nil), e.model[low:i]...),
+					append([]float64(nil), e.speed[low:i]...),
+				},
+			)
 		}
 		e.step(i)
 	}

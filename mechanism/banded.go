@@ -12,11 +12,17 @@ const KindBanded = "banded"
 
 func init() {
 	register(Family{
-		Kind: KindBanded, Rank: 30,
+		Kind: KindBanded,
+		Rank: 30,
 		Help: "the best strategy of --bands bands with columns of norm one",
 		Size: BandsSize,
 		check: func(p Params, c *param.Checker) {
-			c.Require(p.Bands <= maxEntries/max(1, p.Steps), "bands", p.Bands, "steps times bands must be at most 2^28 for banded, which is held as a whole")
+			c.Require(
+				p.Bands <= maxEntries/max(1, p.Steps),
+				"bands",
+				p.Bands,
+				"steps times bands must be at most 2^28 for banded, which is held as a whole",
+			)
 		},
 		seconds: func(p Params) float64 { return float64(p.Steps) * float64(p.Bands) * (5e-6 + 2e-7*float64(p.Bands)) },
 		bands:   givenBands,
@@ -50,7 +56,12 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	n, schema := p.Workload.Steps, p.participation()
 	k := schema.most(n)
 	check := param.Checker{}
-	check.Require(k == 1 || bands <= schema.MinSep, "bands", bands, "must be at most min-sep with several participations")
+	check.Require(
+		k == 1 || bands <= schema.MinSep,
+		"bands",
+		bands,
+		"must be at most min-sep with several participations",
+	)
 	if err := check.Err(); err != nil {
 		return nil, Convergence{}, err
 	}
@@ -119,7 +130,15 @@ const maxErrorGap = 1e-2
 // newBandedObjective returns the objective of the mean error: power is 1.
 func newBandedObjective(a *Workload, bands int) *bandedObjective {
 	n, m := a.Steps, max(1, bands-1)
-	o := &bandedObjective{n: n, m: m, rows: make([]float64, n*(m+1)), bands: bands, power: 1, weights: make([]float64, n), grad: make([]float64, n*(m+1))}
+	o := &bandedObjective{
+		n:       n,
+		m:       m,
+		rows:    make([]float64, n*(m+1)),
+		bands:   bands,
+		power:   1,
+		weights: make([]float64, n),
+		grad:    make([]float64, n*(m+1)),
+	}
 	if a.isRecursive() {
 		o.errors = &bandedCovariance{a: a, n: n, m: m, rows: o.rows, tape: new(covarianceTape)}
 	} else {

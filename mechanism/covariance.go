@@ -68,7 +68,12 @@ func (e *bandedCovariance) forward() []float64 {
 	tape := e.tape
 	n, m, beta, pull := e.n, e.m, e.a.Momentum, e.a.pull()
 	if tape != nil && len(tape.k) != n*m {
-		*tape = covarianceTape{make([]float64, n*m), make([]float64, n*m), make([]float64, n*m), make([]float64, n*m)}
+		*tape = covarianceTape{
+			make([]float64, n*m),
+			make([]float64, n*m),
+			make([]float64, n*m),
+			make([]float64, n*m),
+		}
 	}
 	K, k, u := make([]float64, m*m), make([]float64, m), make([]float64, m)
 	rs, rv := make([]float64, m), make([]float64, m)

@@ -327,13 +327,28 @@ func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
 	fits := Participation{MinSep: schema.MinSep}.most(n)
 	check := param.Checker{}
 	check.Require(p.Objective != MaxError, "objective", p.Objective, "must be mean for a dense strategy")
-	check.Require(schema.most(n) == fits, "max participations", schema.MaxParticipations, "must be as many as fit for a dense strategy")
-	check.Require(schema.Phases || fits == 1, "phases", schema.Phases, "must be set for a dense strategy with several participations")
+	check.Require(
+		schema.most(n) == fits,
+		"max participations",
+		schema.MaxParticipations,
+		"must be as many as fit for a dense strategy",
+	)
+	check.Require(
+		schema.Phases || fits == 1,
+		"phases",
+		schema.Phases,
+		"must be set for a dense strategy with several participations",
+	)
 	check.Require(gap >= leastGap && gap < 1, "gap", gap, fmt.Sprintf("must be at least %g and below 1", leastGap))
 	for i := range n {
 		a := p.Workload
 		if a.isRecursive() {
-			check.Require(a.rate(i) > 0, "schedule", fmt.Sprintf("with the rate %v at step %d", a.rate(i), i), "must have rates above 0 for a dense strategy")
+			check.Require(
+				a.rate(i) > 0,
+				"schedule",
+				fmt.Sprintf("with the rate %v at step %d", a.rate(i), i),
+				"must have rates above 0 for a dense strategy",
+			)
 		} else if row := a.Row(nil, i); !(math.Abs(row[i]) > 0) {
 			check.Require(false, "workload diagonal", row[i], "must not be zero for a dense strategy")
 		}

@@ -65,7 +65,11 @@ func (s *Strategy) Error(a *Workload) (Error, error) {
 	}
 	for i, v := range variance {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return Error{}, &ParamError{Param: "error at step", Value: i, Rule: "must be finite: the strategy is unstable"}
+			return Error{}, &ParamError{
+				Param: "error at step",
+				Value: i,
+				Rule:  "must be finite: the strategy is unstable",
+			}
 		}
 	}
 	return newError(variance), nil

@@ -121,7 +121,10 @@ func register(f Family) {
 
 // Families returns every family by rank. The slice is the caller's.
 func Families() []Family {
-	return slices.SortedFunc(slices.Values(registered), func(a, b Family) int { return cmp.Compare(a.Rank, b.Rank) })
+	return slices.SortedFunc(
+		slices.Values(registered),
+		func(a, b Family) int { return cmp.Compare(a.Rank, b.Rank) },
+	)
 }
 
 // FamilyOf returns the family of a kind, and whether there is one.
@@ -164,7 +167,8 @@ func kindsWhere(ok func(Family) bool) (kinds []string) {
 // that has it.
 func Parameters() (all []Parameter) {
 	for _, f := range Families() {
-		if f.Parameter != nil && !slices.ContainsFunc(all, func(p Parameter) bool { return p.Name == f.Parameter.Name }) {
+		if f.Parameter != nil &&
+			!slices.ContainsFunc(all, func(p Parameter) bool { return p.Name == f.Parameter.Name }) {
 			all = append(all, *f.Parameter)
 		}
 	}
@@ -191,7 +195,11 @@ func (p Problem) Make(kind string, size int) (*Strategy, error) {
 	}
 	f, ok := FamilyOf(kind)
 	if !ok || f.TakesColumn {
-		return nil, &ParamError{Param: "kind", Value: kind, Rule: "must be one of " + strings.Join(ComparableKinds(), ", ")}
+		return nil, &ParamError{
+			Param: "kind",
+			Value: kind,
+			Rule:  "must be one of " + strings.Join(ComparableKinds(), ", "),
+		}
 	}
 	return f.makeFor(p, Params{Kind: kind, Steps: p.Workload.Steps, Bands: size, Buffers: size, Arity: size})
 }
@@ -212,7 +220,12 @@ func (f Family) makeFor(problem Problem, p Params) (*Strategy, error) {
 
 // givenOrBest returns the member of a one-parameter family with the given parameter, or the best
 // member for the problem if given is nil.
-func (p Problem) givenOrBest(given *float64, within *Parameter, normalized bool, member func(x float64) (*Strategy, error)) (*Strategy, error) {
+func (p Problem) givenOrBest(
+	given *float64,
+	within *Parameter,
+	normalized bool,
+	member func(x float64) (*Strategy, error),
+) (*Strategy, error) {
 	if given != nil {
 		return member(*given)
 	}

@@ -13,7 +13,8 @@ const KindFFT = "fft"
 
 func init() {
 	register(Family{
-		Kind: KindFFT, Rank: 140,
+		Kind:     KindFFT,
+		Rank:     140,
 		Help:     "the FFT mechanism for prefix sums, with the best decoder",
 		MaxSteps: maxWholeSteps,
 		bands:    allBands,

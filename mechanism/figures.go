@@ -34,7 +34,14 @@ func (p Problem) Figures(s *Strategy) (Figures, error) {
 	if err != nil {
 		return Figures{}, err
 	}
-	f := Figures{Kind: s.Kind, Bands: s.Bands(), RMSE: e.RMSE, MaxSE: e.MaxSE, Sensitivity: sensitivity, StepNoise: step}
+	f := Figures{
+		Kind:        s.Kind,
+		Bands:       s.Bands(),
+		RMSE:        e.RMSE,
+		MaxSE:       e.MaxSE,
+		Sensitivity: sensitivity,
+		StepNoise:   step,
+	}
 	f.State, f.Normals, f.MultiplyAdds = noiseCost(s)
 	return f, nil
 }
@@ -73,8 +80,22 @@ func WriteTable(w io.Writer, figures []Figures) error {
 		if !f.Sensitivity.Exact {
 			bound = "≤"
 		}
-		fmt.Fprintf(t, "%s\t%d\t%.5g\t%.5g\t%s%.5g\t%s\t%s%.5g\t%d\t%d\t%d\t\n", f.Kind, f.Bands, f.RMSE, f.MaxSE,
-			bound, f.Sensitivity.Value, f.Sensitivity.Method, bound, f.RMSE*f.Sensitivity.Value, f.State, f.Normals, f.MultiplyAdds)
+		fmt.Fprintf(
+			t,
+			"%s\t%d\t%.5g\t%.5g\t%s%.5g\t%s\t%s%.5g\t%d\t%d\t%d\t\n",
+			f.Kind,
+			f.Bands,
+			f.RMSE,
+			f.MaxSE,
+			bound,
+			f.Sensitivity.Value,
+			f.Sensitivity.Method,
+			bound,
+			f.RMSE*f.Sensitivity.Value,
+			f.State,
+			f.Normals,
+			f.MultiplyAdds,
+		)
 	}
 	return t.Flush()
 }

@@ -30,9 +30,19 @@ func checkGiven(p Params, c *param.Checker) {
 	case len(p.Column) == 0:
 		c.Require(false, "column", "[]", "must be given for toeplitz")
 	case len(p.Column) > most && p.Steps >= 1:
-		c.Require(false, "column", fmt.Sprintf("of %d entries", len(p.Column)), fmt.Sprintf("must have 1 to %d, the steps of a stamp", most))
+		c.Require(
+			false,
+			"column",
+			fmt.Sprintf("of %d entries", len(p.Column)),
+			fmt.Sprintf("must have 1 to %d, the steps of a stamp", most),
+		)
 	default:
-		c.Require(p.Column[0] > 0 && !math.IsInf(p.Column[0], 1), "column", p.Column[0], "must begin with a finite number above 0")
+		c.Require(
+			p.Column[0] > 0 && !math.IsInf(p.Column[0], 1),
+			"column",
+			p.Column[0],
+			"must begin with a finite number above 0",
+		)
 		for _, v := range p.Column[1:] {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				c.Require(false, "column", v, "must be of finite numbers")

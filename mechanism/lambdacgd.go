@@ -12,7 +12,12 @@ func init() {
 		Parameter: lambdaParameter, Normalized: true,
 		bands: func(p Params) int { return unlessZero(p.Lambda, p.Steps) },
 		make: func(problem Problem, p Params, normalized bool) (*Strategy, error) {
-			return problem.givenOrBest(p.Lambda, lambdaParameter, normalized, func(x float64) (*Strategy, error) { return LambdaCGD(p.Steps, x, normalized) })
+			return problem.givenOrBest(
+				p.Lambda,
+				lambdaParameter,
+				normalized,
+				func(x float64) (*Strategy, error) { return LambdaCGD(p.Steps, x, normalized) },
+			)
 		},
 		parameterOf: func(s *Strategy) (float64, bool) { return second(s.InverseToeplitz, -1) },
 	})
@@ -24,5 +29,12 @@ func LambdaCGD(steps int, lambda float64, normalized bool) (*Strategy, error) {
 	if err := checkFamily(steps, min(2, steps), "lambda", lambda); err != nil {
 		return nil, err
 	}
-	return valid(&Strategy{Kind: KindLambdaCGD, Steps: steps, InverseToeplitz: []float64{1, -lambda}[:min(2, steps)], Normalized: normalized})
+	return valid(
+		&Strategy{
+			Kind:            KindLambdaCGD,
+			Steps:           steps,
+			InverseToeplitz: []float64{1, -lambda}[:min(2, steps)],
+			Normalized:      normalized,
+		},
+	)
 }

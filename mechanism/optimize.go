@@ -51,7 +51,12 @@ func (p Problem) Validate() error {
 	} else {
 		check.Add(p.Workload.Validate())
 	}
-	check.Require(p.Objective == "" || p.Objective == MeanError || p.Objective == MaxError, "objective", p.Objective, "must be mean or max")
+	check.Require(
+		p.Objective == "" || p.Objective == MeanError || p.Objective == MaxError,
+		"objective",
+		p.Objective,
+		"must be mean or max",
+	)
 	if p.Participation != (Participation{}) {
 		check.Add(p.Participation.Validate())
 	}
@@ -105,7 +110,13 @@ var ErrNotConverged = errors.New("the optimisation did not converge")
 
 // notConverged returns the error for a gap above its limit.
 func notConverged(c Convergence, limit float64) error {
-	return fmt.Errorf("%w: gap %.3g after %d iterations, must be at most %.3g", ErrNotConverged, c.Gap, c.Iterations, limit)
+	return fmt.Errorf(
+		"%w: gap %.3g after %d iterations, must be at most %.3g",
+		ErrNotConverged,
+		c.Gap,
+		c.Iterations,
+		limit,
+	)
 }
 
 // An optimisation by L-BFGS ends when no entry of the gradient of ln(loss) by scale-free parameters
@@ -154,7 +165,12 @@ func (p Problem) minimize(x []float64, iterations int, f func(x, grad []float64)
 		FuncEvaluations:   20 * iterations,
 		Converger:         &optimize.FunctionConverge{Relative: 1e-14, Absolute: 1e-14, Iterations: 20},
 	}
-	result, err := optimize.Minimize(problem, x, settings, &optimize.LBFGS{Store: 20, Linesearcher: &optimize.Bisection{CurvatureFactor: .9}})
+	result, err := optimize.Minimize(
+		problem,
+		x,
+		settings,
+		&optimize.LBFGS{Store: 20, Linesearcher: &optimize.Bisection{CurvatureFactor: .9}},
+	)
 	if ended := p.context().Err(); ended != nil {
 		return Convergence{Gap: math.Inf(1)}, ended
 	}

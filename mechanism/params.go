@@ -77,9 +77,19 @@ func (p Params) Validate() error {
 	c.AtLeast("stamps", p.Stamps, 0)
 	if p.Stamps > 1 {
 		c.Require(p.Steps%p.Stamps == 0, "stamps", p.Stamps, fmt.Sprintf("must divide the steps, %d", p.Steps))
-		c.Require(p.WorkloadFile() == "" && p.schedule() == ConstantSchedule, "workload", p.workloadName(), "must have a name and constant learning rates to make a stamp for")
+		c.Require(
+			p.WorkloadFile() == "" && p.schedule() == ConstantSchedule,
+			"workload",
+			p.workloadName(),
+			"must have a name and constant learning rates to make a stamp for",
+		)
 	}
-	c.Require(p.MinSep != 0 || p.MaxParticipations <= 1 && !p.Phases, "min-sep", p.MinSep, "must be given with max-participations or phases")
+	c.Require(
+		p.MinSep != 0 || p.MaxParticipations <= 1 && !p.Phases,
+		"min-sep",
+		p.MinSep,
+		"must be given with max-participations or phases",
+	)
 	c.AtLeast("min-sep", p.MinSep, 0)
 	c.AtLeast("max-participations", p.MaxParticipations, 0)
 	p.checkWorkload(&c)
@@ -89,22 +99,42 @@ func (p Params) Validate() error {
 // validateFamily adds the faults of parameters that the family decides.
 func (p Params) validateFamily(f Family, c *param.Checker) {
 	if f.MaxSteps > 0 {
-		c.Require(p.Steps <= f.MaxSteps, "steps", p.Steps, fmt.Sprintf("must be at most %d for %s, which is held as a whole matrix", f.MaxSteps, p.Kind))
+		c.Require(
+			p.Steps <= f.MaxSteps,
+			"steps",
+			p.Steps,
+			fmt.Sprintf("must be at most %d for %s, which is held as a whole matrix", f.MaxSteps, p.Kind),
+		)
 	}
 	if f.check != nil {
 		f.check(p, c)
 	}
 	if !f.TakesColumn {
-		c.Require(p.Column == nil, "column", p.Column, "is for "+strings.Join(kindsWhere(func(f Family) bool { return f.TakesColumn }), " and ")+" only")
+		c.Require(
+			p.Column == nil,
+			"column",
+			p.Column,
+			"is for "+strings.Join(kindsWhere(func(f Family) bool { return f.TakesColumn }), " and ")+" only",
+		)
 	}
 	if most := p.Steps / max(1, p.Stamps); f.Size == BandsSize {
-		c.Require(p.Bands >= 1 && p.Bands <= most, "bands", p.Bands, fmt.Sprintf("must be 1 to %d for %s", max(1, most), p.Kind))
+		c.Require(
+			p.Bands >= 1 && p.Bands <= most,
+			"bands",
+			p.Bands,
+			fmt.Sprintf("must be 1 to %d for %s", max(1, most), p.Kind),
+		)
 	}
 	p.validateSizes(f, c)
 	switch {
 	case p.IndependentNoise == 0:
 	case f.Kind != KindAmplified:
-		c.Require(false, "independent-noise", p.IndependentNoise, fmt.Sprintf("is for %s only, not for %s", KindAmplified, p.Kind))
+		c.Require(
+			false,
+			"independent-noise",
+			p.IndependentNoise,
+			fmt.Sprintf("is for %s only, not for %s", KindAmplified, p.Kind),
+		)
 	default:
 		checkIndependentNoise(c, p.IndependentNoise)
 	}
@@ -114,9 +144,19 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 		switch {
 		case x == nil:
 		case f.Parameter == nil || f.Parameter.Name != free.Name:
-			c.Require(false, free.Name, *x, fmt.Sprintf("is for %s only, not for %s", inWords(KindsByParameter(free.Name)), p.Kind))
+			c.Require(
+				false,
+				free.Name,
+				*x,
+				fmt.Sprintf("is for %s only, not for %s", inWords(KindsByParameter(free.Name)), p.Kind),
+			)
 		default:
-			c.Require(*x >= f.Parameter.Low && *x <= min(f.Parameter.High, math.MaxFloat64), free.Name, *x, f.Parameter.rule())
+			c.Require(
+				*x >= f.Parameter.Low && *x <= min(f.Parameter.High, math.MaxFloat64),
+				free.Name,
+				*x,
+				f.Parameter.rule(),
+			)
 		}
 	}
 }
@@ -124,7 +164,12 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 // validateSizes adds the faults of sizes that are given and that the family does not have.
 func (p Params) validateSizes(f Family, c *param.Checker) {
 	refuse := func(size string, given int) {
-		c.Require(given <= 0 || f.Size == size, size, given, fmt.Sprintf("is for %s only, not for %s", inWords(KindsBySize(size)), p.Kind))
+		c.Require(
+			given <= 0 || f.Size == size,
+			size,
+			given,
+			fmt.Sprintf("is for %s only, not for %s", inWords(KindsBySize(size)), p.Kind),
+		)
 	}
 	refuse(BandsSize, p.Bands)
 	refuse(BuffersSize, p.Buffers)
@@ -299,7 +344,11 @@ func (p Params) ReadWorkload(r io.Reader) (*Workload, error) {
 func (p Params) Problem(workload *Workload) (Problem, error) {
 	problem := Problem{Objective: p.Objective, Workload: workload}
 	if p.MinSep != 0 {
-		problem.Participation = Participation{MinSep: p.MinSep, MaxParticipations: p.MaxParticipations, Phases: p.Phases}
+		problem.Participation = Participation{
+			MinSep:            p.MinSep,
+			MaxParticipations: p.MaxParticipations,
+			Phases:            p.Phases,
+		}
 	}
 	if file := p.WorkloadFile(); file != "" {
 		if workload == nil {
@@ -310,7 +359,11 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 			if !p.isFile() {
 				of = "schedule"
 			}
-			return problem, &ParamError{Param: "steps", Value: p.Steps, Rule: fmt.Sprintf("must be %d, as the %s %s has", workload.Steps, of, file)}
+			return problem, &ParamError{
+				Param: "steps",
+				Value: p.Steps,
+				Rule:  fmt.Sprintf("must be %d, as the %s %s has", workload.Steps, of, file),
+			}
 		}
 	}
 	var rates []float64
@@ -321,7 +374,15 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 	case PrefixWorkload:
 		problem.Workload = Prefix(p.Steps)
 	case MomentumWorkload:
-		problem.Workload = Training{Momentum: p.Momentum, Schedule: p.Schedule, WarmupSteps: p.WarmupSteps, Memory: NoForgetting}.workload(p.Steps, rates)
+		problem.Workload = Training{
+			Momentum:    p.Momentum,
+			Schedule:    p.Schedule,
+			WarmupSteps: p.WarmupSteps,
+			Memory:      NoForgetting,
+		}.workload(
+			p.Steps,
+			rates,
+		)
 	case TrainingWorkload:
 		problem.Workload = p.Training.workload(p.Steps, rates)
 	}

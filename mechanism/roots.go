@@ -25,7 +25,12 @@ func init() {
 		Size: BandsSize, Parameter: gammaParameter,
 		bands: func(p Params) int { return unlessZero(p.Gamma, p.Bands) },
 		make: func(problem Problem, p Params, normalized bool) (*Strategy, error) {
-			return problem.givenOrBest(p.Gamma, gammaParameter, normalized, func(x float64) (*Strategy, error) { return BFR(p.Steps, p.Bands, x) })
+			return problem.givenOrBest(
+				p.Gamma,
+				gammaParameter,
+				normalized,
+				func(x float64) (*Strategy, error) { return BFR(p.Steps, p.Bands, x) },
+			)
 		},
 		parameterOf: func(s *Strategy) (float64, bool) { return second(s.Toeplitz, 1) },
 	})
@@ -42,7 +47,12 @@ func init() {
 		Size: BandsSize, Parameter: gammaParameter,
 		bands: func(p Params) int { return unlessZero(p.Gamma, inverseBands(p)) },
 		make: func(problem Problem, p Params, normalized bool) (*Strategy, error) {
-			return problem.givenOrBest(p.Gamma, gammaParameter, normalized, func(x float64) (*Strategy, error) { return BIFR(p.Steps, p.Bands, x) })
+			return problem.givenOrBest(
+				p.Gamma,
+				gammaParameter,
+				normalized,
+				func(x float64) (*Strategy, error) { return BIFR(p.Steps, p.Bands, x) },
+			)
 		},
 		parameterOf: func(s *Strategy) (float64, bool) { return second(s.InverseToeplitz, -1) },
 	})

@@ -22,7 +22,15 @@ const mostRowWork = 1 << 33
 // checkRowWork refuses problems for which [bandedRows] would take too long.
 func (a *Workload) checkRowWork(bands int) error {
 	if work := float64(a.Steps) * float64(a.Steps) * float64(bands); !a.isRecursive() && work > mostRowWork {
-		return fmt.Errorf("%w: %d steps and %d bands with a workload %s: steps² times bands is %.3g, and must be at most %.3g", ErrTooLarge, a.Steps, bands, a.form(), work, float64(mostRowWork))
+		return fmt.Errorf(
+			"%w: %d steps and %d bands with a workload %s: steps² times bands is %.3g, and must be at most %.3g",
+			ErrTooLarge,
+			a.Steps,
+			bands,
+			a.form(),
+			work,
+			float64(mostRowWork),
+		)
 	}
 	return nil
 }

@@ -19,7 +19,14 @@ const (
 )
 
 // Schedules are the names of the schedules.
-var Schedules = []string{ConstantSchedule, CosineSchedule, LinearSchedule, WarmupCosineSchedule, CooldownSchedule, LinearDecaySchedule}
+var Schedules = []string{
+	ConstantSchedule,
+	CosineSchedule,
+	LinearSchedule,
+	WarmupCosineSchedule,
+	CooldownSchedule,
+	LinearDecaySchedule,
+}
 
 // schedule returns the learning rates of a named schedule, nil for a constant one. Of the names
 // only [WarmupCosineSchedule] has a warm-up.

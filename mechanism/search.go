@@ -11,7 +11,10 @@ import (
 // the best of a grid over [low, high], and refines it by golden sections between its neighbours to
 // 1e-6 of the range. family may refuse a value with an error: the value then counts as infinitely
 // bad. Gap is the relative difference of the losses at the last two sections.
-func (p Problem) Search(low, high float64, family func(x float64) (*Strategy, error)) (*Strategy, float64, Convergence, error) {
+func (p Problem) Search(
+	low, high float64,
+	family func(x float64) (*Strategy, error),
+) (*Strategy, float64, Convergence, error) {
 	const grid = 24
 	if err := p.Validate(); err != nil {
 		return nil, 0, Convergence{}, err

@@ -82,7 +82,11 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 		return s.phaseSensitivity(p)
 	}
 	if bands <= p.MinSep || k == 1 {
-		return Sensitivity{math.Sqrt(chain(s.columnSquares(), nil, max(bands, p.MinSep), max(bands, p.MinSep), k)), true, MethodChain}, nil
+		return Sensitivity{
+			math.Sqrt(chain(s.columnSquares(), nil, max(bands, p.MinSep), max(bands, p.MinSep), k)),
+			true,
+			MethodChain,
+		}, nil
 	}
 	toeplitz := s.IsToeplitz()
 	if toeplitz && bands > 2*p.MinSep && bands > smallGram/s.Steps {

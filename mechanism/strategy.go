@@ -368,10 +368,20 @@ const stabilitySteps = 1 << 21
 func (s *Strategy) Validate() error {
 	check := param.Checker{}
 	_, family := FamilyOf(s.Kind)
-	check.Require(family || s.Kind == KindStamped || s.Kind == KindOwn, "kind", s.Kind, "must be a known kind of strategy")
+	check.Require(
+		family || s.Kind == KindStamped || s.Kind == KindOwn,
+		"kind",
+		s.Kind,
+		"must be a known kind of strategy",
+	)
 	check.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	ways := s.representations()
-	check.Require(ways == 1, "representations", ways, "must be 1: a strategy has exactly one of toeplitz, inverse_toeplitz, blt, columns")
+	check.Require(
+		ways == 1,
+		"representations",
+		ways,
+		"must be 1: a strategy has exactly one of toeplitz, inverse_toeplitz, blt, columns",
+	)
 	if check.Err() != nil {
 		return check.Err()
 	}
@@ -412,7 +422,12 @@ func checkColumn(check *param.Checker, name string, c []float64, size int) {
 
 // check requires as many scales as decays, finite scales, and decays in [0, 1).
 func (b *BLT) check(check *param.Checker) {
-	check.Require(len(b.Scales) == len(b.Decays), "scales of blt", len(b.Scales), fmt.Sprintf("must be as many as the decays, %d", len(b.Decays)))
+	check.Require(
+		len(b.Scales) == len(b.Decays),
+		"scales of blt",
+		len(b.Scales),
+		fmt.Sprintf("must be as many as the decays, %d", len(b.Decays)),
+	)
 	for _, v := range b.Scales {
 		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), "scale of blt", v, "must be finite")
 	}
@@ -442,7 +457,12 @@ func (s *Strategy) checkInverse(check *param.Checker) {
 		for _, y := range [][]float64{s.Multiply(x), s.Solve(x)} {
 			for i, v := range y {
 				if !(math.Abs(v) <= math.MaxFloat32) {
-					check.Require(false, "growth of the matrix or its inverse at step", i, "must stay in the range of float32: the strategy is unstable")
+					check.Require(
+						false,
+						"growth of the matrix or its inverse at step",
+						i,
+						"must stay in the range of float32: the strategy is unstable",
+					)
 					return
 				}
 			}

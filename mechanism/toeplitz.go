@@ -93,7 +93,11 @@ func (p Problem) validateToeplitz(name string, size int) error {
 		return err
 	}
 	if !p.Workload.IsToeplitz() {
-		return &ParamError{Param: "workload", Value: p.Workload.form(), Rule: "must be Toeplitz here: of constant learning rates, or a file with toeplitz"}
+		return &ParamError{
+			Param: "workload",
+			Value: p.Workload.form(),
+			Rule:  "must be Toeplitz here: of constant learning rates, or a file with toeplitz",
+		}
 	}
 	return nil
 }
@@ -113,7 +117,11 @@ func (p Problem) newToeplitzError(bands int) (func(c, grad []float64) float64, e
 	case a.IsToeplitz():
 		return p.newToeplitzObjective().logError, nil
 	case p.Objective == MaxError:
-		return nil, &ParamError{Param: "objective", Value: p.Objective, Rule: "must be mean for a Toeplitz strategy and a workload " + a.form()}
+		return nil, &ParamError{
+			Param: "objective",
+			Value: p.Objective,
+			Rule:  "must be mean for a Toeplitz strategy and a workload " + a.form(),
+		}
 	case a.isRecursive():
 		return newAutoregression(a, bands).logError, nil
 	}

@@ -94,9 +94,9 @@ func (m *Memory) UnmarshalJSON(b []byte) error {
 // optimizer, with a model that the data pull back to their optimum, so that it forgets the noise of
 // old steps.
 type Training struct {
-	Optimizer    string  `json:"optimizer,omitempty"`              // sgd (the default) or adam
-	Momentum     float64 `json:"momentum,omitempty" strict:"zero"` // in [0, 1), above 0 for adam: its β₁
-	WeightDecay  float64 `json:"weight_decay,omitempty" strict:"zero"`
+	Optimizer    string  `json:"optimizer,omitempty"`                   // sgd (the default) or adam
+	Momentum     float64 `json:"momentum,omitempty"      strict:"zero"` // in [0, 1), above 0 for adam: its β₁
+	WeightDecay  float64 `json:"weight_decay,omitempty"  strict:"zero"`
 	LearningRate float64 `json:"learning_rate,omitempty"` // the largest; above 0, only for WeightDecay; 0: not given
 	Schedule     string  `json:"schedule,omitempty"`      // constant (the default), another of Schedules, or a file of learning rates
 	WarmupSteps  int     `json:"warmup_steps,omitempty"`  // of warmup-cosine, below the steps; 0: a tenth of them
@@ -157,23 +157,68 @@ func (t Training) Describe(steps int) string {
 
 // check adds the faults of a training of the given number of steps.
 func (t Training) check(steps int, c *param.Checker) {
-	c.Require(t.Optimizer == "" || t.Optimizer == SGD || t.Optimizer == Adam, "optimizer", t.Optimizer, "must be sgd or adam")
-	c.Require(t.Optimizer != Adam || t.Momentum != 0, "momentum", t.Momentum, fmt.Sprintf("must be above 0 for adam: it is its β₁, such as %g", AdamMomentum))
+	c.Require(
+		t.Optimizer == "" || t.Optimizer == SGD || t.Optimizer == Adam,
+		"optimizer",
+		t.Optimizer,
+		"must be sgd or adam",
+	)
+	c.Require(
+		t.Optimizer != Adam || t.Momentum != 0,
+		"momentum",
+		t.Momentum,
+		fmt.Sprintf("must be above 0 for adam: it is its β₁, such as %g", AdamMomentum),
+	)
 	c.Require(t.Memory == 0 || t.Memory >= 1, "memory", t.Memory, errMemory.Error())
-	c.Require(t.WeightDecay >= 0 && !math.IsInf(t.WeightDecay, 1), "weight decay", t.WeightDecay, "must be a finite number of at least 0")
-	c.Require(t.LearningRate >= 0 && !math.IsInf(t.LearningRate, 1), "learning rate", t.LearningRate, "must be a finite number above 0")
-	c.Require(t.LearningRate == 0 || t.WeightDecay > 0, "learning rate", t.LearningRate, "matters only for the weight decay: leave it out, or give the weight decay")
-	c.Require(t.WeightDecay == 0 || t.LearningRate > 0, "weight decay", t.WeightDecay, "needs the learning rate too, the largest of the schedule (--learning-rate, or strategy.learning_rate of a plan): a step takes off the product of both")
-	c.Require(t.WeightDecay*t.LearningRate <= 1, "weight decay", t.WeightDecay, fmt.Sprintf("must be at most %g, one over the learning rate", 1/t.LearningRate))
+	c.Require(
+		t.WeightDecay >= 0 && !math.IsInf(t.WeightDecay, 1),
+		"weight decay",
+		t.WeightDecay,
+		"must be a finite number of at least 0",
+	)
+	c.Require(
+		t.LearningRate >= 0 && !math.IsInf(t.LearningRate, 1),
+		"learning rate",
+		t.LearningRate,
+		"must be a finite number above 0",
+	)
+	c.Require(
+		t.LearningRate == 0 || t.WeightDecay > 0,
+		"learning rate",
+		t.LearningRate,
+		"matters only for the weight decay: leave it out, or give the weight decay",
+	)
+	c.Require(
+		t.WeightDecay == 0 || t.LearningRate > 0,
+		"weight decay",
+		t.WeightDecay,
+		"needs the learning rate too, the largest of the schedule (--learning-rate, or strategy.learning_rate of a plan): a step takes off the product of both",
+	)
+	c.Require(
+		t.WeightDecay*t.LearningRate <= 1,
+		"weight decay",
+		t.WeightDecay,
+		fmt.Sprintf("must be at most %g, one over the learning rate", 1/t.LearningRate),
+	)
 	t.checkSchedule(steps, c)
 }
 
 // checkSchedule adds the faults of the schedule.
 func (t Training) checkSchedule(steps int, c *param.Checker) {
 	warms := t.schedule() == WarmupCosineSchedule
-	c.Require(t.WarmupSteps == 0 || warms, "warmup-steps", t.WarmupSteps, "are for the schedule "+WarmupCosineSchedule)
+	c.Require(
+		t.WarmupSteps == 0 || warms,
+		"warmup-steps",
+		t.WarmupSteps,
+		"are for the schedule "+WarmupCosineSchedule,
+	)
 	c.Require(t.WarmupSteps >= 0, "warmup-steps", t.WarmupSteps, "must be at least 1")
-	c.Require(!warms || t.warmup(steps) < steps, "warmup-steps", t.warmup(steps), fmt.Sprintf("must be below the steps, %d", steps))
+	c.Require(
+		!warms || t.warmup(steps) < steps,
+		"warmup-steps",
+		t.warmup(steps),
+		fmt.Sprintf("must be below the steps, %d", steps),
+	)
 }
 
 // workload returns the workload of the training. rates come from the schedule's file, and are nil

@@ -41,11 +41,26 @@ func (a *Workload) Validate() error {
 	check.AtLeast("workload steps", a.Steps, 1)
 	check.Require(a.Momentum >= 0 && a.Momentum < 1, "momentum", a.Momentum, "must be in [0, 1)")
 	if a.LearningRates != nil {
-		check.Require(len(a.LearningRates) == a.Steps, "learning rates", len(a.LearningRates), "must be as many as the steps")
+		check.Require(
+			len(a.LearningRates) == a.Steps,
+			"learning rates",
+			len(a.LearningRates),
+			"must be as many as the steps",
+		)
 		checkRates(&check, a.LearningRates)
 	}
-	check.Require(a.Forgetting >= 0 && a.Forgetting*a.largestRate() <= 1, "forgetting", a.Forgetting, "must be at least 0, and at most 1 at the largest learning rate")
-	check.Require(a.Decay >= 0 && a.Decay*a.largestRate() <= 1, "decay", a.Decay, "must be at least 0, and at most 1 at the largest learning rate")
+	check.Require(
+		a.Forgetting >= 0 && a.Forgetting*a.largestRate() <= 1,
+		"forgetting",
+		a.Forgetting,
+		"must be at least 0, and at most 1 at the largest learning rate",
+	)
+	check.Require(
+		a.Decay >= 0 && a.Decay*a.largestRate() <= 1,
+		"decay",
+		a.Decay,
+		"must be at least 0, and at most 1 at the largest learning rate",
+	)
 	recursive := a.Momentum != 0 || a.LearningRates != nil || a.Forgetting != 0 || a.Decay != 0
 	check.Require(count(recursive, a.Toeplitz != nil, a.Matrix != nil) <= 1, "workload", "forms",
 		"the recursion of momentum and learning rates, toeplitz and matrix exclude each other")
@@ -63,7 +78,12 @@ func (a *Workload) Validate() error {
 
 // checkEntries requires low to high finite entries.
 func checkEntries(check *param.Checker, name string, x []float64, low, high int) {
-	check.Require(len(x) >= low && len(x) <= high, "length of "+name, len(x), fmt.Sprintf("must be %d to %d", low, high))
+	check.Require(
+		len(x) >= low && len(x) <= high,
+		"length of "+name,
+		len(x),
+		fmt.Sprintf("must be %d to %d", low, high),
+	)
 	for _, v := range x {
 		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), name, v, "must be finite")
 	}

@@ -91,7 +91,12 @@ func SameBatches(ctx context.Context, run, other string) error {
 	}
 	for step, rows := range a.rows {
 		if !slices.Equal(rows, b.rows[step]) {
-			return fmt.Errorf("step %d has other rows: %d examples, and %d in the other run", step, len(rows), len(b.rows[step]))
+			return fmt.Errorf(
+				"step %d has other rows: %d examples, and %d in the other run",
+				step,
+				len(rows),
+				len(b.rows[step]),
+			)
 		}
 	}
 	return nil

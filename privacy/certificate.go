@@ -167,7 +167,11 @@ func (c *Certificate) Verify(ctx context.Context, cpuTime time.Duration) (delta 
 		return 0, err
 	}
 	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
-		return 0, fmt.Errorf("the samples were made by kernel %s, and this machine has kernel %s: verify it on a machine with the former", p.KernelID, montecarlo.KernelID())
+		return 0, fmt.Errorf(
+			"the samples were made by kernel %s, and this machine has kernel %s: verify it on a machine with the former",
+			p.KernelID,
+			montecarlo.KernelID(),
+		)
 	}
 	own, err := calibration.Resample(ctx, p, released.Candidate, cpuTime.Seconds())
 	if err != nil {

@@ -89,7 +89,12 @@ func (c Claim) Estimate(ctx context.Context) (Noise, error) {
 
 func (c Claim) problem() calibration.Problem {
 	p := calibration.Problem{
-		Run:             accounting.Run{Sampler: c.Sampler, Strategy: c.Strategy, MaxExamplesPerOwner: cmp.Or(c.MaxExamplesPerOwner, 1), Examples: c.Examples},
+		Run: accounting.Run{
+			Sampler:             c.Sampler,
+			Strategy:            c.Strategy,
+			MaxExamplesPerOwner: cmp.Or(c.MaxExamplesPerOwner, 1),
+			Examples:            c.Examples,
+		},
 		Epsilon:         c.Epsilon,
 		Delta:           c.Delta,
 		NoiseMultiplier: c.NoiseMultiplier,

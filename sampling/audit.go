@@ -250,20 +250,38 @@ const falseAlarm = 1e-9
 func (a *Audit) Checks() []Check {
 	scheme := a.spec.Scheme()
 	b := scheme.Separation()
-	checks := []Check{count("steps", fmt.Sprintf("there are %d", scheme.NumSteps()), int64(max(a.steps-scheme.NumSteps(), scheme.NumSteps()-a.steps)))}
+	checks := []Check{
+		count(
+			"steps",
+			fmt.Sprintf("there are %d", scheme.NumSteps()),
+			int64(max(a.steps-scheme.NumSteps(), scheme.NumSteps()-a.steps)),
+		),
+	}
 	if a.groups == nil {
-		checks = append(checks,
+		checks = append(
+			checks,
 			count("rows", fmt.Sprintf("every row is in [0, %d)", a.of.Examples), a.outOfRange),
 			count("order", "rows ascend in every batch", a.disorder),
 			count("copies", "no batch has more entries of an example than it has copies", a.tooMany),
 			count("batch sizes", a.sizeRule(), a.wrongSize),
-			count("separation of examples", fmt.Sprintf("two participations of a copy are at least %s apart", words.Count(b, "step")), a.examples.broken))
+			count(
+				"separation of examples",
+				fmt.Sprintf("two participations of a copy are at least %s apart", words.Count(b, "step")),
+				a.examples.broken,
+			),
+		)
 	} else {
 		checks = append(checks, a.groups.checks()...)
-		checks = append(checks,
+		checks = append(
+			checks,
 			count("owners of a batch", "no batch has an owner twice", a.tooMany),
 			count("batch sizes", a.sizeRule(), a.wrongSize+a.groups.wrongSize),
-			count("separation of owners", fmt.Sprintf("two participations of an owner are at least %s apart", words.Count(b, "step")), a.examples.broken))
+			count(
+				"separation of owners",
+				fmt.Sprintf("two participations of an owner are at least %s apart", words.Count(b, "step")),
+				a.examples.broken,
+			),
+		)
 	}
 	if a.spread != nil {
 		checks = append(checks, a.spread.check(a.plural()))
@@ -281,11 +299,25 @@ func (a *Audit) Checks() []Check {
 	}
 	if a.owners != nil {
 		a.realized.MostParticipationsByUser = a.owners.most()
-		checks = append(checks, count("separation of owners", fmt.Sprintf("two participations of an owner are at least %s apart", words.Count(b, "step")), a.owners.broken))
+		checks = append(
+			checks,
+			count(
+				"separation of owners",
+				fmt.Sprintf("two participations of an owner are at least %s apart", words.Count(b, "step")),
+				a.owners.broken,
+			),
+		)
 	}
 	if f := a.spec.Fixed; f != nil {
 		most := max(a.realized.MostParticipations, a.realized.MostParticipationsByUser)
-		checks = append(checks, count("participations", fmt.Sprintf("nobody takes part more than %d times", f.bound()), max(0, most-int64(f.bound()))))
+		checks = append(
+			checks,
+			count(
+				"participations",
+				fmt.Sprintf("nobody takes part more than %d times", f.bound()),
+				max(0, most-int64(f.bound())),
+			),
+		)
 	} else {
 		checks = append(checks, a.totalCheck())
 	}
@@ -358,10 +390,20 @@ func (a *Audit) totalCheck() Check {
 	a.realized.Mean, a.realized.StandardDeviation = mean, math.Sqrt(variance)
 	got := float64(a.realized.Participations)
 	held := math.Abs(got-mean) <= tolerance
-	rule := fmt.Sprintf("the number of participations is within %.6g of its mean %.6g (false alarm %g)", tolerance, mean, falseAlarm)
+	rule := fmt.Sprintf(
+		"the number of participations is within %.6g of its mean %.6g (false alarm %g)",
+		tolerance,
+		mean,
+		falseAlarm,
+	)
 	if a.spec.Truncation != nil {
 		held = got <= mean+tolerance
-		rule = fmt.Sprintf("the number of participations is at most %.6g, the mean %.6g before truncation and its tolerance (false alarm %g)", mean+tolerance, mean, falseAlarm)
+		rule = fmt.Sprintf(
+			"the number of participations is at most %.6g, the mean %.6g before truncation and its tolerance (false alarm %g)",
+			mean+tolerance,
+			mean,
+			falseAlarm,
+		)
 	}
 	p := Check{Name: "participations", Rule: rule, Held: held}
 	if !held {

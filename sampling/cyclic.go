@@ -30,7 +30,14 @@ var cyclicPoissonKind = Kind{
 	Takes: []string{"secret-partition"},
 	check: Params.checkSeparated,
 	spec: func(p Params, of Population) (Spec, error) {
-		s, err := CyclicPoisson{Prob: p.Prob, Steps: p.Steps, MinSep: p.MinSep, SecretPartition: p.SecretPartition}, error(nil)
+		s, err := CyclicPoisson{
+			Prob:            p.Prob,
+			Steps:           p.Steps,
+			MinSep:          p.MinSep,
+			SecretPartition: p.SecretPartition,
+		}, error(
+			nil,
+		)
 		if p.Prob == 0 {
 			s, err = s.WithBatchSize(p.BatchSize, of.Examples)
 		}
@@ -60,7 +67,15 @@ func (s CyclicPoisson) Validate() error {
 func (s CyclicPoisson) Process() Process {
 	turns := (s.Steps + s.MinSep - 1) / s.MinSep
 	gap := geometric(s.Prob, turns)
-	return &renewal{first: gap, gap: gap, stride: s.MinSep, lead: 1, steps: s.Steps, parts: s.MinSep, secret: s.SecretPartition}
+	return &renewal{
+		first:  gap,
+		gap:    gap,
+		stride: s.MinSep,
+		lead:   1,
+		steps:  s.Steps,
+		parts:  s.MinSep,
+		secret: s.SecretPartition,
+	}
 }
 
 // ExpectedBatchSize is examples·Prob/MinSep. This is exact for every step of a secret partition.
@@ -77,7 +92,11 @@ func (s CyclicPoisson) WithBatchSize(batch float64, examples int64) (CyclicPoiss
 	}
 	s.Prob = batch * float64(s.MinSep) / float64(examples)
 	if s.Prob > 1 {
-		return s, infeasible(batch, float64(examples)/float64(s.MinSep), fmt.Sprintf("examples / min-sep = %d / %d", examples, s.MinSep))
+		return s, infeasible(
+			batch,
+			float64(examples)/float64(s.MinSep),
+			fmt.Sprintf("examples / min-sep = %d / %d", examples, s.MinSep),
+		)
 	}
 	return s, s.Validate()
 }

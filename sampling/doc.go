@@ -113,7 +113,11 @@ func (e *InfeasibleError) Unwrap() error { return e.Fault }
 
 func infeasible(batch, largest float64, why string) error {
 	return &InfeasibleError{
-		Fault:   &ParamError{Param: "batch size", Value: batch, Rule: fmt.Sprintf("must be at most %s, the largest feasible: %s", roundedDown(largest), why)},
+		Fault: &ParamError{
+			Param: "batch size",
+			Value: batch,
+			Rule:  fmt.Sprintf("must be at most %s, the largest feasible: %s", roundedDown(largest), why),
+		},
 		Largest: largest,
 	}
 }

@@ -42,7 +42,12 @@ the T nearest to examples / X`,
 	Takes: []string{"epoch-steps"},
 	check: func(p Params, c *param.Checker) {
 		c.AtLeast("min-sep", p.MinSep, 1)
-		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for epoch-min-sep: the epoch (epoch-steps) gives examples / epoch-steps")
+		c.Require(
+			p.Prob == 0,
+			"prob",
+			p.Prob,
+			"must be left out for epoch-min-sep: the epoch (epoch-steps) gives examples / epoch-steps",
+		)
 		given := (p.BatchSize != 0) != (p.EpochSteps != 0)
 		c.Require(given, "batch size and epoch steps", nil, "exactly one of them must be given for epoch-min-sep")
 		if p.BatchSize != 0 {
@@ -99,13 +104,27 @@ func (s EpochMinSep) WithBatchSize(batch float64, examples int64) (EpochMinSep, 
 	d := float64(examples)
 	epoch := math.Round(d / batch)
 	if epoch < float64(s.MinSep) {
-		return s, infeasible(batch, d/float64(s.MinSep), fmt.Sprintf("examples / min-sep = %d / %d", examples, s.MinSep))
+		return s, infeasible(
+			batch,
+			d/float64(s.MinSep),
+			fmt.Sprintf("examples / min-sep = %d / %d", examples, s.MinSep),
+		)
 	}
 	c := param.Checker{}
-	c.Require(epoch <= maxEpoch, "batch size", batch, fmt.Sprintf("must be at least %.6g: an epoch has at most %d steps", d/maxEpoch, maxEpoch))
+	c.Require(
+		epoch <= maxEpoch,
+		"batch size",
+		batch,
+		fmt.Sprintf("must be at least %.6g: an epoch has at most %d steps", d/maxEpoch, maxEpoch),
+	)
 	if got := d / epoch; math.Abs(got-batch) > maxMoved*batch {
 		const rule = "would become %.6g, more than 5 %% from it: an epoch has whole steps, and examples / batch size is %.6g; give epoch-steps %d for that size, or %s"
-		c.Require(false, "batch size", batch, fmt.Sprintf(rule, got, d/batch, int(epoch), s.neighbour(batch, examples, int(epoch))))
+		c.Require(
+			false,
+			"batch size",
+			batch,
+			fmt.Sprintf(rule, got, d/batch, int(epoch), s.neighbour(batch, examples, int(epoch))),
+		)
 	}
 	if err := c.Err(); err != nil {
 		return s, err

@@ -15,7 +15,13 @@ type epochCount struct {
 }
 
 func newEpochCount(s EpochMinSep, copies int64, cut bool) *epochCount {
-	return &epochCount{steps: s.EpochSteps, copies: copies, cut: cut, full: s.Steps / s.EpochSteps, seen: newPaged[uint32]()}
+	return &epochCount{
+		steps:  s.EpochSteps,
+		copies: copies,
+		cut:    cut,
+		full:   s.Steps / s.EpochSteps,
+		seen:   newPaged[uint32](),
+	}
 }
 
 // visit records a participation of one of the copies of an example.
@@ -48,6 +54,10 @@ func (e *epochCount) rule(one string) string {
 	if e.cut {
 		return fmt.Sprintf("every %s takes part at most once in each epoch of %d steps", one, e.steps)
 	}
-	return fmt.Sprintf("every %s takes part exactly once in each of %d full epochs of %d steps, and at most once in one that is cut",
-		one, e.full, e.steps)
+	return fmt.Sprintf(
+		"every %s takes part exactly once in each of %d full epochs of %d steps, and at most once in one that is cut",
+		one,
+		e.full,
+		e.steps,
+	)
 }

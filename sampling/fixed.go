@@ -38,10 +38,20 @@ var fixedKind = Kind{
 	check: func(p Params, c *param.Checker) {
 		c.AtLeast("min-sep", p.MinSep, 1)
 		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for fixed")
-		c.Require(p.BatchSize >= 1 && p.BatchSize == float64(int(p.BatchSize)), "batch size", p.BatchSize, "must be a whole number of at least 1 for fixed")
+		c.Require(
+			p.BatchSize >= 1 && p.BatchSize == float64(int(p.BatchSize)),
+			"batch size",
+			p.BatchSize,
+			"must be a whole number of at least 1 for fixed",
+		)
 	},
 	spec: func(p Params, of Population) (Spec, error) {
-		s := Fixed{BatchSize: int(p.BatchSize), Steps: p.Steps, MinSep: p.MinSep, MaxParticipations: p.MaxParticipations}
+		s := Fixed{
+			BatchSize:         int(p.BatchSize),
+			Steps:             p.Steps,
+			MinSep:            p.MinSep,
+			MaxParticipations: p.MaxParticipations,
+		}
 		if of.Examples > 0 { // unknown in an account without batches
 			if err := s.CheckExamples(of.Examples); err != nil {
 				return Spec{}, err
@@ -80,7 +90,12 @@ func (s Fixed) Validate() error {
 	c := param.Checker{}
 	c.AtLeast("batch size", s.BatchSize, 1)
 	checkSteps(&c, s.Steps, s.MinSep)
-	c.Require(s.MaxParticipations >= 0, "max participations", s.MaxParticipations, "must be at least 1, or 0 for no bound but min-sep's")
+	c.Require(
+		s.MaxParticipations >= 0,
+		"max participations",
+		s.MaxParticipations,
+		"must be at least 1, or 0 for no bound but min-sep's",
+	)
 	return c.Err()
 }
 
@@ -114,7 +129,13 @@ func (s Fixed) Form(priority []uint64, owners *Owners) ([]int32, error) {
 		return failed >= 0
 	})
 	return nil, infeasible(float64(s.BatchSize), float64(works), fmt.Sprintf(
-		"step %d of %d finds only %d examples with owners that may take part at min-sep %d, at most %d times each", failed, s.Steps, got, s.MinSep, s.bound()))
+		"step %d of %d finds only %d examples with owners that may take part at min-sep %d, at most %d times each",
+		failed,
+		s.Steps,
+		got,
+		s.MinSep,
+		s.bound(),
+	))
 }
 
 func shuffled(priority []uint64) []int32 {

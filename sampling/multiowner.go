@@ -82,9 +82,19 @@ func (s MultiOwner) ExpectedBatchSize(neighborhoods Neighborhoods) float64 {
 func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (MultiOwner, error) {
 	c := param.Checker{}
 	c.Positive("batch size", batch)
-	c.Require(s.MinSep >= 1 && s.MinSep <= MaxSteps, "min-sep", s.MinSep, fmt.Sprintf("must be from 1 to %d", MaxSteps))
+	c.Require(
+		s.MinSep >= 1 && s.MinSep <= MaxSteps,
+		"min-sep",
+		s.MinSep,
+		fmt.Sprintf("must be from 1 to %d", MaxSteps),
+	)
 	for size, count := range neighborhoods {
-		c.Require(size >= 1 && count >= 0, "neighbourhood size and count", [2]int64{int64(size), count}, "must be at least 1 and 0")
+		c.Require(
+			size >= 1 && count >= 0,
+			"neighbourhood size and count",
+			[2]int64{int64(size), count},
+			"must be at least 1 and 0",
+		)
 	}
 	if err := c.Err(); err != nil {
 		return s, err
@@ -92,7 +102,11 @@ func (s MultiOwner) WithBatchSize(batch float64, neighborhoods Neighborhoods) (M
 	f := newBatchSizePolynomial(neighborhoods, s.MinSep)
 	p, ok := f.reach(batch)
 	if !ok {
-		return s, infeasible(batch, f.largest(), fmt.Sprintf("no probability gives these neighbourhoods more at min-sep %d", s.MinSep))
+		return s, infeasible(
+			batch,
+			f.largest(),
+			fmt.Sprintf("no probability gives these neighbourhoods more at min-sep %d", s.MinSep),
+		)
 	}
 	s.Prob = p
 	return s, s.Validate()

@@ -107,6 +107,10 @@ func (g *groupAudit) checks() []Check {
 		count("rows", fmt.Sprintf("every row is in [0, %d)", g.of.Examples), g.outOfRange),
 		count("order", "rows ascend within each owner's, and owners by their first rows", g.disorder),
 		count("owners' examples", "an owner brings only its own examples", g.mixed),
-		count("examples per owner", fmt.Sprintf("an owner brings %s, or all where it has fewer", words.Count(drawn, "example")), g.wrongDraw),
+		count(
+			"examples per owner",
+			fmt.Sprintf("an owner brings %s, or all where it has fewer", words.Count(drawn, "example")),
+			g.wrongDraw,
+		),
 	}
 }

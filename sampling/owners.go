@@ -119,7 +119,12 @@ func (p Params) checkSample(c *param.Checker, kind Kind) {
 	known := p.Sample == "" || p.Sample == SampleExamples || p.Sample == SampleOwners
 	c.Require(known, "sample", fmt.Sprintf("%q", p.Sample), "must be examples or owners")
 	if p.Sample != SampleOwners {
-		c.Require(p.ExamplesPerOwner == 0 || !known, "examples per owner", p.ExamplesPerOwner, "needs sample owners: without it, examples take part one by one")
+		c.Require(
+			p.ExamplesPerOwner == 0 || !known,
+			"examples per owner",
+			p.ExamplesPerOwner,
+			"needs sample owners: without it, examples take part one by one",
+		)
 		return
 	}
 	checkExamplesPerOwner(c, p.ExamplesPerOwner)
@@ -143,5 +148,6 @@ func inOwners(bad *param.Error) {
 	if bad.Param == "examples" {
 		bad.Param = "owners"
 	}
-	bad.Rule = strings.NewReplacer("an example", "an owner", "examples / ", "owners / ", "examples", "owners").Replace(bad.Rule)
+	bad.Rule = strings.NewReplacer("an example", "an owner", "examples / ", "owners / ", "examples", "owners").
+		Replace(bad.Rule)
 }

@@ -49,28 +49,57 @@ type Parameter struct {
 
 // Parameters describes the fields of [Params], in their order.
 var Parameters = []Parameter{
-	{"scheme", "sampling scheme: the rule by which examples take part in steps", "", func(p *Params) any { return &p.Scheme }},
+	{
+		"scheme",
+		"sampling scheme: the rule by which examples take part in steps",
+		"",
+		func(p *Params) any { return &p.Scheme },
+	},
 	{"steps", "number of training steps", "", func(p *Params) any { return &p.Steps }},
-	{"sample", "the unit that takes part in steps: examples, the default, or owners; an owner then brings examples of its own",
-		"", func(p *Params) any { return &p.Sample }},
-	{"examples-per-owner", "with --sample owners: the number of examples that an owner brings each time it takes part, drawn afresh",
-		"must be at least 1", func(p *Params) any { return &p.ExamplesPerOwner }},
+	{
+		"sample",
+		"the unit that takes part in steps: examples, the default, or owners; an owner then brings examples of its own",
+		"",
+		func(p *Params) any { return &p.Sample },
+	},
+	{
+		"examples-per-owner",
+		"with --sample owners: the number of examples that an owner brings each time it takes part, drawn afresh",
+		"must be at least 1",
+		func(p *Params) any { return &p.ExamplesPerOwner },
+	},
 	{"min-sep", "least number of steps from one participation to the next; for balls-in-bins: steps of an epoch",
 		"must be at least 1", func(p *Params) any { return &p.MinSep }},
-	{"epoch-steps", "for epoch-min-sep and rotation: steps of an epoch, in place of a batch size, which is then examples / epoch-steps",
-		"must be at least 1", func(p *Params) any { return &p.EpochSteps }},
-	{"batch-size", "expected batch size, in examples, or in owners with --sample owners; for fixed, the exact size",
-		"must be above 0", func(p *Params) any { return &p.BatchSize }},
+	{
+		"epoch-steps",
+		"for epoch-min-sep and rotation: steps of an epoch, in place of a batch size, which is then examples / epoch-steps",
+		"must be at least 1",
+		func(p *Params) any { return &p.EpochSteps },
+	},
+	{
+		"batch-size",
+		"expected batch size, in examples, or in owners with --sample owners; for fixed, the exact size",
+		"must be above 0",
+		func(p *Params) any { return &p.BatchSize },
+	},
 	{"prob", "probability that an available example takes part in a step, in place of a batch size",
 		"must be above 0 and at most 1", func(p *Params) any { return &p.Prob }},
 	{"cold", "for b-min-sep: begin with all examples available (arXiv 2602.09338, Algorithm 1)",
 		"", func(p *Params) any { return &p.Cold }},
-	{"secret-partition", "for cyclic-poisson: draw the part of each example at random; without it, the example's row decides",
-		"", func(p *Params) any { return &p.SecretPartition }},
+	{
+		"secret-partition",
+		"for cyclic-poisson: draw the part of each example at random; without it, the example's row decides",
+		"",
+		func(p *Params) any { return &p.SecretPartition },
+	},
 	{"max-batch-size", "cut larger batches to a random subset of this size, in owners with --sample owners",
 		"must be at least 1", func(p *Params) any { return &p.MaxBatchSize }},
-	{"pad", "with --max-batch-size: fill smaller batches up to that size with rows of -1; the trainer counts their gradients as zero",
-		"", func(p *Params) any { return &p.Pad }},
+	{
+		"pad",
+		"with --max-batch-size: fill smaller batches up to that size with rows of -1; the trainer counts their gradients as zero",
+		"",
+		func(p *Params) any { return &p.Pad },
+	},
 	{"max-participations", "for fixed: let nobody take part more often than this",
 		"must be at least 1", func(p *Params) any { return &p.MaxParticipations }},
 }
@@ -97,7 +126,12 @@ func (p Params) Validate() error {
 	c.Require(p.MaxParticipations >= 0, "max participations", p.MaxParticipations, "must be at least 1")
 	c.Require(p.MaxBatchSize >= 0, "max batch size", p.MaxBatchSize, "must be at least 1")
 	c.Require(p.MaxBatchSize == 0 || kind.untruncated == "", "max batch size", p.MaxBatchSize, kind.untruncated)
-	c.Require(!p.Pad || p.MaxBatchSize > 0, "pad", p.Pad, "fills batches up to the max batch size, which is not given: give --max-batch-size, or leave --pad out")
+	c.Require(
+		!p.Pad || p.MaxBatchSize > 0,
+		"pad",
+		p.Pad,
+		"fills batches up to the max batch size, which is not given: give --max-batch-size, or leave --pad out",
+	)
 	return c.Err()
 }
 
@@ -112,7 +146,12 @@ func (p Params) checkTaken(c *param.Checker) {
 		}
 		value := reflect.ValueOf(x.Pointer(&p)).Elem()
 		if takers != nil && !value.IsZero() {
-			c.Require(slices.Contains(takers, p.Scheme), strings.ReplaceAll(x.Name, "-", " "), value.Interface(), "is for "+strings.Join(takers, " and ")+" only")
+			c.Require(
+				slices.Contains(takers, p.Scheme),
+				strings.ReplaceAll(x.Name, "-", " "),
+				value.Interface(),
+				"is for "+strings.Join(takers, " and ")+" only",
+			)
 		}
 	}
 }
@@ -189,7 +228,11 @@ func (p Params) Spec(of Population) (Spec, error) {
 // the batch size.
 func (p Params) blameBatchSize(bad *param.Error) {
 	if bad.Param == "prob" {
-		bad.Param, bad.Rule = "batch size", fmt.Sprintf("makes an example take part with probability %v, which %s", bad.Value, bad.Rule)
+		bad.Param, bad.Rule = "batch size", fmt.Sprintf(
+			"makes an example take part with probability %v, which %s",
+			bad.Value,
+			bad.Rule,
+		)
 		bad.Value = p.BatchSize
 	}
 }

@@ -20,7 +20,12 @@ var poissonKind = Kind{
 	Name: "poisson",
 	Help: "each example at each step with the same probability",
 	check: func(p Params, c *param.Checker) {
-		c.Require(p.MinSep <= 1, "min-sep", p.MinSep, "must be left out for poisson: its participations have no least distance; for one, the scheme is b-min-sep")
+		c.Require(
+			p.MinSep <= 1,
+			"min-sep",
+			p.MinSep,
+			"must be left out for poisson: its participations have no least distance; for one, the scheme is b-min-sep",
+		)
 		p.checkRate(c)
 	},
 	spec: func(p Params, of Population) (Spec, error) {
@@ -111,7 +116,12 @@ func (s BallsInBins) Separation() int { return s.Period }
 func (s BallsInBins) Validate() error {
 	c := param.Checker{}
 	c.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be from 1 to %d", MaxSteps))
-	c.Require(s.Period >= 1 && s.Period <= MaxSteps, "period", s.Period, fmt.Sprintf("must be from 1 to %d", MaxSteps))
+	c.Require(
+		s.Period >= 1 && s.Period <= MaxSteps,
+		"period",
+		s.Period,
+		fmt.Sprintf("must be from 1 to %d", MaxSteps),
+	)
 	return c.Err()
 }
 

@@ -36,9 +36,24 @@ or --batch-size X`,
 	Pools: true,
 	Takes: []string{"epoch-steps"},
 	check: func(p Params, c *param.Checker) {
-		c.Require(p.MinSep <= 1, "min-sep", p.MinSep, "must be left out for rotation: participations in adjacent periods keep no distance")
-		c.Require(p.Prob == 0, "prob", p.Prob, "must be left out for rotation: the period (epoch-steps) gives examples of a pool / epoch-steps")
-		c.Require((p.BatchSize != 0) != (p.EpochSteps != 0), "batch size and epoch steps", nil, "exactly one of them must be given for rotation")
+		c.Require(
+			p.MinSep <= 1,
+			"min-sep",
+			p.MinSep,
+			"must be left out for rotation: participations in adjacent periods keep no distance",
+		)
+		c.Require(
+			p.Prob == 0,
+			"prob",
+			p.Prob,
+			"must be left out for rotation: the period (epoch-steps) gives examples of a pool / epoch-steps",
+		)
+		c.Require(
+			(p.BatchSize != 0) != (p.EpochSteps != 0),
+			"batch size and epoch steps",
+			nil,
+			"exactly one of them must be given for rotation",
+		)
 		if p.BatchSize != 0 {
 			c.Positive("batch size", p.BatchSize)
 		}
@@ -166,7 +181,14 @@ type rotationAudit struct {
 }
 
 func newRotationAudit(spec Spec, of Audited) *rotationAudit {
-	return &rotationAudit{spec: *spec.Rotation, cut: spec.Truncation != nil, pools: of.Pools, owners: of.Owners, seen: newPaged[uint32](), took: newPaged[uint32]()}
+	return &rotationAudit{
+		spec:   *spec.Rotation,
+		cut:    spec.Truncation != nil,
+		pools:  of.Pools,
+		owners: of.Owners,
+		seen:   newPaged[uint32](),
+		took:   newPaged[uint32](),
+	}
 }
 
 // visit records a participation.
@@ -223,16 +245,34 @@ func (a *rotationAudit) places() Check {
 	if math.Abs(float64(a.same)-float64(a.pairs)*prob) > off {
 		broken = 1
 	}
-	return count("places", fmt.Sprintf("an example's places in its periods are equal as often as by chance (false alarm %g)", falseAlarm), broken)
+	return count(
+		"places",
+		fmt.Sprintf(
+			"an example's places in its periods are equal as often as by chance (false alarm %g)",
+			falseAlarm,
+		),
+		broken,
+	)
 }
 
 func (a *rotationAudit) checks() []Check {
-	often := fmt.Sprintf("every example of its pool takes part exactly once in each of %d full periods of %d steps, and at most once in one that is cut", a.spec.Steps/a.spec.EpochSteps, a.spec.EpochSteps)
+	often := fmt.Sprintf(
+		"every example of its pool takes part exactly once in each of %d full periods of %d steps, and at most once in one that is cut",
+		a.spec.Steps/a.spec.EpochSteps,
+		a.spec.EpochSteps,
+	)
 	if a.cut {
-		often = fmt.Sprintf("every example of its pool takes part at most once in each period of %d steps", a.spec.EpochSteps)
+		often = fmt.Sprintf(
+			"every example of its pool takes part at most once in each period of %d steps",
+			a.spec.EpochSteps,
+		)
 	}
 	checks := []Check{
-		count("pools of batches", fmt.Sprintf("the batches of a period are of its pool, of %d in turn", a.pools.Number), a.foreign),
+		count(
+			"pools of batches",
+			fmt.Sprintf("the batches of a period are of its pool, of %d in turn", a.pools.Number),
+			a.foreign,
+		),
 		count("periods", often, a.again),
 	}
 	if !a.cut { // whether a batch is cut depends on the places

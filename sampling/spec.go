@@ -27,7 +27,16 @@ type Spec struct {
 }
 
 // Kinds lists the schemes that users can choose, in the order of listings.
-var Kinds = []Kind{bMinSepKind, epochMinSepKind, poissonKind, ballsInBinsKind, cyclicPoissonKind, multiOwnerKind, fixedKind, rotationKind}
+var Kinds = []Kind{
+	bMinSepKind,
+	epochMinSepKind,
+	poissonKind,
+	ballsInBinsKind,
+	cyclicPoissonKind,
+	multiOwnerKind,
+	fixedKind,
+	rotationKind,
+}
 
 // allKinds are all schemes of a Spec.
 var allKinds = append(slices.Clone(Kinds), lawKind)
@@ -188,7 +197,12 @@ func (s Spec) Validate() error {
 		c.Add(s.Truncation.Validate())
 		for _, scheme := range set {
 			kind, _ := kindOf(scheme.Name())
-			c.Require(kind.untruncated == "", "truncation", s.Truncation.MaxBatchSize, fmt.Sprintf("must not be given with %s batches", kind.Name))
+			c.Require(
+				kind.untruncated == "",
+				"truncation",
+				s.Truncation.MaxBatchSize,
+				fmt.Sprintf("must not be given with %s batches", kind.Name),
+			)
 		}
 	}
 	return c.Err()

@@ -36,7 +36,17 @@ func (s *spread) step(entries int) {
 }
 
 func (s *spread) check(of string) Check {
-	return count("spread over steps", fmt.Sprintf("every batch has %.6g to %.6g %s, as by chance (false alarm %g)", math.Ceil(max(0, s.least)), math.Floor(s.most), of, falseAlarm), s.outside)
+	return count(
+		"spread over steps",
+		fmt.Sprintf(
+			"every batch has %.6g to %.6g %s, as by chance (false alarm %g)",
+			math.Ceil(max(0, s.least)),
+			math.Floor(s.most),
+			of,
+			falseAlarm,
+		),
+		s.outside,
+	)
 }
 
 // deviation bounds how far a sum of independent terms is from its mean, except with probability at

@@ -137,7 +137,11 @@ func (b *tableBuilder) build(sum float64) (*Table, error) {
 		slices.Sort(states)
 		states = slices.Compact(states)
 		if points += len(states); points > MaxTablePoints {
-			return nil, &param.Error{Param: "points of the law", Value: points, Rule: fmt.Sprintf("must be at most %d: an example can be in too many states", MaxTablePoints)}
+			return nil, &param.Error{
+				Param: "points of the law",
+				Value: points,
+				Rule:  fmt.Sprintf("must be at most %d: an example can be in too many states", MaxTablePoints),
+			}
 		}
 		row, err := b.row(i, states)
 		if err != nil {
@@ -170,7 +174,11 @@ func (b *tableBuilder) row(i int, states []int) ([]Choice, error) {
 	for _, state := range states {
 		p, in, out := b.law.Next(Point{i, state})
 		if !(p >= 0 && p <= 1) {
-			return nil, &param.Error{Param: "probability", Value: p, Rule: fmt.Sprintf("must be from 0 to 1, at step %d in state %d", i, state)}
+			return nil, &param.Error{
+				Param: "probability",
+				Value: p,
+				Rule:  fmt.Sprintf("must be from 0 to 1, at step %d in state %d", i, state),
+			}
 		}
 		x := Choice{State: state, Threshold: threshold(p)}
 		for _, next := range []struct {
@@ -182,7 +190,11 @@ func (b *tableBuilder) row(i int, states []int) ([]Choice, error) {
 				continue
 			}
 			if next.at.Step <= i {
-				return nil, &param.Error{Param: "next point", Value: next.at, Rule: fmt.Sprintf("must be of a later step than %d", i)}
+				return nil, &param.Error{
+					Param: "next point",
+					Value: next.at,
+					Rule:  fmt.Sprintf("must be of a later step than %d", i),
+				}
 			}
 			*next.to = Jump{next.at.Step - i, next.at.State}
 			b.reach(next.at)
@@ -203,7 +215,11 @@ func (b *tableBuilder) append(row []Choice) error {
 		b.rows[string(b.bytes)] = k
 		t.Rows = append(t.Rows, row)
 		if b.choices += len(row); b.choices > MaxTableChoices {
-			return &param.Error{Param: "choices of the law", Value: b.choices, Rule: fmt.Sprintf("must be at most %d: too many steps differ from each other", MaxTableChoices)}
+			return &param.Error{
+				Param: "choices of the law",
+				Value: b.choices,
+				Rule:  fmt.Sprintf("must be at most %d: too many steps differ from each other", MaxTableChoices),
+			}
 		}
 	}
 	if last := len(t.Classes) - 1; last >= 0 && t.Classes[last].Row == k {
@@ -325,7 +341,12 @@ func (t *Table) Next(at Point) (p float64, in, out Point) {
 // of this package, with starts that have the sum 1, and with jumps that lead to choices.
 func (t *Table) Validate() error {
 	c := param.Checker{}
-	c.Require(t.Steps >= 1 && t.Steps <= MaxSteps, "steps of the table", t.Steps, fmt.Sprintf("must be from 1 to %d", MaxSteps))
+	c.Require(
+		t.Steps >= 1 && t.Steps <= MaxSteps,
+		"steps of the table",
+		t.Steps,
+		fmt.Sprintf("must be from 1 to %d", MaxSteps),
+	)
 	steps, choices := 0, 0
 	for _, class := range t.Classes {
 		known := class.Row >= 0 && class.Row < len(t.Rows) && class.Count >= 1 && class.Count <= MaxSteps
@@ -334,17 +355,32 @@ func (t *Table) Validate() error {
 		}
 		steps += class.Count
 	}
-	c.Require(steps == t.Steps, "steps of the classes", steps, fmt.Sprintf("must be those of the table, %d", t.Steps))
+	c.Require(
+		steps == t.Steps,
+		"steps of the classes",
+		steps,
+		fmt.Sprintf("must be those of the table, %d", t.Steps),
+	)
 	for k, row := range t.Rows {
 		choices += len(row)
 		ordered := slices.IsSortedFunc(row, func(x, y Choice) int { return cmp.Compare(x.State, y.State) })
 		c.Require(ordered, "row", k, "must have its states in ascending order")
 		for _, x := range row {
-			c.Require(x.Threshold >= 1 && x.Threshold <= certain, "threshold", x.Threshold, "must be from 1 to 2^63")
+			c.Require(
+				x.Threshold >= 1 && x.Threshold <= certain,
+				"threshold",
+				x.Threshold,
+				"must be from 1 to 2^63",
+			)
 			c.Require(x.In.Wait >= 0 && x.Out.Wait >= 0, "wait", min(x.In.Wait, x.Out.Wait), "must be at least 0")
 		}
 	}
-	c.Require(choices <= MaxTableChoices, "choices of the table", choices, fmt.Sprintf("must be at most %d", MaxTableChoices))
+	c.Require(
+		choices <= MaxTableChoices,
+		"choices of the table",
+		choices,
+		fmt.Sprintf("must be at most %d", MaxTableChoices),
+	)
 	if err := c.Err(); err != nil {
 		return err
 	}
@@ -368,7 +404,12 @@ func (t *Table) checkPoints() error {
 	}
 	sum := uint64(0)
 	for _, s := range t.Starts {
-		c.Require(s.Step >= 0 && s.Weight > 0 && sum+s.Weight <= certain && has(s.point()), "start", s, "must be a point of the table with a weight above 0")
+		c.Require(
+			s.Step >= 0 && s.Weight > 0 && sum+s.Weight <= certain && has(s.point()),
+			"start",
+			s,
+			"must be a point of the table with a weight above 0",
+		)
 		sum += s.Weight
 		if c.Err() != nil {
 			return c.Err()
@@ -379,13 +420,23 @@ func (t *Table) checkPoints() error {
 	for i := range t.Steps {
 		for _, x := range t.Row(i) {
 			if !has(x.In.to(i)) || x.Threshold < certain && !has(x.Out.to(i)) {
-				c.Require(false, "choice", x, fmt.Sprintf("must lead to choices of the table, from step %d too", i))
+				c.Require(
+					false,
+					"choice",
+					x,
+					fmt.Sprintf("must lead to choices of the table, from step %d too", i),
+				)
 				return c.Err()
 			}
 		}
 		points += len(t.Row(i))
 	}
-	c.Require(points <= MaxTablePoints, "points of the table", points, fmt.Sprintf("must be at most %d", MaxTablePoints))
+	c.Require(
+		points <= MaxTablePoints,
+		"points of the table",
+		points,
+		fmt.Sprintf("must be at most %d", MaxTablePoints),
+	)
 	return c.Err()
 }
 
@@ -414,7 +465,10 @@ func (t *Table) Hash() string {
 	h := sha256.New()
 	b := binary.AppendUvarint([]byte("minsep/sampling.Table\n"), uint64(t.Steps))
 	for _, s := range t.Starts {
-		b = binary.AppendUvarint(binary.AppendVarint(binary.AppendUvarint(b, uint64(s.Step)), int64(s.State)), s.Weight)
+		b = binary.AppendUvarint(
+			binary.AppendVarint(binary.AppendUvarint(b, uint64(s.Step)), int64(s.State)),
+			s.Weight,
+		)
 	}
 	b = binary.AppendUvarint(b, uint64(len(t.Rows)))
 	for _, row := range t.Rows {

@@ -64,7 +64,11 @@ func (t *Table) count() participationCount {
 		rows[i] = make([]participationCount, len(t.Row(i)))
 		for k, x := range t.Row(i) {
 			p, in := x.Prob(), from(x.In.to(i))
-			sum := participationCount{mean: p * (1 + in.mean), square: p * (1 + 2*in.mean + in.square), most: 1 + in.most}
+			sum := participationCount{
+				mean:   p * (1 + in.mean),
+				square: p * (1 + 2*in.mean + in.square),
+				most:   1 + in.most,
+			}
 			if q := x.Complement(); q > 0 {
 				out := from(x.Out.to(i))
 				sum.mean += q * out.mean
@@ -117,7 +121,11 @@ func (t *Table) marginals() []float64 {
 
 // place is the index of a point in the row of its step.
 func (t *Table) place(at Point) int {
-	k, _ := slices.BinarySearchFunc(t.Row(at.Step), at.State, func(x Choice, state int) int { return cmp.Compare(x.State, state) })
+	k, _ := slices.BinarySearchFunc(
+		t.Row(at.Step),
+		at.State,
+		func(x Choice, state int) int { return cmp.Compare(x.State, state) },
+	)
 	return k
 }
 
@@ -199,7 +207,10 @@ func (b *processBuilder) visit(at Point) int32 {
 				b.process.segments[last].next = k
 			}
 			last = len(b.process.segments)
-			b.process.segments = append(b.process.segments, segment{first: k, next: -1, survive: []uint64{1<<64 - 1}})
+			b.process.segments = append(
+				b.process.segments,
+				segment{first: k, next: -1, survive: []uint64{1<<64 - 1}},
+			)
 		}
 		b.known[at] = k
 		b.process.points = append(b.process.points, tablePoint{int32(at.Step), int32(last), -1})

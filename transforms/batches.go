@@ -76,8 +76,17 @@ func SampleBatches(s beam.Scope, c Sampling, e Examples) (Batches, error) {
 	k.AtLeast("shards", c.Shards, 0)
 	k.AtLeast("buckets", c.Buckets, 0)
 	k.AtLeast("workers", c.Workers, 0)
-	r := formation.Request{Params: c.Params, Law: c.Law, Shards: c.Shards, Names: !c.RowsOnly, KeyURI: t.keyFile, RunID: t.id,
-		Buckets: c.Buckets, Workers: c.Workers, TempDir: c.TempDir}
+	r := formation.Request{
+		Params:  c.Params,
+		Law:     c.Law,
+		Shards:  c.Shards,
+		Names:   !c.RowsOnly,
+		KeyURI:  t.keyFile,
+		RunID:   t.id,
+		Buckets: c.Buckets,
+		Workers: c.Workers,
+		TempDir: c.TempDir,
+	}
 	r.IDs.Type, _ = columnType(e.key)
 	r.IDs.AreRow = e.isNumbered()
 	k.Add(r.Validate())
@@ -142,7 +151,9 @@ func (b Batches) Files(s beam.Scope, folder string, parquet bool) (beam.PCollect
 		return beam.PCollection{}, err
 	}
 	if parquet && b.sampling.RowsOnly {
-		return beam.PCollection{}, errors.New("parquet files hold the ids of examples, which the sampling leaves out: unset RowsOnly")
+		return beam.PCollection{}, errors.New(
+			"parquet files hold the ids of examples, which the sampling leaves out: unset RowsOnly",
+		)
 	}
 	dir, err := store.Abs(folder)
 	if err != nil {
@@ -195,7 +206,12 @@ func init() { beam.RegisterDoFn(reflect.TypeFor[publishBatchesFn]()) }
 // complete.
 type assembleFn[K ID] struct{ PartSize int }
 
-func (f *assembleFn[K]) ProcessElement(ctx context.Context, shard uint32, chunks, resolved, _ func(*[]byte) bool, emit func(Batch[K])) error {
+func (f *assembleFn[K]) ProcessElement(
+	ctx context.Context,
+	shard uint32,
+	chunks, resolved, _ func(*[]byte) bool,
+	emit func(Batch[K]),
+) error {
 	r, err := formation.ReadResolved(resolved)
 	if err != nil {
 		return err

@@ -45,7 +45,12 @@ type Limits struct {
 }
 
 func (l Limits) bound() ownergraph.Bound {
-	b := ownergraph.Bound{MaxExamplesPerOwner: l.MaxExamplesPerOwner, Duplicates: l.Duplicates, MaxNeighborhood: l.MaxNeighborhood, Pools: l.Pools}
+	b := ownergraph.Bound{
+		MaxExamplesPerOwner: l.MaxExamplesPerOwner,
+		Duplicates:          l.Duplicates,
+		MaxNeighborhood:     l.MaxNeighborhood,
+		Pools:               l.Pools,
+	}
 	if l.Random {
 		b.Order = ownergraph.Random
 	}
@@ -145,8 +150,12 @@ func (g Graph) open(ctx context.Context) (*graphio.Source, error) {
 	if g.source != nil {
 		return g.source, nil
 	}
-	return graphio.Open(ctx, g.Files, graphio.Options{Format: g.Format, Header: g.Header, ExampleColumn: g.ExampleColumn,
-		OwnerColumn: g.OwnerColumn, OwnerSeparator: g.OwnerSeparator, SingleOwner: g.SingleOwner})
+	return graphio.Open(
+		ctx,
+		g.Files,
+		graphio.Options{Format: g.Format, Header: g.Header, ExampleColumn: g.ExampleColumn,
+			OwnerColumn: g.OwnerColumn, OwnerSeparator: g.OwnerSeparator, SingleOwner: g.SingleOwner},
+	)
 }
 
 // BoundGraph is [BoundContributions] for a graph in files. Ids are int64 or string, as the files
@@ -170,7 +179,11 @@ func BoundGraph(ctx context.Context, s beam.Scope, t *Training, l Limits, g Grap
 
 // bound bounds the edges that read adds to the pipeline: in one worker if the user has given their
 // number, and it is small.
-func (e Examples) bound(s beam.Scope, given int64, read func(beam.Scope) (beam.PCollection, error)) (Examples, error) {
+func (e Examples) bound(
+	s beam.Scope,
+	given int64,
+	read func(beam.Scope) (beam.PCollection, error),
+) (Examples, error) {
 	if err := e.training.check(); err != nil {
 		return Examples{}, err
 	}
@@ -179,8 +192,17 @@ func (e Examples) bound(s beam.Scope, given int64, read func(beam.Scope) (beam.P
 	if err != nil {
 		return Examples{}, err
 	}
-	c := contribution.Config{Bound: l.bound(), KeyURI: e.training.keyFile, RunID: e.training.id, ParamsSHA256: digest,
-		Edges: l.Pairs, Buckets: l.Buckets, Rounds: l.Rounds, TempDir: l.TempDir, SharedDir: l.SharedDir}
+	c := contribution.Config{
+		Bound:        l.bound(),
+		KeyURI:       e.training.keyFile,
+		RunID:        e.training.id,
+		ParamsSHA256: digest,
+		Edges:        l.Pairs,
+		Buckets:      l.Buckets,
+		Rounds:       l.Rounds,
+		TempDir:      l.TempDir,
+		SharedDir:    l.SharedDir,
+	}
 	c.Examples, _ = columnType(e.key)
 	c.Owners, _ = columnType(e.owner)
 	if err := c.Validate(); err != nil {
@@ -224,8 +246,13 @@ func ReadTable(ctx context.Context, s beam.Scope, t *Training, folder string) (E
 	if err != nil {
 		return Examples{}, err
 	}
-	return Examples{Summary: beam.CreateList(s.Scope("minsep.ReadTable"), [][]byte{summary}), training: t, table: table,
-		key: goType(table.ExampleType), owner: goType(table.OwnerType)}, nil
+	return Examples{
+		Summary:  beam.CreateList(s.Scope("minsep.ReadTable"), [][]byte{summary}),
+		training: t,
+		table:    table,
+		key:      goType(table.ExampleType),
+		owner:    goType(table.OwnerType),
+	}, nil
 }
 
 // rows returns the examples as a PCollection<[]byte> of encoded [ownergraph.Rows].
@@ -253,7 +280,9 @@ func (e Examples) Rows(s beam.Scope) (beam.PCollection, error) {
 // PCollection<string> of JSON with name, bytes and SHA-256.
 func (e Examples) Files(s beam.Scope, folder string) (beam.PCollection, error) {
 	if !e.parts.IsValid() {
-		return beam.PCollection{}, errors.New("only examples that this pipeline bounds can be written: others are numbers, or in files already")
+		return beam.PCollection{}, errors.New(
+			"only examples that this pipeline bounds can be written: others are numbers, or in files already",
+		)
 	}
 	dir, err := store.Abs(folder)
 	if err != nil {
@@ -286,8 +315,20 @@ func (e *Examples) Write(s beam.Scope) error {
 	if _, err := manifest.Begin(folder, false); err != nil {
 		return err
 	}
-	publish := &publishTableFn{Run: e.training.dir, Folder: folder, RunID: e.training.id, Params: params, SHA256: digest, Format: manifest.BoundedFormatOf(e.limits.bound())}
-	e.published = beam.ParDo(s, publish, beam.GroupByKey(s, beam.AddFixedKey(s, files)), beam.SideInput{Input: e.Summary})
+	publish := &publishTableFn{
+		Run:    e.training.dir,
+		Folder: folder,
+		RunID:  e.training.id,
+		Params: params,
+		SHA256: digest,
+		Format: manifest.BoundedFormatOf(e.limits.bound()),
+	}
+	e.published = beam.ParDo(
+		s,
+		publish,
+		beam.GroupByKey(s, beam.AddFixedKey(s, files)),
+		beam.SideInput{Input: e.Summary},
+	)
 	return nil
 }
 
@@ -365,7 +406,11 @@ func (f *unpackFn[K, V]) ProcessElement(ctx context.Context, b []byte, emit func
 	owners := appendIDs([]V(nil), &f.rows.Owners, 0, f.rows.Owners.Len())
 	for i, id := range ids {
 		start, end := f.rows.OwnersOf(i)
-		row := Row[V]{Number: f.rows.First + int64(i), Copies: int(f.rows.Copies[i]), Owners: owners[start:end:end]}
+		row := Row[V]{
+			Number: f.rows.First + int64(i),
+			Copies: int(f.rows.Copies[i]),
+			Owners: owners[start:end:end],
+		}
 		for _, pool := range f.rows.PoolsOf(i) {
 			row.Pools = append(row.Pools, int(pool))
 		}

@@ -44,7 +44,11 @@ type LongIDError struct {
 }
 
 func (e *LongIDError) Error() string {
-	return fmt.Sprintf("input: an id of %d bytes: must have at most %d: give a hash of it", e.Bytes, stream.MaxStringID)
+	return fmt.Sprintf(
+		"input: an id of %d bytes: must have at most %d: give a hash of it",
+		e.Bytes,
+		stream.MaxStringID,
+	)
 }
 
 // appendID appends an id to a column.

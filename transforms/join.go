@@ -58,16 +58,37 @@ func (b Batches) Join(s beam.Scope, records beam.PCollection) (beam.PCollection,
 		return beam.PCollection{}, err
 	}
 	if k != b.examples.key {
-		return beam.PCollection{}, fmt.Errorf("records: ids are of type %v: must be %v, as those of the examples", k, b.examples.key)
+		return beam.PCollection{}, fmt.Errorf(
+			"records: ids are of type %v: must be %v, as those of the examples",
+			k,
+			b.examples.key,
+		)
 	}
 	if b.sampling.RowsOnly {
-		return beam.PCollection{}, errors.New("records are joined by the ids of examples, which the sampling leaves out: unset RowsOnly")
+		return beam.PCollection{}, errors.New(
+			"records are joined by the ids of examples, which the sampling leaves out: unset RowsOnly",
+		)
 	}
 	of := beam.EncodedType{T: r}
-	slots := beam.ParDo(s, &slotsFn{}, b.drawn.Grouped, beam.SideInput{Input: b.drawn.Resolved}, beam.SideInput{Input: b.drawn.Checked})
+	slots := beam.ParDo(
+		s,
+		&slotsFn{},
+		b.drawn.Grouped,
+		beam.SideInput{Input: b.drawn.Resolved},
+		beam.SideInput{Input: b.drawn.Checked},
+	)
 	encoded := beam.ParDo(s, &recordFn{Record: of}, records)
-	joined := beam.ParDo(s, &joinFn{TempDir: b.sampling.TempDir}, beam.GroupByKey(s, beam.Flatten(s, slots, encoded)))
-	return beam.ParDo(s, &orderFn{Record: of, TempDir: b.sampling.TempDir}, beam.GroupByKey(s, joined), beam.TypeDefinition{Var: beam.TType, T: r}), nil
+	joined := beam.ParDo(
+		s,
+		&joinFn{TempDir: b.sampling.TempDir},
+		beam.GroupByKey(s, beam.Flatten(s, slots, encoded)),
+	)
+	return beam.ParDo(
+		s,
+		&orderFn{Record: of, TempDir: b.sampling.TempDir},
+		beam.GroupByKey(s, joined),
+		beam.TypeDefinition{Var: beam.TType, T: r},
+	), nil
 }
 
 // A record of the first shuffle is an example's id, its length before it; then recordMark and the
@@ -100,7 +121,12 @@ const slotBytes = 24
 // slotsFn emits the slots of a shard of steps by bucket of the id.
 type slotsFn struct{}
 
-func (*slotsFn) ProcessElement(ctx context.Context, shard uint32, chunks, resolved, _ func(*[]byte) bool, emit func(uint32, []byte)) error {
+func (*slotsFn) ProcessElement(
+	ctx context.Context,
+	shard uint32,
+	chunks, resolved, _ func(*[]byte) bool,
+	emit func(uint32, []byte),
+) error {
 	r, err := formation.ReadResolved(resolved)
 	if err != nil {
 		return err
@@ -166,7 +192,12 @@ func (f *recordFn) FinishBundle(emit func(uint32, []byte)) error { return f.pack
 // joinFn gives each slot of a bucket the record of its id, and sends both to the shard.
 type joinFn struct{ TempDir string }
 
-func (f *joinFn) ProcessElement(ctx context.Context, _ uint32, chunks func(*[]byte) bool, emit func(uint32, []byte)) (err error) {
+func (f *joinFn) ProcessElement(
+	ctx context.Context,
+	_ uint32,
+	chunks func(*[]byte) bool,
+	emit func(uint32, []byte),
+) (err error) {
 	sorter := packed.Sorter{Dir: f.TempDir}
 	defer func() { err = cmp.Or(err, sorter.Close()) }()
 	if err := sorter.AddAll(chunks); err != nil {
@@ -184,7 +215,9 @@ func (f *joinFn) ProcessElement(ctx context.Context, _ uint32, chunks func(*[]by
 			id, record, found = append(id[:0], key...), append(record[:0], payload...), true
 			return nil
 		case !found || !bytes.Equal(key, id):
-			return errors.New("input: an example that takes part has no record: records must have one for each example")
+			return errors.New(
+				"input: an example that takes part has no record: records must have one for each example",
+			)
 		}
 		shard := binary.BigEndian.Uint32(payload)
 		emit(shard, packOne(payload[4:], record))
@@ -208,7 +241,12 @@ type orderFn struct {
 
 func (f *orderFn) Setup() { f.decoder = beam.NewElementDecoder(f.Record.T) }
 
-func (f *orderFn) ProcessElement(ctx context.Context, _ uint32, chunks func(*[]byte) bool, emit func(Slot, beam.T)) (err error) {
+func (f *orderFn) ProcessElement(
+	ctx context.Context,
+	_ uint32,
+	chunks func(*[]byte) bool,
+	emit func(Slot, beam.T),
+) (err error) {
 	sorter := packed.Sorter{Dir: f.TempDir}
 	defer func() { err = cmp.Or(err, sorter.Close()) }()
 	if err := sorter.AddAll(chunks); err != nil {
@@ -220,7 +258,12 @@ func (f *orderFn) ProcessElement(ctx context.Context, _ uint32, chunks func(*[]b
 			return errors.New("malformed entry of a batch")
 		}
 		number := func(at int) int { return int(binary.BigEndian.Uint32(b[at:])) }
-		slot := Slot{Step: number(0), Index: number(4), Size: number(8), Row: int64(binary.BigEndian.Uint64(b[12:]))}
+		slot := Slot{
+			Step:  number(0),
+			Index: number(4),
+			Size:  number(8),
+			Row:   int64(binary.BigEndian.Uint64(b[12:])),
+		}
 		record, err := f.decoder.Decode(bytes.NewReader(bytes.Clone(b[head:])))
 		if err == nil {
 			emit(slot, record)

@@ -85,7 +85,11 @@ func Noise(s beam.Scope, b Batches, c NoiseParams, l NoiseLayout) (beam.PCollect
 	}
 	const most = 4 << 20
 	if recipe.Len() > most {
-		return beam.PCollection{}, fmt.Errorf("the recipe of the noise has %d bytes: at most %d can travel with a pipeline: give another strategy, or call WriteNoise", recipe.Len(), most)
+		return beam.PCollection{}, fmt.Errorf(
+			"the recipe of the noise has %d bytes: at most %d can travel with a pipeline: give another strategy, or call WriteNoise",
+			recipe.Len(),
+			most,
+		)
 	}
 	l = l.withDefaults(c.Coordinates)
 	if err := t.claim("noise"); err != nil {
@@ -124,7 +128,12 @@ func (b Batches) identity() (t noise.Training, err error) {
 // recipe returns the recipe of the noise of batches, with fresh bytes for each step.
 func (b Batches) recipe(c NoiseParams) (*noise.Recipe, error) {
 	k := param.Checker{}
-	k.Require(c.Strategy == nil || c.Strategy.Steps == b.sampling.steps(), "steps of the strategy", stepsOf(c), fmt.Sprintf("must be %d, those of the batches", b.sampling.steps()))
+	k.Require(
+		c.Strategy == nil || c.Strategy.Steps == b.sampling.steps(),
+		"steps of the strategy",
+		stepsOf(c),
+		fmt.Sprintf("must be %d, those of the batches", b.sampling.steps()),
+	)
 	if err := k.Err(); err != nil {
 		return nil, err
 	}
@@ -132,8 +141,10 @@ func (b Batches) recipe(c NoiseParams) (*noise.Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := noise.NewRecipe(noise.Config{Strategy: c.Strategy, Coordinates: c.Coordinates, NoiseMultiplier: c.NoiseMultiplier,
-		ClipNorm: c.ClipNorm, Float64: c.Float64, Training: training})
+	r, err := noise.NewRecipe(
+		noise.Config{Strategy: c.Strategy, Coordinates: c.Coordinates, NoiseMultiplier: c.NoiseMultiplier,
+			ClipNorm: c.ClipNorm, Float64: c.Float64, Training: training},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +173,13 @@ func WriteNoise(s beam.Scope, b Batches, c NoiseParams, l NoiseFiles) (beam.PCol
 	}
 	t := b.training
 	folder := store.Join(t.dir, manifest.NoiseFolder)
-	config := noiseshards.Config{Dir: folder, KeyURI: t.keyFile, Shards: max(1, l.Shards), DType: manifest.DFloat32, StepsPerFile: l.StepsPerFile}
+	config := noiseshards.Config{
+		Dir:          folder,
+		KeyURI:       t.keyFile,
+		Shards:       max(1, l.Shards),
+		DType:        manifest.DFloat32,
+		StepsPerFile: l.StepsPerFile,
+	}
 	if c.Float64 {
 		config.DType = manifest.DFloat64
 	}
@@ -177,7 +194,10 @@ func WriteNoise(s beam.Scope, b Batches, c NoiseParams, l NoiseFiles) (beam.PCol
 	if publish.Params, publish.SHA256, err = manifest.Params(r.Params); err != nil {
 		return beam.PCollection{}, err
 	}
-	if publish.Facts, err = json.Marshal(manifest.DescribedNoise{NoiseFacts: config.Facts(r.Params.Steps, r.Params.Coordinates)}); err != nil {
+	publish.Facts, err = json.Marshal(
+		manifest.DescribedNoise{NoiseFacts: config.Facts(r.Params.Steps, r.Params.Coordinates)},
+	)
+	if err != nil {
 		return beam.PCollection{}, err
 	}
 	if _, err := manifest.Begin(folder, true); err != nil {

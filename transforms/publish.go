@@ -22,7 +22,13 @@ type publishTableFn struct {
 	SHA256              manifest.Digest
 }
 
-func (f *publishTableFn) ProcessElement(ctx context.Context, _ int, files func(*string) bool, summary func(*[]byte) bool, emit func(string)) error {
+func (f *publishTableFn) ProcessElement(
+	ctx context.Context,
+	_ int,
+	files func(*string) bool,
+	summary func(*[]byte) bool,
+	emit func(string),
+) error {
 	ix := manifest.Index{Format: f.Format, RunID: f.RunID, Params: f.Params, ParamsSHA256: f.SHA256}
 	if !summary((*[]byte)(&ix.Facts)) {
 		return errors.New("no summary of the table came")
@@ -44,13 +50,21 @@ func (f *publishTableFn) ProcessElement(ctx context.Context, _ int, files func(*
 // publishBatchesFn writes the index of batches, once their rows are known to be complete.
 type publishBatchesFn struct{ Folder, KeyFile string }
 
-func (f *publishBatchesFn) ProcessElement(ctx context.Context, _ int, files func(*string) bool, resolved func(*[]byte) bool, table func(*string) bool, emit func(string)) error {
+func (f *publishBatchesFn) ProcessElement(
+	ctx context.Context,
+	_ int,
+	files func(*string) bool,
+	resolved func(*[]byte) bool,
+	table func(*string) bool,
+	emit func(string),
+) error {
 	r, err := formation.ReadResolved(resolved)
 	if err != nil {
 		return err
 	}
 	ix := manifest.Index{Format: manifest.BatchesFormatOf(r.Config.Spec), RunID: r.Config.RunID}
-	if ix.Params, ix.ParamsSHA256, err = manifest.Params(manifest.BatchesParams{Scheme: r.Config.Spec}); err != nil {
+	ix.Params, ix.ParamsSHA256, err = manifest.Params(manifest.BatchesParams{Scheme: r.Config.Spec})
+	if err != nil {
 		return err
 	}
 	if ix.Facts, err = json.Marshal(r.Facts); err != nil {
@@ -95,13 +109,25 @@ type publishNoiseFn struct {
 	Recipe          manifest.File
 }
 
-func (f *publishNoiseFn) ProcessElement(ctx context.Context, _ int, files func(*string) bool, emit func(string)) error {
+func (f *publishNoiseFn) ProcessElement(
+	ctx context.Context,
+	_ int,
+	files func(*string) bool,
+	emit func(string),
+) error {
 	root, err := stream.ReadKeyFile(f.KeyFile)
 	if err != nil {
 		return err
 	}
-	ix := manifest.Index{Format: manifest.NoiseFormat, RunID: f.RunID, Params: f.Params, ParamsSHA256: f.SHA256, Facts: f.Facts,
-		Files: []manifest.File{f.Recipe}, Secret: stages.IndexSecret(root, f.RunID, manifest.NoiseFolder)}
+	ix := manifest.Index{
+		Format:       manifest.NoiseFormat,
+		RunID:        f.RunID,
+		Params:       f.Params,
+		ParamsSHA256: f.SHA256,
+		Facts:        f.Facts,
+		Files:        []manifest.File{f.Recipe},
+		Secret:       stages.IndexSecret(root, f.RunID, manifest.NoiseFolder),
+	}
 	if err := publish(ctx, &manifest.Stage{Dir: f.Folder, Secret: true}, ix, files); err != nil {
 		return err
 	}

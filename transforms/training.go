@@ -50,7 +50,10 @@ func NewTraining(ctx context.Context, dir, keyFile string) (*Training, error) {
 		return nil, err
 	}
 	if !made {
-		return nil, fmt.Errorf("run directory %s: holds a training already, and a run id serves one: name another directory", dir)
+		return nil, fmt.Errorf(
+			"run directory %s: holds a training already, and a run id serves one: name another directory",
+			dir,
+		)
 	}
 	return &Training{dir: abs, keyFile: key, id: run.RunID}, nil
 }
@@ -82,7 +85,10 @@ func (t *Training) claim(purpose string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.used[purpose] {
-		return fmt.Errorf("the training has a %s already: a second one would repeat its random numbers: make another training with NewTraining", purpose)
+		return fmt.Errorf(
+			"the training has a %s already: a second one would repeat its random numbers: make another training with NewTraining",
+			purpose,
+		)
 	}
 	if t.used == nil {
 		t.used = make(map[string]bool)

@@ -108,14 +108,22 @@ func claimMissing(cmd *cobra.Command, stage pipelines.Account, zeros error) erro
 // unverified reports whether err means that nothing could be certified: exit code 3, not a fault.
 func unverified(err error) bool {
 	var refused *accounting.RefusedError
-	return errors.Is(err, accounting.ErrNotVerified) || errors.Is(err, accounting.ErrTooFewSamples) || errors.As(err, &refused)
+	return errors.Is(err, accounting.ErrNotVerified) || errors.Is(err, accounting.ErrTooFewSamples) ||
+		errors.As(err, &refused)
 }
 
 func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
 	if c := r.Certificate; c != nil {
-		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %s\n", statusText(string(c.Status), r.Weak), c.Epsilon, c.Delta, accounting.RoundedUp(c.NoiseMultiplier, 6))
+		fmt.Fprintf(
+			t,
+			"%s\t(%g, %g)-DP at noise multiplier %s\n",
+			statusText(string(c.Status), r.Weak),
+			c.Epsilon,
+			c.Delta,
+			accounting.RoundedUp(c.NoiseMultiplier, 6),
+		)
 		printWeak(t, r.Weak)
 		fmt.Fprintf(t, "protects\t%s\n", c.Protected())
 		for _, f := range c.Facts() {
@@ -132,11 +140,25 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		p := c.Points[0]
 		for _, v := range p.Directions {
 			if v.Samples == 0 {
-				fmt.Fprintf(t, "direction %s\tat most %.4g, proven without samples%s\n", v.Direction, v.Bound, truncation(v, c.Delta))
+				fmt.Fprintf(
+					t,
+					"direction %s\tat most %.4g, proven without samples%s\n",
+					v.Direction,
+					v.Bound,
+					truncation(v, c.Delta),
+				)
 				continue
 			}
-			fmt.Fprintf(t, "direction %s\tmean %.4g of %s samples, accepted up to %.4g (M/delta %.3g)%s\n",
-				v.Direction, v.Mean, words.Grouped(int64(v.Samples)), v.Accept, v.Bound/c.Delta, truncation(v, c.Delta))
+			fmt.Fprintf(
+				t,
+				"direction %s\tmean %.4g of %s samples, accepted up to %.4g (M/delta %.3g)%s\n",
+				v.Direction,
+				v.Mean,
+				words.Grouped(int64(v.Samples)),
+				v.Accept,
+				v.Bound/c.Delta,
+				truncation(v, c.Delta),
+			)
 		}
 		if p.FailureProbability > 0 {
 			fmt.Fprintf(t, "in delta\tfailure probability %.3g of the verification\n", p.FailureProbability)
@@ -146,7 +168,12 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 			fmt.Fprintf(t, "attacks, %s\t%s\n", a.Worth, attackText(a))
 		}
 	} else if r.DryRun {
-		fmt.Fprintf(t, "dry run\tof a claim of (%g, %g)-DP: nothing was verified, and nothing written\n", r.Epsilon, r.Delta)
+		fmt.Fprintf(
+			t,
+			"dry run\tof a claim of (%g, %g)-DP: nothing was verified, and nothing written\n",
+			r.Epsilon,
+			r.Delta,
+		)
 		fmt.Fprintf(t, "method\t%s\n", r.Method)
 		if r.Outlook != nil {
 			printOutlook(t, *r.Outlook)
@@ -155,7 +182,12 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 		fmt.Fprintf(t, "not certified\t(%g, %g)-DP; method: %s\n", r.Epsilon, r.Delta, r.Method)
 	}
 	if r.SuggestedMaxBatchSize > 0 {
-		fmt.Fprintf(t, "max batch size\tfrom %d on it adds at most %g %% to delta\n", r.SuggestedMaxBatchSize, 100*accounting.SuggestedShare)
+		fmt.Fprintf(
+			t,
+			"max batch size\tfrom %d on it adds at most %g %% to delta\n",
+			r.SuggestedMaxBatchSize,
+			100*accounting.SuggestedShare,
+		)
 	}
 	printEarlier(t, r)
 	printEstimates(t, r)
@@ -183,13 +215,21 @@ func printWeak(t io.Writer, weak []string) {
 // certificate. The budget is named by its flags or its fields of a plan.
 func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, unused, budget string) {
 	if b != nil && b.Ratio > 1 {
-		fmt.Fprintf(t, "worse than DP-SGD\t%.3g times its noise, for the same claim, steps and batch size: minsep plan compares mechanisms\n", b.Ratio)
+		fmt.Fprintf(
+			t,
+			"worse than DP-SGD\t%.3g times its noise, for the same claim, steps and batch size: minsep plan compares mechanisms\n",
+			b.Ratio,
+		)
 	}
 	if unused != "" {
 		fmt.Fprintf(t, "mostly unused\t%s\n", unused)
 	}
 	if withoutSamples {
-		fmt.Fprintf(t, "without samples\tat a noise multiplier that needs none: a larger %s may certify less noise\n", budget)
+		fmt.Fprintf(
+			t,
+			"without samples\tat a noise multiplier that needs none: a larger %s may certify less noise\n",
+			budget,
+		)
 	}
 }
 
@@ -197,13 +237,27 @@ func printWorse(t io.Writer, b *planner.Beside, withoutSamples bool, unused, bud
 // at which nothing was certified.
 func printAlso(t io.Writer, r pipelines.AccountResult) {
 	for _, p := range r.Certificate.Points[1:] {
-		fmt.Fprintf(t, "also %s\t(%g, %g)-DP at the same noise multiplier\n", r.Certificate.Status, p.Epsilon, p.Delta)
+		fmt.Fprintf(
+			t,
+			"also %s\t(%g, %g)-DP at the same noise multiplier\n",
+			r.Certificate.Status,
+			p.Epsilon,
+			p.Delta,
+		)
 	}
 	for _, epsilon := range r.NotCertified {
-		fmt.Fprintf(t, "not certified\tdelta at epsilon %g: its samples were rejected; the other claims stand\n", epsilon)
+		fmt.Fprintf(
+			t,
+			"not certified\tdelta at epsilon %g: its samples were rejected; the other claims stand\n",
+			epsilon,
+		)
 	}
 	for _, epsilon := range r.LeftOut {
-		fmt.Fprintf(t, "not certified\tdelta at epsilon %g: it would be above 0.5 at this noise multiplier; the other claims stand\n", epsilon)
+		fmt.Fprintf(
+			t,
+			"not certified\tdelta at epsilon %g: it would be above 0.5 at this noise multiplier; the other claims stand\n",
+			epsilon,
+		)
 	}
 }
 
@@ -213,7 +267,12 @@ func truncation(v accounting.Verdict, delta float64) string {
 	if v.Truncation == nil {
 		return ""
 	}
-	return fmt.Sprintf("; truncation adds %.3g, %.2g %% of delta (%s)", v.Truncation.Cost, 100*v.Truncation.Cost/delta, v.Truncation.Rule)
+	return fmt.Sprintf(
+		"; truncation adds %.3g, %.2g %% of delta (%s)",
+		v.Truncation.Cost,
+		100*v.Truncation.Cost/delta,
+		v.Truncation.Rule,
+	)
 }
 
 // printOutlook prints the forecast of a dry run for the verification: its budget, samples and CPU
@@ -233,14 +292,26 @@ func printOutlook(t io.Writer, o calibration.Outlook) {
 	}
 	switch {
 	case o.Unamplified:
-		fmt.Fprintf(t, "on request\tnoise multiplier %.5g, which needs neither samples nor amplification\n", o.Proven)
+		fmt.Fprintf(
+			t,
+			"on request\tnoise multiplier %.5g, which needs neither samples nor amplification\n",
+			o.Proven,
+		)
 	case o.Proven > 0:
 		fmt.Fprintf(t, "expected\ta noise multiplier of at most %.5g, which needs no samples\n", o.Proven)
 	}
 	if o.Hopeless() {
-		fmt.Fprintf(t, "expected\tmore samples than any verification has, at noise multiplier %.4g (M/delta %.3g)\n", o.NoiseMultiplier, o.Effort)
+		fmt.Fprintf(
+			t,
+			"expected\tmore samples than any verification has, at noise multiplier %.4g (M/delta %.3g)\n",
+			o.NoiseMultiplier,
+			o.Effort,
+		)
 		if o.Refused() {
-			fmt.Fprintf(t, "expected\tno certificate, exit code 3, whatever the budget: give a larger delta or epsilon, or another scheme\n")
+			fmt.Fprintf(
+				t,
+				"expected\tno certificate, exit code 3, whatever the budget: give a larger delta or epsilon, or another scheme\n",
+			)
 		}
 		return
 	}
@@ -248,10 +319,22 @@ func printOutlook(t io.Writer, o calibration.Outlook) {
 	if !o.Enough {
 		verdict = "the budget is not enough for that"
 	}
-	fmt.Fprintf(t, "expected\tat least %s samples at noise multiplier %.4g (M/delta %.3g), %.2g s of a processor: %s\n",
-		words.Grouped(int64(o.Least)), o.NoiseMultiplier, o.Effort, o.Least*o.CPU, verdict)
+	fmt.Fprintf(
+		t,
+		"expected\tat least %s samples at noise multiplier %.4g (M/delta %.3g), %.2g s of a processor: %s\n",
+		words.Grouped(int64(o.Least)),
+		o.NoiseMultiplier,
+		o.Effort,
+		o.Least*o.CPU,
+		verdict,
+	)
 	if o.Refused() {
-		fmt.Fprintf(t, "expected\tno certificate, exit code 3, unless the budget is about %.2g samples, %s of a processor\n", o.Advised, budgetTime(o.AdvisedCPU))
+		fmt.Fprintf(
+			t,
+			"expected\tno certificate, exit code 3, unless the budget is about %.2g samples, %s of a processor\n",
+			o.Advised,
+			budgetTime(o.AdvisedCPU),
+		)
 	}
 }
 
@@ -263,7 +346,12 @@ func printEarlier(t io.Writer, r pipelines.AccountResult) {
 		q += e.FailureProbability
 	}
 	if q > 0 {
-		fmt.Fprintf(t, "earlier\t%s in ledger/earlier, which takes %.3g of delta\n", plural(len(r.Earlier), "protocol"), q)
+		fmt.Fprintf(
+			t,
+			"earlier\t%s in ledger/earlier, which takes %.3g of delta\n",
+			plural(len(r.Earlier), "protocol"),
+			q,
+		)
 	}
 }
 
@@ -272,7 +360,15 @@ func printEstimates(t io.Writer, r pipelines.AccountResult) {
 	if len(r.Estimates) > 0 {
 		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\tdirection\n")
 		for _, e := range r.Estimates {
-			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\t%s\n", e.NoiseMultiplier, e.Mean, e.StdErr, e.Effort, e.Direction)
+			fmt.Fprintf(
+				t,
+				"\t%.5g\t%.4g\t%.1g\t%.3g\t%s\n",
+				e.NoiseMultiplier,
+				e.Mean,
+				e.StdErr,
+				e.Effort,
+				e.Direction,
+			)
 		}
 		if r.Estimate > 0 {
 			fmt.Fprintf(t, "\t%.5g\t%.4g\tinterpolated\n", r.Estimate, r.Delta)

@@ -45,10 +45,16 @@ func advice(err error) string {
 		lines = append(lines, "what would help: "+help)
 	}
 	if e.inPlan {
-		lines = append(lines, "to go on, change the plan and run it by --again NEW: the new directory NEW takes over the stages that still hold")
+		lines = append(
+			lines,
+			"to go on, change the plan and run it by --again NEW: the new directory NEW takes over the stages that still hold",
+		)
 	}
 	if e.ledger != "" {
-		lines = append(lines, "the protocol that was rejected stays in "+e.ledger+", and its failure probability counts")
+		lines = append(
+			lines,
+			"the protocol that was rejected stays in "+e.ledger+", and its failure probability counts",
+		)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -56,9 +62,32 @@ func advice(err error) string {
 // planNames replaces flags by the plan's fields.
 // A replacer takes the first of its names that matches at a place, so a name stands before every
 // other one that it begins with.
-var planNames = strings.NewReplacer("--cpu-time", "privacy.cpu_time", "--samples", "privacy.samples", "--noise-multiplier", "privacy.noise_multiplier",
-	"--also-epsilon", "privacy.also_epsilon", "--epsilon", "privacy.epsilon", "--delta", "privacy.delta", "--min-sep", "scheme.min_sep", "--max-batch-size", "scheme.max_batch_size",
-	"--bands", "strategy.bands", "--max-per-owner", "bound.max_examples_per_owner", "--scheme", "scheme.scheme", "--secret-partition", "scheme.secret_partition")
+var planNames = strings.NewReplacer(
+	"--cpu-time",
+	"privacy.cpu_time",
+	"--samples",
+	"privacy.samples",
+	"--noise-multiplier",
+	"privacy.noise_multiplier",
+	"--also-epsilon",
+	"privacy.also_epsilon",
+	"--epsilon",
+	"privacy.epsilon",
+	"--delta",
+	"privacy.delta",
+	"--min-sep",
+	"scheme.min_sep",
+	"--max-batch-size",
+	"scheme.max_batch_size",
+	"--bands",
+	"strategy.bands",
+	"--max-per-owner",
+	"bound.max_examples_per_owner",
+	"--scheme",
+	"scheme.scheme",
+	"--secret-partition",
+	"scheme.secret_partition",
+)
 
 // help returns the changes that would make the claim certifiable, by their flags; "" if the error
 // itself says it.
@@ -74,7 +103,13 @@ func (e notCertified) help() string {
 		return fmt.Sprintf("--max-batch-size %d", cut.Suggested)
 	// From the special to the general: an error of an earlier case may match a later one too.
 	case errors.As(e.error, &few) && few.Advised > 0 && few.Advised < maxAdvised && few.CPU > 0:
-		return fmt.Sprintf("--cpu-time %s or more (or --samples %.0f), %s%s", budgetTime(max(few.Advised*few.CPU, few.AdvisedCPU)), twoDigits(few.Advised), unamplified(few), e.otherwise())
+		return fmt.Sprintf(
+			"--cpu-time %s or more (or --samples %.0f), %s%s",
+			budgetTime(max(few.Advised*few.CPU, few.AdvisedCPU)),
+			twoDigits(few.Advised),
+			unamplified(few),
+			e.otherwise(),
+		)
 	case errors.Is(e.error, accounting.ErrTooFewSamples):
 		return unamplified(few) + e.otherwise() + ", or a strategy with no more bands than --min-sep"
 	case errors.Is(e.error, calibration.ErrNotPrivate), errors.Is(e.error, calibration.ErrEstimatedAbove):
@@ -92,7 +127,10 @@ func unamplified(few *calibration.TooFewError) string {
 	if few == nil || few.Proven == 0 {
 		return ""
 	}
-	return fmt.Sprintf("--noise-multiplier %g (proven without samples, since it needs no amplification), ", few.Proven)
+	return fmt.Sprintf(
+		"--noise-multiplier %g (proven without samples, since it needs no amplification), ",
+		few.Proven,
+	)
 }
 
 // otherwise lists the changes that make any claim easier to certify.
@@ -125,13 +163,27 @@ const adviceErrors = 2.5
 func (e notCertified) moreSamples(rejected *accounting.NotVerifiedError) string {
 	need, ok := calibration.Advised(rejected, adviceErrors)
 	if !ok || need > maxAdvised {
-		return fmt.Sprintf("%s%s. More samples do not help: the mean leaves no room below delta", e.moreNoise(fmt.Sprintf(" than %.4g", rejected.NoiseMultiplier)), e.otherwise())
+		return fmt.Sprintf(
+			"%s%s. More samples do not help: the mean leaves no room below delta",
+			e.moreNoise(fmt.Sprintf(" than %.4g", rejected.NoiseMultiplier)),
+			e.otherwise(),
+		)
 	}
 	budget := fmt.Sprintf("--samples %.0f or more", twoDigits(need))
 	if rejected.CPU > 0 {
-		budget = fmt.Sprintf("--cpu-time %s or more (or --samples %.0f)", budgetTime(need*rejected.CPU), twoDigits(need))
+		budget = fmt.Sprintf(
+			"--cpu-time %s or more (or --samples %.0f)",
+			budgetTime(need*rejected.CPU),
+			twoDigits(need),
+		)
 	}
-	return fmt.Sprintf("%s with --noise-multiplier %.6g; %s%s", budget, rejected.NoiseMultiplier, e.moreNoise(""), e.otherwise())
+	return fmt.Sprintf(
+		"%s with --noise-multiplier %.6g; %s%s",
+		budget,
+		rejected.NoiseMultiplier,
+		e.moreNoise(""),
+		e.otherwise(),
+	)
 }
 
 // maxAdvised is the largest number of samples that is advised: weeks of CPU time.

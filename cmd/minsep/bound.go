@@ -134,19 +134,62 @@ func printBounded(w io.Writer, b pipelines.BoundResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if b.RunID == "" {
 		fmt.Fprintf(t, "dry run\t%s\tnothing is written\n", b.Out)
-		fmt.Fprintf(t, "graph\t%s, %s\texamples are %s, owners %s\n", plural(b.Input.Files, "file"), plural(b.Input.Bytes, "byte"), b.Input.ExampleType, b.Input.OwnerType)
+		fmt.Fprintf(
+			t,
+			"graph\t%s, %s\texamples are %s, owners %s\n",
+			plural(b.Input.Files, "file"),
+			plural(b.Input.Bytes, "byte"),
+			b.Input.ExampleType,
+			b.Input.OwnerType,
+		)
 		t.Flush()
 		return
 	}
 	fmt.Fprintf(t, "run\t%s\t%s\n", b.RunID, b.Out)
-	fmt.Fprintf(t, "graph\t%s, %s, %s\t%s merged\n", plural(s.Edges, "edge"), plural(s.Examples, "example"), plural(s.Owners, "owner"), plural(s.DuplicateEdges, "equal edge"))
-	fmt.Fprintf(t, "kept\t%s, %s, %s\n", plural(s.Kept, "example"), copies(s.KeptCopies), plural(s.KeptEdges, "edge"))
+	fmt.Fprintf(
+		t,
+		"graph\t%s, %s, %s\t%s merged\n",
+		plural(s.Edges, "edge"),
+		plural(s.Examples, "example"),
+		plural(s.Owners, "owner"),
+		plural(s.DuplicateEdges, "equal edge"),
+	)
+	fmt.Fprintf(
+		t,
+		"kept\t%s, %s, %s\n",
+		plural(s.Kept, "example"),
+		copies(s.KeptCopies),
+		plural(s.KeptEdges, "edge"),
+	)
 	if c := s.Coverage; c != nil {
-		fmt.Fprintf(t, "pools\t%d of %s\tbefore they were cut to one size: %s to %s\n", c.Pools, plural(c.Size, "example"), words.Grouped(slices.Min(c.BeforeCut)), words.Grouped(slices.Max(c.BeforeCut)))
-		fmt.Fprintf(t, "distinct\t%s in the first pool, %s in all\tthe most used one in %s\n", plural(c.Distinct[0], "example"), words.Grouped(s.Kept), plural(c.Most(), "pool"))
-		fmt.Fprintf(t, "in no pool\t%s: an owner was full each time\t%s: cut\n", words.Grouped(s.DroppedOwnerFull), words.Grouped(c.DroppedCut))
+		fmt.Fprintf(
+			t,
+			"pools\t%d of %s\tbefore they were cut to one size: %s to %s\n",
+			c.Pools,
+			plural(c.Size, "example"),
+			words.Grouped(slices.Min(c.BeforeCut)),
+			words.Grouped(slices.Max(c.BeforeCut)),
+		)
+		fmt.Fprintf(
+			t,
+			"distinct\t%s in the first pool, %s in all\tthe most used one in %s\n",
+			plural(c.Distinct[0], "example"),
+			words.Grouped(s.Kept),
+			plural(c.Most(), "pool"),
+		)
+		fmt.Fprintf(
+			t,
+			"in no pool\t%s: an owner was full each time\t%s: cut\n",
+			words.Grouped(s.DroppedOwnerFull),
+			words.Grouped(c.DroppedCut),
+		)
 	} else {
-		fmt.Fprintf(t, "dropped\t%s: an owner was full\t%s: neighbourhood too large\n", words.Grouped(s.DroppedOwnerFull), words.Grouped(s.DroppedNeighborhood))
+		fmt.Fprintf(
+			t,
+			"dropped\t%s: an owner was full\t%s: neighbourhood too large\n",
+			words.Grouped(s.DroppedOwnerFull),
+			words.Grouped(s.DroppedNeighborhood),
+		)
 	}
 	fmt.Fprintf(t, "without a kept example\t%s\n", plural(s.KeptPerOwner.Of(0), "owner"))
 	if most := s.Neighborhoods.Most(); most > 0 {

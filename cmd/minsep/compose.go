@@ -74,20 +74,45 @@ same batches do not add up: two directories of one run id, or with the same batc
 		RunE: func(cmd *cobra.Command, args []string) error {
 			check := param.Checker{}
 			byDelta, byEpsilon := cmd.Flags().Changed("delta"), cmd.Flags().Changed("epsilon")
-			check.Require(byDelta != byEpsilon, "delta", delta, "exactly one of --delta and --epsilon must be given")
+			check.Require(
+				byDelta != byEpsilon,
+				"delta",
+				delta,
+				"exactly one of --delta and --epsilon must be given",
+			)
 			check.Require(!byDelta || delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
-			check.Require(!byEpsilon || epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
+			check.Require(
+				!byEpsilon || epsilon >= 0 && !math.IsInf(epsilon, 1),
+				"epsilon",
+				epsilon,
+				"must be a finite number, at least 0",
+			)
 			times := counts
 			if len(times) == 1 {
 				times = slices.Repeat(times, len(args))
 			}
-			check.Require(len(times) == len(args), "times", commas(counts), fmt.Sprintf("must be one number, or one for each of the %d runs", len(args)))
+			check.Require(
+				len(times) == len(args),
+				"times",
+				commas(counts),
+				fmt.Sprintf("must be one number, or one for each of the %d runs", len(args)),
+			)
 			trainings := 0
 			for _, n := range times {
-				check.Require(n >= 1 && n <= pld.MostTrainings, "times", n, fmt.Sprintf("must be at least 1 and at most %d", pld.MostTrainings))
+				check.Require(
+					n >= 1 && n <= pld.MostTrainings,
+					"times",
+					n,
+					fmt.Sprintf("must be at least 1 and at most %d", pld.MostTrainings),
+				)
 				trainings += n
 			}
-			check.Require(trainings <= pld.MostTrainings, "times", commas(counts), fmt.Sprintf("must come to at most %d trainings together", pld.MostTrainings))
+			check.Require(
+				trainings <= pld.MostTrainings,
+				"times",
+				commas(counts),
+				fmt.Sprintf("must come to at most %d trainings together", pld.MostTrainings),
+			)
 			if err := check.Err(); err != nil {
 				return err
 			}
@@ -131,7 +156,14 @@ func (t *together) remedy() {
 		for _, part := range []float64{0.125, 0.25, 0.5, 0.75} { // as minsep plan writes them
 			parts = append(parts, strconv.FormatFloat(part*epsilon, 'g', 3, 64))
 		}
-		t.Notes = append(t.Notes, fmt.Sprintf("%s is certified at one epsilon only: its trainings add up to less if smaller epsilon are certified too, which takes no more noise: minsep account --also-epsilon %s, or privacy.also_epsilon in a plan", run.Directory, strings.Join(parts, ",")))
+		t.Notes = append(
+			t.Notes,
+			fmt.Sprintf(
+				"%s is certified at one epsilon only: its trainings add up to less if smaller epsilon are certified too, which takes no more noise: minsep account --also-epsilon %s, or privacy.also_epsilon in a plan",
+				run.Directory,
+				strings.Join(parts, ","),
+			),
+		)
 	}
 }
 
@@ -140,7 +172,12 @@ func mustBeFolders(ctx context.Context, dirs []string) error {
 	check := param.Checker{}
 	for _, dir := range dirs {
 		of, err := store.Stat(ctx, dir)
-		check.Require(err != nil || of.Dir, "run directory", dir, "is a file: name a run directory, as minsep run makes from a plan")
+		check.Require(
+			err != nil || of.Dir,
+			"run directory",
+			dir,
+			"is a file: name a run directory, as minsep run makes from a plan",
+		)
 	}
 	return check.Err()
 }
@@ -167,10 +204,17 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 			return nil, nil, err
 		}
 		if c.Status != accounting.Verified {
-			return nil, nil, &param.Error{Param: "certificate", Value: path, Rule: fmt.Sprintf("must be verified: its status is %q", c.Status)}
+			return nil, nil, &param.Error{
+				Param: "certificate",
+				Value: path,
+				Rule:  fmt.Sprintf("must be verified: its status is %q", c.Status),
+			}
 		}
 		if _, err := store.Stat(ctx, store.Join(dir, manifest.LedgerFolder)); errors.Is(err, fs.ErrNotExist) {
-			t.Notes = append(t.Notes, dir+" has no ledger, so nobody can check its certificate, and compose takes it on trust: put the folder back; minsep inspect asks for it too")
+			t.Notes = append(
+				t.Notes,
+				dir+" has no ledger, so nobody can check its certificate, and compose takes it on trust: put the folder back; minsep inspect asks for it too",
+			)
 		}
 		of := composed{Directory: dir, Times: times[i]}
 		for _, p := range c.Guarantee() {
@@ -190,8 +234,18 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 		case i == 0:
 			t.Protected, t.Adjacency = c.Protected(), c.Adjacency
 		case c.Protected() != t.Protected || c.Adjacency != t.Adjacency:
-			return nil, nil, &param.Error{Param: "run directory", Value: dir,
-				Rule: fmt.Sprintf("its certificate protects %s (%s), the certificate of %s protects %s (%s): all must protect the same; certify all of them for one unit", c.Protected(), c.Adjacency, dirs[0], t.Protected, t.Adjacency)}
+			return nil, nil, &param.Error{
+				Param: "run directory",
+				Value: dir,
+				Rule: fmt.Sprintf(
+					"its certificate protects %s (%s), the certificate of %s protects %s (%s): all must protect the same; certify all of them for one unit",
+					c.Protected(),
+					c.Adjacency,
+					dirs[0],
+					t.Protected,
+					t.Adjacency,
+				),
+			}
 		}
 	}
 	return t, all, nil
@@ -310,13 +364,24 @@ func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float6
 	case 1-kept > 0.999:
 		e.Rule = "is out of reach: the smallest delta of the trainings add up to nearly 1; certify each training with a smaller delta, or also at a larger epsilon (account --also-epsilon)"
 	case 1-kept >= delta:
-		e.Rule = fmt.Sprintf("must be above %.3g, the sum of the trainings' smallest delta: give a larger delta, or certify each training with a smaller one, or also at a larger epsilon (account --also-epsilon)", 1-kept)
+		e.Rule = fmt.Sprintf(
+			"must be above %.3g, the sum of the trainings' smallest delta: give a larger delta, or certify each training with a smaller one, or also at a larger epsilon (account --also-epsilon)",
+			1-kept,
+		)
 	default:
-		e.Rule = fmt.Sprintf("is too small for %d trainings: the tails that are cut off their privacy losses add up to more; give a larger delta", t.Trainings)
+		e.Rule = fmt.Sprintf(
+			"is too small for %d trainings: the tails that are cut off their privacy losses add up to more; give a larger delta",
+			t.Trainings,
+		)
 		// The cut tails have no simple sum: powers of ten are tried until one is enough.
 		for larger := 10 * delta; larger < 1; larger *= 10 {
 			if found, err := c.Epsilon(larger); err == nil && !math.IsInf(found.Upper, 1) {
-				e.Rule = fmt.Sprintf("is too small for %d trainings: the tails that are cut off their privacy losses add up to more; --delta %.3g is enough, at epsilon %.4g", t.Trainings, larger, found.Upper)
+				e.Rule = fmt.Sprintf(
+					"is too small for %d trainings: the tails that are cut off their privacy losses add up to more; --delta %.3g is enough, at epsilon %.4g",
+					t.Trainings,
+					larger,
+					found.Upper,
+				)
 				break
 			}
 		}
@@ -325,7 +390,14 @@ func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float6
 }
 
 func (t *together) write(w io.Writer) {
-	fmt.Fprintf(w, "(ε, δ) = (%s, %s) for %s together, for %s; certificates not recomputed\n", ceiled(t.Epsilon), ceiled(t.Delta), words.Count(t.Trainings, "training"), t.Protected)
+	fmt.Fprintf(
+		w,
+		"(ε, δ) = (%s, %s) for %s together, for %s; certificates not recomputed\n",
+		ceiled(t.Epsilon),
+		ceiled(t.Delta),
+		words.Count(t.Trainings, "training"),
+		t.Protected,
+	)
 	fmt.Fprintf(w, "adjacency   %s\n", t.Adjacency)
 	if t.Basic != nil {
 		fmt.Fprintf(w, "sums        (%s, %s), which holds too\n", ceiled(t.Basic.Epsilon), ceiled(t.Basic.Delta))
@@ -344,7 +416,10 @@ func (t *together) write(w io.Writer) {
 		fmt.Fprintf(w, "note        %s\n", note)
 	}
 	fmt.Fprintf(w, "assumes     %s\n", t.Assumes)
-	fmt.Fprintln(w, "It holds against whoever sees all that these trainings released. A training that is not listed counts too if anybody looked at anything of it.")
+	fmt.Fprintln(
+		w,
+		"It holds against whoever sees all that these trainings released. A training that is not listed counts too if anybody looked at anything of it.",
+	)
 }
 
 // ceiled formats x with four significant digits, rounded up so that a printed ε or δ still holds.

@@ -66,7 +66,16 @@ func warnOfHours(a *app, cmd *cobra.Command, f stages.Form) {
 	if err != nil || formed.CPU() < time.Hour.Seconds() {
 		return
 	}
-	a.say(a.stderr, slog.LevelWarn, fmt.Sprintf("warning: --examples %d: expected to take %s of one processor, and %s of batches", f.Examples, budgetTime(formed.CPU()), plural(formed.Bytes(f.Parquet), "byte")))
+	a.say(
+		a.stderr,
+		slog.LevelWarn,
+		fmt.Sprintf(
+			"warning: --examples %d: expected to take %s of one processor, and %s of batches",
+			f.Examples,
+			budgetTime(formed.CPU()),
+			plural(formed.Bytes(f.Parquet), "byte"),
+		),
+	)
 }
 
 func printFormed(w io.Writer, f stages.FormResult) {
@@ -97,7 +106,13 @@ func printFormed(w io.Writer, f stages.FormResult) {
 	fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(f.ExpectedBatchSize, f.Owners, f.ExpectedExamples))
 	if size := f.PaddedBatchSize(); size > 0 {
 		steps := f.Scheme.Scheme().NumSteps()
-		fmt.Fprintf(t, "padded\tto %s a batch: %s in %s\n", plural(size, "row"), plural(int64(size)*int64(steps), "row"), plural(steps, "step"))
+		fmt.Fprintf(
+			t,
+			"padded\tto %s a batch: %s in %s\n",
+			plural(size, "row"),
+			plural(int64(size)*int64(steps), "row"),
+			plural(steps, "step"),
+		)
 	}
 	fmt.Fprintf(t, "shards\t%d\n", f.Shards)
 	t.Flush()

@@ -53,7 +53,10 @@ func explained(root *cobra.Command, word string) (lines []string) {
 	}
 	for _, name := range sampling.KindNames() {
 		if name == word {
-			lines = append(lines, "scheme "+name+": docs/schemes.md; in a plan scheme.scheme, in commands --scheme "+name)
+			lines = append(
+				lines,
+				"scheme "+name+": docs/schemes.md; in a plan scheme.scheme, in commands --scheme "+name,
+			)
 		}
 	}
 	for _, f := range mechanism.Families() {
@@ -64,7 +67,10 @@ func explained(root *cobra.Command, word string) (lines []string) {
 	for line := range strings.SplitSeq(planTable, "\n") {
 		// A column's first line says enough here; minsep help table has the rest.
 		if column, says, _ := strings.Cut(strings.TrimSpace(line), "  "); column == word {
-			lines = append(lines, "column "+column+" of minsep plan: "+strings.TrimSpace(says)+" (minsep help table)")
+			lines = append(
+				lines,
+				"column "+column+" of minsep plan: "+strings.TrimSpace(says)+" (minsep help table)",
+			)
 		}
 	}
 	// Last but for the flags: a word that is a term of its own is explained as the term first.
@@ -77,8 +83,10 @@ func explained(root *cobra.Command, word string) (lines []string) {
 // otherWords explains words that people ask for though they are neither terms nor names of minsep.
 var otherWords = func() map[string]string {
 	words := map[string]string{
-		"adam": "Adam: plan and strategy --optimizer adam find noise that suits it; docs/when-things-change.md", "adamw": "AdamW: --optimizer adam with --weight-decay; docs/when-things-change.md",
-		"resume": "minsep run, repeated, goes on where it was stopped; docs/run.md", "sweep": "several trainings: minsep run --again NEW makes the next one, and minsep compose what they promise together; docs/run.md",
+		"adam":   "Adam: plan and strategy --optimizer adam find noise that suits it; docs/when-things-change.md",
+		"adamw":  "AdamW: --optimizer adam with --weight-decay; docs/when-things-change.md",
+		"resume": "minsep run, repeated, goes on where it was stopped; docs/run.md",
+		"sweep":  "several trainings: minsep run --again NEW makes the next one, and minsep compose what they promise together; docs/run.md",
 	}
 	for text, list := range map[string][]string{
 		"input files: CSV, TSV, NDJSON or Parquet, with the columns example_id and owner_id, or others by --example-column and --owner-column; --delimiter and --format where the name does not tell; docs/input.md": {"csv", "tsv", "parquet", "ndjson", "json", "gzip", "input", "delimiter", "columns"},
@@ -95,9 +103,10 @@ var otherWords = func() map[string]string {
 // isTerm reports whether word is the term, or the beginning of one of the term's words.
 func isTerm(term, word string) bool {
 	parts := strings.FieldsFunc(term, func(r rune) bool { return strings.ContainsRune(" (),/-", r) })
-	return slices.Contains(strings.Split(term, ", "), word) || strings.HasPrefix(term, word+" ") || slices.ContainsFunc(parts, func(part string) bool {
-		return part == word || len(word) > 3 && strings.HasPrefix(part, word)
-	})
+	return slices.Contains(strings.Split(term, ", "), word) || strings.HasPrefix(term, word+" ") ||
+		slices.ContainsFunc(parts, func(part string) bool {
+			return part == word || len(word) > 3 && strings.HasPrefix(part, word)
+		})
 }
 
 // flagsNamed describes the flags called name, each meaning once, with the commands that have it.
@@ -123,7 +132,10 @@ func flagsNamed(root *cobra.Command, name string) (lines []string) {
 
 // explain prints the explanation of a word, wrapped to the screen.
 func explain(a *app, lines []string) {
-	io.WriteString(a.stdout, reflow(strings.Join(append(lines, helpPages), "\n\n"), cmp.Or(a.screen.width, helpWidth))+"\n")
+	io.WriteString(
+		a.stdout,
+		reflow(strings.Join(append(lines, helpPages), "\n\n"), cmp.Or(a.screen.width, helpWidth))+"\n",
+	)
 }
 
 // askedWords returns the words after --help on a command line.

@@ -91,8 +91,10 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 	}
 	c.Flags().BoolVar(&showSecret, "show-secret", false, "also show realised values, such as batch sizes")
 	c.Flags().BoolVar(&verbose, "verbose", false, "list every check, also when all of them pass")
-	c.Flags().DurationVar(&own, "own-samples", ownSamples, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; 0 for none")
-	c.Flags().IntVar(&recheck, "recheck", 0, "recompute this many units of the verification, drawn by their samples")
+	c.Flags().
+		DurationVar(&own, "own-samples", ownSamples, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; 0 for none")
+	c.Flags().
+		IntVar(&recheck, "recheck", 0, "recompute this many units of the verification, drawn by their samples")
 	return c
 }
 
@@ -191,7 +193,11 @@ func shellWord(path string) string {
 func attackText(a accounting.AttackBounds) string {
 	text := "advantage " + accounting.AtMost(a.Advantage)
 	for _, rate := range a.Rates {
-		text += fmt.Sprintf("; true positive rate %s at a false positive rate of %g", accounting.AtMost(rate.TPR), rate.FPR)
+		text += fmt.Sprintf(
+			"; true positive rate %s at a false positive rate of %g",
+			accounting.AtMost(rate.TPR),
+			rate.FPR,
+		)
 	}
 	return text
 }

@@ -34,7 +34,8 @@ func run() int {
 	for _, arg := range os.Args[1:] {
 		// This is --worker in any spelling of package flag; --worker_harness_container_image and others
 		// like it are flags that a user gives to a runner.
-		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker") && strings.HasPrefix(arg, "-") && !strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker_") {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker") && strings.HasPrefix(arg, "-") &&
+			!strings.HasPrefix(strings.TrimLeft(arg, "-"), "worker_") {
 			flag.Parse()
 			if os.Getenv(worker.EndsVariable) != "" {
 				return poolWorker()

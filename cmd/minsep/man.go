@@ -20,7 +20,11 @@ func manCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Section: "1", Source: "minsep " + manifest.Version, Manual: "minsep"}, args[0])
+			return doc.GenManTree(
+				cmd.Root(),
+				&doc.GenManHeader{Section: "1", Source: "minsep " + manifest.Version, Manual: "minsep"},
+				args[0],
+			)
 		},
 	}
 }

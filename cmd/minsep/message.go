@@ -25,7 +25,10 @@ import (
 func message(cmd *cobra.Command, err error) string {
 	text := printable.Text(err.Error())
 	// Paths first: the user's file names may hold any text, and must not be taken for a parameter.
-	eachPath(err, func(path string) { text = strings.ReplaceAll(text, printable.Text(path), printable.Line(path)) })
+	eachPath(
+		err,
+		func(path string) { text = strings.ReplaceAll(text, printable.Text(path), printable.Line(path)) },
+	)
 	var described []string // inserted last, since a description may hold the text of another fault
 	param.Each(err, func(bad *param.Error) {
 		// NUL stands in no text of printable, so that a mark is found once.
@@ -69,7 +72,10 @@ func once(text string) string {
 			// Where one of the flags was given with a faulty value, that fault is told, and the rest of them
 			// are not missing.
 			given := func(line string) bool {
-				return slices.ContainsFunc(strings.Split(flags, ", "), func(flag string) bool { return strings.HasPrefix(line, flag+" ") })
+				return slices.ContainsFunc(
+					strings.Split(flags, ", "),
+					func(flag string) bool { return strings.HasPrefix(line, flag+" ") },
+				)
 			}
 			if slices.ContainsFunc(all, given) {
 				continue
@@ -138,7 +144,8 @@ func describe(cmd *cobra.Command, bad *param.Error) string {
 // even if a flag takes its place, and then the message must name the field.
 func isOf(flag *pflag.Flag, value any) bool {
 	text := flag.Value.String()
-	return value == nil || slices.Contains([]string{text, strconv.Quote(text), param.Printable(text)}, fmt.Sprint(value))
+	return value == nil ||
+		slices.Contains([]string{text, strconv.Quote(text), param.Printable(text)}, fmt.Sprint(value))
 }
 
 // flagFault turns the parser's error about a value of the wrong type into the rule for that flag.

@@ -90,7 +90,13 @@ func printNoise(w io.Writer, n pipelines.NoiseResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "run\t%s\t%s\n", n.RunID, n.Out)
 	printTraining(t, n.Training)
-	fmt.Fprintf(t, "noise\t%s, %s, strategy %s\n", plural(n.Coordinates, "coordinate"), plural(n.Steps, "step"), n.Kind)
+	fmt.Fprintf(
+		t,
+		"noise\t%s, %s, strategy %s\n",
+		plural(n.Coordinates, "coordinate"),
+		plural(n.Steps, "step"),
+		n.Kind,
+	)
 	fmt.Fprintf(t, "noise multiplier\t%v\tin units of the clip norm%s\n", n.NoiseMultiplier, ofCertificate(n))
 	fmt.Fprintf(t, "clip norm\t%v\tthe sensitivity: rounding toward zero does not raise a norm\n", n.ClipNorm)
 	if n.Warning != "" {
@@ -125,5 +131,8 @@ func printTraining(w io.Writer, t noise.Training) {
 		fmt.Fprintf(w, "training\texamples %s, sampler %s\n", t.Examples, t.Sampler)
 		return
 	}
-	fmt.Fprintf(w, "training\tNOT KNOWN: there were no batches, and no certificate with examples, beside the noise; this directory will refuse batches and claims\n")
+	fmt.Fprintf(
+		w,
+		"training\tNOT KNOWN: there were no batches, and no certificate with examples, beside the noise; this directory will refuse batches and claims\n",
+	)
 }

@@ -26,7 +26,19 @@ type noiseStream struct {
 }
 
 // streamFlags are the flags of noise that --stream accepts, besides the flags of every command.
-var streamFlags = []string{"stream", "from-step", "shard", "checkpoint", "checkpoint-steps", "dtype", "key", "out", "dry-run", "timeout", "work-dir"}
+var streamFlags = []string{
+	"stream",
+	"from-step",
+	"shard",
+	"checkpoint",
+	"checkpoint-steps",
+	"dtype",
+	"key",
+	"out",
+	"dry-run",
+	"timeout",
+	"work-dir",
+}
 
 func (s *noiseStream) addFlags(c *cobra.Command) {
 	f := c.Flags()
@@ -53,7 +65,12 @@ func (s *noiseStream) others(cmd *cobra.Command) error {
 	// The list has the flags that are allowed, so that a new flag of the noise is refused until
 	// somebody thought of the stream.
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		c.Require(!f.Changed || slices.Contains(streamFlags, f.Name), f.Name, f.Value, "cannot be used with --stream: the recipe in the run directory decides the noise")
+		c.Require(
+			!f.Changed || slices.Contains(streamFlags, f.Name),
+			f.Name,
+			f.Value,
+			"cannot be used with --stream: the recipe in the run directory decides the noise",
+		)
 	})
 	return c.Err()
 }
@@ -77,7 +94,11 @@ func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string, o pipe
 	// A dry run writes text, which may go to a terminal.
 	if out, ok := a.bytes.(*checkedWriter); ok && !o.DryRun {
 		if f, ok := out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			return &param.Error{Param: "stream", Value: true, Rule: "writes secret bytes: send standard output to a program, not to a terminal"}
+			return &param.Error{
+				Param: "stream",
+				Value: true,
+				Rule:  "writes secret bytes: send standard output to a program, not to a terminal",
+			}
 		}
 	}
 	stop := a.watch("noise")
@@ -87,6 +108,15 @@ func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string, o pipe
 		return noiseFault(err)
 	}
 	return a.print(head, func(w io.Writer) {
-		fmt.Fprintf(w, "run %s: steps %d to %d of coordinates %d to %d would be written, type %s\n", head.RunID, head.FromStep, head.Steps-1, head.First, head.End-1, head.DType)
+		fmt.Fprintf(
+			w,
+			"run %s: steps %d to %d of coordinates %d to %d would be written, type %s\n",
+			head.RunID,
+			head.FromStep,
+			head.Steps-1,
+			head.First,
+			head.End-1,
+			head.DType,
+		)
 	})
 }

@@ -123,9 +123,21 @@ func (op *operation) begin() error {
 	temp, err := newTempFolder(op.workDir)
 	if err != nil {
 		if op.workDir == "" {
-			c.Add(&param.Error{Param: "TMPDIR", Value: os.TempDir(), Rule: "must be a folder that can be written to: set it to one, or give --work-dir"})
+			c.Add(
+				&param.Error{
+					Param: "TMPDIR",
+					Value: os.TempDir(),
+					Rule:  "must be a folder that can be written to: set it to one, or give --work-dir",
+				},
+			)
 		} else {
-			c.Add(&param.Error{Param: "work-dir", Value: op.workDir, Rule: "must be a folder that can be written to"})
+			c.Add(
+				&param.Error{
+					Param: "work-dir",
+					Value: op.workDir,
+					Rule:  "must be a folder that can be written to",
+				},
+			)
 		}
 		return c.Err()
 	}
@@ -176,7 +188,12 @@ func (op *operation) makeLog(stderr io.Writer) error {
 	c := param.Checker{}
 	var level slog.Level
 	off := op.logLevel == "off"
-	c.Require(off || level.UnmarshalText([]byte(op.logLevel)) == nil, "log-level", op.logLevel, "must be debug, info, warn, error or off")
+	c.Require(
+		off || level.UnmarshalText([]byte(op.logLevel)) == nil,
+		"log-level",
+		op.logLevel,
+		"must be debug, info, warn, error or off",
+	)
 	var h slog.Handler = slog.DiscardHandler
 	switch {
 	case op.logFormat != "text" && op.logFormat != "json":
@@ -252,7 +269,13 @@ func (op *operation) replace(path, shown string) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	// The character after the path keeps /data/run from matching in /data/run2.
-	op.shown = append(op.shown, shownPath{regexp.MustCompile(regexp.QuoteMeta(path) + `([/:;,")\s]|$)`), strings.ReplaceAll(shown, "$", "$$") + "$1"})
+	op.shown = append(
+		op.shown,
+		shownPath{
+			regexp.MustCompile(regexp.QuoteMeta(path) + `([/:;,")\s]|$)`),
+			strings.ReplaceAll(shown, "$", "$$") + "$1",
+		},
+	)
 }
 
 // shownPath matches a path with the character after it, and has the text to show instead.

@@ -56,7 +56,11 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 ` + planTable,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.compare && len(args) < 2 {
-				return &param.Error{Param: "compare", Value: cmp.Or(strings.Join(args, " "), "(none)"), Rule: "needs two plans for minsep run, or more"}
+				return &param.Error{
+					Param: "compare",
+					Value: cmp.Or(strings.Join(args, " "), "(none)"),
+					Rule:  "needs two plans for minsep run, or more",
+				}
 			}
 			if f.compare {
 				return nil
@@ -86,34 +90,110 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 			if out == nil || err != nil && !errors.Is(err, planner.ErrNone) && !ofRow(err) && !out.Stopped {
 				return err
 			}
-			return errors.Join(a.print(out, func(w io.Writer) { printPlan(w, out, f.all || f.compare || ofRow(err)); printWritten(a, w, err, f.row) }), err)
+			return errors.Join(
+				a.print(
+					out,
+					func(w io.Writer) { printPlan(w, out, f.all || f.compare || ofRow(err)); printWritten(a, w, err, f.row) },
+				),
+				err,
+			)
 		},
 	}
 	x := c.Flags()
 	addGraphFlags(x, &f.graph, &f.read)
 	x.Int64Var(&f.examples, "examples", 0, "number of examples, each its own owner, in place of a graph")
 	x.IntVar(&f.maxPerOwner, "max-per-owner", 0, "try to keep from 1 up to this many examples of each owner")
-	x.StringVar(&r.Sample, "sample", "", "the unit that takes part in steps: examples, or owners, each with one of its examples drawn each time (default: both are tried)")
-	x.StringVar(&f.unit, "unit", "", "whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected")
+	x.StringVar(
+		&r.Sample,
+		"sample",
+		"",
+		"the unit that takes part in steps: examples, or owners, each with one of its examples drawn each time (default: both are tried)",
+	)
+	x.StringVar(
+		&f.unit,
+		"unit",
+		"",
+		"whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected",
+	)
 	x.IntVar(&r.Steps, "steps", 0, "number of training steps")
-	x.Float64Var(&f.epochs, "epochs", 0, "number of passes over the examples that --max-per-owner keeps, in place of --steps")
-	x.StringVar(&f.batchSize, "batch-size", "", "expected batch size, or the range of sizes to try, as in 128:1024")
+	x.Float64Var(
+		&f.epochs,
+		"epochs",
+		0,
+		"number of passes over the examples that --max-per-owner keeps, in place of --steps",
+	)
+	x.StringVar(
+		&f.batchSize,
+		"batch-size",
+		"",
+		"expected batch size, or the range of sizes to try, as in 128:1024",
+	)
 	x.Float64Var(&r.Epsilon, "epsilon", 0, "epsilon of the claim")
 	x.Float64Var(&r.Delta, "delta", 0, "delta of the claim")
-	x.Float64Var(&f.noise, "noise-multiplier", 0, "plan for the epsilon of independent noise with this multiplier, in place of --epsilon")
+	x.Float64Var(
+		&f.noise,
+		"noise-multiplier",
+		0,
+		"plan for the epsilon of independent noise with this multiplier, in place of --epsilon",
+	)
 	trainingFlags(x, &r.Workload)
 	x.Lookup("workload").Usage = "workload that the error is measured on: prefix, momentum, training, or a JSON file (default: training)"
-	x.StringVar(&r.Objective, "objective", "", "error to rank by: rmse, over all steps; latese, over the second half of them; lastse, of the last step; or maxse, of the worst step (default: latese with a schedule, else rmse)")
-	x.IntVar(&r.MaxBands, "max-bands", 0, "most bands of a strategy, or of its inverse if the inverse is banded (default: no limit)")
-	x.Int64Var(&r.Coordinates, "coordinates", 0, "length of a gradient: the number of parameters of the model; needed for --out and --max-noise-state")
-	x.StringVar(&f.state, "max-noise-state", "", "most memory for the state of the noise, such as 8GB (default: no limit)")
-	x.IntVar(&r.MaxBatchSize, "max-batch-size", 0, "cut larger batches to a random subset of this size, at a cost in delta")
-	x.StringSliceVar(&r.Schemes, "scheme", nil, "try only this sampling scheme; may be repeated, or name several with commas")
-	x.StringSliceVar(&r.Kinds, "kind", nil, "try only this kind of strategy; may be repeated, or name several with commas")
-	x.StringVar(&f.solve, "solve", "", "find the value that reaches --target: the least batch-size of X:Y, or the least epsilon")
+	x.StringVar(
+		&r.Objective,
+		"objective",
+		"",
+		"error to rank by: rmse, over all steps; latese, over the second half of them; lastse, of the last step; or maxse, of the worst step (default: latese with a schedule, else rmse)",
+	)
+	x.IntVar(
+		&r.MaxBands,
+		"max-bands",
+		0,
+		"most bands of a strategy, or of its inverse if the inverse is banded (default: no limit)",
+	)
+	x.Int64Var(
+		&r.Coordinates,
+		"coordinates",
+		0,
+		"length of a gradient: the number of parameters of the model; needed for --out and --max-noise-state",
+	)
+	x.StringVar(
+		&f.state,
+		"max-noise-state",
+		"",
+		"most memory for the state of the noise, such as 8GB (default: no limit)",
+	)
+	x.IntVar(
+		&r.MaxBatchSize,
+		"max-batch-size",
+		0,
+		"cut larger batches to a random subset of this size, at a cost in delta",
+	)
+	x.StringSliceVar(
+		&r.Schemes,
+		"scheme",
+		nil,
+		"try only this sampling scheme; may be repeated, or name several with commas",
+	)
+	x.StringSliceVar(
+		&r.Kinds,
+		"kind",
+		nil,
+		"try only this kind of strategy; may be repeated, or name several with commas",
+	)
+	x.StringVar(
+		&f.solve,
+		"solve",
+		"",
+		"find the value that reaches --target: the least batch-size of X:Y, or the least epsilon",
+	)
 	x.Float64Var(&f.target, "target", 0, "for --solve: the most noise, relative to the batch, to accept")
 	x.Uint64Var(&r.Seed, "seed", 0, "seed of the estimates' samples: the same seed gives the same plan")
-	x.BoolVar(&f.compare, "compare", false, "rank plans for minsep run, named as arguments, in place of making one")
+	x.BoolVar(
+		&f.compare,
+		"compare",
+		false,
+		"rank plans for minsep run, named as arguments, in place of making one",
+	)
 	x.BoolVar(&f.all, "all", false, "print the table of every candidate, in place of three lines on the first")
 	x.StringVar(&a.out, "out", "", "file to write the best row to, as a plan for minsep run")
 	x.IntVar(&f.row, "row", 1, "number of the row of the table that is written to --out")
@@ -152,7 +232,8 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	// An epoch is a pass over the examples that the largest bound keeps, so that plans of different
 	// bounds have the same number of steps, and can be compared.
 	if f.epochs > 0 {
-		if r.Steps, err = stepsOf(f.epochs, r.Populations[len(r.Populations)-1].Examples, "example", sizes[0]); err != nil {
+		r.Steps, err = stepsOf(f.epochs, r.Populations[len(r.Populations)-1].Examples, "example", sizes[0])
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -232,7 +313,12 @@ func comparePlans(a *app, cmd *cobra.Command, files []string, seed uint64) (*pla
 	c.Add(a.zeros)
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
 		known := []string{"compare", "all", "seed", "json", "quiet", "work-dir", "log-format", "log-level"}
-		c.Require(!flag.Changed || slices.Contains(known, flag.Name), flag.Name, flag.Value, "must be left out with --compare: the plans give it")
+		c.Require(
+			!flag.Changed || slices.Contains(known, flag.Name),
+			flag.Name,
+			flag.Value,
+			"must be left out with --compare: the plans give it",
+		)
 	})
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -241,7 +327,11 @@ func comparePlans(a *app, cmd *cobra.Command, files []string, seed uint64) (*pla
 	for _, file := range files {
 		text, err := stages.ReadFile(cmd.Context(), file)
 		if errors.Is(err, store.ErrNotRegular) || errors.Is(err, fs.ErrNotExist) {
-			return nil, &param.Error{Param: "compare", Value: file, Rule: "must be a file of a plan for minsep run, as minsep plan --out writes one"}
+			return nil, &param.Error{
+				Param: "compare",
+				Value: file,
+				Rule:  "must be a file of a plan for minsep run, as minsep plan --out writes one",
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -267,8 +357,18 @@ func comparePlans(a *app, cmd *cobra.Command, files []string, seed uint64) (*pla
 }
 
 func planGraph(f planFlags) *stages.PlanGraph {
-	g := &stages.PlanGraph{Paths: append([]string(nil), f.graph...), ExampleColumn: f.read.ExampleColumn, OwnerColumn: f.read.OwnerColumn, Delimiter: f.read.Delimiter, Encoding: f.read.Encoding,
-		ExampleType: f.read.ExampleType, OwnerType: f.read.OwnerType, OwnerSeparator: f.read.OwnerSeparator, SkipOwnerless: f.read.SkipOwnerless, RowIDs: f.read.RowIDs}
+	g := &stages.PlanGraph{
+		Paths:          append([]string(nil), f.graph...),
+		ExampleColumn:  f.read.ExampleColumn,
+		OwnerColumn:    f.read.OwnerColumn,
+		Delimiter:      f.read.Delimiter,
+		Encoding:       f.read.Encoding,
+		ExampleType:    f.read.ExampleType,
+		OwnerType:      f.read.OwnerType,
+		OwnerSeparator: f.read.OwnerSeparator,
+		SkipOwnerless:  f.read.SkipOwnerless,
+		RowIDs:         f.read.RowIDs,
+	}
 	if f.read.Format != graphio.Auto {
 		g.Format = f.read.Format
 	}
@@ -287,7 +387,11 @@ func chosen(out *planner.Result, number int) (*planner.Row, error) {
 			return row, nil
 		}
 	}
-	fault := &param.Error{Param: "row", Value: number, Rule: fmt.Sprintf("there is no such row: must be 1 to %d", usable)}
+	fault := &param.Error{
+		Param: "row",
+		Value: number,
+		Rule:  fmt.Sprintf("there is no such row: must be 1 to %d", usable),
+	}
 	if number <= len(out.Rows) {
 		fault.Rule = fmt.Sprintf("cannot be used: %s; must be 1 to %d", out.Rows[number-1].Refused, usable)
 	}

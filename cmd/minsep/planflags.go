@@ -48,12 +48,34 @@ type planFlags struct {
 func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (sizes []float64, err error) {
 	c := param.Checker{}
 	c.Add(a.zeros)
-	c.Require((len(f.graph) > 0) != (f.examples != 0), "graph and examples", nil, "exactly one of them must be given")
+	c.Require(
+		(len(f.graph) > 0) != (f.examples != 0),
+		"graph and examples",
+		nil,
+		"exactly one of them must be given",
+	)
 	c.Require(f.examples >= 0, "examples", f.examples, "must be at least 1")
-	c.Require(len(f.graph) == 0 || f.maxPerOwner >= 1, "max-per-owner", f.maxPerOwner, "must be given with a graph, and be at least 1")
-	c.Require(len(f.graph) > 0 || f.maxPerOwner <= 1, "max-per-owner", f.maxPerOwner, "needs --graph: numbered examples are each their own owner")
-	c.Require(f.maxPerOwner <= mostPerOwner || r.Sample == sampling.SampleOwners, "max-per-owner", f.maxPerOwner,
-		fmt.Sprintf("must be at most %d where examples are sampled, as the noise rises with it; --sample owners takes any number at no more noise, where each example has one owner", mostPerOwner))
+	c.Require(
+		len(f.graph) == 0 || f.maxPerOwner >= 1,
+		"max-per-owner",
+		f.maxPerOwner,
+		"must be given with a graph, and be at least 1",
+	)
+	c.Require(
+		len(f.graph) > 0 || f.maxPerOwner <= 1,
+		"max-per-owner",
+		f.maxPerOwner,
+		"needs --graph: numbered examples are each their own owner",
+	)
+	c.Require(
+		f.maxPerOwner <= mostPerOwner || r.Sample == sampling.SampleOwners,
+		"max-per-owner",
+		f.maxPerOwner,
+		fmt.Sprintf(
+			"must be at most %d where examples are sampled, as the noise rises with it; --sample owners takes any number at no more noise, where each example has one owner",
+			mostPerOwner,
+		),
+	)
 	c.Require((r.Steps != 0) != (f.epochs != 0), "steps and epochs", nil, "exactly one of them must be given")
 	c.Require(f.epochs >= 0 && f.epochs <= 1e9, "epochs", f.epochs, "must be above 0 and at most 1e9")
 	sizes, bad := batchSizes(f.batchSize)
@@ -62,30 +84,85 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		shown = strconv.Quote(shown)
 	}
 	c.Require(bad == "", "batch-size", shown, bad)
-	c.Require(len(sizes) == 0 || sizes[0] >= 1, "batch-size", shown, "must be at least 1: it counts the examples of a batch, and is no part of the data")
-	c.Require(f.epochs == 0 || len(sizes) < 2, "epochs", f.epochs, "takes one batch size: plans of different numbers of steps cannot be compared; give --steps")
+	c.Require(
+		len(sizes) == 0 || sizes[0] >= 1,
+		"batch-size",
+		shown,
+		"must be at least 1: it counts the examples of a batch, and is no part of the data",
+	)
+	c.Require(
+		f.epochs == 0 || len(sizes) < 2,
+		"epochs",
+		f.epochs,
+		"takes one batch size: plans of different numbers of steps cannot be compared; give --steps",
+	)
 	if f.solve == planner.SolveEpsilon {
-		c.Require(f.noise == 0, "noise-multiplier", f.noise, "must be left out with --solve epsilon, which finds the epsilon")
+		c.Require(
+			f.noise == 0,
+			"noise-multiplier",
+			f.noise,
+			"must be left out with --solve epsilon, which finds the epsilon",
+		)
 		// Set before the checks below, which require an ε.
 		r.Epsilon = cmp.Or(r.Epsilon, mostEpsilon)
 	} else {
-		c.Require((r.Epsilon != 0) != (f.noise != 0), "epsilon and noise-multiplier", nil, "exactly one of them must be given")
+		c.Require(
+			(r.Epsilon != 0) != (f.noise != 0),
+			"epsilon and noise-multiplier",
+			nil,
+			"exactly one of them must be given",
+		)
 	}
-	c.Require(!(r.Epsilon > 1000), "epsilon", r.Epsilon, "must be at most 1000: beyond it nobody is protected (docs/choosing.md)")
+	c.Require(
+		!(r.Epsilon > 1000),
+		"epsilon",
+		r.Epsilon,
+		"must be at most 1000: beyond it nobody is protected (docs/choosing.md)",
+	)
 	c.Require(f.noise >= 0 && f.noise <= 1e9, "noise-multiplier", f.noise, "must be above 0 and at most 1e9")
-	c.Require(f.solve == "" || slices.Contains(planner.Quantities, f.solve), "solve", f.solve, "must be batch-size or epsilon")
+	c.Require(
+		f.solve == "" || slices.Contains(planner.Quantities, f.solve),
+		"solve",
+		f.solve,
+		"must be batch-size or epsilon",
+	)
 	c.Require((f.solve != "") == (f.target != 0), "solve and target", nil, "must be given together")
-	c.Require(f.solve != planner.SolveBatchSize || len(sizes) == 2, "batch-size", strconv.Quote(f.batchSize), "must be a range such as 128:1024 with --solve batch-size")
-	c.Require(f.solve == "" || f.solve == planner.SolveBatchSize || len(sizes) < 2, "batch-size", strconv.Quote(f.batchSize), "must be one number with --solve "+f.solve)
-	c.Require(a.out == "" || r.Coordinates > 0, "coordinates", r.Coordinates, "must be given where a plan is written: it makes noise for so many coordinates, the trained parameters of the model")
-	c.Require(slices.Contains(pipelines.Runners, a.runner), "runner", a.runner, "must be one of "+strings.Join(pipelines.Runners, ", "))
+	c.Require(
+		f.solve != planner.SolveBatchSize || len(sizes) == 2,
+		"batch-size",
+		strconv.Quote(f.batchSize),
+		"must be a range such as 128:1024 with --solve batch-size",
+	)
+	c.Require(
+		f.solve == "" || f.solve == planner.SolveBatchSize || len(sizes) < 2,
+		"batch-size",
+		strconv.Quote(f.batchSize),
+		"must be one number with --solve "+f.solve,
+	)
+	c.Require(
+		a.out == "" || r.Coordinates > 0,
+		"coordinates",
+		r.Coordinates,
+		"must be given where a plan is written: it makes noise for so many coordinates, the trained parameters of the model",
+	)
+	c.Require(
+		slices.Contains(pipelines.Runners, a.runner),
+		"runner",
+		a.runner,
+		"must be one of "+strings.Join(pipelines.Runners, ", "),
+	)
 	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
 	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out, the file to which the row is written")
 	if f.state != "" {
 		if r.MaxNoiseState, bad = bytesOf(f.state); bad != "" {
 			c.Require(false, "max-noise-state", strconv.Quote(f.state), bad)
 		}
-		c.Require(r.Coordinates > 0, "coordinates", r.Coordinates, "must be given with --max-noise-state, which limits the state of all of them together")
+		c.Require(
+			r.Coordinates > 0,
+			"coordinates",
+			r.Coordinates,
+			"must be given with --max-noise-state, which limits the state of all of them together",
+		)
 	}
 	var unit accounting.Unit
 	unit, err = accounting.ParseUnit(f.unit)
@@ -148,7 +225,18 @@ func batchSizes(text string) (sizes []float64, bad string) {
 const leastSize = 1 << 20
 
 // byteUnits are the units of sizes, in bytes.
-var byteUnits = map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+var byteUnits = map[string]float64{
+	"":    1,
+	"B":   1,
+	"KB":  1e3,
+	"MB":  1e6,
+	"GB":  1e9,
+	"TB":  1e12,
+	"KIB": 1 << 10,
+	"MIB": 1 << 20,
+	"GIB": 1 << 30,
+	"TIB": 1 << 40,
+}
 
 // bytesOf parses a size such as 8GB or 8GiB. bad is the rule that the text breaks, if any.
 func bytesOf(text string) (size int64, bad string) {

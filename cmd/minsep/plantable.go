@@ -14,7 +14,16 @@ import (
 
 // planColumns returns the headings of the table.
 func planColumns(out *planner.Result) []string {
-	columns := []string{"row", "scheme, min-sep", "strategy", "k_u", "batch", "σ", "±", out.Request.Objective + "/batch"}
+	columns := []string{
+		"row",
+		"scheme, min-sep",
+		"strategy",
+		"k_u",
+		"batch",
+		"σ",
+		"±",
+		out.Request.Objective + "/batch",
+	}
 	if memory := float64(out.ShorterMemory); memory > 0 {
 		columns = append(columns, fmt.Sprintf("at %.4g", memory))
 	}
@@ -25,7 +34,15 @@ func planColumns(out *planner.Result) []string {
 // candidate.
 func printPlan(w io.Writer, out *planner.Result, all bool) {
 	r := out.Request
-	fmt.Fprintf(w, "(%.4g, %g)-DP, %s, ranked by %s relative to the batch,\n%s\n\n", r.Epsilon, r.Delta, plural(r.Steps, "step"), r.Objective, out.Training)
+	fmt.Fprintf(
+		w,
+		"(%.4g, %g)-DP, %s, ranked by %s relative to the batch,\n%s\n\n",
+		r.Epsilon,
+		r.Delta,
+		plural(r.Steps, "step"),
+		r.Objective,
+		out.Training,
+	)
 	if n := r.Protected(); n > 0 {
 		what := "owner"
 		if r.Unit == accounting.UnitExample || r.Numbered {
@@ -35,7 +52,12 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 		if given := r.Populations[len(r.Populations)-1].GivenOwners; what == "owner" && given > n {
 			who = fmt.Sprintf("%s who take part, of %s", who, words.Grouped(given))
 		}
-		fmt.Fprintf(w, "for each of %s: delta belongs well below one over their number, %.2g\n\n", who, 1/float64(n))
+		fmt.Fprintf(
+			w,
+			"for each of %s: delta belongs well below one over their number, %.2g\n\n",
+			who,
+			1/float64(n),
+		)
 	}
 	for _, why := range out.Weak {
 		fmt.Fprintf(w, "weak: %s\n\n", why)
@@ -98,7 +120,14 @@ func printFirst(w io.Writer, out *planner.Result) {
 		standing = "the least noise of " + plural(usable, "candidate") + ", and it may train worse than DP-SGD"
 	}
 	fmt.Fprintf(w, "took   %s: %s\n", first.Name(), standing)
-	fmt.Fprintf(w, "data   %.3g %% of the examples (%s), batches of %.4g, each takes part %.3g times\n", 100*first.Kept, words.Grouped(first.Examples), first.BatchSize, first.TimesEach)
+	fmt.Fprintf(
+		w,
+		"data   %.3g %% of the examples (%s), batches of %.4g, each takes part %.3g times\n",
+		100*first.Kept,
+		words.Grouped(first.Examples),
+		first.BatchSize,
+		first.TimesEach,
+	)
 	fmt.Fprintf(w, "noise  %.4g of the batch", first.Relative)
 	if independent != nil && independent != first {
 		fmt.Fprintf(w, "; independent noise (DP-SGD) has %.3g times as much", independent.Relative/first.Relative)
@@ -109,7 +138,10 @@ func printFirst(w io.Writer, out *planner.Result) {
 	if tied > 0 {
 		fmt.Fprintf(w, "; %s cannot be told from it", plural(tied, "other"))
 	}
-	fmt.Fprintf(w, "\n\nNoise multipliers are estimates until a run certifies one. The table of every candidate, and why this one: --all\n")
+	fmt.Fprintf(
+		w,
+		"\n\nNoise multipliers are estimates until a run certifies one. The table of every candidate, and why this one: --all\n",
+	)
 }
 
 // standsFirst says whether row 1 has the least noise, and if not, which row has.
@@ -124,7 +156,10 @@ func standsFirst(rows []*planner.Row) string {
 	case least == rows[0]:
 		return ", and row 1 has the least"
 	case least.Tied:
-		return fmt.Sprintf(", and row 1 has as much as row %d within the errors: why it stands first is below", least.Rank)
+		return fmt.Sprintf(
+			", and row 1 has as much as row %d within the errors: why it stands first is below",
+			least.Rank,
+		)
 	}
 	return fmt.Sprintf(", and row %d has the least: why row 1 stands first is below", least.Rank)
 }
@@ -188,5 +223,13 @@ func planRow(row *planner.Row, forgets bool) []string {
 	if forgets {
 		cells = append(cells, known(row.Forgetful))
 	}
-	return append(cells, known(row.StepNoise), known(row.SameAs), fmt.Sprintf("%.3g×", row.TimesEach), fmt.Sprintf("%.3g%%", 100*row.Kept), fmt.Sprint(row.State), certificate)
+	return append(
+		cells,
+		known(row.StepNoise),
+		known(row.SameAs),
+		fmt.Sprintf("%.3g×", row.TimesEach),
+		fmt.Sprintf("%.3g%%", 100*row.Kept),
+		fmt.Sprint(row.State),
+		certificate,
+	)
 }

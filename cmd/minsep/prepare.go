@@ -177,13 +177,31 @@ func (p preparation) checkNouns() error {
 	c := param.Checker{}
 	for name, noun := range map[string]string{"owner-noun": p.owner, "example-noun": p.example} {
 		letters := strings.Trim(noun, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ -_") == ""
-		c.Require(noun != "" && len(noun) <= 40 && letters, name, noun, "must be a noun of at most 40 letters, in the singular, such as author")
+		c.Require(
+			noun != "" && len(noun) <= 40 && letters,
+			name,
+			noun,
+			"must be a noun of at most 40 letters, in the singular, such as author",
+		)
 	}
 	return c.Err()
 }
 
 // places are flags that say where things are, and do not decide the training.
-var places = []string{"out", "key", "json", "quiet", "dry-run", "log-format", "log-level", "work-dir", "timeout", "runner", "owner-noun", "example-noun"}
+var places = []string{
+	"out",
+	"key",
+	"json",
+	"quiet",
+	"dry-run",
+	"log-format",
+	"log-level",
+	"work-dir",
+	"timeout",
+	"runner",
+	"owner-noun",
+	"example-noun",
+}
 
 // asked returns the flags that were given and decide the training, by name. The data are not among
 // them: the record of the run has their digest.
@@ -204,7 +222,11 @@ func askedBefore(a *app, ctx context.Context, folder string, asked map[string]st
 	if errors.Is(err, fs.ErrNotExist) {
 		there, err := stages.Holds(ctx, a.out)
 		if err == nil && there != "" {
-			err = &param.Error{Param: "out", Value: a.out, Rule: "is a run directory that prepare has not made: give another --out"}
+			err = &param.Error{
+				Param: "out",
+				Value: a.out,
+				Rule:  "is a run directory that prepare has not made: give another --out",
+			}
 		}
 		return false, err
 	}
@@ -224,7 +246,15 @@ func askedBefore(a *app, ctx context.Context, folder string, asked map[string]st
 	var differs []string
 	for _, name := range names {
 		if before[name] != asked[name] {
-			differs = append(differs, fmt.Sprintf("%s was %s, and is %s now", name, cmp.Or(before[name], "left out"), cmp.Or(asked[name], "left out")))
+			differs = append(
+				differs,
+				fmt.Sprintf(
+					"%s was %s, and is %s now",
+					name,
+					cmp.Or(before[name], "left out"),
+					cmp.Or(asked[name], "left out"),
+				),
+			)
 		}
 	}
 	if differs == nil {
@@ -282,7 +312,8 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 		return int(math.Ceil(steps * size / float64(max(1, kept))))
 	}
 	progress.Enter("bounding the graph", "", 0, 0)
-	if p.Populations, p.Pools, err = planner.Data(cmd.Context(), graph, []int{p.maxPerOwner}, periods); err != nil {
+	p.Populations, p.Pools, err = planner.Data(cmd.Context(), graph, []int{p.maxPerOwner}, periods)
+	if err != nil {
 		return stages.Plan{}, err
 	}
 	if p.epochs > 0 {
@@ -372,8 +403,17 @@ func usualDelta(owners int) float64 {
 func stepsOf(epochs float64, units int64, of string, batch float64) (int, error) {
 	steps := math.Ceil(epochs*float64(units)/batch - 1e-9)
 	if steps > planner.MaxSteps {
-		return 0, &param.Error{Param: "epochs", Value: epochs,
-			Rule: fmt.Sprintf("are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs", steps, batch, words.Count(units, of), planner.MaxSteps)}
+		return 0, &param.Error{
+			Param: "epochs",
+			Value: epochs,
+			Rule: fmt.Sprintf(
+				"are %.6g steps of %g of %s; must be at most %d steps: give larger batches, or fewer epochs",
+				steps,
+				batch,
+				words.Count(units, of),
+				planner.MaxSteps,
+			),
+		}
 	}
 	return max(1, int(steps)), nil
 }
@@ -401,7 +441,12 @@ func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 		return plan, err
 	}
 	c.Require(plan.Graph != nil, "plan", p.plan, "must be for a graph: its examples are numbers without owners")
-	c.Require(p.Coordinates == 0 || p.Coordinates == plan.Noise.Coordinates, "coordinates", p.Coordinates, fmt.Sprintf("must be those of the plan, %d", plan.Noise.Coordinates))
+	c.Require(
+		p.Coordinates == 0 || p.Coordinates == plan.Noise.Coordinates,
+		"coordinates",
+		p.Coordinates,
+		fmt.Sprintf("must be those of the plan, %d", plan.Noise.Coordinates),
+	)
 	plan.Graph, plan.Noise.Files = planGraph(p.planFlags), false
 	return plan, c.Err()
 }
@@ -418,19 +463,41 @@ func (p preparation) describe(ctx context.Context, plan stages.Plan, done *prepa
 	switch k := c.Run.MaxExamplesPerOwner; {
 	case c.Run.Sampler.Owners != nil:
 	case c.Run.Sampler.Rotation != nil:
-		whom = fmt.Sprintf("one %s, of whose %s one takes part in each period of %d steps", p.owner, examples, c.Run.Sampler.Rotation.EpochSteps)
+		whom = fmt.Sprintf(
+			"one %s, of whose %s one takes part in each period of %d steps",
+			p.owner,
+			examples,
+			c.Run.Sampler.Rotation.EpochSteps,
+		)
 	default:
 		whom = fmt.Sprintf("one %s, of whose %s at most %d can take part", p.owner, examples, k)
 	}
 	if done.Protected > 0 {
 		whom += fmt.Sprintf(", of %s", words.Grouped(done.Protected))
 	}
-	claim := fmt.Sprintf("claim  (%g, %g)-DP for %s; %s, noise multiplier %s", c.Epsilon, c.Delta, whom, c.Status, accounting.RoundedUp(c.NoiseMultiplier, 4))
-	used := cmp.Or(strings.TrimPrefix(done.Kept, "kept "), fmt.Sprintf("all %s %s", words.Grouped(done.Examples), examples))
+	claim := fmt.Sprintf(
+		"claim  (%g, %g)-DP for %s; %s, noise multiplier %s",
+		c.Epsilon,
+		c.Delta,
+		whom,
+		c.Status,
+		accounting.RoundedUp(c.NoiseMultiplier, 4),
+	)
+	used := cmp.Or(
+		strings.TrimPrefix(done.Kept, "kept "),
+		fmt.Sprintf("all %s %s", words.Grouped(done.Examples), examples),
+	)
 	batches := fmt.Sprintf("%s of about %.6g", words.Count(plan.Scheme.Steps, "step"), done.ExpectedBatchSize)
 	data := fmt.Sprintf("data   %s; %s %s", used, batches, examples)
 	if done.Owners > 0 {
-		data = fmt.Sprintf("data   %s; %s %s, each with up to %d of its %s, drawn afresh", used, batches, owners, plan.Scheme.ExamplesPerOwner, examples)
+		data = fmt.Sprintf(
+			"data   %s; %s %s, each with up to %d of its %s, drawn afresh",
+			used,
+			batches,
+			owners,
+			plan.Scheme.ExamplesPerOwner,
+			examples,
+		)
 	}
 	own, err := c.Run.Strategy.StepNoise()
 	if err != nil {
@@ -438,8 +505,13 @@ func (p preparation) describe(ctx context.Context, plan stages.Plan, done *prepa
 	}
 	clip := cmp.Or(plan.Noise.ClipNorm, 1)
 	each := clip * c.NoiseMultiplier * own / done.ExpectedBatchSize
-	cost := fmt.Sprintf("cost   gradients are clipped to norm %g, and their mean gets noise of %.3g in each of %s coordinates, norm %.3g; without privacy there is none",
-		clip, each, words.Grouped(plan.Noise.Coordinates), each*math.Sqrt(float64(plan.Noise.Coordinates)))
+	cost := fmt.Sprintf(
+		"cost   gradients are clipped to norm %g, and their mean gets noise of %.3g in each of %s coordinates, norm %.3g; without privacy there is none",
+		clip,
+		each,
+		words.Grouped(plan.Noise.Coordinates),
+		each*math.Sqrt(float64(plan.Noise.Coordinates)),
+	)
 	rate := "the one you would take without privacy"
 	if s := planner.StepNoiseOf(c, c.NoiseMultiplier); s != nil {
 		cost += fmt.Sprintf("; a step of DP-SGD has %.3g times as much", 1/s.Ratio)
@@ -449,7 +521,10 @@ func (p preparation) describe(ctx context.Context, plan stages.Plan, done *prepa
 	}
 	done.Lines = []string{claim, data, cost}
 	done.Next = []string{
-		fmt.Sprintf("clip norm: %g. A better one is the median norm of gradients of public data, or of data that a private training has released; never of these data themselves", clip),
+		fmt.Sprintf(
+			"clip norm: %g. A better one is the median norm of gradients of public data, or of data that a private training has released; never of these data themselves",
+			clip,
+		),
 		"learning rate: begin with " + rate + ", and choose by public data; each further training on these data counts (minsep compose)",
 	}
 	return nil
@@ -463,5 +538,12 @@ func printPrepared(w io.Writer, done prepared, dry bool) {
 	for _, line := range slices.Concat(done.Lines, done.Next) {
 		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintf(w, "run    %s, with the plan in %s and the key %s\nnext   minsep report %s\n", done.Out, store.Join(done.Out, prepareFolder, preparedPlan), done.Key, done.Out)
+	fmt.Fprintf(
+		w,
+		"run    %s, with the plan in %s and the key %s\nnext   minsep report %s\n",
+		done.Out,
+		store.Join(done.Out, prepareFolder, preparedPlan),
+		done.Key,
+		done.Out,
+	)
 }

@@ -44,8 +44,11 @@ func onlyHTML(out string) error {
 	name := strings.ToLower(out)
 	for _, end := range []string{".pdf", ".docx", ".doc", ".md", ".txt", ".json", ".png", ".svg", ".tex"} {
 		if strings.HasSuffix(name, end) {
-			return &param.Error{Param: "out", Value: out,
-				Rule: "must end in .html: the page is HTML; a browser prints it as PDF, and minsep inspect --json has the contents for programs"}
+			return &param.Error{
+				Param: "out",
+				Value: out,
+				Rule:  "must end in .html: the page is HTML; a browser prints it as PDF, and minsep inspect --json has the contents for programs",
+			}
 		}
 	}
 	return nil

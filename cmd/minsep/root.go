@@ -84,7 +84,14 @@ func (e usageError) Unwrap() error { return e.error }
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
-	a := &app{args: args, bytes: out, screen: screenOf(stdout), terminal: stderr, stdout: printable.Writer(out), stderr: printable.Writer(stderr)}
+	a := &app{
+		args:     args,
+		bytes:    out,
+		screen:   screenOf(stdout),
+		terminal: stderr,
+		stdout:   printable.Writer(out),
+		stderr:   printable.Writer(stderr),
+	}
 	// All below writes through the escaping writers. A stream of noise writes to out itself, so lost
 	// output is noticed there too.
 	stdout, stderr = a.stdout, a.stderr
@@ -219,7 +226,15 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 			root.AddCommand(of(a))
 		}
 	}
-	root.AddCommand(prepareCommand(a), keygenCommand(a), inspectCommand(a), reportCommand(a), lossCommand(a), planCommand(a), runCommand(a))
+	root.AddCommand(
+		prepareCommand(a),
+		keygenCommand(a),
+		inspectCommand(a),
+		reportCommand(a),
+		lossCommand(a),
+		planCommand(a),
+		runCommand(a),
+	)
 	root.AddCommand(composeCommand(a), workerPoolCommand(a), manCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
@@ -323,7 +338,11 @@ func inPlanInstead(cmd *cobra.Command, err error) string {
 	if field == "" {
 		return ""
 	}
-	text := fmt.Sprintf("--%s stands in the plan, as %s: change it there and run the plan again, with another --out, or by --again NEW, which takes over what still holds", name, field)
+	text := fmt.Sprintf(
+		"--%s stands in the plan, as %s: change it there and run the plan again, with another --out, or by --again NEW, which takes over what still holds",
+		name,
+		field,
+	)
 	if plan, _, err := cmd.Root().Find([]string{"plan"}); err == nil && plan.Flags().Lookup(name) != nil {
 		text += fmt.Sprintf("; or write another plan, by minsep plan --%s with its other flags and --out", name)
 	}
@@ -336,10 +355,20 @@ func wrapArgs(c *cobra.Command) {
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		var bad *param.Error
 		if slices.Contains(args, "") {
-			return usageError{fmt.Errorf("an argument is empty, as of a variable of the shell that is not set; see %s --help", cmd.CommandPath())}
+			return usageError{
+				fmt.Errorf(
+					"an argument is empty, as of a variable of the shell that is not set; see %s --help",
+					cmd.CommandPath(),
+				),
+			}
 		}
 		if unexpanded := unexpandedHome(cmd, args); unexpanded != "" {
-			return usageError{fmt.Errorf("%s: the shell replaces ~ only where a word begins with it and is not quoted: write $HOME in its place, or ./~ for a folder of this name", unexpanded)}
+			return usageError{
+				fmt.Errorf(
+					"%s: the shell replaces ~ only where a word begins with it and is not quoted: write $HOME in its place, or ./~ for a folder of this name",
+					unexpanded,
+				),
+			}
 		}
 		if err := check(cmd, args); errors.As(err, &bad) {
 			return err
@@ -461,7 +490,15 @@ var stageCommands = map[string]func(a *app) *cobra.Command{}
 
 // options collects the common flags for a stage.
 func (a *app) options() pipelines.Options {
-	o := pipelines.Options{Runner: a.runner, Out: a.out, KeyFile: a.key, DryRun: a.dryRun, WorkDir: a.workDir, Log: a.log, Faults: a.zeros}
+	o := pipelines.Options{
+		Runner:  a.runner,
+		Out:     a.out,
+		KeyFile: a.key,
+		DryRun:  a.dryRun,
+		WorkDir: a.workDir,
+		Log:     a.log,
+		Faults:  a.zeros,
+	}
 	a.showAs(a.out, a.key)
 	// Stages do not know the screen: their warnings come here, and those that are errors come back as
 	// errors.

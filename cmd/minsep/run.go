@@ -44,7 +44,12 @@ Start with:  minsep run --example > plan.json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if example && len(args) > 0 {
-				return usageError{fmt.Errorf("run --example prints a plan to start from, and takes none: leave out %s, or --example", args[0])}
+				return usageError{
+					fmt.Errorf(
+						"run --example prints a plan to start from, and takes none: leave out %s, or --example",
+						args[0],
+					),
+				}
 			}
 			if example {
 				_, err := io.WriteString(a.stdout, stages.PlanExample)
@@ -77,7 +82,13 @@ Start with:  minsep run --example > plan.json`,
 			// exit code says the rest.
 			if err != nil && result.NotCertified != nil && unverified(err) {
 				err = newNotCertified(err, *result.NotCertified, plan.Privacy.NoiseMultiplier, true)
-				return errors.Join(a.print(result, func(w io.Writer) { printRun(w, result, false); printNotCertified(w, *result.NotCertified) }), err)
+				return errors.Join(
+					a.print(
+						result,
+						func(w io.Writer) { printRun(w, result, false); printNotCertified(w, *result.NotCertified) },
+					),
+					err,
+				)
 			}
 			if err != nil {
 				return err
@@ -103,7 +114,11 @@ Start with:  minsep run --example > plan.json`,
 func readPlan(ctx context.Context, path string) (stages.Plan, error) {
 	text, err := stages.ReadFile(ctx, path)
 	if errors.Is(err, store.ErrNotRegular) {
-		err = &param.Error{Param: "plan", Value: path, Rule: "must be a file: minsep run --example prints a plan to start from"}
+		err = &param.Error{
+			Param: "plan",
+			Value: path,
+			Rule:  "must be a file: minsep run --example prints a plan to start from",
+		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = &param.Error{Param: "plan", Value: path, Rule: "does not exist: minsep plan --out " + shellWord(path) + " writes one, and minsep run --example prints one to start from"}
@@ -148,7 +163,11 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 		fmt.Fprintf(t, "run\t%s\t%s\n", r.RunID, r.Out)
 	}
 	if n := len(r.Earlier); n > 0 {
-		fmt.Fprintf(t, "taken over\tfrom %s; the certificate is for each training alone, and minsep compose adds up several\n", plural(n, "earlier run"))
+		fmt.Fprintf(
+			t,
+			"taken over\tfrom %s; the certificate is for each training alone, and minsep compose adds up several\n",
+			plural(n, "earlier run"),
+		)
 	}
 	if r.Examples > 0 {
 		if r.Kept != "" {
@@ -165,10 +184,23 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 		fmt.Fprintf(t, "expected batch size\t%s\n", batchSize(r.ExpectedBatchSize, r.Owners, r.ExpectedExamples))
 	}
 	if r.Status != "" {
-		fmt.Fprintf(t, "%s\t(%g, %g)-DP at noise multiplier %s\n", statusText(r.Status, r.Weak), r.Epsilon, r.Delta, accounting.RoundedUp(r.NoiseMultiplier, 6))
+		fmt.Fprintf(
+			t,
+			"%s\t(%g, %g)-DP at noise multiplier %s\n",
+			statusText(r.Status, r.Weak),
+			r.Epsilon,
+			r.Delta,
+			accounting.RoundedUp(r.NoiseMultiplier, 6),
+		)
 		printWeak(t, r.Weak)
 		fmt.Fprintf(t, "protects\t%s%s\n", r.Protects, oneOf(r.Protected))
-		printWorse(t, r.Beside, r.WithoutSamples, planNames.Replace(r.Unused), "privacy.cpu_time or privacy.samples")
+		printWorse(
+			t,
+			r.Beside,
+			r.WithoutSamples,
+			planNames.Replace(r.Unused),
+			"privacy.cpu_time or privacy.samples",
+		)
 	}
 	if r.Warning != "" {
 		fmt.Fprintf(t, "warning\t%s\n", r.Warning)
@@ -215,16 +247,37 @@ func printEstimate(w io.Writer, stages []planrun.Stage) {
 		if e.AtMost {
 			most = "at most "
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s MiB\t%s%s s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes), words.Grouped(e.Memory>>20), most, cpu)
+		fmt.Fprintf(
+			t,
+			"%s\t%s\t%s\t%d\t%s\t%s MiB\t%s%s s\t\n",
+			s.Stage,
+			s.State,
+			size(e.Rows),
+			e.Files,
+			size(e.Bytes),
+			words.Grouped(e.Memory>>20),
+			most,
+			cpu,
+		)
 	}
 	fmt.Fprintf(t, "\n")
 	t.Flush()
 	for _, s := range stages {
 		if s.Aside != nil {
-			fmt.Fprintf(w, "%s: the verification that was begun there is set aside, and its failure probability counts: %s\n\n", s.Stage, strings.Join(s.Aside, "; "))
+			fmt.Fprintf(
+				w,
+				"%s: the verification that was begun there is set aside, and its failure probability counts: %s\n\n",
+				s.Stage,
+				strings.Join(s.Aside, "; "),
+			)
 		}
 		if most := s.Estimate.SuggestedMaxBatchSize; most > 0 {
-			fmt.Fprintf(w, "a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n\n", words.Grouped(int64(most)), 100*accounting.SuggestedShare)
+			fmt.Fprintf(
+				w,
+				"a maximum batch size (scheme.max_batch_size) of %s or more adds at most %g %% to delta\n\n",
+				words.Grouped(int64(most)),
+				100*accounting.SuggestedShare,
+			)
 		}
 		if s.Estimate.Outlook != nil {
 			t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -232,7 +285,10 @@ func printEstimate(w io.Writer, stages []planrun.Stage) {
 			printOutlook(t, *s.Estimate.Outlook)
 			t.Flush()
 		} else if s.Stage == "account" && s.Estimate.Sampled && s.State != planrun.StageSkipped {
-			fmt.Fprintf(w, "account: whether the budget is enough depends on the data: minsep account --dry-run says, after minsep run --until strategy\n")
+			fmt.Fprintf(
+				w,
+				"account: whether the budget is enough depends on the data: minsep account --dry-run says, after minsep run --until strategy\n",
+			)
 		}
 	}
 }

@@ -55,7 +55,9 @@ func (s screen) write(w io.Writer, text string) error {
 }
 
 // verdicts matches the coloured words at the start of a line, longer ones first.
-var verdicts = regexp.MustCompile(`(?m)^(certified, but weak|verified, but weak|weak|certified|verified|NOT CERTIFIED|not certified|BROKEN|  BROKEN|warning)\b`)
+var verdicts = regexp.MustCompile(
+	`(?m)^(certified, but weak|verified, but weak|weak|certified|verified|NOT CERTIFIED|not certified|BROKEN|  BROKEN|warning)\b`,
+)
 
 // coloured colours verdicts: green for proven, red for not proven, amber for a warning.
 func coloured(text string) string {

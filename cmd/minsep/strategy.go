@@ -131,14 +131,28 @@ func parameterHelp(p mechanism.Parameter) string {
 	if !math.IsInf(p.High, 1) {
 		within = fmt.Sprintf(", from %v to %v", p.Low, p.High)
 	}
-	return fmt.Sprintf("%s of %s%s (default: the best)", p.Symbol, inWords(mechanism.KindsByParameter(p.Name)), within)
+	return fmt.Sprintf(
+		"%s of %s%s (default: the best)",
+		p.Symbol,
+		inWords(mechanism.KindsByParameter(p.Name)),
+		within,
+	)
 }
 
 // withoutKind refuses the flags that only make a strategy if --kind is missing: a strategy file has
 // its own parameters.
 func withoutKind(cmd *cobra.Command) error {
 	c := param.Checker{}
-	names := []string{"bands", "buffers", "arity", "column", "stamps", "normalized", "objective", "independent-noise"}
+	names := []string{
+		"bands",
+		"buffers",
+		"arity",
+		"column",
+		"stamps",
+		"normalized",
+		"objective",
+		"independent-noise",
+	}
 	for _, p := range mechanism.Parameters() {
 		names = append(names, p.Name)
 	}
@@ -210,7 +224,13 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 			faults = append(faults, fmt.Errorf("strategy %s: %w", name, err))
 			return
 		}
-		one := strategyFigures{Figures: f, Steps: s.Steps, NonNegative: s.NonNegative(), Participation: problem.Participation, Strategy: s}
+		one := strategyFigures{
+			Figures:       f,
+			Steps:         s.Steps,
+			NonNegative:   s.NonNegative(),
+			Participation: problem.Participation,
+			Strategy:      s,
+		}
 		if p, value, ok := mechanism.FamilyParameter(s); ok {
 			one.Parameter = map[string]float64{p.Name: value}
 		}
@@ -240,7 +260,11 @@ func compareStrategies(a *app, ctx context.Context, kinds, files []string, param
 
 // readStrategies reads strategy files. All must have params.Steps steps; if that is 0, the first
 // file sets it.
-func readStrategies(ctx context.Context, files []string, params *mechanism.Params) (read []*mechanism.Strategy, err error) {
+func readStrategies(
+	ctx context.Context,
+	files []string,
+	params *mechanism.Params,
+) (read []*mechanism.Strategy, err error) {
 	given := params.Steps != 0
 	for _, path := range files {
 		s, err := stages.ReadStrategyFile(ctx, path)
@@ -253,9 +277,22 @@ func readStrategies(ctx context.Context, files []string, params *mechanism.Param
 		switch {
 		case s.Steps == params.Steps:
 		case !given:
-			return nil, &param.Error{Param: "strategy", Value: path, Rule: fmt.Sprintf("has %s, %s has %d: strategies that are compared must have the same number of steps", words.Count(s.Steps, "step"), files[0], params.Steps)}
+			return nil, &param.Error{
+				Param: "strategy",
+				Value: path,
+				Rule: fmt.Sprintf(
+					"has %s, %s has %d: strategies that are compared must have the same number of steps",
+					words.Count(s.Steps, "step"),
+					files[0],
+					params.Steps,
+				),
+			}
 		default:
-			return nil, &param.Error{Param: "steps", Value: params.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, path)}
+			return nil, &param.Error{
+				Param: "steps",
+				Value: params.Steps,
+				Rule:  fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, path),
+			}
 		}
 		read = append(read, s)
 	}
@@ -276,7 +313,11 @@ func mayWriteFile(a *app) error {
 	case info.Dir:
 		return &param.Error{Param: "out", Value: a.out, Rule: "must be a file, not a folder"}
 	case !a.overwrite:
-		return &param.Error{Param: "out", Value: a.out, Rule: "is there already: nothing is overwritten without --overwrite"}
+		return &param.Error{
+			Param: "out",
+			Value: a.out,
+			Rule:  "is there already: nothing is overwritten without --overwrite",
+		}
 	}
 	return nil
 }
@@ -347,9 +388,18 @@ func printStrategy(w io.Writer, s strategyFigures) {
 	fmt.Fprintf(t, "sensitivity\t%.9g\t%s, by %s\n", s.Sensitivity.Value, exact, s.Sensitivity.Method)
 	fmt.Fprintf(t, "RMSE·sensitivity\t%.9g\twithout amplification\n", s.RMSE*s.Sensitivity.Value)
 	fmt.Fprintf(t, "noise of a step\t%.9g\tat noise multiplier 1\n", s.StepNoise)
-	fmt.Fprintf(t, "noise\t%s of state, %s and %s for each step and coordinate\n", plural(s.State, "number"), plural(s.Normals, "normal"), plural(s.MultiplyAdds, "multiply-add"))
+	fmt.Fprintf(
+		t,
+		"noise\t%s of state, %s and %s for each step and coordinate\n",
+		plural(s.State, "number"),
+		plural(s.Normals, "normal"),
+		plural(s.MultiplyAdds, "multiply-add"),
+	)
 	if !s.NonNegative {
-		fmt.Fprintf(t, "entries\tsome are negative, which the accounting of random participations does not cover\n")
+		fmt.Fprintf(
+			t,
+			"entries\tsome are negative, which the accounting of random participations does not cover\n",
+		)
 	}
 	if s.Out != "" {
 		fmt.Fprintf(t, "written\t%s\n", s.Out)

@@ -76,7 +76,13 @@ func clearTempFolders(dir string, log *slog.Logger) {
 		if err := os.RemoveAll(folder); err == nil {
 			log.Info("removed the temporary files of a command that was killed", "folder", folder)
 		} else {
-			log.Warn("could not remove the temporary files of a command that was killed", "folder", folder, "error", err)
+			log.Warn(
+				"could not remove the temporary files of a command that was killed",
+				"folder",
+				folder,
+				"error",
+				err,
+			)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
 // usualMomentum sets the usual momentum for workloads that have one, unless --momentum is given.
 // It must run before the parameters are checked, and a momentum of 0 that is given stays 0.
 func usualMomentum(cmd *cobra.Command, p *mechanism.Params) {
-	if (p.Workload == mechanism.MomentumWorkload || p.Optimizer == mechanism.Adam) && !cmd.Flags().Changed("momentum") {
+	if (p.Workload == mechanism.MomentumWorkload || p.Optimizer == mechanism.Adam) &&
+		!cmd.Flags().Changed("momentum") {
 		p.Momentum = mechanism.AdamMomentum
 	}
 }

@@ -34,7 +34,15 @@ func findKey(a *app) (string, error) {
 		err = errors.New("it is no absolute path")
 	}
 	if err != nil {
-		return "", &param.Error{Param: "key", Value: "", Rule: fmt.Sprintf("must be given, or named by %s: this user has no home to keep it in (%v)", keyVariable, err)}
+		return "", &param.Error{
+			Param: "key",
+			Value: "",
+			Rule: fmt.Sprintf(
+				"must be given, or named by %s: this user has no home to keep it in (%v)",
+				keyVariable,
+				err,
+			),
+		}
 	}
 	key := filepath.Join(folder, "minsep", "key")
 	if _, err := os.Stat(key); !errors.Is(err, fs.ErrNotExist) || a.dryRun {

@@ -33,7 +33,13 @@ Whoever can connect to the address can start programs here: keep it local to the
 			}
 			l, err := net.Listen("tcp", listen)
 			if bad, ok := errors.AsType[*net.AddrError](err); ok {
-				return usageError{&param.Error{Param: "listen", Value: listen, Rule: "must be HOST:PORT, such as localhost:50000: " + bad.Err}}
+				return usageError{
+					&param.Error{
+						Param: "listen",
+						Value: listen,
+						Rule:  "must be HOST:PORT, such as localhost:50000: " + bad.Err,
+					},
+				}
 			}
 			if err != nil {
 				return fmt.Errorf("--listen %s: %w", printable.Line(listen), err)

@@ -43,9 +43,19 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 	check.Require(len(goals) > 0, "goals", len(goals), "must not be empty")
 	proven := 0.0
 	for _, g := range goals {
-		check.Require(g.Bound >= 0 && !math.IsInf(g.Bound, 1), "bound of the values", g.Bound, "must be finite and at least 0")
+		check.Require(
+			g.Bound >= 0 && !math.IsInf(g.Bound, 1),
+			"bound of the values",
+			g.Bound,
+			"must be finite and at least 0",
+		)
 		check.Require(g.Cost >= 0, "cost", g.Cost, "must be at least 0")
-		check.Require(g.Mean >= 0 && math.Abs(g.Errors) <= mostErrors && g.Seen >= 0, "expected mean", g.Mean, "must be at least 0")
+		check.Require(
+			g.Mean >= 0 && math.Abs(g.Errors) <= mostErrors && g.Seen >= 0,
+			"expected mean",
+			g.Mean,
+			"must be at least 0",
+		)
 		if g.Proven {
 			proven = max(proven, g.Bound+g.Cost)
 		}
@@ -67,7 +77,12 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 		return Thresholds{Verify: c.Delta}, make([]Test, len(goals)), nil
 	}
 	if least >= c.most() {
-		return Thresholds{}, nil, fmt.Errorf("%w: a mean of %.4g is expected, where at most %.4g may be accepted", ErrTooFewSamples, least, c.most())
+		return Thresholds{}, nil, fmt.Errorf(
+			"%w: a mean of %.4g is expected, where at most %.4g may be accepted",
+			ErrTooFewSamples,
+			least,
+			c.most(),
+		)
 	}
 	verify, total := c.leastCost(least, func(verify, q float64) (total float64) {
 		for _, g := range goals {
@@ -76,12 +91,18 @@ func (c Claim) Allocate(goals []Goal) (Thresholds, []Test, error) {
 		return total
 	})
 	if total > maxSamples {
-		return Thresholds{}, nil, fmt.Errorf("%w: these means take %.3g samples, more than %.3g", ErrTooFewSamples, total, maxSamples)
+		return Thresholds{}, nil, fmt.Errorf(
+			"%w: these means take %.3g samples, more than %.3g",
+			ErrTooFewSamples,
+			total,
+			maxSamples,
+		)
 	}
 	t := Thresholds{Verify: verify, FailureProbability: c.allowed(verify)}
 	tests := make([]Test, len(goals))
 	for i, g := range goals {
-		if tests[i].Samples = uint64(math.Ceil(g.samples(t.Verify, t.FailureProbability) * (1 + 1e-9))); tests[i].Samples > 0 {
+		tests[i].Samples = uint64(math.Ceil(g.samples(t.Verify, t.FailureProbability) * (1 + 1e-9)))
+		if tests[i].Samples > 0 {
 			tests[i].Accept = LargestAccept(tests[i].Samples, g.Bound, t.Verify-g.Cost, t.FailureProbability)
 			t.Accept = max(t.Accept, tests[i].Accept)
 		}
@@ -118,6 +139,11 @@ func (g Goal) samples(verify, q float64) float64 {
 // LargestAccept is the largest accepted mean for which the FailureProbability of samples values in
 // [0, bound] is at most q. It is 0 where no mean above 0 has so small a probability.
 func LargestAccept(samples uint64, bound, verify, q float64) float64 {
-	accept, _ := bisect.Between(0, verify, math.Ldexp(verify, -100), func(accept float64) bool { return FailureProbability(samples, bound, accept, verify) <= q })
+	accept, _ := bisect.Between(
+		0,
+		verify,
+		math.Ldexp(verify, -100),
+		func(accept float64) bool { return FailureProbability(samples, bound, accept, verify) <= q },
+	)
 	return accept
 }

@@ -12,7 +12,8 @@ import (
 // takes part at most once in each period, at every step with the same probability, and the noise is
 // independent and the same at every step.
 func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok bool) {
-	if r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 || !r.Strategy.NonNegative() {
+	if r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 ||
+		!r.Strategy.NonNegative() {
 		return nil, false
 	}
 	norms := r.ColumnNorms()

@@ -36,5 +36,9 @@ func (a ballsInBins) sensitivity() (mechanism.Sensitivity, error) {
 // participation: the phases are uniform and independent.
 func (a ballsInBins) participation() participation {
 	n, period := a.scheme.Steps, a.scheme.Period
-	return participation{rates: []rate{{upward / float64(period), n}}, drawn: a.run.Examples, never: max(0, 1-float64(n)/float64(period)) / upward}
+	return participation{
+		rates: []rate{{upward / float64(period), n}},
+		drawn: a.run.Examples,
+		never: max(0, 1-float64(n)/float64(period)) / upward,
+	}
 }

@@ -29,9 +29,15 @@ func (r Run) byLikelihoods() (Method, error) {
 	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
 	switch {
 	case r.Sampler.Truncation != nil && bands > minSep:
-		return r.refuseBands(", or no --max-batch-size", "a maximum batch size needs a strategy of at most min-sep bands: it has %d, min-sep is %d")
+		return r.refuseBands(
+			", or no --max-batch-size",
+			"a maximum batch size needs a strategy of at most min-sep bands: it has %d, min-sep is %d",
+		)
 	case bands > minSep && r.MaxExamplesPerOwner > 1:
-		return r.refuseBands(", or --max-per-owner 1", "several examples per owner need a strategy of at most min-sep bands: it has %d, min-sep is %d")
+		return r.refuseBands(
+			", or --max-per-owner 1",
+			"several examples per owner need a strategy of at most min-sep bands: it has %d, min-sep is %d",
+		)
 	case !r.Strategy.NonNegative():
 		return r.refuseBy(negativeEntry)
 	}
@@ -49,7 +55,14 @@ func (a bMinSep) participation() participation { return a.run.renewalParticipati
 // participation, the probability at any other step is at most p.
 func (r Run) renewalParticipation(s sampling.BMinSep) participation {
 	p, n, b := s.Prob, s.Steps, s.MinSep
-	distribution := participation{drawn: r.Examples, spread: p, minSep: b, independent: b == 1, separate: true, cold: !s.WarmStart}
+	distribution := participation{
+		drawn:       r.Examples,
+		spread:      p,
+		minSep:      b,
+		independent: b == 1,
+		separate:    true,
+		cold:        !s.WarmStart,
+	}
 	none := func(steps int) float64 { return math.Pow(1-p, float64(steps)) }
 	if !s.WarmStart || b == 1 {
 		distribution.never = none(n) / upward

@@ -163,7 +163,10 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 	}
 	for i, pt := range p.Points {
 		if released.Certified[i] {
-			c.Points = append(c.Points, Claimed{pt.Epsilon, pt.Delta, pt.Verify, p.failure(), released.Verdicts[i]})
+			c.Points = append(
+				c.Points,
+				Claimed{pt.Epsilon, pt.Delta, pt.Verify, p.failure(), released.Verdicts[i]},
+			)
 		}
 	}
 	for _, v := range c.Points[0].Directions {
@@ -193,27 +196,67 @@ func (c *Certificate) Encode() ([]byte, error) {
 // true: for that, make the certificate again from its protocol and ledger.
 func (c *Certificate) Validate() error {
 	k := param.Checker{}
-	k.Require(c.Format == formatOf(c.Run), "certificate format", c.Format, fmt.Sprintf("must be %d", formatOf(c.Run)))
+	k.Require(
+		c.Format == formatOf(c.Run),
+		"certificate format",
+		c.Format,
+		fmt.Sprintf("must be %d", formatOf(c.Run)),
+	)
 	k.Require(c.Minor >= 0, "certificate minor", c.Minor, "must be at least 0")
-	k.Require(c.Status == Verified || c.Status == NotProven, "status", c.Status, "must be one that this version writes")
-	k.Require((c.Status == NotProven) == (c.Reason != ""), "reason", c.Reason, "must be given when, and only when, nothing is proven")
+	k.Require(
+		c.Status == Verified || c.Status == NotProven,
+		"status",
+		c.Status,
+		"must be one that this version writes",
+	)
+	k.Require(
+		(c.Status == NotProven) == (c.Reason != ""),
+		"reason",
+		c.Reason,
+		"must be given when, and only when, nothing is proven",
+	)
 	checkEpsilon(&k, c.Epsilon)
 	checkDelta(&k, c.Delta)
 	k.Positive("noise multiplier", c.NoiseMultiplier)
 	k.Add(c.Run.Validate())
 	k.Require(c.Unit == UnitOwner || c.Run.Sampler.Owners == nil, "unit", c.Unit, ownersSampled)
-	k.Require(c.Unit == UnitOwner || c.Unit == UnitExample && c.Run.MaxExamplesPerOwner == 1, "unit", c.Unit, "must be owner, or example with one example per owner")
+	k.Require(
+		c.Unit == UnitOwner || c.Unit == UnitExample && c.Run.MaxExamplesPerOwner == 1,
+		"unit",
+		c.Unit,
+		"must be owner, or example with one example per owner",
+	)
 	k.Require(isDigest(c.ProtocolSHA256), "protocol SHA-256", c.ProtocolSHA256, "must be 64 hexadecimal digits")
-	k.Require(c.PlanSHA256 == "" || isDigest(c.PlanSHA256), "plan SHA-256", c.PlanSHA256, "must be 64 hexadecimal digits")
-	k.Require(len(c.Points) > 0 && c.Points[0].Epsilon == c.Epsilon && c.Points[0].Delta == c.Delta, "points", len(c.Points), "must begin with the certificate's own epsilon and delta")
+	k.Require(
+		c.PlanSHA256 == "" || isDigest(c.PlanSHA256),
+		"plan SHA-256",
+		c.PlanSHA256,
+		"must be 64 hexadecimal digits",
+	)
+	k.Require(
+		len(c.Points) > 0 && c.Points[0].Epsilon == c.Epsilon && c.Points[0].Delta == c.Delta,
+		"points",
+		len(c.Points),
+		"must begin with the certificate's own epsilon and delta",
+	)
 	k.Require(len(c.Points) <= MostPoints, "points", len(c.Points), fmt.Sprintf("must be at most %d", MostPoints))
 	for _, pt := range c.Points[:min(MostPoints, len(c.Points))] {
 		k.Require(len(pt.Directions) == 2, "directions of a point", len(pt.Directions), "must be 2")
 		for _, v := range pt.Directions {
-			k.Require(v.Accepted && !math.IsNaN(v.Mean) && v.Mean <= v.Accept || v.Samples == 0 && v.Accepted, "verdict", v.Direction, "must be an accepted one")
+			k.Require(
+				v.Accepted && !math.IsNaN(v.Mean) && v.Mean <= v.Accept || v.Samples == 0 && v.Accepted,
+				"verdict",
+				v.Direction,
+				"must be an accepted one",
+			)
 		}
 		total := Thresholds{Verify: pt.Verify, FailureProbability: pt.FailureProbability}.Total()
-		k.Require(total <= pt.Delta*(1+1e-12), "δ_v + q(1-δ_v)", total, fmt.Sprintf("must be at most the δ claimed, %g", pt.Delta))
+		k.Require(
+			total <= pt.Delta*(1+1e-12),
+			"δ_v + q(1-δ_v)",
+			total,
+			fmt.Sprintf("must be at most the δ claimed, %g", pt.Delta),
+		)
 	}
 	return k.Err()
 }

@@ -47,7 +47,12 @@ func (a cyclicPoisson) participation() participation {
 		turns++
 	}
 	parts := int64(s.MinSep)
-	return participation{rates: []rate{{s.Prob, turns}}, drawn: (a.run.Examples + parts - 1) / parts, never: none(turns), independent: true}
+	return participation{
+		rates:       []rate{{s.Prob, turns}},
+		drawn:       (a.run.Examples + parts - 1) / parts,
+		never:       none(turns),
+		independent: true,
+	}
 }
 
 // majorized: by joint convexity of divergences, a mixture over secret parts is no worse than its
@@ -87,5 +92,11 @@ func (a cyclicPoisson) dominating(noiseMultiplier float64) ([]pld.Step, error) {
 // events returns the events of any one part, without truncation.
 func (a cyclicPoisson) events(noiseMultiplier float64) pld.CyclicPoisson {
 	s := a.scheme
-	return pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: noiseMultiplier, ColumnNorms: a.run.ColumnNorms()}
+	return pld.CyclicPoisson{
+		Prob:            s.Prob,
+		Steps:           s.Steps,
+		MinSep:          s.MinSep,
+		NoiseMultiplier: noiseMultiplier,
+		ColumnNorms:     a.run.ColumnNorms(),
+	}
 }

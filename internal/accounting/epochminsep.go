@@ -26,13 +26,19 @@ func (a epochMinSep) method() (Method, error) {
 // sensitivity: an example takes part once in an epoch.
 func (a epochMinSep) sensitivity() (mechanism.Sensitivity, error) {
 	s := a.scheme
-	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: s.MinSep, MaxParticipations: (s.Steps + s.EpochSteps - 1) / s.EpochSteps})
+	return a.run.Strategy.Sensitivity(
+		mechanism.Participation{MinSep: s.MinSep, MaxParticipations: (s.Steps + s.EpochSteps - 1) / s.EpochSteps},
+	)
 }
 
 // participation: every step has rate 1/T, and every whole epoch has a participation.
 func (a epochMinSep) participation() participation {
 	n, epoch := a.scheme.Steps, a.scheme.EpochSteps
-	return participation{rates: []rate{{upward / float64(epoch), n}}, drawn: a.run.Examples, never: max(0, 1-float64(n)/float64(epoch)) / upward}
+	return participation{
+		rates: []rate{{upward / float64(epoch), n}},
+		drawn: a.run.Examples,
+		never: max(0, 1-float64(n)/float64(epoch)) / upward,
+	}
 }
 
 // separately is the method of schemes with known likelihoods, where the columns of different

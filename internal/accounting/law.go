@@ -26,7 +26,12 @@ func (a law) method() (Method, error) {
 }
 
 func (a law) sensitivity() (mechanism.Sensitivity, error) {
-	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: a.table.Separation(), MaxParticipations: max(1, a.table.MaxParticipations())})
+	return a.run.Strategy.Sensitivity(
+		mechanism.Participation{
+			MinSep:            a.table.Separation(),
+			MaxParticipations: max(1, a.table.MaxParticipations()),
+		},
+	)
 }
 
 // participation: each step has a rate of its own. Rates and the probability of none are products of

@@ -27,7 +27,10 @@ func (e *NotVerifiedError) Need(errors float64) (samples float64, ok bool) {
 		if v.Samples > 0 && v.Accept == 0 && v.Mean == 0 {
 			return 0, false // a trial was not run
 		}
-		goals = append(goals, Goal{Bound: v.Bound, Proven: v.Samples == 0, Mean: v.Mean, Errors: errors, Cost: v.Truncation.cost()})
+		goals = append(
+			goals,
+			Goal{Bound: v.Bound, Proven: v.Samples == 0, Mean: v.Mean, Errors: errors, Cost: v.Truncation.cost()},
+		)
 	}
 	_, tests, err := e.Next.Allocate(goals)
 	for _, t := range tests {

@@ -92,26 +92,61 @@ func (p *Protocol) Validate() error {
 	c.Require(len(p.Points) > 0, "points", len(p.Points), "must not be empty")
 	c.Require(p.Unit == "" || p.Unit == UnitExample, "unit", p.Unit, "must be example, or left out for owner")
 	c.Require(p.Unit != UnitExample || p.Run.Sampler.Owners == nil, "unit", p.Unit, ownersSampled)
-	c.Require(p.Unit != UnitExample || p.Run.MaxExamplesPerOwner == 1, "max examples per owner", p.Run.MaxExamplesPerOwner, "must be 1 where single examples are protected")
+	c.Require(
+		p.Unit != UnitExample || p.Run.MaxExamplesPerOwner == 1,
+		"max examples per owner",
+		p.Run.MaxExamplesPerOwner,
+		"must be 1 where single examples are protected",
+	)
 	c.Require(len(p.Candidates) > 0, "candidates", len(p.Candidates), "must not be empty")
 	failure := p.failure()
 	for _, e := range p.Earlier {
-		c.Require(e.FailureProbability >= 0 && e.FailureProbability < 1, "earlier failure probability", e.FailureProbability, "must be at least 0 and below 1")
-		c.Require(isDigest(e.ProtocolSHA256), "earlier protocol", e.ProtocolSHA256, "must be a SHA-256 in 64 hexadecimal digits")
+		c.Require(
+			e.FailureProbability >= 0 && e.FailureProbability < 1,
+			"earlier failure probability",
+			e.FailureProbability,
+			"must be at least 0 and below 1",
+		)
+		c.Require(
+			isDigest(e.ProtocolSHA256),
+			"earlier protocol",
+			e.ProtocolSHA256,
+			"must be a SHA-256 in 64 hexadecimal digits",
+		)
 	}
-	c.Require(p.PlanSHA256 == "" || isDigest(p.PlanSHA256), "plan SHA-256", p.PlanSHA256, "must be 64 hexadecimal digits")
+	c.Require(
+		p.PlanSHA256 == "" || isDigest(p.PlanSHA256),
+		"plan SHA-256",
+		p.PlanSHA256,
+		"must be 64 hexadecimal digits",
+	)
 	for _, pt := range p.Points {
 		checkEpsilon(&c, pt.Epsilon)
 		checkDelta(&c, pt.Delta)
 		ok := pt.Accept >= 0 && pt.Accept <= pt.Verify && pt.FailureProbability >= 0 && pt.FailureProbability < 1
-		c.Require(ok, "thresholds", pt.Thresholds, "must have 0 ≤ accept ≤ verify and a failure probability in [0,1)")
+		c.Require(
+			ok,
+			"thresholds",
+			pt.Thresholds,
+			"must have 0 ≤ accept ≤ verify and a failure probability in [0,1)",
+		)
 		total := Thresholds{pt.Accept, pt.Verify, failure}.Total()
-		c.Require(total <= pt.Delta*(1+1e-12), "δ_v + q(1-δ_v)", total, fmt.Sprintf("must be at most the δ claimed, %g", pt.Delta))
+		c.Require(
+			total <= pt.Delta*(1+1e-12),
+			"δ_v + q(1-δ_v)",
+			total,
+			fmt.Sprintf("must be at most the δ claimed, %g", pt.Delta),
+		)
 	}
 	last := 0.0
 	for _, candidate := range p.Candidates {
 		c.Positive("noise multiplier", candidate.NoiseMultiplier)
-		c.Require(candidate.NoiseMultiplier > last, "noise multiplier", candidate.NoiseMultiplier, "must be above the candidate before it")
+		c.Require(
+			candidate.NoiseMultiplier > last,
+			"noise multiplier",
+			candidate.NoiseMultiplier,
+			"must be above the candidate before it",
+		)
 		last = candidate.NoiseMultiplier
 		p.checkTrials(&c, candidate)
 	}
@@ -125,7 +160,12 @@ func (p *Protocol) checkTrials(c *param.Checker, candidate Candidate) {
 	}
 	seen := map[place]int{}
 	for _, t := range candidate.Trials {
-		c.Require(t.Direction == montecarlo.P || t.Direction == montecarlo.Q, "direction", t.Direction, "must be P or Q")
+		c.Require(
+			t.Direction == montecarlo.P || t.Direction == montecarlo.Q,
+			"direction",
+			t.Direction,
+			"must be P or Q",
+		)
 		c.Require(t.Bound >= 0 && !math.IsInf(t.Bound, 1), "bound", t.Bound, "must be finite and at least 0")
 		if t.Point < 0 || t.Point >= len(p.Points) {
 			c.Require(false, "point of a trial", t.Point, fmt.Sprintf("must be below %d", len(p.Points)))
@@ -134,22 +174,52 @@ func (p *Protocol) checkTrials(c *param.Checker, candidate Candidate) {
 		seen[place{t.Point, t.Direction}]++
 		pt := p.Points[t.Point]
 		pt.Verify = p.checkTruncation(c, t, pt)
-		c.Require(t.Accept >= 0 && t.Accept <= pt.Verify, "accepted mean of a trial", t.Accept, fmt.Sprintf("must be at least 0 and at most δ_v, %g", pt.Verify))
+		c.Require(
+			t.Accept >= 0 && t.Accept <= pt.Verify,
+			"accepted mean of a trial",
+			t.Accept,
+			fmt.Sprintf("must be at least 0 and at most δ_v, %g", pt.Verify),
+		)
 		if t.Samples == 0 {
 			c.Require(t.Accept == 0, "accepted mean of a trial without samples", t.Accept, "must be left out")
 			c.Require(t.Method != MonteCarlo, "method of a trial without samples", t.Method, "must be a proof")
-			c.Require(t.Bound <= pt.Verify, "bound of a trial without samples", t.Bound, fmt.Sprintf("must be at most δ_v, %g", pt.Verify))
+			c.Require(
+				t.Bound <= pt.Verify,
+				"bound of a trial without samples",
+				t.Bound,
+				fmt.Sprintf("must be at most δ_v, %g", pt.Verify),
+			)
 			continue
 		}
-		c.Require(t.Method == MonteCarlo || t.Method == Unproven, "method of a trial with samples", t.Method, fmt.Sprintf("must be %q", MonteCarlo))
+		c.Require(
+			t.Method == MonteCarlo || t.Method == Unproven,
+			"method of a trial with samples",
+			t.Method,
+			fmt.Sprintf("must be %q", MonteCarlo),
+		)
 		c.Require(t.Samples <= maxSamples, "samples", t.Samples, fmt.Sprintf("must be at most %g", maxSamples))
 		q := FailureProbability(t.Samples, t.Bound, p.accept(t), pt.Verify)
-		c.Require(q <= pt.FailureProbability*(1+1e-9), "failure probability of a trial", q, fmt.Sprintf("must be at most %g: more samples are needed", pt.FailureProbability))
+		c.Require(
+			q <= pt.FailureProbability*(1+1e-9),
+			"failure probability of a trial",
+			q,
+			fmt.Sprintf("must be at most %g: more samples are needed", pt.FailureProbability),
+		)
 	}
 	for point := range p.Points {
 		for _, d := range montecarlo.Directions {
 			n := seen[place{point, d}]
-			c.Require(n == 1, "trials of a point and direction", n, fmt.Sprintf("must be 1 for point %d, direction %s, noise multiplier %g", point, d, candidate.NoiseMultiplier))
+			c.Require(
+				n == 1,
+				"trials of a point and direction",
+				n,
+				fmt.Sprintf(
+					"must be 1 for point %d, direction %s, noise multiplier %g",
+					point,
+					d,
+					candidate.NoiseMultiplier,
+				),
+			)
 		}
 	}
 }

@@ -52,7 +52,13 @@ func (e *NotVerifiedError) Error() string {
 	s := fmt.Sprintf("not verified: (%g, %g)-DP at noise multiplier %g", e.Epsilon, e.Delta, e.NoiseMultiplier)
 	for _, v := range e.Verdicts {
 		if !v.Accepted {
-			s += fmt.Sprintf("; direction %s: mean %.4g of %d samples is above %.4g", v.Direction, v.Mean, v.Samples, v.Accept)
+			s += fmt.Sprintf(
+				"; direction %s: mean %.4g of %d samples is above %.4g",
+				v.Direction,
+				v.Mean,
+				v.Samples,
+				v.Accept,
+			)
 		}
 	}
 	return s
@@ -62,7 +68,13 @@ func (e *NotVerifiedError) Unwrap() error { return ErrNotVerified }
 
 // verdict judges one trial. A nil tally means that the trial was not run.
 func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err error) {
-	v = Verdict{Direction: t.Direction, Method: t.Method, Bound: t.Bound, Samples: t.Samples, Truncation: t.Truncation}
+	v = Verdict{
+		Direction:  t.Direction,
+		Method:     t.Method,
+		Bound:      t.Bound,
+		Samples:    t.Samples,
+		Truncation: t.Truncation,
+	}
 	switch {
 	case t.Samples == 0 && tally != nil:
 		return v, false, fmt.Errorf("samples were given for a trial that takes none")
@@ -72,7 +84,11 @@ func (p *Protocol) verdict(t Trial, tally *Tally) (v Verdict, run bool, err erro
 	case tally == nil:
 		return v, false, nil
 	case tally.Count != t.Samples:
-		return v, false, fmt.Errorf("%d samples in a trial of %d: a verification is complete or not at all", tally.Count, t.Samples)
+		return v, false, fmt.Errorf(
+			"%d samples in a trial of %d: a verification is complete or not at all",
+			tally.Count,
+			t.Samples,
+		)
 	}
 	v.Accept = p.accept(t)
 	v.Mean = tally.Sum.Mean(tally.Count) * t.Bound
@@ -94,8 +110,13 @@ func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 	byTrial := map[[2]int]*Tally{}
 	for i, t := range tallies {
 		key := [2]int{t.Candidate, t.Trial}
-		if t.Candidate < 0 || t.Candidate >= len(p.Candidates) || t.Trial < 0 || t.Trial >= len(p.Candidates[t.Candidate].Trials) {
-			return nil, fmt.Errorf("samples for candidate %d, trial %d: the protocol has no such trial", t.Candidate, t.Trial)
+		if t.Candidate < 0 || t.Candidate >= len(p.Candidates) || t.Trial < 0 ||
+			t.Trial >= len(p.Candidates[t.Candidate].Trials) {
+			return nil, fmt.Errorf(
+				"samples for candidate %d, trial %d: the protocol has no such trial",
+				t.Candidate,
+				t.Trial,
+			)
 		}
 		if byTrial[key] != nil {
 			return nil, fmt.Errorf("candidate %d, trial %d is listed twice", t.Candidate, t.Trial)
@@ -121,8 +142,13 @@ func (p *Protocol) Release(tallies []Tally) (*Released, error) {
 		if !alive[0] {
 			if rejected == nil {
 				pt := p.Points[0]
-				rejected = &NotVerifiedError{Epsilon: pt.Epsilon, Delta: pt.Delta, NoiseMultiplier: p.Candidates[c].NoiseMultiplier,
-					Verdicts: r.Verdicts[0], Next: p.next()}
+				rejected = &NotVerifiedError{
+					Epsilon:         pt.Epsilon,
+					Delta:           pt.Delta,
+					NoiseMultiplier: p.Candidates[c].NoiseMultiplier,
+					Verdicts:        r.Verdicts[0],
+					Next:            p.next(),
+				}
 			}
 			break
 		}

@@ -31,7 +31,13 @@ func (a rotation) method() (Method, error) {
 	case !a.run.Strategy.NonNegative():
 		return a.run.refuseBy(negativeEntry)
 	case bands > period:
-		return a.run.refuse("the strategy has %d bands, epoch-steps is %d, and the bands must be at most epoch-steps, so that an example meets the examples of the period before and after alone: take a strategy of at most %d bands, or epoch-steps of at least %d", bands, period, period, bands)
+		return a.run.refuse(
+			"the strategy has %d bands, epoch-steps is %d, and the bands must be at most epoch-steps, so that an example meets the examples of the period before and after alone: take a strategy of at most %d bands, or epoch-steps of at least %d",
+			bands,
+			period,
+			period,
+			bands,
+		)
 	}
 	return MonteCarlo, nil
 }
@@ -48,5 +54,9 @@ func (a rotation) sensitivity() (mechanism.Sensitivity, error) {
 // participation.
 func (a rotation) participation() participation {
 	n, epoch := a.scheme.Steps, a.scheme.EpochSteps
-	return participation{rates: []rate{{upward / float64(epoch), n}}, drawn: a.run.Examples, never: max(0, 1-float64(n)/float64(epoch)) / upward}
+	return participation{
+		rates: []rate{{upward / float64(epoch), n}},
+		drawn: a.run.Examples,
+		never: max(0, 1-float64(n)/float64(epoch)) / upward,
+	}
 }

@@ -56,8 +56,12 @@ func (r Run) Validate() error {
 	c := param.Checker{}
 	c.Add(r.Sampler.Validate())
 	c.AtLeast("max examples per owner", r.MaxExamplesPerOwner, 1)
-	c.Require(r.Sampler.Owners == nil || r.MaxExamplesPerOwner == 1, "max examples per owner", r.MaxExamplesPerOwner,
-		"must be 1 where owners are sampled: an owner takes part as one example does, however many it has")
+	c.Require(
+		r.Sampler.Owners == nil || r.MaxExamplesPerOwner == 1,
+		"max examples per owner",
+		r.MaxExamplesPerOwner,
+		"must be 1 where owners are sampled: an owner takes part as one example does, however many it has",
+	)
 	c.Require(r.Examples >= 0, "examples", r.Examples, "must be at least 0")
 	if r.Strategy == nil {
 		c.Require(false, "strategy", "none", "is needed")
@@ -67,7 +71,12 @@ func (r Run) Validate() error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	c.Require(r.Strategy.Steps == r.steps(), "steps of the strategy", r.Strategy.Steps, fmt.Sprintf("must be as many as the sampler has, %d (--steps)", r.steps()))
+	c.Require(
+		r.Strategy.Steps == r.steps(),
+		"steps of the strategy",
+		r.Strategy.Steps,
+		fmt.Sprintf("must be as many as the sampler has, %d (--steps)", r.steps()),
+	)
 	if r.Sampler.Truncation != nil {
 		c.Require(r.Examples >= 1, "examples", r.Examples, "must be given with a maximum batch size")
 	}
@@ -83,7 +92,9 @@ func (r Run) Method() (Method, error) {
 		return "", err
 	}
 	if _, ok := r.analysis().(truncatedAnalysis); ok && r.Sampler.Truncation != nil {
-		return r.Untruncated().Method() // F3.11, see TruncationCost; some have a pair of their own too, see TruncatedPair
+		return r.Untruncated().
+			Method()
+		// F3.11, see TruncationCost; some have a pair of their own too, see TruncatedPair
 	}
 	method, err := r.analysis().method()
 	if err == nil && method == MonteCarlo {
@@ -95,7 +106,11 @@ func (r Run) Method() (Method, error) {
 // Loss returns the run's loss as package montecarlo computes and samples it, without a maximum batch
 // size. The run's method must be MonteCarlo, Unproven or PLD.
 func (r Run) Loss(noiseMultiplier float64) montecarlo.Spec {
-	spec := montecarlo.Spec{MultiOwner: r.Sampler.MultiOwner, NoiseMultiplier: noiseMultiplier, Strategy: r.Strategy}
+	spec := montecarlo.Spec{
+		MultiOwner:      r.Sampler.MultiOwner,
+		NoiseMultiplier: noiseMultiplier,
+		Strategy:        r.Strategy,
+	}
 	if table, err := sampling.TableOf(r.Sampler.Scheme()); err == nil {
 		spec.Law = table
 	}
@@ -161,7 +176,12 @@ func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
 		return r.analysis().(eventAnalysis).dominating(noiseMultiplier)
 	case method == ClosedForm:
 		sens, err := r.sensitivity()
-		gaussian := pld.Event{Prob: 1, NoiseMultiplier: noiseMultiplier, Sensitivity: sens.Value * (1 + 1e-9), Examples: 1} // the sensitivity is rounded
+		gaussian := pld.Event{
+			Prob:            1,
+			NoiseMultiplier: noiseMultiplier,
+			Sensitivity:     sens.Value * (1 + 1e-9),
+			Examples:        1,
+		} // the sensitivity is rounded
 		return []pld.Step{{Event: gaussian, Count: 1}}, err
 	}
 	return nil, ErrNoProof
@@ -192,17 +212,22 @@ func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket
 		var worst pld.Bracket
 		for i := 0; ; i++ {
 			cases := 0
-			b, err := pld.Calibrate(epsilon, delta, r.leastNoiseMultiplier(), func(sigma float64) (*pld.Composition, error) {
-				if err := ctx.Err(); err != nil {
-					return nil, err
-				}
-				list, err := r.compositions(sigma)
-				if err != nil {
-					return nil, err
-				}
-				cases = len(list)
-				return list[i], nil
-			})
+			b, err := pld.Calibrate(
+				epsilon,
+				delta,
+				r.leastNoiseMultiplier(),
+				func(sigma float64) (*pld.Composition, error) {
+					if err := ctx.Err(); err != nil {
+						return nil, err
+					}
+					list, err := r.compositions(sigma)
+					if err != nil {
+						return nil, err
+					}
+					cases = len(list)
+					return list[i], nil
+				},
+			)
 			if err != nil {
 				return pld.Bracket{}, err
 			}
@@ -279,7 +304,14 @@ func (r Run) leastNoiseMultiplier() float64 {
 // case counts.
 func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
 	if least := r.leastNoiseMultiplier(); noiseMultiplier < least {
-		return nil, &ParamError{Param: "noise multiplier", Value: noiseMultiplier, Rule: fmt.Sprintf("must be at least %.4g with this strategy: less gives no privacy to speak of, and its losses are not computed", least)}
+		return nil, &ParamError{
+			Param: "noise multiplier",
+			Value: noiseMultiplier,
+			Rule: fmt.Sprintf(
+				"must be at least %.4g with this strategy: less gives no privacy to speak of, and its losses are not computed",
+				least,
+			),
+		}
 	}
 	return r.analysis().(eventAnalysis).compositions(noiseMultiplier)
 }

@@ -91,6 +91,12 @@ var (
 	oneExample    = refusal{"it " + exampleOnly, "--max-per-owner 1, or --scheme b-min-sep"}
 	ownersInParts = refusal{oneExample.reason + ": an owner's examples may be in different parts", oneExample.help}
 	noTruncation  = refusal{"no analysis is known for a maximum batch size", "no --max-batch-size"}
-	negativeEntry = refusal{"the strategy has a negative entry, which the analysis of random participations does not cover", "a strategy without negative entries, such as banded-toeplitz, or --scheme fixed, whose proof takes every strategy"}
-	secretSizes   = refusal{"a maximum batch size needs the public partition: the sizes of secret parts are random", "no --secret-partition, or no --max-batch-size"}
+	negativeEntry = refusal{
+		"the strategy has a negative entry, which the analysis of random participations does not cover",
+		"a strategy without negative entries, such as banded-toeplitz, or --scheme fixed, whose proof takes every strategy",
+	}
+	secretSizes = refusal{
+		"a maximum batch size needs the public partition: the sizes of secret parts are random",
+		"no --secret-partition, or no --max-batch-size",
+	}
 )

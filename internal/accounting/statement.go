@@ -21,18 +21,34 @@ func (c *Certificate) Statement() string {
 	} else {
 		b.WriteString("Training")
 	}
-	fmt.Fprintf(&b, " is (ε, δ) = (%g, %g)-differentially private for %s, under the adjacency “%s”.", c.Epsilon, c.Delta, c.Protected(), c.Adjacency)
+	fmt.Fprintf(
+		&b,
+		" is (ε, δ) = (%g, %g)-differentially private for %s, under the adjacency “%s”.",
+		c.Epsilon,
+		c.Delta,
+		c.Protected(),
+		c.Adjacency,
+	)
 	if c.Graph != "" {
 		fmt.Fprintf(&b, " The graph is not part of what differs: %s.", c.Graph)
 	}
 	for _, p := range c.Points[1:] {
 		fmt.Fprintf(&b, " The same mechanism is (%g, %g)-differentially private.", p.Epsilon, p.Delta)
 	}
-	fmt.Fprintf(&b, " Batches are formed by %s. Gaussian noise of multiplier σ = %.6g (in units of the clip norm) is correlated by %s.",
-		describeSampler(c.Run), c.NoiseMultiplier, describeStrategy(c.Run.Strategy))
+	fmt.Fprintf(
+		&b,
+		" Batches are formed by %s. Gaussian noise of multiplier σ = %.6g (in units of the clip norm) is correlated by %s.",
+		describeSampler(c.Run),
+		c.NoiseMultiplier,
+		describeStrategy(c.Run.Strategy),
+	)
 	fmt.Fprintf(&b, " The claim was %s.", c.verifiedBy())
 	g := c.Guarantee()
-	fmt.Fprintf(&b, " The advantage (true less false positive rate) of a membership test for the protected unit is %s", AtMost(g.Advantage()))
+	fmt.Fprintf(
+		&b,
+		" The advantage (true less false positive rate) of a membership test for the protected unit is %s",
+		AtMost(g.Advantage()),
+	)
 	if a := g.Attacks()[0]; a.TPR < 1 {
 		fmt.Fprintf(&b, ", its true positive rate %s at a false positive rate of %g", AtMost(a.TPR), a.FPR)
 	}
@@ -66,7 +82,12 @@ func (c *Certificate) ModelCard() string {
 		line(f.Title, "%s", f.Text)
 	}
 	line("Sampling", "%s", describeSampler(c.Run))
-	line("Noise", "σ = %.6g in units of the clip norm, correlated by %s", c.NoiseMultiplier, describeStrategy(c.Run.Strategy))
+	line(
+		"Noise",
+		"σ = %.6g in units of the clip norm, correlated by %s",
+		c.NoiseMultiplier,
+		describeStrategy(c.Run.Strategy),
+	)
 	line("Verification", "%s", c.verifiedBy())
 	g := c.Guarantee()
 	line("Membership attacks", "advantage %s", AtMost(g.Advantage()))
@@ -102,9 +123,18 @@ func describeBatch(r Run, units string) string {
 			units += " of a pool"
 		}
 		if r.Examples > 0 {
-			return fmt.Sprintf(", with an expected batch size of %.6g of %d %s", s.ExpectedBatchSize(r.Examples), r.Examples, units)
+			return fmt.Sprintf(
+				", with an expected batch size of %.6g of %d %s",
+				s.ExpectedBatchSize(r.Examples),
+				r.Examples,
+				units,
+			)
 		}
-		return fmt.Sprintf(", with an expected batch size of %.4g %% of the %s", 100*s.ExpectedBatchSize(many)/many, units)
+		return fmt.Sprintf(
+			", with an expected batch size of %.4g %% of the %s",
+			100*s.ExpectedBatchSize(many)/many,
+			units,
+		)
 	}
 	return ""
 }
@@ -113,7 +143,12 @@ func describeSampler(r Run) string {
 	s := r.Sampler.Scheme()
 	text, unit, units := fmt.Sprintf("%s sampling over %d steps", s.Name(), s.NumSteps()), "an example", "examples"
 	if o := r.Sampler.Owners; o != nil {
-		text = fmt.Sprintf("%s sampling of owners over %d steps, each of whom brings at most %s", s.Name(), s.NumSteps(), words.Count(o.ExamplesPerOwner, "example"))
+		text = fmt.Sprintf(
+			"%s sampling of owners over %d steps, each of whom brings at most %s",
+			s.Name(),
+			s.NumSteps(),
+			words.Count(o.ExamplesPerOwner, "example"),
+		)
 		unit, units = "an owner", "owners"
 	}
 	text += describeBatch(r, units)
@@ -121,7 +156,10 @@ func describeSampler(r Run) string {
 		text += fmt.Sprintf(", two participations of %s at least %d steps apart", unit, s.Separation())
 	}
 	if s := r.Sampler.Rotation; s != nil {
-		text += fmt.Sprintf(", once in each period of %s for each example of the period's pool", words.Count(s.EpochSteps, "step"))
+		text += fmt.Sprintf(
+			", once in each period of %s for each example of the period's pool",
+			words.Count(s.EpochSteps, "step"),
+		)
 	}
 	if t := r.Sampler.Truncation; t != nil {
 		text += fmt.Sprintf(", batches cut to %d %s at random", t.MaxBatchSize, units)
@@ -150,7 +188,11 @@ func (c *Certificate) verifiedBy() string {
 	case c.Status != Verified:
 		return "computed by the published accounting, which is not proven"
 	case samples > 0:
-		return fmt.Sprintf("verified by %d fresh samples under a protocol fixed before the first of them; its failure probability, %.2g, is part of δ", samples, c.Points[0].FailureProbability)
+		return fmt.Sprintf(
+			"verified by %d fresh samples under a protocol fixed before the first of them; its failure probability, %.2g, is part of δ",
+			samples,
+			c.Points[0].FailureProbability,
+		)
 	}
 	return fmt.Sprintf("proven without samples (%s)", c.Method)
 }

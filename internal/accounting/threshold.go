@@ -83,7 +83,12 @@ func (c Claim) check(k *param.Checker) {
 	checkDelta(k, c.Delta)
 	k.Require(c.Points >= 0, "points", c.Points, "must be at least 1, or 0 for 1")
 	k.Require(c.MostFailure >= 0, "largest failure probability", c.MostFailure, "must be at least 0")
-	k.Require(c.Earlier >= 0 && c.Earlier < c.Delta, "earlier failure probability", c.Earlier, fmt.Sprintf("must be at least 0 and below delta, %g", c.Delta))
+	k.Require(
+		c.Earlier >= 0 && c.Earlier < c.Delta,
+		"earlier failure probability",
+		c.Earlier,
+		fmt.Sprintf("must be at least 0 and below delta, %g", c.Delta),
+	)
 }
 
 // allowed is the largest q up to MostFailure with δ_v + (points·q + earlier)(1 - δ_v) ≤ δ, rounded
@@ -107,13 +112,25 @@ func (c Claim) Samples(accept float64, bounds []float64) (Thresholds, []uint64, 
 	check := param.Checker{}
 	c.check(&check)
 	checkBounds(&check, bounds)
-	check.Require(accept >= 0 && accept < c.most(), "accepted mean", accept, fmt.Sprintf("must be at least 0 and below %g", c.most()))
+	check.Require(
+		accept >= 0 && accept < c.most(),
+		"accepted mean",
+		accept,
+		fmt.Sprintf("must be at least 0 and below %g", c.most()),
+	)
 	if err := check.Err(); err != nil {
 		return Thresholds{}, nil, err
 	}
 	t, total := c.bestThresholds(accept, bounds)
 	if total > maxSamples {
-		return t, nil, fmt.Errorf("%w: accepting means up to %.4g of δ = %.4g takes %.3g of them, more than %.3g", ErrTooFewSamples, accept, c.Delta, total, maxSamples)
+		return t, nil, fmt.Errorf(
+			"%w: accepting means up to %.4g of δ = %.4g takes %.3g of them, more than %.3g",
+			ErrTooFewSamples,
+			accept,
+			c.Delta,
+			total,
+			maxSamples,
+		)
 	}
 	samples := make([]uint64, len(bounds))
 	for i, bound := range bounds {
@@ -129,7 +146,12 @@ const maxSamples = 1e15
 func checkBounds(c *param.Checker, bounds []float64) {
 	c.Require(len(bounds) > 0, "bounds", len(bounds), "must not be empty")
 	for _, bound := range bounds {
-		c.Require(bound >= 0 && !math.IsInf(bound, 1), "bound of the values", bound, "must be finite and at least 0")
+		c.Require(
+			bound >= 0 && !math.IsInf(bound, 1),
+			"bound of the values",
+			bound,
+			"must be finite and at least 0",
+		)
 	}
 }
 
@@ -189,8 +211,13 @@ func (c Claim) Spend(bounds []float64, budget uint64) (Thresholds, []uint64, err
 	if !affordable(0) {
 		_, need := c.bestThresholds(0, bounds)
 		_, half := c.bestThresholds(c.Delta/2, bounds)
-		return Thresholds{}, nil, fmt.Errorf("%w: %d, where accepting a mean of 0 takes %.4g and one of δ/2 takes %.4g",
-			ErrTooFewSamples, budget, need, half)
+		return Thresholds{}, nil, fmt.Errorf(
+			"%w: %d, where accepting a mean of 0 takes %.4g and one of δ/2 takes %.4g",
+			ErrTooFewSamples,
+			budget,
+			need,
+			half,
+		)
 	}
 	accept, _ := bisect.Between(0, 1, math.Ldexp(1, -40), affordable)
 	return c.Samples(min(accept, 1-1e-9)*c.most(), bounds)

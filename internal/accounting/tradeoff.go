@@ -63,7 +63,11 @@ func (g Guarantee) TPR(fpr float64) float64 {
 			most = min(most, p.Delta)
 		}
 		// The term e^-ε(1-δ-α) is subtracted, so it is rounded down.
-		most = min(most, p.Delta+math.Exp(p.Epsilon)*max(fpr, leastRate), 1-math.Exp(-p.Epsilon)*(1-p.Delta-fpr)*(1-1e-12))
+		most = min(
+			most,
+			p.Delta+math.Exp(p.Epsilon)*max(fpr, leastRate),
+			1-math.Exp(-p.Epsilon)*(1-p.Delta-fpr)*(1-1e-12),
+		)
 	}
 	return roundedUp(max(fpr, most))
 }

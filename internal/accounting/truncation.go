@@ -135,7 +135,12 @@ func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) 
 	return r.truncationCost(distribution.participation(), d, epsilon, m), nil
 }
 
-func (r Run) truncationCost(distribution participation, d montecarlo.Direction, epsilon float64, m Moments) Truncated {
+func (r Run) truncationCost(
+	distribution participation,
+	d montecarlo.Direction,
+	epsilon float64,
+	m Moments,
+) Truncated {
 	own := min(int64(r.MaxExamplesPerOwner), max(1, distribution.drawn))
 	others, full := int(max(0, distribution.drawn-own)), r.Sampler.Truncation.MaxBatchSize-int(own)+1
 	once, any := 0.0, 0.0 // τ₁ and τ
@@ -210,7 +215,8 @@ func (o Moment) logBound(theta, epsilon float64) float64 {
 // sharp reports whether the bound by a known participation holds: the scheme is b-min-sep of one
 // example, and columns do not overlap and are shifts of one another.
 func (r Run) sharp(distribution participation) bool {
-	return distribution.separate && r.Strategy.Bands() <= distribution.minSep && r.Strategy.Columns == nil && !r.Strategy.Normalized
+	return distribution.separate && r.Strategy.Bands() <= distribution.minSep && r.Strategy.Columns == nil &&
+		!r.Strategy.Normalized
 }
 
 // known bounds H(P,Q) of an example with one known participation: h₁.
@@ -304,13 +310,28 @@ func (e *TruncationError) Unwrap() error { return ErrNotVerified }
 func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify float64) {
 	cut := p.Run.Sampler.Truncation != nil
 	if t.Truncation == nil {
-		c.Require(!cut || p.Run.TruncatedPair(), "truncation of a trial", "none", "must be given: no pair of its own is known for the run's maximum batch size")
+		c.Require(
+			!cut || p.Run.TruncatedPair(),
+			"truncation of a trial",
+			"none",
+			"must be given: no pair of its own is known for the run's maximum batch size",
+		)
 		return pt.Verify
 	}
 	_, known := p.Run.analysis().(truncatedAnalysis)
-	c.Require(cut && known, "truncation of a trial", t.Truncation.Cost, "must be left out for a run without a maximum batch size, or with examples that are not independent")
+	c.Require(
+		cut && known,
+		"truncation of a trial",
+		t.Truncation.Cost,
+		"must be left out for a run without a maximum batch size, or with examples that are not independent",
+	)
 	t.Truncation.check(c)
-	c.Require(t.Truncation.Cost <= pt.Verify, "cost of the truncation", t.Truncation.Cost, fmt.Sprintf("must be at most δ_v, %g", pt.Verify))
+	c.Require(
+		t.Truncation.Cost <= pt.Verify,
+		"cost of the truncation",
+		t.Truncation.Cost,
+		fmt.Sprintf("must be at most δ_v, %g", pt.Verify),
+	)
 	return pt.Verify - t.Truncation.Cost
 }
 

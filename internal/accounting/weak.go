@@ -17,14 +17,27 @@ func (g Guarantee) Weak(owners int64) (why []string) {
 		least = min(least, p.Delta)
 	}
 	if owners > 0 && least*float64(owners) >= 1 {
-		why = append(why, fmt.Sprintf("delta %.3g is not below 1/%d, one over the number of owners: even a mechanism that publishes all data of one random owner meets such a claim; choose a much smaller delta", least, owners))
+		why = append(
+			why,
+			fmt.Sprintf(
+				"delta %.3g is not below 1/%d, one over the number of owners: even a mechanism that publishes all data of one random owner meets such a claim; choose a much smaller delta",
+				least,
+				owners,
+			),
+		)
 	}
 	lowest := g.Advantage()
 	for _, a := range g.Attacks() {
 		lowest = min(lowest, a.TPR)
 	}
 	if lowest >= WeakBound {
-		why = append(why, fmt.Sprintf("the success of an attack is not bounded below %g: whoever sees the model may be all but certain who took part; choose a smaller epsilon, or have smaller ones certified too (--also-epsilon)", WeakBound))
+		why = append(
+			why,
+			fmt.Sprintf(
+				"the success of an attack is not bounded below %g: whoever sees the model may be all but certain who took part; choose a smaller epsilon, or have smaller ones certified too (--also-epsilon)",
+				WeakBound,
+			),
+		)
 	}
 	return why
 }
@@ -46,5 +59,9 @@ func (c *Certificate) Unused() string {
 	if used >= mostlyUnused*c.Delta {
 		return ""
 	}
-	return fmt.Sprintf("only %.2g of delta %g is used: less noise would do; give a larger --cpu-time or --samples, or another --noise-multiplier", used, c.Delta)
+	return fmt.Sprintf(
+		"only %.2g of delta %g is used: less noise would do; give a larger --cpu-time or --samples, or another --noise-multiplier",
+		used,
+		c.Delta,
+	)
 }

@@ -9,7 +9,11 @@ type Point struct{ X, Y float64 }
 // and high with one of at most 0, to at most width. It is the false position, with the value of an
 // end that stays for two rounds halved (Illinois). Each point is moved by shift, and kept margin
 // away from both ends, so that each round shortens the interval. An error of f ends it.
-func Falling(f func(x float64) (float64, error), low, high Point, width, shift, margin float64) (from, to Point, err error) {
+func Falling(
+	f func(x float64) (float64, error),
+	low, high Point,
+	width, shift, margin float64,
+) (from, to Point, err error) {
 	const least = -1e-12 // of high, so that the next point is not the same
 	high.Y = min(high.Y, least)
 	for last := 0; high.X-low.X > width; {

@@ -17,7 +17,10 @@ type worker interface {
 // By returns a draw function for calibration.Release. It draws each unit with a worker by
 // newWorker (calibration.NewWorker) and the given number of goroutines; 0 means one for each
 // processor.
-func By[W worker](newWorker func(p *accounting.Protocol, candidate, trial int) (W, error), goroutines int) func(context.Context, *ledger.Ledger, int, []ledger.Unit) error {
+func By[W worker](
+	newWorker func(p *accounting.Protocol, candidate, trial int) (W, error),
+	goroutines int,
+) func(context.Context, *ledger.Ledger, int, []ledger.Unit) error {
 	return func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
 		var w W
 		for i, u := range units {

@@ -73,7 +73,10 @@ func (b *batcher) takeFolder() *Fault {
 		return nil
 	}
 	if owner := []byte(s.FolderOwner); shape(owner) != "" || len(s.owners(nil, owner)) > 1 {
-		return &Fault{Found: "in the folder's name, several owners in one value", Rule: "they would count as one owner: write a column of owners, or, of an id that only looks so, set --owner-separator none"}
+		return &Fault{
+			Found: "in the folder's name, several owners in one value",
+			Rule:  "they would count as one owner: write a column of owners, or, of an id that only looks so, set --owner-separator none",
+		}
 	}
 	return nil
 }
@@ -134,7 +137,12 @@ func (b *batcher) compareFolder() error {
 	}
 	for i := range column.Len() {
 		if b.split.InBoth && column.Compare(i, &b.folder, 0) != 0 {
-			return b.fault(&Fault{Found: "another id in the file than in the folder's name", Rule: "a column that both have must agree: remove one of the two"})
+			return b.fault(
+				&Fault{
+					Found: "another id in the file than in the folder's name",
+					Rule:  "a column that both have must agree: remove one of the two",
+				},
+			)
 		}
 	}
 	return nil

@@ -39,7 +39,10 @@ func corrupt(err error) error {
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("the compressed file is truncated")
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, zstd.ErrCRCMismatch), errors.Is(err, zstd.ErrMagicMismatch):
+	case errors.Is(err, gzip.ErrHeader),
+		errors.Is(err, gzip.ErrChecksum),
+		errors.Is(err, zstd.ErrCRCMismatch),
+		errors.Is(err, zstd.ErrMagicMismatch):
 		return errors.New("the compressed file is corrupt: " + err.Error())
 	}
 	return errors.New("the compressed file cannot be read: " + err.Error())

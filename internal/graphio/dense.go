@@ -31,7 +31,10 @@ func mostUnits(size int64) int64 { return freeUnits + unitsPerByte*size }
 
 // dense is the fault of a file of a size that stands for more units.
 func dense(size int64) *Fault {
-	return &Fault{Found: fmt.Sprintf("more than %s edges in %s bytes", words.Grouped(mostUnits(size)), words.Grouped(size)), Rule: denseRule}
+	return &Fault{
+		Found: fmt.Sprintf("more than %s edges in %s bytes", words.Grouped(mostUnits(size)), words.Grouped(size)),
+		Rule:  denseRule,
+	}
 }
 
 // weigh returns the number of units of the batch. The id in the name of a folder is not counted:
@@ -52,7 +55,14 @@ var errDense = errors.New("the text of a compressed file is longer than it may b
 
 // denseText is the fault of a compressed file of a size with too long a text.
 func denseText(size int64) *Fault {
-	return &Fault{Found: fmt.Sprintf("more than %s bytes of text in %s bytes", words.Grouped(mostText(size)), words.Grouped(size)), Rule: denseRule}
+	return &Fault{
+		Found: fmt.Sprintf(
+			"more than %s bytes of text in %s bytes",
+			words.Grouped(mostText(size)),
+			words.Grouped(size),
+		),
+		Rule: denseRule,
+	}
 }
 
 func mostText(size int64) int64 { return freeText + textPerByte*size }

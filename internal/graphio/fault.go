@@ -28,17 +28,31 @@ type Fault struct {
 // Warnings returns what is odd about the graph: about its files, and about the figures that
 // the graph has before it is bounded. If g is not nil it also looks at the ids of g: at those that
 // differ only in ways that readers do not see, and at words in place of unknown owners.
-func (s *Source) Warnings(ctx context.Context, figures ownergraph.Summary, g *ownergraph.Graph) (warnings []*Fault) {
+func (s *Source) Warnings(
+	ctx context.Context,
+	figures ownergraph.Summary,
+	g *ownergraph.Graph,
+) (warnings []*Fault) {
 	warn := func(found, rule string) {
 		warnings = append(warnings, &Fault{File: s.splits[0].Path, Found: found, Rule: rule})
 	}
 	if s.restarts(ctx) {
-		warn("several files in which example ids count up from the same number", "rows with the same id are one example with all their owners: if each row of a file is an example of its own, set --row-ids, "+
-			"which numbers rows across files; else make ids unique, unless they are meant so")
+		warn(
+			"several files in which example ids count up from the same number",
+			"rows with the same id are one example with all their owners: if each row of a file is an example of its own, set --row-ids, "+
+				"which numbers rows across files; else make ids unique, unless they are meant so",
+		)
 	}
 	if figures.LooksSwapped() {
-		warn(fmt.Sprintf("%s owners of %s examples, up to %s of one example", words.Grouped(figures.Owners), words.Grouped(figures.Examples), words.Grouped(figures.GivenOwners.Most())),
-			"are the two columns exchanged? The claim protects owners: check --example-column and --owner-column")
+		warn(
+			fmt.Sprintf(
+				"%s owners of %s examples, up to %s of one example",
+				words.Grouped(figures.Owners),
+				words.Grouped(figures.Examples),
+				words.Grouped(figures.GivenOwners.Most()),
+			),
+			"are the two columns exchanged? The claim protects owners: check --example-column and --owner-column",
+		)
 	}
 	if g == nil {
 		return warnings
@@ -53,8 +67,10 @@ func (s *Source) Warnings(ctx context.Context, figures ownergraph.Summary, g *ow
 		}
 	}
 	if ids := g.MissingOwners(); ids != nil {
-		warn("the owner "+strings.Join(ids, ", the owner ")+", which looks like an unknown owner",
-			"all examples of it count as examples of one owner, and few are kept: give each example its owner, or leave these examples out")
+		warn(
+			"the owner "+strings.Join(ids, ", the owner ")+", which looks like an unknown owner",
+			"all examples of it count as examples of one owner, and few are kept: give each example its owner, or leave these examples out",
+		)
 	}
 	return warnings
 }

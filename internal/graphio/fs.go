@@ -64,7 +64,9 @@ func (f storedFile) Stamp() (string, error) {
 // Expand returns the files that path stands for. Slashes separate folders in an object store too.
 func (Files) Expand(ctx context.Context, path string) ([]string, error) {
 	if path == "-" {
-		return nil, errors.New("- is standard input, which only the flag --graph of a command can name: give the path of a file; for a file of the name -, write ./-")
+		return nil, errors.New(
+			"- is standard input, which only the flag --graph of a command can name: give the path of a file; for a file of the name -, write ./-",
+		)
 	}
 	files, err := store.Expand(ctx, path)
 	if pe, ok := errors.AsType[*fs.PathError](err); ok && pe.Path != path { // of a file in a folder, such as a link to nowhere

@@ -71,7 +71,10 @@ func (in *inspected) folders(o *Options) (fault *Fault) {
 		}
 	}
 	if s.FolderExample != "" && s.FolderOwner != "" {
-		return &Fault{Found: "folders that name both the example and the owner", Rule: "one of the two must be a column of the file"}
+		return &Fault{
+			Found: "folders that name both the example and the owner",
+			Rule:  "one of the two must be a column of the file",
+		}
 	}
 	if s.FolderExample != "" {
 		return firstType(&in.example, []byte(s.FolderExample), o.ExampleType, o.exampleNames()[0])
@@ -90,8 +93,11 @@ func (in *inspected) checkFolders(named string, o *Options) *Fault {
 	}
 	for _, c := range folderColumns(in.split.Path) {
 		if !strings.Contains(named, c.name+"=") {
-			return &Fault{Column: c.name, Found: "examples without owners in a folder that names this column",
-				Rule: "if it names owners, set --owner-column " + c.name + "; if not, and each example is its own owner, name the folders: --graph '…/" + c.name + "=*'"}
+			return &Fault{
+				Column: c.name,
+				Found:  "examples without owners in a folder that names this column",
+				Rule:   "if it names owners, set --owner-column " + c.name + "; if not, and each example is its own owner, name the folders: --graph '…/" + c.name + "=*'",
+			}
 		}
 	}
 	return nil
@@ -99,7 +105,11 @@ func (in *inspected) checkFolders(named string, o *Options) *Fault {
 
 // inBoth is the fault of a column that both the file and the name of a folder have.
 func inBoth(column string) *Fault {
-	return &Fault{Column: column, Found: "a column of the file and of the folder's name", Rule: "remove one of the two, or name other columns with --example-column and --owner-column"}
+	return &Fault{
+		Column: column,
+		Found:  "a column of the file and of the folder's name",
+		Rule:   "remove one of the two, or name other columns with --example-column and --owner-column",
+	}
 }
 
 // masked is a path without the values of columns in it, which may be ids.

@@ -66,7 +66,19 @@ func inspect(ctx context.Context, name string, number int, o *Options) (*inspect
 	case is.magic == nil && named != "" && named != compression:
 		return fail("not a "+named+" file", "its name says that it is one")
 	}
-	in := &inspected{size: f.Size(), split: Split{Path: name, Number: number, Stamp: stamp, Format: is.name, SingleOwner: o.SingleOwner, SkipOwnerless: o.SkipOwnerless, RowIDs: o.RowIDs, OwnerSeparator: o.OwnerSeparator}}
+	in := &inspected{
+		size: f.Size(),
+		split: Split{
+			Path:           name,
+			Number:         number,
+			Stamp:          stamp,
+			Format:         is.name,
+			SingleOwner:    o.SingleOwner,
+			SkipOwnerless:  o.SkipOwnerless,
+			RowIDs:         o.RowIDs,
+			OwnerSeparator: o.OwnerSeparator,
+		},
+	}
 	fault := in.folders(o)
 	if fault != nil {
 		fault.File = name

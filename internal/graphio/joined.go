@@ -42,8 +42,11 @@ func (s *joinedScan) look(id []byte) *Fault {
 		return nil
 	}
 	s.off = true
-	return &Fault{Found: "several owners in one value", Rule: "they would count as one owner, and no bound would hold for them: set --owner-separator '" + separator +
-		"', or write a list column or a record for each owner; of an id that only looks so, set --owner-separator none"}
+	return &Fault{
+		Found: "several owners in one value",
+		Rule: "they would count as one owner, and no bound would hold for them: set --owner-separator '" + separator +
+			"', or write a list column or a record for each owner; of an id that only looks so, set --owner-separator none",
+	}
 }
 
 // separators divide owners wherever they stand between two texts.
@@ -52,7 +55,8 @@ var separators = []string{";", "|", "；", "、"}
 // shape returns the separator of a value that looks like several owners by itself; "" if it does not.
 func shape(id []byte) string {
 	if inside := unbracketed(id); len(inside) < len(id) && (id[0] == '[' || bytes.ContainsAny(inside, `,'"`)) {
-		if bytes.IndexByte(inside, ',') < 0 && bytes.IndexByte(bytes.TrimSpace(inside), ' ') > 0 { // as NumPy prints arrays
+		if bytes.IndexByte(inside, ',') < 0 &&
+			bytes.IndexByte(bytes.TrimSpace(inside), ' ') > 0 { // as NumPy prints arrays
 			return " "
 		}
 		return ","

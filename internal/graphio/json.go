@@ -194,7 +194,10 @@ func (c *jsonColumn) id(value []byte) *jsonFault {
 		case k == bigInteger && !c.asIs:
 			return bad(k.String(), k.rule(ownergraph.Int64))
 		case k != fits && k != bigInteger, len(value) > stream.MaxStringID: // 7 and 7.0 would be two ids
-			return bad("a number that is not a plain integer", "must be an integer such as 7, and not 7.0 or 7e0, or a string")
+			return bad(
+				"a number that is not a plain integer",
+				"must be an integer such as 7, and not 7.0 or 7e0, or a string",
+			)
 		case c.asIs:
 			c.ids.AppendBytes(value)
 		case !c.is(ownergraph.Int64):

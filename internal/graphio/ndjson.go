@@ -9,7 +9,13 @@ import (
 )
 
 // ndjsonFormat is of objects of JSON, one a line.
-var ndjsonFormat = format{name: NDJSON, title: "NDJSON", extensions: []string{".ndjson", ".jsonl", ".json"}, look: (*inspected).json, part: func() part { return new(jsonPart) }}
+var ndjsonFormat = format{
+	name:       NDJSON,
+	title:      "NDJSON",
+	extensions: []string{".ndjson", ".jsonl", ".json"},
+	look:       (*inspected).json,
+	part:       func() part { return new(jsonPart) },
+}
 
 // jsonPart is a part of a file of NDJSON.
 type jsonPart struct {
@@ -21,7 +27,11 @@ type jsonPart struct {
 // json looks at the first lines of NDJSON until the types are known.
 func (in *inspected) json(f File, o *Options) *Fault {
 	s := &in.split
-	p := &jsonPart{textPart{Compression: in.compression, Encoding: o.Encoding}, o.exampleNames()[0], o.ownerNames()}
+	p := &jsonPart{
+		textPart{Compression: in.compression, Encoding: o.Encoding},
+		o.exampleNames()[0],
+		o.ownerNames(),
+	}
 	// Both spellings are common. A file that has the two at once is refused, line by line.
 	if o.OwnerColumn == "" && !o.SingleOwner {
 		p.OwnerColumns = []string{"owners", "owner_id"}

@@ -79,18 +79,53 @@ func (o *Options) Validate() error {
 		c.Require(ok, name, value, rule)
 	}
 	oneOf("format", o.Format, Formats()...)
-	c.Require(o.Encoding == "" || o.Encoding == "utf-8" || encodings[o.Encoding] != nil, "encoding", o.Encoding, "must be utf-8, latin1 or cp1252")
+	c.Require(
+		o.Encoding == "" || o.Encoding == "utf-8" || encodings[o.Encoding] != nil,
+		"encoding",
+		o.Encoding,
+		"must be utf-8, latin1 or cp1252",
+	)
 	oneOf("header", o.Header, "yes", "no")
 	oneOf("example type", o.ExampleType, "int64", "string")
 	oneOf("owner type", o.OwnerType, "int64", "string")
 	d := o.Delimiter
-	c.Require(len(d) == 0 || len(d) == 1 && d[0] != '"' && d[0] != '\n' && d[0] != '\r' && d[0] != 0, "delimiter", d, "must be one byte, and no quote, line end or NUL")
-	c.Require(!strings.ContainsAny(o.OwnerSeparator, "\"'[](){}"), "owner separator", o.OwnerSeparator, "must have no quote and no bracket")
-	c.Require(o.ExampleColumn == "" || o.ExampleColumn != o.OwnerColumn, "owner column", o.OwnerColumn, "must differ from the example column")
-	c.Require(!o.SingleOwner || o.OwnerColumn == "", "owner column", o.OwnerColumn, "must not be given with single owners")
+	c.Require(
+		len(d) == 0 || len(d) == 1 && d[0] != '"' && d[0] != '\n' && d[0] != '\r' && d[0] != 0,
+		"delimiter",
+		d,
+		"must be one byte, and no quote, line end or NUL",
+	)
+	c.Require(
+		!strings.ContainsAny(o.OwnerSeparator, "\"'[](){}"),
+		"owner separator",
+		o.OwnerSeparator,
+		"must have no quote and no bracket",
+	)
+	c.Require(
+		o.ExampleColumn == "" || o.ExampleColumn != o.OwnerColumn,
+		"owner column",
+		o.OwnerColumn,
+		"must differ from the example column",
+	)
+	c.Require(
+		!o.SingleOwner || o.OwnerColumn == "",
+		"owner column",
+		o.OwnerColumn,
+		"must not be given with single owners",
+	)
 	c.Require(!o.RowIDs || !o.SingleOwner, "row ids", o.RowIDs, "must not be set with single owners")
-	c.Require(!o.RowIDs || o.ExampleColumn == "", "example column", o.ExampleColumn, "must be left out with --row-ids")
-	c.Require(!o.RowIDs || o.ExampleType == "" || o.ExampleType == Auto || o.ExampleType == ownergraph.Int64.String(), "example type", o.ExampleType, "must be int64 with --row-ids: leave it out, and set --owner-type for owners")
+	c.Require(
+		!o.RowIDs || o.ExampleColumn == "",
+		"example column",
+		o.ExampleColumn,
+		"must be left out with --row-ids",
+	)
+	c.Require(
+		!o.RowIDs || o.ExampleType == "" || o.ExampleType == Auto || o.ExampleType == ownergraph.Int64.String(),
+		"example type",
+		o.ExampleType,
+		"must be int64 with --row-ids: leave it out, and set --owner-type for owners",
+	)
 	c.Require(o.SplitBytes >= 0, "split bytes", o.SplitBytes, "must not be negative")
 	return c.Err()
 }

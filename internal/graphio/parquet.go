@@ -15,9 +15,18 @@ import (
 	"minsep/internal/words"
 )
 
-var parquetFormat = format{name: Parquet, title: "Parquet", extensions: []string{".parquet", ".pq"},
-	magic: []string{"PAR1", "PARE"}, magicRule: "a Parquet file begins with PAR1, and is not compressed as a whole",
-	look: (*inspected).parquet, part: func() part { return new(parquetPart) }}
+var parquetFormat = format{
+	name:       Parquet,
+	title:      "Parquet",
+	extensions: []string{".parquet", ".pq"},
+	magic: []string{
+		"PAR1",
+		"PARE",
+	},
+	magicRule: "a Parquet file begins with PAR1, and is not compressed as a whole",
+	look:      (*inspected).parquet,
+	part:      func() part { return new(parquetPart) },
+}
 
 // parquetPart are row groups of a Parquet file.
 type parquetPart struct {
@@ -73,7 +82,8 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 		return parquetFault(0, err)
 	}
 	s := &in.split
-	s.SingleOwner = s.SingleOwner || len(file.Top()) == 1 && o.OwnerColumn == "" && !s.lacksExamples() && s.FolderOwner == ""
+	s.SingleOwner = s.SingleOwner ||
+		len(file.Top()) == 1 && o.OwnerColumn == "" && !s.lacksExamples() && s.FolderOwner == ""
 	p := new(parquetFile)
 	in.whole = p
 	columns, fault := in.parquetColumns(file, &p.columns, o)
@@ -102,9 +112,14 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 }
 
 // parquetColumns finds the columns that are the file's.
-func (in *inspected) parquetColumns(file *idcolumn.File, p *parquetPart, o *Options) (columns []*idcolumn.Column, fault *Fault) {
+func (in *inspected) parquetColumns(
+	file *idcolumn.File,
+	p *parquetPart,
+	o *Options,
+) (columns []*idcolumn.Column, fault *Fault) {
 	s := &in.split
-	s.InBoth = s.FolderExample != "" && hasColumn(file, o.exampleNames()) || s.FolderOwner != "" && hasColumn(file, o.ownerNames())
+	s.InBoth = s.FolderExample != "" && hasColumn(file, o.exampleNames()) ||
+		s.FolderOwner != "" && hasColumn(file, o.ownerNames())
 	if !s.lacksExamples() || s.FolderExample != "" && s.InBoth {
 		var c *idcolumn.Column
 		if c, fault = findColumn(file, o.exampleNames(), position(o.ExampleColumn)); fault == nil {
@@ -134,7 +149,10 @@ func (in *inspected) parquetColumns(file *idcolumn.File, p *parquetPart, o *Opti
 
 // hasColumn reports whether a file has a column of one of the names.
 func hasColumn(file *idcolumn.File, names []string) bool {
-	return slices.ContainsFunc(file.Top(), func(c *parquet.Column) bool { return slices.Contains(names, c.Name()) })
+	return slices.ContainsFunc(
+		file.Top(),
+		func(c *parquet.Column) bool { return slices.Contains(names, c.Name()) },
+	)
 }
 
 const columnsRule = "set --example-column and --owner-column"
@@ -165,21 +183,37 @@ func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, 
 					continue
 				}
 				if at >= 0 {
-					return nil, &Fault{Column: strings.Join(names, " or "), Found: "more than one such column", Rule: columnsRule}
+					return nil, &Fault{
+						Column: strings.Join(names, " or "),
+						Found:  "more than one such column",
+						Rule:   columnsRule,
+					}
 				}
 				at = i
 			}
 		}
 		if at < 0 {
-			return nil, &Fault{Column: strings.Join(names, " or "), Found: "no such column", Rule: columnsRule + "; the file has " + columnNames(top)}
+			return nil, &Fault{
+				Column: strings.Join(names, " or "),
+				Found:  "no such column",
+				Rule:   columnsRule + "; the file has " + columnNames(top),
+			}
 		}
 	}
 	if at >= len(top) {
-		return nil, &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "the file has " + words.Count(len(top), "column"), Rule: columnsRule}
+		return nil, &Fault{
+			Column: fmt.Sprintf("column %d", at+1),
+			Found:  "the file has " + words.Count(len(top), "column"),
+			Rule:   columnsRule,
+		}
 	}
 	c, err := file.Column(top[at])
 	if err != nil {
-		return nil, &Fault{Column: top[at].Name(), Found: err.Error(), Rule: "must be integers, strings or bytes, or for owners a list of them"}
+		return nil, &Fault{
+			Column: top[at].Name(),
+			Found:  err.Error(),
+			Rule:   "must be integers, strings or bytes, or for owners a list of them",
+		}
 	}
 	return c, nil
 }
@@ -214,9 +248,15 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 		columns[1].Divided = columns[1].Type == ownergraph.String && s.divides()
 	}
 	// The split was made from an earlier look at the file, perhaps on another machine.
-	if p.FirstRowGroup+p.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) || !readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
+	if p.FirstRowGroup+p.RowGroups > file.Groups() || !readAs(columns[0], s.ExampleType, s.ExampleAsIs) ||
+		!readAs(columns[1], s.OwnerType, s.OwnerAsIs) ||
 		columns[0] != nil && columns[0].List {
-		return b.fault(&Fault{Found: "the file was changed since the graph was opened", Rule: "wait until nothing writes to it, and repeat the command"})
+		return b.fault(
+			&Fault{
+				Found: "the file was changed since the graph was opened",
+				Rule:  "wait until nothing writes to it, and repeat the command",
+			},
+		)
 	}
 	for group := range p.FirstRowGroup {
 		b.row += file.GroupRows(group)
@@ -377,7 +417,11 @@ func (g *rowGroup) row(row int64) (owners int, err error) {
 	before := g.Owners.Len()
 	for i := range values {
 		for _, part := range g.split.owners(nil, g.cells.Bytes(i)) {
-			f := g.appendField(1, part, func() *Fault { return &Fault{RowGroup: g.number, Row: row + 1, Column: g.columns[1].Name} })
+			f := g.appendField(
+				1,
+				part,
+				func() *Fault { return &Fault{RowGroup: g.number, Row: row + 1, Column: g.columns[1].Name} },
+			)
 			if f == nil {
 				continue
 			}

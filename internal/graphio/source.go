@@ -35,7 +35,11 @@ func Open(ctx context.Context, paths []string, o Options) (*Source, error) {
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, &ParamError{Param: "graph", Value: "(none)", Rule: "must name at least one file, folder or pattern"}
+		return nil, &ParamError{
+			Param: "graph",
+			Value: "(none)",
+			Rule:  "must name at least one file, folder or pattern",
+		}
 	}
 	var errs []error
 	var files []*inspected
@@ -109,11 +113,24 @@ func (s *Source) agree(files []*inspected, o *Options) []*Fault {
 	var list []*Fault
 	for _, in := range files {
 		if in.split.SingleOwner != s.SingleOwner {
-			list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Found: "only one of this file and " + masked(files[0].split.Path) + " has owners", Rule: "give only files with owners, or only files without"})
+			list = append(
+				list,
+				&Fault{
+					File:   in.split.Path,
+					Number: in.split.Number,
+					Found:  "only one of this file and " + masked(files[0].split.Path) + " has owners",
+					Rule:   "give only files with owners, or only files without",
+				},
+			)
 		}
 	}
 	var f []*Fault
-	s.ExampleType, f = agreeType(files, "examples", o.ExampleType, func(in *inspected) idType { return in.example })
+	s.ExampleType, f = agreeType(
+		files,
+		"examples",
+		o.ExampleType,
+		func(in *inspected) idType { return in.example },
+	)
 	list = append(list, f...)
 	s.OwnerType = s.ExampleType
 	if !s.SingleOwner {
@@ -125,7 +142,10 @@ func (s *Source) agree(files []*inspected, o *Options) []*Fault {
 
 // nothing is the fault of files without a record.
 func nothing(files []*inspected) *Fault {
-	f := &Fault{Found: "no record in any file", Rule: "a graph needs at least one edge, such as the line 7,alice under the header example_id,owner_id"}
+	f := &Fault{
+		Found: "no record in any file",
+		Rule:  "a graph needs at least one edge, such as the line 7,alice under the header example_id,owner_id",
+	}
 	if len(files) != 1 {
 		return f
 	}
@@ -143,7 +163,11 @@ func nothing(files []*inspected) *Fault {
 
 // agreeType decides the type of one column: by the formats that have types, else by the option,
 // else by the first record of the first text file.
-func agreeType(files []*inspected, column, option string, of func(*inspected) idType) (t ownergraph.IDType, list []*Fault) {
+func agreeType(
+	files []*inspected,
+	column, option string,
+	of func(*inspected) idType,
+) (t ownergraph.IDType, list []*Fault) {
 	var decided *inspected
 	asked := option != "" && option != Auto
 	if asked {
@@ -164,11 +188,31 @@ func agreeType(files []*inspected, column, option string, of func(*inspected) id
 			case asked && t == ownergraph.String: // integers are read as their digits
 			case !fixed && t == ownergraph.String && decided.fixes(of): // and the first record is an integer, as strings may be
 			case asked:
-				list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Column: column, Found: c.t.String() + " ids",
-					Rule: "--id-type asks for int64, and the file stores them as strings: leave --id-type out, or set it to string"})
+				list = append(
+					list,
+					&Fault{
+						File:   in.split.Path,
+						Number: in.split.Number,
+						Column: column,
+						Found:  c.t.String() + " ids",
+						Rule:   "--id-type asks for int64, and the file stores them as strings: leave --id-type out, or set it to string",
+					},
+				)
 			default:
-				list = append(list, &Fault{File: in.split.Path, Number: in.split.Number, Column: column, Found: c.t.String() + " ids",
-					Rule: fmt.Sprintf("must be %v as in %s, or set --id-type string", t, masked(decided.split.Path))})
+				list = append(
+					list,
+					&Fault{
+						File:   in.split.Path,
+						Number: in.split.Number,
+						Column: column,
+						Found:  c.t.String() + " ids",
+						Rule: fmt.Sprintf(
+							"must be %v as in %s, or set --id-type string",
+							t,
+							masked(decided.split.Path),
+						),
+					},
+				)
 			}
 		}
 	}

@@ -111,7 +111,12 @@ func (s *Split) unchanged(f File) error {
 	case err != nil:
 		return &Fault{File: s.Path, Number: s.Number, Err: err}
 	case stamp != s.Stamp:
-		return &Fault{File: s.Path, Number: s.Number, Found: "the file was changed while it was read", Rule: "wait until nothing writes to it, and repeat the command"}
+		return &Fault{
+			File:   s.Path,
+			Number: s.Number,
+			Found:  "the file was changed while it was read",
+			Rule:   "wait until nothing writes to it, and repeat the command",
+		}
 	}
 	return nil
 }

@@ -14,14 +14,22 @@ import (
 )
 
 // csvFormat is of text with commas, and quotes as RFC 4180 has them.
-var csvFormat = format{name: CSV, title: "CSV", extensions: []string{".csv"}, part: func() part { return new(tablePart) },
+var csvFormat = format{
+	name:       CSV,
+	title:      "CSV",
+	extensions: []string{".csv"},
+	part:       func() part { return new(tablePart) },
 	look: func(in *inspected, f File, o *Options) *Fault {
 		return in.table(&tablePart{Delimiter: ","}, "commas", f, o)
 	},
 }
 
 // tsvFormat is of text with tabs, and the same quotes.
-var tsvFormat = format{name: TSV, title: "TSV", extensions: []string{".tsv", ".tab", ".txt"}, part: func() part { return new(tablePart) },
+var tsvFormat = format{
+	name:       TSV,
+	title:      "TSV",
+	extensions: []string{".tsv", ".tab", ".txt"},
+	part:       func() part { return new(tablePart) },
 	look: func(in *inspected, f File, o *Options) *Fault {
 		return in.table(&tablePart{Delimiter: "\t"}, "tabs", f, o)
 	},
@@ -62,8 +70,13 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 	}
 	// UTF-16 has a NUL byte beside each letter of ASCII. Read as bytes it would give ids that equal
 	// no id of another file.
-	if bytes.IndexByte(slices.Concat(fields...), 0) >= 0 || bytes.HasPrefix(fields[0], []byte("\xff\xfe")) || bytes.HasPrefix(fields[0], []byte("\xfe\xff")) {
-		return &Fault{Line: line, Found: "NUL bytes or a UTF-16 mark", Rule: "text must be UTF-8, or decoded with --encoding"}
+	if bytes.IndexByte(slices.Concat(fields...), 0) >= 0 || bytes.HasPrefix(fields[0], []byte("\xff\xfe")) ||
+		bytes.HasPrefix(fields[0], []byte("\xfe\xff")) {
+		return &Fault{
+			Line:  line,
+			Found: "NUL bytes or a UTF-16 mark",
+			Rule:  "text must be UTF-8, or decoded with --encoding",
+		}
 	}
 	t.Fields = len(fields)
 	if f := in.columns(t, fields, o); f != nil {
@@ -74,7 +87,10 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 	t.Names = [2][]string{o.exampleNames(), o.ownerNames()}
 	in.header = t.Header
 	if t.Header {
-		t.Names = [2][]string{{strings.TrimSpace(string(fields[t.Example]))}, {strings.TrimSpace(string(fields[t.Owner]))}}
+		t.Names = [2][]string{
+			{strings.TrimSpace(string(fields[t.Example]))},
+			{strings.TrimSpace(string(fields[t.Owner]))},
+		}
 	}
 	for first := !t.Header; !first || t.isOwnerless(s, fields); first = true {
 		if fields, line, err = in.record(records); err == io.EOF {
@@ -83,7 +99,11 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 			return &Fault{Line: line, Err: err}
 		}
 		if len(fields) != t.Fields {
-			return &Fault{Line: line, Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", t.Fields)}
+			return &Fault{
+				Line:  line,
+				Found: words.Count(len(fields), "field"),
+				Rule:  fmt.Sprintf("must be %d, as in the first record", t.Fields),
+			}
 		}
 	}
 	in.records = true
@@ -150,10 +170,16 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 	if !t.Header {
 		// With one column in the folder's name, nothing says which of several columns is the other.
 		if (noExample || noOwner) && len(first) != 1 {
-			return &Fault{Found: words.Count(len(first), "field") + " without a header", Rule: "where the name of a folder or --row-ids gives a column, a file with several columns needs a header"}
+			return &Fault{
+				Found: words.Count(len(first), "field") + " without a header",
+				Rule:  "where the name of a folder or --row-ids gives a column, a file with several columns needs a header",
+			}
 		}
 		if named(o.ExampleColumn, t.Example) && !noExample || named(o.OwnerColumn, t.Owner) && !noOwner {
-			return &Fault{Found: "columns given by name in a file without a header", Rule: "give their positions, counted from 1"}
+			return &Fault{
+				Found: "columns given by name in a file without a header",
+				Rule:  "give their positions, counted from 1",
+			}
 		}
 		t.byPosition(noExample)
 	}
@@ -173,19 +199,36 @@ func (in *inspected) columns(t *tablePart, first [][]byte, o *Options) *Fault {
 			continue
 		case *c.at < 0:
 			*c.at = find(c.wanted)
-			if *c.at >= 0 && slices.ContainsFunc(names[*c.at+1:], func(n string) bool { return slices.Contains(c.wanted, n) }) {
-				return &Fault{Column: strings.Join(c.wanted, " or "), Found: "more than one such column in the header", Rule: "set --example-column and --owner-column"}
+			if *c.at >= 0 &&
+				slices.ContainsFunc(names[*c.at+1:], func(n string) bool { return slices.Contains(c.wanted, n) }) {
+				return &Fault{
+					Column: strings.Join(c.wanted, " or "),
+					Found:  "more than one such column in the header",
+					Rule:   "set --example-column and --owner-column",
+				}
 			}
 		}
 		if *c.at < 0 {
-			return &Fault{Column: strings.Join(c.wanted, " or "), Found: "no such column in the header", Rule: "set --example-column and --owner-column"}
+			return &Fault{
+				Column: strings.Join(c.wanted, " or "),
+				Found:  "no such column in the header",
+				Rule:   "set --example-column and --owner-column",
+			}
 		}
 		if *c.at >= len(first) {
-			return &Fault{Column: fmt.Sprintf("column %d", *c.at+1), Found: "the first record has " + words.Count(len(first), "field"), Rule: "set --delimiter, --example-column or --owner-column"}
+			return &Fault{
+				Column: fmt.Sprintf("column %d", *c.at+1),
+				Found:  "the first record has " + words.Count(len(first), "field"),
+				Rule:   "set --delimiter, --example-column or --owner-column",
+			}
 		}
 	}
 	if !single && !noExample && !noOwner && t.Example == t.Owner {
-		return &Fault{Column: fmt.Sprintf("column %d", t.Example+1), Found: "examples and owners in one column", Rule: "set --example-column and --owner-column"}
+		return &Fault{
+			Column: fmt.Sprintf("column %d", t.Example+1),
+			Found:  "examples and owners in one column",
+			Rule:   "set --example-column and --owner-column",
+		}
 	}
 	if t.Header || o.SingleOwner && o.Header == "no" || !single && o.Header == "no" {
 		return nil
@@ -211,18 +254,27 @@ func (t *tablePart) noHeader(first [][]byte, alone bool) *Fault {
 	// are taken for a list would each have an owner of its own, and nobody would be bounded.
 	if alone {
 		if _, k := parseInt(first[0]); k != fits {
-			return &Fault{Found: "a first record of one field that is no integer", Rule: "for a list of examples, begin the file with the header example_id; for columns, set --delimiter"}
+			return &Fault{
+				Found: "a first record of one field that is no integer",
+				Rule:  "for a list of examples, begin the file with the header example_id; for columns, set --delimiter",
+			}
 		}
 	}
 	for _, at := range []int{t.Example, t.Owner} { // 0 if it is none of the file's
 		_, k := parseInt(first[at])
 		// 1e6 or 007 is not taken for a header: the first edge would be lost.
 		if _, err := strconv.ParseFloat(string(first[at]), 64); err == nil && k != fits {
-			return &Fault{Column: fmt.Sprintf("column %d", at+1), Found: "a number that is no plain integer in the first record", Rule: "ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are"}
+			return &Fault{
+				Column: fmt.Sprintf("column %d", at+1),
+				Found:  "a number that is no plain integer in the first record",
+				Rule:   "ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are",
+			}
 		}
 		if k != fits {
-			return &Fault{Found: "a first record that may be a header or not",
-				Rule: "name the columns example_id and owner_id, or set --header yes or no, or --example-column and --owner-column"}
+			return &Fault{
+				Found: "a first record that may be a header or not",
+				Rule:  "name the columns example_id and owner_id, or set --header yes or no, or --example-column and --owner-column",
+			}
 		}
 	}
 	return nil
@@ -327,7 +379,8 @@ func (t *tablePart) misplaced(s *Split, fields [][]byte) *Fault {
 	}
 	// A column that the file lacks has no name in it.
 	lacksOwners := s.SingleOwner || s.FolderOwner != ""
-	if (s.lacksExamples() || isName(t.Example)) && (lacksOwners || isName(t.Owner)) && !(s.lacksExamples() && lacksOwners) {
+	if (s.lacksExamples() || isName(t.Example)) && (lacksOwners || isName(t.Owner)) &&
+		!(s.lacksExamples() && lacksOwners) {
 		return &Fault{Found: "a header in the middle of the file", Rule: rule}
 	}
 	return nil
@@ -338,7 +391,10 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 	// A record with other fields is often an id with the delimiter in it: its columns are
 	// displaced.
 	if len(fields) != t.Fields {
-		return &Fault{Found: words.Count(len(fields), "field"), Rule: fmt.Sprintf("must be %d, as in the first record", t.Fields)}
+		return &Fault{
+			Found: words.Count(len(fields), "field"),
+			Rule:  fmt.Sprintf("must be %d, as in the first record", t.Fields),
+		}
 	}
 	if f := t.misplaced(s, fields); f != nil {
 		return f

@@ -162,7 +162,8 @@ func spelling(b []byte) kind {
 	// Most ids are words or plain integers: their first and last bytes say so, without a full
 	// parse.
 	first, last := b[0], b[len(b)-1]
-	if (first <= ' ' || last <= ' ' || first >= utf8.RuneSelf || last >= utf8.RuneSelf) && len(bytes.TrimSpace(b)) != len(b) {
+	if (first <= ' ' || last <= ' ' || first >= utf8.RuneSelf || last >= utf8.RuneSelf) &&
+		len(bytes.TrimSpace(b)) != len(b) {
 		if _, k := parseInt(b); k == oddInteger {
 			return k
 		}

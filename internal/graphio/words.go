@@ -58,8 +58,12 @@ func (b *batcher) settle() {
 		case s.words >= wordsPerNumber*(s.numbers+s.odd):
 			w := *s.faults[0]
 			w.File, w.Number = b.split.Path, b.split.Number
-			w.Found = fmt.Sprintf("%s from here on that %s no plain %s, in a column of words", words.Count(int(s.odd), "number"),
-				map[bool]string{true: "is", false: "are"}[s.odd == 1], map[bool]string{true: "integer", false: "integers"}[s.odd == 1])
+			w.Found = fmt.Sprintf(
+				"%s from here on that %s no plain %s, in a column of words",
+				words.Count(int(s.odd), "number"),
+				map[bool]string{true: "is", false: "are"}[s.odd == 1],
+				map[bool]string{true: "integer", false: "integers"}[s.odd == 1],
+			)
 			w.Rule = "each is kept as it is written, as a string"
 			b.noted = append(b.noted, &w)
 		default:

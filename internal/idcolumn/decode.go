@@ -76,7 +76,8 @@ func (v *values) decodeLengths(prefixes bool, src []byte, n int) error {
 	last := 0 // where the value before begins
 	for i, prefix := range lengths[0] {
 		start, suffix := len(v.data), int(lengths[1][i])
-		if prefix < 0 || int(prefix) > start-last || suffix < 0 || suffix > len(src) || start+int(prefix)+suffix > maxPageBytes {
+		if prefix < 0 || int(prefix) > start-last || suffix < 0 || suffix > len(src) ||
+			start+int(prefix)+suffix > maxPageBytes {
 			return ErrCorrupt
 		}
 		v.data = append(v.data, v.data[last:last+int(prefix)]...)

@@ -67,7 +67,13 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := parquet.OpenFile(plain, plain.size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(1<<16))
+	file, err := parquet.OpenFile(
+		plain,
+		plain.size(),
+		parquet.SkipPageIndex(true),
+		parquet.SkipBloomFilters(true),
+		parquet.ReadBufferSize(1<<16),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
@@ -277,7 +283,8 @@ func (f *File) Check(c *Column, group int) (bytes int64, err error) {
 	}
 	start := chunkStart(m)
 	if m.Type != format.Type(c.physical) || start < 4 || m.TotalCompressedSize < 0 || start > f.Size()-m.TotalCompressedSize ||
-		m.NumValues < 0 || rg.NumRows < 0 || m.NumValues < rg.NumRows || !c.List && m.NumValues > rg.NumRows {
+		m.NumValues < 0 || rg.NumRows < 0 || m.NumValues < rg.NumRows ||
+		!c.List && m.NumValues > rg.NumRows {
 		return 0, ErrCorrupt
 	}
 	return m.TotalCompressedSize, nil

@@ -26,7 +26,11 @@ const (
 
 var errLargePage = fmt.Errorf("a page of more than %d MiB or %d values", maxPageBytes>>20, maxPageValues)
 
-var errDensePage = fmt.Errorf("a page of more than %d MiB that stores less than one byte for each %d", freePageBytes>>20, pagePerByte)
+var errDensePage = fmt.Errorf(
+	"a page of more than %d MiB that stores less than one byte for each %d",
+	freePageBytes>>20,
+	pagePerByte,
+)
 
 // errCount is returned for a page that stores fewer values than its header says, or more. The
 // library reads values that are missing from what its memory held before.
@@ -55,7 +59,11 @@ type pageReader struct {
 // pages returns a reader of the pages of a column chunk.
 func pages(f io.ReaderAt, c *Column, m *format.ColumnMetaData) *pageReader {
 	section := io.NewSectionReader(f, chunkStart(m), m.TotalCompressedSize)
-	p := &pageReader{col: c, file: bufio.NewReaderSize(section, int(min(1<<16, m.TotalCompressedSize))), left: m.NumValues}
+	p := &pageReader{
+		col:  c,
+		file: bufio.NewReaderSize(section, int(min(1<<16, m.TotalCompressedSize))),
+		left: m.NumValues,
+	}
 	if m.Codec != format.Uncompressed {
 		p.codec = parquet.LookupCompressionCodec(m.Codec)
 	}
@@ -196,7 +204,13 @@ func (p *pageReader) readV2(h *format.PageHeader) error {
 			return err
 		}
 	}
-	return p.readData(int(v2.NumValues), p.stored[:reps:reps], p.stored[reps:reps+defs:reps+defs], src, v2.Encoding)
+	return p.readData(
+		int(v2.NumValues),
+		p.stored[:reps:reps],
+		p.stored[reps:reps+defs:reps+defs],
+		src,
+		v2.Encoding,
+	)
 }
 
 // readData decodes the levels and values of a page.
@@ -231,7 +245,8 @@ func (p *pageReader) readData(entries int, reps, defs, src []byte, encoding form
 	if err != nil {
 		return err
 	}
-	if p.index, err = parquet.RLEDictionary.DecodeInt32(p.index, src[:1+runs:1+runs]); err != nil || len(p.index) < stored {
+	p.index, err = parquet.RLEDictionary.DecodeInt32(p.index, src[:1+runs:1+runs])
+	if err != nil || len(p.index) < stored {
 		return errCount
 	}
 	p.index = p.index[:stored]

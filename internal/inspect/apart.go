@@ -39,7 +39,14 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 			seen[id] = dir
 		}
 		if run == nil {
-			notes = append(notes, fmt.Sprintf("%s has no %s, so that compose cannot tell whether another directory has the same batches", dir, manifest.RunName))
+			notes = append(
+				notes,
+				fmt.Sprintf(
+					"%s has no %s, so that compose cannot tell whether another directory has the same batches",
+					dir,
+					manifest.RunName,
+				),
+			)
 			continue
 		}
 		for _, id := range run.Used() {
@@ -57,16 +64,34 @@ func Apart(ctx context.Context, dirs []string, trainings int) (notes []string, e
 		formed = append(formed, f)
 	}
 	if len(had) > trainings {
-		notes = append(notes, fmt.Sprintf("these directories have had %s, and %d %s counted: count the others too, by --times, if anything of them was released or looked at",
-			words.Count(len(had), "run"), trainings, map[bool]string{true: "is", false: "are"}[trainings == 1]))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"these directories have had %s, and %d %s counted: count the others too, by --times, if anything of them was released or looked at",
+				words.Count(
+					len(had),
+					"run",
+				),
+				trainings,
+				map[bool]string{true: "is", false: "are"}[trainings == 1],
+			),
+		)
 	}
 	return notes, nil
 }
 
 // notApart is the error for two directories with trainings that share participations.
 func notApart(dir, other, why string) error {
-	return &param.Error{Param: "run directory", Value: dir, Rule: fmt.Sprintf("shares the participations of %s: %s. Such trainings do not add up, and their joint guarantee is not known; "+
-		"name each run once: for several runs of one plan, which minsep run --again makes, give --times", other, why)}
+	return &param.Error{
+		Param: "run directory",
+		Value: dir,
+		Rule: fmt.Sprintf(
+			"shares the participations of %s: %s. Such trainings do not add up, and their joint guarantee is not known; "+
+				"name each run once: for several runs of one plan, which minsep run --again makes, give --times",
+			other,
+			why,
+		),
+	}
 }
 
 // runIDs returns the run ids that a directory names in run.json and in finished batches and noise.

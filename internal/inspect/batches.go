@@ -35,10 +35,17 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 	found.sampler = &params.Scheme
 	ofOwners := params.Scheme.Owners != nil
 	if batches.OfOwners() != ofOwners {
-		return found, fmt.Errorf("%s: the format of the index, %s, does not belong to its scheme", dir, batches.Index.Format)
+		return found, fmt.Errorf(
+			"%s: the format of the index, %s, does not belong to its scheme",
+			dir,
+			batches.Index.Format,
+		)
 	}
 	found.Checks = append(found.Checks, runCheck(ctx, batches.Index, store.Dir(dir)), secretCheck(batches.Index))
-	of := sampling.Audited{Examples: batches.Facts.Examples, Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples}}
+	of := sampling.Audited{
+		Examples:      batches.Facts.Examples,
+		Neighborhoods: sampling.Neighborhoods{1: batches.Facts.Examples},
+	}
 	public := sampling.Population{Examples: of.Examples, Neighborhoods: of.Neighborhoods}
 	if batches.Facts.RowsOf == manifest.RowsOfBounded {
 		table := store.Join(store.Dir(dir), manifest.BoundedFolder)
@@ -66,13 +73,23 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 		if !alone {
 			return found, nil
 		}
-		found.Notes = append(found.Notes, fmt.Sprintf("owners take part, each with up to %s: average the gradients of an owner's examples, clip the mean once for each owner, and divide the sum by "+
-			"the expected number of owners, %.9g", words.Count(params.Scheme.Owners.ExamplesPerOwner, "example"), params.Scheme.ExpectedBatchSize(public)))
+		found.Notes = append(
+			found.Notes,
+			fmt.Sprintf(
+				"owners take part, each with up to %s: average the gradients of an owner's examples, clip the mean once for each owner, and divide the sum by "+
+					"the expected number of owners, %.9g",
+				words.Count(params.Scheme.Owners.ExamplesPerOwner, "example"),
+				params.Scheme.ExpectedBatchSize(public),
+			),
+		)
 	}
 	found.Checks = append(found.Checks, factsCheck(batches, params.Scheme, of.Examples, public))
 	audit := sampling.NewAudit(params.Scheme, of)
 	if ofOwners {
-		err = batches.EachOwners(ctx, func(_ int, rows []int64, ends []int) error { audit.StepOwners(rows, ends); return nil })
+		err = batches.EachOwners(
+			ctx,
+			func(_ int, rows []int64, ends []int) error { audit.StepOwners(rows, ends); return nil },
+		)
 	} else {
 		err = batches.Each(ctx, func(_ int, rows []int64) error { audit.Step(rows); return nil })
 	}
@@ -86,13 +103,26 @@ func inspectBatches(ctx context.Context, dir string) (Inspection, error) {
 }
 
 // isInput says whether batches were formed from the table beside them.
-func isInput(ctx context.Context, found *Inspection, batches *manifest.Batches, table string) (is bool, err error) {
+func isInput(
+	ctx context.Context,
+	found *Inspection,
+	batches *manifest.Batches,
+	table string,
+) (is bool, err error) {
 	digest, err := manifest.DigestOf(ctx, table)
 	if err != nil {
 		return false, fmt.Errorf("the batches' rows refer to a bounded table, which must lie beside them: %w", err)
 	}
 	if formedOf := batches.Index.Inputs[manifest.BoundedFolder]; digest != formedOf {
-		found.check("input", fmt.Sprintf("the batches were formed from another bounded table (%v) than the one beside them (%v)", formedOf, digest), false)
+		found.check(
+			"input",
+			fmt.Sprintf(
+				"the batches were formed from another bounded table (%v) than the one beside them (%v)",
+				formedOf,
+				digest,
+			),
+			false,
+		)
 		return false, nil
 	}
 	found.check("input", "the batches were formed from the bounded table beside them", true)
@@ -123,8 +153,12 @@ func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sa
 		}
 	}
 	_, ofTable := b.Index.Inputs[manifest.BoundedFolder]
-	p := sampling.Check{Name: "facts", Rule: "steps, examples, batch sizes and table of the index agree with its parameters and inputs"}
-	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows && b.Facts.BatchSize == padded &&
+	p := sampling.Check{
+		Name: "facts",
+		Rule: "steps, examples, batch sizes and table of the index agree with its parameters and inputs",
+	}
+	p.Held = b.Facts.Steps == scheme.Scheme().NumSteps() && b.Facts.Examples == rows &&
+		b.Facts.BatchSize == padded &&
 		ofTable == (b.Facts.RowsOf == manifest.RowsOfBounded)
 	if got := b.Facts.ExpectedBatchSize; got != nil { // processors may round the last bits differently
 		want := scheme.ExpectedBatchSize(public)
@@ -132,7 +166,9 @@ func factsCheck(b *manifest.Batches, scheme sampling.Spec, rows int64, public sa
 	}
 	if o := scheme.Owners; o != nil {
 		want := scheme.ExpectedExamples(public)
-		p.Held = p.Held && b.Facts.Owners == public.Owners.Total() && b.Facts.ExamplesPerOwner == o.ExamplesPerOwner && math.Abs(b.Facts.ExpectedExamples-want) <= 1e-12*want
+		p.Held = p.Held && b.Facts.Owners == public.Owners.Total() &&
+			b.Facts.ExamplesPerOwner == o.ExamplesPerOwner &&
+			math.Abs(b.Facts.ExpectedExamples-want) <= 1e-12*want
 	}
 	if !p.Held {
 		p.Broken = 1

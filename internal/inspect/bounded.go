@@ -40,12 +40,21 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 		return found, err
 	}
 	told, check := table.Summary, found.check
-	found.owners, found.kept, found.keptText = told.Owners-told.KeptPerOwner.Of(0), told.Kept, stages.KeptText(told, bound)
+	found.owners, found.kept, found.keptText = told.Owners-told.KeptPerOwner.Of(
+		0,
+	), told.Kept, stages.KeptText(
+		told,
+		bound,
+	)
 	perOwner := keptPerOwner(g, copies, told.Owners)
 	most := perOwner.Most()
 	all := sum(copies)
-	check("rows", "every row has an owner, and copies, examples and edges are as many as the index says",
-		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == all && told.KeptEdges == g.Edges() && g.DuplicateEdges == 0)
+	check(
+		"rows",
+		"every row has an owner, and copies, examples and edges are as many as the index says",
+		g.Examples.Len() == len(copies) && told.Kept == int64(len(copies)) && told.KeptCopies == all && told.KeptEdges == g.Edges() &&
+			g.DuplicateEdges == 0,
+	)
 	check("given graph", "the index's counts of given, kept and dropped examples add up", countsAddUp(told))
 	if !bound.Duplicates {
 		check("copies", "one of every example", all == int64(len(copies)))
@@ -53,26 +62,41 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	if table.OfPools() {
 		pools.check(&found, g, len(copies), bound, told)
 	} else {
-		check("owners", "no owner has more than "+words.Count(bound.MaxExamplesPerOwner, "example"), most <= int64(bound.MaxExamplesPerOwner))
+		check(
+			"owners",
+			"no owner has more than "+words.Count(bound.MaxExamplesPerOwner, "example"),
+			most <= int64(bound.MaxExamplesPerOwner),
+		)
 	}
 	check("examples per owner", "their histogram is as in the index", slices.Equal(perOwner, told.KeptPerOwner))
 	if g.Examples.Len() != len(copies) {
 		return found, nil
 	}
-	check("owners per example", "their histogram is as in the index", slices.Equal(ownersPerExample(g), told.KeptOwners))
+	check(
+		"owners per example",
+		"their histogram is as in the index",
+		slices.Equal(ownersPerExample(g), told.KeptOwners),
+	)
 	if table.OfPools() {
 		return found, nil
 	}
 	neighborhoods := neighborhoodHistogram(g, copies)
 	check("neighbourhoods", "their histogram is as in the index", slices.Equal(neighborhoods, told.Neighborhoods))
 	if bound.MaxNeighborhood > 0 {
-		check("largest neighbourhood", fmt.Sprintf("at most %d", bound.MaxNeighborhood), neighborhoods.Most() <= int64(bound.MaxNeighborhood))
+		check(
+			"largest neighbourhood",
+			fmt.Sprintf("at most %d", bound.MaxNeighborhood),
+			neighborhoods.Most() <= int64(bound.MaxNeighborhood),
+		)
 	}
 	return found, nil
 }
 
 // graphOf reads the rows of a table: the graph of the kept edges, and by row its copies and pools.
-func graphOf(ctx context.Context, table *manifest.Bounded) (g *ownergraph.Graph, copies []uint32, pools poolsOf, err error) {
+func graphOf(
+	ctx context.Context,
+	table *manifest.Bounded,
+) (g *ownergraph.Graph, copies []uint32, pools poolsOf, err error) {
 	var edges ownergraph.Edges
 	edges.Reset(table.ExampleType, table.OwnerType)
 	err = table.Each(ctx, true, tableRows, func(r *ownergraph.Rows) error {
@@ -109,7 +133,9 @@ func countsAddUp(s ownergraph.Summary) bool {
 		cut = s.Coverage.DroppedCut
 	}
 	return owners == s.Owners && cut >= 0 && edges == s.Edges && examples == s.Examples && same == s.Edges && s.DuplicateEdges >= 0 &&
-		s.DroppedOwnerFull >= 0 && s.DroppedNeighborhood >= 0 && s.Kept+s.DroppedOwnerFull+s.DroppedNeighborhood+cut == s.Examples
+		s.DroppedOwnerFull >= 0 &&
+		s.DroppedNeighborhood >= 0 &&
+		s.Kept+s.DroppedOwnerFull+s.DroppedNeighborhood+cut == s.Examples
 }
 
 // total returns how many things a histogram counts, and the sum of their values.

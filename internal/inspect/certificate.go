@@ -54,13 +54,24 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 		want, err = c.As(c.Minor).Encode()
 	}
 	found.check("certificate", rule, err == nil && bytes.Equal(again, want))
-	found.check("request", "the ledger's request, where it has one, asks for the certificate's claim", stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c))
+	found.check(
+		"request",
+		"the ledger's request, where it has one, asks for the certificate's claim",
+		stages.RequestAgrees(ctx, store.Join(run, manifest.LedgerFolder), c),
+	)
 	found.check("log", "the ledger's log ends with a whole line", !l.Torn())
-	found.check("proofs", "every bound without samples, and every cost of truncation, holds when it is computed again", calibration.CheckProofs(ctx, l.Protocol()) == nil)
+	found.check(
+		"proofs",
+		"every bound without samples, and every cost of truncation, holds when it is computed again",
+		calibration.CheckProofs(ctx, l.Protocol()) == nil,
+	)
 	if id := l.Protocol().KernelID; id != "" {
 		found.check("kernel", "the samples are of a kernel of minsep", montecarlo.IsKernelID(id))
 		if id != montecarlo.KernelID() {
-			found.Notes = append(found.Notes, "the ledger's samples are of another kernel than this machine's: --recheck cannot compare them here, own samples need no kernel")
+			found.Notes = append(
+				found.Notes,
+				"the ledger's samples are of another kernel than this machine's: --recheck cannot compare them here, own samples need no kernel",
+			)
 		}
 	}
 	missed, err := uncounted(ctx, run, l)
@@ -107,7 +118,11 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 	for _, d := range stages.Differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {
 		found.check("sampler", d, false)
 	}
-	found.check("plan", "the batches were formed with the parameters that the certificate is for", ix.ParamsSHA256.String() == c.PlanSHA256)
+	found.check(
+		"plan",
+		"the batches were formed with the parameters that the certificate is for",
+		ix.ParamsSHA256.String() == c.PlanSHA256,
+	)
 	b, err := manifest.OpenBatches(ctx, store.Join(run, manifest.BatchesFolder))
 	if err != nil {
 		return err
@@ -116,14 +131,30 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 		return matchTable(ctx, found, c, run)
 	}
 	if c.Run.Sampler.Owners != nil {
-		found.check("owners", "the certificate is for owners of a graph, and batches of numbered examples know none", false)
+		found.check(
+			"owners",
+			"the certificate is for owners of a graph, and batches of numbered examples know none",
+			false,
+		)
 		return nil
 	}
 	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown {
-		found.check("owners", fmt.Sprintf("the certificate is for %s; batches of numbered examples know no owners", c.Protected()), c.Run.MaxExamplesPerOwner == 1)
+		found.check(
+			"owners",
+			fmt.Sprintf("the certificate is for %s; batches of numbered examples know no owners", c.Protected()),
+			c.Run.MaxExamplesPerOwner == 1,
+		)
 	}
 	if c.Run.Sampler.Truncation != nil {
-		found.check("examples", fmt.Sprintf("the certificate is for %d examples, the batches were formed of %d", c.Run.Examples, b.Facts.Examples), c.Run.Examples == b.Facts.Examples)
+		found.check(
+			"examples",
+			fmt.Sprintf(
+				"the certificate is for %d examples, the batches were formed of %d",
+				c.Run.Examples,
+				b.Facts.Examples,
+			),
+			c.Run.Examples == b.Facts.Examples,
+		)
 	}
 	return nil
 }
@@ -145,14 +176,26 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 	rule := fmt.Sprintf("the certificate is for %s, the bounded table has one with %d", c.Protected(), most)
 	found.check("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
 	if c.Unit == accounting.UnitExample {
-		found.check("copies of examples", "a claim for single examples is for a table without copies of examples", !stages.Copied(table.Summary))
+		found.check(
+			"copies of examples",
+			"a claim for single examples is for a table without copies of examples",
+			!stages.Copied(table.Summary),
+		)
 	}
 	if c.Run.Sampler.Truncation != nil {
 		of := stages.Source{Table: table}.Population().Examples
-		found.check("examples", fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
+		found.check(
+			"examples",
+			fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, of),
+			c.Run.Examples == of,
+		)
 	}
 	if rotation := c.Run.Sampler.Rotation != nil; rotation || table.OfPools() {
-		found.check("pools", "the certificate is for rotation, and the bounded table has pools", rotation && table.OfPools())
+		found.check(
+			"pools",
+			"the certificate is for rotation, and the bounded table has pools",
+			rotation && table.OfPools(),
+		)
 	}
 	return nil
 }
@@ -160,9 +203,17 @@ func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificat
 // matchOwners compares a certificate for sampled owners with the bounded table.
 func matchOwners(found *Inspection, c *accounting.Certificate, table *manifest.Bounded) {
 	of := stages.Source{Table: table}.Population().Owners.Total()
-	found.check("owned once", "the certificate is for a table in which every example has one owner, and is there once", !stages.Shared(table.Summary) && !stages.Copied(table.Summary))
+	found.check(
+		"owned once",
+		"the certificate is for a table in which every example has one owner, and is there once",
+		!stages.Shared(table.Summary) && !stages.Copied(table.Summary),
+	)
 	if c.Run.Sampler.Truncation != nil {
-		found.check("owners", fmt.Sprintf("the certificate is for %d owners, the bounded table has %d", c.Run.Examples, of), c.Run.Examples == of)
+		found.check(
+			"owners",
+			fmt.Sprintf("the certificate is for %d owners, the bounded table has %d", c.Run.Examples, of),
+			c.Run.Examples == of,
+		)
 	}
 }
 
@@ -193,7 +244,12 @@ func Resample(ctx context.Context, dir string, seconds float64) (*Inspection, er
 		return found, nil
 	}
 	found.own = &own
-	rule := fmt.Sprintf("%d fresh samples under a key of the reader's own do not contradict the claim: by them delta is at most %.3g with %g %% confidence", own.Samples, own.Delta, 100*calibration.OwnConfidence)
+	rule := fmt.Sprintf(
+		"%d fresh samples under a key of the reader's own do not contradict the claim: by them delta is at most %.3g with %g %% confidence",
+		own.Samples,
+		own.Delta,
+		100*calibration.OwnConfidence,
+	)
 	if own.Samples == 0 {
 		rule = "no samples are needed: proofs carry the claim"
 	}
@@ -213,7 +269,11 @@ func recomputed(found []Inspection, c *accounting.Certificate) string {
 	text := "samples not recomputed"
 	for _, i := range found {
 		if i.own != nil {
-			text = fmt.Sprintf("own samples: delta at most %.3g with %g %% confidence", i.own.Delta, 100*calibration.OwnConfidence)
+			text = fmt.Sprintf(
+				"own samples: delta at most %.3g with %g %% confidence",
+				i.own.Delta,
+				100*calibration.OwnConfidence,
+			)
 		}
 	}
 	return text
@@ -233,7 +293,11 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 	}
 	p := l.Protocol()
 	if p.KernelID != "" && p.KernelID != montecarlo.KernelID() {
-		return found, fmt.Errorf("the samples of the ledger were made by kernel %s, and this machine has kernel %s; their samples cannot be compared: recheck on a machine with the kernel of the ledger", p.KernelID, montecarlo.KernelID())
+		return found, fmt.Errorf(
+			"the samples of the ledger were made by kernel %s, and this machine has kernel %s; their samples cannot be compared: recheck on a machine with the kernel of the ledger",
+			p.KernelID,
+			montecarlo.KernelID(),
+		)
 	}
 	type finished struct {
 		unit   ledger.Unit
@@ -262,7 +326,8 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 		}
 		drawn[f.unit] = true
 		w, err := calibration.NewWorker(p, f.unit.Candidate, f.unit.Trial)
-		if err != nil && p.CodeVersion == manifest.Version && ctx.Err() == nil { // this version would not have made such a protocol
+		if err != nil && p.CodeVersion == manifest.Version &&
+			ctx.Err() == nil { // this version would not have made such a protocol
 			check.Held = false
 			check.Broken++
 			continue
@@ -279,7 +344,12 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 			check.Broken++
 		}
 	}
-	check.Rule = fmt.Sprintf("%d of the ledger's %d units, drawn by their samples, are the same when they are computed again%s", len(drawn), len(all), undetected(p, len(all) > len(drawn), units))
+	check.Rule = fmt.Sprintf(
+		"%d of the ledger's %d units, drawn by their samples, are the same when they are computed again%s",
+		len(drawn),
+		len(all),
+		undetected(p, len(all) > len(drawn), units),
+	)
 	found.Checks = append(found.Checks, check)
 	return found, nil
 }
@@ -298,5 +368,8 @@ func undetected(p *accounting.Protocol, some bool, units int) string {
 	if !some || math.IsInf(least, 1) {
 		return ""
 	}
-	return fmt.Sprintf("; a mean that was lowered by a tenth of delta stays undetected with a probability of at most %.2g", math.Pow(max(0, 1-least), float64(units)))
+	return fmt.Sprintf(
+		"; a mean that was lowered by a tenth of delta stays undetected with a probability of at most %.2g",
+		math.Pow(max(0, 1-least), float64(units)),
+	)
 }

@@ -59,12 +59,20 @@ func Directory(ctx context.Context, dir string) ([]Inspection, error) {
 func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 	ctx, failures := store.WatchFailures(ctx)
 	if _, err := store.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, &stages.ParamError{Param: "directory", Value: dir, Rule: "does not exist: name a run directory, as minsep run makes, or a folder of one"}
+		return nil, &stages.ParamError{
+			Param: "directory",
+			Value: dir,
+			Rule:  "does not exist: name a run directory, as minsep run makes, or a folder of one",
+		}
 	} else if err != nil {
 		return nil, err
 	}
 	if path := closedTo(dir); path != "" {
-		return nil, &stages.ParamError{Param: "directory", Value: dir, Rule: path + " may not be read by this user, which says nothing of it: inspect as the user who made the run, since batches and noise are secret; certificate.json, ledger, strategy and bounded are public and may be copied"}
+		return nil, &stages.ParamError{
+			Param: "directory",
+			Value: dir,
+			Rule:  path + " may not be read by this user, which says nothing of it: inspect as the user who made the run, since batches and noise are secret; certificate.json, ledger, strategy and bounded are public and may be copied",
+		}
 	}
 	folders, err := foldersOf(ctx, dir)
 	if failed := failures.Err(); failed != nil {
@@ -228,7 +236,12 @@ func notRun(ctx context.Context, dir string, isFile bool) string {
 // filesCheck compares the sizes and hashes of files with the index.
 func filesCheck(ctx context.Context, ix *manifest.Index, dir string) sampling.Check {
 	broken := stages.BrokenFiles(ctx, ix, dir)
-	p := sampling.Check{Name: "files", Rule: "every file has the size and SHA-256 of the index", Held: broken == nil, Broken: int64(len(broken))}
+	p := sampling.Check{
+		Name:   "files",
+		Rule:   "every file has the size and SHA-256 of the index",
+		Held:   broken == nil,
+		Broken: int64(len(broken)),
+	}
 	if broken != nil {
 		p.Rule += "; " + stages.Listed(broken) + " not"
 	}
@@ -259,7 +272,10 @@ func sharedRunCheck(ctx context.Context, ix *manifest.Index, runDir string) samp
 // secretCheck checks that an index of secret files holds random bytes. Public files carry the
 // index's SHA-256, from which its contents could otherwise be guessed.
 func secretCheck(ix *manifest.Index) sampling.Check {
-	p := sampling.Check{Name: "blinded", Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell its contents"}
+	p := sampling.Check{
+		Name: "blinded",
+		Rule: "the index holds 32 bytes that nobody can guess, so that its SHA-256 in public files does not tell its contents",
+	}
 	p.Held = ix.Secret != nil && !bytes.Equal(ix.Secret[:], make([]byte, len(ix.Secret)))
 	if !p.Held {
 		p.Broken = 1

@@ -57,32 +57,65 @@ func inspectNoise(ctx context.Context, dir string) (found Inspection, err error)
 	}
 	agrees := recipe.ParamsSHA256 == index.ParamsSHA256 && recipe.RunID == index.RunID &&
 		recipe.Params.Steps == facts.Steps && recipe.Params.Coordinates == facts.Coordinates
-	found.check("recipe", fmt.Sprintf("the recipe is whole and of the run, the parameters and the size that the index says, with words by %s", recipe.Params.Words), agrees)
+	found.check(
+		"recipe",
+		fmt.Sprintf(
+			"the recipe is whole and of the run, the parameters and the size that the index says, with words by %s",
+			recipe.Params.Words,
+		),
+		agrees,
+	)
 
 	run := store.Dir(dir)
 	found.Checks = append(found.Checks, runCheck(ctx, index, run))
-	found.check("training", "the noise is for the examples and the sampler of the batches and the certificate beside it", !otherTraining(ctx, run, recipe.Params.Training))
+	found.check(
+		"training",
+		"the noise is for the examples and the sampler of the batches and the certificate beside it",
+		!otherTraining(ctx, run, recipe.Params.Training),
+	)
 	if c, err := stages.ReadCertificate(ctx, run); !errors.Is(err, fs.ErrNotExist) {
 		certified := err == nil && stages.Certified(c, run, recipe) == nil
 		found.check("certificate", "the certificate beside it is for this strategy and no more noise", certified)
 		if certified {
 			found.stepNoise = planner.StepNoiseOf(c, float64(recipe.Params.NoiseMultiplier))
-			found.check("step noise", "the noise of one step relative to DP-SGD's is as the index says", agree(described.StepNoise, found.stepNoise))
+			found.check(
+				"step noise",
+				"the noise of one step relative to DP-SGD's is as the index says",
+				agree(described.StepNoise, found.stepNoise),
+			)
 		}
 	}
 	return found, checkShards(ctx, &found, dir, index, facts, recipe)
 }
 
 // checkShards checks the files of noise that a folder has beside its recipe.
-func checkShards(ctx context.Context, found *Inspection, dir string, index *manifest.Index, facts manifest.NoiseFacts, recipe *noise.Recipe) error {
-	noiseFiles := slices.DeleteFunc(slices.Clone(index.Files), func(f manifest.File) bool { return f.Name == manifest.RecipeFile })
+func checkShards(
+	ctx context.Context,
+	found *Inspection,
+	dir string,
+	index *manifest.Index,
+	facts manifest.NoiseFacts,
+	recipe *noise.Recipe,
+) error {
+	noiseFiles := slices.DeleteFunc(
+		slices.Clone(index.Files),
+		func(f manifest.File) bool { return f.Name == manifest.RecipeFile },
+	)
 	listed := len(index.Files) == len(noiseFiles)+1
 	if facts.Shards == 0 {
 		found.check("cover", "the folder has the recipe only", listed && len(noiseFiles) == 0)
 		return nil
 	}
-	if facts.Steps < 1 || facts.Shards < 0 || facts.StepsPerFile < 1 || int64(facts.Shards) > facts.Coordinates || facts.Shards > manifest.MaxNoiseShards {
-		return fmt.Errorf("%s: facts: %d shards of %d coordinates and files of %d of %d steps do not fit together", dir, facts.Shards, facts.Coordinates, facts.StepsPerFile, facts.Steps)
+	if facts.Steps < 1 || facts.Shards < 0 || facts.StepsPerFile < 1 || int64(facts.Shards) > facts.Coordinates ||
+		facts.Shards > manifest.MaxNoiseShards {
+		return fmt.Errorf(
+			"%s: facts: %d shards of %d coordinates and files of %d of %d steps do not fit together",
+			dir,
+			facts.Shards,
+			facts.Coordinates,
+			facts.StepsPerFile,
+			facts.Steps,
+		)
 	}
 	if err := facts.CheckCover(noiseFiles); err != nil || !listed {
 		found.check("cover", "the shards cover all coordinates and steps", false)
@@ -109,12 +142,18 @@ func otherTraining(ctx context.Context, run string, of noise.Training) bool {
 		return true
 	}
 	beside, err := here.Training()
-	return err != nil || beside.Examples != noise.Unknown && beside.Examples != of.Examples || beside.Sampler != noise.Unknown && beside.Sampler != of.Sampler
+	return err != nil || beside.Examples != noise.Unknown && beside.Examples != of.Examples ||
+		beside.Sampler != noise.Unknown && beside.Sampler != of.Sampler
 }
 
 // checkNoiseFiles reads every file. shapes counts files of a wrong shape, offGrid values off the
 // grid.
-func checkNoiseFiles(ctx context.Context, dir string, facts manifest.NoiseFacts, grid float64) (shapes, offGrid int64, err error) {
+func checkNoiseFiles(
+	ctx context.Context,
+	dir string,
+	facts manifest.NoiseFacts,
+	grid float64,
+) (shapes, offGrid int64, err error) {
 	for shard := range facts.Shards {
 		lo, hi := manifest.NoiseRange(facts.Coordinates, shard, facts.Shards)
 		for first := 0; first < facts.Steps; first += facts.StepsPerFile {
@@ -151,7 +190,13 @@ func onGrid(v, grid float64, size int) bool {
 }
 
 // checkNoiseFile returns the number of values of a file that are off the grid.
-func checkNoiseFile(ctx context.Context, path string, dtype manifest.DType, shape []int, grid float64) (off int64, err error) {
+func checkNoiseFile(
+	ctx context.Context,
+	path string,
+	dtype manifest.DType,
+	shape []int,
+	grid float64,
+) (off int64, err error) {
 	f, err := store.Open(ctx, path)
 	if err != nil {
 		return 0, err

@@ -26,7 +26,13 @@ func (p *poolsOf) at(row int) []uint32 { return p.items[p.starts[row]:p.starts[r
 
 // check checks that no owner has two examples in one pool, as rotation requires, and compares the
 // pools with the coverage in the index.
-func (p *poolsOf) check(found *Inspection, g *ownergraph.Graph, rows int, bound ownergraph.Bound, told ownergraph.Summary) {
+func (p *poolsOf) check(
+	found *Inspection,
+	g *ownergraph.Graph,
+	rows int,
+	bound ownergraph.Bound,
+	told ownergraph.Summary,
+) {
 	c := told.Coverage
 	sizes, distinct := make([]int64, bound.Pools), make([]int64, bound.Pools)
 	perExample := map[int64]int64{0: told.Examples - int64(rows)}
@@ -48,14 +54,43 @@ func (p *poolsOf) check(found *Inspection, g *ownergraph.Graph, rows int, bound 
 	for i := 1; i < len(distinct); i++ {
 		distinct[i] += distinct[i-1]
 	}
-	found.check("pools", fmt.Sprintf("every example is in one of %s, as the parameters and the coverage say", words.Count(bound.Pools, "pool")), beyond == 0 && c.Pools == bound.Pools)
-	found.check("sizes of pools", fmt.Sprintf("each has %s examples", words.Grouped(c.Size)), !slices.ContainsFunc(sizes, func(n int64) bool { return n != c.Size }))
-	found.check("coverage", "distinct examples, and pools per example, are as in the index", slices.Equal(distinct, c.Distinct) && slices.Equal(ownergraph.NewHistogram(perExample), c.PerExample))
+	found.check(
+		"pools",
+		fmt.Sprintf(
+			"every example is in one of %s, as the parameters and the coverage say",
+			words.Count(bound.Pools, "pool"),
+		),
+		beyond == 0 && c.Pools == bound.Pools,
+	)
+	found.check(
+		"sizes of pools",
+		fmt.Sprintf("each has %s examples", words.Grouped(c.Size)),
+		!slices.ContainsFunc(sizes, func(n int64) bool { return n != c.Size }),
+	)
+	found.check(
+		"coverage",
+		"distinct examples, and pools per example, are as in the index",
+		slices.Equal(distinct, c.Distinct) && slices.Equal(ownergraph.NewHistogram(perExample), c.PerExample),
+	)
 	if g.Examples.Len() == rows {
 		found.check("owners", "in no pool does an owner have two examples", p.twice(g) == 0)
 	}
-	found.Notes = append(found.Notes, fmt.Sprintf("%s of %s examples: %s of %s examples are in one of them, the most used one in %d; the others: %s met an owner who was full, %s were cut",
-		words.Count(c.Pools, "pool"), words.Grouped(c.Size), words.Grouped(told.Kept), words.Grouped(told.Examples), c.Most(), words.Grouped(told.DroppedOwnerFull), words.Grouped(c.DroppedCut)))
+	found.Notes = append(
+		found.Notes,
+		fmt.Sprintf(
+			"%s of %s examples: %s of %s examples are in one of them, the most used one in %d; the others: %s met an owner who was full, %s were cut",
+			words.Count(
+				c.Pools,
+				"pool",
+			),
+			words.Grouped(c.Size),
+			words.Grouped(told.Kept),
+			words.Grouped(told.Examples),
+			c.Most(),
+			words.Grouped(told.DroppedOwnerFull),
+			words.Grouped(c.DroppedCut),
+		),
+	)
 }
 
 // twice counts how often an owner has one more example in a pool that has one of theirs already.

@@ -17,7 +17,12 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	dir := store.Dir(path)
 	names, err := stages.Strangers(ctx, dir)
-	found.nothingElse("run directory and ledger hold nothing extra that could be taken for a part of the run", stages.NotOfRun, names, err)
+	found.nothingElse(
+		"run directory and ledger hold nothing extra that could be taken for a part of the run",
+		stages.NotOfRun,
+		names,
+		err,
+	)
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil {
 		return found, err
@@ -27,11 +32,21 @@ func inspectRun(ctx context.Context, path string) (Inspection, error) {
 		found.check("fresh", "a test has fixed the run id: the batches and the noise may serve no training", false)
 	}
 	if run.TakingOver {
-		found.check("taken over", "the copy of an earlier run's results was not finished: repeat minsep run --again", false)
+		found.check(
+			"taken over",
+			"the copy of an earlier run's results was not finished: repeat minsep run --again",
+			false,
+		)
 	}
 	if n := len(run.Earlier); n > 0 {
-		found.Notes = append(found.Notes, fmt.Sprintf("table, strategy or certificate are from %s before, each in a directory of its own: the certificate is for each training alone; "+
-			"minsep compose adds up trainings of which anything is released", words.Count(n, "run")))
+		found.Notes = append(
+			found.Notes,
+			fmt.Sprintf(
+				"table, strategy or certificate are from %s before, each in a directory of its own: the certificate is for each training alone; "+
+					"minsep compose adds up trainings of which anything is released",
+				words.Count(n, "run"),
+			),
+		)
 	}
 	found.examples(ctx, dir, run)
 	if run.Plan == nil {
@@ -61,11 +76,19 @@ func (i *Inspection) examples(ctx context.Context, dir string, run manifest.Run)
 	if formed == "" {
 		table, err := manifest.DigestOf(ctx, store.Join(dir, manifest.BoundedFolder))
 		if err == nil { // otherwise there is no table, or its own inspection reports the fault
-			i.check("examples", fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples), run.Examples == manifest.BoundedExamples(table))
+			i.check(
+				"examples",
+				fmt.Sprintf("the bounded table is that of the examples that run.json names (%s)", run.Examples),
+				run.Examples == manifest.BoundedExamples(table),
+			)
 		}
 		return
 	}
-	i.check("examples", fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples), run.Examples == formed)
+	i.check(
+		"examples",
+		fmt.Sprintf("the batches are of the examples that run.json names (%s)", run.Examples),
+		run.Examples == formed,
+	)
 }
 
 // mostDifferences is the number of differences between a stage's result and the plan that are

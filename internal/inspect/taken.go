@@ -132,7 +132,11 @@ func (t *Taken) String() string {
 	}
 	claim := fmt.Sprintf("of the noise multiplier divided by the root of %d", t.Most)
 	if t.NoiseMultiplier > 0 {
-		claim = fmt.Sprintf("of noise multiplier %.4g, which minsep account --noise-multiplier %.4g certifies", t.NoiseMultiplier, t.NoiseMultiplier)
+		claim = fmt.Sprintf(
+			"of noise multiplier %.4g, which minsep account --noise-multiplier %.4g certifies",
+			t.NoiseMultiplier,
+			t.NoiseMultiplier,
+		)
 	}
 	return strings.Join(list, ", ") + ": if what was thrown away was seen, or the restarts depended on data or releases, the claim is that " + claim
 }

@@ -194,7 +194,10 @@ func without(found []Inspection) string {
 // analysis is known of the two together. It is "" where one is known, or where sampler or strategy
 // is missing.
 func refusal(found []Inspection) string {
-	run := accounting.Run{MaxExamplesPerOwner: 1, Examples: 1} // the most favourable run: fewer analyses hold for more of either
+	run := accounting.Run{
+		MaxExamplesPerOwner: 1,
+		Examples:            1,
+	} // the most favourable run: fewer analyses hold for more of either
 	for _, i := range found {
 		if i.sampler != nil {
 			run.Sampler = *i.sampler

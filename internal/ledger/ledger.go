@@ -51,7 +51,12 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s, line %d: corrupt: %v: put a copy of the file back, or remove this line and all after it; `minsep account` then draws the same samples again", e.File, e.Line, e.Err)
+	return fmt.Sprintf(
+		"%s, line %d: corrupt: %v: put a copy of the file back, or remove this line and all after it; `minsep account` then draws the same samples again",
+		e.File,
+		e.Line,
+		e.Err,
+	)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
@@ -280,7 +285,10 @@ func (l *Ledger) Missing(candidate int, size uint64) (units []Unit) {
 		gap := func(end uint64) {
 			for next < end {
 				stop := min(end, (next/size+1)*size)
-				units = append(units, Unit{l.contents.hash, Verify, candidate, i, next, stop - next, l.contents.protocol.KernelID})
+				units = append(
+					units,
+					Unit{l.contents.hash, Verify, candidate, i, next, stop - next, l.contents.protocol.KernelID},
+				)
 				next = stop
 			}
 		}

@@ -130,7 +130,11 @@ func (b *contents) add(e entry) (fresh bool, err error) {
 	case e.Purpose != Verify:
 		return refuse("its purpose is %q, not %q", e.Purpose, Verify)
 	case e.KernelID != b.protocol.KernelID:
-		return refuse("it is of kernel %q, the protocol's is %q: results of different kernels are not mixed", e.KernelID, b.protocol.KernelID)
+		return refuse(
+			"it is of kernel %q, the protocol's is %q: results of different kernels are not mixed",
+			e.KernelID,
+			b.protocol.KernelID,
+		)
 	case t == nil:
 		return refuse("the protocol has no such trial")
 	case e.Count == 0 || e.First+e.Count < e.First || e.First+e.Count > t.spec.Samples:
@@ -142,11 +146,14 @@ func (b *contents) add(e entry) (fresh bool, err error) {
 	if i < len(t.entries) && t.entries[i].First == e.First && t.entries[i].Count == e.Count {
 		same, err := sameResult(t.entries[i].Result, e.Result)
 		if err == nil && !same {
-			return refuse("the ledger has another result for it: one of the two was not computed from the protocol")
+			return refuse(
+				"the ledger has another result for it: one of the two was not computed from the protocol",
+			)
 		}
 		return false, err
 	}
-	if i < len(t.entries) && t.entries[i].First < e.First+e.Count || i > 0 && t.entries[i-1].First+t.entries[i-1].Count > e.First {
+	if i < len(t.entries) && t.entries[i].First < e.First+e.Count ||
+		i > 0 && t.entries[i-1].First+t.entries[i-1].Count > e.First {
 		return refuse("it overlaps a finished unit")
 	}
 	t.entries = slices.Insert(t.entries, i, e)
@@ -164,7 +171,11 @@ func (b *contents) remove(e entry) {
 
 // search returns the index of the first entry that starts at or after a sample.
 func (t *trial) search(first uint64) int {
-	i, _ := slices.BinarySearchFunc(t.entries, first, func(e entry, first uint64) int { return cmp.Compare(e.First, first) })
+	i, _ := slices.BinarySearchFunc(
+		t.entries,
+		first,
+		func(e entry, first uint64) int { return cmp.Compare(e.First, first) },
+	)
 	return i
 }
 

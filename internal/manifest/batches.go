@@ -94,12 +94,21 @@ func OpenBatches(ctx context.Context, dir string) (*Batches, error) {
 	}
 	f := b.Facts
 	if f.Examples < 0 || f.Steps < 1 || f.Shards < 1 || f.Shards > f.Steps || (f.RowType != DInt32 && f.RowType != DInt64) ||
-		(f.RowsOf != RowsOfBounded && f.RowsOf != RowsOfRange) || (f.Owners > 0) != b.OfOwners() || (f.ExamplesPerOwner > 0) != b.OfOwners() {
+		(f.RowsOf != RowsOfBounded && f.RowsOf != RowsOfRange) ||
+		(f.Owners > 0) != b.OfOwners() ||
+		(f.ExamplesPerOwner > 0) != b.OfOwners() {
 		text, err := json.Marshal(f)
 		return nil, invalid(errors.Join(fmt.Errorf("%s: invalid facts: %s", dir, text), err))
 	}
 	if 2*int64(f.Shards) > int64(len(ix.Files)) { // checked before names are made: the number of shards may be a false claim
-		return nil, invalid(fmt.Errorf("%s: has %d files for %d shards: each shard has at least two", dir, len(ix.Files), f.Shards))
+		return nil, invalid(
+			fmt.Errorf(
+				"%s: has %d files for %d shards: each shard has at least two",
+				dir,
+				len(ix.Files),
+				f.Shards,
+			),
+		)
 	}
 	listed := make(map[string]bool, len(ix.Files))
 	for _, file := range ix.Files {
@@ -127,7 +136,10 @@ func (b *Batches) OfOwners() bool { return b.Index.Format == OwnerBatchesFormat 
 // The slice is reused for the next step.
 func (b *Batches) Each(ctx context.Context, f func(step int, rows []int64) error) error {
 	if b.OfOwners() {
-		return fmt.Errorf("%s: owners take part in these batches, and the rows of each belong together: read them by owner", b.Dir)
+		return fmt.Errorf(
+			"%s: owners take part in these batches, and the rows of each belong together: read them by owner",
+			b.Dir,
+		)
 	}
 	return b.each(ctx, func(step int, rows []int64, _ []int) error { return f(step, rows) })
 }

@@ -46,7 +46,14 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 	}
 	var faults Faults
 	if (b.Summary.Coverage != nil) != b.OfPools() {
-		faults.add(fmt.Errorf("%s: format %s, with a coverage of pools in its facts: %v", dir, ix.Format, b.Summary.Coverage != nil))
+		faults.add(
+			fmt.Errorf(
+				"%s: format %s, with a coverage of pools in its facts: %v",
+				dir,
+				ix.Format,
+				b.Summary.Coverage != nil,
+			),
+		)
 	}
 	if c := b.Summary.Coverage; c != nil && (c.Pools < 1 || c.Pools > ownergraph.MaxPools || c.Size < 0 || c.Size > b.Summary.Kept || len(c.BeforeCut) != c.Pools || len(c.Distinct) != c.Pools) {
 		faults.add(fmt.Errorf("%s: the coverage of pools in its facts contradicts itself", dir))
@@ -68,7 +75,15 @@ func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {
 			faults.add(fmt.Errorf("%s: %s has ids of other types than the first part", dir, f.Name))
 		}
 		if part.Pools != b.OfPools() {
-			faults.add(fmt.Errorf("%s: %s has a column of pools: %v, where the format is %s", dir, f.Name, part.Pools, ix.Format))
+			faults.add(
+				fmt.Errorf(
+					"%s: %s has a column of pools: %v, where the format is %s",
+					dir,
+					f.Name,
+					part.Pools,
+					ix.Format,
+				),
+			)
 		}
 		b.Parts = append(b.Parts, BoundedFile{f.Name, b.Rows, part.Rows})
 		b.Rows += part.Rows
@@ -108,7 +123,13 @@ func CopyFolder(ctx context.Context, from, dir string) (err error) {
 		}
 	}()
 	for _, f := range ix.Files {
-		written, err := WriteFileOf(dir, f.Name, PublicFile, f.Bytes, func(w io.Writer) error { return copyFile(ctx, w, store.Join(from, f.Name)) })
+		written, err := WriteFileOf(
+			dir,
+			f.Name,
+			PublicFile,
+			f.Bytes,
+			func(w io.Writer) error { return copyFile(ctx, w, store.Join(from, f.Name)) },
+		)
 		if err != nil {
 			return err
 		}
@@ -166,7 +187,13 @@ func inFile(name string, err error) error {
 
 // Each reads the part, a file in dir, as [BoundedPart.Each] does. It also checks the number of
 // rows.
-func (f BoundedFile) Each(ctx context.Context, dir string, owners bool, size int, use func(r *ownergraph.Rows) error) error {
+func (f BoundedFile) Each(
+	ctx context.Context,
+	dir string,
+	owners bool,
+	size int,
+	use func(r *ownergraph.Rows) error,
+) error {
 	p, err := openPartFile(ctx, dir, f.Name)
 	if err != nil {
 		return err

@@ -51,7 +51,13 @@ type BoundedPart struct {
 }
 
 // columnNames has the names of a part's columns. The last one exists only with pools.
-var columnNames = []string{rowColumn: "row", exampleColumn: "example_id", copiesColumn: "copies", ownersColumn: "owners", poolsColumn: "pools"}
+var columnNames = []string{
+	rowColumn:     "row",
+	exampleColumn: "example_id",
+	copiesColumn:  "copies",
+	ownersColumn:  "owners",
+	poolsColumn:   "pools",
+}
 
 // OpenBoundedPart reads the footer of a part of size bytes, and checks its columns.
 func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
@@ -60,13 +66,20 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 		return nil, &TableError{Err: err}
 	}
 	top := f.Top()
-	p := &BoundedPart{file: f, Pools: len(top) > poolsColumn, columns: make([]*idcolumn.Column, poolsColumn, len(columnNames))}
+	p := &BoundedPart{
+		file:    f,
+		Pools:   len(top) > poolsColumn,
+		columns: make([]*idcolumn.Column, poolsColumn, len(columnNames)),
+	}
 	if p.Pools {
 		p.columns = p.columns[:len(columnNames)]
 	}
 	for i, name := range columnNames[:len(p.columns)] {
 		if len(top) != len(p.columns) || top[i].Name() != name {
-			return nil, &TableError{Column: name, Rule: "the columns must be row, example_id, copies and owners, and maybe pools"}
+			return nil, &TableError{
+				Column: name,
+				Rule:   "the columns must be row, example_id, copies and owners, and maybe pools",
+			}
 		}
 		c, err := f.Column(top[i])
 		if err != nil {
@@ -167,7 +180,8 @@ func (t *boundedGroup) read(first int64, n int) error {
 		return err
 	}
 	for i := range n {
-		if i > 0 && t.rows.Examples.Compare(i-1, &t.rows.Examples, i) >= 0 || i == 0 && t.last.Len() > 0 && t.last.Compare(0, &t.rows.Examples, 0) >= 0 {
+		if i > 0 && t.rows.Examples.Compare(i-1, &t.rows.Examples, i) >= 0 ||
+			i == 0 && t.last.Len() > 0 && t.last.Compare(0, &t.rows.Examples, 0) >= 0 {
 			return t.fault(exampleColumn, "the ids must ascend", nil)
 		}
 	}
@@ -211,7 +225,11 @@ func (t *boundedGroup) readPools(n int) error {
 		for i := range in {
 			p := t.numbers.Int(i)
 			if p <= last || p >= ownergraph.MaxPools {
-				return t.fault(poolsColumn, fmt.Sprintf("the pools of a row must ascend, from 0 on, below %d", ownergraph.MaxPools), nil)
+				return t.fault(
+					poolsColumn,
+					fmt.Sprintf("the pools of a row must ascend, from 0 on, below %d", ownergraph.MaxPools),
+					nil,
+				)
 			}
 			last = p
 			t.rows.Pools = append(t.rows.Pools, uint32(p))

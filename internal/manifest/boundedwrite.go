@@ -33,7 +33,11 @@ func BoundedFormatOf(b ownergraph.Bound) string {
 func BoundedPartName(part int) string { return fmt.Sprintf("part-%05d.parquet", part) }
 
 // goTypes are the types of Go for each type of ids.
-var goTypes = [...]reflect.Type{ownergraph.Int64: reflect.TypeFor[int64](), ownergraph.String: reflect.TypeFor[string](), ownergraph.Bytes: reflect.TypeFor[[]byte]()}
+var goTypes = [...]reflect.Type{
+	ownergraph.Int64:  reflect.TypeFor[int64](),
+	ownergraph.String: reflect.TypeFor[string](),
+	ownergraph.Bytes:  reflect.TypeFor[[]byte](),
+}
 
 // boundedSchema is the schema of a part.
 func boundedSchema(example, owner ownergraph.IDType, pools bool) *parquet.Schema {
@@ -44,7 +48,10 @@ func boundedSchema(example, owner ownergraph.IDType, pools bool) *parquet.Schema
 		{Name: "Owners", Type: reflect.SliceOf(goTypes[owner]), Tag: `parquet:"owners,list"`},
 	}
 	if pools {
-		fields = append(fields, reflect.StructField{Name: "Pools", Type: reflect.TypeFor[[]int32](), Tag: `parquet:"pools,list"`})
+		fields = append(
+			fields,
+			reflect.StructField{Name: "Pools", Type: reflect.TypeFor[[]int32](), Tag: `parquet:"pools,list"`},
+		)
 	}
 	return parquet.NewSchema("bounded", parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface()))
 }
@@ -99,7 +106,13 @@ func NewBoundedWriter(w io.Writer, example, owner ownergraph.IDType, pools bool)
 // Write appends rows. They must continue the numbers of the rows before.
 func (b *BoundedWriter) Write(r *ownergraph.Rows) error {
 	if r.Examples.Type != b.types[0] || r.Owners.Type != b.types[1] {
-		return fmt.Errorf("rows of %v and %v ids in a table of %v and %v", r.Examples.Type, r.Owners.Type, b.types[0], b.types[1])
+		return fmt.Errorf(
+			"rows of %v and %v ids in a table of %v and %v",
+			r.Examples.Type,
+			r.Owners.Type,
+			b.types[0],
+			b.types[1],
+		)
 	}
 	if r.Len() > 0 && (len(r.PoolEnds) > 0) != b.pools {
 		return fmt.Errorf("rows with pools %v in a table with pools %v", len(r.PoolEnds) > 0, b.pools)

@@ -151,7 +151,8 @@ func begin(dir string, secret bool, same *Digest) (*Stage, error) {
 
 func (s *Stage) mark(same *Digest) error {
 	_, err := WriteFile(s.Dir, incompleteName, s.fileMode(), func(w io.Writer) error {
-		return json.NewEncoder(w).Encode(mark{"a stage that writes this folder, or was stopped while it did", same})
+		return json.NewEncoder(w).
+			Encode(mark{"a stage that writes this folder, or was stopped while it did", same})
 	})
 	return err
 }
@@ -212,7 +213,11 @@ func (s *Stage) leftovers() ([]string, error) {
 	case marked: // left by a killed run: every file is the stage's own
 		return names, nil
 	case !finished && foreign:
-		return nil, &param.Error{Param: "folder", Value: s.Dir, Rule: "holds files and no " + IndexName + ": they are not minsep's and are left alone; give another --out"}
+		return nil, &param.Error{
+			Param: "folder",
+			Value: s.Dir,
+			Rule:  "holds files and no " + IndexName + ": they are not minsep's and are left alone; give another --out",
+		}
 	case !finished: // a run was killed before it wrote the mark
 		return names, nil
 	}
@@ -269,7 +274,12 @@ func (s *Stage) finish(index []byte) error {
 	// The mark goes last. A crash between the two steps leaves a folder that the next run clears,
 	// never one that looks finished and is not. Of several writers at once, which an object store
 	// does not lock out, only one can create the index.
-	_, err := writeFile(s.Dir, IndexName, store.Options{Mode: s.fileMode(), New: true}, func(w io.Writer) error { _, err := w.Write(index); return err })
+	_, err := writeFile(
+		s.Dir,
+		IndexName,
+		store.Options{Mode: s.fileMode(), New: true},
+		func(w io.Writer) error { _, err := w.Write(index); return err },
+	)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("folder %s: another run has published a result here meanwhile: %w", s.Dir, err)
 	}
@@ -333,7 +343,9 @@ func Read(ctx context.Context, dir string) (*Index, error) {
 	if interrupted, err := Interrupted(ctx, dir); err != nil {
 		return nil, err
 	} else if interrupted {
-		return nil, invalid(fmt.Errorf("folder %s: the stage that writes this folder was stopped: run it again", dir))
+		return nil, invalid(
+			fmt.Errorf("folder %s: the stage that writes this folder was stopped: run it again", dir),
+		)
 	}
 	b, err := store.ReadFile(ctx, path, maxIndex)
 	if err != nil {
@@ -386,7 +398,14 @@ func Open(ctx context.Context, dir string, formats ...string) (*Index, error) {
 		return nil, err
 	}
 	if !slices.Contains(formats, ix.Format) {
-		return nil, invalid(fmt.Errorf("%s: has format %q, and this version reads %q", dir, ix.Format, strings.Join(formats, " or ")))
+		return nil, invalid(
+			fmt.Errorf(
+				"%s: has format %q, and this version reads %q",
+				dir,
+				ix.Format,
+				strings.Join(formats, " or "),
+			),
+		)
 	}
 	errs := make([]error, len(ix.Files)) // one for each file: all are reported
 	err = store.Parallel(len(errs), func(i int) error { errs[i] = ix.Files[i].CheckSize(ctx, dir); return nil })

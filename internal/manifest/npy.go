@@ -71,7 +71,9 @@ func (h NPYHeader) Write(w io.Writer) error {
 	return err
 }
 
-var npyDict = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_order': (True|False), 'shape': \(([0-9]+)(?:,|, ([0-9]+))\), \} *\n$`)
+var npyDict = regexp.MustCompile(
+	`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_order': (True|False), 'shape': \(([0-9]+)(?:,|, ([0-9]+))\), \} *\n$`,
+)
 
 // maxNPYElements bounds the number of elements, so that no size computed from a header overflows.
 const maxNPYElements = 1 << 48
@@ -137,7 +139,11 @@ func NewNPYInts(r io.Reader, size int64) (*NPYInts, error) {
 		return nil, err
 	}
 	if len(h.Shape) != 1 || (h.DType != DInt32 && h.DType != DInt64) {
-		return nil, fmt.Errorf("npy of %s with %d dimensions: must be int32 or int64 with one", h.DType, len(h.Shape))
+		return nil, fmt.Errorf(
+			"npy of %s with %d dimensions: must be int32 or int64 with one",
+			h.DType,
+			len(h.Shape),
+		)
 	}
 	if want := counted.n + int64(h.Elements())*int64(h.DType.Size()); size != want {
 		return nil, fmt.Errorf("npy file: its size does not fit its header")

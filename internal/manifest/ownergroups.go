@@ -17,7 +17,9 @@ type ownerGroups struct {
 	ends    []int // ends of the owners' rows in a step, counted from its first row
 }
 
-var errGroups = errors.New("the offsets of owners do not rise from 0 to the number of rows, with a new owner at the start of each step")
+var errGroups = errors.New(
+	"the offsets of owners do not rise from 0 to the number of rows, with a new owner at the start of each step",
+)
 
 func (b *Batches) openGroups(ctx context.Context, shard int) (*ownerGroups, error) {
 	if !b.OfOwners() {
@@ -79,7 +81,9 @@ func (g *ownerGroups) batch(all npyFile, dst []int64, end int64) ([]int64, error
 		case row == sampling.PadRow:
 			last = math.MaxInt64
 		case row <= last:
-			return dst, errors.New("the owners of a batch are not in the order of their first rows, before padding")
+			return dst, errors.New(
+				"the owners of a batch are not in the order of their first rows, before padding",
+			)
 		default:
 			last = row
 		}
@@ -92,7 +96,8 @@ func (g *ownerGroups) batch(all npyFile, dst []int64, end int64) ([]int64, error
 // ascends reports whether rows ascend, up to the padding.
 func ascends(rows []int64) bool {
 	for i := 1; i < len(rows); i++ {
-		if rows[i] != sampling.PadRow && rows[i] <= rows[i-1] || rows[i-1] == sampling.PadRow && rows[i] != sampling.PadRow {
+		if rows[i] != sampling.PadRow && rows[i] <= rows[i-1] ||
+			rows[i-1] == sampling.PadRow && rows[i] != sampling.PadRow {
 			return false
 		}
 	}

@@ -29,7 +29,11 @@ var stageFolder = regexp.MustCompile(`^shard-\d+-of-\d+$`)
 // in an unfinished one, and a folder that is a link, as its target may be another run's.
 func Removable(ctx context.Context, dir string) error {
 	if to, is := store.LinkTo(dir); is {
-		return &param.Error{Param: "folder", Value: dir, Rule: "is a link to " + to + ", and what is there is not removed: remove the link yourself, or give another --out"}
+		return &param.Error{
+			Param: "folder",
+			Value: dir,
+			Rule:  "is a link to " + to + ", and what is there is not removed: remove the link yourself, or give another --out",
+		}
 	}
 	file, folder := stageFile.MatchString, stageFolder.MatchString
 	if ix, err := Read(ctx, dir); err == nil {
@@ -46,12 +50,23 @@ func Removable(ctx context.Context, dir string) error {
 	if err != nil || names == nil {
 		return err
 	}
-	return &param.Error{Param: "folder", Value: dir, Rule: fmt.Sprintf("holds %s, which minsep did not write: move what you put there elsewhere", param.Printable(names[0]))}
+	return &param.Error{
+		Param: "folder",
+		Value: dir,
+		Rule: fmt.Sprintf(
+			"holds %s, which minsep did not write: move what you put there elsewhere",
+			param.Printable(names[0]),
+		),
+	}
 }
 
 // strangers are the names in a folder that are not known, with the unknown ones in its known
 // folders. The target of a link is not looked at: the link alone is removed.
-func strangers(ctx context.Context, dir, in string, file, folder func(name string) bool) (names []string, err error) {
+func strangers(
+	ctx context.Context,
+	dir, in string,
+	file, folder func(name string) bool,
+) (names []string, err error) {
 	entries, err := store.List(ctx, store.Join(dir, in))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -84,7 +84,11 @@ func OpenRun(dir string) (run Run, made bool, err error) {
 	run, err = ReadRun(background, dir)
 	switch {
 	case err == nil && run.TakingOver:
-		return run, false, &param.Error{Param: "out", Value: dir, Rule: "was begun by minsep run --again, which was stopped: repeat that command, or give another --out"}
+		return run, false, &param.Error{
+			Param: "out",
+			Value: dir,
+			Rule:  "was begun by minsep run --again, which was stopped: repeat that command, or give another --out",
+		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return run, false, err
 	}
@@ -205,7 +209,13 @@ func parseRun(path string, b []byte) (run Run, err error) {
 		return run, fmt.Errorf("%s: %w", path, err)
 	}
 	if run.Format != RunFormat {
-		return run, fmt.Errorf("%s: has format %q, of minsep %s, and this version reads %q: use that version of minsep, or make the run again in another directory", path, run.Format, cmp.Or(run.Version, "(unknown)"), RunFormat)
+		return run, fmt.Errorf(
+			"%s: has format %q, of minsep %s, and this version reads %q: use that version of minsep, or make the run again in another directory",
+			path,
+			run.Format,
+			cmp.Or(run.Version, "(unknown)"),
+			RunFormat,
+		)
 	}
 	if run.RunID == (stream.RunID{}) {
 		return run, fmt.Errorf("%s: has no run id", path)

@@ -40,17 +40,38 @@ type caseScheme struct {
 
 // caseSchemes are those of a law (b is its min-sep or period), of several examples, and others.
 var caseSchemes = map[string]caseScheme{
-	"b_min_sep":                          {[]string{"start", "p"}, byLaw(caseFile.bMinSep, 1)},
-	"b_min_sep_general_C":                {[]string{"start", "p"}, byLaw(caseFile.bMinSep, 1)},
-	"b_min_sep_truncated":                {[]string{"start", "p", "truncated_batch_size", "rest_batch_sizes"}, truncated},
+	"b_min_sep":           {[]string{"start", "p"}, byLaw(caseFile.bMinSep, 1)},
+	"b_min_sep_general_C": {[]string{"start", "p"}, byLaw(caseFile.bMinSep, 1)},
+	"b_min_sep_truncated": {
+		[]string{"start", "p", "truncated_batch_size", "rest_batch_sizes"},
+		truncated,
+	},
 	"independent_b_min_sep_two_examples": {[]string{"start", "p", "k_u"}, byLaw(caseFile.bMinSep, 2)},
 	"epoch_min_sep":                      {[]string{"epoch"}, byLaw(caseFile.epochMinSep, 1)},
 	"epoch_min_sep_two_examples":         {[]string{"epoch", "k_u"}, byLaw(caseFile.epochMinSep, 2)},
-	"rotation":                           {[]string{"epoch"}, byLaw(func(c caseFile) sampling.Scheme { return sampling.Rotation{Steps: c.Steps, EpochSteps: c.Epoch} }, 1)},
-	"balls_in_bins":                      {nil, byLaw(func(c caseFile) sampling.Scheme { return sampling.BallsInBins{Steps: c.Steps, Period: c.MinSep} }, 1)},
-	"cyclic_poisson_shift0":              {[]string{"p_cyclic"}, byLaw(func(c caseFile) sampling.Scheme { return c.cyclic(false) }, 1)},
-	"cyclic_poisson_random_shift":        {[]string{"p_cyclic"}, byLaw(func(c caseFile) sampling.Scheme { return c.cyclic(true) }, 1)},
-	"multi_attribution_alg3_thm6.1":      {[]string{"start", "p", "k_u"}, published},
+	"rotation": {
+		[]string{"epoch"},
+		byLaw(
+			func(c caseFile) sampling.Scheme { return sampling.Rotation{Steps: c.Steps, EpochSteps: c.Epoch} },
+			1,
+		),
+	},
+	"balls_in_bins": {
+		nil,
+		byLaw(
+			func(c caseFile) sampling.Scheme { return sampling.BallsInBins{Steps: c.Steps, Period: c.MinSep} },
+			1,
+		),
+	},
+	"cyclic_poisson_shift0": {
+		[]string{"p_cyclic"},
+		byLaw(func(c caseFile) sampling.Scheme { return c.cyclic(false) }, 1),
+	},
+	"cyclic_poisson_random_shift": {
+		[]string{"p_cyclic"},
+		byLaw(func(c caseFile) sampling.Scheme { return c.cyclic(true) }, 1),
+	},
+	"multi_attribution_alg3_thm6.1": {[]string{"start", "p", "k_u"}, published},
 }
 
 func (c caseFile) bMinSep() sampling.Scheme {
@@ -66,11 +87,19 @@ func (c caseFile) cyclic(secret bool) sampling.Scheme {
 }
 
 // byLaw is the ratio of a number of examples of a scheme's law.
-func byLaw(scheme func(c caseFile) sampling.Scheme, examples int) func(caseFile, *likelihood.Columns) (likelihood.Ratio, error) {
+func byLaw(
+	scheme func(c caseFile) sampling.Scheme,
+	examples int,
+) func(caseFile, *likelihood.Columns) (likelihood.Ratio, error) {
 	return func(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error) {
 		check := param.Checker{}
 		check.Require(max(1, c.Examples) == examples, "k_u", c.Examples, fmt.Sprintf("must be %d", examples))
-		check.Require(c.Used == nil || *c.Used == 1, "rho", c.Used, "must be 1: no loss is known for slots that are used with a probability")
+		check.Require(
+			c.Used == nil || *c.Used == 1,
+			"rho",
+			c.Used,
+			"must be 1: no loss is known for slots that are used with a probability",
+		)
 		check.Add(scheme(c).Validate())
 		if err := check.Err(); err != nil {
 			return nil, err
@@ -91,14 +120,29 @@ func (c caseFile) factor() float64 { return 1 / (c.Sigma * c.Sigma) }
 func truncated(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error) {
 	check := param.Checker{}
 	check.AtLeast("truncated_batch_size", c.MaxBatch, 1)
-	check.Require(len(c.Counts) == len(c.Y), "rest_batch_sizes", len(c.Counts), fmt.Sprintf("must be as many as y, %d", len(c.Y)))
+	check.Require(
+		len(c.Counts) == len(c.Y),
+		"rest_batch_sizes",
+		len(c.Counts),
+		fmt.Sprintf("must be as many as y, %d", len(c.Y)),
+	)
 	for k, counts := range c.Counts {
-		check.Require(len(counts) == c.Steps, fmt.Sprintf("rest_batch_sizes[%d]", k), len(counts), fmt.Sprintf("must be one a step, %d", c.Steps))
+		check.Require(
+			len(counts) == c.Steps,
+			fmt.Sprintf("rest_batch_sizes[%d]", k),
+			len(counts),
+			fmt.Sprintf("must be one a step, %d", c.Steps),
+		)
 		for i, count := range counts {
 			check.AtLeast(fmt.Sprintf("rest_batch_sizes[%d][%d]", k, i), count, 0)
 		}
 	}
-	check.Require(columns.Bands <= c.MinSep, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d, for truncated batches", c.MinSep))
+	check.Require(
+		columns.Bands <= c.MinSep,
+		"bands",
+		columns.Bands,
+		fmt.Sprintf("must be at most b, %d, for truncated batches", c.MinSep),
+	)
 	check.Add(c.bMinSep().Validate())
 	if err := check.Err(); err != nil {
 		return nil, err
@@ -114,9 +158,24 @@ func truncated(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error
 func published(c caseFile, columns *likelihood.Columns) (likelihood.Ratio, error) {
 	s := sampling.MultiOwner{Prob: c.Prob, Steps: c.Steps, MinSep: c.MinSep}
 	check := param.Checker{}
-	check.Require(c.Start == "cold", "start", c.Start, "must be cold for the published distribution of Algorithm 3")
-	check.Require(c.Examples >= 1 && c.Examples <= MaxPerOwner, "k_u", c.Examples, fmt.Sprintf("must be from 1 to %d", MaxPerOwner))
-	check.Require(columns.Bands <= c.MinSep, "bands", columns.Bands, fmt.Sprintf("must be at most b, %d, for Algorithm 3", c.MinSep))
+	check.Require(
+		c.Start == "cold",
+		"start",
+		c.Start,
+		"must be cold for the published distribution of Algorithm 3",
+	)
+	check.Require(
+		c.Examples >= 1 && c.Examples <= MaxPerOwner,
+		"k_u",
+		c.Examples,
+		fmt.Sprintf("must be from 1 to %d", MaxPerOwner),
+	)
+	check.Require(
+		columns.Bands <= c.MinSep,
+		"bands",
+		columns.Bands,
+		fmt.Sprintf("must be at most b, %d, for Algorithm 3", c.MinSep),
+	)
 	check.Add(s.Validate())
 	if err := check.Err(); err != nil {
 		return nil, err
@@ -129,7 +188,11 @@ func (c caseFile) prepare(has func(field string) bool) (likelihood.Ratio, *likel
 	check := param.Checker{}
 	kind, known := caseSchemes[c.Scheme]
 	if !known {
-		return nil, nil, &param.Error{Param: "scheme", Value: c.Scheme, Rule: "must be one of " + fmt.Sprint(sortedSchemes())}
+		return nil, nil, &param.Error{
+			Param: "scheme",
+			Value: c.Scheme,
+			Rule:  "must be one of " + fmt.Sprint(sortedSchemes()),
+		}
 	}
 	needed := append([]string{"n", "sigma", "y"}, kind.fields...)
 	if c.Scheme != "rotation" {
@@ -145,10 +208,20 @@ func (c caseFile) prepare(has func(field string) bool) (likelihood.Ratio, *likel
 		check.Require(c.Start == "cold" || c.Start == "warm", "start", c.Start, "must be cold or warm")
 	}
 	check.Positive("sigma", c.Sigma)
-	check.Require(c.Steps >= 1 && c.Steps <= sampling.MaxSteps, "n", c.Steps, fmt.Sprintf("must be from 1 to %d", sampling.MaxSteps))
+	check.Require(
+		c.Steps >= 1 && c.Steps <= sampling.MaxSteps,
+		"n",
+		c.Steps,
+		fmt.Sprintf("must be from 1 to %d", sampling.MaxSteps),
+	)
 	check.Require(len(c.Y) > 0, "y", len(c.Y), "must hold at least one output")
 	for i, y := range c.Y { // before anything of n entries is made
-		check.Require(len(y) == c.Steps, fmt.Sprintf("length of y[%d]", i), len(y), fmt.Sprintf("must be n, %d", c.Steps))
+		check.Require(
+			len(y) == c.Steps,
+			fmt.Sprintf("length of y[%d]", i),
+			len(y),
+			fmt.Sprintf("must be n, %d", c.Steps),
+		)
 	}
 	if err := check.Err(); err != nil {
 		return nil, nil, err
@@ -177,14 +250,24 @@ func sortedSchemes() []string {
 // columns reads c or C.
 func (c caseFile) columns(check *param.Checker, matrix bool) *likelihood.Columns {
 	if !matrix {
-		check.Require(len(c.Column) >= 1 && c.Column[0] > 0, "c", len(c.Column), "must have at least one entry and begin with a positive one")
+		check.Require(
+			len(c.Column) >= 1 && c.Column[0] > 0,
+			"c",
+			len(c.Column),
+			"must have at least one entry and begin with a positive one",
+		)
 		return likelihood.Toeplitz(max(c.Steps, 0), c.Column)
 	}
 	check.Require(len(c.Matrix) == c.Steps, "rows of C", len(c.Matrix), fmt.Sprintf("must be n, %d", c.Steps))
 	columns := make([][]float64, len(c.Matrix))
 	for i, row := range c.Matrix {
 		if len(row) != len(c.Matrix) {
-			check.Require(false, fmt.Sprintf("length of row %d of C", i), len(row), fmt.Sprintf("must be n, %d", c.Steps))
+			check.Require(
+				false,
+				fmt.Sprintf("length of row %d of C", i),
+				len(row),
+				fmt.Sprintf("must be n, %d", c.Steps),
+			)
 			return nil
 		}
 		check.Require(row[i] > 0, fmt.Sprintf("C[%d][%d]", i, i), row[i], "must be positive")

@@ -193,7 +193,12 @@ func (r *Record) Add(losses []float64) {
 // Merge adds another record. It refuses one of another kernel or of other ε.
 func (r *Record) Merge(other *Record) error {
 	check := param.Checker{}
-	check.Require(other.KernelID == r.KernelID, "kernel id of a record", other.KernelID, "must be "+r.KernelID+": results of different kernels are not mixed")
+	check.Require(
+		other.KernelID == r.KernelID,
+		"kernel id of a record",
+		other.KernelID,
+		"must be "+r.KernelID+": results of different kernels are not mixed",
+	)
 	same := len(r.Epsilons) == len(other.Epsilons) && len(other.Sums) == len(r.Sums)
 	for i := 0; same && i < len(r.Epsilons); i++ {
 		same = r.Epsilons[i] == other.Epsilons[i]
@@ -216,7 +221,12 @@ const pieceSize = 32 * kernel.Lanes
 // Record computes the samples first … first+count-1 with workers goroutines, or one for each
 // processor where workers is not above 0. The result does not depend on workers. Record ends early,
 // with the context's error, when ctx is done.
-func (s *Sampler) Record(ctx context.Context, first, count uint64, epsilons []float64, workers int) (*Record, error) {
+func (s *Sampler) Record(
+	ctx context.Context,
+	first, count uint64,
+	epsilons []float64,
+	workers int,
+) (*Record, error) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}

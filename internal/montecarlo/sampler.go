@@ -71,7 +71,13 @@ func drawOne(process *sampling.TableProcess, dst []kernel.Hit, d *draws) []kerne
 
 // Fork returns an equal sampler for another goroutine.
 func (s *Sampler) Fork() *Sampler {
-	return &Sampler{direction: s.direction, kernel: s.kernel.Fork(), draw: s.draw, key: s.key, draws: draws{bulk: stream.NewBulk(s.key)}}
+	return &Sampler{
+		direction: s.direction,
+		kernel:    s.kernel.Fork(),
+		draw:      s.draw,
+		key:       s.key,
+		draws:     draws{bulk: stream.NewBulk(s.key)},
+	}
 }
 
 // Losses sets dst to the privacy losses of the samples first, first+1, …: ln P(y)/Q(y) with y ~ P

@@ -99,10 +99,24 @@ func (s Spec) Factor() float64 { return 1 / (s.NoiseMultiplier * s.NoiseMultipli
 func (s Spec) Validate() error {
 	check := param.Checker{}
 	check.Positive("noise multiplier", s.NoiseMultiplier)
-	check.Require(s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= MaxPerOwner, "max examples per owner", s.MaxExamplesPerOwner,
-		fmt.Sprintf("must be at most %d", MaxPerOwner))
-	check.Require((s.Law == nil) != (s.MultiOwner == nil), "law", nil, "must be given, or the parameters of multi-owner")
-	check.Require(!s.Published || s.MultiOwner != nil, "published distribution", s.Published, "is for multi-owner only")
+	check.Require(
+		s.MaxExamplesPerOwner >= 0 && s.MaxExamplesPerOwner <= MaxPerOwner,
+		"max examples per owner",
+		s.MaxExamplesPerOwner,
+		fmt.Sprintf("must be at most %d", MaxPerOwner),
+	)
+	check.Require(
+		(s.Law == nil) != (s.MultiOwner == nil),
+		"law",
+		nil,
+		"must be given, or the parameters of multi-owner",
+	)
+	check.Require(
+		!s.Published || s.MultiOwner != nil,
+		"published distribution",
+		s.Published,
+		"is for multi-owner only",
+	)
 	if s.Strategy == nil {
 		check.Require(false, "strategy", "nil", "is needed")
 		return check.Err()
@@ -116,9 +130,19 @@ func (s Spec) Validate() error {
 	}
 	steps := s.Strategy.Steps
 	if s.Law != nil {
-		check.Require(s.Law.Steps == steps, "steps of the law", s.Law.Steps, fmt.Sprintf("must be the %d steps of the strategy", steps))
+		check.Require(
+			s.Law.Steps == steps,
+			"steps of the law",
+			s.Law.Steps,
+			fmt.Sprintf("must be the %d steps of the strategy", steps),
+		)
 	} else {
-		check.Require(s.MultiOwner.Steps == steps, "steps", s.MultiOwner.Steps, fmt.Sprintf("must be the %d steps of the strategy", steps))
+		check.Require(
+			s.MultiOwner.Steps == steps,
+			"steps",
+			s.MultiOwner.Steps,
+			fmt.Sprintf("must be the %d steps of the strategy", steps),
+		)
 	}
 	s.checkColumns(&check, likelihood.NewColumns(s.Strategy))
 	return check.Err()
@@ -126,12 +150,22 @@ func (s Spec) Validate() error {
 
 // checkColumns checks the needs of the recursions for C.
 func (s Spec) checkColumns(check *param.Checker, c *likelihood.Columns) {
-	check.Require(c.NonNegative(), "strategy", "", "must have no negative entry: the analysis of random participations does not cover one")
+	check.Require(
+		c.NonNegative(),
+		"strategy",
+		"",
+		"must have no negative entry: the analysis of random participations does not cover one",
+	)
 	largest := slices.Max(c.SquaredNorms(s.Factor()))
 	check.Require(largest <= maxSquaredNorm, "squared column norm over squared noise multiplier", largest,
 		fmt.Sprintf("must be at most %g: losses lose their accuracy beyond", maxSquaredNorm))
 	if s.MultiOwner != nil {
-		check.Require(c.Bands <= s.MinSep(), "bands", c.Bands, fmt.Sprintf("must be at most min-sep, %d, for multi-owner: no loss is known otherwise", s.MinSep()))
+		check.Require(
+			c.Bands <= s.MinSep(),
+			"bands",
+			c.Bands,
+			fmt.Sprintf("must be at most min-sep, %d, for multi-owner: no loss is known otherwise", s.MinSep()),
+		)
 	}
 }
 

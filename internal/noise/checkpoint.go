@@ -23,7 +23,11 @@ var ErrCheckpoint = errors.New("not a checkpoint of this noise")
 func (g *Generator) WriteCheckpoint(w io.Writer) error {
 	for _, next := range g.next {
 		if next > g.step {
-			return fmt.Errorf("checkpoint: rows to step %d are made, beyond step %d: a trainer that goes on there draws other bytes for them", next, g.step)
+			return fmt.Errorf(
+				"checkpoint: rows to step %d are made, beyond step %d: a trainer that goes on there draws other bytes for them",
+				next,
+				g.step,
+			)
 		}
 	}
 	g.first = g.step // the tiles begin anew, some rows apart

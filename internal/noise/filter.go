@@ -63,7 +63,14 @@ func (a arithmetic) buffersGeneric(p []float64, steps int, s, minusScales, decay
 }
 
 // roundGeneric is [rounding.round32] in portable Go, for either type.
-func roundGeneric[T float32 | float64](r rounding, dst []T, stride int, p []float64, from, to int, scales []float64) (ok bool) {
+func roundGeneric[T float32 | float64](
+	r rounding,
+	dst []T,
+	stride int,
+	p []float64,
+	from, to int,
+	scales []float64,
+) (ok bool) {
 	ok = true
 	for t, scale := range scales {
 		out := dst[t*stride:][:to-from]

@@ -283,7 +283,11 @@ func (g *Generator) FillUnrounded(dst []float64) error {
 
 // errNoBytes is the error of a step without its bytes.
 func errNoBytes(step int) error {
-	return &ParamError{Param: "bytes of steps", Value: step, Rule: "must be given for a step before its noise is made"}
+	return &ParamError{
+		Param: "bytes of steps",
+		Value: step,
+		Rule:  "must be given for a step before its noise is made",
+	}
 }
 
 // rounder sets rows of dst, stride values apart, to those lanes [from, to) of the rows of a panel
@@ -298,7 +302,11 @@ func fill[T float32 | float64](g *Generator, dst []T, round rounder[T]) error {
 		panic(fmt.Sprintf("%d values are not rows of %d", len(dst), width))
 	}
 	if rows > g.steps-g.step {
-		return &ParamError{Param: "rows asked for", Value: rows, Rule: fmt.Sprintf("must be at most the %d that are left", g.steps-g.step)}
+		return &ParamError{
+			Param: "rows asked for",
+			Value: rows,
+			Rule:  fmt.Sprintf("must be at most the %d that are left", g.steps-g.step),
+		}
 	}
 	if g.step+rows > g.Known() {
 		return errNoBytes(g.Known())

@@ -116,8 +116,17 @@ func chooseGrid(deviations []float64, scale float64, c Config) (float64, error) 
 		return usual, nil
 	}
 	check := param.Checker{}
-	check.Require(float64(c.Grid) >= finest && float64(c.Grid) <= scale, "grid", float64(c.Grid),
-		fmt.Sprintf("must be between %v, for which %sholds 16 deviations of the noise, and %v, one deviation of independent noise", finest, held, scale))
+	check.Require(
+		float64(c.Grid) >= finest && float64(c.Grid) <= scale,
+		"grid",
+		float64(c.Grid),
+		fmt.Sprintf(
+			"must be between %v, for which %sholds 16 deviations of the noise, and %v, one deviation of independent noise",
+			finest,
+			held,
+			scale,
+		),
+	)
 	return float64(c.Grid), check.Err()
 }
 
@@ -148,7 +157,11 @@ func (r *Recipe) Grid() Grid {
 // Float32 reports whether a float32 holds the noise on the recipe's grid.
 func (r *Recipe) Float32() bool {
 	p := r.Params
-	_, err := chooseGrid(r.Noising.RowDeviations(p.Steps), float64(p.NoiseMultiplier)*float64(p.ClipNorm), Config{Grid: r.Grid()})
+	_, err := chooseGrid(
+		r.Noising.RowDeviations(p.Steps),
+		float64(p.NoiseMultiplier)*float64(p.ClipNorm),
+		Config{Grid: r.Grid()},
+	)
 	return err == nil
 }
 

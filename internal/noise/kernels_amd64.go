@@ -50,7 +50,16 @@ func newVectorTables() (t vectorTables) {
 // kernelsOf are the kernels of each arithmetic, by the doubles to a vector.
 var kernelsOf = [...]kernels{
 	fused: {normals256, normals512, feedback256, feedback512, filter256, filter512, buffers256, buffers512},
-	apart: {normals256Apart, normals512Apart, feedback256Apart, feedback512Apart, filter256Apart, filter512Apart, buffers256Apart, buffers512Apart},
+	apart: {
+		normals256Apart,
+		normals512Apart,
+		feedback256Apart,
+		feedback512Apart,
+		filter256Apart,
+		filter512Apart,
+		buffers256Apart,
+		buffers512Apart,
+	},
 }
 
 //go:noescape
@@ -60,10 +69,24 @@ func normals256(dst *float64, stride int, words *uint64, groups int, t *vectorTa
 func normals256Apart(dst *float64, stride int, words *uint64, groups int, t *vectorTables) (short int)
 
 //go:noescape
-func normals512(dst *float64, stride int, words *uint64, groups int, t *vectorTables, soon, later *float64) (short int)
+func normals512(
+	dst *float64,
+	stride int,
+	words *uint64,
+	groups int,
+	t *vectorTables,
+	soon, later *float64,
+) (short int)
 
 //go:noescape
-func normals512Apart(dst *float64, stride int, words *uint64, groups int, t *vectorTables, soon, later *float64) (short int)
+func normals512Apart(
+	dst *float64,
+	stride int,
+	words *uint64,
+	groups int,
+	t *vectorTables,
+	soon, later *float64,
+) (short int)
 
 //go:noescape
 func feedback256(rows *float64, across, stride, history, slot, slots, out, steps int, z, gain, f *float64)

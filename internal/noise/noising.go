@@ -196,7 +196,12 @@ func (n *Noising) Validate(steps int) error {
 	}
 	count("number of gains", len(n.Gain))
 	count("number of feedback rows", len(n.Feedback))
-	check.Require(len(n.RowScale) == 0 || len(n.RowScale) == steps, "number of row scales", len(n.RowScale), "must be none, or one for each step")
+	check.Require(
+		len(n.RowScale) == 0 || len(n.RowScale) == steps,
+		"number of row scales",
+		len(n.RowScale),
+		"must be none, or one for each step",
+	)
 	for _, v := range n.Gain {
 		check.Positive("gain", v)
 	}
@@ -209,15 +214,30 @@ func (n *Noising) Validate(steps int) error {
 			kinds++
 		}
 	}
-	check.Require(kinds == 1, "kinds of coefficients", kinds, "must be one of gain and feedback, filter, scales and decays")
+	check.Require(
+		kinds == 1,
+		"kinds of coefficients",
+		kinds,
+		"must be one of gain and feedback, filter, scales and decays",
+	)
 	check.Require(n.Feedback == nil || n.Gain != nil, "feedback without gain", len(n.Feedback), "must have a gain")
-	check.Require(len(n.Scales) == len(n.Decays), "number of scales", len(n.Scales), fmt.Sprintf("must be the number of decays, %d", len(n.Decays)))
+	check.Require(
+		len(n.Scales) == len(n.Decays),
+		"number of scales",
+		len(n.Scales),
+		fmt.Sprintf("must be the number of decays, %d", len(n.Decays)),
+	)
 	for t, row := range n.Feedback {
 		limit := steps - 1
 		if len(n.Feedback) > 1 {
 			limit = t
 		}
-		check.Require(len(row) <= limit, "length of a feedback row", len(row), fmt.Sprintf("must be at most %d", limit))
+		check.Require(
+			len(row) <= limit,
+			"length of a feedback row",
+			len(row),
+			fmt.Sprintf("must be at most %d", limit),
+		)
 		n.finite(&check, "feedback", row)
 	}
 	check.Require(len(n.Filter) <= steps, "length of the filter", len(n.Filter), "must be at most the steps")

@@ -152,8 +152,16 @@ var (
 		"block(key, t, c) = 64-bit words 2 (c mod 4) and 2 (c mod 4) + 1 of ChaCha block (key, b = floor(c / 4), t), little endian; step t from 0; pair c gives coordinates 2c, 2c+1",
 		"(w0, w1) = block(Kn, t, c); U = w0 2^-64 if w0 >= 2^40, else 0.b with the bits b of w0 followed by the words of block(Kt, t, c + r 2^48), r = 0, 1, ..., from the first bit that is one 64 bits",
 		"every operation is rounded to double precision, a product before it is added, in the order that is written here: every program that does so makes the same bits",
-		fmt.Sprintf("U = 2^k m, m in [sqrt(1/2), sqrt(2)), U having been rounded: s = (m - 1) / (m + 1), q = s s, -2 ln U = (-k) %x - ((s q) M(q) + 4 s); y = x x, sin(pi x / 4) = x S(y), cos(pi x / 4) = C(y)", twoLn2),
-		fmt.Sprintf("M, S, C = polynomials by Horner's rule, coefficients from the lowest degree: M %x; S %x; C %x", logCoef, sinCoef, cosCoef),
+		fmt.Sprintf(
+			"U = 2^k m, m in [sqrt(1/2), sqrt(2)), U having been rounded: s = (m - 1) / (m + 1), q = s s, -2 ln U = (-k) %x - ((s q) M(q) + 4 s); y = x x, sin(pi x / 4) = x S(y), cos(pi x / 4) = C(y)",
+			twoLn2,
+		),
+		fmt.Sprintf(
+			"M, S, C = polynomials by Horner's rule, coefficients from the lowest degree: M %x; S %x; C %x",
+			logCoef,
+			sinCoef,
+			cosCoef,
+		),
 	}
 	derivationValues = []string{
 		"x = ((w1 >> 12) + 1/2) 2^-52; cs, sn = cos, sin(pi x / 4); swapped if bit 0 of w1; cs negated if bit 1; sn negated if bit 2",
@@ -207,7 +215,11 @@ type GrowthError struct {
 
 // Error names the step and its growth.
 func (e *GrowthError) Error() string {
-	return fmt.Sprintf("strategy: the inverse is unstable: the noise of step %d is %.3g times the noise of independent steps", e.Step, e.Growth)
+	return fmt.Sprintf(
+		"strategy: the inverse is unstable: the noise of step %d is %.3g times the noise of independent steps",
+		e.Step,
+		e.Growth,
+	)
 }
 
 // NewRecipe returns the recipe of a training run, except for its run and its key: see
@@ -217,7 +229,12 @@ func NewRecipe(c Config) (*Recipe, error) {
 	check.Positive("noise multiplier", c.NoiseMultiplier)
 	ok, rule := ValidClipNorm(c.ClipNorm)
 	check.Require(ok, "clip norm", c.ClipNorm, rule)
-	check.Require(c.Coordinates >= 1 && c.Coordinates <= MaxCoordinates, "coordinates", c.Coordinates, "must be 1 to 2^48")
+	check.Require(
+		c.Coordinates >= 1 && c.Coordinates <= MaxCoordinates,
+		"coordinates",
+		c.Coordinates,
+		"must be 1 to 2^48",
+	)
 	scale := c.NoiseMultiplier * c.ClipNorm
 	if check.Err() == nil {
 		check.Require(scale >= 1/maxScale && scale <= maxScale, "noise multiplier", c.NoiseMultiplier,
@@ -319,13 +336,18 @@ func Read(rd io.Reader) (*Recipe, error) {
 	if p.Grid < 0 {
 		return nil, errors.New("recipe: grid: must be above 0, or 0 for values that are not rounded")
 	}
-	want, err := NewRecipe(Config{Strategy: r.Strategy, Coordinates: p.Coordinates, NoiseMultiplier: float64(p.NoiseMultiplier),
-		ClipNorm: float64(p.ClipNorm), Grid: r.Grid(), Float64: true, Training: p.Training, Words: p.Words})
+	want, err := NewRecipe(
+		Config{Strategy: r.Strategy, Coordinates: p.Coordinates, NoiseMultiplier: float64(p.NoiseMultiplier),
+			ClipNorm: float64(p.ClipNorm), Grid: r.Grid(), Float64: true, Training: p.Training, Words: p.Words},
+	)
 	if err != nil {
 		return nil, err
 	}
-	if !reflect.DeepEqual(r.Noising, want.Noising) || r.Sensitivity != want.Sensitivity || !slices.Equal(r.Derivation, want.Derivation) {
-		return nil, errors.New("recipe: its coefficients, sensitivity or derivation do not belong to its strategy and parameters")
+	if !reflect.DeepEqual(r.Noising, want.Noising) || r.Sensitivity != want.Sensitivity ||
+		!slices.Equal(r.Derivation, want.Derivation) {
+		return nil, errors.New(
+			"recipe: its coefficients, sensitivity or derivation do not belong to its strategy and parameters",
+		)
 	}
 	noising, err := digestJSON(r.Noising)
 	if err != nil {

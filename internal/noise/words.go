@@ -24,7 +24,11 @@ func ParseWords(name string) (Words, error) {
 	case ChaCha12:
 		return w, nil
 	}
-	return "", &ParamError{Param: "words", Value: name, Rule: fmt.Sprintf("must be %s, or %s for noise that is made on accelerators", AES128, ChaCha12)}
+	return "", &ParamError{
+		Param: "words",
+		Value: name,
+		Rule:  fmt.Sprintf("must be %s, or %s for noise that is made on accelerators", AES128, ChaCha12),
+	}
 }
 
 // arithmetic returns the arithmetic of the values.

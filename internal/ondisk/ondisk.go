@@ -140,7 +140,12 @@ func (b *Bounder) fault(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return fmt.Errorf("bounding a graph of %d edges through temporary files, which take about %d bytes for each edge: %w", b.edges, edgeBytes, err)
+	return fmt.Errorf(
+		"bounding a graph of %d edges through temporary files, which take about %d bytes for each edge: %w",
+		b.edges,
+		edgeBytes,
+		err,
+	)
 }
 
 const edgeBytes = 30

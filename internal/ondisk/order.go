@@ -137,7 +137,13 @@ func (b *Bounder) order(ctx context.Context, ranges *shelves, of owners) (*examp
 			slices.Sort(list) // the table has owners in ascending order
 			perExample.Add(int64(len(list)), 1)
 			address := g.Examples.Address(source, e, 0).Uint64()
-			record = appendRecord(record[:0], b.Bound.Order.Class(int64(len(list))), address, all.given.Examples+int64(e), list)
+			record = appendRecord(
+				record[:0],
+				b.Bound.Order.Class(int64(len(list))),
+				address,
+				all.given.Examples+int64(e),
+				list,
+			)
 			// The sorter takes chunks of records, each with its length before it.
 			chunk = binary.AppendUvarint(chunk, uint64(len(record)))
 			if chunk = append(chunk, record...); len(chunk) >= sortChunk {

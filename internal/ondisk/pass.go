@@ -83,7 +83,10 @@ func (b *Bounder) collect(ctx context.Context, all *examples, of owners, k *kept
 	// one into the other without a sort, and without the ids in memory.
 	set := newSet(all.given.Examples, k.places)
 	g, copies := &ownergraph.Graph{Owners: of.ids}, make([]uint32, len(k.places))
-	g.OwnersOf = ownergraph.Lists{Starts: make([]uint32, len(k.places)+1), Items: make([]uint32, len(k.owners.Items))}
+	g.OwnersOf = ownergraph.Lists{
+		Starts: make([]uint32, len(k.places)+1),
+		Items:  make([]uint32, len(k.owners.Items)),
+	}
 	for i, at := range k.places {
 		to := set.before(at)
 		copies[to] = k.copies[i]

@@ -43,14 +43,34 @@ const PriorityPurpose = "bound: priority"
 // Validate reports every fault of b.
 func (b Bound) Validate() error {
 	c := param.Checker{}
-	c.Require(b.Pools > 0 || b.MaxExamplesPerOwner >= 1 && b.MaxExamplesPerOwner <= math.MaxInt32, "max examples per owner", b.MaxExamplesPerOwner, "must be from 1 to 2147483647")
+	c.Require(
+		b.Pools > 0 || b.MaxExamplesPerOwner >= 1 && b.MaxExamplesPerOwner <= math.MaxInt32,
+		"max examples per owner",
+		b.MaxExamplesPerOwner,
+		"must be from 1 to 2147483647",
+	)
 	c.Require(b.MaxNeighborhood >= 0, "max neighborhood", b.MaxNeighborhood, "must be at least 1")
 	c.Require(int(b.Order) < len(Orders), "order", b.Order, "must be "+strings.Join(Orders, " or "))
 	c.Require(b.Pools >= 0 && b.Pools <= MaxPools, "pools", b.Pools, fmt.Sprintf("must be from 1 to %d", MaxPools))
 	if b.Pools > 0 {
-		c.Require(b.MaxExamplesPerOwner == 1, "max examples per owner", b.MaxExamplesPerOwner, "must be 1 with pools: an owner has at most one example in a pool")
-		c.Require(!b.Duplicates, "duplicates", b.Duplicates, "must be left out with pools: an example is in a pool once")
-		c.Require(b.MaxNeighborhood == 0, "max neighborhood", b.MaxNeighborhood, "must be left out with pools: examples of a pool share no owner")
+		c.Require(
+			b.MaxExamplesPerOwner == 1,
+			"max examples per owner",
+			b.MaxExamplesPerOwner,
+			"must be 1 with pools: an owner has at most one example in a pool",
+		)
+		c.Require(
+			!b.Duplicates,
+			"duplicates",
+			b.Duplicates,
+			"must be left out with pools: an example is in a pool once",
+		)
+		c.Require(
+			b.MaxNeighborhood == 0,
+			"max neighborhood",
+			b.MaxNeighborhood,
+			"must be left out with pools: examples of a pool share no owner",
+		)
 	}
 	return c.Err()
 }

@@ -31,7 +31,13 @@ func (b *Builder) Add(e *Edges) error {
 	b.edges += e.Len()
 	last := len(b.examples) - 1
 	if last < 0 || b.examples[last].Len()+e.Len() > blockEdges {
-		b.examples, b.owners = append(b.examples, newIDs(b.example, blockEdges)), append(b.owners, newIDs(b.owner, blockEdges))
+		b.examples, b.owners = append(
+			b.examples,
+			newIDs(b.example, blockEdges),
+		), append(
+			b.owners,
+			newIDs(b.owner, blockEdges),
+		)
 		last++
 	}
 	b.examples[last].AppendAll(&e.Examples)

@@ -145,7 +145,10 @@ func (s *sharing) largestFirst() Lists {
 	for u := range order {
 		order[u] = uint32(u)
 	}
-	slices.SortFunc(order, func(a, b uint32) int { return cmp.Or(cmp.Compare(taken[b], taken[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(
+		order,
+		func(a, b uint32) int { return cmp.Or(cmp.Compare(taken[b], taken[a]), cmp.Compare(a, b)) },
+	)
 	number := taken // its counts are not needed again
 	for i, u := range order {
 		number[u] = uint32(i)

@@ -217,7 +217,10 @@ func sortText(c *IDs) []uint32 {
 func sortTextFrom(c *IDs, order []uint32, depth int) {
 	const few = 64 // at most so many are sorted faster by comparing
 	if len(order) <= few {
-		slices.SortFunc(order, func(a, b uint32) int { return bytes.Compare(c.Bytes(int(a))[depth:], c.Bytes(int(b))[depth:]) })
+		slices.SortFunc(
+			order,
+			func(a, b uint32) int { return bytes.Compare(c.Bytes(int(a))[depth:], c.Bytes(int(b))[depth:]) },
+		)
 		return
 	}
 	// By the next seven bytes, and how many there are: a string that ends comes before those that

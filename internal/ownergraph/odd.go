@@ -11,7 +11,25 @@ import (
 
 // missing are texts that programs write for an unknown owner, in the order of their bytes: they are
 // searched by halving.
-var missing = []string{"<NA>", "N/A", "NA", "NULL", "NaN", "None", "UNKNOWN", "Unknown", "\\N", "anonymous", "n/a", "nan", "nil", "none", "null", "undefined", "unknown"}
+var missing = []string{
+	"<NA>",
+	"N/A",
+	"NA",
+	"NULL",
+	"NaN",
+	"None",
+	"UNKNOWN",
+	"Unknown",
+	"\\N",
+	"anonymous",
+	"n/a",
+	"nan",
+	"nil",
+	"none",
+	"null",
+	"undefined",
+	"unknown",
+}
 
 // MissingOwners returns the owner ids that stand for an unknown owner, ascending. All examples of such
 // an id count as one owner's, and the bound keeps few.

@@ -165,7 +165,13 @@ type Coverage struct {
 
 // Coverage counts the examples of the pools.
 func (p *Pools) Coverage() *Coverage {
-	c := &Coverage{Pools: len(p.Sizes), Size: slices.Min(p.Sizes), BeforeCut: p.Sizes, Distinct: make([]int64, len(p.Sizes)), DroppedCut: p.Cut}
+	c := &Coverage{
+		Pools:      len(p.Sizes),
+		Size:       slices.Min(p.Sizes),
+		BeforeCut:  p.Sizes,
+		Distinct:   make([]int64, len(p.Sizes)),
+		DroppedCut: p.Cut,
+	}
 	var perExample Tally
 	for e := range p.Of.Len() {
 		in := p.Of.At(e)

@@ -77,7 +77,8 @@ func (r *Rows) AppendFrom(o *Rows, i int) {
 // an error.
 func (r *Rows) AppendBinary(b []byte) ([]byte, error) {
 	n := r.Len()
-	if len(r.Copies) != n || len(r.Ends) != n || n > 0 && int(r.Ends[n-1]) != r.Owners.Len() || len(r.PoolEnds) != 0 && len(r.PoolEnds) != n {
+	if len(r.Copies) != n || len(r.Ends) != n || n > 0 && int(r.Ends[n-1]) != r.Owners.Len() ||
+		len(r.PoolEnds) != 0 && len(r.PoolEnds) != n {
 		return b, fmt.Errorf("columns of %d rows do not agree", n)
 	}
 	b = binary.AppendVarint(b, r.First)

@@ -79,8 +79,14 @@ func (g *Graph) Given() Summary {
 	for _, n := range examples {
 		perOwner.Add(int64(n), 1)
 	}
-	return Summary{Examples: int64(g.Examples.Len()), Owners: int64(g.Owners.Len()), Edges: g.Edges(), DuplicateEdges: g.DuplicateEdges,
-		GivenPerOwner: perOwner.Histogram(), GivenOwners: perExample.Histogram()}
+	return Summary{
+		Examples:       int64(g.Examples.Len()),
+		Owners:         int64(g.Owners.Len()),
+		Edges:          g.Edges(),
+		DuplicateEdges: g.DuplicateEdges,
+		GivenPerOwner:  perOwner.Histogram(),
+		GivenOwners:    perExample.Histogram(),
+	}
 }
 
 // summarize drops the examples with too large neighbourhoods, and completes the summary, which has

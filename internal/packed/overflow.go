@@ -67,14 +67,17 @@ func (o *overflow) write(emit Emit) {
 	}
 	slices.SortStableFunc(held, func(a, b bucketChunk) int { return cmp.Compare(a.bucket, b.bucket) })
 	name := store.Join(o.Dir, rand.Text())
-	o.err = fault("writing chunks that are too much for a bundle", store.Write(context.Background(), name, store.Options{Mode: 0o600}, func(w io.Writer) error {
-		for _, c := range held {
-			if _, err := w.Write(c.bytes); err != nil {
-				return err
+	o.err = fault(
+		"writing chunks that are too much for a bundle",
+		store.Write(context.Background(), name, store.Options{Mode: 0o600}, func(w io.Writer) error {
+			for _, c := range held {
+				if _, err := w.Write(c.bytes); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}))
+			return nil
+		}),
+	)
 	if o.err != nil {
 		return
 	}

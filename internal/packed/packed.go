@@ -191,7 +191,12 @@ func next(chunk []byte, off, width int) (start, end int, err error) {
 		start, width = off+k, int(n)
 	}
 	if width > len(chunk)-start {
-		return 0, 0, fmt.Errorf("chunk of %d bytes: no whole record of %d bytes at byte %d", len(chunk), width, off)
+		return 0, 0, fmt.Errorf(
+			"chunk of %d bytes: no whole record of %d bytes at byte %d",
+			len(chunk),
+			width,
+			off,
+		)
 	}
 	return start, start + width, nil
 }

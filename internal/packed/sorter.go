@@ -55,7 +55,15 @@ func (s *Sorter) Add(chunk []byte) error {
 		if err != nil {
 			return err
 		}
-		s.refs = append(s.refs, ref{key: keyAt(chunk[start:end], 0), after: keyAt(chunk[start:end], 8), chunk: number, off: uint32(off)})
+		s.refs = append(
+			s.refs,
+			ref{
+				key:   keyAt(chunk[start:end], 0),
+				after: keyAt(chunk[start:end], 8),
+				chunk: number,
+				off:   uint32(off),
+			},
+		)
 		s.held += refBytes
 		s.len++
 		off = end

@@ -120,7 +120,12 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	c := claim{Account: a, work: w, of: of, problem: problem, request: request}
 	switch {
 	case o.DryRun:
-		if result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(a.Epsilon, a.Delta, accounting.Moments{}); err != nil {
+		result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(
+			a.Epsilon,
+			a.Delta,
+			accounting.Moments{},
+		)
+		if err != nil {
 			return result, err
 		}
 		result.Outlook, err = problem.Outlook(ctx)
@@ -149,13 +154,16 @@ func (c *claim) ledger() string { return store.Join(c.dir.path, manifest.LedgerF
 // before the certificate is written.
 func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *AccountResult) (err error) {
 	if c.Run.Sampler.Truncation == nil {
-		if result.SuggestedMaxBatchSize, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.Delta, accounting.Moments{}); err != nil {
+		result.SuggestedMaxBatchSize, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.Delta, accounting.Moments{})
+		if err != nil {
 			return err
 		}
 	}
 	result.WithoutSamples = a.NoiseMultiplier == 0 && c.WithoutSamples()
 	result.Unused = c.Unused()
-	result.Attacks, result.Statement, result.ModelCard = []accounting.AttackBounds{c.AttackBounds()}, c.Statement(), c.ModelCard()
+	result.Attacks, result.Statement, result.ModelCard = []accounting.AttackBounds{
+		c.AttackBounds(),
+	}, c.Statement(), c.ModelCard()
 	if a.Curve {
 		if result.Curve, err = calibration.Curve(ctx, c.Run, c.NoiseMultiplier, a.Epsilon); err != nil {
 			return err
@@ -251,7 +259,11 @@ func checkProofs(ctx context.Context, folder string, p *accounting.Protocol) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("%s: its protocol has a bound that does not hold when it is computed again: it was changed, or made by another version; move the folder away and begin again: %w", folder, err)
+		return fmt.Errorf(
+			"%s: its protocol has a bound that does not hold when it is computed again: it was changed, or made by another version; move the folder away and begin again: %w",
+			folder,
+			err,
+		)
 	}
 	return nil
 }
@@ -284,8 +296,17 @@ func (c *claim) leavesRoom() error {
 	if q < c.Delta {
 		return nil
 	}
-	return &ParamError{Param: "delta", Value: c.Delta, Rule: fmt.Sprintf("must be above %.3g, the probability that one of the earlier protocols in %s errs (%d of them, whatever they are for), "+
-		"which is a part of it; give a larger delta or, if those were for another training or for claims with a larger delta, another --out", q, c.ledger(), len(c.problem.Earlier))}
+	return &ParamError{
+		Param: "delta",
+		Value: c.Delta,
+		Rule: fmt.Sprintf(
+			"must be above %.3g, the probability that one of the earlier protocols in %s errs (%d of them, whatever they are for), "+
+				"which is a part of it; give a larger delta or, if those were for another training or for claims with a larger delta, another --out",
+			q,
+			c.ledger(),
+			len(c.problem.Earlier),
+		),
+	}
 }
 
 // withTime adds the time of a sample to the error of a protocol without an accepted candidate. The

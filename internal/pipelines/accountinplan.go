@@ -57,7 +57,8 @@ func forecastAccount(ctx context.Context, p stages.Plan, edges int64, to *stages
 	if err != nil {
 		return err
 	}
-	if to.Outlook, err = p.Outlook(ctx, strategy, WatchPhase); err != nil || to.Outlook != nil && to.Outlook.Refused() {
+	to.Outlook, err = p.Outlook(ctx, strategy, WatchPhase)
+	if err != nil || to.Outlook != nil && to.Outlook.Refused() {
 		return err
 	}
 	if to.Outlook != nil && to.Outlook.Expected > 0 {

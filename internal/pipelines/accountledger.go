@@ -33,7 +33,12 @@ func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 		return false, err
 	}
 	if name != "" {
-		return false, fmt.Errorf("%s%s: %w", store.Join(c.dir.path, name), stages.AskedOtherwise(ctx, folder, r), manifest.ErrExists)
+		return false, fmt.Errorf(
+			"%s%s: %w",
+			store.Join(c.dir.path, name),
+			stages.AskedOtherwise(ctx, folder, r),
+			manifest.ErrExists,
+		)
 	}
 	if _, err := store.Stat(ctx, store.Join(folder, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -60,7 +65,14 @@ func openLedger(folder string, r stages.Request, p *accounting.Protocol) (*ledge
 			return nil, err
 		}
 		if own := l.Protocol().KernelID; own != "" && own != montecarlo.KernelID() {
-			return nil, errors.Join(fmt.Errorf("the samples of the ledger were made by kernel %s, and this machine has kernel %s; samples of two kernels are not mixed: go on on a machine with the kernel of the ledger", own, montecarlo.KernelID()), l.Close())
+			return nil, errors.Join(
+				fmt.Errorf(
+					"the samples of the ledger were made by kernel %s, and this machine has kernel %s; samples of two kernels are not mixed: go on on a machine with the kernel of the ledger",
+					own,
+					montecarlo.KernelID(),
+				),
+				l.Close(),
+			)
 		}
 		return l, nil
 	}
@@ -167,26 +179,36 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 		}
 	}
 	progress.Expect(losses.SamplesDrawn, int64(missing))
-	return calibration.Release(ctx, l, size, func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
-		progress.Enter(fmt.Sprintf("verifying candidate %d of %d", len(p.Candidates)-candidate, len(p.Candidates)), "", 0, 0)
-		pipeline, s := beam.NewPipelineWithRoot()
-		list, err := losses.Create(s, units)
-		if err != nil {
-			return err
-		}
-		if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, list); err != nil {
-			return err
-		}
-		// A failed job may have finished units: they are recorded before its error is returned.
-		err = c.jobs.run(ctx, pipeline)
-		if err = errors.Join(err, losses.Collect(context.Background(), finished, l.AddAll)); err != nil {
-			return err
-		}
-		if len(l.Missing(candidate, size)) > 0 {
-			return manifestio.ErrUnfinished
-		}
-		return nil
-	})
+	return calibration.Release(
+		ctx,
+		l,
+		size,
+		func(ctx context.Context, l *ledger.Ledger, candidate int, units []ledger.Unit) error {
+			progress.Enter(
+				fmt.Sprintf("verifying candidate %d of %d", len(p.Candidates)-candidate, len(p.Candidates)),
+				"",
+				0,
+				0,
+			)
+			pipeline, s := beam.NewPipelineWithRoot()
+			list, err := losses.Create(s, units)
+			if err != nil {
+				return err
+			}
+			if _, err := losses.Sum(s, losses.Config{Protocol: string(encoded), Dir: finished}, list); err != nil {
+				return err
+			}
+			// A failed job may have finished units: they are recorded before its error is returned.
+			err = c.jobs.run(ctx, pipeline)
+			if err = errors.Join(err, losses.Collect(context.Background(), finished, l.AddAll)); err != nil {
+				return err
+			}
+			if len(l.Missing(candidate, size)) > 0 {
+				return manifestio.ErrUnfinished
+			}
+			return nil
+		},
+	)
 }
 
 // writeCertificate writes a certificate to the one of stages.ClaimFiles where it belongs, and

@@ -69,7 +69,10 @@ type BoundInput struct {
 // Run bounds the graph.
 func (b Bound) Run(ctx context.Context, o Options) (BoundResult, error) {
 	var source *graphio.Source
-	w, err := o.begin(ctx, beginning{stage: b, key: true, inputs: func(c *param.Checker) { source = b.open(ctx, o, c) }})
+	w, err := o.begin(
+		ctx,
+		beginning{stage: b, key: true, inputs: func(c *param.Checker) { source = b.open(ctx, o, c) }},
+	)
 	if err != nil {
 		return BoundResult{}, err
 	}
@@ -88,28 +91,46 @@ func (b Bound) open(ctx context.Context, o Options, c *param.Checker) *graphio.S
 	// A plan is checked as a whole before its first stage; its graph must be the same when the
 	// stage begins.
 	if err == nil && b.Stamp != "" && b.Stamp != source.Stamp() {
-		c.Add(&graphio.Fault{File: strings.Join(b.Graph, ", "), Found: "the graph was changed since the command began", Rule: "wait until nothing writes to it, and repeat the command"})
+		c.Add(
+			&graphio.Fault{
+				File:  strings.Join(b.Graph, ", "),
+				Found: "the graph was changed since the command began",
+				Rule:  "wait until nothing writes to it, and repeat the command",
+			},
+		)
 	}
 	return source
 }
 
 // write bounds the graph and publishes the table.
 func (b Bound) write(ctx context.Context, w *work, source *graphio.Source) (BoundResult, error) {
-	result := BoundResult{Out: w.set.Out, Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()}}
+	result := BoundResult{
+		Out:   w.set.Out,
+		Input: BoundInput{source.Files, source.Bytes, source.ExampleType.String(), source.OwnerType.String()},
+	}
 	if w.set.DryRun {
 		return result, w.dir.mayWrite(ctx, manifest.BoundedFolder)
 	}
-	err := w.write(anew(manifest.BoundedFolder, false), func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
-		result.RunID = run.RunID.String()
-		index, summary, err := b.bound(ctx, w, source, run, stage)
-		result.Summary = summary
-		return index, err
-	})
+	err := w.write(
+		anew(manifest.BoundedFolder, false),
+		func(run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+			result.RunID = run.RunID.String()
+			index, summary, err := b.bound(ctx, w, source, run, stage)
+			result.Summary = summary
+			return index, err
+		},
+	)
 	return result, err
 }
 
 // bound bounds the graph, in this process or by a job, and returns the index of the table.
-func (b Bound) bound(ctx context.Context, w *work, source *graphio.Source, run manifest.Run, stage *manifest.Stage) (manifest.Index, ownergraph.Summary, error) {
+func (b Bound) bound(
+	ctx context.Context,
+	w *work,
+	source *graphio.Source,
+	run manifest.Run,
+	stage *manifest.Stage,
+) (manifest.Index, ownergraph.Summary, error) {
 	index := manifest.Index{Format: manifest.BoundedFormatOf(b.Bound)}
 	var summary ownergraph.Summary
 	var err error
@@ -147,8 +168,22 @@ func (b Bound) isInProcess(runner string) bool {
 // inProcess bounds the graph in the memory of this process, and a large graph through temporary
 // files. That takes a fraction of the time and memory of a job on [DefaultRunner], and leaves the
 // same bytes.
-func (b Bound) inProcess(ctx context.Context, w *work, source *graphio.Source, key stream.Key, dir string) ([]manifest.File, ownergraph.Summary, error) {
-	bounder := &ondisk.Bounder{Bound: b.Bound, Key: key, Examples: source.ExampleType, Owners: source.OwnerType, InMemory: b.EdgesInMemory, Dir: w.jobs.workDir, Progress: progress.Enter}
+func (b Bound) inProcess(
+	ctx context.Context,
+	w *work,
+	source *graphio.Source,
+	key stream.Key,
+	dir string,
+) ([]manifest.File, ownergraph.Summary, error) {
+	bounder := &ondisk.Bounder{
+		Bound:    b.Bound,
+		Key:      key,
+		Examples: source.ExampleType,
+		Owners:   source.OwnerType,
+		InMemory: b.EdgesInMemory,
+		Dir:      w.jobs.workDir,
+		Progress: progress.Enter,
+	}
 	// Sorting in memory does not look at the context: an interrupt ends the wait, and not the sort.
 	bounded, err := leave.Behind(ctx, func() (*ownergraph.Bounded, error) {
 		defer bounder.Close()
@@ -177,7 +212,13 @@ func (b Bound) inProcess(ctx context.Context, w *work, source *graphio.Source, k
 }
 
 // byJob bounds the graph by a Beam job.
-func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run stream.RunID, dir string) (files []manifest.File, summary ownergraph.Summary, err error) {
+func (b Bound) byJob(
+	ctx context.Context,
+	w *work,
+	source *graphio.Source,
+	run stream.RunID,
+	dir string,
+) (files []manifest.File, summary ownergraph.Summary, err error) {
 	key, err := store.Abs(w.set.KeyFile)
 	if err != nil {
 		return nil, summary, err
@@ -189,8 +230,17 @@ func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run s
 	defer removeShared()
 	p, s := beam.NewPipelineWithRoot()
 	training := adopt.Training(w.dir.path, key, run).(*transforms.Training)
-	limits := transforms.Limits{MaxExamplesPerOwner: b.MaxExamplesPerOwner, Duplicates: b.Duplicates, MaxNeighborhood: b.MaxNeighborhood, Pools: b.Pools,
-		Random: b.Order == ownergraph.Random, Buckets: b.Buckets, Rounds: b.Rounds, TempDir: w.jobs.workDir, SharedDir: shared}
+	limits := transforms.Limits{
+		MaxExamplesPerOwner: b.MaxExamplesPerOwner,
+		Duplicates:          b.Duplicates,
+		MaxNeighborhood:     b.MaxNeighborhood,
+		Pools:               b.Pools,
+		Random:              b.Order == ownergraph.Random,
+		Buckets:             b.Buckets,
+		Rounds:              b.Rounds,
+		TempDir:             w.jobs.workDir,
+		SharedDir:           shared,
+	}
 	examples, err := transforms.BoundGraph(ctx, s, training, limits, adopt.Graph(source).(transforms.Graph))
 	if err != nil {
 		return nil, summary, err
@@ -210,7 +260,11 @@ func (b Bound) byJob(ctx context.Context, w *work, source *graphio.Source, run s
 	if files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
 		return nil, summary, err
 	}
-	err = manifestio.Collected(dir, collectedSummary, func(line []byte) error { return json.Unmarshal(line, &summary) })
+	err = manifestio.Collected(
+		dir,
+		collectedSummary,
+		func(line []byte) error { return json.Unmarshal(line, &summary) },
+	)
 	if err == nil {
 		w.warnOdd(ctx, source, summary, nil)
 	}

@@ -22,7 +22,11 @@ func (e engine) sharedDir(ctx context.Context, dir string) (shared string, remov
 		return "", func() error { return nil }, nil
 	}
 	shared = store.Join(dir, "shared")
-	return shared, func() error { return store.RemoveAll(context.WithoutCancel(ctx), shared) }, store.MkdirAll(ctx, shared, 0o700)
+	return shared, func() error { return store.RemoveAll(context.WithoutCancel(ctx), shared) }, store.MkdirAll(
+		ctx,
+		shared,
+		0o700,
+	)
 }
 
 const (
@@ -47,6 +51,13 @@ func (e engine) checkBundle(spec sampling.Spec, rows int64, perStep float64) err
 	if !e.holdsBundles() || float64(parallelism) >= need {
 		return nil
 	}
-	return &ParamError{Param: "parallelism", Value: strconv.Itoa(parallelism),
-		Rule: fmt.Sprintf("must be at least %.0f on %s for so many participations: it hangs when a task outputs more than about 400 MB", need, e.runner)}
+	return &ParamError{
+		Param: "parallelism",
+		Value: strconv.Itoa(parallelism),
+		Rule: fmt.Sprintf(
+			"must be at least %.0f on %s for so many participations: it hangs when a task outputs more than about 400 MB",
+			need,
+			e.runner,
+		),
+	}
 }

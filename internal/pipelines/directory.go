@@ -105,7 +105,12 @@ func HasRoom(ctx context.Context, out string, bytes int64, folders ...string) er
 	if !known || bytes <= free {
 		return nil
 	}
-	rule := fmt.Sprintf("has no room: about %s bytes are needed for %s, %s are free", words.Grouped(bytes), strings.Join(folders, " and "), words.Grouped(free))
+	rule := fmt.Sprintf(
+		"has no room: about %s bytes are needed for %s, %s are free",
+		words.Grouped(bytes),
+		strings.Join(folders, " and "),
+		words.Grouped(free),
+	)
 	if slices.Contains(folders, manifest.NoiseFolder) {
 		rule += "; noise takes none without noise --files, and without \"files\": true in a plan's noise: the trainer then reads it as a stream"
 	}
@@ -126,7 +131,11 @@ func (d *directory) copyTo(ctx context.Context, x stages.Source) (string, error)
 	case err != nil:
 		return "", err
 	case digest != x.Table.Digest:
-		return "", &ParamError{Param: "out", Value: d.path, Rule: "holds a bounded table that is not the given one: give that run directory, or another --out"}
+		return "", &ParamError{
+			Param: "out",
+			Value: d.path,
+			Rule:  "holds a bounded table that is not the given one: give that run directory, or another --out",
+		}
 	}
 	return "", nil
 }

@@ -91,7 +91,15 @@ func (e engine) run(ctx context.Context, p *beam.Pipeline) error {
 	case got = <-ended:
 	case <-ctx.Done():
 		if err := job.cancel(e.runner); err != nil {
-			e.log.Error("job could not be cancelled, and may still write: end it there before the command is repeated", "runner", e.runner, "job", job.id(), "error", err)
+			e.log.Error(
+				"job could not be cancelled, and may still write: end it there before the command is repeated",
+				"runner",
+				e.runner,
+				"job",
+				job.id(),
+				"error",
+				err,
+			)
 			left = ErrLeft
 		}
 		cancel()

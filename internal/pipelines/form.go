@@ -49,10 +49,19 @@ func init() {
 // Run forms the batches.
 func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	ofGraph := len(f.Graph) > 0
-	w, err := o.begin(ctx, beginning{stage: f, key: true, looks: !ofGraph, remade: manifest.BatchesFolder, inputs: func(c *param.Checker) {
-		o.validateInput(c, "bounded", f.Bounded)
-		o.validateInput(c, "graph", f.Graph...)
-	}})
+	w, err := o.begin(
+		ctx,
+		beginning{
+			stage:  f,
+			key:    true,
+			looks:  !ofGraph,
+			remade: manifest.BatchesFolder,
+			inputs: func(c *param.Checker) {
+				o.validateInput(c, "bounded", f.Bounded)
+				o.validateInput(c, "graph", f.Graph...)
+			},
+		},
+	)
 	if err != nil {
 		return stages.FormResult{}, err
 	}
@@ -84,30 +93,38 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	if err != nil || o.DryRun {
 		return formed, err
 	}
-	err = w.write(anew(manifest.BatchesFolder, true), func(run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
-		if copyTo != "" {
-			if err := manifest.CopyFolder(ctx, source.Table.Dir, copyTo); err != nil {
+	err = w.write(
+		anew(manifest.BatchesFolder, true),
+		func(run manifest.Run, stage *manifest.Stage) (index manifest.Index, err error) {
+			if copyTo != "" {
+				if err := manifest.CopyFolder(ctx, source.Table.Dir, copyTo); err != nil {
+					return index, err
+				}
+				// A table without batches beside it would look like the bound of another run.
+				defer func() {
+					if err != nil {
+						err = errors.Join(err, store.RemoveAll(ctx, copyTo))
+					}
+				}()
+			}
+			formed.RunID = run.RunID.String()
+			if err := manifest.SetExamples(w.dir.path, source.Examples().Identity); err != nil {
 				return index, err
 			}
-			// A table without batches beside it would look like the bound of another run.
-			defer func() {
-				if err != nil {
-					err = errors.Join(err, store.RemoveAll(ctx, copyTo))
-				}
-			}()
-		}
-		formed.RunID = run.RunID.String()
-		if err := manifest.SetExamples(w.dir.path, source.Examples().Identity); err != nil {
-			return index, err
-		}
-		return f.form(ctx, w, source, formed, run, stage)
-	})
+			return f.form(ctx, w, source, formed, run, stage)
+		},
+	)
 	return formed, err
 }
 
 // runGraph writes the table of a graph with all its examples kept, and forms batches from it.
 func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) {
-	table := Bound{Graph: f.Graph, Read: f.Read, Bound: ownergraph.Bound{MaxExamplesPerOwner: math.MaxInt32}, Buckets: f.Buckets}
+	table := Bound{
+		Graph:   f.Graph,
+		Read:    f.Read,
+		Bound:   ownergraph.Bound{MaxExamplesPerOwner: math.MaxInt32},
+		Buckets: f.Buckets,
+	}
 	if w.set.DryRun { // the number of examples, which decides the rest, is not known before the graph is read
 		_, err := table.Run(ctx, w.set)
 		return stages.FormResult{Out: w.set.Out}, errors.Join(err, w.dir.mayWrite(ctx, manifest.BatchesFolder))
@@ -159,10 +176,18 @@ func (b Bound) leftIn(ctx context.Context, out string) bool {
 }
 
 // form runs the pipeline, and returns the index of the batches.
-func (f Form) form(ctx context.Context, w *work, source stages.Source, formed stages.FormResult, run manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+func (f Form) form(
+	ctx context.Context,
+	w *work,
+	source stages.Source,
+	formed stages.FormResult,
+	run manifest.Run,
+	stage *manifest.Stage,
+) (manifest.Index, error) {
 	index := manifest.Index{Format: manifest.BatchesFormatOf(formed.Scheme), Inputs: source.Inputs()}
 	var err error
-	if index.Params, index.ParamsSHA256, err = manifest.Params(manifest.BatchesParams{Scheme: formed.Scheme}); err != nil {
+	index.Params, index.ParamsSHA256, err = manifest.Params(manifest.BatchesParams{Scheme: formed.Scheme})
+	if err != nil {
 		return index, err
 	}
 	dir, err := store.Abs(stage.Dir)
@@ -189,8 +214,15 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 	if index.Files, err = manifestio.CollectedFiles(dir, collectedFiles); err != nil {
 		return index, err
 	}
-	facts := manifest.BatchesFacts{Examples: source.Rows, Steps: formed.Scheme.Scheme().NumSteps(), Shards: formed.Shards, RowType: formation.RowType(source.Rows), RowsOf: source.RowsOf(),
-		BatchSize: formed.PaddedBatchSize(), ExpectedBatchSize: &formed.ExpectedBatchSize}
+	facts := manifest.BatchesFacts{
+		Examples:          source.Rows,
+		Steps:             formed.Scheme.Scheme().NumSteps(),
+		Shards:            formed.Shards,
+		RowType:           formation.RowType(source.Rows),
+		RowsOf:            source.RowsOf(),
+		BatchSize:         formed.PaddedBatchSize(),
+		ExpectedBatchSize: &formed.ExpectedBatchSize,
+	}
 	if o := formed.Scheme.Owners; o != nil {
 		facts.Owners, facts.ExamplesPerOwner, facts.ExpectedExamples = formed.Owners, o.ExamplesPerOwner, formed.ExpectedExamples
 	}
@@ -203,7 +235,14 @@ func (f Form) form(ctx context.Context, w *work, source stages.Source, formed st
 const collectedFiles = "collected-files.json"
 
 // sample adds the sampling of numbers or of a table, and returns the files that it writes in dir.
-func (f Form) sample(ctx context.Context, s beam.Scope, t *transforms.Training, x stages.Source, shards int, tempDir, dir string) (beam.PCollection, error) {
+func (f Form) sample(
+	ctx context.Context,
+	s beam.Scope,
+	t *transforms.Training,
+	x stages.Source,
+	shards int,
+	tempDir, dir string,
+) (beam.PCollection, error) {
 	examples := transforms.NumberedExamples(t, x.Rows)
 	if x.Table != nil {
 		var err error
@@ -211,7 +250,17 @@ func (f Form) sample(ctx context.Context, s beam.Scope, t *transforms.Training, 
 			return beam.PCollection{}, err
 		}
 	}
-	batches, err := transforms.SampleBatches(s, transforms.Sampling{Params: f.Params, RowsOnly: !f.Parquet, Shards: shards, Buckets: f.Buckets, TempDir: tempDir}, examples)
+	batches, err := transforms.SampleBatches(
+		s,
+		transforms.Sampling{
+			Params:   f.Params,
+			RowsOnly: !f.Parquet,
+			Shards:   shards,
+			Buckets:  f.Buckets,
+			TempDir:  tempDir,
+		},
+		examples,
+	)
 	if err != nil {
 		return beam.PCollection{}, err
 	}

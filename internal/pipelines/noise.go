@@ -115,9 +115,16 @@ func (n Noise) Run(ctx context.Context, o Options) (NoiseResult, error) {
 // newNoiseResult describes the noise of a recipe.
 func newNoiseResult(r *noise.Recipe, facts manifest.NoiseFacts, out string) NoiseResult {
 	n := NoiseResult{
-		Out: out, Kind: r.Strategy.Kind, NoiseMultiplier: float64(r.Params.NoiseMultiplier), ClipNorm: float64(r.Params.ClipNorm),
-		Grid: r.Grid(), Words: r.Params.Words, Sensitivity: float64(r.Sensitivity), Training: r.Params.Training, NoiseFacts: facts,
-		Bytes: stages.Product(int64(facts.Steps), facts.Coordinates, int64(facts.DType.Size())),
+		Out:             out,
+		Kind:            r.Strategy.Kind,
+		NoiseMultiplier: float64(r.Params.NoiseMultiplier),
+		ClipNorm:        float64(r.Params.ClipNorm),
+		Grid:            r.Grid(),
+		Words:           r.Params.Words,
+		Sensitivity:     float64(r.Sensitivity),
+		Training:        r.Params.Training,
+		NoiseFacts:      facts,
+		Bytes:           stages.Product(int64(facts.Steps), facts.Coordinates, int64(facts.DType.Size())),
 	}
 	if n.Grid == noise.NoGrid {
 		n.Warning = stages.FloatingPointOpen
@@ -136,7 +143,11 @@ func hasCertificate(ctx context.Context, run string) (bool, error) {
 
 // noCertificate returns the error for a noise multiplier that is neither given nor certified.
 func noCertificate() error {
-	return &ParamError{Param: "noise multiplier", Value: "(none)", Rule: "must be given where the run directory has no certificate to take it from"}
+	return &ParamError{
+		Param: "noise multiplier",
+		Value: "(none)",
+		Rule:  "must be given where the run directory has no certificate to take it from",
+	}
 }
 
 // write writes the folder of noise. Finished files stay after an interruption and on a full disk.
@@ -174,7 +185,13 @@ func layoutDigest(r *noise.Recipe, facts manifest.NoiseFacts) (manifest.Digest, 
 }
 
 // writeNoise writes the recipe and the noise, and returns the index.
-func (w *work) writeNoise(ctx context.Context, r *noise.Recipe, facts manifest.NoiseFacts, stage *manifest.Stage, key string) (index manifest.Index, err error) {
+func (w *work) writeNoise(
+	ctx context.Context,
+	r *noise.Recipe,
+	facts manifest.NoiseFacts,
+	stage *manifest.Stage,
+	key string,
+) (index manifest.Index, err error) {
 	index = manifest.Index{Format: manifest.NoiseFormat}
 	if index.Params, index.ParamsSHA256, err = manifest.Params(r.Params); err != nil {
 		return index, err
@@ -204,7 +221,14 @@ func (w *work) writeNoise(ctx context.Context, r *noise.Recipe, facts manifest.N
 		return index, err
 	}
 	if facts.Shards > 0 {
-		c := noiseshards.Config{Dir: dir, Shards: facts.Shards, DType: facts.DType, StepsPerFile: facts.StepsPerFile, KeyURI: key, RecipeSHA256: recipe.SHA256}
+		c := noiseshards.Config{
+			Dir:          dir,
+			Shards:       facts.Shards,
+			DType:        facts.DType,
+			StepsPerFile: facts.StepsPerFile,
+			KeyURI:       key,
+			RecipeSHA256: recipe.SHA256,
+		}
 		if index.Files, err = w.jobs.runNoise(ctx, c, facts); err != nil {
 			return index, err
 		}
@@ -217,7 +241,11 @@ func (w *work) writeNoise(ctx context.Context, r *noise.Recipe, facts manifest.N
 }
 
 // runNoise runs the pipeline.
-func (e engine) runNoise(ctx context.Context, c noiseshards.Config, facts manifest.NoiseFacts) ([]manifest.File, error) {
+func (e engine) runNoise(
+	ctx context.Context,
+	c noiseshards.Config,
+	facts manifest.NoiseFacts,
+) ([]manifest.File, error) {
 	p, s := beam.NewPipelineWithRoot()
 	files, err := noiseshards.Write(s, c)
 	if err != nil {

@@ -94,7 +94,10 @@ func (c checkpoints) resume(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, noise.ErrCheckpoint):
-			c.tell("checkpoint %s: is damaged, or of steps that this training did not take: it is not used", c.name(step))
+			c.tell(
+				"checkpoint %s: is damaged, or of steps that this training did not take: it is not used",
+				c.name(step),
+			)
 		case !errors.Is(err, fs.ErrNotExist): // one that is gone by now was removed by another stream of the shard
 			return fmt.Errorf("checkpoint: %w", err)
 		}

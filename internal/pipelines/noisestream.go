@@ -82,8 +82,12 @@ type NoiseStream struct {
 func (n NoiseStream) Validate() error {
 	c := param.Checker{}
 	c.AtLeast("from-step", n.FromStep, 0)
-	c.Require(n.Shards >= 1 && n.Shards <= manifest.MaxNoiseShards && 0 <= n.Shard && n.Shard < n.Shards, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards),
-		fmt.Sprintf("must be i/N, with N from 1 to %d and i from 0 to N-1", manifest.MaxNoiseShards))
+	c.Require(
+		n.Shards >= 1 && n.Shards <= manifest.MaxNoiseShards && 0 <= n.Shard && n.Shard < n.Shards,
+		"shard",
+		fmt.Sprintf("%d/%d", n.Shard, n.Shards),
+		fmt.Sprintf("must be i/N, with N from 1 to %d and i from 0 to N-1", manifest.MaxNoiseShards),
+	)
 	_, known := stages.DTypes[n.DType]
 	c.Require(known, "dtype", n.DType, "must be float32 or float64")
 	if n.Checkpoint != "" {
@@ -173,8 +177,15 @@ func (b stepBytes) readUntil(step int) error {
 		var bytes noise.StepBytes
 		switch _, err := io.ReadFull(b.in, bytes[:]); {
 		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-			return &ParamError{Param: "stream", Value: fmt.Sprintf("bytes of %d steps", b.stream.Known()),
-				Rule: fmt.Sprintf("must have %d random bytes on standard input for each step, and %d steps ahead of the row that is wanted", len(bytes), StreamAhead)}
+			return &ParamError{
+				Param: "stream",
+				Value: fmt.Sprintf("bytes of %d steps", b.stream.Known()),
+				Rule: fmt.Sprintf(
+					"must have %d random bytes on standard input for each step, and %d steps ahead of the row that is wanted",
+					len(bytes),
+					StreamAhead,
+				),
+			}
 		case err != nil:
 			return fmt.Errorf("bytes of steps: %w", err)
 		}
@@ -216,15 +227,42 @@ func writeRows[T float32 | float64](out io.Writer, rows []T, err error) error {
 // head returns the head of the stream. It refuses parameters that the recipe does not allow.
 func (n NoiseStream) head(r *noise.Recipe, digest manifest.Digest) (NoiseStreamHead, error) {
 	c := param.Checker{}
-	c.Require(n.FromStep <= r.Params.Steps, "from-step", n.FromStep, fmt.Sprintf("must be 0 to %d, the steps of the recipe", r.Params.Steps))
-	c.Require(int64(n.Shards) <= r.Params.Coordinates, "shard", fmt.Sprintf("%d/%d", n.Shard, n.Shards), fmt.Sprintf("must have at most %d shards, one for each coordinate", r.Params.Coordinates))
+	c.Require(
+		n.FromStep <= r.Params.Steps,
+		"from-step",
+		n.FromStep,
+		fmt.Sprintf("must be 0 to %d, the steps of the recipe", r.Params.Steps),
+	)
+	c.Require(
+		int64(n.Shards) <= r.Params.Coordinates,
+		"shard",
+		fmt.Sprintf("%d/%d", n.Shard, n.Shards),
+		fmt.Sprintf("must have at most %d shards, one for each coordinate", r.Params.Coordinates),
+	)
 	dtype := stages.DTypes[n.DType]
 	if n.DType == "" && !r.Float32() {
 		dtype = manifest.DFloat64
 	}
-	c.Require(dtype == manifest.DFloat64 || r.Float32(), "dtype", "float32", fmt.Sprintf("must be float64: a float32 does not hold the noise on the recipe's grid, %v", r.Grid()))
+	c.Require(
+		dtype == manifest.DFloat64 || r.Float32(),
+		"dtype",
+		"float32",
+		fmt.Sprintf("must be float64: a float32 does not hold the noise on the recipe's grid, %v", r.Grid()),
+	)
 	first, end := manifest.NoiseRange(r.Params.Coordinates, n.Shard, n.Shards)
-	return NoiseStreamHead{NoiseStreamFormat, r.RunID, digest, dtype, n.FromStep, r.Params.Steps, r.Params.Coordinates, n.Shard, n.Shards, first, end}, c.Err()
+	return NoiseStreamHead{
+		NoiseStreamFormat,
+		r.RunID,
+		digest,
+		dtype,
+		n.FromStep,
+		r.Params.Steps,
+		r.Params.Coordinates,
+		n.Shard,
+		n.Shards,
+		first,
+		end,
+	}, c.Err()
 }
 
 // write writes the head, filled up with spaces to its size.
@@ -242,7 +280,11 @@ func (h NoiseStreamHead) write(out io.Writer) error {
 func (w *work) recipe(ctx context.Context) (*noise.Recipe, manifest.Digest, error) {
 	dir := store.Join(w.dir.path, manifest.NoiseFolder)
 	missing := func(rule string) error {
-		return &ParamError{Param: "out", Value: w.set.Out, Rule: rule + ": make it with minsep noise, or with minsep run"}
+		return &ParamError{
+			Param: "out",
+			Value: w.set.Out,
+			Rule:  rule + ": make it with minsep noise, or with minsep run",
+		}
 	}
 	ix, err := manifest.Read(ctx, dir)
 	switch {
@@ -274,7 +316,11 @@ func (w *work) mayUse(r *noise.Recipe) error {
 		return err
 	}
 	if training.Known() && r.Params.Training != training {
-		return stages.Disagrees(store.Join(w.dir.path, manifest.NoiseFolder), []string{"its recipe is for other examples or another sampler"}, stages.NewDirectory)
+		return stages.Disagrees(
+			store.Join(w.dir.path, manifest.NoiseFolder),
+			[]string{"its recipe is for other examples or another sampler"},
+			stages.NewDirectory,
+		)
 	}
 	return stages.Certified(w.here.Certificate(), w.set.Out, r)
 }

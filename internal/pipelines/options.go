@@ -106,24 +106,64 @@ func (o Options) validateJob(c *param.Checker) {
 	// Faults of the command line are told with all others, in one message.
 	c.Add(o.Faults)
 	e := o.engine()
-	c.Require(slices.Contains(Runners, e.runner), "runner", e.runner, "must be one of "+strings.Join(Runners, ", "))
-	c.Require(!e.portable() || o.DryRun || beamFlag("endpoint") != "", "endpoint", `""`, "must name the job server of runner "+e.runner+", such as localhost:8099")
+	c.Require(
+		slices.Contains(Runners, e.runner),
+		"runner",
+		e.runner,
+		"must be one of "+strings.Join(Runners, ", "),
+	)
+	c.Require(
+		!e.portable() || o.DryRun || beamFlag("endpoint") != "",
+		"endpoint",
+		`""`,
+		"must name the job server of runner "+e.runner+", such as localhost:8099",
+	)
 	c.Require(o.Out != "", "out", `""`, "must name the run directory")
 	c.Require(!isFile(o.Out), "out", o.Out, "must be a run directory, and is a file")
 	for _, name := range strings.Split(o.Out, "/") {
-		c.Require(len(name) <= maxName, "out", fmt.Sprintf("…/%.20s…", name), fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName))
+		c.Require(
+			len(name) <= maxName,
+			"out",
+			fmt.Sprintf("…/%.20s…", name),
+			fmt.Sprintf("has a name of %d bytes: a file system takes %d", len(name), maxName),
+		)
 	}
 	for _, s := range stages.All {
 		folder := s.Folder()
-		c.Require(!isLink(o.Out, folder), "out", store.Join(o.Out, folder), "is a link, where a folder must be: what is written there would be outside of the run directory; put the whole run directory on the other disk, and remove the link")
+		c.Require(
+			!isLink(o.Out, folder),
+			"out",
+			store.Join(o.Out, folder),
+			"is a link, where a folder must be: what is written there would be outside of the run directory; put the whole run directory on the other disk, and remove the link",
+		)
 	}
 	// A result is published by this process, so it must outlive the job.
-	c.Require(beamFlag("async") != "true", "async", true, "cannot be used: the command waits for the job, and then publishes what it made")
-	c.Require(beamFlag("template_location") == "", "template_location", beamFlag("template_location"), "cannot be used: the command waits for the job, and then publishes what it made; let a schedule start the command itself, as in deploy/dataflow and deploy/airflow")
+	c.Require(
+		beamFlag("async") != "true",
+		"async",
+		true,
+		"cannot be used: the command waits for the job, and then publishes what it made",
+	)
+	c.Require(
+		beamFlag("template_location") == "",
+		"template_location",
+		beamFlag("template_location"),
+		"cannot be used: the command waits for the job, and then publishes what it made; let a schedule start the command itself, as in deploy/dataflow and deploy/airflow",
+	)
 	if e.runner == "dataflow" {
-		c.Require(e.translates || o.DryRun || o.Out == "" || store.Shared(o.Out), "out", o.Out, "must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files")
+		c.Require(
+			e.translates || o.DryRun || o.Out == "" || store.Shared(o.Out),
+			"out",
+			o.Out,
+			"must be in an object store, such as gs://bucket/run: the workers of Dataflow do not see local files",
+		)
 	} else {
-		c.Require(beamFlag("dry_run") != "true", "dry_run", true, "is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner")
+		c.Require(
+			beamFlag("dry_run") != "true",
+			"dry_run",
+			true,
+			"is for --runner dataflow; --dry-run checks everything and writes nothing, with any runner",
+		)
 	}
 }
 
@@ -154,7 +194,12 @@ func (o Options) validateInput(c *param.Checker, name string, paths ...string) {
 		return
 	}
 	for _, path := range paths {
-		c.Require(path == "" || store.Shared(path), name, path, "must be in an object store: the workers of Dataflow do not see local files")
+		c.Require(
+			path == "" || store.Shared(path),
+			name,
+			path,
+			"must be in an object store: the workers of Dataflow do not see local files",
+		)
 	}
 }
 

@@ -30,7 +30,15 @@ import (
 
 // VisitBeamFlags calls visit for every flag that Beam's runners define.
 func VisitBeamFlags(visit func(*flag.Flag)) {
-	own := []string{"runner", "worker", "id", "options", "logging_endpoint", "control_endpoint", "semi_persist_dir"} // of workers
+	own := []string{
+		"runner",
+		"worker",
+		"id",
+		"options",
+		"logging_endpoint",
+		"control_endpoint",
+		"semi_persist_dir",
+	} // of workers
 	flag.CommandLine.VisitAll(func(f *flag.Flag) {
 		if !slices.Contains(own, f.Name) && !strings.HasPrefix(f.Name, "test.") {
 			visit(f)

@@ -39,7 +39,8 @@ func unchanged(smaps []byte) (all []mapping) {
 			b, errTo := strconv.ParseUint(string(to), 16, 64)
 			m = mapping{uintptr(a), uintptr(b)}
 			permissions := string(fields[1])
-			file = errFrom == nil && errTo == nil && (permissions == "r--p" || permissions == "r-xp") && string(fields[4]) != "0"
+			file = errFrom == nil && errTo == nil && (permissions == "r--p" || permissions == "r-xp") &&
+				string(fields[4]) != "0"
 		case file && len(fields) == 3 && string(fields[0]) == "Anonymous:" && string(fields[1]) == "0":
 			all = append(all, m)
 		}

@@ -37,13 +37,19 @@ func (s Strategy) Run(ctx context.Context, o Options) error {
 	if index.Params, index.ParamsSHA256, err = manifest.Params(s.Params); err != nil {
 		return err
 	}
-	return w.write(anew(manifest.StrategyFolder, false), func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
-		strategy, err := stages.MakeStrategy(ctx, s.Params)
-		if err != nil {
+	return w.write(
+		anew(manifest.StrategyFolder, false),
+		func(_ manifest.Run, stage *manifest.Stage) (manifest.Index, error) {
+			strategy, err := stages.MakeStrategy(ctx, s.Params)
+			if err != nil {
+				return index, err
+			}
+			file, err := stage.Write(
+				manifest.StrategyFile,
+				func(w io.Writer) error { return json.NewEncoder(w).Encode(strategy) },
+			)
+			index.Files = []manifest.File{file}
 			return index, err
-		}
-		file, err := stage.Write(manifest.StrategyFile, func(w io.Writer) error { return json.NewEncoder(w).Encode(strategy) })
-		index.Files = []manifest.File{file}
-		return index, err
-	})
+		},
+	)
 }

@@ -49,7 +49,8 @@ func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(ban
 func (p *planning) preferKnown(ctx context.Context, rows []*Row) error {
 	for rows[0].Strategy.Kind == mechanism.KindAmplified && rows[0].Refused == "" {
 		i := slices.IndexFunc(rows, func(row *Row) bool {
-			return row.Refused == "" && row.Strategy.Kind != mechanism.KindAmplified && sameData*row.Kept >= rows[0].Kept
+			return row.Refused == "" && row.Strategy.Kind != mechanism.KindAmplified &&
+				sameData*row.Kept >= rows[0].Kept
 		})
 		if i < 0 || behind(rows[0], rows[i]) {
 			return nil

@@ -34,7 +34,12 @@ func BesideDPSGD(c *accounting.Certificate, units int64, batch float64, workload
 	if err != nil || !(sigma > 0) {
 		return nil
 	}
-	return &Beside{NoiseMultiplier: sigma, Relative: sigma * unit / batch, Ratio: c.NoiseMultiplier * own / (sigma * unit), Unit: unit}
+	return &Beside{
+		NoiseMultiplier: sigma,
+		Relative:        sigma * unit / batch,
+		Ratio:           c.NoiseMultiplier * own / (sigma * unit),
+		Unit:            unit,
+	}
 }
 
 // unknownUnits stands for a number of examples that is not known: the comparison is the same for
@@ -70,7 +75,13 @@ func sizeOf(c *accounting.Certificate) (units int64, batch float64) {
 // ClaimOf is DP-SGD for the claim of a certificate, of so many examples, or owners where they are
 // sampled.
 func ClaimOf(c *accounting.Certificate, units int64) DPSGD {
-	return DPSGD{Epsilon: c.Epsilon, Delta: c.Delta, Steps: c.Run.Strategy.Steps, Units: units, MaxPerOwner: c.Run.MaxExamplesPerOwner}
+	return DPSGD{
+		Epsilon:     c.Epsilon,
+		Delta:       c.Delta,
+		Steps:       c.Run.Strategy.Steps,
+		Units:       units,
+		MaxPerOwner: c.Run.MaxExamplesPerOwner,
+	}
 }
 
 // Error is the error of a strategy on a workload at noise multiplier 1, by an objective; NaN where

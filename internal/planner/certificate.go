@@ -24,7 +24,12 @@ const tableSeconds = 25e-3
 
 // stepSeconds is the time of a sample for each of its steps: at a small ε, where orders are high,
 // up to three times as much.
-var stepSeconds = map[string]float64{"b-min-sep": 0.12e-6, "epoch-min-sep": 0.12e-6, "rotation": 0.015e-6, "balls-in-bins": 0.04e-6}
+var stepSeconds = map[string]float64{
+	"b-min-sep":     0.12e-6,
+	"epoch-min-sep": 0.12e-6,
+	"rotation":      0.015e-6,
+	"balls-in-bins": 0.04e-6,
+}
 
 // roughTime is the time that the certificate of a row takes of one processor, in seconds, by
 // figures that do not depend on its tables.
@@ -94,7 +99,12 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 		}
 		p.say(row.Name() + ", the time of its certificate")
 		c, rough := p.claim(row), p.roughTime(row)
-		problem := calibration.Problem{Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, AlsoEpsilon: further(p.Epsilon)}
+		problem := calibration.Problem{
+			Run:         c.Run,
+			Epsilon:     c.Epsilon,
+			Delta:       c.Delta,
+			AlsoEpsilon: further(p.Epsilon),
+		}
 		f, err := problem.Forecast(ctx, row.Noise.Multiplier)
 		switch {
 		case ctx.Err() != nil:
@@ -139,7 +149,12 @@ var ErrNoForecast = errors.New("the graph or the strategy is too large for a for
 // before it runs, with a
 // strategy of [stages.Plan.QuickStrategy]. Its graph, of about so many edges, is bounded in memory
 // for that.
-func ForecastPlan(ctx context.Context, p stages.Plan, strategy *mechanism.Strategy, edges int64) (seconds float64, err error) {
+func ForecastPlan(
+	ctx context.Context,
+	p stages.Plan,
+	strategy *mechanism.Strategy,
+	edges int64,
+) (seconds float64, err error) {
 	if edges > mostForecastEdges || strategy == nil {
 		return 0, ErrNoForecast
 	}
@@ -149,7 +164,13 @@ func ForecastPlan(ctx context.Context, p stages.Plan, strategy *mechanism.Strate
 	}
 	// Bounding has left one number of examples per owner: the plan's.
 	of := r.Populations[0]
-	spec, err := p.Scheme.Spec(sampling.Population{Examples: of.Examples, Owners: sampling.OwnerSizes{1: of.Owners}, Neighborhoods: sampling.Neighborhoods{1: of.Examples}})
+	spec, err := p.Scheme.Spec(
+		sampling.Population{
+			Examples:      of.Examples,
+			Owners:        sampling.OwnerSizes{1: of.Owners},
+			Neighborhoods: sampling.Neighborhoods{1: of.Examples},
+		},
+	)
 	if err != nil {
 		return 0, err
 	}

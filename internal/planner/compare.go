@@ -31,7 +31,11 @@ func (p *planning) compare(ctx context.Context, out *Result) error {
 		}
 		of := units{row.run.Examples, row.run.MaxExamplesPerOwner}
 		if curves[of] == nil {
-			curves[of] = &curve{DPSGD: p.dpsgd(of.number, of.most), unit: p.error(independent.error), width: 10 * calibration.Narrow}
+			curves[of] = &curve{
+				DPSGD: p.dpsgd(of.number, of.most),
+				unit:  p.error(independent.error),
+				width: 10 * calibration.Narrow,
+			}
 		}
 		var err error
 		if row.SameAs, err = curves[of].sameAs(ctx, row.BatchSize, row.Relative); err != nil {
@@ -39,7 +43,13 @@ func (p *planning) compare(ctx context.Context, out *Result) error {
 		}
 		at := size{of, row.BatchSize}
 		if sigmas[at] == 0 {
-			if sigmas[at], err = curves[of].noiseMultiplier(row.BatchSize, row.Noise.Multiplier/row.norm, 0, calibration.Narrow); err != nil {
+			sigmas[at], err = curves[of].noiseMultiplier(
+				row.BatchSize,
+				row.Noise.Multiplier/row.norm,
+				0,
+				calibration.Narrow,
+			)
+			if err != nil {
 				return err
 			}
 		}

@@ -34,7 +34,11 @@ func (d DPSGD) noiseMultiplier(batch, start, step, width float64) (float64, erro
 		return 0, nil
 	}
 	if prob == 1 {
-		return accounting.GaussianNoiseMultiplier(d.Epsilon, d.Delta, float64(d.MaxPerOwner)*math.Sqrt(float64(d.Steps)))
+		return accounting.GaussianNoiseMultiplier(
+			d.Epsilon,
+			d.Delta,
+			float64(d.MaxPerOwner)*math.Sqrt(float64(d.Steps)),
+		)
 	}
 	n, err := d.claim(batch).Proven(start, step, width)
 	return n.Multiplier, err
@@ -43,7 +47,15 @@ func (d DPSGD) noiseMultiplier(batch, start, step, width float64) (float64, erro
 // claim returns the claim of DP-SGD at a batch size.
 func (d DPSGD) claim(batch float64) calibration.Claim {
 	sampler := sampling.Spec{Poisson: &sampling.Poisson{Prob: min(1, batch/float64(d.Units)), Steps: d.Steps}}
-	return calibration.Claim{Run: accounting.Run{Sampler: sampler, Strategy: mechanism.Identity(d.Steps), MaxExamplesPerOwner: d.MaxPerOwner}, Epsilon: d.Epsilon, Delta: d.Delta}
+	return calibration.Claim{
+		Run: accounting.Run{
+			Sampler:             sampler,
+			Strategy:            mechanism.Identity(d.Steps),
+			MaxExamplesPerOwner: d.MaxPerOwner,
+		},
+		Epsilon: d.Epsilon,
+		Delta:   d.Delta,
+	}
 }
 
 // SameAs returns the batch size at which DP-SGD has the noise relative, measured relative to the
@@ -95,7 +107,11 @@ func (c *curve) add(ctx context.Context, batch float64, first bool) error {
 		return err
 	}
 	if first {
-		c.batches, c.relative = append([]float64{batch}, c.batches...), append([]float64{sigma * c.unit / batch}, c.relative...)
+		c.batches, c.relative = append(
+			[]float64{batch},
+			c.batches...), append(
+			[]float64{sigma * c.unit / batch},
+			c.relative...)
 	} else {
 		c.batches, c.relative = append(c.batches, batch), append(c.relative, sigma*c.unit/batch)
 	}

@@ -22,7 +22,11 @@ func Populations(ctx context.Context, paths []string, read graphio.Options, perO
 
 // Load reads a graph into memory. A warning says what is odd about it, see [graphio.Source.Warnings]; it is nil
 // where nothing is.
-func Load(ctx context.Context, paths []string, read graphio.Options) (graph *ownergraph.Graph, warning, err error) {
+func Load(
+	ctx context.Context,
+	paths []string,
+	read graphio.Options,
+) (graph *ownergraph.Graph, warning, err error) {
 	source, err := graphio.Open(ctx, paths, read)
 	if err != nil {
 		return nil, nil, err
@@ -38,7 +42,12 @@ func Load(ctx context.Context, paths []string, read graphio.Options) (graph *own
 
 // Data is Populations of a graph and, where examples have several owners, the pools of so many
 // periods of rotation as a function of the examples that a bound of one per owner keeps.
-func Data(ctx context.Context, graph *ownergraph.Graph, perOwner []int, periods func(kept int64) int) (list []Population, pools *Pools, err error) {
+func Data(
+	ctx context.Context,
+	graph *ownergraph.Graph,
+	perOwner []int,
+	periods func(kept int64) int,
+) (list []Population, pools *Pools, err error) {
 	list, err = populations(ctx, graph, perOwner)
 	if err != nil {
 		return nil, nil, err

@@ -78,7 +78,11 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 		}
 		rule := fmt.Sprintf("must be below the number of %s, %d", units, most)
 		if last.Given > last.Examples && units == "examples" {
-			rule += fmt.Sprintf(", of %s, that --max-per-owner %d keeps", words.Grouped(last.Given), last.MaxPerOwner)
+			rule += fmt.Sprintf(
+				", of %s, that --max-per-owner %d keeps",
+				words.Grouped(last.Given),
+				last.MaxPerOwner,
+			)
 		}
 		return nil, &ParamError{Param: "batch size", Value: r.BatchSizes[0], Rule: rule}
 	}
@@ -115,7 +119,15 @@ func (p *planning) settings() (list []*setting) {
 	if p.Sample != sampling.SampleOwners && p.Unit == accounting.UnitOwner && p.Pools != nil {
 		for _, batch := range p.BatchSizes {
 			if batch < float64(p.Pools.Size) {
-				list = append(list, &setting{planning: p, population: p.Pools.population(), batch: batch, rotation: p.rotates(batch)})
+				list = append(
+					list,
+					&setting{
+						planning:   p,
+						population: p.Pools.population(),
+						batch:      batch,
+						rotation:   p.rotates(batch),
+					},
+				)
 			}
 		}
 	}
@@ -143,7 +155,13 @@ func (r *Request) tooLarge() []string {
 	}
 	for _, batch := range r.BatchSizes {
 		if batch >= float64(most) {
-			return []string{fmt.Sprintf("Batch sizes from %.6g on were not tried: there are only %s.", batch, words.Count(most, unit))}
+			return []string{
+				fmt.Sprintf(
+					"Batch sizes from %.6g on were not tried: there are only %s.",
+					batch,
+					words.Count(most, unit),
+				),
+			}
 		}
 	}
 	return nil
@@ -159,14 +177,26 @@ func (p *planning) stopped(rows []*Row) *Result {
 	}
 	out := p.result(rows)
 	out.Stopped, out.Why = true, []string{}
-	out.Note = []string{fmt.Sprintf("The plan was stopped: %s above, and there may be better ones. Estimates are not refined, and DP-SGD's batch sizes are not known.", words.Count(known, "candidate"))}
+	out.Note = []string{
+		fmt.Sprintf(
+			"The plan was stopped: %s above, and there may be better ones. Estimates are not refined, and DP-SGD's batch sizes are not known.",
+			words.Count(known, "candidate"),
+		),
+	}
 	return out
 }
 
 // result is a plan of rows, without sentences on them.
 func (p *planning) result(rows []*Row) *Result {
 	_, memory := p.shorter()
-	return &Result{Format: Format, Request: *p.Request, Rows: rows, Training: p.training(), ShorterMemory: memory, planning: p}
+	return &Result{
+		Format:        Format,
+		Request:       *p.Request,
+		Rows:          rows,
+		Training:      p.training(),
+		ShorterMemory: memory,
+		planning:      p,
+	}
 }
 
 // finish ranks rows and adds the sentences on them.
@@ -336,5 +366,8 @@ func (s *setting) setBase() (err error) {
 	}
 	most := takesPart(s.batch/float64(s.units()), s.most(), s.Steps)
 	return &ParamError{Param: "delta", Value: s.Delta, Rule: fmt.Sprintf(
-		"must be below %.3g, the probability that an owner takes part in any of %s: else no noise is needed, and who takes part is not protected", most, words.Count(s.Steps, "step"))}
+		"must be below %.3g, the probability that an owner takes part in any of %s: else no noise is needed, and who takes part is not protected",
+		most,
+		words.Count(s.Steps, "step"),
+	)}
 }

@@ -52,7 +52,12 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 	var rows []*Row
 	for i, n := range plans {
 		r := requests[i]
-		s := &setting{planning: shared, population: r.Populations[0], owners: n.Plan.Scheme.Sample == sampling.SampleOwners, batch: r.BatchSizes[0]}
+		s := &setting{
+			planning:   shared,
+			population: r.Populations[0],
+			owners:     n.Plan.Scheme.Sample == sampling.SampleOwners,
+			batch:      r.BatchSizes[0],
+		}
 		if r.Pools != nil {
 			s.rotation = r.rotates(s.batch)
 		}
@@ -74,7 +79,14 @@ func ComparePlans(ctx context.Context, plans []NamedPlan, seed uint64, watch fun
 // requestOf is the request with a plan as its only candidate.
 func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
 	p := n.Plan
-	r := Request{Steps: p.Scheme.Steps, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, Workload: p.Strategy, Objective: RMSE, Coordinates: p.Noise.Coordinates}
+	r := Request{
+		Steps:       p.Scheme.Steps,
+		Epsilon:     p.Privacy.Epsilon,
+		Delta:       p.Privacy.Delta,
+		Workload:    p.Strategy,
+		Objective:   RMSE,
+		Coordinates: p.Noise.Coordinates,
+	}
 	if p.Strategy.Objective == mechanism.MaxError {
 		r.Objective = MaxSE
 	}
@@ -93,7 +105,10 @@ func requestOf(ctx context.Context, n NamedPlan) (Request, error) {
 	} else if r.Populations, err = Populations(ctx, p.Graph.Paths, p.Graph.Options(), []int{p.Bound.MaxExamplesPerOwner}); err != nil {
 		return r, err
 	}
-	of := sampling.Population{Examples: r.Populations[0].Examples, Owners: sampling.OwnerSizes{1: r.Populations[0].Owners}}
+	of := sampling.Population{
+		Examples: r.Populations[0].Examples,
+		Owners:   sampling.OwnerSizes{1: r.Populations[0].Owners},
+	}
 	if p.Scheme.Sample == sampling.SampleOwners && r.Populations[0].Owners == 0 {
 		return r, &ParamError{Param: "sample", Field: "scheme.sample", Value: p.Scheme.Sample,
 			Rule: "needs a graph in which each example has one owner: sample examples"}
@@ -118,7 +133,12 @@ func poolsOfPlan(ctx context.Context, p stages.Plan) (*Pools, error) {
 	}
 	pools, err := poolsOf(ctx, graph, number)
 	if err == nil && pools == nil {
-		err = &ParamError{Param: "graph", Field: "graph.paths", Value: p.Graph.Paths[0], Rule: "leaves some pool without an example: take fewer pools"}
+		err = &ParamError{
+			Param: "graph",
+			Field: "graph.paths",
+			Value: p.Graph.Paths[0],
+			Rule:  "leaves some pool without an example: take fewer pools",
+		}
 	}
 	return pools, err
 }
@@ -168,8 +188,17 @@ func same(nameA string, a Request, nameB string, b Request) error {
 		{"strategy.objective", a.Objective, b.Objective},
 	} {
 		if c.a != c.b {
-			return &ParamError{Param: c.field, Field: c.field, Value: c.b,
-				Rule: fmt.Sprintf("of %s must be %v, as in %s: plans are compared for one training and one privacy budget", nameB, c.a, nameA)}
+			return &ParamError{
+				Param: c.field,
+				Field: c.field,
+				Value: c.b,
+				Rule: fmt.Sprintf(
+					"of %s must be %v, as in %s: plans are compared for one training and one privacy budget",
+					nameB,
+					c.a,
+					nameA,
+				),
+			}
 		}
 	}
 	return nil

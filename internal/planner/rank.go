@@ -55,7 +55,10 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	// samples.
 	for tried := map[*Row]bool{}; rows[0].Refused == ""; order(rows) {
 		list := contenders()
-		i := slices.IndexFunc(list, func(row *Row) bool { return row.Noise.OneDirection && (row == rows[0] || !tried[row]) })
+		i := slices.IndexFunc(
+			list,
+			func(row *Row) bool { return row.Noise.OneDirection && (row == rows[0] || !tried[row]) },
+		)
 		if i < 0 || i > 0 && len(tried) >= mostTied {
 			break
 		}
@@ -99,7 +102,8 @@ func (p *planning) preferCalm(ctx context.Context, rows []*Row) error {
 		return row.Noise.Multiplier * p.make(ctx, row.Strategy).figures.StepNoise / row.BatchSize
 	}
 	return p.prefer(ctx, rows, func(row, best *Row) bool {
-		return step(row) < step(best) && sameData*row.Kept >= best.Kept && (row.Strategy.Kind != mechanism.KindAmplified || best.Strategy.Kind == mechanism.KindAmplified)
+		return step(row) < step(best) && sameData*row.Kept >= best.Kept &&
+			(row.Strategy.Kind != mechanism.KindAmplified || best.Strategy.Kind == mechanism.KindAmplified)
 	})
 }
 
@@ -110,7 +114,8 @@ func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, bes
 	for rows[0].Refused == "" {
 		best := rows[0]
 		for _, row := range rows {
-			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= calibration.Little*rows[0].Relative && better(row, best) {
+			if row.Refused == "" && !behind(rows[0], row) && row.Relative <= calibration.Little*rows[0].Relative &&
+				better(row, best) {
 				best = row
 			}
 		}

@@ -116,7 +116,12 @@ func (r Request) Validate() error {
 	for _, p := range r.Populations {
 		c.AtLeast("max per owner", p.MaxPerOwner, 1)
 		c.Require(p.Examples >= 1 && p.Given >= p.Examples, "examples", p.Examples, "must be at least 1")
-		c.Require(!r.Numbered || p.MaxPerOwner == 1, "max per owner", p.MaxPerOwner, "must be left out for numbered examples, which have no owners: give --graph")
+		c.Require(
+			!r.Numbered || p.MaxPerOwner == 1,
+			"max per owner",
+			p.MaxPerOwner,
+			"must be left out for numbered examples, which have no owners: give --graph",
+		)
 	}
 	c.Require(r.Steps >= 1 && r.Steps <= MaxSteps, "steps", r.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	c.Require(len(r.BatchSizes) > 0, "batch size", "(none)", "must be above 0")
@@ -125,22 +130,47 @@ func (r Request) Validate() error {
 	}
 	c.Require(r.Epsilon > 0 && r.Epsilon <= 1e6, "epsilon", r.Epsilon, "must be above 0 and at most 1e6")
 	c.Require(r.Delta >= 1e-300 && r.Delta < 1, "delta", r.Delta, "must be at least 1e-300 and below 1")
-	c.Require(slices.Contains([]string{RMSE, MaxSE, LastSE, LateSE}, r.Objective), "objective", r.Objective, "must be rmse, maxse, lastse or latese")
+	c.Require(
+		slices.Contains([]string{RMSE, MaxSE, LastSE, LateSE}, r.Objective),
+		"objective",
+		r.Objective,
+		"must be rmse, maxse, lastse or latese",
+	)
 	_, err := accounting.ParseUnit(string(r.Unit))
 	c.Add(err)
-	c.Require(r.Sample == "" || r.Sample == sampling.SampleExamples || r.Sample == sampling.SampleOwners, "sample", r.Sample, "must be examples or owners; leave it out to try both")
+	c.Require(
+		r.Sample == "" || r.Sample == sampling.SampleExamples || r.Sample == sampling.SampleOwners,
+		"sample",
+		r.Sample,
+		"must be examples or owners; leave it out to try both",
+	)
 	if r.Sample == sampling.SampleOwners && len(r.Populations) > 0 {
 		c.Require(r.Unit != accounting.UnitExample, "sample", r.Sample, "protects owners: leave out the unit")
 		c.Require(!r.Numbered, "sample", r.Sample, "needs a graph: numbered examples are each their own owner")
-		c.Require(r.Populations[len(r.Populations)-1].Owners > 0, "sample", r.Sample, "needs examples of one owner each: some that bounding keeps have several, so leave it out")
+		c.Require(
+			r.Populations[len(r.Populations)-1].Owners > 0,
+			"sample",
+			r.Sample,
+			"needs examples of one owner each: some that bounding keeps have several, so leave it out",
+		)
 	}
 	c.AtLeast("max bands", r.MaxBands, 0)
 	c.Require(r.Coordinates >= 0, "coordinates", r.Coordinates, "must be at least 1")
 	c.Require(r.MaxNoiseState >= 0, "max noise state", r.MaxNoiseState, "must be at least 0 bytes")
-	c.Require(r.MaxNoiseState == 0 || r.Coordinates > 0, "max noise state", r.MaxNoiseState, "needs the coordinates: it limits the state of all of them together")
+	c.Require(
+		r.MaxNoiseState == 0 || r.Coordinates > 0,
+		"max noise state",
+		r.MaxNoiseState,
+		"needs the coordinates: it limits the state of all of them together",
+	)
 	c.AtLeast("max batch size", r.MaxBatchSize, 0)
 	if len(r.BatchSizes) > 0 && r.MaxBatchSize > 0 {
-		c.Require(float64(r.MaxBatchSize) >= r.BatchSizes[0], "max batch size", r.MaxBatchSize, fmt.Sprintf("must be at least the batch size, %g", r.BatchSizes[0]))
+		c.Require(
+			float64(r.MaxBatchSize) >= r.BatchSizes[0],
+			"max batch size",
+			r.MaxBatchSize,
+			fmt.Sprintf("must be at least the batch size, %g", r.BatchSizes[0]),
+		)
 	}
 	if r.Steps >= 1 && r.Steps <= MaxSteps {
 		workload := r.workload(mechanism.KindIdentity)
@@ -153,7 +183,12 @@ func (r Request) Validate() error {
 		c.Require(slices.Contains(plannedKinds, kind), "kind", kind, "must be one of "+inWords(plannedKinds))
 	}
 	for _, scheme := range r.Schemes {
-		c.Require(slices.Contains(plannedSchemes, scheme), "scheme", scheme, "must be one of "+inWords(plannedSchemes))
+		c.Require(
+			slices.Contains(plannedSchemes, scheme),
+			"scheme",
+			scheme,
+			"must be one of "+inWords(plannedSchemes),
+		)
 	}
 	return c.Err()
 }

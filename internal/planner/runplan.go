@@ -57,7 +57,17 @@ func (out *Result) WritePlan(row *Row, graph *stages.PlanGraph) ([]byte, error) 
 		return nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "// %s, by minsep plan: noise relative to the batch %s (%s).\n", row.Name(), figure(row.Relative, row.StdErr), out.Request.Objective)
-	fmt.Fprintf(&b, "// For minsep run, which certifies the noise multiplier. The key is made by minsep keygen.\n%s\n", text)
+	fmt.Fprintf(
+		&b,
+		"// %s, by minsep plan: noise relative to the batch %s (%s).\n",
+		row.Name(),
+		figure(row.Relative, row.StdErr),
+		out.Request.Objective,
+	)
+	fmt.Fprintf(
+		&b,
+		"// For minsep run, which certifies the noise multiplier. The key is made by minsep keygen.\n%s\n",
+		text,
+	)
 	return b.Bytes(), nil
 }

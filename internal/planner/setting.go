@@ -61,13 +61,15 @@ func (s *setting) most() int {
 // isTwin says whether another setting, of examples, needs the same noise multipliers as one of
 // sampled owners: where as many examples are each the only one of an owner.
 func (s *setting) isTwin(other *setting) bool {
-	return s.owners && !other.owners && other.rotation == nil && other.most() == 1 && s.units() == other.units() && s.batch == other.batch
+	return s.owners && !other.owners && other.rotation == nil && other.most() == 1 && s.units() == other.units() &&
+		s.batch == other.batch
 }
 
 // isLessOf says whether s has the same batches of examples as another setting, and fewer examples
 // per owner.
 func (s *setting) isLessOf(other *setting) bool {
-	return !s.owners && !other.owners && s.rotation == nil && other.rotation == nil && s.batch == other.batch && s.most() < other.most()
+	return !s.owners && !other.owners && s.rotation == nil && other.rotation == nil && s.batch == other.batch &&
+		s.most() < other.most()
 }
 
 // part is a sequence of candidates of a setting: each may begin where the one before ended.
@@ -196,7 +198,13 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 	if p.MaxBatchSize > 0 && scheme.Scheme != "fixed" {
 		scheme.MaxBatchSize = p.MaxBatchSize
 	}
-	row := &Row{Scheme: scheme, Strategy: strategy, MaxPerOwner: p.population.MaxPerOwner, Examples: p.population.Examples, Kept: p.population.Kept()}
+	row := &Row{
+		Scheme:      scheme,
+		Strategy:    strategy,
+		MaxPerOwner: p.population.MaxPerOwner,
+		Examples:    p.population.Examples,
+		Kept:        p.population.Kept(),
+	}
 	if p.rotation != nil {
 		p.rotation.use(row)
 	}
@@ -218,7 +226,11 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		row.Refused = infeasible.Error()
 	case errors.As(err, &bad):
 		row.Refused = bad.Message(bad.Param)
-	case errors.Is(err, calibration.ErrNoEstimate), errors.Is(err, calibration.ErrTooDear), errors.Is(err, mechanism.ErrNotConverged), errors.Is(err, mechanism.ErrTooLarge), errors.Is(err, tilt.ErrTable):
+	case errors.Is(err, calibration.ErrNoEstimate),
+		errors.Is(err, calibration.ErrTooDear),
+		errors.Is(err, mechanism.ErrNotConverged),
+		errors.Is(err, mechanism.ErrTooLarge),
+		errors.Is(err, tilt.ErrTable):
 		row.Refused = err.Error()
 	default:
 		return nil, err
@@ -270,7 +282,8 @@ var errLeftOut = errors.New(strings.TrimSuffix(NotEstimated, ": "))
 // rowSeconds is about how much longer the making of a banded strategy takes where the workload
 // is a matrix: its rows are looked at one by one.
 func (p *planning) rowSeconds(s mechanism.Params) float64 {
-	if p.matrix == nil || p.matrix.Matrix == nil || s.Kind != mechanism.KindBandedToeplitz && s.Kind != mechanism.KindBanded {
+	if p.matrix == nil || p.matrix.Matrix == nil ||
+		s.Kind != mechanism.KindBandedToeplitz && s.Kind != mechanism.KindBanded {
 		return 0
 	}
 	return 5e-8 * float64(s.Steps) * float64(s.Steps) * float64(s.Bands)
@@ -279,10 +292,18 @@ func (p *planning) rowSeconds(s mechanism.Params) float64 {
 // find finds the noise multiplier of a row, and its figures.
 func (p *part) find(ctx context.Context, row *Row) error {
 	if estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands && !p.whole {
-		return fmt.Errorf("%w: estimates with more than %d bands take minutes: write it into a plan, and rank that with --compare", errLeftOut, dearBands)
+		return fmt.Errorf(
+			"%w: estimates with more than %d bands take minutes: write it into a plan, and rank that with --compare",
+			errLeftOut,
+			dearBands,
+		)
 	}
 	if takes := row.Strategy.Seconds() + p.rowSeconds(row.Strategy); takes > dear && !p.whole {
-		return fmt.Errorf("%w: the strategy itself takes about %s of a processor to make: write it into a plan, and rank that with --compare", errLeftOut, seconds(takes))
+		return fmt.Errorf(
+			"%w: the strategy itself takes about %s of a processor to make: write it into a plan, and rank that with --compare",
+			errLeftOut,
+			seconds(takes),
+		)
 	}
 	strategy := p.make(ctx, row.Strategy)
 	if strategy.err != nil {
@@ -290,14 +311,26 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	}
 	row.Bands = strategy.strategy.Bands()
 	if strategy.figures.State > p.stateLimit() {
-		return &ParamError{Param: "max noise state", Value: p.MaxNoiseState, Rule: fmt.Sprintf("is too little for this strategy, whose noise keeps %s a coordinate", words.Count(strategy.figures.State, "number"))}
+		return &ParamError{
+			Param: "max noise state",
+			Value: p.MaxNoiseState,
+			Rule: fmt.Sprintf(
+				"is too little for this strategy, whose noise keeps %s a coordinate",
+				words.Count(strategy.figures.State, "number"),
+			),
+		}
 	}
 	of := sampling.Population{Examples: p.population.Examples, Owners: sampling.OwnerSizes{1: p.population.Owners}}
 	spec, err := row.Scheme.Spec(of)
 	if err != nil {
 		return err
 	}
-	row.run = accounting.Run{Sampler: spec, Strategy: strategy.strategy, MaxExamplesPerOwner: p.most(), Examples: p.units()}
+	row.run = accounting.Run{
+		Sampler:             spec,
+		Strategy:            strategy.strategy,
+		MaxExamplesPerOwner: p.most(),
+		Examples:            p.units(),
+	}
 	if _, row.proven, err = calibration.Provable(row.run); err != nil {
 		return err
 	}
@@ -307,7 +340,9 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		row.TimesEach = row.BatchSize * float64(p.Steps) / float64(row.Examples)
 	}
 	row.Coverage = coverage(spec, p.units())
-	if row.SuggestedMaxBatchSize, err = row.run.Untruncated().SuggestMaxBatchSize(p.Epsilon, p.Delta, accounting.Moments{}); err != nil {
+	row.SuggestedMaxBatchSize, err = row.run.Untruncated().
+		SuggestMaxBatchSize(p.Epsilon, p.Delta, accounting.Moments{})
+	if err != nil {
 		return err
 	}
 	row.norm, row.unit = strategy.norm, p.error(strategy.error)
@@ -326,7 +361,13 @@ func (p *part) find(ctx context.Context, row *Row) error {
 // that the search begins at the guess.
 func (p *part) guess(row *Row) calibration.Guess {
 	behind := calibration.Little * p.least() * row.BatchSize / row.unit
-	g, least := calibration.Guess{Multiplier: min(p.base*row.norm, p.least()*row.BatchSize/row.unit), Slope: calibration.UnknownSlope, Behind: behind}, math.Inf(1)
+	g, least := calibration.Guess{
+		Multiplier: min(p.base*row.norm, p.least()*row.BatchSize/row.unit),
+		Slope:      calibration.UnknownSlope,
+		Behind:     behind,
+	}, math.Inf(
+		1,
+	)
 	if p.most() > 1 && p.known.row != nil { // as much above it as DP-SGD is above DP-SGD
 		g.Multiplier = p.base / p.known.base * p.known.row.Noise.Multiplier * p.known.row.unit / row.unit
 		if !p.known.row.Noise.Proven {
@@ -380,7 +421,15 @@ func (p *part) noise(ctx context.Context, row *Row, from calibration.Guess) (cal
 	}
 	row.Truncation = cost / p.Delta
 	if row.Truncation > calibration.MostTruncation {
-		return n, &ParamError{Param: "max batch size", Value: p.MaxBatchSize, Rule: fmt.Sprintf("adds %.3g to delta, and may add at most half of %g: a larger maximum adds less", cost, p.Delta)}
+		return n, &ParamError{
+			Param: "max batch size",
+			Value: p.MaxBatchSize,
+			Rule: fmt.Sprintf(
+				"adds %.3g to delta, and may add at most half of %g: a larger maximum adds less",
+				cost,
+				p.Delta,
+			),
+		}
 	}
 	c.Delta -= cost
 	from.Multiplier = n.Multiplier
@@ -404,5 +453,10 @@ func (p *part) sameNoise(row *Row) *Row {
 
 // claim is the claim of a row, without its maximum batch size.
 func (p *planning) claim(row *Row) calibration.Claim {
-	return calibration.Claim{Run: row.run.Untruncated(), Epsilon: p.Epsilon, Delta: p.Delta * (1 - row.Truncation), Seed: p.Seed}
+	return calibration.Claim{
+		Run:     row.run.Untruncated(),
+		Epsilon: p.Epsilon,
+		Delta:   p.Delta * (1 - row.Truncation),
+		Seed:    p.Seed,
+	}
 }

@@ -83,7 +83,13 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 	if !(target > 0) {
 		return nil, &ParamError{Param: "target", Value: target, Rule: "must be above 0"}
 	}
-	s := &solver{quantity: quantity, easy: r.BatchSizes[len(r.BatchSizes)-1], hard: r.BatchSizes[0], target: target, share: 1}
+	s := &solver{
+		quantity: quantity,
+		easy:     r.BatchSizes[len(r.BatchSizes)-1],
+		hard:     r.BatchSizes[0],
+		target:   target,
+		share:    1,
+	}
 	switch quantity {
 	case SolveBatchSize:
 	case SolveEpsilon:
@@ -172,7 +178,12 @@ func (s *solver) guess(ctx context.Context, r Request, from, to float64) float64
 	}
 	way := math.Log(to / from)
 	at := func(part float64) float64 { return from * math.Exp(part*way) }
-	part, _ := bisect.Between(0, 1, math.Log(solved)/8/math.Abs(way), func(part float64) bool { return s.base(ctx, r, at(part)) <= wanted })
+	part, _ := bisect.Between(
+		0,
+		1,
+		math.Log(solved)/8/math.Abs(way),
+		func(part float64) bool { return s.base(ctx, r, at(part)) <= wanted },
+	)
 	return at(part)
 }
 
@@ -198,9 +209,17 @@ func (s *solver) unreached(best float64) error {
 	rule := ""
 	switch s.quantity {
 	case SolveEpsilon:
-		rule = fmt.Sprintf("is not reached: epsilon %g has %.4g; give larger batches, fewer steps, or a larger epsilon as the most to try", s.easy, best)
+		rule = fmt.Sprintf(
+			"is not reached: epsilon %g has %.4g; give larger batches, fewer steps, or a larger epsilon as the most to try",
+			s.easy,
+			best,
+		)
 	default:
-		rule = fmt.Sprintf("is not reached: batches of %g have %.4g; give larger batch sizes, or fewer steps", s.easy, best)
+		rule = fmt.Sprintf(
+			"is not reached: batches of %g have %.4g; give larger batch sizes, or fewer steps",
+			s.easy,
+			best,
+		)
 	}
 	return &ParamError{Param: "target", Value: s.target, Rule: rule}
 }
@@ -226,9 +245,17 @@ func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
 	}
 	prob := r.BatchSizes[0] / float64(units)
 	if !(noiseMultiplier > 0) || !(prob > 0 && prob <= 1) || r.Steps < 1 {
-		return 0, &ParamError{Param: "noise multiplier", Value: noiseMultiplier, Rule: "must be above 0, with a batch size of at most the examples"}
+		return 0, &ParamError{
+			Param: "noise multiplier",
+			Value: noiseMultiplier,
+			Rule:  "must be above 0, with a batch size of at most the examples",
+		}
 	}
-	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}}, Strategy: mechanism.Identity(r.Steps), MaxExamplesPerOwner: perOwner}
+	run := accounting.Run{
+		Sampler:             sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}},
+		Strategy:            mechanism.Identity(r.Steps),
+		MaxExamplesPerOwner: perOwner,
+	}
 	var composition *pld.Composition
 	composition, err := calibration.Claim{Run: run}.Compose(noiseMultiplier)
 	if bad := (*ParamError)(nil); errors.As(err, &bad) { // without the place in a list of steps

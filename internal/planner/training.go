@@ -104,7 +104,11 @@ func forAdam(out *Result) string {
 		}
 	}
 	if least != out.Rows[0] {
-		text += fmt.Sprintf(" Of the rows tied with the first, row %d, %s, has the least noise of one step.", least.Rank, least.Name())
+		text += fmt.Sprintf(
+			" Of the rows tied with the first, row %d, %s, has the least noise of one step.",
+			least.Rank,
+			least.Name(),
+		)
 	}
 	return text
 }

@@ -29,7 +29,11 @@ func (row *Row) Name() string {
 	}
 	name += ", " + row.StrategyName()
 	if row.samplesOwners() {
-		name += fmt.Sprintf(", owners sampled with %d of at most %s", row.Scheme.ExamplesPerOwner, words.Count(row.MaxPerOwner, "example"))
+		name += fmt.Sprintf(
+			", owners sampled with %d of at most %s",
+			row.Scheme.ExamplesPerOwner,
+			words.Count(row.MaxPerOwner, "example"),
+		)
 	} else if row.MaxPerOwner > 1 {
 		name += fmt.Sprintf(", %s per owner", words.Count(row.MaxPerOwner, "example"))
 	}
@@ -80,7 +84,13 @@ func (out *Result) explain() {
 		if row.BatchSize != first.BatchSize {
 			at = fmt.Sprintf("with batches of %.4g", row.BatchSize)
 		}
-		why("Independent noise with %s has %.3g times as much %s%s.", sampling, row.Relative/first.Relative, at, same)
+		why(
+			"Independent noise with %s has %.3g times as much %s%s.",
+			sampling,
+			row.Relative/first.Relative,
+			at,
+			same,
+		)
 	}
 	out.Why = append(out.Why, tiedWith(out.Rows)...)
 	if next := out.Next(); next != nil {
@@ -107,17 +117,42 @@ func (out *Result) whyFirst(first *Row) string {
 	}
 	switch {
 	case least == first:
-		return fmt.Sprintf("%s has the least %s in %s: %s of the expected batch size %.4g.", first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize)
+		return fmt.Sprintf(
+			"%s has the least %s in %s: %s of the expected batch size %.4g.",
+			first.Name(),
+			objective,
+			r.errorOf(),
+			figure(first.Relative, first.StdErr),
+			first.BatchSize,
+		)
 	default:
 		reason := "amplified strategies, which an estimate chose, stand first only where they are ahead by more than these errors"
 		switch {
 		case first.Kept <= sameData*least.Kept && r.Workload.Optimizer == mechanism.Adam && first.StepNoise < least.StepNoise:
-			reason = fmt.Sprintf("with Adam the least noise of one step then stands first, %.3g times DP-SGD's in place of %.3g", first.StepNoise, least.StepNoise)
+			reason = fmt.Sprintf(
+				"with Adam the least noise of one step then stands first, %.3g times DP-SGD's in place of %.3g",
+				first.StepNoise,
+				least.StepNoise,
+			)
 		case first.Kept > sameData*least.Kept:
-			reason = fmt.Sprintf("the first uses %.3g %% of the examples in place of %.3g %%", 100*first.Kept, 100*least.Kept)
+			reason = fmt.Sprintf(
+				"the first uses %.3g %% of the examples in place of %.3g %%",
+				100*first.Kept,
+				100*least.Kept,
+			)
 		}
-		return fmt.Sprintf("%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",
-			first.Name(), objective, r.errorOf(), figure(first.Relative, first.StdErr), first.BatchSize, least.Rank, least.Name(), figure(least.Relative, least.StdErr), reason)
+		return fmt.Sprintf(
+			"%s has a %s in %s of %s of the expected batch size %.4g. Row %d, %s, has %s: the errors of the estimates are larger than the difference, and %s.",
+			first.Name(),
+			objective,
+			r.errorOf(),
+			figure(first.Relative, first.StdErr),
+			first.BatchSize,
+			least.Rank,
+			least.Name(),
+			figure(least.Relative, least.StdErr),
+			reason,
+		)
 	}
 }
 
@@ -141,7 +176,14 @@ func tiedWith(rows []*Row) (text []string) {
 		text = append(text, fmt.Sprintf("%d more have exactly as much.", equal))
 	}
 	if tied > 0 {
-		text = append(text, fmt.Sprintf("%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.%s", tied, provenTied(rows)))
+		text = append(
+			text,
+			fmt.Sprintf(
+				"%d more cannot be told from it: the errors of the estimates are larger than the difference. Choose among them by what else the table says.%s",
+				tied,
+				provenTied(rows),
+			),
+		)
 	}
 	return text
 }
@@ -163,12 +205,23 @@ func tooSmall(out *Result) string {
 	if best == nil || best.uncut() >= first.Relative {
 		return ""
 	}
-	text := fmt.Sprintf("--max-batch-size %d is too small for %s: cutting batches to it would add more than half of delta. Among them, %s has %.2g times less noise than the first without a maximum",
-		out.Request.MaxBatchSize, words.Count(left, "candidate"), best.Name(), first.Relative/best.uncut())
+	text := fmt.Sprintf(
+		"--max-batch-size %d is too small for %s: cutting batches to it would add more than half of delta. Among them, %s has %.2g times less noise than the first without a maximum",
+		out.Request.MaxBatchSize,
+		words.Count(left, "candidate"),
+		best.Name(),
+		first.Relative/best.uncut(),
+	)
 	if best.SuggestedMaxBatchSize == 0 {
 		return text + "."
 	}
-	return fmt.Sprintf("%s; from %d on a maximum costs it at most %g %% of delta: --max-batch-size %d.", text, best.SuggestedMaxBatchSize, 100*accounting.SuggestedShare, best.SuggestedMaxBatchSize)
+	return fmt.Sprintf(
+		"%s; from %d on a maximum costs it at most %g %% of delta: --max-batch-size %d.",
+		text,
+		best.SuggestedMaxBatchSize,
+		100*accounting.SuggestedShare,
+		best.SuggestedMaxBatchSize,
+	)
 }
 
 // cutTooMuch says whether a row is refused because its maximum batch size adds too much to δ.
@@ -185,7 +238,8 @@ func (row *Row) uncut() float64 { return row.Noise.Multiplier * row.unit / row.B
 func independentBeside(rows []*Row) *Row {
 	first := rows[0]
 	for _, row := range rows[1:] {
-		same := row.Scheme.Sample == first.Scheme.Sample && row.MaxPerOwner == first.MaxPerOwner && math.Abs(row.BatchSize/first.BatchSize-1) < .01
+		same := row.Scheme.Sample == first.Scheme.Sample && row.MaxPerOwner == first.MaxPerOwner &&
+			math.Abs(row.BatchSize/first.BatchSize-1) < .01
 		if row.Refused == "" && same && row.Scheme.Scheme == "poisson" && row.Bands == 1 {
 			return row
 		}
@@ -202,7 +256,13 @@ func provenTied(rows []*Row) string {
 	}
 	for _, row := range rows[1:] {
 		if row.Refused == "" && row.Tied && row.Noise.Proven {
-			return fmt.Sprintf(" Row %d, %s, is the best of them that is proven without samples: its certificate takes about %s of a processor, and the certificate of the first row %s.", row.Rank, row.Name(), seconds(row.CPU), seconds(first.CPU))
+			return fmt.Sprintf(
+				" Row %d, %s, is the best of them that is proven without samples: its certificate takes about %s of a processor, and the certificate of the first row %s.",
+				row.Rank,
+				row.Name(),
+				seconds(row.CPU),
+				seconds(first.CPU),
+			)
 		}
 	}
 	return ""
@@ -230,8 +290,15 @@ func beside(row, first *Row) string {
 // keepsMore names the cost of a row that keeps more than twice the data of the first. The
 // ranking does not look at lost data, and the reader has to.
 func keepsMore(first, row *Row) string {
-	text := fmt.Sprintf("The first keeps %.3g %% of the examples, row %d keeps %.3g %%: %s has %s of the batch, %s",
-		100*first.Kept, row.Rank, 100*row.Kept, row.Name(), figure(row.Relative, row.StdErr), beside(row, first))
+	text := fmt.Sprintf(
+		"The first keeps %.3g %% of the examples, row %d keeps %.3g %%: %s has %s of the batch, %s",
+		100*first.Kept,
+		row.Rank,
+		100*row.Kept,
+		row.Name(),
+		figure(row.Relative, row.StdErr),
+		beside(row, first),
+	)
 	if row.Plan != "" {
 		return text + "."
 	}
@@ -273,7 +340,15 @@ func refusals(out *Result) []string {
 		text = append(text, fmt.Sprintf("%s: %s.", who, reason))
 	}
 	if suggested > 0 {
-		text = append(text, fmt.Sprintf("A maximum batch size of %d costs at most %g %% of delta: --max-batch-size %d.", suggested, 100*accounting.SuggestedShare, suggested))
+		text = append(
+			text,
+			fmt.Sprintf(
+				"A maximum batch size of %d costs at most %g %% of delta: --max-batch-size %d.",
+				suggested,
+				100*accounting.SuggestedShare,
+				suggested,
+			),
+		)
 	}
 	return text
 }
@@ -313,7 +388,11 @@ func instead(first, other *Row) string {
 		say("keeps %s a coordinate in place of %d", words.Count(other.State, "number"), first.State)
 	}
 	if other.CPU < 0.8*first.CPU && !other.Noise.OneDirection {
-		say("takes about %s of a processor for its certificate in place of %s", seconds(other.CPU), seconds(first.CPU))
+		say(
+			"takes about %s of a processor for its certificate in place of %s",
+			seconds(other.CPU),
+			seconds(first.CPU),
+		)
 	}
 	if other.Kept > first.Kept*sameData {
 		say("uses %.3g %% of the examples in place of %.3g %%", 100*other.Kept, 100*first.Kept)
@@ -341,7 +420,12 @@ func ownersNote(first *Row, others []*Row) string {
 	text := "The first samples owners: the trainer averages the gradients of what an owner brings, and clips the mean, once for each owner (docs/python.md, owners that take part)."
 	for _, row := range others {
 		if row.Refused == "" && row.Relative == first.Relative && !row.samplesOwners() {
-			return fmt.Sprintf("%s Row %d needs as much noise, clips each example, and keeps %.3g %% of them.", text, row.Rank, 100*row.Kept)
+			return fmt.Sprintf(
+				"%s Row %d needs as much noise, clips each example, and keeps %.3g %% of them.",
+				text,
+				row.Rank,
+				100*row.Kept,
+			)
 		}
 	}
 	return text + " More than one of its examples each time, by examples_per_owner in the plan, takes no more noise."
@@ -351,7 +435,10 @@ func ownersNote(first *Row, others []*Row) string {
 func moreOwners(r Request, first *Row) string {
 	only := r.Populations[0]
 	twin := first.Scheme.Scheme != "fixed" && first.Scheme.Scheme != "cyclic-poisson"
-	if r.Sample != "" || r.Unit == accounting.UnitExample || r.Numbered || !twin || len(r.Populations) > 1 || only.MaxPerOwner > 1 || only.Owners == 0 || only.Kept() > .5 {
+	if r.Sample != "" || r.Unit == accounting.UnitExample || r.Numbered || !twin || len(r.Populations) > 1 ||
+		only.MaxPerOwner > 1 ||
+		only.Owners == 0 ||
+		only.Kept() > .5 {
 		return ""
 	}
 	return "Where each example has one owner, --sample owners with a larger --max-per-owner uses more of them with no more noise: owners take part in place of examples."
@@ -360,22 +447,42 @@ func moreOwners(r Request, first *Row) string {
 // notes explain the figures.
 func notes(out *Result) (list []string) {
 	r := out.Request
-	list = append(list, "Noise multipliers with a ± are estimates and certify nothing; ≥ is of one direction of the divergence, and may be too small. minsep account certifies.")
+	list = append(
+		list,
+		"Noise multipliers with a ± are estimates and certify nothing; ≥ is of one direction of the divergence, and may be too small. minsep account certifies.",
+	)
 	between := false // a row that is not tied stands above one that is
 	for i, row := range out.Rows[1:] {
 		between = between || row.Tied && i > 0 && !out.Rows[i].Tied
 	}
 	if between {
-		list = append(list, fmt.Sprintf("=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.", calibration.Apart))
+		list = append(
+			list,
+			fmt.Sprintf(
+				"=1 is within %d standard errors of the first, by the errors of both: a row above it without the mark is known more closely, and is behind.",
+				calibration.Apart,
+			),
+		)
 	}
 	if len(r.Populations) > 1 {
-		list = append(list, "DP-SGD in \"as DP-SGD of\" has the k_u and the examples of the row, and samples owners where the row does: compare it between rows of the same k_u only.")
+		list = append(
+			list,
+			"DP-SGD in \"as DP-SGD of\" has the k_u and the examples of the row, and samples owners where the row does: compare it between rows of the same k_u only.",
+		)
 	}
 	if first := out.Rows[0]; first.samplesOwners() {
 		list = append(list, ownersNote(first, out.Rows[1:]))
 	}
 	if most := out.Rows[0].SuggestedMaxBatchSize; most > 0 {
-		list = append(list, fmt.Sprintf("A maximum batch size of the first from %d on costs at most %g %% of delta: --max-batch-size %d.", most, 100*accounting.SuggestedShare, most))
+		list = append(
+			list,
+			fmt.Sprintf(
+				"A maximum batch size of the first from %d on costs at most %g %% of delta: --max-batch-size %d.",
+				most,
+				100*accounting.SuggestedShare,
+				most,
+			),
+		)
 	}
 	if slices.ContainsFunc(out.Rows, func(row *Row) bool { return row.MayBeWorse }) {
 		list = append(list, marked(out))
@@ -394,7 +501,15 @@ func notes(out *Result) (list []string) {
 		if first.Pools > 0 {
 			per = fmt.Sprintf("in %s, each with at most 1 per owner", words.Count(first.Pools, "pool"))
 		}
-		list = append(list, fmt.Sprintf("The first uses %.3g %% of the examples (%d), %s.", 100*math.Min(1, first.Kept), first.Examples, per))
+		list = append(
+			list,
+			fmt.Sprintf(
+				"The first uses %.3g %% of the examples (%d), %s.",
+				100*math.Min(1, first.Kept),
+				first.Examples,
+				per,
+			),
+		)
 	}
 	if text := moreOwners(r, out.Rows[0]); text != "" {
 		list = append(list, text)

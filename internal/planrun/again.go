@@ -27,7 +27,13 @@ type earlierRun struct {
 }
 
 // openEarlier opens the directory that --again names, for the plan p of a new directory.
-func openEarlier(ctx context.Context, dir string, p stages.Plan, o pipelines.Options, inputs map[string]manifest.Digest) (*earlierRun, error) {
+func openEarlier(
+	ctx context.Context,
+	dir string,
+	p stages.Plan,
+	o pipelines.Options,
+	inputs map[string]manifest.Digest,
+) (*earlierRun, error) {
 	refuse := func(rule string) error {
 		return &param.Error{Param: "out", Value: dir, Rule: rule}
 	}
@@ -35,7 +41,11 @@ func openEarlier(ctx context.Context, dir string, p stages.Plan, o pipelines.Opt
 	case dir == "" || o.Out == "":
 		return nil, refuse("must name the run directory from which --again NEW takes over, and NEW the new one")
 	case store.Resolved(dir) == store.Resolved(o.Out):
-		return nil, &param.Error{Param: "again", Value: o.Out, Rule: "must be another directory than the one that is there, " + dir + ": nothing is overwritten"}
+		return nil, &param.Error{
+			Param: "again",
+			Value: o.Out,
+			Rule:  "must be another directory than the one that is there, " + dir + ": nothing is overwritten",
+		}
 	}
 	run, err := manifest.ReadRun(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +55,9 @@ func openEarlier(ctx context.Context, dir string, p stages.Plan, o pipelines.Opt
 		return nil, stages.Unusable(dir, err)
 	}
 	if run.Plan == nil || run.TakingOver {
-		return nil, refuse("has no finished stage of a plan to take over: leave --again out, and name the new directory by --out")
+		return nil, refuse(
+			"has no finished stage of a plan to take over: leave --again out, and name the new directory by --out",
+		)
 	}
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
@@ -69,9 +81,17 @@ func openEarlier(ctx context.Context, dir string, p stages.Plan, o pipelines.Opt
 func (e *earlierRun) begunFor(out string, run manifest.Run) error {
 	switch {
 	case e != nil && !slices.Contains(run.Earlier, e.of.Run.RunID):
-		return &param.Error{Param: "again", Value: out, Rule: "holds a run that takes nothing over from " + e.of.Out + ": give the name of a new directory"}
+		return &param.Error{
+			Param: "again",
+			Value: out,
+			Rule:  "holds a run that takes nothing over from " + e.of.Out + ": give the name of a new directory",
+		}
 	case e == nil && run.TakingOver:
-		return &param.Error{Param: "out", Value: out, Rule: "was begun by minsep run --again, which was stopped: repeat that command, or give another --out"}
+		return &param.Error{
+			Param: "out",
+			Value: out,
+			Rule:  "was begun by minsep run --again, which was stopped: repeat that command, or give another --out",
+		}
 	}
 	return nil
 }
@@ -211,5 +231,9 @@ func (r *planRun) canMake(s planStage) error {
 	if !finished || len(r.Run.Earlier) == 0 || s.OneRun || s.Formats == nil {
 		return nil
 	}
-	return &param.Error{Param: "out", Value: s.Path(), Rule: "is missing or damaged, and cannot be made again as it was, since it was taken over from an earlier run: put it back, or give another --out"}
+	return &param.Error{
+		Param: "out",
+		Value: s.Path(),
+		Rule:  "is missing or damaged, and cannot be made again as it was, since it was taken over from an earlier run: put it back, or give another --out",
+	}
 }

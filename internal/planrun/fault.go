@@ -8,9 +8,30 @@ import (
 )
 
 // planOptions replaces options of graphs by fields of a plan.
-var planOptions = strings.NewReplacer("--graph", "graph.paths", "--id-type", "graph.example_type and graph.owner_type",
-	"--example-column", "graph.example_column", "--owner-column", "graph.owner_column", "--header", "graph.header",
-	"--delimiter", "graph.delimiter", "--encoding", "graph.encoding", "--format", "graph.format", "--owner-separator", "graph.owner_separator", "--row-ids", "graph.row_ids", "--skip-ownerless", "graph.skip_ownerless")
+var planOptions = strings.NewReplacer(
+	"--graph",
+	"graph.paths",
+	"--id-type",
+	"graph.example_type and graph.owner_type",
+	"--example-column",
+	"graph.example_column",
+	"--owner-column",
+	"graph.owner_column",
+	"--header",
+	"graph.header",
+	"--delimiter",
+	"graph.delimiter",
+	"--encoding",
+	"graph.encoding",
+	"--format",
+	"graph.format",
+	"--owner-separator",
+	"graph.owner_separator",
+	"--row-ids",
+	"graph.row_ids",
+	"--skip-ownerless",
+	"graph.skip_ownerless",
+)
 
 // planFault is a fault of a graph, in the words of a plan.
 type planFault struct{ err error }

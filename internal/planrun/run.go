@@ -124,8 +124,18 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	if err != nil {
 		return RunResult{}, err
 	}
-	r := &planRun{Directory: &stages.Directory{Out: o.Out, Plan: p, Inputs: inputs, Run: t.run, KeyFile: o.KeyFile}, options: o, how: how,
-		result: RunResult{RunID: t.run.RunID.String(), Earlier: t.run.Earlier, Out: o.Out, PlanSHA256: t.run.Plan.SHA256, Plan: t.run.Plan.Plan}}
+	r := &planRun{
+		Directory: &stages.Directory{Out: o.Out, Plan: p, Inputs: inputs, Run: t.run, KeyFile: o.KeyFile},
+		options:   o,
+		how:       how,
+		result: RunResult{
+			RunID:      t.run.RunID.String(),
+			Earlier:    t.run.Earlier,
+			Out:        o.Out,
+			PlanSHA256: t.run.Plan.SHA256,
+			Plan:       t.run.Plan.Plan,
+		},
+	}
 	if p.Noise.Grid == noise.NoGrid {
 		r.result.Warning = stages.FloatingPointOpen
 	}
@@ -148,7 +158,11 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 func refused(p stages.Plan, err error) RunResult {
 	result := RunResult{Out: p.Out}
 	if errors.As(err, new(*accounting.RefusedError)) {
-		result.NotCertified = &pipelines.AccountResult{Out: p.Out, Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta}
+		result.NotCertified = &pipelines.AccountResult{
+			Out:     p.Out,
+			Epsilon: p.Privacy.Epsilon,
+			Delta:   p.Privacy.Delta,
+		}
 	}
 	return result
 }
@@ -213,20 +227,39 @@ func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []strin
 func refuseStrangers(ctx context.Context, out string) error {
 	names, err := stages.Strangers(ctx, out)
 	if err == nil && names != nil {
-		err = &param.Error{Param: "out", Value: out, Rule: stages.Listed(names) + " " + stages.NotOfRun + stages.MoveAway}
+		err = &param.Error{
+			Param: "out",
+			Value: out,
+			Rule:  stages.Listed(names) + " " + stages.NotOfRun + stages.MoveAway,
+		}
 	}
 	return err
 }
 
 // check checks everything that can be checked before the first stage, and hashes the inputs.
-func check(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (names []string, inputs map[string]manifest.Digest, err error) {
+func check(
+	ctx context.Context,
+	p stages.Plan,
+	o pipelines.Options,
+	how Settings,
+) (names []string, inputs map[string]manifest.Digest, err error) {
 	c := param.Checker{}
 	names, err = p.Stages(how.Until)
 	c.Add(err)
-	c.Require(err != nil || len(names) > 0, "until", how.Until, "must be a later stage: numbered examples are not bounded")
+	c.Require(
+		err != nil || len(names) > 0,
+		"until",
+		how.Until,
+		"must be a later stage: numbered examples are not bounded",
+	)
 	c.Add(p.ValueFaults())
 	o.Validate(&c)
-	c.Require(!o.Translates(), "dry_run", true, "translates the job of one stage: give it to the commands of the stages")
+	c.Require(
+		!o.Translates(),
+		"dry_run",
+		true,
+		"translates the job of one stage: give it to the commands of the stages",
+	)
 	inputs = map[string]manifest.Digest{}
 	if p.Graph != nil && len(p.Graph.Paths) > 0 && stages.BoundOf(p).Validate() == nil {
 		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
@@ -340,10 +373,18 @@ func (r *planRun) advance(ctx context.Context, s planStage, done *Stage) (state 
 	// than the plan asks for must not be taken for done.
 	there, differs, err = s.Compare(watched)
 	if failed := failures.Err(); failed != nil {
-		err = fmt.Errorf("%s: it was made, but could not be read again: repeat the command, which goes on from there: %w", s.Path(), failed)
+		err = fmt.Errorf(
+			"%s: it was made, but could not be read again: repeat the command, which goes on from there: %w",
+			s.Path(),
+			failed,
+		)
 	}
 	if err == nil && (!there || differs != nil) {
-		err = fmt.Errorf("%s: the result just made does not match: %s", s.Path(), strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "))
+		err = fmt.Errorf(
+			"%s: the result just made does not match: %s",
+			s.Path(),
+			strings.Join(slices.Concat(differs, []string{"was it changed meanwhile?"}), "; "),
+		)
 	}
 	return StageDone, err
 }

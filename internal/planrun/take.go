@@ -23,7 +23,13 @@ type taken struct {
 
 // take makes the directory the plan's, by a new run.json, or finds that it is. Another plan is
 // refused. The results of an earlier run may be taken over: nil stands for none.
-func take(ctx context.Context, p stages.Plan, o pipelines.Options, record *manifest.RunPlan, before *earlierRun) (t taken, err error) {
+func take(
+	ctx context.Context,
+	p stages.Plan,
+	o pipelines.Options,
+	record *manifest.RunPlan,
+	before *earlierRun,
+) (t taken, err error) {
 	root, err := stream.ReadKeyFile(o.KeyFile)
 	if err != nil {
 		return t, err

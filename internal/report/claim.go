@@ -32,12 +32,19 @@ func sign(r *Run) []string {
 	} else {
 		attack += fmt.Sprintf(
 			"somebody who sees all that this training releases, and accuses one in %.0f of those whose data did not take part, finds at most %s in 100 of those whose data did.",
-			1/rate.FPR, accounting.RoundedUp(100*rate.TPR, 3))
+			1/rate.FPR,
+			accounting.RoundedUp(100*rate.TPR, 3),
+		)
 	}
 	text := []string{
 		"Whom it protects: " + who + ".",
 		attack,
-		fmt.Sprintf("The promise in numbers: training is (ε = %g, δ = %g)-differentially private%s.", c.Epsilon, c.Delta, replaced(c, r.Report.Owners)),
+		fmt.Sprintf(
+			"The promise in numbers: training is (ε = %g, δ = %g)-differentially private%s.",
+			c.Epsilon,
+			c.Delta,
+			replaced(c, r.Report.Owners),
+		),
 		"What it rests on: that the trainer clips, adds the noise and keeps the batches secret as this page says, and that nobody else has the key.",
 	}
 	for _, why := range r.Report.Weak {
@@ -57,9 +64,16 @@ func replaced(c *accounting.Certificate, owners int64) string {
 	if delta >= 1 {
 		return "; nothing follows for data that are replaced by others in place of being left out"
 	}
-	text := fmt.Sprintf("; for data that are replaced by others in place of being left out, ε = %g and δ = %s", 2*c.Epsilon, accounting.RateUp(delta))
+	text := fmt.Sprintf(
+		"; for data that are replaced by others in place of being left out, ε = %g and δ = %s",
+		2*c.Epsilon,
+		accounting.RateUp(delta),
+	)
 	if owners > 0 && delta*float64(owners) >= 1 {
-		text += fmt.Sprintf(", which is weak: this δ is not below 1/%s, one over their number", words.Grouped(owners))
+		text += fmt.Sprintf(
+			", which is weak: this δ is not below 1/%s, one over their number",
+			words.Grouped(owners),
+		)
 	}
 	return text
 }
@@ -76,7 +90,10 @@ func promise(r *Run) *section {
 	}
 	// A page may be read in parts: each section says for itself that nothing is proven.
 	if !r.sound() {
-		s.Text = append(s.Text, "Nothing is promised as long as a check is broken: this is only what a file of the directory says.")
+		s.Text = append(
+			s.Text,
+			"Nothing is promised as long as a check is broken: this is only what a file of the directory says.",
+		)
 	}
 	if c.Unit == accounting.UnitExample {
 		s.Text = append(s.Text, c.Protected()+".")
@@ -91,7 +108,10 @@ func promise(r *Run) *section {
 	s.Facts = append(s.Facts, Fact{"Guarantee", fmt.Sprintf("ε = %g, δ = %g", c.Epsilon, c.Delta)})
 	// The first point is the claim; the others hold at the same noise.
 	for _, p := range c.Points[1:] {
-		s.Facts = append(s.Facts, Fact{"Also", fmt.Sprintf("ε = %g, δ = %g, at the same noise", p.Epsilon, p.Delta)})
+		s.Facts = append(
+			s.Facts,
+			Fact{"Also", fmt.Sprintf("ε = %g, δ = %g, at the same noise", p.Epsilon, p.Delta)},
+		)
 	}
 	s.Facts = append(s.Facts,
 		Fact{"Status", string(c.Status)},
@@ -122,12 +142,25 @@ func secret(r *Run, o Options) *section {
 		"The folder batches: who takes part when. The claim rests on nobody knowing it. How large the batches came out is secret too.",
 		"The folder noise: whoever knows the noise can take it off the model. A recipe alone is no secret; it needs the key.",
 	}}
-	s.Text = []string{"All else here is public: the graph, the parameters, the strategy, the certificate with its ledger, and this page."}
+	s.Text = []string{
+		"All else here is public: the graph, the parameters, the strategy, the certificate with its ledger, and this page.",
+	}
 	if realized := r.realized(); o.ShowSecret && realized != nil {
 		s.Text = []string{"THIS PAGE IS SECRET: it holds what came out by chance, below. Do not pass it on."}
 		s.Facts = []Fact{
-			{"Participations", fmt.Sprintf("%s, expected %.6g with a standard deviation of %.4g", words.Grouped(realized.Participations), realized.Mean, realized.StandardDeviation)},
-			{"Batches", fmt.Sprintf("%d to %d %ss", realized.SmallestBatch, realized.LargestBatch, r.participant())},
+			{
+				"Participations",
+				fmt.Sprintf(
+					"%s, expected %.6g with a standard deviation of %.4g",
+					words.Grouped(realized.Participations),
+					realized.Mean,
+					realized.StandardDeviation,
+				),
+			},
+			{
+				"Batches",
+				fmt.Sprintf("%d to %d %ss", realized.SmallestBatch, realized.LargestBatch, r.participant()),
+			},
 		}
 		if realized.MostParticipations > 0 {
 			s.Facts = append(s.Facts, Fact{"Most of one example", fmt.Sprint(realized.MostParticipations)})
@@ -151,8 +184,11 @@ func trainer(r *Run) *section {
 			grid = "multiples of " + power(float64(n.Grid))
 		}
 	}
-	s.List = append(s.List, "Use exactly the examples of batch t at step t: leave none out and add none. A batch may be empty; the step is taken all the same.",
-		clipping(r, clip))
+	s.List = append(
+		s.List,
+		"Use exactly the examples of batch t at step t: leave none out and add none. A batch may be empty; the step is taken all the same.",
+		clipping(r, clip),
+	)
 	if grid != "" {
 		what := "each clipped gradient"
 		if r.ofOwners() {
@@ -160,7 +196,10 @@ func trainer(r *Run) *section {
 		}
 		s.List = append(s.List, "Round "+what+" toward zero to "+grid+".")
 	}
-	s.List = append(s.List, "Add row t of the noise to the sum of step t, exactly once. Train no second model with the same run.")
+	s.List = append(
+		s.List,
+		"Add row t of the noise to the sum of step t, exactly once. Train no second model with the same run.",
+	)
 	divisor := "the expected batch size"
 	if r.ofOwners() {
 		divisor = "the expected number of owners"
@@ -168,7 +207,10 @@ func trainer(r *Run) *section {
 	if b := r.batchSize(); b > 0 {
 		divisor = fmt.Sprintf("%.6g, %s", b, divisor)
 	}
-	s.List = append(s.List, "Divide by "+divisor+", which is public, and not by the size of the batch, which is secret.")
+	s.List = append(
+		s.List,
+		"Divide by "+divisor+", which is public, and not by the size of the batch, which is secret.",
+	)
 	return s
 }
 
@@ -189,10 +231,14 @@ func attacks(r *Run) *section {
 	}
 	g := c.Guarantee()
 	s := &section{ID: "attacks", Title: "What that means for an attack"}
-	s.Text = []string{fmt.Sprintf(
-		"For an attacker who knows everything but whether the protected unit (%s) took part, and sees all that is released, the advantage over guessing is %s. "+
-			"This follows from the points of the certificate alone; more points (minsep account --also-epsilon) make it sharper.",
-		c.Protected(), accounting.AtMost(g.Advantage()))}
+	s.Text = []string{
+		fmt.Sprintf(
+			"For an attacker who knows everything but whether the protected unit (%s) took part, and sees all that is released, the advantage over guessing is %s. "+
+				"This follows from the points of the certificate alone; more points (minsep account --also-epsilon) make it sharper.",
+			c.Protected(),
+			accounting.AtMost(g.Advantage()),
+		),
+	}
 	if !r.proven() {
 		s.Text = append([]string{"Nothing in this section is proven, since the points are not."}, s.Text...)
 	}
@@ -237,7 +283,16 @@ func verification(r *Run) *section {
 	}
 	for _, p := range c.Points {
 		for _, v := range p.Directions {
-			cells := []string{number(p.Epsilon), number(p.Delta), directions[v.Direction], string(v.Method), "none", "–", "–", number(v.Bound)}
+			cells := []string{
+				number(p.Epsilon),
+				number(p.Delta),
+				directions[v.Direction],
+				string(v.Method),
+				"none",
+				"–",
+				"–",
+				number(v.Bound),
+			}
 			if v.Samples > 0 {
 				cells[4] = words.Grouped(int64(v.Samples))
 				cells[5] = number(v.Mean)
@@ -247,10 +302,14 @@ func verification(r *Run) *section {
 		}
 	}
 	s := &section{ID: "verification", Title: "How it was verified", Tables: []table{t}}
-	s.Text = []string{"A direction with samples is accepted where their mean is at most what was fixed before the first of them; " +
-		"the largest value is the most that one sample can have. A direction without samples has a computed bound in its place. " +
-		"H(P,Q) is of the training with the protected unit against that without it, H(Q,P) the other way round."}
-	s.Facts = []Fact{{"Failure probability", fmt.Sprintf("%.4g, a part of every δ", c.Points[0].FailureProbability)}}
+	s.Text = []string{
+		"A direction with samples is accepted where their mean is at most what was fixed before the first of them; " +
+			"the largest value is the most that one sample can have. A direction without samples has a computed bound in its place. " +
+			"H(P,Q) is of the training with the protected unit against that without it, H(Q,P) the other way round.",
+	}
+	s.Facts = []Fact{
+		{"Failure probability", fmt.Sprintf("%.4g, a part of every δ", c.Points[0].FailureProbability)},
+	}
 	for _, a := range c.Assumptions {
 		s.List = append(s.List, "Assumed: "+a.Text+" ("+a.Source+").")
 	}
@@ -271,13 +330,18 @@ func candidates(r *Run) *section {
 		return nil
 	}
 	s := &section{ID: "candidates", Title: "Which noise multipliers were tried"}
-	s.Text = []string{"The list was written to the ledger before the first sample, and is tried from the largest down to the first that is rejected; the smallest that is accepted is released. " +
-		"A rejected one is no fault: its samples do not prove δ. The failure probability covers the whole list."}
+	s.Text = []string{
+		"The list was written to the ledger before the first sample, and is tried from the largest down to the first that is rejected; the smallest that is accepted is released. " +
+			"A rejected one is no fault: its samples do not prove δ. The failure probability covers the whole list.",
+	}
 	released := func(o accounting.Outcome) bool { return o.State == accounting.StateReleased }
 	if !slices.ContainsFunc(r.Candidates, released) {
 		s.Text = append(s.Text, "None was accepted, so that this ledger gives no certificate.")
 	}
-	t := table{Title: "From the largest", Columns: []string{"σ", "outcome", "direction", "samples", "mean", "accepted up to"}}
+	t := table{
+		Title:   "From the largest",
+		Columns: []string{"σ", "outcome", "direction", "samples", "mean", "accepted up to"},
+	}
 	for _, o := range slices.Backward(r.Candidates) {
 		sigma, became := sixDigits(o.NoiseMultiplier), becameOf[o.State]
 		if len(o.Verdicts) == 0 {
@@ -285,7 +349,14 @@ func candidates(r *Run) *section {
 		}
 		for _, v := range o.Verdicts {
 			if v.Samples > 0 {
-				t.add(sigma, became, directions[v.Direction], words.Grouped(int64(v.Samples)), number(v.Mean), number(v.Accept))
+				t.add(
+					sigma,
+					became,
+					directions[v.Direction],
+					words.Grouped(int64(v.Samples)),
+					number(v.Mean),
+					number(v.Accept),
+				)
 			} else {
 				t.add(sigma, became, directions[v.Direction], "none", "at most "+number(v.Bound), "–")
 			}
@@ -308,7 +379,10 @@ func sixDigits(v float64) string { return fmt.Sprintf("%.6g", v) }
 func data(r *Run) string {
 	var parts []string
 	if b := r.Bounded; b != nil {
-		parts = append(parts, fmt.Sprintf("%s of %s examples are kept", words.Grouped(b.Kept), words.Grouped(b.Examples)))
+		parts = append(
+			parts,
+			fmt.Sprintf("%s of %s examples are kept", words.Grouped(b.Kept), words.Grouped(b.Examples)),
+		)
 	}
 	if size := r.batchSize(); size > 0 {
 		parts = append(parts, fmt.Sprintf("the expected batch size is %.6g %ss", size, r.participant()))
@@ -334,7 +408,12 @@ func cite(r *Run) *section {
 			card += fmt.Sprintf("- **%s**: %s\n", f.Name, f.Value)
 		}
 	}
-	return &section{ID: "cite", Title: "To paste", Text: []string{"For a paper and for a model card."}, Quotes: []quote{{"A paper", paper}, {"A model card", card}}}
+	return &section{
+		ID:     "cite",
+		Title:  "To paste",
+		Text:   []string{"For a paper and for a model card."},
+		Quotes: []quote{{"A paper", paper}, {"A model card", card}},
+	}
 }
 
 // replacement states the claim for data of an owner that are replaced by other data, and not by
@@ -346,7 +425,14 @@ func replacement(r *Run) Fact {
 	if c.Status != accounting.Verified || delta >= 1 {
 		return Fact{}
 	}
-	return Fact{"Replacement", fmt.Sprintf("Where other data take the place of the protected unit's, and not zeros, training is (%g, %s)-differentially private: (2ε, (1 + e^ε)δ), two steps of the adjacency.", 2*c.Epsilon, accounting.RateUp(delta))}
+	return Fact{
+		"Replacement",
+		fmt.Sprintf(
+			"Where other data take the place of the protected unit's, and not zeros, training is (%g, %s)-differentially private: (2ε, (1 + e^ε)δ), two steps of the adjacency.",
+			2*c.Epsilon,
+			accounting.RateUp(delta),
+		),
+	}
 }
 
 // together names the runs from which this one has taken over. The value is empty if there are none,

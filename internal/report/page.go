@@ -147,7 +147,8 @@ func lead(r *Run) string {
 	if b := r.Baseline; b != nil && b.Ratio > 1 {
 		text += fmt.Sprintf(
 			" But it is worse than DP-SGD, which has the same claim with less noise: this run has %.3g times as much. minsep plan compares mechanisms.",
-			b.Ratio)
+			b.Ratio,
+		)
 	}
 	if r.Certificate.WithoutSamples() {
 		text += " The noise multiplier is one that needs no samples; a larger budget (--cpu-time or --samples of minsep account) may certify less noise."

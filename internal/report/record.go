@@ -16,7 +16,11 @@ import (
 func folders(r *Run) *section {
 	s := &section{ID: "folders", Title: "Stages, versions and digests"}
 	if r.Info != nil {
-		s.Facts = append(s.Facts, Fact{"Run id", r.Info.RunID.String()}, Fact{"Made by", "minsep " + r.Info.Version})
+		s.Facts = append(
+			s.Facts,
+			Fact{"Run id", r.Info.RunID.String()},
+			Fact{"Made by", "minsep " + r.Info.Version},
+		)
 		if r.Info.Plan != nil {
 			s.Facts = append(s.Facts, Fact{"Plan", r.Info.Plan.SHA256.String()})
 		}
@@ -25,17 +29,33 @@ func folders(r *Run) *section {
 		s.Facts = append(s.Facts, Fact{"Protocol", c.ProtocolSHA256})
 	}
 	t := table{
-		Title:   "Stages",
-		Columns: []string{"stage", "result", "finished, UTC", "since the one before", "minsep", "files", "bytes", "SHA-256 of its parameters"},
+		Title: "Stages",
+		Columns: []string{
+			"stage",
+			"result",
+			"finished, UTC",
+			"since the one before",
+			"minsep",
+			"files",
+			"bytes",
+			"SHA-256 of its parameters",
+		},
 	}
-	s.Text = []string{"When a stage finished is the date of its index, or of the certificate, on this disk: a copy of the directory may have other dates, and no check depends on them. Where the stages ran one after another, the time since the one before is what a stage took."}
+	s.Text = []string{
+		"When a stage finished is the date of its index, or of the certificate, on this disk: a copy of the directory may have other dates, and no check depends on them. Where the stages ran one after another, the time since the one before is what a stage took.",
+	}
 	rows, finished := map[string][]string{}, map[string]time.Time{}
 	for _, ix := range r.Indexes {
 		bytes := words.Grouped(ix.Bytes)
 		if ix.Secret {
 			bytes = "secret"
 		}
-		rows[ix.Folder], finished[ix.Folder] = []string{ix.Version, fmt.Sprint(ix.Files), bytes, ix.Params}, ix.Finished
+		rows[ix.Folder], finished[ix.Folder] = []string{
+			ix.Version,
+			fmt.Sprint(ix.Files),
+			bytes,
+			ix.Params,
+		}, ix.Finished
 	}
 	if c := r.Certificate; c != nil {
 		name := manifest.CertificateFile

@@ -145,7 +145,13 @@ func (r *Run) readIndexes(ctx context.Context) {
 		if errors.Is(err, fs.ErrNotExist) || err != nil {
 			continue
 		}
-		of := IndexOf{Folder: folder, Version: ix.Version, Params: ix.ParamsSHA256.String(), Files: len(ix.Files), Secret: ix.Secret != nil || stage.Secret}
+		of := IndexOf{
+			Folder:  folder,
+			Version: ix.Version,
+			Params:  ix.ParamsSHA256.String(),
+			Files:   len(ix.Files),
+			Secret:  ix.Secret != nil || stage.Secret,
+		}
 		of.Finished = written(ctx, store.Join(r.Dir, folder, manifest.IndexName))
 		for _, f := range ix.Files {
 			of.Bytes += f.Bytes
@@ -273,7 +279,8 @@ func (r *Run) baseline(ctx context.Context) *Baseline {
 	}
 	b := &Baseline{Beside: *beside}
 	var err error
-	if b.BatchSize, err = planner.ClaimOf(c, r.drawn()).SameAs(ctx, beside.Unit, batch, beside.Ratio*beside.Relative); err != nil {
+	b.BatchSize, err = planner.ClaimOf(c, r.drawn()).SameAs(ctx, beside.Unit, batch, beside.Ratio*beside.Relative)
+	if err != nil {
 		b.BatchSize = 0
 	}
 	return b
@@ -287,7 +294,8 @@ func (r *Run) workload() mechanism.Params {
 		return mechanism.Params{}
 	}
 	plan, err := stages.ParsePlan(manifest.RunName, r.Info.Plan.Plan)
-	if err != nil || plan.Strategy.WorkloadFile() != "" || plan.Strategy.Workload == "" && plan.Strategy.Training == (mechanism.Training{}) {
+	if err != nil || plan.Strategy.WorkloadFile() != "" ||
+		plan.Strategy.Workload == "" && plan.Strategy.Training == (mechanism.Training{}) {
 		return mechanism.Params{}
 	}
 	return mechanism.Params{Workload: plan.Strategy.Workload, Training: plan.Strategy.Training}

@@ -34,24 +34,52 @@ func sizes(r *Run) *section {
 		s.Facts = append(s.Facts, Fact{"Maximum batch size", fmt.Sprint(t.MaxBatchSize)})
 	}
 	if band := batchBand(r.drawn(), batch); band != nil && r.independent() != nil {
-		s.Facts = append(s.Facts, Fact{"Range of batch sizes", fmt.Sprintf("%s to %s at a step, with probability %g (by the scheme, before any maximum)", words.Grouped(band.Low), words.Grouped(band.High), band.Prob)})
+		s.Facts = append(
+			s.Facts,
+			Fact{
+				"Range of batch sizes",
+				fmt.Sprintf(
+					"%s to %s at a step, with probability %g (by the scheme, before any maximum)",
+					words.Grouped(band.Low),
+					words.Grouped(band.High),
+					band.Prob,
+				),
+			},
+		)
 	}
 	c := r.Certificate
 	if c == nil || c.Run.Strategy.Steps > mostSteps {
 		return s
 	}
 	workload := r.workload()
-	s.Facts = append(s.Facts,
-		Fact{"Noise relative to the batch", fmt.Sprintf("%.4g: %s, over the expected batch size; less is better", r.noiseBy(workload, planner.RMSE), measure(workload, c.Run.Strategy.Steps))},
-		Fact{"Largest error of a step", fmt.Sprintf("%.4g (MaxSE, also over the batch size)", r.noiseBy(workload, planner.MaxSE))})
+	s.Facts = append(
+		s.Facts,
+		Fact{
+			"Noise relative to the batch",
+			fmt.Sprintf(
+				"%.4g: %s, over the expected batch size; less is better",
+				r.noiseBy(workload, planner.RMSE),
+				measure(workload, c.Run.Strategy.Steps),
+			),
+		},
+		Fact{
+			"Largest error of a step",
+			fmt.Sprintf("%.4g (MaxSE, also over the batch size)", r.noiseBy(workload, planner.MaxSE)),
+		},
+	)
 	if b := r.Baseline; b != nil {
 		text := fmt.Sprintf("%.4g, %.3g times as much as here", b.Relative, 1/b.Ratio)
 		if b.Ratio > 1 {
 			text = fmt.Sprintf("%.4g: THIS RUN HAS %.3g TIMES AS MUCH, and DP-SGD is better", b.Relative, b.Ratio)
 		}
-		text += fmt.Sprintf(". That is independent noise with Poisson sampling: for the same claim, steps and batch size it needs σ = %.4g, which is proven", b.NoiseMultiplier)
+		text += fmt.Sprintf(
+			". That is independent noise with Poisson sampling: for the same claim, steps and batch size it needs σ = %.4g, which is proven",
+			b.NoiseMultiplier,
+		)
 		if b.BatchSize > 0 {
-			text += "; for the same noise as here it needs batches of " + words.Grouped(int64(math.Round(b.BatchSize)))
+			text += "; for the same noise as here it needs batches of " + words.Grouped(
+				int64(math.Round(b.BatchSize)),
+			)
 		}
 		s.Facts = append(s.Facts, Fact{"The same with DP-SGD", text})
 	}
@@ -83,16 +111,25 @@ func participations(r *Run) *section {
 	}
 	one := r.participant()
 	s := &section{ID: "law", Title: "Participations by the scheme"}
-	s.Text = []string{fmt.Sprintf(
-		"This is what the scheme does on average, by %s draws with a public key. It shows nothing of the batches of this run.",
-		words.Grouped(int64(l.Draws)))}
+	s.Text = []string{
+		fmt.Sprintf(
+			"This is what the scheme does on average, by %s draws with a public key. It shows nothing of the batches of this run.",
+			words.Grouped(int64(l.Draws)),
+		),
+	}
 	if r.Scheme.Rotation != nil {
 		one = "owner"
-		s.Text = append(s.Text, "It is of an owner of whom every pool has an example. Other owners, and most examples, take part less often.")
+		s.Text = append(
+			s.Text,
+			"It is of an owner of whom every pool has an example. Other owners, and most examples, take part less often.",
+		)
 	}
 	s.Tables = []table{shares("How often an "+one+" takes part", "times", "share of "+one+"s", l.Times)}
 	if len(l.Gaps) > 0 {
-		s.Tables = append(s.Tables, shares("How far apart its participations are", "steps", "share of gaps", l.Gaps))
+		s.Tables = append(
+			s.Tables,
+			shares("How far apart its participations are", "steps", "share of gaps", l.Gaps),
+		)
 	}
 	return s
 }
@@ -131,7 +168,9 @@ func noiseOf(r *Run) *section {
 		return nil
 	}
 	s := &section{ID: "noise", Title: "Strategy and noise"}
-	s.Text = []string{"Training adds ζσC⁻¹z, with z independent and normal: negative entries of C⁻¹ take back a part of the noise of earlier steps."}
+	s.Text = []string{
+		"Training adds ζσC⁻¹z, with z independent and normal: negative entries of C⁻¹ take back a part of the noise of earlier steps.",
+	}
 	s.Facts = []Fact{{"Strategy", described(r.Strategy)}}
 	if n := r.Noise; n != nil {
 		s.Facts = append(s.Facts,
@@ -153,7 +192,14 @@ func bounds(r *Run) *section {
 	if b == nil {
 		return nil
 	}
-	s := &section{ID: "bound", Title: "What the bound kept and lost", Tables: []table{givenAndKept("Examples of an owner", "owners", b.GivenPerOwner, b.KeptPerOwner), givenAndKept("Owners of an example", "examples", b.GivenOwners, b.KeptOwners)}}
+	s := &section{
+		ID:    "bound",
+		Title: "What the bound kept and lost",
+		Tables: []table{
+			givenAndKept("Examples of an owner", "owners", b.GivenPerOwner, b.KeptPerOwner),
+			givenAndKept("Owners of an example", "examples", b.GivenOwners, b.KeptOwners),
+		},
+	}
 	share := func(part, whole int64) string {
 		if whole == 0 {
 			return words.Grouped(part)
@@ -161,15 +207,29 @@ func bounds(r *Run) *section {
 		return fmt.Sprintf("%s (%.3g %%)", words.Grouped(part), 100*float64(part)/float64(whole))
 	}
 	s.Facts = []Fact{
-		{"Examples given", words.Grouped(b.Examples)}, {"Kept", share(b.Kept, b.Examples)},
+		{"Examples given", words.Grouped(b.Examples)},
+		{"Kept", share(b.Kept, b.Examples)},
 		{"Dropped, an owner was full", share(b.DroppedOwnerFull, b.Examples)},
 		{"Dropped, the neighbourhood was too large", share(b.DroppedNeighborhood, b.Examples)},
-		{"Owners", words.Grouped(b.Owners)}, {"Owners without a kept example", share(b.KeptPerOwner.Of(0), b.Owners)}, {"Edges given", words.Grouped(b.Edges)}, {"Edges of kept examples", share(b.KeptEdges, b.Edges)},
+		{
+			"Owners",
+			words.Grouped(b.Owners),
+		},
+		{"Owners without a kept example", share(b.KeptPerOwner.Of(0), b.Owners)},
+		{"Edges given", words.Grouped(b.Edges)},
+		{"Edges of kept examples", share(b.KeptEdges, b.Edges)},
 		{"Duplicate edges merged", words.Grouped(b.DuplicateEdges)},
 	}
 	if c := b.Coverage; c != nil {
-		s.Facts = append(s.Facts, Fact{"Pools", fmt.Sprintf("%d of %s examples", c.Pools, words.Grouped(c.Size))},
-			Fact{"Most pools of an example", words.Grouped(c.Most())}, Fact{"Dropped, a pool was cut", share(c.DroppedCut, b.Examples)})
+		s.Facts = append(
+			s.Facts,
+			Fact{"Pools", fmt.Sprintf("%d of %s examples", c.Pools, words.Grouped(c.Size))},
+			Fact{
+				"Most pools of an example",
+				words.Grouped(c.Most()),
+			},
+			Fact{"Dropped, a pool was cut", share(c.DroppedCut, b.Examples)},
+		)
 	}
 	return s
 }

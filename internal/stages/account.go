@@ -57,27 +57,85 @@ func (a Account) Validate() error {
 	c.Add(feasible(a.Params, a.Examples))
 	kind := a.Kind()
 	known := a.Bounded != "" || a.Examples > 0
-	c.Require(known || a.BatchSize == 0 || kind.ExactBatchSize, "batch size", a.BatchSize, "needs --examples, their number, or --bounded, a run directory with a bounded table")
-	c.Require(known || a.MaxBatchSize == 0, "max batch size", a.MaxBatchSize, "needs --examples, their number, or --bounded, a run directory with a bounded table")
-	c.Require(a.Bounded != "" || kind.Owners != sampling.OwnersNeeded || a.BatchSize == 0, "batch size", a.BatchSize, "needs a bounded table for "+kind.Name)
+	c.Require(
+		known || a.BatchSize == 0 || kind.ExactBatchSize,
+		"batch size",
+		a.BatchSize,
+		"needs --examples, their number, or --bounded, a run directory with a bounded table",
+	)
+	c.Require(
+		known || a.MaxBatchSize == 0,
+		"max batch size",
+		a.MaxBatchSize,
+		"needs --examples, their number, or --bounded, a run directory with a bounded table",
+	)
+	c.Require(
+		a.Bounded != "" || kind.Owners != sampling.OwnersNeeded || a.BatchSize == 0,
+		"batch size",
+		a.BatchSize,
+		"needs a bounded table for "+kind.Name,
+	)
 	if a.Sample == sampling.SampleOwners {
-		c.Require(a.Examples == 0, "examples", a.Examples, "must be left out with sample owners: a bounded table says how many owners there are")
-		c.Require(a.MaxPerOwner == 0, "max per owner", a.MaxPerOwner, "must be left out with sample owners: an owner takes part as one example does, however many it has")
+		c.Require(
+			a.Examples == 0,
+			"examples",
+			a.Examples,
+			"must be left out with sample owners: a bounded table says how many owners there are",
+		)
+		c.Require(
+			a.MaxPerOwner == 0,
+			"max per owner",
+			a.MaxPerOwner,
+			"must be left out with sample owners: an owner takes part as one example does, however many it has",
+		)
 	}
-	c.Require((a.Strategy == "") != (a.Bands == 0), "strategy and bands", nil, "exactly one of them must be given: a file that minsep strategy wrote, or a number; --bands 1 is independent noise, as of DP-SGD")
+	c.Require(
+		(a.Strategy == "") != (a.Bands == 0),
+		"strategy and bands",
+		nil,
+		"exactly one of them must be given: a file that minsep strategy wrote, or a number; --bands 1 is independent noise, as of DP-SGD",
+	)
 	c.Require(a.Bands >= 0, "bands", a.Bands, "must be at least 1")
 	c.Require(a.MaxPerOwner >= 0, "max per owner", a.MaxPerOwner, "must be at least 1")
 	unit, err := accounting.ParseUnit(a.Unit)
 	c.Add(err)
-	c.Require(unit != accounting.UnitExample || a.Sample != sampling.SampleOwners, "unit", a.Unit, "must be owner with sample owners: the trainer clips one mean for each owner, and no single example")
-	c.Require(unit != accounting.UnitExample || a.MaxPerOwner <= 1, "max per owner", a.MaxPerOwner, "must be left out with unit example, which protects no owner of several examples")
+	c.Require(
+		unit != accounting.UnitExample || a.Sample != sampling.SampleOwners,
+		"unit",
+		a.Unit,
+		"must be owner with sample owners: the trainer clips one mean for each owner, and no single example",
+	)
+	c.Require(
+		unit != accounting.UnitExample || a.MaxPerOwner <= 1,
+		"max per owner",
+		a.MaxPerOwner,
+		"must be left out with unit example, which protects no owner of several examples",
+	)
 	c.Require(a.Epsilon >= 0 && a.Epsilon <= 1e6, "epsilon", a.Epsilon, "must be from 0 to 1e6")
 	c.Require(a.Delta >= 1e-300 && a.Delta < 1, "delta", a.Delta, "must be at least 1e-300 and below 1")
-	c.Require(len(a.AlsoEpsilon) <= calibration.MostAlso, "also epsilon", len(a.AlsoEpsilon), fmt.Sprintf("must be at most %d numbers", calibration.MostAlso))
+	c.Require(
+		len(a.AlsoEpsilon) <= calibration.MostAlso,
+		"also epsilon",
+		len(a.AlsoEpsilon),
+		fmt.Sprintf("must be at most %d numbers", calibration.MostAlso),
+	)
 	for i, epsilon := range a.AlsoEpsilon {
 		c.Require(epsilon >= 0 && epsilon <= 1e6, "also epsilon", epsilon, "must be numbers from 0 to 1e6")
-		c.Require(epsilon != a.Epsilon, "also epsilon", epsilon, fmt.Sprintf("must be other numbers than epsilon, each once: take %g out, or, if epsilon was changed after minsep plan wrote the list, write an eighth, a quarter, half and three quarters of the new one", epsilon))
-		c.Require(!slices.Contains(a.AlsoEpsilon[:i], epsilon), "also epsilon", epsilon, fmt.Sprintf("must be other numbers than epsilon, each once: take one %g out", epsilon))
+		c.Require(
+			epsilon != a.Epsilon,
+			"also epsilon",
+			epsilon,
+			fmt.Sprintf(
+				"must be other numbers than epsilon, each once: take %g out, or, if epsilon was changed after minsep plan wrote the list, write an eighth, a quarter, half and three quarters of the new one",
+				epsilon,
+			),
+		)
+		c.Require(
+			!slices.Contains(a.AlsoEpsilon[:i], epsilon),
+			"also epsilon",
+			epsilon,
+			fmt.Sprintf("must be other numbers than epsilon, each once: take one %g out", epsilon),
+		)
 	}
 	c.Require(a.Samples == 0 || a.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
 	c.Require(a.CPUTime >= 0, "cpu-time", a.CPUTime, "must be above 0")
@@ -89,7 +147,10 @@ func (a Account) Validate() error {
 
 // Problem reads the inputs, and returns the problem, the request and the examples that the
 // claim is for. here are the contents of the run directory.
-func (a Account) Problem(ctx context.Context, here Present) (p calibration.Problem, r Request, of Examples, err error) {
+func (a Account) Problem(
+	ctx context.Context,
+	here Present,
+) (p calibration.Problem, r Request, of Examples, err error) {
 	source, err := Form{Bounded: a.Bounded, Examples: a.Examples}.Source(ctx)
 	if err != nil {
 		return p, r, of, err
@@ -111,14 +172,21 @@ func (a Account) Problem(ctx context.Context, here Present) (p calibration.Probl
 		return p, r, of, err
 	}
 	if spec.Kind().Owners == sampling.OwnersIfKnown && source.Table == nil && most > 1 {
-		return p, r, of, &accounting.RefusedError{Scheme: a.Scheme, Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner"}
+		return p, r, of, &accounting.RefusedError{
+			Scheme: a.Scheme,
+			Reason: "batches of numbered examples know no owners: give the bounded table for several examples per owner",
+		}
 	}
 	run := accounting.Run{Sampler: spec, MaxExamplesPerOwner: most, Examples: source.Population().Examples}
 	if spec.Owners != nil {
 		run.Examples = source.Population().Owners.Total()
 	}
 	if a.Strategy == "" && a.Bands <= spec.Scheme().NumSteps() { // to make it may take long
-		run.Strategy = mechanism.Params{Kind: mechanism.KindBandedToeplitz, Steps: spec.Scheme().NumSteps(), Bands: a.Bands}.StandIn()
+		run.Strategy = mechanism.Params{
+			Kind:  mechanism.KindBandedToeplitz,
+			Steps: spec.Scheme().NumSteps(),
+			Bands: a.Bands,
+		}.StandIn()
 		if _, err := run.Method(); err != nil {
 			return p, r, of, err
 		}
@@ -137,8 +205,18 @@ func (a Account) Problem(ctx context.Context, here Present) (p calibration.Probl
 	if err := a.checkMost(run); err != nil {
 		return p, r, of, err
 	}
-	p = calibration.Problem{Run: run, Unit: unit, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime,
-		AlsoEpsilon: a.AlsoEpsilon, CodeVersion: manifest.Version, PlanSHA256: plan.String()}
+	p = calibration.Problem{
+		Run:             run,
+		Unit:            unit,
+		Epsilon:         a.Epsilon,
+		Delta:           a.Delta,
+		NoiseMultiplier: a.NoiseMultiplier,
+		Samples:         a.Samples,
+		CPUTime:         a.CPUTime,
+		AlsoEpsilon:     a.AlsoEpsilon,
+		CodeVersion:     manifest.Version,
+		PlanSHA256:      plan.String(),
+	}
 	r, err = a.request(p)
 	return p, r, of, err
 }
@@ -150,9 +228,26 @@ func (a Account) examples(source Source, here Present) (Examples, error) {
 	switch {
 	case table == nil:
 	case source.Table != nil && source.Table.Digest != table.digest:
-		return of, &ParamError{Param: "bounded", Value: a.Bounded, Rule: fmt.Sprintf("must be the bounded table in %s, and is not; give --bounded %s, or another --out", here.out, here.out)}
+		return of, &ParamError{
+			Param: "bounded",
+			Value: a.Bounded,
+			Rule: fmt.Sprintf(
+				"must be the bounded table in %s, and is not; give --bounded %s, or another --out",
+				here.out,
+				here.out,
+			),
+		}
 	case source.Table == nil && a.Examples > 0 && a.Examples != table.summary.KeptCopies:
-		return of, &ParamError{Param: "examples", Value: a.Examples, Rule: fmt.Sprintf("must be %d, as the bounded table in %s has; give --bounded %s, or another --out", table.summary.KeptCopies, here.out, here.out)}
+		return of, &ParamError{
+			Param: "examples",
+			Value: a.Examples,
+			Rule: fmt.Sprintf(
+				"must be %d, as the bounded table in %s has; give --bounded %s, or another --out",
+				table.summary.KeptCopies,
+				here.out,
+				here.out,
+			),
+		}
 	case source.Table == nil:
 		of = table.examples()
 	}
@@ -169,20 +264,39 @@ func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 		return unit, 0, err
 	case a.Sample == sampling.SampleOwners:
 		if bad := of.notOwned(); bad != nil {
-			return unit, 0, &ParamError{Param: "sample", Value: a.Sample, Rule: strings.Join(bad, "; ") + ": give another --out"}
+			return unit, 0, &ParamError{
+				Param: "sample",
+				Value: a.Sample,
+				Rule:  strings.Join(bad, "; ") + ": give another --out",
+			}
 		}
 		return unit, 1, nil
 	case unit == accounting.UnitExample && of.Copied:
-		return unit, 0, &ParamError{Param: "unit", Value: unit,
-			Rule: "must be owner: the bounded table has copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)"}
+		return unit, 0, &ParamError{
+			Param: "unit",
+			Value: unit,
+			Rule:  "must be owner: the bounded table has copies of examples, and each copy takes part on its own; for a claim for single examples bound without --duplicates (in a plan: bound.duplicates)",
+		}
 	case unit == accounting.UnitExample && (of.Numbered || of.MostPerOwner > 1):
 		return unit, 1, nil
 	case a.MaxPerOwner > 0 && a.MaxPerOwner < of.MostPerOwner:
-		return unit, 0, &ParamError{Param: "max per owner", Value: a.MaxPerOwner,
-			Rule: fmt.Sprintf("must be at least %d: an owner in the bounded table has so many examples; give --unit example for a claim that protects no owner", of.MostPerOwner)}
+		return unit, 0, &ParamError{
+			Param: "max per owner",
+			Value: a.MaxPerOwner,
+			Rule: fmt.Sprintf(
+				"must be at least %d: an owner in the bounded table has so many examples; give --unit example for a claim that protects no owner",
+				of.MostPerOwner,
+			),
+		}
 	case a.MaxPerOwner == 0 && a.Bounded == "" && of.MostPerOwner > 1:
-		return unit, 0, &ParamError{Param: "bounded", Value: `""`,
-			Rule: fmt.Sprintf("must name the run directory, whose bounded table has owners with up to %d examples, or the claim would protect none of them; give --unit example for such a claim", of.MostPerOwner)}
+		return unit, 0, &ParamError{
+			Param: "bounded",
+			Value: `""`,
+			Rule: fmt.Sprintf(
+				"must name the run directory, whose bounded table has owners with up to %d examples, or the claim would protect none of them; give --unit example for such a claim",
+				of.MostPerOwner,
+			),
+		}
 	}
 	return accounting.UnitOwner, max(of.MostPerOwner, a.MaxPerOwner), nil
 }
@@ -191,15 +305,28 @@ func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 // from.
 func (a Account) checkMost(run accounting.Run) error {
 	method, err := run.Method()
-	if err != nil || run.MaxExamplesPerOwner <= montecarlo.MaxPerOwner || method != accounting.MonteCarlo && method != accounting.Unproven {
+	if err != nil || run.MaxExamplesPerOwner <= montecarlo.MaxPerOwner ||
+		method != accounting.MonteCarlo && method != accounting.Unproven {
 		return err
 	}
-	e := &ParamError{Param: "max per owner", Value: a.MaxPerOwner,
-		Rule: fmt.Sprintf("must be at most %d for %s, which is accounted for by samples", montecarlo.MaxPerOwner, run.Sampler.Kind().Name)}
+	e := &ParamError{
+		Param: "max per owner",
+		Value: a.MaxPerOwner,
+		Rule: fmt.Sprintf(
+			"must be at most %d for %s, which is accounted for by samples",
+			montecarlo.MaxPerOwner,
+			run.Sampler.Kind().Name,
+		),
+	}
 	if a.MaxPerOwner < run.MaxExamplesPerOwner {
 		e.Param, e.Value = "bounded", a.Bounded
-		e.Rule = fmt.Sprintf("has an owner with %d examples; accounting for %s by samples takes at most %d: bound the graph with --max-per-owner %d or less",
-			run.MaxExamplesPerOwner, run.Sampler.Kind().Name, montecarlo.MaxPerOwner, montecarlo.MaxPerOwner)
+		e.Rule = fmt.Sprintf(
+			"has an owner with %d examples; accounting for %s by samples takes at most %d: bound the graph with --max-per-owner %d or less",
+			run.MaxExamplesPerOwner,
+			run.Sampler.Kind().Name,
+			montecarlo.MaxPerOwner,
+			montecarlo.MaxPerOwner,
+		)
 	}
 	return e
 }
@@ -233,13 +360,26 @@ func Copied(s ownergraph.Summary) bool { return s.KeptCopies > s.Kept }
 // strategy reads the strategy of the file, or makes the one with the given bands.
 func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.Strategy, error) {
 	if a.Strategy == "" {
-		s, _, err := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}.OptimalToeplitz(a.Bands)
+		s, _, err := mechanism.Problem{
+			Workload: mechanism.Prefix(spec.Scheme().NumSteps()),
+		}.OptimalToeplitz(
+			a.Bands,
+		)
 		return s, err
 	}
 	s, err := NamedStrategy(ctx, a.Strategy)
 	if steps := spec.Scheme().NumSteps(); err == nil && s.Steps != steps {
-		return nil, &ParamError{Param: "strategy", Value: a.Strategy,
-			Rule: fmt.Sprintf("must have as many steps as the sampler, %d, and has %d: make it with `minsep strategy --steps %d`, or give --steps %d", steps, s.Steps, steps, s.Steps)}
+		return nil, &ParamError{
+			Param: "strategy",
+			Value: a.Strategy,
+			Rule: fmt.Sprintf(
+				"must have as many steps as the sampler, %d, and has %d: make it with `minsep strategy --steps %d`, or give --steps %d",
+				steps,
+				s.Steps,
+				steps,
+				s.Steps,
+			),
+		}
 	}
 	return s, err
 }

@@ -20,7 +20,12 @@ import (
 )
 
 // accountStage is the account in plans, run directories and inspections.
-var accountStage = Stage{Name: "account", Group: "privacy", Results: ClaimFiles, Work: manifest.LedgerFolder, From: []string{"bound", "strategy"},
+var accountStage = Stage{
+	Name:     "account",
+	Group:    "privacy",
+	Results:  ClaimFiles,
+	Work:     manifest.LedgerFolder,
+	From:     []string{"bound", "strategy"},
 	faults:   accountFaults,
 	estimate: estimateAccount,
 	compare:  compareAccount,
@@ -66,13 +71,13 @@ func unfinishedAccount(ctx context.Context, d *Directory) (there bool, differs [
 
 // PlanPrivacy is the claim to certify: see [Account].
 type PlanPrivacy struct {
-	Epsilon         float64   `json:"epsilon" strict:"required"`  // 0 to 1e6
-	Delta           float64   `json:"delta" strict:"required"`    // at least 1e-300, below 1
-	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"` // verify this one only, above 0; 0 for the smallest
-	Samples         uint64    `json:"samples,omitempty"`          // budget of estimates and verification; or
-	CPUTime         string    `json:"cpu_time,omitempty"`         // of one processor, such as "10m"
-	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"`     // further ε at which δ is certified
-	Unit            string    `json:"unit,omitempty"`             // whom to protect: owner, the default, or example
+	Epsilon         float64   `json:"epsilon"                    strict:"required"` // 0 to 1e6
+	Delta           float64   `json:"delta"                      strict:"required"` // at least 1e-300, below 1
+	NoiseMultiplier float64   `json:"noise_multiplier,omitempty"`                   // verify this one only, above 0; 0 for the smallest
+	Samples         uint64    `json:"samples,omitempty"`                            // budget of estimates and verification; or
+	CPUTime         string    `json:"cpu_time,omitempty"`                           // of one processor, such as "10m"
+	AlsoEpsilon     []float64 `json:"also_epsilon,omitempty"`                       // further ε at which δ is certified
+	Unit            string    `json:"unit,omitempty"`                               // whom to protect: owner, the default, or example
 }
 
 // cpuTime returns the budget in time, 0 if none is given.
@@ -90,8 +95,17 @@ func (p PlanPrivacy) cpuTime() (time.Duration, error) {
 // AccountOf returns the plan's parameters of the account. They are for k_u of the plan, even if
 // no owner has so many examples: the claim does not depend on the data.
 func AccountOf(p Plan) Account {
-	a := Account{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Strategy: strategyPath(p),
-		Epsilon: p.Privacy.Epsilon, Delta: p.Privacy.Delta, NoiseMultiplier: p.Privacy.NoiseMultiplier, Samples: p.Privacy.Samples, AlsoEpsilon: p.Privacy.AlsoEpsilon}
+	a := Account{
+		Params:          p.Scheme,
+		Bounded:         p.Table(),
+		Examples:        p.numbered(),
+		Strategy:        strategyPath(p),
+		Epsilon:         p.Privacy.Epsilon,
+		Delta:           p.Privacy.Delta,
+		NoiseMultiplier: p.Privacy.NoiseMultiplier,
+		Samples:         p.Privacy.Samples,
+		AlsoEpsilon:     p.Privacy.AlsoEpsilon,
+	}
 	a.CPUTime, _ = p.Privacy.cpuTime() // its faults are told with the plan's
 	a.Unit = p.Privacy.Unit
 	if p.Bound != nil && p.Scheme.Sample != sampling.SampleOwners && a.Unit != string(accounting.UnitExample) {
@@ -107,12 +121,25 @@ func accountFaults(p Plan) error {
 	c.Add(err)
 	c.Add(AccountOf(p).Validate())
 	copies := p.Bound != nil && p.Bound.Duplicates && p.Bound.MaxExamplesPerOwner > 1
-	c.Require(!copies || p.Privacy.Unit != string(accounting.UnitExample), "unit", p.Privacy.Unit,
-		"must be owner beside bound.duplicates: each copy of an example takes part on its own, and a claim for single examples is for examples that are there once")
+	c.Require(
+		!copies || p.Privacy.Unit != string(accounting.UnitExample),
+		"unit",
+		p.Privacy.Unit,
+		"must be owner beside bound.duplicates: each copy of an example takes part on its own, and a claim for single examples is for examples that are there once",
+	)
 	if p.Bound != nil && p.Scheme.Sample == sampling.SampleOwners {
-		c.Require(!copies, "duplicates", p.Bound.Duplicates, "must be left out with scheme.sample owners: each of their examples is there once")
-		c.Require(p.Scheme.ExamplesPerOwner <= p.Bound.MaxExamplesPerOwner, "examples per owner", p.Scheme.ExamplesPerOwner,
-			fmt.Sprintf("must be at most bound.max_examples_per_owner, %d", p.Bound.MaxExamplesPerOwner))
+		c.Require(
+			!copies,
+			"duplicates",
+			p.Bound.Duplicates,
+			"must be left out with scheme.sample owners: each of their examples is there once",
+		)
+		c.Require(
+			p.Scheme.ExamplesPerOwner <= p.Bound.MaxExamplesPerOwner,
+			"examples per owner",
+			p.Scheme.ExamplesPerOwner,
+			fmt.Sprintf("must be at most bound.max_examples_per_owner, %d", p.Bound.MaxExamplesPerOwner),
+		)
 	}
 	return c.Err()
 }
@@ -157,7 +184,12 @@ func suggestedMaxBatchSize(p Plan) int {
 	if err != nil || p.numbered() == 0 {
 		return 0
 	}
-	run := accounting.Run{Sampler: spec, Strategy: mechanism.Identity(p.Scheme.Steps), MaxExamplesPerOwner: 1, Examples: p.numbered()}
+	run := accounting.Run{
+		Sampler:             spec,
+		Strategy:            mechanism.Identity(p.Scheme.Steps),
+		MaxExamplesPerOwner: 1,
+		Examples:            p.numbered(),
+	}
 	size, err := run.SuggestMaxBatchSize(p.Privacy.Epsilon, p.Privacy.Delta, accounting.Moments{})
 	if err != nil {
 		return 0
@@ -171,7 +203,11 @@ func accountMethod(p Plan) accounting.Method {
 	spec, err := p.foreseen()
 	strategy := p.Strategy.StandIn()
 	if strategy == nil { // of more than one band
-		strategy = &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: p.Scheme.Steps, Toeplitz: []float64{1, 0.5}}
+		strategy = &mechanism.Strategy{
+			Kind:     mechanism.KindToeplitz,
+			Steps:    p.Scheme.Steps,
+			Toeplitz: []float64{1, 0.5},
+		}
 	}
 	if err == nil {
 		run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: 1, Examples: unknownExamples}

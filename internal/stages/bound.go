@@ -44,18 +44,33 @@ func (b Bound) Validate() error {
 	c.Require(len(b.Graph) > 0, "graph", "(none)", "must name at least one file, folder or pattern")
 	c.Add(b.Bound.Validate())
 	c.Add(b.Read.Validate())
-	c.Require(b.Buckets >= 0 && b.Buckets <= maxBuckets, "buckets", b.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
+	c.Require(
+		b.Buckets >= 0 && b.Buckets <= maxBuckets,
+		"buckets",
+		b.Buckets,
+		fmt.Sprintf("must be 1 to %d", maxBuckets),
+	)
 	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")
 	c.Require(b.EdgesInMemory >= 0, "edges in memory", b.EdgesInMemory, "must be at least 0")
 	return c.Err()
 }
 
 // boundStage is the bound in plans, run directories and inspections.
-var boundStage = Stage{Name: "bound", Group: "bound", Results: []string{manifest.BoundedFolder}, Formats: []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat}, Input: "graph",
-	in:     func(p Plan) bool { return p.Graph != nil },
-	faults: func(p Plan) error { return errors.Join(BoundOf(p).Validate(), checkPlanPools(p)) },
+var boundStage = Stage{
+	Name:    "bound",
+	Group:   "bound",
+	Results: []string{manifest.BoundedFolder},
+	Formats: []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat},
+	Input:   "graph",
+	in:      func(p Plan) bool { return p.Graph != nil },
+	faults:  func(p Plan) error { return errors.Join(BoundOf(p).Validate(), checkPlanPools(p)) },
 	estimate: func(_ Plan, edges int64) PlanEstimate {
-		return PlanEstimate{Rows: edges, Files: 1, CPU: 0.02 + boundEdge*float64(edges), Memory: boundMemory*edges + min(boundBuffers, 200*edges)}
+		return PlanEstimate{
+			Rows:   edges,
+			Files:  1,
+			CPU:    0.02 + boundEdge*float64(edges),
+			Memory: boundMemory*edges + min(boundBuffers, 200*edges),
+		}
 	},
 	expect: func(_ context.Context, d *Directory) (expected, error) {
 		params := BoundOf(d.Plan).Bound
@@ -65,15 +80,15 @@ var boundStage = Stage{Name: "bound", Group: "bound", Results: []string{manifest
 
 // PlanGraph says which graph to read, and how: [graphio.Options].
 type PlanGraph struct {
-	Paths         []string `json:"paths,omitempty" decides:"nothing"` // files, folders and patterns
-	Format        string   `json:"format,omitempty"`                  // as the flag --format; "" for auto
-	ExampleColumn string   `json:"example_column,omitempty"`          // name or 1-based position; "" for example_id
-	OwnerColumn   string   `json:"owner_column,omitempty"`            // name or 1-based position; "" for owner_id or owners
-	Delimiter     string   `json:"delimiter,omitempty"`               // one byte; "" for the format's own
-	Encoding      string   `json:"encoding,omitempty"`                // of text: latin1 or cp1252; "" for UTF-8
-	Header        string   `json:"header,omitempty"`                  // auto, yes or no; "" for auto
-	ExampleType   string   `json:"example_type,omitempty"`            // auto, int64 or string; "" for auto
-	OwnerType     string   `json:"owner_type,omitempty"`              // auto, int64 or string; "" for auto
+	Paths         []string `json:"paths,omitempty"          decides:"nothing"` // files, folders and patterns
+	Format        string   `json:"format,omitempty"`                           // as the flag --format; "" for auto
+	ExampleColumn string   `json:"example_column,omitempty"`                   // name or 1-based position; "" for example_id
+	OwnerColumn   string   `json:"owner_column,omitempty"`                     // name or 1-based position; "" for owner_id or owners
+	Delimiter     string   `json:"delimiter,omitempty"`                        // one byte; "" for the format's own
+	Encoding      string   `json:"encoding,omitempty"`                         // of text: latin1 or cp1252; "" for UTF-8
+	Header        string   `json:"header,omitempty"`                           // auto, yes or no; "" for auto
+	ExampleType   string   `json:"example_type,omitempty"`                     // auto, int64 or string; "" for auto
+	OwnerType     string   `json:"owner_type,omitempty"`                       // auto, int64 or string; "" for auto
 	// OwnerSeparator divides owners that are text into several; none: each is one owner.
 	OwnerSeparator string `json:"owner_separator,omitempty"`
 	SkipOwnerless  bool   `json:"skip_ownerless,omitempty"` // leave out examples without owners
@@ -100,8 +115,19 @@ func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
 
 // Options returns the options for reading the graph.
 func (g PlanGraph) Options() graphio.Options {
-	return graphio.Options{Format: g.Format, ExampleColumn: g.ExampleColumn, OwnerColumn: g.OwnerColumn, Delimiter: g.Delimiter, Encoding: g.Encoding, Header: g.Header,
-		ExampleType: g.ExampleType, OwnerType: g.OwnerType, OwnerSeparator: g.OwnerSeparator, SkipOwnerless: g.SkipOwnerless, RowIDs: g.RowIDs}
+	return graphio.Options{
+		Format:         g.Format,
+		ExampleColumn:  g.ExampleColumn,
+		OwnerColumn:    g.OwnerColumn,
+		Delimiter:      g.Delimiter,
+		Encoding:       g.Encoding,
+		Header:         g.Header,
+		ExampleType:    g.ExampleType,
+		OwnerType:      g.OwnerType,
+		OwnerSeparator: g.OwnerSeparator,
+		SkipOwnerless:  g.SkipOwnerless,
+		RowIDs:         g.RowIDs,
+	}
 }
 
 // checkPlanPools requires pools for rotation, and refuses them for any other scheme.
@@ -109,9 +135,17 @@ func checkPlanPools(p Plan) error {
 	pools := BoundOf(p).Pools
 	switch {
 	case p.Scheme.Kind().Pools && pools == 0:
-		return &ParamError{Param: "pools", Value: pools, Rule: "must be given for rotation with a batch size; with epoch_steps there is one for each period"}
+		return &ParamError{
+			Param: "pools",
+			Value: pools,
+			Rule:  "must be given for rotation with a batch size; with epoch_steps there is one for each period",
+		}
 	case !p.Scheme.Kind().Pools && pools > 0:
-		return &ParamError{Param: "pools", Value: pools, Rule: "must be left out: only the scheme rotation takes pools"}
+		return &ParamError{
+			Param: "pools",
+			Value: pools,
+			Rule:  "must be left out: only the scheme rotation takes pools",
+		}
 	}
 	return nil
 }

@@ -55,7 +55,15 @@ func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, 
 		}
 		c, err := accounting.ParseCertificate(data)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", &ParamError{Param: "certificate", Value: path, Rule: "cannot be read: remove it, and `minsep account` with the same flags makes it again from the ledger"}, err)
+			return nil, fmt.Errorf(
+				"%w: %w",
+				&ParamError{
+					Param: "certificate",
+					Value: path,
+					Rule:  "cannot be read: remove it, and `minsep account` with the same flags makes it again from the ledger",
+				},
+				err,
+			)
 		}
 		if rule := Misnamed(name, c); rule != "" && name == manifest.AccountingFile {
 			return nil, &ParamError{Param: "certificate", Value: path, Rule: rule}
@@ -93,8 +101,11 @@ func CheckClaim(ctx context.Context, run string) error {
 	if err == nil && bytes.Equal(given, data) || store.Failed(err) || ctx.Err() != nil {
 		return err
 	}
-	return &ParamError{Param: "certificate", Value: path,
-		Rule: "does not follow from the ledger beside it: one of the two was altered, or another verification was begun; `minsep inspect " + run + "` says more; remove it, and `minsep account` with the same flags makes it again"}
+	return &ParamError{
+		Param: "certificate",
+		Value: path,
+		Rule:  "does not follow from the ledger beside it: one of the two was altered, or another verification was begun; `minsep inspect " + run + "` says more; remove it, and `minsep account` with the same flags makes it again",
+	}
 }
 
 // Misnamed returns the fault of a certificate in a file where its status does not belong, or "".
@@ -105,5 +116,9 @@ func Misnamed(name string, c *accounting.Certificate) string {
 	case manifest.CertificateFile:
 		return fmt.Sprintf("has status %q, which belongs in %s", c.Status, manifest.CertificateFile)
 	}
-	return fmt.Sprintf("is no certificate: its status is %q; this version names such a file %s", c.Status, manifest.AccountingFile)
+	return fmt.Sprintf(
+		"is no certificate: its status is %q; this version names such a file %s",
+		c.Status,
+		manifest.AccountingFile,
+	)
 }

@@ -62,11 +62,36 @@ func (f Form) Validate() error {
 	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
 	c.Add(feasible(f.Params, f.Examples))
-	c.Require(f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0, "scheme", f.Scheme, "needs a graph, which names the owners of examples")
-	c.Require(!f.Kind().Pools || f.Examples == 0 && len(f.Graph) == 0, "scheme", f.Scheme, "needs a bounded table of pools: bound the graph with --pools, and give --bounded")
-	c.Require(f.Sample != sampling.SampleOwners || f.Examples == 0, "sample", f.Sample, "needs a graph, which names the owners of examples: numbered examples are their own owners")
-	c.Require(f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1), "shards", f.Shards, fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)))
-	c.Require(f.Buckets >= 0 && f.Buckets <= maxBuckets, "buckets", f.Buckets, fmt.Sprintf("must be 1 to %d", maxBuckets))
+	c.Require(
+		f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0,
+		"scheme",
+		f.Scheme,
+		"needs a graph, which names the owners of examples",
+	)
+	c.Require(
+		!f.Kind().Pools || f.Examples == 0 && len(f.Graph) == 0,
+		"scheme",
+		f.Scheme,
+		"needs a bounded table of pools: bound the graph with --pools, and give --bounded",
+	)
+	c.Require(
+		f.Sample != sampling.SampleOwners || f.Examples == 0,
+		"sample",
+		f.Sample,
+		"needs a graph, which names the owners of examples: numbered examples are their own owners",
+	)
+	c.Require(
+		f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1),
+		"shards",
+		f.Shards,
+		fmt.Sprintf("must be 1 to %d, the steps: a shard holds whole steps", max(1, f.Steps)),
+	)
+	c.Require(
+		f.Buckets >= 0 && f.Buckets <= maxBuckets,
+		"buckets",
+		f.Buckets,
+		fmt.Sprintf("must be 1 to %d", maxBuckets),
+	)
 	return c.Err()
 }
 
@@ -74,12 +99,18 @@ func (f Form) Validate() error {
 // unknown number. Where other parameters of the scheme are at fault, the scheme's own limit is not
 // known, and the number of examples is the limit.
 func feasible(p sampling.Params, examples int64) error {
-	if examples < 1 || p.BatchSize <= 0 || p.Sample == sampling.SampleOwners || p.Kind().Owners == sampling.OwnersNeeded {
+	if examples < 1 || p.BatchSize <= 0 || p.Sample == sampling.SampleOwners ||
+		p.Kind().Owners == sampling.OwnersNeeded {
 		return nil
 	}
 	if p.Validate() != nil {
 		c := param.Checker{}
-		c.Require(p.BatchSize <= float64(examples), "batch size", p.BatchSize, fmt.Sprintf("must be at most %d, the number of examples", examples))
+		c.Require(
+			p.BatchSize <= float64(examples),
+			"batch size",
+			p.BatchSize,
+			fmt.Sprintf("must be at most %d, the number of examples", examples),
+		)
 		return c.Err()
 	}
 	_, err := p.Spec(numberedPopulation(examples))
@@ -103,16 +134,26 @@ func (f Form) Planned(ctx context.Context) (FormResult, Source, error) {
 	if err != nil {
 		return FormResult{}, source, err
 	}
-	formed := FormResult{Scheme: spec, Examples: source.Rows, Copies: source.Population().Examples, ExpectedBatchSize: spec.ExpectedBatchSize(source.Population())}
+	formed := FormResult{
+		Scheme:            spec,
+		Examples:          source.Rows,
+		Copies:            source.Population().Examples,
+		ExpectedBatchSize: spec.ExpectedBatchSize(source.Population()),
+	}
 	if c := source.coverage(); c != nil {
 		formed.Copies, formed.Pools, formed.PoolExamples = source.Rows, c.Pools, c.Size
 	}
 	if spec.Owners != nil {
-		formed.Owners, formed.ExpectedExamples = source.Population().Owners.Total(), spec.ExpectedExamples(source.Population())
+		formed.Owners, formed.ExpectedExamples = source.Population().Owners.Total(), spec.ExpectedExamples(
+			source.Population(),
+		)
 	}
 	formed.Shards = f.Shards
 	if f.Shards == 0 {
-		formed.Shards = manifest.BatchShards(spec.DrawnPerStep(source.Population())*float64(spec.Scheme().NumSteps()), spec.Scheme().NumSteps())
+		formed.Shards = manifest.BatchShards(
+			spec.DrawnPerStep(source.Population())*float64(spec.Scheme().NumSteps()),
+			spec.Scheme().NumSteps(),
+		)
 	}
 	return formed, source, nil
 }
@@ -203,24 +244,40 @@ func (s Source) RowsOf() string {
 }
 
 // formStage is the forming of batches in plans, run directories and inspections.
-var formStage = Stage{Name: "form", Group: "batches", Results: []string{manifest.BatchesFolder}, Formats: []string{manifest.BatchesFormat, manifest.OwnerBatchesFormat}, From: []string{"bound"},
-	Secret: true, OneRun: true, Drawn: true, Sized: true,
+var formStage = Stage{
+	Name:     "form",
+	Group:    "batches",
+	Results:  []string{manifest.BatchesFolder},
+	Formats:  []string{manifest.BatchesFormat, manifest.OwnerBatchesFormat},
+	From:     []string{"bound"},
+	Secret:   true,
+	OneRun:   true,
+	Drawn:    true,
+	Sized:    true,
 	faults:   func(p Plan) error { return FormOf(p).Validate() },
 	estimate: estimateForm,
 	expect: func(ctx context.Context, d *Directory) (expected, error) {
 		form := FormOf(d.Plan)
 		want, source, err := form.Planned(ctx)
-		return expected{format: manifest.BatchesFormatOf(want.Scheme), params: manifest.BatchesParams{Scheme: want.Scheme}, inputs: source.Inputs(), facts: func(ix *manifest.Index) (differs []string, err error) {
-			b, err := manifest.OpenBatches(ctx, d.path(manifest.BatchesFolder))
-			if err != nil {
-				return nil, err
-			}
-			parquet := slices.ContainsFunc(ix.Files, func(f manifest.File) bool { return strings.HasSuffix(f.Name, ".parquet") })
-			if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards || parquet != form.Parquet {
-				differs = append(differs, "its examples, shards or kinds of files differ")
-			}
-			return differs, nil
-		}}, err
+		return expected{
+			format: manifest.BatchesFormatOf(want.Scheme),
+			params: manifest.BatchesParams{Scheme: want.Scheme},
+			inputs: source.Inputs(),
+			facts: func(ix *manifest.Index) (differs []string, err error) {
+				b, err := manifest.OpenBatches(ctx, d.path(manifest.BatchesFolder))
+				if err != nil {
+					return nil, err
+				}
+				parquet := slices.ContainsFunc(
+					ix.Files,
+					func(f manifest.File) bool { return strings.HasSuffix(f.Name, ".parquet") },
+				)
+				if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards || parquet != form.Parquet {
+					differs = append(differs, "its examples, shards or kinds of files differ")
+				}
+				return differs, nil
+			},
+		}, err
 	},
 }
 
@@ -232,5 +289,11 @@ type PlanBatches struct {
 
 // FormOf returns the plan's parameters of batches.
 func FormOf(p Plan) Form {
-	return Form{Params: p.Scheme, Bounded: p.Table(), Examples: p.numbered(), Shards: p.Batches.Shards, Parquet: p.Batches.Parquet}
+	return Form{
+		Params:   p.Scheme,
+		Bounded:  p.Table(),
+		Examples: p.numbered(),
+		Shards:   p.Batches.Shards,
+		Parquet:  p.Batches.Parquet,
+	}
 }

@@ -30,7 +30,11 @@ func expectedForm(p Plan) FormResult {
 	if shards == 0 {
 		shards = manifest.BatchShards(p.Scheme.BatchSize*float64(p.Scheme.Steps), p.Scheme.Steps)
 	}
-	f := FormResult{Examples: p.numbered(), ExpectedBatchSize: p.Scheme.BatchSize, Shards: min(shards, p.Scheme.Steps)}
+	f := FormResult{
+		Examples:          p.numbered(),
+		ExpectedBatchSize: p.Scheme.BatchSize,
+		Shards:            min(shards, p.Scheme.Steps),
+	}
 	if p.Scheme.Sample == sampling.SampleOwners { // fewer where owners have fewer
 		f.ExpectedExamples = f.ExpectedBatchSize * float64(p.Scheme.ExamplesPerOwner)
 	}
@@ -80,7 +84,12 @@ func (f FormResult) CPU() float64 { return formExample*float64(f.Examples) + for
 func estimateForm(p Plan, _ int64) PlanEstimate {
 	f := expectedForm(p)
 	rows := f.RowsPerStep() * float64(p.Scheme.Steps)
-	e := PlanEstimate{Rows: int64(rows), Files: 2 * f.Shards, CPU: 0.02 + formExample*float64(f.Examples) + formRow*rows, Memory: formRowMemory * int64(rows)}
+	e := PlanEstimate{
+		Rows:   int64(rows),
+		Files:  2 * f.Shards,
+		CPU:    0.02 + formExample*float64(f.Examples) + formRow*rows,
+		Memory: formRowMemory * int64(rows),
+	}
 	e.Bytes = 4*int64(rows) + 8*int64(p.Scheme.Steps+f.Shards) + int64(2*f.Shards)*headerBytes
 	if p.Batches.Parquet {
 		e.Files += f.Shards

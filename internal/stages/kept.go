@@ -17,7 +17,12 @@ func KeptText(s ownergraph.Summary, of ownergraph.Bound) string {
 		return ""
 	}
 	share := float64(s.Kept) / float64(s.Examples)
-	text := fmt.Sprintf("kept %s of %s examples (%s)", words.Grouped(s.Kept), words.Grouped(s.Examples), percent(share))
+	text := fmt.Sprintf(
+		"kept %s of %s examples (%s)",
+		words.Grouped(s.Kept),
+		words.Grouped(s.Examples),
+		percent(share),
+	)
 	switch {
 	case share >= fewKept:
 		return text

@@ -49,14 +49,28 @@ type Noise struct {
 const FloatingPointOpen = "THE FLOATING-POINT CHANNEL IS OPEN: there is no grid, so the low bits of a released sum can tell what was summed; no certificate covers that"
 
 // DTypes are the element types of noise by their names on the command line.
-var DTypes = map[string]manifest.DType{"": manifest.DFloat32, "float32": manifest.DFloat32, "float64": manifest.DFloat64}
+var DTypes = map[string]manifest.DType{
+	"":        manifest.DFloat32,
+	"float32": manifest.DFloat32,
+	"float64": manifest.DFloat64,
+}
 
 // Validate reports every fault that can be seen without the strategy.
 func (n Noise) Validate() error {
 	c := param.Checker{}
-	c.Require(n.Strategy != "", "strategy", `""`, "must name a strategy file; make one with `minsep strategy --out`")
+	c.Require(
+		n.Strategy != "",
+		"strategy",
+		`""`,
+		"must name a strategy file; make one with `minsep strategy --out`",
+	)
 	c.AtLeast("steps", n.Steps, 1)
-	c.Require(n.Coordinates >= 1 && n.Coordinates <= noise.MaxCoordinates, "coordinates", n.Coordinates, "must be 1 to 2^48")
+	c.Require(
+		n.Coordinates >= 1 && n.Coordinates <= noise.MaxCoordinates,
+		"coordinates",
+		n.Coordinates,
+		"must be 1 to 2^48",
+	)
 	if !n.FromCertificate {
 		c.Positive("noise multiplier", n.NoiseMultiplier)
 	}
@@ -69,8 +83,18 @@ func (n Noise) Validate() error {
 	most := max(1, min(n.Coordinates, manifest.MaxNoiseShards))
 	c.Require(n.Shards >= 0 && int64(n.Shards) <= most, "shards", n.Shards, fmt.Sprintf("must be 1 to %d", most))
 	c.Require(n.StepsPerFile >= 0, "steps per file", n.StepsPerFile, "must be at least 1")
-	c.Require(n.Files || n.Shards <= 0, "shards", n.Shards, "is for noise in files, which are written only when asked for: give --files, or \"files\": true in a plan's noise")
-	c.Require(n.Files || n.StepsPerFile <= 0, "steps per file", n.StepsPerFile, "is for noise in files, which are written only when asked for: give --files, or \"files\": true in a plan's noise")
+	c.Require(
+		n.Files || n.Shards <= 0,
+		"shards",
+		n.Shards,
+		"is for noise in files, which are written only when asked for: give --files, or \"files\": true in a plan's noise",
+	)
+	c.Require(
+		n.Files || n.StepsPerFile <= 0,
+		"steps per file",
+		n.StepsPerFile,
+		"is for noise in files, which are written only when asked for: give --files, or \"files\": true in a plan's noise",
+	)
 	return c.Err()
 }
 
@@ -97,11 +121,20 @@ func ReadStrategyFile(ctx context.Context, path string) (*mechanism.Strategy, er
 // the name, and the error says how to make one.
 func NamedStrategy(ctx context.Context, path string) (*mechanism.Strategy, error) {
 	s, err := ReadStrategyFile(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) && slices.Contains([]string{"none", "identity", "independent", "dpsgd", "dp-sgd"}, strings.ToLower(path)) {
-		return nil, &ParamError{Param: "strategy", Value: path, Rule: "is not a file: for independent noise, as in DP-SGD, make a strategy file by `minsep strategy --kind identity`, or give account --bands 1"}
+	if errors.Is(err, fs.ErrNotExist) &&
+		slices.Contains([]string{"none", "identity", "independent", "dpsgd", "dp-sgd"}, strings.ToLower(path)) {
+		return nil, &ParamError{
+			Param: "strategy",
+			Value: path,
+			Rule:  "is not a file: for independent noise, as in DP-SGD, make a strategy file by `minsep strategy --kind identity`, or give account --bands 1",
+		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &ParamError{Param: "strategy", Value: path, Rule: "does not exist: make one with `minsep strategy --out " + path + "`"}
+		return nil, &ParamError{
+			Param: "strategy",
+			Value: path,
+			Rule:  "does not exist: make one with `minsep strategy --out " + path + "`",
+		}
 	}
 	return s, err
 }
@@ -114,10 +147,24 @@ func (n Noise) Recipe(ctx context.Context, training noise.Training) (*noise.Reci
 		return nil, manifest.NoiseFacts{}, err
 	}
 	if s.Steps != n.Steps {
-		return nil, manifest.NoiseFacts{}, &ParamError{Param: "steps", Value: n.Steps, Rule: fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy)}
+		return nil, manifest.NoiseFacts{}, &ParamError{
+			Param: "steps",
+			Value: n.Steps,
+			Rule:  fmt.Sprintf("must be %d, as the strategy %s has", s.Steps, n.Strategy),
+		}
 	}
-	r, err := noise.NewRecipe(noise.Config{Strategy: s, Coordinates: n.Coordinates, NoiseMultiplier: n.NoiseMultiplier, ClipNorm: n.ClipNorm,
-		Grid: n.Grid, Float64: DTypes[n.DType] == manifest.DFloat64, Training: training, Words: noise.Words(n.Words)})
+	r, err := noise.NewRecipe(
+		noise.Config{
+			Strategy:        s,
+			Coordinates:     n.Coordinates,
+			NoiseMultiplier: n.NoiseMultiplier,
+			ClipNorm:        n.ClipNorm,
+			Grid:            n.Grid,
+			Float64:         DTypes[n.DType] == manifest.DFloat64,
+			Training:        training,
+			Words:           noise.Words(n.Words),
+		},
+	)
 	return r, n.Layout(), err
 }
 
@@ -155,7 +202,12 @@ func Certified(c *accounting.Certificate, run string, r *noise.Recipe) error {
 	// More noise than certified keeps the claim.
 	check := param.Checker{}
 	sigma := float64(r.Params.NoiseMultiplier)
-	check.Require(sigma >= c.NoiseMultiplier, "noise multiplier", sigma, fmt.Sprintf("must be at least %v, as in the certificate in %s", c.NoiseMultiplier, run))
+	check.Require(
+		sigma >= c.NoiseMultiplier,
+		"noise multiplier",
+		sigma,
+		fmt.Sprintf("must be at least %v, as in the certificate in %s", c.NoiseMultiplier, run),
+	)
 	same, err := SameMatrix(r.Strategy, c.Run.Strategy)
 	check.Add(err)
 	check.Require(same, "strategy", r.Strategy.Kind, "must be the strategy of the certificate in "+run)
@@ -186,8 +238,16 @@ func ReadRecipe(ctx context.Context, path string) (*noise.Recipe, error) {
 }
 
 // noiseStage is the noise in plans, run directories and inspections.
-var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest.NoiseFolder}, Formats: []string{manifest.NoiseFormat}, From: []string{"strategy", "account"},
-	Secret: true, OneRun: true, Drawn: true, Sized: true,
+var noiseStage = Stage{
+	Name:       "noise",
+	Group:      "noise",
+	Results:    []string{manifest.NoiseFolder},
+	Formats:    []string{manifest.NoiseFormat},
+	From:       []string{"strategy", "account"},
+	Secret:     true,
+	OneRun:     true,
+	Drawn:      true,
+	Sized:      true,
 	faults:     func(p Plan) error { return NoiseOf(p, 1).Validate() },
 	estimate:   estimateNoise,
 	unfinished: interrupted(manifest.NoiseFolder),
@@ -208,13 +268,22 @@ var noiseStage = Stage{Name: "noise", Group: "noise", Results: []string{manifest
 		if err != nil {
 			return expected{}, err
 		}
-		return expected{format: manifest.NoiseFormat, params: want.Params, facts: func(ix *manifest.Index) ([]string, error) { return d.noiseDiffers(ctx, ix, want, facts) }}, nil
+		return expected{
+			format: manifest.NoiseFormat,
+			params: want.Params,
+			facts:  func(ix *manifest.Index) ([]string, error) { return d.noiseDiffers(ctx, ix, want, facts) },
+		}, nil
 	},
 }
 
 // noiseDiffers compares the recipe in a folder of noise, and the layout of its files, with the
 // plan's. It needs no key: the key's commitment is taken from the recipe.
-func (d *Directory) noiseDiffers(ctx context.Context, ix *manifest.Index, want *noise.Recipe, facts manifest.NoiseFacts) (differs []string, err error) {
+func (d *Directory) noiseDiffers(
+	ctx context.Context,
+	ix *manifest.Index,
+	want *noise.Recipe,
+	facts manifest.NoiseFacts,
+) (differs []string, err error) {
 	dir := d.path(manifest.NoiseFolder)
 	got, err := ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile))
 	if err != nil {
@@ -255,16 +324,27 @@ type PlanNoise struct {
 	Grid         noise.Grid `json:"grid,omitempty"`                           // a power of two, or "none"
 	DType        string     `json:"dtype,omitempty"`                          // float32 or float64; "" for float32
 	Words        string     `json:"words,omitempty"`                          // aes-128 or chacha12; "" for aes-128
-	Shards       int        `json:"shards,omitempty" decides:"files"`         // at least 1; 0 for as many as the size calls for
+	Shards       int        `json:"shards,omitempty"         decides:"files"` // at least 1; 0 for as many as the size calls for
 	StepsPerFile int        `json:"steps_per_file,omitempty" decides:"files"` // at least 1; 0 for 1000
-	Files        bool       `json:"files,omitempty" decides:"files"`          // write the noise to files
+	Files        bool       `json:"files,omitempty"          decides:"files"` // write the noise to files
 }
 
 // NoiseOf returns the plan's parameters of noise, with a noise multiplier.
 func NoiseOf(p Plan, multiplier float64) Noise {
 	n := p.Noise
-	return Noise{Strategy: strategyPath(p), Steps: p.Scheme.Steps, Coordinates: n.Coordinates, NoiseMultiplier: multiplier, ClipNorm: n.ClipNorm,
-		Grid: n.Grid, Files: n.Files, DType: n.DType, Words: n.Words, Shards: n.Shards, StepsPerFile: n.StepsPerFile}
+	return Noise{
+		Strategy:        strategyPath(p),
+		Steps:           p.Scheme.Steps,
+		Coordinates:     n.Coordinates,
+		NoiseMultiplier: multiplier,
+		ClipNorm:        n.ClipNorm,
+		Grid:            n.Grid,
+		Files:           n.Files,
+		DType:           n.DType,
+		Words:           n.Words,
+		Shards:          n.Shards,
+		StepsPerFile:    n.StepsPerFile,
+	}
 }
 
 // Costs of noise, see [Plan.Estimate].

@@ -39,7 +39,10 @@ func (p Present) OneTraining(root *stream.Root) error {
 		wayOut := NewDirectory
 		switch {
 		case p.run == nil:
-			differs = fmt.Sprintf("it belongs to run %v, and run.json, which would name that run, is missing", s.run)
+			differs = fmt.Sprintf(
+				"it belongs to run %v, and run.json, which would name that run, is missing",
+				s.run,
+			)
 		case s.run != p.run.RunID:
 			differs = fmt.Sprintf("it belongs to run %v, run.json to run %v", s.run, p.run.RunID)
 		case root != nil && !s.byKey(*root):
@@ -47,7 +50,11 @@ func (p Present) OneTraining(root *stream.Root) error {
 		default:
 			continue
 		}
-		return Disagrees(s.path, []string{differs}, "batches and noise are of one run and one key, and serve one training run: "+wayOut)
+		return Disagrees(
+			s.path,
+			[]string{differs},
+			"batches and noise are of one run and one key, and serve one training run: "+wayOut,
+		)
 	}
 	return nil
 }

@@ -27,15 +27,33 @@ func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 // examples, or of owners where they are sampled.
 func (p Plan) Problem(spec sampling.Spec, strategy *mechanism.Strategy, units int64) calibration.Problem {
 	a := AccountOf(p)
-	run := accounting.Run{Sampler: spec, Strategy: strategy, MaxExamplesPerOwner: max(1, a.MaxPerOwner), Examples: units}
-	return calibration.Problem{Run: run, Epsilon: a.Epsilon, Delta: a.Delta, NoiseMultiplier: a.NoiseMultiplier, Samples: a.Samples, CPUTime: a.CPUTime, AlsoEpsilon: a.AlsoEpsilon}
+	run := accounting.Run{
+		Sampler:             spec,
+		Strategy:            strategy,
+		MaxExamplesPerOwner: max(1, a.MaxPerOwner),
+		Examples:            units,
+	}
+	return calibration.Problem{
+		Run:             run,
+		Epsilon:         a.Epsilon,
+		Delta:           a.Delta,
+		NoiseMultiplier: a.NoiseMultiplier,
+		Samples:         a.Samples,
+		CPUTime:         a.CPUTime,
+		AlsoEpsilon:     a.AlsoEpsilon,
+	}
 }
 
 // Outlook forecasts the samples of the plan's account before it runs, with a strategy of
 // QuickStrategy. It returns nil if no samples are needed, or if the scheme, the strategy or the
 // number of examples are not known before the data. watch, if not nil, is told of its progress.
-func (p Plan) Outlook(ctx context.Context, strategy *mechanism.Strategy, watch func(calibration.Phase)) (*calibration.Outlook, error) {
-	if strategy == nil || p.Scheme.Prob == 0 && p.Scheme.BatchSize != 0 && p.numbered() == 0 && !p.Scheme.Kind().ExactBatchSize {
+func (p Plan) Outlook(
+	ctx context.Context,
+	strategy *mechanism.Strategy,
+	watch func(calibration.Phase),
+) (*calibration.Outlook, error) {
+	if strategy == nil ||
+		p.Scheme.Prob == 0 && p.Scheme.BatchSize != 0 && p.numbered() == 0 && !p.Scheme.Kind().ExactBatchSize {
 		return nil, nil
 	}
 	if p.Scheme.MaxBatchSize > 0 && p.numbered() == 0 {
@@ -94,8 +112,9 @@ func (p Plan) foreseen() (sampling.Spec, error) {
 	if n := p.numbered(); n > 0 {
 		return s.Spec(numberedPopulation(n))
 	}
-	return s.WithoutExamples().Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples},
-		Owners: sampling.OwnerSizes{1: unknownExamples}})
+	return s.WithoutExamples().
+		Spec(sampling.Population{Examples: unknownExamples, Neighborhoods: sampling.Neighborhoods{1: unknownExamples},
+			Owners: sampling.OwnerSizes{1: unknownExamples}})
 }
 
 // PlanEstimate is the expected output and cost of a stage. It follows from the plan and from the

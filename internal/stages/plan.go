@@ -41,16 +41,16 @@ const MaxName = 200
 // decides:"files" say how results are laid out in files, or make results that no training needs.
 // The others decide the training.
 type Plan struct {
-	Name     string            `json:"name,omitempty" decides:"nothing"` // of the data or the training, the title of its report: a line of at most MaxName bytes
-	Graph    *PlanGraph        `json:"graph,omitempty"`                  // with Bound; or
-	Bound    *ownergraph.Bound `json:"bound,omitempty"`                  // how to bound it
-	Examples int64             `json:"examples,omitempty"`               // this many examples, each its own owner
+	Name     string            `json:"name,omitempty"     decides:"nothing"` // of the data or the training, the title of its report: a line of at most MaxName bytes
+	Graph    *PlanGraph        `json:"graph,omitempty"`                      // with Bound; or
+	Bound    *ownergraph.Bound `json:"bound,omitempty"`                      // how to bound it
+	Examples int64             `json:"examples,omitempty"`                   // this many examples, each its own owner
 
-	Scheme   sampling.Params  `json:"scheme"`                  // how examples take part
-	Strategy mechanism.Params `json:"strategy"`                // its steps may be left out: the scheme has them
-	Privacy  PlanPrivacy      `json:"privacy"`                 // the claim
-	Batches  PlanBatches      `json:"batches" decides:"files"` // the files of the batches
-	Noise    PlanNoise        `json:"noise"`                   // the noise and its files
+	Scheme   sampling.Params  `json:"scheme"`                   // how examples take part
+	Strategy mechanism.Params `json:"strategy"`                 // its steps may be left out: the scheme has them
+	Privacy  PlanPrivacy      `json:"privacy"`                  // the claim
+	Batches  PlanBatches      `json:"batches"  decides:"files"` // the files of the batches
+	Noise    PlanNoise        `json:"noise"`                    // the noise and its files
 
 	Key string `json:"key,omitempty" decides:"nothing"` // file of the root key
 	Out string `json:"out,omitempty" decides:"nothing"` // run directory

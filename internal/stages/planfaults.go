@@ -29,7 +29,11 @@ const AutoBandsRule = "must be a whole number: minsep plan chooses it, together 
 func ParsePlan(name string, b []byte) (Plan, error) {
 	b = strictjson.Plain(bytes.TrimPrefix(b, []byte("\ufeff"))) // some editors begin UTF-8 with a byte order mark
 	if len(bytes.TrimSpace(b)) == 0 {
-		return Plan{}, &ParamError{Param: "plan", Value: name, Rule: "is empty; minsep run --example prints a plan to start from"}
+		return Plan{}, &ParamError{
+			Param: "plan",
+			Value: name,
+			Rule:  "is empty; minsep run --example prints a plan to start from",
+		}
 	}
 	if err := strictjson.Invalid(b); err != nil {
 		return Plan{}, &ParamError{Param: "plan", Value: name, Rule: err.Error()}
@@ -127,14 +131,24 @@ func (p Plan) Validate() error { return p.Faults(p.ValueFaults()) }
 // ValueFaults returns the faults of the values, each with its field of the plan.
 func (p Plan) ValueFaults() error {
 	c := param.Checker{}
-	c.Require((p.Graph != nil) != (p.Examples != 0), "graph and examples", nil, "exactly one of them must be given")
+	c.Require(
+		(p.Graph != nil) != (p.Examples != 0),
+		"graph and examples",
+		nil,
+		"exactly one of them must be given",
+	)
 	c.Require((p.Graph != nil) == (p.Bound != nil), "bound", nil, "must be given with a graph, and only then")
 	for _, s := range All {
 		if s.has(p) {
 			c.Add(InPlan(s.Group, s.faults(p)))
 		}
 	}
-	c.Require(len(p.Name) <= MaxName && printable.Line(p.Name) == p.Name, "name", strconv.Quote(p.Name), fmt.Sprintf("must be one line of at most %d bytes", MaxName))
+	c.Require(
+		len(p.Name) <= MaxName && printable.Line(p.Name) == p.Name,
+		"name",
+		strconv.Quote(p.Name),
+		fmt.Sprintf("must be one line of at most %d bytes", MaxName),
+	)
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
 	return InPlan("", c.Err())
 }
@@ -142,8 +156,14 @@ func (p Plan) ValueFaults() error {
 // planFields has the paths of a plan's fields by their names in words, for each group. Under "" it
 // has all fields; the first group with a name counts.
 var planFields = func() map[string]map[string]string {
-	all := map[string]string{"steps of the strategy": "strategy.steps", "max per owner": "bound.max_examples_per_owner", "graph": "graph", "key file": "key",
-		"bounded": "graph", "batch size or prob": "scheme.batch_size, scheme.prob"}
+	all := map[string]string{
+		"steps of the strategy": "strategy.steps",
+		"max per owner":         "bound.max_examples_per_owner",
+		"graph":                 "graph",
+		"key file":              "key",
+		"bounded":               "graph",
+		"batch size or prob":    "scheme.batch_size, scheme.prob",
+	}
 	fields := map[string]map[string]string{"": all}
 	t := reflect.TypeFor[Plan]()
 	tag := func(f reflect.StructField) string { name, _, _ := strings.Cut(f.Tag.Get("json"), ","); return name }

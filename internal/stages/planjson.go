@@ -22,7 +22,10 @@ func JSONDifferences(was, want []byte) []string {
 func mapDifferences(a, b map[string]string, inA, inB string) (list []string) {
 	for name, value := range a {
 		if b[name] != value {
-			list = append(list, fmt.Sprintf("%s is %s %s, %s %s", name, value, inA, cmp.Or(b[name], "absent"), inB))
+			list = append(
+				list,
+				fmt.Sprintf("%s is %s %s, %s %s", name, value, inA, cmp.Or(b[name], "absent"), inB),
+			)
 		}
 	}
 	for name, value := range b {

@@ -82,8 +82,14 @@ func (e Examples) Protected(unit accounting.Unit) int64 {
 
 // examples returns the facts about a table's examples.
 func (t *tableFacts) examples() Examples {
-	return Examples{Identity: manifest.BoundedExamples(t.digest), Copies: takingPart(t.summary), MostPerOwner: MostPerOwner(t.summary),
-		Copied: Copied(t.summary), Owners: ownerSizes(t.summary).Total(), Shared: Shared(t.summary)}
+	return Examples{
+		Identity:     manifest.BoundedExamples(t.digest),
+		Copies:       takingPart(t.summary),
+		MostPerOwner: MostPerOwner(t.summary),
+		Copied:       Copied(t.summary),
+		Owners:       ownerSizes(t.summary).Total(),
+		Shared:       Shared(t.summary),
+	}
 }
 
 // numberedExamples returns the facts about n numbers, each its own owner.
@@ -235,7 +241,14 @@ func (p *Present) readNoise(ctx context.Context, dir string) (*noise.Params, err
 		if err != nil {
 			return nil, err
 		}
-		p.secrets = append(p.secrets, secretFolder{dir, r.RunID, func(root stream.Root) bool { return r.Key(root, r.RunID).Commitment() == r.KeyCommitment }})
+		p.secrets = append(
+			p.secrets,
+			secretFolder{
+				dir,
+				r.RunID,
+				func(root stream.Root) bool { return r.Key(root, r.RunID).Commitment() == r.KeyCommitment },
+			},
+		)
 		if p.ofAnotherRun(r.RunID) {
 			return nil, nil
 		}
@@ -253,7 +266,11 @@ func SamplerText(s sampling.Spec) (string, error) {
 // Disagrees returns the error for a run directory with contents that do not match a command's
 // parameters.
 func Disagrees(path string, differs []string, wayOut string) error {
-	return &ParamError{Param: "out", Value: path, Rule: "does not match: " + strings.Join(differs, "; ") + ": " + wayOut}
+	return &ParamError{
+		Param: "out",
+		Value: path,
+		Rule:  "does not match: " + strings.Join(differs, "; ") + ": " + wayOut,
+	}
 }
 
 // Ways out of disagreements.
@@ -265,7 +282,14 @@ const (
 // claimDisagrees returns the error for a certificate that does not match a command's parameters.
 func (p Present) claimDisagrees(differs []string) error {
 	path := p.CertificatePath()
-	return Disagrees(path, differs, fmt.Sprintf("remove %s to give that claim up (its ledger stays, and counts), or give another --out", store.Base(path)))
+	return Disagrees(
+		path,
+		differs,
+		fmt.Sprintf(
+			"remove %s to give that claim up (its ledger stays, and counts), or give another --out",
+			store.Base(path),
+		),
+	)
 }
 
 // unclaimed names the part of a population that a certificate does not cover.
@@ -273,19 +297,31 @@ func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
 	k := c.Run.MaxExamplesPerOwner
 	sampled, what := of.sampled(c.Run.Sampler)
 	if c.Run.Sampler.Truncation != nil && sampled > 0 && c.Run.Examples != sampled {
-		differs = append(differs, fmt.Sprintf("the claim is for %d %s, there are %d", c.Run.Examples, what, sampled))
+		differs = append(
+			differs,
+			fmt.Sprintf("the claim is for %d %s, there are %d", c.Run.Examples, what, sampled),
+		)
 	}
 	if c.Run.Sampler.Owners != nil {
 		return append(differs, of.notOwned()...)
 	}
 	if c.Unit != accounting.UnitExample && k < of.MostPerOwner {
-		differs = append(differs, fmt.Sprintf("the claim is for %s, the bounded table has one with %d", c.Protected(), of.MostPerOwner))
+		differs = append(
+			differs,
+			fmt.Sprintf("the claim is for %s, the bounded table has one with %d", c.Protected(), of.MostPerOwner),
+		)
 	}
 	if c.Unit == accounting.UnitExample && of.Copied {
-		differs = append(differs, "the claim is for single examples that are there once, the bounded table has copies of examples")
+		differs = append(
+			differs,
+			"the claim is for single examples that are there once, the bounded table has copies of examples",
+		)
 	}
 	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown && of.Numbered && k > 1 {
-		differs = append(differs, fmt.Sprintf("the claim is for %s, and batches of numbered examples know no owners", c.Protected()))
+		differs = append(
+			differs,
+			fmt.Sprintf("the claim is for %s, and batches of numbered examples know no owners", c.Protected()),
+		)
 	}
 	return differs
 }
@@ -293,8 +329,15 @@ func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
 // AgreesToForm refuses batches that do not match the run directory.
 func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	if p.table != nil && of.Numbered {
-		return &ParamError{Param: "examples", Value: of.Copies,
-			Rule: fmt.Sprintf("must be left out: %s holds a bounded table, and numbered examples do not use it; give --bounded %s, or another --out", p.out, p.out)}
+		return &ParamError{
+			Param: "examples",
+			Value: of.Copies,
+			Rule: fmt.Sprintf(
+				"must be left out: %s holds a bounded table, and numbered examples do not use it; give --bounded %s, or another --out",
+				p.out,
+				p.out,
+			),
+		}
 	}
 	if c := p.certificate; c != nil {
 		if differs := append(Differences(c.Run.Sampler, spec, "in the certificate", "in the batches"), unclaimed(c, of)...); differs != nil {
@@ -311,18 +354,40 @@ func (p Present) AgreesToNoise(steps int) error {
 		return nil
 	}
 	if has := p.batches.sampler.Scheme().NumSteps(); has != steps {
-		return &ParamError{Param: "steps", Value: steps, Rule: fmt.Sprintf("must be %d, as the batches in %s have: a training takes a row of the noise in each step", has, p.out)}
+		return &ParamError{
+			Param: "steps",
+			Value: steps,
+			Rule: fmt.Sprintf(
+				"must be %d, as the batches in %s have: a training takes a row of the noise in each step",
+				has,
+				p.out,
+			),
+		}
 	}
 	return nil
 }
 
 // AgreesToAccount refuses a claim that does not match the run directory. The noise
 // multiplier is 0 if it is not known yet.
-func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Examples, noiseMultiplier float64) error {
+func (p Present) AgreesToAccount(
+	run accounting.Run,
+	unit accounting.Unit,
+	of Examples,
+	noiseMultiplier float64,
+) error {
 	if b := p.batches; b != nil {
-		differs := append(Differences(run.Sampler, b.sampler, "in the claim", "in the batches"), unclaimed(&accounting.Certificate{Run: run, Unit: unit}, b.of)...)
+		differs := append(
+			Differences(run.Sampler, b.sampler, "in the claim", "in the batches"),
+			unclaimed(&accounting.Certificate{Run: run, Unit: unit}, b.of)...)
 		if of.Identity != "" && of.Identity != b.of.Identity {
-			differs = append(differs, fmt.Sprintf("the batches are of examples %s, and the claim is of examples %s", b.of.Identity, of.Identity))
+			differs = append(
+				differs,
+				fmt.Sprintf(
+					"the batches are of examples %s, and the claim is of examples %s",
+					b.of.Identity,
+					of.Identity,
+				),
+			)
 		}
 		if differs != nil {
 			return Disagrees(store.Join(p.out, manifest.BatchesFolder), differs, giveUpForm)
@@ -343,7 +408,10 @@ func (p Present) AgreesToAccount(run accounting.Run, unit accounting.Unit, of Ex
 		differs = append(differs, "it was made with another strategy")
 	}
 	if has := float64(p.noise.NoiseMultiplier); noiseMultiplier > has {
-		differs = append(differs, fmt.Sprintf("its noise multiplier is %v, and the claim needs %v", has, noiseMultiplier))
+		differs = append(
+			differs,
+			fmt.Sprintf("its noise multiplier is %v, and the claim needs %v", has, noiseMultiplier),
+		)
 	}
 	if differs != nil {
 		return Disagrees(store.Join(p.out, manifest.NoiseFolder), differs, NewDirectory)
@@ -361,7 +429,11 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	wayOut := "noise serves one training run, and a new one needs noise and batches of its own: " + NewDirectory
 	// Nothing says which sums that noise was added to, or will be: it may not be claimed for any.
 	if !t.Known() {
-		return Disagrees(store.Join(p.out, manifest.NoiseFolder), []string{"it was written before the training run was known"}, wayOut)
+		return Disagrees(
+			store.Join(p.out, manifest.NoiseFolder),
+			[]string{"it was written before the training run was known"},
+			wayOut,
+		)
 	}
 	var was sampling.Spec
 	if err := strictjson.Loose([]byte(t.Sampler), &was); err != nil {
@@ -369,7 +441,10 @@ func (p Present) agreesWithNoise(spec sampling.Spec, of Examples) error {
 	}
 	differs := Differences(was, spec, "in the recipe of the noise", "here")
 	if of.Identity != "" && of.Identity != t.Examples {
-		differs = append(differs, fmt.Sprintf("its examples are %s, and here they are %s", t.Examples, of.Identity))
+		differs = append(
+			differs,
+			fmt.Sprintf("its examples are %s, and here they are %s", t.Examples, of.Identity),
+		)
 	}
 	if differs == nil {
 		return nil
@@ -389,7 +464,11 @@ func (p Present) Training() (t noise.Training, err error) {
 		}
 		if c := p.certificate; c != nil {
 			if differs := append(Differences(c.Run.Sampler, p.batches.sampler, "in the certificate", "in the batches"), unclaimed(c, p.batches.of)...); differs != nil {
-				return t, Disagrees(p.out, differs, NewDirectory+", with batches and a certificate of one training run")
+				return t, Disagrees(
+					p.out,
+					differs,
+					NewDirectory+", with batches and a certificate of one training run",
+				)
 			}
 		}
 	case p.certificate != nil:
@@ -408,7 +487,11 @@ func (p Present) Training() (t noise.Training, err error) {
 	if p.table != nil && t.Examples != manifest.BoundedExamples(p.table.digest) {
 		switch {
 		case p.batches != nil:
-			return t, Disagrees(store.Join(p.out, manifest.BatchesFolder), []string{"the bounded table beside them is not the table from which they were formed"}, NewDirectory)
+			return t, Disagrees(
+				store.Join(p.out, manifest.BatchesFolder),
+				[]string{"the bounded table beside them is not the table from which they were formed"},
+				NewDirectory,
+			)
 		default: // of the table as it is now
 			t.Examples = manifest.BoundedExamples(p.table.digest)
 		}

@@ -39,8 +39,18 @@ type Request struct {
 
 // request returns the request of a problem.
 func (a Account) request(p calibration.Problem) (r Request, err error) {
-	r = Request{Sampler: p.Run.Sampler, Bands: a.Bands, MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner, Unit: p.Unit, Examples: p.Run.Examples,
-		Epsilon: p.Epsilon, Delta: p.Delta, NoiseMultiplier: p.NoiseMultiplier, Samples: p.Samples, AlsoEpsilon: p.AlsoEpsilon}
+	r = Request{
+		Sampler:             p.Run.Sampler,
+		Bands:               a.Bands,
+		MaxExamplesPerOwner: p.Run.MaxExamplesPerOwner,
+		Unit:                p.Unit,
+		Examples:            p.Run.Examples,
+		Epsilon:             p.Epsilon,
+		Delta:               p.Delta,
+		NoiseMultiplier:     p.NoiseMultiplier,
+		Samples:             p.Samples,
+		AlsoEpsilon:         p.AlsoEpsilon,
+	}
 	if p.CPUTime > 0 {
 		r.CPUTime = p.CPUTime.String()
 	}
@@ -107,7 +117,10 @@ func (r Request) agrees(c *accounting.Certificate) bool {
 		}
 	}
 	sameExamples := r.Sampler.Truncation == nil || r.Examples == c.Run.Examples
-	return r.MaxExamplesPerOwner == c.Run.MaxExamplesPerOwner && r.Unit == c.Unit && sameExamples && r.Epsilon == c.Epsilon && r.Delta == c.Delta && (r.NoiseMultiplier == 0 || r.NoiseMultiplier == c.NoiseMultiplier)
+	return r.MaxExamplesPerOwner == c.Run.MaxExamplesPerOwner && r.Unit == c.Unit && sameExamples &&
+		r.Epsilon == c.Epsilon &&
+		r.Delta == c.Delta &&
+		(r.NoiseMultiplier == 0 || r.NoiseMultiplier == c.NoiseMultiplier)
 }
 
 // madeBy reports whether s is the strategy that was asked for.

@@ -214,7 +214,11 @@ type expected struct {
 // look compares the folder's index with the plan, and every file with the index. The result must
 // belong to one of the runs. It does not say how large files are: the sizes of batch files tell how
 // large the batches are.
-func (f expected) look(ctx context.Context, dir string, runs []stream.RunID) (ix *manifest.Index, differs []string, err error) {
+func (f expected) look(
+	ctx context.Context,
+	dir string,
+	runs []stream.RunID,
+) (ix *manifest.Index, differs []string, err error) {
 	if ix, err = manifest.Read(ctx, dir); err != nil {
 		return nil, nil, err
 	}

@@ -39,13 +39,19 @@ func (s Source) checkSample(p sampling.Params) error {
 	}
 	switch of := s.Table.Summary; {
 	case Shared(of):
-		bad.Rule = fmt.Sprintf("needs one owner for each example, and the bounded table has %d examples with %d owners in all: sample examples (leave --sample out), or keep one owner of each in the graph",
-			of.Kept, of.KeptEdges)
+		bad.Rule = fmt.Sprintf(
+			"needs one owner for each example, and the bounded table has %d examples with %d owners in all: sample examples (leave --sample out), or keep one owner of each in the graph",
+			of.Kept,
+			of.KeptEdges,
+		)
 	case Copied(of):
 		bad.Rule = "needs a table without copies of examples: bound without --duplicates (in a plan: bound.duplicates)"
 	case p.ExamplesPerOwner > bound.MaxExamplesPerOwner:
 		bad.Param, bad.Value = "examples per owner", p.ExamplesPerOwner
-		bad.Rule = fmt.Sprintf("must be at most %d: the table was bounded to so many for each owner; bound with a larger --max-per-owner", bound.MaxExamplesPerOwner)
+		bad.Rule = fmt.Sprintf(
+			"must be at most %d: the table was bounded to so many for each owner; bound with a larger --max-per-owner",
+			bound.MaxExamplesPerOwner,
+		)
 	default:
 		return nil
 	}
@@ -58,9 +64,17 @@ func (s Source) checkPools(p sampling.Params) error {
 	ofPools := s.Table != nil && s.Table.OfPools()
 	switch {
 	case p.Kind().Pools && !ofPools:
-		return &ParamError{Param: "scheme", Value: p.Scheme, Rule: "needs a table of pools: bound with --pools N, one for each period or fewer (in a plan: bound.pools)"}
+		return &ParamError{
+			Param: "scheme",
+			Value: p.Scheme,
+			Rule:  "needs a table of pools: bound with --pools N, one for each period or fewer (in a plan: bound.pools)",
+		}
 	case !p.Kind().Pools && ofPools:
-		return &ParamError{Param: "scheme", Value: p.Scheme, Rule: "must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)"}
+		return &ParamError{
+			Param: "scheme",
+			Value: p.Scheme,
+			Rule:  "must not be given with a table of pools, which are for rotation: bound without --pools (in a plan: bound.pools)",
+		}
 	}
 	return nil
 }
@@ -77,10 +91,16 @@ func (of Examples) sampled(s sampling.Spec) (n int64, what string) {
 // notOwned says why the owners of a population cannot be sampled.
 func (of Examples) notOwned() (differs []string) {
 	if of.Shared {
-		differs = append(differs, "the claim is for examples of one owner each, the bounded table has examples of several")
+		differs = append(
+			differs,
+			"the claim is for examples of one owner each, the bounded table has examples of several",
+		)
 	}
 	if of.Copied {
-		differs = append(differs, "the claim is for examples that are there once, the bounded table has copies of examples")
+		differs = append(
+			differs,
+			"the claim is for examples that are there once, the bounded table has copies of examples",
+		)
 	}
 	if of.Numbered && of.Identity != "" {
 		differs = append(differs, "the claim is for owners of a graph, numbered examples know none")

@@ -77,14 +77,24 @@ func MakeStrategy(ctx context.Context, p mechanism.Params) (*mechanism.Strategy,
 }
 
 // strategyStage is the strategy in plans, run directories and inspections.
-var strategyStage = Stage{Name: "strategy", Group: "strategy", Results: []string{manifest.StrategyFolder}, Formats: []string{manifest.StrategyFormat}, Input: "workload",
+var strategyStage = Stage{
+	Name:    "strategy",
+	Group:   "strategy",
+	Results: []string{manifest.StrategyFolder},
+	Formats: []string{manifest.StrategyFormat},
+	Input:   "workload",
 	faults: func(p Plan) error {
 		c := param.Checker{}
 		strategy := p.Strategy
 		if strategy.Steps == p.Scheme.Steps && strategy.Steps < 1 {
 			strategy.Steps = 1 << 14 // the scheme's fault; other faults can be seen at any number of steps
 		}
-		c.Require(strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1, "steps of the strategy", p.Strategy.Steps, fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps))
+		c.Require(
+			strategy.Steps == p.Scheme.Steps || p.Scheme.Steps < 1,
+			"steps of the strategy",
+			p.Strategy.Steps,
+			fmt.Sprintf("must be %d, as the scheme has, or left out", p.Scheme.Steps),
+		)
 		c.Add(ofScheme(p, InPlan("strategy", strategy.Validate())))
 		return c.Err()
 	},
@@ -93,7 +103,11 @@ var strategyStage = Stage{Name: "strategy", Group: "strategy", Results: []string
 		return PlanEstimate{Files: 1, CPU: p.Strategy.Seconds()}
 	},
 	expect: func(_ context.Context, d *Directory) (expected, error) {
-		return expected{format: manifest.StrategyFormat, params: d.Plan.Strategy, inputs: d.Result("strategy").Inputs()}, nil
+		return expected{
+			format: manifest.StrategyFormat,
+			params: d.Plan.Strategy,
+			inputs: d.Result("strategy").Inputs(),
+		}, nil
 	},
 }
 

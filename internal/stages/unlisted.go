@@ -41,7 +41,8 @@ func Unlisted(ctx context.Context, ix *manifest.Index, dir string) (names []stri
 		}
 		for _, e := range entries {
 			name := path.Join(folder, e.Name)
-			if known[name] && !e.Dir || folders[name] && isFolder(ctx, dir, name, e) || strings.HasPrefix(e.Name, store.TempPrefix) {
+			if known[name] && !e.Dir || folders[name] && isFolder(ctx, dir, name, e) ||
+				strings.HasPrefix(e.Name, store.TempPrefix) {
 				continue
 			}
 			names = append(names, store.Base(dir)+"/"+name)
@@ -92,14 +93,29 @@ func unlistedInLedger(ctx context.Context, run string) (names []string, err erro
 		look(".", func(e store.Entry) bool {
 			return own(e) || e.Dir && (e.Name == manifest.FinishedFolder || e.Name == manifest.EarlierFolder)
 		}),
-		look(manifest.FinishedFolder, func(e store.Entry) bool { return !e.Dir && finishedName.MatchString(e.Name) }),
+		look(
+			manifest.FinishedFolder,
+			func(e store.Entry) bool { return !e.Dir && finishedName.MatchString(e.Name) },
+		),
 		look(manifest.EarlierFolder, func(e store.Entry) bool {
 			replaced = append(replaced, e.Name)
 			return e.Dir && replacedName.MatchString(e.Name)
-		}))
+		}),
+	)
 	for _, name := range replaced {
 		if replacedName.MatchString(name) {
-			err = errors.Join(err, look(path.Join(manifest.EarlierFolder, name), files(ledger.ProtocolFile, ledger.UnitsFile, manifest.CertificateFile, manifest.AccountingFile)))
+			err = errors.Join(
+				err,
+				look(
+					path.Join(manifest.EarlierFolder, name),
+					files(
+						ledger.ProtocolFile,
+						ledger.UnitsFile,
+						manifest.CertificateFile,
+						manifest.AccountingFile,
+					),
+				),
+			)
 		}
 	}
 	return names, err
@@ -153,8 +169,12 @@ func misleading(ctx context.Context, run string) (names []string, err error) {
 // directory.
 func misleads(e store.Entry, known map[string]bool) bool {
 	lower := strings.ToLower(e.Name)
-	if strings.HasSuffix(lower, ".npy") || strings.HasSuffix(lower, ".parquet") || strings.HasPrefix(lower, "part-") ||
-		slices.Contains([]string{manifest.IndexName, "recipe.json", ledger.ProtocolFile, ledger.UnitsFile}, lower) {
+	if strings.HasSuffix(lower, ".npy") || strings.HasSuffix(lower, ".parquet") ||
+		strings.HasPrefix(lower, "part-") ||
+		slices.Contains(
+			[]string{manifest.IndexName, "recipe.json", ledger.ProtocolFile, ledger.UnitsFile},
+			lower,
+		) {
 		return true
 	}
 	for own, folder := range known {

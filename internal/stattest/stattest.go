@@ -24,8 +24,15 @@ func Count(count, trials int, p float64) error {
 	}
 	stat := divergence(count, trials, p) + divergence(trials-count, trials, 1-p)
 	if limit := math.Log(2 / FalseReject); stat > limit {
-		return fmt.Errorf("%d successes in %d trials of probability %.6g, expected %.1f: divergence %.1f is above %.1f",
-			count, trials, p, p*float64(trials), stat, limit)
+		return fmt.Errorf(
+			"%d successes in %d trials of probability %.6g, expected %.1f: divergence %.1f is above %.1f",
+			count,
+			trials,
+			p,
+			p*float64(trials),
+			stat,
+			limit,
+		)
 	}
 	return nil
 }
@@ -37,7 +44,14 @@ func Sum(got, mean, variance, bound float64) error {
 	l := math.Log(2 / FalseReject)
 	t := bound*l/3 + math.Sqrt(bound*l/3*(bound*l/3)+2*variance*l)
 	if dev := math.Abs(got - mean); !(dev <= t) {
-		return fmt.Errorf("sum %.9g is %.4g from its mean %.9g: more than %.4g (standard deviation %.4g)", got, dev, mean, t, math.Sqrt(variance))
+		return fmt.Errorf(
+			"sum %.9g is %.4g from its mean %.9g: more than %.4g (standard deviation %.4g)",
+			got,
+			dev,
+			mean,
+			t,
+			math.Sqrt(variance),
+		)
 	}
 	return nil
 }
@@ -48,7 +62,11 @@ func Sum(got, mean, variance, bound float64) error {
 // concentration of the multinomial in relative entropy, 2020, Theorem 1.2).
 func Distribution(observed []int, prob []float64) error {
 	if len(observed) != len(prob) || len(prob) < 2 {
-		return fmt.Errorf("%d cells observed, %d in the distribution: must be equal and at least 2", len(observed), len(prob))
+		return fmt.Errorf(
+			"%d cells observed, %d in the distribution: must be equal and at least 2",
+			len(observed),
+			len(prob),
+		)
 	}
 	n, total, possible := 0, 0.0, 0
 	for i, o := range observed {
@@ -69,8 +87,16 @@ func Distribution(observed []int, prob []float64) error {
 		}
 	}
 	if limit := entropyLimit(float64(max(possible-1, 1))); stat > limit {
-		return fmt.Errorf("%d draws over %d cells: divergence %.1f is above %.1f; furthest off is cell %d with %d draws where %.1f are expected",
-			n, len(prob), stat, limit, worst, observed[worst], float64(n)*prob[worst])
+		return fmt.Errorf(
+			"%d draws over %d cells: divergence %.1f is above %.1f; furthest off is cell %d with %d draws where %.1f are expected",
+			n,
+			len(prob),
+			stat,
+			limit,
+			worst,
+			observed[worst],
+			float64(n)*prob[worst],
+		)
 	}
 	return nil
 }

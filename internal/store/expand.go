@@ -75,7 +75,13 @@ func expandLocal(path string) ([]string, error) {
 
 // hiddenMatch reports whether a pattern that does not ask for hidden names matched one.
 func hiddenMatch(pattern, name string) bool {
-	patterns, names := strings.Split(pattern, string(filepath.Separator)), strings.Split(name, string(filepath.Separator))
+	patterns, names := strings.Split(
+		pattern,
+		string(filepath.Separator),
+	), strings.Split(
+		name,
+		string(filepath.Separator),
+	)
 	for i := 1; i <= min(len(patterns), len(names)); i++ {
 		if part := patterns[len(patterns)-i]; meta(part) && !hidden(part) && hidden(names[len(names)-i]) {
 			return true

@@ -52,7 +52,9 @@ func (f *Failures) Err() error {
 // failed marks and records the error of a request. Errors that are answers stay as they are, such
 // as that an object does not exist, or already does.
 func failed(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, ErrTooLarge) || errors.Is(err, errBucket) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) ||
+		errors.Is(err, ErrTooLarge) ||
+		errors.Is(err, errBucket) {
 		return err
 	}
 	err = requestError{err}

@@ -49,7 +49,8 @@ func createTemp(dir, base string, o Options) (path string, f *os.File, err error
 			return path, f, err
 		}
 		err := TryLock(f)
-		if err == nil && isAt(f, path) || err != nil && !errors.Is(err, ErrLocked) { // some file systems have no locks
+		if err == nil && isAt(f, path) ||
+			err != nil && !errors.Is(err, ErrLocked) { // some file systems have no locks
 			return path, f, nil
 		}
 		f.Close() // before it was locked, another process took it for a left one, and is removing it

@@ -33,7 +33,11 @@ func (l Limits) WithDefaults() Limits {
 
 // repeat calls attempt until it succeeds, fails with an error that is not temporary, or reaches a
 // limit.
-func (l Limits) repeat(ctx context.Context, temporary func(error) bool, attempt func(ctx context.Context, n int) error) error {
+func (l Limits) repeat(
+	ctx context.Context,
+	temporary func(error) bool,
+	attempt func(ctx context.Context, n int) error,
+) error {
 	l = l.WithDefaults()
 	all, cancel := context.WithTimeout(ctx, l.Total)
 	defer cancel()
@@ -51,7 +55,12 @@ func (l Limits) repeat(ctx context.Context, temporary func(error) bool, attempt 
 		case isFinal(err) || !Passing(err) && !temporary(err):
 			return err
 		case n == l.Attempts || all.Err() != nil:
-			return fmt.Errorf("%w (given up after %d attempts in %v)", err, n, time.Since(begin).Round(time.Millisecond))
+			return fmt.Errorf(
+				"%w (given up after %d attempts in %v)",
+				err,
+				n,
+				time.Since(begin).Round(time.Millisecond),
+			)
 		}
 		select {
 		case <-all.Done():

@@ -86,7 +86,11 @@ func lockFile(path string, mode fs.FileMode) (release func(), err error) {
 // returned otherwise.
 func notALink(name string, err error) error {
 	if to, is := LinkTo(name); is {
-		return &param.Error{Param: "file", Value: name, Rule: "is a link to " + to + ", where nothing is written: remove the link"}
+		return &param.Error{
+			Param: "file",
+			Value: name,
+			Rule:  "is a link to " + to + ", where nothing is written: remove the link",
+		}
 	}
 	return err
 }

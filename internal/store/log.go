@@ -23,7 +23,13 @@ type Log interface {
 // local log is locked, and the error wraps [ErrLocked] if another process has it open. An object
 // cannot be appended to, so the log is held in memory, at most limit bytes, and each Append
 // replaces the version of the object that was read last.
-func OpenLog(ctx context.Context, name string, mode fs.FileMode, limit int64, replay func(io.Reader) (whole int64, err error)) (Log, error) {
+func OpenLog(
+	ctx context.Context,
+	name string,
+	mode fs.FileMode,
+	limit int64,
+	replay func(io.Reader) (whole int64, err error),
+) (Log, error) {
 	if !isLocal(name) {
 		return openObjectLog(ctx, name, limit, replay)
 	}
@@ -97,7 +103,12 @@ type objectLog struct {
 }
 
 // openObjectLog reads and replays the object, if there is one.
-func openObjectLog(ctx context.Context, name string, limit int64, replay func(io.Reader) (whole int64, err error)) (*objectLog, error) {
+func openObjectLog(
+	ctx context.Context,
+	name string,
+	limit int64,
+	replay func(io.Reader) (whole int64, err error),
+) (*objectLog, error) {
 	l := &objectLog{ctx: ctx, name: name, limit: limit}
 	data, version, err := ReadVersion(ctx, name, limit)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -24,7 +24,8 @@ func isLocal(name string) bool {
 // scheme returns the part before "://", or "".
 func scheme(name string) string {
 	s, _, found := strings.Cut(name, "://")
-	if !found || s == "" || strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+	if !found || s == "" ||
+		strings.ContainsFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
 		return ""
 	}
 	return s
@@ -39,7 +40,11 @@ func split(name string) (bucket, key string, err error) {
 	bucket, key, _ = strings.Cut(rest, "/")
 	key = strings.TrimSuffix(key, "/")
 	if bucket == "" || key != "" && (path.Clean("/"+key) != "/"+key) {
-		return "", "", &param.Error{Param: "name", Value: name, Rule: "must be " + scheme(name) + "://bucket/key, without empty, . and .. parts"}
+		return "", "", &param.Error{
+			Param: "name",
+			Value: name,
+			Rule:  "must be " + scheme(name) + "://bucket/key, without empty, . and .. parts",
+		}
 	}
 	return bucket, key, nil
 }
@@ -52,7 +57,11 @@ func Check(name string) error {
 	}
 	if _, isLocal := s.(local); isLocal {
 		if p := localPath(name); p == "" || p != name && !strings.HasPrefix(p, "/") {
-			return &param.Error{Param: "name", Value: fmt.Sprintf("%q", name), Rule: "must be a path, or file:///path"}
+			return &param.Error{
+				Param: "name",
+				Value: fmt.Sprintf("%q", name),
+				Rule:  "must be a path, or file:///path",
+			}
 		}
 		return nil
 	}

@@ -78,12 +78,27 @@ type Objects struct {
 }
 
 // at calls f with the bucket and key of a name until it succeeds or reaches the limits.
-func (o *Objects) at(ctx context.Context, op, name string, f func(ctx context.Context, n int, bucket, key string) error) error {
+func (o *Objects) at(
+	ctx context.Context,
+	op, name string,
+	f func(ctx context.Context, n int, bucket, key string) error,
+) error {
 	bucket, key, err := split(name)
 	if err != nil {
 		return err
 	}
-	return failed(ctx, fault(op, name, o.Limits.repeat(ctx, o.Service.Temporary, func(ctx context.Context, n int) error { return f(ctx, n, bucket, key) })))
+	return failed(
+		ctx,
+		fault(
+			op,
+			name,
+			o.Limits.repeat(
+				ctx,
+				o.Service.Temporary,
+				func(ctx context.Context, n int) error { return f(ctx, n, bucket, key) },
+			),
+		),
+	)
 }
 
 // name returns the full name of an object.
@@ -122,7 +137,12 @@ func (o *Objects) Write(ctx context.Context, name string, opt Options, write fun
 	if o.MaxParts > 0 && opt.Size > int64(o.MaxParts)*partSize {
 		return o.tooLarge(name)
 	}
-	w := &objectWriter{objects: o, ctx: ctx, name: name, condition: Condition{New: opt.New, Replaces: opt.Replaces, Writer: rand.Text()}}
+	w := &objectWriter{
+		objects:   o,
+		ctx:       ctx,
+		name:      name,
+		condition: Condition{New: opt.New, Replaces: opt.Replaces, Writer: rand.Text()},
+	}
 	defer w.abort()
 	if err := write(w); err != nil {
 		return err
@@ -135,8 +155,17 @@ func (o *Objects) Write(ctx context.Context, name string, opt Options, write fun
 
 // tooLarge returns the error for an object of more than MaxParts parts, with the way out.
 func (o *Objects) tooLarge(name string) error {
-	return fault("write", name, fmt.Errorf("%w, which takes %d parts of %d MiB, %d MiB in all: write more files of fewer bytes each, such as with more shards",
-		ErrTooLarge, o.MaxParts, partSize>>20, int64(o.MaxParts)*partSize>>20))
+	return fault(
+		"write",
+		name,
+		fmt.Errorf(
+			"%w, which takes %d parts of %d MiB, %d MiB in all: write more files of fewer bytes each, such as with more shards",
+			ErrTooLarge,
+			o.MaxParts,
+			partSize>>20,
+			int64(o.MaxParts)*partSize>>20,
+		),
+	)
 }
 
 // Stat asks for the object, and if there is none, for objects below it.
@@ -205,7 +234,12 @@ func (o *Objects) Remove(ctx context.Context, name string) error {
 	if _, err := o.object(ctx, "remove", name); err != nil {
 		return err
 	}
-	return o.at(ctx, "remove", name, func(ctx context.Context, _ int, bucket, key string) error { return o.delete(ctx, bucket, key) })
+	return o.at(
+		ctx,
+		"remove",
+		name,
+		func(ctx context.Context, _ int, bucket, key string) error { return o.delete(ctx, bucket, key) },
+	)
 }
 
 // delete removes an object; a missing one is fine.
@@ -224,9 +258,14 @@ func (o *Objects) RemoveAll(ctx context.Context, name string) error {
 		return err
 	}
 	remove := func(key string) error {
-		return o.at(ctx, "remove", o.name(bucket, path.Clean(key)), func(ctx context.Context, _ int, bucket, _ string) error {
-			return o.delete(ctx, bucket, key)
-		})
+		return o.at(
+			ctx,
+			"remove",
+			o.name(bucket, path.Clean(key)),
+			func(ctx context.Context, _ int, bucket, _ string) error {
+				return o.delete(ctx, bucket, key)
+			},
+		)
 	}
 	var folders []string
 	err = o.pages(ctx, name, func(_ string, p Page) error {
@@ -250,7 +289,12 @@ func (o *Objects) Move(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	err = o.Write(ctx, to, Options{Size: f.Size()}, func(w io.Writer) error { _, err := io.Copy(w, Reader(f)); return err })
+	err = o.Write(
+		ctx,
+		to,
+		Options{Size: f.Size()},
+		func(w io.Writer) error { _, err := io.Copy(w, Reader(f)); return err },
+	)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}

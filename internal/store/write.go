@@ -60,7 +60,9 @@ func (w *objectWriter) part() error {
 		return w.objects.tooLarge(w.name)
 	}
 	w.parts++
-	err := w.do(func(ctx context.Context, _ int, _, _ string) error { return w.upload.Part(ctx, w.parts, w.buffer) })
+	err := w.do(
+		func(ctx context.Context, _ int, _, _ string) error { return w.upload.Part(ctx, w.parts, w.buffer) },
+	)
 	w.buffer = w.buffer[:0]
 	return err
 }

@@ -45,7 +45,11 @@ func ParseRoot(b []byte) (r Root, err error) {
 	}
 	copy(r.secret[:], b)
 	if bytes.Count(b, b[:1]) == RootSize {
-		return Root{}, &param.Error{Param: "key file", Value: "all bytes are equal", Rule: "must be random; make one with `minsep keygen`"}
+		return Root{}, &param.Error{
+			Param: "key file",
+			Value: "all bytes are equal",
+			Rule:  "must be random; make one with `minsep keygen`",
+		}
 	}
 	return r, nil
 }
@@ -57,7 +61,11 @@ func CreateKeyFile(path string) error {
 	secret := store.Options{Mode: 0o600, New: true, Secret: true}
 	err := store.WriteFile(context.Background(), path, secret, r.secret[:])
 	if errors.Is(err, fs.ErrExist) {
-		return &param.Error{Param: "key file", Value: path, Rule: "exists already and is never overwritten: name another file"}
+		return &param.Error{
+			Param: "key file",
+			Value: path,
+			Rule:  "exists already and is never overwritten: name another file",
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("key file: %w", err)
@@ -75,7 +83,14 @@ func ReadKeyFile(path string) (Root, error) {
 		return &param.Error{Param: "key file", Value: value, Rule: rule}
 	}
 	noKey := func(size int64) error {
-		return refused(path, fmt.Sprintf("is no key: has %d bytes: must have exactly %d; minsep keygen FILE makes one", size, RootSize))
+		return refused(
+			path,
+			fmt.Sprintf(
+				"is no key: has %d bytes: must have exactly %d; minsep keygen FILE makes one",
+				size,
+				RootSize,
+			),
+		)
 	}
 	if open, is := errors.AsType[*store.ModeError](err); is {
 		if open.Size != RootSize { // not a key at all: advice on its mode would mislead
@@ -94,7 +109,11 @@ func ReadKeyFile(path string) (Root, error) {
 	}
 	r, err := ParseRoot(b)
 	if bad, ok := errors.AsType[*param.Error](err); ok {
-		return Root{}, &param.Error{Param: "key file", Value: path, Rule: strings.TrimPrefix(bad.Message(bad.Param), "key file ")}
+		return Root{}, &param.Error{
+			Param: "key file",
+			Value: path,
+			Rule:  strings.TrimPrefix(bad.Message(bad.Param), "key file "),
+		}
 	}
 	return r, err
 }

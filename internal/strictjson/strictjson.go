@@ -91,7 +91,9 @@ func worded(err error) error {
 	if !is {
 		return err
 	}
-	return errors.New(strings.TrimSpace(bad.Field + " must be " + described(bad.Type) + ", and is " + found(bad.Value)))
+	return errors.New(
+		strings.TrimSpace(bad.Field + " must be " + described(bad.Type) + ", and is " + found(bad.Value)),
+	)
 }
 
 // found puts the Value of a [json.UnmarshalTypeError] into words.
@@ -223,7 +225,10 @@ func fieldsOf(t reflect.Type) (list []field) {
 		}
 		strict := strings.Split(f.Tag.Get("strict"), ",")
 		omitted := slices.Contains(strings.Split(options, ","), "omitempty")
-		list = append(list, field{name, f.Type, !omitted || slices.Contains(strict, "zero"), slices.Contains(strict, "required")})
+		list = append(
+			list,
+			field{name, f.Type, !omitted || slices.Contains(strict, "zero"), slices.Contains(strict, "required")},
+		)
 	}
 	return list
 }

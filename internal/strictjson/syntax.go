@@ -50,7 +50,13 @@ func Invalid(b []byte) error {
 	err := json.Unmarshal(b, &v)
 	if s, ok := err.(*json.SyntaxError); ok && int(s.Offset) >= len(b) {
 		if bracket, line := unclosed(b); line > 0 {
-			return fmt.Errorf("line %d: %w: the %c of line %d is not closed", 1+bytes.Count(bytes.TrimSpace(b), []byte("\n")), err, bracket, line)
+			return fmt.Errorf(
+				"line %d: %w: the %c of line %d is not closed",
+				1+bytes.Count(bytes.TrimSpace(b), []byte("\n")),
+				err,
+				bracket,
+				line,
+			)
 		}
 	}
 	if s, ok := err.(*json.SyntaxError); ok {
@@ -84,7 +90,10 @@ func commaFault(b []byte, at int) string {
 	case c == '#':
 		return "comments begin with //"
 	case (c == '}' || c == ']') && before[len(before)-1] == ',':
-		return fmt.Sprintf("the comma at the end of line %d must go", lineAt(b, len(bytes.TrimRight(b[:at], " \t\r\n"))))
+		return fmt.Sprintf(
+			"the comma at the end of line %d must go",
+			lineAt(b, len(bytes.TrimRight(b[:at], " \t\r\n"))),
+		)
 	case (c == '"' || c == '{' || c == '[') && bytes.IndexByte([]byte(",:{["), before[len(before)-1]) < 0:
 		return fmt.Sprintf("a comma is missing after line %d", lineAt(b, len(bytes.TrimRight(b[:at], " \t\r\n"))))
 	}

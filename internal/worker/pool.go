@@ -73,7 +73,10 @@ func (p *Pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb
 // start starts the process of a worker.
 func (p *Pool) start(r *fnpb.StartWorkerRequest) error {
 	if r.GetControlEndpoint().GetAuthentication() != nil || r.GetLoggingEndpoint().GetAuthentication() != nil {
-		return fmt.Errorf("worker %s: the runner's endpoints ask for authentication, which workers do not have", r.GetWorkerId())
+		return fmt.Errorf(
+			"worker %s: the runner's endpoints ask for authentication, which workers do not have",
+			r.GetWorkerId(),
+		)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,10 +91,16 @@ func (p *Pool) start(r *fnpb.StartWorkerRequest) error {
 	if err != nil {
 		return err
 	}
-	w := &process{exec.Command(p.Program, "--id="+r.GetWorkerId(), "--provision_endpoint="+r.GetProvisionEndpoint().GetUrl(),
-		"--logging_endpoint="+r.GetLoggingEndpoint().GetUrl(), "--control_endpoint="+at.control,
-		"--artifact_endpoint="+r.GetArtifactEndpoint().GetUrl(), "--semi_persist_dir="+dir)}
-	w.cmd.Stdout, w.cmd.Stderr, w.cmd.Dir, w.cmd.Env = os.Stdout, os.Stderr, dir, append(os.Environ(), "TMPDIR="+dir, EndsVariable+"=1")
+	w := &process{
+		exec.Command(p.Program, "--id="+r.GetWorkerId(), "--provision_endpoint="+r.GetProvisionEndpoint().GetUrl(),
+			"--logging_endpoint="+r.GetLoggingEndpoint().GetUrl(), "--control_endpoint="+at.control,
+			"--artifact_endpoint="+r.GetArtifactEndpoint().GetUrl(), "--semi_persist_dir="+dir),
+	}
+	w.cmd.Stdout, w.cmd.Stderr, w.cmd.Dir, w.cmd.Env = os.Stdout, os.Stderr, dir, append(
+		os.Environ(),
+		"TMPDIR="+dir,
+		EndsVariable+"=1",
+	)
 	if err := w.cmd.Start(); err != nil {
 		os.RemoveAll(dir)
 		return err

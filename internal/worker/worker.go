@@ -45,7 +45,10 @@ func Serve(ctx context.Context, id, logging, control string) error {
 		runtime.GlobalOptions.Import(options.Options)
 	}
 	return harness.MainWithOptions(grpcx.WriteWorkerID(ctx, id), logging, control, harness.Options{
-		StatusEndpoint: os.Getenv("STATUS_ENDPOINT"), RunnerCapabilities: strings.Fields(os.Getenv("RUNNER_CAPABILITIES")),
+		StatusEndpoint: os.Getenv(
+			"STATUS_ENDPOINT",
+		),
+		RunnerCapabilities: strings.Fields(os.Getenv("RUNNER_CAPABILITIES")),
 	})
 }
 
@@ -135,8 +138,18 @@ func Main(ctx context.Context, args []string) error {
 	if can := info.GetRunnerCapabilities(); len(can) > 0 {
 		env = append(env, "RUNNER_CAPABILITIES="+strings.Join(can, " "))
 	}
-	return fmt.Errorf("starting %s: %w", program, syscall.Exec(program, []string{program, "--worker=true", "--id=" + s.id,
-		"--logging_endpoint=" + s.logging, "--control_endpoint=" + s.control, "--semi_persist_dir=" + s.dir}, env))
+	return fmt.Errorf(
+		"starting %s: %w",
+		program,
+		syscall.Exec(program, []string{
+			program,
+			"--worker=true",
+			"--id=" + s.id,
+			"--logging_endpoint=" + s.logging,
+			"--control_endpoint=" + s.control,
+			"--semi_persist_dir=" + s.dir,
+		}, env),
+	)
 }
 
 // fetch fetches the job's program into dir, and returns its path.
@@ -145,7 +158,13 @@ func (s start) fetch(ctx context.Context, info *fnpb.ProvisionInfo, dir string) 
 	if wanted == nil {
 		return "", fmt.Errorf("%d files, and none of them a program for Go's workers", len(info.GetDependencies()))
 	}
-	fetched, err := artifact.Materialize(ctx, s.artifacts, []*pipepb.ArtifactInformation{wanted}, info.GetRetrievalToken(), dir)
+	fetched, err := artifact.Materialize(
+		ctx,
+		s.artifacts,
+		[]*pipepb.ArtifactInformation{wanted},
+		info.GetRetrievalToken(),
+		dir,
+	)
 	if err != nil {
 		return "", err
 	}

@@ -85,7 +85,10 @@ func (c *calibrator) additional(ctx context.Context) error {
 // point chooses the δ of the calibrator's ε, and the trials of it at every candidate. failure is the
 // part of δ that all points and earlier protocols lose to their failure probabilities, own that of
 // this point.
-func (c *calibrator) point(ctx context.Context, least, failure, own float64) (accounting.Point, [][]accounting.Trial, error) {
+func (c *calibrator) point(
+	ctx context.Context,
+	least, failure, own float64,
+) (accounting.Point, [][]accounting.Trial, error) {
 	point := accounting.Point{Epsilon: c.Epsilon}
 	var pairs [][2]divergence
 	drawn := 0.0
@@ -146,7 +149,12 @@ func (c *calibrator) point(ctx context.Context, least, failure, own float64) (ac
 }
 
 // provenPoint is a point of a protocol without samples.
-func (c *calibrator) provenPoint(context.Context, float64, float64, float64) (accounting.Point, [][]accounting.Trial, error) {
+func (c *calibrator) provenPoint(
+	context.Context,
+	float64,
+	float64,
+	float64,
+) (accounting.Point, [][]accounting.Trial, error) {
 	point := accounting.Point{Epsilon: c.Epsilon, Delta: 1e-300}
 	var trials [][]accounting.Trial
 	for _, candidate := range c.out.Protocol.Candidates {
@@ -187,6 +195,16 @@ func (d divergence) lookAt(workers int, delta float64) (*search, *look, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &look{divergence: d, x: math.Log(d.Spec.NoiseMultiplier), logBound: math.Log(max(d.bound(), 1e-300) / delta)}
-	return &search{Claim: Claim{Epsilon: d.Epsilon, Delta: delta}, scale: scale, direction: d.Direction, workers: workers, looks: []*look{l}}, l, nil
+	l := &look{
+		divergence: d,
+		x:          math.Log(d.Spec.NoiseMultiplier),
+		logBound:   math.Log(max(d.bound(), 1e-300) / delta),
+	}
+	return &search{
+		Claim:     Claim{Epsilon: d.Epsilon, Delta: delta},
+		scale:     scale,
+		direction: d.Direction,
+		workers:   workers,
+		looks:     []*look{l},
+	}, l, nil
 }

@@ -52,12 +52,17 @@ func (c *calibrator) divergences(ctx context.Context, sigma float64) (pair [2]di
 func (c *calibrator) divergence(ctx context.Context, sigma float64, d montecarlo.Direction) (divergence, error) {
 	if s := c.searches[direction(d)]; s != nil {
 		for _, l := range s.looks {
-			if l.Spec.NoiseMultiplier == sigma && (l.tables >= min(mostTables, c.candidateTables()) || d == montecarlo.Q) { // H(Q,P) has no tables
+			if l.Spec.NoiseMultiplier == sigma &&
+				(l.tables >= min(mostTables, c.candidateTables()) || d == montecarlo.Q) { // H(Q,P) has no tables
 				return l.divergence, nil
 			}
 		}
 	}
-	return newDivergence(ctx, tilt.Config{Spec: c.run.Loss(sigma), Epsilon: c.Epsilon, Direction: d}, c.candidateTables())
+	return newDivergence(
+		ctx,
+		tilt.Config{Spec: c.run.Loss(sigma), Epsilon: c.Epsilon, Direction: d},
+		c.candidateTables(),
+	)
 }
 
 // isProven says whether a divergence needs no samples.
@@ -142,13 +147,21 @@ func (c *calibrator) left(tables int) float64 {
 
 // allocate chooses thresholds and tests with at most a price. With the default budget, more than
 // mostAccepted of δ is not accepted: more samples would buy little.
-func (c *calibrator) allocate(goals []accounting.Goal, budget float64) (accounting.Thresholds, []accounting.Test, error) {
+func (c *calibrator) allocate(
+	goals []accounting.Goal,
+	budget float64,
+) (accounting.Thresholds, []accounting.Test, error) {
 	t, tests, err := c.claim().Allocate(goals)
 	if err != nil {
 		return t, tests, err
 	}
 	if price := c.price(tests); price > budget {
-		return t, tests, fmt.Errorf("%w: they cost %.3g, and %.3g is left", accounting.ErrTooFewSamples, price, budget)
+		return t, tests, fmt.Errorf(
+			"%w: they cost %.3g, and %.3g is left",
+			accounting.ErrTooFewSamples,
+			price,
+			budget,
+		)
 	}
 	if c.Samples == 0 && c.CPUTime == 0 && t.Accept > mostAccepted*c.room()*(1+1e-3) {
 		return t, tests, fmt.Errorf("%w: to accept more than %.2g of δ", accounting.ErrTooFewSamples, mostAccepted)
@@ -176,7 +189,10 @@ func (c *calibrator) guess(x float64, d int, errors float64) accounting.Goal {
 // were considered.
 func (c *calibrator) between(x float64, bound func(pair [2]divergence) float64) float64 {
 	distance := func(pair [2]divergence) float64 { return math.Abs(pair[0].x() - x) }
-	byDistance := slices.SortedFunc(slices.Values(c.known), func(a, b [2]divergence) int { return cmp.Compare(distance(a), distance(b)) })
+	byDistance := slices.SortedFunc(
+		slices.Values(c.known),
+		func(a, b [2]divergence) int { return cmp.Compare(distance(a), distance(b)) },
+	)
 	if len(byDistance) == 0 {
 		return 1
 	}
@@ -226,7 +242,11 @@ func (c *calibrator) consider(ctx context.Context, x float64) (pair [2]divergenc
 // affordable with a part of the budget that so many tables leave, which are to be made after it. M
 // falls steeply and not evenly with σ: it is computed at the place that is guessed, and guessed anew
 // by what was computed.
-func (c *calibrator) place(ctx context.Context, low, high, errors, part float64, tables int) (pair [2]divergence, found bool, err error) {
+func (c *calibrator) place(
+	ctx context.Context,
+	low, high, errors, part float64,
+	tables int,
+) (pair [2]divergence, found bool, err error) {
 	const mostPlaces = 4
 	for try := range mostPlaces {
 		pair, found = c.placed(low, errors, part*c.left(tables))
@@ -313,7 +333,14 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
 		return fmt.Errorf("%w: less noise than is proven without them takes more", accounting.ErrTooFewSamples)
 	}
 	if tables > 1 && !(c.isProven(main[0]) && c.isProven(main[1])) {
-		fallback, found, err := c.place(ctx, min(main[0].x()+leastStep, high), high, fallbackErrors, fallbackShare, 2)
+		fallback, found, err := c.place(
+			ctx,
+			min(main[0].x()+leastStep, high),
+			high,
+			fallbackErrors,
+			fallbackShare,
+			2,
+		)
 		if err != nil {
 			return err
 		}
@@ -336,7 +363,11 @@ func (c *calibrator) deepen(ctx context.Context, l *look) error {
 	if c.seconds > 0 {
 		each = s.each()
 	}
-	err := s.draw(ctx, l, uint64(float64(l.samples)+min(float64(l.samples)*(enough/l.hits()-1), share*c.left(2)/each)))
+	err := s.draw(
+		ctx,
+		l,
+		uint64(float64(l.samples)+min(float64(l.samples)*(enough/l.hits()-1), share*c.left(2)/each)),
+	)
 	if s.isKnown() {
 		c.out.Estimate = c.estimated()
 	}
@@ -359,7 +390,12 @@ func (c *calibrator) unaffordable(x float64) error {
 	for _, test := range tests {
 		need += float64(test.Samples)
 	}
-	return &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", math.Exp(x)), Need: need, Price: c.price(tests), Left: c.left(2)}
+	return &TooFewError{
+		What:  fmt.Sprintf("a verification at noise multiplier %.4g", math.Exp(x)),
+		Need:  need,
+		Price: c.price(tests),
+		Left:  c.left(2),
+	}
 }
 
 // fix makes the protocol of candidates by rising noise multiplier, with as large accepted means as
@@ -435,9 +471,20 @@ func (c *calibrator) given(ctx context.Context) error {
 		return err
 	}
 	tests := []accounting.Test{{Samples: samples[0]}, {Samples: samples[1]}}
-	few := &TooFewError{What: fmt.Sprintf("a verification of noise multiplier %.4g", c.NoiseMultiplier), Need: float64(samples[0] + samples[1]), Price: c.price(tests), Left: c.left(1)}
+	few := &TooFewError{
+		What:  fmt.Sprintf("a verification of noise multiplier %.4g", c.NoiseMultiplier),
+		Need:  float64(samples[0] + samples[1]),
+		Price: c.price(tests),
+		Left:  c.left(1),
+	}
 	if few.Need <= few.Left { // samples are not what is missing
-		return fmt.Errorf("%w: at noise multiplier %g, delta at epsilon %g is estimated to be too near %g, or above it, for a verification", ErrEstimatedAbove, c.NoiseMultiplier, c.Epsilon, c.Delta)
+		return fmt.Errorf(
+			"%w: at noise multiplier %g, delta at epsilon %g is estimated to be too near %g, or above it, for a verification",
+			ErrEstimatedAbove,
+			c.NoiseMultiplier,
+			c.Epsilon,
+			c.Delta,
+		)
 	}
 	return c.tooFew(ctx, few, 0)
 }
@@ -454,7 +501,12 @@ func (c *calibrator) estimateGiven(ctx context.Context, d divergence, of monteca
 	if err != nil {
 		return err
 	}
-	l := &look{divergence: d, x: math.Log(d.Spec.NoiseMultiplier), tables: mostTables, logBound: math.Log(max(d.bound(), 1e-300) / s.Delta)}
+	l := &look{
+		divergence: d,
+		x:          math.Log(d.Spec.NoiseMultiplier),
+		tables:     mostTables,
+		logBound:   math.Log(max(d.bound(), 1e-300) / s.Delta),
+	}
 	if s.looks = []*look{l}; c.isProven(d) {
 		return nil
 	}
@@ -476,8 +528,17 @@ func (c *calibrator) estimateGiven(ctx context.Context, d divergence, of monteca
 	for {
 		mean, stdErr := l.mean(), l.mean()*l.stdErr()
 		if l.isConclusive() && mean+d.cost()-Apart*stdErr > c.Delta {
-			return fmt.Errorf("%w: at noise multiplier %g, delta at epsilon %g is estimated to be %.4g in direction %s, with a standard error of %.2g: more than %d of them above %g",
-				ErrEstimatedAbove, c.NoiseMultiplier, c.Epsilon, mean+d.cost(), of, stdErr, Apart, c.Delta)
+			return fmt.Errorf(
+				"%w: at noise multiplier %g, delta at epsilon %g is estimated to be %.4g in direction %s, with a standard error of %.2g: more than %d of them above %g",
+				ErrEstimatedAbove,
+				c.NoiseMultiplier,
+				c.Epsilon,
+				mean+d.cost(),
+				of,
+				stdErr,
+				Apart,
+				c.Delta,
+			)
 		}
 		if !share() || l.sum > 0 && l.hits() >= enough {
 			return nil

@@ -97,7 +97,12 @@ func provenDelta(run accounting.Run, sigma, epsilon float64) (float64, error) {
 // estimatedPoint estimates δ in both directions; enough is false if that takes too many samples. No
 // samples are needed if a proven bound is far below the other direction's, and no more once a
 // direction is shown to be below it.
-func estimatedPoint(ctx context.Context, run accounting.Run, spec montecarlo.Spec, epsilon float64) (p CurvePoint, enough bool, err error) {
+func estimatedPoint(
+	ctx context.Context,
+	run accounting.Run,
+	spec montecarlo.Spec,
+	epsilon float64,
+) (p CurvePoint, enough bool, err error) {
 	p.Epsilon, enough = epsilon, true
 	for _, direction := range montecarlo.Directions {
 		d, err := newDivergence(ctx, tilt.Config{Spec: spec, Epsilon: epsilon, Direction: direction}, mostTables)
@@ -151,7 +156,11 @@ type MultiOwnerEstimate struct {
 // MultiOwnerEstimates estimates δ of Algorithm 3 for owners of 1 to MaxExamplesPerOwner examples, by
 // both distributions: fewer examples may be worse. Figures for which an estimate would take too many
 // samples are left out.
-func MultiOwnerEstimates(ctx context.Context, run accounting.Run, sigma, epsilon float64) (list []MultiOwnerEstimate, err error) {
+func MultiOwnerEstimates(
+	ctx context.Context,
+	run accounting.Run,
+	sigma, epsilon float64,
+) (list []MultiOwnerEstimate, err error) {
 	if method, err := run.Method(); method != accounting.Unproven {
 		return nil, errors.Join(fmt.Errorf("these estimates are for %s only", sampling.MultiOwner{}.Name()), err)
 	}

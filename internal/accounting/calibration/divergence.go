@@ -82,7 +82,12 @@ func (d divergence) goal() accounting.Goal {
 // divergence must be proven.
 func (d divergence) trial(method accounting.Method, samples uint64) (accounting.Trial, error) {
 	if samples == 0 {
-		return accounting.Trial{Direction: d.Direction, Method: d.proof.method, Bound: d.proof.bound, Truncation: d.cut}, nil
+		return accounting.Trial{
+			Direction:  d.Direction,
+			Method:     d.proof.method,
+			Bound:      d.proof.bound,
+			Truncation: d.cut,
+		}, nil
 	}
 	var v Values
 	if d.proposal != nil {
@@ -91,7 +96,14 @@ func (d divergence) trial(method accounting.Method, samples uint64) (accounting.
 		v.Tilt = &proposal
 	}
 	values, err := json.Marshal(v)
-	return accounting.Trial{Direction: d.Direction, Method: method, Bound: d.bound(), Samples: samples, Values: values, Truncation: d.cut}, err
+	return accounting.Trial{
+		Direction:  d.Direction,
+		Method:     method,
+		Bound:      d.bound(),
+		Samples:    samples,
+		Values:     values,
+		Truncation: d.cut,
+	}, err
 }
 
 // sampler draws values of a divergence, over M: of one of the two kinds.

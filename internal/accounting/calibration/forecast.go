@@ -59,7 +59,11 @@ func (p Problem) Forecast(ctx context.Context, sigma float64) (f Forecast, err e
 	const leastTimed = 0.05 // seconds that samples are timed for
 	for i, d := range montecarlo.Directions {
 		begun := clock(1)
-		of, err := newDivergence(ctx, tilt.Config{Spec: p.Run.Loss(sigma), Epsilon: p.Epsilon, Direction: d}, mostTables)
+		of, err := newDivergence(
+			ctx,
+			tilt.Config{Spec: p.Run.Loss(sigma), Epsilon: p.Epsilon, Direction: d},
+			mostTables,
+		)
 		if err != nil {
 			return f, err
 		}
@@ -96,7 +100,10 @@ func (c *calibrator) forecast(ctx context.Context) (f Forecast, err error) {
 		if s == nil || len(s.looks) == 0 {
 			continue
 		}
-		nearest := slices.MinFunc(s.looks, func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) })
+		nearest := slices.MinFunc(
+			s.looks,
+			func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) },
+		)
 		f.Tables += s.making
 		if s.isExact(nearest) {
 			continue

@@ -105,9 +105,18 @@ func (s *search) noise(ctx context.Context, start, tolerance float64) (Noise, er
 		return Noise{}, err
 	}
 	x, stdErr, _ := f.solve()
-	n := Noise{Multiplier: math.Exp(x), OneDirection: true, Samples: s.drawn, found: s, slope: Slope{f.slope, math.Sqrt(f.slopeVar)}}
+	n := Noise{
+		Multiplier:   math.Exp(x),
+		OneDirection: true,
+		Samples:      s.drawn,
+		found:        s,
+		slope:        Slope{f.slope, math.Sqrt(f.slopeVar)},
+	}
 	n.StdErr = stdErr * n.Multiplier
-	nearest := slices.MinFunc(s.looks, func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) })
+	nearest := slices.MinFunc(
+		s.looks,
+		func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) },
+	)
 	ratio, _ := f.at(nearest.x)
 	n.Effort = math.Exp(nearest.logBound - ratio) // M over the divergence
 	return n, nil
@@ -116,7 +125,13 @@ func (s *search) noise(ctx context.Context, start, tolerance float64) (Noise, er
 // Find is the noise multiplier at which a run without a maximum batch size is (epsilon,
 // delta)-differentially private, see [Claim.Noise]. The search begins near the noise multiplier of a
 // similar run, if near is not nil.
-func Find(ctx context.Context, run accounting.Run, epsilon, delta float64, near *Noise, behind float64) (Noise, error) {
+func Find(
+	ctx context.Context,
+	run accounting.Run,
+	epsilon, delta float64,
+	near *Noise,
+	behind float64,
+) (Noise, error) {
 	norm := slices.Max(run.ColumnNorms())
 	from := Guess{norm, UnknownSlope, behind}
 	if near != nil {
@@ -267,11 +282,22 @@ func (c Claim) Compose(sigma float64) (*pld.Composition, error) {
 	norms := c.Run.ColumnNorms()
 	switch s := c.Run.Sampler.Scheme().(type) {
 	case sampling.Poisson:
-		e := pld.Event{Prob: s.Prob, NoiseMultiplier: sigma, Sensitivity: norms[0], Examples: c.Run.MaxExamplesPerOwner}
+		e := pld.Event{
+			Prob:            s.Prob,
+			NoiseMultiplier: sigma,
+			Sensitivity:     norms[0],
+			Examples:        c.Run.MaxExamplesPerOwner,
+		}
 		return pld.Compose([]pld.Step{{Event: e, Count: s.Steps}}, c.gridOf(s.Prob, sigma/norms[0], s.Steps))
 	case sampling.CyclicPoisson:
 		turns := (s.Steps + s.MinSep - 1) / s.MinSep
-		e := pld.CyclicPoisson{Prob: s.Prob, Steps: s.Steps, MinSep: s.MinSep, NoiseMultiplier: sigma, ColumnNorms: norms}
+		e := pld.CyclicPoisson{
+			Prob:            s.Prob,
+			Steps:           s.Steps,
+			MinSep:          s.MinSep,
+			NoiseMultiplier: sigma,
+			ColumnNorms:     norms,
+		}
 		return e.Compose(c.gridOf(s.Prob, sigma/norms[0], turns))
 	}
 	return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.Run.Sampler.Kind().Name)

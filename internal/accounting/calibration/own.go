@@ -39,7 +39,13 @@ func Resample(ctx context.Context, p *accounting.Protocol, candidate int, second
 	return resample(ctx, p, candidate, seconds, stream.PublicKey("own samples", seed))
 }
 
-func resample(ctx context.Context, p *accounting.Protocol, candidate int, seconds float64, key stream.Key) (own OwnSamples, err error) {
+func resample(
+	ctx context.Context,
+	p *accounting.Protocol,
+	candidate int,
+	seconds float64,
+	key stream.Key,
+) (own OwnSamples, err error) {
 	const directions = 2
 	for i, t := range p.Candidates[candidate].Trials {
 		if t.Point != 0 {
@@ -75,7 +81,8 @@ func resample(ctx context.Context, p *accounting.Protocol, candidate int, second
 		own.Samples, own.Delta = own.Samples+drawn, max(own.Delta, upper*t.Bound+cost)
 		// Values of 1 less those over M have a mean of at least 1 - δ_v/M.
 		if claimed := (p.Points[0].Verify - cost) / t.Bound; claimed < mean {
-			own.Contradicts = own.Contradicts || accounting.FailureProbability(drawn, 1, 1-mean, 1-claimed) <= ownMost/directions
+			own.Contradicts = own.Contradicts ||
+				accounting.FailureProbability(drawn, 1, 1-mean, 1-claimed) <= ownMost/directions
 		}
 	}
 	own.Delta = math.Min(1, own.Delta)

@@ -97,7 +97,8 @@ func (p Problem) planBy(ctx context.Context, byCost bool) (*Plan, error) {
 	default:
 		err = c.sought(ctx)
 	}
-	if errors.Is(err, accounting.ErrTooFewSamples) && c.run.Majorized() { // without samples the claim costs more noise, but it can be made
+	if errors.Is(err, accounting.ErrTooFewSamples) &&
+		c.run.Majorized() { // without samples the claim costs more noise, but it can be made
 		c.out.Method = accounting.PLD
 		if c.proven(ctx) == nil {
 			err = nil
@@ -117,7 +118,13 @@ func (c *calibrator) describe() {
 			continue
 		}
 		for _, l := range s.looks {
-			e := Estimate{NoiseMultiplier: l.Spec.NoiseMultiplier, Direction: s.direction, Samples: l.samples, Mean: l.mean(), Effort: l.bound() / c.Delta}
+			e := Estimate{
+				NoiseMultiplier: l.Spec.NoiseMultiplier,
+				Direction:       s.direction,
+				Samples:         l.samples,
+				Mean:            l.mean(),
+				Effort:          l.bound() / c.Delta,
+			}
 			if l.samples > 0 {
 				e.StdErr = e.Mean * l.stdErr()
 			}
@@ -181,7 +188,14 @@ func (c *calibrator) proven(ctx context.Context) error {
 		return err
 	}
 	if most > c.Delta {
-		return fmt.Errorf("%w: at noise multiplier %g the bound of delta at epsilon %g is %.6g, above %g", ErrNotPrivate, sigma, c.Epsilon, most, c.Delta)
+		return fmt.Errorf(
+			"%w: at noise multiplier %g the bound of delta at epsilon %g is %.6g, above %g",
+			ErrNotPrivate,
+			sigma,
+			c.Epsilon,
+			most,
+			c.Delta,
+		)
 	}
 	c.out.Protocol = c.protocol(accounting.Thresholds{Verify: c.Delta})
 	c.out.Protocol.Candidates = []accounting.Candidate{{NoiseMultiplier: sigma, Trials: trials}}
@@ -216,8 +230,14 @@ func (c *calibrator) protocol(t accounting.Thresholds) *accounting.Protocol {
 	if unit == accounting.UnitOwner {
 		unit = ""
 	}
-	return &accounting.Protocol{Format: 1, Run: c.Run, Unit: unit, CodeVersion: c.CodeVersion, PlanSHA256: c.PlanSHA256,
-		Points: []accounting.Point{{Epsilon: c.Epsilon, Delta: c.Delta, Thresholds: t}}}
+	return &accounting.Protocol{
+		Format:      1,
+		Run:         c.Run,
+		Unit:        unit,
+		CodeVersion: c.CodeVersion,
+		PlanSHA256:  c.PlanSHA256,
+		Points:      []accounting.Point{{Epsilon: c.Epsilon, Delta: c.Delta, Thresholds: t}},
+	}
 }
 
 // sought finds the noise multiplier: by estimates first, then by the bounds of candidates near them.
@@ -281,7 +301,14 @@ func (c *calibrator) independent() (float64, error) {
 
 // newSearch is the search of a direction for a δ that is a part of the claim's.
 func (c *calibrator) newSearch(d montecarlo.Direction, cost float64) (*search, error) {
-	s, err := Claim{Run: c.run, Epsilon: c.Epsilon, Delta: nearDelta * (c.room() - cost)}.newSearch(d, UnknownSlope)
+	s, err := Claim{
+		Run:     c.run,
+		Epsilon: c.Epsilon,
+		Delta:   nearDelta * (c.room() - cost),
+	}.newSearch(
+		d,
+		UnknownSlope,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -358,8 +385,14 @@ func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) err
 		}
 	}
 	if errors.Is(err, ErrNoEstimate) {
-		return &ParamError{Param: "delta", Value: c.Delta,
-			Rule: fmt.Sprintf("no noise multiplier was found that has it at epsilon %g: no estimate came near it; give another delta or epsilon, or name a noise multiplier", c.Epsilon)}
+		return &ParamError{
+			Param: "delta",
+			Value: c.Delta,
+			Rule: fmt.Sprintf(
+				"no noise multiplier was found that has it at epsilon %g: no estimate came near it; give another delta or epsilon, or name a noise multiplier",
+				c.Epsilon,
+			),
+		}
 	}
 	c.out.Estimate = c.estimated()
 	return err

@@ -59,12 +59,32 @@ const leastComposed, leastSampled = 1e-18, 1e-40
 func (p Problem) Validate() error {
 	c := param.Checker{}
 	c.Add(p.Run.Validate())
-	c.Require(p.Epsilon >= 0 && !math.IsInf(p.Epsilon, 1), "epsilon", p.Epsilon, "must be a finite number, at least 0")
+	c.Require(
+		p.Epsilon >= 0 && !math.IsInf(p.Epsilon, 1),
+		"epsilon",
+		p.Epsilon,
+		"must be a finite number, at least 0",
+	)
 	c.Require(p.Delta >= 1e-300 && p.Delta < 1, "delta", p.Delta, "must be at least 1e-300 and below 1")
-	c.Require(len(p.AlsoEpsilon) <= MostAlso, "also epsilon", len(p.AlsoEpsilon), fmt.Sprintf("must be at most %d numbers", MostAlso))
+	c.Require(
+		len(p.AlsoEpsilon) <= MostAlso,
+		"also epsilon",
+		len(p.AlsoEpsilon),
+		fmt.Sprintf("must be at most %d numbers", MostAlso),
+	)
 	for i, epsilon := range p.AlsoEpsilon {
-		c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "also epsilon", epsilon, "must be finite numbers, at least 0")
-		c.Require(epsilon != p.Epsilon && !slices.Contains(p.AlsoEpsilon[:i], epsilon), "also epsilon", epsilon, "must be other numbers than epsilon, each once")
+		c.Require(
+			epsilon >= 0 && !math.IsInf(epsilon, 1),
+			"also epsilon",
+			epsilon,
+			"must be finite numbers, at least 0",
+		)
+		c.Require(
+			epsilon != p.Epsilon && !slices.Contains(p.AlsoEpsilon[:i], epsilon),
+			"also epsilon",
+			epsilon,
+			"must be other numbers than epsilon, each once",
+		)
 	}
 	c.Require(p.Samples == 0 || p.CPUTime == 0, "samples and cpu-time", nil, "only one of them may be given")
 	c.Require(p.CPUTime >= 0, "cpu-time", p.CPUTime, "must be above 0")
@@ -74,9 +94,25 @@ func (p Problem) Validate() error {
 		c.Positive("noise multiplier", p.NoiseMultiplier)
 	case err != nil: // is told by Plan
 	case method == accounting.PLD:
-		c.Require(p.Delta >= leastComposed, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: the mass that its privacy loss distributions cut off counts as a loss of all privacy", leastComposed))
+		c.Require(
+			p.Delta >= leastComposed,
+			"delta",
+			p.Delta,
+			fmt.Sprintf(
+				"must be at least %g with this sampler: the mass that its privacy loss distributions cut off counts as a loss of all privacy",
+				leastComposed,
+			),
+		)
 	case method == accounting.MonteCarlo || method == accounting.Unproven:
-		c.Require(p.Delta >= leastSampled, "delta", p.Delta, fmt.Sprintf("must be at least %g with this sampler: no number of samples and no bound proves a smaller one; independent noise with scheme fixed has a closed form", leastSampled))
+		c.Require(
+			p.Delta >= leastSampled,
+			"delta",
+			p.Delta,
+			fmt.Sprintf(
+				"must be at least %g with this sampler: no number of samples and no bound proves a smaller one; independent noise with scheme fixed has a closed form",
+				leastSampled,
+			),
+		)
 	}
 	return c.Err()
 }

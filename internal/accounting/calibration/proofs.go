@@ -58,7 +58,13 @@ func compositions(run accounting.Run, sigma, epsilon float64) (both [2]proof, er
 }
 
 // moments is the bound of a tilted proposal with tables of at most work.
-func moments(ctx context.Context, run accounting.Run, sigma, epsilon float64, d montecarlo.Direction, work float64) (proof, error) {
+func moments(
+	ctx context.Context,
+	run accounting.Run,
+	sigma, epsilon float64,
+	d montecarlo.Direction,
+	work float64,
+) (proof, error) {
 	of, err := newDivergence(ctx, tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d}, work)
 	if err == nil && of.proof.bound >= 1 {
 		err = accounting.ErrNoProof
@@ -100,7 +106,14 @@ func checkTrial(ctx context.Context, p *accounting.Protocol, sigma float64, t ac
 			return err
 		}
 		if !(again.Cost <= t.Truncation.Cost*(1+1e-9)) || again.Rule != t.Truncation.Rule {
-			return fmt.Errorf("%w: a cost of truncation of %g by the rule %q is claimed, and %g by %q is proven", accounting.ErrNotVerified, t.Truncation.Cost, t.Truncation.Rule, again.Cost, again.Rule)
+			return fmt.Errorf(
+				"%w: a cost of truncation of %g by the rule %q is claimed, and %g by %q is proven",
+				accounting.ErrNotVerified,
+				t.Truncation.Cost,
+				t.Truncation.Rule,
+				again.Cost,
+				again.Rule,
+			)
 		}
 	}
 	if t.Samples > 0 {
@@ -119,5 +132,11 @@ func checkTrial(ctx context.Context, p *accounting.Protocol, sigma float64, t ac
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: a bound of %g by method %q is claimed, and %g is proven", accounting.ErrNotVerified, t.Bound, t.Method, least)
+	return fmt.Errorf(
+		"%w: a bound of %g by method %q is claimed, and %g is proven",
+		accounting.ErrNotVerified,
+		t.Bound,
+		t.Method,
+		least,
+	)
 }

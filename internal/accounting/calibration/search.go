@@ -39,7 +39,17 @@ type search struct {
 
 func (c Claim) newSearch(d montecarlo.Direction, before Slope) (*search, error) {
 	scale, err := NewScale(c.Epsilon, c.Delta)
-	s := &search{Claim: c, direction: d, scale: scale, before: before, behind: math.Inf(1), first: leastTables, tables: c.mostTables(), spent: func() bool { return false }, watch: func(*look) {}}
+	s := &search{
+		Claim:     c,
+		direction: d,
+		scale:     scale,
+		before:    before,
+		behind:    math.Inf(1),
+		first:     leastTables,
+		tables:    c.mostTables(),
+		spent:     func() bool { return false },
+		watch:     func(*look) {},
+	}
 	s.samples = func(l *look) float64 { return c.mostSamples(l.isConclusive()) }
 	return s, err
 }

@@ -92,7 +92,8 @@ func (c *calibrator) tooFew(ctx context.Context, err error, provable float64) er
 		if s == nil {
 			continue
 		}
-		if few.CPU == 0 && s.each() == 0 && len(s.looks) > 0 && s.draw(ctx, s.looks[len(s.looks)-1], fewest) != nil {
+		if few.CPU == 0 && s.each() == 0 && len(s.looks) > 0 &&
+			s.draw(ctx, s.looks[len(s.looks)-1], fewest) != nil {
 			continue // their time is advice
 		}
 		few.CPU = max(few.CPU, s.each())

@@ -17,7 +17,11 @@ const MostTruncation = 0.5
 
 // TruncationCost is Run.TruncationCost at a noise multiplier, or at any for 0, with the run's moments
 // where these may lower it.
-func TruncationCost(run accounting.Run, sigma, epsilon float64, d montecarlo.Direction) (accounting.Truncated, error) {
+func TruncationCost(
+	run accounting.Run,
+	sigma, epsilon float64,
+	d montecarlo.Direction,
+) (accounting.Truncated, error) {
 	var m accounting.Moments
 	if d == montecarlo.P {
 		var err error
@@ -152,7 +156,14 @@ func (c *calibrator) tooDear(ctx context.Context, sigma float64) error {
 		if err != nil {
 			return err
 		}
-		n, err := Claim{Run: of.run, Epsilon: c.Epsilon, Delta: c.Delta}.Noise(ctx, Guess{start, UnknownSlope, math.Inf(1)})
+		n, err := Claim{
+			Run:     of.run,
+			Epsilon: c.Epsilon,
+			Delta:   c.Delta,
+		}.Noise(
+			ctx,
+			Guess{start, UnknownSlope, math.Inf(1)},
+		)
 		if err != nil {
 			return err
 		}
@@ -175,7 +186,12 @@ func (c *calibrator) leastProven(ctx context.Context) (sigma float64, err error)
 	for cost := 0.0; ; {
 		least, err := c.run.Calibrate(ctx, c.Epsilon, c.Delta-cost)
 		if errors.Is(err, pld.ErrNotReached) {
-			err = fmt.Errorf("%w: no noise multiplier up to 1e6 is proven to give (%g, %g)-differential privacy", ErrNotPrivate, c.Epsilon, c.Delta)
+			err = fmt.Errorf(
+				"%w: no noise multiplier up to 1e6 is proven to give (%g, %g)-differential privacy",
+				ErrNotPrivate,
+				c.Epsilon,
+				c.Delta,
+			)
 		}
 		if err != nil {
 			return 0, err

@@ -33,13 +33,21 @@ func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
 
 // NewWatchedWorker is NewWorker for callers that wait: watch, if not nil, is told how much of the
 // work of the tables is done.
-func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(done, of float64)) (*Worker, error) {
+func NewWatchedWorker(
+	p *accounting.Protocol,
+	candidate, trial int,
+	watch func(done, of float64),
+) (*Worker, error) {
 	hash, err := p.SHA256()
 	if err != nil {
 		return nil, err
 	}
 	if id := montecarlo.KernelID(); id != p.KernelID {
-		return nil, fmt.Errorf("this machine's kernel is %s, the protocol's is %s: results of different kernels are not mixed", id, p.KernelID)
+		return nil, fmt.Errorf(
+			"this machine's kernel is %s, the protocol's is %s: results of different kernels are not mixed",
+			id,
+			p.KernelID,
+		)
 	}
 	key, err := verifierKey(hash, candidate, trial)
 	if err != nil {
@@ -50,8 +58,14 @@ func NewWatchedWorker(p *accounting.Protocol, candidate, trial int, watch func(d
 
 // newWorker prepares the tables of a trial, whose samples have a key. The bound of the trial is
 // computed again.
-func newWorker(p *accounting.Protocol, candidate, trial int, key stream.Key, watch func(done, of float64)) (*Worker, error) {
-	if candidate < 0 || candidate >= len(p.Candidates) || trial < 0 || trial >= len(p.Candidates[candidate].Trials) {
+func newWorker(
+	p *accounting.Protocol,
+	candidate, trial int,
+	key stream.Key,
+	watch func(done, of float64),
+) (*Worker, error) {
+	if candidate < 0 || candidate >= len(p.Candidates) || trial < 0 ||
+		trial >= len(p.Candidates[candidate].Trials) {
 		return nil, fmt.Errorf("the protocol has no trial %d of candidate %d", trial, candidate)
 	}
 	t := p.Candidates[candidate].Trials[trial]

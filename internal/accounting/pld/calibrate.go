@@ -19,7 +19,10 @@ var ErrNotReached = errors.New("no noise multiplier up to 1e6 is enough")
 // (epsilon, delta)-DP. Upper is proven to be enough, and is within 1e-6 of the smallest σ for which
 // this accountant can prove it. Lower is proven to be too small, or 0 where Upper is least. compose
 // must not lose privacy as σ grows.
-func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float64) (*Composition, error)) (Bracket, error) {
+func Calibrate(
+	epsilon, delta, least float64,
+	compose func(noiseMultiplier float64) (*Composition, error),
+) (Bracket, error) {
 	c := param.Checker{}
 	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
 	c.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
@@ -55,7 +58,10 @@ func Calibrate(epsilon, delta, least float64, compose func(noiseMultiplier float
 
 // tooSmall walks down from ln σ = x until the lower bound of δ proves that the noise is too small;
 // it is 0 where none does.
-func tooSmall(epsilon, delta, least, x float64, compose func(noiseMultiplier float64) (*Composition, error)) (sigma float64, err error) {
+func tooSmall(
+	epsilon, delta, least, x float64,
+	compose func(noiseMultiplier float64) (*Composition, error),
+) (sigma float64, err error) {
 	for gap := 2e-6; gap < 1; gap *= 4 {
 		if sigma = math.Exp(x - gap); sigma < least {
 			break

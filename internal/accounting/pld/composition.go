@@ -116,8 +116,16 @@ func (e Event) discretize(view func(pair) pair, grid, tail float64) (lower, uppe
 		up, low := view(part.upper), view(part.lower)
 		first, last := up.support(tail)
 		if n := (up.at(last).loss - up.at(first).loss) / grid; n > maxCells {
-			return lower, upper, &ParamError{Param: "grid", Value: grid,
-				Rule: fmt.Sprintf("is too fine for losses between %.3g and %.3g: at most %d cells", up.at(first).loss, up.at(last).loss, maxCells)}
+			return lower, upper, &ParamError{
+				Param: "grid",
+				Value: grid,
+				Rule: fmt.Sprintf(
+					"is too fine for losses between %.3g and %.3g: at most %d cells",
+					up.at(first).loss,
+					up.at(last).loss,
+					maxCells,
+				),
+			}
 		}
 		l, u := up.discretize(grid, tail)
 		if part.distinct() {

@@ -30,7 +30,12 @@ func (c CyclicPoisson) Validate() error {
 	k.Probability("prob", c.Prob)
 	k.Positive("noise multiplier", c.NoiseMultiplier)
 	if c.ColumnNorms != nil {
-		k.Require(len(c.ColumnNorms) == c.Steps, "column norms", len(c.ColumnNorms), fmt.Sprintf("must be as many as steps, %d", c.Steps))
+		k.Require(
+			len(c.ColumnNorms) == c.Steps,
+			"column norms",
+			len(c.ColumnNorms),
+			fmt.Sprintf("must be as many as steps, %d", c.Steps),
+		)
 	}
 	for _, norm := range c.ColumnNorms {
 		if !(norm > 0) {

@@ -53,12 +53,26 @@ func (e Event) Validate() error {
 	c.Positive("sensitivity", e.Sensitivity)
 	c.AtLeast("max examples per owner", e.Examples, 1)
 	if least := LeastNoiseMultiplier(e.Sensitivity, e.Examples); e.NoiseMultiplier < least {
-		c.Require(false, "noise multiplier", e.NoiseMultiplier, fmt.Sprintf("must be at least %g, examples × sensitivity / %d: less gives no privacy to speak of", least, maxRatio))
+		c.Require(
+			false,
+			"noise multiplier",
+			e.NoiseMultiplier,
+			fmt.Sprintf(
+				"must be at least %g, examples × sensitivity / %d: less gives no privacy to speak of",
+				least,
+				maxRatio,
+			),
+		)
 	}
 	if t := e.Truncation; t != nil {
 		c.AtLeast("max batch size", t.MaxBatchSize, 1)
 		c.AtLeast("other examples", t.Others, 0)
-		c.Require(e.Examples == 1, "max examples per owner", e.Examples, "must be 1 with a maximum batch size: truncation for several examples per owner is not derived")
+		c.Require(
+			e.Examples == 1,
+			"max examples per owner",
+			e.Examples,
+			"must be 1 with a maximum batch size: truncation for several examples per owner is not derived",
+		)
 	}
 	return c.Err()
 }

@@ -33,7 +33,12 @@ const raised = 1e-9
 func NewMajorant(grid float64, low int, bounds []float64) (*Majorant, error) {
 	c := param.Checker{}
 	c.Require(grid >= 1e-4 && grid <= 1, "grid", grid, "must be in [1e-4, 1]")
-	c.Require(len(bounds) > 1 && len(bounds) <= maxCells, "bounds", len(bounds), fmt.Sprintf("must be 2 to %d", maxCells))
+	c.Require(
+		len(bounds) > 1 && len(bounds) <= maxCells,
+		"bounds",
+		len(bounds),
+		fmt.Sprintf("must be 2 to %d", maxCells),
+	)
 	for j, b := range bounds {
 		c.Require(b >= 0 && b <= 1, "bound", b, fmt.Sprintf("of number %d must be from 0 to 1", j))
 	}
@@ -127,7 +132,11 @@ func (a Allocation) Majorant(grid float64) (*Majorant, error) {
 
 // Plus returns a majorant of the sum of two independent variables, from majorants on one grid.
 func (m *Majorant) Plus(o *Majorant) *Majorant {
-	return &Majorant{grid: m.grid, law: allocator{m.grid}.add(m.law, o.law), slop: m.slop + o.slop + allocationSlop}
+	return &Majorant{
+		grid: m.grid,
+		law:  allocator{m.grid}.add(m.law, o.law),
+		slop: m.slop + o.slop + allocationSlop,
+	}
 }
 
 // Excess returns an upper bound of E(X-x)_+, for any x.

@@ -37,10 +37,25 @@ func Together(trainings []Training) (*Composition, error) {
 	c.Require(len(trainings) > 0, "trainings", len(trainings), "must not be empty")
 	count := 0
 	for i, t := range trainings {
-		c.Require(len(t.Points)+len(t.Events) > 0, fmt.Sprintf("points of training %d", i), len(t.Points), "must not be empty")
-		c.Require(t.Count >= 1 && t.Count <= MostTrainings, "count", t.Count, fmt.Sprintf("must be at least 1 and at most %d", MostTrainings))
+		c.Require(
+			len(t.Points)+len(t.Events) > 0,
+			fmt.Sprintf("points of training %d", i),
+			len(t.Points),
+			"must not be empty",
+		)
+		c.Require(
+			t.Count >= 1 && t.Count <= MostTrainings,
+			"count",
+			t.Count,
+			fmt.Sprintf("must be at least 1 and at most %d", MostTrainings),
+		)
 		for _, p := range t.Points {
-			c.Require(p.Epsilon >= 0 && p.Delta >= 0 && p.Delta <= 1, "point", p, "must have an epsilon of at least 0, and a delta of at least 0 and at most 1")
+			c.Require(
+				p.Epsilon >= 0 && p.Delta >= 0 && p.Delta <= 1,
+				"point",
+				p,
+				"must have an epsilon of at least 0, and a delta of at least 0 and at most 1",
+			)
 		}
 		checkSteps(&c, t.Events)
 		count += t.Count
@@ -142,7 +157,11 @@ func discrete(points []Point, grid float64) atoms {
 		}
 	}
 	low := -int(math.Ceil(edge/grid)) - 1
-	out := atoms{low: low, mass: make([]float64, 2-2*low), inf: min(1, sides[0].at*(1+1e-12)+rounding*float64(len(sides)))}
+	out := atoms{
+		low:  low,
+		mass: make([]float64, 2-2*low),
+		inf:  min(1, sides[0].at*(1+1e-12)+rounding*float64(len(sides))),
+	}
 	for i, s := range sides {
 		if math.IsInf(s.loss, -1) || widths[i] <= 0 {
 			continue

@@ -33,7 +33,16 @@ func (b *blockSearch) try(order, size int) (better bool) {
 	// unit is M/N. The limit of ln N is 5 above the largest useful value, at which M is the smaller of
 	// b.bound and 1.
 	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()
-	s, err := newBlockSource(b.family, b.spec, b.columns, order, size, false, 5+math.Log(min(b.bound, 1)/unit), b.watch)
+	s, err := newBlockSource(
+		b.family,
+		b.spec,
+		b.columns,
+		order,
+		size,
+		false,
+		5+math.Log(min(b.bound, 1)/unit),
+		b.watch,
+	)
 	if err != nil {
 		return false
 	}
@@ -73,7 +82,8 @@ func (b *blockSearch) run(least int) {
 			for b.member.Order-1 >= least && b.try(b.member.Order-1, size) {
 			}
 		}
-		if b.member.Order > 0 && b.bound > 0.97*before && !(found && b.patient) { // while none is found, shorter blocks may do
+		if b.member.Order > 0 && b.bound > 0.97*before &&
+			!(found && b.patient) { // while none is found, shorter blocks may do
 			break
 		}
 	}
@@ -88,10 +98,30 @@ func (b *blockSearch) from(order int) int {
 }
 
 // newBlockSource makes a table in blocks of a size, unless ln N is above most.
-func newBlockSource(f lawFamily, s montecarlo.Spec, columns *likelihood.Columns, order, size int, keep bool, most float64, watch watcher) (*source, error) {
+func newBlockSource(
+	f lawFamily,
+	s montecarlo.Spec,
+	columns *likelihood.Columns,
+	order, size int,
+	keep bool,
+	most float64,
+	watch watcher,
+) (*source, error) {
 	if size < 1 || size > s.MinSep() || order > maxBlockOrder {
-		return nil, fmt.Errorf("%w: order %d in blocks of %d steps at min-sep %d", ErrTable, order, size, s.MinSep())
+		return nil, fmt.Errorf(
+			"%w: order %d in blocks of %d steps at min-sep %d",
+			ErrTable,
+			order,
+			size,
+			s.MinSep(),
+		)
 	}
-	o := tuples.Options{Keep: keep, Block: size, MaxBytes: maxBlockBytes, MostLogN: most, Watch: func(float64) error { return watch.tell(0) }}
+	o := tuples.Options{
+		Keep:     keep,
+		Block:    size,
+		MaxBytes: maxBlockBytes,
+		MostLogN: most,
+		Watch:    func(float64) error { return watch.tell(0) },
+	}
 	return newTableSource(f.law, columns, s.Factor(), order, o)
 }

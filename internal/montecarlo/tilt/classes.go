@@ -22,7 +22,13 @@ func classBound(c Config, columns *likelihood.Columns) float64 {
 	steps := c.Spec.Steps()
 	places := min(mostClassPlaces, max(1, steps/columns.Bands))
 	total := max(float64(places), float64(places)/(once.each*float64(steps))*(1-inflation))
-	class := pld.Allocation{Steps: total, Places: places, NoiseMultiplier: c.Spec.NoiseMultiplier, Sensitivity: sensitivity, Count: 1}
+	class := pld.Allocation{
+		Steps:           total,
+		Places:          places,
+		NoiseMultiplier: c.Spec.NoiseMultiplier,
+		Sensitivity:     sensitivity,
+		Count:           1,
+	}
 	composition, err := pld.ComposeAllocations([]pld.Allocation{class})
 	if err != nil {
 		return 1

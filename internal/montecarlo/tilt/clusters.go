@@ -74,7 +74,8 @@ func clusterWork(steps, bands, order int) float64 {
 // newClusters takes 1/σ².
 func newClusters(x uniformOnce, columns *likelihood.Columns, factor float64, order, exact int) (*clusters, error) {
 	n, w := columns.Steps, columns.Bands
-	if order > maxBlockOrder || clusterWork(n, w, order) > maxClusterWork || float64(n)*float64(w)*float64(w)/2 > maxProducts {
+	if order > maxBlockOrder || clusterWork(n, w, order) > maxClusterWork ||
+		float64(n)*float64(w)*float64(w)/2 > maxProducts {
 		return nil, fmt.Errorf("%w: order %d in clusters at %d steps and %d bands", ErrTable, order, n, w)
 	}
 	c := &clusters{steps: n, bands: w, exact: exact, most: make([]float64, w), first: x.each, never: x.never}
@@ -91,7 +92,15 @@ func newClusters(x uniformOnce, columns *likelihood.Columns, factor float64, ord
 // raised returns clusters of a higher order, which shares all that the orders have in common.
 func (c *clusters) raised(order int) (*clusters, error) {
 	r := *c
-	r.binomial, r.sums, r.long, r.gaps, r.count = slices.Clip(c.binomial), slices.Clip(c.sums), slices.Clip(c.long), slices.Clip(c.gaps), nil
+	r.binomial, r.sums, r.long, r.gaps, r.count = slices.Clip(
+		c.binomial,
+	), slices.Clip(
+		c.sums,
+	), slices.Clip(
+		c.long,
+	), slices.Clip(
+		c.gaps,
+	), nil
 	for r.order = len(r.sums); r.order <= order; r.order++ {
 		r.addOrder()
 	}
@@ -392,7 +401,13 @@ func (c *clusters) source() *source {
 		steps := make([]int, 0, maxBlockOrder)
 		return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return c.walk(hits, steps, u) }
 	}
-	return &source{lnN: c.logN, raised: max(inflation, 2*c.rounding()), walkError: c.rounding(), walker: walker, above: above}
+	return &source{
+		lnN:       c.logN,
+		raised:    max(inflation, 2*c.rounding()),
+		walkError: c.rounding(),
+		walker:    walker,
+		above:     above,
+	}
 }
 
 // rounding bounds the relative error of N̂ and of weights: sums over the steps, over j and over

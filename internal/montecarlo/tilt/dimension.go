@@ -39,10 +39,27 @@ var ErrNotProvable = errors.New("not provable without samples")
 // both. Where more returns false, the search ends with the smallest noise multiplier that is
 // proven, or with an error that wraps ErrNotProvable where there is none. With an error too, also
 // when ctx ends, the result has all that was tried.
-func SmallestProvableBelow(ctx context.Context, spec montecarlo.Spec, most, epsilon, delta float64, more func(proven, ratio float64) bool) (Provable, error) {
-	search := proofs{ctx: ctx, spec: spec, most: math.Log(most), epsilon: epsilon, delta: delta, more: more, low: math.NaN(), high: math.NaN()}
+func SmallestProvableBelow(
+	ctx context.Context,
+	spec montecarlo.Spec,
+	most, epsilon, delta float64,
+	more func(proven, ratio float64) bool,
+) (Provable, error) {
+	search := proofs{
+		ctx:     ctx,
+		spec:    spec,
+		most:    math.Log(most),
+		epsilon: epsilon,
+		delta:   delta,
+		more:    more,
+		low:     math.NaN(),
+		high:    math.NaN(),
+	}
 	found, err := search.run()
-	slices.SortFunc(search.tried, func(a, b Tried) int { return cmp.Compare(a.NoiseMultiplier, b.NoiseMultiplier) })
+	slices.SortFunc(
+		search.tried,
+		func(a, b Tried) int { return cmp.Compare(a.NoiseMultiplier, b.NoiseMultiplier) },
+	)
 	found.Tried, search.best.Tried = search.tried, search.tried
 	switch {
 	case !errors.Is(err, errEnded):
@@ -50,7 +67,15 @@ func SmallestProvableBelow(ctx context.Context, spec montecarlo.Spec, most, epsi
 	case search.best.NoiseMultiplier > 0:
 		return search.best, nil
 	}
-	return Provable{Tried: search.tried}, fmt.Errorf("%w: δ = %g at ε = %g: %w", ErrNotProvable, delta, epsilon, err)
+	return Provable{
+			Tried: search.tried,
+		}, fmt.Errorf(
+			"%w: δ = %g at ε = %g: %w",
+			ErrNotProvable,
+			delta,
+			epsilon,
+			err,
+		)
 }
 
 // within is how near, in ln σ, the search comes to the least noise multiplier that is proven.
@@ -80,11 +105,24 @@ func (s *proofs) run() (Provable, error) {
 			// Bounds of several examples per owner have a floor, which more noise does not lower. Only two
 			// bounds of the same direction show that floor.
 			if fell := low.Y - excess; s.of == ofLow && excess > 1 && excess < math.Log(0.5/delta) && !math.IsInf(low.Y, 1) && at > low.X && fell < 0.25*(at-low.X) {
-				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: more noise than %.4g does not lower the bound, %.3g", ErrNotProvable, delta, epsilon, math.Exp(at), delta*math.Exp(excess))
+				return Provable{}, fmt.Errorf(
+					"%w: δ = %g at ε = %g: more noise than %.4g does not lower the bound, %.3g",
+					ErrNotProvable,
+					delta,
+					epsilon,
+					math.Exp(at),
+					delta*math.Exp(excess),
+				)
 			}
 			low, ofLow = bisect.Point{X: at, Y: excess}, s.of
 			if at >= s.most-within {
-				return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: no noise multiplier below %g", ErrNotProvable, delta, epsilon, math.Exp(s.most))
+				return Provable{}, fmt.Errorf(
+					"%w: δ = %g at ε = %g: no noise multiplier below %g",
+					ErrNotProvable,
+					delta,
+					epsilon,
+					math.Exp(s.most),
+				)
 			}
 			at = min(at+step, s.most-within)
 		} else {
@@ -92,7 +130,13 @@ func (s *proofs) run() (Provable, error) {
 			at -= step
 		}
 		if step *= 1.6; step > 8 {
-			return Provable{}, fmt.Errorf("%w: δ = %g at ε = %g: none near noise multiplier %g", ErrNotProvable, delta, epsilon, spec.NoiseMultiplier)
+			return Provable{}, fmt.Errorf(
+				"%w: δ = %g at ε = %g: none near noise multiplier %g",
+				ErrNotProvable,
+				delta,
+				epsilon,
+				spec.NoiseMultiplier,
+			)
 		}
 	}
 	if _, _, err := bisect.Falling(s.excess, low, high, within, 0, within/3); err != nil {

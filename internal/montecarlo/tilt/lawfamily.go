@@ -40,7 +40,13 @@ func (f lawFamily) kept(s montecarlo.Spec, order int) float64 {
 	return 8 * f.work(s, order)
 }
 
-func (f lawFamily) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
+func (f lawFamily) source(
+	s montecarlo.Spec,
+	columns *likelihood.Columns,
+	order int,
+	keep bool,
+	watch watcher,
+) (*source, error) {
 	if once, ok := singleOf(s); ok {
 		return newOnceSource(once, s, columns, order, keep, watch)
 	}

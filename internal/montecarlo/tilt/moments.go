@@ -32,7 +32,8 @@ func Moments(s montecarlo.Spec) (list []Moment, err error) {
 	columns := likelihood.NewColumns(s.Strategy)
 	least := max(2, s.MaxExamplesPerOwner+1)
 	for order := least; order <= min(least+2, maxOrder); order++ {
-		if !family.affordable(s, order) || order > least && tuples.Count(s.MinSep(), order-1)*float64(s.Steps()) > maxOrderWork {
+		if !family.affordable(s, order) ||
+			order > least && tuples.Count(s.MinSep(), order-1)*float64(s.Steps()) > maxOrderWork {
 			break
 		}
 		of, err := family.source(s, columns, order, false, nil)
@@ -61,6 +62,11 @@ func coldOf(s montecarlo.Spec) (cold montecarlo.Spec, ok bool) {
 	}
 	start := sampling.TableStart{State: s.Law.Rows[0][0].State, Weight: 1 << 63}
 	cold = s
-	cold.Law = &sampling.Table{Steps: s.Law.Steps, Starts: []sampling.TableStart{start}, Rows: s.Law.Rows, Classes: s.Law.Classes}
+	cold.Law = &sampling.Table{
+		Steps:   s.Law.Steps,
+		Starts:  []sampling.TableStart{start},
+		Rows:    s.Law.Rows,
+		Classes: s.Law.Classes,
+	}
 	return cold, cold.Law.Validate() == nil
 }

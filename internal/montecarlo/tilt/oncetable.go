@@ -27,12 +27,15 @@ func singleOf(s montecarlo.Spec) (x uniformOnce, ok bool) {
 // table is the law from one first point: at step i, an example that has not taken part does so with
 // probability a/(1 - ia). Other laws with the same distribution may have many first points.
 func (x uniformOnce) table(steps int) (*sampling.Table, error) {
-	law := sampling.Law{Start: []sampling.Start{{Prob: 1}}, Next: func(at sampling.Point) (p float64, in, out sampling.Point) {
-		if p = x.each / (1 - float64(at.Step)*x.each); !(p < 1-inflation) {
-			p = 1
-		}
-		return p, sampling.Point{Step: sampling.Never}, sampling.Point{Step: at.Step + 1}
-	}}
+	law := sampling.Law{
+		Start: []sampling.Start{{Prob: 1}},
+		Next: func(at sampling.Point) (p float64, in, out sampling.Point) {
+			if p = x.each / (1 - float64(at.Step)*x.each); !(p < 1-inflation) {
+				p = 1
+			}
+			return p, sampling.Point{Step: sampling.Never}, sampling.Point{Step: at.Step + 1}
+		},
+	}
 	return law.Tabulate(steps)
 }
 
@@ -55,7 +58,14 @@ const maxOnceOrder = 3
 //     closer: 16 bands need 13 % less noise to prove (1, 1e-5) by blocks.
 //
 // Clusters alone give the σ of the table to 0.01 %. The bits of samples depend on this choice.
-func newOnceSource(x uniformOnce, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
+func newOnceSource(
+	x uniformOnce,
+	s montecarlo.Spec,
+	columns *likelihood.Columns,
+	order int,
+	keep bool,
+	watch watcher,
+) (*source, error) {
 	factor := s.Factor()
 	if o, err := newOnce(x, columns, factor, order); err == nil {
 		return o.source(), nil
@@ -65,7 +75,13 @@ func newOnceSource(x uniformOnce, s montecarlo.Spec, columns *likelihood.Columns
 		if err != nil {
 			return nil, err
 		}
-		return newTableSource(law, columns, factor, order, tuples.Options{Keep: keep, MaxBytes: maxBlockBytes, Watch: watch})
+		return newTableSource(
+			law,
+			columns,
+			factor,
+			order,
+			tuples.Options{Keep: keep, MaxBytes: maxBlockBytes, Watch: watch},
+		)
 	}
 	c, err := newClusters(x, columns, factor, order, exactClusters(columns.Bands, order))
 	if err != nil {
@@ -76,7 +92,8 @@ func newOnceSource(x uniformOnce, s montecarlo.Spec, columns *likelihood.Columns
 
 // onceAffordable is true up to maxOnceOrder, where newOnce refuses tables that are too large.
 func onceAffordable(s montecarlo.Spec, x uniformOnce, order int) bool {
-	return order <= maxOnceOrder || onceTableFits(s, x, order) || clusterWork(s.Steps(), s.Strategy.Bands(), order) <= maxClusterWork
+	return order <= maxOnceOrder || onceTableFits(s, x, order) ||
+		clusterWork(s.Steps(), s.Strategy.Bands(), order) <= maxClusterWork
 }
 
 func onceTableFits(s montecarlo.Spec, x uniformOnce, order int) bool {

@@ -163,7 +163,13 @@ func excess(members []Member, logX float64) float64 {
 func (p *parts) class() pld.Allocation {
 	places := max(1, p.spec.Steps()/p.columns.Bands)
 	norm := slices.Max(p.columns.SquaredNorms(1))
-	return pld.Allocation{Steps: float64(places), Places: places, NoiseMultiplier: p.spec.NoiseMultiplier, Sensitivity: math.Sqrt(norm) * (1 + inflation), Count: 1}
+	return pld.Allocation{
+		Steps:           float64(places),
+		Places:          places,
+		NoiseMultiplier: p.spec.NoiseMultiplier,
+		Sensitivity:     math.Sqrt(norm) * (1 + inflation),
+		Count:           1,
+	}
 }
 
 // prepare makes the sum of the other parts, from moments and classes, and the gain of one part from
@@ -365,13 +371,22 @@ func (v *Verifier) prepareParts() error {
 		}
 		s = next
 		if s.walkError > p.Slack-lossError(p.Epsilon)/2 || s.logN() > m.LogN+inflation/10 {
-			return fmt.Errorf("parts: order %d needs a slack of %v and a moment of %v: another version made the proposal", m.Order, s.walkError, s.logN())
+			return fmt.Errorf(
+				"parts: order %d needs a slack of %v and a moment of %v: another version made the proposal",
+				m.Order,
+				s.walkError,
+				s.logN(),
+			)
 		}
 		v.sources = append(v.sources, s)
 	}
 	v.connect()
 	if bound := v.parts.bound(v.mixture); !(bound <= p.Bound) {
-		return fmt.Errorf("bound: the proposal says %v, it is %v: another version made the proposal", p.Bound, bound)
+		return fmt.Errorf(
+			"bound: the proposal says %v, it is %v: another version made the proposal",
+			p.Bound,
+			bound,
+		)
 	}
 	return nil
 }

@@ -61,7 +61,12 @@ func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) (*paths, erro
 	if err != nil {
 		return nil, err
 	}
-	return &paths{examples: s.MaxExamplesPerOwner, draws: draws, gram: tuples.NewGram(c, s.Factor()), one: likelihood.NewPaths(points)}, nil
+	return &paths{
+		examples: s.MaxExamplesPerOwner,
+		draws:    draws,
+		gram:     tuples.NewGram(c, s.Factor()),
+		one:      likelihood.NewPaths(points),
+	}, nil
 }
 
 func (p *paths) fork() *paths {

@@ -17,13 +17,23 @@ import (
 // Within a period, K(u,v)K(v,z)K(u,z) with K = 1+f is expanded into 1, three f, three products of
 // two f, and one of three (F5.6): all of them positive, and summed by the groups of the three
 // places.
-func newTripleBound(periods periods, factor float64, columns *likelihood.Columns, most int) (logN float64, err error) {
+func newTripleBound(
+	periods periods,
+	factor float64,
+	columns *likelihood.Columns,
+	most int,
+) (logN float64, err error) {
 	g := tuples.NewGram(columns, factor)
 	groups := newGroups(columns.Bands, periods.length, most)
 	later := []float64{1} // by the groups of the ages of three replicas
 	var triples *placeTriples
 	for e := periods.count() - 1; e >= 0; e-- {
-		t := &pairTable{bands: columns.Bands, length: periods.length, places: periods.places(e), last: e == periods.count()-1}
+		t := &pairTable{
+			bands:  columns.Bands,
+			length: periods.length,
+			places: periods.places(e),
+			last:   e == periods.count()-1,
+		}
 		if t.makeNear(g, e*periods.length); triples == nil || !triples.inside || !t.alike {
 			triples = newPlaceTriples(t, groups)
 		}

@@ -41,8 +41,18 @@ type Config struct {
 func (c Config) Validate() error {
 	check := param.Checker{}
 	check.Add(c.Spec.Validate())
-	check.Require(c.Epsilon >= 0 && !math.IsInf(c.Epsilon, 1), "epsilon", c.Epsilon, "must be a finite number, at least 0")
-	check.Require(c.Direction == montecarlo.P || c.Direction == montecarlo.Q, "direction", c.Direction, "must be P or Q")
+	check.Require(
+		c.Epsilon >= 0 && !math.IsInf(c.Epsilon, 1),
+		"epsilon",
+		c.Epsilon,
+		"must be a finite number, at least 0",
+	)
+	check.Require(
+		c.Direction == montecarlo.P || c.Direction == montecarlo.Q,
+		"direction",
+		c.Direction,
+		"must be P or Q",
+	)
 	return check.Err()
 }
 
@@ -89,10 +99,20 @@ func (p Proposal) Validate() error {
 	check.Add(p.Config.Validate())
 	check.Require(p.Bound >= 0 && p.Bound <= math.MaxFloat64, "bound", p.Bound, "must be finite and at least 0")
 	check.Require(p.Slack >= 0 && p.Slack <= maxSlack, "slack", p.Slack, fmt.Sprintf("must be 0 to %g", maxSlack))
-	check.Require(p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon), "bound and slack", p.Bound, "are too small")
+	check.Require(
+		p.Method == Zero || p.Bound >= leastBound && p.Slack >= lossError(p.Epsilon),
+		"bound and slack",
+		p.Bound,
+		"are too small",
+	)
 	check.Require(p.Draws >= 0 && p.Draws <= maxDraws, "draws", p.Draws, fmt.Sprintf("must be 0 to %d", maxDraws))
-	check.Require(p.Draws == 0 || p.Spec.MaxExamplesPerOwner > 1 && (p.Method == Tilted || p.Method == Sampled || p.Method == Tangent), "draws", p.Draws,
-		"must be 0: they are for several examples, tilted, sampled or by a tangent")
+	check.Require(
+		p.Draws == 0 ||
+			p.Spec.MaxExamplesPerOwner > 1 && (p.Method == Tilted || p.Method == Sampled || p.Method == Tangent),
+		"draws",
+		p.Draws,
+		"must be 0: they are for several examples, tilted, sampled or by a tangent",
+	)
 	switch p.Method {
 	case Zero, Plain:
 	case Sampled:
@@ -104,20 +124,39 @@ func (p Proposal) Validate() error {
 		total := 0.0
 		for _, m := range p.Members {
 			check.AtLeast("order", m.Order, 1)
-			check.Require(m.Order <= highestOrder(p.Spec) || m.Block > 0 && m.Order <= maxBlockOrder, "order", m.Order, fmt.Sprintf("must be at most %d", highestOrder(p.Spec)))
+			check.Require(
+				m.Order <= highestOrder(p.Spec) || m.Block > 0 && m.Order <= maxBlockOrder,
+				"order",
+				m.Order,
+				fmt.Sprintf("must be at most %d", highestOrder(p.Spec)),
+			)
 			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep(), "block", m.Block, "must be 0 to min-sep")
 			check.AtLeast("tables", m.Tables, 0)
 			check.Probability("weight", m.Weight)
-			check.Require(m.LogN >= 0 && m.LogN <= math.MaxFloat64, "log moment", m.LogN, "must be finite and at least 0")
+			check.Require(
+				m.LogN >= 0 && m.LogN <= math.MaxFloat64,
+				"log moment",
+				m.LogN,
+				"must be finite and at least 0",
+			)
 			total += m.Weight
 		}
-		check.Require(p.Parts >= 0 && p.Parts <= mostParts && (p.Parts == 0) == (p.Cut == 0) && p.Cut >= 0, "parts and cut", p.Parts,
-			fmt.Sprintf("must both be 0, or both above 0 with at most %d parts", mostParts))
+		check.Require(
+			p.Parts >= 0 && p.Parts <= mostParts && (p.Parts == 0) == (p.Cut == 0) && p.Cut >= 0,
+			"parts and cut",
+			p.Parts,
+			fmt.Sprintf("must both be 0, or both above 0 with at most %d parts", mostParts),
+		)
 		check.Require(math.Abs(total-1) < 1e-12, "sum of the weights", total, "must be 1")
 	default:
 		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, plain or sampled")
 	}
-	check.Require(p.Method == Sampled || (p.Method == Tilted) == (p.Direction == montecarlo.P), "method", p.Method, "must be tilted in direction P, and only there")
+	check.Require(
+		p.Method == Sampled || (p.Method == Tilted) == (p.Direction == montecarlo.P),
+		"method",
+		p.Method,
+		"must be tilted in direction P, and only there",
+	)
 	return check.Err()
 }
 
@@ -202,7 +241,13 @@ func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Prop
 // forwardProposal is the proposal of H(P,Q): by exact tables, by blocks of steps where exact tables
 // end too early, or by parts of the run where M of the parts is less than half of M of the whole
 // run. Blocks are not tried where parts are better than blocks can be.
-func forwardProposal(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) (Proposal, error) {
+func forwardProposal(
+	c Config,
+	columns *likelihood.Columns,
+	work float64,
+	kept Tables,
+	watch watcher,
+) (Proposal, error) {
 	f := newForward(c, columns, work, kept, watch)
 	if f.examples > 2 && !math.IsInf(work, 1) {
 		f.orders(false)
@@ -263,7 +308,15 @@ type forward struct {
 }
 
 func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) *forward {
-	f := &forward{Config: c, columns: columns, examples: c.Spec.ExamplesPerOwner(), family: familyOf(c.Spec), work: work, kept: kept, watch: watch}
+	f := &forward{
+		Config:   c,
+		columns:  columns,
+		examples: c.Spec.ExamplesPerOwner(),
+		family:   familyOf(c.Spec),
+		work:     work,
+		kept:     kept,
+		watch:    watch,
+	}
 	f.mixture = mixture{epsilon: c.Epsilon, examples: f.examples}
 	if f.examples == 1 {
 		f.mixture.members = []Member{{Order: 1}}
@@ -280,12 +333,20 @@ func (f *forward) orders(must bool) {
 	part := 1.0         // of the work of an order that the one before took
 	var s *source
 	for order := max(2, k); order <= highestOrder(spec); order++ {
-		if !(must && order == max(2, k)) && (!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
+		if !(must && order == max(2, k)) &&
+			(!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
 			break
 		}
 		done := 0.0
 		keep := f.kept.orders != nil && f.family.drawable(spec, order)
-		next, err := sourceAbove(s, spec, f.columns, order, keep, func(more float64) error { done += more; return f.watch.tell(more) })
+		next, err := sourceAbove(
+			s,
+			spec,
+			f.columns,
+			order,
+			keep,
+			func(more float64) error { done += more; return f.watch.tell(more) },
+		)
 		if err != nil {
 			f.failed = err
 			break
@@ -342,22 +403,37 @@ func (f *forward) leastInBlocks() float64 {
 // blocks tries blocks of steps, where more orders may be of use.
 func (f *forward) blocks() {
 	b, ok := f.family.(lawFamily)
-	if !ok || f.watch.tell(0) != nil || f.converged || len(f.mixture.members) > 0 && !math.IsInf(f.work, 1) && (f.examples == 1 || f.walkable >= 2*f.examples) {
+	if !ok || f.watch.tell(0) != nil || f.converged ||
+		len(f.mixture.members) > 0 && !math.IsInf(f.work, 1) && (f.examples == 1 || f.walkable >= 2*f.examples) {
 		return
 	}
 	const most = maxBlockWork
-	search := blockSearch{spec: f.Spec, columns: f.columns, epsilon: f.Epsilon, family: b, bound: math.Inf(1), patient: !math.IsInf(f.work, 1), watch: f.watch}
+	search := blockSearch{
+		spec:    f.Spec,
+		columns: f.columns,
+		epsilon: f.Epsilon,
+		family:  b,
+		bound:   math.Inf(1),
+		patient: !math.IsInf(f.work, 1),
+		watch:   f.watch,
+	}
 	if len(f.mixture.members) > 0 {
 		search.bound = f.mixture.bound()
 	}
 	search.most = min(most, blockShare*f.work)
 	search.run(f.walkable + 1)
-	if search.most < most && search.member.Order == 0 && len(f.mixture.members) == 0 { // the shortest that serves at all
+	if search.most < most && search.member.Order == 0 &&
+		len(f.mixture.members) == 0 { // the shortest that serves at all
 		search.most = most
 		search.run(f.walkable + 1)
 	}
 	if search.member.Order > 0 {
-		f.mixture.members, f.bound, f.walkError = []Member{search.member}, min(f.bound, search.bound), search.walkError
+		f.mixture.members, f.bound, f.walkError = []Member{
+			search.member,
+		}, min(
+			f.bound,
+			search.bound,
+		), search.walkError
 	}
 }
 
@@ -365,7 +441,12 @@ func (f *forward) blocks() {
 func (f *forward) proposal() (Proposal, error) {
 	if len(f.mixture.members) == 0 {
 		if f.failed == nil {
-			return Proposal{}, fmt.Errorf("%w for %d examples per owner: %w of an order that serves at so little noise", ErrNotTilted, f.examples, ErrTable)
+			return Proposal{}, fmt.Errorf(
+				"%w for %d examples per owner: %w of an order that serves at so little noise",
+				ErrNotTilted,
+				f.examples,
+				ErrTable,
+			)
 		}
 		return Proposal{}, fmt.Errorf("%w: %w", ErrNotTilted, f.failed)
 	}
@@ -392,7 +473,13 @@ func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Prop
 	classes := min(1, max(leastBound, classBound(c, columns)))
 	if classes < smallClasses {
 		bound := min(1, max(leastBound, plain*(1+2*lossError(c.Epsilon))))
-		return Proposal{Config: c, Method: Plain, Bound: bound, Slack: lossError(c.Epsilon), Divergence: min(bound, classes)}, nil
+		return Proposal{
+			Config:     c,
+			Method:     Plain,
+			Bound:      bound,
+			Slack:      lossError(c.Epsilon),
+			Divergence: min(bound, classes),
+		}, nil
 	}
 	draws := drawsFor(c.Spec)
 	kappa, divergence := bestTangent(c.Epsilon, k, draws > 0, columns, sigma, post, watch)
@@ -400,7 +487,14 @@ func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Prop
 	if kappa > 0 {
 		tail := shiftTangent(kappa, k, columns, sigma, post).tail(draws > 0, c.Epsilon, sigma)
 		if tail.bound() < plain {
-			proposal = Proposal{Config: c, Method: Tangent, Kappa: kappa, Draws: draws, Bound: tail.bound(), Slack: tail.slack(c.Epsilon)}
+			proposal = Proposal{
+				Config: c,
+				Method: Tangent,
+				Kappa:  kappa,
+				Draws:  draws,
+				Bound:  tail.bound(),
+				Slack:  tail.slack(c.Epsilon),
+			}
 		}
 	}
 	proposal.Bound = max(leastBound, proposal.Bound*(1+2*proposal.Slack))

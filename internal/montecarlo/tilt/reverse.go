@@ -80,7 +80,14 @@ const millsError = 1e-12
 
 // gradient returns ln f and ∇ ln f at y0 = -kappa·direction; g has Steps entries and may not be
 // direction.
-func gradient(g []float64, kappa float64, c *likelihood.Columns, factor float64, post *likelihood.Posterior, direction []float64) (logF float64) {
+func gradient(
+	g []float64,
+	kappa float64,
+	c *likelihood.Columns,
+	factor float64,
+	post *likelihood.Posterior,
+	direction []float64,
+) (logF float64) {
 	u, participates := make([]float64, c.Steps), make([]float64, c.Steps)
 	if kappa != 0 {
 		for i := range u {
@@ -133,7 +140,15 @@ func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, po
 // returns the kappa of the tangent with the least M among those with a slack of at most
 // maxSlack, 0 when no tangent has a positive distance, and the least upper bound of H(Q,P) by
 // any tangent.
-func bestTangent(epsilon float64, k int, randomised bool, c *likelihood.Columns, sigma float64, post *likelihood.Posterior, watch watcher) (kappa, divergence float64) {
+func bestTangent(
+	epsilon float64,
+	k int,
+	randomised bool,
+	c *likelihood.Columns,
+	sigma float64,
+	post *likelihood.Posterior,
+	watch watcher,
+) (kappa, divergence float64) {
 	t := shiftTangent(0, k, c, sigma, post)
 	divergence = t.divergence(epsilon, sigma)
 	if t.slope == 0 {

@@ -33,15 +33,25 @@ func (r rotation) affordable(s montecarlo.Spec, order int) bool {
 	if order == 3 {
 		return bands*bands*float64(s.Steps()) < maxLowWork
 	}
-	return order == 2 && r.pairBytes(s) <= maxPairBytes && bands*bands*min(3*bands*float64(r.of(s).count()), float64(s.Steps())) < maxProducts
+	return order == 2 && r.pairBytes(s) <= maxPairBytes &&
+		bands*bands*min(3*bands*float64(r.of(s).count()), float64(s.Steps())) < maxProducts
 }
 
-func (r rotation) source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, _ watcher) (*source, error) {
+func (r rotation) source(
+	s montecarlo.Spec,
+	columns *likelihood.Columns,
+	order int,
+	keep bool,
+	_ watcher,
+) (*source, error) {
 	periods := r.of(s)
 	switch order {
 	case 1:
 		// A number has 53 bits, for one of T places.
-		return &source{walkError: float64(periods.steps+periods.length) * 0x1p-53, walker: exactly(periods.draw)}, nil
+		return &source{
+			walkError: float64(periods.steps+periods.length) * 0x1p-53,
+			walker:    exactly(periods.draw),
+		}, nil
 	case 2:
 		t, err := newPairs(periods, s.Factor(), columns, keep)
 		if err != nil {
@@ -120,5 +130,10 @@ func (p periods) tripleRounding(factor float64, columns *likelihood.Columns) flo
 // source bounds the error of a walk: a pair is drawn by two numbers a period, from sums with the
 // relative error of the weights.
 func (p *pairs) source() *source {
-	return &source{lnN: p.logN, raised: max(inflation, 2*p.rounding), walkError: 4 * p.rounding, walker: exactly(p.draw)}
+	return &source{
+		lnN:       p.logN,
+		raised:    max(inflation, 2*p.rounding),
+		walkError: 4 * p.rounding,
+		walker:    exactly(p.draw),
+	}
 }

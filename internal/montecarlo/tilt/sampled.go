@@ -21,9 +21,20 @@ func NewSampled(c Config) (p Proposal, err error) {
 		return p, err
 	}
 	if c.Spec.Exactness() != montecarlo.Drawn {
-		return p, fmt.Errorf("%w: the ratio of %d examples per owner is not drawn", ErrNotTilted, c.Spec.ExamplesPerOwner())
+		return p, fmt.Errorf(
+			"%w: the ratio of %d examples per owner is not drawn",
+			ErrNotTilted,
+			c.Spec.ExamplesPerOwner(),
+		)
 	}
-	p = Proposal{Config: c, Method: Sampled, Draws: ownerDraws(c.Spec.MaxExamplesPerOwner), Bound: 1, Slack: lossError(c.Epsilon), Divergence: 1}
+	p = Proposal{
+		Config:     c,
+		Method:     Sampled,
+		Draws:      ownerDraws(c.Spec.MaxExamplesPerOwner),
+		Bound:      1,
+		Slack:      lossError(c.Epsilon),
+		Divergence: 1,
+	}
 	return p, nil
 }
 

@@ -14,12 +14,20 @@ import (
 var ErrTable = tuples.ErrTable
 
 // newTableSource makes the table of an order, exact or in blocks. It takes 1/σ².
-func newTableSource(l *sampling.Table, columns *likelihood.Columns, factor float64, order int, o tuples.Options) (*source, error) {
+func newTableSource(
+	l *sampling.Table,
+	columns *likelihood.Columns,
+	factor float64,
+	order int,
+	o tuples.Options,
+) (*source, error) {
 	t, err := tuples.New(l, tuples.NewGram(columns, factor), order, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &source{walkError: float64(columns.Steps) * (t.StepError + float64(order+4)*4e-15 + math.Abs(t.LnN)*0x1p-52)}
+	s := &source{
+		walkError: float64(columns.Steps) * (t.StepError + float64(order+4)*4e-15 + math.Abs(t.LnN)*0x1p-52),
+	}
 	if order > 1 {
 		s.version, s.lnN, s.raised = tupleTables, t.LnN, max(inflation, 2*t.Rounding)
 	}

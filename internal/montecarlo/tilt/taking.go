@@ -23,7 +23,11 @@ func takingBound(c Config, columns *likelihood.Columns, watch watcher) float64 {
 		return math.Inf(1)
 	}
 	spec := montecarlo.Spec{Law: law, NoiseMultiplier: c.Spec.NoiseMultiplier, Strategy: c.Spec.Strategy}
-	taking := Config{Spec: spec, Epsilon: pld.TakingEpsilon(c.Epsilon, q, 1-q) * (1 - 1e-12), Direction: montecarlo.P}
+	taking := Config{
+		Spec:      spec,
+		Epsilon:   pld.TakingEpsilon(c.Epsilon, q, 1-q) * (1 - 1e-12),
+		Direction: montecarlo.P,
+	}
 	f := newForward(taking, columns, math.Inf(1), Tables{}, watch)
 	f.orders(true)
 	return q * f.bound * (1 + inflation)

@@ -170,10 +170,20 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 		done += workOf(p.Spec, m) // a table that needed few of its steps is done too
 		report(done)
 		if s.walkError > p.Slack-lossError(p.Epsilon)/2 {
-			return fmt.Errorf("slack: the proposal says %v, walks of order %d need %v more: another version made the proposal", p.Slack, m.Order, s.walkError)
+			return fmt.Errorf(
+				"slack: the proposal says %v, walks of order %d need %v more: another version made the proposal",
+				p.Slack,
+				m.Order,
+				s.walkError,
+			)
 		}
 		if got := s.logN(); got > m.LogN+inflation/10 {
-			return fmt.Errorf("moment of order %d: the proposal says %v, it is %v: another version made the proposal", m.Order, m.LogN, got)
+			return fmt.Errorf(
+				"moment of order %d: the proposal says %v, it is %v: another version made the proposal",
+				m.Order,
+				m.LogN,
+				got,
+			)
 		}
 		if s.walker == nil {
 			return fmt.Errorf("%w: order %d: no tuples can be drawn", ErrTable, m.Order)
@@ -182,7 +192,11 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 	}
 	v.connect()
 	if bound := v.mixture.bound(); bound > p.Bound {
-		return fmt.Errorf("bound: the proposal says %v, it is %v: another version made the proposal", p.Bound, bound)
+		return fmt.Errorf(
+			"bound: the proposal says %v, it is %v: another version made the proposal",
+			p.Bound,
+			bound,
+		)
 	}
 	return nil
 }
@@ -198,16 +212,32 @@ func workOf(s montecarlo.Spec, m Member) float64 {
 
 // sourceOf makes the tables of a member, to draw from, and tells watch of the work in portions. If
 // lower is not nil, it has the tables of another member, from which tables of m may be made.
-func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
+func sourceOf(
+	lower *source,
+	s montecarlo.Spec,
+	columns *likelihood.Columns,
+	m Member,
+	watch watcher,
+) (*source, error) {
 	made, err := tablesOf(lower, s, columns, m, watch)
 	if err == nil && made.version != m.Tables {
-		return nil, fmt.Errorf("tables of tuples: the proposal has their version %d, this minsep makes version %d: finish with the minsep that made the proposal, or begin anew", m.Tables, made.version)
+		return nil, fmt.Errorf(
+			"tables of tuples: the proposal has their version %d, this minsep makes version %d: finish with the minsep that made the proposal, or begin anew",
+			m.Tables,
+			made.version,
+		)
 	}
 	return made, err
 }
 
 // tablesOf makes the tables of this version.
-func tablesOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member, watch watcher) (*source, error) {
+func tablesOf(
+	lower *source,
+	s montecarlo.Spec,
+	columns *likelihood.Columns,
+	m Member,
+	watch watcher,
+) (*source, error) {
 	if m.Block == 0 {
 		return sourceAbove(lower, s, columns, m.Order, true, watch)
 	}
@@ -215,7 +245,14 @@ func tablesOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m M
 }
 
 // sourceAbove makes the tables of an order, with the tables of a lower one where these help.
-func sourceAbove(lower *source, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error) {
+func sourceAbove(
+	lower *source,
+	s montecarlo.Spec,
+	columns *likelihood.Columns,
+	order int,
+	keep bool,
+	watch watcher,
+) (*source, error) {
 	if lower != nil && lower.above != nil {
 		if s, err := lower.above(order); s != nil || err != nil {
 			return s, err
@@ -240,7 +277,11 @@ func (v *Verifier) checkPlain(columns *likelihood.Columns) error {
 		return err
 	}
 	if bound := plainBound(v.proposal.Config, post); !(bound <= v.proposal.Bound) && bound > 0 {
-		return fmt.Errorf("bound: the proposal says %v, it is %v: another version made the proposal", v.proposal.Bound, bound)
+		return fmt.Errorf(
+			"bound: the proposal says %v, it is %v: another version made the proposal",
+			v.proposal.Bound,
+			bound,
+		)
 	}
 	return nil
 }
@@ -262,7 +303,13 @@ func (v *Verifier) prepareTangent(columns *likelihood.Columns) error {
 	v.tail = v.tangent.tail(p.Draws > 0, p.Epsilon, sigma)
 	bound, slack := v.tail.bound(), v.tail.slack(p.Epsilon)
 	if !(bound <= p.Bound && slack <= p.Slack*(1+1e-9)) {
-		return fmt.Errorf("bound: the proposal says %v with slack %v, it is %v with %v: another version made the proposal", p.Bound, p.Slack, bound, slack)
+		return fmt.Errorf(
+			"bound: the proposal says %v with slack %v, it is %v with %v: another version made the proposal",
+			p.Bound,
+			p.Slack,
+			bound,
+			slack,
+		)
 	}
 	v.in.Projection = &v.at
 	return nil
@@ -461,7 +508,13 @@ func (v *Verifier) Estimate(samples uint64, delta float64) (Estimate, error) {
 		return e, nil
 	}
 	if need := v.proposal.MinSamples(delta); samples < need {
-		return e, fmt.Errorf("%w: %d for M/δ = %.4g: needs at least %d", ErrTooFewSamples, samples, v.proposal.Bound/delta, need)
+		return e, fmt.Errorf(
+			"%w: %d for M/δ = %.4g: needs at least %d",
+			ErrTooFewSamples,
+			samples,
+			v.proposal.Bound/delta,
+			need,
+		)
 	}
 	var buffer [512]float64
 	sum, squares := 0.0, 0.0

@@ -69,7 +69,10 @@ func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, er
 	}
 	o := store.Object{Size: a.Size, Version: strconv.FormatInt(a.Generation, 10), Writer: a.Metadata[writerKey]}
 	if a.ContentEncoding != "" { // its bytes would be decoded on reading, and not match its size
-		return o, fmt.Errorf("has the content encoding %s, which is not supported: store it without one", a.ContentEncoding)
+		return o, fmt.Errorf(
+			"has the content encoding %s, which is not supported: store it without one",
+			a.ContentEncoding,
+		)
 	}
 	o.CRC32C = &a.CRC32C
 	return o, nil
@@ -164,7 +167,11 @@ type upload struct {
 // Upload begins a resumable upload.
 func (s service) Upload(ctx context.Context, bucket, key string, c store.Condition) (store.Upload, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	w, err := s.writer(ctx, s.object(bucket, key).Retryer(storage.WithPolicy(storage.RetryAlways), storage.WithErrorFunc(repeated)), c)
+	w, err := s.writer(
+		ctx,
+		s.object(bucket, key).Retryer(storage.WithPolicy(storage.RetryAlways), storage.WithErrorFunc(repeated)),
+		c,
+	)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -86,7 +86,10 @@ func (service) Temporary(err error) bool {
 
 // Stat returns size, ETag, writer and checksum of an object.
 func (s service) Stat(ctx context.Context, bucket, key string) (store.Object, error) {
-	h, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &key, ChecksumMode: types.ChecksumModeEnabled})
+	h, err := s.client.HeadObject(
+		ctx,
+		&s3.HeadObjectInput{Bucket: &bucket, Key: &key, ChecksumMode: types.ChecksumModeEnabled},
+	)
 	if err != nil {
 		return store.Object{}, kind(err)
 	}
@@ -172,13 +175,24 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksum returns the CRC-32C of data in the form of the protocol: base64 of 4 bytes, big endian.
 func checksum(data []byte) *string {
-	return aws.String(base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli))))
+	return aws.String(
+		base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli))),
+	)
 }
 
 // Put writes an object in one request, with its CRC-32C.
 func (s service) Put(ctx context.Context, bucket, key string, data []byte, c store.Condition) error {
-	in := &s3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(data), ContentLength: aws.Int64(int64(len(data))),
-		ContentType: aws.String("application/octet-stream"), ChecksumCRC32C: checksum(data), Metadata: map[string]string{writerKey: c.Writer}}
+	in := &s3.PutObjectInput{
+		Bucket:        &bucket,
+		Key:           &key,
+		Body:          bytes.NewReader(data),
+		ContentLength: aws.Int64(int64(len(data))),
+		ContentType: aws.String(
+			"application/octet-stream",
+		),
+		ChecksumCRC32C: checksum(data),
+		Metadata:       map[string]string{writerKey: c.Writer},
+	}
 	in.IfMatch, in.IfNoneMatch = conditions(c)
 	_, err := s.client.PutObject(ctx, in)
 	return kind(err)
@@ -194,9 +208,16 @@ type upload struct {
 
 // Upload begins a multipart upload.
 func (s service) Upload(ctx context.Context, bucket, key string, c store.Condition) (store.Upload, error) {
-	got, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &bucket, Key: &key,
-		ContentType: aws.String("application/octet-stream"), ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c, ChecksumType: types.ChecksumTypeFullObject,
-		Metadata: map[string]string{writerKey: c.Writer}})
+	got, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
+		Bucket: &bucket,
+		Key:    &key,
+		ContentType: aws.String(
+			"application/octet-stream",
+		),
+		ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c,
+		ChecksumType:      types.ChecksumTypeFullObject,
+		Metadata:          map[string]string{writerKey: c.Writer},
+	})
 	if err != nil {
 		return nil, kind(err)
 	}
@@ -207,17 +228,28 @@ func (s service) Upload(ctx context.Context, bucket, key string, c store.Conditi
 func (u *upload) Part(ctx context.Context, number int, data []byte) error {
 	n := int32(number)
 	sum := checksum(data)
-	got, err := u.client.UploadPart(ctx, &s3.UploadPartInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id, PartNumber: &n,
-		Body: bytes.NewReader(data), ContentLength: aws.Int64(int64(len(data))), ChecksumCRC32C: sum})
+	got, err := u.client.UploadPart(
+		ctx,
+		&s3.UploadPartInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id, PartNumber: &n,
+			Body: bytes.NewReader(data), ContentLength: aws.Int64(int64(len(data))), ChecksumCRC32C: sum},
+	)
 	if err == nil {
-		u.parts = append(u.parts[:number-1], types.CompletedPart{PartNumber: &n, ETag: got.ETag, ChecksumCRC32C: sum})
+		u.parts = append(
+			u.parts[:number-1],
+			types.CompletedPart{PartNumber: &n, ETag: got.ETag, ChecksumCRC32C: sum},
+		)
 	}
 	return kind(err)
 }
 
 // Complete makes the object appear, under the condition.
 func (u *upload) Complete(ctx context.Context) error {
-	in := &s3.CompleteMultipartUploadInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: u.parts}}
+	in := &s3.CompleteMultipartUploadInput{
+		Bucket:          &u.bucket,
+		Key:             &u.key,
+		UploadId:        &u.id,
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: u.parts},
+	}
 	in.IfMatch, in.IfNoneMatch = conditions(u.condition)
 	_, err := u.client.CompleteMultipartUpload(ctx, in)
 	return kind(err)
@@ -225,7 +257,10 @@ func (u *upload) Complete(ctx context.Context) error {
 
 // Abort removes the parts.
 func (u *upload) Abort(ctx context.Context) error {
-	_, err := u.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id})
+	_, err := u.client.AbortMultipartUpload(
+		ctx,
+		&s3.AbortMultipartUploadInput{Bucket: &u.bucket, Key: &u.key, UploadId: &u.id},
+	)
 	return err
 }
 

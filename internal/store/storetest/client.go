@@ -62,9 +62,11 @@ func (c Client) givesUp(t *testing.T) {
 	c.Serve(t, &Faults{Kinds: []string{Busy}, Chance: 1}, store.Limits{Attempts: 3, Wait: time.Millisecond})
 	_, open := store.Open(ctx, name)
 	for _, err := range []error{open, store.WriteFile(ctx, name, store.Options{}, []byte("x")), store.RemoveAll(ctx, name)} {
-		if err == nil || !strings.Contains(err.Error(), "given up after 3 attempts") || !strings.Contains(err.Error(), name) {
+		if err == nil || !strings.Contains(err.Error(), "given up after 3 attempts") ||
+			!strings.Contains(err.Error(), name) {
 			t.Error(err)
-		} else if c.Secret != "" && strings.Contains(err.Error(), c.Secret) {
+		} else if c.Secret != "" &&
+			strings.Contains(err.Error(), c.Secret) {
 			t.Error("says the secret:", err)
 		}
 	}

@@ -92,7 +92,8 @@ func (f *Faults) draw(r *http.Request) string {
 	if len(f.Kinds) > 0 {
 		kind = f.Kinds[f.random.IntN(len(f.Kinds))]
 	}
-	if kind == "" || f.random.Float64() >= f.Chance || f.Most > 0 && f.row[at] >= f.Most || (kind == Short || kind == Wrong || kind == Another) && !contents {
+	if kind == "" || f.random.Float64() >= f.Chance || f.Most > 0 && f.row[at] >= f.Most ||
+		(kind == Short || kind == Wrong || kind == Another) && !contents {
 		f.row[at] = 0
 		return ""
 	}

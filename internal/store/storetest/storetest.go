@@ -145,7 +145,8 @@ func reads(ctx context.Context, t *testing.T, name string, size int) {
 				b := make([]byte, 1+r.IntN(5<<20))
 				n, err := f.ReadAt(b, int64(at))
 				expect := want[at:min(size, at+len(b))]
-				if !bytes.Equal(b[:n], expect) || (err == io.EOF) != (len(expect) < len(b)) || err != nil && err != io.EOF {
+				if !bytes.Equal(b[:n], expect) || (err == io.EOF) != (len(expect) < len(b)) ||
+					err != nil && err != io.EOF {
 					t.Errorf("%d bytes at %d: %d, %v", len(b), at, n, err)
 					return
 				}
@@ -208,7 +209,13 @@ func folders(ctx context.Context, t *testing.T, dir string) {
 			t.Errorf("%s: got %v, %v, want %v", dir, got, err, want)
 		}
 	}
-	list(dir, store.Entry{Name: "a", Dir: true}, store.Entry{Name: "a.b"}, store.Entry{Name: "b"}, store.Entry{Name: "c"})
+	list(
+		dir,
+		store.Entry{Name: "a", Dir: true},
+		store.Entry{Name: "a.b"},
+		store.Entry{Name: "b"},
+		store.Entry{Name: "c"},
+	)
 	list(store.Join(dir, "a"), store.Entry{Name: "x"}, store.Entry{Name: "y", Dir: true})
 	if info, err := store.Stat(ctx, store.Join(dir, "a")); err != nil || !info.Dir {
 		t.Errorf("Stat of a folder: %+v, %v", info, err)

@@ -49,12 +49,25 @@ type aloneFn struct{ Spec spec }
 // aloneRows is the number of rows that are emitted together: about a chunk of integers.
 const aloneRows = 1 << 11
 
-func (f *aloneFn) ProcessElement(ctx context.Context, _ int, chunks func(*[]byte) bool, rows packed.Emit, summary func([]byte)) error {
+func (f *aloneFn) ProcessElement(
+	ctx context.Context,
+	_ int,
+	chunks func(*[]byte) bool,
+	rows packed.Emit,
+	summary func([]byte),
+) error {
 	key, err := f.Spec.Key.Key(ctx, ownergraph.PriorityPurpose)
 	if err != nil {
 		return err
 	}
-	bounder := &ondisk.Bounder{Bound: f.Spec.Bound, Key: key, Examples: f.Spec.Examples, Owners: f.Spec.Owners, InMemory: 2 * SmallGraph, Dir: f.Spec.TempDir}
+	bounder := &ondisk.Bounder{
+		Bound:    f.Spec.Bound,
+		Key:      key,
+		Examples: f.Spec.Examples,
+		Owners:   f.Spec.Owners,
+		InMemory: 2 * SmallGraph,
+		Dir:      f.Spec.TempDir,
+	}
 	defer bounder.Close()
 	var edges ownergraph.Edges
 	for chunk := []byte(nil); chunks(&chunk); chunk = nil {

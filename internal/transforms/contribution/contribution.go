@@ -80,11 +80,31 @@ func (c Config) Validate() error {
 	check := param.Checker{}
 	check.Add(c.Bound.Validate())
 	check.Add(c.key().Validate())
-	check.Require(c.Examples <= ownergraph.Bytes, "type of the example ids", c.Examples, "must be int64, string or bytes")
-	check.Require(c.Owners <= ownergraph.Bytes, "type of the owner ids", c.Owners, "must be int64, string or bytes")
-	check.Require(c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets, "buckets", c.Buckets, fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets))
+	check.Require(
+		c.Examples <= ownergraph.Bytes,
+		"type of the example ids",
+		c.Examples,
+		"must be int64, string or bytes",
+	)
+	check.Require(
+		c.Owners <= ownergraph.Bytes,
+		"type of the owner ids",
+		c.Owners,
+		"must be int64, string or bytes",
+	)
+	check.Require(
+		c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets,
+		"buckets",
+		c.Buckets,
+		fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets),
+	)
 	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
-	check.Require(c.Rounds >= 0 && c.Rounds <= maxRounds, "rounds", c.Rounds, fmt.Sprintf("must be from 0 to %d", maxRounds))
+	check.Require(
+		c.Rounds >= 0 && c.Rounds <= maxRounds,
+		"rounds",
+		c.Rounds,
+		fmt.Sprintf("must be from 0 to %d", maxRounds),
+	)
 	check.AtLeast("sort memory", c.SortMemory, 0)
 	check.AtLeast("heavy owner", c.HeavyOwner, 0)
 	check.Require(c.SharedAfter >= 0, "shared after", c.SharedAfter, "must be at least 0")
@@ -107,9 +127,18 @@ func (c Config) spec() spec {
 	if edges == 0 {
 		edges = defaultEdges
 	}
-	s := spec{Bound: c.Bound, Key: c.key(), Examples: c.Examples, Owners: c.Owners,
-		Buckets: c.Buckets, SortMemory: c.SortMemory, TempDir: c.TempDir, RowsPerPart: c.RowsPerPart, Heavy: c.HeavyOwner,
-		Overflow: packed.Overflow{Dir: c.SharedDir, After: c.SharedAfter}}
+	s := spec{
+		Bound:       c.Bound,
+		Key:         c.key(),
+		Examples:    c.Examples,
+		Owners:      c.Owners,
+		Buckets:     c.Buckets,
+		SortMemory:  c.SortMemory,
+		TempDir:     c.TempDir,
+		RowsPerPart: c.RowsPerPart,
+		Heavy:       c.HeavyOwner,
+		Overflow:    packed.Overflow{Dir: c.SharedDir, After: c.SharedAfter},
+	}
 	if s.Buckets == 0 {
 		s.Buckets = packed.Buckets(edges * edgeBytes)
 	}
@@ -207,16 +236,28 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	toOwners, examples, gathered := beam.ParDo3(s, &gatherFn{Spec: spec}, byExample)
 	if c.Bound.Pools > 0 {
 		decisions, counts := makePools(s, spec, toOwners)
-		kept, dropped := beam.ParDo2(s, &joinFn{Spec: spec, Last: true}, beam.CoGroupByKey(s.Scope("decisions"), examples, decisions))
+		kept, dropped := beam.ParDo2(
+			s,
+			&joinFn{Spec: spec, Last: true},
+			beam.CoGroupByKey(s.Scope("decisions"), examples, decisions),
+		)
 		return Result{Rows: numberRows(s, spec, kept), Summary: total(s, append(counts, gathered, dropped))}, nil
 	}
 	decisions, ownersSeen, heavy := decide(s, spec, c.rounds(), toOwners)
-	kept, dropped := beam.ParDo2(s, &joinFn{Spec: spec, Last: c.Bound.MaxNeighborhood == 0}, beam.CoGroupByKey(s.Scope("decisions"), examples, decisions))
+	kept, dropped := beam.ParDo2(
+		s,
+		&joinFn{Spec: spec, Last: c.Bound.MaxNeighborhood == 0},
+		beam.CoGroupByKey(s.Scope("decisions"), examples, decisions),
+	)
 	counts := []beam.PCollection{gathered, ownersSeen, dropped}
 	if c.Bound.MaxNeighborhood > 0 {
 		large := s.Scope("too large")
 		tooLarge, _ := neighborhoods(large, spec, kept, heavy)
-		kept, dropped = beam.ParDo2(large, &joinFn{Spec: spec, Neighborhoods: true, Last: true}, beam.CoGroupByKey(large, kept, tooLarge))
+		kept, dropped = beam.ParDo2(
+			large,
+			&joinFn{Spec: spec, Neighborhoods: true, Last: true},
+			beam.CoGroupByKey(large, kept, tooLarge),
+		)
 		counts = append(counts, dropped)
 	}
 	_, sizes := neighborhoods(s, spec, kept, heavy)
@@ -225,15 +266,32 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 
 // decide makes the rounds and returns the decisions, by bucket of the example, the counts of owners
 // and the heavy ones.
-func decide(s beam.Scope, spec spec, rounds int, toOwners beam.PCollection) (decisions, counts, heavy beam.PCollection) {
+func decide(
+	s beam.Scope,
+	spec spec,
+	rounds int,
+	toOwners beam.PCollection,
+) (decisions, counts, heavy beam.PCollection) {
 	s = s.Scope("decide")
-	verdicts, counts, heavy := beam.ParDo3(s, &ownerFn{Spec: spec, Last: rounds == 0}, beam.GroupByKey(s.Scope("by owner"), toOwners))
+	verdicts, counts, heavy := beam.ParDo3(
+		s,
+		&ownerFn{Spec: spec, Last: rounds == 0},
+		beam.GroupByKey(s.Scope("by owner"), toOwners),
+	)
 	var all []beam.PCollection
 	for round := 1; round <= rounds; round++ {
 		s := s.Scope(fmt.Sprintf("round %d", round))
-		toOwners, decided := beam.ParDo2(s, &exampleFn{Spec: spec}, beam.GroupByKey(s.Scope("by example"), verdicts))
+		toOwners, decided := beam.ParDo2(
+			s,
+			&exampleFn{Spec: spec},
+			beam.GroupByKey(s.Scope("by example"), verdicts),
+		)
 		all = append(all, decided)
-		verdicts, _, _ = beam.ParDo3(s, &ownerFn{Spec: spec, Round: round, Last: round == rounds}, beam.GroupByKey(s.Scope("by owner"), toOwners))
+		verdicts, _, _ = beam.ParDo3(
+			s,
+			&ownerFn{Spec: spec, Round: round, Last: round == rounds},
+			beam.GroupByKey(s.Scope("by owner"), toOwners),
+		)
 	}
 	all = append(all, beam.ParDo(s, &finishFn{Spec: spec}, beam.GroupByKey(s.Scope("finish"), verdicts)))
 	return beam.Flatten(s, all...), counts, heavy

@@ -99,7 +99,11 @@ func (f *gatherFn) StartBundle(_, _, _ packed.Emit) {
 	f.counts = newTally()
 }
 
-func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOwner, toExamples, _ func(uint32, []byte)) error {
+func (f *gatherFn) ProcessElement(
+	bucket uint32,
+	chunks func(*[]byte) bool,
+	toOwner, toExamples, _ func(uint32, []byte),
+) error {
 	return f.Spec.sortAndClose(f.Spec.edgeWidth(), chunks, func(s *packed.Sorter) error {
 		var last []byte // owner
 		place, owners := int64(-1), int64(0)
@@ -109,7 +113,11 @@ func (f *gatherFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, toOw
 				switch {
 				case first:
 					if place++; place > math.MaxUint32 { // records hold a place in 4 bytes
-						return fmt.Errorf("bucket %d has more than 2^32 examples: give --buckets, above %d", bucket, f.Spec.Buckets)
+						return fmt.Errorf(
+							"bucket %d has more than 2^32 examples: give --buckets, above %d",
+							bucket,
+							f.Spec.Buckets,
+						)
 					}
 					f.example = binary.BigEndian.AppendUint32(f.example[:0], uint32(place))
 					f.example = binary.BigEndian.AppendUint32(f.example, f.Spec.Bound.MaxCopies())

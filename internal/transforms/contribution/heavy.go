@@ -136,7 +136,12 @@ func (f *spreadHeavyFn) StartBundle(_ func(*[]byte) bool, _, _, _ packed.Emit) {
 	f.patterns = make(map[string]uint64)
 }
 
-func (f *spreadHeavyFn) ProcessElement(bucket uint32, chunk []byte, heavy func(*[]byte) bool, shares, selves, patterns func(uint32, []byte)) (err error) {
+func (f *spreadHeavyFn) ProcessElement(
+	bucket uint32,
+	chunk []byte,
+	heavy func(*[]byte) bool,
+	shares, selves, patterns func(uint32, []byte),
+) (err error) {
 	if f.heavy == nil {
 		if f.heavy, err = heavyOwners(heavy); err != nil {
 			return err
@@ -191,7 +196,11 @@ func (f *spreadHeavyFn) emitPatterns(emit packed.Emit) {
 	clear(f.patterns)
 }
 
-func (f *spreadHeavyFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, shares, selves, patterns func(uint32, []byte)) error {
+func (f *spreadHeavyFn) FinishBundle(
+	ctx context.Context,
+	_ func(*[]byte) bool,
+	shares, selves, patterns func(uint32, []byte),
+) error {
 	err := cmp.Or(f.shares.Flush(shares), f.selves.Flush(selves))
 	f.emitPatterns(patterns)
 	sharesPacked.Add(ctx, f.shares.Packed())
@@ -203,7 +212,12 @@ func (f *spreadHeavyFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, 
 // owner keeps.
 type patternsFn struct{}
 
-func (*patternsFn) ProcessElement(_ uint32, parts func(*[]byte) bool, patterns func([]byte), counts func(uint32, []byte)) error {
+func (*patternsFn) ProcessElement(
+	_ uint32,
+	parts func(*[]byte) bool,
+	patterns func([]byte),
+	counts func(uint32, []byte),
+) error {
 	copies := make(map[string]uint64)
 	for part := []byte(nil); parts(&part); {
 		if len(part) < 8+2*heavyBytes {
@@ -279,7 +293,11 @@ func (f *sizeHeavyFn) StartBundle(_ func(*[]byte) bool, a, b packed.Emit) {
 	f.sizeFn.StartBundle(a, b)
 }
 
-func (f *sizeHeavyFn) ProcessElement(bucket uint32, lists, patterns func(*[]byte) bool, tooLarge, _ func(uint32, []byte)) (err error) {
+func (f *sizeHeavyFn) ProcessElement(
+	bucket uint32,
+	lists, patterns func(*[]byte) bool,
+	tooLarge, _ func(uint32, []byte),
+) (err error) {
 	if f.patterns == nil {
 		if f.patterns, err = newPatterns(patterns); err != nil {
 			return err
@@ -294,7 +312,11 @@ func (f *sizeHeavyFn) FinishBundle(_ func(*[]byte) bool, tooLarge, counts func(u
 
 // heavyNeighborhoods is the part of neighborhoods before lists: it returns shares, by owner, of the
 // examples of owners that are not heavy, lists of one, the patterns, and counts.
-func heavyNeighborhoods(s beam.Scope, spec spec, kept, heavy beam.PCollection) (shares, selves, all, counts beam.PCollection) {
+func heavyNeighborhoods(
+	s beam.Scope,
+	spec spec,
+	kept, heavy beam.PCollection,
+) (shares, selves, all, counts beam.PCollection) {
 	s = s.Scope("heavy")
 	shares, selves, parts := beam.ParDo3(s, &spreadHeavyFn{Spec: spec}, kept, beam.SideInput{Input: heavy})
 	all, counts = beam.ParDo2(s, &patternsFn{}, beam.GroupByKey(s, parts))

@@ -46,7 +46,12 @@ func (f *joinFn) StartBundle(_, _ packed.Emit) {
 	f.counts = newTally()
 }
 
-func (f *joinFn) ProcessElement(ctx context.Context, bucket uint32, examples, decisions func(*[]byte) bool, kept, _ func(uint32, []byte)) error {
+func (f *joinFn) ProcessElement(
+	ctx context.Context,
+	bucket uint32,
+	examples, decisions func(*[]byte) bool,
+	kept, _ func(uint32, []byte),
+) error {
 	if f.Spec.Bound.Pools > 0 {
 		n, err := f.joinPools(bucket, examples, decisions, kept)
 		examplesDecided.Add(ctx, n)
@@ -72,7 +77,11 @@ func (f *joinFn) ProcessElement(ctx context.Context, bucket uint32, examples, de
 	}
 	for examples(&chunk) {
 		n := 0
-		err := packed.Records(chunk, 0, func(example []byte) error { n++; return f.example(bucket, example, kept) })
+		err := packed.Records(
+			chunk,
+			0,
+			func(example []byte) error { n++; return f.example(bucket, example, kept) },
+		)
 		if err != nil {
 			return err
 		}
@@ -148,7 +157,13 @@ type tally struct {
 }
 
 func newTally() tally {
-	return tally{given: map[int64]int64{}, kept: map[int64]int64{}, sizes: map[int64]int64{}, givenOwners: map[int64]int64{}, keptOwners: map[int64]int64{}}
+	return tally{
+		given:       map[int64]int64{},
+		kept:        map[int64]int64{},
+		sizes:       map[int64]int64{},
+		givenOwners: map[int64]int64{},
+		keptOwners:  map[int64]int64{},
+	}
 }
 
 // emit emits the counts.
@@ -161,7 +176,13 @@ func (t *tally) emit(emit packed.Emit) error {
 }
 
 func (t *tally) encode() ([]byte, error) {
-	t.GivenPerOwner, t.KeptPerOwner, t.Neighborhoods = ownergraph.NewHistogram(t.given), ownergraph.NewHistogram(t.kept), ownergraph.NewHistogram(t.sizes)
+	t.GivenPerOwner, t.KeptPerOwner, t.Neighborhoods = ownergraph.NewHistogram(
+		t.given,
+	), ownergraph.NewHistogram(
+		t.kept,
+	), ownergraph.NewHistogram(
+		t.sizes,
+	)
 	t.GivenOwners, t.KeptOwners = ownergraph.NewHistogram(t.givenOwners), ownergraph.NewHistogram(t.keptOwners)
 	return json.Marshal(&t.Summary)
 }

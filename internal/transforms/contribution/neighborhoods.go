@@ -22,7 +22,11 @@ func init() {
 // once to each bucket that holds one of them, and there an example's neighbourhood is the union of
 // its owners' lists. It returns decisions to drop those above the bound, if there is one, and
 // counts.
-func neighborhoods(s beam.Scope, spec spec, kept, heavy beam.PCollection) (tooLarge beam.PCollection, counts []beam.PCollection) {
+func neighborhoods(
+	s beam.Scope,
+	spec spec,
+	kept, heavy beam.PCollection,
+) (tooLarge beam.PCollection, counts []beam.PCollection) {
 	// An owner of very many examples would send its list to as many buckets. Where there may be
 	// such owners, their lists are not sent: examples carry the pattern of their heavy owners
 	// instead.
@@ -240,7 +244,15 @@ func newNeighborhoodCounter(s *spec, bucket uint32, all *patterns) *neighborhood
 	if memory == 0 {
 		memory = membersHeld
 	}
-	return &neighborhoodCounter{spec: s, bucket: bucket, most: max(1, memory/memberBytes), sorter: s.sorter(writtenMember), all: all, patterns: []string{""}, numbers: make(map[string]uint32)}
+	return &neighborhoodCounter{
+		spec:     s,
+		bucket:   bucket,
+		most:     max(1, memory/memberBytes),
+		sorter:   s.sorter(writtenMember),
+		all:      all,
+		patterns: []string{""},
+		numbers:  make(map[string]uint32),
+	}
 }
 
 // read reads the lists.
@@ -259,7 +271,10 @@ func (h *neighborhoodCounter) read(chunks func(*[]byte) bool) error {
 				// A list has the owner's examples in all buckets: here the local ones are counted,
 				// and the others are only their neighbours.
 				if m.example.bucket() == h.bucket {
-					h.local = append(h.local, incidence{m.example.place(), m.copies, m.pattern, uint32(len(h.lists))})
+					h.local = append(
+						h.local,
+						incidence{m.example.place(), m.copies, m.pattern, uint32(len(h.lists))},
+					)
 				}
 				record = record[n:]
 			}
@@ -343,7 +358,10 @@ func (h *neighborhoodCounter) count() error {
 		part = part[:0]
 	}
 	err := h.sorter.Each(func(r []byte) error {
-		w := written{member{readNumber(r), readCount(r[numberBytes+4:], 4), readCount(r[numberBytes+8:], 4)}, readCount(r[numberBytes:], 4)}
+		w := written{
+			member{readNumber(r), readCount(r[numberBytes+4:], 4), readCount(r[numberBytes+8:], 4)},
+			readCount(r[numberBytes:], 4),
+		}
 		// A range ends between two examples: so each is in one range, and the unions of the ranges
 		// add up.
 		if len(part) > h.most/4 && w.example != part[len(part)-1].example {

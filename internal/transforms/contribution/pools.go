@@ -18,9 +18,17 @@ func init() {
 
 // makePools returns the pools of the examples, as decisions by bucket of the example, and the
 // counts of the owners. One worker makes them, with the code of the reference.
-func makePools(s beam.Scope, spec spec, toOwners beam.PCollection) (decisions beam.PCollection, counts []beam.PCollection) {
+func makePools(
+	s beam.Scope,
+	spec spec,
+	toOwners beam.PCollection,
+) (decisions beam.PCollection, counts []beam.PCollection) {
 	s = s.Scope("pools")
-	verdicts, owners, _ := beam.ParDo3(s, &ownerFn{Spec: spec, Last: true}, beam.GroupByKey(s.Scope("by owner"), toOwners))
+	verdicts, owners, _ := beam.ParDo3(
+		s,
+		&ownerFn{Spec: spec, Last: true},
+		beam.GroupByKey(s.Scope("by owner"), toOwners),
+	)
 	all := beam.Flatten(s, verdicts, beam.ParDo(s, &noVerdictFn{}, beam.Impulse(s)))
 	decisions, coverage := beam.ParDo2(s, &poolsFn{Spec: spec}, beam.GroupByKey(s, all))
 	return decisions, []beam.PCollection{owners, coverage}
@@ -42,7 +50,11 @@ type poolsFn struct {
 
 func (f *poolsFn) StartBundle(_, _ packed.Emit) { f.packer = f.Spec.packer(0) }
 
-func (f *poolsFn) ProcessElement(_ uint32, chunks func(*[]byte) bool, decisions, counts func(uint32, []byte)) error {
+func (f *poolsFn) ProcessElement(
+	_ uint32,
+	chunks func(*[]byte) bool,
+	decisions, counts func(uint32, []byte),
+) error {
 	// Owners are numbered in the order in which they are met: FillPools needs small numbers, and
 	// its result does not depend on which owner has which.
 	var turns []turn // of the examples
@@ -137,7 +149,11 @@ func (s *spec) keptHead(example []byte) (int, error) {
 
 // joinPools keeps the examples of a bucket that are in a pool, with their pools. An example without
 // a decision is in no pool.
-func (f *joinFn) joinPools(bucket uint32, examples, decisions func(*[]byte) bool, kept packed.Emit) (n int, err error) {
+func (f *joinFn) joinPools(
+	bucket uint32,
+	examples, decisions func(*[]byte) bool,
+	kept packed.Emit,
+) (n int, err error) {
 	pools := map[uint32][]byte{} // by place
 	var chunk []byte
 	for decisions(&chunk) {
@@ -163,7 +179,9 @@ func (f *joinFn) joinPools(bucket uint32, examples, decisions func(*[]byte) bool
 				f.counts.DroppedOwnerFull++
 				return nil
 			}
-			f.record = append(append(append(f.record[:0], example[:exampleHead]...), in...), example[exampleHead:]...)
+			f.record = append(
+				append(append(f.record[:0], example[:exampleHead]...), in...),
+				example[exampleHead:]...)
 			f.packer.Add(bucket, f.record, kept)
 			return f.count(example, 1)
 		})

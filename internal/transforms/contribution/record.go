@@ -242,7 +242,12 @@ type records interface {
 // eachGroup calls each for every record in order, and end after the last record of every group. The
 // key of a record is its first n = keyLen(record) bytes, and the records of a group have one key.
 // first is true for the first record of a group.
-func eachGroup(s records, keyLen func(record []byte) (int, error), each func(record []byte, n int, first bool) error, end func() error) error {
+func eachGroup(
+	s records,
+	keyLen func(record []byte) (int, error),
+	each func(record []byte, n int, first bool) error,
+	end func() error,
+) error {
 	var key []byte
 	any := false
 	err := s.Each(func(record []byte) error {

@@ -119,7 +119,12 @@ func (f *ownerFn) StartBundle(_, _ packed.Emit, _ func([]byte)) {
 	f.waiting = waiting{spool: f.Spec.spool(turnBytes + f.Spec.countBytes()), levels: map[uint32]uint64{}}
 }
 
-func (f *ownerFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, verdicts, _ func(uint32, []byte), heavy func([]byte)) error {
+func (f *ownerFn) ProcessElement(
+	bucket uint32,
+	chunks func(*[]byte) bool,
+	verdicts, _ func(uint32, []byte),
+	heavy func([]byte),
+) error {
 	if f.Round == 0 {
 		return f.first(bucket, chunks, verdicts, heavy)
 	}
@@ -153,10 +158,18 @@ func (f *ownerFn) first(bucket uint32, chunks func(*[]byte) bool, verdicts packe
 					heavy(heavyRecord(given, owner))
 				}
 				if owners > math.MaxUint32 {
-					return fmt.Errorf("bucket %d has more than 2^32 owners: give --buckets, above %d", bucket, f.Spec.Buckets)
+					return fmt.Errorf(
+						"bucket %d has more than 2^32 owners: give --buckets, above %d",
+						bucket,
+						f.Spec.Buckets,
+					)
 				}
 				owners++
-				return f.judge(newNumber(bucket, uint32(owners-1)), uint32(f.Spec.Bound.MaxExamplesPerOwner), verdicts)
+				return f.judge(
+					newNumber(bucket, uint32(owners-1)),
+					uint32(f.Spec.Bound.MaxExamplesPerOwner),
+					verdicts,
+				)
 			})
 	})
 }
@@ -220,7 +233,11 @@ func (f *exampleFn) StartBundle(_, _ packed.Emit) {
 	f.verdicts = f.Spec.spool(numberBytes + f.Spec.countBytes())
 }
 
-func (f *exampleFn) ProcessElement(bucket uint32, chunks func(*[]byte) bool, reports, decisions func(uint32, []byte)) error {
+func (f *exampleFn) ProcessElement(
+	bucket uint32,
+	chunks func(*[]byte) bool,
+	reports, decisions func(uint32, []byte),
+) error {
 	size := f.Spec.countBytes()
 	var example turn
 	var allowed, copies uint32

@@ -84,7 +84,12 @@ func (f *rangeFn) StartBundle(_ func(*[]byte) bool, _, _ packed.Emit) {
 	f.counts = make([]uint64, f.Spec.Buckets)
 }
 
-func (f *rangeFn) ProcessElement(_ uint32, chunk []byte, sample func(*[]byte) bool, rows, _ func(uint32, []byte)) error {
+func (f *rangeFn) ProcessElement(
+	_ uint32,
+	chunk []byte,
+	sample func(*[]byte) bool,
+	rows, _ func(uint32, []byte),
+) error {
 	if !f.ready { // a side input can be read in ProcessElement only
 		f.splits, f.ready = splits(sample, f.Spec.Buckets), true
 	}
@@ -108,7 +113,11 @@ func (f *rangeFn) ProcessElement(_ uint32, chunk []byte, sample func(*[]byte) bo
 	})
 }
 
-func (f *rangeFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, rows, counts func(uint32, []byte)) error {
+func (f *rangeFn) FinishBundle(
+	ctx context.Context,
+	_ func(*[]byte) bool,
+	rows, counts func(uint32, []byte),
+) error {
 	err := f.packer.Flush(rows)
 	rowsPacked.Add(ctx, f.packer.Packed())
 	for to, n := range f.counts {
@@ -166,7 +175,12 @@ func (f *rowsFn) StartBundle(func(*uint32, *[]byte) bool, packed.Emit) {
 	f.packer = packed.NewPacker(0, 0).Over(f.Spec.Overflow)
 }
 
-func (f *rowsFn) ProcessElement(rang uint32, chunks func(*[]byte) bool, counts func(*uint32, *[]byte) bool, emit func(uint32, []byte)) error {
+func (f *rowsFn) ProcessElement(
+	rang uint32,
+	chunks func(*[]byte) bool,
+	counts func(*uint32, *[]byte) bool,
+	emit func(uint32, []byte),
+) error {
 	// The first row of a range follows all rows of the ranges before it.
 	row := int64(0)
 	var r uint32

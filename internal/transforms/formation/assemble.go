@@ -136,7 +136,13 @@ type batches[R int32 | int64] struct {
 
 // assemble makes the batches of a shard from its chunks. With pad, batches by owner have the padding
 // that the scheme asks for; other batches never have.
-func assemble[R int32 | int64](ctx context.Context, c Config, shard int, chunks func(*[]byte) bool, pad bool) (b batches[R], err error) {
+func assemble[R int32 | int64](
+	ctx context.Context,
+	c Config,
+	shard int,
+	chunks func(*[]byte) bool,
+	pad bool,
+) (b batches[R], err error) {
 	shards := c.shards()
 	b.first = int(shards.start[shard])
 	a := &assembly[R]{first: b.first, steps: int(shards.start[shard+1]) - b.first, ids: c.IDs.Type}
@@ -190,7 +196,14 @@ type Part struct {
 // Assemble makes the batches of a shard, without padding, and calls use for parts of them, step after
 // step: each of at most size rows, or of one owner. A step in which nobody takes part has one part
 // without rows. It holds the shard in memory.
-func Assemble(ctx context.Context, c Config, shard uint32, chunks func(*[]byte) bool, size int, use func(*Part) error) error {
+func Assemble(
+	ctx context.Context,
+	c Config,
+	shard uint32,
+	chunks func(*[]byte) bool,
+	size int,
+	use func(*Part) error,
+) error {
 	b, err := assemble[int64](ctx, c, int(shard), chunks, false)
 	if err != nil {
 		return err

@@ -108,8 +108,13 @@ func (f *drawFn) begin(ctx context.Context, resolved side) error {
 
 // newDrawer makes the drawer of one goroutine: a sampler keeps state, and is not shared.
 func (f *drawFn) newDrawer() *drawer {
-	d := &drawer{src: stream.NewSource(f.participations), events: newEventPacker(f.config.shards(), taken), examples: f.config.Examples,
-		rotation: f.config.Spec.Rotation, pools: f.config.Pools}
+	d := &drawer{
+		src:      stream.NewSource(f.participations),
+		events:   newEventPacker(f.config.shards(), taken),
+		examples: f.config.Examples,
+		rotation: f.config.Spec.Rotation,
+		pools:    f.config.Pools,
+	}
 	d.sampler = f.process.Sampler(d.src)
 	if f.config.needsNames() {
 		d.names = newNamePacker(d.events.shards)
@@ -185,7 +190,13 @@ type drawTableFn struct {
 	tally     tally
 }
 
-func (f *drawTableFn) ProcessElement(ctx context.Context, rows []byte, resolved side, events, coins emitChunk, _ func([]byte)) error {
+func (f *drawTableFn) ProcessElement(
+	ctx context.Context,
+	rows []byte,
+	resolved side,
+	events, coins emitChunk,
+	_ func([]byte),
+) error {
 	if err := f.begin(ctx, resolved); err != nil {
 		return err
 	}
@@ -207,7 +218,12 @@ func (f *drawTableFn) submit(take func(output) error) error {
 	return err
 }
 
-func (f *drawTableFn) FinishBundle(ctx context.Context, _ side, events, coins emitChunk, tallies func([]byte)) error {
+func (f *drawTableFn) FinishBundle(
+	ctx context.Context,
+	_ side,
+	events, coins emitChunk,
+	tallies func([]byte),
+) error {
 	if f.workers == nil { // a bundle without elements
 		return nil
 	}
@@ -221,7 +237,13 @@ func (f *drawTableFn) FinishBundle(ctx context.Context, _ side, events, coins em
 // excludeFn finds the coins that Algorithm 3 blocks, for one bucket of owners.
 type excludeFn struct{}
 
-func (*excludeFn) ProcessElement(_ context.Context, _ uint32, coins func(*[]byte) bool, resolved side, emit emitChunk) (err error) {
+func (*excludeFn) ProcessElement(
+	_ context.Context,
+	_ uint32,
+	coins func(*[]byte) bool,
+	resolved side,
+	emit emitChunk,
+) (err error) {
 	r, err := ReadResolved(resolved)
 	if err != nil {
 		return err
@@ -232,7 +254,11 @@ func (*excludeFn) ProcessElement(_ context.Context, _ uint32, coins func(*[]byte
 	if err := bucket.AddAll(coins); err != nil {
 		return err
 	}
-	e := &excluder{minSep: c.Spec.MultiOwner.MinSep, out: newEventPacker(c.shards(), blocked), coins: packed.Spool{Dir: c.TempDir}}
+	e := &excluder{
+		minSep: c.Spec.MultiOwner.MinSep,
+		out:    newEventPacker(c.shards(), blocked),
+		coins:  packed.Spool{Dir: c.TempDir},
+	}
 	defer func() { err = cmp.Or(err, e.coins.Close()) }()
 	return e.exclude(&bucket, emit)
 }
@@ -243,7 +269,13 @@ type writeFn struct {
 	Parquet bool
 }
 
-func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(*[]byte) bool, resolved, _ side, emit func(string)) error {
+func (f *writeFn) ProcessElement(
+	ctx context.Context,
+	shard uint32,
+	chunks func(*[]byte) bool,
+	resolved, _ side,
+	emit func(string),
+) error {
 	r, err := ReadResolved(resolved)
 	if err != nil {
 		return err
@@ -261,7 +293,13 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard uint32, chunks func(
 	return manifestio.EmitFiles(files, emit)
 }
 
-func writeShard[R int32 | int64](ctx context.Context, f *writeFn, c Config, shard int, chunks func(*[]byte) bool) ([]manifest.File, error) {
+func writeShard[R int32 | int64](
+	ctx context.Context,
+	f *writeFn,
+	c Config,
+	shard int,
+	chunks func(*[]byte) bool,
+) ([]manifest.File, error) {
 	b, err := assemble[R](ctx, c, shard, chunks, true)
 	if err != nil {
 		return nil, err

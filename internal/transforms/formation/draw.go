@@ -54,7 +54,12 @@ func (d *drawer) draw(j job) output {
 // inTable refuses row numbers outside a table of the given number of examples.
 func inTable(rows *ownergraph.Rows, examples int64) error {
 	if rows.First < 0 || rows.First > examples-int64(rows.Len()) {
-		return fmt.Errorf("rows %d to %d of the table: the configuration says %d rows", rows.First, rows.First+int64(rows.Len())-1, examples)
+		return fmt.Errorf(
+			"rows %d to %d of the table: the configuration says %d rows",
+			rows.First,
+			rows.First+int64(rows.Len())-1,
+			examples,
+		)
 	}
 	return nil
 }
@@ -66,7 +71,12 @@ func inPools(rows *ownergraph.Rows, pools int) error {
 	}
 	for i := range rows.Len() {
 		if in := rows.PoolsOf(i); len(in) == 0 || int(in[len(in)-1]) >= pools {
-			return fmt.Errorf("row %d of the table is in pools %d, the configuration says %d pools", rows.First+int64(i), in, pools)
+			return fmt.Errorf(
+				"row %d of the table is in pools %d, the configuration says %d pools",
+				rows.First+int64(i),
+				in,
+				pools,
+			)
 		}
 	}
 	return nil
@@ -133,7 +143,12 @@ type coinPacker struct {
 }
 
 func newCoinPacker(key stream.Key, buckets, minSep int) *coinPacker {
-	return &coinPacker{src: stream.NewSource(key), packer: packed.NewPacker(0, buckets), number: buckets, minSep: minSep}
+	return &coinPacker{
+		src:    stream.NewSource(key),
+		packer: packed.NewPacker(0, buckets),
+		number: buckets,
+		minSep: minSep,
+	}
 }
 
 func (p *coinPacker) emit(bucket uint32, b []byte) { p.chunks = append(p.chunks, chunk{bucket, b}) }

@@ -35,7 +35,11 @@ func (*fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, resolved side
 		return err
 	}
 	if r.Config.Examples > fixedRows {
-		return fmt.Errorf("%d examples: the scheme fixed forms its batches in memory, of at most %d examples: bound the graph to fewer, or name another scheme", r.Config.Examples, fixedRows)
+		return fmt.Errorf(
+			"%d examples: the scheme fixed forms its batches in memory, of at most %d examples: bound the graph to fewer, or name another scheme",
+			r.Config.Examples,
+			fixedRows,
+		)
 	}
 	// Keyed hashes put the examples into random order: the same one if the worker is repeated.
 	src := stream.NewSource(key)
@@ -55,7 +59,13 @@ func (*fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, resolved side
 // examples or an example has several copies.
 type fixedTableFn struct{}
 
-func (*fixedTableFn) ProcessElement(ctx context.Context, _ int, rows func(*[]byte) bool, resolved side, emit emitChunk) error {
+func (*fixedTableFn) ProcessElement(
+	ctx context.Context,
+	_ int,
+	rows func(*[]byte) bool,
+	resolved side,
+	emit emitChunk,
+) error {
 	r, err := ReadResolved(resolved)
 	if err != nil {
 		return err

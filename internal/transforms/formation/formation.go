@@ -74,14 +74,39 @@ func (c Config) Validate() error {
 		k.Add(err)
 	} else {
 		steps := c.Spec.Scheme().NumSteps()
-		k.Require(c.Shards >= 1 && c.Shards <= steps, "shards", c.Shards, fmt.Sprintf("must be from 1 to the %d steps", steps))
+		k.Require(
+			c.Shards >= 1 && c.Shards <= steps,
+			"shards",
+			c.Shards,
+			fmt.Sprintf("must be from 1 to the %d steps", steps),
+		)
 	}
-	k.Require(c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets, "buckets", c.Buckets, fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets))
+	k.Require(
+		c.Buckets >= 0 && c.Buckets <= packed.MaxBuckets,
+		"buckets",
+		c.Buckets,
+		fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets),
+	)
 	k.AtLeast("workers", c.Workers, 0)
 	k.Add(c.keys().Validate())
-	k.Require(c.Spec.Rotation == nil || c.Pools >= 1 && !c.IDs.AreRow, "pools", c.Pools, "must be at least 1 for rotation, of a table")
-	k.Require(c.Spec.Owners == nil || !c.IDs.AreRow, "sample", sampling.SampleOwners, "needs a table, which names the owners of examples")
-	k.Require(c.Spec.MultiOwner == nil || !c.IDs.AreRow, "scheme", c.Spec.Kind().Name, "needs a table, which names the owners of examples")
+	k.Require(
+		c.Spec.Rotation == nil || c.Pools >= 1 && !c.IDs.AreRow,
+		"pools",
+		c.Pools,
+		"must be at least 1 for rotation, of a table",
+	)
+	k.Require(
+		c.Spec.Owners == nil || !c.IDs.AreRow,
+		"sample",
+		sampling.SampleOwners,
+		"needs a table, which names the owners of examples",
+	)
+	k.Require(
+		c.Spec.MultiOwner == nil || !c.IDs.AreRow,
+		"scheme",
+		c.Spec.Kind().Name,
+		"needs a table, which names the owners of examples",
+	)
 	if c.Spec.Fixed != nil && c.IDs.AreRow {
 		k.Add(c.Spec.Fixed.CheckExamples(c.Examples))
 	}
@@ -128,7 +153,11 @@ type Shape struct {
 
 // ShapeOf returns the shape of a scheme with these parameters.
 func ShapeOf(p sampling.Params) Shape {
-	return Shape{Sequential: p.Scheme == "fixed", ByOwner: p.Sample == sampling.SampleOwners, Excludes: p.Kind().Owners == sampling.OwnersNeeded}
+	return Shape{
+		Sequential: p.Scheme == "fixed",
+		ByOwner:    p.Sample == sampling.SampleOwners,
+		Excludes:   p.Kind().Owners == sampling.OwnersNeeded,
+	}
 }
 
 // Drawn are participations by shard of steps, not yet assembled to batches.
@@ -184,7 +213,12 @@ func Table(s beam.Scope, shape Shape, resolved, rows beam.PCollection) Drawn {
 
 func (d *Drawn) check(s beam.Scope, tallies beam.PCollection) {
 	s = s.Scope("every row once")
-	d.Checked = beam.ParDo(s, &checkFn{}, beam.GroupByKey(s, beam.AddFixedKey(s, tallies)), beam.SideInput{Input: d.Resolved})
+	d.Checked = beam.ParDo(
+		s,
+		&checkFn{},
+		beam.GroupByKey(s, beam.AddFixedKey(s, tallies)),
+		beam.SideInput{Input: d.Resolved},
+	)
 }
 
 func (d *Drawn) group(s beam.Scope, events beam.PCollection) {

@@ -84,7 +84,12 @@ func (g *groups[R]) add(b []byte) error {
 // and owner i of the shard has the rows up to ends[i]. The owners of a batch are in the order of
 // the first rows that they bring. Batches that are too large are truncated; with pad, every batch
 // has as many owners as may be, of drawn entries each. It is called once.
-func (g *groups[R]) batches(first int, truncator *sampling.Truncator, drawn int, pad bool) (l lists[R], ends []int64) {
+func (g *groups[R]) batches(
+	first int,
+	truncator *sampling.Truncator,
+	drawn int,
+	pad bool,
+) (l lists[R], ends []int64) {
 	pad = pad && truncator != nil && truncator.Pad
 	ends = []int64{}
 	slices.SortFunc(g.list, func(x, y group) int {

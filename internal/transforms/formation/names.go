@@ -29,7 +29,10 @@ func newNameIndex(chunks []ownergraph.Edges) *nameIndex {
 	}
 	// Chunks hold ascending rows, and seldom overlap: in the order of their first rows they need no
 	// sort.
-	slices.SortFunc(chunks, func(a, b ownergraph.Edges) int { return cmp.Compare(a.Owners.Int(0), b.Owners.Int(0)) })
+	slices.SortFunc(
+		chunks,
+		func(a, b ownergraph.Edges) int { return cmp.Compare(a.Owners.Int(0), b.Owners.Int(0)) },
+	)
 	x.ids.Reset(chunks[0].Examples.Type)
 	ascending := true
 	last := int64(-1)

@@ -47,7 +47,13 @@ func (f *ownedFn) begin(ctx context.Context, resolved side) error {
 	return nil
 }
 
-func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, resolved side, emit emitChunk, _ func([]byte)) error {
+func (f *ownedFn) ProcessElement(
+	ctx context.Context,
+	rows []byte,
+	resolved side,
+	emit emitChunk,
+	_ func([]byte),
+) error {
 	if err := f.begin(ctx, resolved); err != nil {
 		return err
 	}
@@ -69,7 +75,12 @@ func (f *ownedFn) ProcessElement(ctx context.Context, rows []byte, resolved side
 		row := f.rows.First + int64(i)
 		start, end := f.rows.OwnersOf(i)
 		if end-start != 1 || f.rows.Copies[i] != 1 {
-			return fmt.Errorf("row %d of the table has %d owners and %d copies: where owners take part, each example must have one owner and one copy", row, end-start, f.rows.Copies[i])
+			return fmt.Errorf(
+				"row %d of the table has %d owners and %d copies: where owners take part, each example must have one owner and one copy",
+				row,
+				end-start,
+				f.rows.Copies[i],
+			)
 		}
 		owner := f.rows.Owners.Address(f.src, start, 0)
 		b := append(f.record[:0], owner[:]...)
@@ -118,7 +129,13 @@ func decodeID(ids *ownergraph.IDs, b []byte) error {
 // bring.
 type drawOwnersFn struct{}
 
-func (*drawOwnersFn) ProcessElement(ctx context.Context, _ uint32, records func(*[]byte) bool, resolved side, emit emitChunk) (err error) {
+func (*drawOwnersFn) ProcessElement(
+	ctx context.Context,
+	_ uint32,
+	records func(*[]byte) bool,
+	resolved side,
+	emit emitChunk,
+) (err error) {
 	r, err := ReadResolved(resolved)
 	if err != nil {
 		return err

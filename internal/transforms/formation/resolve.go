@@ -79,14 +79,31 @@ func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 	if shards == 0 {
 		shards = manifest.BatchShards(spec.DrawnPerStep(of)*float64(steps), steps)
 	}
-	c := Config{Spec: spec, Examples: summary.Kept, Shards: shards, Names: r.Names, IDs: r.IDs, KeyURI: r.KeyURI, RunID: r.RunID,
-		Params: digest, Buckets: r.Buckets, Workers: r.Workers, TempDir: r.TempDir}
+	c := Config{
+		Spec:     spec,
+		Examples: summary.Kept,
+		Shards:   shards,
+		Names:    r.Names,
+		IDs:      r.IDs,
+		KeyURI:   r.KeyURI,
+		RunID:    r.RunID,
+		Params:   digest,
+		Buckets:  r.Buckets,
+		Workers:  r.Workers,
+		TempDir:  r.TempDir,
+	}
 	if summary.Coverage != nil {
 		c.Pools = summary.Coverage.Pools
 	}
 	expected := spec.ExpectedBatchSize(of)
-	facts := manifest.BatchesFacts{Examples: summary.Kept, Steps: steps, Shards: shards, RowType: RowType(summary.Kept),
-		RowsOf: manifest.RowsOfBounded, ExpectedBatchSize: &expected}
+	facts := manifest.BatchesFacts{
+		Examples:          summary.Kept,
+		Steps:             steps,
+		Shards:            shards,
+		RowType:           RowType(summary.Kept),
+		RowsOf:            manifest.RowsOfBounded,
+		ExpectedBatchSize: &expected,
+	}
 	if r.IDs.AreRow {
 		facts.RowsOf = manifest.RowsOfRange
 	}
@@ -94,7 +111,9 @@ func (r Request) Resolve(summary ownergraph.Summary) (Resolved, error) {
 		facts.BatchSize = t.MaxBatchSize
 	}
 	if o := spec.Owners; o != nil {
-		facts.Owners, facts.ExamplesPerOwner, facts.ExpectedExamples = of.Owners.Total(), o.ExamplesPerOwner, spec.ExpectedExamples(of)
+		facts.Owners, facts.ExamplesPerOwner, facts.ExpectedExamples = of.Owners.Total(), o.ExamplesPerOwner, spec.ExpectedExamples(
+			of,
+		)
 	}
 	return Resolved{c, facts}, c.Validate()
 }

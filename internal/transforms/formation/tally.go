@@ -54,7 +54,11 @@ func (*checkFn) ProcessElement(_ int, tallies func(*[]byte) bool, resolved side,
 		}
 	}
 	if got != want {
-		return fmt.Errorf("%d rows came in for a table of %d, some twice or not at all: a batch must not hold a row twice", got.rows, want.rows)
+		return fmt.Errorf(
+			"%d rows came in for a table of %d, some twice or not at all: a batch must not hold a row twice",
+			got.rows,
+			want.rows,
+		)
 	}
 	emit([]byte{1})
 	return nil

@@ -57,7 +57,11 @@ func (r Ref) Key(ctx context.Context, purpose string) (stream.Key, error) {
 
 func (r Ref) check() error {
 	if err := store.Check(r.KeyURI); err != nil {
-		return &param.Error{Param: "key file", Value: fmt.Sprintf("%q", r.KeyURI), Rule: "must be a path, file:///path, or an object of a known store, that every worker can read"}
+		return &param.Error{
+			Param: "key file",
+			Value: fmt.Sprintf("%q", r.KeyURI),
+			Rule:  "must be a path, file:///path, or an object of a known store, that every worker can read",
+		}
 	}
 	return nil
 }
@@ -65,7 +69,11 @@ func (r Ref) check() error {
 func (r Ref) params() (sum [sha256.Size]byte, err error) {
 	b, err := hex.DecodeString(r.Params)
 	if err != nil || len(b) != len(sum) {
-		return sum, &param.Error{Param: "parameters' SHA-256", Value: fmt.Sprintf("%q", r.Params), Rule: "must be 64 hexadecimal digits"}
+		return sum, &param.Error{
+			Param: "parameters' SHA-256",
+			Value: fmt.Sprintf("%q", r.Params),
+			Rule:  "must be 64 hexadecimal digits",
+		}
 	}
 	return [sha256.Size]byte(b), nil
 }

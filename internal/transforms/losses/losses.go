@@ -144,7 +144,11 @@ const (
 
 // draw computes a unit piece by piece, to count samples as it goes. The pieces do not change the
 // sums.
-func (f *sumFn) draw(ctx context.Context, worker *calibration.Worker, u ledger.Unit) (all ledger.Result, err error) {
+func (f *sumFn) draw(
+	ctx context.Context,
+	worker *calibration.Worker,
+	u ledger.Unit,
+) (all ledger.Result, err error) {
 	for done, piece := uint64(0), uint64(firstPiece); done < u.Count; {
 		count := min(piece, u.Count-done)
 		begin := time.Now()
@@ -172,7 +176,12 @@ func (f *sumFn) enter(u ledger.Unit) {
 	if f.protocol.Candidates[u.Candidate].Trials[u.Trial].Direction == montecarlo.Q {
 		direction = "H(Q,P)"
 	}
-	progress.Enter(fmt.Sprintf("verifying candidate %d of %d, direction %s", of-u.Candidate, of, direction), "", 0, 0)
+	progress.Enter(
+		fmt.Sprintf("verifying candidate %d of %d, direction %s", of-u.Candidate, of, direction),
+		"",
+		0,
+		0,
+	)
 }
 
 // worker returns the worker for the trial of a unit. It refuses units of another protocol or

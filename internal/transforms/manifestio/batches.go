@@ -53,13 +53,18 @@ func (s BatchSink[R]) Write(starts []int64, rows []R) ([]manifest.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := manifest.WriteFile(s.Dir, manifest.RowsName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
-		h := manifest.NPYHeader{DType: dtype[R](), Shape: []int{int(indptr[steps])}}
-		if err := h.Write(w); err != nil {
-			return err
-		}
-		return s.writeRows(w, starts, indptr, rows)
-	})
+	data, err := manifest.WriteFile(
+		s.Dir,
+		manifest.RowsName(s.Shard, s.Shards),
+		manifest.SecretFile,
+		func(w io.Writer) error {
+			h := manifest.NPYHeader{DType: dtype[R](), Shape: []int{int(indptr[steps])}}
+			if err := h.Write(w); err != nil {
+				return err
+			}
+			return s.writeRows(w, starts, indptr, rows)
+		},
+	)
 	return []manifest.File{index, data}, err
 }
 

@@ -38,7 +38,12 @@ type longOwnerEntry[T int64 | string] struct {
 // WriteLong writes the long form of a shard as Parquet with the columns step, slot and
 // example_id, sorted by step and slot, with row groups that end with a step. Padding is left
 // out. appendID appends the id, of type ids, of a row to a column.
-func (s BatchSink[R]) WriteLong(starts []int64, rows []R, ids ownergraph.IDType, appendID func(R, *ownergraph.IDs)) (manifest.File, error) {
+func (s BatchSink[R]) WriteLong(
+	starts []int64,
+	rows []R,
+	ids ownergraph.IDType,
+	appendID func(R, *ownergraph.IDs),
+) (manifest.File, error) {
 	return manifest.WriteFile(s.Dir, LongName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
 		f := longForm[R]{s.First, starts, rows, ids, appendID}
 		if ids == ownergraph.Int64 {
@@ -54,7 +59,13 @@ func plainEntry[T int64 | string](_, step, slot int, id T) longEntry[T] {
 
 // WriteLongOwners is WriteLong of batches in which owners take part, with a column owner: the
 // number, from 0 on, of the owner in the batch. ends is as in WriteOwners.
-func (s BatchSink[R]) WriteLongOwners(starts []int64, rows []R, ends []int64, ids ownergraph.IDType, appendID func(R, *ownergraph.IDs)) (manifest.File, error) {
+func (s BatchSink[R]) WriteLongOwners(
+	starts []int64,
+	rows []R,
+	ends []int64,
+	ids ownergraph.IDType,
+	appendID func(R, *ownergraph.IDs),
+) (manifest.File, error) {
 	return manifest.WriteFile(s.Dir, LongName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
 		f := longForm[R]{s.First, starts, rows, ids, appendID}
 		owner := ownerNumbers(starts, ends)
@@ -100,7 +111,12 @@ type longForm[R int32 | int64] struct {
 
 // writeLong writes an entry for every row that is no padding: of row at of the shard, which is in
 // the slot of the batch of step.
-func writeLong[R int32 | int64, T int64 | string, E any](out io.Writer, f longForm[R], get func(*ownergraph.IDs, int) T, entry func(at, step, slot int, id T) E) error {
+func writeLong[R int32 | int64, T int64 | string, E any](
+	out io.Writer,
+	f longForm[R],
+	get func(*ownergraph.IDs, int) T,
+	entry func(at, step, slot int, id T) E,
+) error {
 	var like E
 	schema := parquet.NewSchema("batches", parquet.SchemaOf(like))
 	w := parquet.NewGenericWriter[E](out, schema, parquet.Compression(&parquet.Snappy),

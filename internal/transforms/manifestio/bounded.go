@@ -37,9 +37,26 @@ var rowsWritten = progress.New("rows written")
 //
 // The bytes of a part depend only on its rows, and its file appears whole or not at all, so that a
 // task may run twice.
-func WriteBounded(s beam.Scope, dir, tempDir string, example, owner ownergraph.IDType, pools bool, rows beam.PCollection) beam.PCollection {
+func WriteBounded(
+	s beam.Scope,
+	dir, tempDir string,
+	example, owner ownergraph.IDType,
+	pools bool,
+	rows beam.PCollection,
+) beam.PCollection {
 	s = s.Scope("manifestio.WriteBounded")
-	return beam.ParDo(s, &writeBoundedFn{Dir: dir, Example: example, Owner: owner, Mode: uint32(manifest.PublicFile), TempDir: tempDir, Pools: pools}, beam.GroupByKey(s, rows))
+	return beam.ParDo(
+		s,
+		&writeBoundedFn{
+			Dir:     dir,
+			Example: example,
+			Owner:   owner,
+			Mode:    uint32(manifest.PublicFile),
+			TempDir: tempDir,
+			Pools:   pools,
+		},
+		beam.GroupByKey(s, rows),
+	)
 }
 
 // writeBoundedFn writes one part.
@@ -51,7 +68,12 @@ type writeBoundedFn struct {
 	Pools          bool // the rows say in which they are
 }
 
-func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks func(*[]byte) bool, emit func(string)) (err error) {
+func (f *writeBoundedFn) ProcessElement(
+	ctx context.Context,
+	part uint32,
+	chunks func(*[]byte) bool,
+	emit func(string),
+) (err error) {
 	sorted := packed.Sorter{Dir: f.TempDir}
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	if err := sortChunks(&sorted, chunks); err != nil {
@@ -73,21 +95,41 @@ func (f *writeBoundedFn) ProcessElement(ctx context.Context, part uint32, chunks
 }
 
 // write writes a part. each calls its argument with the part's rows in order.
-func (f *writeBoundedFn) write(ctx context.Context, part int, each func(use func(*ownergraph.Rows) error) error) (manifest.File, error) {
-	return manifest.WriteFile(f.Dir, manifest.BoundedPartName(part), fs.FileMode(f.Mode), func(out io.Writer) error {
-		w := manifest.NewBoundedWriter(out, f.Example, f.Owner, f.Pools)
-		err := each(func(rows *ownergraph.Rows) error {
-			rowsWritten.Add(ctx, rows.Len())
-			return cmp.Or(w.Write(rows), ctx.Err())
-		})
-		return cmp.Or(err, w.Close())
-	})
+func (f *writeBoundedFn) write(
+	ctx context.Context,
+	part int,
+	each func(use func(*ownergraph.Rows) error) error,
+) (manifest.File, error) {
+	return manifest.WriteFile(
+		f.Dir,
+		manifest.BoundedPartName(part),
+		fs.FileMode(f.Mode),
+		func(out io.Writer) error {
+			w := manifest.NewBoundedWriter(out, f.Example, f.Owner, f.Pools)
+			err := each(func(rows *ownergraph.Rows) error {
+				rowsWritten.Add(ctx, rows.Len())
+				return cmp.Or(w.Write(rows), ctx.Err())
+			})
+			return cmp.Or(err, w.Close())
+		},
+	)
 }
 
 // WriteTable writes a graph that was bounded in memory to dir. It writes the same bytes as
 // [WriteBounded] for parts of rowsPerPart rows.
-func WriteTable(ctx context.Context, dir string, bounded *ownergraph.Bounded, rowsPerPart int) (files []manifest.File, err error) {
-	f := &writeBoundedFn{Dir: dir, Example: bounded.Graph.Examples.Type, Owner: bounded.Graph.Owners.Type, Mode: uint32(manifest.PublicFile), Pools: bounded.Pools != nil}
+func WriteTable(
+	ctx context.Context,
+	dir string,
+	bounded *ownergraph.Bounded,
+	rowsPerPart int,
+) (files []manifest.File, err error) {
+	f := &writeBoundedFn{
+		Dir:     dir,
+		Example: bounded.Graph.Examples.Type,
+		Owner:   bounded.Graph.Owners.Type,
+		Mode:    uint32(manifest.PublicFile),
+		Pools:   bounded.Pools != nil,
+	}
 	row, example := int64(0), 0
 	for part := 0; row < bounded.Summary.Kept; part++ {
 		end := min(row+int64(rowsPerPart), bounded.Summary.Kept)

@@ -77,8 +77,18 @@ func (c Config) stepsPerFile() int {
 func (c Config) Validate() error {
 	check := param.Checker{}
 	check.Require(c.Dir != "", "folder", `""`, "must be named")
-	check.Require(c.Shards >= 1 && c.Shards <= manifest.MaxNoiseShards, "shards", c.Shards, fmt.Sprintf("must be 1 to %d", manifest.MaxNoiseShards))
-	check.Require(c.DType == manifest.DFloat32 || c.DType == manifest.DFloat64, "dtype", c.DType, "must be float32 or float64")
+	check.Require(
+		c.Shards >= 1 && c.Shards <= manifest.MaxNoiseShards,
+		"shards",
+		c.Shards,
+		fmt.Sprintf("must be 1 to %d", manifest.MaxNoiseShards),
+	)
+	check.Require(
+		c.DType == manifest.DFloat32 || c.DType == manifest.DFloat64,
+		"dtype",
+		c.DType,
+		"must be float32 or float64",
+	)
 	check.AtLeast("steps per file", c.StepsPerFile, 0)
 	check.Add(keyref.New(c.KeyURI, stream.RunID{}, [sha256.Size]byte{}).Validate())
 	return check.Err()
@@ -88,7 +98,12 @@ func (c Config) Validate() error {
 func (c Config) validateFor(r *noise.Recipe) error {
 	check := param.Checker{}
 	check.Add(c.Validate())
-	check.Require(int64(c.Shards) <= r.Params.Coordinates, "shards", c.Shards, fmt.Sprintf("must be at most the coordinates, %d", r.Params.Coordinates))
+	check.Require(
+		int64(c.Shards) <= r.Params.Coordinates,
+		"shards",
+		c.Shards,
+		fmt.Sprintf("must be at most the coordinates, %d", r.Params.Coordinates),
+	)
 	return check.Err()
 }
 
@@ -115,7 +130,13 @@ func readRecipe(ctx context.Context, dir string, want manifest.Digest) (*noise.R
 
 // Facts returns the facts in the folder's index, for a training of the given steps and coordinates.
 func (c Config) Facts(steps int, coordinates int64) manifest.NoiseFacts {
-	return manifest.NoiseFacts{Steps: steps, Coordinates: coordinates, Shards: c.Shards, StepsPerFile: c.stepsPerFile(), DType: c.DType}
+	return manifest.NoiseFacts{
+		Steps:        steps,
+		Coordinates:  coordinates,
+		Shards:       c.Shards,
+		StepsPerFile: c.stepsPerFile(),
+		DType:        c.DType,
+	}
 }
 
 // Write writes all shards. The recipe must be in the folder already ([WriteRecipe]). It returns a

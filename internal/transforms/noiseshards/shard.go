@@ -82,14 +82,19 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 // resume moves to the step at which an earlier task of this shard stopped. It keeps the earlier
 // files that match their notes; missing or damaged ones are made again.
 func (w *shardWriter) resume(ctx context.Context) error {
-	empty := notes{RecipeSHA256: w.config.RecipeSHA256, DType: w.config.DType, StepsPerFile: w.config.stepsPerFile()}
+	empty := notes{
+		RecipeSHA256: w.config.RecipeSHA256,
+		DType:        w.config.DType,
+		StepsPerFile: w.config.stepsPerFile(),
+	}
 	w.notes = readNotes(ctx, store.Join(w.dir, notesName), empty)
 	good := 0 // files
 	for good < len(w.notes.Files) {
 		first := good * w.config.stepsPerFile()
 		rows := min(w.config.stepsPerFile(), w.steps-first)
 		f := w.notes.Files[good]
-		if rows <= 0 || f.Name != manifest.NoiseFile(w.shard, w.config.Shards, first, rows) || f.Check(ctx, w.config.Dir) != nil {
+		if rows <= 0 || f.Name != manifest.NoiseFile(w.shard, w.config.Shards, first, rows) ||
+			f.Check(ctx, w.config.Dir) != nil {
 			break
 		}
 		good++
@@ -119,7 +124,9 @@ func (w *shardWriter) resume(ctx context.Context) error {
 // missing, damaged or beyond the step reached.
 func (w *shardWriter) readCheckpoint(ctx context.Context, reached int) bool {
 	c := w.notes.Checkpoint
-	if c == nil || c.Name != checkpointName || w.notes.Step > reached || w.notes.Step%w.config.stepsPerFile() != 0 || c.Check(ctx, w.dir) != nil {
+	if c == nil || c.Name != checkpointName || w.notes.Step > reached ||
+		w.notes.Step%w.config.stepsPerFile() != 0 ||
+		c.Check(ctx, w.dir) != nil {
 		return false
 	}
 	f, err := store.Open(ctx, store.Join(w.dir, checkpointName))

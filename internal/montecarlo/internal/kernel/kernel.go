@@ -81,7 +81,11 @@ const maxNormal = 8.5 // normals do not exceed it: see the package comment
 
 // New returns a kernel for some likelihood ratios of one strategy and noise multiplier.
 func New(c *likelihood.Columns, noiseMultiplier float64, ratios ...likelihood.Ratio) *Kernel {
-	k := &Kernel{columns: c, sigma: noiseMultiplier, norms: c.SquaredNorms(1 / (noiseMultiplier * noiseMultiplier))}
+	k := &Kernel{
+		columns: c,
+		sigma:   noiseMultiplier,
+		norms:   c.SquaredNorms(1 / (noiseMultiplier * noiseMultiplier)),
+	}
 	k.correlator = newCorrelator(c, math.Log2E/noiseMultiplier)
 	for _, l := range ratios {
 		r := recursion{fast: linear(l)}

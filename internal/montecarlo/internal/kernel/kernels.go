@@ -33,7 +33,17 @@ func renewalRows(f, t []Row, a, stay []float64, ahead []Row) {
 		lastStay, stayStep := vary(len(stay), last)
 		lastAhead, aheadStep := vary(len(ahead), last)
 		_, _ = f[last+1], a[last]
-		renewalVector(&f[last], &t[last], len(t), &a[last], &stay[lastStay], 8*stayStep, &ahead[lastAhead], rowBytes*aheadStep, &tables)
+		renewalVector(
+			&f[last],
+			&t[last],
+			len(t),
+			&a[last],
+			&stay[lastStay],
+			8*stayStep,
+			&ahead[lastAhead],
+			rowBytes*aheadStep,
+			&tables,
+		)
 		return
 	}
 	renewalRowsGeneric(f, t, a, stay, ahead)

@@ -51,7 +51,15 @@ func exp2Vector(dst, t *Row, rows int, a *float64, tables *vectorTables)
 // renewalVector takes the addresses of the last row, and goes steps of bytes to the one before.
 //
 //go:noescape
-func renewalVector(f, t *Row, rows int, a, stay *float64, stayStep int, ahead *Row, aheadStep int, tables *vectorTables)
+func renewalVector(
+	f, t *Row,
+	rows int,
+	a, stay *float64,
+	stayStep int,
+	ahead *Row,
+	aheadStep int,
+	tables *vectorTables,
+)
 
 //go:noescape
 func pairVector(out, next, other *Row, otherStep, entries int, weights *float64, jump *Row, stay float64)

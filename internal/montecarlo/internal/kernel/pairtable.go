@@ -68,11 +68,29 @@ func (p *pairTable) diagonal(i, from, end int, weights []float64, jump *Row, sta
 	// Entry s of step i+s is b+2 rows of the table after entry s-1 of the step before, except where
 	// the table starts again between them.
 	if around := min(end, place); from < around {
-		pairRow(out[from:], next[from+1:], p.table, (place-from-1)*(b+1)+b-from, b+2, weights[from:around], jump, stay)
+		pairRow(
+			out[from:],
+			next[from+1:],
+			p.table,
+			(place-from-1)*(b+1)+b-from,
+			b+2,
+			weights[from:around],
+			jump,
+			stay,
+		)
 		from = around
 	}
 	if from < end {
-		pairRow(out[from:], next[from+1:], p.table, (place+b-from)*(b+1)+b-from, b+2, weights[from:end], jump, stay)
+		pairRow(
+			out[from:],
+			next[from+1:],
+			p.table,
+			(place+b-from)*(b+1)+b-from,
+			b+2,
+			weights[from:end],
+			jump,
+			stay,
+		)
 	}
 }
 

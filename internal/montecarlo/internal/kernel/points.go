@@ -45,7 +45,16 @@ func newPoints(l *likelihood.Points) Recursion {
 	for _, t := range l.Turns {
 		log2 := t.Join * math.Log2E
 		most = max(most, -log2)
-		r.stay, r.log2, r.join = append(r.stay, math.Exp(t.Stay)), append(r.log2, log2), append(r.join, math.Exp(t.Join))
+		r.stay, r.log2, r.join = append(
+			r.stay,
+			math.Exp(t.Stay),
+		), append(
+			r.log2,
+			log2,
+		), append(
+			r.join,
+			math.Exp(t.Join),
+		)
 	}
 	if r.limit = maxExponent - 1 - most; r.limit < 20 {
 		return nil

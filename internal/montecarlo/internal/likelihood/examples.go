@@ -31,7 +31,14 @@ type Examples struct {
 // NewExamples takes 1/σ².
 func NewExamples(t *sampling.Table, c *Columns, factor float64, count int) *Examples {
 	size := max(c.Bands, min(c.Steps, t.Separation()))
-	o := &Examples{Steps: c.Steps, Count: count, Norms: c.SquaredNorms(factor), table: t, bands: c.Bands, cross: NewCross(c, size, factor)}
+	o := &Examples{
+		Steps: c.Steps,
+		Count: count,
+		Norms: c.SquaredNorms(factor),
+		table: t,
+		bands: c.Bands,
+		cross: NewCross(c, size, factor),
+	}
 	return o.Fork().(*Examples)
 }
 
@@ -58,7 +65,10 @@ func (o *Examples) LogRatio() float64 {
 			return
 		}
 		for _, s := range o.table.Starts {
-			begin(append(places[:len(places):len(places)], place{sampling.Point{Step: s.Step, State: s.State}, ""}), log+math.Log(s.Prob()))
+			begin(
+				append(places[:len(places):len(places)], place{sampling.Point{Step: s.Step, State: s.State}, ""}),
+				log+math.Log(s.Prob()),
+			)
 		}
 	}
 	begin(nil, 0)
@@ -110,7 +120,11 @@ func (o *Examples) Renewal() (r Renewal, ok bool) { return RenewalOf(o.table, o.
 func (o *Examples) after(places []place) float64 {
 	places = slices.Clone(places)
 	slices.SortFunc(places, func(x, y place) int {
-		return cmp.Or(cmp.Compare(x.at.Step, y.at.Step), cmp.Compare(x.at.State, y.at.State), cmp.Compare(x.past, y.past))
+		return cmp.Or(
+			cmp.Compare(x.at.Step, y.at.Step),
+			cmp.Compare(x.at.State, y.at.State),
+			cmp.Compare(x.past, y.past),
+		)
 	})
 	first := places[0].at
 	if first.Step >= o.table.Steps || len(o.known) > maxOwnerStates {

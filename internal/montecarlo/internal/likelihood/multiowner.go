@@ -29,7 +29,13 @@ func NewPublishedOwner(s sampling.MultiOwner, c *Columns, examples int, factor f
 	if err != nil {
 		return nil, err
 	}
-	return &PublishedOwner{points, c.SquaredNorms(factor), logBinomials(examples, s.Prob), math.Log(some), make([]float64, examples)}, nil
+	return &PublishedOwner{
+		points,
+		c.SquaredNorms(factor),
+		logBinomials(examples, s.Prob),
+		math.Log(some),
+		make([]float64, examples),
+	}, nil
 }
 
 // Fork shares the tables.

@@ -119,7 +119,11 @@ func list(t *sampling.Table, bands int) (*listing, [][2]int, error) {
 		l.first = append(l.first, l.turns)
 		l.turns += len(l.steps[i].places)
 		if l.turns > MaxTurns {
-			return nil, nil, fmt.Errorf("the participations of one example overlap in too many ways: a strategy of %d bands needs more than %d of them", bands, MaxTurns)
+			return nil, nil, fmt.Errorf(
+				"the participations of one example overlap in too many ways: a strategy of %d bands needs more than %d of them",
+				bands,
+				MaxTurns,
+			)
 		}
 		l.steps[i].number = nil
 		for _, x := range l.steps[i].places {
@@ -142,7 +146,11 @@ func (l *listing) to(x place) [2]int {
 		return [2]int{l.table.Steps, 0}
 	}
 	if l.alone {
-		k, _ := slices.BinarySearchFunc(l.table.Row(x.at.Step), x.at.State, func(c sampling.Choice, state int) int { return cmp.Compare(c.State, state) })
+		k, _ := slices.BinarySearchFunc(
+			l.table.Row(x.at.Step),
+			x.at.State,
+			func(c sampling.Choice, state int) int { return cmp.Compare(c.State, state) },
+		)
 		return [2]int{x.at.Step, k}
 	}
 	for last := len(x.past) - 4; last >= 0 && stepOf(x.past[last:]) <= x.at.Step-l.bands; last -= 4 {
@@ -179,7 +187,10 @@ func NewPoints(t *sampling.Table, c *Columns, factor float64) (*Points, error) {
 			if choice.Prob() > 0.5 { // the complement has all its digits
 				stay = math.Log(choice.Complement())
 			}
-			p.Turns = append(p.Turns, Turn{i, stay, math.Log(choice.Prob()) - join, number(next.out), number(next.in)})
+			p.Turns = append(
+				p.Turns,
+				Turn{i, stay, math.Log(choice.Prob()) - join, number(next.out), number(next.in)},
+			)
 		}
 	}
 	for k, s := range t.Starts {

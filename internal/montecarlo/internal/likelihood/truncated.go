@@ -24,7 +24,12 @@ func NewTruncated(t *sampling.Table, c *Columns, factor float64, maxBatch int) (
 	if err != nil {
 		return nil, err
 	}
-	return &Truncated{MaxBatch: maxBatch, norms: c.SquaredNorms(factor), upper: upper, lower: upper.Fork().(*Points)}, nil
+	return &Truncated{
+		MaxBatch: maxBatch,
+		norms:    c.SquaredNorms(factor),
+		upper:    upper,
+		lower:    upper.Fork().(*Points),
+	}, nil
 }
 
 // Survival returns s_i, the probability that a sampled example stays in its batch when count others
@@ -38,7 +43,12 @@ func (t *Truncated) Survival(count int) float64 {
 
 // Fork shares the norms, not the counts.
 func (t *Truncated) Fork() Ratio {
-	return &Truncated{MaxBatch: t.MaxBatch, norms: t.norms, upper: t.upper.Fork().(*Points), lower: t.lower.Fork().(*Points)}
+	return &Truncated{
+		MaxBatch: t.MaxBatch,
+		norms:    t.norms,
+		upper:    t.upper.Fork().(*Points),
+		lower:    t.lower.Fork().(*Points),
+	}
 }
 
 // Reset implements [Ratio].

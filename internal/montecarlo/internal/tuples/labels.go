@@ -53,7 +53,12 @@ func (y label) compare(z label, i int) int {
 	} else if f == waits && y.at.Step != z.at.Step {
 		return cmp.Compare(y.at.Step, z.at.Step)
 	}
-	return cmp.Or(cmp.Compare(y.last, z.last), cmp.Compare(y.at.Step, z.at.Step), cmp.Compare(y.at.State, z.at.State), strings.Compare(y.past, z.past))
+	return cmp.Or(
+		cmp.Compare(y.last, z.last),
+		cmp.Compare(y.at.Step, z.at.Step),
+		cmp.Compare(y.at.State, z.at.State),
+		strings.Compare(y.past, z.past),
+	)
 }
 
 // after is the label before step i+1 if nothing happens at step i: columns of bands entries from
@@ -153,8 +158,19 @@ type unroller struct {
 
 // unroll follows all examples at once, in blocks of a number of steps.
 func unroll(l law, n, bands, block int) (*unrolled, error) {
-	u := &unroller{unrolled: &unrolled{law: l, steps: make([]*layout, n), prob: make([][]float64, n), block: block, reach: 1, gap: n}, bands: bands,
-		patterns: map[string]*pattern{}, layouts: map[string]*layout{}}
+	u := &unroller{
+		unrolled: &unrolled{
+			law:   l,
+			steps: make([]*layout, n),
+			prob:  make([][]float64, n),
+			block: block,
+			reach: 1,
+			gap:   n,
+		},
+		bands:    bands,
+		patterns: map[string]*pattern{},
+		layouts:  map[string]*layout{},
+	}
 	u.begin()
 	var past []label // a period ago
 	period := u.period()
@@ -263,7 +279,11 @@ func (u *unroller) took(y label, i int, joins sampling.Point) (label, error) {
 		}
 		otherState := at.State != first.State && at.Step < sampling.Never
 		if at.Step < last.Step || otherState || at.Step < end || at.Step-k < u.bands {
-			return label{}, fmt.Errorf("%w in blocks of %d steps: participations of a block do not lead on in order", ErrTable, u.block)
+			return label{}, fmt.Errorf(
+				"%w in blocks of %d steps: participations of a block do not lead on in order",
+				ErrTable,
+				u.block,
+			)
 		}
 		last = at
 	}

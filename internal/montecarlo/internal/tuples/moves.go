@@ -137,7 +137,10 @@ func (v *moves) wake(m multisets, x *pattern, s, to []int32, waiting int) {
 		copy(to, s)
 		to[l] = x.wakes[s[l]]
 		descend(to)
-		v.woken[open] = append(v.woken[open], [2]int32{int32(m.stateNumber(s, x.active)), int32(m.stateNumber(to, x.active))})
+		v.woken[open] = append(
+			v.woken[open],
+			[2]int32{int32(m.stateNumber(s, x.active)), int32(m.stateNumber(to, x.active))},
+		)
 	}
 }
 

@@ -144,7 +144,14 @@ func newTable(l law, g *Gram, theta int, o Options) (*Table, error) {
 }
 
 func (t *Table) tooLarge() error {
-	return fmt.Errorf("%w: order %d at %d steps with %d labels takes more than %.3g MB", ErrTable, t.theta, t.gram.steps, t.labels, float64(t.options.MaxBytes)/(1<<20))
+	return fmt.Errorf(
+		"%w: order %d at %d steps with %d labels takes more than %.3g MB",
+		ErrTable,
+		t.theta,
+		t.gram.steps,
+		t.labels,
+		float64(t.options.MaxBytes)/(1<<20),
+	)
 }
 
 // planRelease sets which slices no earlier step leads to.
@@ -194,7 +201,13 @@ func (t *Table) backward() error {
 			}
 		}
 		if most := t.options.MostLogN; t.block > 1 && t.of.count > 0 && i%16 == 0 && t.scale[i]+math.Log(t.least(i)) > most {
-			return fmt.Errorf("%w: order %d in blocks of %d steps: the moment is above e^%.4g", ErrTable, t.theta, t.block, most)
+			return fmt.Errorf(
+				"%w: order %d in blocks of %d steps: the moment is above e^%.4g",
+				ErrTable,
+				t.theta,
+				t.block,
+				most,
+			)
 		}
 		settled := steady.add(i, scaled)
 		if !t.options.Keep || t.endless.joint <= t.gram.steps {

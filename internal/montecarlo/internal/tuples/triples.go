@@ -31,7 +31,13 @@ func (u *unrolled) fewFree() bool {
 // makeTriples takes the pattern of the step before w.
 func (v *moves) makeTriples(w *waiting, x *pattern) *triples {
 	labels := len(x.out)
-	t := &triples{out: x.out, first: make([]int32, labels), then: make([]uint16, labels*labels), ahead: make([][]float64, labels), factor: make([]float64, labels)}
+	t := &triples{
+		out:    x.out,
+		first:  make([]int32, labels),
+		then:   make([]uint16, labels*labels),
+		ahead:  make([][]float64, labels),
+		factor: make([]float64, labels),
+	}
 	for d := 1; d < labels; d++ {
 		after := v.wait(w, x.out[d])
 		if after == nil {
@@ -59,7 +65,16 @@ func (t *triples) step(dst []float64, ahead [][]float64, end, coef, gamma []floa
 	}
 	for c := 1; c < labels; c++ {
 		first, next := pairNumber(int32(c), 0), pairNumber(t.out[c], 0)
-		row(dst[first+1:first+int32(c)+1], following[next:], t.out[1:], coef[0], gamma[c], t.factor[1:], t.ahead[1:], t.then[c*labels+1:])
+		row(
+			dst[first+1:first+int32(c)+1],
+			following[next:],
+			t.out[1:],
+			coef[0],
+			gamma[c],
+			t.factor[1:],
+			t.ahead[1:],
+			t.then[c*labels+1:],
+		)
 		for _, v := range dst[first+1 : first+int32(c)+1] {
 			most = max(most, v)
 		}
@@ -69,7 +84,14 @@ func (t *triples) step(dst []float64, ahead [][]float64, end, coef, gamma []floa
 
 // row sets the states of one c. It is a function of its own so that all it needs stays in
 // registers.
-func row(dst, following []float64, out []int32, stay, own float64, factor []float64, ahead [][]float64, then []uint16) {
+func row(
+	dst, following []float64,
+	out []int32,
+	stay, own float64,
+	factor []float64,
+	ahead [][]float64,
+	then []uint16,
+) {
 	out, factor, ahead, then = out[:len(dst)], factor[:len(dst)], ahead[:len(dst)], then[:len(dst)]
 	for d := range dst {
 		dst[d] = stay*following[out[d]] + own*factor[d]*ahead[d][then[d]]
