@@ -114,13 +114,23 @@ func (s *search) goal(x, bound, errors float64) accounting.Goal {
 // budget in samples, in samples.
 func (c *calibrator) price(tests []accounting.Test) (total float64) {
 	for i, test := range tests {
-		each := 1.0
-		if s := c.searches[i%2]; c.seconds > 0 && s != nil {
-			each = cmp.Or(s.each(), each)
-		}
-		total += each * float64(test.Samples)
+		total += c.each(i%2) * float64(test.Samples)
 	}
 	return total
+}
+
+// each is the price of one sample in a direction, or what one in the other direction took if none was
+// drawn yet.
+func (c *calibrator) each(d int) float64 {
+	if c.seconds == 0 {
+		return 1
+	}
+	for _, s := range []*search{c.searches[d], c.searches[1-d]} {
+		if s != nil && s.each() > 0 {
+			return s.each()
+		}
+	}
+	return 1
 }
 
 // left is the budget that is left for samples, as price counts them, before the tables of so many
@@ -423,6 +433,7 @@ func (c *calibrator) fix(pairs [][2]divergence, least float64) (*accounting.Prot
 			return nil, err
 		}
 	}
+	c.enlarge(pairs, &t, tests, budget)
 	protocol := c.protocol(t)
 	for i, pair := range pairs {
 		candidate := accounting.Candidate{NoiseMultiplier: pair[0].Spec.NoiseMultiplier}
@@ -442,6 +453,27 @@ func (c *calibrator) fix(pairs [][2]divergence, least float64) (*accounting.Prot
 		protocol.Candidates = append(protocol.Candidates, candidate)
 	}
 	return protocol, protocol.Validate()
+}
+
+// enlarge gives trials of few samples more of them, as far as these cost next to nothing: the accepted
+// mean then comes nearer to δ, and less depends on an expected mean of which little is known.
+func (c *calibrator) enlarge(
+	pairs [][2]divergence,
+	t *accounting.Thresholds,
+	tests []accounting.Test,
+	budget float64,
+) {
+	const few, share = 1000, 0.01 // samples of a trial, and the part of the budget
+	for i := range tests {
+		d := pairs[i/2][i%2]
+		samples := uint64(min(few, share*budget/c.each(i%2)))
+		if tests[i].Samples == 0 || tests[i].Samples >= samples {
+			continue
+		}
+		tests[i].Samples = samples
+		tests[i].Accept = accounting.LargestAccept(samples, d.bound(), t.Verify-d.cost(), t.FailureProbability)
+		t.Accept = max(t.Accept, tests[i].Accept)
+	}
 }
 
 // given makes the protocol of the given noise multiplier: by proofs if they suffice, and else by
