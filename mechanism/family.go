@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"minsep/internal/param"
 )
@@ -186,24 +185,6 @@ func FamilyParameter(s *Strategy) (p Parameter, value float64, ok bool) {
 	return *f.Parameter, value, ok
 }
 
-// Make returns the strategy of a kind for p. Size is the number of bands, of buffers or the arity,
-// as the family's Size has it; families without a size do not use it. Free parameters are chosen
-// for the least loss. Kinds that take a column and kinds of no family are refused.
-func (p Problem) Make(kind string, size int) (*Strategy, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	f, ok := FamilyOf(kind)
-	if !ok || f.TakesColumn {
-		return nil, &ParamError{
-			Param: "kind",
-			Value: kind,
-			Rule:  "must be one of " + strings.Join(ComparableKinds(), ", "),
-		}
-	}
-	return f.makeFor(p, Params{Kind: kind, Steps: p.Workload.Steps, Bands: size, Buffers: size, Arity: size})
-}
-
 // makeFor makes the strategy, and divides its columns by their norms if p, or by default the
 // family, says so.
 func (f Family) makeFor(problem Problem, p Params) (*Strategy, error) {
@@ -218,23 +199,19 @@ func (f Family) makeFor(problem Problem, p Params) (*Strategy, error) {
 	return s, err
 }
 
-// givenOrBest returns the member of a one-parameter family with the given parameter, or the best
-// member for the problem if given is nil.
-func (p Problem) givenOrBest(
-	given *float64,
-	within *Parameter,
-	normalized bool,
-	member func(x float64) (*Strategy, error),
-) (*Strategy, error) {
-	if given != nil {
-		return member(*given)
+// checkFamily requires at least one step, 1 to steps bands, and a parameter in [0, 1].
+func checkFamily(steps, bands int, name string, value float64) error {
+	check := param.Checker{}
+	check.AtLeast("steps", steps, 1)
+	check.Require(bands >= 1 && bands <= steps, "bands", bands, "must be 1 to the steps")
+	check.Require(value >= 0 && value <= 1, name, value, "must be in [0, 1]")
+	return check.Err()
+}
+
+// valid returns s, or the error of its validation.
+func valid(s *Strategy) (*Strategy, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
 	}
-	s, _, _, err := p.Search(within.Low, within.High, func(x float64) (*Strategy, error) {
-		s, err := member(x)
-		if err == nil && normalized && !s.Normalized {
-			s = NormalizedColumns(s)
-		}
-		return s, err
-	})
-	return s, err
+	return s, nil
 }

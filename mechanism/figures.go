@@ -20,32 +20,6 @@ type Figures struct {
 	MultiplyAdds int `json:"multiply_adds"` // at most, after the first bands; at least 0
 }
 
-// Figures returns the figures of s on p's workload and participation.
-func (p Problem) Figures(s *Strategy) (Figures, error) {
-	e, err := s.Error(p.Workload)
-	if err != nil {
-		return Figures{}, err
-	}
-	sensitivity, err := s.Sensitivity(p.participation())
-	if err != nil {
-		return Figures{}, err
-	}
-	step, err := s.StepNoise()
-	if err != nil {
-		return Figures{}, err
-	}
-	f := Figures{
-		Kind:        s.Kind,
-		Bands:       s.Bands(),
-		RMSE:        e.RMSE,
-		MaxSE:       e.MaxSE,
-		Sensitivity: sensitivity,
-		StepNoise:   step,
-	}
-	f.State, f.Normals, f.MultiplyAdds = noiseCost(s)
-	return f, nil
-}
-
 // noiseCost returns the state, normals and multiply-adds of one step and coordinate of C⁻¹Z (F1).
 func noiseCost(s *Strategy) (state, normals, multiplyAdds int) {
 	normals = 1

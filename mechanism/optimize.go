@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/optimize"
 
+	"minsep/internal/golden"
 	"minsep/internal/param"
 )
 
@@ -186,4 +188,124 @@ func (p Problem) minimize(x []float64, iterations int, f func(x, grad []float64)
 		return c, notConverged(c, gradientLimit)
 	}
 	return c, nil
+}
+
+// Make returns the strategy of a kind for p. Size is the number of bands, of buffers or the arity,
+// as the family's Size has it; families without a size do not use it. Free parameters are chosen
+// for the least loss. Kinds that take a column and kinds of no family are refused.
+func (p Problem) Make(kind string, size int) (*Strategy, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	f, ok := FamilyOf(kind)
+	if !ok || f.TakesColumn {
+		return nil, &ParamError{
+			Param: "kind",
+			Value: kind,
+			Rule:  "must be one of " + strings.Join(ComparableKinds(), ", "),
+		}
+	}
+	return f.makeFor(p, Params{Kind: kind, Steps: p.Workload.Steps, Bands: size, Buffers: size, Arity: size})
+}
+
+// givenOrBest returns the member of a one-parameter family with the given parameter, or the best
+// member for the problem if given is nil.
+func (p Problem) givenOrBest(
+	given *float64,
+	within *Parameter,
+	normalized bool,
+	member func(x float64) (*Strategy, error),
+) (*Strategy, error) {
+	if given != nil {
+		return member(*given)
+	}
+	s, _, _, err := p.Search(within.Low, within.High, func(x float64) (*Strategy, error) {
+		s, err := member(x)
+		if err == nil && normalized && !s.Normalized {
+			s = NormalizedColumns(s)
+		}
+		return s, err
+	})
+	return s, err
+}
+
+// Search returns the strategy of least loss of a one-parameter family, and its parameter. It takes
+// the best of a grid over [low, high], and refines it by golden sections between its neighbours to
+// 1e-6 of the range. family may refuse a value with an error: the value then counts as infinitely
+// bad. Gap is the relative difference of the losses at the last two sections.
+func (p Problem) Search(
+	low, high float64,
+	family func(x float64) (*Strategy, error),
+) (*Strategy, float64, Convergence, error) {
+	const grid = 24
+	if err := p.Validate(); err != nil {
+		return nil, 0, Convergence{}, err
+	}
+	var refusal error
+	var best struct {
+		s       *Strategy
+		x, loss float64
+	}
+	best.loss = math.Inf(1)
+	evaluations := 0
+	loss := func(x float64) float64 {
+		if p.context().Err() != nil { // the rest of the search takes no time
+			return math.Inf(1)
+		}
+		evaluations++
+		s, err := family(x)
+		var value float64
+		if err == nil {
+			value, err = p.Loss(s)
+		}
+		if err != nil || !(value >= 0) {
+			refusal = err
+			return math.Inf(1)
+		}
+		if value < best.loss {
+			best.s, best.x, best.loss = s, x, value
+		}
+		return value
+	}
+	for i := range grid + 1 {
+		loss(low + (high-low)*float64(i)/grid)
+	}
+	if err := p.context().Err(); err != nil {
+		return nil, 0, Convergence{}, err
+	}
+	if best.s == nil {
+		return nil, 0, Convergence{Gap: math.Inf(1), Iterations: evaluations}, refusal
+	}
+	from, to := max(low, best.x-(high-low)/grid), min(high, best.x+(high-low)/grid)
+	_, _, fa, fb := golden.Section(from, to, 1e-6*(high-low), loss)
+	if err := p.context().Err(); err != nil {
+		return nil, 0, Convergence{}, err
+	}
+	return best.s, best.x, Convergence{best.loss, math.Abs(fa-fb) / best.loss, evaluations}, nil
+}
+
+// Figures returns the figures of s on p's workload and participation.
+func (p Problem) Figures(s *Strategy) (Figures, error) {
+	e, err := s.Error(p.Workload)
+	if err != nil {
+		return Figures{}, err
+	}
+	sensitivity, err := s.Sensitivity(p.participation())
+	if err != nil {
+		return Figures{}, err
+	}
+	step, err := s.StepNoise()
+	if err != nil {
+		return Figures{}, err
+	}
+	f := Figures{
+		Kind:        s.Kind,
+		Bands:       s.Bands(),
+		RMSE:        e.RMSE,
+		MaxSE:       e.MaxSE,
+		Sensitivity: sensitivity,
+		StepNoise:   step,
+	}
+	f.State, f.Normals, f.MultiplyAdds = noiseCost(s)
+	return f, nil
 }

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
@@ -119,70 +118,6 @@ func (c *Certificate) Facts() []Fact {
 // unprovenReason says why the accounting of Algorithm 3 is not certified.
 const unprovenReason = "the published analysis of multi-owner exclusion (arXiv 2602.09338, Theorem 6.1) sets the other examples' gradients to zero, but whom a sampled " +
 	"example blocks depends on it: for a star of owners the true delta exceeds the published one"
-
-// Certificate applies the release rule to the sums and records the result. The error wraps
-// ErrNotVerified if no candidate was verified.
-func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
-	hash, err := p.SHA256()
-	if err != nil {
-		return nil, err
-	}
-	method, err := p.Run.Method()
-	if err != nil {
-		return nil, err
-	}
-	released, err := p.Release(tallies)
-	if err != nil {
-		return nil, err
-	}
-	c := &Certificate{
-		Format:          formatOf(p.Run),
-		Minor:           certificateMinor,
-		Status:          Verified,
-		Epsilon:         p.Points[0].Epsilon,
-		Delta:           p.Points[0].Delta,
-		NoiseMultiplier: p.Candidates[released.Candidate].NoiseMultiplier,
-		Run:             p.Run,
-		Unit:            p.unit(),
-		Adjacency:       exampleAdjacency,
-		ProtocolSHA256:  hash,
-		PlanSHA256:      p.PlanSHA256,
-		CodeVersion:     p.CodeVersion,
-	}
-	if p.Run.MaxExamplesPerOwner > 1 || p.Run.Sampler.Rotation != nil || method == Unproven {
-		c.Adjacency = ownerAdjacency
-	}
-	if p.Run.Sampler.Owners != nil {
-		c.Adjacency = sampledAdjacency
-	}
-	if p.Unit == UnitExample {
-		c.Adjacency = singleAdjacency
-	}
-	if strings.HasPrefix(c.Adjacency, exampleAdjacency) {
-		c.Graph = fixedGraph
-	}
-	for i, pt := range p.Points {
-		if released.Certified[i] {
-			c.Points = append(
-				c.Points,
-				Claimed{pt.Epsilon, pt.Delta, pt.Verify, p.failure(), released.Verdicts[i]},
-			)
-		}
-	}
-	for _, v := range c.Points[0].Directions {
-		if c.Method == "" || v.Samples > 0 {
-			c.Method = v.Method
-		}
-		if v.Samples > 0 {
-			c.KernelID = p.KernelID
-		}
-	}
-	if method == Unproven {
-		c.Status, c.Reason, c.Method = NotProven, unprovenReason, Unproven
-	}
-	c.Assumptions = p.assumptions(method, c)
-	return c, nil
-}
 
 // Encode returns the bytes of certificate.json.
 func (c *Certificate) Encode() ([]byte, error) {
@@ -311,4 +246,56 @@ func ParseCertificate(data []byte) (*Certificate, error) {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
 	return &c, c.Validate()
+}
+
+// keepsPlace reports whether some point uses a rule of truncation that does not hold for an example
+// that is removed.
+func (c *Certificate) keepsPlace() bool {
+	return slices.ContainsFunc(c.Points, func(pt Claimed) bool {
+		return slices.ContainsFunc(
+			pt.Directions,
+			func(v Verdict) bool { return v.Truncation != nil && v.Truncation.Rule.keepsPlace() },
+		)
+	})
+}
+
+// Unused returns a sentence if the verification used less than a twentieth of δ, so that less noise
+// would do; "" else.
+func (c *Certificate) Unused() string {
+	used := 0.0
+	for _, v := range c.Points[0].Directions {
+		value := v.Mean
+		if v.Samples == 0 {
+			value = v.Bound
+		}
+		used = max(used, value+v.Truncation.cost())
+	}
+	if used >= mostlyUnused*c.Delta {
+		return ""
+	}
+	return fmt.Sprintf(
+		"only %.2g of delta %g is used: less noise would do; give a larger --cpu-time or --samples, or another --noise-multiplier",
+		used,
+		c.Delta,
+	)
+}
+
+// Protected says in words whom the certificate protects.
+func (c *Certificate) Protected() string { return c.Unit.protected(c.Run) }
+
+// Guarantee returns the certified points.
+func (c *Certificate) Guarantee() (g Guarantee) {
+	for _, p := range c.Points {
+		g = append(g, EpsilonDelta{p.Epsilon, p.Delta})
+	}
+	return g
+}
+
+// AttackBounds returns the bounds from the certificate's points.
+func (c *Certificate) AttackBounds() AttackBounds {
+	worth := "certified"
+	if c.Status != Verified {
+		worth = "not proven"
+	}
+	return c.Guarantee().AttackBounds(worth)
 }

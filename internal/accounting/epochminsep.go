@@ -40,17 +40,3 @@ func (a epochMinSep) participation() participation {
 		never: max(0, 1-float64(n)/float64(epoch)) / upward,
 	}
 }
-
-// separately is the method of schemes with known likelihoods, where the columns of different
-// participations do not overlap.
-func (r Run) separately() (Method, error) {
-	switch {
-	case r.Strategy.Bands() > r.Sampler.Scheme().Separation():
-		return r.refuseBands("", overlap)
-	case r.Sampler.Truncation != nil:
-		return r.refuseBy(noTruncation)
-	case !r.Strategy.NonNegative():
-		return r.refuseBy(negativeEntry)
-	}
-	return MonteCarlo, nil
-}

@@ -1,18 +1,5 @@
 package accounting
 
-// next returns the claim of the first point for a protocol that follows p. The failure
-// probabilities of p and of its earlier protocols count as earlier.
-func (p *Protocol) next() Claim {
-	c := Claim{Delta: p.Points[0].Delta}
-	for _, e := range p.Earlier {
-		c.Earlier += e.FailureProbability
-	}
-	for _, point := range p.Points {
-		c.Earlier += point.FailureProbability
-	}
-	return c
-}
-
 // Need estimates the number of samples, over both directions, with which a new protocol for the
 // same noise multiplier would be accepted. Each direction's accepted mean is then errors standard
 // errors above the observed mean, as [Claim.Allocate] shares samples out. The failure probability

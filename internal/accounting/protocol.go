@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/param"
@@ -297,4 +298,281 @@ func encode(v any) ([]byte, error) {
 func isDigest(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == sha256.Size
+}
+
+// assumptions lists the assumptions of the protocol's certificate c: first about the training,
+// then of the proof. The section on assumptions of docs/formulas.md says more of each.
+func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
+	one := Assumption{
+		"each example is clipped on its own to the clip norm and enters no other example's gradient; its activations depend in no bit on the other examples of its microbatch; nothing is released but noisy sums, divided by a constant if at all",
+		"docs/formulas.md, F1, F3.0a",
+	}
+	who := "examples draw their participations independently of each other, with a key that serves this training only"
+	if p.Run.Sampler.Owners != nil {
+		one = Assumption{
+			"the gradients of the examples that an owner brings to a step are averaged, and the mean is clipped to the clip norm, once for each owner; no example enters the " +
+				"contribution of another owner; an example's activations depend in no bit on the other examples of its microbatch; nothing is released but noisy sums, divided by a constant such as the expected number of owners, and never by how many took part",
+			"docs/formulas.md, F3.0a, F4.9",
+		}
+		who = "owners draw their participations independently of each other, and which examples they bring independently of those, with a key that serves this training only"
+	}
+	list := []Assumption{
+		one,
+		{
+			"noise is exact Gaussian and sums are exact; what floating-point numbers tell beside is closed by the grid of the noise, and open without one",
+			"docs/formulas.md, F1; docs/noise.md",
+		},
+		{
+			"no step is released twice with other noise, and the noise serves this training only",
+			"docs/formulas.md, F1",
+		},
+	}
+	if method == ClosedForm {
+		return append(
+			list,
+			Assumption{
+				sensitivityText,
+				"docs/formulas.md, F2; arXiv 2211.06530, Corollary 2.1; arXiv 2601.22334, Theorem 1",
+			},
+			Assumption{
+				"delta of the Gaussian mechanism in closed form",
+				"docs/formulas.md, F6; arXiv 1805.06530, Theorem 8",
+			},
+		)
+	}
+	list = append(
+		list,
+		Assumption{
+			"participations, batch sizes, truncation and padding stay secret",
+			"docs/formulas.md, F3.0a; arXiv 2602.09338, section 2",
+		},
+		Assumption{who, "docs/formulas.md, F3, F3.0a"},
+	)
+	if p.Run.Sampler.Rotation != nil {
+		list = append(
+			list,
+			Assumption{
+				"in no pool has an owner two examples, and a period has the examples of one pool; pools are functions of the public graph, and of coins that serve nothing else",
+				"docs/formulas.md, F3.12",
+			},
+		)
+	}
+	list = append(list,
+		Assumption{"AES in counter mode gives independent uniform words", "NIST SP 800-38A"})
+	if method == Unproven {
+		return append(list, Assumption{othersText, "docs/formulas.md, F4.1, F4.4; arXiv 2602.09338, Theorem 6.1"})
+	}
+	list = append(list, Assumption{dominationText, "docs/formulas.md, F3.0a; arXiv 2310.15526, Lemma 4.5"})
+	if p.Run.Sampler.Truncation != nil {
+		list = append(
+			list,
+			Assumption{
+				"which entries of a batch are cut depends on the entries sampled at that step and on their priorities alone, which are drawn afresh at each step; one maximum holds for the " +
+					"whole batch; an entry that is cut counts as having taken part, and is not used later",
+				"docs/formulas.md, F3.6, F3.11; docs/accounting.md",
+			},
+		)
+		if c.Points[0].Directions[0].Truncation != nil {
+			list = append(
+				list,
+				Assumption{
+					"truncated batches add to delta at most what is listed with each direction",
+					"docs/formulas.md, F3.11",
+				},
+			)
+			if c.keepsPlace() {
+				list = append(
+					list,
+					Assumption{
+						"the zeroed gradients keep their place in the batches: what truncation adds by a rule with h1 is not true of an example that is removed",
+						"docs/formulas.md, F3.11",
+					},
+				)
+			}
+		} else {
+			list = append(
+				list,
+				Assumption{
+					"the pair for truncated batches, with the number of other sampled examples known",
+					"docs/formulas.md, F3.6; arXiv 2602.09338, Corollary D.2",
+				},
+			)
+		}
+	}
+	return append(list, p.proofs(c)...)
+}
+
+// proofs lists the assumptions behind the verdicts of the first point. The assumptions of sampling
+// are listed even if the released candidate was proven without samples, because samples decided
+// against the smaller ones.
+func (p *Protocol) proofs(c *Certificate) (list []Assumption) {
+	used := map[Method]bool{}
+	for _, v := range c.Points[0].Directions {
+		used[v.Method] = true
+	}
+	sampled := false
+	for _, candidate := range p.Candidates {
+		for _, t := range candidate.Trials {
+			sampled = sampled || t.Samples > 0
+		}
+	}
+	if sampled {
+		list = append(
+			list,
+			Assumption{
+				"likelihood ratios by dynamic program",
+				"docs/formulas.md, F3, F4; arXiv 2602.09338, Theorem 5.1",
+			},
+			Assumption{
+				"estimate-verify-release: the candidates were fixed before the first sample, and q is part of delta",
+				"docs/formulas.md, F5; arXiv 2602.09338, Theorem A.1",
+			},
+		)
+	}
+	if used[RenyiBound] {
+		list = append(
+			list,
+			Assumption{
+				"the divergence is at most the largest value of its tilted form, or that of a tangent",
+				"docs/formulas.md, F5.2, F5.4, F5.9, F5.10",
+			},
+		)
+	}
+	if used[ClosedForm] {
+		list = append(
+			list,
+			Assumption{
+				"the divergence is at most that of the Gaussian mechanism for those who take part, with the sensitivity of the strategy under the participations that the scheme allows",
+				"docs/formulas.md, F2, F5.16, F6; arXiv 1807.01647, Theorem 2",
+			},
+		)
+	}
+	if used[PLD] {
+		composed := Assumption{
+			"independent events are composed by their privacy loss distributions",
+			"docs/formulas.md, F3.5, F6; arXiv 2106.08567",
+		}
+		if p.Run.allocated() {
+			composed = Assumption{
+				"the periods are independent, with one step each, and are composed by their privacy loss distributions",
+				"docs/formulas.md, F6.3; arXiv 2602.17284",
+			}
+		}
+		list = append(list, composed)
+	}
+	return list
+}
+
+// Certificate applies the release rule to the sums and records the result. The error wraps
+// ErrNotVerified if no candidate was verified.
+func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
+	hash, err := p.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	method, err := p.Run.Method()
+	if err != nil {
+		return nil, err
+	}
+	released, err := p.Release(tallies)
+	if err != nil {
+		return nil, err
+	}
+	c := &Certificate{
+		Format:          formatOf(p.Run),
+		Minor:           certificateMinor,
+		Status:          Verified,
+		Epsilon:         p.Points[0].Epsilon,
+		Delta:           p.Points[0].Delta,
+		NoiseMultiplier: p.Candidates[released.Candidate].NoiseMultiplier,
+		Run:             p.Run,
+		Unit:            p.unit(),
+		Adjacency:       exampleAdjacency,
+		ProtocolSHA256:  hash,
+		PlanSHA256:      p.PlanSHA256,
+		CodeVersion:     p.CodeVersion,
+	}
+	if p.Run.MaxExamplesPerOwner > 1 || p.Run.Sampler.Rotation != nil || method == Unproven {
+		c.Adjacency = ownerAdjacency
+	}
+	if p.Run.Sampler.Owners != nil {
+		c.Adjacency = sampledAdjacency
+	}
+	if p.Unit == UnitExample {
+		c.Adjacency = singleAdjacency
+	}
+	if strings.HasPrefix(c.Adjacency, exampleAdjacency) {
+		c.Graph = fixedGraph
+	}
+	for i, pt := range p.Points {
+		if released.Certified[i] {
+			c.Points = append(
+				c.Points,
+				Claimed{pt.Epsilon, pt.Delta, pt.Verify, p.failure(), released.Verdicts[i]},
+			)
+		}
+	}
+	for _, v := range c.Points[0].Directions {
+		if c.Method == "" || v.Samples > 0 {
+			c.Method = v.Method
+		}
+		if v.Samples > 0 {
+			c.KernelID = p.KernelID
+		}
+	}
+	if method == Unproven {
+		c.Status, c.Reason, c.Method = NotProven, unprovenReason, Unproven
+	}
+	c.Assumptions = p.assumptions(method, c)
+	return c, nil
+}
+
+// next returns the claim of the first point for a protocol that follows p. The failure
+// probabilities of p and of its earlier protocols count as earlier.
+func (p *Protocol) next() Claim {
+	c := Claim{Delta: p.Points[0].Delta}
+	for _, e := range p.Earlier {
+		c.Earlier += e.FailureProbability
+	}
+	for _, point := range p.Points {
+		c.Earlier += point.FailureProbability
+	}
+	return c
+}
+
+// checkTruncation returns the threshold of a trial of the point: δ_v less the cost of truncation.
+func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify float64) {
+	cut := p.Run.Sampler.Truncation != nil
+	if t.Truncation == nil {
+		c.Require(
+			!cut || p.Run.TruncatedPair(),
+			"truncation of a trial",
+			"none",
+			"must be given: no pair of its own is known for the run's maximum batch size",
+		)
+		return pt.Verify
+	}
+	_, known := p.Run.analysis().(truncatedAnalysis)
+	c.Require(
+		cut && known,
+		"truncation of a trial",
+		t.Truncation.Cost,
+		"must be left out for a run without a maximum batch size, or with examples that are not independent",
+	)
+	t.Truncation.check(c)
+	c.Require(
+		t.Truncation.Cost <= pt.Verify,
+		"cost of the truncation",
+		t.Truncation.Cost,
+		fmt.Sprintf("must be at most δ_v, %g", pt.Verify),
+	)
+	return pt.Verify - t.Truncation.Cost
+}
+
+// unit returns the protocol's unit; an empty one is UnitOwner.
+func (p *Protocol) unit() Unit {
+	if p.Unit == "" {
+		return UnitOwner
+	}
+	return p.Unit
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"minsep/internal/accounting/pld"
@@ -326,4 +327,139 @@ func (r Run) ColumnNorms() []float64 {
 		}
 	}
 	return norms
+}
+
+// separately is the method of schemes with known likelihoods, where the columns of different
+// participations do not overlap.
+func (r Run) separately() (Method, error) {
+	switch {
+	case r.Strategy.Bands() > r.Sampler.Scheme().Separation():
+		return r.refuseBands("", overlap)
+	case r.Sampler.Truncation != nil:
+		return r.refuseBy(noTruncation)
+	case !r.Strategy.NonNegative():
+		return r.refuseBy(negativeEntry)
+	}
+	return MonteCarlo, nil
+}
+
+// Allocations returns the periods that compose a run (F6.3). ok is false unless an owner
+// takes part at most once in each period, at every step with the same probability, and the noise is
+// independent and the same at every step.
+func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok bool) {
+	if r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 ||
+		!r.Strategy.NonNegative() {
+		return nil, false
+	}
+	norms := r.ColumnNorms()
+	most := slices.Max(norms)
+	if slices.Min(norms) < most*(1-1e-9) {
+		return nil, false
+	}
+	each, steps := pld.Allocation{NoiseMultiplier: noiseMultiplier, Sensitivity: most, Count: 1}, r.steps()
+	switch s := r.Sampler.Scheme().(type) {
+	case sampling.Rotation:
+		return inPeriods(each, steps, s.EpochSteps), true
+	case sampling.EpochMinSep:
+		if s.MinSep == 1 || s.EpochSteps >= steps {
+			return inPeriods(each, steps, s.EpochSteps), true
+		}
+	case sampling.BallsInBins: // a bin's epochs are one step with √epochs times less noise
+		if epochs := max(1, steps/s.Period); epochs == 1 && steps <= s.Period || steps%s.Period == 0 {
+			each.Sensitivity *= math.Sqrt(float64(epochs)) * upward
+			return inPeriods(each, min(steps, s.Period), s.Period), true
+		}
+	case sampling.BMinSep:
+		if s.MinSep >= steps && s.WarmStart {
+			each.Steps, each.Places = max(float64(steps), 1/(s.Rate()*upward)), steps
+			return []pld.Allocation{each}, true
+		}
+	}
+	return nil, false
+}
+
+// allocated reports whether a run, without its truncation, is composed of allocations.
+func (r Run) allocated() bool {
+	_, ok := r.Untruncated().Allocations(1)
+	return ok
+}
+
+// unamplified returns the bound of a run of the method MonteCarlo. ok is false where another proof
+// without samples is no larger, and for the pair of truncated batches.
+func (r Run) unamplified() (u unamplified, ok bool, err error) {
+	method, err := r.ownMethod()
+	if err != nil || method != MonteCarlo || r.Majorized() || r.Sampler.Truncation != nil {
+		return u, false, err
+	}
+	sensitivity, err := r.sensitivity()
+	if errors.Is(err, mechanism.ErrTooLarge) {
+		return u, false, nil
+	}
+	if err != nil {
+		return u, false, err
+	}
+	k := float64(r.MaxExamplesPerOwner)
+	never := r.analysis().(truncatedAnalysis).participation().never
+	u.sensitivity = k * sensitivity.Value * upward
+	u.logNever = k * math.Log(never) * (1 + absoluteEpsilonError)
+	return u, true, nil
+}
+
+// byLikelihoods is the method of schemes that equal b-min-sep for some parameters.
+func (r Run) byLikelihoods() (Method, error) {
+	bands, minSep := r.Strategy.Bands(), r.Sampler.Scheme().Separation()
+	switch {
+	case r.Sampler.Truncation != nil && bands > minSep:
+		return r.refuseBands(
+			", or no --max-batch-size",
+			"a maximum batch size needs a strategy of at most min-sep bands: it has %d, min-sep is %d",
+		)
+	case bands > minSep && r.MaxExamplesPerOwner > 1:
+		return r.refuseBands(
+			", or --max-per-owner 1",
+			"several examples per owner need a strategy of at most min-sep bands: it has %d, min-sep is %d",
+		)
+	case !r.Strategy.NonNegative():
+		return r.refuseBy(negativeEntry)
+	}
+	return MonteCarlo, nil
+}
+
+// renewalParticipation is the participation of b-min-sep (F3.1). From a warm start every step has
+// the same rate. From a cold start the rate is p at the first step and then oscillates. Given one
+// participation, the probability at any other step is at most p.
+func (r Run) renewalParticipation(s sampling.BMinSep) participation {
+	p, n, b := s.Prob, s.Steps, s.MinSep
+	distribution := participation{
+		drawn:       r.Examples,
+		spread:      p,
+		minSep:      b,
+		independent: b == 1,
+		separate:    true,
+		cold:        !s.WarmStart,
+	}
+	none := func(steps int) float64 { return math.Pow(1-p, float64(steps)) }
+	if !s.WarmStart || b == 1 {
+		distribution.never = none(n) / upward
+		available := 1.0
+		for i := range n {
+			if b == 1 {
+				distribution.rates = []rate{{p, n}}
+				break
+			}
+			distribution.rates = append(distribution.rates, rate{p * available * upward, 1})
+			available *= 1 - p
+			if i+1 >= b {
+				available += distribution.rates[i+1-b].prob / upward
+			}
+		}
+		return distribution
+	}
+	distribution.rates = []rate{{s.Rate() * upward, n}}
+	distribution.never = none(n)
+	for wait := 1; wait < b; wait++ {
+		distribution.never += p * none(max(0, n-wait))
+	}
+	distribution.never /= (1 + float64(b-1)*p) * upward
+	return distribution
 }

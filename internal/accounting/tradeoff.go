@@ -29,14 +29,6 @@ type Attack struct {
 // AttackRates are the false positive rates at which attacks are reported.
 var AttackRates = []float64{1e-3, 1e-2, 0.1}
 
-// Guarantee returns the certified points.
-func (c *Certificate) Guarantee() (g Guarantee) {
-	for _, p := range c.Points {
-		g = append(g, EpsilonDelta{p.Epsilon, p.Delta})
-	}
-	return g
-}
-
 // Validate reports every fault.
 func (g Guarantee) Validate() error {
 	c := param.Checker{}
@@ -126,15 +118,6 @@ type AttackBounds struct {
 	Worth     string   `json:"worth"` // status of the points: certified, not proven, proven or estimated
 	Advantage float64  `json:"advantage"`
 	Rates     []Attack `json:"rates"`
-}
-
-// AttackBounds returns the bounds from the certificate's points.
-func (c *Certificate) AttackBounds() AttackBounds {
-	worth := "certified"
-	if c.Status != Verified {
-		worth = "not proven"
-	}
-	return c.Guarantee().AttackBounds(worth)
 }
 
 // AttackBounds returns the bounds for points of the given worth.

@@ -306,35 +306,6 @@ func (e *TruncationError) Error() string {
 
 func (e *TruncationError) Unwrap() error { return ErrNotVerified }
 
-// checkTruncation returns the threshold of a trial of the point: δ_v less the cost of truncation.
-func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify float64) {
-	cut := p.Run.Sampler.Truncation != nil
-	if t.Truncation == nil {
-		c.Require(
-			!cut || p.Run.TruncatedPair(),
-			"truncation of a trial",
-			"none",
-			"must be given: no pair of its own is known for the run's maximum batch size",
-		)
-		return pt.Verify
-	}
-	_, known := p.Run.analysis().(truncatedAnalysis)
-	c.Require(
-		cut && known,
-		"truncation of a trial",
-		t.Truncation.Cost,
-		"must be left out for a run without a maximum batch size, or with examples that are not independent",
-	)
-	t.Truncation.check(c)
-	c.Require(
-		t.Truncation.Cost <= pt.Verify,
-		"cost of the truncation",
-		t.Truncation.Cost,
-		fmt.Sprintf("must be at most δ_v, %g", pt.Verify),
-	)
-	return pt.Verify - t.Truncation.Cost
-}
-
 // Pair returns the run with the pair that the trial samples or bounds.
 func (t Trial) Pair(run Run) Run {
 	if t.Truncation != nil {

@@ -2,11 +2,9 @@ package accounting
 
 import (
 	"context"
-	"errors"
 	"math"
 
 	"minsep/internal/accounting/pld"
-	"minsep/mechanism"
 )
 
 // unamplified bounds the divergences of random participations by the Gaussian mechanism of the
@@ -15,27 +13,6 @@ import (
 type unamplified struct {
 	sensitivity float64 // of an owner's examples together, rounded upward, above 0
 	logNever    float64 // ln of the probability that an owner does not take part at all, rounded downward, below 0
-}
-
-// unamplified returns the bound of a run of the method MonteCarlo. ok is false where another proof
-// without samples is no larger, and for the pair of truncated batches.
-func (r Run) unamplified() (u unamplified, ok bool, err error) {
-	method, err := r.ownMethod()
-	if err != nil || method != MonteCarlo || r.Majorized() || r.Sampler.Truncation != nil {
-		return u, false, err
-	}
-	sensitivity, err := r.sensitivity()
-	if errors.Is(err, mechanism.ErrTooLarge) {
-		return u, false, nil
-	}
-	if err != nil {
-		return u, false, err
-	}
-	k := float64(r.MaxExamplesPerOwner)
-	never := r.analysis().(truncatedAnalysis).participation().never
-	u.sensitivity = k * sensitivity.Value * upward
-	u.logNever = k * math.Log(never) * (1 + absoluteEpsilonError)
-	return u, true, nil
 }
 
 // Errors of a few logarithms, and of the last bits of their terms.

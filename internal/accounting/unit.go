@@ -48,17 +48,6 @@ func (u Unit) protected(run Run) string {
 	return "an owner of whom one example is kept"
 }
 
-// Protected says in words whom the certificate protects.
-func (c *Certificate) Protected() string { return c.Unit.protected(c.Run) }
-
-// unit returns the protocol's unit; an empty one is UnitOwner.
-func (p *Protocol) unit() Unit {
-	if p.Unit == "" {
-		return UnitOwner
-	}
-	return p.Unit
-}
-
 // ownersSampled is the reason why single examples cannot be protected where owners follow the
 // sampler.
 const ownersSampled = "must be owner where owners are sampled: the trainer clips one mean for each owner, and no single example"

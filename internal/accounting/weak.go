@@ -44,24 +44,3 @@ func (g Guarantee) Weak(owners int64) (why []string) {
 
 // mostlyUnused is the part of δ below which a certificate says that less noise would do.
 const mostlyUnused = 0.05
-
-// Unused returns a sentence if the verification used less than a twentieth of δ, so that less noise
-// would do; "" else.
-func (c *Certificate) Unused() string {
-	used := 0.0
-	for _, v := range c.Points[0].Directions {
-		value := v.Mean
-		if v.Samples == 0 {
-			value = v.Bound
-		}
-		used = max(used, value+v.Truncation.cost())
-	}
-	if used >= mostlyUnused*c.Delta {
-		return ""
-	}
-	return fmt.Sprintf(
-		"only %.2g of delta %g is used: less noise would do; give a larger --cpu-time or --samples, or another --noise-multiplier",
-		used,
-		c.Delta,
-	)
-}

@@ -1,9 +1,12 @@
 package graphio
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 
 	"minsep/internal/ownergraph"
+	"minsep/internal/words"
 )
 
 // BatchEdges is about the number of edges of a batch: 64 KiB of integers.
@@ -155,4 +158,106 @@ func (b *batcher) fault(f *Fault) error {
 		return errTooMany
 	}
 	return nil
+}
+
+// settle decides on the numbers that were kept: in a column of mostly words they are words, and a
+// warning says so. Else they are faults.
+func (b *batcher) settle() {
+	for i := range b.spelled {
+		s := &b.spelled[i]
+		switch {
+		case s.odd == 0:
+		case s.words >= wordsPerNumber*(s.numbers+s.odd):
+			w := *s.faults[0]
+			w.File, w.Number = b.split.Path, b.split.Number
+			w.Found = fmt.Sprintf(
+				"%s from here on that %s no plain %s, in a column of words",
+				words.Count(int(s.odd), "number"),
+				map[bool]string{true: "is", false: "are"}[s.odd == 1],
+				map[bool]string{true: "integer", false: "integers"}[s.odd == 1],
+			)
+			w.Rule = "each is kept as it is written, as a string"
+			b.noted = append(b.noted, &w)
+		default:
+			for _, f := range s.faults {
+				if b.fault(f) != nil {
+					break
+				}
+			}
+		}
+	}
+}
+
+// weigh returns the number of units of the batch. The id in the name of a folder is not counted:
+// the file does not store it.
+func (b *batcher) weigh() {
+	text := 0
+	if !b.split.lacksExamples() {
+		text += b.Examples.TextBytes()
+	}
+	if b.split.FolderOwner == "" {
+		text += b.Owners.TextBytes()
+	}
+	b.units = int64(b.Examples.Len() + text/unitText)
+}
+
+// appendField adds text to a column (0 for examples, 1 for owners). place makes a fault of its place.
+func (b *batcher) appendField(column int, field []byte, place func() *Fault) *Fault {
+	dst, asIs := &b.Examples, b.split.ExampleAsIs
+	if column == 1 {
+		dst, asIs = &b.Owners, b.split.OwnerAsIs
+	}
+	k := appendText(dst, field, asIs)
+	fault := func() *Fault {
+		f := place()
+		f.Found, f.Rule = k.String(), k.rule(dst.Type)
+		if column == 1 && k == empty {
+			f.Rule = ownerlessRule
+		}
+		return f
+	}
+	if k != fits && (dst.Type != ownergraph.String || !k.isNumber()) {
+		return fault()
+	}
+	if column == 1 && dst.Type == ownergraph.String {
+		if joined := b.joined.look(field); joined != nil {
+			f := place()
+			f.Found, f.Rule = joined.Found, joined.Rule
+			return f
+		}
+	}
+	// Whether a number such as 07 is a word like the others, or 7 in another spelling, is decided
+	// for the whole column: see settle.
+	if dst.Type == ownergraph.String && !asIs {
+		b.spelled[column].count(field, k, fault)
+	}
+	if k != fits {
+		dst.AppendBytes(field)
+	}
+	return nil
+}
+
+// countFrom turns line numbers within the split into line numbers of the file.
+func (b *batcher) countFrom(f File) {
+	if len(b.list)+len(b.noted) == 0 || b.before == 0 {
+		return
+	}
+	lines := int64(0)
+	buf := make([]byte, lineBuffer)
+	for at := int64(0); at < b.before; {
+		n, err := f.ReadAt(buf[:min(int64(len(buf)), b.before-at)], at)
+		lines += int64(bytes.Count(buf[:n], []byte{'\n'}))
+		at += int64(n)
+		if err != nil {
+			break
+		}
+	}
+	for _, err := range b.list {
+		if fault := err.(*Fault); fault.Line > 0 {
+			fault.Line += lines
+		}
+	}
+	for _, warning := range b.noted {
+		warning.Line += lines
+	}
 }

@@ -37,19 +37,6 @@ func dense(size int64) *Fault {
 	}
 }
 
-// weigh returns the number of units of the batch. The id in the name of a folder is not counted:
-// the file does not store it.
-func (b *batcher) weigh() {
-	text := 0
-	if !b.split.lacksExamples() {
-		text += b.Examples.TextBytes()
-	}
-	if b.split.FolderOwner == "" {
-		text += b.Owners.TextBytes()
-	}
-	b.units = int64(b.Examples.Len() + text/unitText)
-}
-
 // errDense ends the reading of a compressed text that is too long.
 var errDense = errors.New("the text of a compressed file is longer than it may be")
 

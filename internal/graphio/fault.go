@@ -1,14 +1,11 @@
 package graphio
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 
-	"minsep/internal/ownergraph"
 	"minsep/internal/printable"
-	"minsep/internal/words"
 )
 
 // Fault is a fault of an input file. It names the place and the kind of value that was found, and
@@ -23,56 +20,6 @@ type Fault struct {
 	Found    string // the kind of value found, for example "an empty field"
 	Rule     string // the rule, and the option that changes it
 	Err      error  // the cause, or nil
-}
-
-// Warnings returns what is odd about the graph: about its files, and about the figures that
-// the graph has before it is bounded. If g is not nil it also looks at the ids of g: at those that
-// differ only in ways that readers do not see, and at words in place of unknown owners.
-func (s *Source) Warnings(
-	ctx context.Context,
-	figures ownergraph.Summary,
-	g *ownergraph.Graph,
-) (warnings []*Fault) {
-	warn := func(found, rule string) {
-		warnings = append(warnings, &Fault{File: s.splits[0].Path, Found: found, Rule: rule})
-	}
-	if s.restarts(ctx) {
-		warn(
-			"several files in which example ids count up from the same number",
-			"rows with the same id are one example with all their owners: if each row of a file is an example of its own, set --row-ids, "+
-				"which numbers rows across files; else make ids unique, unless they are meant so",
-		)
-	}
-	if figures.LooksSwapped() {
-		warn(
-			fmt.Sprintf(
-				"%s owners of %s examples, up to %s of one example",
-				words.Grouped(figures.Owners),
-				words.Grouped(figures.Examples),
-				words.Grouped(figures.GivenOwners.Most()),
-			),
-			"are the two columns exchanged? The claim protects owners: check --example-column and --owner-column",
-		)
-	}
-	if g == nil {
-		return warnings
-	}
-	for _, column := range []struct {
-		name string
-		ids  *ownergraph.IDs
-	}{{"owner id", &g.Owners}, {"example id", &g.Examples}} {
-		if n := column.ids.Lookalikes(); n > 0 {
-			warn(words.Count(n, column.name)+" of which others differ only by case, blanks, characters without width or the form of letters",
-				"each counts as an id of its own: if some are the same, write them in one way; docs/input.md says how to list them")
-		}
-	}
-	if ids := g.MissingOwners(); ids != nil {
-		warn(
-			"the owner "+strings.Join(ids, ", the owner ")+", which looks like an unknown owner",
-			"all examples of it count as examples of one owner, and few are kept: give each example its owner, or leave these examples out",
-		)
-	}
-	return warnings
 }
 
 // FaultPrefix begins the text of every Fault: the flag that names the graph to a command.

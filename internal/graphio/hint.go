@@ -2,7 +2,6 @@ package graphio
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -16,54 +15,6 @@ const looked = 20
 
 // mayBeName is a field that may be shown as the name of a column.
 var mayBeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. -]{0,39}$`)
-
-// explain adds to a fault of the columns of CSV or TSV the cause that the first two records show:
-// another delimiter, or a header with other names.
-func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *table, o *Options) {
-	first = slices.Clone(first)
-	for i := range first {
-		first[i] = bytes.Clone(first[i])
-	}
-	var second [][]byte // the next record
-	integers := make([]bool, len(first))
-	for i := range looked {
-		fields, _, err := in.record(rest)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return
-		}
-		if i == 0 {
-			for j, field := range fields {
-				second = append(second, bytes.Clone(field))
-				if j < len(integers) {
-					integers[j] = true
-				}
-			}
-		}
-		for j := range integers {
-			if j >= len(fields) {
-				integers[j] = false
-			} else if _, k := parseInt(fields[j]); k != fits {
-				integers[j] = false
-			}
-		}
-	}
-	if flag := otherDelimiter(first, second); flag != "" {
-		f.Column, f.Found, f.Rule = "", "the fields are separated by another byte than by "+between, "set "+flag
-		if o.Delimiter != "" {
-			f.Found = "the fields are separated by another byte than by --delimiter"
-		}
-		if o.Delimiter != "" && flag == "--format "+in.split.Format {
-			f.Rule = "leave --delimiter out: they are separated by " + between
-		}
-		return
-	}
-	if names := header(first, slices.Contains(integers, true), o); names != nil && o.Header != "no" {
-		f.Rule += "; the header has " + strings.Join(names, ", ")
-	}
-}
 
 // meant returns a hint on the paths that may be meant by a path that is not there; "" if nothing
 // shows them.

@@ -56,53 +56,6 @@ func inFolders(list []folderColumn, names []string) (value string, fault *Fault)
 	return value, nil
 }
 
-// folders takes the columns that the file lacks from the names of the folders.
-func (in *inspected) folders(o *Options) (fault *Fault) {
-	s := &in.split
-	list := folderColumns(s.Path)
-	if position(o.ExampleColumn) < 0 && !o.RowIDs {
-		if s.FolderExample, fault = inFolders(list, o.exampleNames()); fault != nil {
-			return fault
-		}
-	}
-	if !o.SingleOwner && position(o.OwnerColumn) < 0 {
-		if s.FolderOwner, fault = inFolders(list, o.ownerNames()); fault != nil {
-			return fault
-		}
-	}
-	if s.FolderExample != "" && s.FolderOwner != "" {
-		return &Fault{
-			Found: "folders that name both the example and the owner",
-			Rule:  "one of the two must be a column of the file",
-		}
-	}
-	if s.FolderExample != "" {
-		return firstType(&in.example, []byte(s.FolderExample), o.ExampleType, o.exampleNames()[0])
-	}
-	if s.FolderOwner != "" {
-		return firstType(&in.owner, []byte(s.FolderOwner), o.OwnerType, o.ownerNames()[0])
-	}
-	return nil
-}
-
-// checkFolders refuses a list of examples in a folder such as author=ada below the path that the
-// user named: the folder probably names the owner of these examples.
-func (in *inspected) checkFolders(named string, o *Options) *Fault {
-	if !in.split.SingleOwner || o.SingleOwner {
-		return nil
-	}
-	for _, c := range folderColumns(in.split.Path) {
-		if !strings.Contains(named, c.name+"=") {
-			return &Fault{
-				Column: c.name,
-				Found:  "examples without owners in a folder that names this column",
-				Rule:   "if it names owners, set --owner-column " + c.name + "; if not, and each example is its own owner, name the folders: --graph '…/" + c.name + "=*'",
-			}
-		}
-	}
-	return nil
-}
-
 // inBoth is the fault of a column that both the file and the name of a folder have.
 func inBoth(column string) *Fault {
 	return &Fault{

@@ -3,7 +3,6 @@ package graphio
 import (
 	"bytes"
 	"context"
-	"io"
 
 	"minsep/internal/ownergraph"
 )
@@ -22,59 +21,6 @@ type jsonPart struct {
 	textPart
 	ExampleColumn string   `json:"example_column"`          // its name
 	OwnerColumns  []string `json:"owner_columns,omitempty"` // names; one of them is there
-}
-
-// json looks at the first lines of NDJSON until the types are known.
-func (in *inspected) json(f File, o *Options) *Fault {
-	s := &in.split
-	p := &jsonPart{
-		textPart{Compression: in.compression, Encoding: o.Encoding},
-		o.exampleNames()[0],
-		o.ownerNames(),
-	}
-	// Both spellings are common. A file that has the two at once is refused, line by line.
-	if o.OwnerColumn == "" && !o.SingleOwner {
-		p.OwnerColumns = []string{"owners", "owner_id"}
-	}
-	in.whole = p
-	l, end, fault := p.begin(f)
-	if fault != nil {
-		return fault
-	}
-	defer end()
-	var examples, owners ownergraph.IDs
-	j := p.line(s, &examples, &owners)
-	j.example.ask(asIs(o.ExampleType))
-	j.owner.ask(asIs(o.OwnerType))
-	// The first line may have no owners, and so no type for them: the look goes on until both types
-	// are known, which in most files takes one line.
-	for !in.records || !j.example.known && !s.lacksExamples() || !j.owner.known && !s.SingleOwner && s.FolderOwner == "" {
-		text, err := l.next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			if p.Compression != "" {
-				err = corrupt(err)
-			}
-			return &Fault{Line: l.number + 1, Err: err}
-		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		examples.Reset(examples.Type) // the look keeps no ids, only their type
-		if f := j.parse(text); f != nil {
-			return &Fault{Line: l.number, Column: f.column, Found: f.found, Rule: f.rule}
-		}
-		in.records = true
-	}
-	if !s.lacksExamples() {
-		in.example = idType{j.example.known, true, examples.Type}
-	}
-	if s.FolderOwner == "" {
-		in.owner = idType{j.owner.known, true, owners.Type}
-	}
-	return nil
 }
 
 func (p *jsonPart) parts(_ context.Context, in *inspected, o *Options) (list []part, err error) {

@@ -1,6 +1,7 @@
 package graphio
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,8 +11,10 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"minsep/internal/ownergraph"
+	"minsep/internal/words"
 )
 
 // Source is a graph in files that [Open] has looked at.
@@ -272,20 +275,6 @@ func (s *Source) Digest(ctx context.Context) (digest [sha256.Size]byte, err erro
 	return [sha256.Size]byte(all.Sum(nil)), nil
 }
 
-// fileDigest is the SHA-256 of the whole file.
-func (s *Split) fileDigest(ctx context.Context, fs FS) ([]byte, error) {
-	f, err := fs.Open(ctx, s.Path)
-	if err != nil {
-		return nil, &Fault{File: s.Path, Number: s.Number, Err: err}
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, f.Size())); err != nil {
-		return nil, &Fault{File: s.Path, Number: s.Number, Err: cause(err)}
-	}
-	return sum.Sum(nil), s.unchanged(f)
-}
-
 // firsts returns the first split of each file.
 func (s *Source) firsts() (list []Split) {
 	for i, split := range s.splits {
@@ -310,4 +299,230 @@ func (in *inspected) splits(ctx context.Context, o *Options) (list []Split, err 
 		list = append(list, s)
 	}
 	return list, nil
+}
+
+// explain adds to a fault of the columns of CSV or TSV the cause that the first two records show:
+// another delimiter, or a header with other names.
+func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *table, o *Options) {
+	first = slices.Clone(first)
+	for i := range first {
+		first[i] = bytes.Clone(first[i])
+	}
+	var second [][]byte // the next record
+	integers := make([]bool, len(first))
+	for i := range looked {
+		fields, _, err := in.record(rest)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return
+		}
+		if i == 0 {
+			for j, field := range fields {
+				second = append(second, bytes.Clone(field))
+				if j < len(integers) {
+					integers[j] = true
+				}
+			}
+		}
+		for j := range integers {
+			if j >= len(fields) {
+				integers[j] = false
+			} else if _, k := parseInt(fields[j]); k != fits {
+				integers[j] = false
+			}
+		}
+	}
+	if flag := otherDelimiter(first, second); flag != "" {
+		f.Column, f.Found, f.Rule = "", "the fields are separated by another byte than by "+between, "set "+flag
+		if o.Delimiter != "" {
+			f.Found = "the fields are separated by another byte than by --delimiter"
+		}
+		if o.Delimiter != "" && flag == "--format "+in.split.Format {
+			f.Rule = "leave --delimiter out: they are separated by " + between
+		}
+		return
+	}
+	if names := header(first, slices.Contains(integers, true), o); names != nil && o.Header != "no" {
+		f.Rule += "; the header has " + strings.Join(names, ", ")
+	}
+}
+
+// json looks at the first lines of NDJSON until the types are known.
+func (in *inspected) json(f File, o *Options) *Fault {
+	s := &in.split
+	p := &jsonPart{
+		textPart{Compression: in.compression, Encoding: o.Encoding},
+		o.exampleNames()[0],
+		o.ownerNames(),
+	}
+	// Both spellings are common. A file that has the two at once is refused, line by line.
+	if o.OwnerColumn == "" && !o.SingleOwner {
+		p.OwnerColumns = []string{"owners", "owner_id"}
+	}
+	in.whole = p
+	l, end, fault := p.begin(f)
+	if fault != nil {
+		return fault
+	}
+	defer end()
+	var examples, owners ownergraph.IDs
+	j := p.line(s, &examples, &owners)
+	j.example.ask(asIs(o.ExampleType))
+	j.owner.ask(asIs(o.OwnerType))
+	// The first line may have no owners, and so no type for them: the look goes on until both types
+	// are known, which in most files takes one line.
+	for !in.records || !j.example.known && !s.lacksExamples() || !j.owner.known && !s.SingleOwner && s.FolderOwner == "" {
+		text, err := l.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			if p.Compression != "" {
+				err = corrupt(err)
+			}
+			return &Fault{Line: l.number + 1, Err: err}
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		examples.Reset(examples.Type) // the look keeps no ids, only their type
+		if f := j.parse(text); f != nil {
+			return &Fault{Line: l.number, Column: f.column, Found: f.found, Rule: f.rule}
+		}
+		in.records = true
+	}
+	if !s.lacksExamples() {
+		in.example = idType{j.example.known, true, examples.Type}
+	}
+	if s.FolderOwner == "" {
+		in.owner = idType{j.owner.known, true, owners.Type}
+	}
+	return nil
+}
+
+// folders takes the columns that the file lacks from the names of the folders.
+func (in *inspected) folders(o *Options) (fault *Fault) {
+	s := &in.split
+	list := folderColumns(s.Path)
+	if position(o.ExampleColumn) < 0 && !o.RowIDs {
+		if s.FolderExample, fault = inFolders(list, o.exampleNames()); fault != nil {
+			return fault
+		}
+	}
+	if !o.SingleOwner && position(o.OwnerColumn) < 0 {
+		if s.FolderOwner, fault = inFolders(list, o.ownerNames()); fault != nil {
+			return fault
+		}
+	}
+	if s.FolderExample != "" && s.FolderOwner != "" {
+		return &Fault{
+			Found: "folders that name both the example and the owner",
+			Rule:  "one of the two must be a column of the file",
+		}
+	}
+	if s.FolderExample != "" {
+		return firstType(&in.example, []byte(s.FolderExample), o.ExampleType, o.exampleNames()[0])
+	}
+	if s.FolderOwner != "" {
+		return firstType(&in.owner, []byte(s.FolderOwner), o.OwnerType, o.ownerNames()[0])
+	}
+	return nil
+}
+
+// checkFolders refuses a list of examples in a folder such as author=ada below the path that the
+// user named: the folder probably names the owner of these examples.
+func (in *inspected) checkFolders(named string, o *Options) *Fault {
+	if !in.split.SingleOwner || o.SingleOwner {
+		return nil
+	}
+	for _, c := range folderColumns(in.split.Path) {
+		if !strings.Contains(named, c.name+"=") {
+			return &Fault{
+				Column: c.name,
+				Found:  "examples without owners in a folder that names this column",
+				Rule:   "if it names owners, set --owner-column " + c.name + "; if not, and each example is its own owner, name the folders: --graph '…/" + c.name + "=*'",
+			}
+		}
+	}
+	return nil
+}
+
+// Warnings returns what is odd about the graph: about its files, and about the figures that
+// the graph has before it is bounded. If g is not nil it also looks at the ids of g: at those that
+// differ only in ways that readers do not see, and at words in place of unknown owners.
+func (s *Source) Warnings(
+	ctx context.Context,
+	figures ownergraph.Summary,
+	g *ownergraph.Graph,
+) (warnings []*Fault) {
+	warn := func(found, rule string) {
+		warnings = append(warnings, &Fault{File: s.splits[0].Path, Found: found, Rule: rule})
+	}
+	if s.restarts(ctx) {
+		warn(
+			"several files in which example ids count up from the same number",
+			"rows with the same id are one example with all their owners: if each row of a file is an example of its own, set --row-ids, "+
+				"which numbers rows across files; else make ids unique, unless they are meant so",
+		)
+	}
+	if figures.LooksSwapped() {
+		warn(
+			fmt.Sprintf(
+				"%s owners of %s examples, up to %s of one example",
+				words.Grouped(figures.Owners),
+				words.Grouped(figures.Examples),
+				words.Grouped(figures.GivenOwners.Most()),
+			),
+			"are the two columns exchanged? The claim protects owners: check --example-column and --owner-column",
+		)
+	}
+	if g == nil {
+		return warnings
+	}
+	for _, column := range []struct {
+		name string
+		ids  *ownergraph.IDs
+	}{{"owner id", &g.Owners}, {"example id", &g.Examples}} {
+		if n := column.ids.Lookalikes(); n > 0 {
+			warn(words.Count(n, column.name)+" of which others differ only by case, blanks, characters without width or the form of letters",
+				"each counts as an id of its own: if some are the same, write them in one way; docs/input.md says how to list them")
+		}
+	}
+	if ids := g.MissingOwners(); ids != nil {
+		warn(
+			"the owner "+strings.Join(ids, ", the owner ")+", which looks like an unknown owner",
+			"all examples of it count as examples of one owner, and few are kept: give each example its owner, or leave these examples out",
+		)
+	}
+	return warnings
+}
+
+// restarts reports whether the example ids of several files begin with all integers from 0 or 1 on,
+// as numbers of rows do that begin again in each file.
+func (s *Source) restarts(ctx context.Context) bool {
+	files := s.firsts()
+	if len(files) < 2 || s.ExampleType != ownergraph.Int64 || files[0].lacksExamples() {
+		return false
+	}
+	number := map[int64]int{}
+	for _, first := range files[:min(mostBegun, len(files))] {
+		var ids []int64
+		err := first.Read(ctx, s.fs, func(b *Batch) error {
+			for i := range b.Examples.Len() {
+				ids = append(ids, b.Examples.Int(i))
+			}
+			return errEnough
+		})
+		if len(ids) == 0 || err != nil && !errors.Is(err, errEnough) { // a fault shows when the graph is read
+			continue
+		}
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+		if n := len(ids); n > 1 && (ids[0] == 0 || ids[0] == 1) && ids[n-1]-ids[0] == int64(n-1) {
+			number[ids[0]]++
+		}
+	}
+	return number[0] > 1 || number[1] > 1
 }

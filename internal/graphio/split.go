@@ -2,9 +2,11 @@ package graphio
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"minsep/internal/ownergraph"
 )
@@ -122,3 +124,31 @@ func (s *Split) unchanged(f File) error {
 }
 
 const ownerlessRule = "every example needs an owner, or set --skip-ownerless"
+
+// rows counts the rows of the split's file.
+func (s *Split) rows(ctx context.Context, fs FS) (int64, error) {
+	of, err := s.part()
+	if err != nil {
+		return 0, err
+	}
+	f, err := fs.Open(ctx, s.Path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return of.rows(f)
+}
+
+// fileDigest is the SHA-256 of the whole file.
+func (s *Split) fileDigest(ctx context.Context, fs FS) ([]byte, error) {
+	f, err := fs.Open(ctx, s.Path)
+	if err != nil {
+		return nil, &Fault{File: s.Path, Number: s.Number, Err: err}
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, f.Size())); err != nil {
+		return nil, &Fault{File: s.Path, Number: s.Number, Err: cause(err)}
+	}
+	return sum.Sum(nil), s.unchanged(f)
+}

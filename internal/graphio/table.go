@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"minsep/internal/ownergraph"
 	"minsep/internal/words"
 )
 
@@ -438,40 +437,4 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 // textPlace is a fault of a field at a 0-based position of a record.
 func textPlace(at int, line int64) *Fault {
 	return &Fault{Line: line, Column: fmt.Sprintf("column %d", at+1)}
-}
-
-// appendField adds text to a column (0 for examples, 1 for owners). place makes a fault of its place.
-func (b *batcher) appendField(column int, field []byte, place func() *Fault) *Fault {
-	dst, asIs := &b.Examples, b.split.ExampleAsIs
-	if column == 1 {
-		dst, asIs = &b.Owners, b.split.OwnerAsIs
-	}
-	k := appendText(dst, field, asIs)
-	fault := func() *Fault {
-		f := place()
-		f.Found, f.Rule = k.String(), k.rule(dst.Type)
-		if column == 1 && k == empty {
-			f.Rule = ownerlessRule
-		}
-		return f
-	}
-	if k != fits && (dst.Type != ownergraph.String || !k.isNumber()) {
-		return fault()
-	}
-	if column == 1 && dst.Type == ownergraph.String {
-		if joined := b.joined.look(field); joined != nil {
-			f := place()
-			f.Found, f.Rule = joined.Found, joined.Rule
-			return f
-		}
-	}
-	// Whether a number such as 07 is a word like the others, or 7 in another spelling, is decided
-	// for the whole column: see settle.
-	if dst.Type == ownergraph.String && !asIs {
-		b.spelled[column].count(field, k, fault)
-	}
-	if k != fits {
-		dst.AppendBytes(field)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package graphio
 
 import (
-	"bytes"
 	"io"
 
 	"golang.org/x/text/encoding"
@@ -105,29 +104,4 @@ func (t *textPart) end(b *batcher, err error, line int64) error {
 		return errTooMany
 	}
 	return nil
-}
-
-// countFrom turns line numbers within the split into line numbers of the file.
-func (b *batcher) countFrom(f File) {
-	if len(b.list)+len(b.noted) == 0 || b.before == 0 {
-		return
-	}
-	lines := int64(0)
-	buf := make([]byte, lineBuffer)
-	for at := int64(0); at < b.before; {
-		n, err := f.ReadAt(buf[:min(int64(len(buf)), b.before-at)], at)
-		lines += int64(bytes.Count(buf[:n], []byte{'\n'}))
-		at += int64(n)
-		if err != nil {
-			break
-		}
-	}
-	for _, err := range b.list {
-		if fault := err.(*Fault); fault.Line > 0 {
-			fault.Line += lines
-		}
-	}
-	for _, warning := range b.noted {
-		warning.Line += lines
-	}
 }

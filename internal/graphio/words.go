@@ -1,11 +1,5 @@
 package graphio
 
-import (
-	"fmt"
-
-	"minsep/internal/words"
-)
-
 // wordsPerNumber is the number of words that a column of strings must have for each number, so that
 // a number that is not a plain integer is taken for a word too: for a name such as .22, and not for
 // another spelling of an id.
@@ -46,32 +40,4 @@ func (s *spelled) count(id []byte, k kind, fault func() *Fault) bool {
 		s.numbers++
 	}
 	return true
-}
-
-// settle decides on the numbers that were kept: in a column of mostly words they are words, and a
-// warning says so. Else they are faults.
-func (b *batcher) settle() {
-	for i := range b.spelled {
-		s := &b.spelled[i]
-		switch {
-		case s.odd == 0:
-		case s.words >= wordsPerNumber*(s.numbers+s.odd):
-			w := *s.faults[0]
-			w.File, w.Number = b.split.Path, b.split.Number
-			w.Found = fmt.Sprintf(
-				"%s from here on that %s no plain %s, in a column of words",
-				words.Count(int(s.odd), "number"),
-				map[bool]string{true: "is", false: "are"}[s.odd == 1],
-				map[bool]string{true: "integer", false: "integers"}[s.odd == 1],
-			)
-			w.Rule = "each is kept as it is written, as a string"
-			b.noted = append(b.noted, &w)
-		default:
-			for _, f := range s.faults {
-				if b.fault(f) != nil {
-					break
-				}
-			}
-		}
-	}
 }

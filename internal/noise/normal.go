@@ -101,3 +101,20 @@ func (a arithmetic) tailRadius(tails wordSource, word, step, pair uint64) float6
 		}
 	}
 }
+
+// add returns x y + z.
+func (a arithmetic) add(x, y, z float64) float64 {
+	if a == apart {
+		return float64(x*y) + z
+	}
+	return math.FMA(x, y, z)
+}
+
+// shortWord returns the least radius word that is not extended; kernels look for words below it.
+// With 2⁴⁰ only one pair in 2²⁴ is extended, so that programs without branches rarely need it.
+func (a arithmetic) shortWord() uint64 {
+	if a == apart {
+		return 1 << 40
+	}
+	return 1 << 52
+}

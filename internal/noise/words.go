@@ -2,7 +2,6 @@ package noise
 
 import (
 	"fmt"
-	"math"
 
 	"minsep/internal/stream"
 )
@@ -59,20 +58,3 @@ const (
 	fused arithmetic = iota // product and sum are rounded once
 	apart                   // the product is rounded before it is added, which every program can do
 )
-
-// add returns x y + z.
-func (a arithmetic) add(x, y, z float64) float64 {
-	if a == apart {
-		return float64(x*y) + z
-	}
-	return math.FMA(x, y, z)
-}
-
-// shortWord returns the least radius word that is not extended; kernels look for words below it.
-// With 2⁴⁰ only one pair in 2²⁴ is extended, so that programs without branches rarely need it.
-func (a arithmetic) shortWord() uint64 {
-	if a == apart {
-		return 1 << 40
-	}
-	return 1 << 52
-}

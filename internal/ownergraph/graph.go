@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"minsep/internal/stream"
 	"slices"
 )
 
@@ -146,3 +148,60 @@ func (g *Graph) Edges() int64 { return int64(len(g.OwnersOf.Items)) }
 // ExamplesOf returns the examples of each owner, ascending, at least one. Every call computes the
 // lists again.
 func (g *Graph) ExamplesOf() Lists { return g.OwnersOf.transpose(g.Owners.Len()) }
+
+// MissingOwners returns the owner ids that stand for an unknown owner, ascending. All examples of such
+// an id count as one owner's, and the bound keeps few.
+func (g *Graph) MissingOwners() (ids []string) {
+	if g.Owners.Type != String {
+		return nil
+	}
+	for i := range g.Owners.Len() {
+		if _, found := slices.BinarySearch(missing, string(g.Owners.Bytes(i))); found {
+			ids = append(ids, g.Owners.Format(i))
+		}
+	}
+	return ids
+}
+
+// Given counts the graph before it is bounded.
+func (g *Graph) Given() Summary {
+	var perOwner, perExample Tally
+	examples := make([]uint32, g.Owners.Len())
+	for e := range g.Examples.Len() {
+		owners := g.OwnersOf.At(e)
+		perExample.Add(int64(len(owners)), 1)
+		for _, u := range owners {
+			examples[u]++
+		}
+	}
+	for _, n := range examples {
+		perOwner.Add(int64(n), 1)
+	}
+	return Summary{
+		Examples:       int64(g.Examples.Len()),
+		Owners:         int64(g.Owners.Len()),
+		Edges:          g.Edges(),
+		DuplicateEdges: g.DuplicateEdges,
+		GivenPerOwner:  perOwner.Histogram(),
+		GivenOwners:    perExample.Histogram(),
+	}
+}
+
+// order returns the examples in the order of o: by class, then by priority, the first 64 bits of
+// their address under key, then by id.
+func (g *Graph) order(o Order, key stream.Key) []uint32 {
+	src := stream.NewSource(key)
+	priority := func(e uint32) uint64 { return g.Examples.Address(src, int(e), 0).Uint64() }
+	// A key is the class and all but the last bits of the priority. Priorities are random, so few
+	// keys agree in their first log₂ n bits: the radix sort takes these bits only, and settle has
+	// little left to move.
+	const classBits = 8
+	keys, order := make([]uint64, g.Examples.Len()), make([]uint32, g.Examples.Len())
+	for i := range keys {
+		class := o.Class(int64(g.OwnersOf.Starts[i+1] - g.OwnersOf.Starts[i]))
+		keys[i], order[i] = uint64(class)<<(64-classBits)|priority(uint32(i))>>classBits, uint32(i)
+	}
+	keys, order = sortDigits(keys, order, 64-classBits-bits.Len(uint(len(keys))), 64)
+	settle(keys, order, priority)
+	return order
+}

@@ -31,20 +31,6 @@ var missing = []string{
 	"unknown",
 }
 
-// MissingOwners returns the owner ids that stand for an unknown owner, ascending. All examples of such
-// an id count as one owner's, and the bound keeps few.
-func (g *Graph) MissingOwners() (ids []string) {
-	if g.Owners.Type != String {
-		return nil
-	}
-	for i := range g.Owners.Len() {
-		if _, found := slices.BinarySearch(missing, string(g.Owners.Bytes(i))); found {
-			ids = append(ids, g.Owners.Format(i))
-		}
-	}
-	return ids
-}
-
 // LooksSwapped reports whether a graph may have its examples and owners in each other's place: no
 // owner has two examples, and examples have three owners or more on average; or it has more owners
 // than examples, at most half of its owners have several examples, and some example has a hundred

@@ -2,9 +2,6 @@ package ownergraph
 
 import (
 	"fmt"
-	"math/bits"
-
-	"minsep/internal/stream"
 )
 
 // Order is the order in which [Bound] takes the examples. The graph is public, so an order may
@@ -59,25 +56,6 @@ func (o Order) Class(owners int64) uint8 {
 		return 0
 	}
 	return uint8(min(owners, ManyOwners))
-}
-
-// order returns the examples in the order of o: by class, then by priority, the first 64 bits of
-// their address under key, then by id.
-func (g *Graph) order(o Order, key stream.Key) []uint32 {
-	src := stream.NewSource(key)
-	priority := func(e uint32) uint64 { return g.Examples.Address(src, int(e), 0).Uint64() }
-	// A key is the class and all but the last bits of the priority. Priorities are random, so few
-	// keys agree in their first log₂ n bits: the radix sort takes these bits only, and settle has
-	// little left to move.
-	const classBits = 8
-	keys, order := make([]uint64, g.Examples.Len()), make([]uint32, g.Examples.Len())
-	for i := range keys {
-		class := o.Class(int64(g.OwnersOf.Starts[i+1] - g.OwnersOf.Starts[i]))
-		keys[i], order[i] = uint64(class)<<(64-classBits)|priority(uint32(i))>>classBits, uint32(i)
-	}
-	keys, order = sortDigits(keys, order, 64-classBits-bits.Len(uint(len(keys))), 64)
-	settle(keys, order, priority)
-	return order
 }
 
 // settle sorts order, which is nearly sorted, and keys with it, by insertion: by keys, and equal

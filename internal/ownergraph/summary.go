@@ -65,30 +65,6 @@ type Summary struct {
 	Coverage *Coverage `json:"coverage,omitempty"` // of pools; nil without
 }
 
-// Given counts the graph before it is bounded.
-func (g *Graph) Given() Summary {
-	var perOwner, perExample Tally
-	examples := make([]uint32, g.Owners.Len())
-	for e := range g.Examples.Len() {
-		owners := g.OwnersOf.At(e)
-		perExample.Add(int64(len(owners)), 1)
-		for _, u := range owners {
-			examples[u]++
-		}
-	}
-	for _, n := range examples {
-		perOwner.Add(int64(n), 1)
-	}
-	return Summary{
-		Examples:       int64(g.Examples.Len()),
-		Owners:         int64(g.Owners.Len()),
-		Edges:          g.Edges(),
-		DuplicateEdges: g.DuplicateEdges,
-		GivenPerOwner:  perOwner.Histogram(),
-		GivenOwners:    perExample.Histogram(),
-	}
-}
-
 // summarize drops the examples with too large neighbourhoods, and completes the summary, which has
 // the counts of the graph before the bound.
 func (r *Bounded) summarize(b Bound) {

@@ -271,11 +271,4 @@ func (b Bound) byJob(
 	return files, summary, err
 }
 
-// warnOdd logs what is odd about a graph: see [graphio.Source.Warnings].
-func (w *work) warnOdd(ctx context.Context, source *graphio.Source, s ownergraph.Summary, g *ownergraph.Graph) {
-	for _, odd := range source.Warnings(ctx, s, g) {
-		w.jobs.log.Warn(odd.Error())
-	}
-}
-
 const collectedSummary = "collected-summary.json"

@@ -2,13 +2,19 @@ package pipelines
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
+	"minsep/internal/graphio"
 	"minsep/internal/manifest"
+	"minsep/internal/noise"
+	"minsep/internal/ownergraph"
 	"minsep/internal/param"
+	"minsep/internal/planner"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
+	"minsep/internal/transforms/noiseshards"
 )
 
 // work is a stage at work. Every stage begins with [Options.begin], which validates, takes the run
@@ -152,4 +158,67 @@ func (w *work) write(o output, make func(run manifest.Run, stage *manifest.Stage
 		}
 		return err
 	})
+}
+
+// warnOdd logs what is odd about a graph: see [graphio.Source.Warnings].
+func (w *work) warnOdd(ctx context.Context, source *graphio.Source, s ownergraph.Summary, g *ownergraph.Graph) {
+	for _, odd := range source.Warnings(ctx, s, g) {
+		w.jobs.log.Warn(odd.Error())
+	}
+}
+
+// writeNoise writes the recipe and the noise, and returns the index.
+func (w *work) writeNoise(
+	ctx context.Context,
+	r *noise.Recipe,
+	facts manifest.NoiseFacts,
+	stage *manifest.Stage,
+	key string,
+) (index manifest.Index, err error) {
+	index = manifest.Index{Format: manifest.NoiseFormat}
+	if index.Params, index.ParamsSHA256, err = manifest.Params(r.Params); err != nil {
+		return index, err
+	}
+	described := manifest.DescribedNoise{NoiseFacts: facts}
+	if s := planner.StepNoiseOf(w.here.Certificate(), float64(r.Params.NoiseMultiplier)); s != nil {
+		described.StepNoise = s.Ratio
+	}
+	if index.Facts, err = json.Marshal(described); err != nil {
+		return index, err
+	}
+	dir, err := store.Abs(stage.Dir)
+	if err != nil {
+		return index, err
+	}
+	if facts.Shards > 0 {
+		// Files that an interrupted command has left have the bytes of steps of its recipe.
+		if left, err := stages.ReadRecipe(ctx, store.Join(dir, manifest.RecipeFile)); err == nil {
+			r.StepBytes = left.StepBytes
+		}
+		if len(r.StepBytes) == 0 {
+			r.Draw()
+		}
+	}
+	recipe, err := noiseshards.WriteRecipe(dir, r)
+	if err != nil {
+		return index, err
+	}
+	if facts.Shards > 0 {
+		c := noiseshards.Config{
+			Dir:          dir,
+			Shards:       facts.Shards,
+			DType:        facts.DType,
+			StepsPerFile: facts.StepsPerFile,
+			KeyURI:       key,
+			RecipeSHA256: recipe.SHA256,
+		}
+		if index.Files, err = w.jobs.runNoise(ctx, c, facts); err != nil {
+			return index, err
+		}
+	}
+	index.Files = append(index.Files, recipe)
+	if w.jobs.translates { // the recipe alone is written without a job
+		return index, ErrTranslated
+	}
+	return index, nil
 }

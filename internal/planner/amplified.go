@@ -2,7 +2,6 @@ package planner
 
 import (
 	"context"
-	"slices"
 
 	"minsep/internal/digits"
 	"minsep/mechanism"
@@ -40,30 +39,6 @@ func (p *part) amplify(ctx context.Context, best *Row, high int, scheme func(ban
 			return err
 		}
 		best = row
-	}
-	return nil
-}
-
-// preferKnown puts the best row of another family before an amplified first row, unless the first
-// is ahead by more than the errors of both: the closed form that chose it proves nothing.
-func (p *planning) preferKnown(ctx context.Context, rows []*Row) error {
-	for rows[0].Strategy.Kind == mechanism.KindAmplified && rows[0].Refused == "" {
-		i := slices.IndexFunc(rows, func(row *Row) bool {
-			return row.Refused == "" && row.Strategy.Kind != mechanism.KindAmplified &&
-				sameData*row.Kept >= rows[0].Kept
-		})
-		if i < 0 || behind(rows[0], rows[i]) {
-			return nil
-		}
-		if !rows[i].Noise.OneDirection {
-			toFront(rows, i)
-			return nil
-		}
-		p.say(rows[i].Name() + ", the other direction")
-		if err := p.both(ctx, rows[i], true); err != nil {
-			return err
-		}
-		order(rows)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"minsep/internal/accounting/calibration"
-	"minsep/internal/montecarlo/tilt"
 	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -29,19 +28,6 @@ var stepSeconds = map[string]float64{
 	"epoch-min-sep": 0.12e-6,
 	"rotation":      0.015e-6,
 	"balls-in-bins": 0.04e-6,
-}
-
-// roughTime is the time that the certificate of a row takes of one processor, in seconds, by
-// figures that do not depend on its tables.
-func (r *Request) roughTime(row *Row) float64 {
-	if f, ok := calibration.ForecastProven(row.run); ok {
-		return f.Seconds
-	}
-	each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
-	if row.run.MaxExamplesPerOwner > 1 {
-		each *= calibration.OwnersFactor * float64(row.run.MaxExamplesPerOwner)
-	}
-	return tableSeconds*float64(r.Steps) + calibration.VerifySamples*row.Noise.Effort*each
 }
 
 // budgetFor is the budget that a plan has for a certificate that takes so many seconds of
@@ -85,60 +71,6 @@ func (out *Result) Time(ctx context.Context) error {
 	out.Why = nil
 	out.explain()
 	out.Note = note
-	return nil
-}
-
-// forecast fills in the times of the certificates of a ranking's rows.
-func (p *planning) forecast(ctx context.Context, rows []*Row) error {
-	scales, used, first := map[kind]float64{}, 0.0, 1.0
-	for i, row := range toForecast(rows) {
-		// The tables of a forecast may take longer than the plan: rows beyond the limit get a scaled
-		// time.
-		if used > dear || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
-			continue
-		}
-		p.say(row.Name() + ", the time of its certificate")
-		c, rough := p.claim(row), p.roughTime(row)
-		problem := calibration.Problem{
-			Run:         c.Run,
-			Epsilon:     c.Epsilon,
-			Delta:       c.Delta,
-			AlsoEpsilon: further(p.Epsilon),
-		}
-		f, err := problem.Forecast(ctx, row.Noise.Multiplier)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, tilt.ErrTable):
-			continue
-		case err != nil:
-			return err
-		}
-		if budget := budgetFor(f.Enough); budget > 0 {
-			f = problem.Within(f, budget)
-		}
-		used += 2 * f.Tables
-		// The rough times are of another machine; rows of one kind differ from it by about the same
-		// factor.
-		scale := f.Seconds / rough
-		if scales[row.kind()] = scale; i == 0 {
-			first = scale
-		}
-		for _, one := range row.sharers() {
-			one.cost, one.CPU = f, f.Seconds
-			one.Noise = one.Noise.WithEffort(f.Effort)
-		}
-	}
-	for _, row := range rows {
-		if row.Refused != "" || row.Noise.Proven || row.cost.Seconds > 0 {
-			continue
-		}
-		scale := scales[row.kind()]
-		if scale == 0 {
-			scale = first
-		}
-		row.CPU = scale * p.roughTime(row)
-	}
 	return nil
 }
 

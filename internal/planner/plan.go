@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/montecarlo/tilt"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -370,4 +372,146 @@ func (s *setting) setBase() (err error) {
 		most,
 		words.Count(s.Steps, "step"),
 	)}
+}
+
+// forecast fills in the times of the certificates of a ranking's rows.
+func (p *planning) forecast(ctx context.Context, rows []*Row) error {
+	scales, used, first := map[kind]float64{}, 0.0, 1.0
+	for i, row := range toForecast(rows) {
+		// The tables of a forecast may take longer than the plan: rows beyond the limit get a scaled
+		// time.
+		if used > dear || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
+			continue
+		}
+		p.say(row.Name() + ", the time of its certificate")
+		c, rough := p.claim(row), p.roughTime(row)
+		problem := calibration.Problem{
+			Run:         c.Run,
+			Epsilon:     c.Epsilon,
+			Delta:       c.Delta,
+			AlsoEpsilon: further(p.Epsilon),
+		}
+		f, err := problem.Forecast(ctx, row.Noise.Multiplier)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, tilt.ErrTable):
+			continue
+		case err != nil:
+			return err
+		}
+		if budget := budgetFor(f.Enough); budget > 0 {
+			f = problem.Within(f, budget)
+		}
+		used += 2 * f.Tables
+		// The rough times are of another machine; rows of one kind differ from it by about the same
+		// factor.
+		scale := f.Seconds / rough
+		if scales[row.kind()] = scale; i == 0 {
+			first = scale
+		}
+		for _, one := range row.sharers() {
+			one.cost, one.CPU = f, f.Seconds
+			one.Noise = one.Noise.WithEffort(f.Effort)
+		}
+	}
+	for _, row := range rows {
+		if row.Refused != "" || row.Noise.Proven || row.cost.Seconds > 0 {
+			continue
+		}
+		scale := scales[row.kind()]
+		if scale == 0 {
+			scale = first
+		}
+		row.CPU = scale * p.roughTime(row)
+	}
+	return nil
+}
+
+// compare fills in each row's error beside independent noise with Poisson sampling of the same
+// units: sampled owners, for rows that sample owners.
+func (p *planning) compare(ctx context.Context, out *Result) error {
+	// Without ctx: p keeps the result, and would keep the error of a context that has ended.
+	independent := p.make(context.Background(), p.workload(mechanism.KindIdentity))
+	if independent.err != nil {
+		return independent.err
+	}
+	type units struct {
+		number int64 // of examples, or of owners where the row samples them
+		most   int   // of an owner
+	}
+	type size struct {
+		units
+		batch float64
+	}
+	// DP-SGD knows no strategy: rows of one batch size and of the same units share its curve.
+	curves, sigmas := map[units]*curve{}, map[size]float64{}
+	for _, row := range out.Rows {
+		if row.Refused != "" {
+			continue
+		}
+		of := units{row.run.Examples, row.run.MaxExamplesPerOwner}
+		if curves[of] == nil {
+			curves[of] = &curve{
+				DPSGD: p.dpsgd(of.number, of.most),
+				unit:  p.error(independent.error),
+				width: 10 * calibration.Narrow,
+			}
+		}
+		var err error
+		if row.SameAs, err = curves[of].sameAs(ctx, row.BatchSize, row.Relative); err != nil {
+			return err
+		}
+		at := size{of, row.BatchSize}
+		if sigmas[at] == 0 {
+			sigmas[at], err = curves[of].noiseMultiplier(
+				row.BatchSize,
+				row.Noise.Multiplier/row.norm,
+				0,
+				calibration.Narrow,
+			)
+			if err != nil {
+				return err
+			}
+		}
+		p.besideDPSGD(row, p.make(ctx, row.Strategy), independent, sigmas[at])
+	}
+	return nil
+}
+
+// preferKnown puts the best row of another family before an amplified first row, unless the first
+// is ahead by more than the errors of both: the closed form that chose it proves nothing.
+func (p *planning) preferKnown(ctx context.Context, rows []*Row) error {
+	for rows[0].Strategy.Kind == mechanism.KindAmplified && rows[0].Refused == "" {
+		i := slices.IndexFunc(rows, func(row *Row) bool {
+			return row.Refused == "" && row.Strategy.Kind != mechanism.KindAmplified &&
+				sameData*row.Kept >= rows[0].Kept
+		})
+		if i < 0 || behind(rows[0], rows[i]) {
+			return nil
+		}
+		if !rows[i].Noise.OneDirection {
+			toFront(rows, i)
+			return nil
+		}
+		p.say(rows[i].Name() + ", the other direction")
+		if err := p.both(ctx, rows[i], true); err != nil {
+			return err
+		}
+		order(rows)
+	}
+	return nil
+}
+
+// besideDPSGD fills in the noise of one step beside DP-SGD with the same batch size and noise
+// multiplier sigma, and whether the row may train worse.
+func (p *planning) besideDPSGD(row *Row, own, independent made, sigma float64) {
+	if sigma == 0 { // DP-SGD needs no noise
+		row.MayBeWorse = true
+		return
+	}
+	row.StepNoise = row.Noise.Multiplier * own.figures.StepNoise / sigma
+	row.Forgetful = row.Noise.Multiplier * own.shorter / row.BatchSize
+	least := tolerated * sigma / row.BatchSize
+	row.MayBeWorse = row.Relative > least*p.error(independent.error) || row.Forgetful > least*independent.shorter
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
-	"minsep/internal/accounting"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
 	"minsep/internal/words"
@@ -52,24 +50,11 @@ func (p *Pools) population() Population {
 	return Population{MaxPerOwner: 1, Examples: p.Size, Given: p.Given}
 }
 
-// Rotates says whether a request may take pools: it must be of examples, and protect owners.
-func (r Request) Rotates() bool {
-	asked := r.Schemes == nil || slices.Contains(r.Schemes, "rotation")
-	return asked && r.Sample != sampling.SampleOwners && r.Unit != accounting.UnitExample
-}
-
 // rotation is a setting's share of pools.
 type rotation struct {
 	pools   *Pools
 	period  int // steps that a pool serves
 	periods int
-}
-
-// rotates returns the share of pools of a setting with a batch size.
-func (r *Request) rotates(batch float64) *rotation {
-	// In a period each example of the pool takes part once, so its steps are the pool over the batch.
-	period := int(min(max(1, math.Round(float64(r.Pools.Size)/batch)), sampling.MaxSteps))
-	return &rotation{r.Pools, period, (r.Steps + period - 1) / period}
 }
 
 // number returns the number of pools that serve the run.

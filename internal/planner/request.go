@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +10,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"minsep/internal/accounting"
+	"minsep/internal/accounting/calibration"
+	"minsep/internal/accounting/pld"
 	"minsep/internal/param"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -327,4 +331,140 @@ func inWords(list []string) string {
 		text += s
 	}
 	return text
+}
+
+// Solve finds the value of a quantity up to which the target can be had as noise relative to the
+// batch, to 2 %, and makes the plan for it: the least batch size, or the least ε. Noise
+// relative to the batch falls with the batch size and with ε. Each value that is tried takes a whole plan; DP-SGD's noise, which is known at once, says which.
+func (r Request) Solve(ctx context.Context, quantity string, target float64) (*Result, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	if !(target > 0) {
+		return nil, &ParamError{Param: "target", Value: target, Rule: "must be above 0"}
+	}
+	s := &solver{
+		quantity: quantity,
+		easy:     r.BatchSizes[len(r.BatchSizes)-1],
+		hard:     r.BatchSizes[0],
+		target:   target,
+		share:    1,
+	}
+	switch quantity {
+	case SolveBatchSize:
+	case SolveEpsilon:
+		s.easy, s.hard = r.Epsilon, r.Epsilon/1000
+	default:
+		return nil, &ParamError{Param: "solve", Value: quantity, Rule: "must be " + inWords(Quantities)}
+	}
+	// A whole plan for each value is dear. DP-SGD's noise is known at once, and the best
+	// mechanism's share of it changes slowly, so the share of the last plan says where to look next.
+	for range mostPlans {
+		x, more := s.next(ctx, r)
+		if !more {
+			break
+		}
+		out, err := s.with(r, x).Plan(ctx)
+		var bad *ParamError
+		// A value at which nothing can be used is one that does not reach the target, unless it is the
+		// easiest one: then nothing does.
+		none := errors.Is(err, ErrNone) || errors.As(err, &bad)
+		if err != nil && (!none || x == s.easy) {
+			return out, err
+		}
+		at := &tried{x, math.Inf(1), out}
+		if !none {
+			at.noise = out.Rows[0].Relative
+			if base := s.base(ctx, r, x); base > 0 {
+				s.share = at.noise / base
+			}
+		}
+		switch {
+		case at.noise <= target:
+			s.good = at
+		case x == s.easy:
+			return nil, s.unreached(at.noise)
+		default:
+			s.bad = at
+		}
+	}
+	if s.good == nil {
+		return nil, ErrNone
+	}
+	s.good.out.Solved = s.found(s.good.x)
+	return s.good.out, nil
+}
+
+// EpsilonOf is the ε of DP-SGD with a noise multiplier: the budget of a run that is trained
+// with it. DP-SGD is independent noise with Poisson sampling, with the k_u of the first
+// population and the least batch size.
+func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
+	of := r.Populations[0]
+	units, perOwner := of.Examples, r.perOwner(of)
+	if r.Sample == sampling.SampleOwners {
+		units, perOwner = of.Owners, 1
+	}
+	prob := r.BatchSizes[0] / float64(units)
+	if !(noiseMultiplier > 0) || !(prob > 0 && prob <= 1) || r.Steps < 1 {
+		return 0, &ParamError{
+			Param: "noise multiplier",
+			Value: noiseMultiplier,
+			Rule:  "must be above 0, with a batch size of at most the examples",
+		}
+	}
+	run := accounting.Run{
+		Sampler:             sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}},
+		Strategy:            mechanism.Identity(r.Steps),
+		MaxExamplesPerOwner: perOwner,
+	}
+	var composition *pld.Composition
+	composition, err := calibration.Claim{Run: run}.Compose(noiseMultiplier)
+	if bad := (*ParamError)(nil); errors.As(err, &bad) { // without the place in a list of steps
+		return 0, bad
+	}
+	if err != nil {
+		return 0, err
+	}
+	b, err := composition.Epsilon(r.Delta)
+	if err == nil && math.IsInf(b.Upper, 1) {
+		err = &ParamError{Param: "noise multiplier", Value: noiseMultiplier, Rule: "gives no finite epsilon"}
+	}
+	return b.Upper, err
+}
+
+// roughTime is the time that the certificate of a row takes of one processor, in seconds, by
+// figures that do not depend on its tables.
+func (r *Request) roughTime(row *Row) float64 {
+	if f, ok := calibration.ForecastProven(row.run); ok {
+		return f.Seconds
+	}
+	each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
+	if row.run.MaxExamplesPerOwner > 1 {
+		each *= calibration.OwnersFactor * float64(row.run.MaxExamplesPerOwner)
+	}
+	return tableSeconds*float64(r.Steps) + calibration.VerifySamples*row.Noise.Effort*each
+}
+
+// Rotates says whether a request may take pools: it must be of examples, and protect owners.
+func (r Request) Rotates() bool {
+	asked := r.Schemes == nil || slices.Contains(r.Schemes, "rotation")
+	return asked && r.Sample != sampling.SampleOwners && r.Unit != accounting.UnitExample
+}
+
+// rotates returns the share of pools of a setting with a batch size.
+func (r *Request) rotates(batch float64) *rotation {
+	// In a period each example of the pool takes part once, so its steps are the pool over the batch.
+	period := int(min(max(1, math.Round(float64(r.Pools.Size)/batch)), sampling.MaxSteps))
+	return &rotation{r.Pools, period, (r.Steps + period - 1) / period}
+}
+
+// figures fills in the figures that follow from the noise multiplier.
+func (r *Request) figures(row *Row, e mechanism.Error, f mechanism.Figures) {
+	row.RMSE, row.MaxSE = row.Noise.Multiplier*e.RMSE, row.Noise.Multiplier*e.MaxSE
+	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize
+	row.StdErr = row.Noise.StdErr * row.unit / row.BatchSize
+	row.State = f.State
+	row.StateBytes = int64(f.State) * numberBytes * r.Coordinates
+	row.Speed = 1 / (float64(f.Normals)*normalSeconds + float64(f.MultiplyAdds)*productSeconds)
+	row.CPU = r.roughTime(row)
 }

@@ -83,17 +83,6 @@ const (
 	productSeconds = 0.04e-9
 )
 
-// figures fills in the figures that follow from the noise multiplier.
-func (r *Request) figures(row *Row, e mechanism.Error, f mechanism.Figures) {
-	row.RMSE, row.MaxSE = row.Noise.Multiplier*e.RMSE, row.Noise.Multiplier*e.MaxSE
-	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize
-	row.StdErr = row.Noise.StdErr * row.unit / row.BatchSize
-	row.State = f.State
-	row.StateBytes = int64(f.State) * numberBytes * r.Coordinates
-	row.Speed = 1 / (float64(f.Normals)*normalSeconds + float64(f.MultiplyAdds)*productSeconds)
-	row.CPU = r.roughTime(row)
-}
-
 // coverage is the probability that an example, or an owner, takes part at least once.
 func coverage(s sampling.Spec, units int64) float64 {
 	never := func(p float64, steps int) float64 { return math.Exp(float64(steps) * math.Log1p(-p)) }

@@ -2,13 +2,10 @@ package planner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
-	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
-	"minsep/internal/accounting/pld"
 	"minsep/internal/bisect"
 	"minsep/internal/digits"
 	"minsep/mechanism"
@@ -71,68 +68,6 @@ func (s *solver) round(x float64) float64 {
 		return math.Round(x)
 	}
 	return digits.Nearest(x, 3)
-}
-
-// Solve finds the value of a quantity up to which the target can be had as noise relative to the
-// batch, to 2 %, and makes the plan for it: the least batch size, or the least ε. Noise
-// relative to the batch falls with the batch size and with ε. Each value that is tried takes a whole plan; DP-SGD's noise, which is known at once, says which.
-func (r Request) Solve(ctx context.Context, quantity string, target float64) (*Result, error) {
-	if err := r.Validate(); err != nil {
-		return nil, err
-	}
-	if !(target > 0) {
-		return nil, &ParamError{Param: "target", Value: target, Rule: "must be above 0"}
-	}
-	s := &solver{
-		quantity: quantity,
-		easy:     r.BatchSizes[len(r.BatchSizes)-1],
-		hard:     r.BatchSizes[0],
-		target:   target,
-		share:    1,
-	}
-	switch quantity {
-	case SolveBatchSize:
-	case SolveEpsilon:
-		s.easy, s.hard = r.Epsilon, r.Epsilon/1000
-	default:
-		return nil, &ParamError{Param: "solve", Value: quantity, Rule: "must be " + inWords(Quantities)}
-	}
-	// A whole plan for each value is dear. DP-SGD's noise is known at once, and the best
-	// mechanism's share of it changes slowly, so the share of the last plan says where to look next.
-	for range mostPlans {
-		x, more := s.next(ctx, r)
-		if !more {
-			break
-		}
-		out, err := s.with(r, x).Plan(ctx)
-		var bad *ParamError
-		// A value at which nothing can be used is one that does not reach the target, unless it is the
-		// easiest one: then nothing does.
-		none := errors.Is(err, ErrNone) || errors.As(err, &bad)
-		if err != nil && (!none || x == s.easy) {
-			return out, err
-		}
-		at := &tried{x, math.Inf(1), out}
-		if !none {
-			at.noise = out.Rows[0].Relative
-			if base := s.base(ctx, r, x); base > 0 {
-				s.share = at.noise / base
-			}
-		}
-		switch {
-		case at.noise <= target:
-			s.good = at
-		case x == s.easy:
-			return nil, s.unreached(at.noise)
-		default:
-			s.bad = at
-		}
-	}
-	if s.good == nil {
-		return nil, ErrNone
-	}
-	s.good.out.Solved = s.found(s.good.x)
-	return s.good.out, nil
 }
 
 // next is the value to try next, if there is one: nearer to hard than the values that reach the
@@ -232,41 +167,4 @@ func (s *solver) found(x float64) string {
 		return text + ", of those that were to be tried."
 	}
 	return text + ", to 2 %."
-}
-
-// EpsilonOf is the ε of DP-SGD with a noise multiplier: the budget of a run that is trained
-// with it. DP-SGD is independent noise with Poisson sampling, with the k_u of the first
-// population and the least batch size.
-func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
-	of := r.Populations[0]
-	units, perOwner := of.Examples, r.perOwner(of)
-	if r.Sample == sampling.SampleOwners {
-		units, perOwner = of.Owners, 1
-	}
-	prob := r.BatchSizes[0] / float64(units)
-	if !(noiseMultiplier > 0) || !(prob > 0 && prob <= 1) || r.Steps < 1 {
-		return 0, &ParamError{
-			Param: "noise multiplier",
-			Value: noiseMultiplier,
-			Rule:  "must be above 0, with a batch size of at most the examples",
-		}
-	}
-	run := accounting.Run{
-		Sampler:             sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}},
-		Strategy:            mechanism.Identity(r.Steps),
-		MaxExamplesPerOwner: perOwner,
-	}
-	var composition *pld.Composition
-	composition, err := calibration.Claim{Run: run}.Compose(noiseMultiplier)
-	if bad := (*ParamError)(nil); errors.As(err, &bad) { // without the place in a list of steps
-		return 0, bad
-	}
-	if err != nil {
-		return 0, err
-	}
-	b, err := composition.Epsilon(r.Delta)
-	if err == nil && math.IsInf(b.Upper, 1) {
-		err = &ParamError{Param: "noise multiplier", Value: noiseMultiplier, Rule: "gives no finite epsilon"}
-	}
-	return b.Upper, err
 }

@@ -117,19 +117,6 @@ func forAdam(out *Result) string {
 // of losses of either.
 const tolerated = 1.002
 
-// besideDPSGD fills in the noise of one step beside DP-SGD with the same batch size and noise
-// multiplier sigma, and whether the row may train worse.
-func (p *planning) besideDPSGD(row *Row, own, independent made, sigma float64) {
-	if sigma == 0 { // DP-SGD needs no noise
-		row.MayBeWorse = true
-		return
-	}
-	row.StepNoise = row.Noise.Multiplier * own.figures.StepNoise / sigma
-	row.Forgetful = row.Noise.Multiplier * own.shorter / row.BatchSize
-	least := tolerated * sigma / row.BatchSize
-	row.MayBeWorse = row.Relative > least*p.error(independent.error) || row.Forgetful > least*independent.shorter
-}
-
 // worseThanDPSGD says of the first row that it may train worse than DP-SGD, and which row does not;
 // "" if it does not.
 func worseThanDPSGD(rows []*Row) string {

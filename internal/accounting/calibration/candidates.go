@@ -85,31 +85,6 @@ func (c *calibrator) goal(d divergence, errors float64) accounting.Goal {
 	return g
 }
 
-// goal is the goal of a trial at ln σ = x with a largest value.
-func (s *search) goal(x, bound, errors float64) accounting.Goal {
-	g := accounting.Goal{Bound: bound, Errors: errors}
-	if s == nil { // nothing is known
-		g.Mean, g.Errors = bound, 1
-		return g
-	}
-	if s.isKnown() {
-		ratio, stdErr := s.fit().at(x)
-		g.Mean = min(bound, s.Delta*math.Exp(ratio))
-		g.Seen = bound / max(1e-300, g.Mean*stdErr*stdErr)
-		return g
-	}
-	for _, l := range s.looks { // nothing was seen: a value of M would have shown a mean that falls with σ as divergences do
-		if l.samples == 0 {
-			continue
-		}
-		ratio, _ := s.scale.fit([]point{s.point(l)}, s.before).at(x)
-		if seen := bound / (s.Delta * math.Exp(ratio)); seen > g.Seen {
-			g.Mean, g.Seen = min(bound, l.mean()), seen
-		}
-	}
-	return g
-}
-
 // price is the cost of tests, given in pairs of both directions: in seconds of processors or, of a
 // budget in samples, in samples.
 func (c *calibrator) price(tests []accounting.Test) (total float64) {

@@ -1,11 +1,9 @@
 package calibration
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"minsep/internal/accounting"
@@ -88,39 +86,6 @@ func (p Problem) Forecast(ctx context.Context, sigma float64) (f Forecast, err e
 		f.Effort += effort
 	}
 	return p.Within(f, p.CPUTime), nil
-}
-
-// forecast is the forecast by the estimates, with the tables of the nearest one.
-func (c *calibrator) forecast(ctx context.Context) (f Forecast, err error) {
-	x := math.Log(c.out.Estimate)
-	if c.out.Estimate == 0 {
-		x = c.searches[0].looks[len(c.searches[0].looks)-1].x
-	}
-	for i, s := range c.searches {
-		if s == nil || len(s.looks) == 0 {
-			continue
-		}
-		nearest := slices.MinFunc(
-			s.looks,
-			func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) },
-		)
-		f.Tables += s.making
-		if s.isExact(nearest) {
-			continue
-		}
-		if s.each() == 0 {
-			if err := s.draw(ctx, nearest, fewest); err != nil {
-				return f, err
-			}
-		}
-		effort := nearest.bound() / c.Delta
-		if i > 0 {
-			effort *= FarShare
-		}
-		f.Sample = (f.Sample*f.Effort + effort*s.each()) / (f.Effort + effort)
-		f.Effort += effort
-	}
-	return c.Within(f, c.CPUTime), nil
 }
 
 // Within is the forecast f of p with another budget in time; 0 is the default one.

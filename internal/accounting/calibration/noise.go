@@ -98,30 +98,6 @@ func (c Claim) Noise(ctx context.Context, from Guess) (Noise, error) {
 	return s.noise(ctx, from.Multiplier, Tolerance)
 }
 
-// noise is the noise multiplier at which the divergence of a search is δ.
-func (s *search) noise(ctx context.Context, start, tolerance float64) (Noise, error) {
-	f, err := s.run(ctx, math.Log(start), tolerance)
-	if err != nil {
-		return Noise{}, err
-	}
-	x, stdErr, _ := f.solve()
-	n := Noise{
-		Multiplier:   math.Exp(x),
-		OneDirection: true,
-		Samples:      s.drawn,
-		found:        s,
-		slope:        Slope{f.slope, math.Sqrt(f.slopeVar)},
-	}
-	n.StdErr = stdErr * n.Multiplier
-	nearest := slices.MinFunc(
-		s.looks,
-		func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) },
-	)
-	ratio, _ := f.at(nearest.x)
-	n.Effort = math.Exp(nearest.logBound - ratio) // M over the divergence
-	return n, nil
-}
-
 // Find is the noise multiplier at which a run without a maximum batch size is (epsilon,
 // delta)-differentially private, see [Claim.Noise]. The search begins near the noise multiplier of a
 // similar run, if near is not nil.
@@ -157,35 +133,6 @@ func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
 	}
 	s.samples = func(*look) float64 { return c.mostSamples(false) }
 	return s.both(ctx, n, Tolerance)
-}
-
-// both adds the direction of a search to a noise multiplier that was found in the other one.
-func (s *search) both(ctx context.Context, n Noise, tolerance float64) (Noise, error) {
-	s.below = true
-	l, enough, err := s.look(ctx, math.Log(n.Multiplier), tolerance)
-	if err != nil {
-		return n, err
-	}
-	n.Samples, n.OneDirection = n.Samples+s.drawn, false
-	if !enough {
-		return n, fmt.Errorf("%w: more than %d for H(%s)", ErrTooDear, s.drawn, s.direction)
-	}
-	n.reverse = FarShare * math.Exp(l.logBound)
-	n.Effort = max(n.Effort, n.reverse)
-	s.below = false
-	if p := s.point(l); !l.isConclusive() || p.u > Apart*p.stdErr {
-		return n, nil
-	}
-	other, err := s.noise(ctx, n.Multiplier, tolerance)
-	if err != nil {
-		return n, err
-	}
-	n.Samples, n.floor, n.reverse = n.Samples+other.Samples, other.Multiplier, other.Effort
-	n.Effort = max(n.Effort, n.reverse)
-	if other.Multiplier > n.Multiplier {
-		n.Multiplier, n.StdErr = other.Multiplier, other.StdErr
-	}
-	return n, nil
 }
 
 // Refine estimates n to a smaller standard error of ln σ, and leaves it as it is if that takes too

@@ -1,6 +1,8 @@
 package calibration
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -144,3 +146,66 @@ type Phase struct {
 
 // PhaseTables is the text of a phase in which tables are made.
 const PhaseTables = "tables"
+
+// leastDelta is the smallest δ of an additional ε: the claim's δ below the claim's ε, else a
+// negligible part of the claim's δ. Every point counts the failure probabilities of all points, so a
+// smaller δ would take samples from each of them.
+func (p Problem) leastDelta(epsilon float64) float64 {
+	if epsilon < p.Epsilon {
+		return p.Delta
+	}
+	return max(1e-300, Negligible*p.Delta)
+}
+
+// failureOfPoint is the failure probability of each point of a protocol with additional ε: the union
+// of all of them costs each point a negligible part of its δ at most (F5.11). It is known before
+// there are estimates.
+func (p Problem) failureOfPoint() float64 {
+	least := p.Delta
+	for _, epsilon := range p.AlsoEpsilon {
+		least = min(least, p.leastDelta(epsilon))
+	}
+	return Negligible * least / float64(1+len(p.AlsoEpsilon))
+}
+
+// truncated plans for a run with a maximum batch size: by the pair without truncation and a cost in δ
+// (F3.11), or by the events of truncated batches themselves if the first way is refused, or if
+// that pair needs no samples and the first way costs more than a twentieth of δ.
+func (p Problem) truncated(ctx context.Context) (*Plan, error) {
+	plan, err := p.costed(ctx)
+	own := p.Run.TruncatedPair() && ctx.Err() == nil
+	if !own || err == nil && (!WithoutSamples(plan.Method) || plan.share(p.Delta) <= Little-1) {
+		return plan, err
+	}
+	other, otherErr := p.planBy(ctx, false)
+	switch {
+	case otherErr != nil && err != nil:
+		return plan, errors.Join(err, otherErr)
+	case otherErr == nil && (err != nil || other.Protocol.Candidates[0].NoiseMultiplier < plan.Protocol.Candidates[0].NoiseMultiplier):
+		return other, nil
+	}
+	return plan, err
+}
+
+// costed plans by the cost in δ, if that is not too large.
+func (p Problem) costed(ctx context.Context) (*Plan, error) {
+	c, err := p.begin(true)
+	if err != nil {
+		return nil, err
+	}
+	most := p.NoiseMultiplier // more noise is not looked at
+	if most == 0 {
+		if most, err = c.independent(); err != nil {
+			return nil, err
+		}
+		most *= math.Sqrt(float64(p.Run.Strategy.Steps))
+	}
+	if err := c.tooDear(ctx, most); err != nil {
+		return c.out, err
+	}
+	plan, err := p.planBy(ctx, true)
+	if err == nil && plan.share(p.Delta) > MostTruncation {
+		err = c.tooDear(ctx, plan.Protocol.Candidates[0].NoiseMultiplier)
+	}
+	return plan, err
+}

@@ -1,11 +1,14 @@
 package calibration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
+	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
 )
 
@@ -286,4 +289,82 @@ func (s *search) more(l *look, tolerance float64) (want uint64, done bool) {
 	}
 	grow := (stdErr*stdErr - bySlope*bySlope) / (tolerance*tolerance - bySlope*bySlope)
 	return uint64(float64(l.samples)*min(grow, 4)) + Few, false
+}
+
+// noise is the noise multiplier at which the divergence of a search is δ.
+func (s *search) noise(ctx context.Context, start, tolerance float64) (Noise, error) {
+	f, err := s.run(ctx, math.Log(start), tolerance)
+	if err != nil {
+		return Noise{}, err
+	}
+	x, stdErr, _ := f.solve()
+	n := Noise{
+		Multiplier:   math.Exp(x),
+		OneDirection: true,
+		Samples:      s.drawn,
+		found:        s,
+		slope:        Slope{f.slope, math.Sqrt(f.slopeVar)},
+	}
+	n.StdErr = stdErr * n.Multiplier
+	nearest := slices.MinFunc(
+		s.looks,
+		func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) },
+	)
+	ratio, _ := f.at(nearest.x)
+	n.Effort = math.Exp(nearest.logBound - ratio) // M over the divergence
+	return n, nil
+}
+
+// both adds the direction of a search to a noise multiplier that was found in the other one.
+func (s *search) both(ctx context.Context, n Noise, tolerance float64) (Noise, error) {
+	s.below = true
+	l, enough, err := s.look(ctx, math.Log(n.Multiplier), tolerance)
+	if err != nil {
+		return n, err
+	}
+	n.Samples, n.OneDirection = n.Samples+s.drawn, false
+	if !enough {
+		return n, fmt.Errorf("%w: more than %d for H(%s)", ErrTooDear, s.drawn, s.direction)
+	}
+	n.reverse = FarShare * math.Exp(l.logBound)
+	n.Effort = max(n.Effort, n.reverse)
+	s.below = false
+	if p := s.point(l); !l.isConclusive() || p.u > Apart*p.stdErr {
+		return n, nil
+	}
+	other, err := s.noise(ctx, n.Multiplier, tolerance)
+	if err != nil {
+		return n, err
+	}
+	n.Samples, n.floor, n.reverse = n.Samples+other.Samples, other.Multiplier, other.Effort
+	n.Effort = max(n.Effort, n.reverse)
+	if other.Multiplier > n.Multiplier {
+		n.Multiplier, n.StdErr = other.Multiplier, other.StdErr
+	}
+	return n, nil
+}
+
+// goal is the goal of a trial at ln σ = x with a largest value.
+func (s *search) goal(x, bound, errors float64) accounting.Goal {
+	g := accounting.Goal{Bound: bound, Errors: errors}
+	if s == nil { // nothing is known
+		g.Mean, g.Errors = bound, 1
+		return g
+	}
+	if s.isKnown() {
+		ratio, stdErr := s.fit().at(x)
+		g.Mean = min(bound, s.Delta*math.Exp(ratio))
+		g.Seen = bound / max(1e-300, g.Mean*stdErr*stdErr)
+		return g
+	}
+	for _, l := range s.looks { // nothing was seen: a value of M would have shown a mean that falls with σ as divergences do
+		if l.samples == 0 {
+			continue
+		}
+		ratio, _ := s.scale.fit([]point{s.point(l)}, s.before).at(x)
+		if seen := bound / (s.Delta * math.Exp(ratio)); seen > g.Seen {
+			g.Mean, g.Seen = min(bound, l.mean()), seen
+		}
+	}
+	return g
 }

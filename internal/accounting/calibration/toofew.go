@@ -1,8 +1,6 @@
 package calibration
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
 	"minsep/internal/accounting"
@@ -66,49 +64,6 @@ func roughly(seconds float64) string {
 		return fmt.Sprintf("%.2g h", seconds/3600)
 	}
 	return fmt.Sprintf("%.2g days", seconds/86400)
-}
-
-// budget is the budget in words.
-func (c *calibrator) budget() string {
-	switch {
-	case c.Samples > 0:
-		return fmt.Sprintf("%d samples", c.Samples)
-	case c.CPUTime > 0:
-		return fmt.Sprintf("%v of one processor", c.CPUTime)
-	}
-	return fmt.Sprintf("%v of one processor, the default", DefaultCPUTime)
-}
-
-// tooFew adds to an error about too few samples the budget, a larger one that is enough, and the
-// noise multiplier that needs no samples.
-func (c *calibrator) tooFew(ctx context.Context, err error, provable float64) error {
-	var few *TooFewError
-	if !errors.As(err, &few) {
-		few = &TooFewError{What: "an estimate", Cause: err}
-	}
-	few.Budget, few.Proven = c.budget(), provable
-	least := 0.0
-	for _, s := range c.searches {
-		if s == nil {
-			continue
-		}
-		if few.CPU == 0 && s.each() == 0 && len(s.looks) > 0 &&
-			s.draw(ctx, s.looks[len(s.looks)-1], fewest) != nil {
-			continue // their time is advice
-		}
-		few.CPU = max(few.CPU, s.each())
-		if few.Need == 0 && len(s.looks) > 0 {
-			effort := s.looks[len(s.looks)-1].bound() / s.Delta
-			few.Advised, least = max(few.Advised, samplesFor*effort), max(least, leastSamples*effort)
-		}
-	}
-	if few.Need > 0 {
-		few.Advised = 1.2 * few.Need / (1 - estimateShare)
-	} else if few.Need = least; least > 0 {
-		few.Cause = nil
-	}
-	few.AdvisedCPU = max(few.Advised*few.CPU+c.used(), 1.5*c.seconds)
-	return few
 }
 
 // Advised is a budget in samples for a rejected noise multiplier that is given again. It is enough

@@ -79,48 +79,6 @@ func (c *calibrator) mostCost(sigma float64) (float64, error) {
 	return MostTruncationCost(c.Run, sigma, c.Epsilon)
 }
 
-// truncated plans for a run with a maximum batch size: by the pair without truncation and a cost in δ
-// (F3.11), or by the events of truncated batches themselves if the first way is refused, or if
-// that pair needs no samples and the first way costs more than a twentieth of δ.
-func (p Problem) truncated(ctx context.Context) (*Plan, error) {
-	plan, err := p.costed(ctx)
-	own := p.Run.TruncatedPair() && ctx.Err() == nil
-	if !own || err == nil && (!WithoutSamples(plan.Method) || plan.share(p.Delta) <= Little-1) {
-		return plan, err
-	}
-	other, otherErr := p.planBy(ctx, false)
-	switch {
-	case otherErr != nil && err != nil:
-		return plan, errors.Join(err, otherErr)
-	case otherErr == nil && (err != nil || other.Protocol.Candidates[0].NoiseMultiplier < plan.Protocol.Candidates[0].NoiseMultiplier):
-		return other, nil
-	}
-	return plan, err
-}
-
-// costed plans by the cost in δ, if that is not too large.
-func (p Problem) costed(ctx context.Context) (*Plan, error) {
-	c, err := p.begin(true)
-	if err != nil {
-		return nil, err
-	}
-	most := p.NoiseMultiplier // more noise is not looked at
-	if most == 0 {
-		if most, err = c.independent(); err != nil {
-			return nil, err
-		}
-		most *= math.Sqrt(float64(p.Run.Strategy.Steps))
-	}
-	if err := c.tooDear(ctx, most); err != nil {
-		return c.out, err
-	}
-	plan, err := p.planBy(ctx, true)
-	if err == nil && plan.share(p.Delta) > MostTruncation {
-		err = c.tooDear(ctx, plan.Protocol.Candidates[0].NoiseMultiplier)
-	}
-	return plan, err
-}
-
 // share is the largest part of delta that truncation takes from a trial. A trial without samples and
 // with a total of at most MostTruncation times delta, as if the divergence is 0, does not count.
 func (out *Plan) share(delta float64) (share float64) {

@@ -156,12 +156,3 @@ func (f *gatherFn) FinishBundle(ctx context.Context, toOwner, toExamples, counts
 	examplesPacked.Add(ctx, f.examples.Packed())
 	return cmp.Or(err, f.counts.emit(counts))
 }
-
-// exampleLen is the length of the part of an edge that names its example.
-func (s *spec) exampleLen(edge []byte) (int, error) {
-	if len(edge) < priorityBytes {
-		return 0, errRecord
-	}
-	n, err := idLen(edge[priorityBytes:], s.Examples)
-	return priorityBytes + n, err
-}

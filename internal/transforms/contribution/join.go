@@ -136,18 +136,6 @@ func (f *joinFn) FinishBundle(ctx context.Context, kept, counts func(uint32, []b
 	return cmp.Or(err, f.counts.emit(counts))
 }
 
-// eachOwner calls f with every encoded owner id of an example from its id on.
-func (s *spec) eachOwner(example []byte, f func(id []byte)) error {
-	n, err := idLen(example, s.Examples)
-	for err == nil && n < len(example) {
-		example = example[n:]
-		if n, err = idLen(example, s.Owners); err == nil {
-			f(example[:n])
-		}
-	}
-	return err
-}
-
 // tally is a part of the summary. Histograms are maps while they grow, and sorted lists where parts
 // travel, so that equal summaries have equal bytes.
 type tally struct {

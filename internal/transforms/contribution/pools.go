@@ -135,18 +135,6 @@ func poolsLen(b []byte) (int, error) {
 	return 2 + 2*int(binary.BigEndian.Uint16(b)), nil
 }
 
-// keptHead is the length of a kept example before its id: place, copies and, with pools, its pools.
-func (s *spec) keptHead(example []byte) (int, error) {
-	if len(example) < exampleHead {
-		return 0, errRecord
-	}
-	if s.Bound.Pools == 0 {
-		return exampleHead, nil
-	}
-	n, err := poolsLen(example[exampleHead:])
-	return exampleHead + n, err
-}
-
 // joinPools keeps the examples of a bucket that are in a pool, with their pools. An example without
 // a decision is in no pool.
 func (f *joinFn) joinPools(

@@ -302,3 +302,36 @@ func (s *spec) checkTypes(e *ownergraph.Edges) error {
 	}
 	return nil
 }
+
+// exampleLen is the length of the part of an edge that names its example.
+func (s *spec) exampleLen(edge []byte) (int, error) {
+	if len(edge) < priorityBytes {
+		return 0, errRecord
+	}
+	n, err := idLen(edge[priorityBytes:], s.Examples)
+	return priorityBytes + n, err
+}
+
+// keptHead is the length of a kept example before its id: place, copies and, with pools, its pools.
+func (s *spec) keptHead(example []byte) (int, error) {
+	if len(example) < exampleHead {
+		return 0, errRecord
+	}
+	if s.Bound.Pools == 0 {
+		return exampleHead, nil
+	}
+	n, err := poolsLen(example[exampleHead:])
+	return exampleHead + n, err
+}
+
+// eachOwner calls f with every encoded owner id of an example from its id on.
+func (s *spec) eachOwner(example []byte, f func(id []byte)) error {
+	n, err := idLen(example, s.Examples)
+	for err == nil && n < len(example) {
+		example = example[n:]
+		if n, err = idLen(example, s.Owners); err == nil {
+			f(example[:n])
+		}
+	}
+	return err
+}
