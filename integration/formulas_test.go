@@ -114,3 +114,73 @@ func TestFormulaLabelsBite(t *testing.T) {
 		}
 	}
 }
+
+// withoutConditions are the labels of definitions and of what holds for all of them.
+var withoutConditions = []string{"F0", "F1.2", "F3", "F3.0", "F3.0b", "F4", "F5.8", "assumptions", "papers"}
+
+// TestFormulaConditions: every formula says under which conditions it holds, and names the functions
+// that check them, which are there.
+func TestFormulaConditions(t *testing.T) {
+	page, err := os.ReadFile("../docs/formulas.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := declaredNames(t)
+	conditions := regexp.MustCompile(`(?s)\nConditions: (.*?)(?:\n\n|\n$)`)
+	name := regexp.MustCompile("`(?:[A-Za-z]+\\.)?([A-Za-z_]+)`")
+	sections := formulaAnchor.FindAllStringSubmatchIndex(string(page), -1)
+	named := 0
+	for i, at := range sections {
+		label, end := string(page[at[2]:at[3]]), len(page)
+		if i+1 < len(sections) {
+			end = sections[i+1][0]
+		}
+		text := conditions.FindStringSubmatch(string(page[at[1]:end]))
+		if text == nil {
+			// F5.1 has two labels.
+			if !slices.Contains(withoutConditions, label) && end-at[1] > 1 {
+				t.Errorf("%s has no conditions", label)
+			}
+			continue
+		}
+		for _, function := range name.FindAllStringSubmatch(text[1], -1) {
+			named++
+			if !declared[function[1]] && function[1] != "in" {
+				t.Errorf("%s: no function or type %s", label, function[1])
+			}
+		}
+	}
+	if named < 30 {
+		t.Errorf("only %d functions are named", named)
+	}
+}
+
+// declaredNames are the functions, methods and types of Go, and the functions of Python.
+func declaredNames(t *testing.T) map[string]bool {
+	t.Helper()
+	declaration := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |\s*def )(\w+)`)
+	names := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if ext := filepath.Ext(path); ext != ".go" && ext != ".py" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, found := range declaration.FindAllStringSubmatch(string(content), -1) {
+			names[found[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
