@@ -56,7 +56,7 @@ func TestPrism(t *testing.T) {
 		"form --examples 5000 --scheme fixed --steps 64 --min-sep 4 --batch-size 20 --key key",
 		"account --scheme b-min-sep --steps 64 --min-sep 4 --batch-size 20 --examples 3000 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000",
 		"account --scheme rotation --steps 64 --epoch-steps 16 --examples 3000 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000",
-		"noise --strategy strategy.json --noise-multiplier 2 --steps 64 --coordinates 3000 --shards 3 --key key",
+		"noise --files --strategy strategy.json --noise-multiplier 2 --steps 64 --coordinates 3000 --shards 3 --key key",
 	} {
 		direct, want := bench(args)
 		if err := os.Rename(filepath.Join(p.dir, "out"), filepath.Join(p.dir, fmt.Sprint("direct", i))); err != nil {

@@ -323,7 +323,7 @@ func allPipelines(t *testing.T, on *flink.Cluster, flags []string) {
 	both("account-rotation", "rotated", "account --scheme rotation --steps 64 --epoch-steps 16 --examples 320 --bands 4 --epsilon 2 --delta 1e-3 --samples 20000 --out rotated")
 	for _, n := range noises {
 		b.must(strings.Fields("strategy " + n.args + " --out " + n.name + ".json --quiet")...)
-		both("noise-"+n.name, "noise-"+n.name, "noise --strategy "+n.name+".json --noise-multiplier 0.9 --steps 100 --coordinates 30000 --shards 3 --key key --out noise-"+n.name+" --json")
+		both("noise-"+n.name, "noise-"+n.name, "noise --files --strategy "+n.name+".json --noise-multiplier 0.9 --steps 100 --coordinates 30000 --shards 3 --key key --out noise-"+n.name+" --json")
 	}
 	plan := fmt.Sprintf(`{
 		"graph": {"paths": [%q]}, "bound": {"max_examples_per_owner": 1},
