@@ -45,13 +45,7 @@ func main() {
 	training := must(transforms.NewTraining(ctx, *run, *key))
 	p, s := beam.NewPipelineWithRoot()
 	scheme := sampling.Params{Scheme: "b-min-sep", Steps: 200, MinSep: 10, BatchSize: 50}
-	batches := must(
-		transforms.SampleBatches(
-			s,
-			transforms.Sampling{Params: scheme},
-			transforms.NumberedExamples(training, people),
-		),
-	)
+	batches := must(transforms.SampleBatches(s, transforms.Sampling{Params: scheme}, transforms.NumberedExamples(training, people)))
 	records := beam.ParDo(s, makeRecords, beam.Impulse(s))
 	beam.ParDo0(s, use, must(batches.Join(s, records)))
 	must(0, transforms.Fault(beamx.Run(ctx, p))) // --runner=direct, prism, flink, dataflow

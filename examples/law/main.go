@@ -40,20 +40,12 @@ func main() {
 	ctx := context.Background()
 	law := sampling.Law{Start: []sampling.Start{{Point: sampling.Point{Step: 1}, Prob: 1}}, Next: weekly}
 	table := must(law.Tabulate(30))
-	claim := privacy.Claim{
-		Sampler:  sampling.Spec{Law: table},
-		Strategy: must(mechanism.BSR(30, 4)),
-		Epsilon:  2,
-		Delta:    1e-2,
-		Samples:  50_000,
-	}
+	claim := privacy.Claim{Sampler: sampling.Spec{Law: table}, Strategy: must(mechanism.BSR(30, 4)), Epsilon: 2, Delta: 1e-2, Samples: 50_000}
 	certificate := must(privacy.Certify(ctx, claim, transforms.OnRunner(*shared, beamx.Run)))
 	fmt.Printf("σ = %.3f by %s\n", certificate.NoiseMultiplier, certificate.Method)
 	training := must(transforms.NewTraining(ctx, *run, *key))
 	p, s := beam.NewPipelineWithRoot()
-	batches := must(
-		transforms.SampleBatches(s, transforms.Sampling{Law: table}, transforms.NumberedExamples(training, 1000)),
-	)
+	batches := must(transforms.SampleBatches(s, transforms.Sampling{Law: table}, transforms.NumberedExamples(training, 1000)))
 	beam.ParDo0(s, use, must(batches.Elements(s)))
 	must(0, transforms.Fault(beamx.Run(ctx, p))) // --runner=direct, prism, flink, dataflow
 }
