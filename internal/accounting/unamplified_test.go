@@ -154,7 +154,8 @@ func TestUnamplifiedCalibrate(t *testing.T) {
 	}
 	cut := once
 	cut.MaxExamplesPerOwner, cut.Examples, cut.Sampler.Truncation = 1, 1000, &sampling.Truncation{MaxBatchSize: 20}
-	if _, _, err := cut.Prove(1, 1); !errors.Is(err, ErrNoProof) {
+	var refused *RefusedError
+	if _, _, err := cut.Prove(1, 1); !errors.As(err, &refused) {
 		t.Errorf("the pair of truncated batches: %v", err)
 	}
 }
