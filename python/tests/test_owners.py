@@ -273,7 +273,7 @@ class Adapters(runs.Case):
         shutil.copytree(self.owned() / "bounded", path / "bounded")
         scheme = ["--steps", 12, "--key", runs.key(), "--out", path, "--quiet"]
         runs.minsep("form", "--bounded", path, "--scheme", "poisson", "--batch-size", 4, "--sample", "owners", "--examples-per-owner", 3, *scheme)
-        runs.minsep("noise", "--strategy", runs.ROOT / "owned.json", "--noise-multiplier", 1, "--coordinates", 5, *scheme)
+        runs.minsep("noise", "--files", "--strategy", runs.ROOT / "owned.json", "--noise-multiplier", 1, "--coordinates", 5, *scheme)
         return minsep.Run(path)
 
     def data(self, run):

@@ -142,7 +142,7 @@ class Sums(Training):
             (out / file).unlink()
         runs.minsep("form", "--bounded", out, "--scheme", "poisson", "--steps", 12, "--batch-size", 4, "--sample", "owners",
                     "--examples-per-owner", 3, "--key", runs.key(), "--out", out, "--quiet")  # fmt: skip
-        runs.minsep("noise", "--strategy", runs.ROOT / "owned.json", "--noise-multiplier", 1, "--steps", 12, "--coordinates", 5, "--key", runs.key(), "--out", out, "--quiet")
+        runs.minsep("noise", "--files", "--strategy", runs.ROOT / "owned.json", "--noise-multiplier", 1, "--steps", 12, "--coordinates", 5, "--key", runs.key(), "--out", out, "--quiet")
         return out
 
     @needs_func
@@ -184,7 +184,7 @@ class Sums(Training):
         out = self.folder / "sparse"
         runs.minsep("form", "--examples", 100, "--scheme", "poisson", "--steps", 12, "--batch-size", 1, "--key", runs.key(), "--out", out, "--quiet")
         runs.minsep("strategy", "--kind", "identity", "--steps", 12, "--out", self.folder / "one.json", "--quiet")
-        runs.minsep("noise", "--strategy", self.folder / "one.json", "--noise-multiplier", 1, "--steps", 12, "--coordinates", 39, "--key", runs.key(), "--out", out, "--quiet")
+        runs.minsep("noise", "--files", "--strategy", self.folder / "one.json", "--noise-multiplier", 1, "--steps", 12, "--coordinates", 39, "--key", runs.key(), "--out", out, "--quiet")
         return out
 
     @needs_func
