@@ -268,6 +268,7 @@ class Resumes(Training):
     def test_kill_at_any_step(self):
         """A training that is killed, in whatever step, ends with the same bytes as one that is not, dropout and all."""
         path = self.own_noisy(20, 36)
+        killed = runs.shutil.copytree(path, self.folder / "killed")  # a run of another id has other noise
         file = self.folder / "program.py"
         file.write_text(PROGRAM)
 
@@ -282,7 +283,7 @@ class Resumes(Training):
                 deaths += 1
 
         _, want = train("")
-        path = runs.make_noisy(self.folder / "killed", 20, 36)
+        path = killed
         self.assertEqual(train("0:before,1:after,3:write,7:before,8:after,18:write,19:before,20:write"), (8, want))
         starts = [[int(a), int(b)] for a, b in json.loads((path / "training.json").read_text())["starts"].values()]
         self.assertEqual(len(starts), 9)
