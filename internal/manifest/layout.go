@@ -1,6 +1,11 @@
 package manifest
 
-import "minsep/sampling"
+import (
+	"strings"
+
+	"minsep/internal/store"
+	"minsep/sampling"
+)
 
 // Names in a run directory, besides [RunName]: folders with an index, the ledger, and files.
 const (
@@ -17,6 +22,15 @@ const (
 	ReportPage       = "report.html"        // made by minsep report
 	SecretReportPage = "report-secret.html" // the same with secrets
 )
+
+// IgnoreName is the name of the file that keeps the secrets of a run directory out of git. A run's
+// first run.json comes with it, on local disks.
+const IgnoreName = ".gitignore"
+
+// ignored are the contents of the file: the secrets of a run directory, and names that come and go.
+var ignored = "# Secrets of this run, which must not be committed.\n/" + strings.Join([]string{
+	BatchesFolder + "/", NoiseFolder + "/", SecretReportPage, store.TempPrefix + "*", LockName,
+}, "\n/") + "\n"
 
 // ReportMark begins every page of minsep report, and identifies it as one.
 const ReportMark = `<meta name="generator" content="minsep">`

@@ -243,6 +243,32 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestSecretsAreIgnored: a run directory begins with a file that keeps its secrets out of git. The
+// user's own file stays, whatever happens to the run.
+func TestSecretsAreIgnored(t *testing.T) {
+	for _, own := range []string{"", "*.txt\n"} {
+		dir := t.TempDir()
+		path, want := filepath.Join(dir, IgnoreName), own
+		if own == "" {
+			want = "# Secrets of this run, which must not be committed.\n/batches/\n/noise/\n/report-secret.html\n/.minsep-tmp-*\n/lock\n"
+		} else if err := os.WriteFile(path, []byte(own), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := OpenRun(dir); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != want {
+			t.Errorf("%q (%v), not %q", b, err, want)
+		}
+		if err := RemoveRun(dir); err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := os.ReadFile(path); string(b) != own {
+			t.Errorf("after the run was removed: %q, not %q", b, own)
+		}
+	}
+}
+
 func TestRunDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	run, made, err := OpenRun(dir)

@@ -136,6 +136,8 @@ func WriteRun(dir string, run Run, old *Run) error {
 			return fmt.Errorf("%s: %w", store.Join(dir, RunName), err)
 		}
 		o.Replaces = version
+	} else if err := ignoreSecrets(dir); err != nil {
+		return err
 	}
 	b, err := run.encode()
 	if err != nil {
@@ -147,6 +149,22 @@ func WriteRun(dir string, run Run, old *Run) error {
 		if _, gone := store.Stat(background, path); errors.Is(gone, fs.ErrNotExist) {
 			return invalid(fmt.Errorf("%s: is a link that leads nowhere: remove it, or give another --out", path))
 		}
+	}
+	return err
+}
+
+// ignoreSecrets writes the file [IgnoreName] of a run directory on a local disk, unless the user has
+// one there.
+func ignoreSecrets(dir string) error {
+	if store.Shared(dir) {
+		return nil
+	}
+	_, err := writeFile(dir, IgnoreName, store.Options{Mode: PublicFile, New: true}, func(w io.Writer) error {
+		_, err := io.WriteString(w, ignored)
+		return err
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
 	return err
 }
@@ -171,6 +189,13 @@ func (r Run) encode() ([]byte, error) {
 func RemoveRun(dir string) error {
 	if err := store.Remove(background, store.Join(dir, RunName)); err != nil {
 		return err
+	}
+	if ignore := store.Join(dir, IgnoreName); !store.Shared(dir) { // the user's own file stays
+		if b, err := store.ReadText(background, ignore, int64(len(ignored))); err == nil && string(b) == ignored {
+			if err := store.Remove(background, ignore); err != nil {
+				return err
+			}
+		}
 	}
 	entries, err := store.List(background, dir)
 	if errors.Is(err, fs.ErrNotExist) { // a folder of objects went with the last of them

@@ -152,7 +152,7 @@ func TestAgainTakesOver(t *testing.T) {
 	again("dry", d.sampled(graph, 2), "bound take over, strategy take over, account take over, form to do, noise to do", pipelines.Options{DryRun: true})
 	same := again("same", d.sampled(graph, 2), "bound skipped, strategy skipped, account skipped"+drawn, pipelines.Options{})
 	for name, content := range before {
-		shared := strings.HasPrefix(name, "bounded/") || strings.HasPrefix(name, "strategy/") || strings.HasPrefix(name, "ledger/") || name == manifest.CertificateFile
+		shared := strings.HasPrefix(name, "bounded/") || strings.HasPrefix(name, "strategy/") || strings.HasPrefix(name, "ledger/") || name == manifest.CertificateFile || name == manifest.IgnoreName
 		if shared != (same[name] == content) {
 			t.Errorf("%s is the same: %v", name, !shared)
 		}

@@ -34,11 +34,13 @@ func refuse(path, what string, differs []string) error {
 	return &param.Error{Param: "out", Value: path, Rule: what + "; give another --out"}
 }
 
-// removeEmptyRun removes a run directory that has only run.json and the lock.
+// removeEmptyRun removes a run directory that has only what every run directory has.
 func (r *planRun) removeEmptyRun() error {
 	entries, err := store.List(context.Background(), r.Out)
-	entries = slices.DeleteFunc(entries, func(e store.Entry) bool { return e.Name == manifest.LockName })
-	if err != nil || len(entries) > 1 {
+	entries = slices.DeleteFunc(entries, func(e store.Entry) bool {
+		return slices.Contains([]string{manifest.RunName, manifest.LockName, manifest.IgnoreName}, e.Name)
+	})
+	if err != nil || len(entries) > 0 {
 		return err
 	}
 	return manifest.RemoveRun(r.Out)

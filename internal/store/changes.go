@@ -10,6 +10,9 @@ import (
 // be killed. Several goroutines may call it at once.
 var BeforeChange func(kind, path string)
 
+// beforeSyncDir is called before the names in a local folder are made durable. Only tests set it.
+var beforeSyncDir func(dir string)
+
 // changing tells the test, if there is one, of a change that follows.
 func changing(kind, path string) {
 	if BeforeChange != nil {

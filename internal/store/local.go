@@ -150,6 +150,9 @@ func fill(f *os.File, write func(io.Writer) error) error {
 
 // syncDir makes the names in a folder durable.
 func syncDir(dir string) error {
+	if beforeSyncDir != nil {
+		beforeSyncDir(dir)
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -185,7 +188,13 @@ func (local) List(_ context.Context, dir string) ([]Entry, error) {
 
 // MkdirAll makes missing parents with mode 0755: only the last folder may have to be secret.
 func (local) MkdirAll(_ context.Context, dir string, mode fs.FileMode) error {
-	dir = localPath(dir)
+	_, err := makeFolder(localPath(dir), 0o755, mode)
+	return err
+}
+
+// makeFolder makes a folder with mode, and its missing parents with parentMode. made says that the
+// folder was not there.
+func makeFolder(dir string, parentMode, mode fs.FileMode) (made bool, err error) {
 	var parents []string // of folders that are made
 	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
 		if _, err := os.Stat(at); err == nil {
@@ -193,22 +202,23 @@ func (local) MkdirAll(_ context.Context, dir string, mode fs.FileMode) error {
 		}
 		parents = append(parents, filepath.Dir(at))
 	}
-	if err := makeDirs(filepath.Dir(dir), 0o755); err != nil {
-		return err
+	if err := makeDirs(filepath.Dir(dir), parentMode); err != nil {
+		return false, err
 	}
-	if err := makeDir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if err = makeDir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, err
 	}
+	made = err == nil
 	for _, parent := range parents { // a folder whose name is lost would take its files with it
 		if err := syncDir(parent); err != nil && !errors.Is(err, fs.ErrPermission) {
-			return err
+			return made, err
 		}
 	}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		err = fault("mkdir", dir, errors.New("is a file"))
 	}
-	return err
+	return made, err
 }
 
 // Remove removes a file, and syncs its folder: the file does not return after a crash.

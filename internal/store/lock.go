@@ -25,14 +25,10 @@ func LockFolder(dir, name string, folderMode, fileMode fs.FileMode) (unlock func
 		return func() {}, nil
 	}
 	dir = filepath.Clean(localPath(dir))
-	if err := makeDirs(filepath.Dir(dir), folderMode); err != nil {
+	made, err := makeFolder(dir, folderMode, folderMode)
+	if err != nil {
 		return nil, err
 	}
-	err = makeDir(dir, folderMode)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	made := err == nil
 	removeEmpty := func() {
 		if made {
 			remove(dir) // fails unless it is empty

@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -18,5 +20,32 @@ func TestAppendSyncs(t *testing.T) {
 	defer l.Close()
 	if err := l.Append([][]byte{[]byte("line\n")}); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("lines were not synced: %v", err)
+	}
+}
+
+// TestNewFoldersAreSynced: the name of a folder that is made is safe in its parent, up to the first
+// folder that was there before.
+func TestNewFoldersAreSynced(t *testing.T) {
+	var synced []string
+	beforeSyncDir = func(dir string) { synced = append(synced, dir) }
+	defer func() { beforeSyncDir = nil }()
+	for name, make := range map[string]func(dir string) error{
+		"MkdirAll": func(dir string) error { return MkdirAll(t.Context(), dir, 0o700) },
+		"LockFolder": func(dir string) error {
+			unlock, err := LockFolder(dir, "lock", 0o755, 0o644)
+			if err == nil {
+				unlock()
+			}
+			return err
+		},
+	} {
+		top := t.TempDir()
+		synced = nil
+		if err := make(filepath.Join(top, "a", "run")); err != nil {
+			t.Fatal(name, err)
+		}
+		if want := []string{filepath.Join(top, "a"), top}; !slices.Equal(synced, want) {
+			t.Errorf("%s synced %v, not %v", name, synced, want)
+		}
 	}
 }
