@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -50,10 +51,10 @@ func WriteFileOf(dir, name string, mode fs.FileMode, size int64, write func(io.W
 }
 
 func writeFile(dir, name string, o store.Options, write func(io.Writer) error) (File, error) {
-	sum, count := sha256.New(), new(countWriter)
+	sum := &summingWriter{sum: sha256.New()}
 	err := store.Write(background, store.Join(dir, name), o, func(out io.Writer) error {
-		count.w = out
-		w := bufio.NewWriterSize(io.MultiWriter(count, sum), 1<<18)
+		sum.out = out
+		w := bufio.NewWriterSize(sum, summedBytes)
 		if err := write(w); err != nil {
 			return err
 		}
@@ -62,18 +63,31 @@ func writeFile(dir, name string, o store.Options, write func(io.Writer) error) (
 	if err != nil {
 		return File{}, fmt.Errorf("writing %s: %w", name, err)
 	}
-	return File{Name: name, Bytes: count.n, SHA256: Digest(sum.Sum(nil))}, nil
+	return File{Name: name, Bytes: sum.written, SHA256: Digest(sum.sum.Sum(nil))}, nil
 }
 
-type countWriter struct {
-	w io.Writer
-	n int64
+// summedBytes is the size of what a summingWriter hashes and writes at a time.
+const summedBytes = 1 << 18
+
+// summingWriter writes to out, and counts and hashes what it writes. It takes large writes in pieces
+// that stay in the processor's cache from the hash to the copy.
+type summingWriter struct {
+	out     io.Writer
+	sum     hash.Hash
+	written int64
 }
 
-func (c *countWriter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	return n, err
+func (s *summingWriter) Write(b []byte) (total int, err error) {
+	for len(b) > 0 && err == nil {
+		piece := b[:min(len(b), summedBytes)]
+		s.sum.Write(piece)
+		var n int
+		n, err = s.out.Write(piece)
+		total += n
+		b = b[n:]
+	}
+	s.written += int64(total)
+	return total, err
 }
 
 // Check compares the file's size and SHA-256 with the index. If an object differs, it is read again

@@ -67,7 +67,8 @@ type stepKeys struct{ normals, tails stream.Key }
 // pieceValues is about the number of values that a goroutine makes at a time.
 const pieceValues = 1 << 16
 
-// chunkRows is the number of rows that a tile makes at a time, if it needs no earlier outputs.
+// chunkRows is the number of rows that a tile makes at a time, if it needs no earlier outputs and the
+// rows depend on each other.
 const chunkRows = 32
 
 // Generator returns the generator of coordinates [lo, hi) at step 0. The key must be the one of r's
@@ -154,6 +155,11 @@ func (g *Generator) Step() int {
 // it: whether [Generator.Seek] takes no time, and a checkpoint saves nothing.
 func (g *Generator) Restartable() bool {
 	return g.noising.restartable()
+}
+
+// independent reports whether the noise of a step needs nothing of other steps.
+func (g *Generator) independent() bool {
+	return g.history == 0 && g.noising.Gain != nil
 }
 
 // Rows returns the number of rows that a caller who needs one at a time should ask for: more than one
@@ -335,20 +341,61 @@ func fillRows[T float32 | float64](g *Generator, dst []T, rows int, round rounde
 		scales[t] = g.scale * g.noising.rowScale(g.step+t)
 	}
 	var failed atomic.Bool
+	chunk := chunkRows
+	if g.independent() {
+		chunk = 1 // the rows of a tile are then written one after the other, each at once
+	}
 	g.each(g.tiles, func(w *worker, tile int) {
 		from, to := g.panelsOf(tile)
-		for row := 0; row < rows; row += chunkRows {
-			count := min(chunkRows, rows-row)
+		for row := 0; row < rows; row += chunk {
+			count := min(chunk, rows-row)
+			into, of := dst[row*width:], scales[row:][:count]
 			w.rowsOf(from, to, g.step+row, count, func(panel int, values []float64) {
-				first := g.base + int64(panel)*lanes
-				a, b := max(first, g.lo), min(first+lanes, g.hi)
-				if !round(dst[row*width+int(a-g.lo):], width, values, int(a-first), int(b-first), scales[row:][:count]) {
+				ok := false
+				if count == 1 {
+					ok = roundRow(w, into, g.lo, panel, values, of[0], round)
+				} else {
+					first := g.base + int64(panel)*lanes
+					a, b := max(first, g.lo), min(first+lanes, g.hi)
+					ok = round(into[a-g.lo:], width, values, int(a-first), int(b-first), of)
+				}
+				if !ok {
 					failed.Store(true)
 				}
 			})
 		}
 	})
 	return !failed.Load()
+}
+
+// roundRow rounds a step's values of panels that lie side by side, from a panel on, into a row that
+// begins at the coordinate origin. Only the coordinates in the range are taken.
+func roundRow[T float32 | float64](
+	w *worker,
+	row []T,
+	origin int64,
+	panel int,
+	values []float64,
+	scale float64,
+	round rounder[T],
+) bool {
+	g := w.g
+	count := len(values) / lanes
+	w.scales = grow(w.scales, count)
+	for i := range w.scales {
+		w.scales[i] = scale
+	}
+	first := g.base + int64(panel)*lanes
+	if first >= g.lo && first+int64(count)*lanes <= g.hi {
+		return round(row[first-origin:], lanes, values, 0, lanes, w.scales)
+	}
+	ok := true
+	for i := range count {
+		first := first + int64(i)*lanes
+		a, b := max(first, g.lo), min(first+lanes, g.hi)
+		ok = round(row[a-origin:], lanes, values[i*lanes:][:lanes], int(a-first), int(b-first), w.scales[:1]) && ok
+	}
+	return ok
 }
 
 // fillRow makes the pieces of a row in several goroutines, each in its place.
@@ -369,29 +416,12 @@ func fillRow[T float32 | float64](g *Generator, dst []T, round rounder[T]) bool 
 // rows left.
 func fillPiece[T float32 | float64](w *worker, values []T, from, to int, round rounder[T]) bool {
 	g := w.g
-	w.scales = grow(w.scales, g.tile)
-	for i := range w.scales {
-		w.scales[i] = g.scale * g.noising.rowScale(g.step)
-	}
+	scale := g.scale * g.noising.rowScale(g.step)
 	firstPanel, _ := g.panelsOf(from)
 	_, endPanel := g.panelsOf(to - 1)
 	origin := max(g.lo, g.base+int64(firstPanel)*lanes)
 	values = values[:min(g.hi, g.base+int64(endPanel)*lanes)-origin]
 	ok := true
-	// panels rounds some panels that lie side by side; only their coordinates in the range are
-	// taken.
-	panels := func(panel int, u []float64, count int) {
-		first := g.base + int64(panel)*lanes
-		if skip := int(max(g.lo-first, 0)); skip > 0 || first+int64(count)*lanes > g.hi {
-			for i := range count {
-				first := first + int64(i)*lanes
-				a, b := max(first, g.lo), min(first+lanes, g.hi)
-				ok = round(values[a-origin:], lanes, u[i*lanes:][:lanes], int(a-first), int(b-first), w.scales[:1]) && ok
-			}
-			return
-		}
-		ok = round(values[first-origin:], lanes, u, 0, lanes, w.scales[:count]) && ok
-	}
 	for tile := from; tile < to; tile++ {
 		a, b := g.panelsOf(tile)
 		if g.next[tile] == g.step {
@@ -401,7 +431,7 @@ func fillPiece[T float32 | float64](w *worker, values []T, from, to int, round r
 			}
 			w.ahead(tile, min(rows, g.end()-g.step))
 		}
-		panels(a, g.row(tile, g.step), b-a)
+		ok = roundRow(w, values, origin, a, g.row(tile, g.step)[:(b-a)*lanes], scale, round) && ok
 	}
 	return ok
 }

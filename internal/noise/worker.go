@@ -84,7 +84,7 @@ func (w *worker) ahead(tile, rows int) {
 }
 
 // rowsOf makes rows of the panels [from, to) that need no earlier outputs, and calls emit for each
-// panel with its part of them.
+// panel with its part of them, or for all panels at once if there is one row and nothing before it.
 func (w *worker) rowsOf(from, to, step, rows int, emit func(panel int, values []float64)) {
 	g := w.g
 	stride := w.room(from, to, rows)
@@ -93,10 +93,18 @@ func (w *worker) rowsOf(from, to, step, rows int, emit func(panel int, values []
 		w.normalsRow(w.rows[(g.history+t)*lanes:], from, to, step+t, stride, nil, nil)
 	}
 	w.prepare(step, rows)
-	for p := from; p < to; p += 2 {
-		n := min(2, to-p)
+	together := 2
+	if stride == lanes { // a single row: its panels lie side by side
+		together = to - from
+	}
+	for p := from; p < to; p += together {
+		n := min(together, to-p)
 		panels := w.rows[(p-from)*stride:][:n*stride]
 		w.correlate(panels, p, n, stride, rows)
+		if stride == lanes {
+			emit(p, panels)
+			continue
+		}
 		for i := range n {
 			emit(p+i, panels[i*stride:][:rows*lanes])
 		}
@@ -141,28 +149,17 @@ func (w *worker) prepare(step, steps int) {
 func (w *worker) correlate(panels []float64, p, n, stride, rows int) {
 	g := w.g
 	switch {
-	case g.noising.Gain != nil:
-		for i := range n {
-			scaleRows(panels[i*stride:], w.gain[:rows])
+	case g.noising.Gain != nil: // a single row
+		if gain := w.gain[0]; gain != 1 {
+			for i := range panels {
+				panels[i] *= gain
+			}
 		}
 	case g.noising.Filter != nil:
 		g.arithmetic.filter(panels, n, stride, rows, g.filter)
 	default:
 		size := len(g.minusScales) * lanes
 		g.arithmetic.buffers(panels, n, stride, rows, g.buffers[p*size:][:n*size], g.minusScales, g.noising.Decays)
-	}
-}
-
-// scaleRows multiplies each row of a panel by its gain.
-func scaleRows(p, gain []float64) {
-	for t, g := range gain {
-		if g == 1 {
-			continue
-		}
-		row := p[t*lanes:][:lanes]
-		for l := range row {
-			row[l] *= g
-		}
 	}
 }
 

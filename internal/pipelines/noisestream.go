@@ -31,7 +31,7 @@ const noiseStreamHead = 4096
 // makes so many rows of some coordinates at a time, which is faster.
 const StreamAhead = 32
 
-// streamGarbage is the memory of a stream beyond its first state: a row on its way, and garbage.
+// streamGarbage is the memory of a stream beyond its state and the rows on their way.
 const streamGarbage = 16 << 20
 
 // NoiseStreamHead is the head of a stream of noise: a JSON object, spaces, and a line feed, 4096
@@ -131,6 +131,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 	if err := bytes.readUntil(n.FromStep); err != nil {
 		return head, err
 	}
+	writeNext := rowWriter(s, head.DType, out) // allocated before the limit, or the collector never rests
 	leaveProgram()
 	defer limitGarbage(streamGarbage)()
 	kept := checkpoints{n, head, s, o.tell}
@@ -144,7 +145,6 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 		return head, err
 	}
 	progress.Enter("", "", 0, 0)
-	writeNext := rowWriter(s, head.DType, out)
 	for s.Step() < head.Steps {
 		s.Until = kept.next()
 		if err := bytes.readUntil(min(head.Steps, s.Step()+1+StreamAhead)); err != nil {
