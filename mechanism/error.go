@@ -45,8 +45,9 @@ func newError(variance []float64) Error {
 // Toeplitz strategies with Toeplitz workloads take O(n·bands) (arXiv 2405.15913, Proposition 3.1),
 // and BLT O(n·buffers). With momentum and learning rates, banded strategies take O(n·bands²) and
 // inverse-banded ones O(n·bands), normalised or not: the covariance of the noise's last bands-1
-// rows is carried from step to step. Every other case takes A row by row, in O(n²·bands) (arXiv
-// 2405.15913, Algorithm 3). No case takes more than O(n·bands) memory.
+// rows is carried from step to step. Every other case takes A C⁻¹ column by column: O(n²) for Toeplitz strategies
+// and O(n²·bands) for others, and O(n³) for a workload of a matrix. No case takes more than
+// O(n·bands) memory.
 func (s *Strategy) Error(a *Workload) (Error, error) {
 	if s.Steps != a.Steps {
 		return Error{}, &ParamError{Param: "workload steps", Value: a.Steps,
@@ -61,7 +62,7 @@ func (s *Strategy) Error(a *Workload) (Error, error) {
 	case a.isRecursive() && s.BLT == nil && s.Bands() <= s.Steps/4:
 		variance = newBandedCovariance(s, a).forward()
 	default:
-		variance = s.rowVariance(a)
+		variance = s.columnVariance(a)
 	}
 	for i, v := range variance {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -91,69 +92,34 @@ func (s *Strategy) toeplitzVariance(a *Workload) []float64 {
 	return w
 }
 
-// rowVariance solves C^T b = a for every row a of A.
-func (s *Strategy) rowVariance(a *Workload) []float64 {
-	var norms, row, held []float64
-	if s.Normalized {
-		norms = s.ColumnNorms()
+// columnVariance adds the squares of A C⁻¹ column by column. The columns of a Toeplitz C⁻¹ are the
+// first one, moved down; with normalised columns of C, its rows are multiplied by their norms.
+func (s *Strategy) columnVariance(a *Workload) []float64 {
+	n, first := s.Steps, []float64(nil)
+	variance, x := make([]float64, n), make([]float64, n)
+	norms := s.ColumnNorms()
+	if s.Columns == nil {
+		plain := *s
+		plain.Normalized = false
+		x[0] = 1
+		first = plain.Solve(x)
 	}
-	if s.Columns == nil && s.InverseToeplitz == nil && s.BLT == nil {
-		held = s.Toeplitz
-	}
-	variance := make([]float64, a.Steps)
-	for i := range variance {
-		row = a.Row(row, i)
-		if norms != nil { // rows of A D
-			for j := range row {
-				row[j] *= norms[j]
+	for j := range n {
+		clear(x)
+		if first == nil {
+			x[j] = 1
+			x = s.Solve(x)
+		} else {
+			copy(x[j:], first)
+			if s.Normalized {
+				floats.Mul(x, norms)
 			}
 		}
-		switch {
-		case s.BLT != nil:
-			s.BLT.solveTransposed(row)
-		case s.InverseToeplitz != nil:
-			multiplyTransposed(row, s.InverseToeplitz)
-		default:
-			for t := i; t >= 0; t-- {
-				c := held
-				if c == nil {
-					c = s.Columns[t]
-				}
-				below := c[1:min(len(c), i-t+1)]
-				row[t] = (row[t] - floats.Dot(below, row[t+1:t+1+len(below)])) / c[0]
-			}
-		}
-		for _, v := range row {
+		for i, v := range a.Multiply(x) {
 			variance[i] += v * v
 		}
 	}
 	return variance
-}
-
-// multiplyTransposed replaces x by T^T x, T lower triangular Toeplitz with first column h.
-func multiplyTransposed(x, h []float64) {
-	for t := range x {
-		sum := 0.0
-		for j, v := range h[:min(len(h), len(x)-t)] {
-			sum += v * x[t+j]
-		}
-		x[t] = sum
-	}
-}
-
-// solveTransposed replaces x by C^{-T} x.
-func (b *BLT) solveTransposed(x []float64) {
-	buffers := make([]float64, len(b.Scales))
-	for t := len(x) - 1; t >= 0; t-- {
-		v := x[t]
-		for m, scale := range b.Scales {
-			v -= scale * buffers[m]
-		}
-		x[t] = v
-		for m, decay := range b.Decays {
-			buffers[m] = decay*buffers[m] + v
-		}
-	}
 }
 
 // inverseVariance returns the variances for a banded C⁻¹ on a recursive workload. It carries the
@@ -199,32 +165,15 @@ func (s *Strategy) inverseVariance(a *Workload) []float64 {
 	return variance
 }
 
-// StepDeviations returns the norms of the rows of C⁻¹, [steps]: the standard deviations of the
-// noise that each step adds to its sum of gradients, at noise multiplier 1 and clip norm 1 (F1.2).
-// It takes as long as [Strategy.Error].
-func (s *Strategy) StepDeviations() ([]float64, error) {
+// StepNoise returns the standard deviation of the noise of one step at noise multiplier 1 and
+// clip norm 1 (F1.2): the norm of a row of C⁻¹. For a Toeplitz strategy it is ‖h‖, with the first
+// column h of C⁻¹: the noise of the last step, and of all but the first steps. For others it is the
+// root mean square over the steps. It takes as long as [Strategy.Error].
+func (s *Strategy) StepNoise() (float64, error) {
 	// The noise in a model that forgets everything in one step is the step's own noise.
 	e, err := s.Error(&Workload{Steps: s.Steps, Forgetting: 1})
-	if err != nil {
-		return nil, err
-	}
-	for i, v := range e.Variance {
-		e.Variance[i] = math.Sqrt(v)
-	}
-	return e.Variance, nil
-}
-
-// StepNoise returns the standard deviation of the noise of one step at noise multiplier 1 and
-// clip norm 1 (F1.2). For a Toeplitz strategy it is ‖h‖, with the first column h of C⁻¹: the
-// noise of the last step, and of all but the first steps. For others it is the root mean square
-// over the steps.
-func (s *Strategy) StepNoise() (float64, error) {
-	deviations, err := s.StepDeviations()
-	if err != nil {
-		return 0, err
-	}
 	if s.IsToeplitz() {
-		return deviations[len(deviations)-1], nil
+		return e.MaxSE, err
 	}
-	return math.Sqrt(square(deviations) / float64(len(deviations))), nil
+	return e.RMSE, err
 }

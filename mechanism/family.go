@@ -91,9 +91,9 @@ const (
 	defaultArity   = 2
 )
 
-// maxWholeSteps is the largest number of steps of a family that is held as a whole matrix of
-// 8·steps² bytes.
-const maxWholeSteps = 1 << 14
+// maxWholeSteps is the largest number of steps of a family whose matrix is dense, and is decomposed as
+// a whole: in some ten seconds.
+const maxWholeSteps = 1 << 12
 
 // Parameter is the free parameter of a family. Families may share one.
 type Parameter struct {

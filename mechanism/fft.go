@@ -24,7 +24,7 @@ func init() {
 
 // fft returns the FFT mechanism for prefix sums with the optimal decoder (arXiv 2211.06530,
 // section 4): the lower triangular strategy with the steps×steps corner of |A_circ| as its Gram
-// matrix. It ends when ctx ends.
+// matrix.
 func fft(ctx context.Context, steps int) (*Strategy, error) {
 	first := fftGram(steps)
 	gram := mat.NewSymDense(steps, nil)

@@ -19,7 +19,7 @@ func init() {
 	register(Family{
 		Kind: KindFenwick, Rank: 120,
 		Help: "a tree of --arity, with one node for each step",
-		Size: AritySize, MaxSteps: maxWholeSteps,
+		Size: AritySize, MaxSteps: 1 << 14,
 		bands: largestNode,
 		make:  func(_ Problem, p Params, _ bool) (*Strategy, error) { return Fenwick(p.Arity, p.Steps) },
 	})
@@ -55,7 +55,7 @@ func checkTree(arity, steps int) error {
 // tree returns tree aggregation of any arity with the full Honaker estimator, the best decoder for
 // the tree's nodes (arXiv 2211.06530, Appendix D.4): the lower triangular strategy with the Gram
 // matrix of the smallest complete tree. Nodes beyond the last step hold virtual steps with zero
-// gradients (Appendix D.3). Some entries may be negative. It ends when ctx ends.
+// gradients (Appendix D.3). Some entries may be negative.
 func tree(ctx context.Context, arity, steps int) (*Strategy, error) {
 	if err := checkTree(arity, steps); err != nil {
 		return nil, err
@@ -92,6 +92,35 @@ func Fenwick(arity, steps int) (*Strategy, error) {
 			}
 			s.Columns[j] = append(c, 1)
 		}
+	}
+	return valid(s)
+}
+
+// fromGram returns the lower triangular C with CᵀC = gram, by a Cholesky decomposition from below. It
+// does not begin after ctx ends.
+func fromGram(ctx context.Context, kind string, gram *mat.SymDense) (*Strategy, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	n := gram.SymmetricDim()
+	flipped := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			flipped.SetSym(i, j, gram.At(n-1-i, n-1-j))
+		}
+	}
+	var factor mat.Cholesky
+	if !factor.Factorize(flipped) { // flipped = UᵀU, and C[i][j] = U[n-1-i][n-1-j]
+		return nil, errNotPositive
+	}
+	upper := factor.RawU()
+	s := &Strategy{Kind: kind, Steps: n, Columns: make([][]float64, n)}
+	for j := range n {
+		column := make([]float64, n-j)
+		for i := j; i < n; i++ {
+			column[i-j] = upper.At(n-1-i, n-1-j)
+		}
+		s.Columns[j] = column
 	}
 	return valid(s)
 }

@@ -28,8 +28,6 @@ const planTable = `Columns of the table:
   step          noise of a single step over DP-SGD's: above 1 is usual, as
                 later steps take a part back; Adam prefers less; - where
                 DP-SGD needs no noise
-  as DP-SGD of  batch size with which DP-SGD (independent noise) has as
-                little noise: more is better; - is over half of the examples
   each          times that an example takes part, on average
   kept          part of the examples that take part
   state         numbers of 8 bytes that the noise keeps for each parameter

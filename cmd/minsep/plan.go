@@ -1,18 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"minsep/internal/accounting"
 	"minsep/internal/graphio"
@@ -41,8 +36,7 @@ nothing. The first is among the best, and not worse than DP-SGD: the errors of t
 --all shows as tied, and noise is not the only thing that a model depends on.
 
 With a graph, numbers of examples per owner from 1 to K are tried (1, 2, 3, 4, 8, 16 and so on, and K), on the examples that
-bounding keeps: several examples per owner take minutes. With X:Y, batch sizes from X to Y are tried. --noise-multiplier S in place of --epsilon
-plans for the privacy that independent noise (DP-SGD) of S has at batch size X.
+bounding keeps: several examples per owner take minutes. With X:Y, batch sizes from X to Y are tried.
 
 --solve finds the limit at which the noise is at most T times the batch (--target T): --solve batch-size finds the least
 batch size from X to Y; --solve epsilon the least epsilon, up to --epsilon (10 if it is left out).
@@ -51,23 +45,9 @@ Where each example has one owner, owners are tried in place of examples too (--s
 as many owners as they would have examples, each with one example, and K is the largest. --sample owners tries owners only,
 which takes seconds for any K: give the most examples that an owner has, to keep all.
 
-minsep plan --compare a.json b.json … ranks plans for minsep run.
-
 ` + planTable,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if f.compare && len(args) < 2 {
-				return &param.Error{
-					Param: "compare",
-					Value: cmp.Or(strings.Join(args, " "), "(none)"),
-					Rule:  "needs two plans for minsep run, or more",
-				}
-			}
-			if f.compare {
-				return nil
-			}
-			return cobra.NoArgs(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			usualMomentum(cmd, &r.Workload)
 			// Before the flags are checked: the check must see the workload and the objective that the plan
 			// will have, and the plan says that they were assumed.
@@ -77,13 +57,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 				return err
 			}
 			stop := a.watch("plan")
-			var out *planner.Result
-			var err error
-			if f.compare {
-				out, err = comparePlans(a, cmd, args, r.Seed)
-			} else {
-				out, err = planRequest(a, cmd, r, f)
-			}
+			out, err := planRequest(a, cmd, r, f)
 			stop()
 			// A plan that was stopped, one in which nothing can be used, and one with another row than asked
 			// for still have a table: the user waited for it.
@@ -93,7 +67,7 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 			return errors.Join(
 				a.print(
 					out,
-					func(w io.Writer) { printPlan(w, out, f.all || f.compare || ofRow(err)); printWritten(a, w, err, f.row) },
+					func(w io.Writer) { printPlan(w, out, f.all || ofRow(err)); printWritten(a, w, err, f.row) },
 				),
 				err,
 			)
@@ -130,12 +104,6 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	)
 	x.Float64Var(&r.Epsilon, "epsilon", 0, "epsilon of the claim")
 	x.Float64Var(&r.Delta, "delta", 0, "delta of the claim")
-	x.Float64Var(
-		&f.noise,
-		"noise-multiplier",
-		0,
-		"plan for the epsilon of independent noise with this multiplier, in place of --epsilon",
-	)
 	trainingFlags(x, &r.Workload)
 	x.Lookup("workload").Usage = "workload that the error is measured on: prefix, momentum, training, or a JSON file (default: training)"
 	x.StringVar(
@@ -188,12 +156,6 @@ minsep plan --compare a.json b.json … ranks plans for minsep run.
 	)
 	x.Float64Var(&f.target, "target", 0, "for --solve: the most noise, relative to the batch, to accept")
 	x.Uint64Var(&r.Seed, "seed", 0, "seed of the estimates' samples: the same seed gives the same plan")
-	x.BoolVar(
-		&f.compare,
-		"compare",
-		false,
-		"rank plans for minsep run, named as arguments, in place of making one",
-	)
 	x.BoolVar(&f.all, "all", false, "print the table of every candidate, in place of three lines on the first")
 	x.StringVar(&a.out, "out", "", "file to write the best row to, as a plan for minsep run")
 	x.IntVar(&f.row, "row", 1, "number of the row of the table that is written to --out")
@@ -238,11 +200,6 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 		}
 	}
 	r.BatchSizes = sizes
-	if f.noise > 0 {
-		if r.Epsilon, err = r.EpsilonOf(f.noise); err != nil {
-			return nil, err
-		}
-	}
 	r.Watch = watchPlan
 	out, err := asked(ctx, r, f)
 	if err == nil {
@@ -297,63 +254,10 @@ func asked(ctx context.Context, r planner.Request, f planFlags) (*planner.Result
 // watchPlan reports the planner's progress to the progress line.
 func watchPlan(p planner.Progress) {
 	text := words.Count(p.Done, "candidate") + " done; now " + p.Text
-	if p.Stages > 0 {
-		text = fmt.Sprintf("stage %d of %d, %s: %s", p.Stage, p.Stages, p.Name, text)
-	}
 	if p.At != "" {
 		text = p.At + ", " + text
 	}
 	progress.Enter(text, "", 0, 0)
-}
-
-// comparePlans ranks finished plans for minsep run. The plans contain all settings, so the flags
-// that would set them are refused.
-func comparePlans(a *app, cmd *cobra.Command, files []string, seed uint64) (*planner.Result, error) {
-	c := param.Checker{}
-	c.Add(a.zeros)
-	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
-		known := []string{"compare", "all", "seed", "json", "quiet", "work-dir", "log-format", "log-level"}
-		c.Require(
-			!flag.Changed || slices.Contains(known, flag.Name),
-			flag.Name,
-			flag.Value,
-			"must be left out with --compare: the plans give it",
-		)
-	})
-	if err := c.Err(); err != nil {
-		return nil, err
-	}
-	var plans []planner.NamedPlan
-	for _, file := range files {
-		text, err := stages.ReadFile(cmd.Context(), file)
-		if errors.Is(err, store.ErrNotRegular) || errors.Is(err, fs.ErrNotExist) {
-			return nil, &param.Error{
-				Param: "compare",
-				Value: file,
-				Rule:  "must be a file of a plan for minsep run, as minsep plan --out writes one",
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		p, err := stages.ParsePlan(file, text)
-		if err != nil {
-			return nil, err
-		}
-		if err := errors.Join(p.Validate(), p.Preflight()); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		matrix, err := stages.ReadWorkloadFile(cmd.Context(), p.Strategy)
-		if err != nil {
-			return nil, err
-		}
-		plans = append(plans, planner.NamedPlan{Name: file, Plan: p, Matrix: matrix})
-	}
-	out, err := planner.ComparePlans(cmd.Context(), plans, seed, watchPlan)
-	if err == nil {
-		err = out.Time(cmd.Context())
-	}
-	return out, err
 }
 
 func planGraph(f planFlags) *stages.PlanGraph {

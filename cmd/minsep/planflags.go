@@ -34,11 +34,9 @@ type planFlags struct {
 	unit        string
 	epochs      float64
 	batchSize   string
-	noise       float64
 	state       string
 	solve       string
 	target      float64
-	compare     bool
 	all         bool
 	row         int
 }
@@ -97,21 +95,8 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		"takes one batch size: plans of different numbers of steps cannot be compared; give --steps",
 	)
 	if f.solve == planner.SolveEpsilon {
-		c.Require(
-			f.noise == 0,
-			"noise-multiplier",
-			f.noise,
-			"must be left out with --solve epsilon, which finds the epsilon",
-		)
 		// Set before the checks below, which require an ε.
 		r.Epsilon = cmp.Or(r.Epsilon, mostEpsilon)
-	} else {
-		c.Require(
-			(r.Epsilon != 0) != (f.noise != 0),
-			"epsilon and noise-multiplier",
-			nil,
-			"exactly one of them must be given",
-		)
 	}
 	c.Require(
 		!(r.Epsilon > 1000),
@@ -119,7 +104,6 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		r.Epsilon,
 		"must be at most 1000: beyond it nobody is protected (docs/choosing.md)",
 	)
-	c.Require(f.noise >= 0 && f.noise <= 1e9, "noise-multiplier", f.noise, "must be above 0 and at most 1e9")
 	c.Require(
 		f.solve == "" || slices.Contains(planner.Quantities, f.solve),
 		"solve",
@@ -171,10 +155,7 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	// The other faults do not depend on the data, so they are found with a stand-in for it: before
 	// the graph is read.
 	probe := f.probe(r, sizes)
-	// Without any ε the request's fault would repeat the one above.
-	if r.Epsilon != 0 || f.noise != 0 {
-		c.Add(probe.Validate())
-	}
+	c.Add(probe.Validate())
 	c.Add(stages.FindWorkloadFile(ctx, r.Workload))
 	return sizes, c.Err()
 }
@@ -194,9 +175,6 @@ func (f *planFlags) probe(r *planner.Request, sizes []float64) planner.Request {
 	}
 	if probe.Coordinates == 0 {
 		probe.Coordinates = 1
-	}
-	if f.noise != 0 {
-		probe.Epsilon = 1
 	}
 	if r.Params().WorkloadFile() != "" {
 		probe.SetMatrix(mechanism.Prefix(probe.Steps))

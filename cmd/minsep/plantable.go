@@ -27,7 +27,7 @@ func planColumns(out *planner.Result) []string {
 	if memory := float64(out.ShorterMemory); memory > 0 {
 		columns = append(columns, fmt.Sprintf("at %.4g", memory))
 	}
-	return append(columns, "step", "as DP-SGD of", "each", "kept", "state", "certificate")
+	return append(columns, "step", "each", "kept", "state", "certificate")
 }
 
 // printPlan prints the result of plan: three lines on the first row or, with all, the table of every
@@ -132,9 +132,6 @@ func printFirst(w io.Writer, out *planner.Result) {
 	if independent != nil && independent != first {
 		fmt.Fprintf(w, "; independent noise (DP-SGD) has %.3g times as much", independent.Relative/first.Relative)
 	}
-	if first.SameAs > 0 {
-		fmt.Fprintf(w, ", or as much with batches of %.4g", first.SameAs)
-	}
 	if tied > 0 {
 		fmt.Fprintf(w, "; %s cannot be told from it", plural(tied, "other"))
 	}
@@ -184,9 +181,6 @@ func planRow(row *planner.Row, forgets bool) []string {
 	if row.Scheme.Sample == sampling.SampleOwners {
 		minSep += " of owners"
 	}
-	if row.Plan != "" {
-		minSep += " (" + row.Plan + ")"
-	}
 	rank := fmt.Sprint(row.Rank)
 	if row.Tied {
 		rank += " =1"
@@ -226,7 +220,6 @@ func planRow(row *planner.Row, forgets bool) []string {
 	return append(
 		cells,
 		known(row.StepNoise),
-		known(row.SameAs),
 		fmt.Sprintf("%.3g×", row.TimesEach),
 		fmt.Sprintf("%.3g%%", 100*row.Kept),
 		fmt.Sprint(row.State),

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"minsep/internal/accounting/calibration"
-	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -33,19 +32,6 @@ type sequence struct {
 	name  string
 	stage int
 	run   func(ctx context.Context, p *part) error
-}
-
-// stageName names the candidates of a sequence's stage, for owners of at most so many examples.
-func (s sequence) stageName(most int) string {
-	switch {
-	case most > 1 && s.stage > 0:
-		return words.Count(most, "example") + " per owner"
-	case s.stage == 0:
-		return "what is proven without samples"
-	case s.stage == 1:
-		return "schemes with a least distance"
-	}
-	return "balls-in-bins"
 }
 
 // sequences are the candidates of a setting.

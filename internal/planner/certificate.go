@@ -64,14 +64,7 @@ func toForecast(rows []*Row) (list []*Row) {
 // samples that it times. Nothing else in a plan depends on the machine. Without Time, the times
 // follow from figures of another machine.
 func (out *Result) Time(ctx context.Context) error {
-	if err := out.planning.forecast(ctx, out.Rows); err != nil {
-		return err
-	}
-	note := out.Note
-	out.Why = nil
-	out.explain()
-	out.Note = note
-	return nil
+	return out.planning.forecast(ctx, out.Rows)
 }
 
 // ErrNoForecast says that a forecast of a plan would take too long.
@@ -90,12 +83,10 @@ func ForecastPlan(
 	if edges > mostForecastEdges || strategy == nil {
 		return 0, ErrNoForecast
 	}
-	r, err := requestOf(ctx, NamedPlan{Plan: p})
+	of, err := populationOf(ctx, p)
 	if err != nil {
 		return 0, err
 	}
-	// Bounding has left one number of examples per owner: the plan's.
-	of := r.Populations[0]
 	spec, err := p.Scheme.Spec(
 		sampling.Population{
 			Examples:      of.Examples,

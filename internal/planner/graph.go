@@ -6,21 +6,12 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/ownergraph"
+	"minsep/internal/stages"
 	"minsep/internal/stream"
+	"minsep/sampling"
 )
 
-// Populations reads a graph into memory, about 40 bytes an edge, and bounds it once for each
-// number of examples per owner, which must rise. The order in which examples are considered
-// follows from a public key: a run has another one, and keeps about as many.
-func Populations(ctx context.Context, paths []string, read graphio.Options, perOwner []int) ([]Population, error) {
-	graph, _, err := Load(ctx, paths, read)
-	if err != nil {
-		return nil, err
-	}
-	return populations(ctx, graph, perOwner)
-}
-
-// Load reads a graph into memory. A warning says what is odd about it, see [graphio.Source.Warnings]; it is nil
+// Load reads a graph into memory, about 40 bytes an edge. A warning says what is odd about it, see [graphio.Source.Warnings]; it is nil
 // where nothing is.
 func Load(
 	ctx context.Context,
@@ -40,8 +31,10 @@ func Load(
 	return graph, warning, nil
 }
 
-// Data is Populations of a graph and, where examples have several owners, the pools of so many
-// periods of rotation as a function of the examples that a bound of one per owner keeps.
+// Data bounds a graph once for each number of examples per owner, which must rise. Where examples
+// have several owners, it also makes the pools of so many periods of rotation as a function of the
+// examples that a bound of one per owner keeps. The order in which examples are considered follows
+// from a public key: a run has another one, and keeps about as many.
 func Data(
 	ctx context.Context,
 	graph *ownergraph.Graph,
@@ -104,4 +97,53 @@ func PerOwner(most int) (list []int) {
 		}
 	}
 	return append(list, most)
+}
+
+// populationOf is the data that takes part in a plan for minsep run.
+func populationOf(ctx context.Context, p stages.Plan) (Population, error) {
+	switch {
+	case p.Graph == nil:
+		return Population{MaxPerOwner: 1, Examples: p.Examples, Given: p.Examples}, nil
+	case p.Scheme.Scheme == "rotation":
+		pools, err := poolsOfPlan(ctx, p)
+		if err != nil {
+			return Population{}, err
+		}
+		return pools.population(), nil
+	}
+	graph, _, err := Load(ctx, p.Graph.Paths, p.Graph.Options())
+	if err != nil {
+		return Population{}, err
+	}
+	list, err := populations(ctx, graph, []int{p.Bound.MaxExamplesPerOwner})
+	if err != nil {
+		return Population{}, err
+	}
+	if p.Scheme.Sample == sampling.SampleOwners && list[0].Owners == 0 {
+		return Population{}, &ParamError{Param: "sample", Field: "scheme.sample", Value: p.Scheme.Sample,
+			Rule: "needs a graph in which each example has one owner: sample examples"}
+	}
+	return list[0], nil
+}
+
+// poolsOfPlan are those that minsep run makes: as many as the plan says, or one for each period.
+func poolsOfPlan(ctx context.Context, p stages.Plan) (*Pools, error) {
+	graph, _, err := Load(ctx, p.Graph.Paths, p.Graph.Options())
+	if err != nil {
+		return nil, err
+	}
+	number := p.Bound.Pools
+	if number == 0 {
+		number = sampling.Rotation{Steps: p.Scheme.Steps, EpochSteps: p.Scheme.EpochSteps}.Periods()
+	}
+	pools, err := poolsOf(ctx, graph, number)
+	if err == nil && pools == nil {
+		err = &ParamError{
+			Param: "graph",
+			Field: "graph.paths",
+			Value: p.Graph.Paths[0],
+			Rule:  "leaves some pool without an example: take fewer pools",
+		}
+	}
+	return pools, err
 }

@@ -95,16 +95,8 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := shared.finish(ctx, rows)
-	if out != nil {
-		out.Note = append(out.Note, r.tooLarge()...)
-		out.Note = append(out.Note, notAccuracy)
-	}
-	return out, err
+	return shared.finish(ctx, rows)
 }
-
-// notAccuracy is the last note of a plan.
-const notAccuracy = "Less noise is not yet accuracy: data, model, learning rate and the number of steps decide too. docs/background/planner.md has trials."
 
 // settings are the populations and batch sizes that are tried, with examples sampled and, as the
 // request asks, owners.
@@ -209,7 +201,7 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if err := p.compare(ctx, out); err != nil {
+	if err := p.compare(out); err != nil {
 		return nil, err
 	}
 	out.Data = dataUsed(out.Rows)
@@ -260,15 +252,7 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 			rows = append(rows, j.part.rows...)
 		}
 	}()
-	staged := map[int]bool{}
-	for _, j := range jobs {
-		staged[j.stage] = true
-	}
-	p.stages = len(staged) + 1 // to tell the best apart
 	for stage, best := 0, (known{}); stage <= last; stage++ {
-		if !staged[stage] {
-			continue
-		}
 		var now []*job
 		for _, j := range jobs {
 			if j.stage == stage {
@@ -281,13 +265,6 @@ func (p *planning) rows(ctx context.Context, settings []*setting) (rows []*Row, 
 				now = append(now, j)
 			}
 		}
-		name := "owners sampled"
-		for _, j := range now {
-			if j.part.twin == nil {
-				name = j.stageName(j.part.most())
-			}
-		}
-		p.enter(p.stage+1, name)
 		if err := inParallel(ctx, now, func(j *job) error {
 			return j.run(ctx, j.part)
 		}); err != nil {
@@ -428,53 +405,34 @@ func (p *planning) forecast(ctx context.Context, rows []*Row) error {
 	return nil
 }
 
-// compare fills in each row's error beside independent noise with Poisson sampling of the same
-// units: sampled owners, for rows that sample owners.
-func (p *planning) compare(ctx context.Context, out *Result) error {
-	// Without ctx: p keeps the result, and would keep the error of a context that has ended.
+// compare fills in what each row has beside DP-SGD, that is independent noise with Poisson sampling
+// of as many of the same units: of sampled owners, for rows that sample owners.
+func (p *planning) compare(out *Result) error {
+	// Without a context: p keeps the result, and would keep the error of a context that has ended.
 	independent := p.make(context.Background(), p.workload(mechanism.KindIdentity))
 	if independent.err != nil {
 		return independent.err
 	}
-	type units struct {
-		number int64 // of examples, or of owners where the row samples them
-		most   int   // of an owner
-	}
 	type size struct {
-		units
+		units int64 // examples, or owners where the row samples them
+		most  int   // of an owner
 		batch float64
 	}
-	// DP-SGD knows no strategy: rows of one batch size and of the same units share its curve.
-	curves, sigmas := map[units]*curve{}, map[size]float64{}
+	sigmas := map[size]float64{} // DP-SGD knows no strategy
 	for _, row := range out.Rows {
 		if row.Refused != "" {
 			continue
 		}
-		of := units{row.run.Examples, row.run.MaxExamplesPerOwner}
-		if curves[of] == nil {
-			curves[of] = &curve{
-				DPSGD: p.dpsgd(of.number, of.most),
-				unit:  p.error(independent.error),
-				width: 10 * calibration.Narrow,
-			}
-		}
-		var err error
-		if row.SameAs, err = curves[of].sameAs(ctx, row.BatchSize, row.Relative); err != nil {
-			return err
-		}
-		at := size{of, row.BatchSize}
-		if sigmas[at] == 0 {
-			sigmas[at], err = curves[of].noiseMultiplier(
-				row.BatchSize,
-				row.Noise.Multiplier/row.norm,
-				0,
-				calibration.Narrow,
-			)
+		at := size{row.run.Examples, row.run.MaxExamplesPerOwner, row.BatchSize}
+		if _, known := sigmas[at]; !known {
+			near := row.Noise.Multiplier / row.norm
+			sigma, err := p.dpsgd(at.units, at.most).noiseMultiplier(row.BatchSize, near, calibration.Narrow)
 			if err != nil {
 				return err
 			}
+			sigmas[at] = sigma
 		}
-		p.besideDPSGD(row, p.make(ctx, row.Strategy), independent, sigmas[at])
+		p.besideDPSGD(row, p.make(context.Background(), row.Strategy), independent, sigmas[at])
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func Shared(graph *ownergraph.Graph) bool {
 }
 
 // poolsOf makes a number of pools of a graph, or returns nil if one of them would be empty. The
-// order of examples follows from a public key, as in [Populations].
+// order of examples follows from a public key, as in [Data].
 func poolsOf(ctx context.Context, graph *ownergraph.Graph, number int) (*Pools, error) {
 	bound := ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: number}
 	bounded, err := bound.Greedy(graph, stream.PublicKey("plan: bound", nil))

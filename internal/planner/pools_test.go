@@ -17,42 +17,45 @@ import (
 	"minsep/sampling"
 )
 
-func TestDataOfPools(t *testing.T) {
+// TestData: examples that bounds keep, with their owners, and the pools of examples with several.
+func TestData(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "edges.csv")
-	text := "example_id,owner_id\n"
-	for e := range 60 {
-		text += fmt.Sprintf("%d,%d\n%d,%d\n", e, e%7, e, 100+e%11)
-	}
-	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	data := func(text string, perOwner []int, periods func(int64) int) ([]Population, *Pools) {
+		if err := os.WriteFile(file, []byte("example_id,owner_id\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	}
-	data := func(perOwner []int, periods func(int64) int) ([]Population, *Pools, error) {
 		graph, _, err := Load(t.Context(), []string{file}, graphio.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Data(t.Context(), graph, perOwner, periods)
+		list, pools, err := Data(t.Context(), graph, perOwner, periods)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list, pools
 	}
-	write(text)
+	shared := "" // 60 examples with two owners each, of 18
+	for e := range 60 {
+		shared += fmt.Sprintf("%d,%d\n%d,%d\n", e, e%7, e, 100+e%11)
+	}
 	kept := int64(0)
-	list, pools, err := data([]int{1, 2}, func(n int64) int { kept = n; return 3 })
-	if err != nil || pools == nil {
-		t.Fatalf("%v, %v", pools, err)
+	list, pools := data(shared, []int{1, 2, 20}, func(n int64) int { kept = n; return 3 })
+	if len(list) != 3 || list[0].Examples > 7 || list[0].Examples < 1 || list[1].Examples <= list[0].Examples || list[1].Examples > 14 ||
+		list[2] != (Population{MaxPerOwner: 20, Examples: 60, Given: 60, Protected: 18, GivenOwners: 18}) {
+		t.Errorf("%+v", list)
 	}
-	if kept != list[0].Examples || pools.Given != 60 || pools.Size > 7 || len(pools.Distinct) != 3 || !slices.IsSorted(pools.Distinct) || pools.Distinct[0] != pools.Size || pools.Distinct[2] <= pools.Size {
+	if pools == nil || kept != list[0].Examples || pools.Given != 60 || pools.Size > 7 || len(pools.Distinct) != 3 || !slices.IsSorted(pools.Distinct) || pools.Distinct[0] != pools.Size || pools.Distinct[2] <= pools.Size {
 		t.Errorf("%d, %+v", kept, pools)
 	}
-	if _, pools, err = data([]int{1}, func(int64) int { return 0 }); pools != nil || err != nil {
-		t.Errorf("no periods: %+v, %v", pools, err)
+	if _, pools := data(shared, []int{1}, func(int64) int { return 0 }); pools != nil {
+		t.Errorf("no periods: %+v", pools)
 	}
-	if _, pools, err = data([]int{1}, func(int64) int { return 5000 }); err != nil || len(pools.Distinct) != mostPools {
-		t.Errorf("many periods: %+v, %v", pools, err)
+	if _, pools := data(shared, []int{1}, func(int64) int { return 5000 }); len(pools.Distinct) != mostPools {
+		t.Errorf("many periods: %+v", pools)
 	}
-	write("example_id,owner_id\n1,1\n2,1\n3,1\n4,2\n")
-	if _, pools, err = data([]int{1}, func(int64) int { return 3 }); pools != nil || err != nil {
-		t.Errorf("examples of one owner: %+v, %v", pools, err)
+	list, pools = data("1,1\n2,1\n3,1\n4,2\n", []int{2}, func(int64) int { return 3 })
+	if pools != nil || list[0] != (Population{MaxPerOwner: 2, Examples: 3, Given: 4, Owners: 2, Protected: 2, GivenOwners: 2}) {
+		t.Errorf("examples of one owner: %+v, %+v", list, pools)
 	}
 }
 
@@ -78,7 +81,7 @@ func TestPlanOfPools(t *testing.T) {
 			continue
 		}
 		kinds[row.Strategy.Kind] = true
-		if row.Refused != "" || row.Pools != 2 || row.Examples != 9500 || row.Kept != .19 || row.Scheme.EpochSteps != 40 || row.BatchSize != 125 || row.TimesEach != 60*125./9500 || row.Coverage != 1 {
+		if row.Refused != "" || row.Pools != 2 || row.Examples != 9500 || row.Kept != .19 || row.Scheme.EpochSteps != 40 || row.BatchSize != 125 || row.TimesEach != 60*125./9500 {
 			t.Errorf("%s: %+v", row.Name(), row)
 		}
 		if !strings.HasPrefix(row.Name(), "rotation of 40, ") {
@@ -104,8 +107,9 @@ func TestPlanOfPools(t *testing.T) {
 	}
 }
 
-// TestCompareRotation: a plan of rotation is ranked by the pools that its run makes.
-func TestCompareRotation(t *testing.T) {
+// TestPopulationOf: the data of a plan is what its bound keeps, and of rotation a pool of as many as
+// its run makes.
+func TestPopulationOf(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "edges.csv")
 	text := "example_id,owner_id\n"
 	for e := range 3000 {
@@ -114,24 +118,22 @@ func TestCompareRotation(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	plan := func(scheme sampling.Params, pools int) stages.Plan {
-		scheme.Steps = 24
-		return stages.Plan{Graph: &stages.PlanGraph{Paths: []string{file}}, Bound: &ownergraph.Bound{MaxExamplesPerOwner: 1, Pools: pools}, Scheme: scheme,
-			Strategy: mechanism.Params{Kind: mechanism.KindIdentity, Steps: 24}, Privacy: stages.PlanPrivacy{Epsilon: 4, Delta: 1e-4}, Noise: stages.PlanNoise{Coordinates: 10, ClipNorm: 1}}
+	plan := stages.Plan{Graph: &stages.PlanGraph{Paths: []string{file}}, Bound: &ownergraph.Bound{MaxExamplesPerOwner: 1}}
+	plan.Scheme = sampling.Params{Scheme: "poisson", Steps: 24}
+	bounded, err := populationOf(t.Context(), plan)
+	if err != nil || bounded.Given != 3000 || bounded.Examples < 500 || bounded.Examples > 600 {
+		t.Errorf("%+v, %v", bounded, err)
 	}
-	out, err := ComparePlans(t.Context(), []NamedPlan{
-		{Name: "each", Plan: plan(sampling.Params{Scheme: "rotation", EpochSteps: 10}, 0)},
-		{Name: "two", Plan: plan(sampling.Params{Scheme: "rotation", EpochSteps: 10}, 2)},
-		{Name: "one", Plan: plan(sampling.Params{Scheme: "poisson", BatchSize: 50}, 0)},
-	}, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range out.Rows {
-		want := map[string]int{"each": 3, "two": 2, "one": 0}[row.Plan]
-		if row.Pools != want || row.Refused != "" || row.Pools > 0 && row.Kept < .18*float64(row.Pools) {
-			t.Errorf("%s: %d pools, keeps %v, %s", row.Plan, row.Pools, row.Kept, row.Refused)
+	plan.Scheme.Scheme, plan.Scheme.EpochSteps = "rotation", 10
+	for _, pools := range []int{0, 2} {
+		plan.Bound.Pools = pools
+		if got, err := populationOf(t.Context(), plan); err != nil || got.Examples < 500 || got.Examples > bounded.Examples {
+			t.Errorf("%d pools: %+v, %v", pools, got, err)
 		}
+	}
+	plan.Scheme.Scheme, plan.Scheme.Sample = "poisson", sampling.SampleOwners
+	if _, err := populationOf(t.Context(), plan); err == nil || !strings.Contains(err.Error(), "one owner") {
+		t.Errorf("owners of shared examples: %v", err)
 	}
 }
 
@@ -169,9 +171,6 @@ func TestMoreDataFirst(t *testing.T) {
 	out.explain()
 	if !strings.Contains(out.MoreData, "The first keeps 15 % of the examples, row 4 keeps 40 %") {
 		t.Errorf("more data: %q", out.MoreData)
-	}
-	if note := fmt.Sprint(out.Note); !strings.Contains(note, "The first uses 15 % of the examples (150), in 3 pools, each with at most 1 per owner.") {
-		t.Error(note)
 	}
 	if why := strings.Join(out.Why, "\n"); !strings.Contains(why, "the first uses 15 % of the examples in place of 10 %") || strings.Contains(why, "has the least") {
 		t.Error(why)

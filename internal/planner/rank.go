@@ -26,7 +26,6 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	p.enter(p.stages, "telling the best apart")
 	order(rows)
 	// contenders are those that are not behind the first.
 	contenders := func() (list []*Row) {
@@ -204,8 +203,7 @@ func (p *planning) renew(ctx context.Context, row *Row, n calibration.Noise, err
 			continue
 		}
 		one.Noise = n
-		made := p.make(ctx, one.Strategy)
-		p.figures(one, made.error, made.figures)
+		p.figures(one, p.make(ctx, one.Strategy).figures)
 	}
 	return nil
 }

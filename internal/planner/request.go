@@ -11,7 +11,6 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
-	"minsep/internal/accounting/pld"
 	"minsep/internal/param"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -98,11 +97,6 @@ type Request struct {
 type Progress struct {
 	Done int    // candidates that were looked at so far; their number depends on the results
 	Text string // the candidate that is looked at or, where none is, the last one
-
-	// Candidates are looked at in stages, and Stage, from 1, is under way; the last one tells
-	// the best apart. 0 where plans are compared.
-	Stage, Stages int
-	Name          string // of the stage, such as "balls-in-bins"
 
 	At string // the value that Solve tries, such as "epsilon 2"; "" elsewhere
 }
@@ -395,43 +389,6 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 	return s.good.out, nil
 }
 
-// EpsilonOf is the ε of DP-SGD with a noise multiplier: the budget of a run that is trained
-// with it. DP-SGD is independent noise with Poisson sampling, with the k_u of the first
-// population and the least batch size.
-func (r Request) EpsilonOf(noiseMultiplier float64) (float64, error) {
-	of := r.Populations[0]
-	units, perOwner := of.Examples, r.perOwner(of)
-	if r.Sample == sampling.SampleOwners {
-		units, perOwner = of.Owners, 1
-	}
-	prob := r.BatchSizes[0] / float64(units)
-	if !(noiseMultiplier > 0) || !(prob > 0 && prob <= 1) || r.Steps < 1 {
-		return 0, &ParamError{
-			Param: "noise multiplier",
-			Value: noiseMultiplier,
-			Rule:  "must be above 0, with a batch size of at most the examples",
-		}
-	}
-	run := accounting.Run{
-		Sampler:             sampling.Spec{Poisson: &sampling.Poisson{Prob: prob, Steps: r.Steps}},
-		Strategy:            mechanism.Identity(r.Steps),
-		MaxExamplesPerOwner: perOwner,
-	}
-	var composition *pld.Composition
-	composition, err := calibration.Claim{Run: run}.Compose(noiseMultiplier)
-	if bad := (*ParamError)(nil); errors.As(err, &bad) { // without the place in a list of steps
-		return 0, bad
-	}
-	if err != nil {
-		return 0, err
-	}
-	b, err := composition.Epsilon(r.Delta)
-	if err == nil && math.IsInf(b.Upper, 1) {
-		err = &ParamError{Param: "noise multiplier", Value: noiseMultiplier, Rule: "gives no finite epsilon"}
-	}
-	return b.Upper, err
-}
-
 // roughTime is the time that the certificate of a row takes of one processor, in seconds, by
 // figures that do not depend on its tables.
 func (r *Request) roughTime(row *Row) float64 {
@@ -459,12 +416,9 @@ func (r *Request) rotates(batch float64) *rotation {
 }
 
 // figures fills in the figures that follow from the noise multiplier.
-func (r *Request) figures(row *Row, e mechanism.Error, f mechanism.Figures) {
-	row.RMSE, row.MaxSE = row.Noise.Multiplier*e.RMSE, row.Noise.Multiplier*e.MaxSE
+func (r *Request) figures(row *Row, f mechanism.Figures) {
 	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize
 	row.StdErr = row.Noise.StdErr * row.unit / row.BatchSize
 	row.State = f.State
-	row.StateBytes = int64(f.State) * numberBytes * r.Coordinates
-	row.Speed = 1 / (float64(f.Normals)*normalSeconds + float64(f.MultiplyAdds)*productSeconds)
 	row.CPU = r.roughTime(row)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"minsep/internal/accounting"
@@ -28,46 +27,13 @@ func TestSameAs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, 40, sigma*unit/batch)
+		same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, sigma*unit/batch)
 		if err != nil || math.Abs(same/batch-1) > .03 {
 			t.Errorf("batch size %g: as %g, %v", batch, same, err)
 		}
 	}
-	if same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, 40, 1e-6); err != nil || same != 0 {
+	if same, err := p.dpsgd(of.Examples, 1).SameAs(t.Context(), unit, 1e-6); err != nil || same != 0 {
 		t.Errorf("noise that no batch size has: %g, %v", same, err)
-	}
-}
-
-// TestProvenTied: where the first needs samples, the best of those that are tied with it and need
-// none is named, and else none.
-func TestProvenTied(t *testing.T) {
-	rows := []*Row{{Noise: calibration.Noise{StdErr: .1}, CPU: 600}, {Tied: true, Noise: calibration.Noise{StdErr: .1}},
-		{Rank: 3, Tied: true, Noise: calibration.Noise{Proven: true}, CPU: 2, Scheme: sampling.Params{Scheme: "poisson"}, Strategy: mechanism.Params{Kind: "identity"}}}
-	if got := provenTied(rows); !strings.Contains(got, "Row 3, poisson, identity, is the best of them") || !strings.Contains(got, "about 2 s of a processor, and the certificate of the first row 10 min") {
-		t.Errorf("%q", got)
-	}
-	rows[2].Tied = false
-	if got := provenTied(rows); got != "" {
-		t.Errorf("of a row that is behind: %q", got)
-	}
-	rows[0].Noise.Proven, rows[2].Tied = true, true
-	if got := provenTied(rows); got != "" {
-		t.Errorf("of a first that is proven: %q", got)
-	}
-}
-
-// TestIndependentBeside: DP-SGD is compared with the first also where that has epochs of whole
-// steps, which change its batch size a little, and not at another batch size or population.
-func TestIndependentBeside(t *testing.T) {
-	row := func(scheme string, batch float64, most int) *Row {
-		return &Row{Scheme: sampling.Params{Scheme: scheme}, BatchSize: batch, MaxPerOwner: most, Bands: 1}
-	}
-	dpsgd := row("poisson", 256, 1)
-	if got := independentBeside([]*Row{row("epoch-min-sep", 255.3, 1), row("poisson", 512, 1), row("poisson", 256, 2), row("b-min-sep", 256, 1), dpsgd}); got != dpsgd {
-		t.Errorf("%+v", got)
-	}
-	if got := independentBeside([]*Row{row("epoch-min-sep", 255.3, 1), row("poisson", 258, 1)}); got != nil {
-		t.Errorf("at another batch size: %+v", got)
 	}
 }
 
@@ -169,17 +135,5 @@ func TestForecast(t *testing.T) {
 	}
 	if got := toForecast([]*Row{first, twin, other, elsewhere, proven}); !slices.Equal(got, []*Row{first, elsewhere}) {
 		t.Errorf("%d rows are looked at", len(got))
-	}
-}
-
-// TestNext: the next row is the first one that is behind.
-func TestNext(t *testing.T) {
-	first, refused := &Row{Rank: 1, Relative: 1}, &Row{Refused: "no", Relative: 2}
-	equal, tied, behind := &Row{Rank: 2, Relative: 1}, &Row{Rank: 3, Relative: 1.1, Tied: true}, &Row{Rank: 4, Relative: 1.2}
-	if got := (&Result{Rows: []*Row{first, equal, tied, behind, refused}}).Next(); got != behind {
-		t.Errorf("%+v", got)
-	}
-	if got := (&Result{Rows: []*Row{first, equal, refused}}).Next(); got != nil {
-		t.Errorf("%+v", got)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"minsep/internal/accounting/calibration"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -54,48 +53,6 @@ func TestSolve(t *testing.T) {
 	var bad *ParamError
 	if _, err := r.Solve(context.Background(), "delta", .1); !errors.As(err, &bad) || bad.Param != "solve" {
 		t.Errorf("a quantity that is none: %v", err)
-	}
-}
-
-// TestEpsilonOf: the privacy of independent noise is that at which it is found again.
-func TestEpsilonOf(t *testing.T) {
-	r := small()
-	epsilon, err := r.EpsilonOf(1.5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Epsilon = epsilon
-	p := &planning{Request: &r}
-	if sigma, err := p.dpsgd(320, 1).NoiseMultiplier(40); err != nil || math.Abs(sigma/1.5-1) > 3e-3 {
-		t.Errorf("ε = %g, at which the noise multiplier is %g, %v", epsilon, sigma, err)
-	}
-	_, err = r.EpsilonOf(1e-3)
-	if bad, ok := err.(*ParamError); !ok || bad.Param != "noise multiplier" {
-		t.Errorf("of a noise multiplier that gives no privacy: %v", err)
-	}
-}
-
-// TestProgress: stages are told in their order, from the first to the last.
-func TestProgress(t *testing.T) {
-	r := small()
-	r.Numbered, r.Schemes, r.Kinds = false, []string{"poisson", "epoch-min-sep"}, []string{"identity", "banded-toeplitz"}
-	r.Populations = []Population{{MaxPerOwner: 1, Examples: 320, Given: 330}, {MaxPerOwner: 2, Examples: 330, Given: 330}}
-	var stages []string
-	last := Progress{}
-	r.Watch = func(p Progress) {
-		if last.Text == "" && (p.Text == "" || p.Done > 0) {
-			t.Errorf("the first candidate was told when it was done: %+v", p)
-		}
-		if p.Stage != last.Stage {
-			stages = append(stages, fmt.Sprintf("%d of %d: %s", p.Stage, p.Stages, p.Name))
-		}
-		last = p
-	}
-	out := planned(t, r)
-	// No candidate of balls-in-bins is asked for.
-	want := []string{"1 of 5: what is proven without samples", "2 of 5: schemes with a least distance", "4 of 5: 2 examples per owner", "5 of 5: telling the best apart"}
-	if !slices.Equal(stages, want) || last.Done != len(out.Rows) {
-		t.Errorf("%d of %d candidates, stages %q", last.Done, len(out.Rows), stages)
 	}
 }
 

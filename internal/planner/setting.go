@@ -37,9 +37,6 @@ type planning struct {
 	mu      sync.Mutex
 	done    int
 	working []*Row // that are looked at now, the oldest first
-
-	stage, stages int // see Progress
-	name          string
 }
 
 // units is how many examples, or owners, can take part.
@@ -80,7 +77,6 @@ type part struct {
 
 	fewer []*Row // of as large batches of examples, with fewer examples per owner: the best ones there are tried first
 	twin  *part  // its candidates need the same noise multipliers, and were looked at before; nil if there is none
-	whole bool   // candidates are given as they are
 }
 
 // known is the best row of the stages before, and the noise multiplier of DP-SGD in its setting;
@@ -192,7 +188,7 @@ func (p *planning) wanted(scheme, kind string) bool {
 // evaluate finds the figures of a candidate. A candidate that cannot be used is refused with
 // the reason; an error ends the plan.
 func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy mechanism.Params) (*Row, error) {
-	if !p.whole && !p.wanted(scheme.Scheme, strategy.Kind) {
+	if !p.wanted(scheme.Scheme, strategy.Kind) {
 		return nil, nil
 	}
 	if p.MaxBatchSize > 0 && scheme.Scheme != "fixed" {
@@ -261,18 +257,11 @@ func (p *planning) count(row *Row) {
 	p.say(row.Name())
 }
 
-// enter begins a stage.
-func (p *planning) enter(stage int, name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stage, p.name = stage, name
-}
-
 // say shows the work that is being done. Where candidates are looked at in parallel, mu must be
 // held.
 func (p *planning) say(text string) {
 	if p.Watch != nil {
-		p.Watch(Progress{Done: p.done, Text: text, Stage: p.stage, Stages: p.stages, Name: p.name})
+		p.Watch(Progress{Done: p.done, Text: text})
 	}
 }
 
@@ -291,16 +280,16 @@ func (p *planning) rowSeconds(s mechanism.Params) float64 {
 
 // find finds the noise multiplier of a row, and its figures.
 func (p *part) find(ctx context.Context, row *Row) error {
-	if estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands && !p.whole {
+	if estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands {
 		return fmt.Errorf(
-			"%w: estimates with more than %d bands take minutes: write it into a plan, and rank that with --compare",
+			"%w: estimates with more than %d bands take minutes: write it into a plan, and minsep run certifies it",
 			errLeftOut,
 			dearBands,
 		)
 	}
-	if takes := row.Strategy.Seconds() + p.rowSeconds(row.Strategy); takes > dear && !p.whole {
+	if takes := row.Strategy.Seconds() + p.rowSeconds(row.Strategy); takes > dear {
 		return fmt.Errorf(
-			"%w: the strategy itself takes about %s of a processor to make: write it into a plan, and rank that with --compare",
+			"%w: the strategy itself takes about %s of a processor to make: write it into a plan, and minsep run certifies it",
 			errLeftOut,
 			seconds(takes),
 		)
@@ -339,7 +328,6 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	if p.rotation != nil {
 		row.TimesEach = row.BatchSize * float64(p.Steps) / float64(row.Examples)
 	}
-	row.Coverage = coverage(spec, p.units())
 	row.SuggestedMaxBatchSize, err = row.run.Untruncated().
 		SuggestMaxBatchSize(p.Epsilon, p.Delta, accounting.Moments{})
 	if err != nil {
@@ -349,7 +337,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 	if row.Noise, err = p.noise(ctx, row, p.guess(row)); err != nil {
 		return err
 	}
-	p.figures(row, strategy.error, strategy.figures)
+	p.figures(row, strategy.figures)
 	return nil
 }
 

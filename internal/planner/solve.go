@@ -132,7 +132,7 @@ func (s *solver) base(ctx context.Context, r Request, x float64) float64 {
 	}
 	p := &planning{Request: &r}
 	identity := p.make(ctx, r.workload(mechanism.KindIdentity))
-	sigma, err := p.dpsgd(units, perOwner).noiseMultiplier(batch, 1, 0, 10*calibration.Narrow)
+	sigma, err := p.dpsgd(units, perOwner).noiseMultiplier(batch, 1, 10*calibration.Narrow)
 	if err != nil || identity.err != nil {
 		return 0
 	}

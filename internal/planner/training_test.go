@@ -164,9 +164,9 @@ func TestObjective(t *testing.T) {
 				t.Errorf("%q, %s: %g, want %g", objective, row.Name(), row.Relative, want)
 			}
 		}
-		of := "least root mean square noise in the models of the training in the second half of the steps"
+		of := "least noise (latese in the models of the training in the second half of the steps)"
 		if objective == LastSE {
-			of = "least noise in the last model of the training"
+			of = "least noise (lastse in the last model of the training)"
 		}
 		if why := strings.Join(out.Why, " "); !strings.Contains(why, of) {
 			t.Error(why)

@@ -279,7 +279,7 @@ func (r *Run) baseline(ctx context.Context) *Baseline {
 	}
 	b := &Baseline{Beside: *beside}
 	var err error
-	b.BatchSize, err = planner.ClaimOf(c, r.drawn()).SameAs(ctx, beside.Unit, batch, beside.Ratio*beside.Relative)
+	b.BatchSize, err = planner.ClaimOf(c, r.drawn()).SameAs(ctx, beside.Unit, beside.Ratio*beside.Relative)
 	if err != nil {
 		b.BatchSize = 0
 	}
