@@ -165,15 +165,29 @@ func (s *Strategy) inverseVariance(a *Workload) []float64 {
 	return variance
 }
 
-// StepNoise returns the standard deviation of the noise of one step at noise multiplier 1 and
-// clip norm 1 (F1.2): the norm of a row of C⁻¹. For a Toeplitz strategy it is ‖h‖, with the first
-// column h of C⁻¹: the noise of the last step, and of all but the first steps. For others it is the
-// root mean square over the steps. It takes as long as [Strategy.Error].
-func (s *Strategy) StepNoise() (float64, error) {
+// StepDeviations returns the norms of the rows of C⁻¹, [steps]: the standard deviations of the
+// noise that each step adds to its sum of gradients, at noise multiplier 1 and clip norm 1 (F1.2).
+// It takes as long as [Strategy.Error].
+func (s *Strategy) StepDeviations() ([]float64, error) {
 	// The noise in a model that forgets everything in one step is the step's own noise.
 	e, err := s.Error(&Workload{Steps: s.Steps, Forgetting: 1})
-	if s.IsToeplitz() {
-		return e.MaxSE, err
+	for i, v := range e.Variance {
+		e.Variance[i] = math.Sqrt(v)
 	}
-	return e.RMSE, err
+	return e.Variance, err
+}
+
+// StepNoise returns the standard deviation of the noise of one step at noise multiplier 1 and
+// clip norm 1 (F1.2). For a Toeplitz strategy it is ‖h‖, with the first column h of C⁻¹: the
+// noise of the last step, and of all but the first steps. For others it is the root mean square
+// over the steps.
+func (s *Strategy) StepNoise() (float64, error) {
+	deviations, err := s.StepDeviations()
+	switch {
+	case err != nil:
+		return 0, err
+	case s.IsToeplitz():
+		return deviations[len(deviations)-1], nil
+	}
+	return euclidean(deviations) / math.Sqrt(float64(len(deviations))), nil
 }

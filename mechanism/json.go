@@ -1,11 +1,11 @@
 package mechanism
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+
 	"minsep/internal/strictjson"
 )
 
@@ -24,33 +24,20 @@ type wire struct {
 // plain is Strategy without its methods.
 type plain Strategy
 
-// headSize is the size in bytes up to which a strategy's JSON is read whatever it says.
-const headSize = 1 << 16
+// maxStrategyBytes is the largest size of a strategy's JSON, so that a hostile file cannot fill the
+// memory: some 1e8 numbers.
+const maxStrategyBytes = 2 << 30
 
 // maxEntries is the largest number of entries that hold a strategy: 2 GiB.
 const maxEntries = 1 << 28
 
-// entryBytes is about the size of a number in JSON, with white space around it.
-const entryBytes = 40
-
-// ReadStrategy reads one strategy and requires that nothing follows it. A large one must have its
-// steps before its first list, as this package writes it: no more is read than a whole matrix of so
-// many steps takes, so that a hostile file cannot fill the memory.
+// ReadStrategy reads one strategy and requires that nothing follows it. It reads at most 2 GiB.
 func ReadStrategy(r io.Reader) (*Strategy, error) {
-	head, err := io.ReadAll(io.LimitReader(r, headSize))
-	data := head
-	if err == nil && strictjson.Foreign(head) == nil && len(head) == headSize {
-		n := float64(leadingSteps(head))
-		limit := headSize + int64(entryBytes*min(n*(n+1)/2, maxEntries))
-		data, err = io.ReadAll(io.LimitReader(io.MultiReader(bytes.NewReader(head), r), limit+1))
-		if err == nil && int64(len(data)) > limit {
-			err = fmt.Errorf("is longer than a matrix of %.0f steps, the number at its beginning", n)
-		}
+	data, err := readAtMost(r, maxStrategyBytes)
+	if err == nil {
+		err = strictjson.Foreign(data)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("strategy: %w", err)
-	}
-	if err := strictjson.Foreign(data); err != nil {
 		return nil, fmt.Errorf("strategy: %w", err)
 	}
 	s := new(Strategy)
@@ -60,18 +47,13 @@ func ReadStrategy(r io.Reader) (*Strategy, error) {
 	return s, nil
 }
 
-// leadingSteps returns the steps that the JSON of a strategy has before its first list, or 0.
-func leadingSteps(head []byte) (steps int) {
-	d := json.NewDecoder(bytes.NewReader(head))
-	for {
-		token, err := d.Token()
-		if _, list := token.(json.Delim); err != nil || list && token != json.Delim('{') {
-			return 0
-		}
-		if token == "steps" && d.Decode(&steps) == nil {
-			return max(0, min(steps, MaxSteps))
-		}
+// readAtMost reads to the end of r, or refuses it if it is longer than limit.
+func readAtMost(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("is longer than %d bytes", limit)
 	}
+	return data, err
 }
 
 // ReadWorkload reads one workload from JSON, refuses fields that it does not know and validates it.

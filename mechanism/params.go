@@ -109,14 +109,6 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 	if f.check != nil {
 		f.check(p, c)
 	}
-	if !f.TakesColumn {
-		c.Require(
-			p.Column == nil,
-			"column",
-			p.Column,
-			"is for "+strings.Join(kindsWhere(func(f Family) bool { return f.TakesColumn }), " and ")+" only",
-		)
-	}
 	if most := p.Steps / max(1, p.Stamps); f.Size == BandsSize {
 		c.Require(
 			p.Bands >= 1 && p.Bands <= most,
@@ -125,55 +117,57 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 			fmt.Sprintf("must be 1 to %d for %s", max(1, most), p.Kind),
 		)
 	}
-	p.validateSizes(f, c)
-	switch {
-	case p.IndependentNoise == 0:
-	case f.Kind != KindAmplified:
+	for _, o := range p.options() {
 		c.Require(
-			false,
-			"independent-noise",
-			p.IndependentNoise,
-			fmt.Sprintf("is for %s only, not for %s", KindAmplified, p.Kind),
+			!o.given || slices.Contains(o.kinds, p.Kind),
+			o.name,
+			o.value,
+			fmt.Sprintf("is for %s only, not for %s", inWords(o.kinds), p.Kind),
 		)
-	default:
+	}
+	if f.Kind == KindAmplified && p.IndependentNoise != 0 {
 		checkIndependentNoise(c, p.IndependentNoise)
 	}
-	given := p.parameters()
-	for _, free := range Parameters() {
-		x := *given[free.Name]
-		switch {
-		case x == nil:
-		case f.Parameter == nil || f.Parameter.Name != free.Name:
-			c.Require(
-				false,
-				free.Name,
-				*x,
-				fmt.Sprintf("is for %s only, not for %s", inWords(KindsByParameter(free.Name)), p.Kind),
-			)
-		default:
-			c.Require(
-				*x >= f.Parameter.Low && *x <= min(f.Parameter.High, math.MaxFloat64),
-				free.Name,
-				*x,
-				f.Parameter.rule(),
-			)
-		}
+	if f.Parameter == nil {
+		return
+	}
+	if x := *p.parameters()[f.Parameter.Name]; x != nil {
+		c.Require(
+			*x >= f.Parameter.Low && *x <= min(f.Parameter.High, math.MaxFloat64),
+			f.Parameter.Name,
+			*x,
+			f.Parameter.rule(),
+		)
 	}
 }
 
-// validateSizes adds the faults of sizes that are given and that the family does not have.
-func (p Params) validateSizes(f Family, c *param.Checker) {
-	refuse := func(size string, given int) {
-		c.Require(
-			given <= 0 || f.Size == size,
-			size,
-			given,
-			fmt.Sprintf("is for %s only, not for %s", inWords(KindsBySize(size)), p.Kind),
-		)
+// option is a field of Params that only some kinds have.
+type option struct {
+	name  string
+	given bool
+	value any
+	kinds []string
+	clear func()
+}
+
+// options returns the options of p.
+func (p *Params) options() []option {
+	list := []option{
+		{BandsSize, p.Bands > 0, p.Bands, KindsBySize(BandsSize), func() { p.Bands = 0 }},
+		{BuffersSize, p.Buffers > 0, p.Buffers, KindsBySize(BuffersSize), func() { p.Buffers = 0 }},
+		{AritySize, p.Arity > 0, p.Arity, KindsBySize(AritySize), func() { p.Arity = 0 }},
+		{"independent-noise", p.IndependentNoise != 0, p.IndependentNoise, []string{KindAmplified}, func() { p.IndependentNoise = 0 }},
+		{"column", p.Column != nil, p.Column, kindsWhere(func(f Family) bool { return f.TakesColumn }), func() { p.Column = nil }},
 	}
-	refuse(BandsSize, p.Bands)
-	refuse(BuffersSize, p.Buffers)
-	refuse(AritySize, p.Arity)
+	for _, free := range Parameters() {
+		at := p.parameters()[free.Name]
+		o := option{free.Name, *at != nil, nil, KindsByParameter(free.Name), func() { *at = nil }}
+		if o.given {
+			o.value = **at
+		}
+		list = append(list, o)
+	}
+	return list
 }
 
 // inWords joins a list with commas and "and".
@@ -184,31 +178,15 @@ func inWords(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
-// Among returns p for one of several kinds that are compared. It leaves out the free parameters,
-// bands, buffers and arity that this kind does not have and another of the kinds has: they were
-// given for that one.
+// Among returns p for one of several kinds that are compared, without the options that this kind does
+// not have and another of the kinds has: they were given for that one.
 func (p Params) Among(kinds []string, kind string) Params {
 	p.Kind = kind
-	f, _ := FamilyOf(kind)
-	has := func(of []string) bool {
-		return slices.ContainsFunc(kinds, func(k string) bool { return slices.Contains(of, k) })
-	}
-	for name, value := range p.parameters() {
-		if (f.Parameter == nil || f.Parameter.Name != name) && has(KindsByParameter(name)) {
-			*value = nil
+	for _, o := range p.options() {
+		of := func(k string) bool { return slices.Contains(o.kinds, k) }
+		if !of(kind) && slices.ContainsFunc(kinds, of) {
+			o.clear()
 		}
-	}
-	if p.Kind != KindAmplified && slices.Contains(kinds, KindAmplified) {
-		p.IndependentNoise = 0
-	}
-	if f.Size != BandsSize && has(KindsBySize(BandsSize)) {
-		p.Bands = 0
-	}
-	if f.Size != BuffersSize && has(KindsBySize(BuffersSize)) {
-		p.Buffers = 0
-	}
-	if f.Size != AritySize && has(KindsBySize(AritySize)) {
-		p.Arity = 0
 	}
 	return p
 }

@@ -343,7 +343,7 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	if row.MayBeWorse {
 		worse = "warning: it may train worse than DP-SGD: minsep plan --all says by what, and which rows do not"
 	}
-	for _, text := range []string{out.Data, out.MoreData, worse} {
+	for _, text := range []string{out.MoreData, worse} {
 		if text != "" {
 			a.say(a.stderr, slog.LevelWarn, text)
 		}

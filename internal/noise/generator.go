@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -267,23 +266,6 @@ func (g *Generator) Fill64(dst []float64) error {
 	r := g.rounding64()
 	return fill(g, dst, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
 		return roundGeneric(r, dst, stride, p, from, to, scales)
-	})
-}
-
-// FillUnrounded does Fill64 without rounding to the grid, to compare implementations. Training with
-// these values is like training with [NoGrid]: no guarantee covers their low bits.
-func (g *Generator) FillUnrounded(dst []float64) error {
-	limit := g.rounding64().limit
-	return fill(g, dst, func(dst []float64, stride int, p []float64, from, to int, scales []float64) bool {
-		ok := true
-		for t, scale := range scales {
-			out := dst[t*stride:][:to-from]
-			for l, u := range p[t*lanes+from : t*lanes+to] {
-				out[l] = u * scale
-				ok = ok && math.Abs(out[l]) <= limit
-			}
-		}
-		return ok
 	})
 }
 

@@ -340,8 +340,8 @@ func moments(t *testing.T, words Words) {
 	}
 }
 
-// TestRowDeviations compares with the rows of the inverse, column by column.
-func TestRowDeviations(t *testing.T) {
+// TestStepDeviations compares with the rows of the inverse, column by column.
+func TestStepDeviations(t *testing.T) {
 	const steps = 30
 	for name, s := range strategies(steps) {
 		want := make([]float64, steps)
@@ -353,11 +353,11 @@ func TestRowDeviations(t *testing.T) {
 				want[i] += v * v
 			}
 		}
-		n, err := NewNoising(s)
+		got, err := s.StepDeviations()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, v := range n.RowDeviations(steps) {
+		for i, v := range got {
 			if math.Abs(v-math.Sqrt(want[i])) > 1e-12*v {
 				t.Errorf("%s: step %d: %v, want %v", name, i, v, math.Sqrt(want[i]))
 			}

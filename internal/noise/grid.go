@@ -91,9 +91,13 @@ const (
 // within the range of float64.
 const maxScale = 0x1p96
 
-// chooseGrid returns the grid of a recipe for rows of the given deviations times scale; 0 stands
+// chooseGrid returns the grid of a recipe for steps of the strategy's deviations times scale; 0 stands
 // for values that are not rounded.
-func chooseGrid(deviations []float64, scale float64, c Config) (float64, error) {
+func chooseGrid(scale float64, c Config) (float64, error) {
+	deviations, err := c.Strategy.StepDeviations()
+	if err != nil {
+		return 0, err
+	}
 	step := 0
 	for t, v := range deviations {
 		if !(v <= deviations[step]) {
@@ -158,9 +162,8 @@ func (r *Recipe) Grid() Grid {
 func (r *Recipe) Float32() bool {
 	p := r.Params
 	_, err := chooseGrid(
-		r.Noising.RowDeviations(p.Steps),
 		float64(p.NoiseMultiplier)*float64(p.ClipNorm),
-		Config{Grid: r.Grid()},
+		Config{Strategy: r.Strategy, Grid: r.Grid()},
 	)
 	return err == nil
 }

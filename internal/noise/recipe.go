@@ -251,7 +251,7 @@ func NewRecipe(c Config) (*Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	grid, err := chooseGrid(noising.RowDeviations(c.Strategy.Steps), scale, c)
+	grid, err := chooseGrid(scale, c)
 	if err != nil {
 		return nil, err
 	}

@@ -42,9 +42,7 @@ type Result struct {
 	// not; it stands in Why too.
 	TooSmall string `json:"max_batch_size_too_small,omitempty"`
 
-	// Data says how much of the data each alternative uses, where they differ, and MoreData names a
-	// row that uses more than twice as much as the first, and its noise.
-	Data     string `json:"data,omitempty"`
+	// MoreData names a row that uses more than twice as much of the data as the first, and its noise.
 	MoreData string `json:"more_data,omitempty"`
 
 	// Weak says why the claim would protect next to nobody, whatever the further ε of a plan that
@@ -204,7 +202,6 @@ func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
 	if err := p.compare(out); err != nil {
 		return nil, err
 	}
-	out.Data = dataUsed(out.Rows)
 	out.explain()
 	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
 		return out, ErrNone

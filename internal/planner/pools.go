@@ -2,12 +2,9 @@ package planner
 
 import (
 	"context"
-	"fmt"
-	"math"
 
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
-	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -105,40 +102,4 @@ func rotationPart(ctx context.Context, p *part) error {
 	}
 	_, err := p.evaluate(ctx, scheme, strategy)
 	return err
-}
-
-// dataUsed says how much of the data each alternative uses, where they differ.
-func dataUsed(rows []*Row) string {
-	var list []string
-	seen := map[string]bool{}
-	say := func(what string, kept float64) {
-		if !seen[what] {
-			seen[what] = true
-			list = append(list, fmt.Sprintf("%.3g %% of the examples %s", 100*kept, what))
-		}
-	}
-	least, most := math.Inf(1), 0.0
-	for _, row := range rows {
-		if row.Refused != "" {
-			continue
-		}
-		least, most = min(least, row.Kept), max(most, row.Kept)
-		switch {
-		case row.Pools > 0:
-			say("in "+words.Count(row.Pools, "pool")+" of rotation", row.Kept)
-		default:
-			say("with "+words.Count(row.MaxPerOwner, "example")+" per owner", row.Kept)
-		}
-	}
-	if most < sameData*least || len(list) < 2 {
-		return ""
-	}
-	text := "Data that takes part: "
-	for i, one := range list {
-		if i > 0 {
-			text += ", "
-		}
-		text += one
-	}
-	return text + "."
 }
