@@ -200,18 +200,11 @@ fuzz: ## run every fuzz target for FUZZTIME (default 20s) each
 	  done; \
 	done
 
-bench: ## measure whole stages in a process of their own, then the inner loops
+bench: build jax ## measure minsep beside jax_privacy, in turn, and commands with a budget, in 15 minutes
 	@mkdir -p out
-	$(GO) test -c -o out/pipelines.test ./internal/pipelines
-	@for b in 'Form$$/n=7200' 'Form$$/epochs' 'Form$$/n=1000' FormMultiOwner Bound; do \
-	  (cd internal/pipelines && ../../out/pipelines.test -test.run '^$$' -test.bench "$$b" -test.benchtime 1x | grep Benchmark); done
-	MINSEP_BENCH_FULL=1 $(GO) test -run '^$$' -bench Greedy -benchtime 1x ./internal/ownergraph | grep Benchmark
-	$(GO) test -run '^$$' -bench Losses -cpu 1 ./internal/montecarlo | grep Benchmark
-	$(GO) test -run '^$$' -bench Poisson -cpu 1 ./internal/accounting/pld | grep Benchmark
-	$(GO) test -run '^$$' -bench Calibrate -benchtime 1x ./internal/accounting/calibration | grep Benchmark
-	$(GO) test -run '^$$' -bench Overhead ./internal/transforms/losses | grep Benchmark
-	$(GO) test -run '^$$' -bench Noise -cpu 1 ./internal/noise | grep Benchmark
-	$(GO) test -run '^$$' -bench . -benchtime 1x -cpu 1 ./mechanism | grep Benchmark
+	$(GO) test -c -o out/montecarlo.test ./internal/montecarlo
+	$(GO) test -c -o out/noise.test ./internal/noise
+	$(VENV)-jax/bin/python integration/peers/bench.py
 
 attack: ## attack the whole chain in process: certificates of every scheme again, and a million observations, in minutes
 	MINSEP_ATTACK=1 $(GO) test -count=1 -timeout 60m -v ./integration/attack
