@@ -67,24 +67,6 @@ func TestAssumptions(t *testing.T) {
 	}
 }
 
-// TestRemovalIsExcluded: a certificate one of whose points rests on a rule with h₁ says that it is
-// for gradients that are zeroed; others do not.
-func TestRemovalIsExcluded(t *testing.T) {
-	p := &Protocol{Run: toyRun()}
-	p.Run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 1}
-	for _, rule := range truncationRules {
-		at := func(rule TruncationRule) Claimed {
-			return Claimed{Directions: []Verdict{{Direction: "P", Method: MonteCarlo, Truncation: &Truncated{Rule: rule}}, {Direction: "Q", Method: MonteCarlo, Truncation: &Truncated{Rule: AnyFull}}}}
-		}
-		for _, points := range [][]Claimed{{at(rule)}, {at(AnyFull), at(rule)}} {
-			excluded := slices.ContainsFunc(p.assumptions(MonteCarlo, &Certificate{Points: points}), func(a Assumption) bool { return strings.Contains(a.Text, "removed") })
-			if want := rule == Sharp || rule == SharpAlone; excluded != want {
-				t.Errorf("%q as point %d: excluded is %v", rule, len(points), excluded)
-			}
-		}
-	}
-}
-
 // TestAssumptionsAreInstructions: what a certificate assumes of the trainer is an instruction in
 // docs/noise.md, and nothing there allows what the assumptions forbid.
 func TestAssumptionsAreInstructions(t *testing.T) {

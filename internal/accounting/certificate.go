@@ -248,17 +248,6 @@ func ParseCertificate(data []byte) (*Certificate, error) {
 	return &c, c.Validate()
 }
 
-// keepsPlace reports whether some point uses a rule of truncation that does not hold for an example
-// that is removed.
-func (c *Certificate) keepsPlace() bool {
-	return slices.ContainsFunc(c.Points, func(pt Claimed) bool {
-		return slices.ContainsFunc(
-			pt.Directions,
-			func(v Verdict) bool { return v.Truncation != nil && v.Truncation.Rule.keepsPlace() },
-		)
-	})
-}
-
 // Unused returns a sentence if the verification used less than a twentieth of δ, so that less noise
 // would do; "" else.
 func (c *Certificate) Unused() string {

@@ -311,6 +311,39 @@ func (m displacing) pair(s scalars) (h [2]float64) {
 	return h
 }
 
+// costs are the amounts that F3.11 adds to the pair without truncation, given the others: of an owner
+// whose gradients are zeroed, and the Q side of one that is removed, which needs no more. It assumes
+// nothing of patterns, unless they are known to be independent from step to step.
+func (m displacing) costs(independent bool) (cost [2]float64) {
+	met, any, gamma := 0.0, 0.0, math.Exp(m.epsilon)
+	full := 0
+	for step, others := range m.others {
+		if len(others) >= m.most {
+			full |= 1 << step
+			any = 1
+		}
+	}
+	for pattern, prob := range m.patterns {
+		if pattern&full != 0 {
+			met += prob
+		}
+	}
+	cost = [2]float64{min(2*met, any), min((1+gamma)*met, any)}
+	if m.patterns[0] >= 1/gamma {
+		cost[1] = met
+	}
+	if independent {
+		cost = [2]float64{met, met}
+	}
+	return cost
+}
+
+// untruncated are the divergences of the scalar pair of batches that are never cut.
+func (m displacing) untruncated() [2]float64 {
+	m.most = math.MaxInt
+	return m.pair(ours)
+}
+
 // product is C x.
 func (m displacing) product(x [4]float64) (y [4]float64) {
 	for i, row := range m.c {
@@ -319,6 +352,25 @@ func (m displacing) product(x [4]float64) (y [4]float64) {
 		}
 	}
 	return y
+}
+
+// product are patterns of the same rates with independent steps.
+func product(patterns []float64) []float64 {
+	out := make([]float64, len(patterns))
+	for pattern := range out {
+		out[pattern] = 1
+		for step := 0; 1<<step < len(patterns); step++ {
+			rate := 0.0
+			for at, prob := range patterns {
+				rate += prob * float64(at>>step&1)
+			}
+			if pattern>>step&1 == 0 {
+				rate = 1 - rate
+			}
+			out[pattern] *= max(0, rate)
+		}
+	}
+	return out
 }
 
 func randomDisplacing(rng *rand.Rand, steps, dim int) displacing {
@@ -351,7 +403,8 @@ func randomDisplacing(rng *rand.Rand, steps, dim int) displacing {
 	return m
 }
 
-// TestDisplacingPair holds F3.6 against whole mechanisms, with zeroed and with removed gradients.
+// TestDisplacingPair holds F3.6, and F3.11 given the others, against whole mechanisms, with zeroed and
+// with removed gradients.
 // That the cases are sharp is seen from pairs that are wrong, and from priorities that are kept
 // from one step to the next, which the proof does not allow.
 func TestDisplacingPair(t *testing.T) {
@@ -374,10 +427,22 @@ func TestDisplacingPair(t *testing.T) {
 	for _, size := range []struct{ steps, dim, cases int }{{1, 1, 200}, {1, 2, 50}, {2, 1, 150}, {2, 2, 3}, {3, 1, 5}} {
 		for range times * size.cases {
 			m := randomDisplacing(rng, size.steps, size.dim)
+			independent := rng.IntN(3) == 0
+			if independent {
+				m.patterns = product(m.patterns)
+			}
 			zero, removal := m.divergences()
 			pair := m.pair(ours)
 			if above(zero, pair) || above(removal, pair) {
 				t.Errorf("%+v: zeroed %.5g, removed %.5g, the scalar pair has %.5g", m, zero, removal, pair)
+			}
+			whole, cost := m.untruncated(), m.costs(independent)
+			costed := [2]float64{whole[0] + cost[0], whole[1] + cost[1]}
+			if above(zero, costed) || above(removal, costed) {
+				t.Errorf("%+v: zeroed %.5g, removed %.5g, without truncation %.5g, costs %v", m, zero, removal, whole, cost)
+			}
+			if part := ([2]float64{whole[0] + cost[0]/4, whole[1] + cost[1]/4}); above(zero, part) || above(removal, part) {
+				violations["a fourth of the cost"]++
 			}
 			if pair[0] > zero[0]*1.05+gridRest {
 				strict++
@@ -400,7 +465,9 @@ func TestDisplacingPair(t *testing.T) {
 			t.Errorf("%s: no violation is seen", name)
 		}
 	}
-	if violations["kept priorities"] == 0 {
-		t.Error("kept priorities: no violation is seen")
+	for _, name := range []string{"kept priorities", "a fourth of the cost"} {
+		if violations[name] == 0 {
+			t.Errorf("%s: no violation is seen", name)
+		}
 	}
 }

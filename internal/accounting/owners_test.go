@@ -42,10 +42,10 @@ func TestOwnersAreAccountedForAsOneExample(t *testing.T) {
 				text += fmt.Sprint(pq, qp, err)
 				if cut != nil {
 					for _, d := range montecarlo.Directions {
-						cost, err := r.TruncationCost(d, 2, Moments{})
+						cost, err := r.TruncationCost(d, 2)
 						text += fmt.Sprint(cost, err)
 					}
-					most, err := r.SuggestMaxBatchSize(2, 1e-3, Moments{})
+					most, err := r.SuggestMaxBatchSize(2, 1e-3)
 					text += fmt.Sprint(most, err)
 				}
 				return text

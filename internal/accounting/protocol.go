@@ -70,8 +70,8 @@ type Trial struct {
 	Accept    float64              `json:"accept,omitempty"`  // δ' of this trial, 0 to δ_v; 0 to use the point's
 	// Truncation is set in a run with a maximum batch size if Bound and the values are of the pair
 	// without truncation. It holds the cost that truncation adds to the divergence; the trial's
-	// threshold is δ_v less this cost. If it is nil, Bound and values are of the pair for truncated
-	// batches.
+	// threshold is δ_v less this cost. If it is nil in such a run, Method is PLD, and Bound is of the
+	// composition of truncated batches.
 	Truncation *Truncated `json:"truncation,omitempty"`
 	// Values describes how the values are drawn, in a format of the package that draws them. It is
 	// public and part of the protocol.
@@ -380,15 +380,6 @@ func (p *Protocol) assumptions(method Method, c *Certificate) []Assumption {
 					"docs/formulas.md, F3.11",
 				},
 			)
-			if c.keepsPlace() {
-				list = append(
-					list,
-					Assumption{
-						"the zeroed gradients keep their place in the batches: what truncation adds by a rule with h1 is not true of an example that is removed",
-						"docs/formulas.md, F3.11",
-					},
-				)
-			}
 		} else {
 			list = append(
 				list,
@@ -545,10 +536,10 @@ func (p *Protocol) checkTruncation(c *param.Checker, t Trial, pt Point) (verify 
 	cut := p.Run.Sampler.Truncation != nil
 	if t.Truncation == nil {
 		c.Require(
-			!cut || p.Run.TruncatedPair(),
+			!cut || p.Run.TruncatedPair() && t.Method == PLD,
 			"truncation of a trial",
 			"none",
-			"must be given: no pair of its own is known for the run's maximum batch size",
+			"must be given: only a composition of the run's own events bounds batches that are cut, and samples and other proofs are of batches that are not",
 		)
 		return pt.Verify
 	}

@@ -89,11 +89,11 @@ func TestRotationIsEpochMinSep(t *testing.T) {
 			r.Examples, r.Sampler.Truncation = 400, &sampling.Truncation{MaxBatchSize: 150}
 		}
 		for _, d := range []montecarlo.Direction{montecarlo.P, montecarlo.Q} {
-			want, err := epochs.TruncationCost(d, 2, Moments{})
+			want, err := epochs.TruncationCost(d, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := rotation.TruncationCost(d, 2, Moments{}); err != nil || got != want || got.Cost <= 0 {
+			if got, err := rotation.TruncationCost(d, 2); err != nil || got != want || got.Cost <= 0 {
 				t.Errorf("%d steps: truncation costs %+v and %+v: %v", steps, want, got, err)
 			}
 		}

@@ -426,18 +426,10 @@ func (r Run) byLikelihoods() (Method, error) {
 }
 
 // renewalParticipation is the participation of b-min-sep (F3.1). From a warm start every step has
-// the same rate. From a cold start the rate is p at the first step and then oscillates. Given one
-// participation, the probability at any other step is at most p.
+// the same rate. From a cold start the rate is p at the first step and then oscillates.
 func (r Run) renewalParticipation(s sampling.BMinSep) participation {
 	p, n, b := s.Prob, s.Steps, s.MinSep
-	distribution := participation{
-		drawn:       r.Examples,
-		spread:      p,
-		minSep:      b,
-		independent: b == 1,
-		separate:    true,
-		cold:        !s.WarmStart,
-	}
+	distribution := participation{drawn: r.Examples, independent: b == 1}
 	none := func(steps int) float64 { return math.Pow(1-p, float64(steps)) }
 	if !s.WarmStart || b == 1 {
 		distribution.never = none(n) / upward

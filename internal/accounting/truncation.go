@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"minsep/internal/binomial"
-	"minsep/internal/golden"
 	"minsep/internal/montecarlo"
 	"minsep/internal/param"
 	"minsep/sampling"
@@ -22,7 +21,7 @@ type Truncated struct {
 
 // TruncationRule is one of the bounds of F3.11, by its formula. τ₁ bounds the expected number of
 // steps at which the owner is sampled and the others may fill the batch; τ bounds the probability
-// that there is such a step.
+// that there is such a step. Each holds for an example that is zeroed, and for one that is removed.
 type TruncationRule string
 
 // The rules. The one with the smallest cost is taken.
@@ -32,43 +31,16 @@ const (
 	AnyFull      TruncationRule = "tau"
 	Once         TruncationRule = "tau1"
 	GammaAndOnce TruncationRule = "(1 + gamma) tau1"
-	NearOnce     TruncationRule = "tau1 (kappa + 1)"
-	Sharp        TruncationRule = "tau1 (kappa + h1) + 3 tau2"
-	SharpAlone   TruncationRule = "tau1 h1 + 3 tau2" // for independent steps, where kappa is 0
 )
 
-// keepsPlace reports whether the rule uses h₁, and so holds only for an example that is zeroed but
-// keeps its place in its batches. If the example is removed, the divergence may be larger. The
-// other rules hold for both.
-func (r TruncationRule) keepsPlace() bool { return r == Sharp || r == SharpAlone }
-
-var truncationRules = []TruncationRule{NeverCut, Twice, AnyFull, Once, GammaAndOnce, NearOnce, Sharp, SharpAlone}
-
-// Moments are moments of the run without truncation at one noise multiplier. With them the cost in
-// H(P,Q) may be far below 2 τ₁. The zero Moments give bounds that hold for every noise multiplier.
-type Moments struct {
-	NoiseMultiplier float64  // σ, above 0; 0 in the zero Moments
-	Orders          []Moment // by rising order
-}
-
-// Moment is ln N_θ = ln E_Q f^θ of one example (F5.2), or an upper bound of it. LogN is for the run
-// as it starts. Cold is for the steps before or after a known participation, where the scheme
-// starts cold. +Inf stands for an unknown value.
-type Moment struct {
-	Order      int     // θ, at least 2
-	LogN, Cold float64 // in nats
-}
+var truncationRules = []TruncationRule{NeverCut, Twice, AnyFull, Once, GammaAndOnce}
 
 // participation holds the facts that F3.11 needs of one example's participations.
 type participation struct {
-	rates  []rate // at the steps at which it may take part, rounded upward
-	drawn  int64  // number of entries that may be drawn at such a step, the owner's included
-	never  float64
-	spread float64 // u: bounds the probability at one step, given a participation at another; set only with separate
-	minSep int
-	// independent says that participations at different steps are independent. separate says that
-	// the distribution is b-min-sep.
-	independent, separate, cold bool
+	rates       []rate  // at the steps at which it may take part, rounded upward
+	drawn       int64   // number of entries that may be drawn at such a step, the owner's included
+	never       float64 // probability of taking part at no step, rounded downward
+	independent bool    // whether participations at different steps are independent
 }
 
 // rate is the probability of taking part at each of some steps.
@@ -118,8 +90,8 @@ func (r Run) truncatedPair() error {
 }
 
 // TruncationCost bounds the amount that the run's maximum batch size adds to the divergence of a
-// direction at e^epsilon (F3.11). m must be moments of this run, or zero.
-func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) (Truncated, error) {
+// direction at e^epsilon (F3.11), at any noise multiplier.
+func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64) (Truncated, error) {
 	c := param.Checker{}
 	c.Add(r.Validate())
 	c.Require(epsilon >= 0, "epsilon", epsilon, "must be at least 0")
@@ -132,15 +104,22 @@ func (r Run) TruncationCost(d montecarlo.Direction, epsilon float64, m Moments) 
 		_, err := r.refuseBy(noTruncation)
 		return Truncated{}, err
 	}
-	return r.truncationCost(distribution.participation(), d, epsilon, m), nil
+	return r.truncationCost(distribution.participation(), d, epsilon), nil
 }
 
-func (r Run) truncationCost(
-	distribution participation,
-	d montecarlo.Direction,
-	epsilon float64,
-	m Moments,
-) Truncated {
+// MostTruncationCost is the cost in the direction in which it is larger.
+func (r Run) MostTruncationCost(epsilon float64) (most float64, err error) {
+	for _, d := range montecarlo.Directions {
+		cost, err := r.TruncationCost(d, epsilon)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, cost.Cost)
+	}
+	return most, nil
+}
+
+func (r Run) truncationCost(distribution participation, d montecarlo.Direction, epsilon float64) Truncated {
 	own := min(int64(r.MaxExamplesPerOwner), max(1, distribution.drawn))
 	others, full := int(max(0, distribution.drawn-own)), r.Sampler.Truncation.MaxBatchSize-int(own)+1
 	once, any := 0.0, 0.0 // τ₁ and τ
@@ -151,110 +130,25 @@ func (r Run) truncationCost(
 		once += float64(own) * p * tail
 	}
 	once, any = min(float64(own)*float64(r.steps()), once*upward), min(1, any*upward)
-	best := Truncated{AnyFull, any}
-	offer := func(rule TruncationRule, cost float64) {
-		if cost < best.Cost {
-			best = Truncated{rule, cost}
-		}
-	}
-	sharp := func(kappa float64) float64 {
-		return ((kappa+r.known(distribution, epsilon, m))*once + 3*distribution.both(others, full)) * upward
-	}
+	least := Truncated{Twice, 2 * once}
 	switch {
 	case any == 0:
 		return Truncated{Rule: NeverCut}
-	case distribution.independent:
-		offer(Once, once)
-		if d == montecarlo.P && own == 1 && r.sharp(distribution) {
-			offer(SharpAlone, sharp(0))
-		}
+	case distribution.independent, d == montecarlo.Q && distribution.neverEnough(epsilon, int(own)):
+		least = Truncated{Once, once}
 	case d == montecarlo.Q:
-		if distribution.neverEnough(epsilon, int(own)) {
-			offer(Once, once)
-		}
-		offer(GammaAndOnce, (1+math.Exp(epsilon))*once*upward)
-	default:
-		offer(Twice, 2*once)
-		kappa := m.kappa(epsilon, int(own))
-		offer(NearOnce, (kappa+1)*once*upward)
-		if own == 1 && r.sharp(distribution) {
-			offer(Sharp, sharp(kappa))
-		}
+		least = Truncated{GammaAndOnce, (1 + math.Exp(epsilon)) * once * upward}
 	}
-	return best
+	if any <= least.Cost {
+		least = Truncated{AnyFull, any}
+	}
+	return least
 }
 
 // neverEnough reports whether H(Q,P) is 0 without truncation, and so at most τ₁ with it: the
 // probability that the owner takes part at no step is large enough.
 func (p participation) neverEnough(epsilon float64, examples int) bool {
 	return math.Pow(p.never, float64(examples)) >= math.Exp(-epsilon)*upward
-}
-
-// kappa bounds the loss of an owner who avoids the full batches: κ, at most 1. An owner of k
-// examples has f_k ≤ f^k (F4.3), so moments of order θ/k apply.
-func (m Moments) kappa(epsilon float64, examples int) float64 {
-	seldom, often := 0.0, 0.0 // logarithms, for q' ≤ 1/2 and above
-	for _, o := range m.Orders {
-		theta := float64(o.Order) / float64(examples)
-		a := theta - 1
-		if a <= 0 {
-			continue
-		}
-		seldom = min(seldom, theta*math.Ln2-a*epsilon+o.LogN)
-		often = min(often, math.Ln2+o.logBound(theta, epsilon)/theta)
-	}
-	return min(1, math.Exp(max(seldom, often))*upward)
-}
-
-// logBound is ln M_θ (F5.2).
-func (o Moment) logBound(theta, epsilon float64) float64 {
-	a := theta - 1
-	return o.LogN - a*epsilon + a*math.Log(a) - theta*math.Log(theta)
-}
-
-// sharp reports whether the bound by a known participation holds: the scheme is b-min-sep of one
-// example, and columns do not overlap and are shifts of one another.
-func (r Run) sharp(distribution participation) bool {
-	return distribution.separate && r.Strategy.Bands() <= distribution.minSep && r.Strategy.Columns == nil &&
-		!r.Strategy.Normalized
-}
-
-// known bounds H(P,Q) of an example with one known participation: h₁.
-func (r Run) known(distribution participation, epsilon float64, m Moments) float64 {
-	norm := 0.0
-	for _, v := range r.Strategy.FirstColumn(nil) {
-		norm += v * v
-	}
-	norm /= m.NoiseMultiplier * m.NoiseMultiplier
-	least := 0.0
-	for _, o := range m.Orders {
-		theta := float64(o.Order)
-		h := o.logBound(theta, epsilon) - o.LogN + 2*o.Cold + theta*(theta-1)*norm/2
-		if distribution.cold && distribution.minSep > 1 {
-			h -= theta * float64(distribution.minSep-1) * math.Log1p(-distribution.spread)
-		}
-		least = min(least, h)
-	}
-	return math.Exp(least) * upward
-}
-
-// both bounds τ₂: the sum, over pairs of steps, of the probability that the example takes part at
-// both and that the others fill both batches.
-func (p participation) both(others, full int) float64 {
-	most, steps := 0.0, 0
-	for _, at := range p.rates {
-		most, steps = max(most, min(1, at.prob)), steps+at.steps
-	}
-	apart := float64(max(0, steps-p.minSep))
-	pairs := apart * (apart + 1) / 2
-	// If the others fill two steps, the sum of their counts is at least twice full.
-	tail := func(lambda float64) float64 {
-		s := math.Expm1(lambda)
-		return float64(others)*math.Log1p(most*s*(2+p.spread*s)) - 2*lambda*float64(full)
-	}
-	from, to, _, _ := golden.Section(0, 8, 1e-3, tail)
-	lambda := (from + to) / 2
-	return pairs * most * p.spread * min(1, math.Exp(tail(lambda)+1e-12*lambda*float64(full))) * upward
 }
 
 // SuggestedShare is the largest share of δ that a suggested maximum batch size costs.
@@ -264,7 +158,7 @@ const SuggestedShare = 0.01
 // delta in either direction. In H(Q,P) it may cost half of delta where truncation is all there is.
 // The run's own maximum is ignored. The result is 0 where no size is known, as for a scheme that
 // cannot be truncated, or without the number of examples.
-func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error) {
+func (r Run) SuggestMaxBatchSize(epsilon, delta float64) (int, error) {
 	if err := r.Untruncated().Validate(); err != nil {
 		return 0, err
 	}
@@ -281,7 +175,7 @@ func (r Run) SuggestMaxBatchSize(epsilon, delta float64, m Moments) (int, error)
 			if d == montecarlo.Q && distribution.neverEnough(epsilon, r.MaxExamplesPerOwner) {
 				most = delta / 2 // without truncation this direction has divergence 0
 			}
-			if !(cut.truncationCost(distribution, d, epsilon, m).Cost <= most) {
+			if !(cut.truncationCost(distribution, d, epsilon).Cost <= most) {
 				return false
 			}
 		}

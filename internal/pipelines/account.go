@@ -120,11 +120,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 	c := claim{Account: a, work: w, of: of, problem: problem, request: request}
 	switch {
 	case o.DryRun:
-		result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(
-			a.Epsilon,
-			a.Delta,
-			accounting.Moments{},
-		)
+		result.SuggestedMaxBatchSize, err = problem.Run.SuggestMaxBatchSize(a.Epsilon, a.Delta)
 		if err != nil {
 			return result, err
 		}
@@ -154,7 +150,7 @@ func (c *claim) ledger() string { return store.Join(c.dir.path, manifest.LedgerF
 // before the certificate is written.
 func (a Account) besides(ctx context.Context, c *accounting.Certificate, result *AccountResult) (err error) {
 	if c.Run.Sampler.Truncation == nil {
-		result.SuggestedMaxBatchSize, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.Delta, accounting.Moments{})
+		result.SuggestedMaxBatchSize, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.Delta)
 		if err != nil {
 			return err
 		}

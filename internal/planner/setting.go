@@ -329,7 +329,7 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		row.TimesEach = row.BatchSize * float64(p.Steps) / float64(row.Examples)
 	}
 	row.SuggestedMaxBatchSize, err = row.run.Untruncated().
-		SuggestMaxBatchSize(p.Epsilon, p.Delta, accounting.Moments{})
+		SuggestMaxBatchSize(p.Epsilon, p.Delta)
 	if err != nil {
 		return err
 	}
@@ -399,11 +399,7 @@ func (p *part) noise(ctx context.Context, row *Row, from calibration.Guess) (cal
 	if err != nil || row.run.Sampler.Truncation == nil {
 		return n, err
 	}
-	at := n.Multiplier
-	if row.proven {
-		at = 0
-	}
-	cost, err := calibration.MostTruncationCost(row.run, at, p.Epsilon)
+	cost, err := row.run.MostTruncationCost(p.Epsilon)
 	if err != nil {
 		return n, err
 	}

@@ -190,7 +190,7 @@ func suggestedMaxBatchSize(p Plan) int {
 		MaxExamplesPerOwner: 1,
 		Examples:            p.numbered(),
 	}
-	size, err := run.SuggestMaxBatchSize(p.Privacy.Epsilon, p.Privacy.Delta, accounting.Moments{})
+	size, err := run.SuggestMaxBatchSize(p.Privacy.Epsilon, p.Privacy.Delta)
 	if err != nil {
 		return 0
 	}

@@ -36,7 +36,7 @@ func (c *calibrator) divergences(ctx context.Context, sigma float64) (pair [2]di
 		if known && both[i].bound < of.proof.bound {
 			of.proof = both[i]
 		}
-		if of.cut, err = c.cost(sigma, d); err != nil {
+		if of.cut, err = c.cost(d); err != nil {
 			return pair, err
 		}
 		pair[i] = of
@@ -460,7 +460,7 @@ func (c *calibrator) given(ctx context.Context) error {
 		return err
 	}
 	if worst := max(pair[0].cost(), pair[1].cost()); worst > MostTruncation*c.Delta {
-		return c.tooDear(ctx, c.NoiseMultiplier)
+		return c.tooDear()
 	}
 	if !c.isProven(pair[0]) || !c.isProven(pair[1]) {
 		for i, d := range montecarlo.Directions {

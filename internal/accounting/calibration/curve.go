@@ -85,7 +85,7 @@ func provenDelta(run accounting.Run, sigma, epsilon float64) (float64, error) {
 	}
 	most := 0.0
 	for i, d := range montecarlo.Directions {
-		more, err := TruncationCost(run, sigma, epsilon, d)
+		more, err := run.TruncationCost(d, epsilon)
 		if err != nil {
 			return 0, err
 		}
@@ -110,7 +110,7 @@ func estimatedPoint(
 			return p, false, err
 		}
 		if run.Sampler.Truncation != nil {
-			cost, err := TruncationCost(run, spec.NoiseMultiplier, epsilon, direction)
+			cost, err := run.TruncationCost(direction, epsilon)
 			if err != nil {
 				return p, false, err
 			}

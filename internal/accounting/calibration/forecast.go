@@ -165,14 +165,7 @@ func (p Problem) Outlook(ctx context.Context) (*Outlook, error) {
 	o := &Outlook{Samples: true, Budget: c.budget(), Seconds: c.seconds, NoiseMultiplier: p.NoiseMultiplier}
 	whole := c.seconds
 	if c.byCost {
-		most, err := c.independent()
-		if err != nil {
-			return nil, err
-		}
-		if p.NoiseMultiplier > 0 {
-			most = p.NoiseMultiplier
-		}
-		if err := c.tooDear(ctx, most*math.Sqrt(float64(p.Run.Strategy.Steps))); err != nil && !p.Run.TruncatedPair() {
+		if err := c.tooDear(); err != nil && !p.Run.TruncatedPair() {
 			return nil, err
 		}
 	}

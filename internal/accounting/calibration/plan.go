@@ -215,7 +215,7 @@ func (c *calibrator) provenTrials(sigma float64) (trials []accounting.Trial, mos
 	for i, d := range montecarlo.Directions {
 		of := divergence{proof: both[i]}
 		of.Direction = d
-		if of.cut, err = c.cost(sigma, d); err != nil {
+		if of.cut, err = c.cost(d); err != nil {
 			return nil, 0, err
 		}
 		t, err := of.trial(of.proof.method, 0)
@@ -357,12 +357,12 @@ func (c *calibrator) drawn() (total float64) {
 // estimate finds where the divergences are a little below δ, in both directions. What is seen until
 // an error wraps ErrTooDear stays.
 func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) error {
-	cost, err := c.mostCost(start)
+	cost, err := c.mostCost()
 	if err != nil {
 		return err
 	}
 	if cost >= MostTruncation*c.room() {
-		return c.tooDear(ctx, start)
+		return c.tooDear()
 	}
 	s, err := c.newSearch(montecarlo.P, cost)
 	if err != nil {

@@ -193,19 +193,8 @@ func (p Problem) costed(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := p.NoiseMultiplier // more noise is not looked at
-	if most == 0 {
-		if most, err = c.independent(); err != nil {
-			return nil, err
-		}
-		most *= math.Sqrt(float64(p.Run.Strategy.Steps))
-	}
-	if err := c.tooDear(ctx, most); err != nil {
+	if err := c.tooDear(); err != nil {
 		return c.out, err
 	}
-	plan, err := p.planBy(ctx, true)
-	if err == nil && plan.share(p.Delta) > MostTruncation {
-		err = c.tooDear(ctx, plan.Protocol.Candidates[0].NoiseMultiplier)
-	}
-	return plan, err
+	return p.planBy(ctx, true)
 }

@@ -54,20 +54,20 @@ func TestPublishedProduction(t *testing.T) {
 }
 
 // TestTruncatedProduction certifies the run of TestPublishedProduction as it was run, with batches
-// of at most 2048, at a noise multiplier that it needs without a maximum too: truncation costs two
-// thousandths of δ.
+// of at most 2080, at a noise multiplier that it needs without a maximum too: truncation costs less than
+// a hundredth of δ.
 func TestTruncatedProduction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds of a processor")
 	}
 	run := production(t, 1)
-	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 2048, Pad: true}
+	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 2080, Pad: true}
 	plan, err := Problem{Run: run, Epsilon: 10, Delta: 1.301e-8, NoiseMultiplier: 0.448, Samples: 40_000, CodeVersion: "test"}.Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	trial := plan.Protocol.Candidates[0].Trials[0]
-	if trial.Truncation == nil || trial.Truncation.Rule != accounting.Sharp || trial.Truncation.Cost > 1e-10 {
+	if trial.Truncation == nil || trial.Truncation.Rule != accounting.Twice || trial.Truncation.Cost > 1e-10 {
 		t.Errorf("truncation costs %+v", trial.Truncation)
 	}
 	_, c := certify(t, plan.Protocol, 1<<14, 0)

@@ -101,7 +101,7 @@ func CheckProofs(ctx context.Context, p *accounting.Protocol) error {
 func checkTrial(ctx context.Context, p *accounting.Protocol, sigma float64, t accounting.Trial) error {
 	epsilon := p.Points[t.Point].Epsilon
 	if t.Truncation != nil {
-		again, err := TruncationCost(p.Run, sigma, epsilon, t.Direction)
+		again, err := p.Run.TruncationCost(t.Direction, epsilon)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func truncatedRuns(t *testing.T) map[string]accounting.Run {
 		r := smallRun()
 		r.MaxExamplesPerOwner, r.Examples = owners, 4000
 		change(&r)
-		size, err := r.SuggestMaxBatchSize(truncatedEpsilon, truncatedDelta, accounting.Moments{})
+		size, err := r.SuggestMaxBatchSize(truncatedEpsilon, truncatedDelta)
 		if err != nil || size < 251 || size > 500 {
 			t.Fatalf("%s: suggested are batches of %d, %v", name, size, err)
 		}
@@ -163,7 +163,7 @@ func TestTruncationTooDear(t *testing.T) {
 	}
 	run.Sampler.Truncation.MaxBatchSize = dear.Suggested
 	for _, d := range montecarlo.Directions {
-		if cost, err := TruncationCost(run, 2, truncatedEpsilon, d); err != nil || cost.Cost > truncatedDelta/2 {
+		if cost, err := run.TruncationCost(d, truncatedEpsilon); err != nil || cost.Cost > truncatedDelta/2 {
 			t.Errorf("what is suggested costs %+v, %v", cost, err)
 		}
 	}
