@@ -11,6 +11,8 @@ import (
 	"regexp"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"minsep/internal/ledger"
 )
 
 // The scripts frozen_*.txtar hold the bytes of a pinned run: a change of one of them makes minsep
@@ -45,7 +47,7 @@ func digests(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // units OUT DIR… writes to OUT a line for each unit in the ledger of each run directory: its place,
-// the sum of its values, and the SHA-256 of the whole result.
+// and the sum of its values.
 func units(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: units OUT DIR…")
@@ -57,14 +59,14 @@ func units(ts *testscript.TestScript, neg bool, args []string) {
 			var unit struct {
 				Candidate, Trial int
 				First, Count     uint64
-				Result           json.RawMessage
+				Result           ledger.Result
 			}
-			var sum struct{ Sum string }
 			_, body, _ := bytes.Cut(line, []byte(" "))
 			ts.Check(json.Unmarshal(body, &unit))
-			ts.Check(json.Unmarshal(unit.Result, &sum))
-			fmt.Fprintf(&out, "%s: candidate %d, trial %d, samples %d+%d: %s %x\n",
-				dir, unit.Candidate, unit.Trial, unit.First, unit.Count, sum.Sum, sha256.Sum256(unit.Result))
+			sum, err := unit.Result.Total().MarshalText()
+			ts.Check(err)
+			fmt.Fprintf(&out, "%s: candidate %d, trial %d, samples %d+%d: %s\n",
+				dir, unit.Candidate, unit.Trial, unit.First, unit.Count, sum)
 		}
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out.Bytes(), 0o600))

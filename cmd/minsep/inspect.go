@@ -34,7 +34,7 @@ bound of every owner, the separation of every example and owner, the batch sizes
 their distribution. A certificate is recomputed from its ledger, bit for bit, and compared with the batches beside it.
 Its proofs are computed again. If it rests on samples, fresh ones are drawn for 5 s of a processor (--own-samples) under a
 key that nobody knew before, and bound delta: they find a forged ledger, and one that was repeated until it was accepted.
---recheck recomputes units of the verification as well.
+--recheck recomputes blocks of 256 samples of the verification as well.
 
 The first line is the verdict: "certified: ", with the claim, what matches it and what was recomputed; "certified, but weak: ", where the claim
 holds and protects hardly anybody, since delta is not below 1/owners or no attack is bounded; "NOT CERTIFIED: ", with what is
@@ -58,11 +58,11 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 				}
 			}
 			if recheck > 0 {
-				units, err := inspect.Recheck(cmd.Context(), args[0], recheck)
+				blocks, err := inspect.Recheck(cmd.Context(), args[0], recheck)
 				if err != nil {
 					return err
 				}
-				found = append(found, units)
+				found = append(found, blocks)
 			}
 			// Realised values are taken out before anything is printed or judged, so that no form of the
 			// output can show them, --json included.
@@ -94,7 +94,7 @@ fail are printed. Realised values, such as batch sizes, are secret and shown onl
 	c.Flags().
 		DurationVar(&own, "own-samples", ownSamples, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; 0 for none")
 	c.Flags().
-		IntVar(&recheck, "recheck", 0, "recompute this many units of the verification, drawn by their samples")
+		IntVar(&recheck, "recheck", 0, "recompute this many blocks of the verification, of at most 256 samples, drawn by their samples")
 	return c
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
@@ -118,10 +120,15 @@ func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certific
 	for _, d := range stages.Differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {
 		found.check("sampler", d, false)
 	}
+	// A program that certifies without batches leaves out their parameters: its sampler has them too.
+	_, want, err := manifest.Params(manifest.BatchesParams{Scheme: c.Run.Sampler})
+	if err != nil {
+		return err
+	}
 	found.check(
 		"plan",
 		"the batches were formed with the parameters that the certificate is for",
-		ix.ParamsSHA256.String() == c.PlanSHA256,
+		ix.ParamsSHA256 == want && (c.PlanSHA256 == "" || c.PlanSHA256 == want.String()),
 	)
 	b, err := manifest.OpenBatches(ctx, store.Join(run, manifest.BatchesFolder))
 	if err != nil {
@@ -279,13 +286,11 @@ func recomputed(found []Inspection, c *accounting.Certificate) string {
 	return text
 }
 
-// Recheck computes some units of a run directory's ledger again, and compares the sums. Each is drawn
-// at random in proportion to its samples, so that a sum of a trial of s samples that was lowered by D
-// stays undetected with a probability of at most (1 - D/(sM))^units, however it was divided: a unit of
-// c samples lowers it by at most cM. It returns an error if this machine has another kernel than the
-// ledger. A proposal that cannot be made again is a failed check if this version made the protocol, and
-// otherwise an error.
-func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
+// Recheck computes some blocks of a run directory's ledger again, and compares their sums. Each is
+// drawn at random in proportion to its samples. It returns an error if this machine has another kernel
+// than the ledger. A proposal that cannot be made again is a failed check if this version made the
+// protocol, and otherwise an error.
+func Recheck(ctx context.Context, dir string, blocks int) (Inspection, error) {
 	found := Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
 	l, err := ledger.Read(ctx, found.Folder)
 	if err != nil {
@@ -299,77 +304,85 @@ func Recheck(ctx context.Context, dir string, units int) (Inspection, error) {
 			montecarlo.KernelID(),
 		)
 	}
-	type finished struct {
-		unit   ledger.Unit
-		result ledger.Result
+	type block struct {
+		candidate, trial int
+		first, count     uint64
+		sum              montecarlo.Sum
 	}
-	var all []finished
+	var all []block
 	samples := uint64(0)
 	for u, r := range l.Units {
-		all = append(all, finished{u, r})
+		i := 0
+		for first, count := range u.Blocks {
+			all = append(all, block{u.Candidate, u.Trial, first, count, r.Sums[i]})
+			i++
+		}
 		samples += u.Count
 	}
-	check := sampling.Check{Name: "units", Held: true}
-	drawn := map[ledger.Unit]bool{}
-	for range min(units, 1<<20) {
+	check := sampling.Check{Name: "blocks", Held: true}
+	drawn := map[int]bool{}
+	for range min(blocks, 1<<20) {
 		if samples == 0 {
 			break
 		}
-		at := rand.Uint64N(samples)
 		i := 0
-		for ; at >= all[i].unit.Count; i++ {
-			at -= all[i].unit.Count
+		for at := rand.Uint64N(samples); at >= all[i].count; i++ {
+			at -= all[i].count
 		}
-		f := all[i]
-		if drawn[f.unit] {
-			continue
+		drawn[i] = true
+	}
+	// Blocks are in the order of the trials, whose tables are made once.
+	var w *calibration.Worker
+	var of block
+	for _, i := range slices.Sorted(maps.Keys(drawn)) {
+		b := all[i]
+		if w == nil || b.candidate != of.candidate || b.trial != of.trial {
+			of = b
+			w, err = calibration.NewWorker(p, b.candidate, b.trial)
+			if err != nil && (p.CodeVersion != manifest.Version || ctx.Err() != nil) {
+				return found, err
+			}
 		}
-		drawn[f.unit] = true
-		w, err := calibration.NewWorker(p, f.unit.Candidate, f.unit.Trial)
-		if err != nil && p.CodeVersion == manifest.Version &&
-			ctx.Err() == nil { // this version would not have made such a protocol
-			check.Held = false
+		if w == nil { // this version would not have made such a protocol
 			check.Broken++
 			continue
 		}
+		got, err := w.Run(ctx, b.first, b.count, 0)
 		if err != nil {
 			return found, err
 		}
-		got, err := w.Run(ctx, f.unit.First, f.unit.Count, 0)
-		if err != nil {
-			return found, err
-		}
-		if got.Sum != f.result.Sum {
-			check.Held = false
+		if got.Total() != b.sum {
 			check.Broken++
 		}
 	}
+	check.Held = check.Broken == 0
 	check.Rule = fmt.Sprintf(
-		"%d of the ledger's %d units, drawn by their samples, are the same when they are computed again%s",
+		"%d of the ledger's %d blocks of at most %d samples, drawn by their samples, are the same when they are computed again%s",
 		len(drawn),
 		len(all),
-		undetected(p, len(all) > len(drawn), units),
+		ledger.BlockSize,
+		undetected(l, samples, len(all) > len(drawn), blocks),
 	)
 	found.Checks = append(found.Checks, check)
 	return found, nil
 }
 
-// undetected says with which probability some drawn units miss that the sum of a trial was lowered by a
-// tenth of δ; nothing if all units were computed.
-func undetected(p *accounting.Protocol, some bool, units int) string {
-	least := math.Inf(1)
-	for _, candidate := range p.Candidates {
-		for _, t := range candidate.Trials {
-			if t.Samples > 0 {
-				least = min(least, p.Points[t.Point].Delta/10/t.Bound)
-			}
-		}
-	}
-	if !some || math.IsInf(least, 1) {
+// undetected says with which probability some drawn blocks miss that the mean of a trial was lowered by
+// a tenth of δ; nothing if all blocks were computed. A sum of s samples, each at most M, that is lowered
+// by D has changed blocks with D/M samples at least, and a draw of one of all samples finds these with a
+// probability of D/M over their number, in whichever trial they are.
+func undetected(l *ledger.Ledger, samples uint64, some bool, draws int) string {
+	if !some {
 		return ""
+	}
+	p, least := l.Protocol(), 1.0
+	for _, tally := range l.Tallies() {
+		t := p.Candidates[tally.Candidate].Trials[tally.Trial]
+		changed := p.Points[t.Point].Delta / 10 / t.Bound * float64(tally.Count)
+		least = min(least, changed/float64(samples))
 	}
 	return fmt.Sprintf(
 		"; a mean that was lowered by a tenth of delta stays undetected with a probability of at most %.2g",
-		math.Pow(max(0, 1-least), float64(units)),
+		math.Pow(1-least, float64(draws)),
 	)
 }

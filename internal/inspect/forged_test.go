@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,7 +91,10 @@ func published(t *testing.T, p *accounting.Protocol, fill func(u ledger.Unit) []
 // find them, and an honest ledger passes. Units that were recomputed are drawn by their samples: honest
 // ones of one sample hide no invented one.
 func TestForgedLedgers(t *testing.T) {
-	invented := func(u ledger.Unit) []ledger.Entry { return []ledger.Entry{{Unit: u}} }
+	zeros := func(u ledger.Unit) ledger.Entry {
+		return ledger.Entry{Unit: u, Result: ledger.Result{Sums: make([]montecarlo.Sum, (u.Count-1)/ledger.BlockSize+1)}}
+	}
+	invented := func(u ledger.Unit) []ledger.Entry { return []ledger.Entry{zeros(u)} }
 	honest := func(p *accounting.Protocol, u ledger.Unit) ledger.Entry {
 		w, err := calibration.NewWorker(p, u.Candidate, u.Trial)
 		if err != nil {
@@ -133,7 +137,7 @@ func TestForgedLedgers(t *testing.T) {
 				entries = append(entries, ledger.Entry{Unit: one, Result: r})
 			}
 			u.First, u.Count = u.First+few, u.Count-few
-			return append(entries, ledger.Entry{Unit: u})
+			return append(entries, zeros(u))
 		}, true, true},
 		{"a kernel of another machine", protocolAt(t, 0.5, "fma/2-00000000"), invented, true, false},
 		{"a kernel that does not exist", protocolAt(t, 0.5, "kernel of nobody"), invented, true, false},
@@ -171,5 +175,32 @@ func TestForgedLedgers(t *testing.T) {
 		if err != nil || (Broken([]Inspection{units}) != nil) != c.recheck {
 			t.Errorf("%s: recheck says %+v, %v", c.name, units.Checks, err)
 		}
+	}
+}
+
+// TestUndetected: a trial that has few of a ledger's samples is found as seldom as they are drawn.
+func TestUndetected(t *testing.T) {
+	p := protocolAt(t, 0.5, montecarlo.KernelID())
+	l, err := ledger.InMemory(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, fewest := uint64(0), uint64(math.MaxUint64)
+	for _, u := range l.Missing(0, math.MaxUint32) {
+		entry := ledger.Entry{Unit: u, Result: ledger.Result{Sums: make([]montecarlo.Sum, (u.Count-1)/ledger.BlockSize+1)}}
+		if err := l.AddAll([]ledger.Entry{entry}); err != nil {
+			t.Fatal(err)
+		}
+		// A tenth of δ is this many samples of the largest value.
+		samples, fewest = samples+u.Count, min(fewest, uint64(1e-4/p.Candidates[0].Trials[u.Trial].Bound*float64(u.Count)))
+	}
+	text := undetected(l, samples, true, 1000)
+	_, odds, found := strings.Cut(text, "with a probability of at most ")
+	got, err := strconv.ParseFloat(odds, 64)
+	if want := math.Pow(1-float64(fewest)/float64(samples), 1000); !found || err != nil || math.Abs(got/want-1) > 0.05 {
+		t.Errorf("%q, want %g", text, want)
+	}
+	if text := undetected(l, samples, false, 1000); text != "" {
+		t.Errorf("of all blocks: %q", text)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/ledger"
+	"minsep/internal/montecarlo"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -39,7 +40,7 @@ func Example() {
 		}
 		missing := l.Missing(0, 10000)
 		fmt.Println(len(missing), "units missing")
-		if err := l.AddAll([]ledger.Entry{{Unit: missing[0]}}); err != nil {
+		if err := l.AddAll([]ledger.Entry{{Unit: missing[0], Result: ledger.Result{Sums: make([]montecarlo.Sum, 40)}}}); err != nil {
 			fmt.Println(err)
 			return
 		}

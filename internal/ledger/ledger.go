@@ -330,7 +330,7 @@ func (l *Ledger) Tallies() (tallies []accounting.Tally) {
 			}
 			tally := accounting.Tally{Candidate: c, Trial: i, Count: t.done}
 			for _, e := range t.entries {
-				tally.Sum.Merge(e.Result.Sum)
+				tally.Sum.Merge(e.Result.Total())
 			}
 			tallies = append(tallies, tally)
 		}

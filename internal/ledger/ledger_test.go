@@ -49,8 +49,10 @@ func protocol(t testing.TB) *accounting.Protocol {
 func compute(u Unit) (r Result) {
 	for i := u.First; i < u.First+u.Count; i++ {
 		rng := rand.New(rand.NewPCG(uint64(u.Candidate)<<32|uint64(u.Trial), i))
-		r.Sum.Add(0.1 * rng.Float64() / 0.5)
-		r.Losses.Add(rng.Float64())
+		if (i-u.First)%BlockSize == 0 {
+			r.Sums = append(r.Sums, montecarlo.Sum{})
+		}
+		r.Sums[len(r.Sums)-1].Add(0.1 * rng.Float64() / 0.5)
 	}
 	return r
 }
@@ -269,11 +271,14 @@ func TestRefusals(t *testing.T) {
 		"overlap":       func(u *Unit, _ *Result) { u.First, u.Count = 150, 100 },
 		"inside":        func(u *Unit, _ *Result) { u.First, u.Count = 150, 10 },
 		"around":        func(u *Unit, _ *Result) { u.First, u.Count = 50, 200 },
-		"other result":  func(_ *Unit, r *Result) { r.Sum.Add(0.5) },
+		"other result":  func(_ *Unit, r *Result) { r.Sums[0].Add(0.5) },
+		"sums of two":   func(_ *Unit, r *Result) { r.Sums = append(r.Sums, r.Sums[0]) },
+		"no sum":        func(_ *Unit, r *Result) { r.Sums = nil },
+		"no first sum":  func(u *Unit, r *Result) { u.First, u.Count = 200, 300 },
 		"sum too large": func(u *Unit, r *Result) {
 			u.First = 0
 			for range 200 {
-				r.Sum.Add(1)
+				r.Sums[0].Add(1)
 			}
 		},
 	} {

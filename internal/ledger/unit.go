@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,16 +27,31 @@ type Unit struct {
 	KernelID      string `json:"kernel_id"`     // the arithmetic, see [montecarlo.KernelID]; must be the protocol's
 }
 
-// Result holds the sums over a unit's samples, as integers.
+// BlockSize is the number of samples of a block. Each block has a sum of its own, so that a reader
+// can compute a few of them again.
+const BlockSize = 256
+
+// Result holds the sums over the blocks of a unit, as integers: of each value over the trial's bound,
+// rounded upward. The last block may have fewer than BlockSize samples.
 type Result struct {
-	Sum    montecarlo.Sum       `json:"sum"`              // of each value over the trial's bound, rounded upward
-	Losses montecarlo.Histogram `json:"losses,omitempty"` // of losses, for estimates at other ε
+	Sums []montecarlo.Sum `json:"sums"`
 }
 
-// Merge adds the results of other samples of the same trial.
-func (r *Result) Merge(other Result) {
-	r.Sum.Merge(other.Sum)
-	r.Losses.Merge(other.Losses)
+// Total is the sum over all samples.
+func (r Result) Total() (total montecarlo.Sum) {
+	for _, s := range r.Sums {
+		total.Merge(s)
+	}
+	return total
+}
+
+// Blocks yields the ranges of the unit's blocks, in the order of their sums.
+func (u Unit) Blocks(yield func(first, count uint64) bool) {
+	for done := uint64(0); done < u.Count; done += BlockSize {
+		if !yield(u.First+done, min(BlockSize, u.Count-done)) {
+			return
+		}
+	}
 }
 
 // entry is one line of the log.
@@ -139,18 +153,24 @@ func (b *contents) add(e entry) (fresh bool, err error) {
 		return refuse("the protocol has no such trial")
 	case e.Count == 0 || e.First+e.Count < e.First || e.First+e.Count > t.spec.Samples:
 		return refuse("the trial has samples 0 to %d", t.spec.Samples)
-	case e.Result.Sum.Mean(e.Count) > 1+1e-9:
-		return refuse("its sum is above its number of samples")
+	case uint64(len(e.Result.Sums)) != (e.Count-1)/BlockSize+1:
+		return refuse("it has %d sums: must have one for each block of %d samples", len(e.Result.Sums), BlockSize)
+	}
+	block := 0
+	for _, count := range e.Unit.Blocks {
+		if e.Result.Sums[block].Mean(count) > 1+1e-9 {
+			return refuse("the sum of a block is above its number of samples")
+		}
+		block++
 	}
 	i := t.search(e.First)
 	if i < len(t.entries) && t.entries[i].First == e.First && t.entries[i].Count == e.Count {
-		same, err := sameResult(t.entries[i].Result, e.Result)
-		if err == nil && !same {
+		if !slices.Equal(t.entries[i].Result.Sums, e.Result.Sums) {
 			return refuse(
 				"the ledger has another result for it: one of the two was not computed from the protocol",
 			)
 		}
-		return false, err
+		return false, nil
 	}
 	if i < len(t.entries) && t.entries[i].First < e.First+e.Count ||
 		i > 0 && t.entries[i-1].First+t.entries[i-1].Count > e.First {
@@ -177,13 +197,4 @@ func (t *trial) search(first uint64) int {
 		func(e entry, first uint64) int { return cmp.Compare(e.First, first) },
 	)
 	return i
-}
-
-func sameResult(a, b Result) (bool, error) {
-	x, err := json.Marshal(a)
-	if err != nil {
-		return false, err
-	}
-	y, err := json.Marshal(b)
-	return bytes.Equal(x, y), err
 }

@@ -69,7 +69,7 @@ func resample(
 			if err != nil {
 				return own, err
 			}
-			sum += r.Sum.Mean(next-drawn) * float64(next-drawn)
+			sum += r.Total().Mean(next-drawn) * float64(next-drawn)
 			if drawn = next; 2*(clock(runtime.GOMAXPROCS(0))-begun) > seconds/directions {
 				break
 			}

@@ -40,8 +40,8 @@ func Release(ctx context.Context, l *ledger.Ledger, unitSize uint64, draw Draw) 
 }
 
 // UnitSize returns the number of samples that take about a second, for a training of the given
-// steps.
+// steps, but at most 2^22, so that the line of a unit is short.
 func UnitSize(steps int) uint64 {
-	const work, piece = 4e7, 1024 // samples times steps; whole pieces keep every processor busy
-	return uint64(max(1, int(work/float64(steps))/piece)) * piece
+	const work, piece, most = 4e7, 1024, 1 << 22 // samples times steps; whole pieces keep every processor busy
+	return uint64(max(1, min(most, int(work/float64(steps)))/piece)) * piece
 }

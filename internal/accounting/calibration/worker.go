@@ -3,7 +3,11 @@ package calibration
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"minsep/internal/accounting"
@@ -107,16 +111,39 @@ func verifierKey(protocolSHA256 string, candidate, trial int) (stream.Key, error
 // Run computes the samples first … first+count-1, with workers goroutines, or one for each
 // processor where workers is not above 0.
 func (w *Worker) Run(ctx context.Context, first, count uint64, workers int) (r ledger.Result, err error) {
+	type block struct{ first, count uint64 }
+	var blocks []block
+	for from, size := range (ledger.Unit{First: first, Count: count}).Blocks {
+		blocks = append(blocks, block{from, size})
+	}
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	r.Sums = make([]montecarlo.Sum, len(blocks))
+	faults := make([]error, workers)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for k := range faults {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(blocks)) && faults[k] == nil; i = next.Add(1) - 1 {
+				r.Sums[i], faults[k] = w.sum(ctx, blocks[i].first, blocks[i].count)
+			}
+		})
+	}
+	group.Wait()
+	return r, errors.Join(faults...)
+}
+
+// sum computes samples one after another.
+func (w *Worker) sum(ctx context.Context, first, count uint64) (sum montecarlo.Sum, err error) {
 	if w.tilted != nil {
-		r.Sum, err = w.tilted.Sum(ctx, first, count, workers)
-		return r, err
+		return w.tilted.Sum(ctx, first, count, 1)
 	}
-	record, err := w.plain.Record(ctx, first, count, []float64{w.epsilon}, workers)
+	record, err := w.plain.Record(ctx, first, count, []float64{w.epsilon}, 1)
 	if err != nil {
-		return r, err
+		return sum, err
 	}
-	r.Sum, r.Losses = record.Sums[0], record.Losses
-	return r, nil
+	return record.Sums[0], nil
 }
 
 // SampleCPU measures how many seconds of processors a sample of a candidate takes here, on average

@@ -142,8 +142,8 @@ const (
 	firstPiece = 4096
 )
 
-// draw computes a unit piece by piece, to count samples as it goes. The pieces do not change the
-// sums.
+// draw computes a unit piece by piece, to count samples as it goes. Pieces are whole blocks, but for
+// the last, and do not change the sums.
 func (f *sumFn) draw(
 	ctx context.Context,
 	worker *calibration.Worker,
@@ -156,14 +156,14 @@ func (f *sumFn) draw(
 		if err != nil {
 			return all, err
 		}
-		all.Merge(r)
+		all.Sums = append(all.Sums, r.Sums...)
 		done += count
 		samplesDrawn.Add(ctx, int(count))
 		switch took := time.Since(begin); {
 		case took < toldEvery/2:
 			piece = 2 * count
 		case took > 2*toldEvery:
-			piece = max(firstPiece, count/2)
+			piece = max(firstPiece, count/2/ledger.BlockSize*ledger.BlockSize)
 		}
 	}
 	return all, nil
