@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"sampling", "mechanism", "internal/graphio", "internal/idcolumn", "internal/ondisk", "internal/ownergraph"},
 	{"internal/accounting", "internal/montecarlo", "internal/ledger", "internal/noise", "internal/drawhere", "internal/adopt"}, // the last for tests
 	{"internal/manifest"},
-	{"privacy"},
+	{"privacy", "internal/statistics"},
 	{"internal/stages"},
 	{"internal/planner"},
 	{"internal/inspect"},

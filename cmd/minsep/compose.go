@@ -19,6 +19,7 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/stages"
+	"minsep/internal/statistics"
 	"minsep/internal/store"
 	"minsep/internal/words"
 )
@@ -34,7 +35,9 @@ type together struct {
 	Recomputed bool       `json:"recomputed"`      // whether certificates were: false, as inspect does that
 	Basic      *basic     `json:"basic,omitempty"` // sums of ε and of δ; nil if the requested δ is below the sum
 	Runs       []composed `json:"runs"`
-	Notes      []string   `json:"notes,omitempty"` // on the independence of the runs, see inspect.Apart, and on points that are missing
+	// Statistics are the claims of private statistics in the runs' directories, which count once each.
+	Statistics []string `json:"statistics,omitempty"`
+	Notes      []string `json:"notes,omitempty"` // on the independence of the runs, see inspect.Apart, and on points that are missing
 
 	single []composed // runs with a single point in their certificate
 }
@@ -230,6 +233,11 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 		if training.Events == nil && len(of.Points) == 1 {
 			t.single = append(t.single, of)
 		}
+		released, err := t.releases(ctx, dir, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, released...)
 		switch {
 		case i == 0:
 			t.Protected, t.Adjacency = c.Protected(), c.Adjacency
@@ -249,6 +257,25 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 		}
 	}
 	return t, all, nil
+}
+
+// releases returns the claims of the private statistics in a run directory: each counts once.
+func (t *together) releases(
+	ctx context.Context,
+	dir string,
+	c *accounting.Certificate,
+) (all []pld.Training, err error) {
+	released, err := statistics.All(ctx, dir)
+	for _, r := range released {
+		if c.Run.MaxExamplesPerOwner > r.MaxExamplesPerOwner {
+			return nil, &param.Error{Param: "statistics", Value: r.Name, Rule: fmt.Sprintf(
+				"protect an owner with at most %d examples, and the certificate of %s one with more: they are of another table",
+				r.MaxExamplesPerOwner, dir)}
+		}
+		all = append(all, pld.Training{Points: []pld.Point{{Epsilon: r.Epsilon}}, Count: 1})
+		t.Statistics = append(t.Statistics, store.Join(dir, manifest.StatisticsFolder, r.Name)+": "+r.Claim())
+	}
+	return all, err
 }
 
 // withoutCertificate says how to name or complete a run directory that has no certificate.
@@ -411,6 +438,9 @@ func (t *together) write(w io.Writer) {
 			fmt.Fprintf(w, "%s (%g, %g)", map[bool]string{true: ":", false: ","}[i == 0], p.Epsilon, p.Delta)
 		}
 		fmt.Fprintln(w)
+	}
+	for _, r := range t.Statistics {
+		fmt.Fprintf(w, "statistics  %s\n", r)
 	}
 	for _, note := range t.Notes {
 		fmt.Fprintf(w, "note        %s\n", note)

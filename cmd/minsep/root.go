@@ -235,7 +235,7 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 		planCommand(a),
 		runCommand(a),
 	)
-	root.AddCommand(composeCommand(a), workerPoolCommand(a), manCommand())
+	root.AddCommand(composeCommand(a), statisticsCommand(a), workerPoolCommand(a), manCommand())
 	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
 		// These look at the flags that the constructors have defined, so they come last.

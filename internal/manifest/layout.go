@@ -9,15 +9,16 @@ import (
 
 // Names in a run directory, besides [RunName]: folders with an index, the ledger, and files.
 const (
-	BoundedFolder   = "bounded"
-	StrategyFolder  = "strategy"
-	LedgerFolder    = "ledger"
-	BatchesFolder   = "batches"
-	NoiseFolder     = "noise"
-	CertificateFile = "certificate.json"
-	AccountingFile  = "accounting.json" // instead of a certificate: a published accounting that is not proven
-	TrainingRecord  = "training.json"   // by the Python package's StepGuard: each training and its number of steps
-	LockName        = "lock"            // exists while a command writes to the run directory
+	BoundedFolder    = "bounded"
+	StrategyFolder   = "strategy"
+	LedgerFolder     = "ledger"
+	BatchesFolder    = "batches"
+	NoiseFolder      = "noise"
+	StatisticsFolder = "statistics" // private statistics: a file for each release
+	CertificateFile  = "certificate.json"
+	AccountingFile   = "accounting.json" // instead of a certificate: a published accounting that is not proven
+	TrainingRecord   = "training.json"   // by the Python package's StepGuard: each training and its number of steps
+	LockName         = "lock"            // exists while a command writes to the run directory
 
 	ReportPage       = "report.html"        // made by minsep report
 	SecretReportPage = "report-secret.html" // the same with secrets

@@ -118,6 +118,12 @@ func promise(r *Run) *section {
 		Fact{"Noise multiplier σ", accounting.RoundedUp(c.NoiseMultiplier, 6) + ", in units of the clip norm"},
 		Fact{"Sampling", sampled(c.Run.Sampler)},
 		Fact{"Strategy", described(c.Run.Strategy)})
+	for _, released := range r.Statistics {
+		s.Facts = append(s.Facts, Fact{
+			"Statistics " + released.Name,
+			released.Claim() + "; this adds to the guarantee above: minsep compose says to what",
+		})
+	}
 	return s
 }
 

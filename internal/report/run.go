@@ -17,8 +17,10 @@ import (
 	"minsep/internal/ownergraph"
 	"minsep/internal/planner"
 	"minsep/internal/stages"
+	"minsep/internal/statistics"
 	"minsep/internal/store"
 	"minsep/mechanism"
+	"minsep/privacy"
 	"minsep/sampling"
 )
 
@@ -43,6 +45,7 @@ type Run struct {
 	Scheme      *sampling.Spec      // of the batches or, else, of the certificate
 	Strategy    *mechanism.Strategy // of the certificate or, else, of the folder strategy
 	Noise       *noise.Params       // of the recipe
+	Statistics  []privacy.Release   // released beside the training
 	Baseline    *Baseline           // DP-SGD for the same claim; nil where there is none to compare with
 	Indexes     []IndexOf           // of the folders that have one
 	Certified   time.Time           // when the certificate was written, by the date of its file; zero where that is not known
@@ -109,6 +112,9 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 			// Figures of participations are for the batches that the trainer reads.
 			r.Batches, r.Scheme = &b.Facts, &p.Scheme
 		}
+	}
+	if r.Statistics, err = statistics.All(ctx, dir); err != nil {
+		return nil, err
 	}
 	r.readNoise(ctx)
 	r.readIndexes(ctx)

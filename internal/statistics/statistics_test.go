@@ -1,0 +1,155 @@
+package statistics
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"minsep/privacy"
+)
+
+const perOwner = 3
+
+var ask = privacy.Statistics{Name: "first", Epsilon: 2, Statistics: []privacy.Statistic{
+	{Column: "label", Kind: privacy.Counts, Classes: []string{"cat", "dog", "eel"}},
+	{Column: "age", Kind: privacy.Mean, Lower: -10, Upper: 30},
+	{Column: "age", Kind: privacy.Variance, Lower: -10, Upper: 30},
+	{Column: "age", Kind: privacy.Quantiles, Lower: -10, Upper: 30, Ranks: []float64{0, 0.25, 0.75}},
+}}
+
+// encoded returns the aggregates of n examples: a third are cats, a third dogs, a third of a class
+// that is not asked for; ages are -100 and 100 in turn, which are clamped.
+func encoded(t testing.TB, of privacy.Statistics, n int) []byte {
+	t.Helper()
+	a, err := New(of, perOwner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		label := []string{"cat", "dog", "emu"}[i%3]
+		if err := a.Add("label", math.NaN(), label); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Add("age", 100*float64(2*(i%2)-1), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := a.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func results(t testing.TB, of privacy.Statistics, parts ...[]byte) [][]float64 {
+	t.Helper()
+	a, err := New(of, perOwner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range parts {
+		if err := a.Merge(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := a.Results()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestExact: with next to no noise, statistics of parts that are merged are those of all values,
+// clamped.
+func TestExact(t *testing.T) {
+	of := ask
+	of.Epsilon = 1e6
+	got := results(t, of, encoded(t, of, 600), encoded(t, of, 0), encoded(t, of, 300))
+	if want := []float64{300, 300, 0}; !reflect.DeepEqual(got[0], want) {
+		t.Errorf("counts %v, want %v", got[0], want)
+	}
+	for i, want := range [][]float64{1: {10}, 2: {400}, 3: {-10, -10, 30}} {
+		for j, x := range want {
+			if math.Abs(got[i][j]-x) > 0.02 {
+				t.Errorf("%s: %v, want %v", of.Statistics[i].Kind, got[i], want)
+			}
+		}
+	}
+}
+
+// TestNoise: counts and means have Laplace noise of the scale that follows from the number of
+// examples of an owner and from the statistic's part of ε. Its mean absolute value is the scale b,
+// with a standard deviation of b/√trials: 6.2 of them have a false-reject probability of 1e-9. Noise
+// for one example of an owner, or for the whole ε, fails.
+func TestNoise(t *testing.T) {
+	const trials, n = 3000, 9000
+	of := ask
+	of.Statistics = ask.Statistics[:2]
+	b := encoded(t, of, n)
+	var count, mean float64
+	for range trials {
+		r := results(t, of, b)
+		count += math.Abs(r[0][0]-n/3) / trials
+		mean += math.Abs(r[1][0]-10) / trials
+	}
+	epsilon := of.Epsilon / 2
+	tolerance := 6.2 / math.Sqrt(trials)
+	// The noise of integers is rounded to them, which changes b of 3 by 1/(12b²) of itself.
+	if want := perOwner / epsilon; math.Abs(count/want-1) > tolerance+1.0/(12*9) {
+		t.Errorf("counts are off by %.4g in the mean, want %.4g", count, want)
+	}
+	// Half of ε is for the sum about the middle, in which a value counts at most (Upper-Lower)/2;
+	// the number of values, with the other half, is off by less than 1 % in the mean.
+	if want := 20 * perOwner / (epsilon / 2) / n; math.Abs(mean/want-1) > tolerance+0.01 {
+		t.Errorf("means are off by %.4g in the mean, want %.4g", mean, want)
+	}
+}
+
+// TestPublishedOnce: a release of a name that is there is returned in place of another one.
+func TestPublishedOnce(t *testing.T) {
+	run := t.TempDir()
+	first := privacy.Release{Statistics: ask, MaxExamplesPerOwner: perOwner, Results: [][]float64{{1, 2, 3}, {4}, {5}, {6, 7, 8}}}
+	second := first
+	second.Results = [][]float64{{0, 0, 0}, {0}, {0}, {0, 0, 0}}
+	for _, r := range []privacy.Release{first, second} {
+		got, err := Publish(t.Context(), run, r)
+		if err != nil || !reflect.DeepEqual(got, first) {
+			t.Errorf("%+v, %v: want the first release", got, err)
+		}
+	}
+	all, err := All(t.Context(), run)
+	if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0], first) {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if none, err := All(t.Context(), t.TempDir()); none != nil || err != nil {
+		t.Errorf("%v, %v", none, err)
+	}
+}
+
+// TestRefused: what has no bound, and what else is wrong, is refused.
+func TestRefused(t *testing.T) {
+	change := func(f func(s *privacy.Statistics)) privacy.Statistics {
+		s := ask
+		s.Statistics = append([]privacy.Statistic{}, ask.Statistics...)
+		f(&s)
+		return s
+	}
+	for rule, of := range map[string]privacy.Statistics{
+		"name":             change(func(s *privacy.Statistics) { s.Name = "../x" }),
+		"above 0":          change(func(s *privacy.Statistics) { s.Epsilon = 0 }),
+		"at least one":     change(func(s *privacy.Statistics) { s.Statistics = nil }),
+		"finite bounds":    change(func(s *privacy.Statistics) { s.Statistics[1].Lower, s.Statistics[1].Upper = 0, 0 }),
+		"+Inf":             change(func(s *privacy.Statistics) { s.Statistics[2].Upper = math.Inf(1) }),
+		"name the classes": change(func(s *privacy.Statistics) { s.Statistics[0].Classes = nil }),
+		"class once":       change(func(s *privacy.Statistics) { s.Statistics[0].Classes = []string{"a", "a"} }),
+		"0 ranks":          change(func(s *privacy.Statistics) { s.Statistics[3].Ranks = nil }),
+		"from 0 to 1":      change(func(s *privacy.Statistics) { s.Statistics[3].Ranks = []float64{1.5} }),
+		"kind":             change(func(s *privacy.Statistics) { s.Statistics[3].Kind = "mode" }),
+	} {
+		if _, err := New(of, perOwner); err == nil || !strings.Contains(fmt.Sprint(err), rule) {
+			t.Errorf("%s: %v", rule, err)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package transforms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
+	"minsep/internal/param"
+	"minsep/internal/statistics"
+	"minsep/privacy"
+)
+
+// Value is the value of an example in a column: a number, or for [privacy.Counts] a text.
+type Value struct {
+	Column string
+	Number float64 // NaN for none
+	Text   string
+}
+
+func init() {
+	beam.RegisterType(reflect.TypeFor[Value]())
+	beam.RegisterType(reflect.TypeFor[privacy.Statistics]())
+	beam.RegisterCoder(reflect.TypeFor[privacy.Release](), encodeRelease, decodeRelease)
+	register.Function2x2(memberOf)
+	beam.RegisterDoFn(reflect.TypeFor[noValuesFn]())
+	beam.RegisterDoFn(reflect.TypeFor[aggregateFn]())
+	beam.RegisterDoFn(reflect.TypeFor[releaseFn]())
+	register.Iter1[Value]()
+	register.Emitter1[privacy.Release]()
+}
+
+func encodeRelease(r privacy.Release) ([]byte, error) { return json.Marshal(r) }
+
+func decodeRelease(b []byte) (r privacy.Release, err error) { return r, json.Unmarshal(b, &r) }
+
+// Statistics releases private statistics of the examples of a bounded table: values is a
+// PCollection<KV<K, Value>> with K the type of the examples' ids, at most one value of an example in
+// each column, and the result a PCollection<privacy.Release> of one element. Values of examples that
+// are not in the table count nowhere.
+//
+// The release is in the folder statistics of the run directory before it is an element: a name is
+// released once, and a bundle that is repeated emits what is there. Its claim adds to that of the
+// training, see `minsep compose`.
+func Statistics(s beam.Scope, ask privacy.Statistics, e Examples, values beam.PCollection) (beam.PCollection, error) {
+	s = s.Scope("minsep.Statistics")
+	none := beam.PCollection{}
+	if e.training == nil || e.isNumbered() {
+		return none, errors.New("statistics need a bounded table: make one with BoundContributions, or read it with ReadTable")
+	}
+	k, v, err := keyed("values", values)
+	switch {
+	case err != nil:
+		return none, err
+	case k != e.key:
+		return none, fmt.Errorf("values: ids are of type %v: must be %v, as those of the examples", k, e.key)
+	case v != reflect.TypeFor[Value]():
+		return none, fmt.Errorf("values: are of type %v: must be transforms.Value", v)
+	}
+	perOwner, err := e.perOwner()
+	if err != nil {
+		return none, err
+	}
+	if _, err := statistics.New(ask, perOwner); err != nil {
+		return none, err
+	}
+	_, err = statistics.Read(context.Background(), e.training.dir, ask.Name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return none, errors.Join(err, &param.Error{Param: "name", Value: ask.Name,
+			Rule: "is of statistics that are released already, which stay and count: give another one"})
+	}
+	rows, err := e.Rows(s)
+	if err != nil {
+		return none, err
+	}
+	members := beam.ParDo(s, memberOf, rows)
+	byExample := beam.GroupByKey(s, beam.Flatten(s, members, values))
+	sums := beam.Flatten(s,
+		beam.ParDo(s, &aggregateFn{Ask: ask, PerOwner: perOwner}, byExample),
+		beam.ParDo(s, &noValuesFn{Ask: ask, PerOwner: perOwner}, beam.Impulse(s)))
+	release := &releaseFn{Ask: ask, PerOwner: perOwner, Run: e.training.dir}
+	return beam.ParDo(s, release, beam.GroupByKey(s, sums)), nil
+}
+
+// perOwner is the number of examples that an owner has at most.
+func (e Examples) perOwner() (int, error) {
+	b := e.limits.bound()
+	if e.table != nil {
+		b = ownergraph.Bound{}
+		if err := json.Unmarshal(e.table.Index.Params, &b); err != nil {
+			return 0, fmt.Errorf("%s: %w", manifest.BoundedFolder, err)
+		}
+	}
+	if err := b.Validate(); err != nil {
+		return 0, err
+	}
+	return b.MaxExamplesPerOwner * max(1, b.Pools), nil // in a pool, each
+}
+
+// memberOf says by a value of no column that an example is in the table.
+func memberOf(id beam.X, _ beam.Y) (beam.X, Value) { return id, Value{} }
+
+// noValuesFn emits aggregates without values, so that an empty table has a release too.
+type noValuesFn struct {
+	Ask      privacy.Statistics
+	PerOwner int
+}
+
+func (f *noValuesFn) ProcessElement(_ []byte, emit func(uint32, []byte)) error {
+	none, err := statistics.New(f.Ask, f.PerOwner)
+	if err != nil {
+		return err
+	}
+	b, err := none.Encode()
+	emit(0, b)
+	return err
+}
+
+// aggregateFn adds the values of a bundle's examples up.
+type aggregateFn struct {
+	Ask      privacy.Statistics
+	PerOwner int
+
+	sums *statistics.Aggregates
+}
+
+func (f *aggregateFn) StartBundle(func(uint32, []byte)) (err error) {
+	f.sums, err = statistics.New(f.Ask, f.PerOwner)
+	return err
+}
+
+func (f *aggregateFn) ProcessElement(_ beam.X, values func(*Value) bool, _ func(uint32, []byte)) error {
+	of := map[string]Value{}
+	var v Value
+	for values(&v) {
+		if _, twice := of[v.Column]; twice {
+			return fmt.Errorf("input: two values of an example in column %q: there must be at most one", v.Column)
+		}
+		of[v.Column] = v
+	}
+	if _, member := of[""]; !member {
+		return nil
+	}
+	delete(of, "")
+	for column, v := range of {
+		if err := f.sums.Add(column, v.Number, v.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *aggregateFn) FinishBundle(emit func(uint32, []byte)) error {
+	b, err := f.sums.Encode()
+	if err == nil {
+		emit(0, b)
+	}
+	return err
+}
+
+// releaseFn adds noise, and publishes the release.
+type releaseFn struct {
+	Ask      privacy.Statistics
+	PerOwner int
+	Run      string
+}
+
+func (f *releaseFn) ProcessElement(
+	ctx context.Context,
+	_ uint32,
+	sums func(*[]byte) bool,
+	emit func(privacy.Release),
+) error {
+	all, err := statistics.New(f.Ask, f.PerOwner)
+	if err != nil {
+		return err
+	}
+	for b := []byte(nil); sums(&b); b = nil {
+		if err := all.Merge(b); err != nil {
+			return err
+		}
+	}
+	r := privacy.Release{Statistics: f.Ask, MaxExamplesPerOwner: f.PerOwner}
+	if r.Results, err = all.Results(); err != nil {
+		return err
+	}
+	r, err = statistics.Publish(ctx, f.Run, r)
+	if err == nil {
+		emit(r)
+	}
+	return err
+}
