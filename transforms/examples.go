@@ -39,7 +39,6 @@ type Limits struct {
 
 	Pairs     int64  // about how many there are; 0 if unknown. One worker bounds up to 2^25 of them, at a fraction of the cost of a shuffle
 	Buckets   int    // of each shuffle; 0 for as many as Pairs calls for
-	Rounds    int    // of decisions before one worker finishes; 0 for as many as Pairs calls for
 	TempDir   string // of sorting on each worker; empty for the system's
 	SharedDir string // that every worker reads and writes, for output too large for a bundle, as Flink has it; empty: all goes through the runner
 }
@@ -199,7 +198,6 @@ func (e Examples) bound(
 		ParamsSHA256: digest,
 		Edges:        l.Pairs,
 		Buckets:      l.Buckets,
-		Rounds:       l.Rounds,
 		TempDir:      l.TempDir,
 		SharedDir:    l.SharedDir,
 	}
@@ -216,7 +214,7 @@ func (e Examples) bound(
 		return Examples{}, err
 	}
 	bound := contribution.Bound
-	if given > 0 && given <= contribution.SmallGraph && l.Buckets == 0 && l.Rounds == 0 {
+	if given > 0 && given <= contribution.SmallGraph && l.Buckets == 0 {
 		bound = contribution.BoundAlone
 	}
 	bounded, err := bound(s, c, edges)

@@ -121,7 +121,7 @@ func (b *Bounder) collect(ctx context.Context, all *examples, of owners, k *kept
 		return nil, err
 	}
 	debug.FreeOSMemory() // the table is written next, and the system caches its files
-	return b.Bound.Kept(g, copies, all.given), nil
+	return b.Bound.Kept(g, copies, nil, all.given), nil
 }
 
 // set is a set of numbers from 0 on, and how many of its elements are below a number.

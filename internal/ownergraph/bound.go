@@ -115,11 +115,12 @@ func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	return r, nil
 }
 
-// Kept does the part of Greedy, without pools, that follows the passes. g has the examples that the
-// passes kept and all owners, copies says how often each was kept, at least once, and given has the
-// counts of the graph before. It returns the bounded graph, and may change copies.
-func (b Bound) Kept(g *Graph, copies []uint32, given Summary) *Bounded {
-	r := &Bounded{Graph: g, Copies: copies, Summary: given}
+// Kept does the part of Greedy that follows the passes or, with pools, their making. g has the examples
+// that the passes kept or, with pools, all of them, and all owners; copies says how often each was
+// kept, and given has the counts of the graph before. It returns the bounded graph, and may change
+// copies.
+func (b Bound) Kept(g *Graph, copies []uint32, pools *Pools, given Summary) *Bounded {
+	r := &Bounded{Graph: g, Copies: copies, Pools: pools, Summary: given}
 	r.summarize(b)
 	return r
 }

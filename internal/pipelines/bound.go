@@ -3,7 +3,6 @@ package pipelines
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -142,15 +141,12 @@ func (b Bound) bound(
 		return index, summary, err
 	}
 	progress.Expect(manifestio.BytesRead, source.ReadBytes)
-	inProcess := b.isInProcess(w.jobs.runner)
-	if inProcess {
+	if b.isInProcess(w.jobs.runner) {
 		// The key breaks ties between examples. The parameters' digest is a part of it, so that another
 		// bound under the same run id has another order.
 		key := w.root.Key(run.RunID, index.ParamsSHA256, ownergraph.PriorityPurpose)
 		index.Files, summary, err = b.inProcess(ctx, w, source, key, dir)
-	}
-	// A job has no limit of 2^32 kept edges. Pools are made by one worker, with the same limit.
-	if !inProcess || b.Pools == 0 && errors.Is(err, ownergraph.ErrTooLarge) {
+	} else {
 		index.Files, summary, err = b.byJob(ctx, w, source, run.RunID, dir)
 	}
 	if err != nil {
@@ -162,7 +158,7 @@ func (b Bound) bound(
 
 // isInProcess reports whether this process bounds the graph, without a job.
 func (b Bound) isInProcess(runner string) bool {
-	return runner == DefaultRunner && b.Buckets == 0 && b.Rounds == 0
+	return runner == DefaultRunner && b.Buckets == 0
 }
 
 // inProcess bounds the graph in the memory of this process, and a large graph through temporary
@@ -237,7 +233,6 @@ func (b Bound) byJob(
 		Pools:               b.Pools,
 		Random:              b.Order == ownergraph.Random,
 		Buckets:             b.Buckets,
-		Rounds:              b.Rounds,
 		TempDir:             w.jobs.workDir,
 		SharedDir:           shared,
 	}

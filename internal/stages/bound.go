@@ -22,7 +22,6 @@ type Bound struct {
 	// The fields below do not change the result.
 
 	Buckets int // of the shuffles; 0 for as many as the size calls for
-	Rounds  int // before one worker finishes; 0 for as many as the size calls for
 
 	// EdgesInMemory is the number of edges that a process holds in memory where it bounds the graph
 	// without a job, and beyond which they go through temporary files; 0 for
@@ -50,7 +49,6 @@ func (b Bound) Validate() error {
 		b.Buckets,
 		fmt.Sprintf("must be 1 to %d", maxBuckets),
 	)
-	c.Require(b.Rounds >= 0, "rounds", b.Rounds, "must be at least 1")
 	c.Require(b.EdgesInMemory >= 0, "edges in memory", b.EdgesInMemory, "must be at least 0")
 	return c.Err()
 }

@@ -23,7 +23,7 @@ func init() {
 const SmallGraph = 1 << 25
 
 // BoundAlone is [Bound] in one worker, with the same result: in memory, and through files if there
-// are many more than [SmallGraph] edges. Buckets and Rounds are not used.
+// are many more than [SmallGraph] edges. Buckets are not used.
 func BoundAlone(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	if err := c.Validate(); err != nil {
 		return Result{}, err

@@ -8,24 +8,12 @@
 // Examples get numbers in the order of their priority: a bucket is a range of priorities, and a
 // number is the bucket and the place in it. The turn of an example in the sequential pass is
 // its number, behind the class of its owners where examples with the fewest owners come first.
-// From then on only turns, numbers and rooms travel. In a round each owner looks at its
-// undecided examples in the order of their turns and says of each how many more copies it may
-// take whatever the others do, or that it is full; an example takes the least number that its
-// owners allow, is dropped when one is full, and otherwise waits. Both answers are the same as
-// in the sequential pass:
+// Owners get numbers too. What costs most, reading, sorting and writing ids, is done by all
+// workers.
 //
-//   - Let an owner have room r left after all decided examples, and let x be undecided. If fewer
-//     than r undecided ones come before x, then x finds room in the sequential pass, since at most
-//     those and the decided ones have taken any.
-//   - Undecided examples that come before a kept one were within the room when that one was kept
-//     and, as it took only its own place, still are. So when r = 0, all kept ones come before x,
-//     which finds the owner full.
-//
-// An owner with room for all its undecided examples never refuses one and takes no further
-// part. Who hears from no owner is kept. After a few rounds one worker finishes the rest, with
-// the same code as the reference.
-//
-// Pools ([ownergraph.Pools]) are made by one worker, from turns and owners' numbers.
+// One worker gets the turn and the owner's number of each edge, 15 bytes, and decides about all
+// examples with the code of the reference: the pass, copies, neighbourhoods, pools and the summary.
+// It sorts through files, and holds the examples that it keeps, see decideFn.
 //
 // # Determinism
 //
@@ -63,9 +51,7 @@ type Config struct {
 
 	Edges       int64  // about how many edges there are; 0 means ten million
 	Buckets     int    // of each shuffle; 0 for as many as Edges calls for
-	Rounds      int    // before one worker finishes; 0 for as many as Edges calls for
 	SortMemory  int    // bytes a worker sorts in memory, the rest through files; 0 means 256 MiB
-	HeavyOwner  int    // examples of an owner above which its list is not sent about; 0 for as many as Edges calls for
 	RowsPerPart int    // consecutive rows in one part of the result; 0 means [DefaultRowsPerPart]
 	TempDir     string // of those files on each worker; empty for the system's
 	SharedDir   string // that every worker reads and writes, for output too large for one bundle; empty: all goes through the runner
@@ -99,14 +85,7 @@ func (c Config) Validate() error {
 		fmt.Sprintf("must be from 0 to %d", packed.MaxBuckets),
 	)
 	check.Require(c.Edges >= 0, "edges", c.Edges, "must be at least 0")
-	check.Require(
-		c.Rounds >= 0 && c.Rounds <= maxRounds,
-		"rounds",
-		c.Rounds,
-		fmt.Sprintf("must be from 0 to %d", maxRounds),
-	)
 	check.AtLeast("sort memory", c.SortMemory, 0)
-	check.AtLeast("heavy owner", c.HeavyOwner, 0)
 	check.Require(c.SharedAfter >= 0, "shared after", c.SharedAfter, "must be at least 0")
 	check.AtLeast("rows per part", c.RowsPerPart, 0)
 	return check.Err()
@@ -115,10 +94,8 @@ func (c Config) Validate() error {
 func (c Config) key() keyref.Ref { return keyref.New(c.KeyURI, c.RunID, c.ParamsSHA256) }
 
 const (
-	edgeBytes    = 32      // of an edge in its largest shuffle, about
-	aloneEdges   = 1 << 22 // that one worker finishes in seconds, about as long as a cluster takes for two rounds of nothing
+	edgeBytes    = 32 // of an edge in its largest shuffle, about
 	defaultEdges = 10_000_000
-	maxRounds    = 64
 )
 
 // spec returns c with its defaults, as the DoFns carry it.
@@ -136,81 +113,16 @@ func (c Config) spec() spec {
 		SortMemory:  c.SortMemory,
 		TempDir:     c.TempDir,
 		RowsPerPart: c.RowsPerPart,
-		Heavy:       c.HeavyOwner,
 		Overflow:    packed.Overflow{Dir: c.SharedDir, After: c.SharedAfter},
 	}
 	if s.Buckets == 0 {
 		s.Buckets = packed.Buckets(edges * edgeBytes)
-	}
-	if s.Heavy == 0 {
-		s.Heavy = int(min(max(leastHeavy, edges/heavyPart), math.MaxInt32))
 	}
 	if s.RowsPerPart == 0 {
 		s.RowsPerPart = DefaultRowsPerPart
 	}
 	return s
 }
-
-// Sizes are the sizes that a configuration leads to.
-type Sizes struct {
-	Buckets    int // of each shuffle, at least 1
-	Rounds     int // before one worker finishes, at least 1
-	HeavyOwner int // examples of an owner above which its list is not sent about
-}
-
-// Sizes returns the sizes that c leads to, with its defaults.
-func (c Config) Sizes() Sizes {
-	s := c.spec()
-	return Sizes{s.Buckets, c.rounds(), s.Heavy}
-}
-
-// rounds returns how many rounds are made. They go in pairs: one keeps examples, the next drops
-// examples of the owners that this filled. With k_u = 1 they are the rounds of the greedy
-// maximal independent set of the graph in which examples of one owner are neighbours, in random
-// order, which ends after O(log n) of them with high probability, whatever the graph (Fischer
-// and Noever, SODA 2018). A pipeline cannot make one more when it sees that too much is left: so
-// many are made that the slowest graphs that were measured leave little, see [Undecided]. One
-// worker finishes more than planned if need be.
-//
-// The undecided rest could also be divided by its components, which do not need each other. But
-// until few are left it is a single component, and their labels then take as many rounds to
-// travel as the decisions themselves.
-func (c Config) rounds() int {
-	if c.Rounds > 0 {
-		return c.Rounds
-	}
-	pairs := 0
-	for float64(c.Edges)*Undecided(c.Bound.MaxExamplesPerOwner, pairs) > aloneEdges && 2*pairs < maxRounds {
-		pairs++
-	}
-	return 2 * pairs
-}
-
-// Undecided returns the part of the edges that is still undecided after this number of pairs of
-// rounds, for this k_u, rounded up. It was measured on graphs with five owners for each example, in
-// which an owner has many more examples than it keeps; the size of the graph made no difference.
-// Graphs in which most owners keep most of their examples are decided in half as many rounds.
-func Undecided(maxExamplesPerOwner, pairs int) float64 {
-	left := undecided[0]
-	switch {
-	case maxExamplesPerOwner > 8:
-		left = undecided[2]
-	case maxExamplesPerOwner > 2:
-		left = undecided[1]
-	}
-	last := len(left) - 1
-	return left[min(pairs, last)] * math.Pow(lastPairs, float64(max(0, pairs-last)))
-}
-
-// undecided are the parts of [Undecided] for up to 2, up to 8 and more examples for an owner, and
-// lastPairs is the part that each further pair leaves.
-var undecided = [3][]float64{
-	{1, .85, .55, .3, .17, .09, .045, .018, .0075, .0025, .00065, .0001},
-	{1, .85, .72, .6, .5, .42, .33, .24, .16, .09, .042, .018, .0065, .002, .0004, .0001},
-	{1, .85, .76, .69, .58, .47, .39, .3, .21, .15, .09, .06, .042, .026, .014, .007, .003, .001, .0003, .0001},
-}
-
-const lastPairs = .3
 
 // Result is a bounded graph.
 type Result struct {
@@ -233,66 +145,17 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	s = s.Scope("contribution.Bound")
 	spec := c.spec()
 	byExample := beam.GroupByKey(s.Scope("by example"), beam.ParDo(s, &scatterFn{Spec: spec}, edges))
-	toOwners, examples, gathered := beam.ParDo3(s, &gatherFn{Spec: spec}, byExample)
-	if c.Bound.Pools > 0 {
-		decisions, counts := makePools(s, spec, toOwners)
-		kept, dropped := beam.ParDo2(
-			s,
-			&joinFn{Spec: spec, Last: true},
-			beam.CoGroupByKey(s.Scope("decisions"), examples, decisions),
-		)
-		return Result{Rows: numberRows(s, spec, kept), Summary: total(s, append(counts, gathered, dropped))}, nil
-	}
-	decisions, ownersSeen, heavy := decide(s, spec, c.rounds(), toOwners)
-	kept, dropped := beam.ParDo2(
+	toOwners, examples, duplicates := beam.ParDo3(s, &gatherFn{Spec: spec}, byExample)
+	byOwner := beam.GroupByKey(s.Scope("by owner"), toOwners)
+	ownerships, counts := beam.ParDo2(s, &ownerFn{Spec: spec}, byOwner)
+	all := beam.Flatten(s, ownerships, beam.ParDo(s, &nobodyFn{}, beam.Impulse(s)))
+	decisions, summary := beam.ParDo2(
 		s,
-		&joinFn{Spec: spec, Last: c.Bound.MaxNeighborhood == 0},
-		beam.CoGroupByKey(s.Scope("decisions"), examples, decisions),
+		&decideFn{Spec: spec},
+		beam.GroupByKey(s.Scope("decide"), all),
+		beam.SideInput{Input: counts},
+		beam.SideInput{Input: duplicates},
 	)
-	counts := []beam.PCollection{gathered, ownersSeen, dropped}
-	if c.Bound.MaxNeighborhood > 0 {
-		large := s.Scope("too large")
-		tooLarge, _ := neighborhoods(large, spec, kept, heavy)
-		kept, dropped = beam.ParDo2(
-			large,
-			&joinFn{Spec: spec, Neighborhoods: true, Last: true},
-			beam.CoGroupByKey(large, kept, tooLarge),
-		)
-		counts = append(counts, dropped)
-	}
-	_, sizes := neighborhoods(s, spec, kept, heavy)
-	return Result{Rows: numberRows(s, spec, kept), Summary: total(s, append(counts, sizes...))}, nil
-}
-
-// decide makes the rounds and returns the decisions, by bucket of the example, the counts of owners
-// and the heavy ones.
-func decide(
-	s beam.Scope,
-	spec spec,
-	rounds int,
-	toOwners beam.PCollection,
-) (decisions, counts, heavy beam.PCollection) {
-	s = s.Scope("decide")
-	verdicts, counts, heavy := beam.ParDo3(
-		s,
-		&ownerFn{Spec: spec, Last: rounds == 0},
-		beam.GroupByKey(s.Scope("by owner"), toOwners),
-	)
-	var all []beam.PCollection
-	for round := 1; round <= rounds; round++ {
-		s := s.Scope(fmt.Sprintf("round %d", round))
-		toOwners, decided := beam.ParDo2(
-			s,
-			&exampleFn{Spec: spec},
-			beam.GroupByKey(s.Scope("by example"), verdicts),
-		)
-		all = append(all, decided)
-		verdicts, _, _ = beam.ParDo3(
-			s,
-			&ownerFn{Spec: spec, Round: round, Last: round == rounds},
-			beam.GroupByKey(s.Scope("by owner"), toOwners),
-		)
-	}
-	all = append(all, beam.ParDo(s, &finishFn{Spec: spec}, beam.GroupByKey(s.Scope("finish"), verdicts)))
-	return beam.Flatten(s, all...), counts, heavy
+	kept := beam.ParDo(s, &joinFn{Spec: spec}, beam.CoGroupByKey(s.Scope("decisions"), examples, decisions))
+	return Result{Rows: numberRows(s, spec, kept), Summary: summary}, nil
 }

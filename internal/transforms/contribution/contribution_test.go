@@ -212,9 +212,7 @@ func TestBoundEqualsReference(t *testing.T) {
 			Order:               rapid.SampledFrom([]ownergraph.Order{ownergraph.FewestOwners, ownergraph.Random}).Draw(t, "order"),
 		}
 		c.Buckets = rapid.SampledFrom([]int{1, 2, 5, 16, 64}).Draw(t, "buckets")
-		c.Rounds = rapid.IntRange(0, 3).Draw(t, "rounds")
 		c.RowsPerPart = rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "rows per part")
-		c.HeavyOwner = rapid.SampledFrom([]int{0, 1, 2, 4}).Draw(t, "heavy owner")
 		c.SortMemory = rapid.SampledFrom([]int{0, 1, 1000}).Draw(t, "sort memory")
 		c.SharedDir = rapid.SampledFrom([]string{"", "", shared}).Draw(t, "shared folder")
 		if rapid.Bool().Draw(t, "alone") {
@@ -227,8 +225,6 @@ func TestBoundEqualsReference(t *testing.T) {
 	})
 }
 
-// TestPrism runs a few of the same on another runner, which cuts bundles and repeats nothing in
-// order.
 // TestAlone: one worker bounds with pools, on Prism, and a graph without edges.
 func TestAlone(t *testing.T) {
 	transform = contribution.BoundAlone
@@ -243,12 +239,14 @@ func TestAlone(t *testing.T) {
 	same(t, direct.Execute, c, key, new(ownergraph.Edges), nil)
 }
 
+// TestPrism runs a few of the same on another runner, which cuts bundles and repeats nothing in
+// order.
 func TestPrism(t *testing.T) {
 	c, key := newConfig(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, d := range []bool{false, true} {
 		c.Bound = ownergraph.Bound{MaxExamplesPerOwner: 3, Duplicates: d, MaxNeighborhood: 9}
-		c.Owners, c.Buckets, c.Rounds = ownergraph.String, 7, 2
+		c.Owners, c.Buckets = ownergraph.String, 7
 		e := graph(rng, c.Examples, c.Owners, 300, 150, 900)
 		same(t, prism.Execute, c, key, e, encode(t, e, 100))
 	}
@@ -278,10 +276,8 @@ func TestHotOwnerAndWideExample(t *testing.T) {
 		if testing.Short() && b.MaxExamplesPerOwner == 20_000 {
 			continue
 		}
-		for c.Rounds = range 3 {
-			c.Bound = b
-			same(t, direct.Execute, c, key, &e, encode(t, &e, 3000))
-		}
+		c.Bound = b
+		same(t, direct.Execute, c, key, &e, encode(t, &e, 3000))
 	}
 }
 
@@ -315,7 +311,7 @@ func TestEquivalentInputs(t *testing.T) {
 	chunks := encode(t, e, 77)
 	chunks = append(chunks, chunks...)
 	rng.Shuffle(len(chunks), func(i, j int) { chunks[i], chunks[j] = chunks[j], chunks[i] })
-	c.Buckets, c.Rounds, c.Edges, c.SortMemory, c.RowsPerPart = 64, 4, 1<<40, 5000, 13
+	c.Buckets, c.Edges, c.SortMemory, c.RowsPerPart = 64, 1<<40, 5000, 13
 	rows, twice, err := bound(direct.Execute, c, chunks)
 	if err != nil {
 		t.Fatal(err)
@@ -333,10 +329,10 @@ func TestEquivalentInputs(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	bad := contribution.Config{Examples: 9, Buckets: -1, Rounds: -1}
+	bad := contribution.Config{Examples: 9, Buckets: -1}
 	p, s := beam.NewPipelineWithRoot()
 	_, err := contribution.Bound(s, bad, beam.CreateList(s, [][]byte{{0}}))
-	for _, want := range []string{"max examples per owner 0", "key file", "type of the example ids", "buckets -1", "rounds -1"} {
+	for _, want := range []string{"max examples per owner 0", "key file", "type of the example ids", "buckets -1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want a fault with %q", err, want)
 		}

@@ -22,6 +22,7 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[gatherFn]())
 	register.Iter1[[]byte]()
 	register.Emitter1[[]byte]()
+	register.Emitter1[int64]()
 	register.Emitter2[uint32, []byte]()
 }
 
@@ -84,25 +85,26 @@ func (f *scatterFn) FinishBundle(ctx context.Context, emit func(uint32, []byte))
 
 // gatherFn makes the examples of a bucket from their edges and numbers them. It emits the examples,
 // for each owner a membership with the example's turn, which is known once all of its owners are,
-// and counts.
+// and the number of edges that were merged with an equal one.
 type gatherFn struct {
 	Spec spec
 
 	memberships, examples *packed.Packer
-	counts                tally
+	duplicates            int64
 	record, example       []byte
 }
 
-func (f *gatherFn) StartBundle(_, _, _ packed.Emit) {
+func (f *gatherFn) StartBundle(_, _ packed.Emit, _ func(int64)) {
 	f.memberships = f.Spec.packer(f.Spec.membershipWidth())
 	f.examples = f.Spec.packer(0)
-	f.counts = newTally()
+	f.duplicates = 0
 }
 
 func (f *gatherFn) ProcessElement(
 	bucket uint32,
 	chunks func(*[]byte) bool,
-	toOwner, toExamples, _ func(uint32, []byte),
+	toOwner, toExamples func(uint32, []byte),
+	_ func(int64),
 ) error {
 	return f.Spec.sortAndClose(f.Spec.edgeWidth(), chunks, func(s *packed.Sorter) error {
 		var last []byte // owner
@@ -113,18 +115,12 @@ func (f *gatherFn) ProcessElement(
 				switch {
 				case first:
 					if place++; place > math.MaxUint32 { // records hold a place in 4 bytes
-						return fmt.Errorf(
-							"bucket %d has more than 2^32 examples: give --buckets, above %d",
-							bucket,
-							f.Spec.Buckets,
-						)
+						return tooMany("examples", bucket, f.Spec.Buckets)
 					}
 					f.example = binary.BigEndian.AppendUint32(f.example[:0], uint32(place))
-					f.example = binary.BigEndian.AppendUint32(f.example, f.Spec.Bound.MaxCopies())
 					f.example = append(f.example, edge[priorityBytes:]...)
-					f.counts.Examples++
 				case bytes.Equal(last, owner):
-					f.counts.DuplicateEdges++
+					f.duplicates++
 					return nil
 				default:
 					f.example = append(f.example, owner...)
@@ -134,14 +130,12 @@ func (f *gatherFn) ProcessElement(
 				return nil
 			},
 			func() error {
-				f.counts.Edges += owners
-				f.counts.givenOwners[owners]++
 				f.examples.Add(bucket, f.example, toExamples)
 				// Only here are all owners of the example counted, and with them its class in the
 				// order.
 				of := newTurn(f.Spec.Bound.Order.Class(owners), newNumber(bucket, uint32(place)))
 				owners = 0
-				return f.Spec.eachOwner(f.example[exampleHead:], func(id []byte) {
+				return f.Spec.eachOwner(f.example[placeBytes:], func(id []byte) {
 					f.record = f.Spec.appendOwner(f.record[:0], id)
 					to := f.Spec.ownerBucket(f.record)
 					f.memberships.Add(to, appendTurn(f.record, of), toOwner)
@@ -150,9 +144,19 @@ func (f *gatherFn) ProcessElement(
 	})
 }
 
-func (f *gatherFn) FinishBundle(ctx context.Context, toOwner, toExamples, counts func(uint32, []byte)) error {
+func (f *gatherFn) FinishBundle(
+	ctx context.Context,
+	toOwner, toExamples func(uint32, []byte),
+	duplicates func(int64),
+) error {
 	err := cmp.Or(f.memberships.Flush(toOwner), f.examples.Flush(toExamples))
 	membershipsPacked.Add(ctx, f.memberships.Packed())
 	examplesPacked.Add(ctx, f.examples.Packed())
-	return cmp.Or(err, f.counts.emit(counts))
+	duplicates(f.duplicates)
+	return err
+}
+
+// tooMany is the error for a bucket with more than 2^32 examples or owners.
+func tooMany(of string, bucket uint32, buckets int) error {
+	return fmt.Errorf("bucket %d has more than 2^32 %s: give --buckets, above %d", bucket, of, buckets)
 }

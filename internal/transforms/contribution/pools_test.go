@@ -27,7 +27,6 @@ func TestPoolsEqualReference(t *testing.T) {
 		c.Buckets = rapid.IntRange(1, 5).Draw(t, "buckets")
 		c.SortMemory = rapid.SampledFrom([]int{0, 1}).Draw(t, "sort memory")
 		c.RowsPerPart = rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "rows of a part")
-		c.HeavyOwner = rapid.SampledFrom([]int{0, 1}).Draw(t, "heavy owner")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		e := graph(rng, c.Examples, c.Owners, rapid.IntRange(1, 60).Draw(t, "examples"), rapid.IntRange(1, 30).Draw(t, "owners"), rapid.IntRange(0, 150).Draw(t, "edges"))
 		same(t, direct.Execute, c, key, e, encode(t, e, rapid.IntRange(1, 50).Draw(t, "edges of a chunk")))

@@ -20,7 +20,6 @@ type spec struct {
 	SortMemory       int
 	TempDir          string
 	RowsPerPart      int
-	Heavy            int // examples of an owner above which it is heavy
 	Overflow         packed.Overflow
 }
 
@@ -44,23 +43,23 @@ func (s *spec) packerToOne(width int) *packed.Packer {
 //
 //	edge       priority 8, example id, owner id         by priority, to gather examples
 //	membership owner's hash and id, example's turn      by hash, to gather owners
-//	verdict    example's turn, owner's number, room, allowed, copies
-//	report     owner's number, example's turn, room, taken, copies
-//	decision   place 4, copies 4; with pools those      by bucket of the example
-//	example    place 4, copies 4, example id, owner ids by bucket of the example
-//	share      owner's hash and id, example's number, copies; the example's pattern where there are heavy owners
-//	list       of an owner: example's number, copies and pattern of each of its examples
-//	row        example id, copies 4, pools, owner ids   by range of ids
+//	ownership  example's turn, owner's number          all, for one worker
+//	decision   place 4, copies 4, pools if there are   by bucket of the example
+//	example    place 4, example id, owner ids          by bucket of the example
+//	kept       copies 4, pools, example id, owner ids
+//	row        example id, copies 4, pools, owner ids  by range of ids
 //
 // A number is a bucket, 3 bytes, and a place in it, 4 bytes; a turn is a class, 1 byte, and a
-// number. Integer ids take 8 bytes, strings their own and an end. room, allowed, taken and copies
-// take as many bytes as k_u needs.
+// number. Integer ids take 8 bytes, strings their own and an end.
 const (
 	priorityBytes = 8
 	hashBytes     = 8
 	numberBytes   = 7
 	turnBytes     = 1 + numberBytes
-	decisionBytes = 8
+	copiesBytes   = 4
+	decisionBytes = placeBytes + copiesBytes
+
+	ownershipBytes = turnBytes + numberBytes
 )
 
 // number is a bucket and a place in it.
@@ -89,37 +88,6 @@ func (t turn) number() number            { return number(t & (1<<56 - 1)) }
 func appendTurn(b []byte, t turn) []byte { return binary.BigEndian.AppendUint64(b, uint64(t)) }
 func readTurn(b []byte) turn             { return turn(binary.BigEndian.Uint64(b)) }
 
-// countBytes returns the number of bytes of a count up to k_u.
-func (s *spec) countBytes() int {
-	switch k := s.Bound.MaxExamplesPerOwner; {
-	case k < 1<<8:
-		return 1
-	case k < 1<<16:
-		return 2
-	}
-	return 4
-}
-
-func appendCount(b []byte, size int, v uint32) []byte {
-	switch size {
-	case 1:
-		return append(b, byte(v))
-	case 2:
-		return binary.BigEndian.AppendUint16(b, uint16(v))
-	}
-	return binary.BigEndian.AppendUint32(b, v)
-}
-
-func readCount(b []byte, size int) uint32 {
-	switch size {
-	case 1:
-		return uint32(b[0])
-	case 2:
-		return uint32(binary.BigEndian.Uint16(b))
-	}
-	return binary.BigEndian.Uint32(b)
-}
-
 // Widths of records; 0 where they differ.
 
 func (s *spec) edgeWidth() int {
@@ -136,22 +104,8 @@ func (s *spec) membershipWidth() int {
 	return hashBytes + turnBytes
 }
 
-func (s *spec) verdictWidth() int { return turnBytes + numberBytes + 3*s.countBytes() } // and the width of a report
-
-func (s *spec) shareWidth() int {
-	if s.Owners != ownergraph.Int64 || s.mayBeHeavy() {
-		return 0
-	}
-	return hashBytes + numberBytes + s.countBytes()
-}
-
 func (s *spec) sorter(width int) *packed.Sorter {
 	return &packed.Sorter{Width: width, Limit: s.SortMemory, Dir: s.TempDir}
-}
-
-// spool returns one for records of width bytes. It holds a quarter of a sorter's memory.
-func (s *spec) spool(width int) packed.Spool {
-	return packed.Spool{Width: width, Limit: (s.SortMemory + 3) / 4, Dir: s.TempDir}
 }
 
 // appendID appends id i of c so that encodings sort as ids and none is the beginning of another:
@@ -234,16 +188,11 @@ func (s *spec) ownerBucket(record []byte) uint32 {
 	return packed.Bucket(binary.BigEndian.Uint64(record), s.Buckets)
 }
 
-// records are the records of a [packed.Sorter] or a [packed.Spool], read in their order.
-type records interface {
-	Each(func(record []byte) error) error
-}
-
 // eachGroup calls each for every record in order, and end after the last record of every group. The
 // key of a record is its first n = keyLen(record) bytes, and the records of a group have one key.
 // first is true for the first record of a group.
 func eachGroup(
-	s records,
+	s *packed.Sorter,
 	keyLen func(record []byte) (int, error),
 	each func(record []byte, n int, first bool) error,
 	end func() error,
@@ -312,16 +261,16 @@ func (s *spec) exampleLen(edge []byte) (int, error) {
 	return priorityBytes + n, err
 }
 
-// keptHead is the length of a kept example before its id: place, copies and, with pools, its pools.
-func (s *spec) keptHead(example []byte) (int, error) {
-	if len(example) < exampleHead {
+// keptHead is the length of the copies and the pools at the beginning of b.
+func (s *spec) keptHead(b []byte) (int, error) {
+	if len(b) < copiesBytes {
 		return 0, errRecord
 	}
 	if s.Bound.Pools == 0 {
-		return exampleHead, nil
+		return copiesBytes, nil
 	}
-	n, err := poolsLen(example[exampleHead:])
-	return exampleHead + n, err
+	n, err := poolsLen(b[copiesBytes:])
+	return copiesBytes + n, err
 }
 
 // eachOwner calls f with every encoded owner id of an example from its id on.

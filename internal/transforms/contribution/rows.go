@@ -98,7 +98,7 @@ func (f *rangeFn) ProcessElement(
 		if err != nil {
 			return err
 		}
-		copies, rest := example[4:head], example[head:] // copies and pools; the place has served
+		copies, rest := example[:head], example[head:] // copies and pools
 		n, err := idLen(rest, f.Spec.Examples)
 		if err != nil {
 			return err
@@ -219,20 +219,23 @@ func (f *rowsFn) FinishBundle(_ func(*uint32, *[]byte) bool, emit packed.Emit) e
 // add adds a row.
 func (f *rowsFn) add(record []byte) error {
 	n, err := idLen(record, f.Spec.Examples)
-	if err != nil || len(record) < n+4 {
-		return errRecord
+	if err != nil {
+		return err
 	}
-	decodeID(&f.rows.Examples, record[:n])
-	f.rows.Copies = append(f.rows.Copies, binary.BigEndian.Uint32(record[n:]))
-	n += 4
+	id, rest := record[:n], record[n:]
+	head, err := f.Spec.keptHead(rest)
+	if err != nil {
+		return err
+	}
+	decodeID(&f.rows.Examples, id)
+	f.rows.Copies = append(f.rows.Copies, binary.BigEndian.Uint32(rest))
 	if f.Spec.Bound.Pools > 0 {
-		pools, err := addPools(&f.rows, record[n:])
-		if err != nil {
-			return err
+		for pools := rest[copiesBytes+2 : head]; len(pools) > 0; pools = pools[2:] {
+			f.rows.Pools = append(f.rows.Pools, uint32(binary.BigEndian.Uint16(pools)))
 		}
-		n += pools
+		f.rows.PoolEnds = append(f.rows.PoolEnds, uint32(len(f.rows.Pools)))
 	}
-	for owners := record[n:]; len(owners) > 0; owners = owners[n:] {
+	for owners := rest[head:]; len(owners) > 0; owners = owners[n:] {
 		if n, err = idLen(owners, f.Spec.Owners); err != nil {
 			return err
 		}

@@ -1,0 +1,270 @@
+package contribution
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"reflect"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"minsep/internal/ownergraph"
+	"minsep/internal/packed"
+)
+
+func init() {
+	beam.RegisterDoFn(reflect.TypeFor[ownerFn]())
+	beam.RegisterDoFn(reflect.TypeFor[nobodyFn]())
+	beam.RegisterDoFn(reflect.TypeFor[decideFn]())
+	register.Iter1[int64]()
+}
+
+// ownerFn numbers the owners of a bucket, and tells the worker that decides which example they own.
+// It also emits how many owners the bucket has.
+type ownerFn struct {
+	Spec spec
+
+	packer *packed.Packer
+	record []byte
+}
+
+func (f *ownerFn) StartBundle(_, _ packed.Emit) { f.packer = f.Spec.packerToOne(ownershipBytes) }
+
+func (f *ownerFn) ProcessElement(
+	bucket uint32,
+	chunks func(*[]byte) bool,
+	ownerships, counts func(uint32, []byte),
+) error {
+	owners := int64(-1)
+	keyLen := func(record []byte) (int, error) { return len(record) - turnBytes, nil }
+	err := f.Spec.sortAndClose(f.Spec.membershipWidth(), chunks, func(s *packed.Sorter) error {
+		return eachGroup(s, keyLen, func(record []byte, n int, first bool) error {
+			if first {
+				if owners++; owners > math.MaxUint32 { // a number holds a place in 4 bytes
+					return tooMany("owners", bucket, f.Spec.Buckets)
+				}
+			}
+			f.record = append(f.record[:0], record[n:]...)
+			f.record = appendNumber(f.record, newNumber(bucket, uint32(owners)))
+			f.packer.Add(0, f.record, ownerships)
+			return nil
+		}, func() error { return nil })
+	})
+	if err == nil {
+		counts(bucket, binary.BigEndian.AppendUint64(nil, uint64(owners+1)))
+	}
+	return err
+}
+
+func (f *ownerFn) FinishBundle(ctx context.Context, ownerships, _ func(uint32, []byte)) error {
+	err := f.packer.Flush(ownerships)
+	ownershipsPacked.Add(ctx, f.packer.Packed())
+	return err
+}
+
+// nobodyFn emits no ownership, so that a graph without edges is decided too.
+type nobodyFn struct{}
+
+func (*nobodyFn) ProcessElement(_ []byte, emit func(uint32, []byte)) { emit(0, nil) }
+
+// decideFn decides about all examples, in one worker and with the code of the reference. Sorted,
+// the ownerships are in the order of the pass. It holds 20 bytes for each owner, 12 for each kept
+// example and 4 for each of its owners, and while neighbourhoods are counted some 16 more for each
+// of these; with pools it holds all examples.
+type decideFn struct{ Spec spec }
+
+func (f *decideFn) ProcessElement(
+	ctx context.Context,
+	_ uint32,
+	ownerships func(*[]byte) bool,
+	counts func(*uint32, *[]byte) bool,
+	duplicates func(*int64) bool,
+	decisions packed.Emit,
+	summary func([]byte),
+) error {
+	firstOwner, owners, err := f.firstOwners(counts)
+	if err != nil {
+		return err
+	}
+	p := newPass(f.Spec.Bound, owners)
+	var of turn
+	var list []uint32 // owners of an example
+	err = f.Spec.sortAndClose(ownershipBytes, ownerships, func(s *packed.Sorter) error {
+		return eachGroup(s, fixedLen(turnBytes),
+			func(record []byte, n int, first bool) error {
+				if first {
+					of, list = readTurn(record), list[:0]
+				}
+				owner := readNumber(record[n:])
+				list = append(list, firstOwner[owner.bucket()]+owner.place())
+				return nil
+			},
+			func() error {
+				examplesDecided.Add(ctx, 1)
+				return p.add(of, list)
+			})
+	})
+	if err != nil {
+		return err
+	}
+	var merged int64
+	for n := int64(0); duplicates(&n); {
+		merged += n
+	}
+	bounded, err := p.bounded(merged)
+	if err != nil {
+		return err
+	}
+	packer := f.Spec.packer(0)
+	var record []byte
+	for e, copies := range bounded.Copies {
+		if copies == 0 {
+			continue
+		}
+		at := p.turns[e].number()
+		record = appendDecision(record[:0], at.place(), copies)
+		if bounded.Pools != nil {
+			record = appendPools(record, bounded.Pools.Of.At(e))
+		}
+		packer.Add(at.bucket(), record, decisions)
+	}
+	decisionsPacked.Add(ctx, packer.Packed())
+	b, err := json.Marshal(bounded.Summary)
+	if err != nil {
+		return err
+	}
+	summary(b)
+	return packer.Flush(decisions)
+}
+
+// firstOwners returns the number of the first owner of each bucket, and the number of all.
+func (f *decideFn) firstOwners(counts func(*uint32, *[]byte) bool) (first []uint32, all uint32, err error) {
+	inBucket := make([]uint64, f.Spec.Buckets)
+	var bucket uint32
+	for n := []byte(nil); counts(&bucket, &n); {
+		if len(n) != 8 || int(bucket) >= len(inBucket) {
+			return nil, 0, errRecord
+		}
+		inBucket[bucket] = binary.BigEndian.Uint64(n)
+	}
+	first = make([]uint32, f.Spec.Buckets)
+	for bucket, n := range inBucket {
+		if first[bucket] = all; uint64(all)+n > math.MaxUint32-1 {
+			return nil, 0, ownergraph.ErrTooLarge
+		}
+		all += uint32(n)
+	}
+	return first, all, nil
+}
+
+// pass is the pass of [ownergraph.Bound] over examples that come one by one, in its order. It holds
+// the examples that it keeps, and with pools all of them.
+type pass struct {
+	bound  ownergraph.Bound
+	rooms  []uint32 // by owner: examples that it may have yet
+	given  []uint64 // by owner: examples
+	turns  []turn   // of the examples that are held
+	owners ownergraph.Lists
+
+	examples, edges int64 // given
+	perExample      ownergraph.Tally
+}
+
+func newPass(b ownergraph.Bound, owners uint32) *pass {
+	p := &pass{bound: b, rooms: make([]uint32, owners), given: make([]uint64, owners)}
+	for u := range p.rooms {
+		p.rooms[u] = uint32(b.MaxExamplesPerOwner)
+	}
+	p.owners.Starts = []uint32{0}
+	return p
+}
+
+// add considers the next example.
+func (p *pass) add(of turn, owners []uint32) error {
+	p.examples++
+	p.edges += int64(len(owners))
+	p.perExample.Add(int64(len(owners)), 1)
+	for _, u := range owners {
+		p.given[u]++
+	}
+	if p.bound.Pools == 0 {
+		// All owners are asked before one of them gives up room: an example is kept whole or not.
+		for _, u := range owners {
+			if p.rooms[u] == 0 {
+				return nil
+			}
+		}
+		for _, u := range owners {
+			p.rooms[u]--
+		}
+	}
+	if len(p.owners.Items)+len(owners) > math.MaxUint32-1 {
+		return ownergraph.ErrTooLarge
+	}
+	p.owners.Items = append(p.owners.Items, owners...)
+	p.owners.Starts = append(p.owners.Starts, uint32(len(p.owners.Items)))
+	p.turns = append(p.turns, of)
+	return nil
+}
+
+// bounded returns the bounded graph of the examples that are held, in the order in which they came.
+func (p *pass) bounded(duplicateEdges int64) (*ownergraph.Bounded, error) {
+	copies := make([]uint32, len(p.turns))
+	var pools *ownergraph.Pools
+	if p.bound.Pools > 0 {
+		var err error
+		if pools, err = ownergraph.FillPools(&p.owners, len(p.rooms), p.bound.Pools); err != nil {
+			return nil, err
+		}
+		for e := range copies {
+			copies[e] = uint32(min(1, len(pools.Of.At(e))))
+		}
+	} else {
+		order := make([]uint32, len(p.turns))
+		for e := range copies {
+			copies[e], order[e] = 1, uint32(e)
+		}
+		ownergraph.Fill(&p.owners, order, p.rooms, copies, p.bound.MaxCopies())
+	}
+	given := ownergraph.Summary{
+		Examples:       p.examples,
+		Owners:         int64(len(p.rooms)),
+		Edges:          p.edges,
+		DuplicateEdges: duplicateEdges,
+		GivenOwners:    p.perExample.Histogram(),
+	}
+	var perOwner ownergraph.Tally
+	g := &ownergraph.Graph{OwnersOf: p.owners}
+	g.Owners.Grow(len(p.rooms))
+	for u, n := range p.given {
+		perOwner.Add(int64(n), 1)
+		g.Owners.AppendInt(int64(u))
+	}
+	given.GivenPerOwner = perOwner.Histogram()
+	p.rooms, p.given = nil, nil // their memory is needed for the neighbourhoods
+	return p.bound.Kept(g, copies, pools, given), nil
+}
+
+// appendDecision appends the decision to keep the example at a place with a number of copies.
+func appendDecision(b []byte, place, copies uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, place), copies)
+}
+
+// appendPools appends how many pools there are and their numbers, 2 bytes each.
+func appendPools(b []byte, pools []uint32) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(len(pools)))
+	for _, p := range pools {
+		b = binary.BigEndian.AppendUint16(b, uint16(p))
+	}
+	return b
+}
+
+// poolsLen is the length of the pools that appendPools wrote at the beginning of b.
+func poolsLen(b []byte) (int, error) {
+	if len(b) < 2 || len(b) < 2+2*int(binary.BigEndian.Uint16(b)) {
+		return 0, errRecord
+	}
+	return 2 + 2*int(binary.BigEndian.Uint16(b)), nil
+}
