@@ -185,10 +185,11 @@ race-fast: ## run the tests of concurrent packages that need no Beam under the r
 race: ## run all tests under the race detector, which is slow
 	$(GO) test -race -short -timeout 60m $(ALL)
 
-lint: ## gofmt -s, go vet, staticcheck, and govulncheck where it is and can reach its database
+lint: ## gofmt -s, go vet, staticcheck, links in comments, and govulncheck where it is and can reach its database
 	@unformatted=$$(gofmt -s -l .); if [ -n "$$unformatted" ]; then echo "gofmt -s -w $$unformatted"; exit 1; fi
 	$(GO) vet $(ALL)
 	$(GO) tool staticcheck $(ALL)
+	$(GO) run ./integration/doclinks
 	@if ! command -v govulncheck > /dev/null; then echo "govulncheck is not here: known vulnerabilities are not looked for"; \
 	else code=0; mkdir -p out; govulncheck $(ALL) > out/govulncheck.log 2>&1 || code=$$?; \
 	  case $$code in 0) ;; 3) cat out/govulncheck.log; exit 1;; *) tail -1 out/govulncheck.log; echo "govulncheck could not run: known vulnerabilities are not looked for";; esac; fi

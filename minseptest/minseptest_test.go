@@ -35,7 +35,7 @@ func batches(folder string, shards int, size float64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := examples.Write(s); err != nil {
+	if err := examples.Write(context.Background(), s); err != nil {
 		return "", err
 	}
 	scheme := sampling.Params{Scheme: "b-min-sep", Steps: 20, MinSep: 4, BatchSize: size}
@@ -43,7 +43,7 @@ func batches(folder string, shards int, size float64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := b.Write(s); err != nil {
+	if _, err := b.Write(context.Background(), s); err != nil {
 		return "", err
 	}
 	_, err = direct.Execute(context.Background(), p)

@@ -12,7 +12,9 @@ import (
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/drawhere"
 	"minsep/internal/ledger"
+	"minsep/internal/manifest"
 	"minsep/internal/montecarlo"
+	"minsep/internal/store"
 	"minsep/internal/strictjson"
 )
 
@@ -133,6 +135,31 @@ func certificate(l *ledger.Ledger) (*Certificate, error) {
 		c.Units = append(c.Units, b)
 	}
 	return c, nil
+}
+
+// Write writes the certificate with its protocol and sums into a run directory, as `minsep account`
+// does, and makes the directory if there is none. It must have no certificate. `minsep inspect` checks it there, also one of a law or a strategy of your
+// own.
+func (c *Certificate) Write(ctx context.Context, run string) error {
+	p, err := accounting.ParseProtocol(c.Protocol)
+	if err != nil {
+		return err
+	}
+	if _, _, err := manifest.OpenRun(run); err != nil {
+		return err
+	}
+	l, err := ledger.Create(store.Join(run, manifest.LedgerFolder), p)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(record(l, c.Units), l.Close()); err != nil {
+		return err
+	}
+	name := manifest.CertificateFile
+	if !c.Verified {
+		name = manifest.AccountingFile
+	}
+	return store.WriteFile(ctx, store.Join(run, name), store.Options{Mode: 0o644, New: true}, c.File)
 }
 
 // Verify makes a certificate again from its protocol and sums without trusting it: every proof is

@@ -165,9 +165,9 @@ func (b Batches) Files(s beam.Scope, folder string, parquet bool) (beam.PCollect
 // Write writes the batches into the training's run directory, as `minsep form` does, and their index
 // when all files are there. Everything happens on the workers, so that a program may submit the
 // pipeline and end. It returns one element, the SHA-256 of the parameters in the index as text.
-func (b Batches) Write(s beam.Scope) (beam.PCollection, error) {
+func (b Batches) Write(ctx context.Context, s beam.Scope) (beam.PCollection, error) {
 	s = s.Scope("minsep.WriteBatches")
-	if err := b.check(); err != nil {
+	if err := errors.Join(ctx.Err(), b.check()); err != nil {
 		return beam.PCollection{}, err
 	}
 	folder := store.Join(b.training.dir, manifest.BatchesFolder)

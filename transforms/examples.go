@@ -293,8 +293,11 @@ func (e Examples) Files(s beam.Scope, folder string) (beam.PCollection, error) {
 
 // Write writes the table into the training's run directory, as `minsep bound` does, and its index
 // when all files are there. Batches that are sampled afterwards name it in their index.
-func (e *Examples) Write(s beam.Scope) error {
+func (e *Examples) Write(ctx context.Context, s beam.Scope) error {
 	s = s.Scope("minsep.WriteTable")
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if e.published.IsValid() {
 		return errors.New("the table is written already")
 	}

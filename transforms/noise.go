@@ -19,8 +19,10 @@ import (
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
+	"minsep/internal/transforms/formation"
 	"minsep/internal/transforms/noiseshards"
 	"minsep/mechanism"
+	"minsep/sampling"
 )
 
 func init() {
@@ -29,6 +31,7 @@ func init() {
 	beam.RegisterType(reflect.TypeFor[coordinates]())
 	beam.RegisterCoder(reflect.TypeFor[NoiseBlock](), encodeBlock, decodeBlock)
 	register.Emitter1[NoiseBlock]()
+	register.Function1x2(boundedExamples)
 }
 
 // NoiseBlock is the noise of some consecutive steps and coordinates: Values[i*(End-First)+j] is that
@@ -60,11 +63,13 @@ type NoiseLayout struct {
 // repeated. Every call draws fresh bytes for the key of each step, so that no two trainings share
 // noise; a training has one noise.
 //
-// The examples of the batches must be numbered or in a table that [ReadTable] reads, since the noise
-// names it. c.Strategy has at most 4 MiB in the pipeline.
-func Noise(s beam.Scope, b Batches, c NoiseParams, l NoiseLayout) (beam.PCollection, error) {
+// The noise names the examples of the batches. So these are numbered, or in a table: one that
+// [ReadTable] reads, or one that the same pipeline bounds, and writes before the batches are sampled
+// ([Examples.Write]); the noise then begins when the table is there. c.Strategy has at most 4 MiB in
+// the pipeline.
+func Noise(ctx context.Context, s beam.Scope, b Batches, c NoiseParams, l NoiseLayout) (beam.PCollection, error) {
 	s = s.Scope("minsep.Noise")
-	if err := b.check(); err != nil {
+	if err := errors.Join(ctx.Err(), b.check()); err != nil {
 		return beam.PCollection{}, err
 	}
 	k := param.Checker{}
@@ -75,19 +80,23 @@ func Noise(s beam.Scope, b Batches, c NoiseParams, l NoiseLayout) (beam.PCollect
 		return beam.PCollection{}, err
 	}
 	t := b.training
-	r, err := b.recipe(c)
+	r, err := b.draft(c)
 	if err != nil {
 		return beam.PCollection{}, err
 	}
-	var recipe bytes.Buffer
-	if err := r.Write(&recipe); err != nil {
+	table, err := b.examples.identity(s)
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	var draft bytes.Buffer
+	if err := r.Write(&draft); err != nil {
 		return beam.PCollection{}, err
 	}
 	const most = 4 << 20
-	if recipe.Len() > most {
+	if draft.Len() > most {
 		return beam.PCollection{}, fmt.Errorf(
 			"the recipe of the noise has %d bytes: at most %d can travel with a pipeline: give another strategy, or call WriteNoise",
-			recipe.Len(),
+			draft.Len(),
 			most,
 		)
 	}
@@ -100,7 +109,8 @@ func Noise(s beam.Scope, b Batches, c NoiseParams, l NoiseLayout) (beam.PCollect
 		ranges = append(ranges, coordinates{first, min(c.Coordinates, first+l.Coordinates)})
 	}
 	spread := beam.Reshuffle(s, beam.CreateList(s, ranges))
-	return beam.ParDo(s, &noiseFn{Recipe: recipe.Bytes(), KeyFile: t.keyFile, Layout: l}, spread), nil
+	return beam.ParDo(s, &noiseFn{Draft: draft.Bytes(), KeyFile: t.keyFile, Layout: l}, spread,
+		beam.SideInput{Input: b.drawn.Resolved}, beam.SideInput{Input: table}), nil
 }
 
 func stepsOf(c NoiseParams) int {
@@ -110,23 +120,40 @@ func stepsOf(c NoiseParams) int {
 	return c.Strategy.Steps
 }
 
-// identity returns the training of the batches in the form that noise names it.
-func (b Batches) identity() (t noise.Training, err error) {
-	switch {
-	case b.examples.isNumbered():
-		t.Examples = manifest.NumberedExamples(b.examples.numbered)
-	case b.examples.table != nil:
-		t.Examples = manifest.BoundedExamples(b.examples.table.Digest)
-	default:
-		return t, errors.New("noise names the table of its examples, which this pipeline only makes: " +
-			"write it, run the pipeline, and sample the batches of another pipeline from it with ReadTable")
+// identity returns the name by which noise knows the examples, as a collection of one element.
+func (e Examples) identity(s beam.Scope) (beam.PCollection, error) {
+	if e.published.IsValid() {
+		return beam.ParDo(s, boundedExamples, e.published), nil
 	}
-	t.Sampler, err = stages.SamplerText(b.spec)
-	return t, err
+	name, err := e.knownIdentity()
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	return beam.CreateList(s, []string{name}), nil
 }
 
-// recipe returns the recipe of the noise of batches, with fresh bytes for each step.
-func (b Batches) recipe(c NoiseParams) (*noise.Recipe, error) {
+// boundedExamples names the examples of a table by the digest of its index.
+func boundedExamples(digest string) (string, error) {
+	var of manifest.Digest
+	err := of.UnmarshalText([]byte(digest))
+	return manifest.BoundedExamples(of), err
+}
+
+// knownIdentity is identity for examples that are known before the pipeline runs.
+func (e Examples) knownIdentity() (string, error) {
+	switch {
+	case e.isNumbered():
+		return manifest.NumberedExamples(e.numbered), nil
+	case e.table != nil:
+		return manifest.BoundedExamples(e.table.Digest), nil
+	}
+	return "", errors.New("noise names the table of its examples: write it with Examples.Write before the batches are sampled; " +
+		"for WriteNoise sample them in another pipeline, from the table that ReadTable reads")
+}
+
+// draft returns the recipe of the noise of batches, with fresh bytes for each step and without its
+// training.
+func (b Batches) draft(c NoiseParams) (*noise.Recipe, error) {
 	k := param.Checker{}
 	k.Require(
 		c.Strategy == nil || c.Strategy.Steps == b.sampling.steps(),
@@ -137,24 +164,33 @@ func (b Batches) recipe(c NoiseParams) (*noise.Recipe, error) {
 	if err := k.Err(); err != nil {
 		return nil, err
 	}
-	training, err := b.identity()
-	if err != nil {
-		return nil, err
-	}
 	r, err := noise.NewRecipe(
 		noise.Config{Strategy: c.Strategy, Coordinates: c.Coordinates, NoiseMultiplier: c.NoiseMultiplier,
-			ClipNorm: c.ClipNorm, Float64: c.Float64, Training: training},
+			ClipNorm: c.ClipNorm, Float64: c.Float64},
 	)
 	if err != nil {
 		return nil, err
 	}
-	root, err := stream.ReadKeyFile(b.training.keyFile)
-	if err != nil {
-		return nil, err
-	}
-	r.Bind(root, b.training.id, b.training.keyFile)
+	r.RunID = b.training.id
 	r.Draw()
 	return r, nil
+}
+
+// bindNoise completes the recipe of a training.
+func bindNoise(r *noise.Recipe, examples string, of sampling.Spec, keyFile string) (stream.Key, error) {
+	sampler, err := stages.SamplerText(of)
+	if err != nil {
+		return stream.Key{}, err
+	}
+	if err := r.SetTraining(noise.Training{Examples: examples, Sampler: sampler}); err != nil {
+		return stream.Key{}, err
+	}
+	root, err := stream.ReadKeyFile(keyFile)
+	if err != nil {
+		return stream.Key{}, err
+	}
+	r.Bind(root, r.RunID, keyFile)
+	return r.Key(root, r.RunID), nil
 }
 
 // NoiseFiles says how noise is laid out in files. It changes no value.
@@ -166,9 +202,11 @@ type NoiseFiles struct {
 // WriteNoise is [Noise] to files of the training's run directory, float32 or with Float64 float64, as `minsep noise` writes them, with
 // their recipe, and their index when all files are there. It returns one element, the SHA-256 of the
 // parameters in the index as text.
-func WriteNoise(s beam.Scope, b Batches, c NoiseParams, l NoiseFiles) (beam.PCollection, error) {
+//
+// The examples of the batches are numbered or in a table that [ReadTable] reads.
+func WriteNoise(ctx context.Context, s beam.Scope, b Batches, c NoiseParams, l NoiseFiles) (beam.PCollection, error) {
 	s = s.Scope("minsep.WriteNoise")
-	if err := b.check(); err != nil {
+	if err := errors.Join(ctx.Err(), b.check()); err != nil {
 		return beam.PCollection{}, err
 	}
 	t := b.training
@@ -183,8 +221,15 @@ func WriteNoise(s beam.Scope, b Batches, c NoiseParams, l NoiseFiles) (beam.PCol
 	if c.Float64 {
 		config.DType = manifest.DFloat64
 	}
-	r, err := b.recipe(c)
+	r, err := b.draft(c)
 	if err != nil {
+		return beam.PCollection{}, err
+	}
+	name, err := b.examples.knownIdentity()
+	if err != nil {
+		return beam.PCollection{}, err
+	}
+	if _, err := bindNoise(r, name, b.spec, t.keyFile); err != nil {
 		return beam.PCollection{}, err
 	}
 	if err := errors.Join(config.Validate(), t.claim("noise")); err != nil {
@@ -232,7 +277,7 @@ type coordinates struct{ First, End int64 }
 
 // noiseFn makes the noise of a range of coordinates.
 type noiseFn struct {
-	Recipe  []byte // holds no secret
+	Draft   []byte // recipe without its training; holds no secret
 	KeyFile string
 	Layout  NoiseLayout
 
@@ -241,15 +286,31 @@ type noiseFn struct {
 }
 
 func (f *noiseFn) Setup() (err error) {
-	if f.recipe, err = noise.Read(bytes.NewReader(f.Recipe)); err != nil {
-		return err
-	}
-	root, err := stream.ReadKeyFile(f.KeyFile)
-	f.key = f.recipe.Key(root, f.recipe.RunID)
+	f.key = stream.Key{} // of another run of the pipeline in this process
+	f.recipe, err = noise.Read(bytes.NewReader(f.Draft))
 	return err
 }
 
-func (f *noiseFn) ProcessElement(ctx context.Context, r coordinates, emit func(NoiseBlock)) error {
+func (f *noiseFn) ProcessElement(
+	ctx context.Context,
+	r coordinates,
+	resolved func(*[]byte) bool,
+	examples func(*string) bool,
+	emit func(NoiseBlock),
+) error {
+	if f.key == (stream.Key{}) { // side inputs can be read here only
+		of, err := formation.ReadResolved(resolved)
+		if err != nil {
+			return err
+		}
+		var name string
+		if !examples(&name) {
+			return errors.New("no table of the examples came")
+		}
+		if f.key, err = bindNoise(f.recipe, name, of.Config.Spec, f.KeyFile); err != nil {
+			return err
+		}
+	}
 	g, err := f.recipe.Generator(f.key, r.First, r.End)
 	if err != nil {
 		return err

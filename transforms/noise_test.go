@@ -16,6 +16,7 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
 	"minsep/internal/stages"
+	"minsep/internal/stream"
 	"minsep/mechanism"
 )
 
@@ -42,7 +43,7 @@ func noiseOf(t *testing.T, runner string, l NoiseLayout) [][]float32 {
 	t.Helper()
 	p, s := beam.NewPipelineWithRoot()
 	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
-	made := must[beam.PCollection](t)(Noise(s, b, noiseConfig(t), l))
+	made := must[beam.PCollection](t)(Noise(t.Context(), s, b, noiseConfig(t), l))
 	beam.ParDo0(s, takeBlock, beam.Reshuffle(s, made))
 	var steps [][]float32
 	for range 2 { // a bundle that is repeated makes the same noise
@@ -97,8 +98,8 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// TestNoiseRefuses: another number of steps, a second noise, and
-// examples that are in no table yet.
+// TestNoiseRefuses: another number of steps, a second noise, and examples in a table that is not
+// written.
 func TestNoiseRefuses(t *testing.T) {
 	_, s := beam.NewPipelineWithRoot()
 	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
@@ -120,7 +121,7 @@ func TestNoiseRefuses(t *testing.T) {
 		{b, noiseConfig(t), NoiseLayout{}, "<nil>"},
 		{b, noiseConfig(t), NoiseLayout{}, "has a noise already"},
 	} {
-		if _, err := Noise(s, c.b, c.c, c.l); !strings.Contains(fmt.Sprint(err), c.want) {
+		if _, err := Noise(t.Context(), s, c.b, c.c, c.l); !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("want %q: %v", c.want, err)
 		}
 	}
@@ -132,7 +133,7 @@ func TestWriteNoise(t *testing.T) {
 	training := newTraining(t)
 	p, s := beam.NewPipelineWithRoot()
 	e := examples(t, s, training, limits)
-	if err := e.Write(s); err != nil {
+	if err := e.Write(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := beam.Run(t.Context(), "direct", p); err != nil {
@@ -141,8 +142,8 @@ func TestWriteNoise(t *testing.T) {
 	p, s = beam.NewPipelineWithRoot()
 	e = must[Examples](t)(ReadTable(t.Context(), s, training, filepath.Join(training.dir, manifest.BoundedFolder)))
 	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, e))
-	must[beam.PCollection](t)(b.Write(s))
-	must[beam.PCollection](t)(WriteNoise(s, b, noiseConfig(t), NoiseFiles{Shards: 3}))
+	must[beam.PCollection](t)(b.Write(t.Context(), s))
+	must[beam.PCollection](t)(WriteNoise(t.Context(), s, b, noiseConfig(t), NoiseFiles{Shards: 3}))
 	var indexes [2]*manifest.Index
 	folder := filepath.Join(training.dir, manifest.NoiseFolder)
 	for i, runner := range []string{"prism", "direct"} {
@@ -162,6 +163,44 @@ func TestWriteNoise(t *testing.T) {
 	want := manifest.BoundedExamples(batches.Index.Inputs[manifest.BoundedFolder])
 	if got := recipe.Params.Training; got.Examples != want || !got.Known() || recipe.RunID.String() != training.RunID() {
 		t.Errorf("the noise is for %+v, run %v; want %s", got, recipe.RunID, want)
+	}
+}
+
+// TestNoiseOfPairs: pairs that the same pipeline bounds and writes have noise, and a recipe that is
+// completed on a worker is the one that is made for the training at once.
+func TestNoiseOfPairs(t *testing.T) {
+	training := newTraining(t)
+	p, s := beam.NewPipelineWithRoot()
+	e := examples(t, s, training, limits)
+	if err := e.Write(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, e))
+	blocks.list = nil
+	beam.ParDo0(s, takeBlock, must[beam.PCollection](t)(Noise(t.Context(), s, b, noiseConfig(t), NoiseLayout{})))
+	if _, err := beam.Run(t.Context(), "prism", p); err != nil {
+		t.Fatal(err)
+	}
+	values := 0
+	for _, b := range blocks.list {
+		values += len(b.Values)
+	}
+	if want := 100 * scheme.Steps; values != want {
+		t.Errorf("%d values, want %d", values, want)
+	}
+	numbered := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme}, NumberedExamples(newTraining(t), 2000)))
+	got := must[*noise.Recipe](t)(numbered.draft(noiseConfig(t)))
+	keyFile := numbered.training.keyFile
+	key := must[stream.Key](t)(bindNoise(got, "numbered 2000", numbered.spec, keyFile))
+	c := noiseConfig(t)
+	sampler := must[string](t)(stages.SamplerText(numbered.spec))
+	want := must[*noise.Recipe](t)(noise.NewRecipe(noise.Config{Strategy: c.Strategy, Coordinates: c.Coordinates,
+		NoiseMultiplier: c.NoiseMultiplier, ClipNorm: c.ClipNorm, Training: noise.Training{Examples: "numbered 2000", Sampler: sampler}}))
+	root := must[stream.Root](t)(stream.ReadKeyFile(keyFile))
+	want.Bind(root, numbered.training.id, keyFile)
+	want.StepBytes = got.StepBytes
+	if !reflect.DeepEqual(got, want) || key != want.Key(root, want.RunID) {
+		t.Errorf("the recipe %+v, want %+v", got.Params, want.Params)
 	}
 }
 

@@ -49,7 +49,13 @@ func decodeRelease(b []byte) (r privacy.Release, err error) { return r, json.Unm
 // The release is in the folder statistics of the run directory before it is an element: a name is
 // released once, and a bundle that is repeated emits what is there. Its claim adds to that of the
 // training, see `minsep compose`.
-func Statistics(s beam.Scope, ask privacy.Statistics, e Examples, values beam.PCollection) (beam.PCollection, error) {
+func Statistics(
+	ctx context.Context,
+	s beam.Scope,
+	ask privacy.Statistics,
+	e Examples,
+	values beam.PCollection,
+) (beam.PCollection, error) {
 	s = s.Scope("minsep.Statistics")
 	none := beam.PCollection{}
 	if e.training == nil || e.isNumbered() {
@@ -71,7 +77,7 @@ func Statistics(s beam.Scope, ask privacy.Statistics, e Examples, values beam.PC
 	if _, err := statistics.New(ask, perOwner); err != nil {
 		return none, err
 	}
-	_, err = statistics.Read(context.Background(), e.training.dir, ask.Name)
+	_, err = statistics.Read(ctx, e.training.dir, ask.Name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return none, errors.Join(err, &param.Error{Param: "name", Value: ask.Name,
 			Rule: "is of statistics that are released already, which stay and count: give another one"})

@@ -49,7 +49,7 @@ func TestStatistics(t *testing.T) {
 			p, s := beam.NewPipelineWithRoot()
 			e := examples(t, s, again(training), limits)
 			beam.ParDo0(s, takeRow, must[beam.PCollection](t)(e.Rows(s)))
-			release, err := Statistics(s, labels, e, beam.ParDo(s, valueOf, beam.CreateList(s, of)))
+			release, err := Statistics(t.Context(), s, labels, e, beam.ParDo(s, valueOf, beam.CreateList(s, of)))
 			if err == nil {
 				beam.ParDo0(s, takeRelease, release)
 			}
@@ -80,11 +80,11 @@ func TestStatistics(t *testing.T) {
 		}
 	}
 	_, s := beam.NewPipelineWithRoot()
-	if _, err := Statistics(s, labels, NumberedExamples(newTraining(t), 9), beam.PCollection{}); err == nil {
+	if _, err := Statistics(t.Context(), s, labels, NumberedExamples(newTraining(t), 9), beam.PCollection{}); err == nil {
 		t.Error("statistics of no table")
 	}
 	e := examples(t, s, newTraining(t), limits)
-	if _, err := Statistics(s, labels, e, beam.ParDo(s, pairOf, beam.CreateList(s, numbers(3)))); err == nil {
+	if _, err := Statistics(t.Context(), s, labels, e, beam.ParDo(s, pairOf, beam.CreateList(s, numbers(3)))); err == nil {
 		t.Error("values of another type")
 	}
 }

@@ -136,13 +136,13 @@ func TestElementsAreTheFiles(t *testing.T) {
 		taken.parts, taken.rows = nil, map[string]Row[int64]{}
 		p, s := beam.NewPipelineWithRoot()
 		e := examples(t, s, training, limits)
-		if err := e.Write(s); err != nil {
+		if err := e.Write(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		beam.ParDo0(s, takeRow, must[beam.PCollection](t)(e.Rows(s)))
 		b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme, PartSize: c.part, Shards: c.shards, Workers: 1}, e))
 		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
-		must[beam.PCollection](t)(b.Write(s))
+		must[beam.PCollection](t)(b.Write(t.Context(), s))
 		if _, err := beam.Run(t.Context(), c.runner, p); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestOwnersAndPools(t *testing.T) {
 			beam.ParDo0(s, takeRow, must[beam.PCollection](t)(e.Rows(s)))
 			b := must[Batches](t)(SampleBatches(s, Sampling{Params: c.params, PartSize: 16}, e))
 			beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
-			must[beam.PCollection](t)(b.Write(s))
+			must[beam.PCollection](t)(b.Write(t.Context(), s))
 			if _, err := beam.Run(t.Context(), "prism", p); err != nil {
 				t.Fatal(err)
 			}
@@ -387,7 +387,7 @@ func TestMisuse(t *testing.T) {
 		"holds a training already": func() error { _, err := NewTraining(t.Context(), training.dir, training.keyFile); return err }(),
 		"no batches are given":     func() error { _, err := Batches{}.Elements(s); return err }(),
 		"are in no table":          func() error { _, err := NumberedExamples(training, 5).Rows(s); return err }(),
-		"can be written":           func() error { e := NumberedExamples(training, 5); return e.Write(s) }(),
+		"can be written":           func() error { e := NumberedExamples(training, 5); return e.Write(t.Context(), s) }(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v", want, err)
@@ -436,11 +436,11 @@ func TestEveryBundleTwice(t *testing.T) {
 		training := newTraining(t)
 		p, s := beam.NewPipelineWithRoot()
 		e := examples(t, s, training, limits)
-		if err := e.Write(s); err != nil {
+		if err := e.Write(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme, Shards: 3}, e))
-		must[beam.PCollection](t)(b.Write(s))
+		must[beam.PCollection](t)(b.Write(t.Context(), s))
 		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
 		var steps, files [2]string
 		for i, runner := range runners {

@@ -36,10 +36,10 @@ func main() {
 	p, s := beam.NewPipelineWithRoot()
 	scheme := sampling.Params{Scheme: "b-min-sep", Steps: 200, MinSep: 10, BatchSize: 50}
 	batches := must(transforms.SampleBatches(s, transforms.Sampling{Params: scheme}, transforms.NumberedExamples(training, 10000)))
-	must(batches.Write(s))
+	must(batches.Write(ctx, s))
 	strategy := must(mechanism.BSR(200, 10))
 	params := transforms.NoiseParams{Strategy: strategy, Coordinates: 1000, NoiseMultiplier: 0.75, ClipNorm: 1} // as a certificate says
-	blocks := must(transforms.Noise(s, batches, params, transforms.NoiseLayout{Coordinates: 400}))
+	blocks := must(transforms.Noise(ctx, s, batches, params, transforms.NoiseLayout{Coordinates: 400}))
 	beam.ParDo0(s, sink, blocks)
 	must(0, transforms.Fault(beamx.Run(ctx, p))) // --runner=direct, prism, flink, dataflow
 }

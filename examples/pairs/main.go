@@ -48,11 +48,11 @@ func main() {
 	pairs := beam.ParDo(s, makePairs, beam.CreateList(s, owners))
 	limits := transforms.Limits{MaxExamplesPerOwner: 1}
 	examples := must(transforms.BoundContributions(s, training, limits, pairs))
-	must(0, examples.Write(s))
+	must(0, examples.Write(ctx, s))
 	scheme := sampling.Params{Scheme: "b-min-sep", Steps: 200, MinSep: 10, BatchSize: 50}
 	batches := must(transforms.SampleBatches(s, transforms.Sampling{Params: scheme}, examples))
 	beam.ParDo0(s, use, must(batches.Elements(s)))
-	must(batches.Write(s))
+	must(batches.Write(ctx, s))
 	must(0, transforms.Fault(beamx.Run(ctx, p))) // --runner=direct, prism, flink, dataflow
 }
 

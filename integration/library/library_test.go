@@ -15,9 +15,13 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"minsep/internal/inspect"
 	"minsep/internal/manifest"
 	"minsep/internal/store/storetest"
 	"minsep/internal/stream"
+	"minsep/mechanism"
+	"minsep/minseptest"
+	"minsep/privacy"
 	"minsep/sampling"
 	_ "minsep/store/gs"
 	_ "minsep/store/s3"
@@ -57,7 +61,8 @@ func TestS3(t *testing.T) {
 	testProgram(t, "s3://bucket")
 }
 
-// testProgram samples batches of a training whose key and run directory are in a store.
+// testProgram bounds pairs, samples batches and makes noise of a training whose key and run directory
+// are in a store.
 func testProgram(t *testing.T, root string) {
 	if err := stream.CreateKeyFile(root + "/key"); err != nil {
 		t.Fatal(err)
@@ -68,15 +73,35 @@ func testProgram(t *testing.T, root string) {
 	}
 	p, s := beam.NewPipelineWithRoot()
 	scheme := sampling.Params{Scheme: "b-min-sep", Steps: 60, MinSep: 6, BatchSize: 100}
-	batches, err := transforms.SampleBatches(s, transforms.Sampling{Params: scheme}, transforms.NumberedExamples(training, 5000))
+	pairs := minseptest.Graph(s, 2000, 5)
+	examples, err := transforms.BoundContributions(s, training, transforms.Limits{MaxExamplesPerOwner: 2}, pairs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := batches.Write(s); err != nil {
+	if err := examples.Write(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	batches, err := transforms.SampleBatches(s, transforms.Sampling{Params: scheme}, examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strategy, err := mechanism.BSR(scheme.Steps, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := transforms.NoiseParams{Strategy: strategy, Coordinates: 10, NoiseMultiplier: 1, ClipNorm: 1}
+	if _, err := transforms.Noise(t.Context(), s, batches, params, transforms.NoiseLayout{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := batches.Write(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := direct.Execute(t.Context(), p); err != nil {
 		t.Fatal(err)
+	}
+	table, err := manifest.OpenBounded(t.Context(), root+"/run/bounded")
+	if err != nil || table.Summary.Kept == 0 {
+		t.Fatalf("%+v, %v", table, err)
 	}
 	written, err := manifest.OpenBatches(t.Context(), root+"/run/batches")
 	if err != nil {
@@ -87,5 +112,39 @@ func testProgram(t *testing.T, root string) {
 	}
 	if _, err := transforms.NewTraining(t.Context(), root+"/run", root+"/key"); err == nil {
 		t.Error("a second training in the directory")
+	}
+}
+
+// TestOwnStrategy certifies a strategy of a program's own, writes the certificate into a run
+// directory, and inspects it there as every binary does.
+func TestOwnStrategy(t *testing.T) {
+	const steps = 12
+	strategy, err := mechanism.FromRows(steps, func(i int) []float64 { return []float64{-0.4, 1}[max(0, 1-i):] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := privacy.Claim{
+		Sampler:  sampling.Spec{Fixed: &sampling.Fixed{Steps: steps, MinSep: 4, BatchSize: 5}},
+		Strategy: strategy,
+		Epsilon:  2,
+		Delta:    1e-3,
+	}
+	certificate, err := privacy.Certify(t.Context(), claim, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := t.TempDir()
+	if err := certificate.Write(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	found, err := inspect.Directory(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := inspect.Judge(found); r.State != inspect.StateCertified {
+		t.Errorf("%s: %s", r.State, r.Verdict)
+	}
+	if err := certificate.Write(t.Context(), run); err == nil {
+		t.Error("a second certificate in the directory")
 	}
 }

@@ -284,6 +284,14 @@ func NoisingSHA256(s *mechanism.Strategy) (Digest, error) {
 	return digestJSON(n)
 }
 
+// SetTraining sets the training of a recipe that was made before its training was known. The key is
+// another one: [Recipe.Bind] comes after it.
+func (r *Recipe) SetTraining(t Training) (err error) {
+	r.Params.Training = t.orUnknown()
+	r.ParamsSHA256, err = digestJSON(r.Params)
+	return err
+}
+
 // KeyPurpose is the purpose of the noise key.
 const KeyPurpose = "noise"
 

@@ -86,7 +86,7 @@ func (s Statistics) Run(ctx context.Context, o Options) (privacy.Release, error)
 	if table.ExampleType.String() == "int64" {
 		values = beam.ParDo(scope, numbered, values)
 	}
-	if _, err := transforms.Statistics(scope, s.Ask, examples, values); err != nil {
+	if _, err := transforms.Statistics(ctx, scope, s.Ask, examples, values); err != nil {
 		return none, err
 	}
 	if err := w.jobs.run(ctx, p); err != nil {

@@ -12,11 +12,11 @@
 // # Proof and estimate
 //
 // Nothing here is a certificate. The noise multiplier of a candidate is either proven without
-// samples (closed form, privacy loss distributions: [Noise.Proven]) or estimated by tilted
+// samples (closed form, privacy loss distributions: [calibration.Noise.Proven]) or estimated by tilted
 // sampling with a standard error, which is carried into every figure that depends on it. Two
 // candidates are estimated further where such an error could change their order, and shown as
 // tied where that does not separate them. The noise multiplier of a candidate with only H(P,Q)
-// looked at ([Noise.OneDirection]) is at least the one that is shown: such a candidate can lose
+// looked at ([calibration.Noise.OneDirection]) is at least the one that is shown: such a candidate can lose
 // against another one by it, and never win.
 //
 // Results are functions of the request: samples are drawn with public keys that follow from

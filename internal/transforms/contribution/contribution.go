@@ -23,7 +23,6 @@ package contribution
 
 import (
 	"fmt"
-	"math"
 
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
