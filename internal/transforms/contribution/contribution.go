@@ -5,13 +5,13 @@
 // [Bound] gives the same result, bit for bit, as the sequential greedy pass of
 // [ownergraph.Bound], for any number of buckets and workers, order of the edges, and retries.
 //
-// Examples get numbers in the order of their priority: a bucket is a range of priorities, and a
-// number is the bucket and the place in it. The turn of an example in the sequential pass is
-// its number, behind the class of its owners where examples with the fewest owners come first.
-// Owners get numbers too. What costs most, reading, sorting and writing ids, is done by all
-// workers.
+// Examples get numbers in the order of their ids: a bucket is a range of ids, which a sample divides,
+// and a number is the bucket and the place in it. The turn of an example in the sequential pass is
+// the class of its owners, where examples with the fewest owners come first, then its priority and
+// its number. Owners get numbers too. What costs most, reading, sorting and writing ids, is done by
+// all workers.
 //
-// One worker gets the turn and the owner's number of each edge, 15 bytes, and decides about all
+// One worker gets the turn and the owner's number of each edge, 23 bytes, and decides about all
 // examples with the code of the reference: the pass, copies, neighbourhoods, pools and the summary.
 // It sorts through files, and holds the examples that it keeps, see decideFn.
 //
@@ -143,18 +143,20 @@ func Bound(s beam.Scope, c Config, edges beam.PCollection) (Result, error) {
 	}
 	s = s.Scope("contribution.Bound")
 	spec := c.spec()
-	byExample := beam.GroupByKey(s.Scope("by example"), beam.ParDo(s, &scatterFn{Spec: spec}, edges))
+	sample := beam.ParDo(s, &sampleFn{Spec: spec}, edges)
+	scattered := beam.ParDo(s, &scatterFn{Spec: spec}, edges, beam.SideInput{Input: sample})
+	byExample := beam.GroupByKey(s.Scope("by example"), scattered)
 	toOwners, examples, duplicates := beam.ParDo3(s, &gatherFn{Spec: spec}, byExample)
 	byOwner := beam.GroupByKey(s.Scope("by owner"), toOwners)
 	ownerships, counts := beam.ParDo2(s, &ownerFn{Spec: spec}, byOwner)
 	all := beam.Flatten(s, ownerships, beam.ParDo(s, &nobodyFn{}, beam.Impulse(s)))
-	decisions, summary := beam.ParDo2(
+	decisions, firstRows, summary := beam.ParDo3(
 		s,
 		&decideFn{Spec: spec},
 		beam.GroupByKey(s.Scope("decide"), all),
 		beam.SideInput{Input: counts},
 		beam.SideInput{Input: duplicates},
 	)
-	kept := beam.ParDo(s, &joinFn{Spec: spec}, beam.CoGroupByKey(s.Scope("decisions"), examples, decisions))
-	return Result{Rows: numberRows(s, spec, kept), Summary: summary}, nil
+	decided := beam.CoGroupByKey(s.Scope("decisions"), examples, decisions, firstRows)
+	return Result{Rows: beam.ParDo(s, &rowsFn{Spec: spec}, decided), Summary: summary}, nil
 }

@@ -72,7 +72,8 @@ func (*nobodyFn) ProcessElement(_ []byte, emit func(uint32, []byte)) { emit(0, n
 // decideFn decides about all examples, in one worker and with the code of the reference. Sorted,
 // the ownerships are in the order of the pass. It holds 20 bytes for each owner, 12 for each kept
 // example and 4 for each of its owners, and while neighbourhoods are counted some 16 more for each
-// of these; with pools it holds all examples.
+// of these; with pools it holds all examples. It emits decisions to keep examples, and the number of
+// the first row of each bucket.
 type decideFn struct{ Spec spec }
 
 func (f *decideFn) ProcessElement(
@@ -81,7 +82,7 @@ func (f *decideFn) ProcessElement(
 	ownerships func(*[]byte) bool,
 	counts func(*uint32, *[]byte) bool,
 	duplicates func(*int64) bool,
-	decisions packed.Emit,
+	decisions, firstRows packed.Emit,
 	summary func([]byte),
 ) error {
 	firstOwner, owners, err := f.firstOwners(counts)
@@ -89,13 +90,13 @@ func (f *decideFn) ProcessElement(
 		return err
 	}
 	p := newPass(f.Spec.Bound, owners)
-	var of turn
+	var of number
 	var list []uint32 // owners of an example
 	err = f.Spec.sortAndClose(ownershipBytes, ownerships, func(s *packed.Sorter) error {
 		return eachGroup(s, fixedLen(turnBytes),
 			func(record []byte, n int, first bool) error {
 				if first {
-					of, list = readTurn(record), list[:0]
+					of, list = readExample(record), list[:0]
 				}
 				owner := readNumber(record[n:])
 				list = append(list, firstOwner[owner.bucket()]+owner.place())
@@ -117,26 +118,38 @@ func (f *decideFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	packer := f.Spec.packer(0)
+	packer, kept := f.Spec.packer(0), make([]uint64, f.Spec.Buckets)
 	var record []byte
 	for e, copies := range bounded.Copies {
 		if copies == 0 {
 			continue
 		}
-		at := p.turns[e].number()
-		record = appendDecision(record[:0], at.place(), copies)
+		at := p.numbers[e]
+		record = binary.BigEndian.AppendUint32(record[:0], at.place())
+		record = binary.BigEndian.AppendUint32(record, copies)
 		if bounded.Pools != nil {
-			record = appendPools(record, bounded.Pools.Of.At(e))
+			for _, pool := range bounded.Pools.Of.At(e) {
+				record = binary.BigEndian.AppendUint16(record, uint16(pool))
+			}
 		}
+		kept[at.bucket()]++
 		packer.Add(at.bucket(), record, decisions)
 	}
-	decisionsPacked.Add(ctx, packer.Packed())
+	row := uint64(0)
+	for bucket, n := range kept {
+		if n > 0 {
+			firstRows(uint32(bucket), binary.BigEndian.AppendUint64(nil, row))
+		}
+		row += n
+	}
 	b, err := json.Marshal(bounded.Summary)
 	if err != nil {
 		return err
 	}
 	summary(b)
-	return packer.Flush(decisions)
+	err = packer.Flush(decisions)
+	decisionsPacked.Add(ctx, packer.Packed())
+	return err
 }
 
 // firstOwners returns the number of the first owner of each bucket, and the number of all.
@@ -162,11 +175,11 @@ func (f *decideFn) firstOwners(counts func(*uint32, *[]byte) bool) (first []uint
 // pass is the pass of [ownergraph.Bound] over examples that come one by one, in its order. It holds
 // the examples that it keeps, and with pools all of them.
 type pass struct {
-	bound  ownergraph.Bound
-	rooms  []uint32 // by owner: examples that it may have yet
-	given  []uint64 // by owner: examples
-	turns  []turn   // of the examples that are held
-	owners ownergraph.Lists
+	bound   ownergraph.Bound
+	rooms   []uint32 // by owner: examples that it may have yet
+	given   []uint64 // by owner: examples
+	numbers []number // of the examples that are held
+	owners  ownergraph.Lists
 
 	examples, edges int64 // given
 	perExample      ownergraph.Tally
@@ -182,7 +195,7 @@ func newPass(b ownergraph.Bound, owners uint32) *pass {
 }
 
 // add considers the next example.
-func (p *pass) add(of turn, owners []uint32) error {
+func (p *pass) add(of number, owners []uint32) error {
 	p.examples++
 	p.edges += int64(len(owners))
 	p.perExample.Add(int64(len(owners)), 1)
@@ -205,13 +218,13 @@ func (p *pass) add(of turn, owners []uint32) error {
 	}
 	p.owners.Items = append(p.owners.Items, owners...)
 	p.owners.Starts = append(p.owners.Starts, uint32(len(p.owners.Items)))
-	p.turns = append(p.turns, of)
+	p.numbers = append(p.numbers, of)
 	return nil
 }
 
 // bounded returns the bounded graph of the examples that are held, in the order in which they came.
 func (p *pass) bounded(duplicateEdges int64) (*ownergraph.Bounded, error) {
-	copies := make([]uint32, len(p.turns))
+	copies := make([]uint32, len(p.numbers))
 	var pools *ownergraph.Pools
 	if p.bound.Pools > 0 {
 		var err error
@@ -222,7 +235,7 @@ func (p *pass) bounded(duplicateEdges int64) (*ownergraph.Bounded, error) {
 			copies[e] = uint32(min(1, len(pools.Of.At(e))))
 		}
 	} else {
-		order := make([]uint32, len(p.turns))
+		order := make([]uint32, len(p.numbers))
 		for e := range copies {
 			copies[e], order[e] = 1, uint32(e)
 		}
@@ -245,26 +258,4 @@ func (p *pass) bounded(duplicateEdges int64) (*ownergraph.Bounded, error) {
 	given.GivenPerOwner = perOwner.Histogram()
 	p.rooms, p.given = nil, nil // their memory is needed for the neighbourhoods
 	return p.bound.Kept(g, copies, pools, given), nil
-}
-
-// appendDecision appends the decision to keep the example at a place with a number of copies.
-func appendDecision(b []byte, place, copies uint32) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, place), copies)
-}
-
-// appendPools appends how many pools there are and their numbers, 2 bytes each.
-func appendPools(b []byte, pools []uint32) []byte {
-	b = binary.BigEndian.AppendUint16(b, uint16(len(pools)))
-	for _, p := range pools {
-		b = binary.BigEndian.AppendUint16(b, uint16(p))
-	}
-	return b
-}
-
-// poolsLen is the length of the pools that appendPools wrote at the beginning of b.
-func poolsLen(b []byte) (int, error) {
-	if len(b) < 2 || len(b) < 2+2*int(binary.BigEndian.Uint16(b)) {
-		return 0, errRecord
-	}
-	return 2 + 2*int(binary.BigEndian.Uint16(b)), nil
 }

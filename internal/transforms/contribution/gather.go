@@ -26,72 +26,76 @@ func init() {
 	register.Emitter2[uint32, []byte]()
 }
 
-// scatterFn sends every edge to the bucket of its example: a range of priorities.
+// scatterFn sends every edge to the bucket of its example: a range of ids.
 type scatterFn struct {
 	Spec spec
 
-	src    *stream.Source
+	splits [][]byte // ids at which buckets after the first begin
+	ready  bool
 	packer *packed.Packer
 	edges  ownergraph.Edges
 	record []byte
 }
 
-func (f *scatterFn) Setup(ctx context.Context) error {
+func (f *scatterFn) StartBundle(_ func(*[]byte) bool, _ packed.Emit) {
+	f.packer = f.Spec.packer(f.Spec.edgeWidth())
+	f.ready = false
+}
+
+func (f *scatterFn) ProcessElement(
+	ctx context.Context,
+	chunk []byte,
+	sample func(*[]byte) bool,
+	emit func(uint32, []byte),
+) error {
+	if !f.ready { // a side input can be read in ProcessElement only
+		f.splits, f.ready = splits(sample, f.Spec.Buckets), true
+	}
+	if err := f.edges.UnmarshalBinary(chunk); err != nil {
+		return err
+	}
+	bucket := uint32(0)
+	for i := range f.edges.Len() {
+		f.record = appendID(f.record[:0], &f.edges.Examples, i)
+		// Edges of one example often follow each other: its bucket is looked for once.
+		if i == 0 || f.edges.Examples.Compare(i, &f.edges.Examples, i-1) != 0 {
+			bucket = bucketOf(f.splits, f.record)
+		}
+		// One sort of a bucket brings the edges of an example together, and equal edges beside each
+		// other.
+		f.record = appendID(f.record, &f.edges.Owners, i)
+		f.packer.Add(bucket, f.record, emit)
+	}
+	edgesRead.Add(ctx, f.edges.Len())
+	return nil
+}
+
+func (f *scatterFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, emit func(uint32, []byte)) error {
+	err := f.packer.Flush(emit)
+	edgesPacked.Add(ctx, f.packer.Packed())
+	return err
+}
+
+// gatherFn makes the examples of a bucket from their edges and numbers them in the order of their
+// ids. It emits the examples, for each owner a membership with the example's turn, which is known
+// once all of its owners are, and the number of edges that were merged with an equal one.
+type gatherFn struct {
+	Spec spec
+
+	src                   *stream.Source
+	memberships, examples *packed.Packer
+	duplicates            int64
+	id                    ownergraph.IDs // of the current example
+	record, example       []byte
+}
+
+func (f *gatherFn) Setup(ctx context.Context) error {
 	key, err := f.Spec.Key.Key(ctx, ownergraph.PriorityPurpose)
 	if err != nil {
 		return err
 	}
 	f.src = stream.NewSource(key)
 	return nil
-}
-
-func (f *scatterFn) StartBundle(packed.Emit) {
-	f.packer = f.Spec.packer(f.Spec.edgeWidth())
-}
-
-func (f *scatterFn) ProcessElement(ctx context.Context, chunk []byte, emit func(uint32, []byte)) error {
-	if err := f.edges.UnmarshalBinary(chunk); err != nil {
-		return err
-	}
-	if f.edges.Len() == 0 { // an empty chunk has no id types to compare
-		return nil
-	}
-	if err := f.Spec.checkTypes(&f.edges); err != nil {
-		return err
-	}
-	var priority uint64
-	for i := range f.edges.Len() {
-		// Edges of one example often follow each other: its priority, a hash, is computed once.
-		if i == 0 || f.edges.Examples.Compare(i, &f.edges.Examples, i-1) != 0 {
-			priority = f.edges.Examples.Address(f.src, i, 0).Uint64()
-		}
-		// The order of bytes is the order of the pass: priority, then example, then owner. So one
-		// sort of a bucket brings the edges of an example together, and equal edges beside each
-		// other.
-		f.record = binary.BigEndian.AppendUint64(f.record[:0], priority)
-		f.record = appendID(f.record, &f.edges.Examples, i)
-		f.record = appendID(f.record, &f.edges.Owners, i)
-		f.packer.Add(packed.Bucket(priority, f.Spec.Buckets), f.record, emit)
-	}
-	edgesRead.Add(ctx, f.edges.Len())
-	return nil
-}
-
-func (f *scatterFn) FinishBundle(ctx context.Context, emit func(uint32, []byte)) error {
-	err := f.packer.Flush(emit)
-	edgesPacked.Add(ctx, f.packer.Packed())
-	return err
-}
-
-// gatherFn makes the examples of a bucket from their edges and numbers them. It emits the examples,
-// for each owner a membership with the example's turn, which is known once all of its owners are,
-// and the number of edges that were merged with an equal one.
-type gatherFn struct {
-	Spec spec
-
-	memberships, examples *packed.Packer
-	duplicates            int64
-	record, example       []byte
 }
 
 func (f *gatherFn) StartBundle(_, _ packed.Emit, _ func(int64)) {
@@ -109,7 +113,8 @@ func (f *gatherFn) ProcessElement(
 	return f.Spec.sortAndClose(f.Spec.edgeWidth(), chunks, func(s *packed.Sorter) error {
 		var last []byte // owner
 		place, owners := int64(-1), int64(0)
-		return eachGroup(s, f.Spec.exampleLen,
+		idOf := func(edge []byte) (int, error) { return idLen(edge, f.Spec.Examples) }
+		return eachGroup(s, idOf,
 			func(edge []byte, n int, first bool) error {
 				owner := edge[n:]
 				switch {
@@ -117,8 +122,10 @@ func (f *gatherFn) ProcessElement(
 					if place++; place > math.MaxUint32 { // records hold a place in 4 bytes
 						return tooMany("examples", bucket, f.Spec.Buckets)
 					}
+					f.id.Reset(f.Spec.Examples)
+					decodeID(&f.id, edge[:n])
 					f.example = binary.BigEndian.AppendUint32(f.example[:0], uint32(place))
-					f.example = append(f.example, edge[priorityBytes:]...)
+					f.example = append(f.example, edge...)
 				case bytes.Equal(last, owner):
 					f.duplicates++
 					return nil
@@ -133,12 +140,14 @@ func (f *gatherFn) ProcessElement(
 				f.examples.Add(bucket, f.example, toExamples)
 				// Only here are all owners of the example counted, and with them its class in the
 				// order.
-				of := newTurn(f.Spec.Bound.Order.Class(owners), newNumber(bucket, uint32(place)))
+				class := f.Spec.Bound.Order.Class(owners)
+				priority := f.id.Address(f.src, 0, 0).Uint64()
+				of := turn{class, priority, newNumber(bucket, uint32(place))}
 				owners = 0
 				return f.Spec.eachOwner(f.example[placeBytes:], func(id []byte) {
 					f.record = f.Spec.appendOwner(f.record[:0], id)
 					to := f.Spec.ownerBucket(f.record)
-					f.memberships.Add(to, appendTurn(f.record, of), toOwner)
+					f.memberships.Add(to, of.append(f.record), toOwner)
 				})
 			})
 	})

@@ -10,8 +10,12 @@ var (
 	examplesPacked    = packedBytes("examples")
 	ownershipsPacked  = packedBytes("ownerships")
 	decisionsPacked   = packedBytes("decisions")
-	keptPacked        = packedBytes("kept examples")
 	rowsPacked        = packedBytes("rows")
+)
+
+var (
+	edgesRead       = progress.New("edges sorted")
+	examplesDecided = progress.New("examples decided")
 )
 
 func packedBytes(of string) *progress.Counter { return progress.NewDetail("bytes shuffled: " + of) }

@@ -41,24 +41,21 @@ func (s *spec) packerToOne(width int) *packed.Packer {
 
 // Records are byte strings that sort as their contents:
 //
-//	edge       priority 8, example id, owner id         by priority, to gather examples
-//	membership owner's hash and id, example's turn      by hash, to gather owners
+//	edge       example id, owner id                    by range of example ids, to gather examples
+//	membership owner's hash and id, example's turn     by hash, to gather owners
 //	ownership  example's turn, owner's number          all, for one worker
-//	decision   place 4, copies 4, pools if there are   by bucket of the example
+//	decision   place 4, copies 4, pools 2 each         by bucket of the example
 //	example    place 4, example id, owner ids          by bucket of the example
-//	kept       copies 4, pools, example id, owner ids
-//	row        example id, copies 4, pools, owner ids  by range of ids
 //
-// A number is a bucket, 3 bytes, and a place in it, 4 bytes; a turn is a class, 1 byte, and a
-// number. Integer ids take 8 bytes, strings their own and an end.
+// A number is a bucket, 3 bytes, and a place in it, 4 bytes; a turn is a class, 1 byte, a priority, 8
+// bytes, and a number. Integer ids take 8 bytes, strings their own and an end.
 const (
-	priorityBytes = 8
-	hashBytes     = 8
-	numberBytes   = 7
-	turnBytes     = 1 + numberBytes
-	copiesBytes   = 4
-	decisionBytes = placeBytes + copiesBytes
-
+	hashBytes      = 8
+	placeBytes     = 4
+	copiesBytes    = 4
+	poolBytes      = 2
+	numberBytes    = 7
+	turnBytes      = 1 + 8 + numberBytes
 	ownershipBytes = turnBytes + numberBytes
 )
 
@@ -79,14 +76,19 @@ func readNumber(b []byte) number {
 }
 
 // turn is an example's place in the order of the greedy pass: the class of its owners
-// ([ownergraph.Order.Class]), and among equal ones its number, which is by priority.
-type turn uint64
+// ([ownergraph.Order.Class]), its priority, and its number, which is in the order of the ids.
+type turn struct {
+	class    uint8
+	priority uint64
+	example  number
+}
 
-func newTurn(class uint8, n number) turn { return turn(class)<<56 | turn(n) }
-func (t turn) number() number            { return number(t & (1<<56 - 1)) }
+func (t turn) append(b []byte) []byte {
+	return appendNumber(binary.BigEndian.AppendUint64(append(b, t.class), t.priority), t.example)
+}
 
-func appendTurn(b []byte, t turn) []byte { return binary.BigEndian.AppendUint64(b, uint64(t)) }
-func readTurn(b []byte) turn             { return turn(binary.BigEndian.Uint64(b)) }
+// readExample returns the number of the example of an encoded turn.
+func readExample(turn []byte) number { return readNumber(turn[turnBytes-numberBytes:]) }
 
 // Widths of records; 0 where they differ.
 
@@ -94,7 +96,7 @@ func (s *spec) edgeWidth() int {
 	if s.Examples != ownergraph.Int64 || s.Owners != ownergraph.Int64 {
 		return 0
 	}
-	return priorityBytes + 8 + 8
+	return 8 + 8
 }
 
 func (s *spec) membershipWidth() int {
@@ -250,27 +252,6 @@ func (s *spec) checkTypes(e *ownergraph.Edges) error {
 			e.Examples.Type, e.Owners.Type, s.Examples, s.Owners)
 	}
 	return nil
-}
-
-// exampleLen is the length of the part of an edge that names its example.
-func (s *spec) exampleLen(edge []byte) (int, error) {
-	if len(edge) < priorityBytes {
-		return 0, errRecord
-	}
-	n, err := idLen(edge[priorityBytes:], s.Examples)
-	return priorityBytes + n, err
-}
-
-// keptHead is the length of the copies and the pools at the beginning of b.
-func (s *spec) keptHead(b []byte) (int, error) {
-	if len(b) < copiesBytes {
-		return 0, errRecord
-	}
-	if s.Bound.Pools == 0 {
-		return copiesBytes, nil
-	}
-	n, err := poolsLen(b[copiesBytes:])
-	return copiesBytes + n, err
 }
 
 // eachOwner calls f with every encoded owner id of an example from its id on.

@@ -72,7 +72,7 @@ func TestToOneWorker(t *testing.T) {
 	for e := range uint32(examples) {
 		record := make([]byte, width-turnBytes)
 		binary.BigEndian.PutUint32(record, e/4)
-		memberships = appendTurn(append(memberships, record...), newTurn(1, newNumber(e%5, e/5)))
+		memberships = turn{1, 0, newNumber(e%5, e/5)}.append(append(memberships, record...))
 	}
 	passed := 0
 	s := f.Spec.sorter(ownershipBytes)
