@@ -23,6 +23,7 @@ func init() {
 				p.Bands,
 				"steps times bands must be at most 2^28 for banded, which is held as a whole",
 			)
+			c.Require(p.Objective != MaxError, "objective", p.Objective, "must be mean for banded")
 		},
 		seconds: func(p Params) float64 { return float64(p.Steps) * float64(p.Bands) * (5e-6 + 2e-7*float64(p.Bands)) },
 		bands:   givenBands,
@@ -33,7 +34,7 @@ func init() {
 	})
 }
 
-// OptimalBanded returns the banded strategy with columns of norm one of least loss
+// OptimalBanded returns the banded strategy with columns of norm one of least mean loss
 // (arXiv 2405.15913, Algorithm 3), by L-BFGS from the optimal Toeplitz strategy. With several
 // participations bands may not exceed MinSep, so that the sensitivity is √k for equal column norms
 // (F2). An evaluation with gradient takes O(n·bands²) for the recursion of momentum and learning
@@ -41,10 +42,7 @@ func init() {
 // with ErrTooLarge where that is too much.
 //
 // Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times
-// the number of steps. For MaxError the p-norm of the rows' variances is minimised for growing p,
-// and Gap is the duality gap. The weights of the p-norm define a weighted mean of variances. The
-// problem is convex in CᵀC, so that mean is least at the same C, and no C has a largest variance
-// below it.
+// the number of steps.
 func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	limit := 0
 	if p.Workload != nil {
@@ -56,6 +54,7 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	n, schema := p.Workload.Steps, p.participation()
 	k := schema.most(n)
 	check := param.Checker{}
+	check.Require(p.Objective != MaxError, "objective", p.Objective, "must be mean for a banded strategy")
 	check.Require(
 		k == 1 || bands <= schema.MinSep,
 		"bands",
@@ -83,16 +82,6 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 	}
 	result, err = p.minimize(x, 20000, o.logError)
 	result.Gap *= float64(n)
-	if p.Objective == MaxError {
-		for o.power = 4; err == nil && o.power <= 4096; o.power *= 4 {
-			result, err = p.minimize(x, 20000, o.logError)
-			o.logError(x, make([]float64, len(x)))
-			result.Loss, result.Gap = o.largest, 1-o.lower/o.largest
-		}
-		if err == nil && result.Gap > maxErrorGap {
-			err = notConverged(result, maxErrorGap)
-		}
-	}
 	result.Loss *= float64(k)
 	if err != nil {
 		return nil, result, err
@@ -113,32 +102,17 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 // bandedObjective evaluates ln(error) of the banded C with unit columns as a function of x: for
 // every column its entries below the diagonal over the diagonal.
 type bandedObjective struct {
-	errors  rowErrors
-	n, m    int       // steps, and bands-1 but at least 1
-	rows    []float64 // of errors
-	bands   int
-	power   float64 // of the norm over rows; 1 for the mean
-	weights []float64
-	grad    []float64 // by rows
-
-	largest, lower float64 // of the last evaluation: the largest variance, and the mean of variances by weights
+	errors rowErrors
+	n, m   int       // steps, and bands-1 but at least 1
+	rows   []float64 // of errors
+	bands  int
+	grad   []float64 // by rows
 }
 
-// maxErrorGap is the largest duality gap of an optimum for the largest error.
-const maxErrorGap = 1e-2
-
-// newBandedObjective returns the objective of the mean error: power is 1.
+// newBandedObjective returns the objective for a workload and a number of bands.
 func newBandedObjective(a *Workload, bands int) *bandedObjective {
 	n, m := a.Steps, max(1, bands-1)
-	o := &bandedObjective{
-		n:       n,
-		m:       m,
-		rows:    make([]float64, n*(m+1)),
-		bands:   bands,
-		power:   1,
-		weights: make([]float64, n),
-		grad:    make([]float64, n*(m+1)),
-	}
+	o := &bandedObjective{n: n, m: m, rows: make([]float64, n*(m+1)), bands: bands, grad: make([]float64, n*(m+1))}
 	if a.isRecursive() {
 		o.errors = &bandedCovariance{a: a, n: n, m: m, rows: o.rows, tape: new(covarianceTape)}
 	} else {
@@ -147,8 +121,8 @@ func newBandedObjective(a *Workload, bands int) *bandedObjective {
 	return o
 }
 
-// logError returns ln of the p-norm of the variances over the rows, divided by the p-norm of ones,
-// and sets grad, which may be nil if x is empty, to its gradient by x.
+// logError returns ln of the mean of the variances over the rows, and sets grad, which may be nil if
+// x is empty, to its gradient by x.
 func (o *bandedObjective) logError(x, grad []float64) float64 {
 	width := o.m + 1
 	norms := make([]float64, o.n)
@@ -163,19 +137,15 @@ func (o *bandedObjective) logError(x, grad []float64) float64 {
 		at = at[size:]
 	}
 	variance := o.errors.forward()
-	o.largest = slices.Max(variance)
-	if !(o.largest > 0) || math.IsInf(o.largest, 0) {
+	largest, total := slices.Max(variance), 0.0
+	for _, v := range variance { // in this order, for the same strategies everywhere
+		total += v
+	}
+	if !(largest > 0) || math.IsInf(largest, 0) {
 		return math.Inf(1)
 	}
-	sum, total := 0.0, 0.0 // of weights v^(power-1), and of v^power, v over the largest
-	for i, v := range variance {
-		o.weights[i] = math.Pow(v/o.largest, o.power-1)
-		sum += o.weights[i]
-		total += o.weights[i] * v
-	}
-	o.lower = total / sum
 	clear(o.grad)
-	o.errors.backward(o.grad, o.weights)
+	o.errors.backward(o.grad)
 	at = x
 	for i := range o.n {
 		size := min(o.bands, o.n-i) - 1
@@ -189,5 +159,5 @@ func (o *bandedObjective) logError(x, grad []float64) float64 {
 		}
 		at, grad = at[size:], grad[size:]
 	}
-	return math.Log(o.largest) + math.Log(total/o.largest/float64(o.n))/o.power
+	return math.Log(largest) + math.Log(total/largest/float64(o.n))
 }

@@ -114,10 +114,10 @@ func (e *bandedCovariance) forward() []float64 {
 	return variance
 }
 
-// backward adds to grad, of the shape of rows, the gradient of Σ_i weights[i]·variance[i] after a
-// forward with a tape: the same recursion in reverse. A name with G is the derivative by that
+// backward adds to grad, of the shape of rows, the gradient of Σ_i variance[i] after a forward with a
+// tape: the same recursion in reverse. A name with G is the derivative by that
 // quantity.
-func (e *bandedCovariance) backward(grad, weights []float64) {
+func (e *bandedCovariance) backward(grad []float64) {
 	n, m, beta, pull := e.n, e.m, e.a.Momentum, e.a.pull()
 	K, KG := make([]float64, m*m), make([]float64, m*m)
 	kG, u, uG := make([]float64, m), make([]float64, m), make([]float64, m)
@@ -129,7 +129,7 @@ func (e *bandedCovariance) backward(grad, weights []float64) {
 		k, old, rs, rv := e.tape.k[at:at+m], e.tape.old[at:at+m], e.tape.rs[at:at+m], e.tape.rv[at:at+m]
 		inverse := e.autoregression(u, i)
 
-		ssG += weights[i]
+		ssG++
 		newV := vvG + eta*eta*ssG + eta*svG
 		cross := 2*eta*keep*ssG + keep*svG // of the old s with the new v
 		ssG, svG, vvG = keep*keep*ssG+pull*pull*newV-pull*cross, beta*cross-2*beta*pull*newV, beta*beta*newV

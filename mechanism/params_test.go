@@ -9,25 +9,7 @@ import (
 )
 
 func TestParams(t *testing.T) {
-	half, yes := .5, true
-	for _, p := range []mechanism.Params{
-		{Kind: mechanism.KindLambdaCGD, Lambda: &half},
-		{Kind: mechanism.KindBIFR, Bands: 3, Gamma: &half},
-		{Kind: mechanism.KindBFR, Bands: 3, Gamma: &half},
-		{Kind: mechanism.KindOneParameter, Bands: 3, Offset: &half, Normalized: &yes},
-	} {
-		p.Steps = 12
-		s, err := p.Make(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if of, value, ok := mechanism.FamilyParameter(s); !ok || value != half {
-			t.Errorf("%s: parameter %s %v, want %v", p.Kind, of.Name, value, half)
-		}
-		if s.Normalized != (p.Kind == mechanism.KindLambdaCGD || p.Normalized != nil) {
-			t.Errorf("%s: normalized is %v", p.Kind, s.Normalized)
-		}
-	}
+	half := .5
 	// A chosen parameter is at least as good as a given one.
 	best := mechanism.Params{Kind: mechanism.KindBIFR, Steps: 64, Bands: 4, MinSep: 16}
 	problem, err := best.Problem(nil)
@@ -56,26 +38,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestBandsOfNone: a number of bands is refused by name where a kind has none, and a column where
-// it does not fit a stamp.
-func TestBandsOfNone(t *testing.T) {
-	for _, f := range mechanism.Families() {
-		p := mechanism.Params{Kind: f.Kind, Steps: 8}
-		if f.TakesColumn {
-			p.Column = []float64{1}
-		}
-		if f.Size == mechanism.BandsSize {
-			p.Bands = 4
-		}
-		if err := p.Validate(); err != nil {
-			t.Errorf("%s: %v", f.Kind, err)
-		}
-		p.Bands = 4
-		var bad *mechanism.ParamError
-		if err := p.Validate(); (f.Size == mechanism.BandsSize) != (err == nil) || err != nil && (!errors.As(err, &bad) || bad.Param != "bands") {
-			t.Errorf("%s: bands 4: %v", f.Kind, err)
-		}
-	}
+// TestColumns: a column is refused by name if it does not fit a stamp.
+func TestColumns(t *testing.T) {
 	for _, c := range []struct {
 		steps, stamps int
 		column        []float64
@@ -109,15 +73,12 @@ func TestParamsRefuse(t *testing.T) {
 	}
 	for name, change := range map[string]func(p *mechanism.Params){
 		"kind":        func(p *mechanism.Params) { p.Kind = "magic" },
-		"no kind":     func(p *mechanism.Params) { p.Kind = "" },
-		"stamped":     func(p *mechanism.Params) { p.Kind = mechanism.KindStamped },
 		"steps":       func(p *mechanism.Params) { p.Steps = 0 },
-		"whole":       func(p *mechanism.Params) { p.Kind, p.Steps = mechanism.KindFFT, 1<<14+1 },
+		"whole":       func(p *mechanism.Params) { p.Kind, p.Steps, p.Bands = mechanism.KindFFT, 1<<12+1, 0 },
 		"no bands":    func(p *mechanism.Params) { p.Bands = 0 },
 		"bands":       func(p *mechanism.Params) { p.Bands = 9 },
 		"stamp bands": func(p *mechanism.Params) { p.Stamps, p.Bands = 4, 3 },
 		"entries":     func(p *mechanism.Params) { p.Kind, p.Steps, p.Bands = mechanism.KindBanded, 1<<20, 1<<10 },
-		"column":      func(p *mechanism.Params) { p.Column = []float64{1} },
 		"no column":   func(p *mechanism.Params) { p.Kind = mechanism.KindToeplitz },
 		"lambda":      func(p *mechanism.Params) { p.Kind, p.Lambda = mechanism.KindLambdaCGD, x(1.5) },
 		"lambda nan":  func(p *mechanism.Params) { p.Kind, p.Lambda = mechanism.KindLambdaCGD, x(math.NaN()) },
@@ -157,6 +118,10 @@ func TestForeignParameters(t *testing.T) {
 		"offset":  {Kind: mechanism.KindBFR, Bands: 4, Offset: &half},
 		"buffers": {Kind: mechanism.KindBSR, Bands: 4, Buffers: 2},
 		"arity":   {Kind: mechanism.KindLambdaCGD, Arity: 3},
+		"bands":   {Kind: mechanism.KindDense, Bands: 4},
+		"column":  {Kind: mechanism.KindBSR, Bands: 4, Column: []float64{1}},
+
+		"independent-noise": {Kind: mechanism.KindBSR, Bands: 4, IndependentNoise: 2},
 	} {
 		p.Steps = 16
 		var bad *mechanism.ParamError

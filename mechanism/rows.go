@@ -10,9 +10,9 @@ import (
 type rowErrors interface {
 	// forward returns the variance of every row, [n].
 	forward() []float64
-	// backward adds the gradient of Σ_i weights[i]·variance[i], after a forward, to grad, which has
-	// the shape of the rows.
-	backward(grad, weights []float64)
+	// backward adds the gradient of Σ_i variance[i], after a forward, to grad, which has the shape of
+	// the rows.
+	backward(grad []float64)
 }
 
 // mostRowWork is the largest n²·bands of a workload that is evaluated row by row: one evaluation
@@ -43,10 +43,7 @@ func newToeplitzRows(a *Workload, bands int) (func(c, grad []float64) float64, e
 	}
 	n, width := a.Steps, max(2, bands)
 	e := &bandedRows{a: a, n: n, m: width - 1, rows: make([]float64, n*width)}
-	weights, byRow := make([]float64, n), make([]float64, n*width)
-	for i := range weights {
-		weights[i] = 1
-	}
+	byRow := make([]float64, n*width)
 	return func(c, grad []float64) float64 {
 		for i := range n {
 			copy(e.rows[i*width:(i+1)*width], c[:min(len(c), i+1)])
@@ -59,7 +56,7 @@ func newToeplitzRows(a *Workload, bands int) (func(c, grad []float64) float64, e
 			return math.Inf(1)
 		}
 		clear(byRow)
-		e.backward(byRow, weights)
+		e.backward(byRow)
 		for i, v := range byRow {
 			if j := i % width; j < len(grad) {
 				grad[j] += v / total
@@ -105,10 +102,10 @@ func (e *bandedRows) forward() []float64 {
 
 // backward implements rowErrors. It solves for each b again instead of keeping all of them, which
 // would take n² numbers.
-func (e *bandedRows) backward(grad, weights []float64) {
+func (e *bandedRows) backward(grad []float64) {
 	width := e.m + 1
 	x := make([]float64, e.n)
-	for i, weight := range weights {
+	for i := range e.n {
 		e.solve(i)
 		for r := range i + 1 {
 			row := e.rows[r*width : (r+1)*width]
@@ -117,7 +114,7 @@ func (e *bandedRows) backward(grad, weights []float64) {
 				v -= row[j] * x[r-j]
 			}
 			x[r] = v / row[0]
-			scale := -2 * weight * e.b[r]
+			scale := -2 * e.b[r]
 			for j := range min(e.m, r) + 1 {
 				grad[r*width+j] += scale * x[r-j]
 			}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The tests of this file are of what docs/noise.md asks of a trainer: that the rule keeps the norm,
-// and by how much other ways exceed it. Run them with -v for the figures that are quoted there.
+// The tests of this file are of what docs/noise.md asks of a trainer, and by how much other ways
+// exceed it. Run them with -v for the figures that are quoted there.
 
 // bfloat rounds to the nearest bfloat16, ties to even: 8 bits.
 func bfloat(v float32) float32 {
@@ -47,54 +47,6 @@ func gradients(rng *rand.Rand, count, size int, f func(x []float32)) {
 			x[j] *= scale
 		}
 		f(x)
-	}
-}
-
-// trunc is the rule: toward zero, to multiples of g.
-func trunc(x []float32, g float64) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = math.Trunc(float64(v)/g) * g
-	}
-	return y
-}
-
-// TestTruncationKeepsNorms: rounding toward zero raises no p-norm, to nearest it does.
-func TestTruncationKeepsNorms(t *testing.T) {
-	power := func(x []float64, p float64) (sum float64) { // integers times a power of two: monotone, up to the order of one sum
-		for _, v := range x {
-			sum += math.Pow(math.Abs(v), p)
-		}
-		return sum
-	}
-	raised := 0
-	gradients(rand.New(rand.NewPCG(1, 1)), 300, 257, func(x []float32) {
-		exact := make([]float64, len(x))
-		for i, v := range x {
-			exact[i] = float64(v)
-		}
-		for _, g := range []float64{0x1p-20, 0x1p-3, 1, 16} {
-			y := trunc(x, g)
-			for i, v := range y {
-				if math.Abs(v) > math.Abs(exact[i]) || v/g != math.Trunc(v/g) || math.Abs(v-exact[i]) >= g {
-					t.Fatalf("%v becomes %v on the grid %v", exact[i], v, g)
-				}
-			}
-			for _, p := range []float64{0.5, 1, 2, 3, 7} {
-				if power(y, p) > power(exact, p) {
-					t.Errorf("grid %v: the %v-norm is raised", g, p)
-				}
-			}
-			for i, v := range exact {
-				y[i] = math.RoundToEven(v/g) * g
-			}
-			if power(y, 2) > power(exact, 2) {
-				raised++
-			}
-		}
-	})
-	if raised == 0 {
-		t.Error("rounding to nearest raises no norm either: the cases show nothing")
 	}
 }
 
@@ -154,62 +106,6 @@ func TestClippedNorm(t *testing.T) {
 		if c.got < c.low || c.got > c.high {
 			t.Errorf("%s: the largest norm is %v, docs/noise.md says %v to %v", c.name, c.got, c.low, c.high)
 		}
-	}
-}
-
-// TestNormSummedInFloat32: added one by one, equal squares stop counting at 2^24 of them.
-func TestNormSummedInFloat32(t *testing.T) {
-	const size = 1 << 26
-	sum := float32(0)
-	for range size {
-		sum += 1
-	}
-	if got := math.Sqrt(size) / math.Sqrt(float64(sum)); got != 2 {
-		t.Errorf("a gradient clipped by this norm has %v of it, docs/noise.md says 2", got)
-	}
-}
-
-// TestSumsBeyondTheRange measures by how much the float32 sums of neighbours differ where they pass
-// 2^24 multiples of the grid: 1.3 million gradients of norm 1 that point the same way, and, in one
-// of the sums, one more, whose coordinates lie just above the middle between two float32 there.
-func TestSumsBeyondTheRange(t *testing.T) {
-	const size, kinds, batch, grid = 16, 1 << 10, 5 << 18, 0x1p-19 // the default grid at a largest deviation of 1
-	rng := rand.New(rand.NewPCG(3, 3))
-	all := make([][size]float32, kinds) // every one is there batch/kinds times
-	for i := range all {
-		var x [size]float64
-		for j := range x {
-			x[j] = 1 + 0.1*rng.NormFloat64()
-		}
-		of := norm(x[:]) * (1 + 0x1p-20)
-		for j := range x {
-			all[i][j] = float32(math.Trunc(x[j]/of/grid) * grid)
-		}
-	}
-	var single [size]float32
-	var double, last, moved, exact [size]float64
-	for i := range batch {
-		for j, v := range all[i%kinds] {
-			single[j] += v
-			double[j] += float64(v)
-		}
-	}
-	for j, s := range single {
-		ulp := float64(math.Nextafter32(s, math.MaxFloat32) - s) // 2^-5
-		last[j] = 7.5*ulp + grid
-		if j < 7 {
-			last[j] = 8.5*ulp + grid
-		}
-		moved[j] = float64(s+float32(last[j])) - float64(s)
-		exact[j] = double[j] + last[j] - double[j]
-	}
-	t.Logf("sums of %d gradients, up to 2^%.1f multiples: one more of norm %.5f moves them by %.5f in float64, by %.5f in float32",
-		batch, math.Log2(double[0]/grid), norm(last[:]), norm(exact[:]), norm(moved[:]))
-	if of := norm(last[:]); of > 1 || norm(exact[:]) != of {
-		t.Errorf("a gradient of norm %v moves the exact sum by %v", of, norm(exact[:]))
-	}
-	if norm(moved[:]) < 1.05 {
-		t.Errorf("it moves the sum in float32 by %v, docs/noise.md says more", norm(moved[:]))
 	}
 }
 

@@ -206,8 +206,8 @@ func (r Request) workload(kind string) mechanism.Params {
 	if r.adapts(kind) {
 		p = p.ForToeplitz()
 	}
-	if kind == mechanism.KindDense {
-		p.Objective = "" // it has no other
+	if kind == mechanism.KindDense || kind == mechanism.KindBanded {
+		p.Objective = "" // they have no other
 	}
 	return p
 }
