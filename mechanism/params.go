@@ -15,11 +15,10 @@ import (
 // Workloads that have a name. Any other name is the name of a file, which the caller reads.
 const (
 	PrefixWorkload   = "prefix"   // sums of gradients over time: SGD in which nothing is forgotten
-	MomentumWorkload = "momentum" // SGD with momentum and learning rates, in which nothing is forgotten
 	TrainingWorkload = "training" // noise as the optimizer of a Training passes it on, until it is forgotten
 )
 
-var workloads = []string{PrefixWorkload, MomentumWorkload, TrainingWorkload}
+var workloads = []string{PrefixWorkload, TrainingWorkload}
 
 // Params describe a strategy and the workload that it is made for, as users give them in plans and
 // by flags. A zero value stands for a field that is not given.
@@ -28,10 +27,10 @@ type Params struct {
 	Steps int    `json:"steps"`           // 1 to MaxSteps, or to the family's limit
 	Bands int    `json:"bands,omitempty"` // 1 to Steps/Stamps, for families with bands: of C, or of C⁻¹ for the inverse kinds
 
-	// Workload is prefix, momentum, training or a file of a Workload. Where it is left out, it is
+	// Workload is prefix, training or a file of a Workload. Where it is left out, it is
 	// training if anything of Training is given, and else prefix.
 	Workload string `json:"workload,omitempty"`
-	Training        // of the training workload; momentum and schedule of the momentum workload too
+	Training        // of the training workload
 
 	Objective         string `json:"objective,omitempty"`          // mean (the default) or max
 	MinSep            int    `json:"min_sep,omitempty"`            // at least 1, in steps; 0: one participation
@@ -277,11 +276,6 @@ func (p Params) checkWorkload(c *param.Checker) {
 	foreign("weight decay", p.WeightDecay != 0, p.WeightDecay)
 	foreign("learning rate", p.LearningRate != 0, p.LearningRate)
 	foreign("memory", p.Memory != 0, p.Memory)
-	if name == MomentumWorkload {
-		c.Require(p.Momentum >= 0 && p.Momentum < 1, "momentum", p.Momentum, "must be in [0, 1)")
-		p.checkSchedule(p.Steps, c)
-		return
-	}
 	foreign("momentum", p.Momentum != 0, p.Momentum)
 	foreign("schedule", p.schedule() != ConstantSchedule, p.Schedule)
 	foreign("warmup-steps", p.WarmupSteps != 0, p.WarmupSteps)
@@ -351,16 +345,6 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 	switch p.workloadName() {
 	case PrefixWorkload:
 		problem.Workload = Prefix(p.Steps)
-	case MomentumWorkload:
-		problem.Workload = Training{
-			Momentum:    p.Momentum,
-			Schedule:    p.Schedule,
-			WarmupSteps: p.WarmupSteps,
-			Memory:      NoForgetting,
-		}.workload(
-			p.Steps,
-			rates,
-		)
 	case TrainingWorkload:
 		problem.Workload = p.Training.workload(p.Steps, rates)
 	}

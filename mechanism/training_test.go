@@ -137,16 +137,13 @@ func TestTrainingRefuses(t *testing.T) {
 	}{
 		{"optimizer", "", mechanism.Training{Optimizer: "lion"}},
 		{"optimizer", "prefix", mechanism.Training{Optimizer: mechanism.SGD}},
-		{"optimizer", "momentum", mechanism.Training{Optimizer: mechanism.Adam, Momentum: .9}},
 		{"momentum", "", mechanism.Training{Momentum: 1}},
 		{"momentum", "", mechanism.Training{Momentum: -.1}},
 		{"momentum", "", mechanism.Training{Momentum: math.NaN()}},
 		{"momentum", "", mechanism.Training{Optimizer: mechanism.Adam}},
-		{"momentum", "momentum", mechanism.Training{Momentum: 1}},
 		{"momentum", "prefix", mechanism.Training{Momentum: .5}},
 		{"memory", "", mechanism.Training{Memory: .5}},
 		{"memory", "", mechanism.Training{Memory: mechanism.Memory(math.NaN())}},
-		{"memory", "momentum", mechanism.Training{Memory: 5}},
 		{"memory", "file.json", mechanism.Training{Memory: 5}},
 		{"weight decay", "", mechanism.Training{WeightDecay: .1}},
 		{"weight decay", "", mechanism.Training{WeightDecay: -.1, LearningRate: .1}},
@@ -156,7 +153,6 @@ func TestTrainingRefuses(t *testing.T) {
 		{"warmup-steps", "", mechanism.Training{WarmupSteps: 2}},
 		{"warmup-steps", "", mechanism.Training{WarmupSteps: 20, Schedule: mechanism.WarmupCosineSchedule}},
 		{"warmup-steps", "", mechanism.Training{WarmupSteps: -2, Schedule: mechanism.WarmupCosineSchedule}},
-		{"warmup-steps", "momentum", mechanism.Training{WarmupSteps: 2}},
 		{"schedule", "prefix", mechanism.Training{Schedule: mechanism.CosineSchedule}},
 		{"schedule", "file.json", mechanism.Training{Schedule: "rates.json"}},
 	} {
@@ -182,7 +178,7 @@ func TestMadeFor(t *testing.T) {
 			t.Errorf("%+v, want %+v", one, same[0])
 		}
 	}
-	if of("", mechanism.Training{}) != of("prefix", mechanism.Training{}) || of("momentum", mechanism.Training{}) == of("prefix", mechanism.Training{}) {
+	if of("", mechanism.Training{}) != of("prefix", mechanism.Training{}) {
 		t.Error("names of workloads")
 	}
 	if of("", mechanism.Training{Schedule: "warmup-cosine"}) != of("", mechanism.Training{Schedule: "warmup-cosine", WarmupSteps: 4}) {
@@ -222,7 +218,6 @@ func TestForgetful(t *testing.T) {
 		want mechanism.Memory
 	}{
 		{mechanism.Params{Steps: 100}, 25},
-		{mechanism.Params{Steps: 100, Workload: mechanism.MomentumWorkload, Training: mechanism.Training{Momentum: .9}}, 25},
 		{mechanism.Params{Steps: 100, Workload: mechanism.TrainingWorkload}, 25},
 		{mechanism.Params{Steps: 100, Training: mechanism.Training{Memory: 20, Schedule: mechanism.CosineSchedule}}, 10},
 		{mechanism.Params{Steps: 100, Training: mechanism.Training{Memory: mechanism.NoForgetting}}, 25},

@@ -105,7 +105,7 @@ which takes seconds for any K: give the most examples that an owner has, to keep
 	x.Float64Var(&r.Epsilon, "epsilon", 0, "epsilon of the claim")
 	x.Float64Var(&r.Delta, "delta", 0, "delta of the claim")
 	trainingFlags(x, &r.Workload)
-	x.Lookup("workload").Usage = "workload that the error is measured on: prefix, momentum, training, or a JSON file (default: training)"
+	x.Lookup("workload").Usage = "workload that the error is measured on: prefix, training, or a JSON file (default: training)"
 	x.StringVar(
 		&r.Objective,
 		"objective",

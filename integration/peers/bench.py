@@ -181,7 +181,8 @@ def commands(minsep: str, folder: str) -> None:
             continue
         result = ""
         if flags.startswith("account") and "--dry-run" not in flags:
-            result = f"σ {json.loads(head).get('noise_multiplier', 'none')}"
+            claim = json.loads(head).get("certificate") or {}
+            result = f"σ {claim.get('noise_multiplier') or 'none'}"
         elif flags.startswith("noise"):
             values = printed / 4 if stream else sum(f.stat().st_size for f in path.glob("files/noise/**/*.npy")) / 4
             result = f"{values / cpu / 1e6:.3g} M/s"

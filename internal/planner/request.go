@@ -174,7 +174,7 @@ func (r Request) Validate() error {
 		workload := r.workload(mechanism.KindIdentity)
 		c.Add(workload.Validate())
 		if workload.WorkloadFile() != "" {
-			c.Require(r.matrix != nil, "workload", r.Workload.Workload, "must be prefix, momentum or a file")
+			c.Require(r.matrix != nil, "workload", r.Workload.Workload, "must be prefix, training or a file")
 		}
 	}
 	for _, kind := range r.Kinds {

@@ -43,7 +43,7 @@ func TestUnits(t *testing.T) {
 func TestSchedules(t *testing.T) {
 	r := small()
 	r.Schemes, r.Kinds = []string{"poisson", "cyclic-poisson", "fixed"}, []string{"identity", "banded-toeplitz", "dense"}
-	r.Workload, r.Objective = mechanism.Params{Workload: mechanism.MomentumWorkload, Training: mechanism.Training{Momentum: .9, Schedule: mechanism.CooldownSchedule}}, MaxSE
+	r.Workload, r.Objective = mechanism.Params{Training: mechanism.Training{Momentum: .9, Schedule: mechanism.CooldownSchedule, Memory: mechanism.NoForgetting}}, MaxSE
 	out := planned(t, r)
 	rates := mechanism.Cooldown(r.Steps, .25, .05)
 	kinds := map[string]int{}

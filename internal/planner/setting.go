@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -160,28 +161,16 @@ func (p *planning) make(ctx context.Context, params mechanism.Params) made {
 
 // described is a text of parameters that tells them apart.
 func described(p mechanism.Params) string {
-	value := func(x *float64) float64 {
-		if x == nil {
-			return math.NaN()
-		}
-		return *x
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // of numbers and texts
 	}
-	lambda, gamma, offset := value(p.Lambda), value(p.Gamma), value(p.Offset)
-	normalized := p.Normalized != nil && *p.Normalized
-	p.Lambda, p.Gamma, p.Offset, p.Normalized = nil, nil, nil, nil
-	return fmt.Sprintf("%+v %v %v %v %v", p, lambda, gamma, offset, normalized)
+	return string(text)
 }
 
 // wanted says whether a scheme and a kind of strategy are asked for.
 func (p *planning) wanted(scheme, kind string) bool {
-	in := func(list []string, name string) bool {
-		for _, one := range list {
-			if one == name {
-				return true
-			}
-		}
-		return list == nil
-	}
+	in := func(list []string, name string) bool { return list == nil || slices.Contains(list, name) }
 	return in(p.Schemes, scheme) && in(p.Kinds, kind)
 }
 

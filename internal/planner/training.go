@@ -37,7 +37,7 @@ func (r *Request) AssumeObjective() {
 // training says in words how the model is trained.
 func (r *Request) training() string {
 	workload, t := r.measured(mechanism.KindIdentity).MadeFor()
-	if workload == mechanism.PrefixWorkload || workload == mechanism.MomentumWorkload {
+	if workload == mechanism.PrefixWorkload {
 		t.Memory = mechanism.NoForgetting
 	} else if workload != mechanism.TrainingWorkload {
 		return fmt.Sprintf("by the workload of %s", workload)
@@ -54,7 +54,7 @@ func (r *Request) errorOf() string {
 	workload, _ := r.measured(mechanism.KindIdentity).MadeFor()
 	if r.Objective == LastSE {
 		switch workload {
-		case mechanism.TrainingWorkload, mechanism.MomentumWorkload:
+		case mechanism.TrainingWorkload:
 			return "the last model of the training"
 		case mechanism.PrefixWorkload:
 			return "the sum of all gradients"
@@ -65,8 +65,6 @@ func (r *Request) errorOf() string {
 	switch workload {
 	case mechanism.TrainingWorkload:
 		of = "the models of the training"
-	case mechanism.MomentumWorkload:
-		of = "models that forget nothing"
 	case mechanism.PrefixWorkload:
 		of = "the sums of all gradients so far"
 	}

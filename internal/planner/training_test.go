@@ -101,7 +101,7 @@ func TestAssumeTraining(t *testing.T) {
 		"momentum 0.9":           {Training: mechanism.Training{Momentum: .9}},
 		"a memory of 3 steps":    {Training: mechanism.Training{Memory: 3}},
 		"workload of mine.json":  {Workload: "mine.json"},
-		"cosine learning rates,": {Workload: mechanism.MomentumWorkload, Training: mechanism.Training{Schedule: mechanism.CosineSchedule}},
+		"cosine learning rates ": {Training: mechanism.Training{Schedule: mechanism.CosineSchedule}},
 	} {
 		r := small()
 		r.Workload = p

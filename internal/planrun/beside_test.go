@@ -17,7 +17,7 @@ func TestBeside(t *testing.T) {
 		t.Errorf("DP-SGD: %+v", r)
 	}
 	var ratios []float64
-	for _, workload := range []string{"", mechanism.MomentumWorkload} {
+	for _, workload := range []string{"", mechanism.TrainingWorkload} {
 		d := newDirectory(t)
 		p := d.plan(40)
 		p.Scheme = sampling.Params{Scheme: "fixed", Steps: 12, MinSep: 4, BatchSize: 2}

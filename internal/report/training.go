@@ -93,8 +93,6 @@ func measure(workload mechanism.Params, steps int) string {
 	switch name, training := workload.MadeFor(); name {
 	case mechanism.PrefixWorkload:
 		return text + " of prefix sums"
-	case mechanism.MomentumWorkload:
-		return text + fmt.Sprintf(" of sums with momentum %g", training.Momentum)
 	default:
 		return text + " of the models of a training by " + training.Describe(steps)
 	}

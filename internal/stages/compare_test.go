@@ -18,7 +18,7 @@ import (
 
 // otherValues are values of fields that take a few only.
 var otherValues = map[string]string{
-	"scheme.scheme": `"fixed"`, "scheme.sample": `"owners"`, "strategy.kind": `"bsr"`, "strategy.workload": `"momentum"`, "strategy.optimizer": `"sgd"`,
+	"scheme.scheme": `"fixed"`, "scheme.sample": `"owners"`, "strategy.kind": `"bsr"`, "strategy.workload": `"training"`, "strategy.optimizer": `"sgd"`,
 	"strategy.schedule": `"cosine"`, "strategy.objective": `"max"`, "strategy.memory": `"inf"`, "privacy.cpu_time": `"3m"`, "privacy.unit": `"example"`,
 	"noise.grid": `"none"`, "noise.dtype": `"float64"`, "noise.words": `"chacha12"`, "bound.order": `"random"`,
 	"graph.format": `"tsv"`, "graph.header": `"no"`, "graph.example_type": `"string"`, "graph.owner_type": `"string"`, "graph.delimiter": `";"`, "graph.encoding": `"latin1"`, "graph.owner_separator": `";"`, "graph.row_ids": "true",
@@ -58,7 +58,7 @@ func comparedPlans() (list []comparedPlan) {
 		add("scheme.", "form", fmt.Sprintf(planOfNumbers, scheme, identity))
 	}
 	for _, strategy := range []string{
-		`{"kind": "banded-toeplitz", "bands": 2, "min_sep": 4}`, `{"kind": "banded-toeplitz", "bands": 2, "workload": "momentum", "momentum": 0.5}`,
+		`{"kind": "banded-toeplitz", "bands": 2, "min_sep": 4}`, `{"kind": "banded-toeplitz", "bands": 2, "workload": "training", "momentum": 0.5}`,
 		`{"kind": "banded-toeplitz", "bands": 2, "workload": "training", "weight_decay": 0.1, "learning_rate": 0.1, "schedule": "warmup-cosine", "warmup_steps": 2}`,
 		`{"kind": "banded-toeplitz", "bands": 2, "workload": "training", "optimizer": "adam", "momentum": 0.9, "memory": 2}`,
 		`{"kind": "lambda-cgd", "lambda": 0.5}`, `{"kind": "blt", "buffers": 2}`, `{"kind": "amplified-toeplitz", "bands": 2, "independent_noise": 2}`,

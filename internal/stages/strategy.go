@@ -54,7 +54,7 @@ func workloadRule(p mechanism.Params) (name, rule string) {
 	if p.WorkloadFile() == p.Schedule {
 		return "schedule", "must be a file, or one of " + strings.Join(mechanism.Schedules, ", ")
 	}
-	return "workload", "must be prefix, momentum, training or a file"
+	return "workload", "must be prefix, training or a file"
 }
 
 func noWorkloadFile(p mechanism.Params) error {
