@@ -38,7 +38,6 @@ var layers = [][]string{
 	{"transforms"},
 	{"minseptest"},
 	{"internal/pipelines", "internal/worker"},
-	{"internal/planrun"},
 	{"cmd"},
 	{"examples"},
 	{"integration"},
@@ -51,7 +50,7 @@ var mayImport = []struct {
 	prefix string
 	within []string
 }{
-	{"github.com/apache/beam/", []string{"transforms", "minseptest", "internal/transforms", "internal/worker", "internal/planrun", "internal/pipelines", "cmd", "examples", "integration"}},
+	{"github.com/apache/beam/", []string{"transforms", "minseptest", "internal/transforms", "internal/worker", "internal/pipelines", "cmd", "examples", "integration"}},
 	{"cloud.google.com/go/", []string{"internal/store/gs"}},
 	{"google.golang.org/api/", []string{"internal/store/gs"}},
 	{"github.com/aws/", []string{"internal/store/s3"}},
@@ -374,8 +373,6 @@ func TestImportRulesBite(t *testing.T) {
 		{"internal/inspect", "github.com/apache/beam/sdks/v2/go/pkg/beam", true},
 		{"internal/inspect", "minsep/internal/store/gs", true},
 		{"internal/transforms/formation", "minsep/internal/pipelines", true},
-		{"internal/pipelines", "minsep/internal/planrun", true},
-		{"internal/planrun", "minsep/internal/pipelines", false},
 		{"internal/manifest", "minsep/internal/transforms/manifestio", true},
 		{"internal/transforms/manifestio", "minsep/internal/pipelines", true},
 		{"mechanism", "C", true},

@@ -33,7 +33,6 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
 	"minsep/internal/pipelines"
-	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/store/gs"
@@ -164,7 +163,7 @@ func plan(ctx context.Context, root string) error {
 		return err
 	}
 	testrun.Fix(storesRun)
-	_, err = planrun.Run(ctx, p, pipelines.Options{}, planrun.Settings{})
+	_, err = pipelines.RunPlan(ctx, p, pipelines.Options{}, pipelines.Settings{})
 	return err
 }
 

@@ -29,9 +29,6 @@ Batches and their sizes are secret. Only you can read the folder batches of the 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := a.options()
-			if err := spoolInput(a, cmd, stage.Graph); err != nil {
-				return err
-			}
 			// Before the work begins: Ctrl-C then costs nothing.
 			warnOfHours(a, cmd, stages.Form(stage))
 			stop := a.watch("form")
@@ -47,7 +44,6 @@ Batches and their sizes are secret. Only you can read the folder batches of the 
 	a.addJobFlags(c, "the same command begins again")
 	f := c.Flags()
 	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph, made by minsep bound")
-	addGraphFlags(f, &stage.Graph, &stage.Read)
 	f.Int64Var(&stage.Examples, "examples", 0, "number of examples, each its own owner, in place of a graph; their ids are 0 to N-1")
 	addSchemeFlags(f, &stage.Params)
 	f.IntVar(&stage.Shards, "shards", 0, "number of shards, each a set of files (default: by the expected size); does not change the batches")
@@ -85,12 +81,6 @@ func printFormed(w io.Writer, f stages.FormResult) {
 		fmt.Fprintf(t, "dry run\t%s\tnothing is written\n", f.Out)
 	} else {
 		fmt.Fprintf(t, "run\t%s\t%s\n", f.RunID, f.Out)
-	}
-	// Of a graph a dry run knows the files only.
-	if f.Examples == 0 {
-		fmt.Fprintf(t, "examples\tnot known before the graph is read\n")
-		t.Flush()
-		return
 	}
 	fmt.Fprintf(t, "examples\t%s\n", words.Grouped(f.Examples))
 	if f.Copies != f.Examples {

@@ -176,7 +176,7 @@ func TestLocked(t *testing.T) {
 	first, _ := p.start(append(account.args, "--quiet")...)
 	p.waitFor(account.file)
 	bound := []string{"bound", "--graph", "graph.tsv", "--header", "no", "--max-per-owner", "1", "--key", "key", "--out", "run", "--quiet"}
-	for _, args := range [][]string{bound, account.args, {"run", "plan.json"}, slow[3].args, append([]string{"form", "--graph"}, "graph.tsv", "--header", "no", "--scheme", "poisson", "--steps", "5", "--prob", "0.1", "--key", "key", "--out", "run")} {
+	for _, args := range [][]string{bound, account.args, {"run", "plan.json"}, slow[3].args} {
 		c, stderr := p.start(args...)
 		if got := exitOf(c.Wait()); got != exitUsage || !strings.Contains(stderr.String(), "run directory run: another minsep command is writing there") {
 			t.Errorf("%v beside another: exit code %d: %s", args, got, stderr)

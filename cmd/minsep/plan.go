@@ -21,6 +21,26 @@ import (
 	"minsep/sampling"
 )
 
+// planTable explains the columns of plan's table.
+const planTable = `Columns of the table:
+  =1            tied: estimates do not tell it from the first row
+  k_u           most examples of an owner that are kept (--max-per-owner)
+  batch         expected batch size
+  σ             noise multiplier; ≥ may be too small
+  ±             standard error of σ; none where σ is proven
+  rmse/batch    noise in the models of the training over the batch size:
+                less is better, and rows rank by it; ! is more than DP-SGD
+  latese/batch  the same over the second half of the steps, with a schedule
+  at N          the same for a model that forgets a step after N steps
+  step          noise of a single step over DP-SGD's: above 1 is usual, as
+                later steps take a part back; Adam prefers less; - where
+                DP-SGD needs no noise
+  each          times that an example takes part, on average
+  kept          part of the examples that take part
+  state         numbers of 8 bytes that the noise keeps for each parameter
+  certificate   processor time of a certificate; ≥ leaves out H(Q,P), one of
+                its two directions`
+
 func planCommand(a *app) *cobra.Command {
 	var r planner.Request
 	var f planFlags

@@ -93,7 +93,7 @@ func printTable(w io.Writer, out *planner.Result) {
 		fmt.Fprintln(t, strings.Join(planRow(row, out.ShorterMemory > 0), "\t"))
 	}
 	t.Flush()
-	fmt.Fprintln(w, "Less noise is better"+standsFirst(out.Rows)+". The columns: minsep help table")
+	fmt.Fprintln(w, "Less noise is better"+standsFirst(out.Rows)+". The columns: minsep plan --help")
 	fmt.Fprintln(w)
 }
 

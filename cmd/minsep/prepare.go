@@ -22,8 +22,8 @@ import (
 	"minsep/internal/noise"
 	"minsep/internal/ownergraph"
 	"minsep/internal/param"
+	"minsep/internal/pipelines"
 	"minsep/internal/planner"
-	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/transforms/progress"
@@ -55,7 +55,7 @@ type preparation struct {
 
 // prepared is the result of prepare: that of the run, and what a user must know of it.
 type prepared struct {
-	planrun.RunResult
+	pipelines.RunResult
 	Lines []string `json:"lines"` // claim, data and cost
 	Next  []string `json:"next"`  // how to choose what prepare does not
 	Key   string   `json:"key"`   // file of the root key
@@ -156,7 +156,7 @@ func prepare(a *app, cmd *cobra.Command, p preparation) error {
 		}
 	}
 	o := a.options()
-	result, err := planrun.Run(ctx, plan, o, planrun.Settings{Watch: a.watch})
+	result, err := pipelines.RunPlan(ctx, plan, o, pipelines.Settings{Watch: a.watch})
 	if err != nil && result.NotCertified != nil && unverified(err) {
 		err = newNotCertified(err, *result.NotCertified, plan.Privacy.NoiseMultiplier, true)
 	}

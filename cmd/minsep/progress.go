@@ -172,22 +172,9 @@ func (l *liveLine) show(text string) {
 	}
 	// The last column stays empty: some terminals move to the next line after writing to it.
 	if runes := []rune(text); len(runes) > width-1 {
-		var end []rune
-		if width >= helpWidth/2 {
-			end = []rune(leftOf(text))
-		}
-		text = string(runes[:max(0, width-2-len(end))]) + "…" + string(end)
+		text = string(runes[:max(0, width-2)]) + "…"
 	}
 	io.WriteString(l.w, "\r\x1b[K"+text)
-}
-
-// leftOf returns the end of the text that tells the time left; "" if it has none.
-func leftOf(text string) string {
-	i := max(strings.LastIndex(text, "  "), strings.LastIndex(text, ", "))
-	if end := text[i+1:]; i >= 0 && len(end) < narrowest/2 && strings.HasSuffix(strings.TrimSuffix(end, ")"), " left") {
-		return end
-	}
-	return ""
 }
 
 func (l *liveLine) clear() {

@@ -89,11 +89,6 @@ func TestPhases(t *testing.T) {
 	if got := progressText("account", time.Second); got != "account  1s  computing tables, 0s so far, about 0s left" {
 		t.Errorf("got %q", got)
 	}
-	for text, want := range map[string]string{"a  at most 5s left": " at most 5s left", "a (3/s, 5s left)": " 5s left)", "a  samples 5 (3/s)": "", "left": ""} {
-		if got := leftOf(text); got != want {
-			t.Errorf("%q: the end is %q, want %q", text, got, want)
-		}
-	}
 	progress.Enter("looking for a σ", "", 0, 0)
 	progress.Limit(90*time.Second + 100*time.Millisecond)
 	if got := progressText("account", time.Second); got != "account  1s  looking for a σ  at most 1m30s left" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +35,9 @@ const (
 	exitNotVerified = 3 // a guarantee could not be verified
 )
 
+// helpWidth is the width of the text on flags in help, in columns.
+const helpWidth = 100
+
 // app is the state that all subcommands share: outputs and common flags.
 type app struct {
 	// stdout and stderr are for text, of any origin: they escape control characters, so that text
@@ -47,7 +47,6 @@ type app struct {
 	args           []string  // the command line
 	bytes          io.Writer // beneath stdout, unescaped
 	terminal       io.Writer // beneath stderr, unescaped
-	screen         screen    // the terminal beneath stdout, if any
 
 	runner    string
 	json      bool
@@ -57,7 +56,6 @@ type app struct {
 	key       string
 	out       string
 	zeros     error // faults of flags given as 0; reported with the other faults
-	unknown   error // the unknown command in "minsep UNKNOWN --help"
 	operation
 }
 
@@ -87,7 +85,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{
 		args:     args,
 		bytes:    out,
-		screen:   screenOf(stdout),
 		terminal: stderr,
 		stdout:   printable.Writer(out),
 		stderr:   printable.Writer(stderr),
@@ -105,9 +102,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if out.fault != nil && !errors.Is(err, out.fault) {
 		err = errors.Join(err, fmt.Errorf("standard output: %w", out.fault))
-	}
-	if err == nil {
-		err = a.unknown
 	}
 	if err == nil {
 		return exitOK
@@ -236,22 +230,13 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 		runCommand(a),
 	)
 	root.AddCommand(composeCommand(a), statisticsCommand(a), workerPoolCommand(a), manCommand())
-	root.AddCommand(topics()...)
 	for _, c := range append(root.Commands(), root) {
 		// These look at the flags that the constructors have defined, so they come last.
 		wrapArgs(c)
 		completeValues(c)
 		acceptPowers(c)
 	}
-	nameValues(root)
-	root.InitDefaultHelpCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "help" {
-			// Cobra's own help knows commands only.
-			c.Run, c.RunE = nil, a.helpTopic
-		}
-	}
-	root.SetHelpFunc(a.showHelp)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))
 	return root
 }
 
@@ -282,40 +267,6 @@ func suggestions(cmd *cobra.Command, word string) string {
 		return ""
 	}
 	return " (did you mean " + strings.Join(names, " or ") + "?)"
-}
-
-// showHelp prints the help of a command, or of the words after --help.
-func (a *app) showHelp(cmd *cobra.Command, _ []string) {
-	// The words after --help are asked for as by minsep help WORD.
-	if lines := explained(cmd.Root(), askedWords(a.args)); lines != nil {
-		explain(a, lines)
-		return
-	}
-	if word := unknownCommand(cmd, a.args); word != "" && word != "help" {
-		a.unknown = noSuchCommand(cmd, word)
-		return
-	}
-	io.WriteString(a.stdout, help(cmd, cmp.Or(a.screen.width, helpWidth)))
-}
-
-// helpTopic prints the help of a command or topic, or the explanation of any other known word.
-func (a *app) helpTopic(c *cobra.Command, args []string) error {
-	// Commands and topics come before words: plan and noise are both.
-	of, rest, err := c.Root().Find(args)
-	if err != nil || len(rest) > 0 {
-		if lines := explained(c.Root(), strings.Join(args, " ")); lines != nil {
-			explain(a, lines)
-			return nil
-		}
-	}
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("help: no command or topic %q%s", rest[0], suggestions(c, rest[0]))
-	}
-	if err != nil {
-		return usageError{fmt.Errorf("%w; see minsep --help", err)}
-	}
-	of.InitDefaultHelpFlag()
-	return of.Help()
 }
 
 // unknownCommand returns the first argument if it names no command; "" if it does, or is a flag.
@@ -416,39 +367,7 @@ func argumentFault(cmd *cobra.Command, args []string) error {
 			text += fmt.Sprintf("; write --%s=%s", f.Name, last)
 		}
 	})
-	// A run directory that stands alone was meant for --out or --run; a file, mostly for --graph.
-	_, err := os.Stat(filepath.Join(args[0], manifest.RunName))
-	if err == nil && cmd.Flags().Lookup("out") != nil && !cmd.Flags().Changed("out") {
-		text += "; write --out " + shellWord(args[0]) + ", or minsep run with the plan of that directory, which runs every stage"
-	} else if err == nil && cmd.Flags().Lookup("run") != nil {
-		text += "; write --run " + shellWord(args[0])
-	} else {
-		text += graphMeant(cmd, args)
-	}
 	return errors.New(text)
-}
-
-// graphMeant shows how to write arguments that were meant as files of --graph; "" if the command
-// reads no graph.
-func graphMeant(cmd *cobra.Command, args []string) string {
-	flag := cmd.Flags().Lookup("graph")
-	if flag == nil {
-		return ""
-	}
-	given := strings.Trim(flag.Value.String(), "[]")
-	// A path with blanks and without quotes came as a value and further arguments: if all of them
-	// together name a file, that file was meant.
-	whole := strings.Join(append([]string{given}, args...), " ")
-	if _, err := os.Stat(whole); err == nil {
-		return "; a path with blanks needs quotes: --graph " + shellWord(whole)
-	}
-	if _, err := os.Stat(args[0]); err != nil && !strings.ContainsAny(args[0], "./") {
-		return ""
-	}
-	if flag.Changed {
-		return "; every file needs its flag, and a path with blanks its quotes: --graph " + shellWord(given) + " --graph " + shellWord(args[0])
-	}
-	return "; write --graph " + shellWord(args[0])
 }
 
 // addBeamFlags adds the flags of Beam's runners. All but --runner are hidden: they are for users
@@ -516,12 +435,6 @@ func (a *app) print(v any, table func(w io.Writer)) error {
 	if a.quiet {
 		return nil
 	}
-	// Into a file or a pipe the text goes as it is, so that programs find it line by line.
-	if a.screen == (screen{}) {
-		table(a.stdout)
-		return nil
-	}
-	var text strings.Builder
-	table(&text)
-	return a.screen.write(a.bytes, text.String())
+	table(a.stdout)
+	return nil
 }

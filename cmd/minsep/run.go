@@ -18,14 +18,13 @@ import (
 	"minsep/internal/noise"
 	"minsep/internal/param"
 	"minsep/internal/pipelines"
-	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/words"
 )
 
 func runCommand(a *app) *cobra.Command {
-	var how planrun.Settings
+	var how pipelines.Settings
 	var example bool
 	c := &cobra.Command{
 		Use:   "run PLAN.json",
@@ -74,7 +73,7 @@ Start with:  minsep run --example > plan.json`,
 				a.showAs(plan.Graph.Paths...)
 			}
 			how.Watch = a.watch
-			result, err := planrun.Run(cmd.Context(), plan, o, how)
+			result, err := pipelines.RunPlan(cmd.Context(), plan, o, how)
 			if errors.As(err, new(*noise.GrowthError)) {
 				return usageError{err}
 			}
@@ -152,7 +151,7 @@ func printNotCertified(w io.Writer, r pipelines.AccountResult) {
 	printEstimates(t, r)
 }
 
-func printRun(w io.Writer, r planrun.RunResult, dry bool) {
+func printRun(w io.Writer, r pipelines.RunResult, dry bool) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
 	// Only public facts are printed: no size of a batch, and no number that follows from one.
@@ -220,14 +219,14 @@ func printRun(w io.Writer, r planrun.RunResult, dry bool) {
 	if r.Seconds > 0 {
 		fmt.Fprintf(t, "in all\t\t%.1f s\n", r.Seconds)
 	}
-	if slices.ContainsFunc(r.Stages, func(s planrun.Stage) bool { return s.Stage == "noise" }) {
+	if slices.ContainsFunc(r.Stages, func(s pipelines.StageRun) bool { return s.Stage == "noise" }) {
 		t.Flush()
 		fmt.Fprintf(w, "next  minsep inspect %s\n", r.Out)
 	}
 }
 
 // printEstimate prints a dry run's estimates of the stages: rows, files, bytes, memory, CPU time.
-func printEstimate(w io.Writer, stages []planrun.Stage) {
+func printEstimate(w io.Writer, stages []pipelines.StageRun) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()
 	fmt.Fprintf(t, "\nexpected\tstate\trows\tfiles\tbytes\tmemory\tprocessor\t\n")
@@ -284,7 +283,7 @@ func printEstimate(w io.Writer, stages []planrun.Stage) {
 			fmt.Fprintf(t, "account\tof (epsilon, delta)-DP by samples\n")
 			printOutlook(t, *s.Estimate.Outlook)
 			t.Flush()
-		} else if s.Stage == "account" && s.Estimate.Sampled && s.State != planrun.StageSkipped {
+		} else if s.Stage == "account" && s.Estimate.Sampled && s.State != pipelines.StageSkipped {
 			fmt.Fprintf(
 				w,
 				"account: whether the budget is enough depends on the data: minsep account --dry-run says, after minsep run --until strategy\n",

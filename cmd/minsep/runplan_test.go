@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"minsep/internal/planrun"
+	"minsep/internal/pipelines"
 	"minsep/internal/stream"
 )
 
@@ -81,7 +81,7 @@ func TestRunOnPrism(t *testing.T) {
 func TestDryRunExpectsWhatComes(t *testing.T) {
 	k := newPlannedRun(t)
 	before := hashes(t, k.dir)
-	stages := func(args ...string) []planrun.Stage {
+	stages := func(args ...string) []pipelines.StageRun {
 		t.Helper()
 		c := k.command()
 		c.Args = append(slices.DeleteFunc(c.Args, func(a string) bool { return a == "--quiet" }), append(args, "--json")...)
@@ -89,7 +89,7 @@ func TestDryRunExpectsWhatComes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r planrun.RunResult
+		var r pipelines.RunResult
 		if err := json.Unmarshal(out, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestDryRunExpectsWhatComes(t *testing.T) {
 	}
 	for i, done := range stages() {
 		e := expected[i]
-		if e.State != planrun.StageToDo || e.Estimate == nil {
+		if e.State != pipelines.StageToDo || e.Estimate == nil {
 			t.Fatalf("%s is %s in a dry run: %+v", e.Stage, e.State, e.Estimate)
 		}
 		if e.Estimate.Files != done.Files {
@@ -126,7 +126,7 @@ func TestDryRunExpectsWhatComes(t *testing.T) {
 		}
 	}
 	for _, s := range stages("--dry-run") {
-		if s.State != planrun.StageSkipped {
+		if s.State != pipelines.StageSkipped {
 			t.Errorf("%s is %s in a dry run after the run", s.Stage, s.State)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/manifest"
 	"minsep/internal/stream"
 )
 
@@ -91,7 +92,7 @@ func secretsOfRuns(t *testing.T, dir string) *regexp.Regexp {
 // kindsOfFiles are the files of a run directory, one of those that differ in their numbers only.
 func kindsOfFiles(t *testing.T, run string) (names []string) {
 	t.Helper()
-	seen := map[string]bool{"lock": true}
+	seen := map[string]bool{"lock": true, manifest.IgnoreName: true} // the user's to change
 	digits := regexp.MustCompile(`[0-9a-f]{64}|\d+`)
 	err := filepath.WalkDir(run, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"math"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"minsep/internal/adopt"
 	"minsep/internal/manifest"
-	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/stages"
 	"minsep/internal/store"
@@ -48,27 +45,20 @@ func init() {
 
 // Run forms the batches.
 func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
-	ofGraph := len(f.Graph) > 0
 	w, err := o.begin(
 		ctx,
 		beginning{
 			stage:  f,
 			key:    true,
-			looks:  !ofGraph,
+			looks:  true,
 			remade: manifest.BatchesFolder,
-			inputs: func(c *param.Checker) {
-				o.validateInput(c, "bounded", f.Bounded)
-				o.validateInput(c, "graph", f.Graph...)
-			},
+			inputs: func(c *param.Checker) { o.validateInput(c, "bounded", f.Bounded) },
 		},
 	)
 	if err != nil {
 		return stages.FormResult{}, err
 	}
 	defer w.end()
-	if ofGraph {
-		return f.runGraph(ctx, w)
-	}
 	formed, source, err := stages.Form(f).Planned(ctx)
 	if err != nil {
 		return stages.FormResult{}, err
@@ -115,64 +105,6 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 		},
 	)
 	return formed, err
-}
-
-// runGraph writes the table of a graph with all its examples kept, and forms batches from it.
-func (f Form) runGraph(ctx context.Context, w *work) (stages.FormResult, error) {
-	table := Bound{
-		Graph:   f.Graph,
-		Read:    f.Read,
-		Bound:   ownergraph.Bound{MaxExamplesPerOwner: math.MaxInt32},
-		Buckets: f.Buckets,
-	}
-	if w.set.DryRun { // the number of examples, which decides the rest, is not known before the graph is read
-		_, err := table.Run(ctx, w.set)
-		return stages.FormResult{Out: w.set.Out}, errors.Join(err, w.dir.mayWrite(ctx, manifest.BatchesFolder))
-	}
-	// Both stages below work in the directory that this one has locked.
-	o := w.set
-	o.Out, o.Held = w.dir.path, w.dir.held
-	_, err := manifest.ReadRun(ctx, o.Out)
-	made := errors.Is(err, fs.ErrNotExist)
-	if table.leftIn(ctx, o.Out) {
-		if err := store.RemoveAll(ctx, store.Join(o.Out, manifest.BoundedFolder)); err != nil {
-			return stages.FormResult{}, err
-		}
-	}
-	if _, err := table.Run(ctx, o); err != nil {
-		return stages.FormResult{}, err
-	}
-	f.Graph, f.Bounded = nil, o.Out
-	formed, err := f.Run(ctx, o)
-	if err != nil { // such as a batch size that the graph cannot give
-		err = errors.Join(err, store.RemoveAll(ctx, store.Join(o.Out, manifest.BoundedFolder)))
-		if made {
-			if _, there := manifest.ReadRun(ctx, o.Out); there == nil {
-				err = errors.Join(err, manifest.RemoveRun(o.Out))
-			}
-		}
-	}
-	return formed, err
-}
-
-// leftIn reports whether a run directory has a table of the same bound and nothing that was made from
-// it, as a killed run leaves it.
-func (b Bound) leftIn(ctx context.Context, out string) bool {
-	_, want, err := manifest.Params(b.Bound)
-	if err != nil {
-		return false
-	}
-	claim, err := stages.FindClaim(ctx, out)
-	if claim != "" || err != nil {
-		return false
-	}
-	for _, folder := range []string{manifest.BatchesFolder, manifest.NoiseFolder} {
-		if finished, err := manifest.Finished(ctx, store.Join(out, folder)); finished || err != nil {
-			return false
-		}
-	}
-	ix, err := manifest.Read(ctx, store.Join(out, manifest.BoundedFolder))
-	return err == nil && ix.ParamsSHA256 == want
 }
 
 // form runs the pipeline, and returns the index of the batches.

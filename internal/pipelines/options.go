@@ -1,6 +1,7 @@
 // Package pipelines runs minsep's stages, from a graph to a run directory. Each stage is a
 // parameter struct with Validate and Run. Parameters change the result, and are hashed into its
-// keys and its index. [Options] say where and how a stage runs, and change nothing.
+// keys and its index. [Options] say where and how a stage runs, and change nothing. [RunPlan] runs
+// all stages of a plan.
 //
 // Inside, an engine runs the Beam jobs of a stage, and a directory is the run directory in which
 // the stage writes.

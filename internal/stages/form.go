@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"minsep/internal/graphio"
 	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
 	"minsep/internal/param"
@@ -22,10 +21,8 @@ import (
 // examples are those of a bounded table, or the numbers 0 to Examples-1, each its own owner.
 type Form struct {
 	sampling.Params
-	Bounded  string          // run directory or folder of a bounded table; or
-	Graph    []string        // a graph, which is not bounded but only written as a table to run/bounded; or
-	Read     graphio.Options // how to read it
-	Examples int64           // this many examples, at least 1
+	Bounded  string // run directory or folder of a bounded table; or
+	Examples int64  // this many examples, at least 1
 
 	// The fields below do not change the batches.
 
@@ -53,23 +50,17 @@ type FormResult struct {
 func (f Form) Validate() error {
 	c := param.Checker{}
 	c.Add(f.Params.Validate())
-	given := 0
-	for _, is := range []bool{f.Bounded != "", len(f.Graph) > 0, f.Examples != 0} {
-		if is {
-			given++
-		}
-	}
-	c.Require(given == 1, "bounded, graph and examples", nil, "exactly one of them must be given")
+	c.Require((f.Bounded != "") != (f.Examples != 0), "bounded and examples", nil, "exactly one of them must be given")
 	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
 	c.Add(feasible(f.Params, f.Examples))
 	c.Require(
 		f.Kind().Owners != sampling.OwnersNeeded || f.Examples == 0,
 		"scheme",
 		f.Scheme,
-		"needs a graph, which names the owners of examples",
+		"needs a bounded table, which names the owners of examples: bound the graph, and give --bounded",
 	)
 	c.Require(
-		!f.Kind().Pools || f.Examples == 0 && len(f.Graph) == 0,
+		!f.Kind().Pools || f.Examples == 0,
 		"scheme",
 		f.Scheme,
 		"needs a bounded table of pools: bound the graph with --pools, and give --bounded",
@@ -78,7 +69,7 @@ func (f Form) Validate() error {
 		f.Sample != sampling.SampleOwners || f.Examples == 0,
 		"sample",
 		f.Sample,
-		"needs a graph, which names the owners of examples: numbered examples are their own owners",
+		"needs a bounded table, which names the owners of examples: numbered examples are their own owners",
 	)
 	c.Require(
 		f.Shards >= 0 && (f.Shards <= f.Steps || f.Steps < 1),

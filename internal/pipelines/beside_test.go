@@ -1,10 +1,9 @@
-package planrun_test
+package pipelines_test
 
 import (
 	"testing"
 
 	"minsep/internal/pipelines"
-	"minsep/internal/planrun"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -13,7 +12,7 @@ import (
 // by its own workload, and a plan of DP-SGD itself says nothing.
 func TestBeside(t *testing.T) {
 	d := newDirectory(t)
-	if r := d.must(d.run(t.Context(), 40, planrun.Settings{Until: "account"})); r.Beside != nil || r.WithoutSamples {
+	if r := d.must(d.run(t.Context(), 40, pipelines.Settings{Until: "account"})); r.Beside != nil || r.WithoutSamples {
 		t.Errorf("DP-SGD: %+v", r)
 	}
 	var ratios []float64
@@ -25,13 +24,13 @@ func TestBeside(t *testing.T) {
 		if workload != "" {
 			p.Strategy.Momentum = 0.9
 		}
-		how := planrun.Settings{Until: "account"}
-		r := d.must(planrun.Run(t.Context(), p, pipelines.Options{}, how))
+		how := pipelines.Settings{Until: "account"}
+		r := d.must(pipelines.RunPlan(t.Context(), p, pipelines.Options{}, how))
 		if r.Beside == nil || r.Beside.Ratio <= 1 || r.WithoutSamples {
 			t.Fatalf("workload %q: %+v", workload, r)
 		}
 		ratios = append(ratios, r.Beside.Ratio)
-		if r := d.must(planrun.Run(t.Context(), p, pipelines.Options{}, how)); r.Beside != nil {
+		if r := d.must(pipelines.RunPlan(t.Context(), p, pipelines.Options{}, how)); r.Beside != nil {
 			t.Errorf("workload %q, skipped: %+v", workload, r.Beside)
 		}
 	}

@@ -1,6 +1,8 @@
-package planrun_test
+package pipelines_test
 
 import (
+	"minsep/internal/pipelines"
+
 	"crypto/sha256"
 	"maps"
 	"os"
@@ -10,14 +12,13 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
-	"minsep/internal/planrun"
 )
 
 // TestOlderCertificate: a run with a certificate of an older version, which has fewer columns, goes
 // on, and keeps it.
 func TestOlderCertificate(t *testing.T) {
 	d := newDirectory(t)
-	d.must(d.run(t.Context(), 4, planrun.Settings{Until: "account"}))
+	d.must(d.run(t.Context(), 4, pipelines.Settings{Until: "account"}))
 	path := filepath.Join(d.out, manifest.CertificateFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -32,16 +33,16 @@ func TestOlderCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.replaceCertificate(older)
-	if r := d.must(d.run(t.Context(), 4, planrun.Settings{})); r.Stages[1].Stage != "account" || r.Stages[1].State != planrun.StageSkipped {
+	if r := d.must(d.run(t.Context(), 4, pipelines.Settings{})); r.Stages[1].Stage != "account" || r.Stages[1].State != pipelines.StageSkipped {
 		t.Errorf("with minor 0: %+v", r.Stages)
 	}
 	if now, err := os.ReadFile(path); err != nil || string(now) != string(older) {
 		t.Errorf("the certificate was written again: %v", err)
 	}
 	d = newDirectory(t)
-	d.must(d.run(t.Context(), 4, planrun.Settings{Until: "account"}))
+	d.must(d.run(t.Context(), 4, pipelines.Settings{Until: "account"}))
 	d.replaceCertificate(regexp.MustCompile(`"minor": \d+,`).ReplaceAll(data, nil))
-	if _, err := d.run(t.Context(), 4, planrun.Settings{}); err == nil {
+	if _, err := d.run(t.Context(), 4, pipelines.Settings{}); err == nil {
 		t.Error("columns that the certificate's own version does not have are taken for its own")
 	}
 }

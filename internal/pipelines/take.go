@@ -1,4 +1,4 @@
-package planrun
+package pipelines
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"minsep/internal/manifest"
 	"minsep/internal/param"
-	"minsep/internal/pipelines"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -26,7 +25,7 @@ type taken struct {
 func take(
 	ctx context.Context,
 	p stages.Plan,
-	o pipelines.Options,
+	o Options,
 	record *manifest.RunPlan,
 	before *earlierRun,
 ) (t taken, err error) {
@@ -80,7 +79,7 @@ func committed(root stream.Root, id stream.RunID, record *manifest.RunPlan) *man
 }
 
 // goesOn takes the directory of the same plan, which may have another name now.
-func goesOn(p stages.Plan, o pipelines.Options, run manifest.Run) (taken, error) {
+func goesOn(p stages.Plan, o Options, run manifest.Run) (taken, error) {
 	if o.DryRun || p.Name == "" || p.Name == run.Name {
 		return taken{run: run}, nil
 	}

@@ -1,9 +1,8 @@
-package planrun
+package pipelines
 
 import (
 	"errors"
 	"minsep/internal/graphio"
-	"minsep/internal/pipelines"
 	"strings"
 )
 
@@ -42,7 +41,7 @@ func (e planFault) Unwrap() error { return e.err }
 
 // inPlanWords puts the faults of a graph into the words of a plan.
 func inPlanWords(err error) error {
-	isInput := errors.Is(err, pipelines.ErrInput)
+	isInput := errors.Is(err, ErrInput)
 	if _, isFault := errors.AsType[*graphio.Fault](err); isFault || isInput {
 		return planFault{err}
 	}

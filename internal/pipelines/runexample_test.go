@@ -1,4 +1,4 @@
-package planrun_test
+package pipelines_test
 
 import (
 	"context"
@@ -7,14 +7,13 @@ import (
 	"path/filepath"
 
 	"minsep/internal/pipelines"
-	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
 )
 
 // A plan without a graph, up to the certificate: its scheme has no amplification, so that nothing
 // is sampled.
-func ExampleRun() {
+func ExampleRunPlan() {
 	dir, err := os.MkdirTemp("", "run")
 	if err != nil {
 		fmt.Println(err)
@@ -38,7 +37,7 @@ func ExampleRun() {
 		return
 	}
 	options := pipelines.Options{KeyFile: key, Out: filepath.Join(dir, "run")}
-	ran, err := planrun.Run(context.Background(), plan, options, planrun.Settings{Until: "account"})
+	ran, err := pipelines.RunPlan(context.Background(), plan, options, pipelines.Settings{Until: "account"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,4 +1,4 @@
-package planrun_test
+package pipelines_test
 
 import (
 	"bytes"
@@ -15,7 +15,6 @@ import (
 
 	"minsep/internal/manifest"
 	"minsep/internal/pipelines"
-	"minsep/internal/planrun"
 	"minsep/internal/stages"
 	"minsep/internal/stream"
 	"minsep/mechanism"
@@ -44,7 +43,7 @@ func TestPublicFilesDoNotTellBatches(t *testing.T) {
 		Noise:    stages.PlanNoise{Coordinates: 3, ClipNorm: 1},
 		Key:      key, Out: out,
 	}
-	if _, err := planrun.Run(t.Context(), plan, pipelines.Options{}, planrun.Settings{}); err != nil {
+	if _, err := pipelines.RunPlan(t.Context(), plan, pipelines.Options{}, pipelines.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(out, manifest.BatchesFolder)

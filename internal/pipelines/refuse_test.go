@@ -1,4 +1,4 @@
-package planrun
+package pipelines
 
 import "testing"
 

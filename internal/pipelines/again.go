@@ -1,4 +1,4 @@
-package planrun
+package pipelines
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 
 	"minsep/internal/manifest"
 	"minsep/internal/param"
-	"minsep/internal/pipelines"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -31,7 +30,7 @@ func openEarlier(
 	ctx context.Context,
 	dir string,
 	p stages.Plan,
-	o pipelines.Options,
+	o Options,
 	inputs map[string]manifest.Digest,
 ) (*earlierRun, error) {
 	refuse := func(rule string) error {
@@ -104,7 +103,7 @@ func (r *planRun) takeOver(ctx context.Context, e *earlierRun, names []string) e
 		return nil
 	}
 	if !r.options.DryRun { // nothing may change there while it is compared and copied
-		lock, err := pipelines.TakeLock(e.of.Out)
+		lock, err := TakeLock(e.of.Out)
 		if err != nil {
 			return err
 		}

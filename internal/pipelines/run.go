@@ -1,7 +1,4 @@
-// Package planrun runs a plan: all stages of a training run, one after the other, in one run
-// directory. A stage is skipped if its result is there and is the plan's. Results that are not the
-// plan's are refused: nothing is overwritten.
-package planrun
+package pipelines
 
 import (
 	"cmp"
@@ -9,16 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"minsep/internal/accounting"
+	"minsep/internal/digest"
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
 	"minsep/internal/param"
-	"minsep/internal/pipelines"
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/stream"
@@ -39,10 +38,10 @@ type RunResult struct {
 	Out        string          `json:"out"`                       // run directory
 	PlanSHA256 manifest.Digest `json:"plan_sha256"`               // of Plan
 	Plan       json.RawMessage `json:"plan"`                      // as in run.json
-	Stages     []Stage         `json:"stages"`                    // in their order
+	Stages     []StageRun      `json:"stages"`                    // in their order
 	Seconds    float64         `json:"seconds"`                   // of time, at least 0
 
-	pipelines.Figures
+	Figures
 }
 
 // States of a stage.
@@ -54,8 +53,8 @@ const (
 	StageResume  = "resume"    // of a dry run: part of the result is there, and is kept
 )
 
-// Stage is a stage of a run.
-type Stage struct {
+// StageRun is a stage of a run.
+type StageRun struct {
 	Stage   string  `json:"stage"`           // its name
 	State   string  `json:"state"`           // one of the States
 	Path    string  `json:"path"`            // of its result
@@ -66,10 +65,10 @@ type Stage struct {
 	Aside    []string             `json:"set_aside,omitempty"` // of a dry run: how unfinished work differs that would be set aside
 }
 
-// Run runs the plan's stages in the run directory. A stage is skipped if its result is there and
+// RunPlan runs the plan's stages in the run directory. A stage is skipped if its result is there and
 // matches. A stopped stage goes on, or begins again if it cannot. A result that does not match is
 // refused, with the differences, and so is another plan in the directory.
-func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) (RunResult, error) {
+func RunPlan(ctx context.Context, p stages.Plan, o Options, how Settings) (RunResult, error) {
 	p.Out = cmp.Or(o.Out, p.Out)
 	from := ""
 	if how.Again != "" {
@@ -108,7 +107,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 	}
 	// One lock for all stages: between two of them no other command may write to the directory.
 	if !o.DryRun {
-		if o.Held, err = pipelines.TakeLock(o.Out); err != nil {
+		if o.Held, err = TakeLock(o.Out); err != nil {
 			return RunResult{}, err
 		}
 		defer o.Held.Release()
@@ -158,7 +157,7 @@ func Run(ctx context.Context, p stages.Plan, o pipelines.Options, how Settings) 
 func refused(p stages.Plan, err error) RunResult {
 	result := RunResult{Out: p.Out}
 	if errors.As(err, new(*accounting.RefusedError)) {
-		result.NotCertified = &pipelines.AccountResult{
+		result.NotCertified = &AccountResult{
 			Out:     p.Out,
 			Epsilon: p.Privacy.Epsilon,
 			Delta:   p.Privacy.Delta,
@@ -209,7 +208,7 @@ func (r *planRun) all(ctx context.Context, t taken, before *earlierRun, names []
 
 // fits refuses a plan with more batches and noise than the free space holds, before the first
 // stage.
-func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []string) error {
+func fits(ctx context.Context, p stages.Plan, o Options, names []string) error {
 	if o.DryRun { // which may be for another machine
 		return nil
 	}
@@ -220,7 +219,7 @@ func fits(ctx context.Context, p stages.Plan, o pipelines.Options, names []strin
 			folders = append(folders, s.Folder())
 		}
 	}
-	return stages.InPlan("", pipelines.HasRoom(ctx, o.Out, bytes, folders...))
+	return stages.InPlan("", HasRoom(ctx, o.Out, bytes, folders...))
 }
 
 // refuseStrangers refuses a run directory with files that could be taken for a part of the run.
@@ -240,7 +239,7 @@ func refuseStrangers(ctx context.Context, out string) error {
 func check(
 	ctx context.Context,
 	p stages.Plan,
-	o pipelines.Options,
+	o Options,
 	how Settings,
 ) (names []string, inputs map[string]manifest.Digest, err error) {
 	c := param.Checker{}
@@ -282,7 +281,7 @@ func check(
 // planRun is a plan while it runs.
 type planRun struct {
 	*stages.Directory
-	options pipelines.Options
+	options Options
 	how     Settings
 	result  RunResult
 	edges   int64 // about how many its graph has
@@ -299,7 +298,7 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 		defer r.how.Watch(name)()
 	}
 	s := r.stageOf(name)
-	done := Stage{Stage: name}
+	done := StageRun{Stage: name}
 	state, err := r.advance(ctx, s, &done)
 	if err != nil {
 		return err
@@ -342,7 +341,7 @@ func (r *planRun) foresee(ctx context.Context, s planStage) (state string, aside
 
 // advance does the next thing for a stage: it skips, runs or refuses it, or in a dry run says
 // which. A dry run also sets Aside of done.
-func (r *planRun) advance(ctx context.Context, s planStage, done *Stage) (state string, err error) {
+func (r *planRun) advance(ctx context.Context, s planStage, done *StageRun) (state string, err error) {
 	// In a dry run nothing is made, so a stage after an unfinished one has no inputs to compare with.
 	if slices.Contains(r.taken, s.Name) && r.options.DryRun {
 		return StageTaken, nil
@@ -392,12 +391,12 @@ func (r *planRun) advance(ctx context.Context, s planStage, done *Stage) (state 
 // planStage is a stage of the plan with its result.
 type planStage struct {
 	stages.Result
-	inPlan pipelines.InPlan
+	inPlan InPlan
 }
 
 // stageOf returns the stage of a name.
 func (r *planRun) stageOf(name string) planStage {
-	return planStage{r.Result(name), pipelines.StageInPlan(name)}
+	return planStage{r.Result(name), StageInPlan(name)}
 }
 
 // report takes the figures of a finished result, and returns the number of its files.
@@ -415,4 +414,69 @@ func (r *planRun) report(ctx context.Context, s planStage) (files int, err error
 		return 0, err
 	}
 	return len(ix.Files), nil
+}
+
+// planPurpose is the purpose of the key for the commitment in run.json. Nothing is drawn with it.
+const planPurpose = "run: plan"
+
+// fileDigest returns the SHA-256 of a file.
+func fileDigest(ctx context.Context, path string) (d manifest.Digest, err error) {
+	f, err := store.Open(ctx, path)
+	if err != nil {
+		return d, err
+	}
+	defer f.Close()
+	return digest.Of(store.Reader(f))
+}
+
+// refuse returns the error for a result that is not the plan's. differs may be empty.
+func refuse(path, what string, differs []string) error {
+	if len(differs) > 0 {
+		what += ": " + strings.Join(differs, "; ")
+	}
+	return &param.Error{Param: "out", Value: path, Rule: what + "; give another --out"}
+}
+
+// removeEmptyRun removes a run directory that has only what every run directory has.
+func (r *planRun) removeEmptyRun() error {
+	entries, err := store.List(context.Background(), r.Out)
+	entries = slices.DeleteFunc(entries, func(e store.Entry) bool {
+		return slices.Contains([]string{manifest.RunName, manifest.LockName, manifest.IgnoreName}, e.Name)
+	})
+	if err != nil || len(entries) > 0 {
+		return err
+	}
+	return manifest.RemoveRun(r.Out)
+}
+
+// keep writes the result of a finished stage to run.json.
+func (r *planRun) keep(ctx context.Context, s planStage) error {
+	now, err := r.Finished(ctx, s.Result)
+	if err != nil {
+		return err
+	}
+	was, there := r.Run.Stages[s.Name]
+	if there && reflect.DeepEqual(was, now) {
+		return nil
+	}
+	// Noise that was lost is made anew, with random bytes of its own.
+	if there && s.Name != "noise" {
+		return refuse(s.Path(), "is not the result that run.json names", nil)
+	}
+	all := maps.Clone(r.Run.Stages)
+	if all == nil {
+		all = map[string]manifest.RunStage{}
+	}
+	all[s.Name] = now
+	r.Run.Stages = all
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	onDisk, err := manifest.ReadRun(ctx, r.options.Out)
+	if err != nil {
+		return err
+	}
+	// The stage may have written more than this run knows: only its own entry is added.
+	r.Run.Examples = onDisk.Examples // which the stage has written
+	return manifest.WriteRun(r.options.Out, r.Run, &manifest.Run{RunID: r.Run.RunID})
 }
