@@ -442,6 +442,11 @@ func TestEveryBundleTwice(t *testing.T) {
 		b := must[Batches](t)(SampleBatches(s, Sampling{Params: scheme, Shards: 3}, e))
 		must[beam.PCollection](t)(b.Write(t.Context(), s))
 		beam.ParDo0(s, take, must[beam.PCollection](t)(b.Elements(s)))
+		noisy := labels
+		noisy.Epsilon = 0.01 // noise that is drawn again differs
+		values := beam.ParDo(s, valueOf, beam.CreateList(s, numbers(people)))
+		beam.ParDo0(s, takeRelease, must[beam.PCollection](t)(Statistics(t.Context(), s, noisy, e, values)))
+		released.list = nil
 		var steps, files [2]string
 		for i, runner := range runners {
 			taken.parts, taken.rows = nil, nil
@@ -460,6 +465,9 @@ func TestEveryBundleTwice(t *testing.T) {
 		}
 		if steps[0] != steps[1] || files[0] != files[1] || len(taken.parts) != scheme.Steps {
 			t.Errorf("%v: the second time gives other results", runners)
+		}
+		if len(released.list) != 2 || !reflect.DeepEqual(released.list[0], released.list[1]) {
+			t.Errorf("%v: releases %+v", runners, released.list)
 		}
 	}
 }

@@ -308,20 +308,10 @@ func writeShard[R int32 | int64](
 	if t := c.Spec.Truncation; t != nil && t.Pad {
 		sink.Pad = t.MaxBatchSize
 	}
-	var files []manifest.File
-	if b.ends != nil {
-		files, err = sink.WriteOwners(b.starts, b.rows, b.ends)
-	} else {
-		files, err = sink.Write(b.starts, b.rows)
-	}
+	files, err := sink.Write(b.starts, b.rows, b.ends)
 	if err != nil || !f.Parquet {
 		return files, err
 	}
-	var file manifest.File
-	if b.ends != nil {
-		file, err = sink.WriteLongOwners(b.starts, b.rows, b.ends, c.IDs.Type, b.appendID)
-	} else {
-		file, err = sink.WriteLong(b.starts, b.rows, c.IDs.Type, b.appendID)
-	}
+	file, err := sink.WriteLong(b.starts, b.rows, b.ends, c.IDs.Type, b.appendID)
 	return append(files, file), err
 }

@@ -343,25 +343,6 @@ func TestHowDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestMultiOwnerKeepsOwnersApart(t *testing.T) {
-	tb := randomTable(3, 400, 250)
-	spec := sampling.Spec{MultiOwner: &sampling.MultiOwner{Prob: 0.01, Steps: 100, MinSep: 8}}
-	byOwner := map[int64][]int32{}
-	for step, rows := range read(t, form(t, spec, tb, plain)) {
-		for _, r := range rows {
-			for j, end := tb.rows.OwnersOf(int(r)); j < end; j++ {
-				u := tb.rows.Owners.Int(j)
-				byOwner[u] = append(byOwner[u], int32(step))
-			}
-		}
-	}
-	for _, steps := range byOwner {
-		if i := sampling.MinSepViolation(steps, 8, true); i >= 0 {
-			t.Fatalf("an owner's steps %v break min-sep", steps)
-		}
-	}
-}
-
 func TestFixed(t *testing.T) {
 	spec := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 10, Steps: 30, MinSep: 4, MaxParticipations: 8}}
 	tb := randomTable(4, 300, 200)
@@ -508,11 +489,6 @@ func TestRowsTwice(t *testing.T) {
 	}
 }
 
-func BenchmarkFormProduction(b *testing.B) {
-	spec, err := sampling.BMinSep{Steps: 7200, MinSep: 256, WarmStart: true}.WithBatchSize(1793, 14745600)
-	benchmarkForm(b, sampling.Spec{BMinSep: &spec}, table{n: 14745600}, err)
-}
-
 func BenchmarkFormMillion(b *testing.B) {
 	spec, err := sampling.BMinSep{Steps: 1000, MinSep: 16, WarmStart: true}.WithBatchSize(1024, 1e6)
 	benchmarkForm(b, sampling.Spec{BMinSep: &spec}, table{n: 1e6}, err)
@@ -539,9 +515,6 @@ func benchmarkForm(b *testing.B, spec sampling.Spec, tb table, err error) {
 		b.Fatal(err)
 	}
 	h := how{runner: "direct", chunk: 4000, shards: manifest.BatchShards(1024*1000, 1000)}
-	if tb.n > 1e7 {
-		h.shards = manifest.BatchShards(1793*7200, 7200)
-	}
 	for range b.N {
 		form(b, spec, tb, h)
 	}

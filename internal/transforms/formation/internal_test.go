@@ -254,16 +254,3 @@ func FuzzAssembly(f *testing.F) {
 		}
 	})
 }
-
-func TestRemove(t *testing.T) {
-	for _, c := range [][3][]int32{
-		{{1, 2, 2, 5, 9}, {2, 2, 7, 9}, {1, 5}},
-		{{1, 2}, nil, {1, 2}},
-		{{4}, {1, 2, 3}, {4}},
-		{{}, {1}, {}},
-	} {
-		if got := remove(slices.Clone(c[0]), c[1]); !slices.Equal(got, c[2]) {
-			t.Errorf("%v without %v is %v, want %v", c[0], c[1], got, c[2])
-		}
-	}
-}

@@ -17,55 +17,59 @@ type BatchSink[R int32 | int64] struct {
 	Pad           int    // if above 0, smaller batches are padded to this size with [sampling.PadRow]
 }
 
-// WriteOwners writes the batches of a shard in which owners take part: the files of
-// [BatchSink.Write], and owners (int64[owners+1]), the offsets in rows at which each owner's rows
-// begin, and the end. Batch t is rows[starts[t]:starts[t+1]]; the rows of owner i end at ends[i].
-// Pad is ignored, since the rows contain their padding.
-func (s BatchSink[R]) WriteOwners(starts []int64, rows []R, ends []int64) ([]manifest.File, error) {
-	s.Pad = 0
-	files, err := s.Write(starts, rows)
-	if err != nil {
-		return files, err
-	}
-	owners, err := manifest.WriteFile(s.Dir, manifest.OwnersName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
-		if err := (manifest.NPYHeader{DType: manifest.DInt64, Shape: []int{len(ends) + 1}}).Write(w); err != nil {
-			return err
-		}
-		return errors.Join(writeInts(w, []int64{0}), writeInts(w, ends))
-	})
-	return append(files, owners), err
-}
-
 // Write writes indptr (int64[steps+1]) and rows of a shard. Batch t is rows[starts[t]:starts[t+1]],
-// in ascending order.
-func (s BatchSink[R]) Write(starts []int64, rows []R) ([]manifest.File, error) {
+// in ascending order. Where owners take part, the rows of owner i end at ends[i] and contain their
+// padding, and Write also writes owners (int64[owners+1]), the offsets in rows at which each owner's
+// rows begin, and the end; else ends is nil.
+func (s BatchSink[R]) Write(starts []int64, rows []R, ends []int64) ([]manifest.File, error) {
+	if ends != nil {
+		s.Pad = 0
+	}
 	steps := len(starts) - 1
 	indptr := make([]int64, steps+1)
 	for t := range steps {
 		indptr[t+1] = indptr[t] + max(int64(s.Pad), starts[t+1]-starts[t])
 	}
-	index, err := manifest.WriteFile(s.Dir, manifest.IndptrName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
-		if err := (manifest.NPYHeader{DType: manifest.DInt64, Shape: []int{len(indptr)}}).Write(w); err != nil {
-			return err
-		}
-		return writeInts(w, indptr)
-	})
+	index, err := s.array(
+		manifest.IndptrName(s.Shard, s.Shards),
+		manifest.DInt64,
+		len(indptr),
+		func(w io.Writer) error { return writeInts(w, indptr) },
+	)
 	if err != nil {
 		return nil, err
 	}
-	data, err := manifest.WriteFile(
-		s.Dir,
+	data, err := s.array(
 		manifest.RowsName(s.Shard, s.Shards),
-		manifest.SecretFile,
-		func(w io.Writer) error {
-			h := manifest.NPYHeader{DType: dtype[R](), Shape: []int{int(indptr[steps])}}
-			if err := h.Write(w); err != nil {
-				return err
-			}
-			return s.writeRows(w, starts, indptr, rows)
-		},
+		dtype[R](),
+		int(indptr[steps]),
+		func(w io.Writer) error { return s.writeRows(w, starts, indptr, rows) },
 	)
-	return []manifest.File{index, data}, err
+	if err != nil || ends == nil {
+		return []manifest.File{index, data}, err
+	}
+	owners, err := s.array(
+		manifest.OwnersName(s.Shard, s.Shards),
+		manifest.DInt64,
+		len(ends)+1,
+		func(w io.Writer) error { return errors.Join(writeInts(w, []int64{0}), writeInts(w, ends)) },
+	)
+	return []manifest.File{index, data, owners}, err
+}
+
+// array writes a file of n numbers of a type.
+func (s BatchSink[R]) array(
+	name string,
+	of manifest.DType,
+	n int,
+	write func(io.Writer) error,
+) (manifest.File, error) {
+	return manifest.WriteFile(s.Dir, name, manifest.SecretFile, func(w io.Writer) error {
+		if err := (manifest.NPYHeader{DType: of, Shape: []int{n}}).Write(w); err != nil {
+			return err
+		}
+		return write(w)
+	})
 }
 
 func (s BatchSink[R]) writeRows(w io.Writer, starts, indptr []int64, rows []R) error {

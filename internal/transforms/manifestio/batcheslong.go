@@ -36,30 +36,10 @@ type longOwnerEntry[T int64 | string] struct {
 }
 
 // WriteLong writes the long form of a shard as Parquet with the columns step, slot and
-// example_id, sorted by step and slot, with row groups that end with a step. Padding is left
-// out. appendID appends the id, of type ids, of a row to a column.
+// example_id, sorted by step and slot, with row groups that end with a step; where owners take part
+// also with owner, the number, from 0 on, of the owner in the batch. Padding is left out. ends is as
+// for Write. appendID appends the id, of type ids, of a row to a column.
 func (s BatchSink[R]) WriteLong(
-	starts []int64,
-	rows []R,
-	ids ownergraph.IDType,
-	appendID func(R, *ownergraph.IDs),
-) (manifest.File, error) {
-	return manifest.WriteFile(s.Dir, LongName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
-		f := longForm[R]{s.First, starts, rows, ids, appendID}
-		if ids == ownergraph.Int64 {
-			return writeLong(w, f, (*ownergraph.IDs).Int, plainEntry[int64])
-		}
-		return writeLong(w, f, (*ownergraph.IDs).Format, plainEntry[string])
-	})
-}
-
-func plainEntry[T int64 | string](_, step, slot int, id T) longEntry[T] {
-	return longEntry[T]{int32(step), int32(slot), id}
-}
-
-// WriteLongOwners is WriteLong of batches in which owners take part, with a column owner: the
-// number, from 0 on, of the owner in the batch. ends is as in WriteOwners.
-func (s BatchSink[R]) WriteLongOwners(
 	starts []int64,
 	rows []R,
 	ends []int64,
@@ -68,12 +48,21 @@ func (s BatchSink[R]) WriteLongOwners(
 ) (manifest.File, error) {
 	return manifest.WriteFile(s.Dir, LongName(s.Shard, s.Shards), manifest.SecretFile, func(w io.Writer) error {
 		f := longForm[R]{s.First, starts, rows, ids, appendID}
-		owner := ownerNumbers(starts, ends)
-		if ids == ownergraph.Int64 {
-			return writeLong(w, f, (*ownergraph.IDs).Int, ownerEntry[int64](owner))
+		integers := ids == ownergraph.Int64
+		switch {
+		case ends == nil && integers:
+			return writeLong(w, f, (*ownergraph.IDs).Int, plainEntry[int64])
+		case ends == nil:
+			return writeLong(w, f, (*ownergraph.IDs).Format, plainEntry[string])
+		case integers:
+			return writeLong(w, f, (*ownergraph.IDs).Int, ownerEntry[int64](ownerNumbers(starts, ends)))
 		}
-		return writeLong(w, f, (*ownergraph.IDs).Format, ownerEntry[string](owner))
+		return writeLong(w, f, (*ownergraph.IDs).Format, ownerEntry[string](ownerNumbers(starts, ends)))
 	})
+}
+
+func plainEntry[T int64 | string](_, step, slot int, id T) longEntry[T] {
+	return longEntry[T]{int32(step), int32(slot), id}
 }
 
 func ownerEntry[T int64 | string](owner func(at int) int32) func(at, step, slot int, id T) longOwnerEntry[T] {
