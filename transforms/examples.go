@@ -390,7 +390,7 @@ func (c *packCall[K, V]) Call4x1(ctx, k, v, emit any) any {
 type recordsFn struct{}
 
 func (*recordsFn) ProcessElement(_ uint32, chunk []byte, emit func([]byte)) error {
-	return packed.Records(chunk, 0, func(rows []byte) error {
+	return packed.Records(chunk, func(rows []byte) error {
 		emit(append([]byte{}, rows...))
 		return nil
 	})

@@ -131,7 +131,7 @@ func (*slotsFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	packer := packed.NewPacker(0, joinBuckets)
+	packer := packed.NewPacker(joinBuckets)
 	var record []byte
 	err = formation.Assemble(ctx, r.Config, shard, chunks, math.MaxInt32, func(p *formation.Part) error {
 		for i, row := range p.Rows {
@@ -159,7 +159,7 @@ type recordFn struct {
 
 func (f *recordFn) Setup() { f.encoder = beam.NewElementEncoder(f.Record.T) }
 
-func (f *recordFn) StartBundle(func(uint32, []byte)) { f.packer = packed.NewPacker(0, joinBuckets) }
+func (f *recordFn) StartBundle(func(uint32, []byte)) { f.packer = packed.NewPacker(joinBuckets) }
 
 func (f *recordFn) ProcessElement(id beam.T, record beam.U, emit func(uint32, []byte)) error {
 	typ, _ := columnType(reflect.TypeOf(id))

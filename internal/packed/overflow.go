@@ -33,7 +33,6 @@ type Overflow struct {
 // overflow is the state of an Overflow within a bundle.
 type overflow struct {
 	Overflow
-	width  int
 	passed int64
 	held   []bucketChunk
 	bytes  int
@@ -88,14 +87,13 @@ func (o *overflow) write(emit Emit) {
 		for ; end < len(held) && held[end].bucket == held[start].bucket; end++ {
 			r.size += int64(len(held[end].bytes))
 		}
-		emit(held[start].bucket, r.encode(o.width))
+		emit(held[start].bucket, r.encode())
 		at, start = at+r.size, end
 	}
 }
 
 // reference stands for a chunk that is a part of a file. Its encoding cannot be mistaken for a
-// chunk: a chunk of fixed width is a multiple of that width, which a reference never is, and with
-// any length no record begins with the mark, since it is not a valid length.
+// chunk: no chunk begins with the mark, since it is not a valid length.
 type reference struct {
 	name     string
 	at, size int64
@@ -103,22 +101,18 @@ type reference struct {
 
 var mark = bytes.Repeat([]byte{0xff}, binary.MaxVarintLen64)
 
-func (r reference) encode(width int) []byte {
+func (r reference) encode() []byte {
 	b := bytes.Clone(mark)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.at))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.size))
 	b = binary.AppendUvarint(b, uint64(len(r.name)))
-	b = append(b, r.name...)
-	for width > 1 && len(b)%width != 1 {
-		b = append(b, 0)
-	}
-	return b
+	return append(b, r.name...)
 }
 
 // resolve returns the chunk that a reference stands for. It returns any other chunk unchanged.
-func resolve(chunk []byte, width int) ([]byte, error) {
+func resolve(chunk []byte) ([]byte, error) {
 	rest, is := bytes.CutPrefix(chunk, mark)
-	if !is || width == 1 || width > 1 && len(chunk)%width == 0 {
+	if !is {
 		return chunk, nil
 	}
 	if len(rest) < 16 {

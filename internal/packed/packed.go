@@ -8,8 +8,7 @@
 //	Packer.Add(bucket, record, emit) → beam.GroupByKey → Sorter.AddAll(chunks), Sorter.Each(func(record))
 //
 // A record is a byte string, and records are ordered by their bytes, so numbers in them are written
-// big endian. All records of one collection have the same width, or, with width 0, any length. The
-// number of buckets follows from the size of the data ([Buckets]). A bucket may still be larger,
+// big endian. In a chunk its length stands before it, as a varint. The number of buckets follows from the size of the data ([Buckets]). A bucket may still be larger,
 // with one hot owner for example; it is then sorted through temporary files instead of in memory.
 package packed
 
@@ -52,50 +51,36 @@ type Emit = func(bucket uint32, chunk []byte)
 // one in StartBundle, calls Add in ProcessElement and Flush in FinishBundle. It is not safe for
 // concurrent use.
 type Packer struct {
-	width  int
 	chunks [][]byte
 	held   int   // bytes allocated for chunks
 	packed int64 // bytes of the chunks emitted
 	over   *overflow
 }
 
-// NewPacker returns a packer for records of width bytes, or of any length if width is 0.
-func NewPacker(width, buckets int) *Packer {
-	return &Packer{width: width, chunks: make([][]byte, buckets)}
-}
+// NewPacker returns a packer for records in a number of buckets.
+func NewPacker(buckets int) *Packer { return &Packer{chunks: make([][]byte, buckets)} }
 
 // Over makes the packer put the chunks that are too much for one bundle into o.
 func (p *Packer) Over(o Overflow) *Packer {
 	if o.After == 0 {
 		o.After = DefaultOverflowAfter
 	}
-	if o.Dir != "" && p.width != 1 { // with width 1 a reference would look like records
-		p.over = &overflow{Overflow: o, width: p.width}
+	if o.Dir != "" {
+		p.over = &overflow{Overflow: o}
 	}
 	return p
 }
 
 // Add packs a copy of record into bucket, and emits the bucket's chunk when it is full.
 func (p *Packer) Add(bucket uint32, record []byte, emit Emit) {
-	var chunk []byte
-	if p.width == 0 {
-		chunk = p.room(bucket, binary.MaxVarintLen32+len(record), emit)
-		chunk = binary.AppendUvarint(chunk, uint64(len(record)))
-	} else {
-		if len(record) != p.width {
-			panic(fmt.Sprintf("packed: record of %d bytes in chunks of width %d", len(record), p.width))
-		}
-		chunk = p.room(bucket, p.width, emit)
-	}
+	chunk := p.room(bucket, binary.MaxVarintLen32+len(record), emit)
+	chunk = binary.AppendUvarint(chunk, uint64(len(record)))
 	p.chunks[bucket] = append(chunk, record...)
 }
 
 // AddAlone makes a chunk of one record, which should be about as large as a chunk. It goes to any
-// bucket, also to one that the packer has no room for. The packer must be of width 0.
+// bucket, also to one that the packer has no room for.
 func (p *Packer) AddAlone(bucket uint32, record []byte, emit Emit) {
-	if p.width != 0 {
-		panic(fmt.Sprintf("packed: record of any length in chunks of width %d", p.width))
-	}
 	chunk := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen32+len(record)), uint64(len(record)))
 	p.emit(bucket, append(chunk, record...), emit)
 }
@@ -162,13 +147,13 @@ func (p *Packer) flush(emit Emit) {
 // Records calls f for each record of a chunk, in order, until f fails. A record is a slice of the
 // chunk. Records fails if the chunk does not consist of whole records. The chunk may be a reference
 // to a file: see [Overflow].
-func Records(chunk []byte, width int, f func(record []byte) error) error {
-	chunk, err := resolve(chunk, width)
+func Records(chunk []byte, f func(record []byte) error) error {
+	chunk, err := resolve(chunk)
 	if err != nil {
 		return err
 	}
 	for off := 0; off < len(chunk); {
-		start, end, err := next(chunk, off, width)
+		start, end, err := next(chunk, off)
 		if err != nil {
 			return err
 		}
@@ -181,22 +166,10 @@ func Records(chunk []byte, width int, f func(record []byte) error) error {
 }
 
 // next returns the bounds of the record that begins at off.
-func next(chunk []byte, off, width int) (start, end int, err error) {
-	start = off
-	if width == 0 {
-		n, k := binary.Uvarint(chunk[off:])
-		if k <= 0 || n > uint64(len(chunk)-off-k) {
-			return 0, 0, fmt.Errorf("chunk of %d bytes: no whole record at byte %d", len(chunk), off)
-		}
-		start, width = off+k, int(n)
+func next(chunk []byte, off int) (start, end int, err error) {
+	n, k := binary.Uvarint(chunk[off:])
+	if k <= 0 || n > uint64(len(chunk)-off-k) {
+		return 0, 0, fmt.Errorf("chunk of %d bytes: no whole record at byte %d", len(chunk), off)
 	}
-	if width > len(chunk)-start {
-		return 0, 0, fmt.Errorf(
-			"chunk of %d bytes: no whole record of %d bytes at byte %d",
-			len(chunk),
-			width,
-			off,
-		)
-	}
-	return start, start + width, nil
+	return off + k, off + k + int(n), nil
 }

@@ -15,10 +15,10 @@ import (
 )
 
 // collect packs records by one bucket each and returns the chunks of every bucket.
-func collect(width, buckets int, records [][]byte, bucketOf func([]byte) uint32) map[uint32][][]byte {
+func collect(buckets int, records [][]byte, bucketOf func([]byte) uint32) map[uint32][][]byte {
 	got := make(map[uint32][][]byte)
 	emit := func(bucket uint32, chunk []byte) { got[bucket] = append(got[bucket], chunk) }
-	p := packed.NewPacker(width, buckets)
+	p := packed.NewPacker(buckets)
 	for _, r := range records {
 		p.Add(bucketOf(r), r, emit)
 	}
@@ -49,7 +49,7 @@ func sorted(t interface{ Fatal(...any) }, s *packed.Sorter, chunks [][]byte) [][
 // prefixes, and spills.
 func TestPackAndSort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		width := rapid.SampledFrom([]int{0, 0, 1, 7, 8, 9, 20}).Draw(t, "width")
+		width := rapid.SampledFrom([]int{0, 0, 1, 7, 8, 9, 20}).Draw(t, "width") // 0 for any
 		seed := rapid.Uint64().Draw(t, "seed")
 		n := rapid.SampledFrom([]int{0, 1, 40, 49, 400, 3000}).Draw(t, "n")
 		alphabet := rapid.IntRange(1, 256).Draw(t, "alphabet")
@@ -66,18 +66,18 @@ func TestPackAndSort(t *testing.T) {
 			}
 		}
 		limit := rapid.SampledFrom([]int{0, 1, 500, 20000}).Draw(t, "limit")
-		chunks := collect(width, 1, records, func([]byte) uint32 { return 0 })[0]
+		chunks := collect(1, records, func([]byte) uint32 { return 0 })[0]
 		var pieces [][]byte // smaller chunks, so that several runs are spilled
 		for _, c := range chunks {
-			packed.Records(c, width, func(r []byte) error {
-				pieces = append(pieces, collect(width, 1, [][]byte{r}, func([]byte) uint32 { return 0 })[0]...)
+			packed.Records(c, func(r []byte) error {
+				pieces = append(pieces, collect(1, [][]byte{r}, func([]byte) uint32 { return 0 })[0]...)
 				return nil
 			})
 		}
 		if len(pieces) < 200 {
 			chunks = pieces
 		}
-		got := sorted(t, &packed.Sorter{Width: width, Limit: limit}, chunks)
+		got := sorted(t, &packed.Sorter{Limit: limit}, chunks)
 		slices.SortFunc(records, bytes.Compare)
 		if !slices.EqualFunc(got, records, bytes.Equal) {
 			t.Fatalf("%d records of width %d came back in another order or number (%d)", n, width, len(got))
@@ -92,12 +92,12 @@ func TestChunksAreBounded(t *testing.T) {
 	}
 	records = append(records, make([]byte, 3*packed.ChunkSize)) // one record larger than a chunk
 	total := 0
-	for bucket, chunks := range collect(0, 7, records, func(r []byte) uint32 { return uint32(len(r)+int(r[0])) % 7 }) {
+	for bucket, chunks := range collect(7, records, func(r []byte) uint32 { return uint32(len(r)+int(r[0])) % 7 }) {
 		for _, c := range chunks {
 			if len(c) > packed.ChunkSize && len(c) < 3*packed.ChunkSize {
 				t.Errorf("bucket %d has a chunk of %d bytes", bucket, len(c))
 			}
-			packed.Records(c, 0, func([]byte) error { total++; return nil })
+			packed.Records(c, func([]byte) error { total++; return nil })
 		}
 	}
 	if total != len(records) {
@@ -127,9 +127,9 @@ func TestBucketKeepsOrder(t *testing.T) {
 // TestHotBucketSpills sorts 24 MB of records that share 16 bytes within 2 MB of memory.
 func TestHotBucketSpills(t *testing.T) {
 	const n = 1_000_000
-	s := packed.Sorter{Width: 24, Limit: 2 << 20, Dir: t.TempDir()}
+	s := packed.Sorter{Limit: 2 << 20, Dir: t.TempDir()}
 	defer s.Close()
-	p := packed.NewPacker(24, 1)
+	p := packed.NewPacker(1)
 	add := func(_ uint32, chunk []byte) {
 		if err := s.Add(chunk); err != nil {
 			t.Fatal(err)
@@ -167,25 +167,21 @@ func TestHotBucketSpills(t *testing.T) {
 
 // TestFullDiskIsAnError spills into a folder that does not exist.
 func TestFullDiskIsAnError(t *testing.T) {
-	s := packed.Sorter{Width: 1, Limit: 1, Dir: "no such folder"}
-	if err := s.Add([]byte("ab")); err == nil {
+	s := packed.Sorter{Limit: 1, Dir: "no such folder"}
+	if err := s.Add([]byte{1, 'a'}); err == nil {
 		t.Error("spilling into nowhere succeeded")
 	}
 }
 
 func FuzzRecords(f *testing.F) {
-	f.Add([]byte{2, 'a', 'b', 0, 1, 'c'}, 0)
-	f.Add([]byte("abcdef"), 3)
-	f.Fuzz(func(t *testing.T, chunk []byte, width int) {
-		if width < 0 {
-			return
-		}
+	f.Add([]byte{2, 'a', 'b', 0, 1, 'c'})
+	f.Fuzz(func(t *testing.T, chunk []byte) {
 		n := 0
-		if packed.Records(chunk, width, func(r []byte) error { n += len(r); return nil }) == nil && n > len(chunk) {
+		if packed.Records(chunk, func(r []byte) error { n += len(r); return nil }) == nil && n > len(chunk) {
 			t.Errorf("%d bytes of records in a chunk of %d", n, len(chunk))
 		}
-		s := packed.Sorter{Width: width}
-		if (s.Add(chunk) == nil) != (packed.Records(chunk, width, func([]byte) error { return nil }) == nil) {
+		s := packed.Sorter{}
+		if (s.Add(chunk) == nil) != (packed.Records(chunk, func([]byte) error { return nil }) == nil) {
 			t.Error("Add and Records disagree about the chunk")
 		}
 	})
@@ -194,13 +190,13 @@ func FuzzRecords(f *testing.F) {
 func Example() {
 	groups := make(map[uint32][]byte) // what a GroupByKey makes
 	emit := func(bucket uint32, chunk []byte) { groups[bucket] = append(groups[bucket], chunk...) }
-	p := packed.NewPacker(2, 4)
+	p := packed.NewPacker(4)
 	for _, record := range []string{"b2", "a1", "b1"} {
 		p.Add(uint32(record[0]-'a'), []byte(record), emit)
 	}
 	p.Flush(emit)
 
-	s := packed.Sorter{Width: 2}
+	s := packed.Sorter{}
 	defer s.Close()
 	s.Add(groups[1])
 	s.Each(func(record []byte) error { fmt.Println(string(record)); return nil })
@@ -214,8 +210,8 @@ func BenchmarkPackSort(b *testing.B) {
 		b.Run(fmt.Sprintf("width=%d", width), func(b *testing.B) {
 			const n = 2_000_000
 			for range b.N {
-				s := packed.Sorter{Width: width}
-				p := packed.NewPacker(width, 1)
+				s := packed.Sorter{}
+				p := packed.NewPacker(1)
 				add := func(_ uint32, c []byte) { s.Add(c) }
 				record := make([]byte, width)
 				for i := range uint64(n) {

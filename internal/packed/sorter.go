@@ -15,10 +15,8 @@ const DefaultLimit = 256 << 20
 
 // Sorter sorts the records of a bucket by their bytes, in bounded memory whatever the bucket's
 // size. Records beyond Limit are sorted in runs in temporary files, which are merged when they
-// become many and when they are read. The zero value with Width set is ready to use; the caller
-// must Close it. It is not safe for concurrent use.
+// become many and when they are read. The zero value is ready to use; the caller must Close it. It is not safe for concurrent use.
 type Sorter struct {
-	Width int    // bytes of a record, or 0 for records of any length
 	Limit int    // bytes of records and index held in memory; 0 means DefaultLimit
 	Dir   string // folder for temporary files; "" means os.TempDir
 
@@ -45,13 +43,13 @@ func (s *Sorter) AddAll(next func(*[]byte) bool) error {
 // Add adds the records of a chunk, which may be a reference to a file: see [Overflow]. All calls
 // come before the first of Each. The chunk must not change until Close.
 func (s *Sorter) Add(chunk []byte) error {
-	chunk, err := resolve(chunk, s.Width)
+	chunk, err := resolve(chunk)
 	if err != nil {
 		return err
 	}
 	number := uint32(len(s.chunks))
 	for off := 0; off < len(chunk); {
-		start, end, err := next(chunk, off, s.Width)
+		start, end, err := next(chunk, off)
 		if err != nil {
 			return err
 		}
@@ -88,9 +86,6 @@ const refBytes = 48
 
 func (s *Sorter) record(r ref) []byte {
 	chunk := s.chunks[r.chunk]
-	if s.Width > 0 {
-		return chunk[r.off : int(r.off)+s.Width]
-	}
 	n, k := binary.Uvarint(chunk[r.off:])
 	start := int(r.off) + k
 	return chunk[start : start+int(n)]
@@ -148,13 +143,11 @@ func (s *Sorter) write(rank int, each func(func([]byte) error) error) error {
 	if err != nil {
 		return err
 	}
-	s.runs = append(s.runs, &run{file: f, rank: rank, width: s.Width})
+	s.runs = append(s.runs, &run{file: f, rank: rank})
 	w := bufio.NewWriterSize(f, 1<<20)
 	var length [binary.MaxVarintLen64]byte
 	err = each(func(record []byte) error {
-		if s.Width == 0 {
-			w.Write(length[:binary.PutUvarint(length[:], uint64(len(record)))])
-		}
+		w.Write(length[:binary.PutUvarint(length[:], uint64(len(record)))])
 		_, err := w.Write(record)
 		return err
 	})
@@ -182,7 +175,7 @@ func (s *Sorter) Each(f func(record []byte) error) error {
 func (s *Sorter) eachHeld(f func(record []byte) error) error {
 	const block, enough = 128, 1 << 20 // of a block: records, bytes
 	var ends [block]int
-	buf := make([]byte, 0, block*max(s.Width, 32))
+	buf := make([]byte, 0, block*32)
 	for refs := s.refs; len(refs) > 0; {
 		n := 0
 		buf = buf[:0]
@@ -254,27 +247,22 @@ func (s *Sorter) Close() error {
 type run struct {
 	file   *os.File
 	rank   int // number of times its records have been merged
-	width  int
 	r      *bufio.Reader
 	record []byte
 }
 
 // next reads the next record. It returns false at the end.
 func (r *run) next() (bool, error) {
-	n, err := uint64(r.width), error(nil)
-	if r.width == 0 {
-		if n, err = binary.ReadUvarint(r.r); err == io.EOF {
-			return false, nil
-		}
+	n, err := binary.ReadUvarint(r.r)
+	if err == io.EOF {
+		return false, nil
 	}
 	if err == nil {
 		if uint64(cap(r.record)) < n {
 			r.record = make([]byte, n)
 		}
 		r.record = r.record[:n]
-		if _, err = io.ReadFull(r.r, r.record); err == io.EOF && r.width > 0 {
-			return false, nil
-		}
+		_, err = io.ReadFull(r.r, r.record)
 	}
 	return err == nil, fault("reading spilled records", err)
 }

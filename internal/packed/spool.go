@@ -14,10 +14,9 @@ const DefaultSpool = 64 << 20
 
 // Spool holds records in the order in which they were added, and returns them any number of times:
 // the records of one hot owner, or of one example with many owners. Records beyond Limit are in a
-// temporary file, so memory is bounded. The zero value with Width set is ready to use; the caller
+// temporary file, so memory is bounded. The zero value is ready to use; the caller
 // must Close it. It is not safe for concurrent use.
 type Spool struct {
-	Width int    // bytes of a record, or 0 for records of any length
 	Limit int    // bytes held in memory; 0 means DefaultSpool
 	Dir   string // folder for the temporary file; "" means os.TempDir
 
@@ -32,12 +31,7 @@ func (s *Spool) Len() int64 { return s.len }
 
 // Add adds a copy of the record.
 func (s *Spool) Add(record []byte) error {
-	if s.Width == 0 {
-		s.held = binary.AppendUvarint(s.held, uint64(len(record)))
-	} else if len(record) != s.Width {
-		panic(fmt.Sprintf("packed: record of %d bytes in a spool of width %d", len(record), s.Width))
-	}
-	s.held = append(s.held, record...)
+	s.held = append(binary.AppendUvarint(s.held, uint64(len(record))), record...)
 	s.len++
 	limit := s.Limit
 	if limit == 0 {
@@ -68,7 +62,7 @@ func (s *Spool) spill() (err error) {
 // Each may be called repeatedly, but not from within f.
 func (s *Spool) Each(f func(record []byte) error) error {
 	if s.size > 0 {
-		r := &run{width: s.Width, r: bufio.NewReaderSize(io.NewSectionReader(s.file, 0, s.size), 1<<18)}
+		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(s.file, 0, s.size), 1<<18)}
 		for {
 			ok, err := r.next()
 			if err != nil {
@@ -82,7 +76,7 @@ func (s *Spool) Each(f func(record []byte) error) error {
 			}
 		}
 	}
-	return Records(s.held, s.Width, f)
+	return Records(s.held, f)
 }
 
 // Reset empties the spool. It keeps the memory and the file for reuse.

@@ -11,62 +11,57 @@ import (
 	"minsep/internal/packed"
 )
 
-// TestSpoolGivesBack adds records of one width and of any, more and fewer than memory holds, reads
+// TestSpoolGivesBack adds records, more and fewer than memory holds, reads
 // them twice, and begins anew.
 func TestSpoolGivesBack(t *testing.T) {
-	for _, width := range []int{0, 5} {
-		for _, limit := range []int{1, 100, 1 << 20} {
-			s := packed.Spool{Width: width, Limit: limit, Dir: t.TempDir()}
-			for round, n := range []int{0, 1000, 3, 500} {
-				s.Reset()
-				var want [][]byte
-				for i := range n {
-					r := fmt.Appendf(nil, "%05d", i)
-					if width == 0 {
-						r = r[:i%6]
-					}
-					want = append(want, r)
-					if err := s.Add(r); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if s.Len() != int64(n) {
-					t.Errorf("%d records, added %d", s.Len(), n)
-				}
-				if round == 1 && s.Spilled() != (limit < 1<<20) {
-					t.Errorf("limit %d: spilled %v", limit, s.Spilled())
-				}
-				for range 2 {
-					i := 0
-					err := s.Each(func(r []byte) error {
-						if i >= n || !bytes.Equal(r, want[i]) {
-							return fmt.Errorf("record %d is another", i)
-						}
-						i++
-						return nil
-					})
-					if err != nil || i != n {
-						t.Fatalf("width %d, limit %d: %d of %d records: %v", width, limit, i, n, err)
-					}
+	for _, limit := range []int{1, 100, 1 << 20} {
+		s := packed.Spool{Limit: limit, Dir: t.TempDir()}
+		for round, n := range []int{0, 1000, 3, 500} {
+			s.Reset()
+			var want [][]byte
+			for i := range n {
+				r := fmt.Appendf(nil, "%05d", i)[:i%6]
+				want = append(want, r)
+				if err := s.Add(r); err != nil {
+					t.Fatal(err)
 				}
 			}
-			if left, _ := os.ReadDir(s.Dir); len(left) > 0 {
-				t.Errorf("%d temporary files have names", len(left))
+			if s.Len() != int64(n) {
+				t.Errorf("%d records, added %d", s.Len(), n)
 			}
-			if err := s.Close(); err != nil || s.Len() != 0 {
-				t.Errorf("closed: %v, %d records", err, s.Len())
+			if round == 1 && s.Spilled() != (limit < 1<<20) {
+				t.Errorf("limit %d: spilled %v", limit, s.Spilled())
 			}
+			for range 2 {
+				i := 0
+				err := s.Each(func(r []byte) error {
+					if i >= n || !bytes.Equal(r, want[i]) {
+						return fmt.Errorf("record %d is another", i)
+					}
+					i++
+					return nil
+				})
+				if err != nil || i != n {
+					t.Fatalf("limit %d: %d of %d records: %v", limit, i, n, err)
+				}
+			}
+		}
+		if left, _ := os.ReadDir(s.Dir); len(left) > 0 {
+			t.Errorf("%d temporary files have names", len(left))
+		}
+		if err := s.Close(); err != nil || s.Len() != 0 {
+			t.Errorf("closed: %v, %d records", err, s.Len())
 		}
 	}
 }
 
 func TestSpoolErrors(t *testing.T) {
-	s := packed.Spool{Width: 1, Limit: 1, Dir: "no such folder"}
+	s := packed.Spool{Limit: 1, Dir: "no such folder"}
 	if err := s.Add([]byte("a")); err == nil {
 		t.Error("spilling into nowhere succeeded")
 	}
 	stop := errors.New("stop")
-	s = packed.Spool{Width: 1, Limit: 1, Dir: t.TempDir()}
+	s = packed.Spool{Limit: 1, Dir: t.TempDir()}
 	defer s.Close()
 	if err := s.Add([]byte("a")); err != nil {
 		t.Fatal(err)
@@ -79,11 +74,11 @@ func TestSpoolErrors(t *testing.T) {
 // TestManyRuns spills so often that runs of runs are merged, and looks at the number of open files.
 func TestManyRuns(t *testing.T) {
 	const n = 5000
-	s := packed.Sorter{Width: 8, Limit: 1, Dir: t.TempDir()}
+	s := packed.Sorter{Limit: 1, Dir: t.TempDir()}
 	defer s.Close()
-	chunk := make([]byte, 8)
+	chunk := append([]byte{8}, make([]byte, 8)...)
 	for i := range uint64(n) {
-		binary.BigEndian.PutUint64(chunk, i*0x9e3779b97f4a7c15)
+		binary.BigEndian.PutUint64(chunk[1:], i*0x9e3779b97f4a7c15)
 		if err := s.Add(bytes.Clone(chunk)); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +105,7 @@ func TestManyRuns(t *testing.T) {
 // and what is held stays bounded.
 func TestPackerOfManyBuckets(t *testing.T) {
 	const buckets, records = 3 << 17, 4
-	p := packed.NewPacker(8, buckets)
+	p := packed.NewPacker(buckets)
 	emitted, early := 0, 0
 	emit := func(_ uint32, chunk []byte) { emitted += len(chunk) }
 	var record [8]byte
@@ -124,7 +119,7 @@ func TestPackerOfManyBuckets(t *testing.T) {
 	if early == 0 {
 		t.Error("all was held")
 	}
-	if want := 8 * records * buckets; emitted != want || p.Packed() != want || p.Packed() != 0 {
+	if want := 9 * records * buckets; emitted != want || p.Packed() != want || p.Packed() != 0 {
 		t.Errorf("%d bytes, want %d", emitted, want)
 	}
 }

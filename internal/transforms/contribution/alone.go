@@ -97,7 +97,7 @@ func (f *aloneFn) ProcessElement(
 
 // emit emits the rows, each run of them in one part of the table.
 func (f *aloneFn) emit(ctx context.Context, bounded *ownergraph.Bounded, emit packed.Emit) error {
-	packer := packed.NewPacker(0, 0).Over(f.Spec.Overflow)
+	packer := packed.NewPacker(0).Over(f.Spec.Overflow)
 	perPart := int64(f.Spec.RowsPerPart)
 	var run ownergraph.Rows
 	var record []byte

@@ -58,7 +58,7 @@ func (*keepRowsFn) ProcessElement(_ context.Context, part uint32, chunk []byte) 
 	sink.Lock()
 	defer sink.Unlock()
 	sink.passed += len(chunk)
-	err := packed.Records(chunk, 0, func(record []byte) error {
+	err := packed.Records(chunk, func(record []byte) error {
 		rows := new(ownergraph.Rows)
 		sink.rows[part] = append(sink.rows[part], rows)
 		return rows.UnmarshalBinary(record)

@@ -30,7 +30,7 @@ type ownerFn struct {
 	record []byte
 }
 
-func (f *ownerFn) StartBundle(_, _ packed.Emit) { f.packer = f.Spec.packerToOne(ownershipBytes) }
+func (f *ownerFn) StartBundle(_, _ packed.Emit) { f.packer = f.Spec.packerToOne() }
 
 func (f *ownerFn) ProcessElement(
 	bucket uint32,
@@ -39,7 +39,7 @@ func (f *ownerFn) ProcessElement(
 ) error {
 	owners := int64(-1)
 	keyLen := func(record []byte) (int, error) { return len(record) - turnBytes, nil }
-	err := f.Spec.sortAndClose(f.Spec.membershipWidth(), chunks, func(s *packed.Sorter) error {
+	err := f.Spec.sortAndClose(chunks, func(s *packed.Sorter) error {
 		return eachGroup(s, keyLen, func(record []byte, n int, first bool) error {
 			if first {
 				if owners++; owners > math.MaxUint32 { // a number holds a place in 4 bytes
@@ -92,7 +92,7 @@ func (f *decideFn) ProcessElement(
 	p := newPass(f.Spec.Bound, owners)
 	var of number
 	var list []uint32 // owners of an example
-	err = f.Spec.sortAndClose(ownershipBytes, ownerships, func(s *packed.Sorter) error {
+	err = f.Spec.sortAndClose(ownerships, func(s *packed.Sorter) error {
 		return eachGroup(s, fixedLen(turnBytes),
 			func(record []byte, n int, first bool) error {
 				if first {
@@ -118,7 +118,7 @@ func (f *decideFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	packer, kept := f.Spec.packer(0), make([]uint64, f.Spec.Buckets)
+	packer, kept := f.Spec.packer(), make([]uint64, f.Spec.Buckets)
 	var record []byte
 	for e, copies := range bounded.Copies {
 		if copies == 0 {

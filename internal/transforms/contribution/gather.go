@@ -38,7 +38,7 @@ type scatterFn struct {
 }
 
 func (f *scatterFn) StartBundle(_ func(*[]byte) bool, _ packed.Emit) {
-	f.packer = f.Spec.packer(f.Spec.edgeWidth())
+	f.packer = f.Spec.packer()
 	f.ready = false
 }
 
@@ -99,8 +99,8 @@ func (f *gatherFn) Setup(ctx context.Context) error {
 }
 
 func (f *gatherFn) StartBundle(_, _ packed.Emit, _ func(int64)) {
-	f.memberships = f.Spec.packer(f.Spec.membershipWidth())
-	f.examples = f.Spec.packer(0)
+	f.memberships = f.Spec.packer()
+	f.examples = f.Spec.packer()
 	f.duplicates = 0
 }
 
@@ -110,7 +110,7 @@ func (f *gatherFn) ProcessElement(
 	toOwner, toExamples func(uint32, []byte),
 	_ func(int64),
 ) error {
-	return f.Spec.sortAndClose(f.Spec.edgeWidth(), chunks, func(s *packed.Sorter) error {
+	return f.Spec.sortAndClose(chunks, func(s *packed.Sorter) error {
 		var last []byte // owner
 		place, owners := int64(-1), int64(0)
 		idOf := func(edge []byte) (int, error) { return idLen(edge, f.Spec.Examples) }

@@ -23,20 +23,17 @@ type spec struct {
 	Overflow         packed.Overflow
 }
 
-// packer returns a packer for records of width bytes, or of any length if width is 0.
-func (s *spec) packer(width int) *packed.Packer {
-	return packed.NewPacker(width, s.Buckets).Over(s.Overflow)
-}
+func (s *spec) packer() *packed.Packer { return packed.NewPacker(s.Buckets).Over(s.Overflow) }
 
-// packerToOne returns a packer for records of width bytes of which one worker takes all, in bucket
+// packerToOne returns a packer for records of which one worker takes all, in bucket
 // 0. Where there are files, each bundle passes on one chunk and puts the rest into files: a runner
 // may hold all chunks of a bucket as one record, which in Flink ends at 2 GB.
-func (s *spec) packerToOne(width int) *packed.Packer {
+func (s *spec) packerToOne() *packed.Packer {
 	o := s.Overflow
 	if o.After == 0 || o.After > packed.ChunkSize {
 		o.After = packed.ChunkSize
 	}
-	return packed.NewPacker(width, 1).Over(o)
+	return packed.NewPacker(1).Over(o)
 }
 
 // Records are byte strings that sort as their contents:
@@ -50,13 +47,12 @@ func (s *spec) packerToOne(width int) *packed.Packer {
 // A number is a bucket, 3 bytes, and a place in it, 4 bytes; a turn is a class, 1 byte, a priority, 8
 // bytes, and a number. Integer ids take 8 bytes, strings their own and an end.
 const (
-	hashBytes      = 8
-	placeBytes     = 4
-	copiesBytes    = 4
-	poolBytes      = 2
-	numberBytes    = 7
-	turnBytes      = 1 + 8 + numberBytes
-	ownershipBytes = turnBytes + numberBytes
+	hashBytes   = 8
+	placeBytes  = 4
+	copiesBytes = 4
+	poolBytes   = 2
+	numberBytes = 7
+	turnBytes   = 1 + 8 + numberBytes
 )
 
 // number is a bucket and a place in it.
@@ -89,26 +85,6 @@ func (t turn) append(b []byte) []byte {
 
 // readExample returns the number of the example of an encoded turn.
 func readExample(turn []byte) number { return readNumber(turn[turnBytes-numberBytes:]) }
-
-// Widths of records; 0 where they differ.
-
-func (s *spec) edgeWidth() int {
-	if s.Examples != ownergraph.Int64 || s.Owners != ownergraph.Int64 {
-		return 0
-	}
-	return 8 + 8
-}
-
-func (s *spec) membershipWidth() int {
-	if s.Owners != ownergraph.Int64 {
-		return 0
-	}
-	return hashBytes + turnBytes
-}
-
-func (s *spec) sorter(width int) *packed.Sorter {
-	return &packed.Sorter{Width: width, Limit: s.SortMemory, Dir: s.TempDir}
-}
 
 // appendID appends id i of c so that encodings sort as ids and none is the beginning of another:
 // integers with their sign bit flipped, big endian; strings with each 0 as 0 255, and an end of 0
@@ -224,8 +200,8 @@ func eachGroup(
 }
 
 // sortAndClose runs body on a sorter with the chunks of a bucket.
-func (s *spec) sortAndClose(width int, chunks func(*[]byte) bool, body func(*packed.Sorter) error) (err error) {
-	sorter := s.sorter(width)
+func (s *spec) sortAndClose(chunks func(*[]byte) bool, body func(*packed.Sorter) error) (err error) {
+	sorter := &packed.Sorter{Limit: s.SortMemory, Dir: s.TempDir}
 	defer func() { err = errors.Join(err, sorter.Close()) }()
 	if err := sorter.AddAll(chunks); err != nil {
 		return err

@@ -66,16 +66,16 @@ func FuzzIDLen(f *testing.F) {
 func TestToOneWorker(t *testing.T) {
 	f := &ownerFn{Spec: spec{Bound: ownergraph.Bound{MaxExamplesPerOwner: 1}, Buckets: 5}}
 	f.Spec.Overflow.Dir = t.TempDir()
-	width := f.Spec.membershipWidth()
 	var memberships []byte
 	const examples = 20_000
 	for e := range uint32(examples) {
-		record := make([]byte, width-turnBytes)
+		record := make([]byte, hashBytes)
 		binary.BigEndian.PutUint32(record, e/4)
-		memberships = turn{1, 0, newNumber(e%5, e/5)}.append(append(memberships, record...))
+		record = turn{1, 0, newNumber(e%5, e/5)}.append(record)
+		memberships = append(append(memberships, byte(len(record))), record...)
 	}
 	passed := 0
-	s := f.Spec.sorter(ownershipBytes)
+	s := packed.Sorter{}
 	defer s.Close()
 	take := func(bucket uint32, chunk []byte) {
 		if passed += len(chunk); bucket != 0 {

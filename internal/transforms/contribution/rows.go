@@ -31,7 +31,7 @@ type rowsFn struct {
 const rowsChunk = 60 << 10
 
 func (f *rowsFn) StartBundle(packed.Emit) {
-	f.packer = packed.NewPacker(0, 0).Over(f.Spec.Overflow)
+	f.packer = packed.NewPacker(0).Over(f.Spec.Overflow)
 }
 
 func (f *rowsFn) ProcessElement(
@@ -51,7 +51,7 @@ func (f *rowsFn) ProcessElement(
 		return err
 	}
 	f.reset(row)
-	return f.Spec.sortAndClose(0, examples, func(s *packed.Sorter) error {
+	return f.Spec.sortAndClose(examples, func(s *packed.Sorter) error {
 		err := s.Each(func(example []byte) error {
 			if len(example) < placeBytes {
 				return errRecord
@@ -80,7 +80,7 @@ func (f *rowsFn) ProcessElement(
 func (f *rowsFn) read(decisions func(*[]byte) bool) error {
 	clear(f.decided)
 	for chunk := []byte(nil); decisions(&chunk); chunk = nil {
-		err := packed.Records(chunk, 0, func(d []byte) error {
+		err := packed.Records(chunk, func(d []byte) error {
 			if len(d) < placeBytes+copiesBytes {
 				return errRecord
 			}

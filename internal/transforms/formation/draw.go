@@ -145,7 +145,7 @@ type coinPacker struct {
 func newCoinPacker(key stream.Key, buckets, minSep int) *coinPacker {
 	return &coinPacker{
 		src:    stream.NewSource(key),
-		packer: packed.NewPacker(0, buckets),
+		packer: packed.NewPacker(buckets),
 		number: buckets,
 		minSep: minSep,
 	}

@@ -20,7 +20,7 @@ func TestHotOwner(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var owners [2]stream.Address
 	owners[1][0] = 200
-	p := packed.NewPacker(0, 1)
+	p := packed.NewPacker(1)
 	bucket := packed.Sorter{Limit: 100_000, Dir: t.TempDir()}
 	defer bucket.Close()
 	add := func(_ uint32, chunk []byte) {

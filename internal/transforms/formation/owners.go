@@ -43,7 +43,7 @@ func (f *ownedFn) begin(ctx context.Context, resolved side) error {
 		}
 		f.config, f.src = &r.Config, stream.NewSource(key)
 	}
-	f.packer = packed.NewPacker(0, f.config.buckets())
+	f.packer = packed.NewPacker(f.config.buckets())
 	return nil
 }
 

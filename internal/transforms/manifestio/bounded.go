@@ -157,7 +157,7 @@ func WriteTable(
 func sortChunks(sorted *packed.Sorter, chunks func(*[]byte) bool) error {
 	var chunk []byte
 	for chunks(&chunk) {
-		err := packed.Records(chunk, 0, func(rows []byte) error {
+		err := packed.Records(chunk, func(rows []byte) error {
 			first, _, err := ownergraph.RowRange(rows)
 			if err != nil {
 				return err

@@ -154,7 +154,7 @@ func chunkRange(_ context.Context, first int, emit func(uint32, []byte)) error {
 	}
 	b, err := r.AppendBinary(nil)
 	if err == nil {
-		p := packed.NewPacker(0, 0)
+		p := packed.NewPacker(0)
 		if first%300 > 0 {
 			p.Over(packed.Overflow{Dir: overflowDir, After: 1})
 		}
