@@ -225,7 +225,6 @@ Go's runtime, for example because memory ran out. After 1, 130, 134 and 143 the 
 		keygenCommand(a),
 		inspectCommand(a),
 		reportCommand(a),
-		lossCommand(a),
 		planCommand(a),
 		runCommand(a),
 	)

@@ -6,17 +6,44 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"minsep/internal/montecarlo/internal/likelihood"
+	"minsep/mechanism"
+	"minsep/sampling"
 )
 
+// goldenCase is a case of a file of losses, or of δ, that were computed elsewhere.
 type goldenCase struct {
-	Scheme  string    `json:"scheme"`
-	Steps   int       `json:"n"`
-	MinSep  int       `json:"b"`
-	LogLoss []float64 `json:"log_loss"`
+	Scheme     string        `json:"scheme"`
+	Steps      int           `json:"n"`
+	MinSep     int           `json:"b"`
+	Prob       float64       `json:"p"`
+	ProbCyclic float64       `json:"p_cyclic"`
+	Sigma      float64       `json:"sigma"`
+	Start      string        `json:"start"`
+	Column     []float64     `json:"c"`
+	Matrix     [][]float64   `json:"C"`
+	Owned      int           `json:"k_u"`
+	Epoch      int           `json:"epoch"`
+	Deltas     []goldenDelta `json:"deltas"`
+	Y          [][]float64   `json:"y"`
+	LogLoss    []float64     `json:"log_loss"`
 }
 
-func readCases(t *testing.T, data []byte) []goldenCase {
+type goldenDelta struct {
+	Epsilon float64 `json:"eps"`
+	PQ      float64 `json:"delta_PQ"`
+	SEPQ    float64 `json:"se_PQ"`
+	QP      float64 `json:"delta_QP"`
+	SEQP    float64 `json:"se_QP"`
+}
+
+func readGolden(t *testing.T, name string) []goldenCase {
 	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var file struct{ Cases []goldenCase }
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
@@ -24,96 +51,70 @@ func readCases(t *testing.T, data []byte) []goldenCase {
 	return file.Cases
 }
 
+// spec is the spec of a case, of one example unless it is Algorithm 3.
+func (g goldenCase) spec() Spec {
+	strategy := toeplitz(g.Steps, g.Column...)
+	if g.Matrix != nil {
+		strategy = &mechanism.Strategy{Kind: mechanism.KindBanded, Steps: g.Steps, Columns: lowerColumns(g.Matrix)}
+	}
+	var scheme sampling.Scheme
+	switch name := strings.TrimSuffix(g.Scheme, "_two_examples"); name {
+	case "rotation":
+		scheme = sampling.Rotation{Steps: g.Steps, EpochSteps: g.Epoch}
+	case "balls_in_bins":
+		scheme = sampling.BallsInBins{Steps: g.Steps, Period: g.MinSep}
+	case "epoch_min_sep":
+		scheme = sampling.EpochMinSep{Steps: g.Steps, MinSep: g.MinSep, EpochSteps: g.Epoch}
+	case "cyclic_poisson_shift0", "cyclic_poisson_random_shift":
+		secret := name == "cyclic_poisson_random_shift"
+		scheme = sampling.CyclicPoisson{Prob: g.ProbCyclic, Steps: g.Steps, MinSep: g.MinSep, SecretPartition: secret}
+	case "multi_attribution_alg3_thm6.1":
+		return Spec{MultiOwner: &sampling.MultiOwner{Prob: g.Prob, Steps: g.Steps, MinSep: g.MinSep}, Published: true, NoiseMultiplier: g.Sigma, Strategy: strategy, MaxExamplesPerOwner: g.Owned}
+	default:
+		scheme = sampling.BMinSep{Prob: g.Prob, Steps: g.Steps, MinSep: g.MinSep, WarmStart: g.Start == "warm"}
+	}
+	return specOf(scheme, strategy, g.Sigma)
+}
+
+// lowerColumns are the columns of a lower triangular matrix from the diagonal down, without zeros at
+// the end.
+func lowerColumns(rows [][]float64) (columns [][]float64) {
+	for j := range rows {
+		var column []float64
+		for _, row := range rows[j:] {
+			column = append(column, row[j])
+		}
+		for len(column) > 1 && column[len(column)-1] == 0 {
+			column = column[:len(column)-1]
+		}
+		columns = append(columns, column)
+	}
+	return columns
+}
+
 // TestGoldenLosses compares with losses computed elsewhere, by enumeration of all participation
 // patterns or in 40 digits.
 func TestGoldenLosses(t *testing.T) {
 	for name, tolerance := range map[string]float64{"logloss.json": 1e-9, "logloss_two_examples.json": 1e-10, "logloss_large.json": 1e-9, "logloss_epoch.json": 1e-9, "logloss_rotation.json": 1e-9} {
-		data, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			t.Fatal(err)
+		cases := readGolden(t, name)
+		if len(cases) < 6 {
+			t.Fatalf("%s: %d cases", name, len(cases))
 		}
-		filled, err := EvaluateCases(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, got := readCases(t, data), readCases(t, filled)
-		if len(got) != len(want) || len(want) < 10 && name != "logloss_epoch.json" || len(want) < 6 {
-			t.Fatalf("%s: %d cases of %d", name, len(got), len(want))
-		}
-		for i, c := range want {
-			for j, loss := range c.LogLoss {
-				if diff := math.Abs(got[i].LogLoss[j] - loss); !(diff <= tolerance) {
-					t.Errorf("%s case %d (%s, n = %d, b = %d), y[%d]: %.15g, want %.15g", name, i, c.Scheme, c.Steps, c.MinSep, j, got[i].LogLoss[j], loss)
+		for i, c := range cases {
+			spec := c.spec()
+			columns := likelihood.NewColumns(spec.Strategy)
+			ratio, err := spec.newRatio(columns)
+			if spec.Law != nil && c.Owned > 1 {
+				ratio = likelihood.NewExamples(spec.Law, columns, spec.Factor(), c.Owned)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, want := range c.LogLoss {
+				if got := likelihood.LogRatio(ratio, columns, c.Sigma, c.Y[j]); !(math.Abs(got-want) <= tolerance) {
+					t.Errorf("%s case %d (%s, n = %d, b = %d), y[%d]: %.15g, want %.15g", name, i, c.Scheme, c.Steps, c.MinSep, j, got, want)
 				}
 			}
 		}
 	}
-}
-
-const oneCase = `{"note": {"kept": [1, 2]}, "cases": [
- {"scheme": "b_min_sep", "start": "cold", "n": 2, "b": 1, "p": 0.5, "sigma": 1, "c": [1.0], "y": [[0.5, 0.5]], "mine": "kept too", "big": 12345678901234567890}]}`
-
-func TestEvaluateCasesKeepsTheRest(t *testing.T) {
-	out, err := EvaluateCases([]byte(oneCase))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Note  struct{ Kept []int }
-		Cases []map[string]json.RawMessage
-	}
-	if err := json.Unmarshal(out, &file); err != nil {
-		t.Fatal(err)
-	}
-	c := file.Cases[0]
-	if len(file.Note.Kept) != 2 || string(c["mine"]) != `"kept too"` || string(c["big"]) != "12345678901234567890" || string(c["log_loss"]) == "" {
-		t.Errorf("%s", out)
-	}
-}
-
-func TestEvaluateCasesRefuses(t *testing.T) {
-	for name, c := range map[string]struct{ from, to, want string }{
-		"scheme":     {`"b_min_sep"`, `"bminsep"`, "scheme bminsep"},
-		"no p":       {`"p": 0.5,`, ``, "field p"},
-		"null y":     {`[[0.5, 0.5]]`, `null`, "field y"},
-		"short y":    {`[[0.5, 0.5]]`, `[[0.5]]`, "length of y[0] 1"},
-		"p above 1":  {`"p": 0.5`, `"p": 1.5`, "prob 1.5"},
-		"sigma":      {`"sigma": 1,`, `"sigma": 0,`, "sigma 0"},
-		"start":      {`"cold"`, `"tepid"`, "start tepid"},
-		"many":       {`"scheme": "b_min_sep", "start": "cold", "n": 2, "b": 1, "p": 0.5,`, `"scheme": "epoch_min_sep", "n": 2, "b": 1, "epoch": 1, "k_u": 3,`, "k_u 3"},
-		"negative":   {`[1.0]`, `[1.0, -0.5]`, "no negative entry"},
-		"empty c":    {`[1.0]`, `[]`, "c 0"},
-		"huge n":     {`"n": 2`, `"n": -2`, "n -2"},
-		"text for n": {`"n": 2`, `"n": "2"`, "case 0"},
-		"twice":      {`}]}`, `}]} {}`, "after top-level value"},
-		"no cases":   {`"cases"`, `"case"`, "list of cases"},
-		"overflow":   {`[[0.5, 0.5]]`, `[[1e308, 1e308]]`, "out of range"},
-	} {
-		if !strings.Contains(oneCase, c.from) {
-			t.Fatalf("%s: nothing to replace", name)
-		}
-		out, err := EvaluateCases([]byte(strings.Replace(oneCase, c.from, c.to, 1)))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %s, %v", name, out, err)
-		}
-	}
-}
-
-func FuzzEvaluateCases(f *testing.F) {
-	f.Add([]byte(oneCase))
-	f.Add([]byte(`{"cases": [{"scheme": "b_min_sep_general_C", "start": "warm", "n": 2, "b": 2, "p": 0.1, "sigma": 1, "C": [[1, 0], [0.5, 1]], "y": [[1, 2]]}]}`))
-	f.Add([]byte(`{"cases": [{"scheme": "balls_in_bins", "n": 3, "b": 2, "sigma": 1, "c": [1, 0.5], "y": [[1, 2, 3]]}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := EvaluateCases(data)
-		if err != nil {
-			return
-		}
-		for _, c := range readCases(t, out) {
-			for _, loss := range c.LogLoss {
-				if math.IsNaN(loss) || math.IsInf(loss, 0) {
-					t.Errorf("loss %g of %s", loss, data)
-				}
-			}
-		}
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
@@ -200,46 +199,6 @@ func TestLossesAgainstEvaluator(t *testing.T) {
 	}
 }
 
-type goldenDelta struct {
-	Epsilon float64 `json:"eps"`
-	PQ      float64 `json:"delta_PQ"`
-	SEPQ    float64 `json:"se_PQ"`
-	QP      float64 `json:"delta_QP"`
-	SEQP    float64 `json:"se_QP"`
-}
-
-type goldenMonteCarlo struct {
-	Scheme     string        `json:"scheme"`
-	Steps      int           `json:"n"`
-	MinSep     int           `json:"b"`
-	Prob       float64       `json:"p"`
-	ProbCyclic float64       `json:"p_cyclic"`
-	Sigma      float64       `json:"sigma"`
-	Start      string        `json:"start"`
-	Column     []float64     `json:"c"`
-	Owned      int           `json:"k_u"`
-	Epoch      int           `json:"epoch"`
-	Deltas     []goldenDelta `json:"deltas"`
-}
-
-func (g goldenMonteCarlo) spec() Spec {
-	strategy := toeplitz(g.Steps, g.Column...)
-	var scheme sampling.Scheme
-	switch g.Scheme {
-	case "balls_in_bins":
-		scheme = sampling.BallsInBins{Steps: g.Steps, Period: g.MinSep}
-	case "epoch_min_sep":
-		scheme = sampling.EpochMinSep{Steps: g.Steps, MinSep: g.MinSep, EpochSteps: g.Epoch}
-	case "cyclic_poisson_random_shift":
-		scheme = sampling.CyclicPoisson{Prob: g.ProbCyclic, Steps: g.Steps, MinSep: g.MinSep, SecretPartition: true}
-	case "multi_attribution_alg3_thm6.1":
-		return Spec{MultiOwner: &sampling.MultiOwner{Prob: g.Prob, Steps: g.Steps, MinSep: g.MinSep}, Published: true, NoiseMultiplier: g.Sigma, Strategy: strategy, MaxExamplesPerOwner: g.Owned}
-	default:
-		scheme = sampling.BMinSep{Prob: g.Prob, Steps: g.Steps, MinSep: g.MinSep, WarmStart: g.Start == "warm"}
-	}
-	return specOf(scheme, strategy, g.Sigma)
-}
-
 // TestGoldenDeltas compares δ in both directions with reference estimates of 4e5 to 1e6 samples. A
 // figure is refused when it is more than 4 combined standard errors off. That happens to one
 // correct figure in 16,000, so to one of the 60 with probability 4e-3; the seed being fixed and
@@ -252,15 +211,7 @@ func TestGoldenDeltas(t *testing.T) {
 	}
 	compared := 0
 	for _, name := range []string{"mc_bminsep.json", "mc_bnb_cyclic.json", "mc_multi_attribution.json", "mc_epoch.json"} {
-		data, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var file struct{ Cases []goldenMonteCarlo }
-		if err := json.Unmarshal(data, &file); err != nil {
-			t.Fatal(err)
-		}
-		for i, c := range file.Cases {
+		for i, c := range readGolden(t, name) {
 			if c.Steps > 300 && testing.Short() {
 				continue
 			}

@@ -233,23 +233,15 @@ func NewEvaluator(s Spec) (*Evaluator, error) {
 // LogRatio returns ln P(y)/Q(y) for as many finite entries of y as there are steps. It holds to 1e-9
 // for ratios up to e^±10000.
 func (e *Evaluator) LogRatio(y []float64) (float64, error) {
-	if err := checkOutput(y, e.columns.Steps); err != nil {
-		return 0, err
-	}
-	return checkLoss(likelihood.LogRatio(e.ratio, e.columns, e.spec.NoiseMultiplier, y))
-}
-
-func checkOutput(y []float64, steps int) error {
-	check := param.Checker{}
+	check, steps := param.Checker{}, e.columns.Steps
 	check.Require(len(y) == steps, "length of y", len(y), fmt.Sprintf("must be the number of steps, %d", steps))
 	for i, v := range y {
 		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), fmt.Sprintf("y[%d]", i), v, "must be finite")
 	}
-	return check.Err()
-}
-
-func checkLoss(loss float64) (float64, error) {
-	check := param.Checker{}
+	if err := check.Err(); err != nil {
+		return 0, err
+	}
+	loss := likelihood.LogRatio(e.ratio, e.columns, e.spec.NoiseMultiplier, y)
 	check.Require(!math.IsNaN(loss) && !math.IsInf(loss, 0), "log ratio", loss, "is out of range for this y")
 	return loss, check.Err()
 }

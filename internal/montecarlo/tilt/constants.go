@@ -77,10 +77,6 @@ const (
 // partLengths are the lengths of parts that are tried, in bands.
 var partLengths = [...]int{200, 100, 50, 25}
 
-// nearlyAll is the probability of participation above which F5.17 gains nothing: the share of
-// examples that do not take part is too small to change a bound.
-const nearlyAll = 0.99
-
 // Several examples per owner.
 const (
 	// Drawn ratios raise a mean of values in proportion to 1/R: by 1 to 3 % of the divergence at the

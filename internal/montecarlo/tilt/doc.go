@@ -50,8 +50,8 @@
 // Where ε and δ are small, f is near 1, and no available order singles out the outputs that matter.
 // The run of a Toeplitz strategy is then divided into parts (F5.14). One part is sampled, and
 // moments and classes of steps that are as far apart as the number of bands (F5.15) bound the
-// contribution of the others. Classes bound H(Q,P) too, which then mostly takes no samples. Where an example may take part at no step, H(P,Q) also
-// has a bound by the moments of an example that does take part (F5.17).
+// contribution of the others. Classes bound H(Q,P) too, which then mostly takes no
+// samples.
 //
 // # Several examples per owner
 //

@@ -258,9 +258,6 @@ func forwardProposal(
 		f = newForward(c, columns, work, kept, watch)
 	}
 	f.orders(true)
-	if math.IsInf(work, 1) { // others have little use for a proof
-		f.proven = takingBound(c, columns, watch)
-	}
 	divided, ok := Proposal{}, false
 	if bulky(f.mixture.members) {
 		divided, ok = partsProposal(c, watch)
@@ -297,7 +294,6 @@ type forward struct {
 
 	mixture   mixture
 	bound     float64 // M of the best order, or of blocks
-	proven    float64 // another bound of H(P,Q), +Inf where there is none
 	walkError float64
 	walkable  int     // the highest order to draw tuples from; at first the number of examples
 	order     int     // the last
@@ -321,7 +317,7 @@ func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables
 	if f.examples == 1 {
 		f.mixture.members = []Member{{Order: 1}}
 	}
-	f.bound, f.proven, f.walkable, f.order = math.Inf(1), math.Inf(1), f.examples, 1
+	f.bound, f.walkable, f.order = math.Inf(1), f.examples, 1
 	return f
 }
 
@@ -453,7 +449,7 @@ func (f *forward) proposal() (Proposal, error) {
 	p := Proposal{Config: f.Config, Method: Tilted, Members: f.mixture.members, Draws: drawsFor(f.Spec)}
 	p.Slack = lossError(f.Epsilon) + 2*f.walkError
 	p.Bound = max(leastBound, f.mixture.bound()*(1+2*p.Slack))
-	p.Divergence = min(1, max(min(f.bound, f.proven), leastBound), p.Bound)
+	p.Divergence = min(1, max(f.bound, leastBound), p.Bound)
 	return p, nil
 }
 

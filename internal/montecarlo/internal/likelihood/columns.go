@@ -2,7 +2,7 @@
 // log domain.
 //
 // Every Ratio gives ln P(y)/Q(y) for one family of participation processes, with Q = N(0, σ²I) over
-// Steps steps (F3.6: with both P and Q away from zero). It sees the output y only through u_i =
+// Steps steps. It sees the output y only through u_i =
 // ⟨c_i, y⟩/σ², c_i the i-th column of C, and C itself through norms and inner products of columns
 // divided by σ². So the matrix, the randomness and the recursions are checked apart from each
 // other. Results hold to 1e-9 for log ratios up to 1e4 in size. Steps are 0-based here and 1-based

@@ -357,49 +357,6 @@ func TestAlgorithm3ByEnumeration(t *testing.T) {
 	}
 }
 
-// TestTruncatedByEnumeration enumerates sampling and survival at every participation, of P and of
-// Q.
-func TestTruncatedByEnumeration(t *testing.T) {
-	each(30, 8, func(b int) int { return b }, func(name string, g grid, rng *rand.Rand) {
-		ratio, err := NewTruncated(tableOf(t, g.process.Law(), g.process.Steps), g.c, g.factor(), 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ratio.Counts = make([]int, g.process.Steps)
-		for i := range ratio.Counts {
-			ratio.Counts[i] = rng.IntN(7)
-		}
-		var p, q []pattern
-		for _, s := range minSepPatterns(g.process) {
-			var walk func(i int, x, y []float64, prob float64)
-			walk = func(i int, x, y []float64, prob float64) {
-				if i == len(s.x) {
-					p = append(p, pattern{append([]float64(nil), x...), prob})
-					q = append(q, pattern{append([]float64(nil), y...), prob})
-					return
-				}
-				if s.x[i] == 0 {
-					walk(i+1, x, y, prob)
-					return
-				}
-				if ratio.Counts[i] < ratio.MaxBatch {
-					x[i] = 1
-					walk(i+1, x, y, prob)
-				} else {
-					stays := 3 / float64(ratio.Counts[i]+1)
-					walk(i+1, x, y, prob*(1-stays))
-					x[i], y[i] = 2, -1
-					walk(i+1, x, y, prob*stays)
-				}
-				x[i], y[i] = 0, 0
-			}
-			walk(0, make([]float64, len(s.x)), make([]float64, len(s.x)), s.prob)
-		}
-		y := randomOutput(rng, g.c, g.sigma, p)
-		equal(t, name, LogRatio(ratio, g.c, g.sigma, y), enumerated(g.c, g.sigma, p, y)-enumerated(g.c, g.sigma, q, y))
-	})
-}
-
 // TestLargeRatios: p = 1 cold is one Gaussian pair, so ratios of ±10000 have a closed form.
 func TestLargeRatios(t *testing.T) {
 	const n, sigma = 400, 0.1
