@@ -14,7 +14,7 @@ import (
 )
 
 // clusters bounds N_θ of an example that takes part at most once, with the same probability a at
-// every step, for orders and runs that are too long for a table (F5.13). Participations fall into
+// every step (F5.13). Participations fall into
 // clusters: the steps of one have gaps below the bands w, and steps of different ones are at least
 // w apart, where columns do not overlap. With ⟨c_i,c_{i+d}⟩/σ² ≤ most[d] a cluster weighs at most
 // the same wherever it begins. So
@@ -251,6 +251,15 @@ func (c *clusters) following(m, j, i int) float64 {
 	return floats.Dot(l.spans[:spans], rest[i+c.bands:i+c.bands+spans])
 }
 
+// choose is C(n, k).
+func choose(n, k int) float64 {
+	c := 1.0
+	for j := range k {
+		c *= float64(n-j) / float64(j+1)
+	}
+	return c
+}
+
 // choose sets the weights by which the number of participations is drawn.
 func (c *clusters) choose() {
 	all := float64(c.steps) * c.first
@@ -401,13 +410,11 @@ func (c *clusters) source() *source {
 		steps := make([]int, 0, maxBlockOrder)
 		return func(hits []kernel.Hit, u *uniforms) ([]kernel.Hit, float64) { return c.walk(hits, steps, u) }
 	}
-	return &source{
-		lnN:       c.logN,
-		raised:    max(inflation, 2*c.rounding()),
-		walkError: c.rounding(),
-		walker:    walker,
-		above:     above,
+	s := &source{walkError: c.rounding(), walker: walker, above: above}
+	if c.order > 1 {
+		s.lnN, s.raised = c.logN, max(inflation, 2*c.rounding())
 	}
+	return s
 }
 
 // rounding bounds the relative error of N̂ and of weights: sums over the steps, over j and over

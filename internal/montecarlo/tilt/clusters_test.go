@@ -104,8 +104,7 @@ func TestTuplesOfClustersFollowTheirDistribution(t *testing.T) {
 // sum.
 func TestClustersAreNearTheTable(t *testing.T) {
 	s := specOf(sampling.BMinSep{Prob: 1, Steps: 400, MinSep: 400, WarmStart: true}, toeplitz(400, squareRoot(8)...), .8)
-	once, _ := singleOf(s)
-	law, err := once.table(400)
+	law, err := uniformStep(400)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,15 +5,15 @@ package tilt
 
 // Sizes beyond which tables are not made.
 const (
-	// maxProducts bounds the multiplications of a closed form, about ten seconds: for the Gram matrix
-	// of bins, for triangles, and for the ages of pairs.
+	// maxProducts bounds the multiplications of inner products and of the ages of pairs, about ten
+	// seconds.
 	maxProducts = 4e10
 
 	// Limits of states times steps. A state takes some 5 ns at each step where the law is the same
 	// at every step, and many steps are then spared; elsewhere it takes some 50
 	// ns.
 	maxLowWork    = 2e9 // of orders up to 3, which decide whether tilting helps at all
-	maxAlikeWork  = 6e7 // of others, which gain a few per cent of σ, where the law is the same at every step or of one participation
+	maxAlikeWork  = 6e7 // of others, which gain a few per cent of σ, where the law is the same at every step
 	maxOrderWork  = 3e7 // of others: with 6e7, and 256 MB, a certificate of epoch-min-sep took 48 CPU-s in place of 31
 	maxOwnersWork = 6e6 // of several examples per owner, which have higher orders in blocks
 
@@ -24,7 +24,7 @@ const (
 	// Limits of the bytes that are held at one time. For four epochs of 1800 steps with min-sep 256,
 	// orders up to 3 take 1.8 GB, and M of order 2 is a hundred times M of order 3.
 	maxTableBytes = 140 << 20
-	maxBlockBytes = 256 << 20 // in blocks, and of examples that take part at most once
+	maxBlockBytes = 256 << 20 // in blocks
 	maxPairBytes  = 1 << 30   // of order 2 of rotation
 	maxLowBytes   = 2 << 30   // of orders up to 3
 

@@ -18,8 +18,8 @@
 // For integer θ the power f^θ is a sum over θ-tuples of participation patterns, of Gaussians with
 // mean C(x_1+…+x_θ) (F5.2). N_θ is the sum of the tuples' weights; a backward recursion over the
 // states of θ copies gives it, and a forward walk through the same table draws tuples (F5.3;
-// package tuples). Both need C ≥ 0. If an example takes part at most once, orders up to 3 are
-// closed forms (F5.6).
+// package tuples). Both need C ≥ 0. If an example takes part at most once, clusters
+// bound any order (F5.13).
 //
 // H(Q,P) is 0 where Pr[no participation] ≥ e^-ε. Elsewhere ln f is convex, and its tangents bound
 // it from below. No y is drawn where a tangent shows that the value is 0, and M is the bound that

@@ -2,6 +2,7 @@ package tilt
 
 import (
 	"context"
+	"slices"
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
@@ -50,6 +51,9 @@ func familyOf(s montecarlo.Spec) family {
 	if period, ok := rotationOf(s); ok {
 		return rotation{period}
 	}
+	if once, ok := singleOf(s); ok {
+		return once
+	}
 	return newLawFamily(s)
 }
 
@@ -86,3 +90,19 @@ func exactly(draw func(hits []kernel.Hit, u *uniforms) []kernel.Hit) func() walk
 
 // logN is ln N_θ, rounded upward.
 func (s *source) logN() float64 { return s.lnN + s.raised }
+
+// pick returns the index that a number in (0,1) falls on, given partial sums.
+func pick(sums []float64, u float64) int {
+	i, _ := slices.BinarySearch(sums, u*sums[len(sums)-1])
+	return i
+}
+
+// addHit adds one participation to hits, which are sorted by step.
+func addHit(hits []kernel.Hit, step int) []kernel.Hit {
+	at, found := slices.BinarySearchFunc(hits, step, func(h kernel.Hit, step int) int { return h.Step - step })
+	if found {
+		hits[at].Times++
+		return hits
+	}
+	return slices.Insert(hits, at, kernel.Hit{Step: step, Times: 1})
+}

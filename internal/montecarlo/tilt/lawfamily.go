@@ -7,8 +7,7 @@ import (
 	"minsep/sampling"
 )
 
-// lawFamily is any law: by tables of tuples (F5.3), or in closed form where an example takes part at
-// most once (F5.6).
+// lawFamily is any law, by tables of tuples (F5.3).
 type lawFamily struct {
 	law   *sampling.Table
 	alike bool // the law is the same at every step
@@ -19,9 +18,6 @@ func newLawFamily(s montecarlo.Spec) lawFamily {
 }
 
 func (f lawFamily) affordable(s montecarlo.Spec, order int) bool {
-	if once, ok := singleOf(s); ok {
-		return onceAffordable(s, once, order)
-	}
 	limit := maxOrderWork
 	switch {
 	case order <= 3:
@@ -47,9 +43,6 @@ func (f lawFamily) source(
 	keep bool,
 	watch watcher,
 ) (*source, error) {
-	if once, ok := singleOf(s); ok {
-		return newOnceSource(once, s, columns, order, keep, watch)
-	}
 	o := tuples.Options{Keep: keep, MaxBytes: maxTableBytes, Watch: watch}
 	if order <= 3 {
 		o.MaxBytes = maxLowBytes
@@ -59,16 +52,10 @@ func (f lawFamily) source(
 
 // drawable implements [family].
 func (f lawFamily) drawable(s montecarlo.Spec, order int) bool {
-	if _, ok := singleOf(s); ok {
-		return true
-	}
 	return f.kept(s, order) <= maxTableBytes
 }
 
 func (f lawFamily) work(s montecarlo.Spec, order int) float64 {
-	if once, ok := singleOf(s); ok {
-		return onceWork(s, once, order)
-	}
 	return tuples.Count(tuples.Labels(s.Law, s.Strategy.Bands()), order-1) * float64(s.Steps())
 }
 

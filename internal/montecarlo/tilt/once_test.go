@@ -54,65 +54,6 @@ func (c tableCase) spec() montecarlo.Spec {
 	return specOf(sampling.BMinSep{Prob: c.p, Steps: c.c.Steps, MinSep: c.sep, WarmStart: true}, c.c, c.sigma)
 }
 
-func mustOnce(t *testing.T, s montecarlo.Spec, theta int) *once {
-	t.Helper()
-	once, _ := singleOf(s)
-	o, err := newOnce(once, likelihood.NewColumns(s.Strategy), 1/(s.NoiseMultiplier*s.NoiseMultiplier), theta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
-}
-
-func TestOnceNormaliserIsTheSumOverAllTuples(t *testing.T) {
-	for _, c := range onceCases() {
-		want := 0.0
-		eachTuple(c.c, patterns(c.c.Steps, c.sep, c.p, true), c.sigma, c.theta, func(_ []int, w float64) { want += w })
-		if got := math.Exp(mustOnce(t, c.spec(), c.theta).logN); math.Abs(got/want-1) > 1e-12 {
-			t.Errorf("%v: N = %v, want %v (relative %g)", c, got, want, got/want-1)
-		}
-	}
-}
-
-func TestOnceTuplesFollowTheirDistribution(t *testing.T) {
-	for k, c := range onceCases() {
-		if c.theta == 1 && k%4 > 0 || c.c.Steps == 1 {
-			continue
-		}
-		if err := testDistribution(t, c, true, mustOnce(t, c.spec(), c.theta).draw, 15000); err != nil {
-			t.Errorf("%v: %v", c, err)
-		}
-	}
-	// Wrong twins: another probability, and another noise multiplier.
-	c := tableCase{toeplitz(5, 1, .6, .4), 6, .3, .8, 3}
-	rarer, louder := c, c
-	rarer.p *= .65
-	louder.sigma *= 1.2
-	for _, twin := range []tableCase{rarer, louder} {
-		if testDistribution(t, c, true, mustOnce(t, twin.spec(), 3).draw, 15000) == nil {
-			t.Errorf("the test accepts the tuples of %v", twin)
-		}
-	}
-}
-
-// TestOnceIsTheTable: the recursion F5.3 and the closed form F5.6 are the same, also where rows of a
-// long Toeplitz C are shared.
-func TestOnceIsTheTable(t *testing.T) {
-	long := []float64{1, .6, .45, .3, .2, .1, .05}
-	for _, c := range []tableCase{
-		{toeplitz(50, long...), 50, .02, .5, 2},
-		{toeplitz(50, long...), 61, .02, .5, 3},
-		{toeplitz(40, long...), 40, 1, .8, 3},
-		{varying(30, 9), 30, .05, .7, 3},
-		{&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 45, Toeplitz: long, Normalized: true}, 46, .3, .6, 3},
-	} {
-		table := tableOf(t, sampling.BMinSep{Prob: c.p, Steps: c.c.Steps, MinSep: c.sep, WarmStart: true}, c.c, c.sigma, c.theta)
-		if got := mustOnce(t, c.spec(), c.theta).logN; math.Abs(got-table.lnN) > 1e-12 {
-			t.Errorf("%v: ln N = %v, by the table %v", c, got, table.lnN)
-		}
-	}
-}
-
 // TestSingleOf: laws of at most one participation, with one probability at all steps.
 func TestSingleOf(t *testing.T) {
 	for _, x := range []struct {
@@ -144,24 +85,10 @@ func TestGoldenNormalisers(t *testing.T) {
 			scheme.MinSep, scheme.Prob = c.Steps, min(1, c.Rate/(1-c.Rate*float64(c.Steps-1)))
 		}
 		s := specOf(scheme, toeplitz(c.Steps, c.C...), c.Sigma)
-		source, err := familyOf(s).source(s, likelihood.NewColumns(s.Strategy), theta, true, nil)
+		source, err := newLawFamily(s).source(s, likelihood.NewColumns(s.Strategy), theta, true, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return source.logN() - inflation
 	}, "at_most_one", "b_min_sep")
-}
-
-// TestOnceIsRefused beyond order 3, and where a dense C is too large.
-func TestOnceIsRefused(t *testing.T) {
-	c := tableCase{toeplitz(6, 1, .5), 6, .3, .8, 4}
-	if _, err := newOnce(uniformOnce{.1, .4}, likelihood.NewColumns(c.c), 1, 4); err == nil {
-		t.Error("order 4 was made")
-	}
-	large := likelihood.Toeplitz(40000, make([]float64, 40000))
-	for _, theta := range []int{2, 3} {
-		if _, err := newOnce(uniformOnce{1e-5, .6}, large, 1, theta); err == nil {
-			t.Errorf("order %d of 40000 dense columns was made", theta)
-		}
-	}
 }

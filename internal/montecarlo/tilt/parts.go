@@ -116,7 +116,7 @@ func (p *parts) moments(watch watcher) (members []Member, walkError float64) {
 	least := math.Inf(1)
 	var s *source
 	for order := 2; order <= maxOrder; order++ {
-		if once, _ := singleOf(p.spec); !onceAffordable(p.spec, once, order) {
+		if !familyOf(p.spec).affordable(p.spec, order) {
 			break
 		}
 		next, err := sourceAbove(s, p.spec, p.columns, order, false, watch)

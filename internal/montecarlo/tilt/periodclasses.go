@@ -15,7 +15,7 @@ import (
 // each group is one age, and N_3 is exact.
 //
 // Within a period, K(u,v)K(v,z)K(u,z) with K = 1+f is expanded into 1, three f, three products of
-// two f, and one of three (F5.6): all of them positive, and summed by the groups of the three
+// two f, and one of three: all of them positive, and summed by the groups of the three
 // places.
 func newTripleBound(
 	periods periods,

@@ -398,8 +398,8 @@ func (f *forward) leastInBlocks() float64 {
 
 // blocks tries blocks of steps, where more orders may be of use.
 func (f *forward) blocks() {
-	b, ok := f.family.(lawFamily)
-	if !ok || f.watch.tell(0) != nil || f.converged ||
+	_, rotating := f.family.(rotation)
+	if rotating || f.watch.tell(0) != nil || f.converged ||
 		len(f.mixture.members) > 0 && !math.IsInf(f.work, 1) && (f.examples == 1 || f.walkable >= 2*f.examples) {
 		return
 	}
@@ -408,7 +408,7 @@ func (f *forward) blocks() {
 		spec:    f.Spec,
 		columns: f.columns,
 		epsilon: f.Epsilon,
-		family:  b,
+		family:  newLawFamily(f.Spec),
 		bound:   math.Inf(1),
 		patient: !math.IsInf(f.work, 1),
 		watch:   f.watch,
