@@ -2,7 +2,6 @@ package montecarlo
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"

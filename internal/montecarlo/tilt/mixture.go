@@ -22,7 +22,7 @@ type Member struct {
 	Block int `json:"block,omitempty"`
 
 	// Tables is the version of the tables of tuples, see tupleTables; 0 for order 1, and where tuples
-	// come from closed forms, clusters or pairs.
+	// come from clusters or pairs.
 	Tables int `json:"tables,omitempty"`
 }
 

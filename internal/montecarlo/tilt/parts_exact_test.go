@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"minsep/internal/bisect"
 )
 
 // lognormal is E(X-x)_+ of X = exp(m z - m²/2), z normal.
@@ -197,4 +199,11 @@ func TestPartsOfOneStep(t *testing.T) {
 			}
 		}
 	}
+}
+
+// logMost is ln of the least number that u-t is at most, as a part of u^order, for every u: it is
+// reached where the slope of its logarithm is 0.
+func logMost(t float64, order int) float64 {
+	u, _ := bisect.Between(t, 1e6*t, 0, func(u float64) bool { return 1/(u-t) > float64(order)/u })
+	return math.Log(u-t) - float64(order)*math.Log(u)
 }

@@ -1,7 +1,6 @@
 package tuples
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -15,9 +14,7 @@ type moves struct {
 	to      []move   // of each state, one for each choice of its group
 	groups  []group
 	woken   [][][2]int32 // by the number of copies that may be free: a state, and the one if one of them is
-	triples *triples     // of order 3, in place of all of these
 	count   int          // of states
-	uses    int          // steps so far
 	at      int          // step that these were made for
 	ends    bool         // some lead to the end of the run
 	reaches int          // steps ahead that they lead to at most
@@ -64,9 +61,8 @@ type choice struct {
 	total int
 }
 
-// makeMoves is for step i of an unrolled law. With few, states of order 3 with one free copy are
-// left to triples.
-func makeMoves(u *unrolled, m multisets, theta, i int, few bool) *moves {
+// makeMoves is for step i of an unrolled law.
+func makeMoves(u *unrolled, m multisets, theta, i int) *moves {
 	x, w, v, all := u.steps[i], newWaits(u, i+1), newMoves(u, i), shapes{}
 	v.woken = make([][][2]int32, theta+1)
 	base := make([]int, theta+1) // of the groups of each size
@@ -79,11 +75,7 @@ func makeMoves(u *unrolled, m multisets, theta, i int, few bool) *moves {
 			v.groups = append(v.groups, all.group(of))
 		}
 	}
-	following := func() { nextState(s, x.active) }
-	if few {
-		following = func() { s[0]++ }
-	}
-	for clear(s); x.active > 0 && int(s[0]) < len(x.out); following() {
+	for clear(s); x.active > 0 && int(s[0]) < len(x.out); nextState(s, x.active) {
 		size := 0 // of the group
 		for size < theta && int(s[theta-1-size]) < x.free {
 			size++
@@ -114,10 +106,6 @@ func makeMoves(u *unrolled, m multisets, theta, i int, few bool) *moves {
 		}
 	}
 	v.count = len(v.states)
-	if few && x.free > 0 {
-		v.triples = v.makeTriples(w, x.pattern)
-		v.count = m.stateNumbers(theta, x.pattern)
-	}
 	return v
 }
 
@@ -142,31 +130,6 @@ func (v *moves) wake(m multisets, x *pattern, s, to []int32, waiting int) {
 			[2]int32{int32(m.stateNumber(s, x.active)), int32(m.stateNumber(to, x.active))},
 		)
 	}
-}
-
-const (
-	inCache  = 1 << 12 // states below which their order does not matter
-	manyUses = 8       // steps from which on it is worth a sort
-)
-
-// sort puts states together whose last moves lead to the same slice, in the order of the entries:
-// these moves lead to slices far apart in memory.
-func (v *moves) sort(theta int) {
-	order, from := make([]int, len(v.states)), make([]int, len(v.states)+1)
-	for k, s := range v.states {
-		order[k], from[k+1] = k, from[k]+len(v.groups[s.group].choices)
-	}
-	slices.SortFunc(order, func(j, k int) int {
-		a, b := v.to[from[j+1]-1], v.to[from[k+1]-1]
-		return cmp.Or(cmp.Compare(a.lowest, b.lowest), cmp.Compare(a.number, b.number))
-	})
-	states, labels, to := v.states[:0:0], make([]uint16, 0, len(v.labels)), make([]move, 0, len(v.to))
-	for _, k := range order {
-		states = append(states, v.states[k])
-		labels = append(labels, v.labels[k*theta:][:theta]...)
-		to = append(to, v.to[from[k]:from[k+1]]...)
-	}
-	v.states, v.labels, v.to = states, labels, to
 }
 
 // nextState is the next multiset of which at least the last label is active.

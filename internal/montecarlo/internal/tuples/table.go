@@ -61,8 +61,7 @@ type Table struct {
 	release [][]int          // of each step: the slices that no earlier step leads to
 	spread  float64          // relative error from the steps that were not computed
 	endless endless
-	choices int  // of a state, at most
-	few     bool // order 3 with one free label
+	choices int // of a state, at most
 
 	// Of the latest step.
 	of      *moves
@@ -118,7 +117,6 @@ func newTable(l law, g *Gram, theta int, o Options) (*Table, error) {
 	}
 	t.row, t.self, t.gamma = make([]float64, g.bands), make([]float64, theta+1), make([]float64, u.labels)
 	t.power, t.ahead = make([][]float64, theta+1), make([][]float64, u.labels+1)
-	t.few = theta == 3 && u.fewFree()
 	t.endless.joint = n + 1
 	if whole := cmp.Or(o.Whole, wholeBytes); 8*size*(n+1) > whole && t.block == 1 && t.steadyPeriod() == 1 {
 		t.endless.joint = n - u.reach - 1
@@ -386,9 +384,6 @@ func (t *Table) prepare(i int) error {
 	if err != nil {
 		return err
 	}
-	if v.uses++; v.uses == manyUses && len(v.states) > inCache {
-		v.sort(t.theta)
-	}
 	t.of = v
 	common := i < t.gram.alike && i >= t.gram.bands-1
 	alike := common && t.common
@@ -431,10 +426,10 @@ func (t *Table) movesOf(i int) (*moves, error) {
 		if first := newMoves(t.unrolled, t.firsts[x.pattern]); first.serves(t.unrolled, i) {
 			step = first.at
 		}
-		if bytes := moveBytes * t.theta * t.stateNumbers(t.theta, x.pattern); !t.few && t.held+bytes > t.options.MaxBytes {
+		if bytes := moveBytes * t.theta * t.stateNumbers(t.theta, x.pattern); t.held+bytes > t.options.MaxBytes {
 			return nil, t.tooLarge()
 		}
-		v = makeMoves(t.unrolled, t.multisets, t.theta, step, t.few)
+		v = makeMoves(t.unrolled, t.multisets, t.theta, step)
 		for _, g := range v.groups {
 			t.choices = max(t.choices, len(g.choices))
 		}
@@ -497,9 +492,6 @@ func (t *Table) step(i int) (scaled bool) {
 		}
 	}
 	most, dst, ahead, gammas := 0.0, t.slice[i], t.ahead, t.gamma
-	if v.triples != nil {
-		most = v.triples.step(dst, ahead, t.slice[n], t.coef[1], gammas)
-	}
 	for k, s := range v.states {
 		gamma := 1.0
 		for _, y := range v.labels[k*theta:][:theta] {
