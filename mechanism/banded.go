@@ -44,11 +44,7 @@ func init() {
 // Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times
 // the number of steps.
 func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
-	limit := 0
-	if p.Workload != nil {
-		limit = p.Workload.Steps
-	}
-	if err := p.validate("bands", bands, limit); err != nil {
+	if err := p.validate("bands", bands); err != nil {
 		return nil, Convergence{}, err
 	}
 	n, schema := p.Workload.Steps, p.participation()

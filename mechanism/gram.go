@@ -21,25 +21,12 @@ func newGram(s *Strategy, step int) (*gram, error) {
 		return nil, errTooLarge("steps·bands", g.n*g.width, gramLimit)
 	}
 	g.band = make([]float64, g.n*g.width)
-	columns, scales := s.Columns, make([]float64, g.n)
-	if columns == nil {
-		columns = make([][]float64, g.n)
-		c := s.FirstColumn(nil)
-		for i := range columns {
-			columns[i] = c[:min(len(c), g.n-i)]
-		}
-	}
-	for i, norm := range s.ColumnNorms() {
-		scales[i] = 1
-		if s.Normalized {
-			scales[i] = 1 / norm
-		}
-	}
+	columns := s.columns()
 	for i, c := range columns {
 		for d := 0; d < len(c) && d < g.bands; d += step {
 			other := columns[i+d]
 			size := min(len(c)-d, len(other))
-			g.band[i*g.width+d/step] = floats.Dot(c[d:d+size], other[:size]) * scales[i] * scales[i+d]
+			g.band[i*g.width+d/step] = floats.Dot(c[d:d+size], other[:size])
 		}
 	}
 	return g, nil

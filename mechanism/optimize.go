@@ -65,12 +65,14 @@ func (p Problem) Validate() error {
 	return check.Err()
 }
 
-// validate does Validate, and requires a size, of bands or buffers, from 1 to limit. A limit of 0
-// stands for none: the missing workload is then the fault.
-func (p Problem) validate(name string, size, limit int) error {
+// validate does Validate, and requires a size, of bands or buffers, from 1 to the steps.
+func (p Problem) validate(name string, size int) error {
 	check := param.Checker{}
 	check.Add(p.Validate())
-	check.Require(size >= 1 && (limit == 0 || size <= limit), name, size, fmt.Sprintf("must be 1 to %d", limit))
+	if p.Workload != nil {
+		steps := p.Workload.Steps
+		check.Require(size >= 1 && size <= steps, name, size, fmt.Sprintf("must be 1 to %d", steps))
+	}
 	return check.Err()
 }
 

@@ -85,11 +85,7 @@ func (p Problem) OptimalToeplitz(bands int) (*Strategy, Convergence, error) {
 
 // validateToeplitz does validate, and requires a Toeplitz workload.
 func (p Problem) validateToeplitz(name string, size int) error {
-	limit := 0
-	if p.Workload != nil {
-		limit = p.Workload.Steps
-	}
-	if err := p.validate(name, size, limit); err != nil {
+	if err := p.validate(name, size); err != nil {
 		return err
 	}
 	if !p.Workload.IsToeplitz() {
@@ -105,11 +101,7 @@ func (p Problem) validateToeplitz(name string, size int) error {
 // newToeplitzError returns a function that computes ln of the squared error, by the objective, of
 // the Toeplitz C with first column c of bands entries, and adds its gradient to grad.
 func (p Problem) newToeplitzError(bands int) (func(c, grad []float64) float64, error) {
-	limit := 0
-	if p.Workload != nil {
-		limit = p.Workload.Steps
-	}
-	if err := p.validate("bands", bands, limit); err != nil {
+	if err := p.validate("bands", bands); err != nil {
 		return nil, err
 	}
 	a := p.Workload

@@ -75,9 +75,7 @@ func printPlan(w io.Writer, out *planner.Result, all bool) {
 		printTable(w, out)
 	}
 	for _, text := range out.Why {
-		if text != out.TooSmall { // TooSmall stands above the table already
-			fmt.Fprintln(w, text)
-		}
+		fmt.Fprintln(w, text)
 	}
 	fmt.Fprintln(w)
 	for _, text := range out.Note {

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"math"
+	"iter"
+	"slices"
 )
 
 // checkpointMagic begins a checkpoint.
@@ -31,34 +32,40 @@ func (g *Generator) WriteCheckpoint(w io.Writer) error {
 		}
 	}
 	g.first = g.step // the tiles begin anew, some rows apart
-	return writeState(w, g.checkpointHead(g.step), g.ring, g.buffers)
-}
-
-// writeState writes a head, states and the SHA-256 of both.
-func writeState(w io.Writer, head []byte, states ...[]float64) error {
 	sum := sha256.New()
 	out := io.MultiWriter(w, sum)
-	if _, err := out.Write(head); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	buf := make([]byte, 0, 8*4096)
-	for _, state := range states {
-		for len(state) > 0 {
-			n := min(len(state), 4096)
-			buf = buf[:0]
-			for _, v := range state[:n] {
-				buf = binary.LittleEndian.AppendUint64(buf, math.Float64bits(v))
-			}
-			if _, err := out.Write(buf); err != nil {
-				return fmt.Errorf("checkpoint: %w", err)
-			}
-			state = state[n:]
+	_, err := out.Write(g.checkpointHead(g.step))
+	buf := make([]byte, 8*statePart)
+	for part := range g.state() {
+		if err != nil {
+			break
 		}
+		n, _ := binary.Encode(buf, binary.LittleEndian, part) // which has room
+		_, err = out.Write(buf[:n])
 	}
-	if _, err := w.Write(sum.Sum(nil)); err != nil {
+	if err == nil {
+		_, err = w.Write(sum.Sum(nil))
+	}
+	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil
+}
+
+// statePart is the number of values of a state that are written or read at a time.
+const statePart = 4096
+
+// state gives the rows that the generator holds, some values at a time.
+func (g *Generator) state() iter.Seq[[]float64] {
+	return func(yield func([]float64) bool) {
+		for _, held := range [][]float64{g.ring, g.buffers} {
+			for part := range slices.Chunk(held, statePart) {
+				if !yield(part) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // checkpointHead returns the head of a checkpoint: the magic, the commitment to the key, which binds
@@ -82,15 +89,23 @@ func (g *Generator) checkpointHead(step int) []byte {
 // error wraps [ErrCheckpoint], and it stays at step 0.
 func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	sum := sha256.New()
-	in := io.TeeReader(r, sum)
-	step, err := readHead(in, g.checkpointHead, 8, len(g.bytes))
-	if err != nil {
-		return err
+	step, err := g.readState(r, sum)
+	var want [sha256.Size]byte
+	if err == nil {
+		_, err = io.ReadFull(r, want[:])
 	}
-	if err := readState(in, r, sum, g.ring, g.buffers); err != nil {
+	if err == nil && string(sum.Sum(nil)) != string(want[:]) {
+		err = errors.New("its SHA-256 does not match")
+	}
+	if err == nil {
+		if n, _ := io.ReadFull(r, want[:1]); n > 0 {
+			err = errors.New("it is longer than a checkpoint of this noise")
+		}
+	}
+	if err != nil {
 		clear(g.ring)
 		clear(g.buffers)
-		return err
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
 	g.step, g.first = step, step
 	for i := range g.next {
@@ -99,48 +114,26 @@ func (g *Generator) ReadCheckpoint(r io.Reader) error {
 	return nil
 }
 
-// readHead reads a head and returns its step, from 0 to steps. The step is in the 8 bytes that
-// begin fromEnd bytes before the end of the head. headOf gives the only head of a step, with which
-// the head must agree byte for byte.
-func readHead(in io.Reader, headOf func(step int) []byte, fromEnd, steps int) (step int, err error) {
-	head := make([]byte, len(headOf(0)))
+// readState reads the head of a checkpoint, which must be that of one of the steps that are known,
+// and the rows, and adds all that it reads to sum. It returns the step.
+func (g *Generator) readState(r io.Reader, sum hash.Hash) (step int, err error) {
+	in := io.TeeReader(r, sum)
+	head := make([]byte, len(g.checkpointHead(0)))
 	if _, err := io.ReadFull(in, head); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+		return 0, err
 	}
-	given := int64(binary.LittleEndian.Uint64(head[len(head)-fromEnd:]))
-	if given < 0 || given > int64(steps) || string(head) != string(headOf(int(given))) {
-		return 0, ErrCheckpoint
+	given := binary.LittleEndian.Uint64(head[len(head)-8:])
+	if given > uint64(len(g.bytes)) || string(head) != string(g.checkpointHead(int(given))) {
+		return 0, errors.New("its head is of another one")
 	}
-	return int(given), nil
-}
-
-// readState reads states through in, which feeds sum, and then the digest from r. r must end there.
-func readState(in, r io.Reader, sum hash.Hash, states ...[]float64) error {
-	buf := make([]byte, 8*4096)
-	for _, state := range states {
-		for len(state) > 0 {
-			n := min(len(state), 4096)
-			if _, err := io.ReadFull(in, buf[:8*n]); err != nil {
-				return fmt.Errorf("%w: %w", ErrCheckpoint, err)
-			}
-			for i := range n {
-				state[i] = math.Float64frombits(binary.LittleEndian.Uint64(buf[8*i:]))
-			}
-			state = state[n:]
+	buf := make([]byte, 8*statePart)
+	for part := range g.state() {
+		if _, err := io.ReadFull(in, buf[:8*len(part)]); err != nil {
+			return 0, err
+		}
+		if _, err := binary.Decode(buf, binary.LittleEndian, part); err != nil {
+			return 0, err
 		}
 	}
-	var want [sha256.Size]byte
-	if _, err := io.ReadFull(r, want[:]); err != nil {
-		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
-	}
-	if string(sum.Sum(nil)) != string(want[:]) {
-		return fmt.Errorf("%w: its SHA-256 does not match", ErrCheckpoint)
-	}
-	switch n, err := io.ReadFull(r, want[:1]); {
-	case n > 0:
-		return fmt.Errorf("%w: it is longer than a checkpoint of this noise", ErrCheckpoint)
-	case err != io.EOF:
-		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
-	}
-	return nil
+	return int(given), nil
 }

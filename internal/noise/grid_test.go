@@ -55,26 +55,6 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestSigmaOfTheRecipe: σ of the recipe is the σ that was asked for, and the sensitivity ζ, at any
-// number of coordinates.
-func TestSigmaOfTheRecipe(t *testing.T) {
-	const sigma, clip = 0.7326, 0.3 // 0.7326 is about what ε = 1 at δ = 1e-6 takes of a small batch
-	for _, d := range []int64{1, 1e8, 3e8, 1e9, 1 << 40, MaxCoordinates} {
-		for name, s := range strategies(64) {
-			for _, c := range []Config{{}, {Float64: true}, {Grid: NoGrid}} {
-				c.Strategy, c.Coordinates, c.NoiseMultiplier, c.ClipNorm = s, d, sigma, clip
-				r, err := NewRecipe(c)
-				if err != nil {
-					t.Fatalf("%s, %d coordinates: %v", name, d, err)
-				}
-				if float64(r.Params.NoiseMultiplier) != sigma || float64(r.Params.ClipNorm) != clip || float64(r.Sensitivity) != clip {
-					t.Errorf("%s, %d coordinates: σ %v of %v, sensitivity %v", name, d, r.Params.NoiseMultiplier, r.Params.ClipNorm, r.Sensitivity)
-				}
-			}
-		}
-	}
-}
-
 func TestGridText(t *testing.T) {
 	for text, want := range map[string]Grid{"none": NoGrid, "0.5": 0.5, "0x1p-30": 0x1p-30, "1e-3": 1e-3} {
 		var g Grid

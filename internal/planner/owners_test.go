@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"minsep/internal/accounting/calibration"
+	"minsep/internal/stages"
 	"minsep/mechanism"
 )
 
@@ -108,7 +110,8 @@ func TestLeaves(t *testing.T) {
 }
 
 // TestTwins: sampled owners that are as many as the examples with one per owner take over what was
-// found for those, also where it is looked at again.
+// found for those, also where it is looked at again. They are planned only where each example has one
+// owner.
 func TestTwins(t *testing.T) {
 	r := small()
 	r.Numbered, r.Schemes, r.Kinds = false, []string{"poisson", "epoch-min-sep"}, []string{"identity", "banded-toeplitz"}
@@ -121,6 +124,10 @@ func TestTwins(t *testing.T) {
 				continue
 			}
 			pairs++
+			p := out.RunPlan(row, &stages.PlanGraph{Paths: []string{"edges.csv"}})
+			if err := errors.Join(p.Validate(), p.Preflight()); err != nil || p.Bound.MaxExamplesPerOwner != 2 || p.Scheme.ExamplesPerOwner != 1 {
+				t.Errorf("%s: %+v, %v", row.Name(), p, err)
+			}
 			a, b := row.Noise, other.Noise
 			if a.Multiplier != b.Multiplier || a.StdErr != b.StdErr || a.OneDirection != b.OneDirection || row.Relative != other.Relative {
 				t.Errorf("%s: %+v, %s: %+v", row.Name(), a, other.Name(), b)
@@ -135,6 +142,11 @@ func TestTwins(t *testing.T) {
 	}
 	if said := fmt.Sprint(out.Note); !strings.Contains(said, "clips the mean, once for each owner") {
 		t.Errorf("owners are not named: %s", said)
+	}
+	shared := r
+	shared.Populations = []Population{r.Populations[0], {MaxPerOwner: 2, Examples: 600, Given: 640}}
+	if slices.ContainsFunc((&planning{Request: &shared}).settings(), func(s *setting) bool { return s.owners }) {
+		t.Error("owners of shared examples are sampled")
 	}
 	a := &setting{planning: &planning{Request: &r}, population: r.Populations[0], batch: 40}
 	b := &setting{planning: a.planning, population: r.Populations[1], owners: true, batch: 40}

@@ -38,8 +38,7 @@ type Result struct {
 
 	Stopped bool `json:"stopped,omitempty"` // before all candidates were looked at: the order may change
 
-	// TooSmall says that the maximum batch size leaves out better mechanisms, and which one does
-	// not; it stands in Why too.
+	// TooSmall says that the maximum batch size leaves out better mechanisms, and which one does not.
 	TooSmall string `json:"max_batch_size_too_small,omitempty"`
 
 	// MoreData names a row that uses more than twice as much of the data as the first, and its noise.
@@ -51,7 +50,7 @@ type Result struct {
 
 	planning *planning // that made it
 
-	Why  []string `json:"why"`  // the first is first, and the cost of the next best: a sentence each
+	Why  []string `json:"why"`  // the first is first, or nothing can be used: a sentence each
 	Note []string `json:"note"` // on the figures, and on candidates that were left out
 }
 
@@ -71,13 +70,9 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 	settings := shared.settings()
 	// No batch size is below the number of units: of all faults this one needs the data to be told.
 	if len(settings) == 0 {
-		last, units := r.Populations[len(r.Populations)-1], "examples"
-		most := last.Examples
-		if r.Sample == sampling.SampleOwners {
-			most, units = last.Owners, "owners"
-		}
-		rule := fmt.Sprintf("must be below the number of %s, %d", units, most)
-		if last.Given > last.Examples && units == "examples" {
+		most, unit := r.mostUnits()
+		rule := fmt.Sprintf("must be below the number of %ss, %d", unit, most)
+		if last := r.Populations[len(r.Populations)-1]; last.Given > last.Examples && unit == "example" {
 			rule += fmt.Sprintf(
 				", of %s, that --max-per-owner %d keeps",
 				words.Grouped(last.Given),
@@ -93,33 +88,44 @@ func (r Request) Plan(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shared.finish(ctx, rows)
+	out := shared.result(rows)
+	if err := shared.rank(ctx, rows); ctx.Err() != nil {
+		return shared.stopped(rows), ctx.Err()
+	} else if err != nil {
+		return nil, err
+	}
+	if err := shared.compare(out); err != nil {
+		return nil, err
+	}
+	out.explain()
+	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
+		return out, ErrNone
+	}
+	out.Weak = r.weak()
+	return out, nil
 }
 
 // settings are the populations and batch sizes that are tried, with examples sampled and, as the
 // request asks, owners.
 func (p *planning) settings() (list []*setting) {
-	if p.Sample != sampling.SampleOwners {
-		for _, population := range p.Populations {
-			for _, batch := range p.BatchSizes {
-				if batch < float64(population.Examples) {
-					list = append(list, &setting{planning: p, population: population, batch: batch})
-				}
+	add := func(units int64, s setting) {
+		for _, batch := range p.BatchSizes {
+			if batch < float64(units) {
+				one := s
+				one.planning, one.batch = p, batch
+				list = append(list, &one)
 			}
 		}
 	}
-	if p.Sample != sampling.SampleOwners && p.Unit == accounting.UnitOwner && p.Pools != nil {
-		for _, batch := range p.BatchSizes {
-			if batch < float64(p.Pools.Size) {
-				list = append(
-					list,
-					&setting{
-						planning:   p,
-						population: p.Pools.population(),
-						batch:      batch,
-						rotation:   p.rotates(batch),
-					},
-				)
+	if p.Sample != sampling.SampleOwners {
+		for _, population := range p.Populations {
+			add(population.Examples, setting{population: population})
+		}
+		if p.Unit == accounting.UnitOwner && p.Pools != nil {
+			examples := len(list)
+			add(p.Pools.Size, setting{population: p.Pools.population()})
+			for _, s := range list[examples:] {
+				s.rotation = p.rotates(s.batch)
 			}
 		}
 	}
@@ -127,24 +133,23 @@ func (p *planning) settings() (list []*setting) {
 	last := p.Populations[len(p.Populations)-1]
 	also := p.Sample == "" && last.MaxPerOwner > 1 && p.Unit == accounting.UnitOwner
 	if also || p.Sample == sampling.SampleOwners {
-		for _, batch := range p.BatchSizes {
-			if batch < float64(last.Owners) {
-				list = append(list, &setting{planning: p, population: last, owners: true, batch: batch})
-			}
-		}
+		add(last.Owners, setting{population: last, owners: true})
 	}
 	return list
 }
 
+// mostUnits is the largest number of units that can take part, and their name.
+func (r *Request) mostUnits() (number int64, unit string) {
+	last := r.Populations[len(r.Populations)-1]
+	if r.Sample == sampling.SampleOwners {
+		return last.Owners, "owner"
+	}
+	return last.Examples, "example"
+}
+
 // tooLarge says which batch sizes were not tried.
 func (r *Request) tooLarge() []string {
-	most, unit := r.Populations[0].Examples, "example"
-	for _, p := range r.Populations {
-		most = max(most, p.Examples)
-	}
-	if r.Sample == sampling.SampleOwners {
-		most, unit = r.Populations[len(r.Populations)-1].Owners, "owner"
-	}
+	most, unit := r.mostUnits()
 	for _, batch := range r.BatchSizes {
 		if batch >= float64(most) {
 			return []string{
@@ -171,7 +176,7 @@ func (p *planning) stopped(rows []*Row) *Result {
 	out.Stopped, out.Why = true, []string{}
 	out.Note = []string{
 		fmt.Sprintf(
-			"The plan was stopped: %s above, and there may be better ones. Estimates are not refined, and DP-SGD's batch sizes are not known.",
+			"The plan was stopped: %s above, and there may be better ones. Estimates are not refined.",
 			words.Count(known, "candidate"),
 		),
 	}
@@ -189,25 +194,6 @@ func (p *planning) result(rows []*Row) *Result {
 		ShorterMemory: memory,
 		planning:      p,
 	}
-}
-
-// finish ranks rows and adds the sentences on them.
-func (p *planning) finish(ctx context.Context, rows []*Row) (*Result, error) {
-	out := p.result(rows)
-	if err := p.rank(ctx, rows); ctx.Err() != nil {
-		return p.stopped(rows), ctx.Err()
-	} else if err != nil {
-		return nil, err
-	}
-	if err := p.compare(out); err != nil {
-		return nil, err
-	}
-	out.explain()
-	if len(out.Rows) == 0 || out.Rows[0].Refused != "" {
-		return out, ErrNone
-	}
-	out.Weak = p.weak()
-	return out, nil
 }
 
 // Protected is how many units a claim is for, with the most examples of an owner: owners with an

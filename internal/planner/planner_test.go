@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/drawhere"
 	"minsep/internal/ledger"
-	"minsep/internal/stages"
 	"minsep/sampling"
 )
 
@@ -95,43 +93,6 @@ func TestRankingHolds(t *testing.T) {
 			if b.row.Relative > 1.06*a.row.Relative && behind(a.row, b.row) && b.error <= a.error {
 				t.Errorf("%s is ranked before %s, with certified errors of %g and %g", a.row.Name(), b.row.Name(), a.error, b.error)
 			}
-		}
-	}
-}
-
-// TestSampledOwners: owners that are sampled need the noise of as many examples of an owner each,
-// and are planned only where each example has one owner.
-func TestSampledOwners(t *testing.T) {
-	r := small()
-	r.Schemes, r.Kinds, r.Numbered = []string{"poisson", "balls-in-bins"}, []string{"identity", "blt"}, false
-	r.Populations = []Population{{MaxPerOwner: 1, Examples: 320, Given: 640, Owners: 320}, {MaxPerOwner: 2, Examples: 600, Given: 640, Owners: 320}}
-	out := planned(t, r)
-	graph := &stages.PlanGraph{Paths: []string{"edges.csv"}}
-	compared := 0
-	for _, row := range out.Rows {
-		if row.Scheme.Sample == "" {
-			continue
-		}
-		for _, other := range out.Rows {
-			if other.Scheme.Sample == "" && other.MaxPerOwner == 1 && other.Scheme.Scheme == row.Scheme.Scheme && other.Strategy.Kind == row.Strategy.Kind {
-				compared++
-				if a, b := row.Noise, other.Noise; math.Abs(a.Multiplier-b.Multiplier) > 4*math.Hypot(a.StdErr, b.StdErr)+1e-3*b.Multiplier || row.BatchSize != other.BatchSize || row.Kept <= other.Kept {
-					t.Errorf("%s: %+v, %s: %+v", row.Name(), row, other.Name(), other)
-				}
-			}
-		}
-		p := out.RunPlan(row, graph)
-		if err := errors.Join(p.Validate(), p.Preflight()); err != nil || p.Bound.MaxExamplesPerOwner != 2 || p.Scheme.ExamplesPerOwner != 1 {
-			t.Errorf("%s: %+v, %v", row.Name(), p, err)
-		}
-	}
-	if compared != 2 {
-		t.Errorf("%d candidates of sampled owners", compared)
-	}
-	r.Populations[1].Owners = 0
-	for _, row := range planned(t, r).Rows {
-		if row.Scheme.Sample != "" {
-			t.Errorf("%s, of examples of several owners", row.Name())
 		}
 	}
 }

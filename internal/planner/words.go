@@ -60,7 +60,7 @@ func (out *Result) explain() {
 		return
 	}
 	out.TooSmall = tooSmall(out)
-	for _, text := range []string{out.TooSmall, out.whyFirst(), forAdam(out), worseThanDPSGD(out.Rows)} {
+	for _, text := range []string{out.whyFirst(), forAdam(out), worseThanDPSGD(out.Rows)} {
 		if text != "" {
 			out.Why = append(out.Why, text)
 		}
