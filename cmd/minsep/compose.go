@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ type together struct {
 	Protected  string     `json:"protected"` // whom the claim protects
 	Adjacency  string     `json:"adjacency"`
 	Assumes    string     `json:"assumes"`
-	Recomputed bool       `json:"recomputed"`      // whether certificates were: false, as inspect does that
+	Recomputed bool       `json:"recomputed"`      // whether all certificates were
 	Basic      *basic     `json:"basic,omitempty"` // sums of ε and of δ; nil if the requested δ is below the sum
 	Runs       []composed `json:"runs"`
 	// Statistics are the claims of private statistics in the runs' directories, which count once each.
@@ -54,24 +55,28 @@ type composed struct {
 	Directory string      `json:"directory"`
 	Times     int         `json:"times"`  // how many trainings it stands for
 	Points    []pld.Point `json:"points"` // (ε, δ) of its certificate
+	// Recomputed says what was recomputed of its certificate; "" if nothing was.
+	Recomputed string `json:"recomputed,omitempty"`
 }
 
 func composeCommand(a *app) *cobra.Command {
 	var delta, epsilon float64
 	var counts []int
+	var own time.Duration
 	c := &cobra.Command{
 		Use:   "compose RUN... {--delta D | --epsilon E} [--times N[,N...]]",
 		Short: "Add up the privacy of several trainings on the same data",
 		Long: `compose computes the joint guarantee of several trainings, such as a sweep of learning rates from which the best model is
 kept. It holds against somebody who sees all that they released, and each training may be chosen after a look at the
-earlier ones. compose draws no samples. If a run is proven by its privacy loss distribution, compose takes that distribution;
+earlier ones. If a run is proven by its privacy loss distribution, compose takes that distribution;
 of any other run it takes every certified point, and every bound that is proven without samples. Points at small epsilon,
 as minsep account --also-epsilon 0.1,0.2,0.4 certifies, therefore make many trainings cheap. --times N counts every run N
 times; a list such as 3,1 gives each run its own number. It is for trainings that minsep run --again made, or will make, of
 one plan.
 
-The joint guarantee protects the unit of the certificates, which must be the same in all. The certificates are taken as they
-stand: minsep inspect checks them. The sum of all epsilon and delta, which holds too, is printed beside. Trainings with the
+The joint guarantee protects the unit of the certificates, which must be the same in all. Each certificate is recomputed from
+its ledger, with its proofs; those that rest on samples get fresh ones, in 5 s of a processor for all runs together
+(--own-samples). With --own-samples 0 certificates are taken as they stand, and the first line says so. The sum of all epsilon and delta, which holds too, is printed beside. Trainings with the
 same batches do not add up: two directories of one run id, or with the same batches, are refused.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -128,7 +133,7 @@ same batches do not add up: two directories of one run id, or with the same batc
 			if err != nil {
 				return err
 			}
-			t, all, err := readTogether(cmd.Context(), args, times)
+			t, all, err := readTogether(cmd.Context(), args, times, own.Seconds())
 			if err != nil {
 				return err
 			}
@@ -143,6 +148,7 @@ same batches do not add up: two directories of one run id, or with the same batc
 	f := c.Flags()
 	f.Float64Var(&delta, "delta", 0, "print the joint epsilon of all trainings at this delta")
 	f.Float64Var(&epsilon, "epsilon", 0, "print the joint delta of all trainings at this epsilon")
+	f.DurationVar(&own, "own-samples", ownSamples, "CPU time for fresh samples of certificates that rest on samples, under a key of your own, of all runs together; 0 to recompute nothing")
 	f.IntSliceVar(&counts, "times", []int{1}, "number of times that each run counts; a list, such as 3,1, has one number for each run")
 	return c
 }
@@ -185,10 +191,16 @@ func mustBeFolders(ctx context.Context, dirs []string) error {
 	return check.Err()
 }
 
-// readTogether reads the certificates of the runs. All of them must protect the same unit under the
+// readTogether reads the certificates of the runs, and recomputes them in some seconds of processors
+// for samples; in none it takes them as they stand. All of them must protect the same unit under the
 // same adjacency: δ of owners and δ of examples do not add up.
-func readTogether(ctx context.Context, dirs []string, times []int) (*together, []pld.Training, error) {
-	t := &together{Assumes: apart}
+func readTogether(
+	ctx context.Context,
+	dirs []string,
+	times []int,
+	seconds float64,
+) (*together, []pld.Training, error) {
+	t := &together{Assumes: apart, Recomputed: seconds > 0}
 	var all []pld.Training
 	for i, dir := range dirs {
 		path := store.Join(dir, manifest.CertificateFile)
@@ -213,13 +225,24 @@ func readTogether(ctx context.Context, dirs []string, times []int) (*together, [
 				Rule:  fmt.Sprintf("must be verified: its status is %q", c.Status),
 			}
 		}
+		of := composed{Directory: dir, Times: times[i]}
 		if _, err := store.Stat(ctx, store.Join(dir, manifest.LedgerFolder)); errors.Is(err, fs.ErrNotExist) {
+			t.Recomputed = false
 			t.Notes = append(
 				t.Notes,
 				dir+" has no ledger, so nobody can check its certificate, and compose takes it on trust: put the folder back; minsep inspect asks for it too",
 			)
+		} else if seconds > 0 {
+			found, err := inspect.Claim(ctx, dir, seconds/float64(len(dirs)))
+			if err != nil {
+				return nil, nil, err
+			}
+			judged := inspect.Judge(found)
+			if err := judged.Err(); err != nil {
+				return nil, nil, fmt.Errorf("%s: %s: %w", dir, judged.Verdict, err)
+			}
+			of.Recomputed = judged.Recomputed
 		}
-		of := composed{Directory: dir, Times: times[i]}
 		for _, p := range c.Guarantee() {
 			of.Points = append(of.Points, pld.Point(p))
 		}
@@ -419,11 +442,12 @@ func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float6
 func (t *together) write(w io.Writer) {
 	fmt.Fprintf(
 		w,
-		"(ε, δ) = (%s, %s) for %s together, for %s; certificates not recomputed\n",
+		"(ε, δ) = (%s, %s) for %s together, for %s; certificates %s\n",
 		ceiled(t.Epsilon),
 		ceiled(t.Delta),
 		words.Count(t.Trainings, "training"),
 		t.Protected,
+		map[bool]string{true: "recomputed", false: "not recomputed"}[t.Recomputed],
 	)
 	fmt.Fprintf(w, "adjacency   %s\n", t.Adjacency)
 	if t.Basic != nil {
@@ -436,6 +460,9 @@ func (t *together) write(w io.Writer) {
 		}
 		for i, p := range r.Points {
 			fmt.Fprintf(w, "%s (%g, %g)", map[bool]string{true: ":", false: ","}[i == 0], p.Epsilon, p.Delta)
+		}
+		if r.Recomputed != "" {
+			fmt.Fprintf(w, "; %s", r.Recomputed)
 		}
 		fmt.Fprintln(w)
 	}

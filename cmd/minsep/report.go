@@ -56,6 +56,7 @@ func onlyHTML(out string) error {
 
 func reportCommand(a *app) *cobra.Command {
 	var o report.Options
+	var own time.Duration
 	c := &cobra.Command{
 		Use:   "report DIR [--out FILE]",
 		Short: "Make a page of HTML about a run directory, for people who must be convinced of it",
@@ -69,12 +70,14 @@ The page bears the date of today, or the date that the environment variable SOUR
 For a broken run the page says that it is broken, and the command exits with 3.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.OwnSamples = own.Seconds()
 			return writeReport(a, cmd.Context(), args[0], o)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.Title, "title", "", "title of the page, such as the name of the data (default: the name of the plan, or the run id)")
 	f.StringVar(&a.out, "out", "", "file to write (default: report.html in the run directory, or report-secret.html with --show-secret)")
+	f.DurationVar(&own, "own-samples", 0, "CPU time for fresh samples of a certificate that rests on samples, under a key of your own; without, the verdict says that samples were not recomputed")
 	f.BoolVar(&o.ShowSecret, "show-secret", false, "also show realised batch sizes and participation counts")
 	return c
 }

@@ -27,6 +27,15 @@ func init() { inspectors["account"] = inspectCertificate }
 // inspectCertificate makes a certificate again from the ledger beside it, checks every proof, and
 // compares the certificate's run with the batches and the bounded table beside it.
 func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
+	found, err := inspectClaim(ctx, path)
+	if err != nil {
+		return found, err
+	}
+	return found, matchBatches(ctx, &found, found.certificate, store.Dir(path))
+}
+
+// inspectClaim is inspectCertificate without what is beside certificate and ledger.
+func inspectClaim(ctx context.Context, path string) (Inspection, error) {
 	var found Inspection
 	data, err := stages.ReadFile(ctx, path)
 	if err != nil {
@@ -81,7 +90,26 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 		return found, err
 	}
 	found.check("earlier protocols", "all that have samples in the ledger are counted in delta", missed == 0)
-	return found, matchBatches(ctx, &found, c, run)
+	return found, nil
+}
+
+// Claim reads the certificate of a run directory and its ledger as [Directory] does, without the
+// batches and the table beside them, and then draws samples as [Resample] does.
+func Claim(ctx context.Context, dir string, seconds float64) (found []Inspection, err error) {
+	name, err := stages.FindClaim(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, failures := store.WatchFailures(ctx)
+	one, err := folder{store.Join(dir, name), name, inspectClaim}.read(ctx, dir)
+	if err := errors.Join(err, failures.Err()); err != nil {
+		return nil, err
+	}
+	own, err := Resample(ctx, dir, seconds)
+	if own == nil || err != nil {
+		return []Inspection{one}, err
+	}
+	return []Inspection{one, *own}, nil
 }
 
 // uncounted returns the number of earlier protocols that the ledger's protocol leaves out of its δ.

@@ -82,27 +82,37 @@ func inspect(ctx context.Context, dir string) (found []Inspection, err error) {
 		return nil, err
 	}
 	for _, f := range folders {
-		one, err := f.inspect(ctx, f.path)
-		if stopped := errors.Join(ctx.Err(), failures.Err()); stopped != nil { // a file that was read in part is not broken
-			return nil, stopped
-		}
-		one.Folder, one.kind, one.locked = f.path, f.kind, store.IsLocked(dir, manifest.LockName)
-		if err != nil {
-			check := sampling.Check{Name: "readable", Rule: err.Error(), Broken: 1}
-			if many := (manifest.Faults)(nil); errors.As(err, &many) {
-				check.Broken = int64(len(many))
-			}
-			one.Checks = append(one.Checks, check)
-		}
-		for k := range one.Checks {
-			one.Checks[k].Rule = legible(one.Checks[k].Rule)
-		}
-		for k := range one.Notes {
-			one.Notes[k] = printable.Line(legible(one.Notes[k]))
+		one, err := f.read(ctx, dir)
+		if err := errors.Join(err, failures.Err()); err != nil { // a file that was read in part is not broken
+			return nil, err
 		}
 		found = append(found, one)
 	}
 	return found, nil
+}
+
+// read inspects the folder of a run directory. A fault of the folder is a failed check; the error is
+// ctx's.
+func (f folder) read(ctx context.Context, dir string) (Inspection, error) {
+	one, err := f.inspect(ctx, f.path)
+	if ctx.Err() != nil {
+		return one, ctx.Err()
+	}
+	one.Folder, one.kind, one.locked = f.path, f.kind, store.IsLocked(dir, manifest.LockName)
+	if err != nil {
+		check := sampling.Check{Name: "readable", Rule: err.Error(), Broken: 1}
+		if many := (manifest.Faults)(nil); errors.As(err, &many) {
+			check.Broken = int64(len(many))
+		}
+		one.Checks = append(one.Checks, check)
+	}
+	for k := range one.Checks {
+		one.Checks[k].Rule = legible(one.Checks[k].Rule)
+	}
+	for k := range one.Notes {
+		one.Notes[k] = printable.Line(legible(one.Notes[k]))
+	}
+	return one, nil
 }
 
 // closedTo returns the first of a local directory's folders, at any depth, and of the files

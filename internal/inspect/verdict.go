@@ -34,6 +34,10 @@ type Report struct {
 	// nobody. It is nil if no reason is known, and unless State is StateCertified.
 	Weak []string `json:"weak,omitempty"`
 
+	// Recomputed says in words what was recomputed of the certificate's proof. It is "" unless State is
+	// StateCertified.
+	Recomputed string `json:"recomputed,omitempty"`
+
 	// Owners is the number of owners with an example, or the number of examples where single
 	// examples are protected. It is 0 where it is not known, and unless State is StateCertified.
 	Owners int64 `json:"owners,omitempty"`
@@ -84,7 +88,8 @@ func Judge(found []Inspection) Report {
 		if r.Weak != nil {
 			word = "certified, but weak: "
 		}
-		r.Verdict = word + claimed(certificate) + ", " + matching(found) + "; " + recomputed(found, certificate)
+		r.Recomputed = recomputed(found, certificate)
+		r.Verdict = word + claimed(certificate) + ", " + matching(found) + "; " + r.Recomputed
 		for _, i := range found {
 			if i.stepNoise != nil {
 				r.StepNoise = i.stepNoise

@@ -29,6 +29,9 @@ type Options struct {
 	ShowSecret bool      // realised batch sizes and participation counts too
 	Title      string    // of the page, such as the data's name; "" for the plan's name or else the run id
 	Now        time.Time // when the page is made; zero for not saying so
+	// OwnSamples is the time for samples as [inspect.Resample] draws them, in seconds of processors; 0
+	// for none, so that the page is a function of the directory.
+	OwnSamples float64
 }
 
 // Run has the contents of a run directory, as far as they could be read. A field without a source
@@ -73,6 +76,15 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	found, err := inspect.Directory(ctx, dir)
 	if err != nil {
 		return nil, err
+	}
+	if o.OwnSamples > 0 {
+		own, err := inspect.Resample(ctx, dir, o.OwnSamples)
+		if err != nil {
+			return nil, err
+		}
+		if own != nil {
+			found = append(found, *own)
+		}
 	}
 	r := &Run{Dir: dir, Report: inspect.Judge(found)}
 	if r.Report.Taken, err = inspect.ReadTaken(ctx, dir); err != nil {
