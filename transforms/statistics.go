@@ -30,7 +30,6 @@ func init() {
 	beam.RegisterType(reflect.TypeFor[privacy.Statistics]())
 	beam.RegisterCoder(reflect.TypeFor[privacy.Release](), encodeRelease, decodeRelease)
 	register.Function2x2(memberOf)
-	beam.RegisterDoFn(reflect.TypeFor[noValuesFn]())
 	beam.RegisterDoFn(reflect.TypeFor[aggregateFn]())
 	beam.RegisterDoFn(reflect.TypeFor[releaseFn]())
 	register.Iter1[Value]()
@@ -88,11 +87,9 @@ func Statistics(
 	}
 	members := beam.ParDo(s, memberOf, rows)
 	byExample := beam.GroupByKey(s, beam.Flatten(s, members, values))
-	sums := beam.Flatten(s,
-		beam.ParDo(s, &aggregateFn{Ask: ask, PerOwner: perOwner}, byExample),
-		beam.ParDo(s, &noValuesFn{Ask: ask, PerOwner: perOwner}, beam.Impulse(s)))
+	sums := beam.ParDo(s, &aggregateFn{Ask: ask, PerOwner: perOwner}, byExample)
 	release := &releaseFn{Ask: ask, PerOwner: perOwner, Run: e.training.dir}
-	return beam.ParDo(s, release, beam.GroupByKey(s, sums)), nil
+	return beam.ParDo(s, release, beam.Impulse(s), beam.SideInput{Input: sums}), nil
 }
 
 // perOwner is the number of examples that an owner has at most.
@@ -113,22 +110,6 @@ func (e Examples) perOwner() (int, error) {
 // memberOf says by a value of no column that an example is in the table.
 func memberOf(id beam.X, _ beam.Y) (beam.X, Value) { return id, Value{} }
 
-// noValuesFn emits aggregates without values, so that an empty table has a release too.
-type noValuesFn struct {
-	Ask      privacy.Statistics
-	PerOwner int
-}
-
-func (f *noValuesFn) ProcessElement(_ []byte, emit func(uint32, []byte)) error {
-	none, err := statistics.New(f.Ask, f.PerOwner)
-	if err != nil {
-		return err
-	}
-	b, err := none.Encode()
-	emit(0, b)
-	return err
-}
-
 // aggregateFn adds the values of a bundle's examples up.
 type aggregateFn struct {
 	Ask      privacy.Statistics
@@ -137,12 +118,12 @@ type aggregateFn struct {
 	sums *statistics.Aggregates
 }
 
-func (f *aggregateFn) StartBundle(func(uint32, []byte)) (err error) {
+func (f *aggregateFn) StartBundle(func([]byte)) (err error) {
 	f.sums, err = statistics.New(f.Ask, f.PerOwner)
 	return err
 }
 
-func (f *aggregateFn) ProcessElement(_ beam.X, values func(*Value) bool, _ func(uint32, []byte)) error {
+func (f *aggregateFn) ProcessElement(_ beam.X, values func(*Value) bool, _ func([]byte)) error {
 	of := map[string]Value{}
 	var v Value
 	for values(&v) {
@@ -163,15 +144,14 @@ func (f *aggregateFn) ProcessElement(_ beam.X, values func(*Value) bool, _ func(
 	return nil
 }
 
-func (f *aggregateFn) FinishBundle(emit func(uint32, []byte)) error {
+func (f *aggregateFn) FinishBundle(emit func([]byte)) error {
 	b, err := f.sums.Encode()
-	if err == nil {
-		emit(0, b)
-	}
+	emit(b)
 	return err
 }
 
-// releaseFn adds noise, and publishes the release.
+// releaseFn adds the sums of all bundles up, of which there may be none, and noise, and publishes the
+// release.
 type releaseFn struct {
 	Ask      privacy.Statistics
 	PerOwner int
@@ -180,7 +160,7 @@ type releaseFn struct {
 
 func (f *releaseFn) ProcessElement(
 	ctx context.Context,
-	_ uint32,
+	_ []byte,
 	sums func(*[]byte) bool,
 	emit func(privacy.Release),
 ) error {

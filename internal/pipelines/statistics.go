@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -116,34 +116,37 @@ func (f *valuesFn) ProcessElement(ctx context.Context, name string, emit func(st
 		return err
 	}
 	defer file.Close()
-	columns := []string{f.IDColumn}
-	texts := map[string]bool{} // columns of which texts are counted
+	texts := map[string]bool{} // by column: whether its texts are counted
 	for _, s := range f.Statistics {
-		columns = append(columns, s.Column)
 		texts[s.Column] = texts[s.Column] || s.Kind == privacy.Counts
 	}
-	slices.Sort(columns[1:])
-	columns = slices.Compact(columns)
 	read := readCSV
 	if strings.HasSuffix(name, ".parquet") || strings.HasSuffix(name, ".pq") {
 		read = readParquet
 	}
-	row := 0
-	err = read(file, name, columns, func(cells []string) error {
-		row++
-		if cells[0] == "" {
-			return fmt.Errorf("row %d: %s: is empty", row, f.IDColumn)
+	number := 0
+	err = read(file, name, func(row map[string]any) error {
+		number++
+		id := row[f.IDColumn]
+		if id == nil || id == "" {
+			return fmt.Errorf("row %d: has no %s", number, f.IDColumn)
 		}
-		for i, column := range columns[1:] {
-			v := transforms.Value{Column: column, Text: cells[i+1]}
-			if v.Text == "" {
+		for column, counted := range texts {
+			cell, found := row[column]
+			switch {
+			case !found:
+				return fmt.Errorf("has no column %q", column)
+			case cell == nil || cell == "":
 				continue
 			}
-			number, err := strconv.ParseFloat(v.Text, 64)
-			if v.Number = number; err != nil && !texts[column] {
-				return fmt.Errorf("row %d: %s: is no number", row, column)
+			v := transforms.Value{Column: column, Text: fmt.Sprint(cell)}
+			var err error
+			if v.Number, err = strconv.ParseFloat(v.Text, 64); errors.Is(err, strconv.ErrSyntax) {
+				if v.Number = math.NaN(); !counted {
+					return fmt.Errorf("row %d: %s: is no number", number, column)
+				}
 			}
-			emit(cells[0], v)
+			emit(fmt.Sprint(id), v)
 		}
 		return ctx.Err()
 	})
@@ -153,98 +156,52 @@ func (f *valuesFn) ProcessElement(ctx context.Context, name string, emit func(st
 	return nil
 }
 
-// places returns the positions of columns among names.
-func places(names, columns []string) ([]int, error) {
-	var at []int
-	for _, column := range columns {
-		i := slices.Index(names, column)
-		if i < 0 {
-			return nil, fmt.Errorf("has no column %q", column)
-		}
-		at = append(at, i)
-	}
-	return at, nil
-}
-
-// readCSV calls use with the cells of the columns of each record. The first record has the names.
-func readCSV(file store.File, name string, columns []string, use func(cells []string) error) error {
+// readCSV calls use for each record but the first, which has the names of the columns.
+func readCSV(file store.File, name string, use func(row map[string]any) error) error {
 	r := csv.NewReader(store.Text(file))
 	if strings.HasSuffix(name, ".tsv") {
 		r.Comma = '\t'
 	}
-	r.ReuseRecord = true
 	names, err := r.Read()
-	if err != nil {
-		return err
+	row := map[string]any{}
+	for err == nil {
+		var record []string
+		if record, err = r.Read(); err != nil {
+			break
+		}
+		for i, column := range names {
+			row[column] = record[i]
+		}
+		err = use(row)
 	}
-	at, err := places(names, columns)
-	if err != nil {
-		return err
+	if err == io.EOF {
+		return nil
 	}
-	cells := make([]string, len(columns))
-	for {
-		record, err := r.Read()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for i, place := range at {
-			cells[i] = record[place]
-		}
-		if err := use(cells); err != nil {
-			return err
-		}
-	}
+	return err
 }
 
-// readParquet calls use with the cells of the columns of each row, as texts; a null is empty.
-func readParquet(file store.File, _ string, columns []string, use func(cells []string) error) error {
+// readParquet calls use for each row.
+func readParquet(file store.File, _ string, use func(row map[string]any) error) error {
 	f, err := parquet.OpenFile(file, file.Size())
 	if err != nil {
 		return err
 	}
-	place := map[int]int{} // by leaf of the file
-	for i, column := range columns {
-		leaf, found := f.Schema().Lookup(column)
-		if !found || leaf.Node.Repeated() {
-			return fmt.Errorf("has no column %q of single values", column)
-		}
-		place[leaf.ColumnIndex] = i
-	}
-	r := parquet.NewReader(f)
+	r := parquet.NewGenericReader[map[string]any](f, f.Schema())
 	defer r.Close()
-	rows, cells := make([]parquet.Row, 256), make([]string, len(columns))
-	for {
-		n, err := r.ReadRows(rows)
+	for rows := make([]map[string]any, 64); err == nil; {
+		for i := range rows {
+			rows[i] = map[string]any{}
+		}
+		var n int
+		n, err = r.Read(rows)
 		for _, row := range rows[:n] {
-			clear(cells)
-			for _, v := range row {
-				if i, wanted := place[v.Column()]; wanted && !v.IsNull() {
-					cells[i] = cellOf(v)
-				}
-			}
-			if err := use(cells); err != nil {
-				return err
+			if failed := use(row); failed != nil {
+				return failed
 			}
 		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
 	}
-}
-
-// cellOf returns a value as text: floats with all their digits.
-func cellOf(v parquet.Value) string {
-	switch v.Kind() {
-	case parquet.Double:
-		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
-	case parquet.Float:
-		return strconv.FormatFloat(float64(v.Float()), 'g', -1, 32)
+	if err == io.EOF {
+		return nil
 	}
-	return v.String()
+	return err
 }

@@ -29,16 +29,24 @@ import (
 
 // Aggregates are the sums of the statistics of a request before noise. They are secret.
 type Aggregates struct {
-	of  privacy.Statistics
-	all []aggregate // by statistic
+	of       privacy.Statistics
+	perOwner int64
+	all      []aggregate // by statistic
 }
 
-// aggregate holds the sums of one statistic; those of other kinds are nil.
+// aggregate holds the counts of one statistic by class, or the sums of its values.
 type aggregate struct {
-	Counts    []*dpagg.Count // by class
-	Mean      *dpagg.BoundedMean
-	Variance  *dpagg.BoundedVariance
-	Quantiles *dpagg.BoundedQuantiles
+	Counts []int64
+	Values values
+}
+
+// values are [dpagg.BoundedMean], [dpagg.BoundedVariance] or [dpagg.BoundedQuantiles].
+type values interface{ Add(float64) error }
+
+func init() {
+	gob.Register(&dpagg.BoundedMean{})
+	gob.Register(&dpagg.BoundedVariance{})
+	gob.Register(&dpagg.BoundedQuantiles{})
 }
 
 // New returns aggregates without values, for owners with at most perOwner examples.
@@ -46,30 +54,12 @@ func New(of privacy.Statistics, perOwner int) (*Aggregates, error) {
 	if err := of.Validate(); err != nil {
 		return nil, err
 	}
-	a := &Aggregates{of: of}
-	epsilon := of.Epsilon / float64(len(of.Statistics))
-	k := int64(perOwner)
+	a := &Aggregates{of: of, perOwner: int64(perOwner)}
 	for _, s := range of.Statistics {
-		var g aggregate
+		g := aggregate{Counts: make([]int64, len(s.Classes))}
 		var err error
-		switch s.Kind {
-		case privacy.Counts:
-			g.Counts = make([]*dpagg.Count, len(s.Classes))
-			for i := range g.Counts {
-				options := &dpagg.CountOptions{Epsilon: epsilon, MaxPartitionsContributed: k}
-				if g.Counts[i], err = dpagg.NewCount(options); err != nil {
-					return nil, err
-				}
-			}
-		case privacy.Mean:
-			g.Mean, err = dpagg.NewBoundedMean(&dpagg.BoundedMeanOptions{Epsilon: epsilon,
-				MaxPartitionsContributed: 1, MaxContributionsPerPartition: k, Lower: s.Lower, Upper: s.Upper})
-		case privacy.Variance:
-			g.Variance, err = dpagg.NewBoundedVariance(&dpagg.BoundedVarianceOptions{Epsilon: epsilon,
-				MaxPartitionsContributed: 1, MaxContributionsPerPartition: k, Lower: s.Lower, Upper: s.Upper})
-		case privacy.Quantiles:
-			g.Quantiles, err = dpagg.NewBoundedQuantiles(&dpagg.BoundedQuantilesOptions{Epsilon: epsilon,
-				MaxPartitionsContributed: 1, MaxContributionsPerPartition: k, Lower: s.Lower, Upper: s.Upper})
+		if s.Kind != privacy.Counts {
+			g.Values, err = a.newValues(s)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s of %s: %w", s.Kind, s.Column, err)
@@ -79,6 +69,22 @@ func New(of privacy.Statistics, perOwner int) (*Aggregates, error) {
 	return a, nil
 }
 
+// epsilon is the part of one statistic.
+func (a *Aggregates) epsilon() float64 { return a.of.Epsilon / float64(len(a.of.Statistics)) }
+
+func (a *Aggregates) newValues(s privacy.Statistic) (values, error) {
+	switch s.Kind {
+	case privacy.Mean:
+		return dpagg.NewBoundedMean(&dpagg.BoundedMeanOptions{Epsilon: a.epsilon(),
+			MaxPartitionsContributed: 1, MaxContributionsPerPartition: a.perOwner, Lower: s.Lower, Upper: s.Upper})
+	case privacy.Variance:
+		return dpagg.NewBoundedVariance(&dpagg.BoundedVarianceOptions{Epsilon: a.epsilon(),
+			MaxPartitionsContributed: 1, MaxContributionsPerPartition: a.perOwner, Lower: s.Lower, Upper: s.Upper})
+	}
+	return dpagg.NewBoundedQuantiles(&dpagg.BoundedQuantilesOptions{Epsilon: a.epsilon(),
+		MaxPartitionsContributed: 1, MaxContributionsPerPartition: a.perOwner, Lower: s.Lower, Upper: s.Upper})
+}
+
 // Add adds the value of an example in a column: a number, and the text of a class. A number that is
 // NaN is no value.
 func (a *Aggregates) Add(column string, number float64, text string) error {
@@ -86,22 +92,13 @@ func (a *Aggregates) Add(column string, number float64, text string) error {
 		if s.Column != column {
 			continue
 		}
-		g := &a.all[i]
-		var err error
-		switch s.Kind {
-		case privacy.Counts:
-			if class := slices.Index(s.Classes, text); class >= 0 {
-				err = g.Counts[class].Increment()
-			}
-		case privacy.Mean:
-			err = g.Mean.Add(number)
-		case privacy.Variance:
-			err = g.Variance.Add(number)
-		case privacy.Quantiles:
-			err = g.Quantiles.Add(number)
+		if class := slices.Index(s.Classes, text); class >= 0 {
+			a.all[i].Counts[class]++
 		}
-		if err != nil {
-			return err
+		if s.Kind != privacy.Counts {
+			if err := a.all[i].Values.Add(number); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -114,6 +111,8 @@ func (a *Aggregates) Encode() ([]byte, error) {
 	return b.Bytes(), err
 }
 
+var errOther = errors.New("aggregates of another request")
+
 // Merge adds encoded aggregates of the same request.
 func (a *Aggregates) Merge(encoded []byte) error {
 	var others []aggregate
@@ -121,22 +120,23 @@ func (a *Aggregates) Merge(encoded []byte) error {
 		return err
 	}
 	if len(others) != len(a.all) {
-		return errors.New("aggregates of another request")
+		return errOther
 	}
-	for i, s := range a.of.Statistics {
-		g, o := &a.all[i], &others[i]
+	for i, other := range others {
+		if len(other.Counts) != len(a.all[i].Counts) {
+			return errOther
+		}
+		for class, n := range other.Counts {
+			a.all[i].Counts[class] += n
+		}
 		var err error
-		switch s.Kind {
-		case privacy.Counts:
-			for class := range g.Counts {
-				err = errors.Join(err, g.Counts[class].Merge(o.Counts[class]))
-			}
-		case privacy.Mean:
-			err = g.Mean.Merge(o.Mean)
-		case privacy.Variance:
-			err = g.Variance.Merge(o.Variance)
-		case privacy.Quantiles:
-			err = g.Quantiles.Merge(o.Quantiles)
+		switch to := a.all[i].Values.(type) {
+		case *dpagg.BoundedMean:
+			err = merge(to, other.Values)
+		case *dpagg.BoundedVariance:
+			err = merge(to, other.Values)
+		case *dpagg.BoundedQuantiles:
+			err = merge(to, other.Values)
 		}
 		if err != nil {
 			return err
@@ -145,32 +145,50 @@ func (a *Aggregates) Merge(encoded []byte) error {
 	return nil
 }
 
+func merge[T interface{ Merge(T) error }](to T, from values) error {
+	same, ok := from.(T)
+	if !ok {
+		return errOther
+	}
+	return to.Merge(same)
+}
+
 // Results adds noise, and ends the aggregates.
 func (a *Aggregates) Results() (results [][]float64, err error) {
 	for i, s := range a.of.Statistics {
-		g := &a.all[i]
-		var values []float64
+		var list []float64
 		add := func(value float64, failed error) {
-			values, err = append(values, value), errors.Join(err, failed)
+			list, err = append(list, value), errors.Join(err, failed)
 		}
-		switch s.Kind {
-		case privacy.Counts:
-			for _, class := range g.Counts {
-				n, err := class.Result()
-				add(float64(n), err)
-			}
-		case privacy.Mean:
-			add(g.Mean.Result())
-		case privacy.Variance:
-			add(g.Variance.Result())
-		case privacy.Quantiles:
+		for _, n := range a.all[i].Counts {
+			add(a.noisy(n))
+		}
+		switch of := a.all[i].Values.(type) {
+		case *dpagg.BoundedMean:
+			add(of.Result())
+		case *dpagg.BoundedVariance:
+			add(of.Result())
+		case *dpagg.BoundedQuantiles:
 			for _, rank := range s.Ranks {
-				add(g.Quantiles.Result(rank))
+				add(of.Result(rank))
 			}
 		}
-		results = append(results, values)
+		results = append(results, list)
 	}
 	return results, err
+}
+
+// noisy returns a count of a class with noise.
+func (a *Aggregates) noisy(n int64) (float64, error) {
+	count, err := dpagg.NewCount(&dpagg.CountOptions{Epsilon: a.epsilon(), MaxPartitionsContributed: a.perOwner})
+	if err != nil {
+		return 0, err
+	}
+	if err := count.IncrementBy(n); err != nil {
+		return 0, err
+	}
+	result, err := count.Result()
+	return float64(result), err
 }
 
 // releaseFormat is the format of the file of a release.

@@ -1,0 +1,66 @@
+package pipelines
+
+import (
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"minsep/privacy"
+	"minsep/transforms"
+)
+
+// TestValues: files of every format give the same values, and none for what is empty.
+func TestValues(t *testing.T) {
+	type row struct {
+		ID    int64    `parquet:"example_id"`
+		Label string   `parquet:"label"`
+		Size  *float64 `parquet:"size,optional"`
+		Age   int32    `parquet:"age"`
+	}
+	small, large := 0.1, 1e21
+	rows := []row{{1 << 60, "cat", &small, 7}, {2, "dog", nil, -3}, {3, "", &large, 0}}
+	dir := t.TempDir()
+	if err := parquet.WriteFile(filepath.Join(dir, "v.parquet"), rows); err != nil {
+		t.Fatal(err)
+	}
+	for name, comma := range map[string]rune{"v.csv": ',', "v.tsv": '\t'} {
+		var text strings.Builder
+		w := csv.NewWriter(&text)
+		w.Comma = comma
+		w.Write([]string{"label", "size", "example_id", "other", "age"})
+		for _, r := range rows {
+			size := ""
+			if r.Size != nil {
+				size = fmt.Sprint(*r.Size)
+			}
+			w.Write([]string{r.Label, size, fmt.Sprint(r.ID), "x", fmt.Sprint(r.Age)})
+		}
+		w.Flush()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"1152921504606846976 age 7 7", "1152921504606846976 label cat NaN", "1152921504606846976 size 0.1 0.1",
+		"2 age -3 -3", "2 label dog NaN", "3 age 0 0", "3 size 1e+21 1e+21",
+	}
+	read := &valuesFn{IDColumn: "example_id", Statistics: []privacy.Statistic{
+		{Column: "label", Kind: privacy.Counts}, {Column: "size", Kind: privacy.Mean},
+		{Column: "age", Kind: privacy.Mean}, {Column: "age", Kind: privacy.Variance}}}
+	for _, name := range []string{"v.csv", "v.tsv", "v.parquet"} {
+		var got []string
+		err := read.ProcessElement(t.Context(), filepath.Join(dir, name), func(id string, v transforms.Value) {
+			got = append(got, fmt.Sprint(id, " ", v.Column, " ", v.Text, " ", v.Number))
+		})
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
