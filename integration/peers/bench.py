@@ -21,7 +21,7 @@ COORDINATES = 1_000_000
 FORM = "form --examples 1000000 --scheme b-min-sep --steps 1000 --min-sep 16 --batch-size 1024 --key key --quiet"
 PRODUCTION = "--steps 7200 --min-sep 256 --batch-size 1793 --examples 14745600 --bands 256 --epsilon 10 --delta 1.301e-8"
 ONE_PASS = "--scheme epoch-min-sep --steps 10000 --epoch-steps 10000 --min-sep 10000 --examples 10000000 --bands 16"
-NOISE = "--strategy bands.json --noise-multiplier 1 --key key"
+NOISE = "--steps 128 --strategy bands.json --noise-multiplier 1 --key key"
 CLAIM = "--steps 1000 --min-sep 16 --batch-size 50 --examples 50000 --bands 16"
 
 
