@@ -23,7 +23,6 @@ func init() {
 				p.Bands,
 				"steps times bands must be at most 2^28 for banded, which is held as a whole",
 			)
-			c.Require(p.Objective != MaxError, "objective", p.Objective, "must be mean for banded")
 		},
 		seconds: func(p Params) float64 { return float64(p.Steps) * float64(p.Bands) * (5e-6 + 2e-7*float64(p.Bands)) },
 		bands:   givenBands,

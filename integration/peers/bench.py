@@ -192,7 +192,8 @@ def commands(minsep: str, folder: str) -> None:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         kind, numbers, warm, units = json.loads(sys.argv[1])
-        work = {"sample": sample, "form": form, "noise": noise}[kind](*numbers)
+        makers: dict[str, Callable[..., Callable[[int], object]]] = {"sample": sample, "form": form, "noise": noise}
+        work = makers[kind](*numbers)
         work(warm)
         start = time.process_time()
         work(units)
