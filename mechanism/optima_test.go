@@ -165,15 +165,6 @@ func TestFamiliesAreInOrder(t *testing.T) {
 	}
 }
 
-func BenchmarkOptimalBLT(b *testing.B) {
-	for b.Loop() {
-		p := mechanism.Problem{Workload: mechanism.Prefix(4096), Participation: mechanism.Participation{MinSep: 512}}
-		if _, _, err := p.OptimalBLT(4); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestInverseBeyondColumnSum optimises so many inverse bands that C's first column turns negative
 // after min-sep unless it is held back. Its sensitivity is then an upper bound, and the loss with
 // it must still fall with the number of bands.

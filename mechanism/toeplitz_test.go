@@ -127,28 +127,6 @@ func TestOptimalToeplitzSchedule(t *testing.T) {
 	}
 }
 
-// BenchmarkOptimalToeplitzTraining is the optimum for a model that forgets, with constant learning
-// rates and with a schedule.
-func BenchmarkOptimalToeplitzTraining(b *testing.B) {
-	const n, bands = 100_000, 64
-	for _, c := range []struct {
-		name  string
-		rates []float64
-	}{{"constant", nil}, {"cosine", mechanism.WarmupCosine(n, 0)}} {
-		b.Run(c.name, func(b *testing.B) {
-			for b.Loop() {
-				p := mechanism.Problem{Workload: &mechanism.Workload{Steps: n, Momentum: .9, Forgetting: 2. / n, LearningRates: c.rates}}
-				_, conv, err := p.OptimalToeplitz(bands)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportMetric(conv.Loss, "loss")
-				b.ReportMetric(float64(conv.Iterations), "iterations")
-			}
-		})
-	}
-}
-
 func BenchmarkOptimalToeplitz(b *testing.B) {
 	for _, c := range []struct {
 		name     string

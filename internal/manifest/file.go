@@ -83,6 +83,9 @@ func (s *summingWriter) Write(b []byte) (total int, err error) {
 		s.sum.Write(piece)
 		var n int
 		n, err = s.out.Write(piece)
+		if n < len(piece) && err == nil {
+			err = io.ErrShortWrite
+		}
 		total += n
 		b = b[n:]
 	}
