@@ -11,8 +11,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import torch
 
-from . import _seeds
-from . import torch as pieces
+from . import _seeds, _torchsum
 from ._guard import StepGuard
 from ._run import Run
 from .errors import TrainingError
@@ -75,7 +74,7 @@ class _Places(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]
         return ([(step, row) for row in rows] for step, rows in zip(itertools.count(first), batches))
 
 
-class _Parts(pieces.Batches):
+class _Parts(_torchsum.Batches):
     """Batches, of which this process has its own part."""
 
     own: Callable[[Any], Any] | None = None

@@ -122,7 +122,7 @@ def add_noise(total: Any, noise: Any, grid: float, divisor: float, dtype: str = 
     check_divisor(divisor)
     check_grid(grid)
     flatten(total, "total")
-    rows = _rows.not_added(z for _, z in flatten(noise, "noise")[0])
+    rows = _rows.not_added((z for _, z in flatten(noise, "noise")[0]), divisor)
 
     def one(s: Any, z: Any) -> Any:
         held = {"total": held_by(np.asarray(s).dtype.itemsize), "noise": held_by(np.asarray(z).dtype.itemsize)}

@@ -56,8 +56,8 @@ def _places() -> Iterator[pathlib.Path]:
 def failure(stderr: str, code: int) -> CommandError:
     """The exception with the command's own words."""
     try:
-        words = "\n".join(json.loads(stderr.strip().splitlines()[-1])["error"])
-    except (IndexError, KeyError, TypeError, ValueError):  # of a command without --json
+        words = "\n".join(json.loads(next(line for line in stderr.splitlines() if line.startswith('{"error"')))["error"])
+    except (StopIteration, TypeError, ValueError):  # of a command without --json
         words = "\n".join(line[2:] if line.startswith("  ") else line for line in stderr.strip().splitlines())
         words = words.removeprefix("minsep: ") or f"minsep ended with exit code {code}"
     kind = {2: UsageError, 3: NotVerifiedError}.get(code, CommandError)

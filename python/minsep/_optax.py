@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _jaxnoise, _mesh, _seeds
-from . import jax as pieces
+from . import _jaxclip, _jaxnoise, _mesh, _seeds
 from ._arguments import shown
 from ._batches import OwnerBatch
 from ._guard import StepGuard
@@ -77,7 +76,8 @@ class Private:
         check_microbatch(microbatch)
         if jax.process_count() > 1:
             raise ValueError("private: trains in one process: for several, take minsep.jax.clipped_sum and add_noise, as in docs/python.md")
-        self._sizes = self.run.max_rows or microbatch or 64 if pad_to is None else pad_to
+        one = microbatch or 64
+        self._sizes = self.run.max_rows or one * max(1, 64 // one) if pad_to is None else pad_to
         padded(np.empty(0, np.int64), self._sizes, 0, 1)  # which refuses what is no size
         self._rng, self._optimizer = rng, optimizer
         self._trained, self._loss, self._microbatch = _Trained(frozen), _scalar(loss, rng), microbatch
@@ -86,17 +86,19 @@ class Private:
         self._sum = jax.jit(self._summed)
         self._session = Session(run, key, folder, checkpoint, checkpoint_steps, "float32", device_noise=_jaxnoise.device_noise if device_noise else None)
         self._update = jax.jit(self._updated)
+        self._are_finite = jax.jit(lambda params: jnp.all(jnp.stack([jnp.isfinite(x).all() for x in jax.tree_util.tree_leaves(params)])))
+        self._finite: Any = True  # of the step before, for which nobody waits
 
     def _summed(self, params: Any, rows: Any, *batch: Any, owners: Any = None) -> Any:
         """The sum of the clipped gradients of what is trained."""
 
         def total(params: Any, rows: Any, *batch: Any, **named: Any) -> Any:
-            one = pieces.clipped_sum(lambda trained, *example, **more: self._loss(self._trained.put(trained, params), *example, **more), self.run.clip_norm, self.run.grid, self._microbatch)
+            one = _jaxclip.clipped_sum(lambda trained, *example, **more: self._loss(self._trained.put(trained, params), *example, **more), self.run.clip_norm, self.run.grid, self._microbatch)
             return one(self._trained.of(params), rows, *batch, **named)
 
         if self._mesh is None:
             return total(params, rows, *batch, owners=owners)
-        check_clip(self.run.clip_norm, self.run.grid, [(len(rows), self.run.coordinates)], pieces.HELD, None, False)  # of the batch on all devices
+        check_clip(self.run.clip_norm, self.run.grid, [(len(rows), self.run.coordinates)], _jaxclip.HELD, None, False)  # of the batch on all devices
         return _mesh.kept(_mesh.total(total, self._mesh, params, rows, batch), self._places and self._places[0])
 
     def _updated(self, params: Any, state: Any, mean: Any) -> Any:
@@ -248,9 +250,11 @@ class Private:
             guard.take(step)  # which refuses it
         if not jax.tree_util.tree_leaves(batch):
             raise ValueError("batch: must be given: step(state, x, y), the examples that loss takes after the parameters")
+        self._session.check_finite(bool(self._finite))
+        self._finite = self._are_finite(self._trained.of(state.params))
         where, owners, examples = self._padded(step, self._session.rows(step, rows), batch)
         total = self._sum(state.params, where, *examples, owners=owners)
-        mean = pieces.add_noise(self._trained.named(total), self._session.noise(step), self.run.grid, self.run.expected_batch_size)
+        mean = _jaxclip.add_noise(self._trained.named(total), self._session.noise(step), self.run.grid, self.run.expected_batch_size)
         trained = self._trained.of(state.params)
         trained, optimizer = self._update(trained, state.optimizer, self._trained.unnamed(mean, trained))
         return State(step + 1, self._trained.put(trained, state.params), optimizer)

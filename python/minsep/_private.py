@@ -10,8 +10,7 @@ from typing import Any, Callable
 import torch
 from torch.func import functional_call, grad, vmap
 
-from . import _seeds
-from . import torch as pieces
+from . import _seeds, _torchsum
 from ._alone import Loader, restored, sow
 from ._batches import OwnerBatch
 from ._clip import HELD
@@ -193,6 +192,7 @@ class Private:
         step = guard.next_step
         if step >= self.run.steps:
             guard.take(step)  # which refuses it
+        self._session.check_finite(bool(torch.stack([local(p.detach()).sum(dtype=torch.float64) for p in self._trained().values()]).isfinite().all()))
         with guard.telling():
             self._check()
             names = sorted(named)
@@ -226,9 +226,9 @@ class Private:
         """Adds the noise of a step to its sum, and leaves the noisy mean in p.grad."""
         grid, divisor = self.run.grid, self.run.expected_batch_size
         if self._sharded is not None:
-            self._sharded.put(pieces.add_noise(total.total, noise, grid, divisor), trained)
+            self._sharded.put(_torchsum.add_noise(total.total, noise, grid, divisor), trained)
             return
-        mean = self._processes.mean(total, noise, grid, divisor) if self._processes.count > 1 else pieces.add_noise(total, noise, grid, divisor)
+        mean = self._processes.mean(total, noise, grid, divisor) if self._processes.count > 1 else _torchsum.add_noise(total, noise, grid, divisor)
         for name, p in trained.items():
             p.grad = mean[name].to(p.dtype)
 
@@ -265,7 +265,7 @@ class Private:
             sow(_seeds.number(self._session.seed, step))
             return make(*given)
 
-        total = pieces.summed(sown, self.run.clip_norm, self.run.grid, self._microbatch, clip)
+        total = _torchsum.summed(sown, self.run.clip_norm, self.run.grid, self._microbatch, clip)
         check_rows(rows, len(examples[0]), owners)
         seeds = torch.tensor([_seeds.number(self._session.seed, step, int(row)) for row in rows], dtype=torch.int64, device=examples[0].device)
         params = {name: (p if name in alone else whole.get(name, p).detach()) for name, p in trained.items()}
@@ -355,15 +355,25 @@ def _mapped(gradient: Callable[..., Any], params: Any, *batch: torch.Tensor) -> 
             raise ValueError("model: draws random numbers other than those of dropout (torch.nn.functional.dropout), which would depend on the examples computed beside it: give microbatch=1, which makes the gradients one by one") from err
         if not any(words in str(err) for words in ("vmap", "broadcast shape", "torch.func", "functorch")):
             raise
+        why = next((what for words, what in _NOT_MAPPED if words in str(err)), "its forward looks at values, changes tensors in place, or uses torch.utils.checkpoint")
         raise ValueError(
-            f"model: cannot make the gradients of several examples at once{_place(err)}: its forward looks at values (.item(), an if), changes tensors in place (torch.nn.GRU), or uses torch.utils.checkpoint. "
+            f"model: cannot make the gradients of several examples at once{_place(err)}: {why}. "
             'Give microbatch=1, which makes them one by one; or, for a model of transformers with an attention_mask, attn_implementation="eager"'
         ) from err
 
 
+# What torch.func says of a model that vmap cannot run, and what the model does.
+_NOT_MAPPED = (
+    (".item()", "model or loss calls .item(), float() or the like, or has an if on a value of an example"),
+    ("data-dependent control flow", "model or loss has an if on a value of an example"),
+    ("in-place", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
+    ("inplace", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
+)
+
+
 def _place(err: BaseException) -> str:
     """Where in a program's own code an exception arose."""
-    ours = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (torch, pieces))
+    ours = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (torch, _torchsum))
     frames = [frame for frame in traceback.extract_tb(err.__traceback__) if not frame.filename.startswith(ours)]
     return f", at line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
 

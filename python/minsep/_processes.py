@@ -15,8 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from . import _hosts
-from . import torch as pieces
+from . import _hosts, _torchsum
 from ._batches import OwnerBatch
 from ._noise import shard_range
 from .errors import TrainingError
@@ -29,7 +28,7 @@ class Processes:
         several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
         self.rank: int = dist.get_rank() if several else 0
         self.count: int = dist.get_world_size() if several else 1
-        self.gather: Callable[[Any], Any] | None = pieces.gather if several else None
+        self.gather: Callable[[Any], Any] | None = _torchsum.gather if several else None
 
     def check_microbatch(self, microbatch: int | None, divided: bool) -> None:
         """Without a size of microbatches, sums would depend on the number of processes. divided
@@ -42,7 +41,7 @@ class Processes:
     def part(self, batch: Any, microbatch: int | None) -> tuple[Any, int]:
         """This process' part of a batch, whole microbatches, and the most of them that a process
         has."""
-        ranges = pieces.microbatches(len(batch.rows) if isinstance(batch, OwnerBatch) else len(batch), microbatch, batch.owners if isinstance(batch, OwnerBatch) else None)
+        ranges = _torchsum.microbatches(len(batch.rows) if isinstance(batch, OwnerBatch) else len(batch), microbatch, batch.owners if isinstance(batch, OwnerBatch) else None)
         rounds = -(-len(ranges) // self.count)
         if self.count == 1:
             return batch, rounds
@@ -101,7 +100,7 @@ class Processes:
                 dist.reduce(piece, dst=rank)  # whole multiples of the grid: exact in any order
                 if rank == self.rank:
                     mine.append(piece)
-        own = pieces.add_noise(torch.cat(mine), row, grid, divisor)
+        own = _torchsum.add_noise(torch.cat(mine), row, grid, divisor)
         most = -(-coordinates // self.count)
         filled = torch.zeros(most, dtype=own.dtype, device=own.device)
         filled[: len(own)] = own

@@ -107,7 +107,7 @@ class NoiseReader:
         self._guard.use_noise(step, self._shard, self._replica)
         self.next_step = step + 1  # at once: a row that an interrupt loses is not given again
         given = self._given(step)
-        _rows.give([leaf for _, leaf in flatten(given)[0]], step)
+        _rows.give([leaf for _, leaf in flatten(given)[0]], step, self._run.run_id)
         return given
 
     def _given(self, step: int) -> Any:

@@ -175,7 +175,7 @@ class Run:
         expected = self._need_batches().expected_batch_size
         if expected is None:
             raise RunDirectoryError(f"{self._directory.where('batches')}: its index has no expected batch size: form the batches again")
-        return ExpectedBatchSize(expected)
+        return ExpectedBatchSize(expected).of(self.run_id)
 
     @property
     def max_batch_size(self) -> int | None:

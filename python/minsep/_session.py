@@ -4,6 +4,7 @@ random numbers."""
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Callable
 
 import numpy as np
@@ -33,6 +34,7 @@ class Session:
         self.guard: StepGuard | None = None
         self._reader: NoiseReader | None = None
         self.seed = ""  # of random numbers, of this start
+        self._finite = True
 
     def begin(self, like: Any, state: dict[str, Any] | None, row: Any = None) -> StepGuard:
         """Begins the training of a tree of parameters, or goes on from the state of its guard. The
@@ -65,6 +67,18 @@ class Session:
         assert self.guard is not None and self._reader is not None
         self.guard.take(step)
         return self._reader.step(step)
+
+    def check_finite(self, finite: bool) -> None:
+        """Warns once of parameters that are not finite, which are public as all releases are. Whether
+        the gradients of a batch are finite would tell of its examples."""
+        if self._finite and not finite:
+            self._finite = False
+            warnings.warn(
+                "model: has parameters that are not finite, with which gradients are NaN and count as zero: the training goes on with noise alone. Go back to a checkpoint, with a smaller learning rate; "
+                "steps that are taken again after a look at the model count twice (docs/noise.md)",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def rows(self, step: int, rows: Any) -> Any:
         """The rows of the examples of a step, an array or an `OwnerBatch`. rows are those with

@@ -18,7 +18,6 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from . import torch as pieces
 from ._layers import kind_of
 from ._noise import shard_range
 from ._processes import Processes

@@ -116,6 +116,16 @@ class ClipNorm(float):
         self.coordinates, self.use = coordinates, use
         return self
 
+    def __eq__(self, other: object) -> bool:
+        """Norms of the same number that ask for other things differ, so that jax.jit, of which they
+        are static arguments, checks each."""
+        return super().__eq__(other) is True and (not isinstance(other, ClipNorm) or (type(self), self.coordinates) == (type(other), other.coordinates))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = float.__hash__
+
 
 class OwnersClipNorm(ClipNorm):
     """The clip norm of a run that samples owners: clip_and_sum then asks for the owner of each
@@ -206,6 +216,13 @@ def check_grid(grid: Any) -> None:
 class ExpectedBatchSize(float):
     """The expected batch size of a run, by which noisy sums are divided. A number that is computed
     from it is a plain number, which `add_noise` refuses."""
+
+    run_id = ""  # of which it is; none without a run
+
+    def of(self, run_id: str) -> ExpectedBatchSize:
+        """The same size, of a run."""
+        self.run_id = run_id
+        return self
 
     def __str__(self) -> str:
         """Twelve digits, so that 128 is shown where the product of probability and examples is

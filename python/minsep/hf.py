@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from typing import Any, Callable
 
 import torch
@@ -42,7 +43,8 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
     directory.
 
     run comes from `join` with the ids of train_dataset, in its order. Each step of Trainer is a
-    step of the run. Its gradients are made for per_device_train_batch_size examples at a time.
+    step of the run. Its gradients are made for per_device_train_batch_size examples at a time, so
+    that gradient_accumulation_steps, which warns, counts as 1.
     args.max_steps may be left out, or be at most the run's steps. All other arguments are those of
     Trainer. So is a resume, `train(resume_from_checkpoint=last_checkpoint(output_dir))`. A
     checkpoint has the state of the guard, in minsep.json; the first one is written before the first
@@ -79,6 +81,9 @@ class PrivateTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
         self.run = need_run(run, "PrivateTrainer(model, args, run=run)")
         if args is None:
             raise ValueError("args: must be given: transformers.TrainingArguments(output_dir, max_grad_norm=0, …)")
+        if args.gradient_accumulation_steps != 1:
+            warnings.warn(f"gradient_accumulation_steps {args.gradient_accumulation_steps}: is not needed, and counts as 1: a batch of the run is one step, made per_device_train_batch_size examples at a time", stacklevel=2)
+            args.gradient_accumulation_steps = 1
         _check_arguments(args, self.run)
         for name in "compute_loss_func", "model_init":
             if options.get(name) is not None:
