@@ -368,6 +368,7 @@ _NOT_MAPPED = (
     ("data-dependent control flow", "model or loss has an if on a value of an example"),
     ("in-place", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
     ("inplace", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
+    ("broadcast shape", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
 )
 
 

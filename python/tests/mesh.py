@@ -20,22 +20,21 @@ import minsep
 import minsep.jax as dp
 from tests import frozen
 
-COORDINATES = 8 * 16 + 16 + 16 * 4 + 1
-
 
 def loss(params, x, y, rng):
-    hidden = jnp.tanh(x @ params["w"] + params["b"]) * jax.random.bernoulli(rng, 0.8, (16,))
+    hidden = jnp.tanh(x @ params["w"] + params["b"]) * jax.random.bernoulli(rng, 0.8, (8,))
     return -jax.nn.log_softmax(hidden @ params["v"] * params["scale"])[y]
 
 
 def params_on(mesh):
     rng = np.random.default_rng(3)
-    params = {"w": rng.normal(size=(8, 16)), "b": np.zeros(16), "v": rng.normal(size=(16, 4)), "scale": np.array(1.5)}
+    params = {"w": rng.normal(size=(8, 8)), "b": np.zeros(8), "v": rng.normal(size=(8, 8)), "scale": np.array(1.5)}
     params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), params)
     if mesh is None:
         return params
     first, last = mesh.axis_names[0], mesh.axis_names[-1]
-    specs = {"w": PartitionSpec(first, last if last != first else None), "b": PartitionSpec(last), "v": PartitionSpec(first)}  # and scale on one device
+    both = PartitionSpec(first, last if last != first else None)
+    specs = {"w": both, "b": PartitionSpec(last), "v": both}  # and scale on one device
     return {name: jax.device_put(x, NamedSharding(mesh, specs[name])) if name in specs else x for name, x in params.items()}
 
 
@@ -65,11 +64,35 @@ def train(run, shape=None, kill=None, kind="Mesh", checkpoint="state.npz", **opt
     training.close()
 
 
+def one_more():
+    """A row more or less moves the sum of a mesh by its own part."""
+    from minsep import _mesh
+    from minsep._tree import ExamplesClipNorm
+    from tests.test_clip import OneMore
+
+    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("a", "b"))
+    params = jax.device_put(jnp.zeros(8), NamedSharding(mesh, PartitionSpec("a")))
+
+    def compiled(microbatch):
+        sums = dp.clipped_sum(lambda params, x: params @ x, ExamplesClipNorm(1.0), OneMore.GRID, microbatch)
+        return jax.jit(lambda params, rows, x: _mesh.total(sums, mesh, params, rows, (x,)))
+
+    functions = {microbatch: compiled(microbatch) for microbatch in (1, 2)}
+
+    def total(x, rows, owners, microbatch):
+        filled = np.zeros((16, 8), np.float32)  # whole microbatches on each device, and a coordinate that is 0
+        filled[: len(x), :7] = x
+        return np.asarray(functions[microbatch](params, minsep.pad(rows, 16), filled))[:7]
+
+    OneMore().check(total, False, range(2), (1, 2))
+    print(json.dumps({"one": "more"}), flush=True)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     frozen.freeze()
     for case in json.loads(sys.argv[1]):
         try:
-            train(**case)
+            train(**case) if case else one_more()
         except Exception as err:
             print(json.dumps({"error": f"{type(err).__name__}: {err}"}), flush=True)

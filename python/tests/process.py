@@ -11,6 +11,7 @@ import tempfile
 import time
 import warnings
 
+import numpy as np
 import torch
 
 import minsep
@@ -30,6 +31,8 @@ def model_of(kind):
         return torch.nn.Sequential(torch.nn.Linear(5, 5).requires_grad_(False), Adapted(torch.nn.Linear(5, 4), 5), torch.nn.Tanh(), torch.nn.Dropout(0.25), torch.nn.Linear(4, 3))
     if kind in ("order", "often"):
         return torch.nn.Sequential(Routed(kind), torch.nn.Tanh(), torch.nn.Linear(3, 3))
+    if kind == "one":
+        return torch.nn.Sequential(torch.nn.Linear(7, 2, bias=False), torch.nn.Flatten(0))
     if kind == "elsewhere":
         return torch.nn.Sequential(Elsewhere(), torch.nn.Linear(5, 3))
     return torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Dropout(0.25), torch.nn.Linear(4, 3))
@@ -93,6 +96,24 @@ def loss_of(model, x, y=None):
     return torch.nn.functional.cross_entropy(model(x), y)
 
 
+def one_more(training):
+    """A row more or less, in a model that processes have divided, moves their sum by its own part."""
+    from tests.test_clip import OneMore
+
+    training._loss.loss = lambda model, x: model(x) @ torch.tensor([0.6, 0.8])  # the gradient of a row is the row, twice
+    training.guard  # begins
+    case = OneMore()
+    case.GRID = training.run.grid
+
+    def total(x, rows, owners, microbatch):
+        own, rounds = training._processes.part(np.arange(len(x)), microbatch)
+        parts = [None] * training._processes.count
+        torch.distributed.all_gather_object(parts, training._sum(0, [], [torch.tensor(x[own])], rows[own], rounds).total)
+        return torch.cat(parts).numpy() / case.GRID
+
+    case.check(total, False, (1, 3), (2,))  # batches of processes have no padding
+
+
 def main(what):
     """what: run, checkpoint, rank, count, rendezvous, kind, options of private, until (the step before which it stops), kill (the step from which on there is no checkpoint, after three of which it dies), fault."""
     rank, count, fault = what["rank"], what["count"], what.get("fault")
@@ -121,6 +142,9 @@ def main(what):
 
         minsep._session.read_noise = other
         assert processes.count == count
+    if what["kind"] == "one":
+        one_more(training)
+        return
     training.load(what["checkpoint"])
     for batch in training.loader(data_of(what["kind"])):
         step = training.guard.next_step

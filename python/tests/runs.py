@@ -26,6 +26,11 @@ from .frozen import fixed
 
 ROOT = pathlib.Path(tempfile.mkdtemp(prefix="minsep-python-"))
 atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
+
+# JAX compiles each program once for all processes of the tests.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 KEY = ROOT / "key"
 
 

@@ -394,10 +394,11 @@ class Trainers(Models):
     @needs_trainer
     def test_arguments(self):
         path = self.own_noisy(20, self.coordinates(self.gpt2()))
+        with self.assertWarnsRegex(UserWarning, "^gradient_accumulation_steps 2: is not needed, and counts as 1"):
+            self.assertEqual(self.trainer(path, options={"gradient_accumulation_steps": 2}).args.gradient_accumulation_steps, 1)
         for options, words in (
             ({"max_steps": 21}, "^max_steps 21: must be 1 to 20, the steps of"),
             ({"max_grad_norm": 1.0}, "^max_grad_norm 1.0: must be 0: gradients are clipped by example"),
-            ({"gradient_accumulation_steps": 2}, "^gradient_accumulation_steps 2: must be 1: a batch of the run is one step"),
             ({"dataloader_drop_last": True}, "^dataloader_drop_last True: must be False"),
             ({"auto_find_batch_size": True}, "^auto_find_batch_size True: must be False"),
             ({"label_smoothing_factor": 0.1}, "^label_smoothing_factor 0.1: must be 0: .* loss="),

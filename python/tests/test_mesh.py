@@ -12,7 +12,7 @@ import sys
 from . import runs
 
 needs_optax = runs.needs("jax", "optax")
-COORDINATES = 209
+COORDINATES = 137
 
 
 class Meshes(runs.Case):
@@ -31,37 +31,22 @@ class Meshes(runs.Case):
 
     @needs_optax
     def test_same_weights_on_any_mesh(self):
-        shapes = (None, "Mesh"), ([2], "Mesh"), ([8], "Mesh"), ([4, 2], "Mesh"), ([2, 2, 2], "make_mesh")
-        found = self.train(*({**copy, "shape": shape, "kind": kind} for copy, (shape, kind) in zip(self.copies(5), shapes)))
-        self.assertEqual(len(found), 5, found)
-        for (shape, _), said in zip(shapes, found):
-            self.assertNotIn("error", said, shape)
-            self.assertEqual((said["steps"], said["weights"]), (20, found[0]["weights"]), shape)
-        self.assertEqual({name: size for name, (size, _) in found[3]["parts"].items()}, {"w": 16, "b": 8, "v": 16, "scale": 1})
-        self.assertEqual(found[3]["moments"], {"w": 16, "b": 8, "v": 16, "scale": 1})
+        """With noise of the devices too, and after a kill on another mesh."""
+        cases = {"shape": [4, 2], "device_noise": True}, {"shape": [2, 2, 2], "kind": "make_mesh"}, {}
+        copies = self.copies(len(cases), "--words", "chacha12")
+        self.train({**copies[-1], "shape": [8], "kill": 8}, code=7)
+        found = self.train(*({**copy, **case} for copy, case in zip(copies, cases)))
+        self.assertEqual(len(found), len(cases), found)
+        for case, said in zip(cases, found):
+            self.assertNotIn("error", said, case)
+            self.assertEqual((said["steps"], said["weights"]), (20, found[0]["weights"]), case)
+        self.assertEqual({name: size for name, (size, _) in found[0]["parts"].items()}, {"w": 8, "b": 4, "v": 8, "scale": 1})
+        self.assertEqual(found[0]["moments"], {"w": 8, "b": 4, "v": 8, "scale": 1})
 
     @needs_optax
-    def test_noise_of_devices(self):
-        cases = {}, {"device_noise": True}, {"shape": [4, 2], "device_noise": True}
-        found = self.train(*({**copy, **case} for copy, case in zip(self.copies(3, "--words", "chacha12"), cases)))
-        self.assertEqual([said.get("weights", said) for said in found], [found[0]["weights"]] * 3)
-
-    @needs_optax
-    def test_kills_with_other_meshes(self):
-        whole, killed = self.copies(2)
-        (want,) = self.train(whole)
-        for shape, kill in ([8], 3), (None, 8):
-            self.train({**killed, "shape": shape, "kill": kill}, code=7)
-        (said,) = self.train({**killed, "shape": [4]})
-        self.assertEqual(said["weights"], want["weights"])
-
-    @needs_optax
-    def test_refused(self):
+    def test_refused_and_one_more_row(self):
         (wide,) = self.copies(1, "--words", "chacha12", "--dtype", "float64")
-        (said,) = self.train({**wide, "device_noise": True})
-        self.assertRegex(said["error"], "ValueError: noise: its grid, .*, is for float64, and JAX adds float32")
-        self.folder = self.folder / "other"
-        self.folder.mkdir()
-        (copy,) = self.copies(1)
-        (said,) = self.train({**copy, "shape": [2], "microbatch": None})
-        self.assertRegex(said["error"], "ValueError: microbatch: must be given for parameters on several devices")
+        grid, microbatch, more = self.train({**wide, "device_noise": True}, {**wide, "shape": [2], "microbatch": None}, {})
+        self.assertEqual(more, {"one": "more"})
+        self.assertRegex(grid["error"], "ValueError: noise: its grid, .*, is for float64, and JAX adds float32")
+        self.assertRegex(microbatch["error"], "ValueError: microbatch: must be given for parameters on several devices")

@@ -720,6 +720,14 @@ class Once(runs.Case):
 
         self.adds_once(ours.add_noise, lambda x: jax.numpy.asarray(x, jax.numpy.int32))
 
+    def test_the_divisor_of_another_run(self):
+        run, other = minsep.Run(self.noisy()), minsep.Run(self.owned())
+        with runs.Reader(run, key=runs.key()) as noise:
+            row, total = noise.step(0), np.zeros(33)
+            with self.assertRaisesRegex(minsep.TrainingError, f"noise of step 0: is of run {run.run_id}, and the divisor of run {other.run_id}: .*must be of one run"):
+                minsep.add_noise(total, row, run.grid, other.expected_batch_size)
+            minsep.add_noise(total, row, run.grid, minsep.Run(run.path).expected_batch_size)
+
     def test_rows_are_not_kept(self):
         from minsep import _rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import subprocess
@@ -52,11 +53,19 @@ class Training(runs.Case):
         self.addCleanup(training.close)
         return training
 
+    @staticmethod
+    @functools.cache
+    def gradient(loss):
+        """The gradient of an example, compiled once for a loss."""
+        import jax
+
+        return jax.jit(jax.grad(loss))
+
     def by_hand(self, run, step, params, loss, batch, owners=None):
         """The noisy mean of a step from one gradient for each example, by NumPy's clip_and_sum and add_noise."""
         import jax
 
-        one = jax.grad(loss)
+        one = self.gradient(loss)
         leaves, tree = jax.tree_util.tree_flatten(params)
         found = [np.zeros((len(batch[0]), *leaf.shape)) for leaf in leaves]
         for i in range(len(batch[0])):
@@ -78,7 +87,7 @@ class Sums(Training):
         import jax
         import optax
 
-        for microbatch, pad_to in (None, None), (1, None), (3, None), (None, [4, 30]), (4, 5):
+        for microbatch, pad_to in (None, [4, 30]), (1, None), (4, 5):
             with self.subTest(microbatch=microbatch, pad_to=pad_to):
                 run = minsep.Run(runs.make_noisy(self.folder / f"{microbatch}-{pad_to}", 20, 36))
                 training, largest = self.begin(run, optax.sgd(1.0), microbatch=microbatch, pad_to=pad_to), 0
@@ -104,38 +113,37 @@ class Sums(Training):
         import optax
 
         params = {**self.params(), "table": np.arange(3, dtype=np.int32)}  # whole numbers too
-        loss = lambda p, x, y: self.loss(p, x, p["table"][y])
-        for name, frozen, count in (("beginning", {"first": True, "last": False, "table": True}, 12), ("whole", {"first": {"w": False, "b": True}, "last": [True], "table": True}, 20)):
-            for microbatch in None, 4:
-                with self.subTest(name, microbatch=microbatch):
-                    path = runs.make_noisy(self.folder / f"{name}-{microbatch}", 20, count)
-                    run = minsep.Run(path)
-                    training = self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen=frozen, microbatch=microbatch)
-                    state = training.load(path / "state.npz", params)
-                    self.assertEqual(sum(x.size for x in jax.tree.leaves(state.optimizer)), count)
-                    key = "first" if count == 20 else "last"
-                    part = lambda p: p["first"]["w"] if count == 20 else p["last"][0]
-                    whole = lambda t: {**params, "first": {**params["first"], "w": t}} if count == 20 else {**params, "last": [t]}
-                    moved = 0
-                    for step, batch in enumerate(training.batches(*self.data())):
-                        mean = self.by_hand(run, step, part(state.params), lambda t, x, y: loss(whole(t), x, y), batch)
-                        before, moved = part(state.params), mean + 0.5 * moved
-                        state = training.step(state, *batch)
-                        np.testing.assert_allclose(before - part(state.params), moved, atol=1e-4)
-                        for (where, p), (_, q) in zip(*(jax.tree_util.tree_flatten_with_path(tree)[0] for tree in (params, state.params))):
-                            if where[0].key != key or getattr(where[1], "key", "w") != "w":
-                                self.assertEqual((np.asarray(p).tobytes(), p.dtype), (np.asarray(q).tobytes(), q.dtype), where)
-                        training.save(path / "state.npz", state)
-                        if step == 5:
-                            break
-                    training.close()
-                    other = {**params, "first": jax.tree.map(np.zeros_like, params["first"]), "last": [np.zeros((4, 3), np.float32)]}
-                    again = self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen=frozen, microbatch=microbatch)
-                    loaded = again.load(path / "state.npz", other)  # all of it is in the file
-                    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b), loaded, state)
-                    again.close()
-                    with self.assertRaisesRegex((minsep.TrainingError, ValueError), "like: has other names|params: have|must be floating"):
-                        self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen={**frozen, "last": not frozen["last"]}).load(path / "state.npz", params)
+        loss = lambda p, x, y: self.loss(p, x, jax.numpy.asarray(p["table"])[y])
+        for name, frozen, count, microbatch in (("beginning", {"first": True, "last": False, "table": True}, 12, 4), ("whole", {"first": {"w": False, "b": True}, "last": [True], "table": True}, 20, None)):
+            with self.subTest(name, microbatch=microbatch):
+                path = runs.make_noisy(self.folder / f"{name}-{microbatch}", 20, count)
+                run = minsep.Run(path)
+                training = self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen=frozen, microbatch=microbatch)
+                state = training.load(path / "state.npz", params)
+                self.assertEqual(sum(x.size for x in jax.tree.leaves(state.optimizer)), count)
+                key = "first" if count == 20 else "last"
+                part = lambda p: p["first"]["w"] if count == 20 else p["last"][0]
+                whole = lambda t: {**params, "first": {**params["first"], "w": t}} if count == 20 else {**params, "last": [t]}
+                moved, of_part = 0, lambda t, x, y: loss(whole(t), x, y)
+                for step, batch in enumerate(training.batches(*self.data())):
+                    mean = self.by_hand(run, step, part(state.params), of_part, batch)
+                    before, moved = part(state.params), mean + 0.5 * moved
+                    state = training.step(state, *batch)
+                    np.testing.assert_allclose(before - part(state.params), moved, atol=1e-4)
+                    for (where, p), (_, q) in zip(*(jax.tree_util.tree_flatten_with_path(tree)[0] for tree in (params, state.params))):
+                        if where[0].key != key or getattr(where[1], "key", "w") != "w":
+                            self.assertEqual((np.asarray(p).tobytes(), p.dtype), (np.asarray(q).tobytes(), q.dtype), where)
+                    training.save(path / "state.npz", state)
+                    if step == 5:
+                        break
+                training.close()
+                other = {**params, "first": jax.tree.map(np.zeros_like, params["first"]), "last": [np.zeros((4, 3), np.float32)]}
+                again = self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen=frozen, microbatch=microbatch)
+                loaded = again.load(path / "state.npz", other)  # all of it is in the file
+                jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b), loaded, state)
+                again.close()
+                with self.assertRaisesRegex((minsep.TrainingError, ValueError), "like: has other names|params: have|must be floating"):
+                    self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen={**frozen, "last": not frozen["last"]}).load(path / "state.npz", params)
 
     @needs_optax
     def test_names_of_trained_leaves(self):
@@ -177,7 +185,7 @@ class Sums(Training):
 
         x = np.random.default_rng(5).normal(size=(200, 5)).astype(np.float32)
         loss = lambda p, x: (p @ x - 1) ** 2
-        for microbatch in None, 1, 2:
+        for microbatch in None, 2:
             with self.subTest(microbatch=microbatch):
                 run = minsep.Run(Torch.copied_owned(self, f"owned-{microbatch}"))
                 training = self.begin(run, optax.sgd(1.0), loss, microbatch=microbatch)
@@ -212,6 +220,22 @@ class Sums(Training):
                 np.testing.assert_allclose(before.params - state.params, (np.array(run.noise(step), float) / run.expected_batch_size).astype(np.float32), atol=3e-5)
             self.assertTrue(np.isfinite(state.params).all())
         self.assertGreater(empty, 0)
+
+    @needs_optax
+    def test_parameters_that_are_not_finite(self):
+        """They are told by the parameters alone, one step later; gradients that are not finite are not."""
+        import jax.numpy as jnp
+        import optax
+
+        training = self.begin(minsep.Run(self.own_noisy(20, 5)), optax.sgd(1.0), lambda p, x, y: jnp.where(y > 0, jnp.nan, 1.0) * p @ x)
+        state, batches = training.init(np.zeros(5, np.float32)), training.batches(*self.data())
+        with runs.warnings.catch_warnings():
+            runs.warnings.simplefilter("error", RuntimeWarning)
+            for _ in range(3):
+                state = training.step(state, *next(batches))
+            state = training.step(state._replace(params=state.params * np.inf), *next(batches))
+        with self.assertWarnsRegex(RuntimeWarning, "^model: has parameters that are not finite.*noise alone"):
+            training.step(state, *next(batches))
 
     @needs_optax
     def test_types(self):
@@ -284,9 +308,9 @@ class Resumes(Training):
 
         _, want = train("")
         path = killed
-        self.assertEqual(train("0:before,1:after,3:write,7:before,8:after,18:write,19:before,20:write"), (8, want))
+        self.assertEqual(train("0:before,8:after,18:write"), (3, want))
         starts = [[int(a), int(b)] for a, b in json.loads((path / "training.json").read_text())["starts"].values()]
-        self.assertEqual(len(starts), 9)
+        self.assertEqual(len(starts), 4)
         self.assertEqual(starts[-1][1], 20)
 
     @needs_optax

@@ -19,7 +19,7 @@ from . import runs
 
 needs_processes = runs.needs("torch", "torch.func", "torch.distributed")
 needs_fsdp = runs.needs("torch", "torch.distributed.fsdp", "torch.distributed.tensor")
-COORDINATES = {"numbers": 39, "words": 27, "lora": 34, "order": 12, "often": 12, "elsewhere": 43}
+COORDINATES = {"numbers": 39, "words": 27, "lora": 34, "order": 12, "often": 12, "elsewhere": 43, "one": 14}
 HELD = {"numbers": 78, "words": 54, "lora": 2 * 34 + 54}  # parameters, and one of the optimizer's numbers for each that is trained
 
 
@@ -118,6 +118,11 @@ class Processes(runs.Case):
     @needs_fsdp
     def test_divided_one_by_one(self):
         self.same_for_any_number("words", (1,), divided=(2,), microbatch=1)
+
+    @needs_fsdp
+    def test_one_more_row(self):
+        found = self.train(self.run_of("one"), 2, kind="one", divided=True, options={"microbatch": 2})
+        self.assertTrue(all(code == 0 for code, _, _ in found), found)
 
     @needs_fsdp
     def test_noise_of_devices(self):
