@@ -20,7 +20,7 @@ BATCH, EXAMPLES = 64, 2048
 MODELS = "mlp", "cnn", "lora"
 METHODS = {
     "torch": ["plain", "minsep", "minsep, microbatch 16", "opacus"],
-    "jax": ["plain", "minsep", "minsep, microbatch 16", "jax_privacy"],
+    "jax": ["plain", "minsep", "minsep, microbatch None", "jax_privacy"],
 }
 
 
@@ -104,8 +104,9 @@ def jax_problem(model: str) -> tuple[Any, Any, Any]:
 # Methods: each gives an endless iterator, of which a step is taken by next
 
 
-def microbatch(method: str) -> int | None:
-    return int(method.split()[-1]) if "microbatch" in method else None
+def microbatch(method: str) -> dict[str, int | None]:
+    """The option, if a method is named with one."""
+    return {"microbatch": None if method.endswith("None") else int(method.split()[-1])} if "microbatch" in method else {}
 
 
 def torch_steps(method: str, model: str, run_of: Callable[[int], Any]) -> Iterator[None]:
@@ -118,7 +119,7 @@ def torch_steps(method: str, model: str, run_of: Callable[[int], Any]) -> Iterat
         import minsep.torch as dp
 
         run = run_of(sum(p.numel() for p in trained))
-        training = dp.private(net, optimizer, run, loss=loss, key=pathlib.Path(run.path) / "../key", microbatch=microbatch(method))
+        training = dp.private(net, optimizer, run, loss=loss, key=pathlib.Path(run.path) / "../key", **microbatch(method))
         yield
         for batch in training.loader(data):
             training.step(*batch)
@@ -160,7 +161,7 @@ def jax_steps(method: str, model: str, run_of: Callable[[int], Any]) -> Iterator
         import minsep.jax as dp
 
         run = run_of(count)
-        training = dp.private(loss, optimizer, run, key=pathlib.Path(run.path) / "../key", microbatch=microbatch(method), pad_to=16)
+        training = dp.private(loss, optimizer, run, key=pathlib.Path(run.path) / "../key", pad_to=16, **microbatch(method))
         state = training.init(params)
         yield
         for batch in training.batches(*data):
