@@ -201,7 +201,7 @@ class Processes(runs.Case):
     @needs_processes
     def test_faults(self):
         for fault, words in {
-            "double": r"shard 0 of 2: another process of this training reads it: two sums with the same noise",
+            "double": r"hosts 0 and 1 take shard 0 of 2 of the noise: two sums with the same noise",
             "missing": r"no host takes shard 2 of 3 of the noise",
             "weights": r"model: process 1 has other weights than process 0",
             "unclipped": r"model: has 41 trained coordinates",
@@ -218,7 +218,7 @@ class Processes(runs.Case):
     @needs_fsdp
     def test_faults_of_divided_models(self):
         for fault, (kind, options, words) in {
-            "double": ("numbers", {}, r"shard 0 of 2: another process of this training reads it"),
+            "double": ("numbers", {}, r"hosts 0 and 1 take shard 0 of 2 of the noise"),
             "missing": ("numbers", {}, r"no host takes shard 2 of 3 of the noise"),
             "shapes": ("numbers", {}, r"batch: the examples of process [01] have other shapes or types than those of process"),
             "policy": ("numbers", {}, r"model: fully_shard has a mp_policy"),
@@ -243,6 +243,6 @@ class Processes(runs.Case):
         (code, _, err), = self.train(run, 1, "b")
         self.assertEqual(code, 1)
         self.assertIn("serves a training already", err)
-        found = self.train(run, 2, options={})
+        found = self.train(run, 2, options={"microbatch": None})
         self.assertIn("microbatch: must be given with several processes", found[0][2])
         self.assertEqual(Run(run).steps, 20)
