@@ -11,6 +11,7 @@ import (
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/digits"
 	"minsep/internal/pipelines"
+	"minsep/internal/stages"
 )
 
 // notCertified wraps the error of a claim that was not certified with the facts that advice depends
@@ -40,7 +41,7 @@ func advice(err error) string {
 	var lines []string
 	if help := e.help(); help != "" {
 		if e.inPlan {
-			help = planNames.Replace(help)
+			help = stages.WithFields(help)
 		}
 		lines = append(lines, "what would help: "+help)
 	}
@@ -58,36 +59,6 @@ func advice(err error) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// planNames replaces flags by the plan's fields.
-// A replacer takes the first of its names that matches at a place, so a name stands before every
-// other one that it begins with.
-var planNames = strings.NewReplacer(
-	"--cpu-time",
-	"privacy.cpu_time",
-	"--samples",
-	"privacy.samples",
-	"--noise-multiplier",
-	"privacy.noise_multiplier",
-	"--also-epsilon",
-	"privacy.also_epsilon",
-	"--epsilon",
-	"privacy.epsilon",
-	"--delta",
-	"privacy.delta",
-	"--min-sep",
-	"scheme.min_sep",
-	"--max-batch-size",
-	"scheme.max_batch_size",
-	"--bands",
-	"strategy.bands",
-	"--max-per-owner",
-	"bound.max_examples_per_owner",
-	"--scheme",
-	"scheme.scheme",
-	"--secret-partition",
-	"scheme.secret_partition",
-)
 
 // help returns the changes that would make the claim certifiable, by their flags; "" if the error
 // itself says it.

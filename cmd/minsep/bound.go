@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -21,23 +20,12 @@ import (
 // addGraphFlags adds the flags that name the files of a graph and describe their format.
 func addGraphFlags(f *pflag.FlagSet, paths *[]string, read *graphio.Options) {
 	f.StringArrayVar(paths, "graph", nil, "file, folder or pattern of files with an example–owner graph, or - for standard input; may be repeated")
-	f.StringVar(&read.Format, "format", graphio.Auto, "format of the graph's files: auto (decided by their names), "+strings.Join(graphio.Formats(), ", "))
-	f.StringVar(&read.ExampleColumn, "example-column", "", "name or 1-based position of the example column (default example_id)")
-	f.StringVar(&read.OwnerColumn, "owner-column", "", "name or 1-based position of the owner column (default owner_id or owners)")
-	f.StringVar(&read.Delimiter, "delimiter", "", "the byte between two columns (default: a comma in CSV files, a tab in TSV files)")
-	f.StringVar(&read.Encoding, "encoding", "", "encoding of CSV, TSV and NDJSON files: utf-8, latin1, cp1252 (default utf-8)")
-	f.StringVar(&read.Header, "header", graphio.Auto, "whether CSV and TSV files begin with a header: auto, yes, no")
+	addFlags(f, read)
 	f.Var(idTypes{&read.ExampleType, &read.OwnerType}, "id-type", "type of all ids in CSV, TSV and NDJSON files: auto, int64, string")
-	f.Var(idTypes{&read.ExampleType}, "example-type", "type of the example ids, where it differs from the type of the owner ids")
-	f.Var(idTypes{&read.OwnerType}, "owner-type", "type of the owner ids, where it differs from the type of the example ids")
-	f.StringVar(&read.OwnerSeparator, "owner-separator", "", "what divides several owners in one value, such as ';'; none: each value is one owner, however it looks")
-	f.BoolVar(&read.SkipOwnerless, "skip-ownerless", false, "leave out examples without an owner, in place of refusing the graph")
-	f.BoolVar(&read.RowIDs, "row-ids", false, "each row is an example: number the rows from 0 across files, in place of an example column")
 }
 
 // idTypes is a flag that sets the id type of several columns at once.
-// --id-type stands before the two others in the help, and the last of the flags on the command line
-// wins.
+// The last of it and --example-type or --owner-type on the command line wins.
 type idTypes []*string
 
 func (t idTypes) String() string {
@@ -111,13 +99,9 @@ only, each its own owner. Files may be compressed with gzip or zstd.`,
 	a.addJobFlags(c, "the same command begins again")
 	f := c.Flags()
 	addGraphFlags(f, &stage.Graph, &stage.Read)
-	f.IntVar(&stage.MaxExamplesPerOwner, "max-per-owner", 0, "keep at most this many examples of each owner")
-	f.IntVar(&stage.Pools, "pools", 0, "for --scheme rotation: make this many pools in place of one table; an owner has at most one example in a pool, and pools share examples only where there are too few")
+	stage.EdgesInMemory = ondisk.DefaultInMemory
+	addFlags(f, &stage)
 	f.Var(orderValue{&stage.Order}, "order", "order of the examples: fewest-owners first, which keeps more of them, or random")
-	f.BoolVar(&stage.Duplicates, "duplicates", false, "go through the kept examples again, and add copies of them until no copy fits")
-	f.IntVar(&stage.MaxNeighborhood, "max-neighborhood", 0, "drop an example that shares owners with more examples than this, itself included (default: no limit)")
-	f.IntVar(&stage.Buckets, "buckets", 0, "run a Beam job on the direct runner too; its shuffles have this many buckets (default: no job on the direct runner; on other runners, by the size of the graph); does not change the result")
-	f.Int64Var(&stage.EdgesInMemory, "edges-in-memory", ondisk.DefaultInMemory, "on the direct runner: hold at most this many edges in memory, at 45 bytes each; a larger graph goes through files in --work-dir; does not change the result")
 	return c
 }
 

@@ -43,12 +43,8 @@ Batches and their sizes are secret. Only you can read the folder batches of the 
 	a.addStageFlags(c)
 	a.addJobFlags(c, "the same command begins again")
 	f := c.Flags()
-	f.StringVar(&stage.Bounded, "bounded", "", "run directory with a bounded graph, made by minsep bound")
-	f.Int64Var(&stage.Examples, "examples", 0, "number of examples, each its own owner, in place of a graph; their ids are 0 to N-1")
+	addFlags(f, &stage)
 	addSchemeFlags(f, &stage.Params)
-	f.IntVar(&stage.Shards, "shards", 0, "number of shards, each a set of files (default: by the expected size); does not change the batches")
-	f.BoolVar(&stage.Parquet, "parquet", false, "write Parquet files with the columns step, slot and example_id as well")
-	f.IntVar(&stage.Buckets, "buckets", 0, "number of buckets of the shuffle by owner (default: by the size of the graph); does not change the batches")
 	return c
 }
 

@@ -62,18 +62,8 @@ last checkpoint in the folder --checkpoint that had the same bytes.`,
 	}
 	a.addStageFlags(c)
 	a.addJobFlags(c, "finished work is kept; the same command goes on from there")
-	f := c.Flags()
-	f.StringVar(&stage.Strategy, "strategy", "", "strategy file, made by minsep strategy")
-	f.Float64Var(&stage.NoiseMultiplier, "noise-multiplier", 0, "σ: standard deviation of the noise before it is correlated, in units of the clip norm (default: from the certificate in the run directory)")
-	f.IntVar(&stage.Steps, "steps", 0, "number of training steps, the same as in the strategy")
-	f.Int64Var(&stage.Coordinates, "coordinates", 0, "length of a gradient: the number of parameters of the model")
-	f.Float64Var(&stage.ClipNorm, "clip-norm", 1, "ζ: the norm to which gradients are clipped")
-	f.Var(&stage.Grid, "grid", "power of two: the noise is rounded to its multiples; or none: then the low bits of floating-point sums may reveal the data (default: by the size of the noise and --dtype)")
-	f.IntVar(&stage.Shards, "shards", 0, "number of shards: ranges of coordinates, each in a folder of its own (default: by the number of coordinates); does not change the values")
-	f.StringVar(&stage.DType, "dtype", "float32", "type of the numbers in the files: float32, or float64, which has a finer default grid; with --grid the type does not change the values")
-	f.StringVar(&stage.Words, "words", "aes-128", "generator of the random words: aes-128, or chacha12, with which a program on an accelerator can make the same noise, bit for bit")
-	f.IntVar(&stage.StepsPerFile, "steps-per-file", 0, "number of steps in a file (default 1000); does not change the values")
-	f.BoolVar(&stage.Files, "files", false, "write the noise to files too: every copy of them has the same noise, and can hide a second training, which nothing notices")
+	stage.ClipNorm, stage.DType, stage.Words = 1, "float32", string(noise.AES128)
+	addFlags(c.Flags(), &stage)
 	streamed.addFlags(c)
 	return c
 }

@@ -18,11 +18,9 @@ import (
 
 // noiseStream holds the flags of a stream of noise.
 type noiseStream struct {
-	on         bool
-	from       int
-	shard      string // i/N
-	checkpoint string // folder; "" for none
-	every      int    // steps between checkpoints
+	pipelines.NoiseStream
+	on    bool
+	shard string // i/N
 }
 
 // streamFlags are the flags of noise that --stream accepts, besides the flags of every command.
@@ -43,10 +41,9 @@ var streamFlags = []string{
 func (s *noiseStream) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&s.on, "stream", false, "write the noise of the recipe in the run directory to standard output, and no files")
-	f.IntVar(&s.from, "from-step", 0, "with --stream: the first step to write, counted from 0")
 	f.StringVar(&s.shard, "shard", "0/1", "with --stream: i/N, the i-th of N ranges of coordinates, counted from 0")
-	f.StringVar(&s.checkpoint, "checkpoint", "", "with --stream: folder for checkpoints, from which a later stream of the same steps goes on; they are secret (default: none)")
-	f.IntVar(&s.every, "checkpoint-steps", 100, "with --stream: number of steps from one checkpoint to the next; the last two checkpoints are kept")
+	s.CheckpointSteps = 100
+	addFlags(f, s)
 }
 
 // unused refuses the flags of a stream if --stream is not given.
@@ -83,7 +80,8 @@ func streamNoise(a *app, cmd *cobra.Command, s noiseStream, dtype string, o pipe
 	if !cmd.Flags().Changed("dtype") { // then the recipe decides
 		dtype = ""
 	}
-	n := pipelines.NoiseStream{FromStep: s.from, DType: dtype, Checkpoint: s.checkpoint, CheckpointSteps: s.every}
+	n := s.NoiseStream
+	n.DType = dtype
 	i, count, _ := strings.Cut(s.shard, "/")
 	var errShard, errShards error
 	n.Shard, errShard = strconv.Atoi(i)

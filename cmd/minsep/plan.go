@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"minsep/internal/accounting"
-	"minsep/internal/graphio"
 	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/planner"
@@ -206,7 +206,7 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	r.Populations = []planner.Population{{MaxPerOwner: 1, Examples: f.examples, Given: f.examples}}
 	r.Numbered = len(f.graph) == 0
 	if !r.Numbered {
-		graph = planGraph(f)
+		graph = &stages.PlanGraph{Paths: slices.Clone(f.graph), Options: f.read}
 		if err := boundForPlan(a, cmd, &r, f, sizes); err != nil {
 			return nil, err
 		}
@@ -278,28 +278,6 @@ func watchPlan(p planner.Progress) {
 		text = p.At + ", " + text
 	}
 	progress.Enter(text, "", 0, 0)
-}
-
-func planGraph(f planFlags) *stages.PlanGraph {
-	g := &stages.PlanGraph{
-		Paths:          append([]string(nil), f.graph...),
-		ExampleColumn:  f.read.ExampleColumn,
-		OwnerColumn:    f.read.OwnerColumn,
-		Delimiter:      f.read.Delimiter,
-		Encoding:       f.read.Encoding,
-		ExampleType:    f.read.ExampleType,
-		OwnerType:      f.read.OwnerType,
-		OwnerSeparator: f.read.OwnerSeparator,
-		SkipOwnerless:  f.read.SkipOwnerless,
-		RowIDs:         f.read.RowIDs,
-	}
-	if f.read.Format != graphio.Auto {
-		g.Format = f.read.Format
-	}
-	if f.read.Header != graphio.Auto {
-		g.Header = f.read.Header
-	}
-	return g
 }
 
 // chosen returns the row with a number of the table, or an error that says why it cannot be used.

@@ -333,7 +333,7 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	if err != nil {
 		return stages.Plan{}, err
 	}
-	plan := out.RunPlan(row, planGraph(p.planFlags))
+	plan := out.RunPlan(row, &stages.PlanGraph{Paths: slices.Clone(p.graph), Options: p.read})
 	if p.Sample == sampling.SampleOwners {
 		plan.Scheme.ExamplesPerOwner = min(p.maxPerOwner, cmp.Or(p.examplesPerOwner, usualExamplesPerOwner))
 	}
@@ -447,7 +447,7 @@ func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 		p.Coordinates,
 		fmt.Sprintf("must be those of the plan, %d", plan.Noise.Coordinates),
 	)
-	plan.Graph, plan.Noise.Files = planGraph(p.planFlags), false
+	plan.Graph, plan.Noise.Files = &stages.PlanGraph{Paths: slices.Clone(p.graph), Options: p.read}, false
 	return plan, c.Err()
 }
 

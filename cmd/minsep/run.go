@@ -103,8 +103,7 @@ Start with:  minsep run --example > plan.json`,
 	f := c.Flags()
 	f.Lookup("key").Usage = "file of the root key, instead of the plan's"
 	f.Lookup("out").Usage = "run directory to write to, instead of the plan's"
-	f.StringVar(&how.Until, "until", "", "stop after this stage")
-	f.StringVar(&how.Again, "again", "", "new directory of another run, which takes over table, strategy and certificate if they still hold")
+	addFlags(f, &how)
 	f.BoolVar(&example, "example", false, "print a commented plan to start from")
 	return c
 }
@@ -197,7 +196,7 @@ func printRun(w io.Writer, r pipelines.RunResult, dry bool) {
 			t,
 			r.Beside,
 			r.WithoutSamples,
-			planNames.Replace(r.Unused),
+			stages.WithFields(r.Unused),
 			"privacy.cpu_time or privacy.samples",
 		)
 	}

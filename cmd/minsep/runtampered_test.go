@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"minsep/internal/manifest"
+	"minsep/internal/stattest"
 	"minsep/internal/stream"
 )
 
@@ -168,7 +169,7 @@ func tamperings(rng *rand.Rand, dir string) []tampering {
 }
 
 // Every kind of file of a run directory, and every folder, with every fault: both inspect and run
-// refuse it and name the file.
+// refuse it and name the file. In the everyday form there are some of the faults.
 func TestTamperedRun(t *testing.T) {
 	dir := tamperedRuns(t)
 	secrets := secretsOfRuns(t, dir)
@@ -212,7 +213,7 @@ func TestTamperedRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range faults {
-			if info.IsDir() && !c.folders || testing.Short() && !c.always {
+			if info.IsDir() && !c.folders || !stattest.Long() && !c.always {
 				continue
 			}
 			what := fmt.Sprintf("%s, %s (seed 5, 6)", name, c.name)

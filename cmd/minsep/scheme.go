@@ -14,18 +14,7 @@ import (
 func addSchemeFlags(f *pflag.FlagSet, p *sampling.Params) {
 	p.Scheme = sampling.DefaultScheme
 	for _, x := range sampling.Parameters {
-		switch v := x.Pointer(p).(type) {
-		case *string:
-			f.StringVar(v, x.Name, *v, x.Help)
-		case *int:
-			f.IntVar(v, x.Name, *v, x.Help)
-		case *float64:
-			f.Float64Var(v, x.Name, *v, x.Help)
-		case *bool:
-			f.BoolVar(v, x.Name, *v, x.Help)
-		default:
-			panic(fmt.Sprintf("minsep: a flag of type %T", v))
-		}
+		addFlag(f, x.Pointer(p), x.Name, x.Help)
 	}
 }
 

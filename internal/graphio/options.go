@@ -21,48 +21,51 @@ const (
 // Auto lets the reader decide.
 const Auto = "auto"
 
-// Options say how to read a graph. The zero value decides by the files' names and contents.
+// Options say how to read a graph, in the flags of commands and in the fields of a plan. The zero
+// value decides by the files' names and contents.
 type Options struct {
 	// Format of all files: CSV, TSV, NDJSON, Parquet. Empty or Auto: by the extension of each
 	// (.csv; .tsv, .tab, .txt; .ndjson, .jsonl, .json; .parquet, .pq), in front of .gz, .gzip,
 	// .zst, .zstd.
-	Format string
+	Format string `json:"format,omitempty" flag:"format" help:"format of the graph's files: csv, tsv, ndjson, parquet, or auto, by their names (default auto)"`
 	// ExampleColumn and OwnerColumn say which columns: digits are a 1-based position, the rest a
 	// name. Empty: "example_id", and "owner_id" or "owners", whichever is there; in text without
 	// header, 1 and 2.
-	ExampleColumn, OwnerColumn string
+	ExampleColumn string `json:"example_column,omitempty" flag:"example-column" help:"name or 1-based position of the example column (default example_id)"`
+	OwnerColumn   string `json:"owner_column,omitempty" flag:"owner-column" help:"name or 1-based position of the owner column (default owner_id or owners)"`
 	// Delimiter between the fields of CSV and TSV: one byte. Empty: comma for CSV, tab for TSV.
-	Delimiter string
+	Delimiter string `json:"delimiter,omitempty" flag:"delimiter" help:"the byte between two columns (default: a comma in CSV files, a tab in TSV files)"`
 	// Encoding of CSV, TSV and NDJSON: "latin1" or "cp1252", which are decoded. Empty: UTF-8.
-	Encoding string
+	Encoding string `json:"encoding,omitempty" flag:"encoding" help:"encoding of CSV, TSV and NDJSON files: utf-8, latin1, cp1252 (default utf-8)"`
 	// Header says whether the first line of CSV and TSV names the columns: "yes", "no", or Auto or
 	// empty. Auto: yes if it holds the names looked for, no if it has canonical integers there,
 	// else a fault, since a header taken for an edge, or an edge for a header, would go unnoticed.
-	Header string
+	Header string `json:"header,omitempty" flag:"header" help:"whether CSV and TSV files begin with a header: auto, yes, no (default auto)"`
 	// ExampleType and OwnerType: "int64", "string", or Auto or empty, which takes the type of the
 	// Parquet or JSON files or, without any, of the first records, which must agree: int64 if it is
 	// a canonical integer (no sign +, no leading zeros, no -0), else string. A string that could be
 	// another spelling of an id, a number or one with blanks around it, is then a fault. "string"
 	// keeps ids as they are written, and reads integers of Parquet and JSON as their digits.
-	ExampleType, OwnerType string
+	ExampleType string `json:"example_type,omitempty" flag:"example-type" help:"type of the example ids, where it differs from the type of the owner ids"`
+	OwnerType   string `json:"owner_type,omitempty" flag:"owner-type" help:"type of the owner ids, where it differs from the type of the example ids"`
 	// OwnerSeparator divides each owner that is text into several, such as ";" in "ann;bob". Blanks
 	// and quotes around each and brackets around all are left out. [NoSeparator]: each is one owner,
 	// however it looks. Empty: text that looks like several owners is a fault.
-	OwnerSeparator string
+	OwnerSeparator string `json:"owner_separator,omitempty" flag:"owner-separator" help:"what divides several owners in one value, such as ';'; none: each value is one owner, however it looks"`
 	// SingleOwner reads examples only; each is its own owner. Lists of one column need not say so.
-	SingleOwner bool
+	SingleOwner bool `json:"-"`
 	// SkipOwnerless leaves out examples without an owner (an empty or null list, a null, an empty
 	// field), and counts them.
 	// Otherwise they are faults.
-	SkipOwnerless bool
+	SkipOwnerless bool `json:"skip_ownerless,omitempty" flag:"skip-ownerless" help:"leave out examples without an owner, in place of refusing the graph"`
 	// RowIDs makes each row an example, and the number of the row its id: from 0, across files in the
 	// order in which they are given, and by name within a folder or pattern. A column of examples is
 	// not read. Rows that are left out are counted too.
-	RowIDs bool
+	RowIDs bool `json:"row_ids,omitempty" flag:"row-ids" help:"each row is an example: number the rows from 0 across files, in place of an example column"`
 	// SplitBytes is the size of a split to aim at. 0: 32 MiB.
-	SplitBytes int64
+	SplitBytes int64 `json:"-"`
 	// FS is where the files are. Nil: [Files].
-	FS FS
+	FS FS `json:"-"`
 }
 
 const defaultSplitBytes = 32 << 20

@@ -30,11 +30,11 @@ type ParamError = param.Error
 //
 // The result is a function of the graph and the key.
 type Bound struct {
-	MaxExamplesPerOwner int   `json:"max_examples_per_owner"`     // k_u, at least 1; copies count
-	Duplicates          bool  `json:"duplicates"`                 // go through the kept examples again, adding copies
-	MaxNeighborhood     int   `json:"max_neighborhood,omitempty"` // k_e; 0 for no bound
-	Order               Order `json:"order"`                      // in which examples are taken
-	Pools               int   `json:"pools,omitempty"`            // number of [Pools] for rotation; needs 1 example per owner and no copies; 0 for none
+	MaxExamplesPerOwner int   `json:"max_examples_per_owner" flag:"max-per-owner" help:"keep at most this many examples of each owner"`                                                                                                         // k_u, at least 1; copies count
+	Duplicates          bool  `json:"duplicates" flag:"duplicates" help:"go through the kept examples again, and add copies of them until no copy fits"`                                                                                        // go through the kept examples again, adding copies
+	MaxNeighborhood     int   `json:"max_neighborhood,omitempty" flag:"max-neighborhood" help:"drop an example that shares owners with more examples than this, itself included (default: no limit)"`                                           // k_e; 0 for no bound
+	Order               Order `json:"order"`                                                                                                                                                                                                    // in which examples are taken
+	Pools               int   `json:"pools,omitempty" flag:"pools" help:"for --scheme rotation: make this many pools in place of one table; an owner has at most one example in a pool, and pools share examples only where there are too few"` // number of [Pools] for rotation; needs 1 example per owner and no copies; 0 for none
 }
 
 // PriorityPurpose is the purpose of the key from which the order of examples is drawn.

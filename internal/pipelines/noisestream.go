@@ -64,7 +64,7 @@ type NoiseStreamHead struct {
 // The rules are as for [Noise]: batches, certificate and recipe in the directory must be of one
 // training run and of the root key.
 type NoiseStream struct {
-	FromStep int    // 0 to the number of steps
+	FromStep int    `flag:"from-step" help:"with --stream: the first step to write, counted from 0"` // 0 to the number of steps
 	Shard    int    // 0 to Shards-1
 	Shards   int    // ranges of coordinates, as manifest.NoiseRange has them; at least 1
 	DType    string // float32 or float64; "" for float32 where it holds the noise on its grid, else float64
@@ -74,8 +74,8 @@ type NoiseStream struct {
 	// shard. A later stream whose bytes of the steps before are the same begins from the newest of
 	// them that is not after its first step; other ones are of no use to it. They are as secret as
 	// the noise.
-	Checkpoint      string
-	CheckpointSteps int // at least 1 where there is a Checkpoint
+	Checkpoint      string `flag:"checkpoint" help:"with --stream: folder for checkpoints, from which a later stream of the same steps goes on; they are secret (default: none)"`
+	CheckpointSteps int    `flag:"checkpoint-steps" help:"with --stream: number of steps from one checkpoint to the next; the last two checkpoints are kept"` // at least 1 where there is a Checkpoint
 }
 
 // Validate reports every fault that can be seen without the recipe.

@@ -25,8 +25,8 @@ import (
 
 // Settings says how far a plan runs, and who is told.
 type Settings struct {
-	Until string                           // the last stage; "" for all
-	Again string                           // a new directory, which takes over from the plan's own the table, the strategy and the certificate if they still hold; "" for none
+	Until string                           `flag:"until" help:"stop after this stage"`                                                                             // "" for all
+	Again string                           `flag:"again" help:"new directory of another run, which takes over table, strategy and certificate if they still hold"` // a new directory, which takes over from the plan's own the table, the strategy and the certificate if they still hold; "" for none
 	Watch func(stage string) (stop func()) // nil, or called when a stage begins; stop is called when it ends
 }
 
@@ -143,7 +143,7 @@ func RunPlan(ctx context.Context, p stages.Plan, o Options, how Settings) (RunRe
 	}
 	// Estimates of a dry run depend on the size of the graph, which is not read through for them.
 	if p.Graph != nil && o.DryRun {
-		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
+		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options)
 		if err != nil {
 			return r.result, err
 		}
@@ -261,7 +261,7 @@ func check(
 	)
 	inputs = map[string]manifest.Digest{}
 	if p.Graph != nil && len(p.Graph.Paths) > 0 && stages.BoundOf(p).Validate() == nil {
-		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options())
+		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options)
 		c.Add(inPlanWords(err))
 		if err == nil {
 			p.Graph.SetStamp(source.Stamp()) // the stage refuses a graph that was changed after the check

@@ -111,7 +111,7 @@ func populationOf(ctx context.Context, p stages.Plan) (Population, error) {
 		}
 		return pools.population(), nil
 	}
-	graph, _, err := Load(ctx, p.Graph.Paths, p.Graph.Options())
+	graph, _, err := Load(ctx, p.Graph.Paths, p.Graph.Options)
 	if err != nil {
 		return Population{}, err
 	}
@@ -128,7 +128,7 @@ func populationOf(ctx context.Context, p stages.Plan) (Population, error) {
 
 // poolsOfPlan are those that minsep run makes: as many as the plan says, or one for each period.
 func poolsOfPlan(ctx context.Context, p stages.Plan) (*Pools, error) {
-	graph, _, err := Load(ctx, p.Graph.Paths, p.Graph.Options())
+	graph, _, err := Load(ctx, p.Graph.Paths, p.Graph.Options)
 	if err != nil {
 		return nil, err
 	}

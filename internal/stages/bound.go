@@ -21,12 +21,12 @@ type Bound struct {
 
 	// The fields below do not change the result.
 
-	Buckets int // of the shuffles; 0 for as many as the size calls for
+	Buckets int `flag:"buckets" help:"run a Beam job on the direct runner too; its shuffles have this many buckets (default: no job on the direct runner; on other runners, by the size of the graph); does not change the result"`
 
 	// EdgesInMemory is the number of edges that a process holds in memory where it bounds the graph
 	// without a job, and beyond which they go through temporary files; 0 for
 	// ondisk.DefaultInMemory.
-	EdgesInMemory int64
+	EdgesInMemory int64 `flag:"edges-in-memory" help:"on the direct runner: hold at most this many edges in memory, at 45 bytes each; a larger graph goes through files in --work-dir; does not change the result"`
 
 	// Stamp is the graph's stamp ([graphio.Source.Stamp]) when it was looked at before. Another one
 	// is a fault. "" for any.
@@ -76,21 +76,10 @@ var boundStage = Stage{
 	},
 }
 
-// PlanGraph says which graph to read, and how: [graphio.Options].
+// PlanGraph says which graph to read, and how.
 type PlanGraph struct {
-	Paths         []string `json:"paths,omitempty"          decides:"nothing"` // files, folders and patterns
-	Format        string   `json:"format,omitempty"`                           // as the flag --format; "" for auto
-	ExampleColumn string   `json:"example_column,omitempty"`                   // name or 1-based position; "" for example_id
-	OwnerColumn   string   `json:"owner_column,omitempty"`                     // name or 1-based position; "" for owner_id or owners
-	Delimiter     string   `json:"delimiter,omitempty"`                        // one byte; "" for the format's own
-	Encoding      string   `json:"encoding,omitempty"`                         // of text: latin1 or cp1252; "" for UTF-8
-	Header        string   `json:"header,omitempty"`                           // auto, yes or no; "" for auto
-	ExampleType   string   `json:"example_type,omitempty"`                     // auto, int64 or string; "" for auto
-	OwnerType     string   `json:"owner_type,omitempty"`                       // auto, int64 or string; "" for auto
-	// OwnerSeparator divides owners that are text into several; none: each is one owner.
-	OwnerSeparator string `json:"owner_separator,omitempty"`
-	SkipOwnerless  bool   `json:"skip_ownerless,omitempty"` // leave out examples without owners
-	RowIDs         bool   `json:"row_ids,omitempty"`        // each row is an example, and its number the id
+	Paths []string `json:"paths,omitempty" decides:"nothing"` // files, folders and patterns
+	graphio.Options
 
 	stamp string // of the graph that was hashed: the one that is to be read
 }
@@ -98,7 +87,7 @@ type PlanGraph struct {
 // BoundOf returns the bound of a plan with a graph. For rotation it has, by default, a pool for
 // each period.
 func BoundOf(p Plan) Bound {
-	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.Options(), Stamp: p.Graph.stamp}
+	b := Bound{Graph: p.Graph.Paths, Read: p.Graph.Options, Stamp: p.Graph.stamp}
 	if p.Bound != nil {
 		b.Bound = *p.Bound
 	}
@@ -110,23 +99,6 @@ func BoundOf(p Plan) Bound {
 
 // SetStamp sets the graph that must be read, by [graphio.Source.Stamp]. Any other is a fault.
 func (g *PlanGraph) SetStamp(stamp string) { g.stamp = stamp }
-
-// Options returns the options for reading the graph.
-func (g PlanGraph) Options() graphio.Options {
-	return graphio.Options{
-		Format:         g.Format,
-		ExampleColumn:  g.ExampleColumn,
-		OwnerColumn:    g.OwnerColumn,
-		Delimiter:      g.Delimiter,
-		Encoding:       g.Encoding,
-		Header:         g.Header,
-		ExampleType:    g.ExampleType,
-		OwnerType:      g.OwnerType,
-		OwnerSeparator: g.OwnerSeparator,
-		SkipOwnerless:  g.SkipOwnerless,
-		RowIDs:         g.RowIDs,
-	}
-}
 
 // checkPlanPools requires pools for rotation, and refuses them for any other scheme.
 func checkPlanPools(p Plan) error {

@@ -21,14 +21,14 @@ import (
 // examples are those of a bounded table, or the numbers 0 to Examples-1, each its own owner.
 type Form struct {
 	sampling.Params
-	Bounded  string // run directory or folder of a bounded table; or
-	Examples int64  // this many examples, at least 1
+	Bounded  string `flag:"bounded" help:"run directory with a bounded graph, made by minsep bound"`                             // or folder of a bounded table; or
+	Examples int64  `flag:"examples" help:"number of examples, each its own owner, in place of a graph; their ids are 0 to N-1"` // at least 1
 
 	// The fields below do not change the batches.
 
-	Shards  int  // of the files; 0 for as many as the expected size calls for
-	Parquet bool // write (step, slot, example_id) as well
-	Buckets int  // of the shuffle by owner; 0 for as many as the size calls for
+	Shards  int  `flag:"shards" help:"number of shards, each a set of files (default: by the expected size); does not change the batches"`
+	Parquet bool `flag:"parquet" help:"write Parquet files with the columns step, slot and example_id as well"`
+	Buckets int  `flag:"buckets" help:"number of buckets of the shuffle by owner (default: by the size of the graph); does not change the batches"`
 }
 
 // FormResult describes formed batches. All of it is public, since it follows from the parameters.

@@ -28,21 +28,21 @@ import (
 // The examples and the sampler are taken from the batches and the certificate in the run directory,
 // and are part of the noise key: training runs that differ share no random word.
 type Noise struct {
-	Strategy        string     // file
-	Steps           int        // must equal the strategy's, at least 1
-	Coordinates     int64      // of the gradients, 1 to 2^48
-	NoiseMultiplier float64    // σ in units of ClipNorm, as in the certificate
+	Strategy        string     `flag:"strategy" help:"strategy file, made by minsep strategy"`
+	Steps           int        `flag:"steps" help:"number of training steps, the same as in the strategy"`                                                                                                 // must equal the strategy's, at least 1
+	Coordinates     int64      `flag:"coordinates" help:"length of a gradient: the number of parameters of the model"`                                                                                     // of the gradients, 1 to 2^48
+	NoiseMultiplier float64    `flag:"noise-multiplier" help:"σ: standard deviation of the noise before it is correlated, in units of the clip norm (default: from the certificate in the run directory)"` // σ in units of ClipNorm, as in the certificate
 	FromCertificate bool       // take NoiseMultiplier, which is not given then, from the certificate in the run directory
-	ClipNorm        float64    // ζ, see [noise.ValidClipNorm]
-	Grid            noise.Grid // a power of two; 0 for the default; or [noise.NoGrid]
-	DType           string     // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
-	Words           string     // [noise.AES128] or [noise.ChaCha12], the source of random words; "" for AES-128
+	ClipNorm        float64    `flag:"clip-norm" help:"ζ: the norm to which gradients are clipped"`                                                                                                                            // ζ, see [noise.ValidClipNorm]
+	Grid            noise.Grid `flag:"grid" help:"power of two: the noise is rounded to its multiples; or none: then the low bits of floating-point sums may reveal the data (default: by the size of the noise and --dtype)"` // a power of two; 0 for the default; or [noise.NoGrid]
+	DType           string     `flag:"dtype" help:"type of the numbers in the files: float32, or float64, which has a finer default grid; with --grid the type does not change the values"`                                    // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
+	Words           string     `flag:"words" help:"generator of the random words: aes-128, or chacha12, with which a program on an accelerator can make the same noise, bit for bit"`                                          // [noise.AES128] or [noise.ChaCha12], the source of random words; "" for AES-128
 
 	// The fields below do not change the values.
 
-	Files        bool // write the noise to files
-	Shards       int  // 0 for as many as the size calls for
-	StepsPerFile int  // 0 for the default, 1000
+	Files        bool `flag:"files" help:"write the noise to files too: every copy of them has the same noise, and can hide a second training, which nothing notices"`
+	Shards       int  `flag:"shards" help:"number of shards: ranges of coordinates, each in a folder of its own (default: by the number of coordinates); does not change the values"` // 0 for as many as the size calls for
+	StepsPerFile int  `flag:"steps-per-file" help:"number of steps in a file (default 1000); does not change the values"`                                                             // 0 for the default, 1000
 }
 
 // FloatingPointOpen is the warning about noise without a grid.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,7 +178,7 @@ var planFields = func() map[string]map[string]string {
 			continue
 		}
 		for _, field := range reflect.VisibleFields(inner) { // with the fields of embedded structs, such as a training's
-			if !field.IsExported() || field.Anonymous {
+			if !field.IsExported() || field.Anonymous || tag(field) == "-" {
 				continue
 			}
 			path := tag(f) + "." + tag(field)
@@ -203,6 +204,25 @@ var planFields = func() map[string]map[string]string {
 // "".
 func FieldOf(name string) string {
 	return planFields[""][inWords(name)]
+}
+
+// flagInText matches a flag in a sentence.
+var flagInText = regexp.MustCompile(`\B--[a-z]+(-[a-z]+)*`)
+
+// WithFields returns a text for the user of a plan: the fields in place of the flags that set the
+// same. Flags that a plan's own command has stay, such as --out.
+func WithFields(text string) string {
+	return flagInText.ReplaceAllStringFunc(text, func(flag string) string {
+		switch field := FieldOf(flag[2:]); {
+		case flag == "--graph":
+			return "graph.paths"
+		case flag == "--id-type":
+			return "graph.example_type and graph.owner_type"
+		case strings.Contains(field, "."):
+			return field
+		}
+		return flag
+	})
 }
 
 // InPlan replaces the names of parameters in an error by the paths of their fields in a plan, of

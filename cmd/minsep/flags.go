@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/spf13/pflag"
+)
+
+// addFlags adds a flag for each field of a struct, and of the structs embedded in it, that has the
+// tag flag: the flag's name. The tag help describes the flag. The value of the field is its default.
+func addFlags(f *pflag.FlagSet, params any) {
+	v := reflect.ValueOf(params).Elem()
+	for i := range v.NumField() {
+		of := v.Type().Field(i)
+		name, help := of.Tag.Get("flag"), of.Tag.Get("help")
+		switch {
+		case name != "":
+			addFlag(f, v.Field(i).Addr().Interface(), name, help)
+		case of.Anonymous && of.Type.Kind() == reflect.Struct:
+			addFlags(f, v.Field(i).Addr().Interface())
+		}
+	}
+}
+
+// addFlag adds a flag for a value that to points to.
+func addFlag(f *pflag.FlagSet, to any, name, help string) {
+	switch v := to.(type) {
+	case pflag.Value:
+		f.Var(v, name, help)
+	case *string:
+		f.StringVar(v, name, *v, help)
+	case *int:
+		f.IntVar(v, name, *v, help)
+	case *int64:
+		f.Int64Var(v, name, *v, help)
+	case *float64:
+		f.Float64Var(v, name, *v, help)
+	case *bool:
+		f.BoolVar(v, name, *v, help)
+	default:
+		panic(fmt.Sprintf("minsep: --%s: a flag of type %T", name, to))
+	}
+}
