@@ -1,24 +1,20 @@
 package accounting
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
-	"strconv"
 
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
 )
 
-// certificateFormat is the format of certificate.json. It rises when a column changes its meaning,
-// or when the claim would be misread without a new column; older versions then refuse the file.
+// certificateFormat is the format of certificate.json. It rises when a column changes its meaning;
+// readers refuse columns that they do not know.
 const certificateFormat = 1
 
-// ownerCertificateFormat is the format of a certificate for sampled owners. A version that does not
-// know this format skips unknown fields of a newer minor, and would read the claim as one for a
-// training that clips each example. The format makes it refuse the file.
+// ownerCertificateFormat is the format of a certificate for sampled owners, so that no reader takes
+// the claim for one about a training that clips each example.
 const ownerCertificateFormat = 2
 
 // formatOf returns the format of the certificate of a run.
@@ -28,12 +24,6 @@ func formatOf(r Run) int {
 	}
 	return certificateFormat
 }
-
-// certificateMinor is the number of columns that were added within the format. Such a column only
-// describes: without it the certificate claims the same. Its field has the tag since:"n" with the
-// minor that added it. Older versions read the certificate without it, and this version can write
-// certificates of older minors.
-const certificateMinor = 1
 
 // Status says whether a certificate is proven.
 type Status string
@@ -76,8 +66,7 @@ type Claimed struct {
 // makes it. It is a function of the protocol and its sums, so that anybody can make it again and
 // compare.
 type Certificate struct {
-	Format          int     `json:"format"`          // 1, or 2 for a sampler that owners follow
-	Minor           int     `json:"minor,omitempty"` // of the version that wrote it, at least 0; columns of a higher minor than the reader's are skipped
+	Format          int     `json:"format"` // 1, or 2 for a sampler that owners follow
 	Status          Status  `json:"status"`
 	Reason          string  `json:"reason,omitempty"` // why it is not proven
 	Epsilon         float64 `json:"epsilon"`          // of the first of Points, at least 0
@@ -85,12 +74,12 @@ type Certificate struct {
 	NoiseMultiplier float64 `json:"noise_multiplier"` // σ: standard deviation of z in units of the clip norm, above 0
 	Method          Method  `json:"method"`           // of the direction with the weaker method
 
-	Run         Run          `json:"run"`                       // the run that the claim is for
-	Unit        Unit         `json:"unit"`                      // whom the claim protects; see Protected
-	Adjacency   string       `json:"adjacency"`                 // in words; follows from Unit and Run
-	Graph       string       `json:"graph,omitempty" since:"1"` // the part of the example-owner graph that is public and fixed; "" where the adjacency says it
-	Assumptions []Assumption `json:"assumptions"`               // of the claim, each with its source
-	Points      []Claimed    `json:"points"`                    // the first is (Epsilon, Delta)
+	Run         Run          `json:"run"`             // the run that the claim is for
+	Unit        Unit         `json:"unit"`            // whom the claim protects; see Protected
+	Adjacency   string       `json:"adjacency"`       // in words; follows from Unit and Run
+	Graph       string       `json:"graph,omitempty"` // the part of the example-owner graph that is public and fixed; "" where the adjacency says it
+	Assumptions []Assumption `json:"assumptions"`     // of the claim, each with its source
+	Points      []Claimed    `json:"points"`          // the first is (Epsilon, Delta)
 
 	ProtocolSHA256 string `json:"protocol_sha256"`       // 64 hexadecimal digits: of the protocol's file in the ledger
 	PlanSHA256     string `json:"plan_sha256,omitempty"` // of the batches' parameters, 64 hexadecimal digits; "" if the protocol has none
@@ -137,7 +126,6 @@ func (c *Certificate) Validate() error {
 		c.Format,
 		fmt.Sprintf("must be %d", formatOf(c.Run)),
 	)
-	k.Require(c.Minor >= 0, "certificate minor", c.Minor, "must be at least 0")
 	k.Require(
 		c.Status == Verified || c.Status == NotProven,
 		"status",
@@ -206,43 +194,11 @@ func (c *Certificate) WithoutSamples() bool {
 	return !slices.ContainsFunc(c.Points[0].Directions, func(v Verdict) bool { return v.Samples > 0 })
 }
 
-// Newer reports whether a certificate was written by a version with more columns than this one
-// knows.
-func (c *Certificate) Newer() bool { return c.Minor > certificateMinor }
-
-// As returns the certificate as a version with another minor writes it, without the columns that
-// were added later.
-func (c *Certificate) As(minor int) *Certificate {
-	as := *c
-	as.Minor = min(minor, certificateMinor)
-	dropNewer(reflect.ValueOf(&as).Elem(), as.Minor)
-	return &as
-}
-
-// dropNewer clears the fields of a struct that were added after a minor.
-func dropNewer(v reflect.Value, minor int) {
-	for i := range v.NumField() {
-		if since, err := strconv.Atoi(v.Type().Field(i).Tag.Get("since")); err == nil && since > minor {
-			v.Field(i).SetZero()
-		}
-	}
-}
-
-// ParseCertificate reads certificate.json strictly. In a file of a newer minor it skips unknown
-// columns. No field may occur twice, also not with other capitals, because other readers may take
-// the other value.
+// ParseCertificate reads certificate.json strictly: unknown fields are refused, and no field may occur
+// twice, also not with other capitals, because other readers may take the other value.
 func ParseCertificate(data []byte) (*Certificate, error) {
-	var head struct{ Format, Minor int }
-	read := strictjson.Unmarshal
-	if err := json.Unmarshal(data, &head); err == nil && head.Format <= ownerCertificateFormat && head.Minor > certificateMinor {
-		read = json.Unmarshal
-	}
 	var c Certificate
-	err := strictjson.Unambiguous(data)
-	if err == nil {
-		err = read(data, &c)
-	}
-	if err != nil {
+	if err := strictjson.Unmarshal(data, &c); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
 	return &c, c.Validate()

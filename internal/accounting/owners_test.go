@@ -115,7 +115,6 @@ func TestCertificateOfOwners(t *testing.T) {
 		"the format of examples":       {`"format": 2`, `"format": 1`},
 		"without owners":               {"\"owners\": {\n        \"examples_per_owner\": 3\n      }", ""},
 		"for single examples":          {`"unit": "owner"`, `"unit": "example"`},
-		"owners of a newer version":    {"\"format\": 2,", "\"format\": 1, \"minor\": 99,"},
 		"several examples accounted":   {`"max_examples_per_owner": 1`, `"max_examples_per_owner": 2`},
 		"more than an owner may bring": {`"examples_per_owner": 3`, `"examples_per_owner": 0`},
 	} {

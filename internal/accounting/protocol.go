@@ -471,7 +471,6 @@ func (p *Protocol) Certificate(tallies []Tally) (*Certificate, error) {
 	}
 	c := &Certificate{
 		Format:          formatOf(p.Run),
-		Minor:           certificateMinor,
 		Status:          Verified,
 		Epsilon:         p.Points[0].Epsilon,
 		Delta:           p.Points[0].Delta,

@@ -193,6 +193,8 @@ func writeKit(t *testing.T) {
 	edit("less-noise", "sampled", certificate, `"noise_multiplier": 1.`, `"noise_multiplier": 0.9`, "certificate: its bytes", "the certificate has less noise than its ledger verified")
 	edit("smaller-delta", "proven", certificate, `"delta": 0.01`, `"delta": 0.001`, "readable", "δ is below what the points of the same certificate say")
 	edit("field-twice", "proven", certificate, `"epsilon": 1,`, `"epsilon": 1, "Epsilon": 0.1,`, "readable", "a field occurs twice, in other capitals: readers differ in which they take")
+	edit("unknown-field", "proven", certificate, `"format": 1,`, `"format": 1, "weather": "words",`, "readable", "a column that no reader knows")
+	edit("other-graph", "proven", certificate, "is public and fixed", "may change", "certificate: its bytes", "the certificate says more than follows from its ledger")
 	edit("other-bytes", "sampled", certificate, "{\n", "{\n\n", "certificate: its bytes", "the same values in other bytes")
 	edit("other-protocol", "sampled", protocol, `"code_version": "`, `"code_version": "x`, "readable", "the units are of another protocol")
 	edit("loose-protocol", "proven", protocol, "{\n", "{", "readable", "the protocol is not in the form that it is hashed in")

@@ -343,14 +343,13 @@ func (l *Ledger) Certificate() (*accounting.Certificate, error) {
 	return l.contents.protocol.Certificate(l.Tallies())
 }
 
-// CertificateFile returns the certificate in the bytes of a version with that minor. A certificate
-// of an older minor has fewer columns, and is compared in its own version.
-func (l *Ledger) CertificateFile(minor int) ([]byte, error) {
+// CertificateFile returns the bytes of the certificate.
+func (l *Ledger) CertificateFile() ([]byte, error) {
 	c, err := l.Certificate()
 	if err != nil {
 		return nil, err
 	}
-	return c.As(minor).Encode()
+	return c.Encode()
 }
 
 // Close ends writing and unlocks the ledger. It may be called more than once.
