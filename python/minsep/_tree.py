@@ -116,16 +116,6 @@ class ClipNorm(float):
         self.coordinates, self.use = coordinates, use
         return self
 
-    def __eq__(self, other: object) -> bool:
-        """Norms of the same number that ask for other things differ, so that jax.jit, of which they
-        are static arguments, checks each."""
-        return super().__eq__(other) is True and (not isinstance(other, ClipNorm) or (type(self), self.coordinates) == (type(other), other.coordinates))
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = float.__hash__
-
 
 class OwnersClipNorm(ClipNorm):
     """The clip norm of a run that samples owners: clip_and_sum then asks for the owner of each

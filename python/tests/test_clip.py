@@ -137,7 +137,7 @@ class Clip(runs.Case):
         compiled = jax.jit(ours.clip_and_sum, static_argnums=(1, 2))
         self.takes_the_norm_of_the_run(compiled, np.asarray)
         compiled(np.ones((2, 1), np.float32), ExamplesClipNorm(1.0), 0.5)
-        with self.assertRaisesRegex(ValueError, "owners: must be given for this run"):  # which the program of an equal number does not ask for
+        with self.assertRaisesRegex(ValueError, "owners: must be given for this run"):  # though the number is the same
             compiled(np.ones((2, 1), np.float32), OwnersClipNorm(1.0), 0.5)
         with self.assertRaisesRegex(ValueError, "in jax.jit as a static argument"):
             jax.jit(lambda x, norm: ours.clip_and_sum(x, norm, 0.5))(np.ones((2, 1), np.float32), ONE)
