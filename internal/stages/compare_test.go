@@ -95,7 +95,7 @@ func TestComparisonSeesEveryField(t *testing.T) {
 				_, differs, err := after.Compare(t.Context(), after.Result(name))
 				return differs != nil || err != nil
 			})
-			// Names and places decide nothing, and package planrun compares, by the plan in run.json, how a
+			// Names and places decide nothing, and package pipelines compares, by the plan in run.json, how a
 			// graph is read.
 			if elsewhere := strings.HasPrefix(path, "graph.") || reflect.DeepEqual(other.without("nothing"), d.Plan.without("nothing")); seen == elsewhere {
 				t.Errorf("%s is changed in %s: seen %v", path, c.text, seen)
