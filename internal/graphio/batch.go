@@ -3,10 +3,8 @@ package graphio
 import (
 	"bytes"
 	"context"
-	"fmt"
 
 	"minsep/internal/ownergraph"
-	"minsep/internal/words"
 )
 
 // BatchEdges is about the number of edges of a batch: 64 KiB of integers.
@@ -20,9 +18,6 @@ type Batch struct {
 	// Ownerless counts the examples without owners that were left out here, see
 	// [Options].SkipOwnerless.
 	Ownerless int64
-	// Warnings are places that are not faults: where a column of words has numbers that are kept as
-	// they are written. They come with the last batch of a split, which may have no edges.
-	Warnings []*Fault
 
 	units int64 // see mostUnits
 }
@@ -40,13 +35,25 @@ type batcher struct {
 	// there until countFrom.
 	before int64
 
-	folder  ownergraph.IDs // the id that the folder's name says, if it says one
-	row     int64          // number of the next row, with row ids
-	spelled [2]spelled     // by column
-	joined  joinedScan
-	values  [][]byte // the owners of a record
-	noted   []*Fault // the warnings
+	folder ownergraph.IDs // the id that the folder's name says, if it says one
+	row    int64          // number of the next row, with row ids
+	joined joinedScan
+	values []value // the owners of a record
 }
+
+// value is an id as a file has it.
+type value struct {
+	text []byte
+	kind valueKind
+}
+
+type valueKind uint8
+
+const (
+	written    valueKind = iota // text, which may be an integer or a string
+	jsonNumber                  // an integer of JSON
+	jsonString                  // a string of JSON
+)
 
 func newBatcher(ctx context.Context, s *Split, size int64, emit func(*Batch) error) *batcher {
 	b := &batcher{ctx: ctx, split: s, size: size, emit: emit}
@@ -75,7 +82,7 @@ func (b *batcher) takeFolder() *Fault {
 	if s.FolderOwner == "" || s.OwnerSeparator == NoSeparator || s.OwnerType != ownergraph.String {
 		return nil
 	}
-	if owner := []byte(s.FolderOwner); shape(owner) != "" || len(s.owners(nil, owner)) > 1 {
+	if owner := []byte(s.FolderOwner); shape(owner) != "" || len(s.owners(nil, value{text: owner})) > 1 {
 		return &Fault{
 			Found: "in the folder's name, several owners in one value",
 			Rule:  "they would count as one owner: write a column of owners, or, of an id that only looks so, set --owner-separator none",
@@ -92,12 +99,6 @@ func (b *batcher) appendAbsent(dst *ownergraph.IDs) {
 	}
 	dst.AppendInt(b.row)
 	b.row++
-}
-
-// finish hands on the rest, and the warnings.
-func (b *batcher) finish() error {
-	b.Warnings = b.noted
-	return b.flush()
 }
 
 func (b *batcher) reset() {
@@ -125,7 +126,7 @@ func (b *batcher) flush() error {
 		return errTooMany // whatever follows
 	}
 	err := b.compareFolder()
-	if err == nil && len(b.list) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0 || len(b.Warnings) > 0) {
+	if err == nil && len(b.list) == 0 && (b.Examples.Len() > 0 || b.Ownerless > 0) {
 		err = b.emit(&b.Batch)
 	}
 	b.reset()
@@ -160,34 +161,6 @@ func (b *batcher) fault(f *Fault) error {
 	return nil
 }
 
-// settle decides on the numbers that were kept: in a column of mostly words they are words, and a
-// warning says so. Else they are faults.
-func (b *batcher) settle() {
-	for i := range b.spelled {
-		s := &b.spelled[i]
-		switch {
-		case s.odd == 0:
-		case s.words >= wordsPerNumber*(s.numbers+s.odd):
-			w := *s.faults[0]
-			w.File, w.Number = b.split.Path, b.split.Number
-			w.Found = fmt.Sprintf(
-				"%s from here on that %s no plain %s, in a column of words",
-				words.Count(int(s.odd), "number"),
-				map[bool]string{true: "is", false: "are"}[s.odd == 1],
-				map[bool]string{true: "integer", false: "integers"}[s.odd == 1],
-			)
-			w.Rule = "each is kept as it is written, as a string"
-			b.noted = append(b.noted, &w)
-		default:
-			for _, f := range s.faults {
-				if b.fault(f) != nil {
-					break
-				}
-			}
-		}
-	}
-}
-
 // weigh returns the number of units of the batch. The id in the name of a folder is not counted:
 // the file does not store it.
 func (b *batcher) weigh() {
@@ -201,45 +174,80 @@ func (b *batcher) weigh() {
 	b.units = int64(b.Examples.Len() + text/unitText)
 }
 
-// appendField adds text to a column (0 for examples, 1 for owners). place makes a fault of its place.
-func (b *batcher) appendField(column int, field []byte, place func() *Fault) *Fault {
+// appendRow adds the edges of a record: its example, unless no column has examples, and its owners,
+// unless the folder's name says them or there are none. place makes a fault of a column: 0 for
+// examples, 1 for owners.
+func (b *batcher) appendRow(example value, owners []value, place func(column int) *Fault) *Fault {
+	s := b.split
+	edges := len(owners)
+	switch {
+	case s.SingleOwner || s.FolderOwner != "":
+		edges = 1
+	case edges == 0 && s.SkipOwnerless:
+		b.Ownerless++
+		b.row++
+		return nil
+	case edges == 0:
+		f := place(1)
+		f.Found, f.Rule = "an example without owners", ownerlessRule
+		return f
+	}
+	if s.lacksExamples() {
+		b.appendAbsent(&b.Examples)
+	} else if f := b.appendValue(0, example, place); f != nil {
+		return f
+	}
+	for range edges - 1 {
+		b.Examples.AppendFrom(&b.Examples, b.Examples.Len()-1)
+	}
+	if s.SingleOwner {
+		return nil
+	}
+	if s.FolderOwner != "" {
+		b.Owners.AppendFrom(&b.folder, 0)
+		return nil
+	}
+	for _, owner := range owners {
+		if f := b.appendValue(1, owner, place); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// appendValue adds an id to a column, as in appendRow.
+func (b *batcher) appendValue(column int, v value, place func(column int) *Fault) *Fault {
 	dst, asIs := &b.Examples, b.split.ExampleAsIs
 	if column == 1 {
 		dst, asIs = &b.Owners, b.split.OwnerAsIs
 	}
-	k := appendText(dst, field, asIs)
-	fault := func() *Fault {
-		f := place()
-		f.Found, f.Rule = k.String(), k.rule(dst.Type)
-		if column == 1 && k == empty {
-			f.Rule = ownerlessRule
-		}
+	fault := func(found, rule string) *Fault {
+		f := place(column)
+		f.Found, f.Rule = found, rule
 		return f
 	}
-	if k != fits && (dst.Type != ownergraph.String || !k.isNumber()) {
-		return fault()
+	switch { // "7" and 7 may be one owner or two: nothing decides it silently
+	case v.kind == jsonString && dst.Type == ownergraph.Int64:
+		return fault("a string", "must be an integer, as in the first record, or set --id-type string")
+	case v.kind == jsonNumber && dst.Type == ownergraph.String && !asIs:
+		return fault("an integer", "must be a string, as in the first record, or set --id-type string")
+	}
+	if k := appendText(dst, v.text, asIs); k == empty && column == 1 {
+		return fault(k.String(), ownerlessRule)
+	} else if k != fits {
+		return fault(k.String(), k.rule(dst.Type))
 	}
 	if column == 1 && dst.Type == ownergraph.String {
-		if joined := b.joined.look(field); joined != nil {
-			f := place()
-			f.Found, f.Rule = joined.Found, joined.Rule
-			return f
+		if joined := b.joined.look(v.text); joined != nil {
+			return fault(joined.Found, joined.Rule)
 		}
-	}
-	// Whether a number such as 07 is a word like the others, or 7 in another spelling, is decided
-	// for the whole column: see settle.
-	if dst.Type == ownergraph.String && !asIs {
-		b.spelled[column].count(field, k, fault)
-	}
-	if k != fits {
-		dst.AppendBytes(field)
 	}
 	return nil
 }
 
 // countFrom turns line numbers within the split into line numbers of the file.
 func (b *batcher) countFrom(f File) {
-	if len(b.list)+len(b.noted) == 0 || b.before == 0 {
+	if len(b.list) == 0 || b.before == 0 {
 		return
 	}
 	lines := int64(0)
@@ -256,8 +264,5 @@ func (b *batcher) countFrom(f File) {
 		if fault := err.(*Fault); fault.Line > 0 {
 			fault.Line += lines
 		}
-	}
-	for _, warning := range b.noted {
-		warning.Line += lines
 	}
 }

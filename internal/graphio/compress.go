@@ -11,8 +11,7 @@ import (
 // maxZstdWindow is the memory that a zstd file may ask its reader to keep.
 const maxZstdWindow = 256 << 20
 
-// decompress reads the text of a file, compressed or not. A text that is too long for the file's
-// size ends with errDense.
+// decompress reads the text of a file, compressed or not.
 func decompress(f File, compression string) (io.ReadCloser, error) {
 	r := io.NewSectionReader(f, 0, f.Size())
 	switch compression {
@@ -21,13 +20,13 @@ func decompress(f File, compression string) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, corrupt(err)
 		}
-		return &bounded{z, mostText(f.Size())}, nil
+		return z, nil
 	case "zstd":
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, corrupt(err)
 		}
-		return &bounded{z.IOReadCloser(), mostText(f.Size())}, nil
+		return z.IOReadCloser(), nil
 	}
 	return io.NopCloser(r), nil
 }
@@ -35,8 +34,6 @@ func decompress(f File, compression string) (io.ReadCloser, error) {
 // corrupt puts a decompressor's error about a damaged file into words.
 func corrupt(err error) error {
 	switch {
-	case err == errDense:
-		return err
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("the compressed file is truncated")
 	case errors.Is(err, gzip.ErrHeader),

@@ -2,7 +2,6 @@ package graphio_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -251,33 +250,6 @@ func TestFirstRecordsMustAgree(t *testing.T) {
 	for _, paths := range [][]string{at("a.csv", "b.csv"), at("b.csv", "a.csv"), at("c.csv", "a.csv"), at("a.csv", "c.csv")} {
 		if got, _, _, err := read(paths, graphio.Options{}); err == nil || !strings.Contains(err.Error(), "--id-type string") {
 			t.Errorf("%q: got %q, %v", paths, got, err)
-		}
-	}
-}
-
-// TestStringsAskedFor: ids that are asked for as strings may stop being integers without a word.
-func TestStringsAskedFor(t *testing.T) {
-	for name, text := range map[string]string{
-		"g.csv":    "example_id,owner_id\n1,7\n1,8\n1,SECRET\n1,9\n1,OTHER\n",
-		"g.tsv":    "1\t7\n1\t8\n1\t8\n1\tSECRET\n1\t9\n1\tOTHER\n",
-		"g.ndjson": "{\"example_id\":1,\"owners\":[7]}\n\n\n{\"example_id\":1,\"owners\":[\"SECRET\",8,\"OTHER\"]}\n",
-	} {
-		path := write(t, t.TempDir(), name, []byte(text))
-		src, err := graphio.Open(context.Background(), []string{path}, graphio.Options{Header: map[bool]string{true: "no"}[name == "g.tsv"], OwnerType: "string"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var warnings []string
-		edges := 0
-		err = src.Read(context.Background(), func(b *graphio.Batch) error {
-			edges += b.Len()
-			for _, w := range b.Warnings {
-				warnings = append(warnings, w.Error())
-			}
-			return nil
-		})
-		if err != nil || edges < 4 || len(warnings) != 0 {
-			t.Errorf("%s: %d edges, %q, %v", name, edges, warnings, err)
 		}
 	}
 }

@@ -2,6 +2,9 @@ package graphio
 
 import (
 	"bytes"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // NoSeparator is the value of [Options].OwnerSeparator that takes each value for one owner.
@@ -13,7 +16,7 @@ const mostScanned = 1 << 16
 // joinedScan looks for values with several owners in them. Each would be taken for one owner, and no
 // bound would hold for the people in it. The zero value has seen nothing.
 //
-// Brackets, separators such as ";" and integers with commas tell by themselves. A comma also stands
+// Brackets, separators such as ";" and numbers with commas tell by themselves. A comma also stands
 // in names such as "Doe, Jane": it tells if some part is an owner of its own, or is first in one value
 // and later in another.
 type joinedScan struct {
@@ -44,16 +47,28 @@ func (s *joinedScan) look(id []byte) *Fault {
 	s.off = true
 	return &Fault{
 		Found: "several owners in one value",
-		Rule: "they would count as one owner, and no bound would hold for them: set --owner-separator '" + separator +
-			"', or write a list column or a record for each owner; of an id that only looks so, set --owner-separator none",
+		Rule: "they would count as one owner, and no bound would hold for them: set --owner-separator " + quoted(separator) +
+			", or write a list column or a record for each owner; of an id that only looks so, set --owner-separator none",
 	}
 }
 
-// separators divide owners wherever they stand between two texts.
-var separators = []string{";", "|", "；", "、"}
+// quoted returns a separator as it is written in a shell.
+func quoted(separator string) string {
+	if separator[0] < ' ' {
+		return "$" + strings.ReplaceAll(strconv.QuoteToASCII(separator), `"`, "'")
+	}
+	return "'" + separator + "'"
+}
+
+// separators divide owners wherever they stand between two texts. Hive divides lists by U+0002.
+var separators = []string{";", "|", "；", "、", "\x01", "\x02", "\x1e", "\x1f"}
 
 // shape returns the separator of a value that looks like several owners by itself; "" if it does not.
+// Commas and blanks stand in names too: they tell if all that they divide has a digit or an @.
 func shape(id []byte) string {
+	if !slices.ContainsFunc(id, func(b byte) bool { return b < '-' || b == ';' || b == '[' || b >= '{' }) {
+		return "" // as nearly all ids
+	}
 	if inside := unbracketed(id); len(inside) < len(id) && (id[0] == '[' || bytes.ContainsAny(inside, `,'"`)) {
 		if bytes.IndexByte(inside, ',') < 0 &&
 			bytes.IndexByte(bytes.TrimSpace(inside), ' ') > 0 { // as NumPy prints arrays
@@ -66,15 +81,22 @@ func shape(id []byte) string {
 			return separator
 		}
 	}
-	if !isDivided(id, ",") {
-		return ""
-	}
-	for part := range bytes.SplitSeq(id, []byte{','}) {
-		if _, k := parseInt(bytes.TrimSpace(part)); k != fits && k != oddInteger {
-			return ""
+	for _, separator := range []string{",", "，", "،", " "} {
+		if isDivided(id, separator) && allMarked(id, separator) {
+			return separator
 		}
 	}
-	return ","
+	return ""
+}
+
+// allMarked reports whether all that a separator divides has a digit or an @.
+func allMarked(id []byte, separator string) bool {
+	for part := range bytes.SplitSeq(id, []byte(separator)) {
+		if !bytes.ContainsAny(part, "0123456789@") && len(bytes.TrimSpace(part)) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // unbracketed returns what stands within the brackets around a value; the value if there are none.
@@ -132,22 +154,26 @@ func (s *joinedScan) comma(id []byte) bool {
 // divides reports whether values are divided into owners.
 func (s *Split) divides() bool { return s.OwnerSeparator != "" && s.OwnerSeparator != NoSeparator }
 
-// owners appends to dst the owners in a value, in order: one, or those that the separator divides.
-// Brackets around them are left out, as are blanks and quotes around each, as programs print lists.
-func (s *Split) owners(dst [][]byte, value []byte) [][]byte {
-	if !s.divides() || len(value) == 0 {
-		return append(dst, value)
+// owners appends to dst the owners in a value, in order: one, those that the separator divides, or
+// none if it is empty. Brackets around them are left out, as are blanks and quotes around each, as
+// programs print lists.
+func (s *Split) owners(dst []value, v value) []value {
+	if len(v.text) == 0 {
+		return dst
 	}
-	value = bytes.TrimSpace(value)
-	if inside := unbracketed(value); len(inside) < len(value) {
-		value = bytes.TrimSpace(inside)
-		if len(value) == 0 {
+	if !s.divides() {
+		return append(dst, v)
+	}
+	text := bytes.TrimSpace(v.text)
+	if inside := unbracketed(text); len(inside) < len(text) {
+		text = bytes.TrimSpace(inside)
+		if len(text) == 0 {
 			return dst
 		}
 	}
 	separator := []byte(s.OwnerSeparator)
-	value = bytes.TrimSuffix(bytes.TrimPrefix(value, separator), separator)
-	for part := range bytes.SplitSeq(value, separator) {
+	text = bytes.TrimSuffix(bytes.TrimPrefix(text, separator), separator)
+	for part := range bytes.SplitSeq(text, separator) {
 		part = bytes.TrimSpace(part)
 		if len(part) == 0 && len(bytes.TrimSpace(separator)) == 0 { // between several blanks
 			continue
@@ -155,7 +181,7 @@ func (s *Split) owners(dst [][]byte, value []byte) [][]byte {
 		if n := len(part); n > 1 && (part[0] == '\'' || part[0] == '"') && part[n-1] == part[0] {
 			part = part[1 : n-1]
 		}
-		dst = append(dst, part)
+		dst = append(dst, value{part, v.kind})
 	}
 	return dst
 }

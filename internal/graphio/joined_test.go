@@ -39,6 +39,10 @@ func TestOwnersInOneValue(t *testing.T) {
 		{"integers and commas, never alone", []string{"1,2", "3, 4"}, ",", []string{"1", "2", "3", "4"}},
 		{"separators around", []string{"x", ";ann;bob;"}, ";", []string{"x", "ann", "bob"}},
 		{"a wide semicolon", []string{"ann；bob"}, "；", []string{"ann", "bob"}},
+		{"identifiers and blanks, never alone", []string{"N55189 N42782", "N34694"}, " ", []string{"N55189", "N42782", "N34694"}},
+		{"addresses and commas, never alone", []string{"ann@x.org,bob@x.org"}, ",", []string{"ann@x.org", "bob@x.org"}},
+		{"a wide comma", []string{"u1，u2"}, "，", []string{"u1", "u2"}},
+		{"names and blanks", []string{"Ann Doe", "user 17", "Doe Ann"}, "", nil},
 		{"names", []string{"Doe, Jane", "Doe, John", "Roe, Jane"}, "", nil},
 		{"identifiers", []string{"{550e8400-e29b-41d4-a716-446655440000}", "(unknown)", "a:b", "x;", ";y", "|"}, "", nil},
 	} {
@@ -103,7 +107,7 @@ func TestDividedOwners(t *testing.T) {
 		{"a long value", "example_id,owner_id\n1," + long + "\n", graphio.Options{OwnerSeparator: ";"}, 61, ""},
 		{"an empty part", "example_id,owner_id\n1,a;;b\n", graphio.Options{OwnerSeparator: ";"}, 0, "line 2: column 2: an empty id"},
 		{"no integer", "example_id,owner_id\n1,7;8\n2,7;x\n", graphio.Options{OwnerSeparator: ";"}, 0, "line 3: column 2: not an integer"},
-		{"an empty list", "example_id,owner_id\n1,[a]\n2,[]\n", graphio.Options{OwnerSeparator: ";"}, 0, "line 3: an example without owners"},
+		{"an empty list", "example_id,owner_id\n1,[a]\n2,[]\n", graphio.Options{OwnerSeparator: ";"}, 0, "line 3: column 2: an example without owners"},
 		{"an empty list that is left out", "example_id,owner_id\n1,[a]\n2,[]\n", graphio.Options{OwnerSeparator: ",", SkipOwnerless: true}, 1, ""},
 		{"a bracket", "1,2\n", graphio.Options{OwnerSeparator: "["}, 0, "owner separator [: must have no quote and no bracket"},
 	} {

@@ -241,6 +241,13 @@ func TestPagesOfOtherCounts(t *testing.T) {
 						c.values = c.values[:left]
 						refused(fmt.Sprintf("%s, %d of %d bytes", about, left, whole), rawFile(t, stored, examples(stored), c))
 					}
+					if encoding == format.Plain { // as fastparquet fills up pages
+						c := owners(stored, stored, 0)
+						c.values = append(c.values, make([]byte, 8)...)
+						if edges, err := readAll(t, rawFile(t, stored, examples(stored), c)); edges != stored || err != nil {
+							t.Errorf("%s, a page that is filled up: %d edges, %v", about, edges, err)
+						}
+					}
 					if encoding == format.RLEDictionary {
 						c := owners(stored, stored, 0)
 						c.inDict++
@@ -249,6 +256,13 @@ func TestPagesOfOtherCounts(t *testing.T) {
 						c.inDict--
 						c.dict = c.dict[:len(c.dict)-len(c.dict)/stored]
 						refused(about+", a place beyond the dictionary", rawFile(t, stored, examples(stored), c))
+						c = owners(stored-3, stored, 0) // as DuckDB fills up runs
+						if edges, err := readAll(t, rawFile(t, stored-3, examples(stored-3), c)); edges != stored-3 || err != nil {
+							t.Errorf("%s, a run that is filled up: %d edges, %v", about, edges, err)
+						}
+						c = owners(stored, stored, 0)
+						c.values = slices.Insert(c.values, 1, 0, 0) // after the width: a run of no place
+						refused(about+", an empty run", rawFile(t, stored, examples(stored), c))
 					}
 				}
 			}

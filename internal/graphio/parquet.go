@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
-
 	"minsep/internal/idcolumn"
 	"minsep/internal/ownergraph"
 	"minsep/internal/words"
@@ -83,7 +81,7 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 	}
 	s := &in.split
 	s.SingleOwner = s.SingleOwner ||
-		len(file.Top()) == 1 && o.OwnerColumn == "" && !s.lacksExamples() && s.FolderOwner == ""
+		len(file.Columns) == 1 && o.OwnerColumn == "" && !s.lacksExamples() && s.FolderOwner == ""
 	p := new(parquetFile)
 	in.whole = p
 	columns, fault := in.parquetColumns(file, &p.columns, o)
@@ -149,22 +147,19 @@ func (in *inspected) parquetColumns(
 
 // hasColumn reports whether a file has a column of one of the names.
 func hasColumn(file *idcolumn.File, names []string) bool {
-	return slices.ContainsFunc(
-		file.Top(),
-		func(c *parquet.Column) bool { return slices.Contains(names, c.Name()) },
-	)
+	return slices.ContainsFunc(file.Columns, func(c *idcolumn.Column) bool { return slices.Contains(names, c.Name) })
 }
 
 const columnsRule = "set --example-column and --owner-column"
 
 // columnNames are the names of the first columns, as a list in a sentence. Names that may be data,
 // such as the first record of a file that was converted without a header, are only counted.
-func columnNames[C interface{ Name() string }](columns []C) string {
+func columnNames(columns []*idcolumn.Column) string {
 	const shown = 20
 	var names []string
 	for _, c := range columns[:min(shown, len(columns))] {
-		if name := c.Name(); mayBeName.MatchString(name) {
-			names = append(names, name)
+		if mayBeName.MatchString(c.Name) {
+			names = append(names, c.Name)
 		}
 	}
 	if more := len(columns) - len(names); more > 0 {
@@ -175,11 +170,11 @@ func columnNames[C interface{ Name() string }](columns []C) string {
 
 // findColumn looks for a top-level column by position or, if that is negative, by name.
 func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, *Fault) {
-	top := file.Top()
+	top := file.Columns
 	if at < 0 {
 		for i, c := range top {
 			for _, n := range names {
-				if c.Name() != n {
+				if c.Name != n {
 					continue
 				}
 				if at >= 0 {
@@ -207,15 +202,14 @@ func findColumn(file *idcolumn.File, names []string, at int) (*idcolumn.Column, 
 			Rule:   columnsRule,
 		}
 	}
-	c, err := file.Column(top[at])
-	if err != nil {
+	if c := top[at]; c.Err != nil {
 		return nil, &Fault{
-			Column: top[at].Name(),
-			Found:  err.Error(),
+			Column: c.Name,
+			Found:  c.Err.Error(),
 			Rule:   "must be integers, strings or bytes, or for owners a list of them",
 		}
 	}
-	return c, nil
+	return top[at], nil
 }
 
 // rowGroup reads one row group into a batcher.
@@ -273,6 +267,15 @@ func (p *parquetPart) read(s *Split, f File, b *batcher) error {
 	return nil
 }
 
+// rows returns the number of rows, as the footer has it.
+func (p *parquetPart) rows(f File) (int64, error) {
+	file, err := idcolumn.Open(f, f.Size())
+	if err != nil {
+		return 0, err
+	}
+	return file.NumRows, nil
+}
+
 // readAs reports whether a column of the file can be read as ids of a type; c is nil if the file
 // has no such column.
 func readAs(c *idcolumn.Column, t ownergraph.IDType, asIs bool) bool {
@@ -315,7 +318,12 @@ func (g *rowGroup) idFault(row int64, c *idcolumn.Column, err error) error {
 	f := &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name, Found: value.Error()}
 	switch value {
 	case idcolumn.Null, idcolumn.Empty:
-		if f.Rule = empty.rule(c.Type); c == g.columns[1] {
+		switch {
+		case c != g.columns[1]:
+			f.Rule = empty.rule(c.Type)
+		case g.split.SkipOwnerless: // which leaves out examples without owners, and not an owner of several
+			f.Rule = "an owner in a list has an id: leave it out of the list, or leave out the example"
+		default:
 			f.Rule = ownerlessRule
 		}
 	case idcolumn.Long:
@@ -365,7 +373,7 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 	for n > 0 {
 		before := dst.Len()
 		done, err := r.Fill(dst, n)
-		for i := before; i < dst.Len(); i++ {
+		for i := before; i < dst.Len() && dst.Type == ownergraph.String; i++ {
 			if err := g.spelling(dst, i, c, row+int64(i-before)); err != nil {
 				return err
 			}
@@ -381,30 +389,27 @@ func (g *rowGroup) fill(dst *ownergraph.IDs, r *idcolumn.Reader, c *idcolumn.Col
 	return nil
 }
 
-// spelling records an id that may be written in another way elsewhere, unless ids are kept as they
-// are written.
+// spelling records a string that stands for several owners, or that may be written in another way
+// elsewhere, unless ids are kept as they are written.
 func (g *rowGroup) spelling(dst *ownergraph.IDs, i int, c *idcolumn.Column, row int64) error {
-	asIs, column := g.split.OwnerAsIs, 1
-	if c == g.columns[0] {
-		asIs, column = g.split.ExampleAsIs, 0
-	}
-	if column == 1 && dst.Type == ownergraph.String {
-		if f := g.joined.look(dst.Bytes(i)); f != nil {
-			f.RowGroup, f.Row, f.Column = g.number, row+1, c.Name
+	f := &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name}
+	asIs := g.split.ExampleAsIs
+	if c == g.columns[1] {
+		asIs = g.split.OwnerAsIs
+		if joined := g.joined.look(dst.Bytes(i)); joined != nil {
+			f.Found, f.Rule = joined.Found, joined.Rule
 			return g.fault(f)
 		}
 	}
-	if asIs || dst.Type != ownergraph.String {
+	k := fits
+	if !asIs {
+		k = spelling(dst.Bytes(i))
+	}
+	if k == fits {
 		return nil
 	}
-	k := spelling(dst.Bytes(i))
-	fault := func() *Fault {
-		return &Fault{RowGroup: g.number, Row: row + 1, Column: c.Name, Found: k.String(), Rule: k.rule(dst.Type)}
-	}
-	if !g.spelled[column].count(dst.Bytes(i), k, fault) {
-		return g.fault(fault())
-	}
-	return nil
+	f.Found, f.Rule = k.String(), k.rule(dst.Type)
+	return g.fault(f)
 }
 
 // row adds the owners of the next row.
@@ -415,18 +420,13 @@ func (g *rowGroup) row(row int64) (owners int, err error) {
 	g.cells.Reset(ownergraph.String)
 	values, err := g.owners.Row(&g.cells)
 	before := g.Owners.Len()
+	place := func(int) *Fault { return &Fault{RowGroup: g.number, Row: row + 1, Column: g.columns[1].Name} }
 	for i := range values {
-		for _, part := range g.split.owners(nil, g.cells.Bytes(i)) {
-			f := g.appendField(
-				1,
-				part,
-				func() *Fault { return &Fault{RowGroup: g.number, Row: row + 1, Column: g.columns[1].Name} },
-			)
-			if f == nil {
-				continue
-			}
-			if err := g.fault(f); err != nil {
-				return 0, err
+		for _, part := range g.split.owners(nil, value{text: g.cells.Bytes(i)}) {
+			if f := g.appendValue(1, part, place); f != nil {
+				if err := g.fault(f); err != nil {
+					return 0, err
+				}
 			}
 		}
 	}
@@ -443,7 +443,7 @@ func (g *rowGroup) readRows() error {
 		}
 		before := g.Owners.Len()
 		n, err := g.row(row)
-		for i := before; i < g.Owners.Len() && !g.columns[1].Divided; i++ {
+		for i := before; i < g.Owners.Len() && g.Owners.Type == ownergraph.String && !g.columns[1].Divided; i++ {
 			if err := g.spelling(&g.Owners, i, g.columns[1], row); err != nil {
 				return err
 			}

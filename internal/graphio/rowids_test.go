@@ -66,6 +66,13 @@ func TestRestartingIDs(t *testing.T) {
 		}
 		return e
 	}
+	named := func(by string) string {
+		text := "example_id,owner_id\n"
+		for i := range 50 {
+			text += fmt.Sprintf("%s-%d,o\n", by, i)
+		}
+		return text
+	}
 	file := func(name string, e []edge) string { return string(formats[name](graph{true, false, e})) }
 	for _, c := range []struct {
 		about  string
@@ -76,6 +83,9 @@ func TestRestartingIDs(t *testing.T) {
 		{"CSV", map[string]string{"1.csv": file("header.csv", rows(0, 1)), "2.csv": file("header.csv", rows(0, 1))}, graphio.Options{}, true},
 		{"from 1, in two formats", map[string]string{"1.ndjson": file("list.ndjson", rows(1, 1)), "2.parquet": file("edges.parquet", rows(1, 1)), "3.csv": "example_id,owner_id\n9,o\n"}, graphio.Options{}, true},
 		{"a file beside one that is shuffled", map[string]string{"1.csv": "example_id,owner_id\n2,o\n0,o\n1,o\n", "2.csv": "example_id,owner_id\n0,o\n0,p\n1,o\n"}, graphio.Options{}, true},
+		{"named rows", map[string]string{"1.csv": named("row"), "2.csv": named("row")}, graphio.Options{}, true},
+		{"rows of other names", map[string]string{"1.csv": named("a"), "2.csv": named("b")}, graphio.Options{}, false},
+		{"integers as strings", map[string]string{"1.parquet": file("edges.parquet", rows(0, 1)), "2.parquet": file("edges.parquet", rows(0, 1))}, graphio.Options{ExampleType: "string"}, true},
 		{"one goes on", map[string]string{"1.csv": file("header.csv", rows(0, 1)), "2.csv": file("header.csv", rows(6000, 1))}, graphio.Options{}, false},
 		{"parts of one numbering", map[string]string{"1.csv": file("header.csv", rows(0, 2)), "2.csv": file("header.csv", rows(1, 2))}, graphio.Options{}, false},
 		{"numbered by us", map[string]string{"1.csv": file("header.csv", rows(0, 1)), "2.csv": file("header.csv", rows(0, 1))}, graphio.Options{RowIDs: true}, false},

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -301,40 +300,12 @@ func (in *inspected) splits(ctx context.Context, o *Options) (list []Split, err 
 	return list, nil
 }
 
-// explain adds to a fault of the columns of CSV or TSV the cause that the first two records show:
-// another delimiter, or a header with other names.
+// explain adds to a fault of the columns of CSV or TSV the cause that the first records show: another
+// delimiter, or a header with other names.
 func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *table, o *Options) {
-	first = slices.Clone(first)
-	for i := range first {
-		first[i] = bytes.Clone(first[i])
-	}
-	var second [][]byte // the next record
-	integers := make([]bool, len(first))
-	for i := range looked {
-		fields, _, err := in.record(rest)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return
-		}
-		if i == 0 {
-			for j, field := range fields {
-				second = append(second, bytes.Clone(field))
-				if j < len(integers) {
-					integers[j] = true
-				}
-			}
-		}
-		for j := range integers {
-			if j >= len(fields) {
-				integers[j] = false
-			} else if _, k := parseInt(fields[j]); k != fits {
-				integers[j] = false
-			}
-		}
-	}
-	if flag := otherDelimiter(first, second); flag != "" {
+	names, alone := headerNames(first), bytes.Clone(first[0]) // before the next record takes their place
+	second, _, err := in.record(rest)
+	if flag := otherDelimiter(alone, second); flag != "" && len(first) == 1 {
 		f.Column, f.Found, f.Rule = "", "the fields are separated by another byte than by "+between, "set "+flag
 		if o.Delimiter != "" {
 			f.Found = "the fields are separated by another byte than by --delimiter"
@@ -344,62 +315,14 @@ func (in *inspected) explain(f *Fault, between string, first [][]byte, rest *tab
 		}
 		return
 	}
-	if names := header(first, slices.Contains(integers, true), o); names != nil && o.Header != "no" {
+	isWord := func(field []byte) bool { _, k := parseInt(field); return k != fits }
+	sure := o.Header == "yes" || err == nil && !slices.ContainsFunc(second, isWord) // that the first record is no data, which must not be shown
+	for _, name := range names {
+		sure = sure || slices.Contains(o.exampleNames(), name) || slices.Contains(o.ownerNames(), name)
+	}
+	if names != nil && sure && o.Header != "no" {
 		f.Rule += "; the header has " + strings.Join(names, ", ")
 	}
-}
-
-// json looks at the first lines of NDJSON until the types are known.
-func (in *inspected) json(f File, o *Options) *Fault {
-	s := &in.split
-	p := &jsonPart{
-		textPart{Compression: in.compression, Encoding: o.Encoding},
-		o.exampleNames()[0],
-		o.ownerNames(),
-	}
-	// Both spellings are common. A file that has the two at once is refused, line by line.
-	if o.OwnerColumn == "" && !o.SingleOwner {
-		p.OwnerColumns = []string{"owners", "owner_id"}
-	}
-	in.whole = p
-	l, end, fault := p.begin(f)
-	if fault != nil {
-		return fault
-	}
-	defer end()
-	var examples, owners ownergraph.IDs
-	j := p.line(s, &examples, &owners)
-	j.example.ask(asIs(o.ExampleType))
-	j.owner.ask(asIs(o.OwnerType))
-	// The first line may have no owners, and so no type for them: the look goes on until both types
-	// are known, which in most files takes one line.
-	for !in.records || !j.example.known && !s.lacksExamples() || !j.owner.known && !s.SingleOwner && s.FolderOwner == "" {
-		text, err := l.next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			if p.Compression != "" {
-				err = corrupt(err)
-			}
-			return &Fault{Line: l.number + 1, Err: err}
-		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		examples.Reset(examples.Type) // the look keeps no ids, only their type
-		if f := j.parse(text); f != nil {
-			return &Fault{Line: l.number, Column: f.column, Found: f.found, Rule: f.rule}
-		}
-		in.records = true
-	}
-	if !s.lacksExamples() {
-		in.example = idType{j.example.known, true, examples.Type}
-	}
-	if s.FolderOwner == "" {
-		in.owner = idType{j.owner.known, true, owners.Type}
-	}
-	return nil
 }
 
 // folders takes the columns that the file lacks from the names of the folders.
@@ -462,7 +385,7 @@ func (s *Source) Warnings(
 	}
 	if s.restarts(ctx) {
 		warn(
-			"several files in which example ids count up from the same number",
+			"several files in which example ids begin alike",
 			"rows with the same id are one example with all their owners: if each row of a file is an example of its own, set --row-ids, "+
 				"which numbers rows across files; else make ids unique, unless they are meant so",
 		)
@@ -486,7 +409,7 @@ func (s *Source) Warnings(
 		ids  *ownergraph.IDs
 	}{{"owner id", &g.Owners}, {"example id", &g.Examples}} {
 		if n := column.ids.Lookalikes(); n > 0 {
-			warn(words.Count(n, column.name)+" of which others differ only by case, blanks, characters without width or the form of letters",
+			warn(words.Count(n, column.name)+" of which others differ only by case, blanks, quotes, characters without width or the form of letters",
 				"each counts as an id of its own: if some are the same, write them in one way; docs/input.md says how to list them")
 		}
 	}
@@ -499,30 +422,66 @@ func (s *Source) Warnings(
 	return warnings
 }
 
-// restarts reports whether the example ids of several files begin with all integers from 0 or 1 on,
-// as numbers of rows do that begin again in each file.
+// restarts reports whether the example ids of several files begin alike, as numbers of rows do that
+// begin again in each file: with the same ids in the same order, or with all integers from 0 or from
+// 1 on.
 func (s *Source) restarts(ctx context.Context) bool {
 	files := s.firsts()
-	if len(files) < 2 || s.ExampleType != ownergraph.Int64 || files[0].lacksExamples() {
+	if len(files) < 2 || files[0].lacksExamples() {
 		return false
 	}
-	number := map[int64]int{}
+	var before [][]string
+	counts := map[int64]bool{}
 	for _, first := range files[:min(mostBegun, len(files))] {
-		var ids []int64
-		err := first.Read(ctx, s.fs, func(b *Batch) error {
-			for i := range b.Examples.Len() {
-				ids = append(ids, b.Examples.Int(i))
+		ids := first.beginning(ctx, s.fs)
+		for _, other := range before {
+			if n := min(len(ids), len(other)); n >= fewestAlike && slices.Equal(ids[:n], other[:n]) {
+				return true
 			}
-			return errEnough
-		})
-		if len(ids) == 0 || err != nil && !errors.Is(err, errEnough) { // a fault shows when the graph is read
-			continue
 		}
-		slices.Sort(ids)
-		ids = slices.Compact(ids)
-		if n := len(ids); n > 1 && (ids[0] == 0 || ids[0] == 1) && ids[n-1]-ids[0] == int64(n-1) {
-			number[ids[0]]++
+		before = append(before, ids)
+		if from := countsFrom(ids); from >= 0 {
+			if counts[from] {
+				return true
+			}
+			counts[from] = true
 		}
 	}
-	return number[0] > 1 || number[1] > 1
+	return false
+}
+
+// fewestAlike is the number of equal example ids at the beginning of two files that is no chance.
+const fewestAlike = 10
+
+// beginning returns the example ids at the beginning of the file, in the order of their first edges:
+// none if there is a fault, which shows when the graph is read.
+func (s *Split) beginning(ctx context.Context, fs FS) (ids []string) {
+	s.Read(ctx, fs, func(b *Batch) error {
+		for i := range b.Examples.Len() {
+			if id := b.Examples.Format(i); len(ids) == 0 || id != ids[len(ids)-1] {
+				ids = append(ids, id)
+			}
+		}
+		return errEnough
+	})
+	return ids
+}
+
+// countsFrom returns 0 or 1 if ids are all integers from there on, in any order, and -1 otherwise.
+func countsFrom(ids []string) int64 {
+	numbers := make([]int64, len(ids))
+	for i, id := range ids {
+		v, k := parseInt([]byte(id))
+		if k != fits {
+			return -1
+		}
+		numbers[i] = v
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	n := len(numbers)
+	if n < 2 || numbers[0] < 0 || numbers[0] > 1 || numbers[n-1]-numbers[0] != int64(n-1) {
+		return -1
+	}
+	return numbers[0]
 }

@@ -80,10 +80,9 @@ func (s *Split) Read(ctx context.Context, fs FS, emit func(*Batch) error) error 
 	} else {
 		err = of.read(s, f, b)
 	}
-	b.settle()
 	b.countFrom(f)
 	if err == nil {
-		err = b.finish()
+		err = b.flush()
 	}
 	if err == errTooMany {
 		err = nil

@@ -113,20 +113,16 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 		}
 	}
 	if !s.SingleOwner && s.FolderOwner == "" {
-		if f := firstType(&in.owner, firstOf(s.owners(nil, fields[t.Owner])), o.OwnerType, fmt.Sprintf("column %d", t.Owner+1)); f != nil {
+		var first []byte // none if the record has no owners, which is a fault when it is read
+		if owners := s.owners(nil, value{text: fields[t.Owner]}); len(owners) > 0 {
+			first = owners[0].text
+		}
+		if f := firstType(&in.owner, first, o.OwnerType, fmt.Sprintf("column %d", t.Owner+1)); f != nil {
 			f.Line = line
 			return f
 		}
 	}
 	return nil
-}
-
-// firstOf returns the first part; nothing if there is none.
-func firstOf(parts [][]byte) []byte {
-	if len(parts) == 0 {
-		return nil
-	}
-	return parts[0]
 }
 
 // record reads a record and puts errors into words.
@@ -361,20 +357,24 @@ func (t *tablePart) isOwnerless(s *Split, fields [][]byte) bool {
 	if !s.SkipOwnerless || s.SingleOwner || s.FolderOwner != "" || len(fields) != t.Fields {
 		return false
 	}
-	value := fields[t.Owner]
-	return len(value) == 0 || len(s.owners(nil, value)) == 0
+	return len(s.owners(nil, value{text: fields[t.Owner]})) == 0
 }
 
 // misplaced returns the fault of a record that only begins a file, or nil.
 func (t *tablePart) misplaced(s *Split, fields [][]byte) *Fault {
 	const rule = "files were put one after another: give each to --graph, or remove it"
-	if bytes.HasPrefix(fields[0], byteOrderMark) {
+	if bytes.HasPrefix(fields[0], byteOrderMark) || bytes.HasPrefix(fields[t.Example], byteOrderMark) ||
+		bytes.HasPrefix(fields[t.Owner], byteOrderMark) {
 		return &Fault{Found: "a byte order mark in the middle of the file", Rule: rule}
 	}
 	// In another file of those put together the columns may stand the other way round.
 	isName := func(at int) bool {
-		name := string(bytes.TrimSpace(fields[at]))
-		return slices.Contains(t.Names[0], name) || slices.Contains(t.Names[1], name)
+		field := bytes.TrimSpace(fields[at])
+		if len(field) == 0 || field[0] <= '9' { // as no usual name, and most ids
+			return false
+		}
+		is := func(name string) bool { return len(name) == len(field) && strings.EqualFold(name, string(field)) }
+		return slices.ContainsFunc(t.Names[0], is) || slices.ContainsFunc(t.Names[1], is)
 	}
 	// A column that the file lacks has no name in it.
 	lacksOwners := s.SingleOwner || s.FolderOwner != ""
@@ -398,43 +398,30 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 	if f := t.misplaced(s, fields); f != nil {
 		return f
 	}
-	if t.isOwnerless(s, fields) {
-		b.Ownerless++
-		b.row++
-		return nil
-	}
-	owners := append(b.values[:0], nil)
+	b.values = b.values[:0]
 	if !s.SingleOwner && s.FolderOwner == "" {
-		owners = s.owners(b.values[:0], fields[t.Owner])
+		b.values = s.owners(b.values, value{text: fields[t.Owner]})
 	}
-	b.values = owners
-	if len(owners) == 0 {
-		return &Fault{Found: "an example without owners", Rule: ownerlessRule}
-	}
-	if s.lacksExamples() {
-		b.appendAbsent(&b.Examples)
-	} else if f := b.appendField(0, fields[t.Example], func() *Fault { return textPlace(t.Example, line) }); f != nil {
-		return f
-	}
-	for range owners[1:] {
-		b.Examples.AppendFrom(&b.Examples, b.Examples.Len()-1)
-	}
-	if s.SingleOwner {
-		return nil
-	}
-	if s.FolderOwner != "" {
-		b.Owners.AppendFrom(&b.folder, 0)
-		return nil
-	}
-	for _, owner := range owners {
-		if f := b.appendField(1, owner, func() *Fault { return textPlace(t.Owner, line) }); f != nil {
-			return f
-		}
-	}
-	return nil
+	return b.appendRow(value{text: fields[t.Example]}, b.values, func(column int) *Fault {
+		return &Fault{Line: line, Column: fmt.Sprintf("column %d", [2]int{t.Example, t.Owner}[column]+1)}
+	})
 }
 
-// textPlace is a fault of a field at a 0-based position of a record.
-func textPlace(at int, line int64) *Fault {
-	return &Fault{Line: line, Column: fmt.Sprintf("column %d", at+1)}
+// rows counts the records. A fault ends the count: it shows when the graph is read.
+func (t *tablePart) rows(f File) (n int64, err error) {
+	l, end, fault := t.begin(f)
+	if fault != nil {
+		return 0, fault
+	}
+	defer end()
+	records := &table{lines: l, delim: t.Delimiter[0]}
+	if t.Header {
+		n = -1
+	}
+	for {
+		if _, _, err := records.next(); err != nil {
+			return max(n, 0), nil
+		}
+		n++
+	}
 }

@@ -89,19 +89,11 @@ func (t *textPart) length(f File) int64 {
 
 // end handles an error of reading lines: nil at the end of the text, else a fault.
 func (t *textPart) end(b *batcher, err error, line int64) error {
-	switch {
-	case err == io.EOF:
+	if err == io.EOF {
 		return nil
-	case err == errDense:
-		if f := denseText(b.size); b.fault(f) != nil {
-			return errTooMany
-		}
-		return nil
-	case err != errLongLine && t.Compression != "":
+	}
+	if err != errLongLine && t.Compression != "" {
 		err = corrupt(err)
 	}
-	if b.fault(&Fault{Line: line, Err: err}) != nil {
-		return errTooMany
-	}
-	return nil
+	return b.fault(&Fault{Line: line, Err: err})
 }

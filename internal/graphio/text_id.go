@@ -2,7 +2,9 @@ package graphio
 
 import (
 	"bytes"
+	"errors"
 	"math"
+	"strconv"
 	"unicode/utf8"
 
 	"minsep/internal/ownergraph"
@@ -172,37 +174,11 @@ func spelling(b []byte) kind {
 	if first > '9' || last > '9' || first < '+' { // no number begins or ends so
 		return fits
 	}
-	switch _, k := parseInt(b); {
-	case k != word:
+	if _, k := parseInt(b); k != word {
 		return k
-	case looksLikeNumber(b):
+	}
+	if _, err := strconv.ParseFloat(string(b), 64); err == nil || errors.Is(err, strconv.ErrRange) {
 		return oddNumber
 	}
 	return fits
-}
-
-// looksLikeNumber reports whether b is a decimal number, with fraction and exponent or without.
-func looksLikeNumber(b []byte) bool {
-	if b[0] == '+' || b[0] == '-' {
-		b = b[1:]
-	}
-	digits := func() (n int) {
-		for n < len(b) && '0' <= b[n] && b[n] <= '9' {
-			n++
-		}
-		b = b[n:]
-		return n
-	}
-	n := digits()
-	if len(b) > 0 && b[0] == '.' {
-		b = b[1:]
-		n += digits()
-	}
-	if n > 0 && len(b) > 1 && (b[0] == 'e' || b[0] == 'E') {
-		if b = b[1:]; b[0] == '+' || b[0] == '-' {
-			b = b[1:]
-		}
-		n = digits()
-	}
-	return n > 0 && len(b) == 0
 }

@@ -1,6 +1,7 @@
 package idcolumn
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -10,7 +11,7 @@ import (
 
 // values are the values of a page or of a dictionary.
 type values struct {
-	kind    parquet.Kind
+	kind    format.Type
 	i64     []int64
 	i32     []int32
 	data    []byte
@@ -23,7 +24,13 @@ func (v *values) decode(c *Column, encoding format.Encoding, src []byte, n int) 
 	v.kind, v.width = c.physical, c.width
 	e := parquet.LookupEncoding(encoding)
 	switch encoding {
-	case format.Plain, format.ByteStreamSplit:
+	case format.Plain:
+		end, err := v.plainEnd(src, n)
+		if err != nil {
+			return err
+		}
+		src = src[:end:end]
+	case format.ByteStreamSplit:
 	case format.DeltaBinaryPacked:
 		if _, err := firstDeltas(src, n); err != nil {
 			return err
@@ -35,13 +42,13 @@ func (v *values) decode(c *Column, encoding format.Encoding, src []byte, n int) 
 	}
 	count := 0
 	switch v.kind {
-	case parquet.Int64:
+	case format.Int64:
 		v.i64, err = e.DecodeInt64(v.i64, src)
 		count = len(v.i64)
-	case parquet.Int32:
+	case format.Int32:
 		v.i32, err = e.DecodeInt32(v.i32, src)
 		count = len(v.i32)
-	case parquet.ByteArray:
+	case format.ByteArray:
 		v.data, v.offsets, err = e.DecodeByteArray(v.data, src, v.offsets)
 		count = len(v.offsets) - 1
 	default:
@@ -52,6 +59,30 @@ func (v *values) decode(c *Column, encoding format.Encoding, src []byte, n int) 
 		return errCount
 	}
 	return nil
+}
+
+// plainEnd returns how many bytes of src hold n plain values. Only zeros may follow, with which
+// fastparquet fills up a page.
+func (v *values) plainEnd(src []byte, n int) (end int, err error) {
+	switch v.kind {
+	case format.Int64:
+		end = 8 * n
+	case format.Int32:
+		end = 4 * n
+	case format.FixedLenByteArray:
+		end = v.width * n
+	case format.ByteArray:
+		for range n {
+			if len(src)-end < 4 || int64(binary.LittleEndian.Uint32(src[end:])) > int64(len(src)-end-4) {
+				return 0, errCount
+			}
+			end += 4 + int(binary.LittleEndian.Uint32(src[end:]))
+		}
+	}
+	if end > len(src) || len(bytes.TrimLeft(src[end:], "\x00")) > 0 {
+		return 0, errCount
+	}
+	return end, nil
 }
 
 // decodeLengths reads n byte arrays with their lengths before them: the length of the prefix that
@@ -83,7 +114,7 @@ func (v *values) decodeLengths(prefixes bool, src []byte, n int) error {
 		v.data = append(v.data, v.data[last:last+int(prefix)]...)
 		v.data = append(v.data, src[:suffix]...)
 		v.offsets = append(v.offsets, uint32(len(v.data)))
-		if v.kind == parquet.FixedLenByteArray && len(v.data)-start != v.width {
+		if v.kind == format.FixedLenByteArray && len(v.data)-start != v.width {
 			return ErrCorrupt
 		}
 		src, last = src[suffix:], start
@@ -99,17 +130,21 @@ func (v *values) decodeLengths(prefixes bool, src []byte, n int) error {
 func firstRuns(src []byte, width uint, n int) (length int, err error) {
 	for values := uint64(0); values < uint64(n); {
 		header, size := binary.Uvarint(src[length:])
-		if size <= 0 || width > 32 {
+		if size <= 0 || width > 32 || header>>1 > maxPageValues {
 			return 0, errCount
 		}
 		length += size
 		count, stored := header>>1, uint64(width+7)/8
+		// A run of equal values ends where the values do. Bits are packed in groups of eight, and some
+		// writers fill up many groups: their bytes are there, so they cannot claim much memory.
+		most := uint64(n) + 8 - values
 		if header&1 != 0 {
 			stored = count * uint64(width)
-			count *= 8
+			if count *= 8; width > 0 {
+				most = 8*uint64(len(src)) + 1
+			}
 		}
-		// At most seven values fill up a group.
-		if count >= uint64(n)+8-values || stored > uint64(len(src)-length) {
+		if count == 0 || count >= most || stored > uint64(len(src)-length) {
 			return 0, errCount
 		}
 		length += int(stored)

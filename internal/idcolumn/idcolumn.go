@@ -7,14 +7,13 @@
 package idcolumn
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 
-	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
@@ -45,39 +44,12 @@ const (
 
 // File is an open Parquet file.
 type File struct {
-	*parquet.File
-	r io.ReaderAt
-}
+	Columns []*Column // the columns at the top level
+	NumRows int64
 
-// Open reads the footer of a file of size bytes.
-func Open(r io.ReaderAt, size int64) (f *File, err error) {
-	defer guard(&err)
-	var tail [8]byte // the footer's length and the magic: the library allocates that length
-	if size < 12 {
-		return nil, ErrCorrupt
-	}
-	if _, err := r.ReadAt(tail[:], size-8); err != nil && err != io.EOF {
-		return nil, err
-	}
-	length := int64(binary.LittleEndian.Uint32(tail[:]))
-	if length > size-12 {
-		return nil, ErrCorrupt
-	}
-	plain, err := withoutKeys(r, size-8-length, length)
-	if err != nil {
-		return nil, err
-	}
-	file, err := parquet.OpenFile(
-		plain,
-		plain.size(),
-		parquet.SkipPageIndex(true),
-		parquet.SkipBloomFilters(true),
-		parquet.ReadBufferSize(1<<16),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return &File{file, r}, nil
+	groups []format.RowGroup
+	r      io.ReaderAt
+	size   int64
 }
 
 // footer is what is needed of a [format.FileMetaData]. The library refuses keys of free metadata
@@ -89,44 +61,44 @@ type footer struct {
 	RowGroups []format.RowGroup      `thrift:"4,required"`
 }
 
-// withoutKeys returns the file with a footer that has no free metadata. The footer of the file
-// begins at start and is length bytes long.
-func withoutKeys(r io.ReaderAt, start, length int64) (*refooted, error) {
-	b := make([]byte, length)
-	if n, err := r.ReadAt(b, start); n < len(b) && err != io.EOF {
+// Open reads the footer of a file of size bytes.
+func Open(r io.ReaderAt, size int64) (f *File, err error) {
+	defer guard(&err)
+	const magic = "PAR1"
+	var head, tail [8]byte // the tail has the footer's length
+	if size < 12 {
+		return nil, ErrCorrupt
+	}
+	if _, err := r.ReadAt(head[:], 0); err != nil && err != io.EOF {
 		return nil, err
 	}
-	var protocol thrift.CompactProtocol
-	var f footer
-	if err := thrift.Unmarshal(&protocol, b, &f); err != nil {
+	if _, err := r.ReadAt(tail[:], size-8); err != nil && err != io.EOF {
+		return nil, err
+	}
+	length := int64(binary.LittleEndian.Uint32(tail[:]))
+	if string(head[:4]) != magic || string(tail[4:]) != magic || length > size-12 {
+		return nil, ErrCorrupt
+	}
+	b := make([]byte, length)
+	if n, err := r.ReadAt(b, size-8-length); n < len(b) && err != io.EOF {
+		return nil, err
+	}
+	var of footer
+	if err := thrift.Unmarshal(new(thrift.CompactProtocol), b, &of); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	b, err := thrift.Marshal(&protocol, f)
-	if err != nil {
+	f = &File{NumRows: of.NumRows, groups: of.RowGroups, r: r, size: size}
+	if f.Columns, err = columnsOf(of.Schema); err != nil {
 		return nil, err
 	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(b)))
-	return &refooted{r, start, append(b, "PAR1"...)}, nil
-}
-
-// refooted is a file with another end from start on.
-type refooted struct {
-	io.ReaderAt
-	start int64
-	end   []byte
-}
-
-func (f *refooted) size() int64 { return f.start + int64(len(f.end)) }
-
-func (f *refooted) ReadAt(b []byte, at int64) (n int, err error) {
-	if at < f.start {
-		n, err = f.ReaderAt.ReadAt(b[:min(int64(len(b)), f.start-at)], at)
-		if n == len(b) || err != nil {
-			return n, err
+	for _, g := range f.groups {
+		for _, c := range g.Columns {
+			if c.FilePath != "" {
+				return nil, errors.New("a Parquet file with columns in other files")
+			}
 		}
 	}
-	more, err := bytes.NewReader(f.end).ReadAt(b[n:], at+int64(n)-f.start)
-	return n + more, err
+	return f, nil
 }
 
 // guard turns a panic of the library, or an index out of the range of a damaged page, into
@@ -137,16 +109,17 @@ func guard(err *error) {
 	}
 }
 
-// Column is a column of ids, or of lists of ids.
+// Column is a column at the top level: of ids, or of lists of ids, if Err is nil.
 type Column struct {
 	Name string            // as the schema has it
 	Type ownergraph.IDType // of its ids
 	List bool              // whether each entry is a list of ids
+	Err  error             // why the column has no ids
 	// Divided says that strings hold several ids, so that they may be of any length. The caller may set
 	// it.
 	Divided  bool
 	leaf     int // its index among the leaves
-	physical parquet.Kind
+	physical format.Type
 	width    int // of fixed-length bytes
 	unsigned bool
 	uuid     bool
@@ -155,108 +128,121 @@ type Column struct {
 	entryDef byte // and of an entry of a list, null or not
 }
 
-// Top returns the top-level columns.
-func (f *File) Top() []*parquet.Column { return f.Root().Columns() }
-
-// Column understands a top-level column: a flat one, a repeated one, and a list as Parquet's
-// logical type LIST makes it. The error describes any other column.
-func (f *File) Column(top *parquet.Column) (c *Column, err error) {
-	defer guard(&err)
-	c = &Column{Name: top.Name()}
-	leaf := top
-	for def := byte(0); ; {
-		if leaf.Repeated() {
-			if c.List {
-				return nil, errors.New("a list of lists")
+// columnsOf returns the columns at the top level of a schema, which lists each element before its
+// children.
+func columnsOf(schema []format.SchemaElement) (columns []*Column, err error) {
+	if len(schema) == 0 {
+		return nil, ErrCorrupt
+	}
+	at, leaf := 1, 0
+	for range schema[0].NumChildren.V {
+		start := at
+		c := &Column{leaf: leaf}
+		for pending := 1; pending > 0; at++ {
+			if at == len(schema) || schema[at].NumChildren.V < 0 {
+				return nil, ErrCorrupt
 			}
-			c.List, c.entryDef = true, def+1
+			pending += int(schema[at].NumChildren.V) - 1
+			if schema[at].Type.Valid {
+				leaf++
+			}
 		}
-		if !leaf.Required() {
-			def++
-		}
-		if leaf.Leaf() {
-			break
-		}
-		if len(leaf.Columns()) != 1 || !leaf.Repeated() && !leaf.Columns()[0].Repeated() {
-			return nil, errors.New("a group of columns")
-		}
-		leaf = leaf.Columns()[0]
+		c.Name, c.Err = schema[start].Name, c.understand(schema[start:at])
+		columns = append(columns, c)
 	}
-	c.leaf, c.physical = leaf.Index(), leaf.Type().Kind()
-	c.maxRep, c.maxDef = byte(leaf.MaxRepetitionLevel()), byte(leaf.MaxDefinitionLevel())
-	if c.physical == parquet.FixedLenByteArray {
-		c.width = leaf.Type().Length()
-		if logical := leaf.Type().LogicalType(); logical != nil {
-			_, c.uuid = logical.Value.(*format.UUIDType)
-		}
+	if at != len(schema) {
+		return nil, ErrCorrupt
 	}
-	var ok bool
-	if c.Type, c.unsigned, ok = idTypeOf(leaf.Type()); !ok {
-		return nil, fmt.Errorf("type %v", leaf.Type())
-	}
-	if f.hasHalfFloats(c) {
-		return nil, errors.New("type FLOAT16")
-	}
-	return c, nil
+	return columns, nil
 }
 
-// idTypeOf says which ids a Parquet type holds. Dates, decimals and the like are none.
-func idTypeOf(t parquet.Type) (id ownergraph.IDType, unsigned, ok bool) {
-	var logical any
-	if l := t.LogicalType(); l != nil {
-		logical = l.Value
+// understand sets what a column is: a flat one, a repeated one, and a list as Parquet's logical type
+// LIST makes it. The error describes any other column.
+func (c *Column) understand(elements []format.SchemaElement) error {
+	repeated := func(i int) bool { return elements[i].RepetitionType.V == format.Repeated }
+	for i := range elements {
+		if repeated(i) {
+			if c.List {
+				return errors.New("a list of lists")
+			}
+			c.List, c.maxRep, c.entryDef = true, 1, c.maxDef+1
+		}
+		if elements[i].RepetitionType.V != format.Required {
+			c.maxDef++
+		}
+		if i+1 < len(elements) && (elements[i].NumChildren.V != 1 || !repeated(i) && !repeated(i+1)) {
+			return errors.New("a group of columns")
+		}
 	}
-	plain := logical == nil && t.ConvertedType() == nil
-	switch t.Kind() {
-	case parquet.Int32, parquet.Int64:
+	leaf := &elements[len(elements)-1]
+	if !leaf.Type.Valid {
+		return errors.New("a group of columns")
+	}
+	c.physical = leaf.Type.V
+	if c.physical == format.FixedLenByteArray {
+		c.width = int(leaf.TypeLength.V)
+		_, c.uuid = leaf.LogicalType.Value.(*format.UUIDType)
+	}
+	var ok bool
+	if c.Type, c.unsigned, ok = idTypeOf(leaf); !ok {
+		return fmt.Errorf("type %s", typeName(leaf))
+	}
+	return nil
+}
+
+// typeName returns the type of an element for messages.
+func typeName(e *format.SchemaElement) string {
+	if e.LogicalType.Value != nil {
+		return e.LogicalType.String()
+	}
+	return e.Type.V.String()
+}
+
+// idTypeOf says which ids an element holds. Dates, decimals and the like are none. Older writers
+// write a converted type in place of a logical one.
+func idTypeOf(e *format.SchemaElement) (id ownergraph.IDType, unsigned, ok bool) {
+	logical, converted := e.LogicalType.Value, e.ConvertedType.V
+	older := logical == nil && e.ConvertedType.Valid
+	plain := logical == nil && !older
+	switch e.Type.V {
+	case format.Int32, format.Int64:
 		if i, is := logical.(*format.IntType); is {
 			return ownergraph.Int64, !i.IsSigned, true
 		}
+		if older && deprecated.Uint8 <= converted && converted <= deprecated.Int64 {
+			return ownergraph.Int64, converted <= deprecated.Uint64, true
+		}
 		return ownergraph.Int64, false, plain
-	case parquet.ByteArray:
+	case format.ByteArray:
 		switch logical.(type) {
 		case *format.StringType, *format.EnumType, *format.JsonType:
 			return ownergraph.String, false, true
 		}
-		return ownergraph.Bytes, false, plain
-	case parquet.FixedLenByteArray:
-		if _, uuid := logical.(*format.UUIDType); uuid {
+		if older && (converted == deprecated.UTF8 || converted == deprecated.Enum || converted == deprecated.Json) {
 			return ownergraph.String, false, true
 		}
-		return ownergraph.Bytes, false, plain && t.Length() <= stream.MaxStringID
+		return ownergraph.Bytes, false, plain
+	case format.FixedLenByteArray:
+		if _, uuid := logical.(*format.UUIDType); uuid {
+			return ownergraph.String, false, e.TypeLength.V == 16
+		}
+		return ownergraph.Bytes, false, plain && e.TypeLength.V > 0 && e.TypeLength.V <= stream.MaxStringID
 	}
 	return 0, false, false
 }
 
-// hasHalfFloats says that a column holds half floats. The library leaves out their type as it
-// reads: their two bytes are no id, since 0 and -0 differ in them.
-func (f *File) hasHalfFloats(c *Column) bool {
-	leaf := 0
-	for i, e := range f.Metadata().Schema {
-		if i == 0 || e.NumChildren.Valid && e.NumChildren.V > 0 {
-			continue
-		}
-		if leaf == c.leaf {
-			_, half := e.LogicalType.Value.(*format.Float16Type)
-			return half
-		}
-		leaf++
-	}
-	return false
-}
-
 // Groups returns the number of row groups.
-func (f *File) Groups() int { return len(f.Metadata().RowGroups) }
+func (f *File) Groups() int { return len(f.groups) }
 
 // GroupRows returns the number of rows of a row group.
-func (f *File) GroupRows(group int) int64 { return f.Metadata().RowGroups[group].NumRows }
+func (f *File) GroupRows(group int) int64 { return f.groups[group].NumRows }
 
 // MostValues is how many values, at most, a row has of any of the columns, over all rows: as the
 // footer says, which the pages are held against.
 func (f *File) MostValues(columns []*Column) (most int64) {
 	for _, c := range columns {
 		sum := int64(0)
-		for _, rg := range f.Metadata().RowGroups {
+		for _, rg := range f.groups {
 			if c.leaf < len(rg.Columns) {
 				sum += min(max(0, rg.Columns[c.leaf].MetaData.NumValues), math.MaxInt64-sum)
 			}
@@ -270,7 +256,7 @@ func (f *File) MostValues(columns []*Column) (most int64) {
 // and returns its size in the file. A row group without rows has no pages, whatever offset its
 // footer gives: Arrow writes 0 there.
 func (f *File) Check(c *Column, group int) (bytes int64, err error) {
-	rg := &f.Metadata().RowGroups[group]
+	rg := &f.groups[group]
 	if c.leaf >= len(rg.Columns) {
 		return 0, ErrCorrupt
 	}
@@ -282,7 +268,7 @@ func (f *File) Check(c *Column, group int) (bytes int64, err error) {
 		return 0, ErrLZ4
 	}
 	start := chunkStart(m)
-	if m.Type != format.Type(c.physical) || start < 4 || m.TotalCompressedSize < 0 || start > f.Size()-m.TotalCompressedSize ||
+	if m.Type != c.physical || start < 4 || m.TotalCompressedSize < 0 || start > f.size-m.TotalCompressedSize ||
 		m.NumValues < 0 || rg.NumRows < 0 || m.NumValues < rg.NumRows ||
 		!c.List && m.NumValues > rg.NumRows {
 		return 0, ErrCorrupt

@@ -32,11 +32,8 @@ func papers(t interface{ Fatal(...any) }, rows ...paper) *idcolumn.File {
 
 // reader opens top-level column i of the first row group.
 func reader(t interface{ Fatal(...any) }, f *idcolumn.File, i int) *idcolumn.Reader {
-	c, err := f.Column(f.Top()[i])
-	if err == nil {
-		_, err = f.Check(c, 0)
-	}
-	if err != nil {
+	c := f.Columns[i]
+	if _, err := f.Check(c, 0); c.Err != nil || err != nil {
 		t.Fatal(err)
 	}
 	return f.Reader(c, 0)
@@ -79,11 +76,7 @@ func TestLZ4IsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := f.Column(f.Top()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Check(c, 0); !errors.Is(err, idcolumn.ErrLZ4) {
+	if _, err := f.Check(f.Columns[0], 0); !errors.Is(err, idcolumn.ErrLZ4) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -97,10 +90,7 @@ func ExampleReader_Row() {
 	if err != nil {
 		panic(err)
 	}
-	column, err := f.Column(f.Top()[1])
-	if err != nil {
-		panic(err)
-	}
+	column := f.Columns[1]
 	if _, err := f.Check(column, 0); err != nil {
 		panic(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"minsep/internal/ownergraph"
 	"minsep/internal/stream"
@@ -39,14 +39,14 @@ func appendUUID(dst *ownergraph.IDs, b []byte) {
 func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
 	var b []byte // bounded by the length of the data: beyond it lies what the memory held before
 	switch v.kind {
-	case parquet.Int64:
+	case format.Int64:
 		return appendInt(dst, v.i64[i], c.unsigned)
-	case parquet.Int32:
+	case format.Int32:
 		if c.unsigned {
 			return appendInt(dst, int64(uint32(v.i32[i])), true)
 		}
 		return appendInt(dst, int64(v.i32[i]), false)
-	case parquet.ByteArray:
+	case format.ByteArray:
 		b = v.data[v.offsets[i]:v.offsets[i+1]:len(v.data)]
 	default:
 		if b = v.data[i*v.width : (i+1)*v.width : len(v.data)]; c.uuid {
@@ -75,7 +75,7 @@ type Reader struct {
 
 // Reader returns a reader of a column that Check has accepted.
 func (f *File) Reader(c *Column, group int) *Reader {
-	rg := &f.Metadata().RowGroups[group]
+	rg := &f.groups[group]
 	if isEmpty(rg, c) {
 		return &Reader{col: c, pages: new(pageReader)}
 	}
@@ -185,7 +185,7 @@ func (r *Reader) take(dst *ownergraph.IDs, n int) (done int, err error) {
 				break
 			}
 		}
-	case p.vals.kind == parquet.Int64 && !r.col.unsigned && dst.Type == ownergraph.Int64: // the most common, and never at fault
+	case p.vals.kind == format.Int64 && !r.col.unsigned && dst.Type == ownergraph.Int64: // the most common, and never at fault
 		for _, v := range p.vals.i64[first : first+n : len(p.vals.i64)] {
 			dst.AppendInt(v)
 		}

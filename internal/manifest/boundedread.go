@@ -65,7 +65,7 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 	if err != nil {
 		return nil, &TableError{Err: err}
 	}
-	top := f.Top()
+	top := f.Columns
 	p := &BoundedPart{
 		file:    f,
 		Pools:   len(top) > poolsColumn,
@@ -75,15 +75,15 @@ func OpenBoundedPart(r io.ReaderAt, size int64) (*BoundedPart, error) {
 		p.columns = p.columns[:len(columnNames)]
 	}
 	for i, name := range columnNames[:len(p.columns)] {
-		if len(top) != len(p.columns) || top[i].Name() != name {
+		if len(top) != len(p.columns) || top[i].Name != name {
 			return nil, &TableError{
 				Column: name,
 				Rule:   "the columns must be row, example_id, copies and owners, and maybe pools",
 			}
 		}
-		c, err := f.Column(top[i])
-		if err != nil {
-			return nil, &TableError{Column: name, Err: err}
+		c := top[i]
+		if c.Err != nil {
+			return nil, &TableError{Column: name, Err: c.Err}
 		}
 		if c.List != (i >= ownersColumn) || i%2 == 0 && c.Type != ownergraph.Int64 { // row, copies and pools
 			return nil, &TableError{Column: name, Rule: "has another type than this version writes"}

@@ -3,25 +3,18 @@
 // # Behavior
 //
 // [Bounder] gives the same result, bit for bit, as [ownergraph.Bound.Greedy]. Up to a number of
-// edges it holds the graph in memory, and calls that. Beyond, each edge is written and read three
-// times:
+// edges it holds the graph in memory, and calls that. Beyond, three sorts through files do the work:
 //
-//  1. Edges are written to shelves by the hash of their owner, and a sample of the examples is
-//     drawn.
-//  2. One shelf after the other is read, its owners are numbered, and its edges are written to
-//     shelves by ranges of examples.
-//  3. One range after the other is read into memory and becomes a graph with numbers as owners. A
-//     record of each example (its class, its priority, its place in the order of the ids, and its
-//     owners) is sorted through files. That is the order of the pass.
+//  1. Edges are sorted by owner. Read in that order, the owners get numbers, and equal edges are
+//     merged.
+//  2. Edges with the numbers of their owners are sorted by example. Read in that order, each example
+//     becomes a record: its class, its priority, its place in the order of the ids, and its owners.
+//  3. Records are sorted: that is the order of the pass.
 //
-// The pass then reads the records in their order. Memory holds a range, the state of each owner
-// (its id and room, some 20 bytes for an integer id), and the examples that are kept, with their
-// owners: about 35 bytes for each example and 16 for each edge that is kept, while neighbourhoods
-// are counted. Files take up to 30 bytes for each edge of integer ids.
-//
-// # Determinism
-//
-// The hash and the sample decide where an edge waits, and nothing else.
+// The pass then reads the records. Memory holds two sorters, the state of each owner (its id and
+// room, some 20 bytes for an integer id), and the examples that are kept, with their owners: about 35
+// bytes for each example and 16 for each edge that is kept, while neighbourhoods are counted. Files
+// take up to 30 bytes for each edge of integer ids.
 package ondisk
 
 import (
@@ -50,11 +43,10 @@ type Bounder struct {
 	Dir              string                                         // of temporary files; empty means the system's
 	Progress         func(doing, unit string, done, expected int64) // is told of every part of the work; nil for nobody
 
-	mu     sync.Mutex
-	held   *ownergraph.Builder // nil once the edges go to files
-	edges  int64
-	sample sample
-	shelves
+	mu      sync.Mutex
+	held    *ownergraph.Builder // nil once the edges go to files
+	edges   int64
+	byOwner sorter // records of an edge: the owner, the example
 }
 
 // Add adds a batch of edges of the types of the bounder, which it copies. Several goroutines may
@@ -70,26 +62,30 @@ func (b *Bounder) Add(e *ownergraph.Edges) error {
 		return b.held.Add(e)
 	}
 	if held := b.held; held != nil {
-		b.held, b.shelves = nil, newShelves(b.Dir, b.Examples, b.Owners, ownerShelves)
-		if err := held.Drain(b.shelve); err != nil {
+		b.held, b.byOwner = nil, b.sorter()
+		if err := held.Drain(b.spill); err != nil {
 			return b.fault(err)
 		}
 	}
-	return b.fault(b.shelve(e))
+	return b.fault(b.spill(e))
 }
 
 func (b *Bounder) inMemory() int64 { return cmp.Or(b.InMemory, DefaultInMemory) }
 
-// shelve writes edges to the shelves of their owners.
-func (b *Bounder) shelve(e *ownergraph.Edges) error {
+// spill gives edges to the first sort.
+func (b *Bounder) spill(e *ownergraph.Edges) error {
+	var record []byte
 	for i := range e.Len() {
-		b.sample.add(&e.Examples, i)
-		if err := b.add(b.hash(&e.Owners, i), e, i); err != nil {
+		record = appendID(appendID(record[:0], &e.Owners, i), &e.Examples, i)
+		if err := b.byOwner.add(record); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// Close removes all files.
+func (b *Bounder) Close() error { return b.byOwner.Close() }
 
 // Bounded bounds the graph of the edges that were added. It is called once, after the last of them.
 // The graph of a result that went through files has the kept examples only, and all owners. It
@@ -112,24 +108,17 @@ func (b *Bounder) Bounded(ctx context.Context) (*ownergraph.Bounded, error) {
 	if err := b.Bound.Validate(); err != nil {
 		return nil, err
 	}
-	ranges, owners, err := b.numberOwners(ctx)
-	defer func() { ranges.Close() }()
+	all, err := b.inOrder(ctx)
+	defer func() { all.Close() }()
 	if err != nil {
-		return nil, err
+		return nil, b.fault(err)
 	}
-	examples, err := b.order(ctx, &ranges, owners)
-	defer func() { examples.Close() }()
-	if err != nil {
-		return nil, err
-	}
-	owners.rank = nil
 	debug.FreeOSMemory() // the memory of the next part is added to that in use, not to that of before
-	b.Progress("bounding from files", "examples", 0, examples.given.Examples)
-	kept, err := b.pass(ctx, examples, owners.ids.Len())
+	kept, err := b.pass(ctx, all)
 	if err != nil {
 		return nil, err
 	}
-	return b.collect(ctx, examples, owners, kept)
+	return b.collect(ctx, all, kept)
 }
 
 // Spilled says whether the edges went to files.
@@ -137,7 +126,7 @@ func (b *Bounder) Spilled() bool { return b.edges > 0 && b.held == nil }
 
 // fault says how much the temporary files take, if err is not nil.
 func (b *Bounder) fault(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, ownergraph.ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return fmt.Errorf(

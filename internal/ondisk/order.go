@@ -1,97 +1,111 @@
 package ondisk
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"math"
-	"slices"
 
 	"minsep/internal/ownergraph"
 	"minsep/internal/packed"
 	"minsep/internal/stream"
 )
 
-// owners are all owners of the graph.
-type owners struct {
-	ids  ownergraph.IDs // ascending
-	rank []uint32       // by the number that an owner got first: its number in the order of the ids
+const (
+	sortMemory = 1 << 30 // for which 1e9 edges make about as many runs as are merged at once
+	sortChunk  = 1 << 20
+	sortEdge   = 64 // bytes of memory for an edge in a sorter
+)
+
+// sorter sorts records through files. It takes them one by one.
+type sorter struct {
+	packed.Sorter
+	chunk []byte // of records, each with its length before it
 }
 
-// numberOwners numbers the owners, and moves the edges to shelves by ranges of examples, with the
-// numbers in place of the owners' ids.
-func (b *Bounder) numberOwners(ctx context.Context) (ranges shelves, all owners, err error) {
-	first := b.sample.ranges(int(min(b.edges/max(b.inMemory()/rangesHeld, 1)+1, mostRanges)))
-	ranges = newShelves(b.Dir, b.Examples, ownergraph.Int64, first.Len()+1)
-	b.Progress("numbering the owners", "edges", 0, b.edges)
-	// Edges lie on shelves by a hash of the owner. So an owner is on one shelf, and the maps of a
-	// numbering have the owners of one shelf at a time.
-	ids, done := ownergraph.IDs{Type: b.Owners}, int64(0)
-	for shelf := range b.files {
-		numbers := newNumbering(&ids)
-		err := b.take(ctx, shelf, func(e *ownergraph.Edges) error {
-			for i := range e.Len() {
-				to := rangeOf(&first, &e.Examples, i)
-				waiting := &ranges.waiting[to]
-				waiting.Examples.AppendFrom(&e.Examples, i)
-				waiting.Owners.AppendInt(int64(numbers.of(&e.Owners, i)))
-				if err := ranges.full(to); err != nil {
+func (b *Bounder) sorter() sorter {
+	return sorter{Sorter: packed.Sorter{Limit: int(min(sortMemory/sortEdge, b.inMemory()) * sortEdge), Dir: b.Dir}}
+}
+
+func (s *sorter) add(record []byte) error {
+	s.chunk = append(binary.AppendUvarint(s.chunk, uint64(len(record))), record...)
+	if len(s.chunk) < sortChunk {
+		return nil
+	}
+	return s.flush()
+}
+
+func (s *sorter) flush() error {
+	chunk := s.chunk
+	s.chunk = make([]byte, 0, sortChunk+1<<10)
+	return s.Add(chunk)
+}
+
+// each calls f for every record in order, and then removes the files. It says how far it is of so
+// many records.
+func (s *sorter) each(ctx context.Context, b *Bounder, doing, unit string, of int64, f func(record []byte) error) error {
+	done := int64(0)
+	err := s.flush()
+	if err == nil {
+		err = s.Each(func(record []byte) error {
+			if done%tellEvery == 0 {
+				if err := ctx.Err(); err != nil {
 					return err
 				}
+				b.Progress(doing, unit, done, of)
 			}
-			done += int64(e.Len())
-			b.Progress("numbering the owners", "edges", done, b.edges)
-			return nil
+			done++
+			return f(record)
 		})
-		if err != nil {
-			return ranges, all, b.fault(err)
-		}
-		if uint64(ids.Len()) >= math.MaxUint32 {
-			return ranges, all, ownergraph.ErrTooLarge
+	}
+	return errors.Join(err, s.Close())
+}
+
+// tellEvery is the number of records after which a sorter says how far it is.
+const tellEvery = 1 << 20
+
+// appendID appends an id in a form that is ordered by its bytes as ids are: an integer from the least
+// on, big endian; a string with each zero byte as 0, 1, and 0, 0 at its end.
+func appendID(dst []byte, ids *ownergraph.IDs, i int) []byte {
+	if ids.Type == ownergraph.Int64 {
+		return binary.BigEndian.AppendUint64(dst, uint64(ids.Int(i))^1<<63)
+	}
+	for _, c := range ids.Bytes(i) {
+		if dst = append(dst, c); c == 0 {
+			dst = append(dst, 1)
 		}
 	}
-	all.ids, all.rank = ownergraph.Number(&ids)
-	return ranges, all, nil
+	return append(dst, 0, 0)
 }
 
-// numbering numbers the distinct ids of a shelf, behind the ids of the shelves before, in the order
-// in which they come.
-type numbering struct {
-	ids      *ownergraph.IDs
-	integers map[int64]uint32
-	text     map[string]uint32
-}
-
-func newNumbering(ids *ownergraph.IDs) numbering {
-	return numbering{ids, map[int64]uint32{}, map[string]uint32{}}
-}
-
-func (n *numbering) of(ids *ownergraph.IDs, i int) uint32 {
-	next := uint32(n.ids.Len())
-	if ids.Type != ownergraph.Int64 {
-		number, seen := n.text[string(ids.Bytes(i))]
-		if !seen {
-			number, n.text[string(ids.Bytes(i))] = next, next
-			n.ids.AppendFrom(ids, i)
-		}
-		return number
+// cutID splits a record after its first id.
+func cutID(t ownergraph.IDType, record []byte) (id, rest []byte) {
+	end := 8
+	if t != ownergraph.Int64 {
+		end = bytes.Index(record, []byte{0, 0}) + 2
 	}
-	number, seen := n.integers[ids.Int(i)]
-	if !seen {
-		number, n.integers[ids.Int(i)] = next, next
-		n.ids.AppendFrom(ids, i)
+	return record[:end], record[end:]
+}
+
+// decodeID adds the output of appendID to a column.
+func decodeID(dst *ownergraph.IDs, id []byte) {
+	if dst.Type == ownergraph.Int64 {
+		dst.AppendInt(int64(binary.BigEndian.Uint64(id) ^ 1<<63))
+		return
 	}
-	return number
+	dst.AppendBytes(bytes.ReplaceAll(id[:len(id)-2], []byte{0, 1}, []byte{0}))
 }
 
-// examples are all examples of the graph, in files.
-type examples struct {
-	given  ownergraph.Summary // the counts of the graph before it is bounded
-	ids    packed.Spool       // batches of them, ascending
-	sorted packed.Sorter      // records of them, in the order of the pass
+// graph is the whole graph, in files but for the owners.
+type graph struct {
+	given    ownergraph.Summary // the counts of the graph before it is bounded
+	owners   ownergraph.IDs     // ascending: their places are their numbers
+	examples packed.Spool       // batches of their ids, ascending
+	sorted   sorter             // records of examples, in the order of the pass
 }
 
-func (e *examples) Close() error { return errors.Join(e.ids.Close(), e.sorted.Close()) }
+func (g *graph) Close() error { return errors.Join(g.examples.Close(), g.sorted.Close()) }
 
 // A record of an example has the class, the priority, the place in the order of ids, and then the
 // numbers of the owners, all big endian: sorted as bytes, records are in the order of the pass.
@@ -102,86 +116,111 @@ const (
 	ownerBytes = 4
 )
 
-const (
-	sortMemory = 1 << 30 // for which 1e9 edges make fewer runs than are merged at once
-	sortChunk  = 1 << 20
-)
-
-// order reads the ranges of examples, counts the graph, and puts the examples in the order of the
-// pass.
-func (b *Bounder) order(ctx context.Context, ranges *shelves, of owners) (*examples, error) {
-	all := &examples{ids: packed.Spool{Limit: 1, Dir: b.Dir}, sorted: packed.Sorter{Limit: sortMemory, Dir: b.Dir}}
-	source := stream.NewSource(b.Key)
-	perOwner := make([]uint32, of.ids.Len())
-	var perExample ownergraph.Tally
-	var record, chunk []byte
-	var list []uint32
-	done := int64(0)
-	for r := range ranges.files {
-		b.Progress("putting the examples in order", "edges", done, b.edges)
-		edges := ownergraph.NewBuilder(b.Examples, ownergraph.Int64)
-		if err := ranges.take(ctx, r, edges.Add); err != nil {
-			return all, b.fault(err)
-		}
-		g, err := edges.Graph()
-		if err != nil {
-			return all, err
-		}
-		for e := range g.Examples.Len() {
-			list = list[:0]
-			for _, u := range g.OwnersOf.At(e) {
-				number := of.rank[g.Owners.Int(int(u))]
-				perOwner[number]++
-				list = append(list, number)
+// inOrder numbers the owners, counts the graph, and puts the examples in the order of the pass.
+func (b *Bounder) inOrder(ctx context.Context) (*graph, error) {
+	g := &graph{
+		owners:   ownergraph.IDs{Type: b.Owners},
+		examples: packed.Spool{Limit: 1, Dir: b.Dir},
+		sorted:   b.sorter(),
+	}
+	byExample := b.sorter() // records of an edge: the example, the number of the owner
+	defer func() { byExample.Close() }()
+	if err := b.numberOwners(ctx, g, &byExample); err != nil {
+		return g, err
+	}
+	last := exampleRecords{source: stream.NewSource(b.Key), order: b.Bound.Order, graph: g}
+	last.batch.Reset(b.Examples)
+	err := byExample.each(ctx, b, "putting the examples in order", "edges", g.given.Edges, func(record []byte) error {
+		id, owner := cutID(b.Examples, record)
+		if !bytes.Equal(id, last.id) {
+			if err := last.end(); err != nil {
+				return err
 			}
-			slices.Sort(list) // the table has owners in ascending order
-			perExample.Add(int64(len(list)), 1)
-			address := g.Examples.Address(source, e, 0).Uint64()
-			record = appendRecord(
-				record[:0],
-				b.Bound.Order.Class(int64(len(list))),
-				address,
-				all.given.Examples+int64(e),
-				list,
-			)
-			// The sorter takes chunks of records, each with its length before it.
-			chunk = binary.AppendUvarint(chunk, uint64(len(record)))
-			if chunk = append(chunk, record...); len(chunk) >= sortChunk {
-				if err := all.sorted.Add(chunk); err != nil {
-					return all, b.fault(err)
-				}
-				chunk = make([]byte, 0, sortChunk+1<<10)
-			}
+			last.id = append(last.id, id...)
 		}
-		if err := all.ids.Add(g.Examples.AppendBinary(nil)); err != nil {
-			return all, b.fault(err)
-		}
-		all.given.Examples += int64(g.Examples.Len())
-		all.given.Edges += g.Edges()
-		all.given.DuplicateEdges += g.DuplicateEdges
-		done += g.Edges() + g.DuplicateEdges
+		last.owners = append(last.owners, owner...)
+		return nil
+	})
+	if err == nil {
+		err = last.end()
 	}
-	if err := all.sorted.Add(chunk); err != nil {
-		return all, b.fault(err)
+	if err == nil {
+		err = g.examples.Add(last.batch.AppendBinary(nil))
 	}
-	var given ownergraph.Tally
-	for _, n := range perOwner {
-		given.Add(int64(n), 1)
-	}
-	all.given.Owners = int64(len(perOwner))
-	all.given.GivenPerOwner, all.given.GivenOwners = given.Histogram(), perExample.Histogram()
-	return all, nil
+	g.given.GivenOwners = last.perExample.Histogram()
+	return g, err
 }
 
-// appendRecord appends an example to sort: its class, its address, its place among the examples
-// given, and the numbers of its owners.
-func appendRecord(record []byte, class byte, address uint64, given int64, owners []uint32) []byte {
-	record = binary.BigEndian.AppendUint64(append(record, class), address)
-	record = append(record, place(given)...)
-	for _, u := range owners {
-		record = binary.BigEndian.AppendUint32(record, u)
+// numberOwners reads the edges by owner, and gives each with the number of its owner to the next
+// sort.
+func (b *Bounder) numberOwners(ctx context.Context, g *graph, byExample *sorter) error {
+	var last, edge []byte
+	var perOwner ownergraph.Tally
+	examples := int64(0) // of the last owner
+	err := b.byOwner.each(ctx, b, "numbering the owners", "edges", b.edges, func(record []byte) error {
+		if bytes.Equal(record, last) {
+			g.given.DuplicateEdges++
+			return nil
+		}
+		owner, example := cutID(b.Owners, record)
+		if !bytes.HasPrefix(last, owner) { // no id is the beginning of another one
+			if examples > 0 {
+				perOwner.Add(examples, 1)
+			}
+			decodeID(&g.owners, owner)
+			examples = 0
+		}
+		if uint64(g.owners.Len()) >= math.MaxUint32 {
+			return ownergraph.ErrTooLarge
+		}
+		examples++
+		g.given.Edges++
+		last = append(last[:0], record...)
+		edge = binary.BigEndian.AppendUint32(append(edge[:0], example...), uint32(g.owners.Len()-1))
+		return byExample.add(edge)
+	})
+	perOwner.Add(examples, 1)
+	g.given.Owners, g.given.GivenPerOwner = int64(g.owners.Len()), perOwner.Histogram()
+	return err
+}
+
+// exampleRecords makes the records of examples, one after the other.
+type exampleRecords struct {
+	source *stream.Source
+	order  ownergraph.Order
+	graph  *graph
+
+	id         []byte // of the example, as appendID has it; empty before the first
+	owners     []byte // the numbers of its owners
+	batch      ownergraph.IDs
+	record     []byte
+	perExample ownergraph.Tally
+}
+
+const batchIDs = 1 << 12
+
+// end adds the record of the example and its id, and begins the next one.
+func (r *exampleRecords) end() error {
+	if len(r.id) == 0 {
+		return nil
 	}
-	return record
+	decodeID(&r.batch, r.id)
+	n := int64(len(r.owners) / ownerBytes)
+	r.perExample.Add(n, 1)
+	address := r.batch.Address(r.source, r.batch.Len()-1, 0).Uint64()
+	r.record = binary.BigEndian.AppendUint64(append(r.record[:0], r.order.Class(n)), address)
+	r.record = append(append(r.record, place(r.graph.given.Examples)...), r.owners...)
+	r.graph.given.Examples++
+	r.id, r.owners = r.id[:0], r.owners[:0]
+	if err := r.graph.sorted.add(r.record); err != nil {
+		return err
+	}
+	if r.batch.Len() < batchIDs {
+		return nil
+	}
+	err := r.graph.examples.Add(r.batch.AppendBinary(nil))
+	r.batch.Reset(r.batch.Type)
+	return err
 }
 
 // place encodes the place of an example in the order of the ids.

@@ -19,23 +19,15 @@ type kept struct {
 }
 
 // pass is the sequential pass of [ownergraph.Bound] over the records of the examples.
-func (b *Bounder) pass(ctx context.Context, all *examples, owners int) (*kept, error) {
+func (b *Bounder) pass(ctx context.Context, all *graph) (*kept, error) {
 	// The pass needs one number for each owner, and no ids. That is why owners were numbered: the
 	// numbers of 1e8 owners take 400 MB, wherever their examples are.
-	rooms := make([]uint32, owners)
+	rooms := make([]uint32, all.owners.Len())
 	for u := range rooms {
 		rooms[u] = uint32(b.Bound.MaxExamplesPerOwner)
 	}
 	k := &kept{owners: ownergraph.Lists{Starts: []uint32{0}}}
-	done := int64(0)
-	err := all.sorted.Each(func(record []byte) error {
-		if done%tellEvery == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			b.Progress("bounding from files", "examples", done, all.given.Examples)
-		}
-		done++
+	err := all.sorted.each(ctx, b, "bounding from files", "examples", all.given.Examples, func(record []byte) error {
 		// All owners are asked before one of them gives up room: an example is kept whole or not.
 		for at := ownersAt; at < len(record); at += ownerBytes {
 			if rooms[binary.BigEndian.Uint32(record[at:])] == 0 {
@@ -54,7 +46,7 @@ func (b *Bounder) pass(ctx context.Context, all *examples, owners int) (*kept, e
 		k.places = append(k.places, readPlace(record[placeAt:]))
 		return nil
 	})
-	if err = errors.Join(err, all.sorted.Close()); err != nil {
+	if err != nil {
 		return nil, b.fault(err)
 	}
 	k.copies = make([]uint32, len(k.places))
@@ -72,17 +64,14 @@ func (b *Bounder) pass(ctx context.Context, all *examples, owners int) (*kept, e
 	return k, nil
 }
 
-// tellEvery is the number of examples after which the pass says how far it is.
-const tellEvery = 1 << 20
-
 // collect returns the bounded graph: it brings the kept examples into the order of their ids, which
 // it reads from the file.
-func (b *Bounder) collect(ctx context.Context, all *examples, of owners, k *kept) (*ownergraph.Bounded, error) {
+func (b *Bounder) collect(ctx context.Context, all *graph, k *kept) (*ownergraph.Bounded, error) {
 	b.Progress("collecting the kept examples", "", 0, 0)
 	// The pass kept examples in its own order, and the table has them by id. A set of places turns
 	// one into the other without a sort, and without the ids in memory.
 	set := newSet(all.given.Examples, k.places)
-	g, copies := &ownergraph.Graph{Owners: of.ids}, make([]uint32, len(k.places))
+	g, copies := &ownergraph.Graph{Owners: all.owners}, make([]uint32, len(k.places))
 	g.OwnersOf = ownergraph.Lists{
 		Starts: make([]uint32, len(k.places)+1),
 		Items:  make([]uint32, len(k.owners.Items)),
@@ -104,7 +93,7 @@ func (b *Bounder) collect(ctx context.Context, all *examples, of owners, k *kept
 	g.Examples.Grow(len(copies))
 	var batch ownergraph.IDs
 	first := int64(0)
-	err := all.ids.Each(func(record []byte) error {
+	err := all.examples.Each(func(record []byte) error {
 		_, err := batch.Decode(record)
 		if err = errors.Join(ctx.Err(), err); err != nil {
 			return err

@@ -143,7 +143,11 @@ func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
 func Fill(owners *Lists, order, rooms, copies []uint32, most uint32) {
 	live := order
 	for pass := uint32(0); pass < most && len(live) > 0; pass++ {
-		fillOnce(owners, live, rooms, copies, pass)
+		for _, e := range live {
+			if copies[e] == pass && take(owners.At(int(e)), rooms) {
+				copies[e]++
+			}
+		}
 		if pass+1 == most {
 			return
 		}
@@ -160,35 +164,6 @@ func Fill(owners *Lists, order, rooms, copies []uint32, most uint32) {
 		order = live
 	}
 }
-
-// fillOnce does one pass. It reads the lists and the first room of a block of examples before it
-// decides on any of them. These lie anywhere in memory, and the processor fetches many at once only
-// if no decision stands between the reads. An owner that is full before the block stays full, so
-// the early look may refuse an example, but never accepts one.
-func fillOnce(owners *Lists, live, rooms, copies []uint32, pass uint32) {
-	const block = 128
-	var start, end [block]uint32
-	for len(live) > 0 {
-		now := live[:min(block, len(live))]
-		live = live[len(now):]
-		for i, e := range now {
-			start[i], end[i] = owners.Starts[e], owners.Starts[e+1]
-		}
-		for i := range now {
-			if start[i] < end[i] && rooms[owners.Items[start[i]]] == 0 {
-				end[i] = full
-			}
-		}
-		for i, e := range now {
-			if end[i] != full && copies[e] == pass && take(owners.Items[start[i]:end[i]], rooms) {
-				copies[e]++
-			}
-		}
-	}
-}
-
-// full stands in place of the end of an example's list if its first owner was full.
-const full = math.MaxUint32
 
 // take uses one place of each owner of an example if all have room, and none otherwise.
 func take(owners, rooms []uint32) bool {

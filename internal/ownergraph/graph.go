@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"minsep/internal/stream"
 	"slices"
 )
@@ -191,17 +190,15 @@ func (g *Graph) Given() Summary {
 // their address under key, then by id.
 func (g *Graph) order(o Order, key stream.Key) []uint32 {
 	src := stream.NewSource(key)
-	priority := func(e uint32) uint64 { return g.Examples.Address(src, int(e), 0).Uint64() }
-	// A key is the class and all but the last bits of the priority. Priorities are random, so few
-	// keys agree in their first log₂ n bits: the radix sort takes these bits only, and settle has
-	// little left to move.
-	const classBits = 8
 	keys, order := make([]uint64, g.Examples.Len()), make([]uint32, g.Examples.Len())
 	for i := range keys {
-		class := o.Class(int64(g.OwnersOf.Starts[i+1] - g.OwnersOf.Starts[i]))
-		keys[i], order[i] = uint64(class)<<(64-classBits)|priority(uint32(i))>>classBits, uint32(i)
+		keys[i], order[i] = g.Examples.Address(src, i, 0).Uint64(), uint32(i)
 	}
-	keys, order = sortDigits(keys, order, 64-classBits-bits.Len(uint(len(keys))), 64)
-	settle(keys, order, priority)
+	keys, order = sortDigits(keys, order, 64)
+	for i, e := range order {
+		keys[i] = uint64(o.Class(int64(g.OwnersOf.Starts[e+1] - g.OwnersOf.Starts[e])))
+	}
+	const classBits = 8
+	_, order = sortDigits(keys, order, classBits) // which is stable: equal classes stay in their order
 	return order
 }

@@ -13,11 +13,7 @@ func (g *Graph) Neighborhoods(copies []uint32) []int64 {
 	for e, c := range copies {
 		sizes[e] = int64(c)
 	}
-	if s := g.sharing(copies); s.crowded() {
-		s.byPrefix(sizes)
-	} else {
-		s.oneByOne(sizes)
-	}
+	g.sharing(copies).count(sizes)
 	return sizes
 }
 
@@ -28,14 +24,6 @@ type sharing struct {
 	copies   []uint32 // by example
 	owners   Lists    // by example: its shared owners, as the graph numbers them
 	of       int      // number of owners of the graph
-	pairs    int64    // sum over the shared owners of (number of examples)²: the work of oneByOne
-}
-
-// crowded reports whether owners have so many examples that byPrefix, which sorts the examples by
-// their owners first, is faster than oneByOne.
-func (s *sharing) crowded() bool {
-	const pairsPerEdge = 16
-	return s.pairs > pairsPerEdge*int64(len(s.owners.Items))
 }
 
 // sharing finds the examples that share an owner if each is taken copies[e] times.
@@ -49,11 +37,6 @@ func (g *Graph) sharing(copies []uint32) *sharing {
 		}
 	}
 	s := &sharing{of: len(taken)}
-	for _, n := range taken {
-		if n > 1 {
-			s.pairs += int64(n) * int64(n)
-		}
-	}
 	shared := func(e int) (n int) {
 		for _, u := range g.OwnersOf.At(e) {
 			if taken[u] > 1 {
@@ -87,27 +70,8 @@ func (g *Graph) sharing(copies []uint32) *sharing {
 	return s
 }
 
-// oneByOne sets the sizes of the neighbourhoods: for each example it goes through the examples of
-// its owners, and counts each once.
-func (s *sharing) oneByOne(sizes []int64) {
-	lists := s.owners.transpose(s.of)
-	seen := make([]uint32, len(s.examples)) // by example: 1 + the last one that counted it in its neighbourhood
-	for i, e := range s.examples {
-		size := int64(0)
-		for _, u := range s.owners.At(i) {
-			for _, f := range lists.At(int(u)) {
-				if seen[f] != uint32(i+1) {
-					seen[f] = uint32(i + 1)
-					size += int64(s.copies[f])
-				}
-			}
-		}
-		sizes[e] = size
-	}
-}
-
-// byPrefix does the work of oneByOne for owners of many examples. It returns the number of list
-// entries that it added to unions, for tests.
+// count sets the sizes of the neighbourhoods. It returns the number of list entries that it added to
+// unions, for tests.
 //
 // N(e) is the union of the lists of e's owners. The owners of each example are put in one order, by
 // falling number of examples, and the examples are taken in the order of these sequences. An
@@ -115,7 +79,7 @@ func (s *sharing) oneByOne(sizes []int64) {
 // an owner's list is added once for every prefix that ends with the owner: the list of an owner of
 // nearly all examples is added about once, not once for each of its examples. This is never more
 // work than adding the lists of every example's owners afresh.
-func (s *sharing) byPrefix(sizes []int64) (added int64) {
+func (s *sharing) count(sizes []int64) (added int64) {
 	owners := s.largestFirst()
 	lists := owners.transpose(s.of)
 	u := union{lists: &lists, copies: s.copies, addedBy: make([]uint32, len(s.examples))}

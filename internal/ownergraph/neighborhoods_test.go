@@ -58,15 +58,6 @@ func TestNeighborhoodsEqualTheDefinition(t *testing.T) {
 			copies[e] = rapid.SampledFrom([]uint32{0, 1, 1, 1, 3}).Draw(t, "copies")
 		}
 		g, want := graphOf(t, owners), naiveNeighborhoods(owners, copies)
-		for i, count := range []func(sizes []int64){g.sharing(copies).oneByOne, func(sizes []int64) { g.sharing(copies).byPrefix(sizes) }} {
-			got := make([]int64, n)
-			for e, c := range copies {
-				got[e] = int64(c)
-			}
-			if count(got); !slices.Equal(got, want) {
-				t.Fatalf("owners %v, copies %v: neighbourhoods %v by way %d, want %v", owners, copies, got, i, want)
-			}
-		}
 		if got := g.Neighborhoods(copies); !slices.Equal(got, want) {
 			t.Fatalf("owners %v, copies %v: neighbourhoods %v, want %v", owners, copies, got, want)
 		}
@@ -90,10 +81,7 @@ func TestNeighborhoodsOfHotOwners(t *testing.T) {
 			g := graphOf(t, owners)
 			sizes := make([]int64, n)
 			s := g.sharing(copies)
-			if !s.crowded() {
-				t.Error("examples are not sorted by their owners")
-			}
-			added := s.byPrefix(sizes)
+			added := s.count(sizes)
 			if slices.Min(sizes) != n || slices.Max(sizes) != n {
 				t.Errorf("neighbourhoods of %d to %d examples, want %d", slices.Min(sizes), slices.Max(sizes), n)
 			}

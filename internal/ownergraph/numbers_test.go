@@ -75,29 +75,20 @@ func TestNumbered(t *testing.T) {
 	})
 }
 
-// TestSettle: keys decide, then priorities, then the order that there was.
-func TestSettle(t *testing.T) {
-	keys, order := []uint64{5, 7, 6, 6, 6, 6}, []uint32{0, 1, 2, 3, 4, 5}
-	priorities := []uint64{9, 0, 8, 3, 3, 1}
-	settle(keys, order, func(e uint32) uint64 { return priorities[e] })
-	if want := []uint32{0, 5, 3, 4, 2, 1}; !slices.Equal(order, want) || !slices.IsSorted(keys) {
-		t.Errorf("got %v of keys %v, want %v", order, keys, want)
-	}
-}
-
-// TestSortByKey sorts stably, whatever bits the keys share.
-func TestSortByKey(t *testing.T) {
+// TestSortDigits sorts stably by the lowest bits, whatever the others are.
+func TestSortDigits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 5))
-	for _, mask := range []uint64{0, 1, 3, 0xff00, 1 << 63, math.MaxUint64} {
+	for _, lowest := range []int{1, 11, 12, 40, 64} {
 		for _, n := range []int{0, 1, 2, 1000} {
 			keys, order := make([]uint64, n), make([]uint32, n)
 			for i := range keys {
-				keys[i], order[i] = rng.Uint64()&mask|1<<40, uint32(i)
+				keys[i], order[i] = rng.Uint64()>>rng.IntN(64), uint32(i)
 			}
 			want := slices.Clone(order)
-			slices.SortStableFunc(want, func(a, b uint32) int { return cmp.Compare(keys[a], keys[b]) })
-			if got := sortByKey(slices.Clone(keys), order); !slices.Equal(got, want) {
-				t.Errorf("%d keys of mask %x: got %v, want %v", n, mask, got, want)
+			mask := ^uint64(0) >> (64 - lowest)
+			slices.SortStableFunc(want, func(a, b uint32) int { return cmp.Compare(keys[a]&mask, keys[b]&mask) })
+			if _, got := sortDigits(slices.Clone(keys), order, lowest); !slices.Equal(got, want) {
+				t.Errorf("%d keys, %d bits: got %v, want %v", n, lowest, got, want)
 			}
 		}
 	}

@@ -32,19 +32,19 @@ var missing = []string{
 }
 
 // LooksSwapped reports whether a graph may have its examples and owners in each other's place: no
-// owner has two examples, and examples have three owners or more on average; or it has more owners
-// than examples, at most half of its owners have several examples, and some example has a hundred
-// owners or more.
+// owner has two examples, some example has three owners or more, and on average they have one and a half;
+// or it has more owners than examples, at most half of its owners have several examples, and some
+// example has a hundred owners or more.
 func (s *Summary) LooksSwapped() bool {
 	several := s.Owners - s.GivenPerOwner.Of(1)
-	if several == 0 && s.Owners >= 3*s.Examples {
+	if several == 0 && s.GivenOwners.Most() >= 3 && 2*s.Owners >= 3*s.Examples {
 		return true
 	}
 	return s.GivenOwners.Most() >= 100 && s.Owners > s.Examples && several <= s.Owners/2
 }
 
 // Lookalikes counts the ids of a column of distinct strings of which others differ only by case,
-// blanks, characters without width or the normal form of Unicode.
+// blanks, quotes, the kind of dashes, characters without width or the normal form of Unicode.
 func (c *IDs) Lookalikes() (count int) {
 	if c.Type != String {
 		return 0
@@ -63,12 +63,16 @@ func (c *IDs) Lookalikes() (count int) {
 	return count
 }
 
-// folded returns an id without what readers do not see.
+// folded returns an id without what readers do not see or do not tell apart.
 func folded(id []byte) []byte {
 	return bytes.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
+		switch {
+		case unicode.IsSpace(r),
+			unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, unicode.Quotation_Mark):
 			return -1
+		case unicode.Is(unicode.Dash, r):
+			return '-'
 		}
-		return unicode.ToLower(r)
+		return unicode.ToLower(unicode.ToUpper(r))
 	}, norm.NFKC.Bytes(id))
 }

@@ -36,7 +36,7 @@ func TestOdd(t *testing.T) {
 		flat = append(flat, [2]string{fmt.Sprint(i / 2), photo})
 	}
 	for i := range 12 {
-		few = append(few, [2]string{fmt.Sprint("user", i/4), fmt.Sprint("photo", i)})
+		few = append(few, [2]string{fmt.Sprint("user", i*i/20), fmt.Sprint("photo", i)})
 	}
 	for name, c := range map[string]struct {
 		edges [][2]string
@@ -60,6 +60,8 @@ func TestLookalikes(t *testing.T) {
 		{[]string{"a b", "ab", " ab ", "a\u00a0b", "b"}, 4},
 		{[]string{"a\u200bb", "ab", "\ufeffab", "a\u200db"}, 4},
 		{[]string{"Ａｎｎ", "ann", "\ufb01x", "fix", "fix\ufe0f", "Anna"}, 5},
+		{[]string{"'ann'", "ann", "O\u2019Neil", "O'Neil", "a\u2010b", "a-b", "a+b"}, 6},
+		{[]string{"ΣΑΣ", "σας", "a\u034fb", "ab"}, 4},
 		{[]string{"550E8400-E29B-41D4-A716-446655440000", "550e8400-e29b-41d4-a716-446655440000"}, 2},
 	} {
 		var ids IDs

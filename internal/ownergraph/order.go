@@ -57,13 +57,3 @@ func (o Order) Class(owners int64) uint8 {
 	}
 	return uint8(min(owners, ManyOwners))
 }
-
-// settle sorts order, which is nearly sorted, and keys with it, by insertion: by keys, and equal
-// keys by priority. It is stable.
-func settle(keys []uint64, order []uint32, priority func(e uint32) uint64) {
-	for i := 1; i < len(keys); i++ {
-		for j := i; j > 0 && (keys[j] < keys[j-1] || keys[j] == keys[j-1] && priority(order[j]) < priority(order[j-1])); j-- {
-			keys[j], keys[j-1], order[j], order[j-1] = keys[j-1], keys[j], order[j-1], order[j]
-		}
-	}
-}

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"sync"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/graphio"
@@ -74,9 +72,6 @@ func units[T any](s beam.Scope, list []T) (beam.PCollection, error) {
 	return beam.Reshuffle(s, beam.CreateList(s, texts)), nil
 }
 
-// warned has the columns about which this process has warned already, by file.
-var warned sync.Map
-
 // readGraphFn reads a split.
 type readGraphFn struct{}
 
@@ -98,13 +93,8 @@ func (*readGraphFn) ProcessElement(ctx context.Context, unit string, emit func([
 	})
 }
 
-// countBatch counts the edges of a batch and logs its warnings, each once.
+// countBatch counts the edges of a batch.
 func countBatch(ctx context.Context, b *graphio.Batch) {
-	for _, w := range b.Warnings {
-		if _, again := warned.LoadOrStore([2]string{w.File, w.Column}, true); !again {
-			log.Warn(ctx, w.Error())
-		}
-	}
 	if b.Ownerless > 0 {
 		ownerlessRead.Add(ctx, int(b.Ownerless))
 	}
