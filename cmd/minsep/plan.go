@@ -223,7 +223,7 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	r.Watch = watchPlan
 	out, err := asked(ctx, r, f)
 	if err == nil {
-		err = out.Time(ctx)
+		err = out.Time(ctx, f.row)
 	}
 	// Last, so that no plan is written while its table is unfinished.
 	if err == nil && a.out != "" {

@@ -199,13 +199,12 @@ func planRow(row *planner.Row, forgets bool) []string {
 	if !row.Noise.Proven {
 		percent = fmt.Sprintf("%.1f%%", 100*row.Noise.StdErr/row.Noise.Multiplier)
 	}
-	certificate := aboutTime(row.CPU)
-	switch {
-	// σ satisfies one direction only, so the other one may need more noise, and more time.
-	case row.Noise.OneDirection:
-		sigma, certificate = "≥"+sigma, "≥"+certificate
-	case !row.Noise.Proven:
-		certificate = "~" + certificate
+	if row.Noise.OneDirection { // the other one may need more noise
+		sigma = "≥" + sigma
+	}
+	certificate := "-"
+	if row.CPU > 0 {
+		certificate = "~" + aboutTime(row.CPU)
 	}
 	relative := fmt.Sprintf("%.4g", row.Relative)
 	if row.MayBeWorse {

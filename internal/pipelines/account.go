@@ -124,7 +124,7 @@ func (a Account) Run(ctx context.Context, o Options) (AccountResult, error) {
 		if err != nil {
 			return result, err
 		}
-		result.Outlook, err = problem.Outlook(ctx)
+		result.Outlook, err = problem.Outlook(ctx, 0)
 	default:
 		err = c.certify(ctx, &result)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"minsep/internal/accounting/calibration"
@@ -12,23 +13,6 @@ import (
 	"minsep/mechanism"
 	"minsep/sampling"
 )
-
-// Only [calibration.Problem] knows the time that a certificate takes: it makes tables for
-// the noise multiplier, and times samples. It is asked for the rows that [Result.Time] looks at,
-// and by dry runs of a plan or of an account. The times of the other rows of a plan follow from
-// these rows, by the figures below.
-
-// Seconds of one processor: of a step's tables, and of a step of a sample, by scheme.
-const tableSeconds = 25e-3
-
-// stepSeconds is the time of a sample for each of its steps: at a small ε, where orders are high,
-// up to three times as much.
-var stepSeconds = map[string]float64{
-	"b-min-sep":     0.12e-6,
-	"epoch-min-sep": 0.12e-6,
-	"rotation":      0.015e-6,
-	"balls-in-bins": 0.04e-6,
-}
 
 // budgetFor is the budget that a plan has for a certificate that takes so many seconds of
 // processors, in whole minutes; 0 for the default one.
@@ -39,32 +23,34 @@ func budgetFor(seconds float64) time.Duration {
 	return time.Duration(math.Ceil(seconds/60)) * time.Minute
 }
 
-// kind is the common part of rows whose certificates take time alike.
-type kind struct {
-	scheme string
-	owner  int
-}
-
-func (row *Row) kind() kind { return kind{row.Scheme.Scheme, row.run.MaxExamplesPerOwner} }
-
-// toForecast returns the rows of a ranking that get a forecast: the first, and the best of each
-// kind.
-func toForecast(rows []*Row) (list []*Row) {
-	seen := map[kind]bool{}
-	for _, row := range rows {
-		if row.Refused == "" && !row.Noise.Proven && !seen[row.kind()] {
-			list = append(list, row)
-			seen[row.kind()] = true
-		}
+// Time fills in the time that the certificate of the row with a rank takes on this machine, by tables
+// and samples that it times. Nothing else in a plan depends on the machine.
+func (out *Result) Time(ctx context.Context, rank int) error {
+	i := slices.IndexFunc(out.Rows, func(row *Row) bool { return row.Rank == rank })
+	if i < 0 || out.Rows[i].Noise.Proven {
+		return nil
 	}
-	return list
+	return out.planning.forecast(ctx, out.Rows[i])
 }
 
-// Time fills in the times that the certificates of the rows take on this machine, by tables and
-// samples that it times. Nothing else in a plan depends on the machine. Without Time, the times
-// follow from figures of another machine.
-func (out *Result) Time(ctx context.Context) error {
-	return out.planning.forecast(ctx, out.Rows)
+// forecast fills in the time of the certificate of a row, unless its tables take longer than the plan.
+func (p *planning) forecast(ctx context.Context, row *Row) error {
+	if float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
+		return nil
+	}
+	p.say(row.Name() + ", the time of its certificate")
+	c := p.claim(row)
+	o, err := calibration.Problem{
+		Run:         c.Run,
+		Epsilon:     c.Epsilon,
+		Delta:       c.Delta,
+		AlsoEpsilon: further(p.Epsilon),
+	}.Outlook(ctx, row.Noise.Multiplier)
+	if err != nil {
+		return err
+	}
+	row.CPU, row.needs = max(o.Expected, o.Ample), o.Ample
+	return nil
 }
 
 // ErrNoForecast says that a forecast of a plan would take too long.
@@ -101,10 +87,7 @@ func ForecastPlan(
 	if p.Scheme.Sample == sampling.SampleOwners {
 		problem.Run.MaxExamplesPerOwner, problem.Run.Examples = 1, of.Owners
 	}
-	if f, ok := calibration.ForecastProven(problem.Run); ok {
-		return f.Seconds, nil
-	}
-	o, err := problem.Outlook(ctx)
+	o, err := problem.Outlook(ctx, 0)
 	if err != nil {
 		return 0, err
 	}

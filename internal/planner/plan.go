@@ -12,7 +12,6 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
-	"minsep/internal/montecarlo/tilt"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -334,60 +333,6 @@ func (s *setting) setBase() (err error) {
 	)}
 }
 
-// forecast fills in the times of the certificates of a ranking's rows.
-func (p *planning) forecast(ctx context.Context, rows []*Row) error {
-	scales, used, first := map[kind]float64{}, 0.0, 1.0
-	for i, row := range toForecast(rows) {
-		// The tables of a forecast may take longer than the plan: rows beyond the limit get a scaled
-		// time.
-		if used > dear || float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
-			continue
-		}
-		p.say(row.Name() + ", the time of its certificate")
-		c, rough := p.claim(row), p.roughTime(row)
-		problem := calibration.Problem{
-			Run:         c.Run,
-			Epsilon:     c.Epsilon,
-			Delta:       c.Delta,
-			AlsoEpsilon: further(p.Epsilon),
-		}
-		f, err := problem.Forecast(ctx, row.Noise.Multiplier)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, tilt.ErrTable):
-			continue
-		case err != nil:
-			return err
-		}
-		if budget := budgetFor(f.Enough); budget > 0 {
-			f = problem.Within(f, budget)
-		}
-		used += 2 * f.Tables
-		// The rough times are of another machine; rows of one kind differ from it by about the same
-		// factor.
-		scale := f.Seconds / rough
-		if scales[row.kind()] = scale; i == 0 {
-			first = scale
-		}
-		for _, one := range row.sharers() {
-			one.cost, one.CPU = f, f.Seconds
-			one.Noise = one.Noise.WithEffort(f.Effort)
-		}
-	}
-	for _, row := range rows {
-		if row.Refused != "" || row.Noise.Proven || row.cost.Seconds > 0 {
-			continue
-		}
-		scale := scales[row.kind()]
-		if scale == 0 {
-			scale = first
-		}
-		row.CPU = scale * p.roughTime(row)
-	}
-	return nil
-}
-
 // compare fills in what each row has beside DP-SGD, that is independent noise with Poisson sampling
 // of as many of the same units: of sampled owners, for rows that sample owners.
 func (p *planning) compare(out *Result) error {
@@ -436,8 +381,13 @@ func (p *planning) preferKnown(ctx context.Context, rows []*Row) error {
 			return nil
 		}
 		p.say(rows[i].Name() + ", the other direction")
-		if err := p.both(ctx, rows[i], true); err != nil {
+		row := rows[i]
+		if err := p.both(ctx, row); err != nil {
 			return err
+		}
+		if row.Noise.OneDirection { // that takes too many samples
+			toFront(rows, i)
+			return nil
 		}
 		order(rows)
 	}

@@ -49,23 +49,13 @@ func (p *planning) rank(ctx context.Context, rows []*Row) error {
 		}
 		order(rows)
 	}
-	// In the other direction a row may need more noise, and then another one is first. The first
-	// row is looked at whatever that takes, and a few rows that are tied with it if that takes few
-	// samples.
-	for tried := map[*Row]bool{}; rows[0].Refused == ""; order(rows) {
-		list := contenders()
-		i := slices.IndexFunc(
-			list,
-			func(row *Row) bool { return row.Noise.OneDirection && (row == rows[0] || !tried[row]) },
-		)
-		if i < 0 || i > 0 && len(tried) >= mostTied {
-			break
-		}
-		for _, row := range list[i].sharers() {
+	// In the other direction a row may need more noise, and then another one is first.
+	for tried := map[*Row]bool{}; rows[0].Refused == "" && rows[0].Noise.OneDirection && !tried[rows[0]]; order(rows) {
+		for _, row := range rows[0].sharers() {
 			tried[row] = true
 		}
-		p.say(list[i].Name() + ", the other direction")
-		if err := p.both(ctx, list[i], i == 0); err != nil {
+		p.say(rows[0].Name() + ", the other direction")
+		if err := p.both(ctx, rows[0]); err != nil {
 			return err
 		}
 	}
@@ -129,7 +119,7 @@ func (p *planning) prefer(ctx context.Context, rows []*Row, better func(row, bes
 		// looked at.
 		tried[best] = true
 		p.say(best.Name() + ", the other direction")
-		if err := p.both(ctx, best, true); err != nil {
+		if err := p.both(ctx, best); err != nil {
 			return err
 		}
 		order(rows)
@@ -167,16 +157,10 @@ func number(rows []*Row) {
 	}
 }
 
-// both looks at the other direction of a row. If that takes too many samples, the first row is
-// refused. Any other row is given fewer samples, and stays as it is if they are not enough.
-func (p *planning) both(ctx context.Context, row *Row, first bool) error {
-	c := p.claim(row)
-	if !first {
-		c.Share = calibration.RoughShare
-	}
-	n, err := c.Both(ctx, row.Noise)
-	// Only the first row must be known in both directions, for the plan that is written.
-	if !first && (errors.Is(err, calibration.ErrTooDear) || errors.Is(err, calibration.ErrNoEstimate)) {
+// both looks at the other direction of a row, which stays as it is if that takes too many samples.
+func (p *planning) both(ctx context.Context, row *Row) error {
+	n, err := p.claim(row).Both(ctx, row.Noise)
+	if errors.Is(err, calibration.ErrTooDear) {
 		return ctx.Err()
 	}
 	return p.renew(ctx, row, n, err)

@@ -389,19 +389,6 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 	return s.good.out, nil
 }
 
-// roughTime is the time that the certificate of a row takes of one processor, in seconds, by
-// figures that do not depend on its tables.
-func (r *Request) roughTime(row *Row) float64 {
-	if f, ok := calibration.ForecastProven(row.run); ok {
-		return f.Seconds
-	}
-	each := stepSeconds[row.Scheme.Scheme] * float64(r.Steps)
-	if row.run.MaxExamplesPerOwner > 1 {
-		each *= calibration.OwnersFactor * float64(row.run.MaxExamplesPerOwner)
-	}
-	return tableSeconds*float64(r.Steps) + calibration.VerifySamples*row.Noise.Effort*each
-}
-
 // Rotates says whether a request may take pools: it must be of examples, and protect owners.
 func (r Request) Rotates() bool {
 	asked := r.Schemes == nil || slices.Contains(r.Schemes, "rotation")
@@ -420,5 +407,5 @@ func (r *Request) figures(row *Row, f mechanism.Figures) {
 	row.Relative = row.Noise.Multiplier * row.unit / row.BatchSize
 	row.StdErr = row.Noise.StdErr * row.unit / row.BatchSize
 	row.State = f.State
-	row.CPU = r.roughTime(row)
+	row.CPU = calibration.ProvenSeconds(row.run)
 }

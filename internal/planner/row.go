@@ -30,7 +30,7 @@ type Row struct {
 	TimesEach  float64 `json:"times_each"`              // expected participations of an example, or of an owner that is sampled, in the run, at least 0
 	Truncation float64 `json:"truncation"`              // part of δ that a maximum batch size takes, in [0, 0.5]
 	State      int     `json:"state"`                   // numbers of 8 bytes that the noise keeps for each coordinate, at least 0
-	CPU        float64 `json:"certificate_cpu_seconds"` // that a certificate with further ε takes of one processor, above 0: rough, and too small where only H(P,Q) was looked at; after [Result.Time] known to a factor of two for the first and the best of each scheme, and set against these for others
+	CPU        float64 `json:"certificate_cpu_seconds"` // that a certificate with further ε takes of one processor, to a factor of two; 0 where it is not known: of rows that need samples it is that of one after [Result.Time]
 
 	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"` // the smallest, in examples or sampled owners, that costs at most 1 % of δ; 0 where none is known
 
@@ -40,8 +40,8 @@ type Row struct {
 	norm   float64 // largest column norm of C
 	unit   float64 // the objective's error at noise multiplier 1
 	run    accounting.Run
-	proven bool                 // it is of a method that takes no samples
-	cost   calibration.Forecast // of its certificate, where that was looked at
+	proven bool    // it is of a method that takes no samples
+	needs  float64 // seconds of processors of an ample budget for its certificate, where that was looked at
 
 	shared *[]*Row // rows that need the same noise multiplier, this one too; nil if there are no others
 }

@@ -7,10 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"minsep/internal/accounting"
-	"minsep/internal/accounting/calibration"
-	"minsep/internal/montecarlo"
-	"minsep/internal/montecarlo/tilt"
 	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -58,11 +54,6 @@ func TestTies(t *testing.T) {
 	if out.Rows[0].Noise.OneDirection {
 		t.Error("of the first only one direction was looked at")
 	}
-	for i, row := range out.Rows[:mostTied] {
-		if row.Tied && row.Noise.OneDirection {
-			t.Errorf("row %d is tied, and only one direction was looked at", i+1)
-		}
-	}
 }
 
 // TestRunPlan: the plan of a row is one that minsep run takes.
@@ -94,46 +85,23 @@ func TestRunPlan(t *testing.T) {
 	}
 }
 
-// TestForecast: the time of the first's certificate is that of tables and samples of its noise
-// multiplier, for rows that share it too; others of its kind are set against it.
+// TestForecast: the time of the first's certificate is known, and a row that is not the first has
+// one only if it needs no samples.
 func TestForecast(t *testing.T) {
-	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.OptimalToeplitz(3)
-	if err != nil {
-		t.Fatal(err)
+	out := smallPlan(t)
+	rows := slices.Clone(out.Rows)
+	sampled := slices.IndexFunc(rows, func(row *Row) bool { return row.Refused == "" && !row.Noise.Proven })
+	toFront(rows, sampled)
+	if rows[0].CPU != 0 {
+		t.Errorf("before it is looked at: %g s", rows[0].CPU)
 	}
-	r := small()
-	r.Steps = 24
-	p := &planning{Request: &r}
-	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: .05, Steps: 24, MinSep: 3, WarmStart: true}}, Strategy: toeplitz, MaxExamplesPerOwner: 1}
-	row := func(scheme string, effort, reverse float64) *Row {
-		row := &Row{Scheme: sampling.Params{Scheme: scheme, MinSep: 3}, run: run, Noise: calibration.Noise{Multiplier: 1.2, Effort: effort}}
-		row.CPU = p.roughTime(row)
-		return row
+	first := *rows[0]
+	if err := out.planning.forecast(t.Context(), &first); err != nil || !(first.CPU > 0.05 && first.CPU < 300) || !(first.needs > 0) {
+		t.Errorf("%v: %g s, of %g", err, first.CPU, first.needs)
 	}
-	first, twin, other, elsewhere, proven := row("b-min-sep", 1e8, 0), row("b-min-sep", 1e8, 0), row("b-min-sep", 3e8, 0), row("epoch-min-sep", 2e8, 0), row("b-min-sep", 0, 0)
-	proven.Noise.Proven = true
-	first.share(twin)
-	rough := p.roughTime(first)
-	if err := p.forecast(t.Context(), []*Row{first, twin, other, proven}); err != nil {
-		t.Fatal(err)
-	}
-	want := 0.0
-	for i, d := range montecarlo.Directions {
-		proposal, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(1.2), Epsilon: r.Epsilon, Direction: d})
-		if err != nil {
-			t.Fatal(err)
+	for _, row := range rows {
+		if row.Refused == "" && (row.CPU > 0) != row.Noise.Proven {
+			t.Errorf("%s: %g s", row.Name(), row.CPU)
 		}
-		if proposal.Divergence > r.Delta/1000 {
-			want += []float64{1, calibration.FarShare}[i] * proposal.Bound / r.Delta
-		}
-	}
-	if first.Noise.Effort != want || twin.Noise.Effort != want || !(first.CPU > 0) || twin.CPU != first.CPU {
-		t.Errorf("M/δ %g and %g of its twin, want %g; %g s and %g s", first.Noise.Effort, twin.Noise.Effort, want, first.CPU, twin.CPU)
-	}
-	if got, want := other.CPU/p.roughTime(other), first.CPU/rough; math.Abs(got/want-1) > 1e-9 {
-		t.Errorf("another row of the kind is scaled by %g, the first by %g", got, want)
-	}
-	if got := toForecast([]*Row{first, twin, other, elsewhere, proven}); !slices.Equal(got, []*Row{first, elsewhere}) {
-		t.Errorf("%d rows are looked at", len(got))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"minsep/internal/accounting"
-	"minsep/internal/accounting/calibration"
 	"minsep/internal/digits"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stages"
@@ -21,11 +20,7 @@ func (out *Result) RunPlan(row *Row, graph *stages.PlanGraph) stages.Plan {
 	if r.Unit == accounting.UnitExample {
 		p.Privacy.Unit = string(r.Unit)
 	}
-	needs := row.cost.Enough
-	if row.cost == (calibration.Forecast{}) { // not looked at
-		needs = row.CPU
-	}
-	if budget := budgetFor(needs); budget > 0 {
+	if budget := budgetFor(row.needs); budget > 0 {
 		p.Privacy.CPUTime = fmt.Sprintf("%dm", int(budget.Minutes()))
 	}
 	p.Noise = stages.PlanNoise{Coordinates: r.Coordinates, ClipNorm: 1}

@@ -211,8 +211,9 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		row.Refused = infeasible.Error()
 	case errors.As(err, &bad):
 		row.Refused = bad.Message(bad.Param)
+	case errors.Is(err, calibration.ErrTooDear):
+		row.Refused = NotEstimated + err.Error()
 	case errors.Is(err, calibration.ErrNoEstimate),
-		errors.Is(err, calibration.ErrTooDear),
 		errors.Is(err, mechanism.ErrNotConverged),
 		errors.Is(err, mechanism.ErrTooLarge),
 		errors.Is(err, tilt.ErrTable):
@@ -269,7 +270,8 @@ func (p *planning) rowSeconds(s mechanism.Params) float64 {
 
 // find finds the noise multiplier of a row, and its figures.
 func (p *part) find(ctx context.Context, row *Row) error {
-	if estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme); estimated && row.Strategy.Bands > dearBands {
+	estimated := row.Scheme.Scheme == "balls-in-bins" || row.Scheme.Scheme == "rotation" || slices.Contains(separatedSchemes, row.Scheme.Scheme)
+	if estimated && row.Strategy.Bands > dearBands {
 		return fmt.Errorf(
 			"%w: estimates with more than %d bands take minutes: write it into a plan, and minsep run certifies it",
 			errLeftOut,
@@ -288,6 +290,14 @@ func (p *part) find(ctx context.Context, row *Row) error {
 		return strategy.err
 	}
 	row.Bands = strategy.strategy.Bands()
+	if estimated && float64(row.Bands)*float64(p.Steps) > mostProducts {
+		return fmt.Errorf(
+			"%w: estimates with %s of %s take long: write it into a plan, and minsep run certifies it",
+			errLeftOut,
+			words.Count(p.Steps, "step"),
+			words.Count(row.Bands, "band"),
+		)
+	}
 	if strategy.figures.State > p.stateLimit() {
 		return &ParamError{
 			Param: "max noise state",

@@ -68,7 +68,7 @@ func (p Plan) Outlook(
 		problem.Run.Examples = unknownExamples
 	}
 	problem.Watch = watch
-	o, err := problem.Outlook(ctx)
+	o, err := problem.Outlook(ctx, 0)
 	if err != nil || !o.Samples {
 		return nil, err
 	}

@@ -62,6 +62,9 @@ func TestCertifyBMinSep(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plan.Protocol
+	if len(plan.Estimates) > 5 { // they begin near the noise multiplier
+		t.Errorf("%d estimates: %+v", len(plan.Estimates), plan.Estimates)
+	}
 	if err := CheckProofs(t.Context(), p); err != nil {
 		t.Error(err)
 	}
@@ -133,25 +136,15 @@ func TestBudget(t *testing.T) {
 	if _, c := certify(t, plan.Protocol, 1, 1); c.NoiseMultiplier > 1.8 || c.NoiseMultiplier < 1.4841 {
 		t.Errorf("10 samples: σ = %g", c.NoiseMultiplier)
 	}
-	_, err = Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, NoiseMultiplier: 1.6}.Plan(t.Context())
+	// The budget that a refusal names is enough.
+	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, Samples: 10, NoiseMultiplier: 1.6, CodeVersion: "test"}
+	_, err = p.Plan(t.Context())
 	var few *TooFewError
-	if !errors.As(err, &few) || few.Need < 10 || few.CPU <= 0 || few.Advised < few.Need {
-		t.Errorf("10 samples for one noise multiplier: got %v", err)
-	}
-}
-
-// TestAdvisedBudget: a budget that is too small for any trial of a noise multiplier is refused, and
-// the one that the refusal names is enough.
-func TestAdvisedBudget(t *testing.T) {
-	p := Problem{Run: smallRun(), Epsilon: 2, Delta: 1e-3, NoiseMultiplier: 1.6, Samples: 10, CodeVersion: "test"}
-	_, err := p.Plan(t.Context())
-	var few *TooFewError
-	if !errors.As(err, &few) || few.Need <= 10 || !strings.Contains(err.Error(), "the budget, 10 samples,") {
-		t.Fatalf("10 samples: got %v", err)
+	if !errors.As(err, &few) || few.Need < 10 || few.CPU <= 0 || few.Advised < few.Need || !strings.Contains(err.Error(), "the budget, 10 samples,") {
+		t.Fatalf("10 samples for one noise multiplier: got %v", err)
 	}
 	p.Samples = uint64(few.Advised)
-	plan, err := p.Plan(t.Context())
-	if err != nil {
+	if plan, err = p.Plan(t.Context()); err != nil {
 		t.Fatalf("%d samples: %v", p.Samples, err)
 	}
 	certify(t, plan.Protocol, 5000, 0)

@@ -20,49 +20,45 @@ import (
 var ErrEstimatedAbove = fmt.Errorf("%w by the estimate", accounting.ErrNotVerified)
 
 // divergences are both directions of the claim at a noise multiplier, with all that is proven of
-// them.
+// them. Tables that an estimate made are taken over.
 func (c *calibrator) divergences(ctx context.Context, sigma float64) (pair [2]divergence, err error) {
-	begun := c.used()
-	both, err := compositions(c.run, sigma, c.Epsilon)
-	known := err == nil && c.allows(sigma)
-	if err != nil && !errors.Is(err, accounting.ErrNoProof) {
-		return pair, err
+	begun := clock(c.Workers)
+	both, failed := compositions(c.run, sigma, c.Epsilon)
+	if failed != nil && !errors.Is(failed, accounting.ErrNoProof) {
+		return pair, failed
 	}
 	for i, d := range montecarlo.Directions {
-		of, err := c.divergence(ctx, sigma, d)
-		if err != nil {
+		found := false
+		if s := c.searches[i]; s != nil {
+			for _, l := range s.looks {
+				if l.Spec.NoiseMultiplier == sigma && (l.tables >= c.candidateTables() || d == montecarlo.Q) { // H(Q,P) has no tables
+					pair[i], found = l.divergence, true
+				}
+			}
+		}
+		if !found {
+			config := tilt.Config{Spec: c.run.Loss(sigma), Epsilon: c.Epsilon, Direction: d}
+			if pair[i], err = newDivergence(ctx, config, c.candidateTables()); err != nil {
+				return pair, err
+			}
+		}
+		if failed == nil && c.allows(sigma) && both[i].bound < pair[i].proof.bound {
+			pair[i].proof = both[i]
+		}
+		if pair[i].cut, err = c.cost(d); err != nil {
 			return pair, err
 		}
-		if known && both[i].bound < of.proof.bound {
-			of.proof = both[i]
-		}
-		if of.cut, err = c.cost(d); err != nil {
-			return pair, err
-		}
-		pair[i] = of
 	}
 	if s := c.searches[0]; s != nil {
-		s.making = max(s.making, c.used()-begun)
+		s.making = max(s.making, clock(c.Workers)-begun)
 	}
 	return pair, nil
 }
 
-// divergence is a divergence of the claim at a noise multiplier: that of a look with as fine tables,
-// if there is one.
-func (c *calibrator) divergence(ctx context.Context, sigma float64, d montecarlo.Direction) (divergence, error) {
-	if s := c.searches[direction(d)]; s != nil {
-		for _, l := range s.looks {
-			if l.Spec.NoiseMultiplier == sigma &&
-				(l.tables >= min(mostTables, c.candidateTables()) || d == montecarlo.Q) { // H(Q,P) has no tables
-				return l.divergence, nil
-			}
-		}
-	}
-	return newDivergence(
-		ctx,
-		tilt.Config{Spec: c.run.Loss(sigma), Epsilon: c.Epsilon, Direction: d},
-		c.candidateTables(),
-	)
+// allows says whether a noise multiplier that needs no amplification may be a candidate: so much
+// noise is certified only if it is asked for, or hardly more than was estimated.
+func (c *calibrator) allows(sigma float64) bool {
+	return c.NoiseMultiplier > 0 || c.run.Majorized() || sigma > 0 && sigma <= Little*c.out.Estimate
 }
 
 // isProven says whether a divergence needs no samples.
@@ -85,8 +81,7 @@ func (c *calibrator) goal(d divergence, errors float64) accounting.Goal {
 	return g
 }
 
-// price is the cost of tests, given in pairs of both directions: in seconds of processors or, of a
-// budget in samples, in samples.
+// price is the cost of tests, given in pairs of both directions, in the unit of the budget.
 func (c *calibrator) price(tests []accounting.Test) (total float64) {
 	for i, test := range tests {
 		total += c.each(i%2) * float64(test.Samples)
@@ -97,7 +92,7 @@ func (c *calibrator) price(tests []accounting.Test) (total float64) {
 // each is the price of one sample in a direction, or what one in the other direction took if none was
 // drawn yet.
 func (c *calibrator) each(d int) float64 {
-	if c.seconds == 0 {
+	if !c.inTime() {
 		return 1
 	}
 	for _, s := range []*search{c.searches[d], c.searches[1-d]} {
@@ -108,26 +103,20 @@ func (c *calibrator) each(d int) float64 {
 	return 1
 }
 
-// left is the budget that is left for samples, as price counts them, before the tables of so many
-// noise multipliers, here and in the workers that draw them.
+// left is the budget that is left for samples before the tables of so many noise multipliers, here
+// and in the workers that draw them. Of a budget in time a part is spared, since samples take longer
+// on a busier machine.
 func (c *calibrator) left(tables int) float64 {
-	if c.seconds == 0 {
-		drawn := 0.0
-		for _, s := range c.searches {
-			if s != nil {
-				drawn += float64(s.drawn)
-			}
-		}
-		return max(0, float64(c.Samples)-drawn)
+	rest := c.total - c.used()
+	if !c.inTime() {
+		return max(0, rest)
 	}
-	making := 0.0
 	for _, s := range c.searches {
 		if s != nil {
-			making += s.making
+			rest -= float64(tables) * s.making
 		}
 	}
-	const spare, least = 0.9, 0.02 // of the rest, since samples take longer on a busier machine, and of the whole
-	return max(least*c.seconds, spare*(c.seconds-c.used()-float64(tables)*making))
+	return max(leastLeft*c.total, unspared*rest)
 }
 
 // allocate chooses thresholds and tests with at most a price. With the default budget, more than
@@ -148,7 +137,7 @@ func (c *calibrator) allocate(
 			budget,
 		)
 	}
-	if c.Samples == 0 && c.CPUTime == 0 && t.Accept > mostAccepted*c.room()*(1+1e-3) {
+	if c.inTime() && c.CPUTime == 0 && t.Accept > mostAccepted*c.room()*(1+1e-3) {
 		return t, tests, fmt.Errorf("%w: to accept more than %.2g of δ", accounting.ErrTooFewSamples, mostAccepted)
 	}
 	return t, tests, nil
@@ -210,17 +199,17 @@ func (c *calibrator) least(low, high, errors, budget float64) (x float64, ok boo
 }
 
 // consider makes the tables of a candidate at ln σ = x, or takes one that is hardly above it.
-func (c *calibrator) consider(ctx context.Context, x float64) (pair [2]divergence, err error) {
+func (c *calibrator) consider(ctx context.Context, x float64) error {
 	for _, known := range c.known {
 		if known[0].x() >= x && known[0].x() < x+leastStep/2 {
-			return known, nil
+			return nil
 		}
 	}
-	pair, err = c.divergences(ctx, roundUp(math.Exp(x)))
+	pair, err := c.divergences(ctx, roundUp(math.Exp(x)))
 	if err == nil {
 		c.known = append(c.known, pair)
 	}
-	return pair, err
+	return err
 }
 
 // place is the candidate of the least noise multiplier from ln σ = low to high at which trials are
@@ -236,10 +225,11 @@ func (c *calibrator) place(
 	for try := range mostPlaces {
 		pair, found = c.placed(low, errors, part*c.left(tables))
 		x, ok := c.least(low, high, errors, part*c.left(tables+1))
-		if !ok || found && (x > pair[0].x()-leastStep || !c.within(placeShare)()) {
+		enough := c.inTime() && c.used() > placeShare*c.total
+		if !ok || found && (enough || x > pair[0].x()-leastStep) {
 			return pair, found, nil
 		}
-		if _, err := c.consider(ctx, min(high, x+float64(try)*leastStep/2)); err != nil { // guesses come nearer from below
+		if err := c.consider(ctx, min(high, x+float64(try)*leastStep/2)); err != nil { // guesses come nearer from below
 			return pair, false, err
 		}
 	}
@@ -276,11 +266,11 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
 	}
 	low, high := x-Rough, x+2*Farthest
 	for _, l := range p.looks {
-		if l.tables >= min(mostTables, p.tables) && l.x > low && l.x < high { // the tables of a candidate
+		if l.tables >= c.candidateTables() && l.x > low && l.x < high {
 			if err := c.deepen(ctx, l); err != nil {
 				return err
 			}
-			if _, err := c.consider(ctx, l.x); err != nil {
+			if err := c.consider(ctx, l.x); err != nil { // with the tables that are there
 				return err
 			}
 		}
@@ -288,14 +278,14 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
 	if most, err := c.unamplified(ctx); err != nil || c.allows(most) {
 		if err == nil {
 			high = math.Log(most)
-			_, err = c.consider(ctx, high)
+			err = c.consider(ctx, high)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if len(c.known) == 0 {
-		if _, err := c.consider(ctx, x); err != nil {
+		if err := c.consider(ctx, x); err != nil {
 			return err
 		}
 	}
@@ -314,10 +304,11 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
 		return c.unaffordable(high)
 	}
 	pairs := [][2]divergence{main}
-	if c.run.Majorized() && c.isProven(main[0]) && c.isProven(main[1]) {
+	isProven := c.isProven(main[0]) && c.isProven(main[1])
+	if c.run.Majorized() && isProven {
 		return fmt.Errorf("%w: less noise than is proven without them takes more", accounting.ErrTooFewSamples)
 	}
-	if tables > 1 && !(c.isProven(main[0]) && c.isProven(main[1])) {
+	if tables > 1 && !isProven {
 		fallback, found, err := c.place(
 			ctx,
 			min(main[0].x()+leastStep, high),
@@ -340,29 +331,16 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
 // deepen draws more samples of a look with the tables of a candidate, which cost more than they do.
 func (c *calibrator) deepen(ctx context.Context, l *look) error {
 	const enough, share = 100, 0.05 // values of M, and the part of the budget
-	s := c.searches[0]
-	if l.samples == 0 || l.hits() >= enough {
+	if !l.isConclusive() || l.hits() >= enough {
 		return nil
 	}
-	each := 1.0
-	if c.seconds > 0 {
-		each = s.each()
+	most := share * c.total
+	if !c.inTime() {
+		most = share * c.left(2)
 	}
-	err := s.draw(
-		ctx,
-		l,
-		uint64(float64(l.samples)+min(float64(l.samples)*(enough/l.hits()-1), share*c.left(2)/each)),
-	)
-	if s.isKnown() {
-		c.out.Estimate = c.estimated()
-	}
+	err := c.searches[0].draw(ctx, l, uint64(float64(l.samples)+min(float64(l.samples)*(enough/l.hits()-1), most/c.each(0))))
+	c.out.Estimate = c.estimated()
 	return err
-}
-
-// allows says whether a noise multiplier that needs no amplification may be a candidate: so much
-// noise is certified only if it is asked for, or hardly more than was estimated.
-func (c *calibrator) allows(sigma float64) bool {
-	return c.NoiseMultiplier > 0 || c.run.Majorized() || sigma > 0 && sigma <= Little*c.out.Estimate
 }
 
 // unaffordable is the error of a budget in which no candidate fits.
@@ -371,16 +349,11 @@ func (c *calibrator) unaffordable(x float64) error {
 	if err != nil {
 		return err
 	}
-	need := 0.0
+	few := &TooFewError{What: fmt.Sprintf("a verification at noise multiplier %.4g", math.Exp(x))}
 	for _, test := range tests {
-		need += float64(test.Samples)
+		few.Need += float64(test.Samples)
 	}
-	return &TooFewError{
-		What:  fmt.Sprintf("a verification at noise multiplier %.4g", math.Exp(x)),
-		Need:  need,
-		Price: c.price(tests),
-		Left:  c.left(2),
-	}
+	return few
 }
 
 // fix makes the protocol of candidates by rising noise multiplier, with as large accepted means as
@@ -448,111 +421,6 @@ func (c *calibrator) enlarge(
 		tests[i].Samples = samples
 		tests[i].Accept = accounting.LargestAccept(samples, d.bound(), t.Verify-d.cost(), t.FailureProbability)
 		t.Accept = max(t.Accept, tests[i].Accept)
-	}
-}
-
-// given makes the protocol of the given noise multiplier: by proofs if they suffice, and else by
-// trials that are likely to be accepted by estimates at the same noise multiplier.
-func (c *calibrator) given(ctx context.Context) error {
-	c.report(PhaseTables, 1)
-	pair, err := c.divergences(ctx, c.NoiseMultiplier)
-	if err != nil {
-		return err
-	}
-	if worst := max(pair[0].cost(), pair[1].cost()); worst > MostTruncation*c.Delta {
-		return c.tooDear()
-	}
-	if !c.isProven(pair[0]) || !c.isProven(pair[1]) {
-		for i, d := range montecarlo.Directions {
-			if err := c.estimateGiven(ctx, pair[i], d); err != nil {
-				return err
-			}
-		}
-	}
-	c.out.Protocol, err = c.fix([][2]divergence{pair}, -Apart)
-	if !errors.Is(err, accounting.ErrTooFewSamples) {
-		return err
-	}
-	_, samples, failed := c.claim().Samples(c.Delta/2, []float64{pair[0].bound(), pair[1].bound()})
-	if failed != nil {
-		return err
-	}
-	tests := []accounting.Test{{Samples: samples[0]}, {Samples: samples[1]}}
-	few := &TooFewError{
-		What:  fmt.Sprintf("a verification of noise multiplier %.4g", c.NoiseMultiplier),
-		Need:  float64(samples[0] + samples[1]),
-		Price: c.price(tests),
-		Left:  c.left(1),
-	}
-	if few.Need <= few.Left { // samples are not what is missing
-		return fmt.Errorf(
-			"%w: at noise multiplier %g, delta at epsilon %g is estimated to be too near %g, or above it, for a verification",
-			ErrEstimatedAbove,
-			c.NoiseMultiplier,
-			c.Epsilon,
-			c.Delta,
-		)
-	}
-	return c.tooFew(ctx, few, 0)
-}
-
-// givenShare is the part of a budget that estimates may take if the noise multiplier is given.
-const givenShare = estimateShare / 3
-
-// estimateGiven doubles the samples of an estimate of one direction at the given noise multiplier
-// until it is known well enough, or its part of the budget is used. The error wraps
-// ErrEstimatedAbove if the divergence is far above δ: a protocol would accept it by chance only, and
-// a user who knows the estimate would take this chance knowingly.
-func (c *calibrator) estimateGiven(ctx context.Context, d divergence, of montecarlo.Direction) error {
-	s, err := c.newSearch(of, d.cost())
-	if err != nil {
-		return err
-	}
-	l := &look{
-		divergence: d,
-		x:          math.Log(d.Spec.NoiseMultiplier),
-		tables:     mostTables,
-		logBound:   math.Log(max(d.bound(), 1e-300) / s.Delta),
-	}
-	if s.looks = []*look{l}; c.isProven(d) {
-		return nil
-	}
-	c.report("estimating δ", givenShare)
-	enough := 1 / (fine * fine * s.scale.steepness(0) * s.scale.steepness(0))
-	share := func() bool {
-		if c.seconds == 0 {
-			return float64(2*l.samples) < givenShare/2*float64(c.Samples)
-		}
-		return 2*s.seconds < givenShare/2*c.seconds
-	}
-	first := uint64(Few)
-	if c.seconds == 0 {
-		first = min(Few, max(1, uint64(givenShare/2*float64(c.Samples))))
-	}
-	if err := s.draw(ctx, l, first); err != nil {
-		return err
-	}
-	for {
-		mean, stdErr := l.mean(), l.mean()*l.stdErr()
-		if l.isConclusive() && mean+d.cost()-Apart*stdErr > c.Delta {
-			return fmt.Errorf(
-				"%w: at noise multiplier %g, delta at epsilon %g is estimated to be %.4g in direction %s, with a standard error of %.2g: more than %d of them above %g",
-				ErrEstimatedAbove,
-				c.NoiseMultiplier,
-				c.Epsilon,
-				mean+d.cost(),
-				of,
-				stdErr,
-				Apart,
-				c.Delta,
-			)
-		}
-		if !share() || l.sum > 0 && l.hits() >= enough {
-			return nil
-		}
-		if err := s.draw(ctx, l, 2*l.samples); err != nil {
-			return err
-		}
 	}
 }
 

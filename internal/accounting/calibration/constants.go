@@ -13,20 +13,23 @@ const (
 	Apart = 3
 
 	// Tolerance is the standard error of ln σ that plans are made to: most candidates differ by more.
-	// Certificates take fine, beyond which the chance of their trials decides more.
-	Tolerance, fine = 0.009, 0.003
+	// Certificates take a third of it, beyond which the chance of their trials decides more.
+	Tolerance = 0.009
+	fine      = Tolerance / 3
 
-	// Rough is the standard error of ln σ that is enough where a smaller one takes too many samples.
+	// Rough is the standard error of ln σ that is enough if a smaller one takes too many samples, and a
+	// first step in ln σ.
 	Rough = 0.1
 
 	// Farthest is the largest distance in ln σ between noise multipliers that are looked at: the
 	// unknown slope leaves an error of Rough there.
 	Farthest = Apart * Rough
 
-	// slopeError is the standard deviation of the slope of a run that nothing is known of, and
-	// similarError of the difference of slopes between similar runs. b-min-sep, epoch-min-sep and
-	// balls-in-bins had slopes of .97 to 1.22 at (.5, 1e-4), (2, 1e-6) and (8, 1e-5).
-	slopeError, similarError = 0.24, 0.08
+	// slopeError is the standard deviation of the slope of a run that nothing is known of; between
+	// similar runs it is a third. b-min-sep, epoch-min-sep and balls-in-bins had slopes of .97 to 1.22
+	// at (.5, 1e-4), (2, 1e-6) and (8, 1e-5).
+	slopeError   = 0.24
+	similarError = slopeError / 3
 
 	// bend is the error of a gap g on the scale, over g²: divergences are not quite straight there. By
 	// the divergences of all schemes, known from both ends.
@@ -38,34 +41,22 @@ const (
 	// Negligible is the part of δ below which a proven divergence gets no samples.
 	Negligible = 1e-3
 
-	// mostWork is the largest number of samples times steps of an estimate in a plan, at .1 to .2 µs
-	// each. RoughShare is the part of it that a look may take that shows enough for a rough estimate.
-	mostWork, RoughShare = 2e8, 0.125
+	// mostWork is the largest number of samples times steps of an estimate in a plan, and roughShare the
+	// part of it that is enough once something is seen: a plan of 60 epochs has some sixty candidates.
+	mostWork, roughShare = 3e7, 1. / 6
 
-	// leastSteps is the number of steps with which shorter runs count in the estimate of a figure that
-	// is only printed: 1e5 samples are enough for it.
-	leastSteps = 2000
+	// leastTables, planTables and mostTables limit tables, in states times steps: of the first looks, of
+	// those in plans, and of all. In between, tables may take as long as the samples that they replace.
+	leastTables, planTables, mostTables = 3e6, 3e7, 2e9
 
-	// leastTables and mostTables limit the tables of a look, in states times steps of some 5 ns each.
-	// In between, tables may take as long as the samples that they replace.
-	leastTables, mostTables = 3e6, 2e9
-
-	// fewest is the least number of samples of a look: fewer show nothing.
-	fewest = 50
-
-	// nearDelta is the part of δ that estimates look for: a verification accepts less than δ.
-	nearDelta = 0.8
-
-	// statesPerSecond and stepsPerSecond are about the states of tables and the steps of samples that a
-	// processor computes. Estimates are limited by them, not by a clock.
-	statesPerSecond, stepsPerSecond = 2e8, 2e7
+	// stepsPerSecond are about the steps of samples that a processor computes, and statesPerSecond the
+	// states of tables. Estimates are limited by them, not by a clock.
+	stepsPerSecond  = 2e7
+	statesPerSecond = 10 * stepsPerSecond
 
 	// estimateShare is the part of a budget that estimates may take, and tableShare the part that the
 	// tables of one noise multiplier may take.
 	estimateShare, tableShare = 0.4, 0.2
-
-	// placeShare is the part of a budget in time after which a candidate that serves is good enough.
-	placeShare = 0.6
 
 	// mainErrors and fallbackErrors are the distances of the accepted mean above the expected one, in
 	// standard errors of estimate and trial together: the main candidate is accepted nine times in
@@ -75,35 +66,49 @@ const (
 	// fallbackShare is the part of the samples that the fallback may take.
 	fallbackShare = 1. / 6
 
-	// samplesFor is the number of samples of a whole budget, in multiples of M/δ, that is advised if
-	// nothing was seen: estimates at several noise multipliers, and a verification of ten times as many.
-	samplesFor = 300
+	// mostAccepted is the part of δ up to which the default budget accepts means, and that a proof
+	// without samples may take beside trials: the rest is for failure probabilities.
+	mostAccepted = 0.9
 
 	// VerifySamples is the number of samples, in multiples of M/δ, for a claim that accepts up to 0.9 δ,
-	// with estimates and both candidates; enoughSamples is that for up to 0.85 δ, and leastSamples that
-	// of the smallest estimate.
-	VerifySamples, enoughSamples, leastSamples = 9500, 4500, 10
+	// with estimates and both candidates.
+	VerifySamples = 9500
 
-	// FarShare is the part of the samples that a direction needs if its divergence is far below δ, as
-	// H(Q,P) mostly is.
-	FarShare = 1. / 15
+	// additionalEstimate is the number of samples, in multiples of M/δ, of the estimate for an
+	// additional ε, and additionalErrors how far its accepted mean is above it: some 1.4 times the true
+	// one.
+	additionalEstimate, additionalErrors = 400, 2
+)
+
+// Numbers that follow from others, or that no noise multiplier depends on.
+const (
+	// nearDelta is the part of δ that estimates look for: a verification accepts less than δ.
+	nearDelta = 0.8
+
+	// fewest is the least number of samples of a look: fewer show nothing.
+	fewest = 50
+
+	// placeShare is the part of a budget in time after which estimates end, and a candidate that serves
+	// is good enough;
+	// unspared the part of what is left that trials may take, as samples take longer on a busier
+	// machine; leastLeft the part of the whole that they always have.
+	placeShare, unspared, leastLeft = 0.6, 0.8, 0.02
+
+	// samplesFor is the number of samples of a whole budget, in multiples of M/δ, that is advised if
+	// nothing was seen, and leastSamples that of the smallest estimate.
+	samplesFor, leastSamples = 300, 10
 
 	// coarseDraws are draws of the likelihood ratio of an owner's examples in plans: they raise σ by
 	// about .3 %.
 	coarseDraws = 64
 
-	// The δ of an additional ε is expected to be accepted at the smallest candidate, by estimates of
-	// additionalEstimate times M/δ samples, and accepted means additionalErrors standard errors above:
-	// some 1.4 times the true one.
-	additionalEstimate, additionalErrors = 400, 2
+	// leastSteps is the number of steps with which shorter runs count in the estimate of a figure that
+	// is only printed.
+	leastSteps = 2000
 
-	// mostAccepted is the part of δ up to which the default budget accepts means, and that a proof
-	// without samples may take beside trials: the rest is for failure probabilities.
-	mostAccepted = 0.9
+	// ownersFactor is the time of a sample of an owner of k examples over k times that of one example.
+	ownersFactor = 2.7
 )
 
 // Little is the ratio of noise multipliers up to which one has little more noise.
 const Little = 1.05
-
-// OwnersFactor is the time of a sample of an owner of k examples over k times that of one example.
-const OwnersFactor = 2.7

@@ -117,12 +117,10 @@ func estimatedPoint(
 			d.cut = &cost
 		}
 		const scale = 1e-5 // of the look's logarithms: any δ serves
-		s, l, err := d.lookAt(runtime.GOMAXPROCS(0), scale)
-		if err != nil {
-			return p, false, err
-		}
+		s, l := d.lookAt(runtime.GOMAXPROCS(0), scale)
 		if d.proof.bound > Negligible*p.Delta {
-			most := mostWork / float64(max(leastSteps, spec.Steps()))
+			const work = 2e8 // 1e5 samples are enough for a figure that is only printed
+			most := work / float64(max(leastSteps, spec.Steps()))
 			isBelow := func() bool { return l.samples > 0 && math.Exp(l.most())*scale <= p.Delta } // the other direction
 			for want := uint64(16 * Few); l.samples < want && !isBelow(); want = uint64(min(most, 8*float64(want), additionalEstimate*float64(l.samples)/max(l.sum, 1e-300))) {
 				if err := s.draw(ctx, l, want); err != nil {

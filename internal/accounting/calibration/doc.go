@@ -7,9 +7,9 @@
 //
 //  1. A run that independent events compose is proven without samples: in closed form or by privacy
 //     loss distributions. All others go on.
-//  2. Tilted samples (package tilt) estimate ln δ at a few noise multipliers, from one participation
-//     without amplification down; a line is fitted to them. Tables are small where an estimate need
-//     only say in which direction to go on, and as fine as the budget affords near the end.
+//  2. Tilted samples (package tilt) estimate ln δ at a few noise multipliers, from a little below that
+//     of cyclic Poisson sampling, which is proven; a line is fitted to them. Tables are as fine as
+//     the samples that they save are long.
 //  3. A protocol is fixed with one noise multiplier that is likely to be accepted, and one fallback
 //     with more noise; with one that is safe if the budget has no time for the tables of two. Either
 //     may be proven without samples, by the moments of the same tables (F5.2) or by the Gaussian

@@ -24,10 +24,16 @@ type look struct {
 	largest  float64 // of them
 }
 
+// newLook is a divergence without samples, which logarithms are taken of over delta.
+func newLook(d divergence, delta float64) *look {
+	return &look{divergence: d, x: d.x(), tables: mostTables, logBound: math.Log(max(d.bound(), 1e-300) / delta)}
+}
+
 // begin makes the tables of a look.
 func (s *search) begin(ctx context.Context, x, tables float64) (*look, error) {
 	begun := clock(s.workers)
 	defer func() { s.making = max(s.making, clock(s.workers)-begun) }()
+	s.states += tables
 	config := tilt.Config{Spec: s.Run.Loss(roundUp(math.Exp(x))), Epsilon: s.Epsilon, Direction: s.direction}
 	d, err := newDivergence(ctx, config, tables)
 	if err != nil {
@@ -36,7 +42,21 @@ func (s *search) begin(ctx context.Context, x, tables float64) (*look, error) {
 	if s.Draws > 0 && d.proposal != nil {
 		d.proposal.Draws = min(d.proposal.Draws, s.Draws)
 	}
-	return &look{divergence: d, x: x, tables: tables, logBound: math.Log(max(d.bound(), 1e-300) / s.Delta)}, nil
+	l := newLook(d, s.Delta)
+	l.x, l.tables = x, tables
+	return l, nil
+}
+
+// lookAt is a look at a divergence whose size is not known, and the search that draws its samples;
+// any delta serves.
+func (d divergence) lookAt(workers int, delta float64) (*search, *look) {
+	l := newLook(d, delta)
+	return &search{
+		Claim:     Claim{Epsilon: d.Epsilon, Delta: delta},
+		direction: d.Direction,
+		workers:   workers,
+		looks:     []*look{l},
+	}, l
 }
 
 // isExact says whether the divergence is proven to be so far below δ that it gets no samples.

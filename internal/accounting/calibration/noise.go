@@ -21,7 +21,6 @@ type Claim struct {
 	Epsilon float64 // at least 0
 	Delta   float64 // above 0 and below 1
 	Seed    uint64  // of the samples of estimates
-	Share   float64 // of the samples that an estimate may take, at most 1; 0 for all
 	Draws   int     // of the likelihood ratio of an owner's examples, if it is drawn; 0 for as many as in a certificate
 }
 
@@ -42,40 +41,38 @@ type Noise struct {
 	OneDirection bool `json:"one_direction,omitempty"`
 
 	Samples uint64  `json:"samples,omitempty"` // that were drawn; 0 if it is proven
-	Effort  float64 `json:"effort,omitempty"`  // M/δ at Multiplier, above 0, of the direction with the larger M, of which H(Q,P) counts as a fifteenth: a verification draws a multiple of it; 0 if it is proven
+	Effort  float64 `json:"effort,omitempty"`  // M over the divergence at Multiplier, above 0: a verification draws a multiple of it; 0 if it is proven
 
-	reverse float64 // the part of Effort that is of H(Q,P), if that was looked at
-	floor   float64 // the noise multiplier that H(Q,P) needs, if that was looked for
-	found   *search // the search for H(P,Q); nil if it is proven
-	slope   Slope   // that it found
-	norm    float64 // largest column norm of C, if Find found it
+	floor float64 // the noise multiplier that H(Q,P) needs, if that was looked for
+	found *search // the search for H(P,Q); nil if it is proven
+	slope Slope   // that it found
+	norm  float64 // largest column norm of C, if Find found it
 }
 
-// mostSamples is the largest number of samples of an estimate in a plan: fewer for wide strategies
-// and several examples per owner, whose samples take longer, and a part of them where they show
+// sampleSteps is the work of a sample, in steps of one of few bands.
+func (c Claim) sampleSteps() float64 {
+	const wideBands = 32 // above which the time of a sample is proportional to the bands
+	steps := float64(c.Run.Strategy.Steps) * max(1, float64(c.Run.Strategy.Bands())/wideBands)
+	if k := c.Run.MaxExamplesPerOwner; k > 1 {
+		steps *= ownersFactor * float64(k)
+	}
+	return steps
+}
+
+// mostSamples is the largest number of samples of a look in a plan: a fraction of them if they are
 // enough for a rough estimate.
 func (c Claim) mostSamples(conclusive bool) float64 {
-	const wideBands = 32 // above which the time of a sample is proportional to the bands
-	most := mostWork / float64(c.Run.Strategy.Steps) / max(1, float64(c.Run.Strategy.Bands())/wideBands)
+	most := mostWork / c.sampleSteps()
 	if conclusive {
-		most *= RoughShare
+		most *= roughShare
 	}
-	if c.Share > 0 {
-		most *= c.Share
-	}
-	if c.Run.MaxExamplesPerOwner > 1 {
-		most /= OwnersFactor * float64(c.Run.MaxExamplesPerOwner)
-	}
-	return most
+	return max(2*Few, most)
 }
 
-// mostTables is the largest work of the tables of an estimate in a plan. With several examples per
-// owner, finer ones take longer than the samples that they save.
-func (c Claim) mostTables() float64 {
-	if c.Run.MaxExamplesPerOwner > 1 {
-		return 2e7
-	}
-	return 1e8
+// steps is about the work of the samples and tables of a search, in steps of samples. It depends on no
+// clock.
+func (s *search) steps() float64 {
+	return float64(s.drawn)*s.sampleSteps() + s.states*stepsPerSecond/statesPerSecond
 }
 
 // Noise is the noise multiplier of the claim: proven if that takes no samples, and else estimated by
@@ -142,7 +139,7 @@ func (n Noise) Refine(ctx context.Context, tolerance float64) (Noise, error) {
 		return n, nil
 	}
 	s := n.found
-	s.behind = math.Inf(1)
+	s.behind, s.spent = math.Inf(1), func() bool { return false }
 	s.samples = func(*look) float64 { return s.mostSamples(false) }
 	finer, err := s.noise(ctx, n.Multiplier, tolerance)
 	if errors.Is(err, ErrTooDear) {
@@ -159,13 +156,6 @@ func (n Noise) Refine(ctx context.Context, tolerance float64) (Noise, error) {
 
 // Slope is the slope that the search for n found.
 func (n Noise) Slope() Slope { return n.slope }
-
-// WithEffort returns n with this Effort, or with the effort of H(Q,P) if that was looked at and is
-// larger.
-func (n Noise) WithEffort(effort float64) Noise {
-	n.Effort = max(effort, n.reverse)
-	return n
-}
 
 // Narrow is the width of ln σ to which the noise multiplier of a composition is looked for. The grid
 // of its losses may add half of that to ε, over all steps, or to coarseFrom if ε is smaller: far more
@@ -255,28 +245,6 @@ func (c Claim) Compose(sigma float64) (*pld.Composition, error) {
 func (c Claim) gridOf(prob, sigma float64, steps int) pld.Options {
 	grid := math.Sqrt(Narrow / 2 * max(c.Epsilon, coarseFrom) / float64(steps))
 	return pld.Options{Grid: min(grid, 1, 0.1*max(prob, 0.02)/sigma+1e-4), Tail: 1e-15}
-}
-
-// Divergence is an upper estimate of the larger of both divergences at a noise multiplier: two
-// standard errors above the mean of some thousand values.
-func (c Claim) Divergence(ctx context.Context, sigma float64) (most float64, err error) {
-	for _, d := range montecarlo.Directions {
-		s, err := c.newSearch(d, UnknownSlope)
-		if err != nil {
-			return 0, err
-		}
-		l, err := s.begin(ctx, math.Log(sigma), leastTables)
-		if err != nil {
-			return 0, err
-		}
-		if !s.isExact(l) {
-			if err := s.draw(ctx, l, 16*Few); err != nil {
-				return 0, err
-			}
-		}
-		most = max(most, l.mean()*(1+2*l.stdErr()))
-	}
-	return most, nil
 }
 
 // Provable is the method of a run, and whether it proves a noise multiplier without samples. The

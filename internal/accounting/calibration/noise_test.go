@@ -113,34 +113,6 @@ func TestOtherDirection(t *testing.T) {
 	}
 }
 
-// TestDivergence compares the estimate of a point with the truth, for a mechanism whose losses are
-// known: independent noise, once in an epoch.
-func TestDivergence(t *testing.T) {
-	run := accounting.Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: .125, Steps: 32}}, Strategy: mechanism.Identity(32), MaxExamplesPerOwner: 1}
-	n, err := Claim{Run: run, Epsilon: 2, Delta: 1e-3}.Proven(1, 0, Narrow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, epsilon := range []float64{.2, 1} {
-		c := Claim{Run: run, Epsilon: epsilon, Delta: 1e-3}
-		composition, err := c.Compose(n.Multiplier)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := composition.UpperDelta(epsilon)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := c.Divergence(t.Context(), n.Multiplier)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got < .9*want || got > 1.3*want {
-			t.Errorf("at %g: %g, and %g by the losses", epsilon, got, want)
-		}
-	}
-}
-
 // TestProvenFromAfar: the search begins where losses are not composed, below the least noise
 // multiplier of so many examples of an owner or of so large an ε.
 func TestProvenFromAfar(t *testing.T) {

@@ -12,9 +12,8 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/pld"
-	"minsep/internal/bisect"
-	"minsep/internal/digits"
 	"minsep/internal/montecarlo"
+	"minsep/sampling"
 )
 
 // Estimate is an estimate of one divergence, never a certificate.
@@ -59,9 +58,10 @@ type calibrator struct {
 	out      *Plan
 	searches [2]*search      // of both directions
 	known    [][2]divergence // at candidates that were considered
+	gaussian *float64        // what unamplified found; nil before
 
-	seconds float64 // the budget in time of processors; 0 for a budget in samples
-	begun   float64 // on the clock
+	total float64 // the budget: samples if their number is given, and else seconds of processors
+	begun float64 // on the clock
 }
 
 func (p Problem) begin(byCost bool) (*calibrator, error) {
@@ -72,15 +72,12 @@ func (p Problem) begin(byCost bool) (*calibrator, error) {
 	if p.Workers <= 0 {
 		p.Workers = runtime.GOMAXPROCS(0)
 	}
-	c := &calibrator{Problem: p, run: p.Run, byCost: byCost, out: &Plan{Method: method}}
+	c := &calibrator{Problem: p, run: p.Run, byCost: byCost, out: &Plan{Method: method}, total: float64(p.Samples)}
 	if byCost {
 		c.run = p.Run.Untruncated()
 	}
-	if p.Samples == 0 {
-		c.seconds = DefaultCPUTime.Seconds()
-		if p.CPUTime > 0 {
-			c.seconds = p.CPUTime.Seconds()
-		}
+	if c.inTime() {
+		c.total = cmp.Or(p.CPUTime, DefaultCPUTime).Seconds()
 	}
 	c.begun = clock(p.Workers)
 	return c, nil
@@ -100,8 +97,7 @@ func (p Problem) planBy(ctx context.Context, byCost bool) (*Plan, error) {
 	default:
 		err = c.sought(ctx)
 	}
-	if errors.Is(err, accounting.ErrTooFewSamples) &&
-		c.run.Majorized() { // without samples the claim costs more noise, but it can be made
+	if errors.Is(err, accounting.ErrTooFewSamples) && c.run.Majorized() { // without samples the claim costs more noise, but it can be made
 		c.out.Method = accounting.PLD
 		if c.proven(ctx) == nil {
 			err = nil
@@ -150,19 +146,28 @@ func clock(workers int) float64 {
 	return time.Since(started).Seconds() * float64(workers)
 }
 
-// used is how many seconds of processors have gone since the plan began.
-func (c *calibrator) used() float64 { return clock(c.Workers) - c.begun }
+// inTime says whether the budget is one in time.
+func (c *calibrator) inTime() bool { return c.Samples == 0 }
 
-// within says whether less than a part of a budget in time is used.
-func (c *calibrator) within(part float64) func() bool {
-	return func() bool { return c.seconds == 0 || c.used() < part*c.seconds }
+// used is how much of the budget is gone since the plan began.
+func (c *calibrator) used() (used float64) {
+	if c.inTime() {
+		return clock(c.Workers) - c.begun
+	}
+	for _, s := range c.searches {
+		if s != nil {
+			used += float64(s.drawn)
+		}
+	}
+	return used
 }
 
+// report shows a phase that may go on until a part of the budget is used.
 func (c *calibrator) report(text string, part float64) {
 	if c.Watch != nil {
 		p := Phase{Text: text}
-		if c.seconds > 0 {
-			p.Left = max(1e-3, part*c.seconds-c.used())
+		if c.inTime() {
+			p.Left = max(1e-3, part*c.total-c.used())
 		}
 		c.Watch(p)
 	}
@@ -170,10 +175,10 @@ func (c *calibrator) report(text string, part float64) {
 
 // candidateTables is the largest work of the tables of one candidate.
 func (c *calibrator) candidateTables() float64 {
-	if c.seconds == 0 {
+	if !c.inTime() {
 		return mostTables
 	}
-	return tableShare * c.seconds * statesPerSecond
+	return min(mostTables, tableShare*c.total*statesPerSecond)
 }
 
 // proven makes the plan of a run that needs no samples.
@@ -253,53 +258,67 @@ func (c *calibrator) sought(ctx context.Context) error {
 	if seen != nil && !errors.Is(seen, ErrTooDear) {
 		return seen
 	}
-	err = c.choose(ctx, math.Log(start), seen == nil)
-	if !errors.Is(err, accounting.ErrTooFewSamples) {
-		return err
+	if err = c.choose(ctx, math.Log(start), seen == nil); errors.Is(err, accounting.ErrTooFewSamples) {
+		return c.tooFew(ctx, cmp.Or(seen, err))
 	}
-	err = cmp.Or(seen, err)
-	unamplified, failed := c.unamplified(ctx)
-	if failed != nil || c.run.Majorized() {
-		return errors.Join(c.tooFew(ctx, err, 0), failed)
-	}
-	return c.tooFew(ctx, err, unamplified)
+	return err
 }
 
-// start is the noise multiplier from which estimates go down: of one participation without
-// amplification or, of an owner of several examples, of all of them at once if that is less than
-// their largest participation needs.
+// start is the noise multiplier from which estimates go down. Cyclic Poisson sampling with the same
+// expected participations is proven in a tenth of a second, and most schemes need about a seventh
+// less. Otherwise it is what one participation needs without amplification or, of an owner of several
+// examples, all of them at once if that is less than their largest participation needs.
 func (c *calibrator) start(ctx context.Context) (float64, error) {
 	start, err := c.independent()
-	if k := c.run.MaxExamplesPerOwner; err == nil && k > 1 {
-		most, failed := c.unamplified(ctx)
-		if start, err = start*math.Sqrt(float64(k)), failed; most > 0 {
-			start = min(start, most)
+	k := c.run.MaxExamplesPerOwner
+	if err != nil {
+		return 0, err
+	}
+	if k > 1 {
+		start *= math.Sqrt(float64(k))
+		if most, err := c.unamplified(ctx); err != nil || most > 0 {
+			return min(start, most), err
+		}
+		return start, nil
+	}
+	scheme, ok := c.run.Sampler.Scheme().(sampling.Independent)
+	if bands, steps := c.run.Strategy.Bands(), c.run.Strategy.Steps; ok && bands < steps {
+		const units = 1 << 20
+		prob := float64(bands) * scheme.ExpectedBatchSize(units) / units
+		cyclic := c.run
+		cyclic.Sampler = sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: min(1, prob), Steps: steps, MinSep: bands}}
+		n, err := Claim{Run: cyclic, Epsilon: c.Epsilon, Delta: c.Delta}.Proven(start, 0, Rough/Apart)
+		if err == nil {
+			start = min(start, n.Multiplier*math.Exp(-1.5*Rough))
 		}
 	}
-	return start, err
+	return start, nil
 }
 
 // unamplified is the noise multiplier at which the run is private whatever batches are drawn, by the
 // Gaussian mechanism of the largest participation; 0 if none is known.
-func (c *calibrator) unamplified(ctx context.Context) (float64, error) {
+func (c *calibrator) unamplified(ctx context.Context) (sigma float64, err error) {
+	if c.gaussian != nil {
+		return *c.gaussian, nil
+	}
 	share := mostAccepted
 	if c.byCost {
 		share = MostTruncation
 	}
 	least, err := c.run.Calibrate(ctx, c.Epsilon, share*c.room())
-	if errors.Is(err, pld.ErrNotReached) || errors.Is(err, accounting.ErrNoProof) {
-		return 0, nil
+	switch {
+	case err == nil:
+		sigma = roundUp(least.Upper)
+	case !errors.Is(err, pld.ErrNotReached) && !errors.Is(err, accounting.ErrNoProof):
+		return 0, err
 	}
-	return roundUp(least.Upper), err
+	c.gaussian = &sigma
+	return sigma, nil
 }
 
 // independent is the noise multiplier of one participation without amplification.
 func (c *calibrator) independent() (float64, error) {
-	norm := 0.0
-	for _, n := range c.run.ColumnNorms() {
-		norm = max(norm, n)
-	}
-	return accounting.GaussianNoiseMultiplier(c.Epsilon, c.Delta, norm)
+	return accounting.GaussianNoiseMultiplier(c.Epsilon, c.Delta, slices.Max(c.run.ColumnNorms()))
 }
 
 // newSearch is the search of a direction for a δ that is a part of the claim's.
@@ -321,8 +340,15 @@ func (c *calibrator) newSearch(d montecarlo.Direction, cost float64) (*search, e
 		share *= 0.75
 	}
 	s.samples = func(l *look) float64 { return c.estimateSamples(l, share) }
-	inTime := c.within(estimateShare)
-	s.spent = func() bool { return !inTime() }
+	s.spent = func() bool { // mostly by no clock, so that a busy machine makes the same estimates
+		work := 0.0
+		for _, of := range c.searches {
+			if of != nil {
+				work += of.steps() / stepsPerSecond
+			}
+		}
+		return c.inTime() && max(work, c.used()) >= placeShare*c.total
+	}
 	s.watch = func(*look) {
 		c.report(fmt.Sprintf("estimating σ, candidate %d", len(s.looks)), estimateShare)
 	}
@@ -334,24 +360,14 @@ func (c *calibrator) newSearch(d montecarlo.Direction, cost float64) (*search, e
 // those that the part of estimates leaves, and else a number that depends on no clock, so that a
 // busy machine looks at the same noise multipliers.
 func (c *calibrator) estimateSamples(l *look, share float64) float64 {
-	if c.seconds == 0 {
-		return float64(l.samples) + max(0, math.Ceil(share*float64(c.Samples))-c.drawn())
+	if !c.inTime() {
+		return float64(l.samples) + max(0, math.Ceil(share*c.total)-c.used())
 	}
 	steps := float64(c.run.Strategy.Steps)
 	if k := c.run.MaxExamplesPerOwner; k > 1 {
-		steps *= OwnersFactor * float64(k)
+		steps *= ownersFactor * float64(k)
 	}
-	return share * c.seconds * stepsPerSecond / steps
-}
-
-// drawn is the number of samples of all estimates.
-func (c *calibrator) drawn() (total float64) {
-	for _, s := range c.searches {
-		if s != nil {
-			total += float64(s.drawn)
-		}
-	}
-	return total
+	return share * c.total * stepsPerSecond / steps
 }
 
 // estimate finds where the divergences are a little below δ, in both directions. What is seen until
@@ -370,8 +386,8 @@ func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) err
 	}
 	n, err := s.noise(ctx, start, max(tolerance, Rough/Apart))
 	if err == nil && tolerance < Rough/Apart && !s.spent() {
-		s.first = s.tables // near the noise multiplier, they serve candidates too
-		n, err = s.noise(ctx, n.Multiplier, tolerance)
+		s.first = s.tables // near the noise multiplier, they serve candidates too, which have a little more noise
+		n, err = s.noise(ctx, n.Multiplier*math.Exp(Tolerance), tolerance)
 	}
 	least := s.leastBelow()
 	if errors.Is(err, ErrTooDear) && !math.IsInf(least, 1) { // what was seen must do
@@ -412,232 +428,87 @@ func (c *calibrator) estimated() (sigma float64) {
 	return sigma
 }
 
-// forecast is the forecast by the estimates, with the tables of the nearest one.
-func (c *calibrator) forecast(ctx context.Context) (f Forecast, err error) {
-	x := math.Log(c.out.Estimate)
-	if c.out.Estimate == 0 {
-		x = c.searches[0].looks[len(c.searches[0].looks)-1].x
+// given makes the protocol of the given noise multiplier: by proofs if they suffice, and else by
+// trials that are likely to be accepted by estimates at the same noise multiplier.
+func (c *calibrator) given(ctx context.Context) error {
+	c.report(PhaseTables, 1)
+	pair, err := c.divergences(ctx, c.NoiseMultiplier)
+	if err != nil {
+		return err
 	}
-	for i, s := range c.searches {
-		if s == nil || len(s.looks) == 0 {
-			continue
-		}
-		nearest := slices.MinFunc(
-			s.looks,
-			func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) },
-		)
-		f.Tables += s.making
-		if s.isExact(nearest) {
-			continue
-		}
-		if s.each() == 0 {
-			if err := s.draw(ctx, nearest, fewest); err != nil {
-				return f, err
+	if worst := max(pair[0].cost(), pair[1].cost()); worst > MostTruncation*c.Delta {
+		return c.tooDear()
+	}
+	if !c.isProven(pair[0]) || !c.isProven(pair[1]) {
+		for _, d := range pair {
+			if err := c.estimateGiven(ctx, d); err != nil {
+				return err
 			}
 		}
-		effort := nearest.bound() / c.Delta
-		if i > 0 {
-			effort *= FarShare
-		}
-		f.Sample = (f.Sample*f.Effort + effort*s.each()) / (f.Effort + effort)
-		f.Effort += effort
 	}
-	return c.Within(f, c.CPUTime), nil
+	c.out.Protocol, err = c.fix([][2]divergence{pair}, -Apart)
+	if !errors.Is(err, accounting.ErrTooFewSamples) {
+		return err
+	}
+	_, samples, failed := c.claim().Samples(c.Delta/2, []float64{pair[0].bound(), pair[1].bound()})
+	if failed != nil {
+		return err
+	}
+	few := &TooFewError{
+		What: fmt.Sprintf("a verification of noise multiplier %.4g", c.NoiseMultiplier),
+		Need: float64(samples[0] + samples[1]),
+	}
+	if few.Need <= c.left(1) { // samples are not what is missing
+		return fmt.Errorf(
+			"%w: at noise multiplier %g, delta at epsilon %g is estimated to be too near %g, or above it, for a verification",
+			ErrEstimatedAbove,
+			c.NoiseMultiplier,
+			c.Epsilon,
+			c.Delta,
+		)
+	}
+	return c.tooFew(ctx, few)
 }
 
-// additional adds the points of additional ε to a protocol, with trials of their own at every
-// candidate. An ε with a δ above mostDelta has no point.
-func (c *calibrator) additional(ctx context.Context) error {
-	if len(c.AlsoEpsilon) == 0 {
+// givenShare is the part of a budget that estimates may take if the noise multiplier is given.
+const givenShare = estimateShare / 3
+
+// estimateGiven doubles the samples of an estimate of one direction at the given noise multiplier
+// until it is known well enough, or its part of the budget is used. The error wraps
+// ErrEstimatedAbove if the divergence is far above δ: a protocol would accept it by chance only, and
+// a user who knows the estimate would take this chance knowingly.
+func (c *calibrator) estimateGiven(ctx context.Context, d divergence) error {
+	s, err := c.newSearch(d.Direction, d.cost())
+	if err != nil {
+		return err
+	}
+	l := newLook(d, s.Delta)
+	if s.looks = []*look{l}; c.isProven(d) {
 		return nil
 	}
-	protocol := c.out.Protocol
-	each := c.failureOfPoint()
-	if WithoutSamples(c.out.Method) {
-		each = 0
-	}
-	failure := protocol.Points[0].FailureProbability + float64(len(c.AlsoEpsilon))*each
-	for _, e := range c.Earlier {
-		failure += e.FailureProbability
-	}
-	if first := &protocol.Points[0]; first.FailureProbability == 0 && failure > 0 { // all of δ went to proofs
-		first.Verify = min(first.Verify, (first.Delta-failure)/(1-failure)*(1-1e-9))
-	}
-	for i, epsilon := range c.AlsoEpsilon {
-		of := *c
-		of.Epsilon, of.searches = epsilon, [2]*search{}
-		of.report(fmt.Sprintf("estimating δ at ε = %g, %d of %d", epsilon, i+1, len(c.AlsoEpsilon)), 1)
-		find := of.point
-		if each == 0 {
-			find = of.provenPoint
-		}
-		point, trials, err := find(ctx, c.leastDelta(epsilon), failure, each)
-		if err != nil {
+	c.report("estimating δ", givenShare)
+	enough := 1 / (fine * fine * s.scale.steepness(0) * s.scale.steepness(0))
+	most := max(1, c.estimateSamples(l, givenShare/2))
+	for want := uint64(min(Few, most)); ; want = 2 * l.samples {
+		if err := s.draw(ctx, l, want); err != nil {
 			return err
 		}
-		if point.Delta > mostDelta { // it says next to nothing
-			continue
+		mean, stdErr := l.mean(), l.mean()*l.stdErr()
+		if l.isConclusive() && mean+d.cost()-Apart*stdErr > c.Delta {
+			return fmt.Errorf(
+				"%w: at noise multiplier %g, delta at epsilon %g is estimated to be %.4g in direction %s, with a standard error of %.2g: more than %d of them above %g",
+				ErrEstimatedAbove,
+				c.NoiseMultiplier,
+				c.Epsilon,
+				mean+d.cost(),
+				d.Direction,
+				stdErr,
+				Apart,
+				c.Delta,
+			)
 		}
-		protocol.Points = append(protocol.Points, point)
-		for i := range protocol.Candidates {
-			for _, t := range trials[i] {
-				t.Point = len(protocol.Points) - 1
-				if t.Samples > 0 && protocol.KernelID == "" {
-					protocol.KernelID, protocol.Earlier = montecarlo.KernelID(), c.Earlier
-				}
-				protocol.Candidates[i].Trials = append(protocol.Candidates[i].Trials, t)
-			}
-		}
-	}
-	return protocol.Validate()
-}
-
-// point chooses the δ of the calibrator's ε, and the trials of it at every candidate. failure is the
-// part of δ that all points and earlier protocols lose to their failure probabilities, own that of
-// this point.
-func (c *calibrator) point(
-	ctx context.Context,
-	least, failure, own float64,
-) (accounting.Point, [][]accounting.Trial, error) {
-	point := accounting.Point{Epsilon: c.Epsilon}
-	var pairs [][2]divergence
-	drawn := 0.0
-	for _, candidate := range c.out.Protocol.Candidates {
-		pair, err := c.divergences(ctx, candidate.NoiseMultiplier)
-		if err != nil {
-			return point, nil, err
-		}
-		pairs = append(pairs, pair)
-		for _, t := range candidate.Trials {
-			if t.Point == 0 {
-				drawn += float64(t.Samples)
-			}
+		if float64(2*l.samples) > most || l.sum > 0 && l.hits() >= enough {
+			return nil
 		}
 	}
-	// The trials of all points together take about as long as the trials of the claim.
-	most := math.Floor(max(drawn/float64(len(pairs)*len(c.AlsoEpsilon)), 16*Few))
-	verify, samples := least*(1-Negligible), [2]float64{}
-	for i, d := range pairs[0] {
-		if d.total() <= verify {
-			continue
-		}
-		mean, err := c.expected(ctx, d, least, most)
-		if err != nil {
-			return point, nil, err
-		}
-		samples[i] = math.Ceil(min(most, 4*additionalEstimate*d.bound()/max(mean, least)))
-		accept := min(d.bound(), mean+additionalErrors*math.Sqrt(d.bound()*mean/samples[i]))
-		_, high := bisect.Between(accept, d.bound(), 0, func(mean float64) bool {
-			return accounting.LargestAccept(uint64(samples[i]), d.bound(), mean, own) < accept
-		})
-		verify = max(verify, high+d.cost())
-	}
-	point.Delta = digits.Up(accounting.Thresholds{Verify: verify, FailureProbability: failure}.Total(), 3)
-	if point.Delta > mostDelta {
-		return point, nil, nil
-	}
-	point.Verify, point.FailureProbability = (point.Delta-failure)/(1-failure)*(1-1e-9), own
-	trials := make([][]accounting.Trial, len(pairs))
-	for k, pair := range pairs {
-		for i, d := range pair {
-			count := uint64(0)
-			if d.total() > point.Verify {
-				count = uint64(math.Ceil(min(most, max(samples[i], 4*additionalEstimate*d.bound()/point.Delta))))
-			}
-			t, err := d.trial(c.out.Method, count)
-			if err != nil {
-				return point, nil, err
-			}
-			if count > 0 {
-				t.Accept = accounting.LargestAccept(count, d.bound(), point.Verify-d.cost(), own)
-				point.Accept = max(point.Accept, t.Accept)
-			}
-			trials[k] = append(trials[k], t)
-		}
-	}
-	return point, trials, nil
-}
-
-// provenPoint is a point of a protocol without samples.
-func (c *calibrator) provenPoint(
-	context.Context,
-	float64,
-	float64,
-	float64,
-) (accounting.Point, [][]accounting.Trial, error) {
-	point := accounting.Point{Epsilon: c.Epsilon, Delta: 1e-300}
-	var trials [][]accounting.Trial
-	for _, candidate := range c.out.Protocol.Candidates {
-		proven, most, err := c.provenTrials(candidate.NoiseMultiplier)
-		if err != nil {
-			return point, nil, err
-		}
-		point.Delta, trials = max(point.Delta, most), append(trials, proven)
-	}
-	point.Delta = digits.Up(point.Delta, 3)
-	point.Verify = point.Delta
-	return point, trials, nil
-}
-
-// expected is an upper estimate of a divergence. The number of samples doubles until the sum of their
-// values is as large as that of additionalEstimate values of M. An estimate that sees few values makes
-// δ larger, and never makes the claim wrong.
-func (c *calibrator) expected(ctx context.Context, d divergence, least, most float64) (upper float64, err error) {
-	s, l, err := d.lookAt(c.Workers, c.Delta)
-	if err != nil {
-		return 0, err
-	}
-	for want := uint64(16 * Few); ; want = min(2*want, uint64(most)) {
-		if err := s.draw(ctx, l, want); err != nil {
-			return 0, err
-		}
-		n := float64(l.samples)
-		upper = min(d.bound(), (l.sum+additionalErrors*math.Sqrt(l.sum)+3)/n*d.bound())
-		if l.sum >= additionalEstimate || n >= most || upper <= least/2 {
-			return upper, nil
-		}
-	}
-}
-
-// budget is the budget in words.
-func (c *calibrator) budget() string {
-	switch {
-	case c.Samples > 0:
-		return fmt.Sprintf("%d samples", c.Samples)
-	case c.CPUTime > 0:
-		return fmt.Sprintf("%v of one processor", c.CPUTime)
-	}
-	return fmt.Sprintf("%v of one processor, the default", DefaultCPUTime)
-}
-
-// tooFew adds to an error about too few samples the budget, a larger one that is enough, and the
-// noise multiplier that needs no samples.
-func (c *calibrator) tooFew(ctx context.Context, err error, provable float64) error {
-	var few *TooFewError
-	if !errors.As(err, &few) {
-		few = &TooFewError{What: "an estimate", Cause: err}
-	}
-	few.Budget, few.Proven = c.budget(), provable
-	least := 0.0
-	for _, s := range c.searches {
-		if s == nil {
-			continue
-		}
-		if few.CPU == 0 && s.each() == 0 && len(s.looks) > 0 &&
-			s.draw(ctx, s.looks[len(s.looks)-1], fewest) != nil {
-			continue // their time is advice
-		}
-		few.CPU = max(few.CPU, s.each())
-		if few.Need == 0 && len(s.looks) > 0 {
-			effort := s.looks[len(s.looks)-1].bound() / s.Delta
-			few.Advised, least = max(few.Advised, samplesFor*effort), max(least, leastSamples*effort)
-		}
-	}
-	if few.Need > 0 {
-		few.Advised = 1.2 * few.Need / (1 - estimateShare)
-	} else if few.Need = least; least > 0 {
-		few.Cause = nil
-	}
-	few.AdvisedCPU = max(few.Advised*few.CPU+c.used(), 1.5*c.seconds)
-	return few
 }

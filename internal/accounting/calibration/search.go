@@ -1,12 +1,10 @@
 package calibration
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"minsep/internal/accounting"
 	"minsep/internal/montecarlo"
@@ -36,6 +34,7 @@ type search struct {
 
 	looks   []*look
 	drawn   uint64
+	states  float64 // of all tables, at most
 	seconds float64 // of processors that the samples took
 	making  float64 // seconds of processors of the slowest tables
 }
@@ -49,12 +48,22 @@ func (c Claim) newSearch(d montecarlo.Direction, before Slope) (*search, error) 
 		before:    before,
 		behind:    math.Inf(1),
 		first:     leastTables,
-		tables:    c.mostTables(),
-		spent:     func() bool { return false },
+		tables:    planTables,
 		watch:     func(*look) {},
 	}
 	s.samples = func(l *look) float64 { return c.mostSamples(l.isConclusive()) }
+	s.spent = func() bool { return s.steps() > 3*mostWork }
 	return s, err
+}
+
+// nearest is the look that is nearest to ln σ = x; nil if there is none.
+func (s *search) nearest(x float64) (nearest *look) {
+	for _, l := range s.looks {
+		if nearest == nil || math.Abs(l.x-x) < math.Abs(nearest.x-x) {
+			nearest = l
+		}
+	}
+	return nearest
 }
 
 const (
@@ -90,8 +99,12 @@ func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
 			short, goal = short+1, x+Farthest
 		case !enough: // a divergence falls faster with σ than M does
 			short, goal = short+1, x-Farthest
-		case !known: // it is far below δ, and few samples show that a σ is far too small
+		case known && !l.isConclusive() && l.most() <= 0: // the line is too high there
+			goal = (x + s.highest()) / 2
+		case !known && (l.sum < 1 || goal > x-leastStep-Rough/Apart): // it is far below δ, and few samples show that a σ is far too small
 			goal = x - Farthest
+		case !known: // with a little more noise than that, M is much smaller
+			goal += Rough / Apart
 		}
 		if x = s.within(goal); !s.isNear(l, x) {
 			continue
@@ -123,6 +136,17 @@ func (s *search) hasAbove(x float64) bool {
 		}
 	}
 	return false
+}
+
+// highest is the largest ln σ of a look that shows more than a bound, -∞ if there is none.
+func (s *search) highest() float64 {
+	highest := math.Inf(-1)
+	for _, l := range s.looks {
+		if l.isConclusive() {
+			highest = max(highest, l.x)
+		}
+	}
+	return highest
 }
 
 // leastBelow is the least ln σ of a look whose samples show that the divergence is below δ, infinite
@@ -195,6 +219,14 @@ func (s *search) look(ctx context.Context, x, tolerance float64) (l *look, enoug
 		s.looks = append(s.looks, l)
 	case l.tables < s.first && !s.isExact(l):
 		if _, err := s.retabled(ctx, l, s.first); err != nil {
+			return nil, false, err
+		}
+	}
+	if l.samples == 0 && s.tables > planTables { // tables that take less time than the samples without them
+		for finer := true; finer && err == nil; {
+			finer, err = s.refined(ctx, l, max(Few, Apart*Apart*math.Exp(l.logBound)))
+		}
+		if err != nil {
 			return nil, false, err
 		}
 	}
@@ -277,7 +309,7 @@ func (s *search) more(l *look, tolerance float64) (want uint64, done bool) {
 		return l.samples + max(Few, l.samples/2), done
 	}
 	if !l.isConclusive() { // or far below δ
-		return l.samples + max(Few, l.samples/2), l.most() <= -1 || l.most() <= 0 && !s.isKnown()
+		return l.samples + max(Few, l.samples/2), l.most() <= -1
 	}
 	p, f := s.point(l), s.fit()
 	if p.u < -Rough && -p.u > Apart*p.stdErr || s.isBehind(f) { // far above δ
@@ -306,10 +338,7 @@ func (s *search) noise(ctx context.Context, start, tolerance float64) (Noise, er
 		slope:        Slope{f.slope, math.Sqrt(f.slopeVar)},
 	}
 	n.StdErr = stdErr * n.Multiplier
-	nearest := slices.MinFunc(
-		s.looks,
-		func(a, b *look) int { return cmp.Compare(math.Abs(a.x-x), math.Abs(b.x-x)) },
-	)
+	nearest := s.nearest(x)
 	ratio, _ := f.at(nearest.x)
 	n.Effort = math.Exp(nearest.logBound - ratio) // M over the divergence
 	return n, nil
@@ -326,8 +355,6 @@ func (s *search) both(ctx context.Context, n Noise, tolerance float64) (Noise, e
 	if !enough {
 		return n, fmt.Errorf("%w: more than %d for H(%s)", ErrTooDear, s.drawn, s.direction)
 	}
-	n.reverse = FarShare * math.Exp(l.logBound)
-	n.Effort = max(n.Effort, n.reverse)
 	s.below = false
 	if p := s.point(l); !l.isConclusive() || p.u > Apart*p.stdErr {
 		return n, nil
@@ -336,8 +363,7 @@ func (s *search) both(ctx context.Context, n Noise, tolerance float64) (Noise, e
 	if err != nil {
 		return n, err
 	}
-	n.Samples, n.floor, n.reverse = n.Samples+other.Samples, other.Multiplier, other.Effort
-	n.Effort = max(n.Effort, n.reverse)
+	n.Samples, n.floor, n.Effort = n.Samples+other.Samples, other.Multiplier, max(n.Effort, other.Effort)
 	if other.Multiplier > n.Multiplier {
 		n.Multiplier, n.StdErr = other.Multiplier, other.StdErr
 	}

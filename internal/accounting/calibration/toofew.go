@@ -9,10 +9,8 @@ import (
 // TooFewError has the number of samples that some work takes, and their time on this machine. It
 // wraps accounting.ErrTooFewSamples.
 type TooFewError struct {
-	What  string  // the work that takes the samples, as the subject of a sentence
-	Need  float64 // samples; 0 if that is not known
-	Price float64 // of these samples: seconds of processors or, of a budget in samples, samples
-	Left  float64 // of the budget, in the same unit
+	What string  // the work that takes the samples, as the subject of a sentence
+	Need float64 // samples; 0 if that is not known
 
 	Budget string  // the whole budget, in words
 	CPU    float64 // seconds of processors that a sample takes here; 0 if that is not known
