@@ -384,7 +384,14 @@ func (a *Audit) totalCheck() Check {
 		if a.rotate != nil { // only the last period, if it is cut, is random
 			most = 1
 		}
-		mean, variance = s.TotalMoments(a.drawn())
+		table, err := TableOf(s)
+		if err != nil {
+			return count("participations", err.Error(), 1)
+		}
+		mean, variance = table.TotalMoments(a.drawn())
+		if c := a.spec.CyclicPoisson; c != nil && !c.SecretPartition {
+			mean, variance = c.publicMoments(a.drawn())
+		}
 		tolerance = deviation(variance, most, falseAlarm)
 	}
 	a.realized.Mean, a.realized.StandardDeviation = mean, math.Sqrt(variance)

@@ -101,23 +101,13 @@ func (s CyclicPoisson) WithBatchSize(batch float64, examples int64) (CyclicPoiss
 	return s, s.Validate()
 }
 
-// TotalMoments implements [Independent]. For a public partition the rows must be 0 to examples-1,
-// one copy each.
-func (s CyclicPoisson) TotalMoments(examples int64) (mean, variance float64) {
-	b, p := s.MinSep, s.Prob
-	sum, squares := 0.0, 0.0 // over one example's turns under the secret partition, over all turns under the public one
+// publicMoments returns mean and variance of the number of participations of all examples under the
+// public partition: the rows must be 0 to examples-1, one copy each.
+func (s CyclicPoisson) publicMoments(examples int64) (mean, variance float64) {
+	b, turns := s.MinSep, 0.0 // of all examples
 	for part := range min(b, s.Steps) {
-		turns := float64((s.Steps - part + b - 1) / b)
-		size := float64(max(0, (examples-int64(part)+int64(b)-1)/int64(b)))
-		if s.SecretPartition {
-			size = 1 / float64(b)
-		}
-		sum += size * turns
-		squares += size * turns * turns
+		size := max(0, (examples-int64(part)+int64(b)-1)/int64(b))
+		turns += float64(size) * float64((s.Steps-part+b-1)/b)
 	}
-	if s.SecretPartition {
-		n := float64(examples)
-		return n * p * sum, n * (p*(1-p)*sum + p*p*(squares-sum*sum))
-	}
-	return p * sum, p * (1 - p) * sum
+	return s.Prob * turns, s.Prob * (1 - s.Prob) * turns
 }

@@ -31,12 +31,10 @@
 //
 // A new scheme touches these places, and tests name the missing ones:
 //
-//   - here, a file with its struct, guarantees, [Kind] and [Process]; in spec.go a field of [Spec]
-//     and an entry of [Kinds]; and, for a parameter that no other scheme has, a field of [Params]
+//   - here, a file with its struct, guarantees, [Kind] and [Process], and its [Law], from which
+//     moments, losses and proofs follow; in spec.go a field of [Spec] and an entry of [Kinds]; and, for a parameter that no other scheme has, a field of [Params]
 //     with its line of [Parameters];
 //   - package accounting, a file with its method, or the reason of its refusal, and its events;
-//   - package montecarlo, a file with the law of one example and a check of its parameters, unless
-//     another scheme has the same losses: losses, draws and tables of package tilt follow from it;
 //   - package formation, only if its examples depend on each other;
 //   - docs: docs/schemes.md, docs/schemas, and docs/formulas.md and
 //     docs/accounting.md for a new analysis.
@@ -80,9 +78,6 @@ type Independent interface {
 	Process() Process
 	// ExpectedBatchSize is the expected batch size once the scheme is stationary.
 	ExpectedBatchSize(examples int64) float64
-	// TotalMoments returns mean and variance of the number of participations of all examples in all
-	// steps.
-	TotalMoments(examples int64) (mean, variance float64)
 }
 
 // Process is the random process that one copy of an example follows. It consists of tables without

@@ -86,7 +86,15 @@ func (s EpochMinSep) Validate() error {
 	c := param.Checker{}
 	checkSteps(&c, s.Steps, s.MinSep)
 	checkEpoch(&c, s.EpochSteps, s.MinSep)
+	checkPlaces(&c, s.Steps, s.EpochSteps)
 	return c.Err()
+}
+
+// checkPlaces checks that the table of a scheme whose choices differ between the places of an epoch is
+// not too large.
+func checkPlaces(c *param.Checker, steps, epoch int) {
+	c.Require(min(steps, epoch) <= MaxTableChoices, "epoch steps", epoch,
+		fmt.Sprintf("must be at most %d in a run of more steps", MaxTableChoices))
 }
 
 // ExpectedBatchSize is examples / EpochSteps, at every step.
@@ -140,13 +148,6 @@ func (s EpochMinSep) neighbour(batch float64, examples int64, epoch int) string 
 		other = epoch - 1
 	}
 	return fmt.Sprintf("%d for %.6g", other, float64(examples)/float64(other))
-}
-
-// TotalMoments implements [Independent]. An example takes part once in each full epoch. In a last
-// epoch that is cut it takes part with a probability equal to the share of the epoch that remains.
-func (s EpochMinSep) TotalMoments(examples int64) (mean, variance float64) {
-	more := float64(s.Steps%s.EpochSteps) / float64(s.EpochSteps)
-	return float64(examples) * float64(s.Steps) / float64(s.EpochSteps), float64(examples) * more * (1 - more)
 }
 
 // Process implements [Independent].

@@ -187,25 +187,6 @@ func TestEpochCopiesAreIndependent(t *testing.T) {
 	}
 }
 
-// TestEpochMoments compares mean and variance with enumeration.
-func TestEpochMoments(t *testing.T) {
-	const n = 9
-	for _, c := range []struct{ b, epoch int }{{3, 4}, {2, 9}, {1, 3}, {2, 20}} {
-		mean, square := 0.0, 0.0
-		for mask, p := range soundEpoch(n, c.b, c.epoch) {
-			k := 0.0
-			for ; mask > 0; mask &= mask - 1 {
-				k++
-			}
-			mean, square = mean+p*k, square+p*k*k
-		}
-		m, v := sampling.EpochMinSep{Steps: n, MinSep: c.b, EpochSteps: c.epoch}.TotalMoments(10)
-		if math.Abs(m-10*mean) > 1e-12 || math.Abs(v-10*(square-mean*mean)) > 1e-12 {
-			t.Errorf("%+v: mean %v, variance %v, want %v, %v", c, m, v, 10*mean, 10*(square-mean*mean))
-		}
-	}
-}
-
 // TestEpochBatchSize: the epoch of a batch size, and what is refused.
 func TestEpochBatchSize(t *testing.T) {
 	of := func(batch float64, examples int64, minSep int) (sampling.EpochMinSep, error) {

@@ -66,12 +66,6 @@ func (s Poisson) WithBatchSize(batch float64, examples int64) (Poisson, error) {
 	return s, err
 }
 
-// TotalMoments implements [Independent].
-func (s Poisson) TotalMoments(examples int64) (mean, variance float64) {
-	mean = float64(examples) * float64(s.Steps) * s.Prob
-	return mean, mean * (1 - s.Prob)
-}
-
 // BallsInBins gives each example a uniform step of the first Period steps, and repeats that step
 // with the period.
 //
@@ -131,11 +125,4 @@ func (s BallsInBins) Process() Process { return s.asBMinSep().Process() }
 // ExpectedBatchSize is examples / Period; no other parameter changes it.
 func (s BallsInBins) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) / float64(s.Period)
-}
-
-// TotalMoments implements [Independent]. An example with a first step below Steps mod Period
-// takes part once more than the others.
-func (s BallsInBins) TotalMoments(examples int64) (mean, variance float64) {
-	more := float64(s.Steps%s.Period) / float64(s.Period)
-	return float64(examples) * float64(s.Steps) / float64(s.Period), float64(examples) * more * (1 - more)
 }

@@ -184,10 +184,10 @@ func TestRates(t *testing.T) {
 				counts[t]++
 			}
 		})
-		wrong := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: !warm}.Rates()
+		wrong := tableOf(t, sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: !warm}).Rates()
 		rejected := 0
-		for step, r := range s.Rates() {
-			if warm && r != s.Rate() {
+		for step, r := range tableOf(t, s).Rates() {
+			if warm && math.Abs(r-s.Rate()) > 1e-15 {
 				t.Fatalf("warm rate of step %d is %v, want %v", step, r, s.Rate())
 			}
 			if err := stattest.Count(counts[step], examples, r); err != nil {
@@ -277,41 +277,37 @@ func TestCopiesAndExamplesAreIndependent(t *testing.T) {
 	}
 }
 
-// TestMoments compares mean and variance with enumeration of all patterns.
-func TestMoments(t *testing.T) {
-	const n = 9
-	moments := func(distribution []float64) (mean, variance float64) {
-		for mask, p := range distribution {
-			k := float64(bits.OnesCount(uint(mask)))
-			mean, variance = mean+p*k, variance+p*k*k
-		}
-		return mean, variance - mean*mean
+// TestPublicMoments: ten rows in four public parts of 3, 3, 2, 2 rows with 3, 2, 2, 2 turns.
+func TestPublicMoments(t *testing.T) {
+	spec := sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.4, Steps: 9, MinSep: 4}}
+	a := sampling.NewAudit(spec, sampling.Audited{Examples: 10})
+	a.Checks()
+	turns := 3*3 + 3*2 + 2*2 + 2*2.0
+	if got := a.Realized(); math.Abs(got.Mean-0.4*turns) > 1e-12 || math.Abs(got.StandardDeviation-math.Sqrt(0.24*turns)) > 1e-12 {
+		t.Errorf("%+v", got)
 	}
-	for _, c := range []struct {
-		s            sampling.Independent
-		distribution []float64
-	}{
-		{sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3}, patternDistribution(0.3, n, 3, false)},
-		{sampling.BMinSep{Prob: 0.3, Steps: n, MinSep: 3, WarmStart: true}, patternDistribution(0.3, n, 3, true)},
-		{sampling.BMinSep{Prob: 0.7, Steps: n, MinSep: 20, WarmStart: true}, patternDistribution(0.7, n, 20, true)},
-		{sampling.BMinSep{Prob: 1, Steps: n, MinSep: 2}, patternDistribution(1, n, 2, false)},
-		{sampling.Poisson{Prob: 0.2, Steps: n}, patternDistribution(0.2, n, 1, false)},
-		{sampling.BallsInBins{Steps: n, Period: 4}, patternDistribution(1, n, 4, true)},
-		{sampling.BallsInBins{Steps: n, Period: 20}, patternDistribution(1, n, 20, true)},
-		{sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4, SecretPartition: true}, cyclicDistribution(0.4, n, 4, 4)},
-		{sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 20, SecretPartition: true}, cyclicDistribution(0.4, n, 20, 20)},
+}
+
+// TestCertainMoments: a number of participations that is certain has a variance of exactly 0.
+func TestCertainMoments(t *testing.T) {
+	for _, s := range []sampling.Scheme{
+		sampling.BallsInBins{Steps: 24, Period: 6},
+		sampling.EpochMinSep{Steps: 21, MinSep: 3, EpochSteps: 7},
+		sampling.Rotation{Steps: 21, EpochSteps: 7},
 	} {
-		mean, variance := c.s.TotalMoments(10)
-		wantMean, wantVariance := moments(c.distribution)
-		if math.Abs(mean-10*wantMean) > 1e-12 || math.Abs(variance-10*wantVariance) > 1e-12 {
-			t.Errorf("%+v: mean %v, variance %v, want %v, %v", c.s, mean, variance, 10*wantMean, 10*wantVariance)
+		if mean, variance := tableOf(t, s).TotalMoments(5); mean != math.Round(mean) || variance != 0 {
+			t.Errorf("%+v: mean %v, variance %v", s, mean, variance)
 		}
 	}
-	// Ten rows in four public parts: 3, 3, 2, 2 rows with 3, 2, 2, 2 turns.
-	mean, variance := sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4}.TotalMoments(10)
-	if turns := 3*3 + 3*2 + 2*2 + 2*2.0; math.Abs(mean-0.4*turns) > 1e-12 || math.Abs(variance-0.24*turns) > 1e-12 {
-		t.Errorf("public: mean %v, variance %v", mean, variance)
+}
+
+func tableOf(t *testing.T, s sampling.Scheme) *sampling.Table {
+	t.Helper()
+	table, err := sampling.TableOf(s)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return table
 }
 
 // TestTotal tests the total of a long training, as `minsep inspect` does; the wrong twin takes the
@@ -321,14 +317,14 @@ func TestTotal(t *testing.T) {
 	const n, b, p, examples = 2000, 64, 0.02, 20000
 	for _, warm := range []bool{true, false} {
 		s := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: warm}
-		mean, variance := s.ParticipationMoments()
+		mean, variance := tableOf(t, s).TotalMoments(1)
 		total, squares := 0.0, 0.0
 		draws(s, fmt.Sprint("total", warm), examples, func(_ int, steps []int32) {
 			total += float64(len(steps))
 			squares += (float64(len(steps)) - mean) * (float64(len(steps)) - mean)
 		})
 		most := float64(n/b + 1)
-		m, v := s.TotalMoments(examples)
+		m, v := tableOf(t, s).TotalMoments(examples)
 		if err := stattest.Sum(total, m, v, most); err != nil {
 			t.Errorf("warm %v: %v", warm, err)
 		}

@@ -90,17 +90,13 @@ func (s Rotation) Validate() error {
 	c := param.Checker{}
 	checkSteps(&c, s.Steps, 1)
 	checkEpoch(&c, s.EpochSteps, 1)
+	checkPlaces(&c, s.Steps, s.EpochSteps)
 	return c.Err()
 }
 
 // ExpectedBatchSize is examples / EpochSteps at every step, where examples is the size of one pool.
 func (s Rotation) ExpectedBatchSize(examples int64) float64 {
 	return float64(examples) / float64(s.EpochSteps)
-}
-
-// TotalMoments implements [Independent]; examples is the size of one pool.
-func (s Rotation) TotalMoments(examples int64) (mean, variance float64) {
-	return EpochMinSep{Steps: s.Steps, MinSep: 1, EpochSteps: s.EpochSteps}.TotalMoments(examples)
 }
 
 // Process implements [Independent]. It is the process of an example in every pool; [Rotation.In]

@@ -32,10 +32,10 @@ func (t *Table) ExpectedBatchSize(examples int64) float64 {
 	return mean / float64(t.Steps)
 }
 
-// TotalMoments implements [Independent].
+// TotalMoments returns mean and variance of the number of participations of all examples in all
+// steps.
 func (t *Table) TotalMoments(examples int64) (mean, variance float64) {
-	one := t.facts
-	return float64(examples) * one.mean, float64(examples) * max(0, one.square-one.mean*one.mean)
+	return float64(examples) * t.facts.mean, float64(examples) * t.facts.variance
 }
 
 // Never returns the probability that an example takes part at no step.
@@ -46,9 +46,20 @@ func (t *Table) MaxParticipations() int { return t.facts.most }
 
 // participationCount is about the number of participations from a point on.
 type participationCount struct {
-	mean, square float64 // of the number and of its square
-	never        float64 // probability of none
-	most         int
+	mean, variance float64
+	never          float64 // probability of none
+	most           int
+}
+
+// mixed is what holds with a probability, and other else, but for never. A mean that is the same in
+// both stays exactly so.
+func (c participationCount) mixed(prob float64, other participationCount) participationCount {
+	apart := c.mean - other.mean
+	return participationCount{
+		mean:     other.mean + prob*apart,
+		variance: other.variance + prob*(c.variance-other.variance) + prob*(1-prob)*apart*apart,
+		most:     max(c.most, other.most),
+	}
 }
 
 // count goes through the run backward.
@@ -63,30 +74,24 @@ func (t *Table) count() participationCount {
 	for i := t.Steps - 1; i >= 0; i-- {
 		rows[i] = make([]participationCount, len(t.Row(i)))
 		for k, x := range t.Row(i) {
-			p, in := x.Prob(), from(x.In.to(i))
-			sum := participationCount{
-				mean:   p * (1 + in.mean),
-				square: p * (1 + 2*in.mean + in.square),
-				most:   1 + in.most,
-			}
-			if q := x.Complement(); q > 0 {
+			in := from(x.In.to(i))
+			in.mean, in.never, in.most = in.mean+1, 0, in.most+1
+			if x.Threshold < certain {
 				out := from(x.Out.to(i))
-				sum.mean += q * out.mean
-				sum.square += q * out.square
-				sum.never += q * out.never
-				sum.most = max(sum.most, out.most)
+				in = in.mixed(x.Prob(), out)
+				in.never = x.Complement() * out.never
 			}
-			rows[i][k] = sum
+			rows[i][k] = in
 		}
 	}
-	var all participationCount
+	all, sum, never := participationCount{}, 0.0, 0.0
 	for _, s := range t.Starts {
 		one := from(s.point())
-		all.mean += s.Prob() * one.mean
-		all.square += s.Prob() * one.square
-		all.never += s.Prob() * one.never
-		all.most = max(all.most, one.most)
+		sum += s.Prob()
+		never += s.Prob() * one.never
+		all = one.mixed(s.Prob()/sum, all)
 	}
+	all.never = never
 	return all
 }
 

@@ -34,7 +34,11 @@ func participationsOf(spec sampling.Spec) *Participations {
 		return nil
 	}
 	// The mean of one example's participations says how much work a draw is.
-	mean, _ := s.TotalMoments(1)
+	table, err := sampling.TableOf(s)
+	if err != nil {
+		return nil
+	}
+	mean, _ := table.TotalMoments(1)
 	count := draws
 	if work := mean * draws; work > maxDrawn {
 		count = int(maxDrawn / mean)
