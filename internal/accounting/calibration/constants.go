@@ -92,7 +92,7 @@ const (
 	// is good enough;
 	// unspared the part of what is left that trials may take, as samples take longer on a busier
 	// machine; leastLeft the part of the whole that they always have.
-	placeShare, unspared, leastLeft = 0.6, 0.8, 0.02
+	placeShare, unspared, leastLeft = 0.6, 0.8, 0.1
 
 	// samplesFor is the number of samples of a whole budget, in multiples of M/δ, that is advised if
 	// nothing was seen, and leastSamples that of the smallest estimate.
