@@ -181,6 +181,9 @@ func contents(t *testing.T, root, dir string) map[string]string {
 		}
 		for _, e := range entries {
 			name, at := under+e.Name, store.Join(dir, e.Name)
+			if name == manifest.IgnoreName { // on a local disk only
+				continue
+			}
 			if e.Dir {
 				walk(at, name+"/")
 				continue

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -251,12 +250,17 @@ func (b *bench) both(on *flink.Cluster, flags []string, out string, args ...stri
 	if err := os.Rename(filepath.Join(b.dir, out), direct); err != nil {
 		b.t.Fatal(err)
 	}
-	record, err := os.ReadFile(filepath.Join(direct, "run.json")) // the same run id again, in the same place
-	if err == nil {
-		err = errors.Join(os.Mkdir(filepath.Join(b.dir, out), 0o755), os.WriteFile(filepath.Join(b.dir, out, "run.json"), record, 0o644))
-	}
-	if err != nil {
+	if err := os.Mkdir(filepath.Join(b.dir, out), 0o755); err != nil {
 		b.t.Fatal(err)
+	}
+	for _, name := range []string{"run.json", ".gitignore"} { // the same run id again, in the same place
+		content, err := os.ReadFile(filepath.Join(direct, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(b.dir, out, name), content, 0o644)
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
 	}
 	got := run(on, flags...)
 	b.emptyTemp()
