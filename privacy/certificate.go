@@ -16,6 +16,7 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/internal/words"
 )
 
 // Certificate is a verified claim together with what it follows from. It is public, and may be
@@ -119,7 +120,7 @@ func certificate(l *ledger.Ledger) (*Certificate, error) {
 		Verified:        of.Status == accounting.Verified,
 		Reason:          of.Reason,
 		Method:          string(of.Method),
-		Statement:       of.Statement(),
+		Statement:       of.Statement(words.UsualNouns),
 	}
 	if c.File, err = of.Encode(); err != nil {
 		return nil, err

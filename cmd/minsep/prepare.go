@@ -19,6 +19,7 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/digits"
+	"minsep/internal/manifest"
 	"minsep/internal/noise"
 	"minsep/internal/ownergraph"
 	"minsep/internal/param"
@@ -50,7 +51,7 @@ type preparation struct {
 	plan             string // file of a plan to take in place of a row of the table
 	examplesPerOwner int
 	clipNorm         float64
-	owner, example   string // the nouns of the data
+	nouns            words.Nouns
 }
 
 // prepared is the result of prepare: that of the run, and what a user must know of it.
@@ -97,8 +98,8 @@ training of the run can begin or go on: keep it.`,
 	f.StringVar(&p.read.OwnerSeparator, "owner-separator", "", "what divides several owners in one value, such as ';'; none: each value is one owner, however it looks")
 	f.BoolVar(&p.read.RowIDs, "row-ids", false, "each row is an example: number the rows from 0 across files, in place of an example column")
 	f.BoolVar(&p.read.SkipOwnerless, "skip-ownerless", false, "leave out examples without an owner, in place of refusing the graph")
-	f.StringVar(&p.owner, "owner-noun", "owner", "what an owner is in these data, such as author, for the messages")
-	f.StringVar(&p.example, "example-noun", "example", "what an example is in these data, such as photo, for the messages")
+	f.StringVar(&p.nouns.OwnerNoun, "owner-noun", "", "what an owner is in these data, such as author, for messages and reports (default owner)")
+	f.StringVar(&p.nouns.ExampleNoun, "example-noun", "", "what an example is in these data, such as photo, for messages and reports (default example)")
 	f.IntVar(&p.maxPerOwner, "max-per-owner", 0, "most examples of an owner that are kept (default: all where owners are sampled, else 1)")
 	f.IntVar(&p.examplesPerOwner, "examples-per-owner", 0, fmt.Sprintf("most examples that a sampled owner brings to a step (default %d)", usualExamplesPerOwner))
 	f.StringVar(&p.Sample, "sample", "", "the unit that takes part in steps: examples or owners (default: owners where each example has one)")
@@ -122,7 +123,7 @@ func prepare(a *app, cmd *cobra.Command, p preparation) error {
 	if a.zeros != nil {
 		return a.zeros
 	}
-	if err := p.checkNouns(); err != nil {
+	if err := p.nouns.NounFaults(); err != nil {
 		return err
 	}
 	if err := spoolInput(a, cmd, p.graph); err != nil {
@@ -143,13 +144,14 @@ func prepare(a *app, cmd *cobra.Command, p preparation) error {
 		if plan, err = readPlan(ctx, store.Join(folder, preparedPlan)); err == nil && plan.Graph != nil {
 			plan.Graph.Paths = p.graph
 		}
+		plan.Nouns = words.Nouns{} // those of run.json may be later ones
 	} else {
 		plan, err = choose(a, cmd, p)
 	}
 	if err != nil {
 		return err
 	}
-	plan.Key, plan.Out = key, a.out
+	plan.Key, plan.Out, plan.Nouns = key, a.out, p.nouns.NounsOr(plan.Nouns)
 	if !known && !a.dryRun {
 		if err := writePrepared(ctx, folder, plan, asked); err != nil {
 			return err
@@ -165,26 +167,11 @@ func prepare(a *app, cmd *cobra.Command, p preparation) error {
 	}
 	done := prepared{RunResult: result, Key: key}
 	if !a.dryRun {
-		if err := p.describe(ctx, plan, &done); err != nil {
+		if err := describePrepared(ctx, plan, &done); err != nil {
 			return err
 		}
 	}
 	return a.print(done, func(w io.Writer) { printPrepared(w, done, a.dryRun) })
-}
-
-// checkNouns refuses nouns that would break a line, or a sentence.
-func (p preparation) checkNouns() error {
-	c := param.Checker{}
-	for name, noun := range map[string]string{"owner-noun": p.owner, "example-noun": p.example} {
-		letters := strings.Trim(noun, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ -_") == ""
-		c.Require(
-			noun != "" && len(noun) <= 40 && letters,
-			name,
-			noun,
-			"must be a noun of at most 40 letters, in the singular, such as author",
-		)
-	}
-	return c.Err()
 }
 
 // places are flags that say where things are, and do not decide the training.
@@ -451,26 +438,31 @@ func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	return plan, c.Err()
 }
 
-// describe says of a finished run in three lines whom it protects and how well, how much of the data
+// describePrepared says of a finished run in three lines whom it protects and how well, how much of the data
 // takes part, and what it costs; and how to choose what prepare does not choose.
-func (p preparation) describe(ctx context.Context, plan stages.Plan, done *prepared) error {
+func describePrepared(ctx context.Context, plan stages.Plan, done *prepared) error {
 	c, err := stages.ReadCertificate(ctx, done.Out)
 	if err != nil || c == nil {
 		return err
 	}
-	owners, examples := p.owner+"s", p.example+"s"
-	whom := fmt.Sprintf("one %s with all of its %s", p.owner, examples)
+	run, err := manifest.ReadRun(ctx, done.Out)
+	if err != nil {
+		return err
+	}
+	nouns := run.NounsOr(words.UsualNouns)
+	owner, owners, examples := nouns.OwnerNoun, words.Plural(nouns.OwnerNoun), words.Plural(nouns.ExampleNoun)
+	whom := fmt.Sprintf("one %s with all of its %s", owner, examples)
 	switch k := c.Run.MaxExamplesPerOwner; {
 	case c.Run.Sampler.Owners != nil:
 	case c.Run.Sampler.Rotation != nil:
 		whom = fmt.Sprintf(
 			"one %s, of whose %s one takes part in each period of %d steps",
-			p.owner,
+			owner,
 			examples,
 			c.Run.Sampler.Rotation.EpochSteps,
 		)
 	default:
-		whom = fmt.Sprintf("one %s, of whose %s at most %d can take part", p.owner, examples, k)
+		whom = fmt.Sprintf("one %s, of whose %s at most %d can take part", owner, examples, k)
 	}
 	if done.Protected > 0 {
 		whom += fmt.Sprintf(", of %s", words.Grouped(done.Protected))

@@ -7,6 +7,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
+	"minsep/internal/words"
 )
 
 // certificateFormat is the format of certificate.json. It rises when a column changes its meaning;
@@ -225,8 +226,8 @@ func (c *Certificate) Unused() string {
 	)
 }
 
-// Protected says in words whom the certificate protects.
-func (c *Certificate) Protected() string { return c.Unit.protected(c.Run) }
+// Protected says in the certificate's own words whom it protects.
+func (c *Certificate) Protected() string { return c.Unit.Protected(c.Run, words.UsualNouns) }
 
 // Guarantee returns the certified points.
 func (c *Certificate) Guarantee() (g Guarantee) {

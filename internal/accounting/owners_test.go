@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -99,7 +100,7 @@ func TestCertificateOfOwners(t *testing.T) {
 	if got := c.Protected(); got != "an owner with any number of examples" {
 		t.Errorf("protects %s", got)
 	}
-	for _, text := range []string{c.Statement(), c.ModelCard()} {
+	for _, text := range []string{c.Statement(words.UsualNouns), c.ModelCard(words.UsualNouns)} {
 		if !strings.Contains(text, "brings at most 3 examples, with an expected batch size of ") || !strings.Contains(text, "% of the owners") {
 			t.Errorf("the text to paste says nothing of batches: %s", text)
 		}
@@ -130,5 +131,17 @@ func TestCertificateOfOwners(t *testing.T) {
 	p.Unit = UnitExample
 	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "must be owner where owners are sampled") {
 		t.Errorf("a claim for single examples: got %v", err)
+	}
+}
+
+func TestProtectedInTheDatasNouns(t *testing.T) {
+	nouns := words.Nouns{OwnerNoun: "author", ExampleNoun: "photo"}
+	for unit, want := range map[Unit]string{
+		UnitOwner:   "an author of whom at most 2 photos are kept",
+		UnitExample: "SINGLE PHOTOS ONLY: AN AUTHOR OF SEVERAL PHOTOS IS NOT PROTECTED",
+	} {
+		if got := unit.Protected(Run{MaxExamplesPerOwner: 2}, nouns); got != want {
+			t.Errorf("%s: %s", unit, got)
+		}
 	}
 }

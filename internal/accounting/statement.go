@@ -13,8 +13,8 @@ import (
 // Statement returns a paragraph for a paper: whom the claim protects and against which change, ε
 // and δ, how batches are formed and their expected size, the strategy, the noise multiplier, the
 // way of verification, and the assumptions about the training and of the proof. Nothing in it is
-// secret.
-func (c *Certificate) Statement() string {
+// secret. It has the data's own nouns for whom the claim protects.
+func (c *Certificate) Statement(nouns words.Nouns) string {
 	var b strings.Builder
 	if c.Status != Verified {
 		fmt.Fprintf(&b, "Not proven (%s). By the published accounting, training", c.Reason)
@@ -26,7 +26,7 @@ func (c *Certificate) Statement() string {
 		" is (ε, δ) = (%g, %g)-differentially private for %s, under the adjacency “%s”.",
 		c.Epsilon,
 		c.Delta,
-		c.Protected(),
+		c.Unit.Protected(c.Run, nouns),
 		c.Adjacency,
 	)
 	if c.Graph != "" {
@@ -64,7 +64,7 @@ func (c *Certificate) Statement() string {
 }
 
 // ModelCard returns the contents of Statement as lines of Markdown for a model card.
-func (c *Certificate) ModelCard() string {
+func (c *Certificate) ModelCard(nouns words.Nouns) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "- **%s**: %s\n", name, fmt.Sprintf(format, args...))
@@ -77,7 +77,7 @@ func (c *Certificate) ModelCard() string {
 	for _, p := range c.Points[1:] {
 		line("Also", "ε = %g, δ = %g", p.Epsilon, p.Delta)
 	}
-	line("Protected unit", "%s", c.Protected())
+	line("Protected unit", "%s", c.Unit.Protected(c.Run, nouns))
 	for _, f := range c.Facts() {
 		line(f.Title, "%s", f.Text)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"minsep/internal/words"
 	"minsep/sampling"
 )
 
@@ -17,7 +18,7 @@ func TestStatement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := c.Statement()
+	text := c.Statement(words.UsualNouns)
 	if !strings.Contains(text, "brings at most 1 example, with ") || strings.Contains(text, "1 examples") {
 		t.Errorf("one example is not singular: %s", text)
 	}

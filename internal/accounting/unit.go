@@ -2,8 +2,10 @@ package accounting
 
 import (
 	"fmt"
+	"strings"
 
 	"minsep/internal/param"
+	"minsep/internal/words"
 )
 
 // Unit is the unit that a claim protects.
@@ -31,21 +33,23 @@ func ParseUnit(name string) (Unit, error) {
 	return "", &param.Error{Param: "unit", Value: fmt.Sprintf("%q", name), Rule: "must be owner or example"}
 }
 
-// protected says in words whom a claim about a run protects. It says in capitals that owners are
-// not protected, because readers may be in haste.
-func (u Unit) protected(run Run) string {
+// Protected says, with the data's own nouns, whom a claim about a run protects. It says in capitals
+// that owners are not protected, because readers may be in haste.
+func (u Unit) Protected(run Run, nouns words.Nouns) string {
 	examplesPerOwner := run.MaxExamplesPerOwner
+	nouns = nouns.NounsOr(words.UsualNouns)
+	owner, example, examples := words.A(nouns.OwnerNoun), nouns.ExampleNoun, words.Plural(nouns.ExampleNoun)
 	switch {
 	case run.Sampler.Owners != nil:
-		return "an owner with any number of examples"
+		return fmt.Sprintf("%s with any number of %s", owner, examples)
 	case u == UnitExample:
-		return "SINGLE EXAMPLES ONLY: AN OWNER OF SEVERAL EXAMPLES IS NOT PROTECTED"
+		return strings.ToUpper(fmt.Sprintf("single %s only: %s of several %s is not protected", examples, owner, examples))
 	case run.Sampler.Rotation != nil:
-		return "an owner with any number of examples, at most one in each pool"
+		return fmt.Sprintf("%s with any number of %s, at most one in each pool", owner, examples)
 	case examplesPerOwner > 1:
-		return fmt.Sprintf("an owner of whom at most %d examples are kept", examplesPerOwner)
+		return fmt.Sprintf("%s of whom at most %d %s are kept", owner, examplesPerOwner, examples)
 	}
-	return "an owner of whom one example is kept"
+	return fmt.Sprintf("%s of whom one %s is kept", owner, example)
 }
 
 // ownersSampled is the reason why single examples cannot be protected where owners follow the

@@ -25,6 +25,7 @@ import (
 	"minsep/internal/printable"
 	"minsep/internal/stages"
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -45,6 +46,7 @@ type Inspection struct {
 	keptText    string                  // describes these, see stages.KeptText
 	locked      bool                    // a command held the run directory when this was read
 	own         *calibration.OwnSamples // of a certificate whose samples were drawn anew
+	nouns       words.Nouns             // of run.json
 	owners      int64                   // owners with an example, in a bounded table or batches of numbered examples that can be read
 }
 

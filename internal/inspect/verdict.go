@@ -11,6 +11,7 @@ import (
 	"minsep/internal/planner"
 	"minsep/internal/printable"
 	"minsep/internal/store"
+	"minsep/internal/words"
 )
 
 // States of an inspected directory.
@@ -89,7 +90,7 @@ func Judge(found []Inspection) Report {
 			word = "certified, but weak: "
 		}
 		r.Recomputed = recomputed(found, certificate)
-		r.Verdict = word + claimed(certificate) + ", " + matching(found) + "; " + r.Recomputed
+		r.Verdict = word + claimed(found, certificate) + ", " + matching(found) + "; " + r.Recomputed
 		for _, i := range found {
 			if i.stepNoise != nil {
 				r.StepNoise = i.stepNoise
@@ -114,9 +115,13 @@ func ownersOf(found []Inspection, c *accounting.Certificate) (owners int64) {
 // Err returns [ErrFailedCheck] if any check failed, and nil otherwise.
 func (r Report) Err() error { return Broken(r.Folders) }
 
-// claimed states a certificate's claim in words.
-func claimed(c *accounting.Certificate) string {
-	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, c.Protected())
+// claimed states a certificate's claim in words, with the nouns of run.json.
+func claimed(found []Inspection, c *accounting.Certificate) string {
+	var nouns words.Nouns
+	for _, i := range found {
+		nouns = nouns.NounsOr(i.nouns)
+	}
+	return fmt.Sprintf("(%g, %g)-DP for %s", c.Epsilon, c.Delta, c.Unit.Protected(c.Run, nouns))
 }
 
 // failedChecks returns the failed checks, each with its folder.

@@ -18,6 +18,7 @@ import (
 	"minsep/internal/stream"
 	"minsep/internal/strictjson"
 	"minsep/internal/testrun"
+	"minsep/internal/words"
 )
 
 // RunFormat is the format of run.json.
@@ -44,6 +45,9 @@ type Run struct {
 	Examples string   `json:"examples,omitempty"`
 	Name     string   `json:"name,omitempty"` // of the plan, the title of a report; it decides nothing
 	Plan     *RunPlan `json:"plan,omitempty"` // of a directory that a whole plan is run in
+
+	words.Nouns // of the plan, for messages
+
 	// Stages are the plan's finished stages, by name: they bind their results to the plan
 	// and to each other.
 	Stages map[string]RunStage `json:"stages,omitempty"`
@@ -244,6 +248,9 @@ func parseRun(path string, b []byte) (run Run, err error) {
 	}
 	if run.RunID == (stream.RunID{}) {
 		return run, fmt.Errorf("%s: has no run id", path)
+	}
+	if err := run.NounFaults(); err != nil {
+		return run, fmt.Errorf("%s: %w", path, err)
 	}
 	if again, err := run.encode(); err != nil || !bytes.Equal(again, b) {
 		return run, fmt.Errorf("%s: has been changed since it was written: it does not match its SHA-256", path)

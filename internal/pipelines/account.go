@@ -15,6 +15,7 @@ import (
 	"minsep/internal/stages"
 	"minsep/internal/store"
 	"minsep/internal/transforms/progress"
+	"minsep/internal/words"
 )
 
 // AccountResult is the result of an account.
@@ -159,7 +160,7 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 	result.Unused = c.Unused()
 	result.Attacks, result.Statement, result.ModelCard = []accounting.AttackBounds{
 		c.AttackBounds(),
-	}, c.Statement(), c.ModelCard()
+	}, c.Statement(words.UsualNouns), c.ModelCard(words.UsualNouns)
 	if a.Curve {
 		if result.Curve, err = calibration.Curve(ctx, c.Run, c.NoiseMultiplier, a.Epsilon); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -59,7 +60,7 @@ func take(
 		return goesOn(p, o, run)
 	}
 	next := manifest.NewRun()
-	next.Name, next.Plan = p.Name, committed(root, next.RunID, record)
+	next.Name, next.Nouns, next.Plan = p.Name, p.Nouns, committed(root, next.RunID, record)
 	if before != nil {
 		next.Earlier, next.TakingOver = before.of.Run.Used(), true
 	}
@@ -78,13 +79,13 @@ func committed(root stream.Root, id stream.RunID, record *manifest.RunPlan) *man
 	return &r
 }
 
-// goesOn takes the directory of the same plan, which may have another name now.
+// goesOn takes the directory of the same plan, which may have another name and other nouns now.
 func goesOn(p stages.Plan, o Options, run manifest.Run) (taken, error) {
-	if o.DryRun || p.Name == "" || p.Name == run.Name {
-		return taken{run: run}, nil
-	}
 	before := run
-	run.Name = p.Name
+	run.Name, run.Nouns = cmp.Or(p.Name, run.Name), p.NounsOr(run.Nouns)
+	if o.DryRun || run.Name == before.Name && run.Nouns == before.Nouns {
+		return taken{run: before}, nil
+	}
 	return taken{run: run}, manifest.WriteRun(o.Out, run, &before)
 }
 

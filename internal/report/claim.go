@@ -21,7 +21,7 @@ func sign(r *Run) []string {
 		return nil
 	}
 	c := r.Certificate
-	who := c.Protected()
+	who := r.protected()
 	if n := r.Report.Owners; n > 0 {
 		who += fmt.Sprintf(" (one of %s)", words.Grouped(n))
 	}
@@ -96,12 +96,12 @@ func promise(r *Run) *section {
 		)
 	}
 	if c.Unit == accounting.UnitExample {
-		s.Text = append(s.Text, c.Protected()+".")
+		s.Text = append(s.Text, r.protected()+".")
 	}
 	if taken := r.Report.Taken.String(); taken != "" {
 		s.Text = append(s.Text, "In training, "+taken+".")
 	}
-	s.Facts = []Fact{{"Protected", c.Protected()}}
+	s.Facts = []Fact{{"Protected", r.protected()}}
 	for _, f := range c.Facts() {
 		s.Facts = append(s.Facts, Fact{f.Question, f.Text})
 	}
@@ -241,7 +241,7 @@ func attacks(r *Run) *section {
 		fmt.Sprintf(
 			"For an attacker who knows everything but whether the protected unit (%s) took part, and sees all that is released, the advantage over guessing is %s. "+
 				"This follows from the points of the certificate alone; more points (minsep account --also-epsilon) make it sharper.",
-			c.Protected(),
+			r.protected(),
 			accounting.AtMost(g.Advantage()),
 		),
 	}
@@ -407,7 +407,7 @@ func cite(r *Run) *section {
 	if r.Certificate == nil || !r.sound() { // nobody is to paste a claim that does not hold
 		return nil
 	}
-	paper, card := r.Certificate.Statement()+data(r), r.Certificate.ModelCard()
+	paper, card := r.Certificate.Statement(r.Nouns)+data(r), r.Certificate.ModelCard(r.Nouns)
 	for _, f := range []Fact{replacement(r), together(r)} {
 		if f.Value != "" {
 			paper += " " + f.Value

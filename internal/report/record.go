@@ -113,7 +113,7 @@ func checks(r *Run) *section {
 		}
 		s.List = append(s.List, f.Notes...)
 	}
-	held.Title = fmt.Sprintf("%s: open the list", words.Count(len(held.Rows), "check that holds"))
+	held.Title = fmt.Sprintf("%s: open the list", words.Count(len(held.Rows), "passing check"))
 	if len(broken.Rows) > 0 {
 		s.Tables = append(s.Tables, broken)
 	} else {

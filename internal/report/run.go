@@ -19,6 +19,7 @@ import (
 	"minsep/internal/stages"
 	"minsep/internal/statistics"
 	"minsep/internal/store"
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/privacy"
 	"minsep/sampling"
@@ -41,6 +42,7 @@ type Run struct {
 	Report inspect.Report // with its verdict; Realized of its folders is secret
 
 	Info        *manifest.Run           // run.json
+	Nouns       words.Nouns             // of run.json
 	Certificate *accounting.Certificate // of certificate.json, or of accounting.json, with a status that says that nothing is proven
 	Candidates  []accounting.Outcome    // of the ledger, by rising noise multiplier; also of a verification that ended without a certificate
 	Bounded     *ownergraph.Summary
@@ -97,7 +99,7 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 		}
 	}
 	if info, err := manifest.ReadRun(ctx, dir); err == nil {
-		r.Info = &info
+		r.Info, r.Nouns = &info, info.Nouns
 	}
 	if c, err := stages.ReadCertificate(ctx, dir); err == nil {
 		// The claim is about this strategy and this sampler; the folders beside it may hold others, which
@@ -132,6 +134,11 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 	r.readIndexes(ctx)
 	r.Baseline = r.baseline(ctx)
 	return r, errors.Join(ctx.Err(), failures.Err())
+}
+
+// protected says whom the certificate protects, with the data's own nouns.
+func (r *Run) protected() string {
+	return r.Certificate.Unit.Protected(r.Certificate.Run, r.Nouns)
 }
 
 // sound reports whether no check of the directory is broken. Long computations are for such

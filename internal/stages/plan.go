@@ -14,6 +14,7 @@ import (
 	"minsep/internal/ownergraph"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -54,6 +55,8 @@ type Plan struct {
 
 	Key string `json:"key,omitempty" decides:"nothing"` // file of the root key
 	Out string `json:"out,omitempty" decides:"nothing"` // run directory
+
+	words.Nouns `decides:"nothing"` // of the data, for messages
 
 	unread   []strictjson.Fault // of the text that the plan was read from
 	misspelt []string           // fields and groups that unknown ones in that text stand for

@@ -150,6 +150,7 @@ func (p Plan) ValueFaults() error {
 		strconv.Quote(p.Name),
 		fmt.Sprintf("must be one line of at most %d bytes", MaxName),
 	)
+	c.Add(p.NounFaults())
 	c.Require(p.Out != "", "out", `""`, "must name the run directory")
 	return InPlan("", c.Err())
 }
@@ -174,7 +175,7 @@ var planFields = func() map[string]map[string]string {
 		if inner.Kind() == reflect.Pointer {
 			inner = inner.Elem()
 		}
-		if inner.Kind() != reflect.Struct {
+		if inner.Kind() != reflect.Struct || t.Field(i).Anonymous {
 			continue
 		}
 		for _, field := range reflect.VisibleFields(inner) { // with the fields of embedded structs, such as a training's
@@ -191,8 +192,8 @@ var planFields = func() map[string]map[string]string {
 		fields[tag(f)] = of
 	}
 	fields["bound"]["graph"] = "graph.paths"
-	for i := range t.NumField() {
-		if name := tag(t.Field(i)); name != "" && all[inWords(name)] == "" {
+	for _, field := range reflect.VisibleFields(t) {
+		if name := tag(field); name != "" && all[inWords(name)] == "" {
 			all[inWords(name)] = name
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Count counts things with a plural in s: "1 example", "2 examples", "0 examples".
+// Count counts things, see [Plural]: "1 example", "2 examples", "0 examples".
 func Count[N ~int | ~int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return strconv.FormatInt(int64(n), 10) + " " + thing + "s"
+	return strconv.FormatInt(int64(n), 10) + " " + Plural(thing)
 }
 
 // Grouped writes a number with a comma before each group of three digits: "1,803,534".

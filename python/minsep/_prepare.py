@@ -25,8 +25,8 @@ def prepare(
     column: str | None = None,
     example_column: str | None = None,
     unowned: str | None = None,
-    owner: str = "owner",
-    example: str = "example",
+    owner: str | None = None,
+    example: str | None = None,
     plan: int | str | os.PathLike[str] | None = None,
     key: str | os.PathLike[str] | None = None,
     command: str | None = None,
@@ -50,7 +50,7 @@ def prepare(
     examples_per_owner, max_per_owner, sample, clip_norm, optimizer, schedule, momentum. Where each
     example has one owner, owners take part, and all examples do: batch_size then counts owners.
     plan is the number of a row of `minsep plan`, or the file of a plan. owner and example are the
-    nouns of these data, such as "author" and "photo".
+    nouns of these data, such as "author" and "photo", for what is printed and for reports.
 
     key is the file of the root key: by default that of MINSEP_KEY, or ~/.config/minsep/key, which is
     made where there is none. An interrupted call goes on when it is repeated. Another call for the
@@ -59,7 +59,8 @@ def prepare(
     out = os.fspath(path)
     if "://" in out:
         raise ValueError(f"path {out}: must be a folder of this machine: on object stores, run `minsep prepare`")
-    arguments = [f"--out={out}", f"--coordinates={_coordinates(model)}", f"--owner-noun={owner}", f"--example-noun={example}"]
+    arguments = [f"--out={out}", f"--coordinates={_coordinates(model)}"]
+    arguments += [f"--{name}-noun={noun}" for name, noun in (("owner", owner), ("example", example)) if noun is not None]
     if key is not None:
         arguments.append(f"--key={os.fspath(key)}")
     if plan is not None:

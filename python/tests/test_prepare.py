@@ -50,7 +50,7 @@ class Prepare(runs.Case):
             prepared(path, owners, epsilon=4)
         with self.assertRaisesRegex(ValueError, "not those from which .* was prepared: 400 rows then, 400 now"):
             prepared(path, owners + 1)
-        again, repeated = prepared(path, owners, owner="author", example="photo")
+        again, repeated = prepared(path, owners)
         self.assertEqual((again.run_id, repeated), (run.run_id, text))
 
     def test_a_training_reads_its_noise_without_a_key(self):
