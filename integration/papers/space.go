@@ -124,6 +124,9 @@ func (s space) least(ctx context.Context, c claim) (found, error) {
 	}
 	f.ends = ends
 	rms := f.rmse / f.noise.Multiplier
+	if f.noise, err = f.noise.Refine(ctx, calibration.Tolerance); err != nil { // the search ended with its work
+		return f, err
+	}
 	f.noise, err = f.noise.Both(ctx)
 	f.rmse, f.stdErr = f.noise.Multiplier*rms, f.noise.StdErr*rms
 	return f, err

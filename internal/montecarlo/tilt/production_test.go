@@ -133,8 +133,8 @@ func TestProductionAtMostOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(proposal.Bound/delta/6.215-1) > 0.01 {
-		t.Errorf("M/δ = %g, want 6.215", proposal.Bound/delta)
+	if math.Abs(proposal.Bound/delta/6.39-1) > 0.01 {
+		t.Errorf("M/δ = %g, want 6.39", proposal.Bound/delta)
 	}
 	v, err := NewVerifier(proposal, stream.PublicKey("verify", []byte("at most once")))
 	if err != nil {
