@@ -169,7 +169,7 @@ func (p *planning) both(ctx context.Context, row *Row) error {
 // refine estimates the noise multiplier of a row to a smaller standard error. If that takes too
 // many samples, the row stays as it is, perhaps tied.
 func (p *planning) refine(ctx context.Context, row *Row, tolerance float64) error {
-	n, err := row.Noise.Refine(ctx, tolerance)
+	n, err := row.Noise.Refine(ctx, tolerance, 1)
 	return p.renew(ctx, row, n, err)
 }
 

@@ -132,15 +132,15 @@ func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
 	return s.both(ctx, n, Tolerance)
 }
 
-// Refine estimates n to a smaller standard error of ln σ, and leaves it as it is if that takes too
-// many samples.
-func (n Noise) Refine(ctx context.Context, tolerance float64) (Noise, error) {
+// Refine estimates n to a smaller standard error of ln σ, and leaves it as it is if that takes more
+// samples than times as many as a look in a plan may have.
+func (n Noise) Refine(ctx context.Context, tolerance, times float64) (Noise, error) {
 	if n.Proven || n.StdErr <= tolerance*n.Multiplier {
 		return n, nil
 	}
 	s := n.found
 	s.behind, s.spent = math.Inf(1), func() bool { return false }
-	s.samples = func(*look) float64 { return s.mostSamples(false) }
+	s.samples = func(*look) float64 { return times * s.mostSamples(false) }
 	finer, err := s.noise(ctx, n.Multiplier, tolerance)
 	if errors.Is(err, ErrTooDear) {
 		return n, nil
