@@ -201,7 +201,7 @@ func (c *Certificate) Verify(ctx context.Context, cpuTime time.Duration) (delta 
 			montecarlo.KernelID(),
 		)
 	}
-	own, err := calibration.Resample(ctx, p, released.Candidate, cpuTime.Seconds())
+	own, err := calibration.Resample(ctx, p, released, cpuTime.Seconds())
 	if err != nil {
 		return 0, err
 	}

@@ -71,7 +71,7 @@ func inspectClaim(ctx context.Context, path string) (Inspection, error) {
 		"every bound without samples, and every cost of truncation, holds when it is computed again",
 		calibration.CheckProofs(ctx, l.Protocol()) == nil,
 	)
-	if id := l.Protocol().KernelID; id != "" {
+	if id := l.Protocol().KernelID; id != "" || len(l.Tallies()) > 0 {
 		found.check("kernel", "the samples are of a kernel of minsep", montecarlo.IsKernelID(id))
 		if id != montecarlo.KernelID() {
 			found.Notes = append(
@@ -248,10 +248,10 @@ func matchOwners(found *Inspection, c *accounting.Certificate, table *manifest.B
 }
 
 // Resample draws samples of a run directory's certificate for some seconds of processors, under a key
-// of the reader's own, and bounds δ by them. Unlike the ledger's samples nobody could choose them: they
-// find a ledger that was forged, and one that was repeated until it was accepted. Where proofs without
-// samples carry the claim, they are computed again by [Directory], and no sample is drawn. It returns
-// nil if there is no certificate that follows from its ledger.
+// of the reader's own, and bounds δ of every certified point by them. Unlike the ledger's samples nobody
+// could choose them: they find a ledger that was forged, and one that was repeated until it was accepted.
+// Where proofs without samples carry the claim, they are computed again by [Directory], and no sample is
+// drawn. It returns nil if there is no certificate that follows from its ledger.
 func Resample(ctx context.Context, dir string, seconds float64) (*Inspection, error) {
 	found := &Inspection{Folder: store.Join(dir, manifest.LedgerFolder)}
 	if name, err := stages.FindClaim(ctx, dir); err != nil || name == "" {
@@ -265,7 +265,7 @@ func Resample(ctx context.Context, dir string, seconds float64) (*Inspection, er
 	if err != nil {
 		return nil, nil
 	}
-	own, err := calibration.Resample(ctx, l.Protocol(), released.Candidate, seconds)
+	own, err := calibration.Resample(ctx, l.Protocol(), released, seconds)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -285,6 +285,13 @@ func Resample(ctx context.Context, dir string, seconds float64) (*Inspection, er
 		own.Delta,
 		100*calibration.OwnConfidence,
 	)
+	further := 0
+	for i, point := range l.Protocol().Points {
+		if i > 0 && released.Certified[i] {
+			rule += fmt.Sprintf("; at epsilon %g at most %.3g", point.Epsilon, own.Further[further])
+			further++
+		}
+	}
 	if own.Samples == 0 {
 		rule = "no samples are needed: proofs carry the claim"
 	}
@@ -295,8 +302,10 @@ func Resample(ctx context.Context, dir string, seconds float64) (*Inspection, er
 // recomputed says in words what of a certificate's samples was recomputed.
 func recomputed(found []Inspection, c *accounting.Certificate) string {
 	sampled := false
-	for _, v := range c.Points[0].Directions {
-		sampled = sampled || v.Samples > 0
+	for _, point := range c.Points {
+		for _, v := range point.Directions {
+			sampled = sampled || v.Samples > 0
+		}
 	}
 	if !sampled {
 		return "its proofs computed again"

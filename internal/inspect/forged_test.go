@@ -19,40 +19,49 @@ import (
 	"minsep/sampling"
 )
 
-// protocolAt is a protocol with one candidate, whose trials have samples.
-func protocolAt(t *testing.T, sigma float64, kernel string) *accounting.Protocol {
+// protocolAt is a protocol with one candidate, whose trials have samples, at epsilon 1 or at the values
+// that are given.
+func protocolAt(t *testing.T, sigma float64, kernel string, epsilons ...float64) *accounting.Protocol {
 	t.Helper()
-	const epsilon, delta = 1, 1e-3
+	const delta = 1e-3
 	run := accounting.Run{Sampler: sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.1, Steps: 16, MinSep: 2, WarmStart: true}},
 		Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 16, Toeplitz: []float64{1, 0.5}}, MaxExamplesPerOwner: 1}
 	p := &accounting.Protocol{Format: 1, Run: run, CodeVersion: manifest.Version, KernelID: kernel,
-		Candidates: []accounting.Candidate{{NoiseMultiplier: sigma}}, Points: []accounting.Point{{Epsilon: epsilon, Delta: delta}}}
-	var bounds []float64
-	var proposals []tilt.Proposal
-	for _, d := range montecarlo.Directions {
-		proposal, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d})
+		Candidates: []accounting.Candidate{{NoiseMultiplier: sigma}}}
+	if epsilons == nil {
+		epsilons = []float64{1}
+	}
+	for point, epsilon := range epsilons {
+		var bounds []float64
+		var proposals []tilt.Proposal
+		for _, d := range montecarlo.Directions {
+			proposal, err := tilt.NewProposal(t.Context(), tilt.Config{Spec: run.Loss(sigma), Epsilon: epsilon, Direction: d})
+			if err != nil {
+				t.Fatal(err)
+			}
+			proposals, bounds = append(proposals, proposal), append(bounds, proposal.Bound)
+		}
+		thresholds, samples, err := accounting.Claim{Delta: delta, Points: len(epsilons)}.Samples(0.8*delta, bounds)
 		if err != nil {
 			t.Fatal(err)
 		}
-		proposals, bounds = append(proposals, proposal), append(bounds, proposal.Bound)
-	}
-	thresholds, samples, err := accounting.Claim{Delta: delta}.Samples(0.8*delta, bounds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Points[0].Thresholds = thresholds
-	for i, d := range montecarlo.Directions {
-		trial := accounting.Trial{Direction: d, Method: accounting.MonteCarlo, Bound: bounds[i], Samples: samples[i]}
-		if samples[i] == 0 {
-			trial.Method, trial.Bound = accounting.RenyiBound, proposals[i].Divergence
-		} else {
-			proposal := proposals[i]
-			proposal.Config = tilt.Config{}
-			if trial.Values, err = json.Marshal(calibration.Values{Tilt: &proposal}); err != nil {
-				t.Fatal(err)
-			}
+		if len(epsilons) > 1 && thresholds.FailureProbability == 0 {
+			thresholds.Verify = 0.8 * delta // and leaves room for the failures of other points
 		}
-		p.Candidates[0].Trials = append(p.Candidates[0].Trials, trial)
+		p.Points = append(p.Points, accounting.Point{Epsilon: epsilon, Delta: delta, Thresholds: thresholds})
+		for i, d := range montecarlo.Directions {
+			trial := accounting.Trial{Point: point, Direction: d, Method: accounting.MonteCarlo, Bound: bounds[i], Samples: samples[i]}
+			if samples[i] == 0 {
+				trial.Method, trial.Bound = accounting.RenyiBound, proposals[i].Divergence
+			} else {
+				proposal := proposals[i]
+				proposal.Config = tilt.Config{}
+				if trial.Values, err = json.Marshal(calibration.Values{Tilt: &proposal}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.Candidates[0].Trials = append(p.Candidates[0].Trials, trial)
+		}
 	}
 	return p
 }
@@ -141,6 +150,8 @@ func TestForgedLedgers(t *testing.T) {
 		}, true, true},
 		{"a kernel of another machine", protocolAt(t, 0.5, "fma/2-00000000"), invented, true, false},
 		{"a kernel that does not exist", protocolAt(t, 0.5, "kernel of nobody"), invented, true, false},
+		{"samples without a kernel", protocolAt(t, 0.5, ""), invented, true, true},
+		{"invented units of a further point", protocolAt(t, 0.5, montecarlo.KernelID(), 60, 1), invented, true, true},
 		{"honest units", large, func(u ledger.Unit) []ledger.Entry { return []ledger.Entry{honest(large, u)} }, false, false},
 	} {
 		dir := published(t, c.p, c.fill)
@@ -166,7 +177,7 @@ func TestForgedLedgers(t *testing.T) {
 			t.Errorf("%s: %s", c.name, r.Verdict)
 		}
 		units, err := Recheck(t.Context(), dir, 3)
-		if c.p.KernelID != montecarlo.KernelID() {
+		if c.p.KernelID != "" && c.p.KernelID != montecarlo.KernelID() {
 			if err == nil {
 				t.Errorf("%s: its units were recomputed", c.name)
 			}
