@@ -84,6 +84,8 @@ func (s Statistic) check(k *param.Checker) {
 	k.Require(s.Lower < s.Upper && !math.IsInf(s.Lower, 0) && !math.IsInf(s.Upper, 0) && !math.IsInf(s.Upper-s.Lower, 0),
 		name, fmt.Sprintf("%g to %g", s.Lower, s.Upper),
 		"must have finite bounds, the lower one below the upper one: without them one value has no bounded effect")
+	k.Require(s.Kind != Variance || !math.IsInf((s.Upper-s.Lower)*(s.Upper-s.Lower), 0),
+		name, fmt.Sprintf("%g to %g", s.Lower, s.Upper), "must have bounds whose distance has a finite square")
 	k.Require(len(s.Classes) == 0, name, strings.Join(s.Classes, ", "), "must have no classes")
 	k.Require((s.Kind == Quantiles) == (len(s.Ranks) > 0), name, fmt.Sprintf("%d ranks", len(s.Ranks)),
 		"must have ranks if quantiles are asked for, and only then")

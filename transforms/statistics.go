@@ -30,6 +30,7 @@ func init() {
 	beam.RegisterType(reflect.TypeFor[privacy.Statistics]())
 	beam.RegisterCoder(reflect.TypeFor[privacy.Release](), encodeRelease, decodeRelease)
 	register.Function2x2(memberOf)
+	register.Iter1[bool]()
 	beam.RegisterDoFn(reflect.TypeFor[aggregateFn]())
 	beam.RegisterDoFn(reflect.TypeFor[releaseFn]())
 	register.Iter1[Value]()
@@ -86,7 +87,7 @@ func Statistics(
 		return none, err
 	}
 	members := beam.ParDo(s, memberOf, rows)
-	byExample := beam.GroupByKey(s, beam.Flatten(s, members, values))
+	byExample := beam.CoGroupByKey(s, members, values)
 	sums := beam.ParDo(s, &aggregateFn{Ask: ask, PerOwner: perOwner}, byExample)
 	release := &releaseFn{Ask: ask, PerOwner: perOwner, Run: e.training.dir}
 	return beam.ParDo(s, release, beam.Impulse(s), beam.SideInput{Input: sums}), nil
@@ -107,8 +108,8 @@ func (e Examples) perOwner() (int, error) {
 	return b.MaxExamplesPerOwner * max(1, b.Pools), nil // in a pool, each
 }
 
-// memberOf says by a value of no column that an example is in the table.
-func memberOf(id beam.X, _ beam.Y) (beam.X, Value) { return id, Value{} }
+// memberOf says that an example is in the table.
+func memberOf(id beam.X, _ beam.Y) (beam.X, bool) { return id, true }
 
 // aggregateFn adds the values of a bundle's examples up.
 type aggregateFn struct {
@@ -123,7 +124,12 @@ func (f *aggregateFn) StartBundle(func([]byte)) (err error) {
 	return err
 }
 
-func (f *aggregateFn) ProcessElement(_ beam.X, values func(*Value) bool, _ func([]byte)) error {
+func (f *aggregateFn) ProcessElement(
+	_ beam.X,
+	members func(*bool) bool,
+	values func(*Value) bool,
+	_ func([]byte),
+) error {
 	of := map[string]Value{}
 	var v Value
 	for values(&v) {
@@ -132,10 +138,10 @@ func (f *aggregateFn) ProcessElement(_ beam.X, values func(*Value) bool, _ func(
 		}
 		of[v.Column] = v
 	}
-	if _, member := of[""]; !member {
+	var member bool
+	if !members(&member) {
 		return nil
 	}
-	delete(of, "")
 	for column, v := range of {
 		if err := f.sums.Add(column, v.Number, v.Text); err != nil {
 			return err

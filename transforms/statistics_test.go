@@ -16,6 +16,7 @@ import (
 
 func init() {
 	register.Function1x2(valueOf)
+	register.Function1x2(namelessOf)
 	register.Function1x0(takeRelease)
 }
 
@@ -23,6 +24,9 @@ func init() {
 func valueOf(i int) (string, Value) {
 	return fmt.Sprintf("SECRET-%05d", i), Value{Column: "label", Text: []string{"even", "odd"}[i%2]}
 }
+
+// namelessOf gives examples a value of no column, which counts nowhere and makes no member.
+func namelessOf(i int) (string, Value) { return fmt.Sprintf("SECRET-%05d", i), Value{} }
 
 var released struct {
 	sync.Mutex
@@ -49,7 +53,9 @@ func TestStatistics(t *testing.T) {
 			p, s := beam.NewPipelineWithRoot()
 			e := examples(t, s, again(training), limits)
 			beam.ParDo0(s, takeRow, must[beam.PCollection](t)(e.Rows(s)))
-			release, err := Statistics(t.Context(), s, labels, e, beam.ParDo(s, valueOf, beam.CreateList(s, of)))
+			values := beam.ParDo(s, valueOf, beam.CreateList(s, of))
+			values = beam.Flatten(s, values, beam.ParDo(s, namelessOf, beam.CreateList(s, numbers(people+500))))
+			release, err := Statistics(t.Context(), s, labels, e, values)
 			if err == nil {
 				beam.ParDo0(s, takeRelease, release)
 			}

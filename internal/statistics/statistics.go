@@ -5,7 +5,11 @@
 // An owner has at most k examples of a bounded table, each with one value in a column. So leaving
 // out an owner changes at most k values, be they of one class or of several: the counts of all
 // classes together change by at most k in the sum of their absolute values, which is what Laplace
-// noise needs. The noise of a count is therefore that of k classes with one change each.
+// noise needs.
+//
+// A value is clamped and mapped to [-1, 1], and counted in multiples of 1/grid. Sums are integers,
+// since sums of floats are rounded: one value would then move a sum by more than its own size, as it
+// changes how all that follow are rounded, and a sum that overflows has no noise at all.
 package statistics
 
 import (
@@ -16,10 +20,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/google/differential-privacy/go/v3/dpagg"
+	"github.com/google/differential-privacy/go/v3/noise"
 
 	"minsep/internal/manifest"
 	"minsep/internal/store"
@@ -34,20 +40,16 @@ type Aggregates struct {
 	all      []aggregate // by statistic
 }
 
-// aggregate holds the counts of one statistic by class, or the sums of its values.
+// aggregate holds the sums of one statistic.
 type aggregate struct {
-	Counts []int64
-	Values values
+	// Sums has the number of examples by class; of a mean and a variance the number of values, and
+	// the sums of their positions and of the squares of these, in multiples of 1/grid.
+	Sums      []int64
+	Quantiles *dpagg.BoundedQuantiles // of positions
 }
 
-// values are [dpagg.BoundedMean], [dpagg.BoundedVariance] or [dpagg.BoundedQuantiles].
-type values interface{ Add(float64) error }
-
-func init() {
-	gob.Register(&dpagg.BoundedMean{})
-	gob.Register(&dpagg.BoundedVariance{})
-	gob.Register(&dpagg.BoundedQuantiles{})
-}
+// grid is the number of steps from 0 to 1. With an owner's 2³¹ examples, a sum moves by at most 2⁶¹.
+const grid = 1 << 30
 
 // New returns aggregates without values, for owners with at most perOwner examples.
 func New(of privacy.Statistics, perOwner int) (*Aggregates, error) {
@@ -56,12 +58,21 @@ func New(of privacy.Statistics, perOwner int) (*Aggregates, error) {
 	}
 	a := &Aggregates{of: of, perOwner: int64(perOwner)}
 	for _, s := range of.Statistics {
-		g := aggregate{Counts: make([]int64, len(s.Classes))}
+		var g aggregate
 		var err error
-		if s.Kind != privacy.Counts {
-			g.Values, err = a.newValues(s)
+		switch s.Kind {
+		case privacy.Counts:
+			g.Sums = make([]int64, len(s.Classes))
+		case privacy.Mean:
+			g.Sums = make([]int64, 2)
+		case privacy.Variance:
+			g.Sums = make([]int64, 3)
+		case privacy.Quantiles:
+			g.Quantiles, err = dpagg.NewBoundedQuantiles(&dpagg.BoundedQuantilesOptions{Epsilon: a.epsilon(),
+				MaxPartitionsContributed: 1, MaxContributionsPerPartition: a.perOwner, Lower: -1, Upper: 1})
 		}
-		if err != nil {
+		_, small := a.noisy(0, 1, 3) // ε may be too small for the noise
+		if err := errors.Join(err, small); err != nil {
 			return nil, fmt.Errorf("%s of %s: %w", s.Kind, s.Column, err)
 		}
 		a.all = append(a.all, g)
@@ -72,32 +83,42 @@ func New(of privacy.Statistics, perOwner int) (*Aggregates, error) {
 // epsilon is the part of one statistic.
 func (a *Aggregates) epsilon() float64 { return a.of.Epsilon / float64(len(a.of.Statistics)) }
 
-func (a *Aggregates) newValues(s privacy.Statistic) (values, error) {
-	switch s.Kind {
-	case privacy.Mean:
-		return dpagg.NewBoundedMean(&dpagg.BoundedMeanOptions{Epsilon: a.epsilon(),
-			MaxPartitionsContributed: 1, MaxContributionsPerPartition: a.perOwner, Lower: s.Lower, Upper: s.Upper})
-	case privacy.Variance:
-		return dpagg.NewBoundedVariance(&dpagg.BoundedVarianceOptions{Epsilon: a.epsilon(),
-			MaxPartitionsContributed: 1, MaxContributionsPerPartition: a.perOwner, Lower: s.Lower, Upper: s.Upper})
-	}
-	return dpagg.NewBoundedQuantiles(&dpagg.BoundedQuantilesOptions{Epsilon: a.epsilon(),
-		MaxPartitionsContributed: 1, MaxContributionsPerPartition: a.perOwner, Lower: s.Lower, Upper: s.Upper})
+// position maps a value to [-1, 1].
+func position(s privacy.Statistic, value float64) float64 {
+	value = min(max(value, s.Lower), s.Upper)
+	return 2*((value-s.Lower)/(s.Upper-s.Lower)) - 1
+}
+
+// valueAt is the inverse of position.
+func valueAt(s privacy.Statistic, position float64) float64 {
+	return s.Lower + (s.Upper-s.Lower)*((position+1)/2)
 }
 
 // Add adds the value of an example in a column: a number, and the text of a class. A number that is
 // NaN is no value.
 func (a *Aggregates) Add(column string, number float64, text string) error {
 	for i, s := range a.of.Statistics {
-		if s.Column != column {
-			continue
-		}
-		if class := slices.Index(s.Classes, text); class >= 0 {
-			a.all[i].Counts[class]++
-		}
-		if s.Kind != privacy.Counts {
-			if err := a.all[i].Values.Add(number); err != nil {
-				return err
+		g := a.all[i]
+		switch {
+		case s.Column != column:
+		case s.Kind == privacy.Counts:
+			if class := slices.Index(s.Classes, text); class >= 0 {
+				g.Sums[class]++
+			}
+		case math.IsNaN(number):
+		default:
+			at := math.Round(position(s, number)*grid) / grid
+			if s.Kind == privacy.Quantiles {
+				if err := g.Quantiles.Add(at); err != nil {
+					return err
+				}
+				continue
+			}
+			power := 1.0
+			g.Sums[0]++
+			for j := range g.Sums[1:] {
+				power *= at
+				g.Sums[1+j] += int64(math.Round(power * grid))
 			}
 		}
 	}
@@ -123,72 +144,69 @@ func (a *Aggregates) Merge(encoded []byte) error {
 		return errOther
 	}
 	for i, other := range others {
-		if len(other.Counts) != len(a.all[i].Counts) {
+		to := a.all[i]
+		if len(other.Sums) != len(to.Sums) || (other.Quantiles == nil) != (to.Quantiles == nil) {
 			return errOther
 		}
-		for class, n := range other.Counts {
-			a.all[i].Counts[class] += n
+		for j, n := range other.Sums {
+			to.Sums[j] += n
 		}
-		var err error
-		switch to := a.all[i].Values.(type) {
-		case *dpagg.BoundedMean:
-			err = merge(to, other.Values)
-		case *dpagg.BoundedVariance:
-			err = merge(to, other.Values)
-		case *dpagg.BoundedQuantiles:
-			err = merge(to, other.Values)
-		}
-		if err != nil {
-			return err
+		if to.Quantiles != nil {
+			if err := to.Quantiles.Merge(other.Quantiles); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func merge[T interface{ Merge(T) error }](to T, from values) error {
-	same, ok := from.(T)
-	if !ok {
-		return errOther
-	}
-	return to.Merge(same)
-}
-
 // Results adds noise, and ends the aggregates.
 func (a *Aggregates) Results() (results [][]float64, err error) {
 	for i, s := range a.of.Statistics {
-		var list []float64
-		add := func(value float64, failed error) {
-			list, err = append(list, value), errors.Join(err, failed)
-		}
-		for _, n := range a.all[i].Counts {
-			add(a.noisy(n))
-		}
-		switch of := a.all[i].Values.(type) {
-		case *dpagg.BoundedMean:
-			add(of.Result())
-		case *dpagg.BoundedVariance:
-			add(of.Result())
-		case *dpagg.BoundedQuantiles:
-			for _, rank := range s.Ranks {
-				add(of.Result(rank))
-			}
-		}
-		results = append(results, list)
+		list, failed := a.result(s, a.all[i])
+		results, err = append(results, list), errors.Join(err, failed)
 	}
 	return results, err
 }
 
-// noisy returns a count of a class with noise.
-func (a *Aggregates) noisy(n int64) (float64, error) {
-	count, err := dpagg.NewCount(&dpagg.CountOptions{Epsilon: a.epsilon(), MaxPartitionsContributed: a.perOwner})
-	if err != nil {
-		return 0, err
+func (a *Aggregates) result(s privacy.Statistic, g aggregate) (list []float64, err error) {
+	for _, rank := range s.Ranks {
+		at, err := g.Quantiles.Result(rank)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, valueAt(s, at))
 	}
-	if err := count.IncrementBy(n); err != nil {
-		return 0, err
+	most, parts := int64(1), 1 // of one example; of the statistic's ε
+	if s.Kind != privacy.Counts {
+		parts = len(g.Sums)
 	}
-	result, err := count.Result()
-	return float64(result), err
+	for _, sum := range g.Sums {
+		noisy, err := a.noisy(sum, most, parts)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, float64(noisy))
+		if s.Kind != privacy.Counts {
+			most = grid // all but the first
+		}
+	}
+	if s.Kind == privacy.Counts || s.Kind == privacy.Quantiles {
+		return list, nil
+	}
+	values := grid * max(1, list[0])
+	mean := list[1] / values
+	if s.Kind == privacy.Mean {
+		return []float64{valueAt(s, min(max(mean, -1), 1))}, nil
+	}
+	half := (s.Upper - s.Lower) / 2
+	return []float64{half * half * min(max(list[2]/values-mean*mean, 0), 1)}, nil
+}
+
+// noisy adds noise to a sum in which an example counts at most so much, for one of so many equal
+// parts of the statistic's ε.
+func (a *Aggregates) noisy(sum, most int64, parts int) (int64, error) {
+	return noise.Laplace().AddNoiseInt64(sum, 1, a.perOwner*most, a.epsilon()/float64(parts), 0)
 }
 
 // releaseFormat is the format of the file of a release.

@@ -144,6 +144,7 @@ func TestRefused(t *testing.T) {
 		"+Inf":             change(func(s *privacy.Statistics) { s.Statistics[2].Upper = math.Inf(1) }),
 		"name the classes": change(func(s *privacy.Statistics) { s.Statistics[0].Classes = nil }),
 		"class once":       change(func(s *privacy.Statistics) { s.Statistics[0].Classes = []string{"a", "a"} }),
+		"finite square":    change(func(s *privacy.Statistics) { s.Statistics[2].Upper = 1e200 }),
 		"0 ranks":          change(func(s *privacy.Statistics) { s.Statistics[3].Ranks = nil }),
 		"from 0 to 1":      change(func(s *privacy.Statistics) { s.Statistics[3].Ranks = []float64{1.5} }),
 		"kind":             change(func(s *privacy.Statistics) { s.Statistics[3].Kind = "mode" }),
@@ -151,5 +152,117 @@ func TestRefused(t *testing.T) {
 		if _, err := New(of, perOwner); err == nil || !strings.Contains(fmt.Sprint(err), rule) {
 			t.Errorf("%s: %v", rule, err)
 		}
+	}
+}
+
+// TestEffect: an owner's value moves no sum before noise by more than a value's most, whatever the
+// bounds, the other values and their order. Sums of floats fail: they overflow, so that a value decides
+// alone, or a value that is left out changes how the following ones are rounded.
+func TestEffect(t *testing.T) {
+	const perOwner, n = 1, 1 << 12
+	for _, bounds := range [][2]float64{{-1, 1}, {-8e307, 8e307}, {0, 5e-324}, {1e16, 1e16 + 2}, {-1, 1e-20}} {
+		of := ask
+		of.Statistics = []privacy.Statistic{{Column: "age", Kind: privacy.Mean, Lower: bounds[0], Upper: bounds[1]}}
+		if bounds[1] < 1e100 {
+			of.Statistics = append(of.Statistics, of.Statistics[0])
+			of.Statistics[1].Kind = privacy.Variance
+		}
+		sums := func(values ...float64) (all []int64) {
+			a, err := New(of, perOwner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			add := func(value float64) {
+				if err := a.Add("age", value, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, value := range values {
+				add(value)
+			}
+			for range n {
+				add(bounds[1])
+			}
+			for range n {
+				add(bounds[1]/2 + bounds[0]/2 + (bounds[1]-bounds[0])*0x1p-42) // half of a float's last place of the sum, and more
+			}
+			for _, g := range a.all {
+				all = append(all, g.Sums...)
+			}
+			return all
+		}
+		without := sums()
+		for _, value := range []float64{bounds[0], bounds[1], math.Inf(1), math.Inf(-1), math.MaxFloat64, 0, math.NaN()} {
+			for j, with := range sums(value) {
+				most := int64(grid)
+				if j == 0 || j == 2 {
+					most = 1
+				}
+				if move := with - without[j]; max(move, -move) > most || math.IsNaN(value) && move != 0 {
+					t.Errorf("%g of %v: sum %d moves by %d of %d", value, bounds, j, move, most)
+				}
+			}
+		}
+	}
+}
+
+// TestBounds: results are within bounds of every size, and quantiles of values next to the upper
+// bound are there.
+func TestBounds(t *testing.T) {
+	for _, bounds := range [][2]float64{{-8e307, 8e307}, {0, 5e-324}, {1e16, 1e16 + 2}, {-1, 1e-20}} {
+		of := privacy.Statistics{Name: "a", Epsilon: 1e6, Statistics: []privacy.Statistic{
+			{Column: "x", Kind: privacy.Mean, Lower: bounds[0], Upper: bounds[1]},
+			{Column: "x", Kind: privacy.Quantiles, Lower: bounds[0], Upper: bounds[1], Ranks: []float64{0.01}}}}
+		a, err := New(of, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if err := a.Add("x", math.Nextafter(bounds[1], bounds[0]/2+bounds[1]/2), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := a.Results()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, list := range r {
+			if at := position(of.Statistics[i], list[0]); !(list[0] >= bounds[0] && list[0] <= bounds[1]) || bounds[1]-bounds[0] > 0.5 && bounds[1] < 1e16 && at < 0.99 {
+				t.Errorf("%v: %s %g", bounds, of.Statistics[i].Kind, list[0])
+			}
+		}
+	}
+}
+
+// TestLargeBounds: a mean has noise even if the sum of its values is larger than any float. With a
+// sum of floats all releases would be the upper bound or NaN, and with two values fewer half of them. That no
+// release of 60 is below it has a probability below 1e-9.
+func TestLargeBounds(t *testing.T) {
+	of := privacy.Statistics{Name: "a", Epsilon: 1, Statistics: []privacy.Statistic{
+		{Column: "x", Kind: privacy.Mean, Lower: 0, Upper: 1.7e308}}}
+	below := 0
+	for range 60 {
+		a, err := New(of, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if err := a.Add("x", math.Inf(1), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := a.Results()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.IsNaN(r[0][0]) {
+			t.Fatal("a mean is NaN")
+		}
+		if r[0][0] < 1.7e308 {
+			below++
+		}
+	}
+	if below == 0 {
+		t.Error("60 releases of 60 are the upper bound")
 	}
 }
