@@ -99,38 +99,6 @@ func TestAllocateRefuses(t *testing.T) {
 	}
 }
 
-// TestAllocateErrs: values with an expectation just above δ_v are accepted no more often than q,
-// each direction with an accepted mean of its own.
-func TestAllocateErrs(t *testing.T) {
-	th, tests, err := (Claim{Delta: 0.4}).Allocate([]Goal{{Bound: 1, Mean: 0.25, Errors: 0.5}, {Bound: 1, Mean: 0.05, Errors: 0.5}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if tests[0].Accept < 1.5*tests[1].Accept || tests[0].Samples < 2*tests[1].Samples {
-		t.Errorf("%+v: both directions take alike", tests)
-	}
-	rng := rand.New(rand.NewPCG(3, 4))
-	const runs = 200_000
-	for _, test := range tests {
-		accepted := 0
-		for range runs {
-			hits := 0
-			for range test.Samples {
-				if rng.Float64() < th.Verify*1.0001 {
-					hits++
-				}
-			}
-			if float64(hits) <= test.Accept*float64(test.Samples) {
-				accepted++
-			}
-		}
-		q := th.FailureProbability
-		if most := q*runs + 6*math.Sqrt(q*runs) + 1; float64(accepted) > most { // 1e-9 to fail by chance
-			t.Errorf("%+v: accepted %d times of %d, q = %g", test, accepted, runs, q)
-		}
-	}
-}
-
 // TestAcceptOfATrial: a trial's own accepted mean decides, and is held against q like the point's.
 func TestAcceptOfATrial(t *testing.T) {
 	p := sampled(t)

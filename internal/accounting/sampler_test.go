@@ -47,6 +47,9 @@ func samplerCases() []samplerCase {
 	epoch := func(b, length int) Run {
 		return run(sampling.Spec{EpochMinSep: &sampling.EpochMinSep{Steps: samplerSteps, MinSep: b, EpochSteps: length}}, 1)
 	}
+	rotation := func(period int) Run {
+		return run(sampling.Spec{Rotation: &sampling.Rotation{Steps: samplerSteps, EpochSteps: period}}, 1)
+	}
 	owners := func(r Run, k int) Run { r.MaxExamplesPerOwner = k; return r }
 	law := func(p float64) Run {
 		table, err := twice(p).Tabulate(samplerSteps)
@@ -78,6 +81,7 @@ func samplerCases() []samplerCase {
 		{"cyclic, first part", cyclic(0.3, 2, false), []int64{0, 2, 4}, cyclic(0.3, 2, true)},
 		{"cyclic, secret partition", cyclic(0.3, 2, true), nil, cyclic(0.3, 2, false)},
 		{"cyclic, secret partition, one step or two a part", cyclic(0.7, 3, true), nil, cyclic(0.7, 2, true)},
+		{"rotation", rotation(3), nil, rotation(4)},
 		{"multi-owner, two examples of one owner", multi(0.2, 3, 2), nil, multi(0.2, 3, 1)},
 	}
 }
@@ -261,65 +265,6 @@ func TestSamplersFollowTheirAccounting(t *testing.T) {
 	}
 }
 
-// TestTruncationFollowsItsAccounting holds which examples survive in batches that are cut against
-// the probability that the losses of truncated batches have in one step, by the number of others in
-// the batch.
-func TestTruncationFollowsItsAccounting(t *testing.T) {
-	const examples, p, most, rounds = 8, 0.6, 3, 40000
-	run := Run{Sampler: sampling.Spec{Poisson: &sampling.Poisson{Prob: p, Steps: 1}, Truncation: &sampling.Truncation{MaxBatchSize: most}},
-		Strategy: mechanism.Identity(1), MaxExamplesPerOwner: 1, Examples: examples}
-	src := stream.NewSource(stream.PublicKey("cut", nil))
-	sampler := run.Sampler.Poisson.Process().Sampler(src)
-	cut := run.Sampler.Truncation.Truncator(stream.PublicKey("cut batches", nil))
-	sampled, kept := make([]int, examples), make([]int, examples) // of example 0 of each round, by how many others are in the batch
-	others := make([]int, examples)
-	for round := range rounds {
-		var rows []int64
-		for e := range int64(examples) {
-			if row := int64(round*examples) + e; len(sampler.Append(nil, src.IntAddress(row, 0), row)) > 0 {
-				rows = append(rows, row)
-			}
-		}
-		first := int64(round * examples)
-		in := len(rows) > 0 && rows[0] == first
-		r := len(rows)
-		if in {
-			r--
-		}
-		others[r]++
-		rows = sampling.Cut(cut, 0, rows)
-		if in {
-			sampled[r]++
-			if len(rows) > 0 && rows[0] == first {
-				kept[r]++
-			}
-		}
-	}
-	const sigma = 1
-	event := poisson{run, *run.Sampler.Poisson}.events(sigma)[0].Event
-	if event.Truncation == nil || event.Truncation.MaxBatchSize != most || event.Truncation.Others != examples-1 {
-		t.Fatalf("event %+v: want batches of %d of %d examples", event, most, examples)
-	}
-	binomial := 1.0
-	var distribution []float64
-	for r := range examples {
-		distribution = append(distribution, binomial*math.Pow(p, float64(r))*math.Pow(1-p, float64(examples-1-r)))
-		binomial *= float64(examples-1-r) / float64(r+1)
-	}
-	if err := stattest.Distribution(others, distribution); err != nil {
-		t.Errorf("others in the batch: %v", err)
-	}
-	for r := range examples {
-		survives := float64(most) / float64(r+1)
-		if err := stattest.Count(kept[r], sampled[r], min(1, survives)); err != nil {
-			t.Errorf("%d others: kept: %v", r, err)
-		}
-		if r >= most && stattest.Count(kept[r], sampled[r], float64(most)/float64(r)) == nil && sampled[r] > 2000 {
-			t.Errorf("%d others: the probability of %d is accepted", r, r-1)
-		}
-	}
-}
-
 // irrelevant are the fields of samplers that change no privacy loss, with the reason.
 var irrelevant = map[string]string{
 	"Fixed.BatchSize": "no amplification: the schema of participations alone counts",
@@ -363,6 +308,13 @@ func TestEveryFieldCounts(t *testing.T) {
 			cut := r
 			cut.Examples = 20
 			cut.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 3}
+			others := int64(-1)
+			if p := cut.Sampler.Poisson; p != nil { // all but the owner's example
+				others = int64((poisson{cut, *p}).events(1)[0].Event.Truncation.Others)
+			}
+			if others >= 0 && others != cut.Examples-1 {
+				t.Errorf("%s: %d others of %d examples", name, others, cut.Examples)
+			}
 			mutated(t, name+", truncation", cut, func(r *Run) { r.Sampler.Truncation = nil })
 			mutated(t, name+", examples", cut, func(r *Run) { r.Examples = 40 })
 			for field := range reflect.TypeFor[sampling.Truncation]().NumField() {

@@ -82,6 +82,7 @@ func TestSchemesPage(t *testing.T) {
 				if words[got] != want {
 					t.Errorf("%s %s, column %d: %q, the page says %q", heading[3:], cells[0], i+1, words[got], want)
 				}
+				hasWhatItNeeds(t, run, got)
 				if sampler.Fixed != nil || sampler.MultiOwner != nil {
 					continue
 				}
@@ -89,10 +90,33 @@ func TestSchemesPage(t *testing.T) {
 				if cut := method(run); cut != got {
 					t.Errorf("%s %s, column %d, with a maximum batch size: %q, the page says %q", heading[3:], cells[0], i+1, words[cut], words[got])
 				}
+				if own := run.TruncatedPair(); own && got == MonteCarlo {
+					t.Errorf("%s %s, column %d: samples of a truncated pair", heading[3:], cells[0], i+1)
+				} else if !own && got == PLD {
+					var refused *RefusedError
+					if _, _, err := run.Prove(2, 1); !errors.As(err, &refused) {
+						t.Errorf("%s %s, column %d: a proof without a pair: %v", heading[3:], cells[0], i+1, err)
+					}
+				}
 			}
 		}
 		if rows != len(samplers) {
 			t.Errorf("%s: %d rows, want %d", heading[3:], rows, len(samplers))
+		}
+	}
+}
+
+// hasWhatItNeeds holds that a run has a loss to sample by, or a proof.
+func hasWhatItNeeds(t *testing.T, r Run, method Method) {
+	t.Helper()
+	switch method {
+	case MonteCarlo, Unproven:
+		if err := r.Loss(1).Validate(); err != nil || method == MonteCarlo && !r.TruncatedPair() {
+			t.Errorf("%+v: its loss is refused: %v", r.Sampler, err)
+		}
+	case PLD, ClosedForm:
+		if pq, qp, err := r.Prove(2, 1); err != nil || !(pq.Upper > 0 && pq.Upper < 1 && qp.Upper > 0 && pq.Lower <= pq.Upper) {
+			t.Errorf("%+v: %v %v %v", r.Sampler, pq, qp, err)
 		}
 	}
 }

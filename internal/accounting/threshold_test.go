@@ -7,31 +7,24 @@ import (
 	"testing"
 )
 
-// TestPublishedSampleCounts: the figures of the design for δ = 1.301e-8 and values in [0,1].
+// TestPublishedSampleCounts: the figures of the design for δ = 1.301e-8 and values in [0,1], and
+// s ≈ 150 M/δ at δ/2, 1100 at .8 δ and 4900 at .9 δ for values of at most M (F5).
 func TestPublishedSampleCounts(t *testing.T) {
-	const delta = 1.301e-8
-	for _, c := range []struct{ accept, want float64 }{{0, 1.7e9}, {0.5, 1.2e10}, {0.9, 3.8e11}} {
-		th, samples, err := Claim{Delta: delta}.Samples(c.accept*delta, []float64{1})
-		if err != nil || math.Abs(float64(samples[0])/c.want-1) > 0.05 {
-			t.Errorf("δ' = %g δ: %d samples, want about %g, %v", c.accept, samples[0], c.want, err)
+	const delta, small = 1.301e-8, 1.7e-7
+	for _, c := range []struct{ bound, accept, want float64 }{
+		{1, 0, 1.7e9}, {1, 0.5, 1.2e10}, {1, 0.9, 3.8e11},
+		{small, 0.5, 150 * small / delta}, {small, 0.8, 1100 * small / delta}, {small, 0.9, 4900 * small / delta},
+	} {
+		th, samples, err := Claim{Delta: delta}.Samples(c.accept*delta, []float64{c.bound})
+		if err != nil || math.Abs(float64(samples[0])/c.want-1) > 0.1 {
+			t.Errorf("M = %g, δ' = %g δ: %d samples, want about %g, %v", c.bound, c.accept, samples[0], c.want, err)
 		}
-		q := FailureProbability(samples[0], 1, th.Accept, th.Verify)
+		q := FailureProbability(samples[0], c.bound, th.Accept, th.Verify)
 		if total := (Thresholds{th.Accept, th.Verify, q}).Total(); total > delta {
-			t.Errorf("δ' = %g δ: total %g exceeds δ", c.accept, total)
+			t.Errorf("M = %g, δ' = %g δ: total %g exceeds δ", c.bound, c.accept, total)
 		}
-		if q := FailureProbability(samples[0]*99/100, 1, th.Accept, th.Verify); q <= th.FailureProbability {
-			t.Errorf("δ' = %g δ: 1 %% fewer samples would do", c.accept)
-		}
-	}
-}
-
-// TestSamplesScaleWithBound: s ≈ 150 M/δ at δ/2, 1100 at .8 δ and 4900 at .9 δ (F5).
-func TestSamplesScaleWithBound(t *testing.T) {
-	const delta, bound = 1.301e-8, 1.7e-7
-	for _, c := range []struct{ accept, want float64 }{{0.5, 150}, {0.8, 1100}, {0.9, 4900}} {
-		_, samples, err := Claim{Delta: delta}.Samples(c.accept*delta, []float64{bound})
-		if got := float64(samples[0]) * delta / bound; err != nil || math.Abs(got/c.want-1) > 0.1 {
-			t.Errorf("δ' = %g δ: %.0f M/δ samples, want about %.0f, %v", c.accept, got, c.want, err)
+		if q := FailureProbability(samples[0]*99/100, c.bound, th.Accept, th.Verify); q <= th.FailureProbability {
+			t.Errorf("M = %g, δ' = %g δ: 1 %% fewer samples would do", c.bound, c.accept)
 		}
 	}
 }

@@ -1,11 +1,9 @@
 package accounting
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -96,53 +94,6 @@ func TestTruncatedMechanisms(t *testing.T) {
 		if wrong[name] == 0 {
 			t.Errorf("%s: no violation is seen", name)
 		}
-	}
-}
-
-// TestTruncatedMechanismsAgree holds the enumeration itself against another one, by quadrature.
-func TestTruncatedMechanismsAgree(t *testing.T) {
-	data, err := os.ReadFile("testdata/truncated_mechanisms.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []struct {
-		N, B, Examples int
-		P, Sigma, Eps  float64
-		MaxBatch       int `json:"max_batch"`
-		C              [][]float64
-		Own            [][2]float64 `json:"own_gradient"`
-		Other          [][2]float64 `json:"other_gradient"`
-		KU             int          `json:"ku"`
-		Hpq, Hqp       float64
-		Tau1, Tau      float64
-		Act            struct{ Zero [2]float64 }
-	}
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
-	for i, g := range cases {
-		s := sampling.BMinSep{Prob: g.P, Steps: g.N, MinSep: g.B, WarmStart: true}
-		c := mechanismCase{own: g.KU, sigma: g.Sigma, epsilon: g.Eps, run: Run{MaxExamplesPerOwner: g.KU, Examples: int64(g.Examples),
-			Sampler:  sampling.Spec{BMinSep: &s, Truncation: &sampling.Truncation{MaxBatchSize: g.MaxBatch}},
-			Strategy: &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: g.N, Toeplitz: []float64{g.C[0][0], g.C[1][0]}}}}
-		for e := range g.KU {
-			c.gradients = append(c.gradients, [4]float64{g.Own[e%len(g.Own)][0], g.Own[e%len(g.Own)][1]})
-		}
-		c.others = [4]float64{g.Other[0][0], g.Other[0][1]}
-		pair := c.pair()
-		truth := c.truth(pair)
-		near := func(name string, got, want float64) {
-			if math.Abs(got-want) > gridError*want+gridRest {
-				t.Errorf("case %d: %s is %.6g, want %.6g", i, name, got, want)
-			}
-		}
-		near("H(P,Q), truncated", truth[0], g.Act.Zero[0])
-		near("H(Q,P), truncated", truth[1], g.Act.Zero[1])
-		near("H(P,Q)", pair[0], g.Hpq)
-		near("H(Q,P)", pair[1], g.Hqp)
-		_, once, any, _ := c.enumerated()
-		near("the probability of a full step", any, g.Tau)
-		near("the probability of an own full step", once, g.Tau1)
 	}
 }
 
