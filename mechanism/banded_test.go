@@ -1,9 +1,7 @@
 package mechanism_test
 
 import (
-	"math"
 	"testing"
-	"time"
 
 	"minsep/mechanism"
 )
@@ -23,32 +21,6 @@ func denseGolden(t testing.TB) []denseCase {
 	}
 	readGolden(t, "dense_banded_strategies.json", &golden)
 	return golden.Cases
-}
-
-func TestOptimalBandedGolden(t *testing.T) {
-	tried := 0
-	for _, c := range denseGolden(t) {
-		if c.Bands == 0 {
-			continue
-		}
-		tried++
-		start := time.Now()
-		s, conv, err := mechanism.Problem{Workload: mechanism.Prefix(c.N)}.OptimalBanded(c.Bands)
-		if err != nil {
-			t.Errorf("n %d, bands %d: %v", c.N, c.Bands, err)
-			continue
-		}
-		t.Logf("n %d, bands %d: loss/golden-1 %.2g, %d iterations, gap %.2g, %v", c.N, c.Bands, conv.Loss/c.Loss-1, conv.Iterations, conv.Gap, time.Since(start))
-		if math.Abs(conv.Loss/c.Loss-1) > 1e-6 {
-			t.Errorf("n %d, bands %d: loss %v, want %v", c.N, c.Bands, conv.Loss, c.Loss)
-		}
-		if s.Bands() != c.Bands {
-			t.Errorf("n %d: %d bands, want %d", c.N, s.Bands(), c.Bands)
-		}
-	}
-	if tried == 0 {
-		t.Fatal("no case")
-	}
 }
 
 // TestOptimalBandedWorkloads perturbs entries of the optimum under workloads whose gradient goes
@@ -106,23 +78,5 @@ func TestOptimalBandedRefuses(t *testing.T) {
 		if _, _, err := c.p.OptimalBanded(c.bands); err == nil {
 			t.Errorf("%+v with %d bands is accepted", c.p, c.bands)
 		}
-	}
-}
-
-func BenchmarkOptimalBanded(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		n    int
-	}{{"n=512/b=16", 512}, {"n=2048/b=16", 2048}} {
-		b.Run(c.name, func(b *testing.B) {
-			for b.Loop() {
-				_, conv, err := mechanism.Problem{Workload: mechanism.Prefix(c.n)}.OptimalBanded(16)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportMetric(conv.Loss, "loss")
-				b.ReportMetric(float64(conv.Iterations), "iterations")
-			}
-		})
 	}
 }

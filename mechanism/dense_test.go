@@ -92,24 +92,3 @@ func TestOptimalDenseRefuses(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkOptimalDense(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		n, k int
-		gap  float64
-	}{{"n=512/k=8", 512, 8, 1e-6}, {"n=2000/k=20", 2000, 20, 1e-3}} {
-		b.Run(c.name, func(b *testing.B) {
-			for b.Loop() {
-				p := mechanism.Problem{Workload: mechanism.Prefix(c.n), Participation: mechanism.Participation{MinSep: c.n / c.k, Phases: true}}
-				_, conv, err := p.OptimalDense(c.gap)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportMetric(conv.Loss, "loss")
-				b.ReportMetric(conv.Gap, "gap")
-				b.ReportMetric(float64(conv.Iterations), "sweeps")
-			}
-		})
-	}
-}

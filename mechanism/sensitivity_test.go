@@ -223,22 +223,3 @@ func TestSensitivityLarge(t *testing.T) {
 		t.Errorf("bound %+v, phases %+v", got, phases)
 	}
 }
-
-// TestColumnSumWithEarlyRise checks by brute force that only a rise from min-sep on matters.
-func TestColumnSumWithEarlyRise(t *testing.T) {
-	s := &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 11, Toeplitz: []float64{.4, 1, .2, .9, .9, .5, .3, .2, .1}}
-	for b := 1; b <= 6; b++ {
-		for k := 1; k <= 4; k++ {
-			got, err := s.Sensitivity(mechanism.Participation{MinSep: b, MaxParticipations: k})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if (got.Method == mechanism.MethodColumnSum) != (b >= 3) {
-				t.Errorf("b %d: method %s", b, got.Method)
-			}
-			if want := bruteForce(s, b, min(k, (11+b-1)/b)); !got.Exact || math.Abs(got.Value-want) > 1e-12*want {
-				t.Errorf("b %d, k %d: %+v, by brute force %v", b, k, got, want)
-			}
-		}
-	}
-}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"minsep/internal/stattest"
-	"minsep/internal/stream"
 	"minsep/sampling"
 )
 
@@ -96,29 +95,6 @@ func TestEpochDistribution(t *testing.T) {
 	}
 }
 
-// TestEpochSpecialCases: min-sep of the epoch is balls-in-bins, and an epoch of all steps or more
-// is at most once: b-min-sep with such a min-sep.
-func TestEpochSpecialCases(t *testing.T) {
-	const n, examples = 7, 200000
-	for _, epoch := range []int{1, 3, 4, 7, 11} {
-		s := sampling.EpochMinSep{Steps: n, MinSep: epoch, EpochSteps: epoch}
-		if err := stattest.Distribution(patterns(s, fmt.Sprint("bins", epoch), n, examples), patternDistribution(1, n, epoch, true)); err != nil {
-			t.Errorf("balls-in-bins of %d: %v", epoch, err)
-		}
-	}
-	for _, epoch := range []int{7, 8, 20} {
-		s := sampling.EpochMinSep{Steps: n, MinSep: 3, EpochSteps: epoch}
-		p := 1 / float64(epoch-n+1) // with min-sep n the rate is p/(1+(n-1)p) = 1/epoch
-		seen := patterns(s, fmt.Sprint("once", epoch), n, examples)
-		if err := stattest.Distribution(seen, patternDistribution(p, n, n, true)); err != nil {
-			t.Errorf("at most once in %d: %v", epoch, err)
-		}
-		if stattest.Distribution(seen, patternDistribution(0.9*p, n, n, true)) == nil {
-			t.Errorf("at most once in %d: cannot be told from a tenth less", epoch)
-		}
-	}
-}
-
 // TestEpochsAreKept at a length where nothing can be enumerated: gaps, one participation in every
 // full epoch, the number of participants of every step, and the joint distribution of the places in
 // two epochs.
@@ -146,44 +122,6 @@ func TestEpochsAreKept(t *testing.T) {
 	}
 	if stattest.Count(counts[0]+counts[epoch], 2*examples, 1.2/epoch) == nil {
 		t.Error("cannot be told from 20 % more at the first steps of epochs")
-	}
-}
-
-// TestEpochCopiesAreIndependent counts coincidences in one step of two copies and of two
-// neighbouring examples.
-func TestEpochCopiesAreIndependent(t *testing.T) {
-	const n, examples, epoch = 60, 60000, 20
-	s := sampling.EpochMinSep{Steps: n, MinSep: 8, EpochSteps: epoch}
-	src := stream.NewSource(key("epoch copies"))
-	sampler := s.Process().Sampler(src)
-	mask := func(id int64, copy uint32) (m uint64) {
-		for _, step := range sampler.Append(nil, src.IntAddress(id, copy), 0) {
-			m |= 1 << step
-		}
-		return m
-	}
-	together := func(other func(i int) uint64) (count [n]int) {
-		for i := range examples {
-			both := mask(int64(2*i), 0) & other(i)
-			for step := range n {
-				count[step] += int(both >> step & 1)
-			}
-		}
-		return count
-	}
-	const both = 1.0 / epoch / epoch
-	for name, other := range map[string]func(i int) uint64{
-		"copies":     func(i int) uint64 { return mask(int64(2*i), 1) },
-		"neighbours": func(i int) uint64 { return mask(int64(2*i+1), 0) },
-	} {
-		for step, c := range together(other) {
-			if err := stattest.Count(c, examples, both); err != nil {
-				t.Errorf("%s, step %d: %v", name, step, err)
-			}
-		}
-	}
-	if stattest.Count(together(func(i int) uint64 { return mask(int64(2*i), 0) })[0], examples, both) == nil {
-		t.Error("two copies with one stream are not found out")
 	}
 }
 
@@ -269,16 +207,5 @@ func TestAuditOfEpochs(t *testing.T) {
 	}
 	if broken := audit(spec, copies, [][]int64{{0, 0}, {1}, {}, {0}, {1}, {}, {}}); !slices.Contains(broken, "epochs") {
 		t.Errorf("a copy that is missing: %v", broken)
-	}
-}
-
-func BenchmarkEpochSampler(b *testing.B) {
-	s := sampling.EpochMinSep{Steps: 7200, MinSep: 256, EpochSteps: 1800}
-	src := stream.NewSource(key("bench"))
-	sampler := s.Process().Sampler(src)
-	steps := make([]int32, 0, 16)
-	b.ReportAllocs()
-	for i := range b.N {
-		steps = sampler.Append(steps[:0], src.IntAddress(int64(i), 0), 0)
 	}
 }

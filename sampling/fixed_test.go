@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"minsep/internal/stattest"
-	"minsep/internal/stream"
 	"minsep/sampling"
 )
 
@@ -144,24 +143,6 @@ func TestCutIsUniform(t *testing.T) {
 	}
 }
 
-// TestCutTreatsCopiesAlike: of rows 1, 1, 2, each pair of entries stays equally often.
-func TestCutTreatsCopiesAlike(t *testing.T) {
-	tr := sampling.Truncation{MaxBatchSize: 2}.Truncator(key("copies"))
-	both := 0
-	const steps = 60000
-	for step := range steps {
-		if kept := sampling.Cut(tr, step, []int64{1, 1, 2}); kept[1] == 1 {
-			both++
-		}
-	}
-	if err := stattest.Count(both, steps, 1.0/3); err != nil {
-		t.Error(err)
-	}
-	if stattest.Count(both, steps, 1.0/2) == nil {
-		t.Error("copies with one priority are not found out")
-	}
-}
-
 // TestFixedInfeasible: a batch size that the examples cannot give is refused where their number is
 // known, before batches are formed, and the largest that they can give is not.
 func TestFixedInfeasible(t *testing.T) {
@@ -175,27 +156,5 @@ func TestFixedInfeasible(t *testing.T) {
 	p.BatchSize = 125
 	if _, err := p.Spec(sampling.Population{Examples: 1000}); err != nil {
 		t.Errorf("125 of 1000 examples: %v", err)
-	}
-}
-
-func TestCutLeavesSmallBatches(t *testing.T) {
-	tr := sampling.Truncation{MaxBatchSize: 3}.Truncator(key("small"))
-	if got := sampling.Cut(tr, 0, []int32{5, 6, 7}); !slices.Equal(got, []int32{5, 6, 7}) {
-		t.Errorf("got %v", got)
-	}
-}
-
-func BenchmarkFixedGreedy(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	owners := flat(randomOwners(rng, 300000, 400000, 3))
-	src := stream.NewSource(key("bench"))
-	priority := make([]uint64, 300000)
-	for e := range priority {
-		priority[e] = src.IntAddress(int64(e), 0).Uint64()
-	}
-	for range b.N {
-		if _, err := (sampling.Fixed{BatchSize: 512, Steps: 1000, MinSep: 32}).Form(priority, owners); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

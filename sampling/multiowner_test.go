@@ -227,21 +227,3 @@ func TestMultiOwnerProb(t *testing.T) {
 		}
 	}
 }
-
-func TestCoinsAreBernoulli(t *testing.T) {
-	s := sampling.MultiOwner{Prob: 0.3, Steps: 4, MinSep: 3}
-	seen := make([]int, 1<<6)
-	for _, steps := range coins(s, "bernoulli", 100000) {
-		mask := 0
-		for _, t := range steps {
-			mask |= 1 << (t + 2)
-		}
-		seen[mask]++
-	}
-	if err := stattest.Distribution(seen, patternDistribution(0.3, 6, 1, false)); err != nil {
-		t.Error(err)
-	}
-	if stattest.Distribution(seen, patternDistribution(0.32, 6, 1, false)) == nil {
-		t.Error("cannot be told from prob 0.32")
-	}
-}

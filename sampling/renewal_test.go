@@ -1,7 +1,6 @@
 package sampling_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/bits"
@@ -98,6 +97,8 @@ func TestPatternDistribution(t *testing.T) {
 		{"cyclic secret", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 3, SecretPartition: true}, cyclicDistribution(0.4, n, 3, 3), map[string][]float64{
 			"part 2 missing": cyclicDistribution(0.4, n, 3, 2), "prob 0.42": cyclicDistribution(0.42, n, 3, 3)}},
 		{"cyclic public", sampling.CyclicPoisson{Prob: 0.4, Steps: n, MinSep: 4}, cyclicDistribution(0.4, n, 4, 4), nil},
+		{"rotation", sampling.Rotation{Steps: n, EpochSteps: 3}, soundEpoch(n, 1, 3), map[string][]float64{
+			"period 4": soundEpoch(n, 1, 4), "one place for all periods": patternDistribution(1, n, 3, true)}},
 	} {
 		if err := c.s.Validate(); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
@@ -200,40 +201,6 @@ func TestRates(t *testing.T) {
 		if rejected == 0 {
 			t.Errorf("warm %v cannot be told from the other start", warm)
 		}
-	}
-}
-
-// TestGaps tests the distance of two participations against b plus a geometric wait. Gaps that
-// begin in the last 100 steps are left out and longer ones than 99 are one cell, so that the end of
-// training does not choose.
-func TestGaps(t *testing.T) {
-	const n, b, p = 400, 20, 0.1
-	s := sampling.BMinSep{Prob: p, Steps: n, MinSep: b, WarmStart: true}
-	seen := make([]int, 100-b+1)
-	draws(s, "gaps", 10000, func(_ int, steps []int32) {
-		for i, t := range steps {
-			switch {
-			case t >= n-100:
-			case i+1 < len(steps) && steps[i+1]-t < 100:
-				seen[steps[i+1]-t-b]++
-			default:
-				seen[100-b]++
-			}
-		}
-	})
-	distribution := func(p float64) []float64 {
-		l, rest := make([]float64, 100-b+1), 1.0
-		for g := range 100 - b {
-			l[g], rest = rest*p, rest*(1-p)
-		}
-		l[100-b] = rest
-		return l
-	}
-	if err := stattest.Distribution(seen, distribution(p)); err != nil {
-		t.Error(err)
-	}
-	if stattest.Distribution(seen, distribution(1.05*p)) == nil {
-		t.Error("cannot be told from a prob 5 % higher")
 	}
 }
 
@@ -406,19 +373,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestSpecJSON(t *testing.T) {
-	s := sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.25, Steps: 1000, MinSep: 16, WarmStart: true}, Truncation: &sampling.Truncation{MaxBatchSize: 9}}
-	const want = `{"b-min-sep":{"prob":0.25,"steps":1000,"min_sep":16,"warm_start":true},"truncation":{"max_batch_size":9}}`
-	b, err := json.Marshal(s)
-	if err != nil || string(b) != want {
-		t.Errorf("%v: %s, want %s", err, b, want)
-	}
-	var back sampling.Spec
-	if err := json.Unmarshal(b, &back); err != nil || *back.BMinSep != *s.BMinSep || back.Scheme().Name() != "b-min-sep" {
-		t.Errorf("%v: %+v", err, back)
-	}
-}
-
 // TestFrozenParticipations: what a key draws never changes. Do not change these numbers.
 func TestFrozenParticipations(t *testing.T) {
 	var got []string
@@ -463,26 +417,4 @@ func Example() {
 	}
 	fmt.Printf("prob %.4f; a law with at most %d participations, at least %d steps apart\n", spec.BMinSep.Prob, table.MaxParticipations(), table.Separation())
 	// Output: prob 0.2000; a law with at most 10 participations, at least 3 steps apart
-}
-
-func benchmarkSampler(b *testing.B, examples int64, batch float64, n, minSep int) {
-	s, err := sampling.BMinSep{Steps: n, MinSep: minSep, WarmStart: true}.WithBatchSize(batch, examples)
-	if err != nil {
-		b.Fatal(err)
-	}
-	src := stream.NewSource(key("bench"))
-	sampler := s.Process().Sampler(src)
-	steps := make([]int32, 0, 4096)
-	b.ReportAllocs()
-	for i := range b.N {
-		steps = sampler.Append(steps[:0], src.IntAddress(int64(i), 0), 0)
-	}
-}
-
-func BenchmarkSamplerProduction(b *testing.B) { benchmarkSampler(b, 14745600, 1793, 7200, 256) }
-func BenchmarkSamplerMillion(b *testing.B)    { benchmarkSampler(b, 1e6, 1024, 1000, 16) }
-func BenchmarkTables(b *testing.B) {
-	for range b.N {
-		sampling.BMinSep{Prob: 0.001, Steps: 7200, MinSep: 256, WarmStart: true}.Process()
-	}
 }

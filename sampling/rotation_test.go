@@ -1,7 +1,6 @@
 package sampling_test
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -11,39 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 )
-
-// TestRotationPlaces holds that an example that is in every pool takes part once in each period
-// that is whole, at a place that is uniform and independent of the one before, and in one that is
-// cut where its place is before the end.
-func TestRotationPlaces(t *testing.T) {
-	const examples, period, steps = 60_000, 4, 10 // two periods, and half of one
-	s := sampling.Rotation{Steps: steps, EpochSteps: period}
-	src := stream.NewSource(stream.PublicKey("test", nil))
-	sampler := s.Process().Sampler(src)
-	pairs, last := [period][period]int{}, [steps]int{}
-	for row := range int64(examples) {
-		taken := sampler.Append(nil, src.IntAddress(row, 0), row)
-		if len(taken) < 2 || len(taken) > 3 || taken[0] >= period || taken[1] < period || taken[1] >= 2*period || len(taken) == 3 && taken[2] < 2*period {
-			t.Fatalf("row %d takes part in %d", row, taken)
-		}
-		pairs[taken[0]][taken[1]-period]++
-		if len(taken) == 3 {
-			last[taken[2]]++
-		}
-	}
-	near := func(what string, got, prob float64) {
-		if mean, sd := examples*prob, math.Sqrt(examples*prob*(1-prob)); math.Abs(got-mean) > 6*sd {
-			t.Errorf("%s: %v, want %v ± %v", what, got, mean, sd)
-		}
-	}
-	for _, row := range pairs {
-		for _, n := range row {
-			near("places of two periods", float64(n), 1./period/period)
-		}
-	}
-	near("a cut period", float64(last[8]), 1./period)
-	near("a cut period", float64(last[9]), 1./period)
-}
 
 // formRotation draws batches of rows by the definition: of each period its pool.
 func formRotation(s sampling.Rotation, pools *sampling.PoolMembers, members func(row int64) []uint32, rows int64) [][]int64 {

@@ -135,24 +135,3 @@ func TestDocumentsNameWhatThereIs(t *testing.T) {
 	}
 	t.Logf("%d lines and %d flags", lines, flags)
 }
-
-func TestDocumentsCheckBites(t *testing.T) {
-	a := app{stdout: io.Discard, stderr: io.Discard}
-	root := a.command()
-	for line, want := range map[string]int{
-		"minsep keygen key":                              0,
-		"minsep bound --graph a.csv --out=run --quiet":   0,
-		"minsep bind --graph a.csv":                      1,
-		"minsep keygen --graph a.csv":                    1,
-		"minsep run --example --steps 3 --min-sep 4":     2,
-		"minsep form --examples 3 --runner=flink --json": 0,
-	} {
-		if got := wrong(root, line); len(got) != want {
-			t.Errorf("%s: %v", line, got)
-		}
-	}
-	got := commandLines("x && bin/minsep keygen a && bin/minsep run b | cat # minsep no\nminsep form \\\n  --steps 3 > file\n")
-	if want := []string{"minsep keygen a", "minsep run b", "minsep form    --steps 3"}; strings.Join(got, ";") != strings.Join(want, ";") {
-		t.Errorf("got %q", got)
-	}
-}

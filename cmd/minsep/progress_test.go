@@ -68,61 +68,7 @@ func TestNarrowTerminal(t *testing.T) {
 	}
 }
 
-// TestPhases: rates and the time left are those of the phase.
-func TestPhases(t *testing.T) {
-	progress.Reset()
-	defer progress.Reset()
-	progress.Enter("estimating σ: candidate 1", "samples", 500, 1000)
-	if got := progressText("account", time.Hour); !strings.Contains(got, "account  1h0m0s  estimating σ: candidate 1  samples 500 of 1,000 (") || !strings.Contains(got, " left)") {
-		t.Errorf("got %q", got)
-	}
-	begin := progress.Now().Begin
-	progress.Enter("estimating σ: candidate 1", "samples", 600, 1000)
-	if progress.Now().Begin != begin || progress.Now().Done != 600 {
-		t.Error("a phase that goes on began again")
-	}
-	progress.Enter("tables", "", 0, 0)
-	if got := progressText("account", time.Second); got != "account  1s  computing tables, 0s so far" {
-		t.Errorf("got %q", got)
-	}
-	progress.Enter("tables", "work", 500, 1500)
-	if got := progressText("account", time.Second); got != "account  1s  computing tables, 0s so far, about 0s left" {
-		t.Errorf("got %q", got)
-	}
-	progress.Enter("looking for a σ", "", 0, 0)
-	progress.Limit(90*time.Second + 100*time.Millisecond)
-	if got := progressText("account", time.Second); got != "account  1s  looking for a σ  at most 1m30s left" {
-		t.Errorf("got %q", got)
-	}
-	if progress.Enter("looking for a σ", "", 0, 0); strings.Contains(progressText("account", time.Second), "left") {
-		t.Error("a limit stays where it was not said again")
-	}
-	c := progress.Count{Name: "samples", Total: 300, Before: 100, Expected: 500}
-	if left, ok := c.Left(10 * time.Second); !ok || left != 10*time.Second {
-		t.Errorf("200 in 10 s, and 200 to do: %v left", left)
-	}
-}
-
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-// TestLongPhases: the line of a phase without counts changes while it goes on.
-func TestLongPhases(t *testing.T) {
-	for elapsed, want := range map[time.Duration]string{time.Second: "", 5 * time.Second: ", for 5s", 100 * time.Second: ", for 1m40s"} {
-		if got := longTime(elapsed); got != want {
-			t.Errorf("after %v: %q, want %q", elapsed, got, want)
-		}
-	}
-}
-
-// TestNoRateYet: before anything is counted in a phase there is no rate.
-func TestNoRateYet(t *testing.T) {
-	progress.Reset()
-	defer progress.Reset()
-	progress.Enter("verifying candidate 1 of 2", "samples", 0, 1000)
-	if got := progressText("account", time.Second); got != "account  1s  verifying candidate 1 of 2  samples 0 of 1,000" {
-		t.Errorf("got %q", got)
-	}
-}
 
 // TestLinesBecomeRare: where lines stay, a job of an hour leaves about one a minute, and a short
 // one a few.

@@ -2,9 +2,6 @@ package graphio_test
 
 import (
 	"encoding/binary"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -65,41 +62,5 @@ func TestEmptyRowGroups(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestPyarrowEmptyPart reads what pyarrow writes for a table without rows, beside a part that has
-// some.
-func TestPyarrowEmptyPart(t *testing.T) {
-	dir := t.TempDir()
-	python(t, `
-import sys, pyarrow as pa, pyarrow.parquet as pq
-edges = pa.table({"example_id": pa.array([1, 2]), "owner_id": pa.array(["x1", "x2"])})
-pq.write_table(edges[:0], sys.argv[1] + "/part-0.parquet")
-pq.write_table(edges, sys.argv[1] + "/part-1.parquet")
-pq.write_table(edges[:0], sys.argv[1] + "/part-2.parquet", use_dictionary=False, compression="zstd")
-with pq.ParquetWriter(sys.argv[1] + "/part-3.parquet", edges.schema) as w:
-    for rows in edges[:0], edges, edges[:0], edges:
-        w.write_table(rows)
-`, dir)
-	got, src, _, err := read([]string{dir}, graphio.Options{})
-	want := []edge{{"1", "x1"}, {"2", "x2"}}
-	if err != nil || src.Files != 4 || !slices.Equal(got, slices.Concat(want, want, want)) {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-// python runs a script, or skips the test where there is no pyarrow.
-func python(t *testing.T, script string, args ...string) {
-	t.Helper()
-	if err := exec.Command("python3", "-c", "import pyarrow.parquet").Run(); err != nil {
-		t.Skip("python3 with pyarrow is not here")
-	}
-	file := filepath.Join(t.TempDir(), "script.py")
-	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("python3", append([]string{file}, args...)...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
 	}
 }

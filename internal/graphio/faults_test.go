@@ -64,18 +64,6 @@ func TestTextIsReadAs(t *testing.T) {
 	}
 }
 
-func TestOwnerlessAreCountedOnRequest(t *testing.T) {
-	text := `{"example_id":1,"owners":[]}` + "\n" + `{"example_id":2,"owners":["a"]}` + "\n" + `{"example_id":3,"owners":null}`
-	path := write(t, t.TempDir(), "g.ndjson", []byte(text))
-	got, _, ownerless, err := read([]string{path}, graphio.Options{SkipOwnerless: true})
-	if err != nil || ownerless != 2 || !slices.Equal(got, []edge{{"2", "a"}}) {
-		t.Errorf("got %q, %d without owners, %v", got, ownerless, err)
-	}
-	if _, _, _, err = read([]string{path}, graphio.Options{}); err == nil || strings.Count(err.Error(), "without owners") != 2 {
-		t.Errorf("got %v, want a fault for each of two", err)
-	}
-}
-
 // TestFaults gives hostile files and asks for the place and the rule, and that no value is shown.
 func TestFaults(t *testing.T) {
 	secret := "SECRET"
@@ -255,6 +243,7 @@ func TestConflictingTypes(t *testing.T) {
 		{[]string{intFile, wordFile}, "b.parquet: examples: string ids: must be int64 as in"},
 		{[]string{wordCSV, intFile}, "c.csv: examples: string ids: must be int64 as in"},
 		{[]string{intCSV, wordCSV}, "c.csv: examples: string ids: must be int64 as in"},
+		{[]string{wordCSV, intCSV}, "set --id-type string"},
 		{[]string{intCSV, list}, "e.csv: only one of this file and"},
 	} {
 		_, err := graphio.Open(context.Background(), c.files, graphio.Options{})

@@ -311,36 +311,3 @@ func TestBlankLinesBetweenSplits(t *testing.T) {
 		}
 	}
 }
-
-// TestFolderOfAllFormats reads a folder with one graph in every format.
-func TestFolderOfAllFormats(t *testing.T) {
-	dir := t.TempDir()
-	sub := filepath.Join(dir, "data", "deeper")
-	if err := os.MkdirAll(sub, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	g := graph{true, false, []edge{{"7", "x1"}, {"7", "x,2"}, {"-9", "xé"}}}
-	n := 0
-	for name, format := range formats {
-		place := filepath.Dir(sub)
-		if n%2 == 0 {
-			place = sub
-		}
-		write(t, place, name, format(g))
-		n++
-	}
-	write(t, sub, "_SUCCESS", nil)
-	write(t, sub, ".part.crc", []byte("?"))
-	got, src, _, err := read([]string{filepath.Join(dir, "data"), filepath.Join(dir, "data", "*")}, graphio.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if src.Files != n || len(got) != n*len(g.edges) {
-		t.Errorf("%d files and %d edges, want %d and %d", src.Files, len(got), n, n*len(g.edges))
-	}
-	for i, e := range got {
-		if e != g.edges[i%len(g.edges)] {
-			t.Fatalf("edge %d is %q", i, e)
-		}
-	}
-}

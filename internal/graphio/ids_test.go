@@ -238,22 +238,6 @@ func TestStringsOfAllFormatsAreOneID(t *testing.T) {
 	}
 }
 
-// TestFirstRecordsMustAgree, in whatever order the files are named.
-func TestFirstRecordsMustAgree(t *testing.T) {
-	dir := tree(t, map[string]string{"a.csv": "example_id,owner_id\n1,7\n", "b.csv": "example_id,owner_id\n1,ada\n", "c.csv": "example_id,owner_id\n1,7.0\n"})
-	at := func(names ...string) (paths []string) {
-		for _, n := range names {
-			paths = append(paths, filepath.Join(dir, n))
-		}
-		return paths
-	}
-	for _, paths := range [][]string{at("a.csv", "b.csv"), at("b.csv", "a.csv"), at("c.csv", "a.csv"), at("a.csv", "c.csv")} {
-		if got, _, _, err := read(paths, graphio.Options{}); err == nil || !strings.Contains(err.Error(), "--id-type string") {
-			t.Errorf("%q: got %q, %v", paths, got, err)
-		}
-	}
-}
-
 // halfFloat is the type FLOAT16, which the library does not write.
 type halfFloat struct{ parquet.Type }
 

@@ -123,13 +123,6 @@ func TestEpochNormaliserIsTheSumOverAllTuples(t *testing.T) {
 	}
 }
 
-// TestEpochNormaliserGolden holds ln N_θ against values of another program.
-func TestEpochNormaliserGolden(t *testing.T) {
-	compareNormalisers(t, 11, func(c normaliserCase, theta int) float64 {
-		return epochCase{toeplitz(c.Steps, c.C...), c.MinSep, c.Epoch, c.Sigma, theta}.table(t).lnN
-	}, "epoch_min_sep")
-}
-
 // TestEpochTuplesFollowTheirDistribution holds drawn tuples against enumeration; those of another
 // epoch or another min-sep are rejected.
 func TestEpochTuplesFollowTheirDistribution(t *testing.T) {

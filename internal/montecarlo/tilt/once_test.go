@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"minsep/internal/montecarlo"
-	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -74,21 +73,4 @@ func TestSingleOf(t *testing.T) {
 			t.Errorf("%+v: %+v, %t", x.scheme, got, ok)
 		}
 	}
-}
-
-// TestGoldenNormalisers compares with moments by enumeration of tuples: at most once, and b-min-sep
-// with b above the bands.
-func TestGoldenNormalisers(t *testing.T) {
-	compareNormalisers(t, 12, func(c normaliserCase, theta int) float64 {
-		scheme := sampling.BMinSep{Prob: c.Prob, Steps: c.Steps, MinSep: c.MinSep, WarmStart: true}
-		if c.Scheme == "at_most_one" { // warm, b = n: p0 = p/(1+(n-1)p)
-			scheme.MinSep, scheme.Prob = c.Steps, min(1, c.Rate/(1-c.Rate*float64(c.Steps-1)))
-		}
-		s := specOf(scheme, toeplitz(c.Steps, c.C...), c.Sigma)
-		source, err := newLawFamily(s).source(s, likelihood.NewColumns(s.Strategy), theta, true, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return source.logN() - inflation
-	}, "at_most_one", "b_min_sep")
 }

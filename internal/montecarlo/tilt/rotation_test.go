@@ -1,11 +1,9 @@
 package tilt
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"minsep/internal/montecarlo"
@@ -115,63 +113,6 @@ func TestRotationNormaliserIsTheSumOverAllPairs(t *testing.T) {
 		if err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8 {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
 		}
-	}
-}
-
-// TestRotationNormaliserGolden holds ln N_2 and ln N_3 against another program's.
-func TestRotationNormaliserGolden(t *testing.T) {
-	data, err := os.ReadFile("../testdata/logloss_rotation.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			Steps  int         `json:"n"`
-			Epoch  int         `json:"epoch"`
-			Sigma  float64     `json:"sigma"`
-			First  []float64   `json:"c"`
-			Matrix [][]float64 `json:"C"`
-			Pairs  *float64    `json:"ln_N2"`
-			Three  *float64    `json:"ln_N3"`
-		}
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	compared := 0
-	for _, c := range file.Cases {
-		if c.Pairs == nil {
-			continue
-		}
-		strategy := toeplitz(c.Steps, c.First...)
-		if c.Matrix != nil {
-			strategy = &mechanism.Strategy{Kind: mechanism.KindBanded, Steps: c.Steps}
-			for j := range c.Matrix {
-				var column []float64
-				for i := j; i < c.Steps; i++ {
-					column = append(column, c.Matrix[i][j])
-				}
-				for len(column) > 1 && column[len(column)-1] == 0 {
-					column = column[:len(column)-1]
-				}
-				strategy.Columns = append(strategy.Columns, column)
-			}
-		}
-		compared++
-		if got := (rotationCase{strategy, c.Epoch, c.Sigma}).pairs(t).logN; math.Abs(got-*c.Pairs) > 1e-9 {
-			t.Errorf("n=%d T=%d σ=%v: ln N = %.12g, want %.12g", c.Steps, c.Epoch, c.Sigma, got, *c.Pairs)
-		}
-		if c.Three == nil {
-			continue
-		}
-		compared++
-		got, err := newTripleBound(periods{c.Steps, c.Epoch}, 1/(c.Sigma*c.Sigma), likelihood.NewColumns(strategy), mostGroups)
-		if err != nil || math.Abs(got-*c.Three) > 1e-9 {
-			t.Errorf("n=%d T=%d σ=%v: ln N_3 = %.12g, want %.12g: %v", c.Steps, c.Epoch, c.Sigma, got, *c.Three, err)
-		}
-	}
-	if compared < 34 {
-		t.Errorf("only %d values were compared", compared)
 	}
 }
 
