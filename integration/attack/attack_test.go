@@ -361,25 +361,6 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-func BenchmarkOwnerOfFive(b *testing.B) {
-	proc, err := newProcess(bMinSep(0.04, 8, 3, true))
-	if err != nil {
-		b.Fatal(err)
-	}
-	r := newSumRatio(proc.patterns(5, maxPatterns), matrix(toeplitz(8, 0.8, 0.6)), 2)
-	y := []float64{1, -2, 3, 0, 1, -1, 2, .5}
-	b.Run("products", func(b *testing.B) {
-		for b.Loop() {
-			r.log(y)
-		}
-	})
-	b.Run("exponents", func(b *testing.B) {
-		for b.Loop() {
-			r.logOfExponents()
-		}
-	})
-}
-
 // TestMatrix: the columns are those of the product.
 func TestMatrix(t *testing.T) {
 	for _, s := range []*mechanism.Strategy{

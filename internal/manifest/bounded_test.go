@@ -353,32 +353,6 @@ func ExampleBoundedWriter() {
 	// Output: row 0 is example 17 with 2 owners
 }
 
-func BenchmarkBounded(b *testing.B) {
-	const n = 1 << 18
-	rows := makeRows(ownergraph.Int64, ownergraph.Int64, 0, n, func() int { return 2 })
-	file := writePart(b, rows, n)
-	b.Run("write", func(b *testing.B) {
-		for b.Loop() {
-			writePart(b, rows, n)
-		}
-		b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds()/1e6, "Mrows/s")
-	})
-	for _, owners := range []bool{true, false} {
-		b.Run(fmt.Sprintf("read/owners=%v", owners), func(b *testing.B) {
-			for b.Loop() {
-				p, err := OpenBoundedPart(bytes.NewReader(file), int64(len(file)))
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := p.Each(0, owners, 4096, func(*ownergraph.Rows) error { return nil }); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds()/1e6, "Mrows/s")
-		})
-	}
-}
-
 // TestOpenBounded writes a folder of parts and reads it, then spoils it.
 func TestOpenBounded(t *testing.T) {
 	dir := t.TempDir() + "/bounded"

@@ -1,7 +1,6 @@
 package montecarlo
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -36,20 +35,5 @@ func BenchmarkLosses(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/1000/float64(64*b.N), "µs/sample")
 			})
 		}
-	}
-}
-
-// BenchmarkWorkers compares one goroutine with two.
-func BenchmarkWorkers(b *testing.B) {
-	s := speedSpecs()["n=1024,b=16"]
-	for _, workers := range []int{1, 2} {
-		b.Run(fmt.Sprint(workers), func(b *testing.B) {
-			sampler := mustSampler(b, s, P, testKeyOf("workers"))
-			for range b.N {
-				if _, err := sampler.Record(context.Background(), 0, 1<<15, []float64{1}, workers); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -419,52 +418,4 @@ func ExampleBound_Greedy() {
 	// Output:
 	// 0 kept, owners: 1
 	// 3 kept, owners: 1
-}
-
-// BenchmarkGreedy bounds a loaded graph of n examples with two owners each, drawn from n. The
-// default n is 1e6; MINSEP_BENCH_FULL=1 takes 1e7.
-func BenchmarkGreedy(b *testing.B) {
-	n := 1_000_000
-	if os.Getenv("MINSEP_BENCH_FULL") != "" {
-		n = 10_000_000
-	}
-	rng := rand.New(rand.NewPCG(5, 6))
-	var e ownergraph.Edges
-	for i := range n {
-		for range 2 {
-			e.Examples.AppendInt(int64(i))
-			e.Owners.AppendInt(int64(rng.IntN(n)))
-		}
-	}
-	g, err := ownergraph.New(&e)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, k := range []int{1, 3} {
-		b.Run(fmt.Sprintf("examples=%d/k=%d", n, k), func(b *testing.B) {
-			for range b.N {
-				copies := ownergraph.Bound{MaxExamplesPerOwner: k}.Copies(g, testKey(b))
-				if len(copies) != n {
-					b.Fatal("copies are missing")
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkNew(b *testing.B) {
-	const n = 1_000_000
-	rng := rand.New(rand.NewPCG(5, 6))
-	var e ownergraph.Edges
-	for i := range n {
-		for range 2 {
-			e.Examples.AppendInt(int64(i))
-			e.Owners.AppendInt(int64(rng.IntN(n)))
-		}
-	}
-	for b.Loop() {
-		if _, err := ownergraph.New(&e); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

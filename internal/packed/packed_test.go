@@ -204,25 +204,3 @@ func Example() {
 	// b1
 	// b2
 }
-
-func BenchmarkPackSort(b *testing.B) {
-	for _, width := range []int{15, 24} {
-		b.Run(fmt.Sprintf("width=%d", width), func(b *testing.B) {
-			const n = 2_000_000
-			for range b.N {
-				s := packed.Sorter{}
-				p := packed.NewPacker(1)
-				add := func(_ uint32, c []byte) { s.Add(c) }
-				record := make([]byte, width)
-				for i := range uint64(n) {
-					binary.BigEndian.PutUint64(record, i*0x9e3779b97f4a7c15)
-					p.Add(0, record, add)
-				}
-				p.Flush(add)
-				sum := 0
-				s.Each(func(r []byte) error { sum += int(r[0]); return nil })
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/record")
-		})
-	}
-}

@@ -132,22 +132,6 @@ func (h onRecord) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestNoiseServesOneTraining: noise that is there is not replaced by another one.
-func TestNoiseServesOneTraining(t *testing.T) {
-	stage, o := newNoise(t)
-	if _, err := stage.Run(context.Background(), o); err != nil {
-		t.Fatal(err)
-	}
-	louder := stage
-	louder.NoiseMultiplier = 2
-	if _, err := louder.Run(context.Background(), o); err == nil {
-		t.Error("another noise multiplier was not refused")
-	}
-	if found, err := inspect.Directory(t.Context(), o.Out); err != nil || inspect.Broken(found) != nil {
-		t.Errorf("the noise is no longer there: %+v (%v)", found, err)
-	}
-}
-
 // TestInspectNoiseFindsFaults changes files and makes the index agree with them, so that only the
 // check in question breaks.
 func TestInspectNoiseFindsFaults(t *testing.T) {

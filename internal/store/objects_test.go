@@ -359,22 +359,3 @@ func testTimeouts(t *testing.T) {
 		t.Errorf("an error that lasts was repeated for %v", d)
 	}
 }
-
-func BenchmarkReadAt(b *testing.B) {
-	o, _ := newMemory()
-	if err := write(o, "mem://b/x", Options{}, make([]byte, 64<<20)); err != nil {
-		b.Fatal(err)
-	}
-	buf := make([]byte, 1<<16)
-	b.SetBytes(64 << 20)
-	for b.Loop() {
-		f, err := o.Open(context.Background(), "mem://b/x")
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{Reader(f)}, buf); err != nil {
-			b.Fatal(err)
-		}
-		f.Close()
-	}
-}

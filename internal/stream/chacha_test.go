@@ -97,18 +97,3 @@ func TestChaChaKernels(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkChaCha(b *testing.B) {
-	widest := chachaVectors
-	defer func() { chachaVectors = widest }()
-	for _, chachaVectors = range chachaWidths() {
-		b.Run([]string{0: "portable", 8: "avx2", 16: "avx512"}[chachaVectors], func(b *testing.B) {
-			dst := make([]uint64, 4096)
-			b.SetBytes(int64(8 * len(dst)))
-			c := NewChaCha(Key{[32]byte{1}})
-			for i := range b.N {
-				c.Words(dst, uint64(i), 0)
-			}
-		})
-	}
-}

@@ -250,31 +250,6 @@ func ExampleSource() {
 	// Output: true
 }
 
-func BenchmarkStreamWord(b *testing.B) {
-	src := stream.NewSource(testKey(b, "bench"))
-	st := src.Stream(stream.Address{})
-	for i := range b.N {
-		st.Reset(src.IntAddress(int64(i), 0))
-		st.Uint64()
-	}
-}
-
-func BenchmarkStringAddress(b *testing.B) {
-	src := stream.NewSource(testKey(b, "bench"))
-	for range b.N {
-		src.StringAddress("PMID:12345678", 0)
-	}
-}
-
-func BenchmarkBulk(b *testing.B) {
-	dst := make([]uint64, 4096)
-	b.SetBytes(int64(8 * len(dst)))
-	bulk := stream.NewBulk(testKey(b, "bench"))
-	for i := range b.N {
-		bulk.Words(dst, uint64(i), 0)
-	}
-}
-
 var frozen = [8]string{
 	"7cf807cd5299bbca aed48f56dbcd9351 06403c3723f7e3e6",
 	"3e8fc900862fe4d6 5aefd7317d50f44d ad1b21526a04225a",

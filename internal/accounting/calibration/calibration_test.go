@@ -150,21 +150,6 @@ func TestBudget(t *testing.T) {
 	certify(t, plan.Protocol, 5000, 0)
 }
 
-// TestProofsNeedNoSamples: cyclic Poisson by PLD.
-func TestProofsNeedNoSamples(t *testing.T) {
-	run := smallRun()
-	run.Sampler = sampling.Spec{CyclicPoisson: &sampling.CyclicPoisson{Prob: 0.25, Steps: 64, MinSep: 4}}
-	plan, err := Problem{Run: run, Epsilon: 2, Delta: 1e-3, CodeVersion: "test"}.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := plan.Protocol
-	_, c := certify(t, p, 1, 1)
-	if c.Method != accounting.PLD || math.Abs(c.NoiseMultiplier-1.72804) > 1e-4 {
-		t.Errorf("%s: σ = %g, want 1.72804", c.Method, c.NoiseMultiplier)
-	}
-}
-
 // TestPlainValues verifies by plain losses at a large δ, with enough noise and with too little.
 func TestPlainValues(t *testing.T) {
 	const epsilon, delta = 1, 0.05

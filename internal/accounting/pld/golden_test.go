@@ -67,16 +67,3 @@ func TestGoldenEpsilon(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkPoisson(b *testing.B) {
-	e := Event{Prob: 0.01, NoiseMultiplier: 1, Sensitivity: 1, Examples: 1}
-	for b.Loop() {
-		c, err := Compose([]Step{{e, 1000}}, Options{Grid: 1e-4})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := c.Epsilon(1e-5); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -143,27 +143,6 @@ func TestGaussianComposition(t *testing.T) {
 	}
 }
 
-// TestOrderOfStepsDoesNotMatter, and splitting a count neither, beyond rounding.
-func TestOrderOfStepsDoesNotMatter(t *testing.T) {
-	a, b := oracleEvents["poisson"], oracleEvents["four examples"]
-	o := Options{Grid: 1e-3}
-	first, err := Compose([]Step{{a, 7}, {b, 3}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := Compose([]Step{{b, 1}, {a, 7}, {b, 2}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, delta := range []float64{1e-2, 1e-6, 1e-12} {
-		x, _ := first.Epsilon(delta)
-		y, _ := second.Epsilon(delta)
-		if math.Abs(x.Upper-y.Upper) > 1e-6 || math.Abs(x.Lower-y.Lower) > 1e-6 {
-			t.Errorf("ε(%g): %v and %v", delta, x, y)
-		}
-	}
-}
-
 // TestMoreIsWorse: probability, examples, sensitivity, and truncation raise ε; a maximum that is
 // never reached does not.
 func TestMoreIsWorse(t *testing.T) {

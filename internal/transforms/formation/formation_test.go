@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -486,36 +485,5 @@ func TestRowsTwice(t *testing.T) {
 	}
 	if _, err := tryForm(t, ofOwners(specs()["poisson"], 2), ownedTable(8, 60, ownergraph.Int64, ownergraph.Int64), twice); err == nil || !strings.Contains(err.Error(), "some twice or not at all") {
 		t.Errorf("owners: got %v", err)
-	}
-}
-
-func BenchmarkFormMillion(b *testing.B) {
-	spec, err := sampling.BMinSep{Steps: 1000, MinSep: 16, WarmStart: true}.WithBatchSize(1024, 1e6)
-	benchmarkForm(b, sampling.Spec{BMinSep: &spec}, table{n: 1e6}, err)
-}
-
-// BenchmarkFormMultiOwner has 3e5 examples with two owners each, every owner with two examples.
-func BenchmarkFormMultiOwner(b *testing.B) {
-	const n = 300000
-	rows := new(ownergraph.Rows)
-	rows.Reset(0, ownergraph.String, ownergraph.Int64)
-	for e := range n {
-		rows.Examples.AppendBytes(strconv.AppendInt(nil, int64(1e9+e), 10))
-		rows.Copies = append(rows.Copies, 1)
-		rows.Owners.AppendInt(int64(e))
-		rows.Owners.AppendInt(int64((e + 1) % n))
-		rows.Ends = append(rows.Ends, uint32(rows.Owners.Len()))
-	}
-	spec, err := sampling.MultiOwner{Steps: 1000, MinSep: 32}.WithBatchSize(1024, sampling.Neighborhoods{3: n})
-	benchmarkForm(b, sampling.Spec{MultiOwner: &spec}, table{n: n, rows: rows}, err)
-}
-
-func benchmarkForm(b *testing.B, spec sampling.Spec, tb table, err error) {
-	if err != nil {
-		b.Fatal(err)
-	}
-	h := how{runner: "direct", chunk: 4000, shards: manifest.BatchShards(1024*1000, 1000)}
-	for range b.N {
-		form(b, spec, tb, h)
 	}
 }

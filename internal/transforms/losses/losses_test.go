@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
 
 	"minsep/internal/accounting"
@@ -188,41 +187,4 @@ func TestRefuses(t *testing.T) {
 	if err := Collect(t.Context(), dir, l.AddAll); err == nil {
 		t.Error("a damaged file was taken")
 	}
-}
-
-// quiet drops Beam's log.
-type quiet struct{}
-
-func (quiet) Log(context.Context, beamlog.Severity, int, string) {}
-
-// BenchmarkOverhead compares units through the direct runner with the bare worker.
-func BenchmarkOverhead(b *testing.B) {
-	beamlog.SetLogger(quiet{})
-	p, encoded := protocol(b)
-	l := newLedger(b, p)
-	units := l.Missing(0, 1<<14)
-	b.Run("direct", func(b *testing.B) {
-		for range b.N {
-			if err := sum(b, "direct", Config{Protocol: encoded}, units); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("bare", func(b *testing.B) {
-		made := map[int]*calibration.Worker{} // Sum keeps its own as well
-		for range b.N {
-			for _, u := range units {
-				if made[u.Trial] == nil {
-					w, err := calibration.NewWorker(p, u.Candidate, u.Trial)
-					if err != nil {
-						b.Fatal(err)
-					}
-					made[u.Trial] = w
-				}
-				if _, err := made[u.Trial].Run(b.Context(), u.First, u.Count, 0); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}
-	})
 }

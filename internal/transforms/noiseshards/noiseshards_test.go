@@ -362,38 +362,3 @@ func TestRefusals(t *testing.T) {
 		t.Error("the recipe changed")
 	}
 }
-
-// BenchmarkWrite makes and writes float32 noise of 1e6 coordinates and 100 steps on all processors,
-// hashes and syncs included.
-func BenchmarkWrite(b *testing.B) {
-	key := newKey(b)
-	root, err := stream.ReadKeyFile(key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	r, err := noise.NewRecipe(noise.Config{
-		Strategy:    &mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: 100, Toeplitz: []float64{1, .5, .375, .3125}},
-		Coordinates: 1000000, NoiseMultiplier: 1, ClipNorm: 1,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	r.Bind(root, stream.RunID{1}, key)
-	r.Draw()
-	for b.Loop() {
-		c := Config{Dir: b.TempDir(), KeyURI: key, Shards: 8, DType: manifest.DFloat32}
-		f, err := WriteRecipe(c.Dir, r)
-		if err != nil {
-			b.Fatal(err)
-		}
-		c.RecipeSHA256 = f.SHA256
-		p, s := beam.NewPipelineWithRoot()
-		if _, err := Write(s, c); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := beam.Run(context.Background(), "direct", p); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*1e8/b.Elapsed().Seconds()/1e6, "Mvalues/s")
-}
