@@ -28,12 +28,9 @@ func TestAdvice(t *testing.T) {
 		want   []string
 		never  []string
 	}{
-		{"a budget", few, one, 0, false, []string{"--cpu-time 8m or more (or --samples 300000)", "--epsilon"}, []string{"noise-multiplier", "max-per-owner", "ledger", "to go on"}},
-		{"several examples", few, several, 0, false, []string{"a smaller --max-per-owner"}, []string{"noise-multiplier"}},
 		{"a plan", fmt.Errorf("x: %w", few), several, 0, true, []string{"privacy.cpu_time 8m or more (or privacy.samples 300000)", "a smaller bound.max_examples_per_owner", "to go on, change the plan"},
 			[]string{"--cpu-time", "--samples", "--epsilon", "noise_multiplier", "ledger"}},
 		{"no budget is enough", accounting.ErrTooFewSamples, one, 0, true, []string{"scheme.min_sep"}, []string{"--", "noise_multiplier"}},
-		{"not private", calibration.ErrNotPrivate, one, 1, false, []string{"a larger --noise-multiplier, or none"}, []string{"ledger"}},
 		{"rejected", accounting.ErrNotVerified, kept, 0, true, []string{"privacy.epsilon", "stays in x/ledger"}, []string{"noise_multiplier"}},
 		{"refused", &accounting.RefusedError{Scheme: "s", Reason: "r"}, one, 0, true, []string{"to go on, change the plan"}, []string{"what would help"}},
 		{"something else", errors.New("x"), one, 0, false, nil, []string{"--"}},

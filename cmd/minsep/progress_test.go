@@ -2,7 +2,6 @@ package main
 
 import (
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,17 +68,3 @@ func TestNarrowTerminal(t *testing.T) {
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-// TestLinesBecomeRare: where lines stay, a job of an hour leaves about one a minute, and a short
-// one a few.
-func TestLinesBecomeRare(t *testing.T) {
-	var at []int
-	for next, now := time.Duration(0), 10; now <= 600; now += 10 {
-		if elapsed := time.Duration(now)*time.Second - 3*time.Millisecond*time.Duration(now%7); elapsed >= next {
-			at, next = append(at, now), nextLine(elapsed)
-		}
-	}
-	if want := []int{10, 20, 40, 80, 140, 200, 260, 320, 380, 440, 500, 560}; !slices.Equal(at, want) {
-		t.Errorf("lines at %v s, want %v", at, want)
-	}
-}

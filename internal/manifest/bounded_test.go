@@ -62,20 +62,6 @@ func tableText(r *ownergraph.Rows) (out []tableRow) {
 	return out
 }
 
-// TestBoundedWriterWithoutRows: a part may have none, and then nothing is handed to the library,
-// which would take the address of the first value. Under the race detector that is an error.
-func TestBoundedWriterWithoutRows(t *testing.T) {
-	var rows ownergraph.Rows
-	for _, types := range [][2]ownergraph.IDType{{ownergraph.Int64, ownergraph.Int64}, {ownergraph.String, ownergraph.String}} {
-		rows.Reset(0, types[0], types[1])
-		b := writePart(t, &rows, 1)
-		p, err := OpenBoundedPart(bytes.NewReader(b), int64(len(b)))
-		if err != nil || p.Rows != 0 {
-			t.Errorf("%v: %v", types, err)
-		}
-	}
-}
-
 // writePart writes rows in portions.
 func writePart(t interface{ Fatal(...any) }, r *ownergraph.Rows, portion int) []byte {
 	var b bytes.Buffer
@@ -320,37 +306,6 @@ func FuzzBoundedTable(f *testing.F) {
 			t.Fatalf("%v is no TableError", err)
 		}
 	})
-}
-
-func ExampleBoundedWriter() {
-	var file bytes.Buffer
-	rows := new(ownergraph.Rows)
-	rows.Reset(0, ownergraph.Int64, ownergraph.String)
-	rows.Examples.AppendInt(17)
-	rows.Copies = append(rows.Copies, 1)
-	rows.Owners.AppendBytes([]byte("ada"))
-	rows.Owners.AppendBytes([]byte("emmy"))
-	rows.Ends = append(rows.Ends, 2)
-
-	w := NewBoundedWriter(&file, ownergraph.Int64, ownergraph.String, false)
-	if err := errors.Join(w.Write(rows), w.Close()); err != nil {
-		panic(err)
-	}
-	part, err := OpenBoundedPart(bytes.NewReader(file.Bytes()), int64(file.Len()))
-	if err != nil {
-		panic(err)
-	}
-	err = part.Each(0, true, 1000, func(r *ownergraph.Rows) error {
-		for i := range r.Len() {
-			start, end := r.OwnersOf(i)
-			fmt.Println("row", r.First+int64(i), "is example", r.Examples.Int(i), "with", end-start, "owners")
-		}
-		return nil
-	})
-	if err != nil {
-		panic(err)
-	}
-	// Output: row 0 is example 17 with 2 owners
 }
 
 // TestOpenBounded writes a folder of parts and reads it, then spoils it.

@@ -2,7 +2,6 @@ package ownergraph_test
 
 import (
 	"bytes"
-	"fmt"
 	"testing"
 
 	"minsep/internal/ownergraph"
@@ -83,19 +82,4 @@ func FuzzEdges(f *testing.F) {
 			t.Errorf("%x is not written the same twice", b)
 		}
 	})
-}
-
-func ExampleEdges() {
-	var e ownergraph.Edges
-	e.Reset(ownergraph.Int64, ownergraph.String)
-	e.Examples.AppendInt(7)
-	e.Owners.AppendBytes([]byte("ada"))
-	chunk, _ := e.AppendBinary(nil)
-
-	var back ownergraph.Edges
-	if err := back.UnmarshalBinary(chunk); err != nil {
-		panic(err)
-	}
-	fmt.Println(back.Len(), back.Examples.Format(0), back.Owners.Format(0))
-	// Output: 1 7 ada
 }

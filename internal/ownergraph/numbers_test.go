@@ -2,7 +2,6 @@ package ownergraph
 
 import (
 	"bytes"
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -73,23 +72,4 @@ func TestNumbered(t *testing.T) {
 			t.Fatal("the distinct ids are others, or in another order")
 		}
 	})
-}
-
-// TestSortDigits sorts stably by the lowest bits, whatever the others are.
-func TestSortDigits(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 5))
-	for _, lowest := range []int{1, 11, 12, 40, 64} {
-		for _, n := range []int{0, 1, 2, 1000} {
-			keys, order := make([]uint64, n), make([]uint32, n)
-			for i := range keys {
-				keys[i], order[i] = rng.Uint64()>>rng.IntN(64), uint32(i)
-			}
-			want := slices.Clone(order)
-			mask := ^uint64(0) >> (64 - lowest)
-			slices.SortStableFunc(want, func(a, b uint32) int { return cmp.Compare(keys[a]&mask, keys[b]&mask) })
-			if _, got := sortDigits(slices.Clone(keys), order, lowest); !slices.Equal(got, want) {
-				t.Errorf("%d keys, %d bits: got %v, want %v", n, lowest, got, want)
-			}
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -121,47 +120,6 @@ func TestBucketKeepsOrder(t *testing.T) {
 		if got := packed.Buckets(total); got != want {
 			t.Errorf("Buckets(%d) = %d, want %d", total, got, want)
 		}
-	}
-}
-
-// TestHotBucketSpills sorts 24 MB of records that share 16 bytes within 2 MB of memory.
-func TestHotBucketSpills(t *testing.T) {
-	const n = 1_000_000
-	s := packed.Sorter{Limit: 2 << 20, Dir: t.TempDir()}
-	defer s.Close()
-	p := packed.NewPacker(1)
-	add := func(_ uint32, chunk []byte) {
-		if err := s.Add(chunk); err != nil {
-			t.Fatal(err)
-		}
-	}
-	record := make([]byte, 24)
-	for i := range uint64(n) {
-		binary.BigEndian.PutUint64(record[16:], i*0x9e3779b97f4a7c15)
-		p.Add(0, record, add)
-	}
-	p.Flush(add)
-	if !s.Spilled() {
-		t.Fatal("nothing was spilled")
-	}
-	var last, sum, want uint64
-	count := 0
-	err := s.Each(func(r []byte) error {
-		v := binary.BigEndian.Uint64(r[16:])
-		if v < last {
-			return fmt.Errorf("record %d is out of order", count)
-		}
-		last, sum, count = v, sum+v, count+1
-		return nil
-	})
-	for i := range uint64(n) {
-		want += i * 0x9e3779b97f4a7c15
-	}
-	if err != nil || count != n || sum != want {
-		t.Errorf("%d records, sum %x, want %d and %x: %v", count, sum, n, want, err)
-	}
-	if left, _ := os.ReadDir(s.Dir); len(left) > 0 {
-		t.Errorf("%d temporary files have names", len(left))
 	}
 }
 

@@ -3,7 +3,6 @@ package pipelines_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,7 +15,6 @@ import (
 
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
-	"minsep/internal/noise"
 	"minsep/internal/pipelines"
 	"minsep/internal/stream"
 	"minsep/mechanism"
@@ -37,51 +35,6 @@ func newNoise(t *testing.T) (pipelines.Noise, pipelines.Options) {
 	}
 	return pipelines.Noise{Strategy: strategy, Steps: 20, Coordinates: 7, NoiseMultiplier: 1.5, ClipNorm: 1, Files: true, Shards: 2, StepsPerFile: 8},
 		pipelines.Options{KeyFile: key, Out: filepath.Join(dir, "run")}
-}
-
-// TestNoiseIsReadBack reads what a trainer reads: the files against the recipe's own generator.
-func TestNoiseIsReadBack(t *testing.T) {
-	stage, o := newNoise(t)
-	stage.DType = "float64"
-	made, err := stage.Run(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := filepath.Join(o.Out, manifest.NoiseFolder)
-	f, err := os.Open(filepath.Join(folder, "recipe.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r, err := noise.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, err := stream.ReadKeyFile(o.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := r.Generator(r.Key(root, r.RunID), 4, 7) // the second shard
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Add(r.StepBytes...)
-	want := make([]float64, 20*3)
-	if err := g.Fill64(want); err != nil {
-		t.Fatal(err)
-	}
-	var file bytes.Buffer
-	manifest.NPYHeader{DType: manifest.DFloat64, Shape: []int{4, 3}}.Write(&file)
-	for _, v := range want[16*3:] {
-		binary.Write(&file, binary.LittleEndian, v)
-	}
-	got, err := os.ReadFile(filepath.Join(folder, "shard-00001-of-00002", "steps-000016-000019.npy"))
-	if err != nil || !bytes.Equal(got, file.Bytes()) {
-		t.Errorf("the last file of the second shard is not the recipe's (%v)", err)
-	}
-	if made.Bytes != 20*7*8 || made.Grid != r.Grid() || made.Sensitivity != float64(r.Sensitivity) || made.RunID != r.RunID.String() {
-		t.Errorf("result %+v", made)
-	}
 }
 
 // TestNoiseFailsWithoutLeftovers: a failure leaves nothing, an interruption what can be gone on

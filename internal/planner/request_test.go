@@ -13,31 +13,6 @@ import (
 	"minsep/mechanism"
 )
 
-// TestUnits: figures in the units that their comments say.
-func TestUnits(t *testing.T) {
-	r := small()
-	for _, row := range smallPlan(t).Rows {
-		if row.Refused != "" {
-			continue
-		}
-		s, err := row.Strategy.Make(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := s.Error(mechanism.Prefix(r.Steps))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := row.Noise.Multiplier * e.RMSE / row.BatchSize
-		if math.Abs(row.Relative/want-1) > 1e-12 {
-			t.Errorf("%s: %+v", row.Name(), row)
-		}
-		if math.Abs(row.TimesEach-4) > .21 || row.Kept != 1 {
-			t.Errorf("%s: %+v", row.Name(), row)
-		}
-	}
-}
-
 // TestSchedules: with a schedule of learning rates there are Toeplitz strategies too, made without
 // it and measured with it, and the dense one whatever the objective.
 func TestSchedules(t *testing.T) {

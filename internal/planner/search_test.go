@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"minsep/internal/accounting/calibration"
 	"strings"
 	"testing"
 )
@@ -53,37 +51,5 @@ func TestSolve(t *testing.T) {
 	var bad *ParamError
 	if _, err := r.Solve(context.Background(), "delta", .1); !errors.As(err, &bad) || bad.Param != "solve" {
 		t.Errorf("a quantity that is none: %v", err)
-	}
-}
-
-// TestStages: what one stage of a plan finds is known in the next, and owners of several examples
-// come last.
-func TestStages(t *testing.T) {
-	r := small()
-	r.Numbered, r.Schemes, r.Kinds = false, []string{"poisson", "epoch-min-sep"}, []string{"identity", "banded-toeplitz"}
-	r.Populations = []Population{{MaxPerOwner: 1, Examples: 320, Given: 330}, {MaxPerOwner: 2, Examples: 330, Given: 330}}
-	out := planned(t, r)
-	first, looked := out.Rows[0], 0
-	if first.MaxPerOwner != 1 {
-		t.Fatalf("%s is the first: with nearly as many examples, two of an owner cannot be better", first.Name())
-	}
-	for _, row := range out.Rows {
-		if row.MaxPerOwner != 2 || row.Noise.Proven || row.Refused != "" {
-			continue
-		}
-		looked++
-		full, err := (calibration.Claim{Run: row.run, Epsilon: r.Epsilon, Delta: r.Delta, Seed: 1}).Noise(t.Context(), calibration.Guess{Multiplier: row.Noise.Multiplier, Slope: calibration.UnknownSlope, Behind: math.Inf(1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if off := math.Abs(full.Multiplier - row.Noise.Multiplier); off > 4*math.Hypot(full.StdErr, row.Noise.StdErr) || full.Multiplier*row.unit/row.BatchSize <= first.Relative {
-			t.Errorf("%s: %g ± %g, in full %g ± %g", row.Name(), row.Noise.Multiplier, row.Noise.StdErr, full.Multiplier, full.StdErr)
-		}
-		if row.Noise.Samples > 1024 {
-			t.Errorf("%s: %d samples of what is clearly behind", row.Name(), row.Noise.Samples)
-		}
-	}
-	if looked < 3 {
-		t.Errorf("%d candidates of two examples per owner", looked)
 	}
 }

@@ -487,21 +487,3 @@ func TestBins(t *testing.T) {
 		t.Errorf("a bar of %g", bar)
 	}
 }
-
-// TestShares: no share is lost, with few numbers and with many.
-func TestShares(t *testing.T) {
-	for _, count := range []int{1, 5, 30, 31, 1000} {
-		of := make([]float64, count)
-		for k := range of {
-			of[k] = 1 / float64(count)
-		}
-		of = append([]float64{0, 0}, of...)
-		got, sum := shares("", "times", "share", of), 0.0
-		for _, r := range got.Rows {
-			sum += r.Bar
-		}
-		if math.Abs(sum-1) > 1e-9 || len(got.Rows) > mostShares || !strings.HasPrefix(got.Rows[0].Cells[0], "2") {
-			t.Errorf("%d numbers: %d rows of %g", count, len(got.Rows), sum)
-		}
-	}
-}

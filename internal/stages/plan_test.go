@@ -54,16 +54,6 @@ func TestUnknownFieldsPlaces(t *testing.T) {
 	}
 }
 
-func TestPlanExampleIsAPlan(t *testing.T) {
-	p, err := ParsePlan("example", []byte(PlanExample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestPlanText: a byte order mark is not taken for a part of the plan, and no text is not taken for
 // a plan.
 func TestPlanText(t *testing.T) {

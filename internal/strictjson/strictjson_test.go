@@ -258,14 +258,6 @@ func TestWorded(t *testing.T) {
 	}
 }
 
-func TestHasNull(t *testing.T) {
-	for text, want := range map[string]bool{`[1, null]`: true, `[[1], [2, null]]`: true, `[[], ["null"]]`: false, `{"a": null}`: false, `null`: false} {
-		if hasNull([]byte(text)) != want {
-			t.Errorf("%s: want %v", text, want)
-		}
-	}
-}
-
 // TestManyFaults: a text of very many unknown fields has a short answer.
 func TestManyFaults(t *testing.T) {
 	var text strings.Builder

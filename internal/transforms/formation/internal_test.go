@@ -212,29 +212,6 @@ func TestCutParts(t *testing.T) {
 	}
 }
 
-// TestNameIndex: rows close together and far apart, in any order, some twice.
-func TestNameIndex(t *testing.T) {
-	for _, rows := range [][]int64{{5, 6, 9}, {9, 5, 6, 5}, {1 << 40, 3, 1 << 20}} {
-		var chunks []ownergraph.Edges
-		for _, row := range rows {
-			var e ownergraph.Edges
-			e.Reset(ownergraph.Int64, ownergraph.Int64)
-			e.Examples.AppendInt(-row)
-			e.Owners.AppendInt(row)
-			chunks = append(chunks, e)
-		}
-		x := newNameIndex(chunks)
-		var ids ownergraph.IDs
-		ids.Reset(ownergraph.Int64)
-		for i, row := range rows {
-			x.append(row, &ids)
-			if ids.Int(i) != -row {
-				t.Errorf("rows %d: row %d has the id %d", rows, row, ids.Int(i))
-			}
-		}
-	}
-}
-
 // FuzzAssembly: no chunk makes the reader panic, and what it accepts lies in the shard.
 func FuzzAssembly(f *testing.F) {
 	p := newEventPacker(newShards(10, 2), taken)
