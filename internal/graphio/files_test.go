@@ -144,8 +144,8 @@ func TestFileChangesWhileItIsRead(t *testing.T) {
 				if err == nil && later {
 					for _, s := range src.Splits() {
 						text, fault := json.Marshal(s) // as a worker gets it
-					var sent graphio.Split
-					err = errors.Join(err, fault, json.Unmarshal(text, &sent), sent.Read(context.Background(), fs, func(b *graphio.Batch) error { emitted += b.Len(); return nil }))
+						var sent graphio.Split
+						err = errors.Join(err, fault, json.Unmarshal(text, &sent), sent.Read(context.Background(), fs, func(b *graphio.Batch) error { emitted += b.Len(); return nil }))
 					}
 				} else if err == nil {
 					err = src.Read(context.Background(), func(b *graphio.Batch) error { emitted += b.Len(); return nil })
