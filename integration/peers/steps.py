@@ -1,4 +1,4 @@
-"""Processor time and memory of a training step, by minsep and by its peers in turn: the table of docs/large-models.md.
+"""Processor time and memory of a training step, by minsep and by its peers in turn: the table of docs/background/comparison.md.
 
 Each method is a process of its own. The loader, the noise, its process and the optimizer are counted; start, compilation and
 the first steps are not. A row shows the median of the rounds, in milliseconds of user and system time a step, and the most
