@@ -442,12 +442,13 @@ func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float6
 func (t *together) write(w io.Writer) {
 	fmt.Fprintf(
 		w,
-		"(ε, δ) = (%s, %s) for %s together, for %s; certificates %s\n",
+		"(ε, δ) = (%s, %s) for %s together, for %s; certificates %s%s\n",
 		ceiled(t.Epsilon),
 		ceiled(t.Delta),
 		words.Count(t.Trainings, "training"),
 		t.Protected,
 		map[bool]string{true: "recomputed", false: "not recomputed"}[t.Recomputed],
+		map[bool]string{true: ", claims of statistics taken as they are stated"}[t.Statistics != nil],
 	)
 	fmt.Fprintf(w, "adjacency   %s\n", t.Adjacency)
 	if t.Basic != nil {
