@@ -71,6 +71,10 @@ func secretsOfRuns(t *testing.T, dir string) *regexp.Regexp {
 	if err != nil {
 		t.Fatal(err)
 	}
+	plan, err := os.ReadFile(filepath.Join(dir, "plan.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	list := []string{`patient-\d`, `owner-\d`, hex.EncodeToString(key)}
 	for _, run := range []string{"run", "other", "twin"} {
 		entries, err := os.ReadDir(filepath.Join(dir, run, "batches"))
@@ -83,7 +87,11 @@ func secretsOfRuns(t *testing.T, dir string) *regexp.Regexp {
 				t.Fatal(err)
 			}
 			if e.Name() != "index.json" && !strings.HasPrefix(e.Name(), "indptr") { // whose sizes follow from the plan
-				list = append(list, fmt.Sprintf(`\b(%d|%d|%d)\b`, info.Size(), info.Size()-1, info.Size()/2))
+				for _, size := range []int64{info.Size(), info.Size() - 1, info.Size() / 2} {
+					if number := fmt.Sprintf(`\b%d\b`, size); !regexp.MustCompile(number).Match(plan) { // by chance
+						list = append(list, number)
+					}
+				}
 			}
 		}
 	}
