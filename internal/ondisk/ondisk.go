@@ -76,7 +76,7 @@ func (b *Bounder) inMemory() int64 { return cmp.Or(b.InMemory, DefaultInMemory) 
 func (b *Bounder) spill(e *ownergraph.Edges) error {
 	var record []byte
 	for i := range e.Len() {
-		record = appendID(appendID(record[:0], &e.Owners, i), &e.Examples, i)
+		record = e.Examples.AppendSortable(e.Owners.AppendSortable(record[:0], i), i)
 		if err := b.byOwner.add(record); err != nil {
 			return err
 		}

@@ -65,38 +65,6 @@ func (s *sorter) each(ctx context.Context, b *Bounder, doing, unit string, of in
 // tellEvery is the number of records after which a sorter says how far it is.
 const tellEvery = 1 << 20
 
-// appendID appends an id in a form that is ordered by its bytes as ids are: an integer from the least
-// on, big endian; a string with each zero byte as 0, 1, and 0, 0 at its end.
-func appendID(dst []byte, ids *ownergraph.IDs, i int) []byte {
-	if ids.Type == ownergraph.Int64 {
-		return binary.BigEndian.AppendUint64(dst, uint64(ids.Int(i))^1<<63)
-	}
-	for _, c := range ids.Bytes(i) {
-		if dst = append(dst, c); c == 0 {
-			dst = append(dst, 1)
-		}
-	}
-	return append(dst, 0, 0)
-}
-
-// cutID splits a record after its first id.
-func cutID(t ownergraph.IDType, record []byte) (id, rest []byte) {
-	end := 8
-	if t != ownergraph.Int64 {
-		end = bytes.Index(record, []byte{0, 0}) + 2
-	}
-	return record[:end], record[end:]
-}
-
-// decodeID adds the output of appendID to a column.
-func decodeID(dst *ownergraph.IDs, id []byte) {
-	if dst.Type == ownergraph.Int64 {
-		dst.AppendInt(int64(binary.BigEndian.Uint64(id) ^ 1<<63))
-		return
-	}
-	dst.AppendBytes(bytes.ReplaceAll(id[:len(id)-2], []byte{0, 1}, []byte{0}))
-}
-
 // graph is the whole graph, in files but for the owners.
 type graph struct {
 	given    ownergraph.Summary // the counts of the graph before it is bounded
@@ -131,7 +99,11 @@ func (b *Bounder) inOrder(ctx context.Context) (*graph, error) {
 	last := exampleRecords{source: stream.NewSource(b.Key), order: b.Bound.Order, graph: g}
 	last.batch.Reset(b.Examples)
 	err := byExample.each(ctx, b, "putting the examples in order", "edges", g.given.Edges, func(record []byte) error {
-		id, owner := cutID(b.Examples, record)
+		n, err := b.Examples.SortableLen(record)
+		if err != nil {
+			return err
+		}
+		id, owner := record[:n], record[n:]
 		if !bytes.Equal(id, last.id) {
 			if err := last.end(); err != nil {
 				return err
@@ -162,12 +134,16 @@ func (b *Bounder) numberOwners(ctx context.Context, g *graph, byExample *sorter)
 			g.given.DuplicateEdges++
 			return nil
 		}
-		owner, example := cutID(b.Owners, record)
+		n, err := b.Owners.SortableLen(record)
+		if err != nil {
+			return err
+		}
+		owner, example := record[:n], record[n:]
 		if !bytes.HasPrefix(last, owner) { // no id is the beginning of another one
 			if examples > 0 {
 				perOwner.Add(examples, 1)
 			}
-			decodeID(&g.owners, owner)
+			g.owners.AddSortable(owner)
 			examples = 0
 		}
 		if uint64(g.owners.Len()) >= math.MaxUint32 {
@@ -190,7 +166,7 @@ type exampleRecords struct {
 	order  ownergraph.Order
 	graph  *graph
 
-	id         []byte // of the example, as appendID has it; empty before the first
+	id         []byte // of the example, as AppendSortable has it; empty before the first
 	owners     []byte // the numbers of its owners
 	batch      ownergraph.IDs
 	record     []byte
@@ -204,7 +180,7 @@ func (r *exampleRecords) end() error {
 	if len(r.id) == 0 {
 		return nil
 	}
-	decodeID(&r.batch, r.id)
+	r.batch.AddSortable(r.id)
 	n := int64(len(r.owners) / ownerBytes)
 	r.perExample.Add(n, 1)
 	address := r.batch.Address(r.source, r.batch.Len()-1, 0).Uint64()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math"
 	"math/bits"
 	"runtime/debug"
 
@@ -22,45 +21,24 @@ type kept struct {
 func (b *Bounder) pass(ctx context.Context, all *graph) (*kept, error) {
 	// The pass needs one number for each owner, and no ids. That is why owners were numbered: the
 	// numbers of 1e8 owners take 400 MB, wherever their examples are.
-	rooms := make([]uint32, all.owners.Len())
-	for u := range rooms {
-		rooms[u] = uint32(b.Bound.MaxExamplesPerOwner)
-	}
-	k := &kept{owners: ownergraph.Lists{Starts: []uint32{0}}}
+	pass, k := b.Bound.NewPass(all.owners.Len()), &kept{}
+	var owners []uint32
 	err := all.sorted.each(ctx, b, "bounding from files", "examples", all.given.Examples, func(record []byte) error {
-		// All owners are asked before one of them gives up room: an example is kept whole or not.
+		owners = owners[:0]
 		for at := ownersAt; at < len(record); at += ownerBytes {
-			if rooms[binary.BigEndian.Uint32(record[at:])] == 0 {
-				return nil
-			}
+			owners = append(owners, binary.BigEndian.Uint32(record[at:]))
 		}
-		for at := ownersAt; at < len(record); at += ownerBytes {
-			u := binary.BigEndian.Uint32(record[at:])
-			rooms[u]--
-			k.owners.Items = append(k.owners.Items, u)
+		taken, err := pass.Add(owners)
+		if taken {
+			k.places = append(k.places, readPlace(record[placeAt:]))
 		}
-		if uint64(len(k.owners.Items)) >= math.MaxUint32 {
-			return ownergraph.ErrTooLarge
-		}
-		k.owners.Starts = append(k.owners.Starts, uint32(len(k.owners.Items)))
-		k.places = append(k.places, readPlace(record[placeAt:]))
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, b.fault(err)
 	}
-	k.copies = make([]uint32, len(k.places))
-	for i := range k.copies {
-		k.copies[i] = 1
-	}
 	// Copies go round among the kept examples in the order of the pass, as in memory.
-	if most := b.Bound.MaxCopies(); most > 1 {
-		order := make([]uint32, len(k.places))
-		for i := range order {
-			order[i] = uint32(i)
-		}
-		ownergraph.Fill(&k.owners, order, rooms, k.copies, most)
-	}
+	k.owners, k.copies = pass.Owners, pass.Copies()
 	return k, nil
 }
 

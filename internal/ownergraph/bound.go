@@ -106,10 +106,7 @@ func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 		if r.Pools, err = b.pools(g, key); err != nil {
 			return nil, err
 		}
-		r.Copies = make([]uint32, g.Examples.Len())
-		for e := range r.Copies {
-			r.Copies[e] = uint32(min(1, len(r.Pools.Of.At(e))))
-		}
+		r.Copies = r.Pools.Copies()
 	}
 	r.summarize(b)
 	return r, nil
@@ -128,11 +125,57 @@ func (b Bound) Kept(g *Graph, copies []uint32, pools *Pools, given Summary) *Bou
 // Copies does the passes of Greedy, without pools and before any look at neighbourhoods. It returns
 // the number of kept copies by example. The parameters must be valid.
 func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
-	copies, rooms := make([]uint32, g.Examples.Len()), make([]uint32, g.Owners.Len())
+	copies, rooms := make([]uint32, g.Examples.Len()), b.rooms(g.Owners.Len())
+	Fill(&g.OwnersOf, g.order(b.Order, key), rooms, copies, b.MaxCopies())
+	return copies
+}
+
+// rooms has the number of examples that each owner may have.
+func (b Bound) rooms(owners int) []uint32 {
+	rooms := make([]uint32, owners)
 	for i := range rooms {
 		rooms[i] = uint32(b.MaxExamplesPerOwner)
 	}
-	Fill(&g.OwnersOf, g.order(b.Order, key), rooms, copies, b.MaxCopies())
+	return rooms
+}
+
+// Pass is the first greedy pass of [Bound] over examples that come one by one, in its order. It holds
+// the owners of the examples that it keeps, for graphs of which no more fits into memory. With pools
+// it keeps all examples, for [FillPools].
+type Pass struct {
+	Owners Lists // of the kept examples, in the order in which they came
+
+	bound Bound
+	rooms []uint32
+}
+
+// NewPass returns the pass over a graph with a number of owners.
+func (b Bound) NewPass(owners int) *Pass {
+	return &Pass{Owners: Lists{Starts: []uint32{0}}, bound: b, rooms: b.rooms(owners)}
+}
+
+// Add considers the next example, and says whether it is kept. It returns [ErrTooLarge] if kept
+// examples have 2^32-1 owners together or more.
+func (p *Pass) Add(owners []uint32) (kept bool, err error) {
+	if p.bound.Pools == 0 && !take(owners, p.rooms) {
+		return false, nil
+	}
+	if uint64(len(p.Owners.Items)+len(owners)) >= math.MaxUint32 {
+		return false, ErrTooLarge
+	}
+	p.Owners.Items = append(p.Owners.Items, owners...)
+	p.Owners.Starts = append(p.Owners.Starts, uint32(len(p.Owners.Items)))
+	return true, nil
+}
+
+// Copies does the passes that follow, and returns how often each kept example is kept, at least once.
+// It is called once, after the last example and without pools.
+func (p *Pass) Copies() []uint32 {
+	copies, order := make([]uint32, p.Owners.Len()), make([]uint32, p.Owners.Len())
+	for e := range copies {
+		copies[e], order[e] = 1, uint32(e)
+	}
+	Fill(&p.Owners, order, p.rooms, copies, p.bound.MaxCopies())
 	return copies
 }
 

@@ -62,6 +62,15 @@ func FillPools(owners *Lists, of, n int) (*Pools, error) {
 	return p, nil
 }
 
+// Copies returns the number of copies of each example: one if it is in any pool.
+func (p *Pools) Copies() []uint32 {
+	copies := make([]uint32, p.Of.Len())
+	for e := range copies {
+		copies[e] = uint32(min(1, len(p.Of.At(e))))
+	}
+	return copies
+}
+
 // leastUsed sets order to all examples, by rising number of pools, and equally used ones by number.
 // No example is in more than most pools. It is a counting sort.
 func leastUsed(used []uint16, order []uint32, most int) {

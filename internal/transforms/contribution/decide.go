@@ -158,7 +158,7 @@ func (f *decideFn) firstOwners(counts func(*uint32, *[]byte) bool) (first []uint
 	var bucket uint32
 	for n := []byte(nil); counts(&bucket, &n); {
 		if len(n) != 8 || int(bucket) >= len(inBucket) {
-			return nil, 0, errRecord
+			return nil, 0, ownergraph.ErrRecord
 		}
 		inBucket[bucket] = binary.BigEndian.Uint64(n)
 	}
@@ -172,26 +172,19 @@ func (f *decideFn) firstOwners(counts func(*uint32, *[]byte) bool) (first []uint
 	return first, all, nil
 }
 
-// pass is the pass of [ownergraph.Bound] over examples that come one by one, in its order. It holds
-// the examples that it keeps, and with pools all of them.
+// pass is the pass over the examples with the numbers of those that are kept, and counts of all.
 type pass struct {
 	bound   ownergraph.Bound
-	rooms   []uint32 // by owner: examples that it may have yet
+	greedy  *ownergraph.Pass
 	given   []uint64 // by owner: examples
-	numbers []number // of the examples that are held
-	owners  ownergraph.Lists
+	numbers []number // of the examples that are kept
 
 	examples, edges int64 // given
 	perExample      ownergraph.Tally
 }
 
 func newPass(b ownergraph.Bound, owners uint32) *pass {
-	p := &pass{bound: b, rooms: make([]uint32, owners), given: make([]uint64, owners)}
-	for u := range p.rooms {
-		p.rooms[u] = uint32(b.MaxExamplesPerOwner)
-	}
-	p.owners.Starts = []uint32{0}
-	return p
+	return &pass{bound: b, greedy: b.NewPass(int(owners)), given: make([]uint64, owners)}
 }
 
 // add considers the next example.
@@ -202,60 +195,42 @@ func (p *pass) add(of number, owners []uint32) error {
 	for _, u := range owners {
 		p.given[u]++
 	}
-	if p.bound.Pools == 0 {
-		// All owners are asked before one of them gives up room: an example is kept whole or not.
-		for _, u := range owners {
-			if p.rooms[u] == 0 {
-				return nil
-			}
-		}
-		for _, u := range owners {
-			p.rooms[u]--
-		}
+	kept, err := p.greedy.Add(owners)
+	if kept {
+		p.numbers = append(p.numbers, of)
 	}
-	if len(p.owners.Items)+len(owners) > math.MaxUint32-1 {
-		return ownergraph.ErrTooLarge
-	}
-	p.owners.Items = append(p.owners.Items, owners...)
-	p.owners.Starts = append(p.owners.Starts, uint32(len(p.owners.Items)))
-	p.numbers = append(p.numbers, of)
-	return nil
+	return err
 }
 
-// bounded returns the bounded graph of the examples that are held, in the order in which they came.
+// bounded returns the bounded graph of the examples that are kept, in the order in which they came.
 func (p *pass) bounded(duplicateEdges int64) (*ownergraph.Bounded, error) {
-	copies := make([]uint32, len(p.numbers))
+	owners := p.greedy.Owners
+	var copies []uint32
 	var pools *ownergraph.Pools
 	if p.bound.Pools > 0 {
 		var err error
-		if pools, err = ownergraph.FillPools(&p.owners, len(p.rooms), p.bound.Pools); err != nil {
+		if pools, err = ownergraph.FillPools(&owners, len(p.given), p.bound.Pools); err != nil {
 			return nil, err
 		}
-		for e := range copies {
-			copies[e] = uint32(min(1, len(pools.Of.At(e))))
-		}
+		copies = pools.Copies()
 	} else {
-		order := make([]uint32, len(p.numbers))
-		for e := range copies {
-			copies[e], order[e] = 1, uint32(e)
-		}
-		ownergraph.Fill(&p.owners, order, p.rooms, copies, p.bound.MaxCopies())
+		copies = p.greedy.Copies()
 	}
 	given := ownergraph.Summary{
 		Examples:       p.examples,
-		Owners:         int64(len(p.rooms)),
+		Owners:         int64(len(p.given)),
 		Edges:          p.edges,
 		DuplicateEdges: duplicateEdges,
 		GivenOwners:    p.perExample.Histogram(),
 	}
 	var perOwner ownergraph.Tally
-	g := &ownergraph.Graph{OwnersOf: p.owners}
-	g.Owners.Grow(len(p.rooms))
+	g := &ownergraph.Graph{OwnersOf: owners}
+	g.Owners.Grow(len(p.given))
 	for u, n := range p.given {
 		perOwner.Add(int64(n), 1)
 		g.Owners.AppendInt(int64(u))
 	}
 	given.GivenPerOwner = perOwner.Histogram()
-	p.rooms, p.given = nil, nil // their memory is needed for the neighbourhoods
+	p.greedy, p.given = nil, nil // their memory is needed for the neighbourhoods
 	return p.bound.Kept(g, copies, pools, given), nil
 }

@@ -56,14 +56,14 @@ func (f *scatterFn) ProcessElement(
 	}
 	bucket := uint32(0)
 	for i := range f.edges.Len() {
-		f.record = appendID(f.record[:0], &f.edges.Examples, i)
+		f.record = f.edges.Examples.AppendSortable(f.record[:0], i)
 		// Edges of one example often follow each other: its bucket is looked for once.
 		if i == 0 || f.edges.Examples.Compare(i, &f.edges.Examples, i-1) != 0 {
 			bucket = bucketOf(f.splits, f.record)
 		}
 		// One sort of a bucket brings the edges of an example together, and equal edges beside each
 		// other.
-		f.record = appendID(f.record, &f.edges.Owners, i)
+		f.record = f.edges.Owners.AppendSortable(f.record, i)
 		f.packer.Add(bucket, f.record, emit)
 	}
 	edgesRead.Add(ctx, f.edges.Len())
@@ -113,8 +113,7 @@ func (f *gatherFn) ProcessElement(
 	return f.Spec.sortAndClose(chunks, func(s *packed.Sorter) error {
 		var last []byte // owner
 		place, owners := int64(-1), int64(0)
-		idOf := func(edge []byte) (int, error) { return idLen(edge, f.Spec.Examples) }
-		return eachGroup(s, idOf,
+		return eachGroup(s, f.Spec.Examples.SortableLen,
 			func(edge []byte, n int, first bool) error {
 				owner := edge[n:]
 				switch {
@@ -123,7 +122,7 @@ func (f *gatherFn) ProcessElement(
 						return tooMany("examples", bucket, f.Spec.Buckets)
 					}
 					f.id.Reset(f.Spec.Examples)
-					decodeID(&f.id, edge[:n])
+					f.id.AddSortable(edge[:n])
 					f.example = binary.BigEndian.AppendUint32(f.example[:0], uint32(place))
 					f.example = append(f.example, edge...)
 				case bytes.Equal(last, owner):

@@ -86,61 +86,6 @@ func (t turn) append(b []byte) []byte {
 // readExample returns the number of the example of an encoded turn.
 func readExample(turn []byte) number { return readNumber(turn[turnBytes-numberBytes:]) }
 
-// appendID appends id i of c so that encodings sort as ids and none is the beginning of another:
-// integers with their sign bit flipped, big endian; strings with each 0 as 0 255, and an end of 0
-// 0.
-func appendID(b []byte, c *ownergraph.IDs, i int) []byte {
-	if c.Type == ownergraph.Int64 {
-		return binary.BigEndian.AppendUint64(b, uint64(c.Int(i))^1<<63)
-	}
-	id := c.Bytes(i)
-	for {
-		zero := bytes.IndexByte(id, 0)
-		if zero < 0 {
-			break
-		}
-		b = append(append(b, id[:zero]...), 0, 255)
-		id = id[zero+1:]
-	}
-	return append(append(b, id...), 0, 0)
-}
-
-var errRecord = errors.New("malformed record")
-
-// idLen returns the length of the encoded id that b begins with.
-func idLen(b []byte, typ ownergraph.IDType) (int, error) {
-	if typ == ownergraph.Int64 {
-		if len(b) < 8 {
-			return 0, errRecord
-		}
-		return 8, nil
-	}
-	for n := 0; ; {
-		zero := bytes.IndexByte(b[n:], 0)
-		if zero < 0 || n+zero+2 > len(b) {
-			return 0, errRecord
-		}
-		n += zero + 2
-		if b[n-1] == 0 {
-			return n, nil
-		}
-	}
-}
-
-// decodeID adds the id that is encoded as exactly b to c.
-func decodeID(c *ownergraph.IDs, b []byte) {
-	if c.Type == ownergraph.Int64 {
-		c.AppendInt(int64(binary.BigEndian.Uint64(b) ^ 1<<63))
-		return
-	}
-	b = b[:len(b)-2]
-	if bytes.IndexByte(b, 0) < 0 {
-		c.AppendBytes(b)
-		return
-	}
-	c.AppendBytes(bytes.ReplaceAll(b, []byte{0, 255}, []byte{0}))
-}
-
 // appendOwner appends a hash of the encoded owner id, by which owners are spread, and the bytes
 // that tell owners of equal hash apart: none for integers, since the hash permutes them.
 func (s *spec) appendOwner(b, id []byte) []byte {
@@ -213,7 +158,7 @@ func (s *spec) sortAndClose(chunks func(*[]byte) bool, body func(*packed.Sorter)
 func fixedLen(n int) func([]byte) (int, error) {
 	return func(record []byte) (int, error) {
 		if len(record) < n {
-			return 0, errRecord
+			return 0, ownergraph.ErrRecord
 		}
 		return n, nil
 	}
@@ -232,10 +177,10 @@ func (s *spec) checkTypes(e *ownergraph.Edges) error {
 
 // eachOwner calls f with every encoded owner id of an example from its id on.
 func (s *spec) eachOwner(example []byte, f func(id []byte)) error {
-	n, err := idLen(example, s.Examples)
+	n, err := s.Examples.SortableLen(example)
 	for err == nil && n < len(example) {
 		example = example[n:]
-		if n, err = idLen(example, s.Owners); err == nil {
+		if n, err = s.Owners.SortableLen(example); err == nil {
 			f(example[:n])
 		}
 	}

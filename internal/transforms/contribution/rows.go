@@ -43,7 +43,7 @@ func (f *rowsFn) ProcessElement(
 	row := int64(0) // the next one
 	for b := []byte(nil); firsts(&b); b = nil {
 		if len(b) != 8 {
-			return errRecord
+			return ownergraph.ErrRecord
 		}
 		row = int64(binary.BigEndian.Uint64(b))
 	}
@@ -54,7 +54,7 @@ func (f *rowsFn) ProcessElement(
 	return f.Spec.sortAndClose(examples, func(s *packed.Sorter) error {
 		err := s.Each(func(example []byte) error {
 			if len(example) < placeBytes {
-				return errRecord
+				return ownergraph.ErrRecord
 			}
 			place := int(binary.BigEndian.Uint32(example))
 			if place >= len(f.decided) || f.decided[place] == nil {
@@ -82,7 +82,7 @@ func (f *rowsFn) read(decisions func(*[]byte) bool) error {
 	for chunk := []byte(nil); decisions(&chunk); chunk = nil {
 		err := packed.Records(chunk, func(d []byte) error {
 			if len(d) < placeBytes+copiesBytes {
-				return errRecord
+				return ownergraph.ErrRecord
 			}
 			// Places count up from 0 within a bucket, so that a slice serves in place of a map.
 			place := int(binary.BigEndian.Uint32(d))
@@ -114,12 +114,12 @@ func (f *rowsFn) add(decided, ids []byte) error {
 		}
 		f.rows.PoolEnds = append(f.rows.PoolEnds, uint32(len(f.rows.Pools)))
 	}
-	n, err := idLen(ids, f.Spec.Examples)
+	n, err := f.Spec.Examples.SortableLen(ids)
 	if err != nil {
 		return err
 	}
-	decodeID(&f.rows.Examples, ids[:n])
-	err = f.Spec.eachOwner(ids, func(id []byte) { decodeID(&f.rows.Owners, id) })
+	f.rows.Examples.AddSortable(ids[:n])
+	err = f.Spec.eachOwner(ids, func(id []byte) { f.rows.Owners.AddSortable(id) })
 	f.rows.Ends = append(f.rows.Ends, uint32(f.rows.Owners.Len()))
 	return err
 }

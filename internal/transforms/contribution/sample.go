@@ -40,7 +40,7 @@ func (f *sampleFn) ProcessElement(chunk []byte, emit func([]byte)) error {
 	}
 	if f.passed += f.edges.Len(); f.passed >= sampleEvery {
 		f.passed = 0
-		emit(appendID(nil, &f.edges.Examples, 0))
+		emit(f.edges.Examples.AppendSortable(nil, 0))
 	}
 	return nil
 }
