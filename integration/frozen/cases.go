@@ -50,7 +50,7 @@ var works = []struct{ name, flags string }{
 	{"", "keygen key"},
 	{"", "strategy --kind blt --steps 2000 --min-sep 300 --max-participations 6 --out blt.json"},
 	{"", "strategy --kind banded-toeplitz --bands 16 --steps 1000 --out bands.json"},
-	{"bound, 1.8e6 edges", "bound --graph graph.tsv.gz --header no --max-per-owner 1 --key key --out run"},
+	{"bound, 1.8e6 edges", "bound --graph graph.tsv.gz --max-per-owner 1 --key key --out run"},
 	{"draw, 1e7 participations", "form --examples 1000000 --scheme b-min-sep --steps 1000 --min-sep 16 --batch-size 10000 --key key --out drawn"},
 	{"noise, 1e8 values", "noise --strategy bands.json --noise-multiplier 1 --clip-norm 1 --steps 1000 --coordinates 100000 --files --key key --out noise"},
 	{"plan, 1000 steps", "plan --examples 50000 --steps 1000 --batch-size 64 --epsilon 8 --delta 1e-5 --coordinates 100000 --out plan.json"},
