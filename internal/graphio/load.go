@@ -3,11 +3,10 @@ package graphio
 import (
 	"cmp"
 	"context"
-	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"minsep/internal/ownergraph"
+	"minsep/internal/parallel"
 )
 
 // OwnEdges returns the edges of the batch: in a graph of single owners, each example owns itself.
@@ -42,22 +41,6 @@ func (s *Source) Each(ctx context.Context, fs FS, take func(*Batch) error) error
 		}
 		return take(b)
 	}
-	var next atomic.Int64
-	errs := make([]error, len(s.splits))
-	var readers sync.WaitGroup
-	for range min(len(s.splits), runtime.GOMAXPROCS(0)) {
-		readers.Go(func() {
-			for {
-				i := int(next.Add(1) - 1)
-				if i >= len(s.splits) {
-					return
-				}
-				if errs[i] = s.splits[i].Read(ctx, fs, checked); errs[i] != nil {
-					next.Store(int64(len(s.splits))) // those before it are being read
-				}
-			}
-		})
-	}
-	readers.Wait()
+	errs := parallel.Each(len(s.splits), 0, func(i int) error { return s.splits[i].Read(ctx, fs, checked) })
 	return cmp.Or(errs...)
 }

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
+	"minsep/internal/parallel"
 	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -289,25 +288,8 @@ func jobsOf(settings []*setting) (jobs []*job, last int) {
 // inParallel calls do for every item, on all processors, and returns the first error in the order
 // of the items.
 func inParallel[T any](ctx context.Context, items []T, do func(T) error) error {
-	errs := make([]error, len(items))
-	next := make(chan int)
-	var group sync.WaitGroup
-	for range min(len(items), runtime.GOMAXPROCS(0)) {
-		group.Go(func() {
-			for i := range next {
-				errs[i] = do(items[i])
-			}
-		})
-	}
-	for i := range items {
-		next <- i
-	}
-	close(next)
-	group.Wait()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return cmp.Or(errs...)
+	errs := parallel.Each(len(items), 0, func(i int) error { return do(items[i]) })
+	return cmp.Or(ctx.Err(), cmp.Or(errs...))
 }
 
 // dpsgd is independent noise with Poisson sampling of units, k of one owner.

@@ -22,10 +22,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode"
 
+	"minsep/internal/parallel"
 	"minsep/internal/param"
 )
 
@@ -386,24 +386,7 @@ func Move(ctx context.Context, from, to string) error {
 // Parallel calls f for 0 to n-1, up to sixteen calls at once, and joins the errors in that order.
 // After an error it starts no further calls.
 func Parallel(n int, f func(i int) error) error {
-	errs := make([]error, n)
-	var next, failed atomic.Int64
-	var workers sync.WaitGroup
-	for range min(n, 16) {
-		workers.Go(func() {
-			for failed.Load() == 0 {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if errs[i] = f(i); errs[i] != nil {
-					failed.Store(1)
-				}
-			}
-		})
-	}
-	workers.Wait()
-	return errors.Join(errs...)
+	return errors.Join(parallel.Each(n, 16, f)...)
 }
 
 // fault adds operation and name to an error that has neither.

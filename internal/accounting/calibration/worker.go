@@ -5,15 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"minsep/internal/accounting"
 	"minsep/internal/ledger"
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/tilt"
+	"minsep/internal/parallel"
 	"minsep/internal/stream"
 )
 
@@ -116,22 +114,12 @@ func (w *Worker) Run(ctx context.Context, first, count uint64, workers int) (r l
 	for from, size := range (ledger.Unit{First: first, Count: count}).Blocks {
 		blocks = append(blocks, block{from, size})
 	}
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	r.Sums = make([]montecarlo.Sum, len(blocks))
-	faults := make([]error, workers)
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for k := range faults {
-		group.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(blocks)) && faults[k] == nil; i = next.Add(1) - 1 {
-				r.Sums[i], faults[k] = w.sum(ctx, blocks[i].first, blocks[i].count)
-			}
-		})
-	}
-	group.Wait()
-	return r, errors.Join(faults...)
+	errs := parallel.Each(len(blocks), workers, func(i int) (err error) {
+		r.Sums[i], err = w.sum(ctx, blocks[i].first, blocks[i].count)
+		return err
+	})
+	return r, errors.Join(errs...)
 }
 
 // sum computes samples one after another.
