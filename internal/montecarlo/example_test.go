@@ -28,11 +28,12 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		record, err := sampler.Record(context.Background(), 0, 1<<16, []float64{2}, 0)
+		const epsilon, samples = 2, 1 << 16
+		sum, err := sampler.Sum(context.Background(), epsilon, 0, samples)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%s: %.2f\n", direction, record.Sums[0].Mean(record.Count))
+		fmt.Printf("%s: %.2f\n", direction, sum.Mean(samples))
 	}
 	// Output:
 	// P: 0.01

@@ -2,6 +2,7 @@ package montecarlo
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"math"
 	"slices"
@@ -89,6 +90,20 @@ func (s *Sampler) Losses(dst []float64, first uint64) {
 		copied := copy(dst, losses[first%kernel.Lanes:])
 		dst, first = dst[copied:], first+uint64(copied)
 	}
+}
+
+// Values sets dst to the values at an ε, see [Value], of the losses of the samples first, first+1, …
+func (s *Sampler) Values(dst []float64, epsilon float64, first uint64) {
+	s.Losses(dst, first)
+	for i, loss := range dst {
+		dst[i] = Value(epsilon, loss)
+	}
+}
+
+// Sum adds the values at an ε of the samples first … first+count-1. It is safe for concurrent use.
+func (s *Sampler) Sum(ctx context.Context, epsilon float64, first, count uint64) (Sum, error) {
+	fork := s.Fork()
+	return SumOf(ctx, 1, first, count, func(dst []float64, first uint64) { fork.Values(dst, epsilon, first) })
 }
 
 // input draws the input of the batch with this number, except for its normals.

@@ -73,7 +73,7 @@ func TestSampledValuesOfRandomRuns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, err := v.Sum(t.Context(), 0, samples, 1)
+			sum, err := v.Sum(t.Context(), 0, samples)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func (c boundCase) drawn(t *testing.T, d montecarlo.Direction, samples int) (mea
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := v.Sum(t.Context(), 0, uint64(samples), 1)
+	sum, err := v.Sum(t.Context(), 0, uint64(samples))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,6 @@ func (s *search) draw(ctx context.Context, l *look, total uint64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		errs := make([]error, len(l.samplers))
 		var wait sync.WaitGroup
 		next := l.samples
 		for i, of := range l.samplers {
@@ -90,15 +89,12 @@ func (s *search) draw(ctx context.Context, l *look, total uint64) error {
 			wait.Add(1)
 			go func() {
 				defer wait.Done()
-				sums[i], errs[i] = of.sums(ctx, l.divergence, first, last-first)
+				sums[i] = of.sums(l.divergence, first, last-first)
 			}()
 		}
 		wait.Wait()
-		for i, err := range errs {
-			if err != nil {
-				return err
-			}
-			l.sum, l.squares, l.largest = l.sum+sums[i][0], l.squares+sums[i][1], max(l.largest, sums[i][2])
+		for _, of := range sums {
+			l.sum, l.squares, l.largest = l.sum+of[0], l.squares+of[1], max(l.largest, of[2])
 		}
 		s.drawn += next - l.samples
 		l.samples = next
@@ -132,34 +128,34 @@ func (s *search) makeSamplers(l *look) error {
 	}
 	l.samplers = []sampler{of}
 	for range max(1, s.workers) - 1 {
-		if of.tilted != nil { // plain samplers have goroutines of their own
-			l.samplers = append(l.samplers, sampler{tilted: of.tilted.Fork()})
-		}
+		l.samplers = append(l.samplers, of.fork())
 	}
 	return nil
 }
 
-// sums are the sum of some values over M, of their squares, and the largest of them. Of plain losses
-// only the sum is known, and the largest squares that it allows count.
-func (s sampler) sums(ctx context.Context, d divergence, first, count uint64) (sums [3]float64, err error) {
-	if count == 0 {
-		return sums, nil
-	}
+// fork is an equal sampler for another goroutine.
+func (s sampler) fork() sampler {
 	if s.plain != nil {
-		record, err := s.plain.Record(ctx, first, count, []float64{d.Epsilon}, 0)
-		if err != nil {
-			return sums, err
-		}
-		sum := record.Sums[0].Mean(count) * float64(count)
-		return [3]float64{sum, sum, min(1, sum)}, nil
+		return sampler{plain: s.plain.Fork()}
 	}
-	var values [Few]float64
-	s.tilted.Values(values[:count], first)
-	for _, y := range values[:count] {
-		y = max(0, y/d.proposal.Bound-d.proposal.Slack)
+	return sampler{tilted: s.tilted.Fork()}
+}
+
+// sums are the sum of some values over M, of their squares, and the largest of them.
+func (s sampler) sums(d divergence, first, count uint64) (sums [3]float64) {
+	var buffer [Few]float64
+	values, slack := buffer[:count], 0.0
+	if s.plain != nil {
+		s.plain.Values(values, d.Epsilon, first)
+	} else {
+		s.tilted.Values(values, first)
+		slack = d.proposal.Slack
+	}
+	for _, y := range values {
+		y = max(0, y/d.bound()-slack)
 		sums = [3]float64{sums[0] + y, sums[1] + y*y, max(sums[2], y)}
 	}
-	return sums, nil
+	return sums
 }
 
 // count is the number of equal values that would show as much as the values of a look: the square of

@@ -125,13 +125,9 @@ func (w *Worker) Run(ctx context.Context, first, count uint64, workers int) (r l
 // sum computes samples one after another.
 func (w *Worker) sum(ctx context.Context, first, count uint64) (sum montecarlo.Sum, err error) {
 	if w.tilted != nil {
-		return w.tilted.Sum(ctx, first, count, 1)
+		return w.tilted.Sum(ctx, first, count)
 	}
-	record, err := w.plain.Record(ctx, first, count, []float64{w.epsilon}, 1)
-	if err != nil {
-		return sum, err
-	}
-	return record.Sums[0], nil
+	return w.plain.Sum(ctx, w.epsilon, first, count)
 }
 
 // SampleCPU measures how many seconds of processors a sample of a candidate takes here, on average

@@ -31,8 +31,7 @@
 // [NewProposal] chooses the proposal; a [Proposal] is public, goes through JSON, and is fixed
 // before the first sample. [NewVerifier] makes the tables of a proposal, in any process;
 // [Verifier.Values] and [Verifier.Sum] compute any range of samples, with the same result every
-// time. [Verifier.Estimate] refuses fewer samples than 10 M/δ. [SmallestProvableBelow] finds a
-// noise multiplier with M ≤ δ.
+// time.
 //
 // # Limits
 //

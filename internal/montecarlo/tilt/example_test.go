@@ -18,7 +18,7 @@ func Example() {
 		return
 	}
 	spec := montecarlo.Spec{Law: law, NoiseMultiplier: 0.6, Strategy: mechanism.Identity(200)}
-	const epsilon, delta = 6, 1e-7
+	const epsilon = 6
 
 	proposal, err := tilt.NewProposal(context.Background(), tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.P})
 	if err != nil {
@@ -26,19 +26,19 @@ func Example() {
 		return
 	}
 	fmt.Printf("every value is at most %.2g\n", proposal.Bound)
-	fmt.Println("an estimate needs", proposal.MinSamples(delta), "samples")
 
 	v, err := tilt.NewVerifier(proposal, stream.PublicKey("verify", []byte("example")))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	e, err := v.Estimate(20_000, delta)
+	const samples = 20_000
+	sum, err := v.Sum(context.Background(), 0, samples)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("estimate of H(P,Q): %.2g\n", e.Mean)
+	fmt.Printf("estimate of H(P,Q): %.2g\n", sum.Mean(samples)*proposal.Bound)
 
 	reverse, err := tilt.NewProposal(context.Background(), tilt.Config{Spec: spec, Epsilon: epsilon, Direction: montecarlo.Q})
 	if err != nil {
@@ -48,7 +48,6 @@ func Example() {
 	fmt.Println("H(Q,P):", reverse.Method)
 	// Output:
 	// every value is at most 3.7e-06
-	// an estimate needs 367 samples
 	// estimate of H(P,Q): 1.3e-07
 	// H(Q,P): zero
 }

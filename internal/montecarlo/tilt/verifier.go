@@ -3,22 +3,14 @@ package tilt
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
-	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/stream"
 )
-
-// ErrTooFewSamples is wrapped by errors that refuse an estimate: with fewer than 10 M/δ samples its
-// standard error is itself a matter of luck.
-var ErrTooFewSamples = errors.New("too few samples")
 
 // Verifier computes the values of a Proposal: sample i of a (proposal, key) is the same wherever,
 // whenever and in whatever range it is computed, for one montecarlo.KernelID. It is not safe for
@@ -357,46 +349,14 @@ func (v *Verifier) Values(dst []float64, first uint64) {
 	}
 }
 
-// pieceSize is how many samples a goroutine takes at a time.
-const pieceSize = 32 * kernel.Lanes
-
-// Sum adds the values over M of the samples first … first+count-1. The sum is in fixed point, so it
-// is the same for any order and number of workers. The number of goroutines is workers or, where
-// this is not above 0, the number of processors. Sum ends early, with the context's error, when ctx
-// is done. The mean of the values is Mean(count)·M.
-func (v *Verifier) Sum(ctx context.Context, first, count uint64, workers int) (total montecarlo.Sum, err error) {
+// Sum adds the values over M of the samples first … first+count-1, in fixed point, so that sums of
+// parts add up to the sum of the whole. It ends early, with the context's error, when ctx is done. It
+// is safe for concurrent use. The mean of the values is Mean(count)·M.
+func (v *Verifier) Sum(ctx context.Context, first, count uint64) (total montecarlo.Sum, err error) {
 	if v.proposal.Method == Zero {
 		return total, ctx.Err()
 	}
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var next atomic.Uint64
-	var group sync.WaitGroup
-	var mutex sync.Mutex
-	for range workers {
-		fork := v.Fork()
-		group.Go(func() {
-			var values [pieceSize]float64
-			var sum montecarlo.Sum
-			for ctx.Err() == nil {
-				from := next.Add(pieceSize) - pieceSize
-				if from >= count {
-					break
-				}
-				piece := values[:min(pieceSize, count-from)]
-				fork.Values(piece, first+from)
-				for _, x := range piece {
-					sum.Add(x / v.proposal.Bound)
-				}
-			}
-			mutex.Lock()
-			total.Merge(sum)
-			mutex.Unlock()
-		})
-	}
-	group.Wait()
-	return total, ctx.Err()
+	return montecarlo.SumOf(ctx, v.proposal.Bound, first, count, v.Fork().Values)
 }
 
 // compute sets values to the values of one batch of samples.
@@ -488,53 +448,4 @@ func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 		return v.weights[lane] * v.mixture.weigh(logF, ratio.logExcess(p.Epsilon))
 	}
 	return v.paths.ratio(logF, &v.coins, math.Inf(-1), -p.Epsilon).shortfall(p.Epsilon) * v.weight(lane)
-}
-
-// Estimate is an estimate of a divergence: never a certificate.
-type Estimate struct {
-	Samples uint64  `json:"samples"` // drawn, at least 1
-	Mean    float64 `json:"mean"`    // of the values, 0 to Bound
-	StdErr  float64 `json:"std_err"` // standard error of Mean, from the values
-	Bound   float64 `json:"bound"`   // M, the largest value possible, at least 0
-	Effort  float64 `json:"effort"`  // M over the larger of mean and δ: samples are a multiple
-}
-
-// Estimate draws samples 0 … samples-1 and returns their mean. It refuses, with an error that wraps
-// ErrTooFewSamples and before drawing, when samples are fewer than p.MinSamples(delta), delta being
-// the size of divergence that matters.
-func (v *Verifier) Estimate(samples uint64, delta float64) (Estimate, error) {
-	e := Estimate{Samples: samples, Bound: v.proposal.Bound}
-	if v.proposal.Method == Zero {
-		return e, nil
-	}
-	if need := v.proposal.MinSamples(delta); samples < need {
-		return e, fmt.Errorf(
-			"%w: %d for M/δ = %.4g: needs at least %d",
-			ErrTooFewSamples,
-			samples,
-			v.proposal.Bound/delta,
-			need,
-		)
-	}
-	var buffer [512]float64
-	sum, squares := 0.0, 0.0
-	for first := uint64(0); first < samples; first += uint64(len(buffer)) {
-		dst := buffer[:min(uint64(len(buffer)), samples-first)]
-		v.Values(dst, first)
-		for _, x := range dst {
-			sum += x
-			squares += x * x
-		}
-	}
-	n := float64(samples)
-	e.Mean = sum / n
-	e.StdErr = math.Sqrt(max(0, squares/n-e.Mean*e.Mean) / n)
-	e.Effort = e.Bound / max(e.Mean, delta)
-	return e, nil
-}
-
-// MinSamples is the number of samples below which an estimate of a divergence of size delta is
-// refused: 10 M/δ.
-func (p Proposal) MinSamples(delta float64) uint64 {
-	return uint64(math.Ceil(10 * p.Bound / delta))
 }
