@@ -29,7 +29,7 @@ func formRun(t *testing.T, graph string) string {
 	if _, err := bound.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	form := pipelines.Form{Bounded: run, Shards: 3, Parquet: true,
+	form := pipelines.Form{Bounded: run, Shards: 3,
 		Params: sampling.Params{Scheme: "b-min-sep", Steps: 40, MinSep: 4, BatchSize: 5}}
 	if _, err := form.Run(t.Context(), o); err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ const storesPlan = `{
 	"strategy": {"kind": "banded-toeplitz", "bands": 4},
 	"privacy": {"epsilon": 4, "delta": 1e-3, "samples": 5000},
 	"noise": {"coordinates": 500, "files": true, "steps_per_file": 16, "shards": 2},
-	"batches": {"parquet": true, "shards": 2},
+	"batches": {"shards": 2},
 	"key": "ROOT/key", "out": "ROOT/planned",
 }`
 
@@ -145,7 +145,7 @@ func runStages(ctx context.Context, root string) error {
 	if bound != nil {
 		return bound
 	}
-	if _, err := (pipelines.Form{Params: scheme, Bounded: o.Out, Shards: 2, Parquet: true}).Run(ctx, o); err != nil {
+	if _, err := (pipelines.Form{Params: scheme, Bounded: o.Out, Shards: 2}).Run(ctx, o); err != nil {
 		return err
 	}
 	accounted, err := pipelines.Account{Params: scheme, Bounded: o.Out, Strategy: file, Epsilon: 8, Delta: 1e-3, Samples: 100_000}.Run(ctx, o)

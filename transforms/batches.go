@@ -143,23 +143,17 @@ func (b Batches) check() error {
 	return nil
 }
 
-// Files writes the batches into a folder, which exists with mode 0700, without an index; parquet adds
-// the long form, for which the sampling must not be RowsOnly. It returns the files, a
-// PCollection<string> of JSON with name, bytes and SHA-256.
-func (b Batches) Files(s beam.Scope, folder string, parquet bool) (beam.PCollection, error) {
+// Files writes the batches into a folder, which exists with mode 0700, without an index. It returns the
+// files, a PCollection<string> of JSON with name, bytes and SHA-256.
+func (b Batches) Files(s beam.Scope, folder string) (beam.PCollection, error) {
 	if err := b.check(); err != nil {
 		return beam.PCollection{}, err
-	}
-	if parquet && b.sampling.RowsOnly {
-		return beam.PCollection{}, errors.New(
-			"parquet files hold the ids of examples, which the sampling leaves out: unset RowsOnly",
-		)
 	}
 	dir, err := store.Abs(folder)
 	if err != nil {
 		return beam.PCollection{}, err
 	}
-	return b.drawn.Write(s, dir, parquet), nil
+	return b.drawn.Write(s, dir), nil
 }
 
 // Write writes the batches into the training's run directory, as `minsep form` does, and their index
@@ -171,7 +165,7 @@ func (b Batches) Write(ctx context.Context, s beam.Scope) (beam.PCollection, err
 		return beam.PCollection{}, err
 	}
 	folder := store.Join(b.training.dir, manifest.BatchesFolder)
-	files, err := b.Files(s, folder, false)
+	files, err := b.Files(s, folder)
 	if err != nil {
 		return beam.PCollection{}, err
 	}

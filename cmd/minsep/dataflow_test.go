@@ -65,7 +65,7 @@ func TestDataflow(t *testing.T) {
 		"bound":                 {[]string{"bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--key", key}, []string{"minsep.BoundGraph/manifestio.ReadGraph", "minsep.BoundGraph/contribution.Bound/contribution.ownerFn", "manifestio.WriteBounded"}},
 		"bound, neighbourhoods": {[]string{"bound", "--graph", graph, "--header", "no", "--max-per-owner", "2", "--max-neighborhood", "5", "--duplicates", "--key", key}, []string{"minsep.BoundGraph/contribution.Bound/contribution.rowsFn", "manifestio.Collect collected-files.json"}},
 		"b-min-sep":             {form("--bounded", "b-min-sep", "--batch-size", "3"), []string{"minsep.SampleBatches/formation.Table/formation.drawTableFn"}},
-		"b-min-sep, truncated":  {form("--bounded", "b-min-sep", "--batch-size", "3", "--max-batch-size", "5", "--parquet"), nil},
+		"b-min-sep, truncated":  {form("--bounded", "b-min-sep", "--batch-size", "3", "--max-batch-size", "5"), nil},
 		"poisson":               {form("--bounded", "poisson", "--prob", "0.1", "--min-sep", "1"), nil},
 		"balls-in-bins":         {form("--bounded", "balls-in-bins"), nil},
 		"cyclic-poisson":        {form("--bounded", "cyclic-poisson", "--prob", "0.1"), nil},

@@ -65,7 +65,7 @@ func warnOfHours(a *app, cmd *cobra.Command, f stages.Form) {
 			"warning: --examples %d: expected to take %s of one processor, and %s of batches",
 			f.Examples,
 			budgetTime(formed.CPU()),
-			plural(formed.Bytes(f.Parquet), "byte"),
+			plural(formed.Bytes(), "byte"),
 		),
 	)
 }

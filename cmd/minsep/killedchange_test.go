@@ -25,7 +25,6 @@ const killedChangePlan = `{
 	"strategy": {"kind": "banded-toeplitz", "bands": 2},
 	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 2000},
 	"noise": {"coordinates": 100, "files": true, "steps_per_file": 4, "shards": 2},
-	"batches": {"parquet": true},
 	"key": "key", "out": "run",
 }`
 
@@ -35,7 +34,7 @@ const killedRotationPlan = `{
 	"strategy": {"kind": "bsr", "bands": 3},
 	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 2000},
 	"noise": {"coordinates": 100, "files": true, "steps_per_file": 4, "shards": 2},
-	"batches": {"parquet": true, "shards": 2},
+	"batches": {"shards": 2},
 	"key": "key", "out": "run",
 }`
 

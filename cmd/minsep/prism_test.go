@@ -42,7 +42,7 @@ func TestPrism(t *testing.T) {
 		"bound --graph graph.tsv --header no --max-per-owner 2 --key key --buckets 3",
 		"bound --graph graph.tsv --header no --pools 4 --key key --buckets 3",
 		"bound --graph graph.tsv --header no --max-per-owner 3 --duplicates --max-neighborhood 3 --key key",
-		form + "b-min-sep --min-sep 4 --batch-size 20 --parquet",
+		form + "b-min-sep --min-sep 4 --batch-size 20",
 		form + "b-min-sep --min-sep 4 --batch-size 20 --max-batch-size 22 --pad",
 		form + "b-min-sep --min-sep 4 --batch-size 20 --cold",
 		form + "poisson --batch-size 20",

@@ -30,8 +30,8 @@ func TestPlanWithTenFaults(t *testing.T) {
 			"scheme": {"scheme": "poisson", "steps": "many", "batch_size": 4, "min_sep": 1.5},
 			"strategy": {"kind": "identity", "colour": "red"},
 			"privacy": {"epsilon": "large", "delta": 0},
-			"noise": {"coordinates": -4, "files": true}, "batches": {"parquet": 1}, "key": "none", "out": "run"
-		}`, "mood: unknown field|examples: given twice|scheme.steps \"many\": must be a whole|scheme.min_sep 1.5: must be a whole|strategy.colour: unknown|privacy.epsilon \"large\": must be a number|delta 0|coordinates -4|batches.parquet 1: must be true|none"},
+			"noise": {"coordinates": -4, "files": true}, "batches": {"shards": true}, "key": "none", "out": "run"
+		}`, "mood: unknown field|examples: given twice|scheme.steps \"many\": must be a whole|scheme.min_sep 1.5: must be a whole|strategy.colour: unknown|privacy.epsilon \"large\": must be a number|delta 0|coordinates -4|batches.shards true: must be a whole|none"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "plan.json"), []byte(c.plan), 0o600); err != nil {
@@ -138,7 +138,6 @@ const plannedText = `{
 	"strategy": {"kind": "banded-toeplitz", "bands": 4},
 	"privacy": {"epsilon": 2, "delta": 1e-3, "samples": 5000},
 	"noise": {"coordinates": 60000, "files": true, "steps_per_file": 8, "shards": 4},
-	"batches": {"parquet": true},
 	"key": "key", "out": "run",
 }`
 

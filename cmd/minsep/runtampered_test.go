@@ -27,7 +27,6 @@ const tamperedPlan = `{
 	"strategy": {"kind": "banded-toeplitz", "bands": 4},
 	"privacy": {"epsilon": EPSILON, "delta": 1e-2, "samples": 5000},
 	"noise": {"coordinates": 1000, "files": true, "steps_per_file": 32, "shards": 2},
-	"batches": {"parquet": true},
 	"key": "key",
 }`
 

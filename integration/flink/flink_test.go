@@ -288,9 +288,9 @@ func (b *bench) both(on *flink.Cluster, flags []string, out string, args ...stri
 
 // forms are the ways to form batches: every scheme, and what changes how its files are made.
 var forms = []struct{ name, args string }{
-	{"b-min-sep", "--bounded graph --scheme b-min-sep --steps 200 --min-sep 8 --batch-size 64 --parquet --shards 3"},
+	{"b-min-sep", "--bounded graph --scheme b-min-sep --steps 200 --min-sep 8 --batch-size 64 --shards 3"},
 	{"b-min-sep-cold", "--examples 3000000 --scheme b-min-sep --steps 300 --min-sep 16 --batch-size 512 --cold --shards 4"},
-	{"truncated", "--examples 100000 --scheme b-min-sep --steps 100 --min-sep 4 --batch-size 200 --max-batch-size 210 --pad --parquet"},
+	{"truncated", "--examples 100000 --scheme b-min-sep --steps 100 --min-sep 4 --batch-size 200 --max-batch-size 210 --pad"},
 	{"poisson", "--bounded graph --scheme poisson --steps 100 --batch-size 64"},
 	{"balls-in-bins", "--examples 100000 --scheme balls-in-bins --steps 100 --min-sep 20"},
 	{"cyclic-poisson", "--examples 100000 --scheme cyclic-poisson --steps 100 --min-sep 10 --batch-size 100 --secret-partition"},

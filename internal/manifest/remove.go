@@ -17,7 +17,7 @@ import (
 // stageFile are the names that stages give to files in their folders, relative to them.
 var stageFile = regexp.MustCompile(`^(` + strings.Join([]string{
 	`index\.json`, `incomplete\.json`, `collected-files\.json`, `recipe\.json`, `strategy\.json`,
-	`(indptr|rows|owners)-\d+-of-\d+\.npy`, `part-\d+(-of-\d+)?\.parquet`, `examples-\d+-of-\d+\.parquet`,
+	`(indptr|rows|owners)-\d+-of-\d+\.npy`, `part-\d+\.parquet`,
 	`shard-\d+-of-\d+/steps-\d+-\d+\.npy`,
 }, "|") + `)$`)
 

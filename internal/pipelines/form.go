@@ -69,7 +69,7 @@ func (f Form) Run(ctx context.Context, o Options) (stages.FormResult, error) {
 	}
 	// Refusals come before anything is written, and a dry run has them too.
 	if err = w.here.AgreesToForm(formed.Scheme, source.Examples()); err == nil && !o.DryRun {
-		err = HasRoom(ctx, o.Out, formed.Bytes(f.Parquet), manifest.BatchesFolder)
+		err = HasRoom(ctx, o.Out, formed.Bytes(), manifest.BatchesFolder)
 	}
 	if err != nil {
 		return formed, err
@@ -186,7 +186,7 @@ func (f Form) sample(
 		s,
 		transforms.Sampling{
 			Params:   f.Params,
-			RowsOnly: !f.Parquet,
+			RowsOnly: true,
 			Shards:   shards,
 			Buckets:  f.Buckets,
 			TempDir:  tempDir,
@@ -196,5 +196,5 @@ func (f Form) sample(
 	if err != nil {
 		return beam.PCollection{}, err
 	}
-	return batches.Files(s, dir, f.Parquet)
+	return batches.Files(s, dir)
 }

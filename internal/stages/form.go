@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
-	"strings"
 	"syscall"
 
 	"minsep/internal/manifest"
@@ -26,9 +24,8 @@ type Form struct {
 
 	// The fields below do not change the batches.
 
-	Shards  int  `flag:"shards" help:"number of shards, each a set of files (default: by the expected size); does not change the batches"`
-	Parquet bool `flag:"parquet" help:"write Parquet files with the columns step, slot and example_id as well"`
-	Buckets int  `flag:"buckets" help:"number of buckets of the shuffle by owner (default: by the size of the graph); does not change the batches"`
+	Shards  int `flag:"shards" help:"number of shards, each a set of files (default: by the expected size); does not change the batches"`
+	Buckets int `flag:"buckets" help:"number of buckets of the shuffle by owner (default: by the size of the graph); does not change the batches"`
 }
 
 // FormResult describes formed batches. All of it is public, since it follows from the parameters.
@@ -248,8 +245,7 @@ var formStage = Stage{
 	faults:   func(p Plan) error { return FormOf(p).Validate() },
 	estimate: estimateForm,
 	expect: func(ctx context.Context, d *Directory) (expected, error) {
-		form := FormOf(d.Plan)
-		want, source, err := form.Planned(ctx)
+		want, source, err := FormOf(d.Plan).Planned(ctx)
 		return expected{
 			format: manifest.BatchesFormatOf(want.Scheme),
 			params: manifest.BatchesParams{Scheme: want.Scheme},
@@ -259,12 +255,8 @@ var formStage = Stage{
 				if err != nil {
 					return nil, err
 				}
-				parquet := slices.ContainsFunc(
-					ix.Files,
-					func(f manifest.File) bool { return strings.HasSuffix(f.Name, ".parquet") },
-				)
-				if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards || parquet != form.Parquet {
-					differs = append(differs, "its examples, shards or kinds of files differ")
+				if b.Facts.Examples != want.Examples || b.Facts.Shards != want.Shards {
+					differs = append(differs, "its examples or shards differ")
 				}
 				return differs, nil
 			},
@@ -274,8 +266,7 @@ var formStage = Stage{
 
 // PlanBatches says how the batches are laid out in files: see [Form].
 type PlanBatches struct {
-	Shards  int  `json:"shards,omitempty"`  // at least 1; 0 for as many as the size calls for
-	Parquet bool `json:"parquet,omitempty"` // write the long form as well
+	Shards int `json:"shards,omitempty"` // at least 1; 0 for as many as the size calls for
 }
 
 // FormOf returns the plan's parameters of batches.
@@ -285,6 +276,5 @@ func FormOf(p Plan) Form {
 		Bounded:  p.Table(),
 		Examples: p.numbered(),
 		Shards:   p.Batches.Shards,
-		Parquet:  p.Batches.Parquet,
 	}
 }

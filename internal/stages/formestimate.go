@@ -10,14 +10,11 @@ import (
 
 // Costs of forming batches, see [Plan.Estimate].
 const (
-	formExample       = 0.05e-6 // seconds an example
-	formRow           = 0.06e-6 // seconds a participation
-	formParquetRow    = 0.2e-6
-	formOwnedExample  = 1.3e-6 // of schemes that look at owners
-	formRowMemory     = 8
-	formParquetMemory = 30
-	formOwnedMemory   = 1 << 10
-	parquetRow        = 5.5 // bytes of a file
+	formExample      = 0.05e-6 // seconds an example
+	formRow          = 0.06e-6 // seconds a participation
+	formOwnedExample = 1.3e-6  // of schemes that look at owners
+	formRowMemory    = 8
+	formOwnedMemory  = 1 << 10
 )
 
 // expectedForm returns the facts about the batches before they are formed: all of them if the
@@ -68,13 +65,7 @@ func (f FormResult) rows() float64 {
 }
 
 // Bytes estimates the size of the batches.
-func (f FormResult) Bytes(parquet bool) int64 {
-	bytes := 4 * f.rows()
-	if parquet {
-		bytes += parquetRow * f.rows()
-	}
-	return int64(min(bytes, 1<<62))
-}
+func (f FormResult) Bytes() int64 { return int64(min(4*f.rows(), 1<<62)) }
 
 // CPU estimates the seconds of one processor for forming the batches of numbered examples.
 func (f FormResult) CPU() float64 { return formExample*float64(f.Examples) + formRow*f.rows() }
@@ -91,12 +82,6 @@ func estimateForm(p Plan, _ int64) PlanEstimate {
 		Memory: formRowMemory * int64(rows),
 	}
 	e.Bytes = 4*int64(rows) + 8*int64(p.Scheme.Steps+f.Shards) + int64(2*f.Shards)*headerBytes
-	if p.Batches.Parquet {
-		e.Files += f.Shards
-		e.Bytes += int64(parquetRow * rows)
-		e.CPU += formParquetRow * rows
-		e.Memory = formParquetMemory * int64(rows)
-	}
 	if p.Scheme.Sample == sampling.SampleOwners {
 		e.Files += f.Shards
 		e.Bytes += int64(8*f.ExpectedBatchSize*float64(p.Scheme.Steps)) + int64(f.Shards)*headerBytes

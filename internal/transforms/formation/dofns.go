@@ -264,10 +264,7 @@ func (*excludeFn) ProcessElement(
 }
 
 // writeFn writes the files of a shard of steps, once the rows are known to be complete.
-type writeFn struct {
-	Dir     string
-	Parquet bool
-}
+type writeFn struct{ Dir string }
 
 func (f *writeFn) ProcessElement(
 	ctx context.Context,
@@ -308,10 +305,5 @@ func writeShard[R int32 | int64](
 	if t := c.Spec.Truncation; t != nil && t.Pad {
 		sink.Pad = t.MaxBatchSize
 	}
-	files, err := sink.Write(b.starts, b.rows, b.ends)
-	if err != nil || !f.Parquet {
-		return files, err
-	}
-	file, err := sink.WriteLong(b.starts, b.rows, b.ends, c.IDs.Type, b.appendID)
-	return append(files, file), err
+	return sink.Write(b.starts, b.rows, b.ends)
 }

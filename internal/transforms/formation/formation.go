@@ -228,11 +228,10 @@ func (d *Drawn) group(s beam.Scope, events beam.PCollection) {
 	d.Grouped = beam.GroupByKey(s, beam.Flatten(s, events, empty))
 }
 
-// Write writes the files of every shard into dir, which exists with mode 0700; parquet adds the long
-// form, for which the configuration must have Names. It returns the files as a PCollection<string>
-// of JSON [manifest.File].
-func (d Drawn) Write(s beam.Scope, dir string, parquet bool) beam.PCollection {
-	return beam.ParDo(s.Scope("formation.Write"), &writeFn{Dir: dir, Parquet: parquet}, d.Grouped,
+// Write writes the files of every shard into dir, which exists with mode 0700. It returns the files as
+// a PCollection<string> of JSON [manifest.File].
+func (d Drawn) Write(s beam.Scope, dir string) beam.PCollection {
+	return beam.ParDo(s.Scope("formation.Write"), &writeFn{Dir: dir}, d.Grouped,
 		beam.SideInput{Input: d.Resolved}, beam.SideInput{Input: d.Checked})
 }
 

@@ -17,7 +17,6 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 	"github.com/google/go-cmp/cmp"
-	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
@@ -54,7 +53,7 @@ type how struct {
 	buckets int
 	shuffle uint64 // > 0: seed of the order of input chunks
 	chunk   int    // rows of an input chunk
-	parquet bool
+	names   bool   // ids of examples are drawn too
 
 	wrongType bool // of ids in the configuration
 	twice     bool // the rows come twice
@@ -114,7 +113,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 		t.Fatal(err)
 	}
 	c := formation.Config{
-		Spec: spec, Examples: tb.n, Shards: h.shards, Buckets: h.buckets, Names: h.parquet,
+		Spec: spec, Examples: tb.n, Shards: h.shards, Buckets: h.buckets, Names: h.names,
 		KeyURI: keyFile, RunID: stream.RunID{1}, Params: sum, Pools: tb.pools,
 	}
 	if tb.rows == nil {
@@ -137,7 +136,7 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	} else {
 		drawn = formation.Table(s, shape, resolved, beam.CreateList(s, tb.chunks(t, h)))
 	}
-	manifestio.Collect(s, dir, "files.json", drawn.Write(s, dir, h.parquet))
+	manifestio.Collect(s, dir, "files.json", drawn.Write(s, dir))
 	if _, err := beam.Run(context.Background(), h.runner, p); err != nil {
 		return nil, err
 	}
@@ -404,43 +403,6 @@ func TestPadding(t *testing.T) {
 	}
 }
 
-type longRow[T int64 | string] struct {
-	Step      int32 `parquet:"step"`
-	Slot      int32 `parquet:"slot"`
-	ExampleID T     `parquet:"example_id"`
-}
-
-// TestLongForm compares the Parquet files with the others.
-func TestLongForm(t *testing.T) {
-	spec := specs()["truncated"]
-	h := with(func(h *how) { h.parquet = true })
-	tb := randomTable(5, 200, 100)
-	testLong(t, form(t, spec, tb, h), func(row int64) string { return tb.rows.Examples.Format(int(row)) })
-	testLong(t, form(t, spec, table{n: 200}, h), func(row int64) int64 { return row })
-	spec = sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 5, Steps: 30, MinSep: 4}}
-	testLong(t, form(t, spec, tb, h), func(row int64) string { return tb.rows.Examples.Format(int(row)) })
-}
-
-func testLong[T int64 | string](t *testing.T, b *manifest.Batches, id func(row int64) T) {
-	t.Helper()
-	var want, got []longRow[T]
-	for step, rows := range read(t, b) {
-		for slot, r := range rows {
-			want = append(want, longRow[T]{int32(step), int32(slot), id(r)})
-		}
-	}
-	for shard := range b.Facts.Shards {
-		part, err := parquet.ReadFile[longRow[T]](filepath.Join(b.Dir, manifestio.LongName(shard, b.Facts.Shards)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, part...)
-	}
-	if len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("long form of %d entries, want %d: %v", len(got), len(want), cmp.Diff(want, got))
-	}
-}
-
 func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
 	tb := randomTable(7, 50, 30)
 	if _, err := tryForm(t, specs()["poisson"], table{n: 49, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "says 49 rows") {
@@ -450,7 +412,7 @@ func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
 	if _, err := tryForm(t, fixed, table{n: 50, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "row 1 ") {
 		t.Errorf("got %v, want a missing row", err)
 	}
-	wrong := with(func(h *how) { h.parquet, h.wrongType = true, true })
+	wrong := with(func(h *how) { h.names, h.wrongType = true, true })
 	if _, err := tryForm(t, specs()["balls-in-bins"], tb, wrong); err == nil || !strings.Contains(err.Error(), "ids of the table are of type string") {
 		t.Errorf("got %v, want ids of another type", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/parquet-go/parquet-go"
 
 	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
@@ -159,7 +158,7 @@ func TestHowDoesNotMatterToOwners(t *testing.T) {
 	tb := ownedTable(3, 300, ownergraph.String, ownergraph.String)
 	spec := ofOwners(sampling.Spec{BMinSep: &sampling.BMinSep{Prob: 0.2, Steps: 40, MinSep: 3, WarmStart: true},
 		Truncation: &sampling.Truncation{MaxBatchSize: 10, Pad: true}}, 2)
-	base := form(t, spec, tb, with(func(h *how) { h.parquet = true }))
+	base := form(t, spec, tb, plain)
 	want := readOwners(t, base)
 	if fmt.Sprint(want) != fmt.Sprint(sequentialOwners(t, spec, tb)) {
 		t.Error("the batches are not those of the reference")
@@ -176,9 +175,9 @@ func TestHowDoesNotMatterToOwners(t *testing.T) {
 		t.Errorf("%d full and %d short batches: both must be there", full, short)
 	}
 	for name, h := range map[string]how{
-		"prism, shuffled": with(func(h *how) { h.runner, h.shuffle, h.buckets, h.parquet = "prism", 9, 5, true }),
+		"prism, shuffled": with(func(h *how) { h.runner, h.shuffle, h.buckets, h.names = "prism", 9, 5, true }),
 		"40 shards":       with(func(h *how) { h.shards, h.buckets = 40, 64 }),
-		"small chunks":    with(func(h *how) { h.chunk, h.parquet = 1, true }),
+		"small chunks":    with(func(h *how) { h.chunk, h.names = 1, true }),
 	} {
 		got := form(t, spec, tb, h)
 		if fmt.Sprint(readOwners(t, got)) != fmt.Sprint(want) {
@@ -186,46 +185,6 @@ func TestHowDoesNotMatterToOwners(t *testing.T) {
 		}
 		if h.shards == plain.shards && !gocmp.Equal(got.Index.Files, base.Index.Files) {
 			t.Errorf("%s changes the files", name)
-		}
-	}
-}
-
-type longOwnerRow struct {
-	Step      int32  `parquet:"step"`
-	Slot      int32  `parquet:"slot"`
-	Owner     int32  `parquet:"owner"`
-	ExampleID string `parquet:"example_id"`
-}
-
-// TestLongFormOfOwners compares the Parquet files with the others.
-func TestLongFormOfOwners(t *testing.T) {
-	tb := ownedTable(4, 120, ownergraph.String, ownergraph.Int64)
-	for _, pad := range []bool{false, true} {
-		spec := ofOwners(sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.1, Steps: 40}, Truncation: &sampling.Truncation{MaxBatchSize: 5, Pad: pad}}, 3)
-		b := form(t, spec, tb, with(func(h *how) { h.parquet = true }))
-		var want, got []longOwnerRow
-		for step, batch := range readOwners(t, b) {
-			slot := int32(0)
-			for owner, group := range batch {
-				for _, row := range group {
-					if row != sampling.PadRow {
-						want = append(want, longOwnerRow{int32(step), slot, int32(owner), tb.rows.Examples.Format(int(row))})
-					}
-					slot++
-				}
-			}
-		}
-		for _, f := range b.Index.Files {
-			if strings.HasSuffix(f.Name, ".parquet") {
-				rows, err := parquet.ReadFile[longOwnerRow](b.Dir + "/" + f.Name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, rows...)
-			}
-		}
-		if !slices.Equal(got, want) || len(want) == 0 {
-			t.Errorf("pad %v: got %v, want %v", pad, got, want)
 		}
 	}
 }
