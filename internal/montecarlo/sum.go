@@ -89,13 +89,13 @@ func SumOf(
 	values func(dst []float64, first uint64),
 ) (total Sum, err error) {
 	var buffer [32 * kernel.Lanes]float64
-	for end := first + count; first < end && ctx.Err() == nil; {
-		piece := buffer[:min(uint64(len(buffer)), end-first)]
-		values(piece, first)
+	for done := uint64(0); done < count && ctx.Err() == nil; {
+		piece := buffer[:min(uint64(len(buffer)), count-done)]
+		values(piece, first+done)
 		for _, x := range piece {
 			total.Add(x / bound)
 		}
-		first += uint64(len(piece))
+		done += uint64(len(piece))
 	}
 	return total, ctx.Err()
 }

@@ -102,6 +102,22 @@ func TestSumsOfSamples(t *testing.T) {
 	if got != want {
 		t.Errorf("parts have the sum %v, want %v", got, want)
 	}
+	// Counts decide where a sum ends, not sample numbers, which may pass the largest integer.
+	last, err := sampler.Sum(t.Context(), epsilon, math.MaxUint64-511, 512)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beyond, err := sampler.Sum(t.Context(), epsilon, math.MaxUint64-511, 512+samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := sampler.Sum(t.Context(), epsilon, 0, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.Merge(first); last != beyond || beyond == (Sum{}) {
+		t.Errorf("a sum beyond the last number is %v, want %v", beyond, last)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := sampler.Sum(ctx, epsilon, 0, 1<<40); !errors.Is(err, context.Canceled) {
