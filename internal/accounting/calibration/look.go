@@ -86,11 +86,7 @@ func (s *search) draw(ctx context.Context, l *look, total uint64) error {
 			first := min(total, next)
 			next = min(total, first+Few)
 			last := next
-			wait.Add(1)
-			go func() {
-				defer wait.Done()
-				sums[i] = of.sums(l.divergence, first, last-first)
-			}()
+			wait.Go(func() { sums[i] = of.sums(l.divergence, first, last-first) })
 		}
 		wait.Wait()
 		for _, of := range sums {
