@@ -101,6 +101,7 @@ func TestFaults(t *testing.T) {
 		{"a header of other order", "g.csv", "example_id,owner_id\na,b\nowner_id,example_id\nd,c\n", graphio.Options{}, "line 3: a header in the middle of the file"},
 		{"an array without commas", "g.csv", "example_id,owner_id\n1,\"['a','b']\"\n2,['a' 'b']\n", graphio.Options{OwnerSeparator: ","}, "line 3: column 2: several owners in one value"},
 		{"an own header twice", "g.csv", "x;y;z\na;b;c\nx;y;z\nc;d;e\n", graphio.Options{Delimiter: ";", ExampleColumn: "z", OwnerColumn: "x"}, "line 3: a header in the middle of the file"},
+		{"a header that is said not to be there", "g.csv", "example_id,owner_id\na,b\n", graphio.Options{Header: "no"}, "line 1: a header, and --header no: leave --header out, or set it to yes"},
 		{"a header after none", "g.csv", "a,b\nexample_id,owner_id\nc,d\n", graphio.Options{Header: "no"}, "line 2: a header in the middle of the file"},
 		{"a header of a list twice", "g.csv", "example_id\na\nexample_id\nb\n", graphio.Options{}, "line 3: a header in the middle of the file"},
 		{"a mark in the middle", "g.csv", "example_id,owner_id\na,b\n\xef\xbb\xbfc,d\n", graphio.Options{}, "line 3: a byte order mark in the middle of the file"},

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
 
 	"minsep/internal/graphio"
@@ -173,6 +174,14 @@ func TestIntegersOfAnyFormat(t *testing.T) {
 	}{
 		{"int64", parquet.Int(64), i64(-7), "-7", "-7", "-7"},
 		{"int8", parquet.Int(8), parquet.Int32Value(-7), "-7", "-7", "-7"},
+		{"int8 beyond", parquet.Int(8), parquet.Int32Value(128), "", "", ""},
+		{"int16 beyond", parquet.Int(16), parquet.Int32Value(-1<<15 - 1), "", "", ""},
+		{"uint8", parquet.Uint(8), parquet.Int32Value(255), "255", "255", "255"},
+		{"uint8 beyond", parquet.Uint(8), parquet.Int32Value(256), "", "", ""},
+		{"uint16 below", parquet.Uint(16), parquet.Int32Value(-1), "", "", ""},
+		{"older uint8 beyond", parquet.Leaf(olderInt{parquet.Int32Type, deprecated.Uint8}), parquet.Int32Value(256), "", "", ""},
+		{"older int16", parquet.Leaf(olderInt{parquet.Int32Type, deprecated.Int16}), parquet.Int32Value(-1 << 15), "-32768", "-32768", "-32768"},
+		{"int32 in 64 bits", parquet.Leaf(olderInt{parquet.Int64Type, deprecated.Int32}), i64(7), "", "", ""},
 		{"uint32", parquet.Uint(32), parquet.Int32Value(-1), "4294967295", "4294967295", "4294967295"},
 		{"uint64", parquet.Uint(64), i64(1<<62 + 1), "4611686018427387905", "4611686018427387905", "4611686018427387905"},
 		{"uint64 beyond", parquet.Uint(64), i64(-1), "18446744073709551615", "", "18446744073709551615"},
@@ -244,3 +253,13 @@ type halfFloat struct{ parquet.Type }
 func (halfFloat) LogicalType() *format.LogicalType {
 	return &format.LogicalType{Value: new(format.Float16Type)}
 }
+
+// olderInt is an integer with a converted type, as older writers have it, and no logical one.
+type olderInt struct {
+	parquet.Type
+	converted deprecated.ConvertedType
+}
+
+func (olderInt) LogicalType() *format.LogicalType { return nil }
+
+func (t olderInt) ConvertedType() *deprecated.ConvertedType { return &t.converted }

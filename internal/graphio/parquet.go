@@ -332,6 +332,8 @@ func (g *rowGroup) idFault(row int64, c *idcolumn.Column, err error) error {
 		f.Rule = "write it as UTF-8, or ids that are bytes in a column of bytes"
 	case idcolumn.Big:
 		f.Rule = bigInteger.rule(ownergraph.Int64)
+	case idcolumn.Wide:
+		f.Rule = "programs disagree on what it is: write the column with a type that holds all its ids"
 	}
 	return g.fault(f)
 }

@@ -91,6 +91,13 @@ func (in *inspected) table(t *tablePart, between string, f File, o *Options) *Fa
 			{strings.TrimSpace(string(fields[t.Owner]))},
 		}
 	}
+	if !t.Header && t.isHeader(s, fields) {
+		return &Fault{
+			Line:  line,
+			Found: "a header, and --header no",
+			Rule:  "leave --header out, or set it to yes",
+		}
+	}
 	for first := !t.Header; !first || t.isOwnerless(s, fields); first = true {
 		if fields, line, err = in.record(records); err == io.EOF {
 			return nil
@@ -360,14 +367,9 @@ func (t *tablePart) isOwnerless(s *Split, fields [][]byte) bool {
 	return len(s.owners(nil, value{text: fields[t.Owner]})) == 0
 }
 
-// misplaced returns the fault of a record that only begins a file, or nil.
-func (t *tablePart) misplaced(s *Split, fields [][]byte) *Fault {
-	const rule = "files were put one after another: give each to --graph, or remove it"
-	if bytes.HasPrefix(fields[0], byteOrderMark) || bytes.HasPrefix(fields[t.Example], byteOrderMark) ||
-		bytes.HasPrefix(fields[t.Owner], byteOrderMark) {
-		return &Fault{Found: "a byte order mark in the middle of the file", Rule: rule}
-	}
-	// In another file of those put together the columns may stand the other way round.
+// isHeader reports whether a record has names of the columns. In another file of those put together
+// they may stand the other way round.
+func (t *tablePart) isHeader(s *Split, fields [][]byte) bool {
 	isName := func(at int) bool {
 		field := bytes.TrimSpace(fields[at])
 		if len(field) == 0 || field[0] <= '9' { // as no usual name, and most ids
@@ -378,11 +380,8 @@ func (t *tablePart) misplaced(s *Split, fields [][]byte) *Fault {
 	}
 	// A column that the file lacks has no name in it.
 	lacksOwners := s.SingleOwner || s.FolderOwner != ""
-	if (s.lacksExamples() || isName(t.Example)) && (lacksOwners || isName(t.Owner)) &&
-		!(s.lacksExamples() && lacksOwners) {
-		return &Fault{Found: "a header in the middle of the file", Rule: rule}
-	}
-	return nil
+	return (s.lacksExamples() || isName(t.Example)) && (lacksOwners || isName(t.Owner)) &&
+		!(s.lacksExamples() && lacksOwners)
 }
 
 // appendRecord adds the edge of a record to the batch.
@@ -395,8 +394,13 @@ func (t *tablePart) appendRecord(s *Split, fields [][]byte, line int64, b *batch
 			Rule:  fmt.Sprintf("must be %d, as in the first record", t.Fields),
 		}
 	}
-	if f := t.misplaced(s, fields); f != nil {
-		return f
+	const rule = "files were put one after another: give each to --graph, or remove it"
+	if bytes.HasPrefix(fields[0], byteOrderMark) || bytes.HasPrefix(fields[t.Example], byteOrderMark) ||
+		bytes.HasPrefix(fields[t.Owner], byteOrderMark) {
+		return &Fault{Found: "a byte order mark in the middle of the file", Rule: rule}
+	}
+	if t.isHeader(s, fields) {
+		return &Fault{Found: "a header in the middle of the file", Rule: rule}
 	}
 	b.values = b.values[:0]
 	if !s.SingleOwner && s.FolderOwner == "" {

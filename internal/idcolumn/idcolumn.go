@@ -39,6 +39,7 @@ const (
 	Empty   ValueError = "an empty id"
 	Long    ValueError = "a string of more than 255 bytes"
 	Big     ValueError = "an integer beyond 64 bits"
+	Wide    ValueError = "an integer beyond the type of its column"
 	NotUTF8 ValueError = "text that is not UTF-8"
 )
 
@@ -121,6 +122,7 @@ type Column struct {
 	leaf     int // its index among the leaves
 	physical format.Type
 	width    int // of fixed-length bytes
+	bits     int // of integers, by their logical type
 	unsigned bool
 	uuid     bool
 	maxRep   byte // repetition level of a second value
@@ -183,8 +185,7 @@ func (c *Column) understand(elements []format.SchemaElement) error {
 		c.width = int(leaf.TypeLength.V)
 		_, c.uuid = leaf.LogicalType.Value.(*format.UUIDType)
 	}
-	var ok bool
-	if c.Type, c.unsigned, ok = idTypeOf(leaf); !ok {
+	if !c.setType(leaf) {
 		return fmt.Errorf("type %s", typeName(leaf))
 	}
 	return nil
@@ -198,37 +199,48 @@ func typeName(e *format.SchemaElement) string {
 	return e.Type.V.String()
 }
 
-// idTypeOf says which ids an element holds. Dates, decimals and the like are none. Older writers
-// write a converted type in place of a logical one.
-func idTypeOf(e *format.SchemaElement) (id ownergraph.IDType, unsigned, ok bool) {
+// setType sets which ids an element holds, and reports whether it holds any. Dates, decimals and the
+// like are none. Older writers write a converted type in place of a logical one.
+func (c *Column) setType(e *format.SchemaElement) bool {
 	logical, converted := e.LogicalType.Value, e.ConvertedType.V
 	older := logical == nil && e.ConvertedType.Valid
 	plain := logical == nil && !older
 	switch e.Type.V {
 	case format.Int32, format.Int64:
+		stored := 32
+		if e.Type.V == format.Int64 {
+			stored = 64
+		}
+		c.Type, c.bits = ownergraph.Int64, stored
 		if i, is := logical.(*format.IntType); is {
-			return ownergraph.Int64, !i.IsSigned, true
+			c.bits, c.unsigned = int(i.BitWidth), !i.IsSigned
+		} else if older && deprecated.Uint8 <= converted && converted <= deprecated.Int64 {
+			c.bits, c.unsigned = 8<<((converted-deprecated.Uint8)%4), converted <= deprecated.Uint64
+		} else if !plain {
+			return false
 		}
-		if older && deprecated.Uint8 <= converted && converted <= deprecated.Int64 {
-			return ownergraph.Int64, converted <= deprecated.Uint64, true
-		}
-		return ownergraph.Int64, false, plain
+		// The format stores all narrow integers in 32 bits.
+		return c.bits == stored || stored == 32 && (c.bits == 8 || c.bits == 16)
 	case format.ByteArray:
+		c.Type = ownergraph.String
 		switch logical.(type) {
 		case *format.StringType, *format.EnumType, *format.JsonType:
-			return ownergraph.String, false, true
+			return true
 		}
 		if older && (converted == deprecated.UTF8 || converted == deprecated.Enum || converted == deprecated.Json) {
-			return ownergraph.String, false, true
+			return true
 		}
-		return ownergraph.Bytes, false, plain
+		c.Type = ownergraph.Bytes
+		return plain
 	case format.FixedLenByteArray:
-		if _, uuid := logical.(*format.UUIDType); uuid {
-			return ownergraph.String, false, e.TypeLength.V == 16
+		if c.uuid {
+			c.Type = ownergraph.String
+			return c.width == 16
 		}
-		return ownergraph.Bytes, false, plain && e.TypeLength.V > 0 && e.TypeLength.V <= stream.MaxStringID
+		c.Type = ownergraph.Bytes
+		return plain && c.width > 0 && c.width <= stream.MaxStringID
 	}
-	return 0, false, false
+	return false
 }
 
 // Groups returns the number of row groups.

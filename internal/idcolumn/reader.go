@@ -14,10 +14,17 @@ import (
 	"minsep/internal/stream"
 )
 
-// appendInt adds an integer to a column, to one of strings as its digits. Parquet stores unsigned
-// numbers as signed ones: above 2^63 they look negative.
-func appendInt(dst *ownergraph.IDs, v int64, unsigned bool) error {
-	switch big := unsigned && v < 0; {
+// appendInt adds an integer to ids, to a column of strings as its digits. Parquet stores unsigned
+// numbers as signed ones: above 2^63 they look negative. A number that its type does not hold is read
+// as it is by some programs, and cut to the type by others: they would see two owners.
+func (c *Column) appendInt(dst *ownergraph.IDs, v int64) error {
+	low, high := int64(-1)<<(c.bits-1), int64(1)<<(c.bits-1)-1
+	if c.unsigned && c.bits < 64 {
+		low, high = 0, int64(1)<<c.bits-1
+	}
+	switch big := c.unsigned && c.bits == 64 && v < 0; {
+	case v < low || v > high:
+		return Wide
 	case dst.Type == ownergraph.Int64 && big:
 		return Big
 	case dst.Type == ownergraph.Int64:
@@ -40,12 +47,12 @@ func (v *values) appendTo(dst *ownergraph.IDs, i int, c *Column) error {
 	var b []byte // bounded by the length of the data: beyond it lies what the memory held before
 	switch v.kind {
 	case format.Int64:
-		return appendInt(dst, v.i64[i], c.unsigned)
+		return c.appendInt(dst, v.i64[i])
 	case format.Int32:
 		if c.unsigned {
-			return appendInt(dst, int64(uint32(v.i32[i])), true)
+			return c.appendInt(dst, int64(uint32(v.i32[i])))
 		}
-		return appendInt(dst, int64(v.i32[i]), false)
+		return c.appendInt(dst, int64(v.i32[i]))
 	case format.ByteArray:
 		b = v.data[v.offsets[i]:v.offsets[i+1]:len(v.data)]
 	default:
