@@ -179,11 +179,7 @@ func (f *releaseFn) ProcessElement(
 			return err
 		}
 	}
-	r := privacy.Release{Statistics: f.Ask, MaxExamplesPerOwner: f.PerOwner}
-	if r.Results, err = all.Results(); err != nil {
-		return err
-	}
-	r, err = statistics.Publish(ctx, f.Run, r)
+	r, err := all.Release(ctx, f.Run)
 	if err == nil {
 		emit(r)
 	}

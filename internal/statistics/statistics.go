@@ -1,6 +1,6 @@
 // Package statistics aggregates the values of examples and releases private statistics of them, by
 // github.com/google/differential-privacy. [New] makes aggregates, which are merged and released
-// once: [Publish] keeps the first release of a name.
+// once: see [Aggregates.Release].
 //
 // An owner has at most k examples of a bounded table, each with one value in a column. So leaving
 // out an owner changes at most k values, be they of one class or of several: the counts of all
@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"slices"
@@ -160,8 +161,8 @@ func (a *Aggregates) Merge(encoded []byte) error {
 	return nil
 }
 
-// Results adds noise, and ends the aggregates.
-func (a *Aggregates) Results() (results [][]float64, err error) {
+// results adds noise, and ends the aggregates.
+func (a *Aggregates) results() (results [][]float64, err error) {
 	for i, s := range a.of.Statistics {
 		list, failed := a.result(s, a.all[i])
 		results, err = append(results, list), errors.Join(err, failed)
@@ -223,21 +224,28 @@ func path(run, name string) string {
 	return store.Join(run, manifest.StatisticsFolder, name+".json")
 }
 
-// Publish writes a release into a run directory and returns it. If one of its name is there, that
-// one is returned: noise that is drawn again, by a worker that is repeated, is never released.
-func Publish(ctx context.Context, run string, r privacy.Release) (privacy.Release, error) {
-	b, err := json.MarshalIndent(file{releaseFormat, r}, "", "  ")
-	if err != nil {
-		return r, err
-	}
+// Release draws noise and publishes the results in a run directory. The file of its name comes before
+// the noise, and nobody draws for a file that is there: a worker that is repeated or killed leaves no
+// second draw of the same sums, under no name. In an object store a draw that comes late is refused
+// before anybody can read it. If the name was released already, that release is returned.
+func (a *Aggregates) Release(ctx context.Context, run string) (r privacy.Release, err error) {
 	if err := store.MkdirAll(ctx, store.Join(run, manifest.StatisticsFolder), 0o755); err != nil {
 		return r, err
 	}
-	err = store.WriteFile(ctx, path(run, r.Name), store.Options{Mode: 0o644, New: true}, append(b, '\n'))
-	if errors.Is(err, fs.ErrExist) {
-		return Read(ctx, run, r.Name)
+	once := store.Options{Mode: 0o644, New: true, InPlace: true}
+	err = store.Write(ctx, path(run, a.of.Name), once, func(w io.Writer) error {
+		results, err := a.results()
+		if err != nil {
+			return err
+		}
+		to := json.NewEncoder(w)
+		to.SetIndent("", "  ")
+		return to.Encode(file{releaseFormat, privacy.Release{Statistics: a.of, MaxExamplesPerOwner: int(a.perOwner), Results: results}})
+	})
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return r, err
 	}
-	return r, err
+	return Read(ctx, run, a.of.Name)
 }
 
 // Read reads a release of a run directory.
@@ -248,7 +256,9 @@ func Read(ctx context.Context, run, name string) (privacy.Release, error) {
 		return privacy.Release{}, err
 	}
 	var f file
-	err = strictjson.Unmarshal(b, &f)
+	if err = strictjson.Unmarshal(b, &f); !bytes.HasSuffix(b, []byte("\n")) {
+		err = errors.New("has no end: it is being written, or was left by a killed process, and may then be removed to release again")
+	}
 	if err == nil && f.Format != releaseFormat {
 		err = fmt.Errorf("format %q: must be %q", f.Format, releaseFormat)
 	}
@@ -272,7 +282,7 @@ func All(ctx context.Context, run string) (all []privacy.Release, err error) {
 	}
 	for _, e := range entries {
 		name, is := strings.CutSuffix(e.Name, ".json")
-		if !is || e.Dir || strings.HasPrefix(e.Name, store.TempPrefix) {
+		if !is || e.Dir {
 			continue
 		}
 		r, err := Read(ctx, run, name)

@@ -3,10 +3,14 @@ package statistics
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"minsep/internal/manifest"
+	"minsep/internal/store"
 	"minsep/privacy"
 )
 
@@ -54,7 +58,7 @@ func results(t testing.TB, of privacy.Statistics, parts ...[]byte) [][]float64 {
 			t.Fatal(err)
 		}
 	}
-	r, err := a.Results()
+	r, err := a.results()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,17 +111,29 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// TestPublishedOnce: a release of a name that is there is returned in place of another one.
-func TestPublishedOnce(t *testing.T) {
+// aggregates returns aggregates of nine examples.
+func aggregates(t testing.TB) *Aggregates {
+	t.Helper()
+	a, err := New(ask, perOwner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Merge(encoded(t, ask, 9)); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestReleasedOnce: a release of a name that is there is returned in place of another one.
+func TestReleasedOnce(t *testing.T) {
 	run := t.TempDir()
-	first := privacy.Release{Statistics: ask, MaxExamplesPerOwner: perOwner, Results: [][]float64{{1, 2, 3}, {4}, {5}, {6, 7, 8}}}
-	second := first
-	second.Results = [][]float64{{0, 0, 0}, {0}, {0}, {0, 0, 0}}
-	for _, r := range []privacy.Release{first, second} {
-		got, err := Publish(t.Context(), run, r)
-		if err != nil || !reflect.DeepEqual(got, first) {
-			t.Errorf("%+v, %v: want the first release", got, err)
-		}
+	first, err := aggregates(t).Release(t.Context(), run)
+	if err != nil || len(first.Results) != 4 || first.MaxExamplesPerOwner != perOwner {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	second, err := aggregates(t).Release(t.Context(), run)
+	if err != nil || !reflect.DeepEqual(second, first) {
+		t.Errorf("%+v, %v: want the first release", second, err)
 	}
 	all, err := All(t.Context(), run)
 	if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0], first) {
@@ -125,6 +141,75 @@ func TestPublishedOnce(t *testing.T) {
 	}
 	if none, err := All(t.Context(), t.TempDir()); none != nil || err != nil {
 		t.Errorf("%v, %v", none, err)
+	}
+}
+
+// TestOneDraw: whenever a process that releases is killed, and whenever another one releases
+// meanwhile, there is one file at most, and all releases that end well are the one in it. A draw
+// under a temporary name fails, since nobody counts it.
+func TestOneDraw(t *testing.T) {
+	defer func() { store.BeforeChange = nil }()
+	for _, killed := range []bool{true, false} {
+		for n, more := 0, true; more; n++ {
+			run, changes := t.TempDir(), 0
+			var ended []privacy.Release
+			store.BeforeChange = func(string, string) {
+				if changes++; changes != n+1 {
+					return
+				}
+				if killed {
+					panic("killed")
+				}
+				if r, err := aggregates(t).Release(t.Context(), run); err == nil {
+					ended = append(ended, r)
+				}
+			}
+			func() {
+				defer func() { recover() }()
+				if r, err := aggregates(t).Release(t.Context(), run); err == nil {
+					ended = append(ended, r)
+				}
+			}()
+			store.BeforeChange, more = nil, changes > n
+			folder := filepath.Join(run, manifest.StatisticsFolder)
+			left, _ := os.ReadDir(folder)
+			if len(left) > 1 || len(left) == 1 && left[0].Name() != ask.Name+".json" {
+				t.Errorf("change %d, killed %v: left %v", n, killed, left)
+			}
+			r, err := aggregates(t).Release(t.Context(), run)
+			if err != nil {
+				t.Fatalf("change %d, killed %v: again: %v", n, killed, err)
+			}
+			for _, other := range ended {
+				if !reflect.DeepEqual(other, r) {
+					t.Errorf("change %d, killed %v: %+v and %+v are both released", n, killed, other, r)
+				}
+			}
+		}
+	}
+}
+
+// TestCut: a file without its end is neither taken for a release nor left out, and says what to do.
+func TestCut(t *testing.T) {
+	run := t.TempDir()
+	if _, err := aggregates(t).Release(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path(run, ask.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{0, 1, len(b) / 2, len(b) - 1} {
+		if err := os.WriteFile(path(run, ask.Name), b[:n], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, errAll := All(t.Context(), run)
+		_, err := aggregates(t).Release(t.Context(), run)
+		for _, err := range []error{err, errAll} {
+			if err == nil || !strings.Contains(err.Error(), "has no end") {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+		}
 	}
 }
 
@@ -222,7 +307,7 @@ func TestBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r, err := a.Results()
+		r, err := a.results()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +336,7 @@ func TestLargeBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r, err := a.Results()
+		r, err := a.results()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,7 @@ func openLocal(name string, flag int, mode fs.FileMode) (*os.File, fs.FileInfo, 
 // Write writes to a temporary name in the same folder, syncs the file, and renames it.
 func (local) Write(_ context.Context, name string, o Options, write func(io.Writer) error) error {
 	path := localPath(name)
-	if o.Secret {
+	if o.InPlace {
 		return writeInPlace(path, o.Mode, write)
 	}
 	temp, f, err := createTemp(filepath.Dir(path), filepath.Base(path), o)

@@ -197,7 +197,7 @@ func TestLogs(t *testing.T) {
 func TestSecretFiles(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	name := filepath.Join(dir, "key")
-	secret := store.Options{Mode: 0o600, New: true, Secret: true}
+	secret := store.Options{Mode: 0o600, New: true, InPlace: true}
 	write := func(fail error) error {
 		return store.Write(ctx, name, secret, func(w io.Writer) error {
 			if left, _ := filepath.Glob(filepath.Join(dir, store.TempPrefix+"*")); len(left) > 0 {

@@ -78,9 +78,10 @@ type Options struct {
 	// hold so many refuses them with [ErrTooLarge] before the first one.
 	Size int64
 
-	// Secret writes a local file in place, so that a killed process leaves no second copy under a
-	// temporary name. It requires New.
-	Secret bool
+	// InPlace writes a local file under its own name from the start, so that a killed process leaves no
+	// second copy under a temporary name, but maybe a cut file. It requires New: an existing file is an
+	// error before the first byte is asked for. An object that exists is one after the last.
+	InPlace bool
 
 	// New makes an existing file an error that wraps fs.ErrExist. Of several concurrent writers one
 	// succeeds.

@@ -58,7 +58,7 @@ func ParseRoot(b []byte) (r Root, err error) {
 // never overwrites: nobody can restore a lost key.
 func CreateKeyFile(path string) error {
 	r := NewRoot()
-	secret := store.Options{Mode: 0o600, New: true, Secret: true}
+	secret := store.Options{Mode: 0o600, New: true, InPlace: true}
 	err := store.WriteFile(context.Background(), path, secret, r.secret[:])
 	if errors.Is(err, fs.ErrExist) {
 		return &param.Error{
