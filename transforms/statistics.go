@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"strconv"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -30,6 +31,7 @@ func init() {
 	beam.RegisterType(reflect.TypeFor[privacy.Statistics]())
 	beam.RegisterCoder(reflect.TypeFor[privacy.Release](), encodeRelease, decodeRelease)
 	register.Function2x2(memberOf)
+	register.Function2x3(numberOf)
 	register.Iter1[bool]()
 	beam.RegisterDoFn(reflect.TypeFor[aggregateFn]())
 	beam.RegisterDoFn(reflect.TypeFor[releaseFn]())
@@ -42,9 +44,9 @@ func encodeRelease(r privacy.Release) ([]byte, error) { return json.Marshal(r) }
 func decodeRelease(b []byte) (r privacy.Release, err error) { return r, json.Unmarshal(b, &r) }
 
 // Statistics releases private statistics of the examples of a bounded table: values is a
-// PCollection<KV<K, Value>> with K the type of the examples' ids, at most one value of an example in
-// each column, and the result a PCollection<privacy.Release> of one element. Values of examples that
-// are not in the table count nowhere.
+// PCollection<KV<K, Value>> with K the type of the examples' ids, or string for texts of int64, at most
+// one value of an example in each column, and the result a PCollection<privacy.Release> of one element.
+// Values of examples that are not in the table count nowhere.
 //
 // The release is in the folder statistics of the run directory before it is an element: a name is
 // released once, and a bundle that is repeated emits what is there. Its claim adds to that of the
@@ -62,10 +64,11 @@ func Statistics(
 		return none, errors.New("statistics need a bounded table: make one with BoundContributions, or read it with ReadTable")
 	}
 	k, v, err := keyed("values", values)
+	ofTexts := k == reflect.TypeFor[string]() && e.key == reflect.TypeFor[int64]()
 	switch {
 	case err != nil:
 		return none, err
-	case k != e.key:
+	case k != e.key && !ofTexts:
 		return none, fmt.Errorf("values: ids are of type %v: must be %v, as those of the examples", k, e.key)
 	case v != reflect.TypeFor[Value]():
 		return none, fmt.Errorf("values: are of type %v: must be transforms.Value", v)
@@ -85,6 +88,9 @@ func Statistics(
 	rows, err := e.Rows(s)
 	if err != nil {
 		return none, err
+	}
+	if ofTexts {
+		values = beam.ParDo(s, numberOf, values)
 	}
 	members := beam.ParDo(s, memberOf, rows)
 	byExample := beam.CoGroupByKey(s, members, values)
@@ -106,6 +112,15 @@ func (e Examples) perOwner() (int, error) {
 		return 0, err
 	}
 	return b.MaxExamplesPerOwner * max(1, b.Pools), nil // in a pool, each
+}
+
+// numberOf makes a number of an id.
+func numberOf(id string, v Value) (int64, Value, error) {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		err = errors.New("input: an id of the values is no integer, as those of the table are")
+	}
+	return n, v, err
 }
 
 // memberOf says that an example is in the table.

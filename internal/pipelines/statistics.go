@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,70 +40,49 @@ func (s Statistics) Validate() error {
 	return k.Err()
 }
 
-func init() {
-	beam.RegisterDoFn(reflect.TypeFor[valuesFn]())
-	beam.RegisterFunction(numbered)
-}
+func init() { beam.RegisterDoFn(reflect.TypeFor[valuesFn]()) }
 
 // Run releases the statistics, with a job of the runner.
-func (s Statistics) Run(ctx context.Context, o Options) (privacy.Release, error) {
-	none := privacy.Release{}
+func (s Statistics) Run(ctx context.Context, o Options) (r privacy.Release, err error) {
 	w, err := o.begin(ctx, beginning{stage: s})
 	if err != nil {
-		return none, err
+		return r, err
 	}
 	defer w.end()
 	dir, err := store.Abs(w.dir.path)
 	if err != nil {
-		return none, err
+		return r, err
 	}
 	run, err := manifest.ReadRun(ctx, dir)
 	if err != nil {
-		return none, err
+		return r, err
 	}
 	var files []string
 	for _, name := range s.Values {
 		file, err := store.Abs(name)
 		if err != nil {
-			return none, err
+			return r, err
 		}
 		if _, err := store.Stat(ctx, file); err != nil {
-			return none, err
+			return r, err
 		}
 		files = append(files, file)
 	}
 	p, scope := beam.NewPipelineWithRoot()
 	training := adopt.Training(dir, "", run.RunID).(*transforms.Training)
-	folder := store.Join(dir, manifest.BoundedFolder)
-	examples, err := transforms.ReadTable(ctx, scope, training, folder)
+	examples, err := transforms.ReadTable(ctx, scope, training, store.Join(dir, manifest.BoundedFolder))
 	if err != nil {
-		return none, err
+		return r, err
 	}
 	read := &valuesFn{IDColumn: s.IDColumn, Statistics: s.Ask.Statistics}
 	values := beam.ParDo(scope, read, beam.CreateList(scope, files))
-	table, err := manifest.OpenBounded(ctx, folder)
-	if err != nil {
-		return none, err
-	}
-	if table.ExampleType.String() == "int64" {
-		values = beam.ParDo(scope, numbered, values)
-	}
 	if _, err := transforms.Statistics(ctx, scope, s.Ask, examples, values); err != nil {
-		return none, err
+		return r, err
 	}
 	if err := w.jobs.run(ctx, p); err != nil {
-		return none, err
+		return r, err
 	}
 	return statistics.Read(ctx, dir, s.Ask.Name)
-}
-
-// numbered makes a number of an id.
-func numbered(id string, v transforms.Value) (int64, transforms.Value, error) {
-	n, err := strconv.ParseInt(id, 10, 64)
-	if err != nil {
-		err = errors.New("input: an id of the values is no integer, as those of the table are")
-	}
-	return n, v, err
 }
 
 // valuesFn reads the columns of statistics from a file. Its errors name no value.
@@ -116,92 +97,112 @@ func (f *valuesFn) ProcessElement(ctx context.Context, name string, emit func(st
 		return err
 	}
 	defer file.Close()
-	texts := map[string]bool{} // by column: whether its texts are counted
-	for _, s := range f.Statistics {
-		texts[s.Column] = texts[s.Column] || s.Kind == privacy.Counts
-	}
-	read := readCSV
-	if strings.HasSuffix(name, ".parquet") || strings.HasSuffix(name, ".pq") {
-		read = readParquet
-	}
-	number := 0
-	err = read(file, name, func(row map[string]any) error {
-		number++
-		id := row[f.IDColumn]
-		if id == nil || id == "" {
-			return fmt.Errorf("row %d: has no %s", number, f.IDColumn)
-		}
-		for column, counted := range texts {
-			cell, found := row[column]
-			switch {
-			case !found:
-				return fmt.Errorf("has no column %q", column)
-			case cell == nil || cell == "":
-				continue
-			}
-			v := transforms.Value{Column: column, Text: fmt.Sprint(cell)}
-			var err error
-			if v.Number, err = strconv.ParseFloat(v.Text, 64); errors.Is(err, strconv.ErrSyntax) {
-				if v.Number = math.NaN(); !counted {
-					return fmt.Errorf("row %d: %s: is no number", number, column)
-				}
-			}
-			emit(fmt.Sprint(id), v)
-		}
-		return ctx.Err()
-	})
-	if err != nil {
+	if err := f.read(ctx, file, name, emit); err != nil {
 		return fmt.Errorf("input: %s: %w", name, err)
 	}
 	return nil
 }
 
-// readCSV calls use for each record but the first, which has the names of the columns.
-func readCSV(file store.File, name string, use func(row map[string]any) error) error {
+func (f *valuesFn) read(ctx context.Context, file store.File, name string, emit func(string, transforms.Value)) error {
+	next, err := recordsOf(file, name)
+	if err != nil {
+		return err
+	}
+	names, err := next()
+	if err != nil {
+		return err
+	}
+	texts := map[string]bool{} // by column: whether its values may be no numbers
+	for _, s := range f.Statistics {
+		texts[s.Column] = texts[s.Column] || s.Kind == privacy.Counts
+	}
+	places := map[string]int{}
+	for _, column := range append(slices.Collect(maps.Keys(texts)), f.IDColumn) {
+		place := slices.Index(names, column)
+		switch {
+		case place < 0:
+			return fmt.Errorf("has no column %q of numbers or texts", column)
+		case slices.Contains(names[place+1:], column):
+			return fmt.Errorf("has two columns %q: must have one, or it is not known which of them counts", column)
+		}
+		places[column] = place
+	}
+	for row := 1; ctx.Err() == nil; row++ {
+		record, err := next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		id := record[places[f.IDColumn]]
+		if id == "" {
+			return fmt.Errorf("row %d: has no %s", row, f.IDColumn)
+		}
+		for column, isText := range texts {
+			v := transforms.Value{Column: column, Text: record[places[column]]}
+			if v.Text == "" {
+				continue
+			}
+			if v.Number, err = strconv.ParseFloat(v.Text, 64); errors.Is(err, strconv.ErrSyntax) {
+				if v.Number = math.NaN(); !isText {
+					return fmt.Errorf("row %d: %s: is no number", row, column)
+				}
+			}
+			emit(id, v)
+		}
+	}
+	return ctx.Err()
+}
+
+// recordsOf returns a function that returns the names of a file's columns, then row after row, then
+// io.EOF. What is not there is an empty text.
+func recordsOf(file store.File, name string) (next func() ([]string, error), err error) {
+	if strings.HasSuffix(name, ".parquet") || strings.HasSuffix(name, ".pq") {
+		return parquetRecords(file)
+	}
 	r := csv.NewReader(store.Text(file))
 	if strings.HasSuffix(name, ".tsv") {
 		r.Comma = '\t'
 	}
-	names, err := r.Read()
-	row := map[string]any{}
-	for err == nil {
-		var record []string
-		if record, err = r.Read(); err != nil {
-			break
-		}
-		for i, column := range names {
-			row[column] = record[i]
-		}
-		err = use(row)
-	}
-	if err == io.EOF {
-		return nil
-	}
-	return err
+	return r.Read, nil
 }
 
-// readParquet calls use for each row.
-func readParquet(file store.File, _ string, use func(row map[string]any) error) error {
+// parquetRecords leaves lists and decimals out: their columns have no name.
+func parquetRecords(file store.File) (next func() ([]string, error), err error) {
 	f, err := parquet.OpenFile(file, file.Size())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r := parquet.NewGenericReader[map[string]any](f, f.Schema())
-	defer r.Close()
-	for rows := make([]map[string]any, 64); err == nil; {
-		for i := range rows {
-			rows[i] = map[string]any{}
+	var names []string
+	for _, path := range f.Schema().Columns() {
+		name := strings.Join(path, ".")
+		leaf, _ := f.Schema().Lookup(path...)
+		if of := leaf.Node.Type().LogicalType(); leaf.MaxRepetitionLevel > 0 || of != nil && strings.HasPrefix(of.String(), "DECIMAL") {
+			name = ""
 		}
-		var n int
-		n, err = r.Read(rows)
-		for _, row := range rows[:n] {
-			if failed := use(row); failed != nil {
-				return failed
+		names = append(names, name)
+	}
+	r, buffer, rows := parquet.NewGenericReader[any](f, f.Schema()), make([]parquet.Row, 64), []parquet.Row(nil)
+	begun := false
+	return func() ([]string, error) {
+		if !begun {
+			begun = true
+			return names, nil
+		}
+		if len(rows) == 0 {
+			n, err := r.ReadRows(buffer)
+			if rows = buffer[:n]; n == 0 {
+				return nil, err
 			}
 		}
-	}
-	if err == io.EOF {
-		return nil
-	}
-	return err
+		record := make([]string, len(names))
+		for _, v := range rows[0] {
+			if !v.IsNull() {
+				record[v.Column()] = v.String()
+			}
+		}
+		rows = rows[1:]
+		return record, nil
+	}, nil
 }

@@ -64,3 +64,38 @@ func TestValues(t *testing.T) {
 		}
 	}
 }
+
+// TestColumns: a column that is not there, there twice, or of other values than texts and numbers is
+// refused by its name, if a statistic needs it.
+func TestColumns(t *testing.T) {
+	type row struct {
+		ID    string  `parquet:"example_id"`
+		Price int64   `parquet:"price,decimal(2:18)"`
+		Sizes []int64 `parquet:"sizes"`
+	}
+	dir := t.TempDir()
+	if err := parquet.WriteFile(filepath.Join(dir, "v.parquet"), []row{{"a", 7, []int64{1, 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"v.csv": "example_id,size,sizes,size,n,n\na,1,2,3,4,5\n", "ids.csv": "example_id,sizes,example_id\na,1,b\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ name, column, fault string }{
+		{"v.csv", "size", `two columns "size"`},
+		{"v.csv", "age", `no column "age"`},
+		{"v.csv", "sizes", ""},
+		{"ids.csv", "sizes", `two columns "example_id"`},
+		{"v.parquet", "price", `no column "price"`},
+		{"v.parquet", "sizes", `no column "sizes"`},
+	} {
+		read := &valuesFn{IDColumn: "example_id", Statistics: []privacy.Statistic{{Column: c.column, Kind: privacy.Mean}}}
+		err := read.ProcessElement(t.Context(), filepath.Join(dir, c.name), func(string, transforms.Value) {})
+		if c.fault == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%s, %s: %v", c.name, c.column, err)
+		}
+	}
+}

@@ -52,6 +52,11 @@ type aggregate struct {
 // grid is the number of steps from 0 to 1. With an owner's 2³¹ examples, a sum moves by at most 2⁶¹.
 const grid = 1 << 30
 
+// maxValues is how many values a sum may have: it is then at most 2⁶², which leaves as much for noise.
+const maxValues = 1 << 32
+
+var errTooMany = fmt.Errorf("more than %d values of a column: bound fewer examples", maxValues)
+
 // New returns aggregates without values, for owners with at most perOwner examples.
 func New(of privacy.Statistics, perOwner int) (*Aggregates, error) {
 	if err := of.Validate(); err != nil {
@@ -115,6 +120,9 @@ func (a *Aggregates) Add(column string, number float64, text string) error {
 				}
 				continue
 			}
+			if g.Sums[0] == maxValues {
+				return errTooMany
+			}
 			power := 1.0
 			g.Sums[0]++
 			for j := range g.Sums[1:] {
@@ -151,6 +159,9 @@ func (a *Aggregates) Merge(encoded []byte) error {
 		}
 		for j, n := range other.Sums {
 			to.Sums[j] += n
+		}
+		if a.of.Statistics[i].Kind != privacy.Counts && to.Quantiles == nil && to.Sums[0] > maxValues {
+			return errTooMany
 		}
 		if to.Quantiles != nil {
 			if err := to.Quantiles.Merge(other.Quantiles); err != nil {

@@ -1,6 +1,7 @@
 package statistics
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -288,6 +289,26 @@ func TestEffect(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTooMany: more values than a sum has room for are refused, be they added or merged.
+func TestTooMany(t *testing.T) {
+	a := aggregates(t)
+	mean := &a.all[1].Sums
+	*mean = []int64{maxValues - 1, (maxValues - 1) * grid}
+	if err := a.Add("age", 1e9, ""); err != nil || (*mean)[1] != 1<<62 {
+		t.Fatalf("%v, %v", *mean, err)
+	}
+	if err := a.Add("age", 1e9, ""); !errors.Is(err, errTooMany) {
+		t.Errorf("%v, %v", *mean, err)
+	}
+	b, err := a.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := aggregates(t).Merge(b); !errors.Is(err, errTooMany) {
+		t.Error(err)
 	}
 }
 
