@@ -111,7 +111,7 @@ func (e Examples) perOwner() (int, error) {
 	if err := b.Validate(); err != nil {
 		return 0, err
 	}
-	return b.MaxExamplesPerOwner * max(1, b.Pools), nil // in a pool, each
+	return b.OwnerLimit(), nil
 }
 
 // numberOf makes a number of an id.

@@ -182,8 +182,8 @@ type folder struct {
 var inspectors = map[string]func(ctx context.Context, path string) (Inspection, error){}
 
 // places returns the places of results in a run directory, in the order of inspection: run.json,
-// the folders in the order of the stages, and then single files, which are compared with all of
-// them.
+// the folders in the order of the stages, then single files, which are compared with all of them, and
+// private statistics.
 func places(dir string) (list []folder) {
 	list = []folder{{store.Join(dir, manifest.RunName), manifest.RunName, inspectRun}}
 	for _, files := range []bool{false, true} {
@@ -195,7 +195,7 @@ func places(dir string) (list []folder) {
 			}
 		}
 	}
-	return list
+	return append(list, folder{store.Join(dir, manifest.StatisticsFolder), manifest.StatisticsFolder, inspectStatistics})
 }
 
 // foldersOf returns the results that exist in a run directory, or dir itself if it is the folder of

@@ -95,6 +95,9 @@ func Judge(found []Inspection) Report {
 			if i.stepNoise != nil {
 				r.StepNoise = i.stepNoise
 			}
+			if i.kind == manifest.StatisticsFolder && i.Notes != nil {
+				r.Verdict += "; private statistics add to this: see minsep compose"
+			}
 		}
 	}
 	return r

@@ -75,6 +75,9 @@ func (b Bound) Validate() error {
 	return c.Err()
 }
 
+// OwnerLimit returns how many examples of an owner are kept at most, in all pools together.
+func (b Bound) OwnerLimit() int { return b.MaxExamplesPerOwner * max(1, b.Pools) }
+
 // MaxCopies returns the largest number of copies of one example.
 func (b Bound) MaxCopies() uint32 {
 	if b.Duplicates {

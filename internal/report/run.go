@@ -127,8 +127,8 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 			r.Batches, r.Scheme = &b.Facts, &p.Scheme
 		}
 	}
-	if r.Statistics, err = statistics.All(ctx, dir); err != nil {
-		return nil, err
+	if all, err := statistics.All(ctx, dir); err == nil { // otherwise the verdict says so
+		r.Statistics = all
 	}
 	r.readNoise(ctx)
 	r.readIndexes(ctx)

@@ -29,6 +29,8 @@ import (
 	"github.com/google/differential-privacy/go/v3/noise"
 
 	"minsep/internal/manifest"
+	"minsep/internal/ownergraph"
+	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
 	"minsep/privacy"
@@ -285,7 +287,8 @@ func Read(ctx context.Context, run, name string) (privacy.Release, error) {
 	return f.Release, nil
 }
 
-// All reads the releases of a run directory, by name.
+// All reads the releases of a run directory, by name. A release for another number of examples of an
+// owner than the bounded table allows, if the table is there, is an error: it is of another table.
 func All(ctx context.Context, run string) (all []privacy.Release, err error) {
 	entries, err := store.List(ctx, store.Join(run, manifest.StatisticsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -302,5 +305,26 @@ func All(ctx context.Context, run string) (all []privacy.Release, err error) {
 		}
 		all = append(all, r)
 	}
-	return all, err
+	if err != nil || all == nil {
+		return all, err
+	}
+	table, err := manifest.Read(ctx, store.Join(run, manifest.BoundedFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var bound ownergraph.Bound
+	if err := strictjson.Loose(table.Params, &bound); err != nil {
+		return nil, fmt.Errorf("%s: params: %w", manifest.BoundedFolder, err)
+	}
+	for _, r := range all {
+		if r.MaxExamplesPerOwner != bound.OwnerLimit() {
+			return nil, &param.Error{Param: "statistics", Value: r.Name, Rule: fmt.Sprintf(
+				"are for an owner with at most %d examples, where the bounded table allows %d: they are of another table; move the file away",
+				r.MaxExamplesPerOwner, bound.OwnerLimit())}
+		}
+	}
+	return all, nil
 }
