@@ -13,7 +13,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"minsep/internal/manifest"
-	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/statistics"
 	"minsep/privacy"
@@ -103,8 +102,8 @@ func Statistics(
 func (e Examples) perOwner() (int, error) {
 	b := e.limits.bound()
 	if e.table != nil {
-		b = ownergraph.Bound{}
-		if err := json.Unmarshal(e.table.Index.Params, &b); err != nil {
+		var err error
+		if b, err = e.table.Index.Bound(); err != nil {
 			return 0, fmt.Errorf("%s: %w", manifest.BoundedFolder, err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
 	"minsep/internal/stages"
-	"minsep/internal/strictjson"
 	"minsep/internal/words"
 	"minsep/sampling"
 )
@@ -28,9 +27,9 @@ func inspectBounded(ctx context.Context, dir string) (Inspection, error) {
 	}
 	found.Checks = []sampling.Check{filesCheck(ctx, table.Index, dir)}
 	unlistedCheck(ctx, &found, table.Index, dir)
-	var bound ownergraph.Bound
-	if err := strictjson.Loose(table.Index.Params, &bound); err != nil {
-		return found, fmt.Errorf("%s: params: %w", dir, err)
+	bound, err := table.Index.Bound()
+	if err != nil {
+		return found, fmt.Errorf("%s: %w", dir, err)
 	}
 	if err := bound.Validate(); err != nil || (bound.Pools > 0) != table.OfPools() {
 		return found, errors.Join(fmt.Errorf("%s: its params do not fit its format", dir), err)

@@ -30,6 +30,14 @@ type BoundedFile struct {
 	Rows  int64  `json:"rows"`  // at least 0
 }
 
+// Bound returns the parameters of a bounded graph from its index. It does not validate them.
+func (ix *Index) Bound() (b ownergraph.Bound, err error) {
+	if err := strictjson.Loose(ix.Params, &b); err != nil {
+		return b, fmt.Errorf("params: %w", err)
+	}
+	return b, nil
+}
+
 // OpenBounded opens a folder with a bounded graph. It checks the index, the sizes of the files and
 // the footers of the parts, and reports every fault. It does not read the rows.
 func OpenBounded(ctx context.Context, dir string) (*Bounded, error) {

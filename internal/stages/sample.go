@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"minsep/internal/ownergraph"
-	"minsep/internal/strictjson"
 	"minsep/sampling"
 )
 
@@ -33,9 +32,9 @@ func (s Source) checkSample(p sampling.Params) error {
 		bad.Rule = "needs a bounded table, which names the owners of examples: give --bounded"
 		return bad
 	}
-	var bound ownergraph.Bound
-	if err := strictjson.Loose(s.Table.Index.Params, &bound); err != nil {
-		return fmt.Errorf("%s: params: %w", s.Table.Dir, err)
+	bound, err := s.Table.Index.Bound()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Table.Dir, err)
 	}
 	switch of := s.Table.Summary; {
 	case Shared(of):

@@ -29,7 +29,6 @@ import (
 	"github.com/google/differential-privacy/go/v3/noise"
 
 	"minsep/internal/manifest"
-	"minsep/internal/ownergraph"
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/strictjson"
@@ -315,9 +314,9 @@ func All(ctx context.Context, run string) (all []privacy.Release, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var bound ownergraph.Bound
-	if err := strictjson.Loose(table.Params, &bound); err != nil {
-		return nil, fmt.Errorf("%s: params: %w", manifest.BoundedFolder, err)
+	bound, err := table.Bound()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", manifest.BoundedFolder, err)
 	}
 	for _, r := range all {
 		if r.MaxExamplesPerOwner != bound.OwnerLimit() {
