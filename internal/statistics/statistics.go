@@ -269,7 +269,7 @@ func Read(ctx context.Context, run, name string) (privacy.Release, error) {
 	}
 	var f file
 	if err = strictjson.Unmarshal(b, &f); !bytes.HasSuffix(b, []byte("\n")) {
-		err = errors.New("has no end: it is being written, or was left by a killed process, and may then be removed to release again")
+		err = errors.New("has no end: it is being written, or was left by a killed process; then remove it to release again, if nobody has seen results in it")
 	}
 	if err == nil && f.Format != releaseFormat {
 		err = fmt.Errorf("format %q: must be %q", f.Format, releaseFormat)
