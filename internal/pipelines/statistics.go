@@ -104,11 +104,7 @@ func (f *valuesFn) ProcessElement(ctx context.Context, name string, emit func(st
 }
 
 func (f *valuesFn) read(ctx context.Context, file store.File, name string, emit func(string, transforms.Value)) error {
-	next, err := recordsOf(file, name)
-	if err != nil {
-		return err
-	}
-	names, err := next()
+	names, next, err := recordsOf(file, name)
 	if err != nil {
 		return err
 	}
@@ -155,9 +151,9 @@ func (f *valuesFn) read(ctx context.Context, file store.File, name string, emit 
 	return ctx.Err()
 }
 
-// recordsOf returns a function that returns the names of a file's columns, then row after row, then
+// recordsOf returns the names of a file's columns, and a function that returns row after row, then
 // io.EOF. What is not there is an empty text.
-func recordsOf(file store.File, name string) (next func() ([]string, error), err error) {
+func recordsOf(file store.File, name string) (names []string, next func() ([]string, error), err error) {
 	if strings.HasSuffix(name, ".parquet") || strings.HasSuffix(name, ".pq") {
 		return parquetRecords(file)
 	}
@@ -165,16 +161,16 @@ func recordsOf(file store.File, name string) (next func() ([]string, error), err
 	if strings.HasSuffix(name, ".tsv") {
 		r.Comma = '\t'
 	}
-	return r.Read, nil
+	names, err = r.Read()
+	return names, r.Read, err
 }
 
 // parquetRecords leaves lists and decimals out: their columns have no name.
-func parquetRecords(file store.File) (next func() ([]string, error), err error) {
+func parquetRecords(file store.File) (names []string, next func() ([]string, error), err error) {
 	f, err := parquet.OpenFile(file, file.Size())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var names []string
 	for _, path := range f.Schema().Columns() {
 		name := strings.Join(path, ".")
 		leaf, _ := f.Schema().Lookup(path...)
@@ -184,12 +180,7 @@ func parquetRecords(file store.File) (next func() ([]string, error), err error) 
 		names = append(names, name)
 	}
 	r, buffer, rows := parquet.NewGenericReader[any](f, f.Schema()), make([]parquet.Row, 64), []parquet.Row(nil)
-	begun := false
-	return func() ([]string, error) {
-		if !begun {
-			begun = true
-			return names, nil
-		}
+	return names, func() ([]string, error) {
 		if len(rows) == 0 {
 			n, err := r.ReadRows(buffer)
 			if rows = buffer[:n]; n == 0 {
