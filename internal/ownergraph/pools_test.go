@@ -113,6 +113,14 @@ func TestPoolsEqualTheDefinition(t *testing.T) {
 				t.Fatalf("pool %d: %+v", i, coverage)
 			}
 		}
+		kept := map[uint32]int{}
+		for e := range distinct {
+			for _, u := range g.OwnersOf.At(e) {
+				if kept[u]++; kept[u] > b.OwnerLimit() {
+					t.Fatalf("owner %d has %d examples in the pools, above the limit of %d", u, kept[u], b.OwnerLimit())
+				}
+			}
+		}
 		times, never := map[int64]int64{}, int64(0)
 		for e := range g.Examples.Len() {
 			times[int64(in[e])]++
