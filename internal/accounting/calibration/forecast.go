@@ -92,10 +92,8 @@ func (p Problem) Outlook(ctx context.Context, near float64) (*Outlook, error) {
 	if c.inTime() {
 		o.Seconds, c.total = c.total, min(c.total, outlookSeconds/estimateShare)
 	}
-	if c.byCost {
-		if err := c.tooDear(); err != nil && !p.Run.TruncatedPair() {
-			return nil, err
-		}
+	if _, err := c.checkTruncation(); err != nil && !p.Run.TruncatedPair() {
+		return nil, err
 	}
 	if o.NoiseMultiplier == 0 {
 		if err := c.near(ctx, o); err != nil {

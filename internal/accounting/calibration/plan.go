@@ -373,12 +373,9 @@ func (c *calibrator) estimateSamples(l *look, share float64) float64 {
 // estimate finds where the divergences are a little below δ, in both directions. What is seen until
 // an error wraps ErrTooDear stays.
 func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) error {
-	cost, err := c.mostCost()
+	cost, err := c.checkTruncation()
 	if err != nil {
 		return err
-	}
-	if cost >= MostTruncation*c.room() {
-		return c.tooDear()
 	}
 	s, err := c.newSearch(montecarlo.P, cost)
 	if err != nil {
@@ -436,8 +433,8 @@ func (c *calibrator) given(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if worst := max(pair[0].cost(), pair[1].cost()); worst > MostTruncation*c.Delta {
-		return c.tooDear()
+	if _, err := c.checkTruncation(); err != nil {
+		return err
 	}
 	if !c.isProven(pair[0]) || !c.isProven(pair[1]) {
 		for _, d := range pair {

@@ -116,6 +116,14 @@ func (p Problem) Validate() error {
 			),
 		)
 	}
+	if c.Err() == nil {
+		c.Require(
+			p.room() > 0,
+			"earlier failure probability",
+			p.claim().Earlier,
+			fmt.Sprintf("must be below delta, %g: the protocols whose samples were seen use it up; give a larger delta", p.Delta),
+		)
+	}
 	return c.Err()
 }
 
@@ -193,7 +201,7 @@ func (p Problem) costed(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.tooDear(); err != nil {
+	if _, err := c.checkTruncation(); err != nil {
 		return c.out, err
 	}
 	return p.planBy(ctx, true)

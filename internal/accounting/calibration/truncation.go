@@ -43,17 +43,17 @@ func (out *Plan) share(delta float64) (share float64) {
 	return share
 }
 
-// tooDear is the error of a maximum batch size that costs too much; nil if it does not.
-func (c *calibrator) tooDear() error {
-	e := &accounting.TruncationError{MaxBatchSize: c.Run.Sampler.Truncation.MaxBatchSize, Delta: c.Delta}
-	var err error
-	if e.Cost, err = c.Run.MostTruncationCost(c.Epsilon); err != nil || e.Cost <= MostTruncation*c.Delta {
-		return err
+// checkTruncation refuses a maximum batch size that costs more than MostTruncation of what the failure
+// probabilities of earlier protocols leave of δ. It returns the largest cost.
+func (c *calibrator) checkTruncation() (cost float64, err error) {
+	if cost, err = c.mostCost(); err != nil || cost <= MostTruncation*c.room() {
+		return cost, err
 	}
-	if e.Suggested, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.Delta); err != nil {
-		return err
+	e := &accounting.TruncationError{MaxBatchSize: c.Run.Sampler.Truncation.MaxBatchSize, Cost: cost, Delta: c.room()}
+	if e.Suggested, err = c.Run.SuggestMaxBatchSize(c.Epsilon, c.room()); err != nil {
+		return cost, err
 	}
-	return e
+	return cost, e
 }
 
 // leastProven is the smallest noise multiplier of a run without samples that is proven for the δ that

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"minsep/internal/accounting"
@@ -165,6 +166,29 @@ func TestTruncationTooDear(t *testing.T) {
 	for _, d := range montecarlo.Directions {
 		if cost, err := run.TruncationCost(d, truncatedEpsilon); err != nil || cost.Cost > truncatedDelta/2 {
 			t.Errorf("what is suggested costs %+v, %v", cost, err)
+		}
+	}
+}
+
+// TestTruncationBesideEarlier: a maximum may cost half of what the failure probabilities of earlier
+// protocols leave of δ, and more is refused with one that does not.
+func TestTruncationBesideEarlier(t *testing.T) {
+	run := truncatedRuns(t)["two examples per owner"]
+	cost, err := run.MostTruncationCost(truncatedEpsilon)
+	if err != nil || cost >= truncatedDelta/2 {
+		t.Fatalf("the cost is %g, %v", cost, err)
+	}
+	for _, sigma := range []float64{0, 3} {
+		problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, NoiseMultiplier: sigma, Samples: 30_000, CodeVersion: "test"}
+		problem.Earlier = []accounting.Earlier{{ProtocolSHA256: strings.Repeat("0", 64), FailureProbability: truncatedDelta - 1.5*cost}}
+		_, err = problem.Plan(t.Context())
+		var dear *accounting.TruncationError
+		if !errors.As(err, &dear) || dear.Cost != cost || dear.Delta > 1.6*cost || dear.Suggested <= run.Sampler.Truncation.MaxBatchSize {
+			t.Errorf("σ = %g: got %v, want a larger maximum", sigma, err)
+		}
+		problem.Earlier[0].FailureProbability = truncatedDelta
+		if _, err = problem.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "earlier") {
+			t.Errorf("σ = %g: nothing of δ is left: got %v", sigma, err)
 		}
 	}
 }
