@@ -22,6 +22,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -239,7 +240,8 @@ func path(run, name string) string {
 // Release draws noise and publishes the results in a run directory. The file of its name comes before
 // the noise, and nobody draws for a file that is there: a worker that is repeated or killed leaves no
 // second draw of the same sums, under no name. In an object store a draw that comes late is refused
-// before anybody can read it. If the name was released already, that release is returned.
+// before anybody can read it. If the request was released already, by a bundle that is repeated, that
+// release is returned; another request under its name is refused.
 func (a *Aggregates) Release(ctx context.Context, run string) (r privacy.Release, err error) {
 	if err := store.MkdirAll(ctx, store.Join(run, manifest.StatisticsFolder), 0o755); err != nil {
 		return r, err
@@ -257,7 +259,14 @@ func (a *Aggregates) Release(ctx context.Context, run string) (r privacy.Release
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return r, err
 	}
-	return Read(ctx, run, a.of.Name)
+	if r, err = Read(ctx, run, a.of.Name); err != nil {
+		return r, err
+	}
+	if r.MaxExamplesPerOwner != int(a.perOwner) || !reflect.DeepEqual(r.Statistics, a.of) {
+		return privacy.Release{}, &param.Error{Param: "name", Value: a.of.Name,
+			Rule: "is of other statistics, which were released meanwhile, and stay and count: give another one"}
+	}
+	return r, nil
 }
 
 // Read reads a release of a run directory.

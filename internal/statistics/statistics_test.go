@@ -125,7 +125,8 @@ func aggregates(t testing.TB) *Aggregates {
 	return a
 }
 
-// TestReleasedOnce: a release of a name that is there is returned in place of another one.
+// TestReleasedOnce: a release that is there is returned in place of another one, but to its own request
+// only.
 func TestReleasedOnce(t *testing.T) {
 	run := t.TempDir()
 	first, err := aggregates(t).Release(t.Context(), run)
@@ -135,6 +136,20 @@ func TestReleasedOnce(t *testing.T) {
 	second, err := aggregates(t).Release(t.Context(), run)
 	if err != nil || !reflect.DeepEqual(second, first) {
 		t.Errorf("%+v, %v: want the first release", second, err)
+	}
+	for name, other := range map[string]struct {
+		epsilon  float64
+		perOwner int
+	}{"another epsilon": {1, perOwner}, "another table": {ask.Epsilon, perOwner + 1}} {
+		of := ask
+		of.Epsilon = other.epsilon
+		a, err := New(of, other.perOwner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := a.Release(t.Context(), run); r.Results != nil || err == nil || !strings.Contains(err.Error(), "other statistics") {
+			t.Errorf("%s: got %+v, %v", name, r, err)
+		}
 	}
 	all, err := All(t.Context(), run)
 	if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0], first) {
