@@ -1,6 +1,8 @@
 package mechanism
 
 import (
+	"cmp"
+	"context"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
@@ -24,13 +26,8 @@ func init() {
 		Help:  "the best Toeplitz strategy of --bands bands for batches at random",
 		Size:  BandsSize,
 		bands: givenBands,
-		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
-			independent := p.IndependentNoise
-			if independent == 0 {
-				independent = defaultIndependentNoise
-			}
-			s, _, err := problem.AmplifiedToeplitz(p.Bands, independent)
-			return s, err
+		make: func(ctx context.Context, problem Problem, p Params) (*Strategy, error) {
+			return amplifiedToeplitz(ctx, problem, p.Bands, cmp.Or(p.IndependentNoise, defaultIndependentNoise))
 		},
 		// an evaluation of a recursive workload, of some hundred, takes about 2 ns a step and band
 		seconds: func(p Params) float64 { return 4e-7 * float64(p.Steps) * float64(p.Bands) },
@@ -137,70 +134,37 @@ func logAmplifiedNoise(c, grad []float64, independent float64) float64 {
 	return math.Log(s)
 }
 
-// AmplifiedToeplitz returns the Toeplitz strategy of least error times [AmplifiedNoise] among those
-// without negative entries, scaled to column norm one. Workloads and times are as for
-// [Problem.OptimalToeplitz], with O(bands²) more for each evaluation. It ignores the participation.
-//
-// Gap is the largest derivative of ln(squared error · σ̂²) by the logarithm of an entry, and Loss
-// the squared error times σ̂².
-func (p Problem) AmplifiedToeplitz(bands int, independent float64) (*Strategy, Convergence, error) {
-	logError, err := p.newToeplitzError(bands)
+// amplifiedToeplitz returns the Toeplitz strategy of least error times [AmplifiedNoise] among those
+// without negative entries, scaled to column norm one. It ignores the participation.
+func amplifiedToeplitz(ctx context.Context, p Problem, bands int, independent float64) (*Strategy, error) {
+	logError, err := newToeplitzError(p, bands)
 	if err != nil {
-		return nil, Convergence{}, err
+		return nil, err
 	}
-	check := param.Checker{}
-	checkIndependentNoise(&check, independent)
-	if err := check.Err(); err != nil {
-		return nil, Convergence{}, err
-	}
-	c, g, x := make([]float64, bands), make([]float64, bands), make([]float64, bands-1)
-	c[0] = 1
-	fractional(c[1:], .5)
-	for j := range x {
-		x[j] = math.Log(c[j+1])
-	}
-	set := func(x []float64) {
-		for j, v := range x {
-			c[j+1] = math.Exp(v)
-		}
-	}
-	result, err := p.minimize(x, 2000, func(x, grad []float64) float64 {
-		set(x)
-		clear(g)
-		value := logError(c, g) + logAmplifiedNoise(c, g, independent)
-		for j := range x {
-			grad[j] = g[j+1] * c[j+1]
-		}
-		return value
+	c, loss, err := minimizeColumn(ctx, bands, positiveColumn, func(c, grad []float64) float64 {
+		return logError(c, grad) + logAmplifiedNoise(c, grad, independent)
 	})
 	if err != nil {
-		return nil, result, err
+		return nil, err
 	}
-	set(x)
 	for j, v := range c {
 		if v < negligible {
 			c[j] = 0
 		}
 	}
 	floats.Scale(1/euclidean(c), c)
-	s := &Strategy{Kind: KindAmplified, Steps: p.Workload.Steps, Toeplitz: c}
-	if err := s.Validate(); err != nil {
-		return nil, result, err
-	}
-	e, err := s.Error(p.Workload)
+	s, err := valid(&Strategy{Kind: KindAmplified, Steps: p.Workload.Steps, Toeplitz: c})
 	if err != nil {
-		return nil, result, err
+		return nil, err
 	}
-	root := e.RMSE
-	if p.Objective == MaxError {
-		root = e.MaxSE
+	squared, err := p.squaredError(s)
+	if err != nil {
+		return nil, err
 	}
-	loss := math.Pow(root*AmplifiedNoise(c, independent), 2)
-	if gap := math.Abs(loss/result.Loss - 1); gap > 1e-8 {
-		result.Gap = max(result.Gap, gap)
-		return nil, result, notConverged(result, 1e-8)
+	if err := checkLoss(squared*math.Pow(AmplifiedNoise(c, independent), 2), loss); err != nil {
+		return nil, err
 	}
-	return s, result, nil
+	return s, nil
 }
 
 // negligible is the size, relative to the first entry, below which an entry becomes 0. The search

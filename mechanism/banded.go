@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -26,26 +27,19 @@ func init() {
 		},
 		seconds: func(p Params) float64 { return float64(p.Steps) * float64(p.Bands) * (5e-6 + 2e-7*float64(p.Bands)) },
 		bands:   givenBands,
-		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
-			s, _, err := problem.OptimalBanded(p.Bands)
-			return s, err
+		make: func(ctx context.Context, problem Problem, p Params) (*Strategy, error) {
+			return optimalBanded(ctx, problem, p.Bands)
 		},
 	})
 }
 
-// OptimalBanded returns the banded strategy with columns of norm one of least mean loss
+// optimalBanded returns the banded strategy with columns of norm one of least mean loss
 // (arXiv 2405.15913, Algorithm 3), by L-BFGS from the optimal Toeplitz strategy. With several
 // participations bands may not exceed MinSep, so that the sensitivity is √k for equal column norms
 // (F2). An evaluation with gradient takes O(n·bands²) for the recursion of momentum and learning
 // rates, by the noise's covariance, and O(n²·bands) for workloads from files, which are refused
 // with ErrTooLarge where that is too much.
-//
-// Gap is the largest derivative of ln(loss) by an entry relative to its column's diagonal, times
-// the number of steps.
-func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
-	if err := p.validate("bands", bands); err != nil {
-		return nil, Convergence{}, err
-	}
+func optimalBanded(ctx context.Context, p Problem, bands int) (*Strategy, error) {
 	n, schema := p.Workload.Steps, p.participation()
 	k := schema.most(n)
 	check := param.Checker{}
@@ -57,16 +51,14 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 		"must be at most min-sep with several participations",
 	)
 	if err := check.Err(); err != nil {
-		return nil, Convergence{}, err
+		return nil, err
 	}
 	if err := p.Workload.checkRowWork(bands); err != nil {
-		return nil, Convergence{}, err
+		return nil, err
 	}
-	like := p // for one participation and a Toeplitz workload
-	like.Workload, like.Participation = p.Workload.toeplitzNear(), Participation{}
-	start, result, err := like.OptimalToeplitz(bands)
+	start, err := optimalToeplitz(ctx, Problem{Workload: p.Workload.toeplitzNear()}, bands)
 	if err != nil {
-		return nil, result, err
+		return nil, err
 	}
 	o := newBandedObjective(p.Workload, bands)
 	x := make([]float64, 0, n*(bands-1))
@@ -75,11 +67,9 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 			x = append(x, v/start.Toeplitz[0])
 		}
 	}
-	result, err = p.minimize(x, 20000, o.logError)
-	result.Gap *= float64(n)
-	result.Loss *= float64(k)
+	loss, err := minimize(ctx, x, 20000, o.logError)
 	if err != nil {
-		return nil, result, err
+		return nil, err
 	}
 	s := &Strategy{Kind: KindBanded, Steps: n, Columns: make([][]float64, n)}
 	for i := range n {
@@ -91,7 +81,7 @@ func (p Problem) OptimalBanded(bands int) (*Strategy, Convergence, error) {
 		}
 		s.Columns[i] = column
 	}
-	return p.finish(s, result)
+	return p.finish(s, loss*float64(k))
 }
 
 // bandedObjective evaluates ln(error) of the banded C with unit columns as a function of x: for

@@ -33,18 +33,14 @@ func TestOptimalBandedWorkloads(t *testing.T) {
 		{Steps: n, Toeplitz: []float64{1, .9, .8, .7}}, workloads(n)[5], workloadOfRows(&mechanism.Workload{Steps: n, Momentum: .9, LearningRates: mechanism.Cooldown(n, .5, .05)}),
 	} {
 		p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: 8, MaxParticipations: 3}}
-		s, conv, err := p.OptimalBanded(bands)
-		if err != nil {
-			t.Fatal(err)
-		}
-		toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(n)}.OptimalToeplitz(bands)
-		if err != nil {
-			t.Fatal(err)
-		}
-		like := must2(p.Loss(mechanism.NormalizedColumns(toeplitz)))(t)
-		t.Logf("workload %d: loss %v after %d iterations, Toeplitz %v", w, conv.Loss, conv.Iterations, like)
-		if conv.Loss > like {
-			t.Errorf("workload %d: loss %v is above the Toeplitz optimum's %v", w, conv.Loss, like)
+		s := must2(p.Make(t.Context(), mechanism.KindBanded, bands))(t)
+		best := must2(p.Loss(s))(t)
+		toeplitz := must2(mechanism.Problem{Workload: mechanism.Prefix(n)}.Make(t.Context(), mechanism.KindBandedToeplitz, bands))(t)
+		toeplitz.Normalized = true
+		like := must2(p.Loss(toeplitz))(t)
+		t.Logf("workload %d: loss %v, Toeplitz %v", w, best, like)
+		if best > like {
+			t.Errorf("workload %d: loss %v is above the Toeplitz optimum's %v", w, best, like)
 		}
 		s.Normalized = true // perturbed columns keep norm one
 		for i, c := range s.Columns {
@@ -52,8 +48,8 @@ func TestOptimalBandedWorkloads(t *testing.T) {
 				for _, step := range []float64{-1e-2, 1e-2} {
 					old := c[j]
 					c[j] += step
-					if loss := must2(p.Loss(s))(t); loss < conv.Loss*(1-1e-9) {
-						t.Errorf("workload %d: loss %v falls to %v at column %d, entry %d, by %v", w, conv.Loss, loss, i, j, step)
+					if loss := must2(p.Loss(s))(t); loss < best*(1-1e-9) {
+						t.Errorf("workload %d: loss %v falls to %v at column %d, entry %d, by %v", w, best, loss, i, j, step)
 					}
 					c[j] = old
 				}
@@ -75,7 +71,7 @@ func TestOptimalBandedRefuses(t *testing.T) {
 		{mechanism.Problem{Workload: mechanism.Prefix(8), Participation: mechanism.Participation{MinSep: 2}}, 3},
 		{mechanism.Problem{Workload: &mechanism.Workload{Steps: 1 << 17, Toeplitz: []float64{1, 1}}}, 2},
 	} {
-		if _, _, err := c.p.OptimalBanded(c.bands); err == nil {
+		if second(c.p.Make(t.Context(), mechanism.KindBanded, c.bands)) == nil {
 			t.Errorf("%+v with %d bands is accepted", c.p, c.bands)
 		}
 	}

@@ -1,6 +1,8 @@
 package mechanism
 
 import (
+	"cmp"
+	"context"
 	"math"
 	"slices"
 )
@@ -14,31 +16,26 @@ func init() {
 		Help:  "the best sum of at most --buffers exponentials",
 		Size:  BuffersSize,
 		bands: allBands,
-		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
-			s, _, err := problem.OptimalBLT(p.Buffers)
-			return s, err
-		},
+		make:  optimalBLT,
 	})
 }
 
 // maxDecay keeps decays apart from 1 in double precision.
 const maxDecay = 1 - 1e-9
 
-// OptimalBLT returns the buffered linear Toeplitz strategy of least loss with at most the given
-// number of buffers. Its scales are positive, so that its first column falls. The workload must be
-// Toeplitz. Buffers are added one by one at the decay where the loss falls fastest, and all of them
-// are optimised each time. If no further buffer of positive scale lowers the loss, the result has
-// fewer. An evaluation with gradient takes O(n·buffers).
-//
-// Gap is the largest derivative of ln(loss) by the logarithm of a scale or the log-odds of a decay.
-func (p Problem) OptimalBLT(buffers int) (*Strategy, Convergence, error) {
-	if err := p.validateToeplitz("buffers", buffers); err != nil {
-		return nil, Convergence{}, err
+// optimalBLT returns the buffered linear Toeplitz strategy of least loss with at most p's number of
+// buffers. Its scales are positive, so that its first column falls. The workload must be Toeplitz.
+// Buffers are added one by one at the decay where the loss falls fastest, and all of them are
+// optimised each time. If no further buffer of positive scale lowers the loss, the result has fewer.
+// An evaluation with gradient takes O(n·buffers).
+func optimalBLT(ctx context.Context, problem Problem, p Params) (*Strategy, error) {
+	if err := problem.Workload.checkToeplitz(); err != nil {
+		return nil, err
 	}
-	o := p.newToeplitzObjective()
+	o := newToeplitzObjective(problem)
 	blt := &BLT{}
-	var result Convergence
-	for len(blt.Scales) < buffers {
+	loss := math.Exp(o.logBLTError(blt, nil) + o.logBLTSensitivity(blt, nil)) // of independent noise
+	for len(blt.Scales) < min(p.Buffers, o.n) {
 		decay, found := o.nextDecay(blt)
 		if !found {
 			break
@@ -49,15 +46,12 @@ func (p Problem) OptimalBLT(buffers int) (*Strategy, Convergence, error) {
 		}
 		blt = &BLT{append(slices.Clone(blt.Scales), scale), append(slices.Clone(blt.Decays), decay)}
 		var err error
-		if result, err = p.minimizeBLT(o, blt); err != nil {
-			return nil, result, err
+		if loss, err = minimizeBLT(ctx, o, blt); err != nil {
+			return nil, err
 		}
 	}
-	if len(blt.Scales) == 0 { // independent noise is best
-		result.Loss = math.Exp(o.logBLTError(blt, nil) + o.logBLTSensitivity(blt, nil))
-	}
 	blt.sort()
-	return p.finish(&Strategy{Kind: KindBLT, Steps: o.n, BLT: blt}, result)
+	return problem.finish(&Strategy{Kind: KindBLT, Steps: o.n, BLT: blt}, loss)
 }
 
 // nextDecay returns the decay, of a grid, at which a new buffer lowers the loss fastest relative to
@@ -82,10 +76,11 @@ func (o *toeplitzObjective) nextDecay(b *BLT) (decay float64, found bool) {
 	return decay, found
 }
 
-// minimizeBLT optimises scales and decays in place.
-func (p Problem) minimizeBLT(o *toeplitzObjective, b *BLT) (Convergence, error) {
+// minimizeBLT optimises scales and decays in place, and returns their loss. Its variables are the
+// logarithms of the scales and the log-odds of the decays.
+func minimizeBLT(ctx context.Context, o *toeplitzObjective, b *BLT) (loss float64, err error) {
 	buffers := len(b.Scales)
-	x := make([]float64, 2*buffers) // ln scale, then log-odds of the decay
+	x := make([]float64, 2*buffers)
 	for m := range buffers {
 		x[m] = math.Log(b.Scales[m])
 		x[buffers+m] = math.Log(b.Decays[m] / (1 - b.Decays[m]))
@@ -96,7 +91,7 @@ func (p Problem) minimizeBLT(o *toeplitzObjective, b *BLT) (Convergence, error) 
 			b.Decays[m] = min(maxDecay, 1/(1+math.Exp(-x[buffers+m])))
 		}
 	}
-	result, err := p.minimize(x, 5000, func(x, grad []float64) float64 {
+	loss, err = minimize(ctx, x, 5000, func(x, grad []float64) float64 {
 		set(x)
 		value := o.logBLTError(b, grad) + o.logBLTSensitivity(b, grad)
 		for m := range buffers {
@@ -106,7 +101,7 @@ func (p Problem) minimizeBLT(o *toeplitzObjective, b *BLT) (Convergence, error) 
 		return value
 	})
 	set(x)
-	return result, err
+	return loss, err
 }
 
 // sort puts the slowest buffer first.
@@ -115,12 +110,7 @@ func (b *BLT) sort() {
 	for m := range order {
 		order[m] = m
 	}
-	slices.SortFunc(order, func(x, y int) int {
-		if b.Decays[x] > b.Decays[y] {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(order, func(x, y int) int { return cmp.Compare(b.Decays[y], b.Decays[x]) })
 	scales, decays := slices.Clone(b.Scales), slices.Clone(b.Decays)
 	for to, m := range order {
 		b.Scales[to], b.Decays[to] = scales[m], decays[m]
@@ -131,7 +121,7 @@ func (b *BLT) sort() {
 // scales, then decays, to grad.
 func (o *toeplitzObjective) logBLTError(b *BLT, grad []float64) float64 {
 	m := len(b.Scales)
-	if len(o.l) != o.n*m {
+	if len(o.w) != o.n || len(o.l) != o.n*m {
 		o.l, o.w = make([]float64, o.n*m), make([]float64, o.n)
 	}
 	buffer, g := make([]float64, m), make([]float64, 2*m)

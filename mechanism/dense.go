@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 
 	"gonum.org/v1/gonum/blas/blas64"
@@ -15,7 +16,7 @@ import (
 // KindDense is any lower triangular C, such as the optimum of arXiv 2211.06530.
 const KindDense = "dense"
 
-// denseGap is the duality gap of the dense optimum in commands and plans.
+// denseGap is the largest relative duality gap of the dense optimum.
 const denseGap = 1e-5
 
 func init() {
@@ -25,20 +26,20 @@ func init() {
 		MaxSteps: maxWholeSteps,
 		bands:    allBands,
 		seconds:  func(p Params) float64 { return 7 * math.Pow(float64(p.Steps)/2000, 3) },
-		make: func(problem Problem, _ Params, _ bool) (*Strategy, error) {
+		make: func(ctx context.Context, problem Problem, _ Params) (*Strategy, error) {
 			// Phases are the only participation for which the dense optimum is known.
 			problem.Participation.Phases = problem.Participation.Phases || problem.Participation.MinSep != 0
-			s, _, err := problem.OptimalDense(denseGap)
+			s, _, err := optimalDense(ctx, problem, denseGap)
 			return s, err
 		},
 	})
 }
 
-// quadratureTolerance is the relative error of the rational square root. leastGap is the smallest
-// duality gap that may be asked for: the errors of the quadrature and of rounding are well below.
+// quadratureTolerance is the relative error of the rational square root. roundingGap is added to a
+// duality gap: the errors of the quadrature and of rounding are well below.
 const (
 	quadratureTolerance = 1e-11
-	leastGap            = 1e-8
+	roundingGap         = 1e-9
 )
 
 // dual is the Lagrange dual of the dense optimum (arXiv 2211.06530). The problem is to minimise
@@ -150,7 +151,7 @@ func (a *Workload) inverseGram() *mat.SymBandDense {
 			}
 		}
 		for _, r := range rows {
-			reverse(r)
+			slices.Reverse(r)
 		}
 	}
 	m := mat.NewSymBandDense(n, reach, nil)
@@ -164,13 +165,6 @@ func (a *Workload) inverseGram() *mat.SymBandDense {
 		}
 	}
 	return m
-}
-
-// reverse reverses x in place.
-func reverse(x []float64) {
-	for i, j := 0, len(x)-1; i < j; i, j = i+1, j-1 {
-		x[i], x[j] = x[j], x[i]
-	}
 }
 
 // gramBounds returns bounds of the eigenvalues of M from the largest absolute row sums of A, Aᵀ and
@@ -201,36 +195,45 @@ type class struct {
 	low, high float64
 }
 
-// evaluate returns the class blocks X_s of X and tr(U X), or the error of ctx.
-func (d *dual) evaluate(ctx context.Context, classes []class) ([]*mat.SymDense, float64, error) {
+// eachNode calls use for each node of the rational square root, with the node's weight, when blocks
+// hold the factors of U + shift M⁻¹. It returns the error of ctx.
+func (d *dual) eachNode(ctx context.Context, classes []class, use func(weight float64)) error {
 	low, high := math.Inf(1), 0.0
-	xs := make([]*mat.SymDense, len(d.classes))
-	for s, c := range classes {
+	for _, c := range classes {
 		low, high = min(low, c.low), max(high, c.high)
-		xs[s] = mat.NewSymDense(len(d.classes[s]), nil)
 	}
 	for _, q := range sqrtNodes(d.low*low, d.high*high, quadratureTolerance) {
 		if err := ctx.Err(); err != nil {
-			return nil, 0, err
+			return err
 		}
 		d.assemble(classes, q.shift)
 		if err := d.blocks.eliminate(); err != nil {
-			return nil, 0, err
+			return err
 		}
+		use(q.weight)
+	}
+	return nil
+}
+
+// evaluate returns the class blocks X_s of X and tr(U X), or the error of ctx.
+func (d *dual) evaluate(ctx context.Context, classes []class) (xs []*mat.SymDense, trace float64, err error) {
+	for _, c := range d.classes {
+		xs = append(xs, mat.NewSymDense(len(c), nil))
+	}
+	err = d.eachNode(ctx, classes, func(weight float64) {
 		d.blocks.diagonalBlocks(func(g int, block blas64.General) {
 			row := 0
 			for _, s := range d.groups[g] {
 				x, size := xs[s], len(d.classes[s])
 				for i := range size {
 					for j := i; j < size; j++ {
-						x.SetSym(i, j, x.At(i, j)+q.weight*block.Data[(row+i)*block.Stride+row+j])
+						x.SetSym(i, j, x.At(i, j)+weight*block.Data[(row+i)*block.Stride+row+j])
 					}
 				}
 				row += size
 			}
 		})
-	}
-	trace := 0.0
+	})
 	for s, x := range xs {
 		for i := range x.SymmetricDim() {
 			for j := range x.SymmetricDim() {
@@ -238,7 +241,7 @@ func (d *dual) evaluate(ctx context.Context, classes []class) ([]*mat.SymDense, 
 			}
 		}
 	}
-	return xs, trace, nil
+	return xs, trace, err
 }
 
 // assemble sets the blocks to U + shift M⁻¹.
@@ -282,20 +285,9 @@ func (d *dual) blockOf(row int) int {
 
 // full returns X in the order of steps, or the error of ctx.
 func (d *dual) full(ctx context.Context, classes []class) (*mat.SymDense, error) {
-	low, high := math.Inf(1), 0.0
-	for _, c := range classes {
-		low, high = min(low, c.low), max(high, c.high)
-	}
 	x := mat.NewSymDense(d.n, nil)
 	inverse, spare := newGeneral(d.n, d.n), newGeneral(d.n, d.n)
-	for _, q := range sqrtNodes(d.low*low, d.high*high, quadratureTolerance) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		d.assemble(classes, q.shift)
-		if err := d.blocks.eliminate(); err != nil {
-			return nil, err
-		}
+	err := d.eachNode(ctx, classes, func(weight float64) {
 		clear(inverse.Data)
 		for i := range d.n {
 			inverse.Data[i*d.n+i] = 1
@@ -304,25 +296,22 @@ func (d *dual) full(ctx context.Context, classes []class) (*mat.SymDense, error)
 		for i := range d.n {
 			for j := i; j < d.n; j++ {
 				a, b := d.place[i], d.place[j]
-				x.SetSym(i, j, x.At(i, j)+q.weight*(inverse.Data[a*d.n+b]+inverse.Data[b*d.n+a])/2)
+				x.SetSym(i, j, x.At(i, j)+weight*(inverse.Data[a*d.n+b]+inverse.Data[b*d.n+a])/2)
 			}
 		}
-	}
-	return x, nil
+	})
+	return x, err
 }
 
-// OptimalDense returns the lower triangular strategy of least mean error for examples that
+// optimalDense returns the lower triangular strategy of least mean error for examples that
 // participate in phases (arXiv 2211.06530): in epochs of MinSep steps in a fixed order, as often as
 // fits. The columns of one example's steps are orthogonal, and the sensitivity is 1. It stops when
-// the duality gap, from the strategy's loss and the dual's value, is at most gap, for example 1e-5.
-// Gap is that figure. It certifies Loss: no such strategy has a loss below Loss·(1-Gap).
+// the relative duality gap, from the strategy's loss and the dual's value, is at most limit, and
+// returns it: no such strategy has a loss below that of s times 1-gap.
 //
 // The Participation must have Phases and no MaxParticipations below the number that fits, or be
 // empty for one participation.
-func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
-	if err := p.Validate(); err != nil {
-		return nil, Convergence{}, err
-	}
+func optimalDense(ctx context.Context, p Problem, limit float64) (s *Strategy, gap float64, err error) {
 	schema, n := p.participation(), p.Workload.Steps
 	fits := Participation{MinSep: schema.MinSep}.most(n)
 	check := param.Checker{}
@@ -339,7 +328,6 @@ func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
 		schema.Phases,
 		"must be set for a dense strategy with several participations",
 	)
-	check.Require(gap >= leastGap && gap < 1, "gap", gap, fmt.Sprintf("must be at least %g and below 1", leastGap))
 	for i := range n {
 		a := p.Workload
 		if a.isRecursive() {
@@ -357,7 +345,7 @@ func (p Problem) OptimalDense(gap float64) (*Strategy, Convergence, error) {
 		}
 	}
 	if err := check.Err(); err != nil {
-		return nil, Convergence{}, err
+		return nil, 0, err
 	}
-	return p.denseFixedPoint(newDual(p.Workload, schema.MinSep), gap)
+	return denseFixedPoint(ctx, p, newDual(p.Workload, schema.MinSep), limit)
 }

@@ -1,6 +1,7 @@
 package mechanism_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -14,13 +15,14 @@ func Example() {
 		Workload:      mechanism.Prefix(1000),
 		Participation: mechanism.Participation{MinSep: 100},
 	}
-	best, convergence, err := p.OptimalToeplitz(100)
+	ctx := context.Background()
+	best, err := p.Make(ctx, mechanism.KindBandedToeplitz, 100)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("loss %.2f\n", convergence.Loss)
-	cgd, err := mechanism.LambdaCGD(1000, .95, true)
+	lambda := .95
+	cgd, err := mechanism.Params{Kind: mechanism.KindLambdaCGD, Steps: 1000, Lambda: &lambda}.Make(ctx, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -36,7 +38,6 @@ func Example() {
 	}
 	mechanism.WriteTable(os.Stdout, figures)
 	// Output:
-	// loss 133.93
 	//              kind  bands    RMSE   MaxSE  sensitivity          by  RMSE·sens  state  normals  mul-adds
 	//          identity      1  22.372  31.623       3.1623  column-sum     70.746      0        1         0
 	//   banded-toeplitz    100  3.6596  4.5676       3.1623  column-sum     11.573     99        1       100

@@ -2,14 +2,16 @@ package mechanism
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"minsep/internal/param"
 )
 
 // Family is a family of strategies, which users select by its kind. The file with its constructors
-// registers it. Commands, plans and their help know families by [Families] and [FamilyOf] only.
+// registers it. Commands, plans and their help know families by [Families] only.
 type Family struct {
 	Kind string // its name in commands, plans and strategy files
 	Help string // a line that describes it, with parameters by the command's flags, such as --bands
@@ -45,10 +47,16 @@ type Family struct {
 	// check adds faults of p that the fields above do not tell; nil: none.
 	check func(p Params, c *param.Checker)
 
-	// make returns the best strategy for the problem with the valid p. The problem may have fewer
-	// steps than the caller's plan. With normalized, the strategy is chosen for columns of norm
-	// one; make may leave dividing them to the caller.
-	make func(problem Problem, p Params, normalized bool) (*Strategy, error)
+	// make returns the best strategy for the problem with the valid p, before its columns are divided
+	// by their norms. The problem may have fewer steps than the caller's plan. It is nil for a family
+	// with a Parameter.
+	make func(ctx context.Context, problem Problem, p Params) (*Strategy, error)
+
+	// member returns the strategy of a family with a Parameter for a value of it.
+	member func(p Params, x float64) (*Strategy, error)
+
+	// least returns the least value of Parameter if it depends on p; nil: Parameter.Low.
+	least func(p Params) float64
 
 	// parameterOf returns the value of Parameter in a strategy of the family, and whether it can be
 	// told.
@@ -126,8 +134,8 @@ func Families() []Family {
 	)
 }
 
-// FamilyOf returns the family of a kind, and whether there is one.
-func FamilyOf(kind string) (Family, bool) {
+// familyOf returns the family of a kind, and whether there is one.
+func familyOf(kind string) (Family, bool) {
 	i := slices.IndexFunc(registered, func(f Family) bool { return f.Kind == kind })
 	if i < 0 {
 		return Family{}, false
@@ -135,25 +143,8 @@ func FamilyOf(kind string) (Family, bool) {
 	return registered[i], true
 }
 
-// Kinds returns the kinds of every family by rank.
-func Kinds() []string { return kindsWhere(func(Family) bool { return true }) }
-
-// ComparableKinds returns the kinds of the families that can be compared with each other, by rank:
-// all but those that take a user's own column.
-func ComparableKinds() []string { return kindsWhere(func(f Family) bool { return !f.TakesColumn }) }
-
-// KindsBySize returns the kinds of the families with a size, by rank.
-func KindsBySize(size string) []string {
-	return kindsWhere(func(f Family) bool { return f.Size == size })
-}
-
-// KindsByParameter returns the kinds of the families with a parameter of a name, by rank.
-func KindsByParameter(name string) []string {
-	return kindsWhere(func(f Family) bool { return f.Parameter != nil && f.Parameter.Name == name })
-}
-
-// kindsWhere returns the kinds of the families for which ok is true, by rank.
-func kindsWhere(ok func(Family) bool) (kinds []string) {
+// Kinds returns the kinds of the families for which ok is true, by rank.
+func Kinds(ok func(Family) bool) (kinds []string) {
 	for _, f := range Families() {
 		if ok(f) {
 			kinds = append(kinds, f.Kind)
@@ -177,7 +168,7 @@ func Parameters() (all []Parameter) {
 // FamilyParameter returns the parameter of a strategy's family and its value in the strategy. ok is
 // false if the family has none, or if the strategy is too small to show it.
 func FamilyParameter(s *Strategy) (p Parameter, value float64, ok bool) {
-	f, known := FamilyOf(s.Kind)
+	f, known := familyOf(s.Kind)
 	if !known || f.Parameter == nil {
 		return Parameter{}, 0, false
 	}
@@ -185,27 +176,39 @@ func FamilyParameter(s *Strategy) (p Parameter, value float64, ok bool) {
 	return *f.Parameter, value, ok
 }
 
-// makeFor makes the strategy, and divides its columns by their norms if p, or by default the
-// family, says so.
-func (f Family) makeFor(problem Problem, p Params) (*Strategy, error) {
-	normalized := f.Normalized
-	if p.Normalized != nil {
-		normalized = *p.Normalized
+// lowest returns the least value of the family's parameter.
+func (f Family) lowest(p Params) float64 {
+	if f.least != nil {
+		return f.least(p)
 	}
-	s, err := f.make(problem, p, normalized)
-	if err == nil && normalized && !s.Normalized {
-		s = NormalizedColumns(s)
-	}
-	return s, err
+	return f.Parameter.Low
 }
 
-// checkFamily requires at least one step, 1 to steps bands, and a parameter in [0, 1].
-func checkFamily(steps, bands int, name string, value float64) error {
-	check := param.Checker{}
-	check.AtLeast("steps", steps, 1)
-	check.Require(bands >= 1 && bands <= steps, "bands", bands, "must be 1 to the steps")
-	check.Require(value >= 0 && value <= 1, name, value, "must be in [0, 1]")
-	return check.Err()
+// makeFor makes the strategy of the valid p, with the parameter given or of least loss, and divides
+// its columns by their norms if p, or by default the family, says so: with one participation, or at
+// most min-sep bands, equal norms are never worse than unequal ones after the noise multiplier is
+// set for the largest (arXiv 2405.15913, section 3.2).
+func (f Family) makeFor(ctx context.Context, problem Problem, p Params) (*Strategy, error) {
+	p.Buffers, p.Arity = cmp.Or(p.Buffers, defaultBuffers), cmp.Or(p.Arity, defaultArity)
+	normalize := func(s *Strategy, err error) (*Strategy, error) {
+		if err == nil && (p.Normalized == nil && f.Normalized || p.Normalized != nil && *p.Normalized) {
+			s.Normalized = true
+		}
+		return s, err
+	}
+	if f.Parameter == nil {
+		return normalize(f.make(ctx, problem, p))
+	}
+	if given := *p.parameters()[f.Parameter.Name]; given != nil {
+		return normalize(f.member(p, *given))
+	}
+	low, high := f.lowest(p), f.Parameter.High
+	if !math.IsInf(high, 1) {
+		return search(ctx, problem, low, high, func(x float64) (*Strategy, error) { return normalize(f.member(p, x)) })
+	}
+	return search(ctx, problem, 0, .999, func(t float64) (*Strategy, error) {
+		return normalize(f.member(p, t/(1-t)+low))
+	})
 }
 
 // valid returns s, or the error of its validation.

@@ -18,14 +18,15 @@ func init() {
 		Help:     "the FFT mechanism for prefix sums, with the best decoder",
 		MaxSteps: maxWholeSteps,
 		bands:    allBands,
-		make:     func(problem Problem, p Params, _ bool) (*Strategy, error) { return fft(problem.context(), p.Steps) },
+		make:     fft,
 	})
 }
 
 // fft returns the FFT mechanism for prefix sums with the optimal decoder (arXiv 2211.06530,
 // section 4): the lower triangular strategy with the steps×steps corner of |A_circ| as its Gram
 // matrix.
-func fft(ctx context.Context, steps int) (*Strategy, error) {
+func fft(ctx context.Context, _ Problem, p Params) (*Strategy, error) {
+	steps := p.Steps
 	first := fftGram(steps)
 	gram := mat.NewSymDense(steps, nil)
 	for i := range steps {

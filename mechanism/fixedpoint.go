@@ -17,22 +17,21 @@ const (
 // unit diagonal. At its fixed points the X_s are diagonal and have equal traces. It works on the
 // logarithms of U_s: any combination of them, such as Anderson acceleration makes, is the logarithm
 // of a positive definite matrix.
-func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, error) {
+func denseFixedPoint(ctx context.Context, p Problem, d *dual, limit float64) (s *Strategy, gap float64, err error) {
 	size := 0
 	for _, c := range d.classes {
 		size += len(c) * len(c)
 	}
-	ctx := p.context()
 	y := make([]float64, size) // logarithms of U_s; zero is U = I
 	mixer := &anderson{depth: andersonDepth}
-	result := Convergence{Gap: math.Inf(1)}
+	gap = math.Inf(1)
 	best := 0.0
-	target := math.Sqrt(gap / 6) // of the residual: the gap is of second order in it
-	for result.Iterations = 1; result.Iterations <= denseSweeps; result.Iterations++ {
+	target := math.Sqrt(limit / 6) // of the residual: the gap is of second order in it
+	for range denseSweeps {
 		classes := d.unpack(y)
 		xs, trace, err := d.evaluate(ctx, classes)
 		if err != nil {
-			return nil, result, err
+			return nil, 0, err
 		}
 		total := 0.0
 		for _, c := range classes {
@@ -43,15 +42,14 @@ func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, 
 		if residual <= target {
 			s, err := d.strategy(ctx, classes)
 			if err != nil {
-				return nil, result, err
+				return nil, 0, err
 			}
 			loss, err := p.Loss(s)
 			if err != nil {
-				return nil, result, err
+				return nil, 0, err
 			}
-			result.Loss, result.Gap = loss, 1-value/loss+leastGap/10
-			if result.Gap <= gap {
-				return s, result, nil
+			if gap = 1 - value/loss + roundingGap; gap <= limit {
+				return s, gap, nil
 			}
 			target /= 2
 		}
@@ -61,7 +59,7 @@ func (p Problem) denseFixedPoint(d *dual, gap float64) (*Strategy, Convergence, 
 		best = max(best, value)
 		y = mixer.next(y, next)
 	}
-	return nil, result, notConverged(result, gap)
+	return nil, gap, notConverged(gap, denseSweeps, limit)
 }
 
 // unpack returns the classes for the logarithms y, scaled so that each U_s has a constant diagonal.

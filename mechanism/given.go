@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -15,10 +16,10 @@ func init() {
 		Kind: KindToeplitz, Rank: 160,
 		Help:        "any Toeplitz strategy, with the first column --column",
 		TakesColumn: true,
-		check: func(p Params, c *param.Checker) {
-			checkGiven(p, c)
+		check:       checkGiven,
+		make: func(_ context.Context, _ Problem, p Params) (*Strategy, error) {
+			return Toeplitz(p.Steps, p.Column)
 		},
-		make: func(_ Problem, p Params, _ bool) (*Strategy, error) { return Toeplitz(p.Steps, p.Column) },
 	})
 }
 

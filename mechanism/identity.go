@@ -1,5 +1,7 @@
 package mechanism
 
+import "context"
+
 // KindIdentity is independent noise: C = I, DP-SGD.
 const KindIdentity = "identity"
 
@@ -8,7 +10,9 @@ func init() {
 		Kind: KindIdentity, Rank: 10,
 		Help:  "independent noise, DP-SGD",
 		bands: func(Params) int { return 1 },
-		make:  func(_ Problem, p Params, _ bool) (*Strategy, error) { return Identity(p.Steps), nil },
+		make: func(_ context.Context, _ Problem, p Params) (*Strategy, error) {
+			return Identity(p.Steps), nil
+		},
 	})
 }
 

@@ -1,6 +1,8 @@
 package mechanism
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -16,25 +18,23 @@ func init() {
 		Help:  "the best Toeplitz inverse of --bands bands",
 		Size:  BandsSize,
 		bands: inverseBands,
-		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
-			s, _, err := problem.OptimalInverseToeplitz(p.Bands)
-			return s, err
+		make: func(ctx context.Context, problem Problem, p Params) (*Strategy, error) {
+			return optimalInverseToeplitz(ctx, problem, p.Bands)
 		},
 	})
 }
 
-// OptimalInverseToeplitz returns the strategy of least loss with a Toeplitz inverse of the given
+// optimalInverseToeplitz returns the strategy of least loss with a Toeplitz inverse of the given
 // number of bands (BandInvMF). The workload must be Toeplitz. With several participations the
 // sensitivity is known exactly only if C's first column is non-negative and does not rise from
 // index MinSep on (F2). If the optimum by that formula breaks this rule, further optimisations
 // penalise rises more and more. Of their optima the one with the least loss by the proven upper
-// bound of its sensitivity is returned, and Loss is that loss. Gap is as for
-// [Problem.OptimalToeplitz].
-func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, error) {
-	if err := p.validateToeplitz("bands", bands); err != nil {
-		return nil, Convergence{}, err
+// bound of its sensitivity is returned.
+func optimalInverseToeplitz(ctx context.Context, p Problem, bands int) (*Strategy, error) {
+	if err := p.Workload.checkToeplitz(); err != nil {
+		return nil, err
 	}
-	o := p.newToeplitzObjective()
+	o := newToeplitzObjective(p)
 	// The variables are the sums h_0 + … + h_j, in which the loss is well conditioned. For prefix
 	// sums they are the terms of the error. C² is near the prefix matrix, so a change of a sum is
 	// near a change of C's first column. The last sum counts for all steps after it.
@@ -76,34 +76,30 @@ func (p Problem) OptimalInverseToeplitz(bands int) (*Strategy, Convergence, erro
 			return value
 		}
 	}
-	best, result, loss := (*Strategy)(nil), Convergence{}, math.Inf(1)
+	var best *Strategy
+	least := math.Inf(1)
 	for penalty := 0.; penalty <= 1e8; penalty = max(100, 10*penalty) {
-		now, err := p.minimize(x, 10000, evaluate(penalty))
-		if err != nil && best == nil {
-			return nil, now, err
-		} else if err != nil && p.context().Err() != nil {
-			return nil, now, err
+		loss, err := minimize(ctx, x, 10000, evaluate(penalty))
+		if err != nil && (best == nil || ctx.Err() != nil) {
+			return nil, err
 		} else if err != nil {
 			break
 		}
 		set(x)
 		s := &Strategy{Kind: KindBandInv, Steps: p.Workload.Steps, InverseToeplitz: slices.Clone(h)}
-		if s.Validate() == nil {
-			if l, err := p.Loss(s); err == nil && l < loss {
-				best, result, loss = s, now, l
-			}
+		if penalty == 0 && (o.k == 1 || s.columnSumHolds(o.b)) {
+			return p.finish(s, loss)
 		}
-		if penalty == 0 {
-			if o.k == 1 || s.columnSumHolds(o.b) {
-				return p.finish(s, now)
+		if s.Validate() == nil {
+			if l, err := p.Loss(s); err == nil && l < least {
+				best, least = s, l
 			}
 		}
 	}
 	if best == nil {
-		return nil, result, notConverged(result, gradientLimit)
+		return nil, fmt.Errorf("%w: no inverse of %d bands is stable", ErrNotConverged, bands)
 	}
-	result.Loss = loss
-	return best, result, nil
+	return best, nil
 }
 
 // logInverseError returns ln Σ_i weight_i w_i², w = H a with the first column h of H = C⁻¹, and

@@ -62,8 +62,8 @@ func (p *Params) SetParameter(name string, value float64) { *p.parameters()[name
 // Validate returns every fault that shows before the strategy is made, joined, or nil.
 func (p Params) Validate() error {
 	c := param.Checker{}
-	f, known := FamilyOf(p.Kind)
-	c.Require(known, "kind", fmt.Sprintf("%q", p.Kind), "must be one of "+strings.Join(Kinds(), ", "))
+	f, known := familyOf(p.Kind)
+	c.Require(known, "kind", fmt.Sprintf("%q", p.Kind), "must be one of "+strings.Join(Kinds(func(Family) bool { return true }), ", "))
 	c.Require(p.Steps >= 1 && p.Steps <= MaxSteps, "steps", p.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
 	if known {
 		p.validateFamily(f, &c)
@@ -71,8 +71,9 @@ func (p Params) Validate() error {
 	if f.Size != BandsSize {
 		c.AtLeast("bands", p.Bands, 0)
 	}
-	c.AtLeast("buffers", p.Buffers, 0)
-	c.AtLeast("arity", p.Arity, 0)
+	most := p.Steps / max(1, p.Stamps)
+	c.Require(p.Buffers >= 0 && p.Buffers <= max(most, 1), "buffers", p.Buffers, fmt.Sprintf("must be 1 to %d", max(most, 1)))
+	c.Require(p.Arity == 0 || p.Arity >= 2, "arity", p.Arity, "must be at least 2")
 	c.AtLeast("stamps", p.Stamps, 0)
 	if p.Stamps > 1 {
 		c.Require(p.Steps%p.Stamps == 0, "stamps", p.Stamps, fmt.Sprintf("must divide the steps, %d", p.Steps))
@@ -132,10 +133,10 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 	}
 	if x := *p.parameters()[f.Parameter.Name]; x != nil {
 		c.Require(
-			*x >= f.Parameter.Low && *x <= min(f.Parameter.High, math.MaxFloat64),
+			*x >= f.lowest(p) && *x <= min(f.Parameter.High, math.MaxFloat64),
 			f.Parameter.Name,
 			*x,
-			f.Parameter.rule(),
+			f.rule(p),
 		)
 	}
 }
@@ -152,21 +153,27 @@ type option struct {
 // options returns the options of p.
 func (p *Params) options() []option {
 	list := []option{
-		{BandsSize, p.Bands > 0, p.Bands, KindsBySize(BandsSize), func() { p.Bands = 0 }},
-		{BuffersSize, p.Buffers > 0, p.Buffers, KindsBySize(BuffersSize), func() { p.Buffers = 0 }},
-		{AritySize, p.Arity > 0, p.Arity, KindsBySize(AritySize), func() { p.Arity = 0 }},
+		{BandsSize, p.Bands > 0, p.Bands, kindsOfSize(BandsSize), func() { p.Bands = 0 }},
+		{BuffersSize, p.Buffers > 0, p.Buffers, kindsOfSize(BuffersSize), func() { p.Buffers = 0 }},
+		{AritySize, p.Arity > 0, p.Arity, kindsOfSize(AritySize), func() { p.Arity = 0 }},
 		{"independent-noise", p.IndependentNoise != 0, p.IndependentNoise, []string{KindAmplified}, func() { p.IndependentNoise = 0 }},
-		{"column", p.Column != nil, p.Column, kindsWhere(func(f Family) bool { return f.TakesColumn }), func() { p.Column = nil }},
+		{"column", p.Column != nil, p.Column, Kinds(func(f Family) bool { return f.TakesColumn }), func() { p.Column = nil }},
 	}
 	for _, free := range Parameters() {
 		at := p.parameters()[free.Name]
-		o := option{free.Name, *at != nil, nil, KindsByParameter(free.Name), func() { *at = nil }}
+		kinds := Kinds(func(f Family) bool { return f.Parameter != nil && f.Parameter.Name == free.Name })
+		o := option{free.Name, *at != nil, nil, kinds, func() { *at = nil }}
 		if o.given {
 			o.value = **at
 		}
 		list = append(list, o)
 	}
 	return list
+}
+
+// kindsOfSize returns the kinds of the families with a size, by rank.
+func kindsOfSize(size string) []string {
+	return Kinds(func(f Family) bool { return f.Size == size })
 }
 
 // inWords joins a list with commas and "and".
@@ -190,12 +197,12 @@ func (p Params) Among(kinds []string, kind string) Params {
 	return p
 }
 
-// rule returns the parameter's range in words.
-func (p Parameter) rule() string {
-	if !math.IsInf(p.High, 1) {
-		return fmt.Sprintf("must be in [%v, %v]", p.Low, p.High)
+// rule returns the range of the family's parameter in words.
+func (f Family) rule(p Params) string {
+	if !math.IsInf(f.Parameter.High, 1) {
+		return fmt.Sprintf("must be in [%v, %v]", f.lowest(p), f.Parameter.High)
 	}
-	return fmt.Sprintf("must be a finite number of at least %v", p.Low)
+	return fmt.Sprintf("must be a finite number of at least %.4g", f.lowest(p))
 }
 
 // workloadName returns the name of the workload or of its file, with the default in place.
@@ -354,7 +361,7 @@ func (p Params) Problem(workload *Workload) (Problem, error) {
 // StandIn returns a Toeplitz strategy with as many bands as the strategy of the valid p will have,
 // for checks before it is made. It returns nil if the number of bands is not known yet.
 func (p Params) StandIn() *Strategy {
-	f, _ := FamilyOf(p.Kind)
+	f, _ := familyOf(p.Kind)
 	switch {
 	case f.TakesColumn: // stamps have the bands and the signs of one of them
 		return &Strategy{Kind: KindToeplitz, Steps: p.Steps, Toeplitz: p.Column}
@@ -373,7 +380,7 @@ func (p Params) StandIn() *Strategy {
 // Seconds estimates the time that Make takes on one processor.
 func (p Params) Seconds() float64 {
 	seconds := 0.01 + 0.3e-6*float64(p.Steps)
-	if f, ok := FamilyOf(p.Kind); ok && f.seconds != nil {
+	if f, ok := familyOf(p.Kind); ok && f.seconds != nil {
 		seconds += f.seconds(p)
 	}
 	return seconds
@@ -401,12 +408,6 @@ func (p Params) Make(ctx context.Context, workload *Workload) (*Strategy, error)
 	if err != nil {
 		return nil, err
 	}
-	f, _ := FamilyOf(p.Kind)
-	if p.Buffers == 0 {
-		p.Buffers = defaultBuffers
-	}
-	if p.Arity == 0 {
-		p.Arity = defaultArity
-	}
-	return f.makeFor(problem.WithContext(ctx), p)
+	f, _ := familyOf(p.Kind)
+	return f.makeFor(ctx, problem, p)
 }

@@ -199,7 +199,7 @@ func TestNormalizedLambdaCGD(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := bruteForce(s, b, min(k, (10+b-1)/b)); got.Method != mechanism.MethodColumnSum || math.Abs(got.Value-want) > 1e-12*want {
+				if want := bruteForce(s, b, min(k, (10+b-1)/b)); got.Method != "column-sum" || math.Abs(got.Value-want) > 1e-12*want {
 					t.Errorf("λ %v, b %d, k %d: %+v, by brute force %v", lambda, b, k, got, want)
 				}
 			}

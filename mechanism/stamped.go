@@ -22,12 +22,3 @@ func Stamped(s *Strategy, times int) (*Strategy, error) {
 	}
 	return valid(stamped)
 }
-
-// NormalizedColumns returns s with its columns divided by their norms: with one participation, or
-// at most min-sep bands, equal norms are never worse than unequal ones after the noise multiplier
-// is set for the largest (arXiv 2405.15913, section 3.2).
-func NormalizedColumns(s *Strategy) *Strategy {
-	t := *s
-	t.Normalized = true
-	return &t
-}

@@ -367,7 +367,7 @@ const stabilitySteps = 1 << 21
 // O(Steps·Bands), for Toeplitz strategies over the first 2²¹ steps only.
 func (s *Strategy) Validate() error {
 	check := param.Checker{}
-	_, family := FamilyOf(s.Kind)
+	_, family := familyOf(s.Kind)
 	check.Require(
 		family || s.Kind == KindStamped || s.Kind == KindOwn,
 		"kind",

@@ -1,6 +1,7 @@
 package mechanism
 
 import (
+	"context"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
@@ -15,99 +16,124 @@ func init() {
 		Help:  "the best Toeplitz strategy of --bands bands",
 		Size:  BandsSize,
 		bands: givenBands,
-		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
-			s, _, err := problem.OptimalToeplitz(p.Bands)
-			return s, err
+		make: func(ctx context.Context, problem Problem, p Params) (*Strategy, error) {
+			return optimalToeplitz(ctx, problem, p.Bands)
 		},
 	})
 }
 
-// OptimalToeplitz returns the banded Toeplitz strategy of least loss (arXiv 2405.15913, section
+// optimalToeplitz returns the banded Toeplitz strategy of least loss (arXiv 2405.15913, section
 // 3.2), scaled to column norm one. With more bands than MinSep, the optimum is among non-negative,
 // non-increasing columns, which have a known sensitivity (F2).
-//
-// For a Toeplitz workload an evaluation with gradient takes O(m·bands), where m ≤ n is the number
-// of terms until C⁻¹a has converged to its limit in double precision (arXiv 2405.15913, Appendix I,
-// without its approximation). For learning rates that change it takes O(n·bands), and for a matrix
-// O(n²·bands); if that is too much, the error wraps ErrTooLarge. The objective of these two must be
-// the mean.
-//
-// Gap is the largest derivative of ln(loss) by a coefficient relative to the first one, or by the
-// log-odds of the ratio of neighbours where bands exceed MinSep.
-func (p Problem) OptimalToeplitz(bands int) (*Strategy, Convergence, error) {
-	logError, err := p.newToeplitzError(bands)
+func optimalToeplitz(ctx context.Context, p Problem, bands int) (*Strategy, error) {
+	logError, err := newToeplitzError(p, bands)
 	if err != nil {
-		return nil, Convergence{}, err
+		return nil, err
 	}
-	o := p.newToeplitzObjective()
-	c := make([]float64, bands)
-	x := make([]float64, bands-1)
+	o := newToeplitzObjective(p)
+	form := anyColumn
+	if bands > o.b {
+		form = fallingColumn
+	}
+	c, loss, err := minimizeColumn(ctx, bands, form, func(c, grad []float64) float64 {
+		return logError(c, grad) + o.logSensitivity(c, grad)
+	})
+	if err != nil {
+		return nil, err
+	}
+	floats.Scale(1/euclidean(c), c)
+	return p.finish(&Strategy{Kind: KindBandedToeplitz, Steps: p.Workload.Steps, Toeplitz: c}, loss)
+}
+
+// columnForm says which first columns of C an optimisation chooses among. Its variables are, for
+// each entry c_j but the first, which is 1:
+type columnForm int
+
+const (
+	anyColumn      columnForm = iota // c_j
+	positiveColumn                   // ln c_j
+	fallingColumn                    // the log-odds x_j of positive columns that fall, c_j = c_{j-1}/(1+e^{-x_j})
+)
+
+// minimizeColumn returns the first column of C, with c_0 = 1, at which f is least, and exp(f). f
+// adds its gradient to grad.
+func minimizeColumn(
+	ctx context.Context,
+	bands int,
+	form columnForm,
+	f func(c, grad []float64) float64,
+) (c []float64, loss float64, err error) {
+	c, g, x := make([]float64, bands), make([]float64, bands), make([]float64, bands-1)
 	c[0] = 1
 	fractional(c[1:], .5)
-	falling := bands > o.b // only then must the column be non-negative and non-increasing: c_j = c_{j-1}/(1+e^{-x_j})
 	for j := range x {
-		x[j] = c[j+1]
-		if falling {
+		switch form {
+		case anyColumn:
+			x[j] = c[j+1]
+		case positiveColumn:
+			x[j] = math.Log(c[j+1])
+		case fallingColumn:
 			x[j] = -math.Log(c[j]/c[j+1] - 1)
 		}
 	}
 	set := func(x []float64) {
 		for j, v := range x {
-			c[j+1] = v
-			if falling {
+			switch form {
+			case anyColumn:
+				c[j+1] = v
+			case positiveColumn:
+				c[j+1] = math.Exp(v)
+			case fallingColumn:
 				c[j+1] = c[j] / (1 + math.Exp(-v))
 			}
 		}
 	}
-	g := make([]float64, bands)
-	result, err := p.minimize(x, 2000, func(x, grad []float64) float64 {
+	loss, err = minimize(ctx, x, 2000, func(x, grad []float64) float64 {
 		set(x)
 		clear(g)
-		value := logError(c, g) + o.logSensitivity(c, g)
-		copy(grad, g[1:])
-		if falling {
-			sum := 0.0 // a change of x_j moves c_j and all after it in proportion
-			for j := len(x) - 1; j >= 0; j-- {
+		value := f(c, g)
+		sum := 0.0 // of a falling column: a change of x_j moves c_j and all after it in proportion
+		for j := len(x) - 1; j >= 0; j-- {
+			switch form {
+			case anyColumn:
+				grad[j] = g[j+1]
+			case positiveColumn:
+				grad[j] = g[j+1] * c[j+1]
+			case fallingColumn:
 				sum += g[j+1] * c[j+1]
 				grad[j] = sum * (1 - c[j+1]/c[j])
 			}
 		}
 		return value
 	})
-	if err != nil {
-		return nil, result, err
-	}
 	set(x)
-	floats.Scale(1/euclidean(c), c)
-	s := &Strategy{Kind: KindBandedToeplitz, Steps: p.Workload.Steps, Toeplitz: c}
-	return p.finish(s, result)
+	return c, loss, err
 }
 
-// validateToeplitz does validate, and requires a Toeplitz workload.
-func (p Problem) validateToeplitz(name string, size int) error {
-	if err := p.validate(name, size); err != nil {
-		return err
+// checkToeplitz requires a Toeplitz workload.
+func (a *Workload) checkToeplitz() error {
+	if a.IsToeplitz() {
+		return nil
 	}
-	if !p.Workload.IsToeplitz() {
-		return &ParamError{
-			Param: "workload",
-			Value: p.Workload.form(),
-			Rule:  "must be Toeplitz here: of constant learning rates, or a file with toeplitz",
-		}
+	return &ParamError{
+		Param: "workload",
+		Value: a.form(),
+		Rule:  "must be Toeplitz here: of constant learning rates, or a file with toeplitz",
 	}
-	return nil
 }
 
-// newToeplitzError returns a function that computes ln of the squared error, by the objective, of
+// newToeplitzError returns a function that computes ln of the squared error, by p's objective, of
 // the Toeplitz C with first column c of bands entries, and adds its gradient to grad.
-func (p Problem) newToeplitzError(bands int) (func(c, grad []float64) float64, error) {
-	if err := p.validate("bands", bands); err != nil {
-		return nil, err
-	}
+//
+// For a Toeplitz workload an evaluation takes O(m·bands), where m ≤ n is the number of terms until
+// C⁻¹a has converged to its limit in double precision (arXiv 2405.15913, Appendix I, without its
+// approximation). For learning rates that change it takes O(n·bands), and for a matrix O(n²·bands);
+// if that is too much, the error wraps ErrTooLarge. The objective of these two must be the mean.
+func newToeplitzError(p Problem, bands int) (func(c, grad []float64) float64, error) {
 	a := p.Workload
 	switch {
 	case a.IsToeplitz():
-		return p.newToeplitzObjective().logError, nil
+		return newToeplitzObjective(p).logError, nil
 	case p.Objective == MaxError:
 		return nil, &ParamError{
 			Param: "objective",
@@ -118,25 +144,6 @@ func (p Problem) newToeplitzError(bands int) (func(c, grad []float64) float64, e
 		return newAutoregression(a, bands).logError, nil
 	}
 	return newToeplitzRows(a, bands)
-}
-
-// finish validates s and recomputes its loss by the definition. The optimiser's own loss must
-// agree: otherwise it worked with a formula that does not hold for s.
-func (p Problem) finish(s *Strategy, c Convergence) (*Strategy, Convergence, error) {
-	if err := s.Validate(); err != nil {
-		return nil, c, err
-	}
-	loss, err := p.Loss(s)
-	if err != nil {
-		return nil, c, err
-	}
-	if gap := math.Abs(loss/c.Loss - 1); gap > 1e-8 { // the optimiser took the sensitivity of another worst set
-		c.Gap = max(c.Gap, gap)
-		c.Loss = loss
-		return nil, c, notConverged(c, 1e-8)
-	}
-	c.Loss = loss
-	return s, c, nil
 }
 
 // fractional sets x to the coefficients 1, 2, … of (1-t)^-γ.
@@ -164,7 +171,7 @@ type toeplitzObjective struct {
 	w, l    []float64
 }
 
-func (p Problem) newToeplitzObjective() *toeplitzObjective {
+func newToeplitzObjective(p Problem) *toeplitzObjective {
 	schema := p.participation()
 	o := &toeplitzObjective{n: p.Workload.Steps, b: schema.MinSep, max: p.Objective == MaxError}
 	o.k = schema.most(o.n)

@@ -22,14 +22,14 @@ func TestToeplitzErrorGradient(t *testing.T) {
 					continue
 				}
 				p := mechanism.Problem{Workload: a}
-				logError := must2(p.ToeplitzError(bands))(t)
+				logError := must2(mechanism.ToeplitzError(p, bands))(t)
 				c := make([]float64, bands)
 				for j := range c {
 					c[j] = 1.5 / math.Pow(float64(j+1), .8) * (1 + .1*math.Sin(float64(7*j)))
 				}
 				want := func() float64 {
 					e := must2((&mechanism.Strategy{Kind: mechanism.KindToeplitz, Steps: n, Toeplitz: c}).Error(a))(t)
-					return math.Log(e.MeanSquared())
+					return 2 * math.Log(e.RMSE)
 				}
 				grad := make([]float64, bands)
 				for again := range 2 { // nothing of an evaluation is left for the next
@@ -65,32 +65,27 @@ func TestOptimalToeplitzSchedule(t *testing.T) {
 	for _, a := range []*mechanism.Workload{training, workloadOfRows(training)} {
 		for _, bands := range []int{6, 14} {
 			p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: 10}}
-			s, conv, err := p.OptimalToeplitz(bands)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must2(p.Make(t.Context(), mechanism.KindBandedToeplitz, bands))(t)
+			best := must2(p.Loss(s))(t)
 			constant := p
 			constant.Workload = &mechanism.Workload{Steps: n, Momentum: .9, Forgetting: .04}
-			other, _, err := constant.OptimalToeplitz(bands)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if loss := must2(p.Loss(other))(t); !(loss > conv.Loss) {
-				t.Errorf("%d bands: loss %v, of constant learning rates %v", bands, conv.Loss, loss)
+			other := must2(constant.Make(t.Context(), mechanism.KindBandedToeplitz, bands))(t)
+			if loss := must2(p.Loss(other))(t); !(loss > best) {
+				t.Errorf("%d bands: loss %v, of constant learning rates %v", bands, best, loss)
 			}
 			for j := range s.Toeplitz {
 				for _, step := range []float64{-1e-3, 1e-3} {
 					old := s.Toeplitz[j]
 					s.Toeplitz[j] += step
-					if loss := must2(p.Loss(s))(t); bands <= 10 && loss < conv.Loss*(1-1e-9) {
-						t.Errorf("%d bands: loss %v falls to %v at %d by %v", bands, conv.Loss, loss, j, step)
+					if loss := must2(p.Loss(s))(t); bands <= 10 && loss < best*(1-1e-9) {
+						t.Errorf("%d bands: loss %v falls to %v at %d by %v", bands, best, loss, j, step)
 					}
 					s.Toeplitz[j] = old
 				}
 			}
 		}
 	}
-	if _, _, err := (mechanism.Problem{Workload: training, Objective: mechanism.MaxError}).OptimalToeplitz(4); err == nil {
+	if second((mechanism.Problem{Workload: training, Objective: mechanism.MaxError}).Make(t.Context(), mechanism.KindBandedToeplitz, 4)) == nil {
 		t.Error("the largest error with a schedule is accepted")
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 
 	"gonum.org/v1/gonum/mat"
-
-	"minsep/internal/param"
 )
 
 // Kinds of tree aggregation.
@@ -21,16 +19,14 @@ func init() {
 		Help: "a tree of --arity, with one node for each step",
 		Size: AritySize, MaxSteps: 1 << 14,
 		bands: largestNode,
-		make:  func(_ Problem, p Params, _ bool) (*Strategy, error) { return Fenwick(p.Arity, p.Steps) },
+		make:  fenwick,
 	})
 	register(Family{
 		Kind: KindTree, Rank: 130,
 		Help: "a tree of --arity, with the best decoder",
 		Size: AritySize, MaxSteps: maxWholeSteps,
 		bands: allBands,
-		make: func(problem Problem, p Params, _ bool) (*Strategy, error) {
-			return tree(problem.context(), p.Arity, p.Steps)
-		},
+		make:  tree,
 	})
 }
 
@@ -44,22 +40,12 @@ func largestNode(p Params) int {
 	return size
 }
 
-// checkTree requires an arity of at least 2, and a step.
-func checkTree(arity, steps int) error {
-	check := param.Checker{}
-	check.AtLeast("arity", arity, 2)
-	check.AtLeast("steps", steps, 1)
-	return check.Err()
-}
-
 // tree returns tree aggregation of any arity with the full Honaker estimator, the best decoder for
 // the tree's nodes (arXiv 2211.06530, Appendix D.4): the lower triangular strategy with the Gram
 // matrix of the smallest complete tree. Nodes beyond the last step hold virtual steps with zero
 // gradients (Appendix D.3). Some entries may be negative.
-func tree(ctx context.Context, arity, steps int) (*Strategy, error) {
-	if err := checkTree(arity, steps); err != nil {
-		return nil, err
-	}
+func tree(ctx context.Context, _ Problem, p Params) (*Strategy, error) {
+	arity, steps := p.Arity, p.Steps
 	gram := mat.NewSymDense(steps, nil) // the number of nodes that hold both steps
 	for size := 1; ; size *= arity {
 		for i := range steps {
@@ -73,12 +59,10 @@ func tree(ctx context.Context, arity, steps int) (*Strategy, error) {
 	}
 }
 
-// Fenwick returns the 0/1 tree of one row a step (arXiv 2605.18379, Appendix B): row i-1 (i from 1)
+// fenwick returns the 0/1 tree of one row a step (arXiv 2605.18379, Appendix B): row i-1 (i from 1)
 // sums the last arity^v steps up to i, where arity^v is the largest power that divides i.
-func Fenwick(arity, steps int) (*Strategy, error) {
-	if err := checkTree(arity, steps); err != nil {
-		return nil, err
-	}
+func fenwick(_ context.Context, _ Problem, p Params) (*Strategy, error) {
+	arity, steps := p.Arity, p.Steps
 	s := &Strategy{Kind: KindFenwick, Steps: steps, Columns: make([][]float64, steps)}
 	for i := 1; i <= steps; i++ {
 		size := 1

@@ -14,7 +14,7 @@ import (
 func completeValues(c *cobra.Command) {
 	values := map[string][]string{
 		"scheme": sampling.KindNames(),
-		"kind":   mechanism.Kinds(),
+		"kind":   mechanism.Kinds(anyFamily),
 		"order":  ownergraph.Orders,
 		"unit":   {string(accounting.UnitOwner), string(accounting.UnitExample)},
 	}

@@ -58,7 +58,7 @@ counts no amplification by sampling.`,
 			}
 			usualMomentum(cmd, &params)
 			if len(kinds) == 1 && kinds[0] == "all" {
-				kinds = mechanism.ComparableKinds()
+				kinds = mechanism.Kinds(func(f mechanism.Family) bool { return !f.TakesColumn })
 			}
 			err := compareStrategies(a, cmd.Context(), kinds, files, params)
 			if errors.Is(err, mechanism.ErrTooLarge) {
@@ -69,12 +69,12 @@ counts no amplification by sampling.`,
 	}
 	f := c.Flags()
 	f.StringSliceVar(&kinds, "kind", nil, "kind of strategy; may be repeated, or name several with commas")
-	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(append(mechanism.Kinds(), "all"), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(append(mechanism.Kinds(anyFamily), "all"), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // no such flag
 	}
 	f.StringArrayVar(&files, "strategy", nil, "also show the properties of this strategy file; may be repeated")
 	f.IntVar(&params.Steps, "steps", 0, "number of training steps")
-	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds; not for "+inWords(withoutBands()))
+	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds; not for "+inWords(mechanism.Kinds(func(f mechanism.Family) bool { return f.Size != mechanism.BandsSize })))
 	f.IntVar(&params.MinSep, "min-sep", 0, "least number of steps from one participation to the next (default: each example takes part once)")
 	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as --min-sep lets fit)")
 	f.BoolVar(&params.Phases, "phases", false, "assume that examples take part every --min-sep steps exactly, as in epochs of a fixed order")
@@ -85,9 +85,9 @@ counts no amplification by sampling.`,
 		parameters[p.Name] = f.Float64(p.Name, 0, parameterHelp(p))
 	}
 	f.Float64Var(&params.IndependentNoise, "independent-noise", 0, "for "+mechanism.KindAmplified+": noise multiplier that independent noise needs under the same sampling (default 1)")
-	f.BoolVar(&normalized, "normalized", false, "divide each column of the strategy by its norm (default: for "+inWords(normalizedKinds())+" only)")
-	f.IntVar(&params.Buffers, "buffers", 0, "most buffers of "+inWords(mechanism.KindsBySize(mechanism.BuffersSize))+" (default 4)")
-	f.IntVar(&params.Arity, "arity", 0, "arity of "+inWords(mechanism.KindsBySize(mechanism.AritySize))+": the number of children of a node (default 2)")
+	f.BoolVar(&normalized, "normalized", false, "divide each column of the strategy by its norm (default: for "+inWords(mechanism.Kinds(func(f mechanism.Family) bool { return f.Normalized }))+" only)")
+	f.IntVar(&params.Buffers, "buffers", 0, "most buffers of "+mechanism.KindBLT+" (default 4)")
+	f.IntVar(&params.Arity, "arity", 0, "arity of "+inWords(mechanism.Kinds(func(f mechanism.Family) bool { return f.Size == mechanism.AritySize }))+": the number of children of a node (default 2)")
 	f.Float64SliceVar(&params.Column, "column", nil, "first column of toeplitz: numbers with commas between them")
 	f.IntVar(&params.Stamps, "stamps", 0, "make the strategy for one N-th of the steps, and repeat it N times")
 	f.StringVar(&a.out, "out", "", "strategy file to write, which minsep noise and minsep account read")
@@ -96,23 +96,7 @@ counts no amplification by sampling.`,
 	return c
 }
 
-func normalizedKinds() (kinds []string) {
-	for _, f := range mechanism.Families() {
-		if f.Normalized {
-			kinds = append(kinds, f.Kind)
-		}
-	}
-	return kinds
-}
-
-func withoutBands() (kinds []string) {
-	for _, f := range mechanism.Families() {
-		if f.Size != mechanism.BandsSize {
-			kinds = append(kinds, f.Kind)
-		}
-	}
-	return kinds
-}
+func anyFamily(mechanism.Family) bool { return true }
 
 // familiesHelp lists the strategy families for a help text.
 func familiesHelp() string {
@@ -134,7 +118,7 @@ func parameterHelp(p mechanism.Parameter) string {
 	return fmt.Sprintf(
 		"%s of %s%s (default: the best)",
 		p.Symbol,
-		inWords(mechanism.KindsByParameter(p.Name)),
+		inWords(mechanism.Kinds(func(f mechanism.Family) bool { return f.Parameter != nil && f.Parameter.Name == p.Name })),
 		within,
 	)
 }

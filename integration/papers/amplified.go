@@ -91,26 +91,39 @@ func problemFractional() mechanism.Problem {
 	return mechanism.Problem{Workload: mechanism.Prefix(stepsFractional), Participation: mechanism.Participation{MinSep: epochFractional}}
 }
 
+// withParameter makes the strategy with a value of the parameter of its family.
+func withParameter(p mechanism.Params, name string, value float64) (*mechanism.Strategy, error) {
+	p.SetParameter(name, value)
+	return p.Make(context.Background(), nil)
+}
+
+// lambdaCGD makes normalised DP-λCGD.
+func lambdaCGD(steps int, lambda float64) (*mechanism.Strategy, error) {
+	return withParameter(mechanism.Params{Kind: mechanism.KindLambdaCGD, Steps: steps}, "lambda", lambda)
+}
+
 // rowsOfFractional are Tables 6 and 7 of arXiv 2605.18379.
 func rowsOfFractional() (rows []amplifiedRow) {
 	const n = stepsFractional
 	p := problemFractional()
 	bands := func(last, start int, kind string) space {
-		return space{sizeName: "bands", sizes: powers(last), start: start, make: func(size int, _ float64) (*mechanism.Strategy, error) { return p.Make(kind, size) }}
+		return space{sizeName: "bands", sizes: powers(last), start: start, make: func(size int, _ float64) (*mechanism.Strategy, error) { return made(p, kind, size) }}
 	}
-	power := func(last, start int, make func(steps, bands int, gamma float64) (*mechanism.Strategy, error)) space {
+	power := func(last, start int, kind string) space {
 		return space{sizeName: "bands", sizes: powers(last), start: start, name: "γ", from: .45, step: .15, high: 1,
-			make: func(size int, gamma float64) (*mechanism.Strategy, error) { return make(n, size, gamma) }}
+			make: func(size int, gamma float64) (*mechanism.Strategy, error) {
+				return withParameter(mechanism.Params{Kind: kind, Steps: n, Bands: size}, "gamma", gamma)
+			}}
 	}
 	offset := func(start int) space { // by ln(1 + c·bands)
 		c := func(size int, x float64) float64 { return math.Expm1(x) / float64(size) }
 		return space{sizeName: "bands", sizes: powers(epochFractional), start: start, name: "c", from: 1.4, step: .7, low: -3, high: 6, shown: c,
 			make: func(size int, x float64) (*mechanism.Strategy, error) {
-				return mechanism.OneParameter(n, size, c(size, x))
+				return withParameter(mechanism.Params{Kind: mechanism.KindOneParameter, Steps: n, Bands: size}, "offset", c(size, x))
 			}}
 	}
 	tree := func(arity int) space {
-		return space{sizes: []int{arity}, make: func(size int, _ float64) (*mechanism.Strategy, error) { return p.Make(mechanism.KindFenwick, size) }}
+		return space{sizes: []int{arity}, make: func(size int, _ float64) (*mechanism.Strategy, error) { return made(p, mechanism.KindFenwick, size) }}
 	}
 	for _, c := range []struct {
 		name      string
@@ -119,13 +132,13 @@ func rowsOfFractional() (rows []amplifiedRow) {
 		space     space
 	}{
 		{"BISR", []string{"22.99", "13.23", "7.60", "4.74"}, "", bands(n, 5, mechanism.KindBISR)},
-		{"γ-BIFR", []string{"22.41", "12.65", "7.57", "4.74"}, "", power(n, 5, mechanism.BIFR)},
+		{"γ-BIFR", []string{"22.41", "12.65", "7.57", "4.74"}, "", power(n, 5, mechanism.KindBIFR)},
 		{"BandInvMF", []string{"28.79", "15.43", "8.42", "4.81"}, "optimal without amplification for each number of bands", bands(epochFractional, 3, mechanism.KindBandInv)},
 		{"DP-λCGD", []string{"25.15", "16.35", "10.90", "7.24"}, "columns normalised",
 			space{sizes: []int{2}, name: "λ", from: 2.5, step: .5, high: 7,
 				shown: func(_ int, x float64) float64 { return -math.Expm1(-x) },
 				make: func(_ int, x float64) (*mechanism.Strategy, error) {
-					return mechanism.LambdaCGD(n, -math.Expm1(-x), true)
+					return lambdaCGD(n, -math.Expm1(-x))
 				}}},
 		{"BandMF", []string{"25.35", "14.59", "8.42", "4.83"}, "optimal without amplification for each number of bands", bands(epochFractional, 5, mechanism.KindBandedToeplitz)},
 		{heuristic, []string{"24.71", "13.34", "7.57", "4.82"},
@@ -133,10 +146,10 @@ func rowsOfFractional() (rows []amplifiedRow) {
 			space{sizes: []int{epochFractional}, name: "b₀/b", from: .5, step: .25, high: .99,
 				make: func(b int, x float64) (*mechanism.Strategy, error) { return tapered(p, b, x) }}},
 		{"BSR", []string{"23.24", "13.16", "7.82", "4.55"}, "", bands(n, 6, mechanism.KindBSR)},
-		{"γ-BFR", []string{"22.65", "12.62", "7.44", "4.55"}, "", power(n, 6, mechanism.BFR)},
+		{"γ-BFR", []string{"22.65", "12.62", "7.44", "4.55"}, "", power(n, 6, mechanism.KindBFR)},
 		{"1/i + c", []string{"22.54", "12.71", "7.50", "4.62"}, "", offset(6)},
 		{"BLT", []string{"29.26", "15.50", "8.48", "4.87"}, "4 buffers, optimal without amplification",
-			space{sizes: []int{4}, make: func(size int, _ float64) (*mechanism.Strategy, error) { return p.Make(mechanism.KindBLT, size) }}},
+			space{sizes: []int{4}, make: func(size int, _ float64) (*mechanism.Strategy, error) { return made(p, mechanism.KindBLT, size) }}},
 		{"DP-FTRL", []string{"22.72", "12.83", "7.61", "4.82"}, "C = (1-(1-ν)x)^(-1/2)",
 			space{sizes: []int{n}, name: "ν", from: math.Log(.03), step: 1, low: math.Log(1e-5), high: 0,
 				shown: func(_ int, x float64) float64 { return math.Exp(x) },
@@ -153,7 +166,7 @@ func rowsOfFractional() (rows []amplifiedRow) {
 	}{
 		{"BandMF, b-min-sep", []string{"23.59", "13.48", "8.25", "4.71"}, bands(epochFractional, 5, mechanism.KindBandedToeplitz)},
 		{"BSR, b-min-sep", []string{"22.65", "12.95", "7.28", "4.25"}, bands(epochFractional, 6, mechanism.KindBSR)},
-		{"γ-BFR, b-min-sep", []string{"22.13", "12.21", "6.89", "4.11"}, power(epochFractional, 6, mechanism.BFR)},
+		{"γ-BFR, b-min-sep", []string{"22.13", "12.21", "6.89", "4.11"}, power(epochFractional, 6, mechanism.KindBFR)},
 		{"1/i + c, b-min-sep", []string{"22.19", "12.17", "6.90", "4.20"}, offset(6)},
 	} {
 		rows = append(rows, amplifiedRow{table: tableMinSep, name: c.name, epsilons: []float64{1, 2, 4, 8}, published: c.published, space: c.space, sampler: minSepOfBands})
@@ -171,7 +184,7 @@ func minSepOfBands(s *mechanism.Strategy) sampling.Spec {
 // tapered is the optimal Toeplitz strategy with b bands, its band i lowered to (b-i)/(b-b₀) of
 // itself from i = b₀ = part·b on (arXiv 2405.15913, Appendix H, which counts bands from 1).
 func tapered(p mechanism.Problem, b int, part float64) (*mechanism.Strategy, error) {
-	s, _, err := p.OptimalToeplitz(b)
+	s, err := made(p, mechanism.KindBandedToeplitz, b)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +223,7 @@ func rowsOfLambda() (rows []amplifiedRow) {
 			{"15.00", "21.20", "28.13", "37.06", "56.29"}, {"8.77", "13.25", "19.76", "31.40", "56.07"}, {"5.84", "10.42", "19.16", "35.94", "68.02"}}},
 	} {
 		for i, size := range []int{2, 4, 16, 64, b} {
-			add(fmt.Sprintf("%s (p=%d)", f.name, size), f.published[i], func() (*mechanism.Strategy, error) { return p.Make(f.kind, size) })
+			add(fmt.Sprintf("%s (p=%d)", f.name, size), f.published[i], func() (*mechanism.Strategy, error) { return made(p, f.kind, size) })
 			row := &rows[len(rows)-1]
 			if f.kind == mechanism.KindBandInv {
 				row.open, row.note = true, "unexplained: no reading of the paper gives these figures with amplification"
@@ -227,9 +240,9 @@ func rowsOfLambda() (rows []amplifiedRow) {
 		{.975, []string{"9.33", "14.03", "21.45", "36.40", "68.37"}}, {.95, []string{"10.27", "15.28", "21.45", "31.70", "56.75"}},
 		{.9, []string{"13.25", "18.42", "24.73", "33.66", "54.33"}},
 	} {
-		add(fmt.Sprintf("DP-λCGD (λ=%v)", c.lambda), c.published, func() (*mechanism.Strategy, error) { return mechanism.LambdaCGD(n, c.lambda, true) })
+		add(fmt.Sprintf("DP-λCGD (λ=%v)", c.lambda), c.published, func() (*mechanism.Strategy, error) { return lambdaCGD(n, c.lambda) })
 	}
-	add("BLT, 4 buffers", []string{"5.87", "10.67", "19.50", "35.97", "69.41"}, func() (*mechanism.Strategy, error) { return p.Make(mechanism.KindBLT, 4) })
+	add("BLT, 4 buffers", []string{"5.87", "10.67", "19.50", "35.97", "69.41"}, func() (*mechanism.Strategy, error) { return made(p, mechanism.KindBLT, 4) })
 	return rows
 }
 

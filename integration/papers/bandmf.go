@@ -35,7 +35,7 @@ func (m bandMF) inBatches(b int) (float64, error) {
 
 // rmse returns the RMSE of b bands.
 func (m bandMF) rmse(b int) (float64, error) {
-	s, _, err := mechanism.Problem{Workload: mechanism.Prefix(m.steps)}.OptimalToeplitz(b)
+	s, err := made(mechanism.Problem{Workload: mechanism.Prefix(m.steps)}, mechanism.KindBandedToeplitz, b)
 	if err != nil {
 		return 0, err
 	}
@@ -73,7 +73,7 @@ func (m bandMF) best() (bands int, rmse float64, err error) {
 // apart, without sampling.
 func (m bandMF) unamplified(kind string, size int) (float64, error) {
 	p := mechanism.Problem{Workload: mechanism.Prefix(m.steps), Participation: mechanism.Participation{MinSep: m.steps / m.epochs}}
-	s, err := p.Make(kind, size)
+	s, err := made(p, kind, size)
 	if err != nil {
 		return 0, err
 	}
@@ -255,15 +255,20 @@ func figureOffset() ([]row, error) {
 	for _, n := range []int{256, 1024, 4096, 16384} {
 		for _, b := range []int{4, 16, 64} {
 			p := mechanism.Problem{Workload: mechanism.Prefix(n)}
-			_, best, err := p.OptimalToeplitz(b)
+			best, err := leastLoss(p, mechanism.KindBandedToeplitz, b)
 			if err != nil {
 				return nil, err
 			}
-			_, c, found, err := p.OptimalOneParameter(b, false)
+			s, err := made(p, mechanism.KindOneParameter, b)
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, row{name: fmt.Sprintf("n = %d, %d bands", n, b), computed: 100 * (math.Sqrt(found.Loss/best.Loss) - 1), note: fmt.Sprintf("c = %.3g", c)})
+			found, err := p.Loss(s)
+			if err != nil {
+				return nil, err
+			}
+			_, c, _ := mechanism.FamilyParameter(s)
+			rows = append(rows, row{name: fmt.Sprintf("n = %d, %d bands", n, b), computed: 100 * (math.Sqrt(found/best) - 1), note: fmt.Sprintf("c = %.3g", c)})
 		}
 	}
 	return rows, nil

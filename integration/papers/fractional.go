@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"minsep/internal/accounting"
+	"minsep/internal/golden"
 	"minsep/mechanism"
 )
 
@@ -50,7 +51,7 @@ func rowsFractional() ([]row, error) {
 		}
 	}
 	kind := func(k string) func(int) (*mechanism.Strategy, error) {
-		return func(size int) (*mechanism.Strategy, error) { return p.Make(k, size) }
+		return func(size int) (*mechanism.Strategy, error) { return made(p, k, size) }
 	}
 	var rows []row
 	for _, c := range []struct {
@@ -82,10 +83,19 @@ func rowsFractional() ([]row, error) {
 
 // damped is the best of the strategies that dampedBy makes.
 func damped(p mechanism.Problem) (*mechanism.Strategy, error) {
-	s, _, _, err := p.Search(math.Log(1e-6), 0, func(lnNu float64) (*mechanism.Strategy, error) {
-		return dampedBy(p.Workload.Steps, math.Exp(lnNu))
-	})
-	return s, err
+	loss := func(lnNu float64) float64 {
+		s, err := dampedBy(p.Workload.Steps, math.Exp(lnNu))
+		if err != nil {
+			return math.Inf(1)
+		}
+		loss, err := p.Loss(s)
+		if err != nil {
+			return math.Inf(1)
+		}
+		return loss
+	}
+	low, high, _, _ := golden.Section(math.Log(1e-6), 0, 1e-5, loss)
+	return dampedBy(p.Workload.Steps, math.Exp((low+high)/2))
 }
 
 // dampedBy is the strategy with the first column of (1-(1-ν)x)^(-1/2).

@@ -60,7 +60,7 @@ func (g grid) points() (list []point) {
 
 // find computes a point.
 func (g grid) find(ctx context.Context, p point) (point, error) {
-	s, _, err := mechanism.Problem{Workload: mechanism.Prefix(g.Steps)}.OptimalToeplitz(p.Bands)
+	s, err := made(mechanism.Problem{Workload: mechanism.Prefix(g.Steps)}, mechanism.KindBandedToeplitz, p.Bands)
 	if err != nil {
 		return p, err
 	}
@@ -68,7 +68,7 @@ func (g grid) find(ctx context.Context, p point) (point, error) {
 	if err != nil {
 		return p, err
 	}
-	square := func(n calibration.Noise) float64 { return n.Multiplier * n.Multiplier * e.MeanSquared() }
+	square := func(n calibration.Noise) float64 { return n.Multiplier * n.Multiplier * e.RMSE * e.RMSE }
 	find := func(spec sampling.Spec, near *calibration.Noise, behind float64) (calibration.Noise, error) {
 		return calibration.Find(ctx, accounting.Run{Sampler: spec, Strategy: s, MaxExamplesPerOwner: 1}, p.Epsilon, g.Delta, near, behind)
 	}
@@ -169,7 +169,7 @@ func gridTables(ctx context.Context, g grid, file string) ([]table, error) {
 // production are the noise multipliers of section 7.4.
 func production(ctx context.Context) ([]row, error) {
 	const steps, bands, examples, batch = 7200, 256, 14_745_600, 1793.
-	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(steps)}.OptimalToeplitz(bands)
+	toeplitz, err := made(mechanism.Problem{Workload: mechanism.Prefix(steps)}, mechanism.KindBandedToeplitz, bands)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func rowsLambda() ([]row, error) {
 		{"BandMF", mechanism.KindBandedToeplitz, []string{"59.44", "42.29", "22.05", "12.58", "7.77"}},
 	} {
 		for i, size := range sizes {
-			s, err := p.Make(f.kind, size)
+			s, err := made(p, f.kind, size)
 			if err := add(fmt.Sprintf("%s (p=%d)", f.name, size), f.published[i], s, err); err != nil {
 				return nil, err
 			}
@@ -51,7 +51,7 @@ func rowsLambda() ([]row, error) {
 		lambda    float64
 		published string
 	}{{.975, "12.73"}, {.95, "14.74"}, {.9, "19.72"}} {
-		s, err := mechanism.LambdaCGD(n, c.lambda, true)
+		s, err := lambdaCGD(n, c.lambda)
 		if err := add(fmt.Sprintf("DP-λCGD (λ=%v)", c.lambda), c.published, s, err); err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func rowsLambda() ([]row, error) {
 			rows[i].note = "with a certified sensitivity; the column sum, which does not hold here, gives 7.79"
 		}
 	}
-	s, err := p.Make(mechanism.KindBLT, 4)
+	s, err := made(p, mechanism.KindBLT, 4)
 	if err := add("BLT, 4 buffers", "8.14", s, err); err != nil {
 		return nil, err
 	}

@@ -187,7 +187,16 @@ func halfUnit(printed string) float64 {
 	return .5 * math.Pow(10, power)
 }
 
-// optimise calls an optimisation and keeps its strategy.
-func optimise(s *mechanism.Strategy, _ mechanism.Convergence, err error) (*mechanism.Strategy, error) {
-	return s, err
+// made makes the best strategy of a kind and a size for a problem.
+func made(p mechanism.Problem, kind string, size int) (*mechanism.Strategy, error) {
+	return p.Make(context.Background(), kind, size)
+}
+
+// leastLoss returns the loss of the strategy that [made] makes.
+func leastLoss(p mechanism.Problem, kind string, size int) (float64, error) {
+	s, err := made(p, kind, size)
+	if err != nil {
+		return 0, err
+	}
+	return p.Loss(s)
 }

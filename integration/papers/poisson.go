@@ -19,7 +19,7 @@ func cyclicFractional() ([]row, error) {
 		epsilon := float64(int(1) << i)
 		r := row{name: fmt.Sprintf("BandMF, cyclic Poisson, ε = %v", epsilon), published: published, computed: math.Inf(1)}
 		for _, bands := range powers(epochFractional) {
-			s, err := p.Make(mechanism.KindBandedToeplitz, bands)
+			s, err := made(p, mechanism.KindBandedToeplitz, bands)
 			if err != nil {
 				return nil, err
 			}

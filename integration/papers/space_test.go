@@ -65,7 +65,7 @@ func TestClimb(t *testing.T) {
 func TestTapered(t *testing.T) {
 	const b, b0 = 8, 4
 	p := mechanism.Problem{Workload: mechanism.Prefix(32), Participation: mechanism.Participation{MinSep: b}}
-	plain, _, err := p.OptimalToeplitz(b)
+	plain, err := made(p, mechanism.KindBandedToeplitz, b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestAmplifiedNoise(t *testing.T) {
 			}
 			for _, bands := range []int{2, 4} {
 				problem := mechanism.Problem{Workload: &mechanism.Workload{Steps: n, Forgetting: 2. / n}}
-				toeplitz, _, err := problem.OptimalToeplitz(bands)
+				toeplitz, err := problem.Make(t.Context(), mechanism.KindBandedToeplitz, bands)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -56,7 +56,9 @@ func TestAmplifiedNoise(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				amplified, _, err := problem.AmplifiedToeplitz(bands, independent)
+				amplified, err := mechanism.Params{
+					Kind: mechanism.KindAmplified, Steps: n, Bands: bands, IndependentNoise: independent, Training: mechanism.Training{Memory: n / 2},
+				}.Make(t.Context(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -360,12 +360,8 @@ func Copied(s ownergraph.Summary) bool { return s.KeptCopies > s.Kept }
 // strategy reads the strategy of the file, or makes the one with the given bands.
 func (a Account) strategy(ctx context.Context, spec sampling.Spec) (*mechanism.Strategy, error) {
 	if a.Strategy == "" {
-		s, _, err := mechanism.Problem{
-			Workload: mechanism.Prefix(spec.Scheme().NumSteps()),
-		}.OptimalToeplitz(
-			a.Bands,
-		)
-		return s, err
+		problem := mechanism.Problem{Workload: mechanism.Prefix(spec.Scheme().NumSteps())}
+		return problem.Make(ctx, mechanism.KindBandedToeplitz, a.Bands)
 	}
 	s, err := NamedStrategy(ctx, a.Strategy)
 	if steps := spec.Scheme().NumSteps(); err == nil && s.Steps != steps {

@@ -46,7 +46,7 @@ func TestErrors(t *testing.T) {
 
 // TestProven compares the coarse grid of losses with the fine one.
 func TestProven(t *testing.T) {
-	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.OptimalToeplitz(4)
+	toeplitz, err := mechanism.Problem{Workload: mechanism.Prefix(24)}.Make(t.Context(), mechanism.KindBandedToeplitz, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // production is the run of arXiv 2602.09338, of owners of so many examples.
 func production(t *testing.T, examplesPerOwner int) accounting.Run {
 	t.Helper()
-	strategy, _, err := mechanism.Problem{Workload: mechanism.Prefix(7200)}.OptimalToeplitz(256)
+	strategy, err := mechanism.Problem{Workload: mechanism.Prefix(7200)}.Make(t.Context(), mechanism.KindBandedToeplitz, 256)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestUnamplifiedIsTheLargestPattern(t *testing.T) {
 // than min-sep, the refusal of a budget of next to no samples names the Gaussian mechanism's noise.
 // Who asks for it gets it: the protocol is checked again, and half of its bound is refused.
 func TestUnamplifiedPlan(t *testing.T) {
-	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(100)}.OptimalToeplitz(16)
+	toeplitz, err := mechanism.Problem{Workload: mechanism.Prefix(100)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // TestTooLittleNoise: where no order serves at a noise multiplier and one does at a larger one, the
 // error is one of tables, so that searches go on with more noise.
 func TestTooLittleNoise(t *testing.T) {
-	toeplitz, _, err := mechanism.Problem{Workload: mechanism.Prefix(200)}.OptimalToeplitz(16)
+	toeplitz, err := mechanism.Problem{Workload: mechanism.Prefix(200)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16)
 	if err != nil {
 		t.Fatal(err)
 	}

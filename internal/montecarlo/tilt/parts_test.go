@@ -156,7 +156,7 @@ func TestPartsOfALongEpoch(t *testing.T) {
 		t.Skip("takes a minute: MINSEP_LONG=1")
 	}
 	const delta = 1e-9
-	strategy, err := mechanism.Problem{Workload: mechanism.Prefix(100000)}.Make(mechanism.KindBandedToeplitz, 16)
+	strategy, err := mechanism.Problem{Workload: mechanism.Prefix(100000)}.Make(t.Context(), mechanism.KindBandedToeplitz, 16)
 	if err != nil {
 		t.Fatal(err)
 	}

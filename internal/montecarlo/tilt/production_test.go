@@ -13,7 +13,7 @@ import (
 // 14,745,600 examples in batches of 1793, warm start.
 func production(tb testing.TB, sigma float64) montecarlo.Spec {
 	tb.Helper()
-	c, _, err := mechanism.Problem{Workload: mechanism.Prefix(7200)}.OptimalToeplitz(256)
+	c, err := mechanism.Problem{Workload: mechanism.Prefix(7200)}.Make(tb.Context(), mechanism.KindBandedToeplitz, 256)
 	if err != nil {
 		tb.Fatal(err)
 	}
