@@ -195,12 +195,8 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	if err := mayWriteFile(a); err != nil {
 		return nil, err
 	}
-	if path := r.Params().WorkloadFile(); path != "" {
-		matrix, err := stages.ReadWorkloadFile(ctx, r.Workload)
-		if err != nil {
-			return nil, err
-		}
-		r.SetMatrix(matrix)
+	if err := readWorkload(ctx, &r); err != nil {
+		return nil, err
 	}
 	var graph *stages.PlanGraph
 	r.Populations = []planner.Population{{MaxPerOwner: 1, Examples: f.examples, Given: f.examples}}
@@ -230,6 +226,16 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 		err = writePlan(a, out, graph, f.row)
 	}
 	return out, err
+}
+
+// readWorkload reads the file of the request's workload or schedule, if it names one.
+func readWorkload(ctx context.Context, r *planner.Request) error {
+	if r.Workload.WorkloadFile() == "" {
+		return nil
+	}
+	matrix, err := stages.ReadWorkloadFile(ctx, r.Workload)
+	r.SetMatrix(matrix)
+	return err
 }
 
 // boundForPlan sets the data of a request by a graph: the examples that each bound keeps.

@@ -29,6 +29,7 @@ import (
 	"minsep/internal/store"
 	"minsep/internal/transforms/progress"
 	"minsep/internal/words"
+	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -282,6 +283,9 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	if err := checkPrepared(a, cmd.Context(), &p); err != nil {
 		return stages.Plan{}, err
 	}
+	if err := readWorkload(cmd.Context(), &p.Request); err != nil {
+		return stages.Plan{}, err
+	}
 	progress.Enter("reading owners and examples", "", 0, 0)
 	graph, warning, err := planner.Load(cmd.Context(), p.graph, p.read)
 	if err != nil {
@@ -418,7 +422,22 @@ func warnOfGraph(a *app, cmd *cobra.Command, warning error) {
 // takePlan is the plan of a file, for the data of the command.
 func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	c := param.Checker{}
-	for _, name := range []string{"epochs", "steps", "batch-size", "epsilon", "delta", "row", "sample", "max-per-owner", "examples-per-owner", "clip-norm"} {
+	inPlan := []string{
+		"epochs",
+		"steps",
+		"batch-size",
+		"epsilon",
+		"delta",
+		"row",
+		"sample",
+		"max-per-owner",
+		"examples-per-owner",
+		"clip-norm",
+	}
+	training := pflag.NewFlagSet("", pflag.ContinueOnError)
+	trainingFlags(training, &mechanism.Params{})
+	training.VisitAll(func(f *pflag.Flag) { inPlan = append(inPlan, f.Name) })
+	for _, name := range inPlan {
 		f := cmd.Flags().Lookup(name)
 		c.Require(!f.Changed, name, f.Value, "must be left out with --plan, which gives it")
 	}
