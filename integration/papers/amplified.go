@@ -50,7 +50,7 @@ func (r amplifiedRow) find(ctx context.Context, c cell) (cell, error) {
 	switch {
 	case ctx.Err() != nil:
 		return c, ctx.Err()
-	case errors.Is(err, calibration.ErrTooDear), errors.Is(err, calibration.ErrNoEstimate), errors.Is(err, errNoLeast):
+	case errors.Is(err, calibration.ErrTooExpensive), errors.Is(err, calibration.ErrNoEstimate), errors.Is(err, errNoLeast):
 		c.Refused = err.Error()
 		return c, nil
 	}

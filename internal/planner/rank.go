@@ -160,7 +160,7 @@ func number(rows []*Row) {
 // both looks at the other direction of a row, which stays as it is if that takes too many samples.
 func (p *planning) both(ctx context.Context, row *Row) error {
 	n, err := p.claim(row).Both(ctx, row.Noise)
-	if errors.Is(err, calibration.ErrTooDear) {
+	if errors.Is(err, calibration.ErrTooExpensive) {
 		return ctx.Err()
 	}
 	return p.renew(ctx, row, n, err)
@@ -178,7 +178,7 @@ func (p *planning) renew(ctx context.Context, row *Row, n calibration.Noise, err
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && !errors.Is(err, calibration.ErrTooDear) && !errors.Is(err, calibration.ErrNoEstimate):
+	case err != nil && !errors.Is(err, calibration.ErrTooExpensive) && !errors.Is(err, calibration.ErrNoEstimate):
 		return err
 	}
 	for _, one := range row.sharers() {

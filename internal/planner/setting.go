@@ -211,7 +211,7 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 		row.Refused = infeasible.Error()
 	case errors.As(err, &bad):
 		row.Refused = bad.Message(bad.Param)
-	case errors.Is(err, calibration.ErrTooDear):
+	case errors.Is(err, calibration.ErrTooExpensive):
 		row.Refused = NotEstimated + err.Error()
 	case errors.Is(err, calibration.ErrNoEstimate),
 		errors.Is(err, mechanism.ErrNotConverged),

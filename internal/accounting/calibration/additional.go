@@ -153,7 +153,7 @@ func (c *calibrator) provenPoint(
 // values is as large as that of additionalEstimate values of M. An estimate that sees few values makes
 // δ larger, and never makes the claim wrong.
 func (c *calibrator) expected(ctx context.Context, d divergence, least, most float64) (upper float64, err error) {
-	s, l := d.lookAt(c.Workers, c.Delta)
+	s, l := d.estimateOf(c.Workers, c.Delta)
 	for want := uint64(16 * Few); ; want = min(2*want, uint64(most)) {
 		if err := s.draw(ctx, l, want); err != nil {
 			return 0, err
@@ -193,10 +193,10 @@ func (c *calibrator) tooFew(ctx context.Context, err error) error {
 	}
 	least := 0.0
 	for _, s := range c.searches {
-		if s == nil || len(s.looks) == 0 {
+		if s == nil || len(s.estimates) == 0 {
 			continue
 		}
-		last := s.looks[len(s.looks)-1]
+		last := s.estimates[len(s.estimates)-1]
 		if few.CPU == 0 && s.each() == 0 && s.draw(ctx, last, fewest) != nil {
 			continue // their time is advice
 		}

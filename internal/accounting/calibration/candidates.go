@@ -30,7 +30,7 @@ func (c *calibrator) divergences(ctx context.Context, sigma float64) (pair [2]di
 	for i, d := range montecarlo.Directions {
 		found := false
 		if s := c.searches[i]; s != nil {
-			for _, l := range s.looks {
+			for _, l := range s.estimates {
 				if l.Spec.NoiseMultiplier == sigma && (l.tables >= c.candidateTables() || d == montecarlo.Q) { // H(Q,P) has no tables
 					pair[i], found = l.divergence, true
 				}
@@ -265,7 +265,7 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
 		x = math.Log(c.out.Estimate)
 	}
 	low, high := x-Rough, x+2*Farthest
-	for _, l := range p.looks {
+	for _, l := range p.estimates {
 		if l.tables >= c.candidateTables() && l.x > low && l.x < high {
 			if err := c.deepen(ctx, l); err != nil {
 				return err
@@ -328,8 +328,8 @@ func (c *calibrator) choose(ctx context.Context, x float64, known bool) error {
 	return err
 }
 
-// deepen draws more samples of a look with the tables of a candidate, which cost more than they do.
-func (c *calibrator) deepen(ctx context.Context, l *look) error {
+// deepen draws more samples of an estimate with the tables of a candidate, which cost more than they do.
+func (c *calibrator) deepen(ctx context.Context, l *estimate) error {
 	const enough, share = 100, 0.05 // values of M, and the part of the budget
 	if !l.isConclusive() || l.hits() >= enough {
 		return nil

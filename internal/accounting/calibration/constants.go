@@ -45,7 +45,7 @@ const (
 	// part of it that is enough once something is seen: a plan of 60 epochs has some sixty candidates.
 	mostWork, roughShare = 3e7, 1. / 6
 
-	// leastTables, planTables and mostTables limit tables, in states times steps: of the first looks, of
+	// leastTables, planTables and mostTables limit tables, in states times steps: of the first estimates, of
 	// those in plans, and of all. In between, tables may take as long as the samples that they replace.
 	leastTables, planTables, mostTables = 3e6, 3e7, 2e9
 
@@ -85,7 +85,7 @@ const (
 	// nearDelta is the part of δ that estimates look for: a verification accepts less than δ.
 	nearDelta = 0.8
 
-	// fewest is the least number of samples of a look: fewer show nothing.
+	// fewest is the least number of samples of an estimate: fewer show nothing.
 	fewest = 50
 
 	// placeShare is the part of a budget in time after which estimates end, and a candidate that serves

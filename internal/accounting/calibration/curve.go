@@ -116,8 +116,8 @@ func estimatedPoint(
 			}
 			d.cut = &cost
 		}
-		const scale = 1e-5 // of the look's logarithms: any δ serves
-		s, l := d.lookAt(runtime.GOMAXPROCS(0), scale)
+		const scale = 1e-5 // of the estimate's logarithms: any δ serves
+		s, l := d.estimateOf(runtime.GOMAXPROCS(0), scale)
 		if d.proof.bound > Negligible*p.Delta {
 			const work = 2e8 // 1e5 samples are enough for a figure that is only printed
 			most := work / float64(max(leastSteps, spec.Steps()))

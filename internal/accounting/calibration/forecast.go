@@ -143,22 +143,22 @@ func (c *calibrator) near(ctx context.Context, o *Outlook) error {
 		return err
 	}
 	o.Unamplified = o.Proven > 0 && !c.run.Majorized()
-	if err := c.estimate(ctx, start, Rough/Apart); err != nil && !errors.Is(err, ErrTooDear) {
+	if err := c.estimate(ctx, start, Rough/Apart); err != nil && !errors.Is(err, ErrTooExpensive) {
 		return err
 	}
-	for _, l := range c.searches[0].looks {
+	for _, l := range c.searches[0].estimates {
 		if sigma := l.Spec.NoiseMultiplier; c.isProven(l.divergence) && (o.Proven == 0 || sigma < o.Proven) {
 			o.Proven, o.Unamplified = sigma, false
 		}
 	}
 	if o.NoiseMultiplier = c.out.Estimate; o.NoiseMultiplier == 0 {
-		looks := c.searches[0].looks
-		o.NoiseMultiplier = math.Exp(looks[len(looks)-1].x)
+		estimates := c.searches[0].estimates
+		o.NoiseMultiplier = math.Exp(estimates[len(estimates)-1].x)
 	}
 	return nil
 }
 
-// effort finds M/δ and the time of a sample at the outlook's noise multiplier, by the nearest look or
+// effort finds M/δ and the time of a sample at the outlook's noise multiplier, by the nearest estimate or
 // by tables of its own, and returns the seconds that these take.
 func (c *calibrator) effort(ctx context.Context, o *Outlook) (making float64, err error) {
 	x := math.Log(o.NoiseMultiplier)
@@ -174,7 +174,7 @@ func (c *calibrator) effort(ctx context.Context, o *Outlook) (making float64, er
 			if l, err = s.begin(ctx, x, s.tables); err != nil {
 				return 0, err
 			}
-			s.looks = append(s.looks, l)
+			s.estimates = append(s.estimates, l)
 		}
 		making += s.making
 		if s.isExact(l) {

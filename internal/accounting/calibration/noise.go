@@ -59,7 +59,7 @@ func (c Claim) sampleSteps() float64 {
 	return steps
 }
 
-// mostSamples is the largest number of samples of a look in a plan: a fraction of them if they are
+// mostSamples is the largest number of samples of an estimate in a plan: a fraction of them if they are
 // enough for a rough estimate.
 func (c Claim) mostSamples(conclusive bool) float64 {
 	most := mostWork / c.sampleSteps()
@@ -128,21 +128,21 @@ func (c Claim) Both(ctx context.Context, n Noise) (Noise, error) {
 	if err != nil {
 		return n, err
 	}
-	s.samples = func(*look) float64 { return c.mostSamples(false) }
+	s.samples = func(*estimate) float64 { return c.mostSamples(false) }
 	return s.both(ctx, n, Tolerance)
 }
 
 // Refine estimates n to a smaller standard error of ln σ, and leaves it as it is if that takes more
-// samples than times as many as a look in a plan may have.
+// samples than times as many as an estimate in a plan may have.
 func (n Noise) Refine(ctx context.Context, tolerance, times float64) (Noise, error) {
 	if n.Proven || n.StdErr <= tolerance*n.Multiplier {
 		return n, nil
 	}
 	s := n.found
 	s.behind, s.spent = math.Inf(1), func() bool { return false }
-	s.samples = func(*look) float64 { return times * s.mostSamples(false) }
+	s.samples = func(*estimate) float64 { return times * s.mostSamples(false) }
 	finer, err := s.noise(ctx, n.Multiplier, tolerance)
-	if errors.Is(err, ErrTooDear) {
+	if errors.Is(err, ErrTooExpensive) {
 		return n, nil
 	}
 	if err != nil {

@@ -116,7 +116,7 @@ func (c *calibrator) describe() {
 		if s == nil {
 			continue
 		}
-		for _, l := range s.looks {
+		for _, l := range s.estimates {
 			e := Estimate{
 				NoiseMultiplier: l.Spec.NoiseMultiplier,
 				Direction:       s.direction,
@@ -255,7 +255,7 @@ func (c *calibrator) sought(ctx context.Context) error {
 		return err
 	}
 	seen := c.estimate(ctx, start, fine)
-	if seen != nil && !errors.Is(seen, ErrTooDear) {
+	if seen != nil && !errors.Is(seen, ErrTooExpensive) {
 		return seen
 	}
 	if err = c.choose(ctx, math.Log(start), seen == nil); errors.Is(err, accounting.ErrTooFewSamples) {
@@ -339,7 +339,7 @@ func (c *calibrator) newSearch(d montecarlo.Direction, cost float64) (*search, e
 	if d == montecarlo.P { // a quarter is for the other direction
 		share *= 0.75
 	}
-	s.samples = func(l *look) float64 { return c.estimateSamples(l, share) }
+	s.samples = func(l *estimate) float64 { return c.estimateSamples(l, share) }
 	s.spent = func() bool { // mostly by no clock, so that a busy machine makes the same estimates
 		work := 0.0
 		for _, of := range c.searches {
@@ -349,17 +349,17 @@ func (c *calibrator) newSearch(d montecarlo.Direction, cost float64) (*search, e
 		}
 		return c.inTime() && max(work, c.used()) >= placeShare*c.total
 	}
-	s.watch = func(*look) {
-		c.report(fmt.Sprintf("estimating σ, candidate %d", len(s.looks)), estimateShare)
+	s.watch = func(*estimate) {
+		c.report(fmt.Sprintf("estimating σ, candidate %d", len(s.estimates)), estimateShare)
 	}
 	c.searches[direction(d)] = s
 	return s, nil
 }
 
-// estimateSamples is the largest number of samples that a look may have: of a budget in samples
+// estimateSamples is the largest number of samples that an estimate may have: of a budget in samples
 // those that the part of estimates leaves, and else a number that depends on no clock, so that a
 // busy machine looks at the same noise multipliers.
-func (c *calibrator) estimateSamples(l *look, share float64) float64 {
+func (c *calibrator) estimateSamples(l *estimate, share float64) float64 {
 	if !c.inTime() {
 		return float64(l.samples) + max(0, math.Ceil(share*c.total)-c.used())
 	}
@@ -371,7 +371,7 @@ func (c *calibrator) estimateSamples(l *look, share float64) float64 {
 }
 
 // estimate finds where the divergences are a little below δ, in both directions. What is seen until
-// an error wraps ErrTooDear stays.
+// an error wraps ErrTooExpensive stays.
 func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) error {
 	cost, err := c.checkTruncation()
 	if err != nil {
@@ -387,7 +387,7 @@ func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) err
 		n, err = s.noise(ctx, n.Multiplier*math.Exp(Tolerance), tolerance)
 	}
 	least := s.leastBelow()
-	if errors.Is(err, ErrTooDear) && !math.IsInf(least, 1) { // what was seen must do
+	if errors.Is(err, ErrTooExpensive) && !math.IsInf(least, 1) { // what was seen must do
 		n, err = Noise{Multiplier: math.Exp(least), OneDirection: true}, nil
 	}
 	if err == nil {
@@ -396,7 +396,7 @@ func (c *calibrator) estimate(ctx context.Context, start, tolerance float64) err
 		}
 		n.Multiplier *= Little // M of H(Q,P) falls steeply, and candidates that need its samples have 7 to 10 % more noise
 		_, err = s.both(ctx, n, tolerance)
-		if errors.Is(err, ErrTooDear) && s.drawn > 0 { // what was seen must do
+		if errors.Is(err, ErrTooExpensive) && s.drawn > 0 { // what was seen must do
 			err = nil
 		}
 	}
@@ -479,8 +479,8 @@ func (c *calibrator) estimateGiven(ctx context.Context, d divergence) error {
 	if err != nil {
 		return err
 	}
-	l := newLook(d, s.Delta)
-	if s.looks = []*look{l}; c.isProven(d) {
+	l := newEstimate(d, s.Delta)
+	if s.estimates = []*estimate{l}; c.isProven(d) {
 		return nil
 	}
 	c.report("estimating δ", givenShare)

@@ -13,8 +13,8 @@ import (
 // Errors of runs without an estimate. Neither is a fault of the request: nothing was found, or it
 // would take too many samples.
 var (
-	ErrNoEstimate = errors.New("no estimate")
-	ErrTooDear    = errors.New("an estimate takes too many samples")
+	ErrNoEstimate   = errors.New("no estimate")
+	ErrTooExpensive = errors.New("an estimate takes too many samples")
 )
 
 // search looks for the noise multiplier at which one divergence is δ.
@@ -22,21 +22,21 @@ type search struct {
 	Claim
 	direction montecarlo.Direction
 	scale     *Scale
-	before    Slope               // that is known before the first look
-	behind    float64             // σ above which it is enough to know it roughly
-	below     bool                // it is enough to know that the divergence is below δ
-	samples   func(*look) float64 // the largest number of samples of a look
-	first     float64             // the least work of its tables
-	tables    float64             // the largest work of its tables
-	spent     func() bool         // says that no more time may be used
+	before    Slope                   // that is known before the first estimate
+	behind    float64                 // σ above which it is enough to know it roughly
+	below     bool                    // it is enough to know that the divergence is below δ
+	samples   func(*estimate) float64 // the largest number of samples of an estimate
+	first     float64                 // the least work of its tables
+	tables    float64                 // the largest work of its tables
+	spent     func() bool             // says that no more time may be used
 	workers   int
-	watch     func(*look) // is told of each step, if not nil
+	watch     func(*estimate) // is told of each step, if not nil
 
-	looks   []*look
-	drawn   uint64
-	states  float64 // of all tables, at most
-	seconds float64 // of processors that the samples took
-	making  float64 // seconds of processors of the slowest tables
+	estimates []*estimate
+	drawn     uint64
+	states    float64 // of all tables, at most
+	seconds   float64 // of processors that the samples took
+	making    float64 // seconds of processors of the slowest tables
 }
 
 func (c Claim) newSearch(d montecarlo.Direction, before Slope) (*search, error) {
@@ -49,16 +49,16 @@ func (c Claim) newSearch(d montecarlo.Direction, before Slope) (*search, error) 
 		behind:    math.Inf(1),
 		first:     leastTables,
 		tables:    planTables,
-		watch:     func(*look) {},
+		watch:     func(*estimate) {},
 	}
-	s.samples = func(l *look) float64 { return c.mostSamples(l.isConclusive()) }
+	s.samples = func(l *estimate) float64 { return c.mostSamples(l.isConclusive()) }
 	s.spent = func() bool { return s.steps() > 3*mostWork }
 	return s, err
 }
 
-// nearest is the look that is nearest to ln σ = x; nil if there is none.
-func (s *search) nearest(x float64) (nearest *look) {
-	for _, l := range s.looks {
+// nearest is the estimate that is nearest to ln σ = x; nil if there is none.
+func (s *search) nearest(x float64) (nearest *estimate) {
+	for _, l := range s.estimates {
 		if nearest == nil || math.Abs(l.x-x) < math.Abs(nearest.x-x) {
 			nearest = l
 		}
@@ -67,17 +67,17 @@ func (s *search) nearest(x float64) (nearest *look) {
 }
 
 const (
-	mostLooks = 20    // after which a search does not converge
-	leastStep = 0.005 // between two looks, in ln σ
+	mostEstimates = 20    // after which a search does not converge
+	leastStep     = 0.005 // between two estimates, in ln σ
 )
 
-// run looks at noise multipliers from ln σ = x on, each where the looks before it have δ, until the
+// run estimates at noise multipliers from ln σ = x on, each where the estimates before it have δ, until the
 // standard error of ln σ is at most tolerance, or the samples are used up.
 func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
-	short := 0 // looks that had too few samples to show anything
-	for range mostLooks {
+	short := 0 // estimates that had too few samples to show anything
+	for range mostEstimates {
 		before := s.drawn
-		l, enough, err := s.look(ctx, x, tolerance)
+		l, enough, err := s.estimateAt(ctx, x, tolerance)
 		if err != nil {
 			return line{}, err
 		}
@@ -90,11 +90,11 @@ func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
 		case known && stdErr <= Rough && (!enough || s.spent() || before == s.drawn && !s.isExact(l)):
 			return f, nil
 		case s.spent():
-			return f, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
+			return f, fmt.Errorf("%w: more than %d", ErrTooExpensive, s.drawn)
 		case !enough && !known && s.leastBelow() > x+2*Rough/Apart && !math.IsInf(s.leastBelow(), 1): // M grows steeply with less noise
 			goal = (x + s.leastBelow()) / 2
 		case !enough && (known || s.hasAbove(x) || short == 3):
-			return f, fmt.Errorf("%w: more than %d", ErrTooDear, s.drawn)
+			return f, fmt.Errorf("%w: more than %d", ErrTooExpensive, s.drawn)
 		case !enough && s.isHopeless(l): // more noise has a smaller M
 			short, goal = short+1, x+Farthest
 		case !enough: // a divergence falls faster with σ than M does
@@ -116,21 +116,21 @@ func (s *search) run(ctx context.Context, x, tolerance float64) (line, error) {
 	return line{}, fmt.Errorf("%w: no noise multiplier found near %.4g", ErrNoEstimate, math.Exp(x))
 }
 
-// within is the goal, or the ln σ nearest to it that is at most Farthest from all looks.
+// within is the goal, or the ln σ nearest to it that is at most Farthest from all estimates.
 func (s *search) within(goal float64) float64 {
 	least, most := math.Inf(1), math.Inf(-1)
-	for _, l := range s.looks {
+	for _, l := range s.estimates {
 		least, most = min(least, l.x), max(most, l.x)
 	}
 	return min(max(goal, least-Farthest), most+Farthest)
 }
 
-// isNear says whether ln σ = x is the place of a look.
-func (s *search) isNear(l *look, x float64) bool { return math.Abs(l.x-x) < leastStep }
+// isNear says whether ln σ = x is the place of an estimate.
+func (s *search) isNear(l *estimate, x float64) bool { return math.Abs(l.x-x) < leastStep }
 
-// hasAbove says whether there is a look at more noise.
+// hasAbove says whether there is an estimate at more noise.
 func (s *search) hasAbove(x float64) bool {
-	for _, l := range s.looks {
+	for _, l := range s.estimates {
 		if l.x > x+leastStep {
 			return true
 		}
@@ -138,10 +138,10 @@ func (s *search) hasAbove(x float64) bool {
 	return false
 }
 
-// highest is the largest ln σ of a look that shows more than a bound, -∞ if there is none.
+// highest is the largest ln σ of an estimate that shows more than a bound, -∞ if there is none.
 func (s *search) highest() float64 {
 	highest := math.Inf(-1)
-	for _, l := range s.looks {
+	for _, l := range s.estimates {
 		if l.isConclusive() {
 			highest = max(highest, l.x)
 		}
@@ -149,11 +149,11 @@ func (s *search) highest() float64 {
 	return highest
 }
 
-// leastBelow is the least ln σ of a look whose samples show that the divergence is below δ, infinite
+// leastBelow is the least ln σ of an estimate whose samples show that the divergence is below δ, infinite
 // if there is none.
 func (s *search) leastBelow() float64 {
 	least := math.Inf(1)
-	for _, l := range s.looks {
+	for _, l := range s.estimates {
 		if l.samples > 0 && l.most() <= 0 {
 			least = min(least, l.x)
 		}
@@ -161,9 +161,9 @@ func (s *search) leastBelow() float64 {
 	return least
 }
 
-// isHopeless says whether all the samples of a look would show nothing if the divergence were δ: less
+// isHopeless says whether all the samples of an estimate would show nothing if the divergence were δ: less
 // than a ninth of M or, of plain losses, which are 0 or large, less than nine values.
-func (s *search) isHopeless(l *look) bool {
+func (s *search) isHopeless(l *estimate) bool {
 	const least = Apart * Apart
 	if l.proposal == nil {
 		return s.samples(l) < least*math.Exp(l.logBound)
@@ -171,9 +171,9 @@ func (s *search) isHopeless(l *look) bool {
 	return s.samples(l)*least < math.Exp(l.logBound)
 }
 
-// isKnown says whether any look shows more than a bound.
+// isKnown says whether any estimate shows more than a bound.
 func (s *search) isKnown() bool {
-	for _, l := range s.looks {
+	for _, l := range s.estimates {
 		if l.isConclusive() {
 			return true
 		}
@@ -187,26 +187,26 @@ func (s *search) isBehind(f line) bool {
 	return stdErr <= Rough/Apart && x-Apart*stdErr > math.Log(s.behind)
 }
 
-// fit is the line through all looks that show more than a bound, or else through the last look.
+// fit is the line through all estimates that show more than a bound, or else through the last estimate.
 func (s *search) fit() line {
 	var points []point
-	for _, l := range s.looks {
+	for _, l := range s.estimates {
 		if l.isConclusive() {
 			points = append(points, s.point(l))
 		}
 	}
 	if points == nil {
-		points = []point{s.point(s.looks[len(s.looks)-1])}
+		points = []point{s.point(s.estimates[len(s.estimates)-1])}
 	}
 	return s.scale.fit(points, s.before)
 }
 
-// look draws at ln σ = x: many samples where δ is near, and few where they say in which direction it
-// is. It goes on with a look that is there already. If more samples are wanted than take as long as
+// estimateAt draws at ln σ = x: many samples where δ is near, and few where they say in which direction it
+// is. It goes on with an estimate that is there already. If more samples are wanted than take as long as
 // finer tables, these are made, and taken if they lower M. enough is false if all samples that the
-// look may have are too few for the tolerance.
-func (s *search) look(ctx context.Context, x, tolerance float64) (l *look, enough bool, err error) {
-	for _, of := range s.looks {
+// estimate may have are too few for the tolerance.
+func (s *search) estimateAt(ctx context.Context, x, tolerance float64) (l *estimate, enough bool, err error) {
+	for _, of := range s.estimates {
 		if s.isNear(of, x) {
 			l = of
 		}
@@ -216,7 +216,7 @@ func (s *search) look(ctx context.Context, x, tolerance float64) (l *look, enoug
 		if l, err = s.begin(ctx, x, s.first); err != nil {
 			return nil, false, err
 		}
-		s.looks = append(s.looks, l)
+		s.estimates = append(s.estimates, l)
 	case l.tables < s.first && !s.isExact(l):
 		if _, err := s.retabled(ctx, l, s.first); err != nil {
 			return nil, false, err
@@ -274,9 +274,9 @@ func (s *search) look(ctx context.Context, x, tolerance float64) (l *look, enoug
 	}
 }
 
-// refined makes the tables of a look anew if it wants more samples than take as long as finer ones,
+// refined makes the tables of an estimate anew if it wants more samples than take as long as finer ones,
 // and says whether these lower M.
-func (s *search) refined(ctx context.Context, l *look, want float64) (bool, error) {
+func (s *search) refined(ctx context.Context, l *estimate, want float64) (bool, error) {
 	const stepsPerState = 2 // steps of a sample take as long as this number of states
 	work := min(s.tables, stepsPerState*want*float64(s.Run.Strategy.Steps))
 	if s.direction == montecarlo.Q || work < 3*l.tables { // H(Q,P) has no tables
@@ -288,8 +288,8 @@ func (s *search) refined(ctx context.Context, l *look, want float64) (bool, erro
 	return s.retabled(ctx, l, work)
 }
 
-// retabled makes the tables of a look anew, and says whether they lower M to half of it.
-func (s *search) retabled(ctx context.Context, l *look, work float64) (bool, error) {
+// retabled makes the tables of an estimate anew, and says whether they lower M to half of it.
+func (s *search) retabled(ctx context.Context, l *estimate, work float64) (bool, error) {
 	finer, err := s.begin(ctx, l.x, work)
 	if err != nil {
 		return false, err
@@ -301,8 +301,8 @@ func (s *search) retabled(ctx context.Context, l *look, work float64) (bool, err
 	return true, nil
 }
 
-// more returns the number of samples that a look should have; done says that it has them.
-func (s *search) more(l *look, tolerance float64) (want uint64, done bool) {
+// more returns the number of samples that an estimate should have; done says that it has them.
+func (s *search) more(l *estimate, tolerance float64) (want uint64, done bool) {
 	if s.below {
 		expected := float64(l.samples) * math.Exp(-l.logBound) // sum of the values if the mean is δ
 		done = l.sum < expected-Apart*math.Sqrt(expected) || l.most() <= -1 || l.isConclusive()
@@ -347,13 +347,13 @@ func (s *search) noise(ctx context.Context, start, tolerance float64) (Noise, er
 // both adds the direction of a search to a noise multiplier that was found in the other one.
 func (s *search) both(ctx context.Context, n Noise, tolerance float64) (Noise, error) {
 	s.below = true
-	l, enough, err := s.look(ctx, math.Log(n.Multiplier), tolerance)
+	l, enough, err := s.estimateAt(ctx, math.Log(n.Multiplier), tolerance)
 	if err != nil {
 		return n, err
 	}
 	n.Samples, n.OneDirection = n.Samples+s.drawn, false
 	if !enough {
-		return n, fmt.Errorf("%w: more than %d for H(%s)", ErrTooDear, s.drawn, s.direction)
+		return n, fmt.Errorf("%w: more than %d for H(%s)", ErrTooExpensive, s.drawn, s.direction)
 	}
 	s.below = false
 	if p := s.point(l); !l.isConclusive() || p.u > Apart*p.stdErr {
@@ -383,7 +383,7 @@ func (s *search) goal(x, bound, errors float64) accounting.Goal {
 		g.Seen = bound / max(1e-300, g.Mean*stdErr*stdErr)
 		return g
 	}
-	for _, l := range s.looks { // nothing was seen: a value of M would have shown a mean that falls with σ as divergences do
+	for _, l := range s.estimates { // nothing was seen: a value of M would have shown a mean that falls with σ as divergences do
 		if l.samples == 0 {
 			continue
 		}

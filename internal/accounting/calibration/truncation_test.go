@@ -150,9 +150,9 @@ func TestTruncatedNoiseMultiplier(t *testing.T) {
 	}
 }
 
-// TestTruncationTooDear: a maximum that costs more than δ is refused with one that does not, unless
+// TestTruncationTooExpensive: a maximum that costs more than δ is refused with one that does not, unless
 // the pair of its own serves.
-func TestTruncationTooDear(t *testing.T) {
+func TestTruncationTooExpensive(t *testing.T) {
 	run := truncatedRuns(t)["two examples per owner"]
 	want := run.Sampler.Truncation.MaxBatchSize
 	run.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 250}

@@ -10,8 +10,8 @@ import (
 	"minsep/internal/stream"
 )
 
-// look is one divergence at one noise multiplier, as samples show it.
-type look struct {
+// estimate is one divergence at one noise multiplier, as samples show it.
+type estimate struct {
 	divergence
 	x        float64 // ln σ
 	tables   float64 // the largest work of its tables
@@ -24,13 +24,13 @@ type look struct {
 	largest  float64 // of them
 }
 
-// newLook is a divergence without samples, which logarithms are taken of over delta.
-func newLook(d divergence, delta float64) *look {
-	return &look{divergence: d, x: d.x(), tables: mostTables, logBound: math.Log(max(d.bound(), 1e-300) / delta)}
+// newEstimate is a divergence without samples, which logarithms are taken of over delta.
+func newEstimate(d divergence, delta float64) *estimate {
+	return &estimate{divergence: d, x: d.x(), tables: mostTables, logBound: math.Log(max(d.bound(), 1e-300) / delta)}
 }
 
-// begin makes the tables of a look.
-func (s *search) begin(ctx context.Context, x, tables float64) (*look, error) {
+// begin makes the tables of an estimate.
+func (s *search) begin(ctx context.Context, x, tables float64) (*estimate, error) {
 	begun := clock(s.workers)
 	defer func() { s.making = max(s.making, clock(s.workers)-begun) }()
 	s.states += tables
@@ -42,29 +42,29 @@ func (s *search) begin(ctx context.Context, x, tables float64) (*look, error) {
 	if s.Draws > 0 && d.proposal != nil {
 		d.proposal.Draws = min(d.proposal.Draws, s.Draws)
 	}
-	l := newLook(d, s.Delta)
+	l := newEstimate(d, s.Delta)
 	l.x, l.tables = x, tables
 	return l, nil
 }
 
-// lookAt is a look at a divergence whose size is not known, and the search that draws its samples;
+// estimateOf is an estimate at a divergence whose size is not known, and the search that draws its samples;
 // any delta serves.
-func (d divergence) lookAt(workers int, delta float64) (*search, *look) {
-	l := newLook(d, delta)
+func (d divergence) estimateOf(workers int, delta float64) (*search, *estimate) {
+	l := newEstimate(d, delta)
 	return &search{
 		Claim:     Claim{Epsilon: d.Epsilon, Delta: delta},
 		direction: d.Direction,
 		workers:   workers,
-		looks:     []*look{l},
+		estimates: []*estimate{l},
 	}, l
 }
 
 // isExact says whether the divergence is proven to be so far below δ that it gets no samples.
-func (s *search) isExact(l *look) bool { return l.proof.bound <= Negligible*s.Delta }
+func (s *search) isExact(l *estimate) bool { return l.proof.bound <= Negligible*s.Delta }
 
-// draw draws the samples of a look up to a total, Few by each worker at a time. The sums do not
+// draw draws the samples of an estimate up to a total, Few by each worker at a time. The sums do not
 // depend on the number of workers.
-func (s *search) draw(ctx context.Context, l *look, total uint64) error {
+func (s *search) draw(ctx context.Context, l *estimate, total uint64) error {
 	if l.samplers == nil {
 		if err := s.makeSamplers(l); err != nil {
 			return err
@@ -98,11 +98,11 @@ func (s *search) draw(ctx context.Context, l *look, total uint64) error {
 	return nil
 }
 
-// each is about how many seconds of processors a sample takes: as at the last look, whose tables are
+// each is about how many seconds of processors a sample takes: as at the last estimate, whose tables are
 // the finest; 0 if none was drawn.
 func (s *search) each() float64 {
-	for i := len(s.looks) - 1; i >= 0; i-- {
-		if l := s.looks[i]; l.samples > 0 {
+	for i := len(s.estimates) - 1; i >= 0; i-- {
+		if l := s.estimates[i]; l.samples > 0 {
 			return l.seconds / float64(l.samples)
 		}
 	}
@@ -110,7 +110,7 @@ func (s *search) each() float64 {
 }
 
 // makeSamplers makes one sampler a worker. Their key is public, and of no other purpose.
-func (s *search) makeSamplers(l *look) error {
+func (s *search) makeSamplers(l *estimate) error {
 	config, err := json.Marshal(struct {
 		Seed   uint64      `json:"seed"`
 		Config tilt.Config `json:"config"`
@@ -154,29 +154,29 @@ func (s sampler) sums(d divergence, first, count uint64) (sums [3]float64) {
 	return sums
 }
 
-// count is the number of equal values that would show as much as the values of a look: the square of
+// count is the number of equal values that would show as much as the values of an estimate: the square of
 // their sum over the sum of their squares. The largest is added to the squares once more, for larger
 // values that were not seen.
-func (l *look) count() float64 {
+func (l *estimate) count() float64 {
 	if l.sum == 0 {
 		return 0
 	}
 	return l.sum * l.sum / (l.squares + l.largest*l.largest)
 }
 
-// isConclusive says whether the values of a look show more than a bound: they count as at least nine
+// isConclusive says whether the values of an estimate show more than a bound: they count as at least nine
 // equal ones, which are Apart standard errors above 0, and are no rounding.
-func (l *look) isConclusive() bool {
+func (l *estimate) isConclusive() bool {
 	return l.count() >= Apart*Apart && l.sum >= 1./(Apart*Apart)
 }
 
 // most is ln of an upper limit of the divergence over δ: Apart standard errors above the mean.
-func (l *look) most() float64 {
+func (l *estimate) most() float64 {
 	return l.logBound + math.Log((l.sum+Apart*(math.Sqrt(l.sum)+0.5))/float64(l.samples))
 }
 
 // mean is the mean of the values.
-func (l *look) mean() float64 {
+func (l *estimate) mean() float64 {
 	if l.samples == 0 {
 		return l.proof.bound
 	}
@@ -184,7 +184,7 @@ func (l *look) mean() float64 {
 }
 
 // hits is the number of events of a Poisson variable that would show as much of the mean.
-func (l *look) hits() float64 {
+func (l *estimate) hits() float64 {
 	n, sum, squares := float64(l.samples), l.sum, l.squares+l.largest*l.largest
 	if !l.isConclusive() {
 		sum, squares = max(sum, 1), max(squares, 1)
@@ -194,10 +194,10 @@ func (l *look) hits() float64 {
 
 // stdErr is the standard error of ln of the mean. Its second term is for few values: their spread is
 // all that is known of the error.
-func (l *look) stdErr() float64 { return math.Sqrt((1 + 4/l.hits()) / l.hits()) }
+func (l *estimate) stdErr() float64 { return math.Sqrt((1 + 4/l.hits()) / l.hits()) }
 
-// point is the look on the scale.
-func (s *search) point(l *look) point {
+// point is the estimate on the scale.
+func (s *search) point(l *estimate) point {
 	if s.isExact(l) {
 		u := s.scale.inverse(math.Log(max(l.proof.bound/s.Delta, 1e-30)))
 		return point{l.x, u, Rough / Apart}
