@@ -59,8 +59,8 @@ func TestPythonPackage(t *testing.T) {
 	// NumPy's run has every module, and these need a framework.
 	of := map[string][]string{
 		"numpy": {"discover", "-v", "-t", ".", "-s", "tests"},
-		"jax":   {"-v", "tests.test_adapters", "tests.test_clip", "tests.test_device", "tests.test_hosts", "tests.test_mesh", "tests.test_optax", "tests.test_owners", "tests.test_run", "tests.test_types"},
-		"torch": {"-v", "tests.test_adapters", "tests.test_clip", "tests.test_device", "tests.test_hosts", "tests.test_noise", "tests.test_owners", "tests.test_run", "tests.test_types"},
+		"jax":   {"-v", "tests.test_adapters", "tests.test_clip", "tests.test_device", "tests.test_hosts", "tests.test_mesh", "tests.test_optax", "tests.test_owners", "tests.test_types"},
+		"torch": {"-v", "tests.test_adapters", "tests.test_clip", "tests.test_device", "tests.test_hosts", "tests.test_noise", "tests.test_owners", "tests.test_types"},
 		"hf":    {"-v", "tests.test_private", "tests.test_layers", "tests.test_processes", "tests.test_hf"},
 	}
 	for framework, modules := range of {

@@ -14,7 +14,6 @@ import torch
 from . import _seeds, _torchsum
 from ._guard import StepGuard
 from ._run import Run
-from .errors import TrainingError
 
 
 class Loader:
@@ -43,20 +42,28 @@ class Loader:
 
 def _given(batches: Iterator[Any], guard: StepGuard, step: int) -> Iterator[Any]:
     for batch in batches:
-        if guard.next_step != step:
-            raise TrainingError(
-                f"batch of step {step}: the next step is {guard.next_step}: give each batch of the loader to step once, an empty one too, before the next one is taken; a step that is left out changes what the noise hides"
-            )
+        guard.lend(step, _tensors(batch))
         yield batch
         step += 1
+
+
+def _tensors(batch: Any) -> Iterator[torch.Tensor]:
+    """The tensors of a batch as `join` makes it."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    else:
+        for part in batch.values() if hasattr(batch, "values") else batch:
+            yield from _tensors(part)
 
 
 def _check_data(run: Run, data: Any) -> None:
     """Refuses a data set without positions, or with other examples than those given to run.join."""
     if isinstance(data, torch.utils.data.IterableDataset) or not hasattr(data, "__getitem__"):
         raise ValueError("data: must be indexed by position, in the order of the ids given to run.join: a stream has no positions")
-    if run._joined is not None and hasattr(data, "__len__") and len(data) != run._joined:
-        raise ValueError(f"data: has {len(data)} examples, and run.join was given {run._joined} ids: the training would use examples that are not in the batches. Give run.join the ids of these data, in their order")
+    if hasattr(data, "iloc") or isinstance(data, (tuple, torch.Tensor)) and len(data) and isinstance(data[0], torch.Tensor):
+        raise TypeError(f"data: is a {type(data).__name__}: must be a data set, of which data[i] is example i, such as torch.utils.data.TensorDataset(x, y) of tensors x and y")
+    if hasattr(data, "__len__"):
+        run._check_data(len(data))
 
 
 class _Places(torch.utils.data.Sampler):  # type: ignore[misc, unused-ignore]

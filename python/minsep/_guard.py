@@ -8,7 +8,7 @@ import os
 import secrets
 import threading
 import warnings
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,13 @@ from numpy.typing import NDArray
 from . import _hosts, _starts
 from ._arguments import shown, whole
 from ._hosts import AHEAD, STEP_BYTES
+from ._marks import Marks
 from ._run import Run, need_run
 from ._starts import NEXT, Record, Starts
 from .errors import NotCertifiedWarning, NotCountedWarning, NotJoinedWarning, TrainingError, WeakClaimWarning
+
+_lent = Marks[tuple[str, str, int]]()  # examples that loaders gave: run id, path and step
+_LATE = "batch: is of step {}, and the next step is {}: give each batch to step once, and take the next one from the loader"
 
 
 def draw() -> bytes:
@@ -78,6 +82,7 @@ class StepGuard:
         self._turn = threading.Lock()  # of threads that take a step
         self._inside = False  # of a loop over the guard
         self._taker = ""  # what takes the steps in place of such a loop
+        self._lent: int | None = None  # the step of the batch that a loader gave last
         self._run, self._rank, self._ranks, self._gather = run, rank, ranks, gather
         self.next_step = self._began = 0
         self._bytes = bytearray()  # of steps from 0 on, as far as they are known
@@ -278,6 +283,30 @@ class StepGuard:
         """Refuses the batch of a step that is over: it would meet the noise of a later step. Loaders
         may run ahead of the guard."""
         check_batch(step, self.next_step)
+
+    def lend(self, step: int, examples: Iterable[Any]) -> None:
+        """Says that a loader gives the examples of a step now, some arrays, and refuses to if the step
+        before was not taken."""
+        if step != self.next_step:
+            raise TrainingError(
+                f"batch of step {step}: the next step is {self.next_step}: give each batch to step once, an empty one too, before the next one is taken; a step that is left out changes what the noise hides"
+            )
+        self._lent = step
+        for array in examples:
+            _lent.put(array, (self._run.run_id, self._run.path, step))
+
+    def check_examples(self, examples: Iterable[Any], loaded: bool) -> None:
+        """Refuses examples that a loader gave for a step of another run, or for another step than the
+        next. loaded says that a loader that has given one gives them all."""
+        step = self.next_step
+        for array in examples:
+            run_id, path, of = _lent.of(array) or (self._run.run_id, "", step)
+            if run_id != self._run.run_id:
+                raise TrainingError(f"batch: is of step {of} of the run in {path}, and the training is of the run in {self._run.path}: the noise of one run hides its own batches alone. Give step the batches of its own training's loader")
+            if of != step:
+                raise TrainingError(_LATE.format(of, step))
+        if loaded and self._lent not in (None, step):
+            raise TrainingError(_LATE.format(self._lent, step))
 
     # Hosts
 

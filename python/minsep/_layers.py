@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch.func import grad
 
+from ._arguments import NO_GRADIENT
 from ._torchclip import Part, Product, Stored
 
 
@@ -114,9 +115,10 @@ def _trace(loss: Any, layers: dict[torch.nn.Module, _Layer], params: dict[str, t
         hidden.append((module, module._parameters["weight"]))
         module._parameters["weight"] = module._parameters["weight"].detach()
 
-    def show(module: torch.nn.Module, _: Any, output: torch.Tensor) -> None:
+    def show(module: torch.nn.Module, _: Any, output: torch.Tensor) -> torch.Tensor:
         module._parameters["weight"] = hidden.pop()[1]
         calls.append(_Call(module, output.detach().new_empty(0), tuple(output.shape)))
+        return output if output.requires_grad else output.detach().requires_grad_().clone()  # so that the loss tells whether it depends on it
 
     hooks = [h for m in layers for h in (m.register_forward_pre_hook(hide), m.register_forward_hook(show, prepend=True))]
     try:
@@ -127,10 +129,17 @@ def _trace(loss: Any, layers: dict[torch.nn.Module, _Layer], params: dict[str, t
             hook.remove()
         for module, weight in hidden:
             module._parameters["weight"] = weight
+    check_gradient(value)
     given = sorted({layers[call.module].name for call in calls} & {*weights})
-    others = torch.autograd.grad(value, [weights[name] for name in given], allow_unused=True) if given and value.requires_grad else []
+    others = torch.autograd.grad(value, [weights[name] for name in given], allow_unused=True) if given else []
     elsewhere = {name for name, other in zip(given, others) if other is not None}
     return [call for call in calls if layers[call.module].name not in elsewhere]
+
+
+def check_gradient(loss: torch.Tensor) -> None:
+    """Refuses the loss of an example that does not depend on the trained parameters."""
+    if not loss.requires_grad:
+        raise ValueError(NO_GRADIENT)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from ._arguments import shown
+
 _ITSELF = "give the model itself, which is its attribute module, to private and to the optimizer: "
 _WRAPPERS = {
     "DataParallel": _ITSELF + "gradients by example are made on one device of each process",
@@ -23,12 +25,16 @@ def check_types(model: Any, optimizer: Any, loss: Any, scheduler: Any) -> None:
         raise TypeError(f"optimizer: must be one of torch.optim, and not {type(optimizer).__name__}")
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("optimizer: LBFGS asks for several gradients in a step, and the noise of a step hides one: take another optimizer, such as SGD or Adam")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError("model: is a module of TorchScript, of whose layers no gradients by example are made: give the module itself, and export it after the training")
+    if isinstance(loss, torch.nn.modules.loss._Loss):
+        raise TypeError(f"loss: is torch.nn.{type(loss).__name__}, a function of outputs and targets: must be one of the model and one example: loss=lambda model, x, y: criterion(model(x), y)")
     if not callable(loss):
         raise TypeError(f"loss: must be a function of the model and one example, such as lambda model, x, y: cross_entropy(model(x), y), and not {type(loss).__name__}")
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
         raise ValueError("scheduler: ReduceLROnPlateau needs a metric: step it yourself, with a metric of data outside the training")
-    if scheduler is not None and not hasattr(scheduler, "step"):
-        raise TypeError(f"scheduler: must be one of torch.optim.lr_scheduler, and not {type(scheduler).__name__}")
+    if scheduler is not None and (isinstance(scheduler, type) or not hasattr(scheduler, "step")):
+        raise TypeError(f"scheduler: must be one of torch.optim.lr_scheduler, such as StepLR(optimizer, 10), and not {shown(scheduler)}")
 
 
 def check_parameters(trained: dict[str, torch.Tensor], model: Any, loss: Any, optimizer: Any) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from typing import Any, Callable, Iterator, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Literal
 
 from . import _jaxclip, _jaxnoise, _mesh, _seeds
-from ._arguments import shown
+from ._arguments import NO_GRADIENT, place, shown
 from ._batches import OwnerBatch
 from ._guard import StepGuard
 from ._pad import padded
 from ._run import Run, need_run
-from ._session import Session
+from ._session import NO_CHECKPOINT, Session
 from ._tree import Layout, check_clip, check_microbatch, counted
 from .errors import TrainingError
 
@@ -48,7 +50,7 @@ class _Trained:
         try:
             return jax.tree.map(lambda frozen, part: jax.tree.map(lambda p: None if frozen else p, part), self._frozen, params)
         except ValueError as err:
-            raise ValueError(f"frozen: must be a tree of True and False as params are, or the beginning of one ({str(err).splitlines()[0]})") from err
+            raise ValueError("frozen: must be a tree of True and False as params are, or the beginning of one: {\"base\": True, \"head\": False} for params with base and head") from err
 
     def put(self, trained: Any, params: Any) -> Any:
         """The parameters with those that were trained."""
@@ -78,16 +80,16 @@ class Private:
             raise ValueError("private: trains in one process: for several, take minsep.jax.clipped_sum and add_noise, as in docs/python.md")
         one = microbatch or 64
         self._sizes = self.run.max_rows or one * max(1, 64 // one) if pad_to is None else pad_to
-        padded(np.empty(0, np.int64), self._sizes, 0, 1)  # which refuses what is no size
+        padded(np.empty(0, np.int64), self._sizes, 0, 1, "pad_to")  # which refuses what is no size
         self._rng, self._optimizer = rng, optimizer
         self._trained, self._loss, self._microbatch = _Trained(frozen), _scalar(loss, rng), microbatch
         self._mesh: Any = None  # of the parameters, where they are on several devices
+        self._traced = False
         self._places: Any = None  # the shardings of what is trained, and of the optimizer's state
         self._sum = jax.jit(self._summed)
         self._session = Session(run, key, folder, checkpoint, checkpoint_steps, "float32", device_noise=_jaxnoise.device_noise if device_noise else None)
         self._update = jax.jit(self._updated)
         self._are_finite = jax.jit(lambda params: jnp.all(jnp.stack([jnp.isfinite(x).all() for x in jax.tree_util.tree_leaves(params)])))
-        self._finite: Any = True  # of the step before, for which nobody waits
 
     def _summed(self, params: Any, rows: Any, *batch: Any, owners: Any = None) -> Any:
         """The sum of the clipped gradients of what is trained."""
@@ -140,6 +142,8 @@ class Private:
         """Refuses parameters that cannot be trained, and an optimizer that needs more than
         gradients, before a step is used up."""
         leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+        if not leaves:
+            raise ValueError("params: has no array that is trained: give the arrays of the model, and leave out of frozen= what is to be trained")
         for path, leaf in leaves:
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise ValueError(f"params: {jax.tree_util.keystr(path)} is of type {leaf.dtype}: must be floating-point; give frozen= what is not trained")
@@ -193,9 +197,12 @@ class Private:
             state = self.init(params)
             self.save(path, state)
             return state
-        with np.load(path, allow_pickle=False) as file:
-            saved, shapes = json.loads(str(file["minsep"]))
-            found = [np.frombuffer(file[f"leaf-{i}"].tobytes(), jnp.dtype(dtype)).reshape(shape) for i, (_, dtype, shape) in enumerate(shapes)]
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                saved, shapes = json.loads(str(file["minsep"]))
+                found = [np.frombuffer(file[f"leaf-{i}"].tobytes(), jnp.dtype(dtype)).reshape(shape) for i, (_, dtype, shape) in enumerate(shapes)]
+        except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as err:
+            raise ValueError(NO_CHECKPOINT.format(os.fspath(path))) from err
         state = self.init(params, saved)
         if [[name, shape] for name, _, shape in _shapes(state)] != [[name, shape] for name, _, shape in shapes]:
             self.close()
@@ -217,21 +224,21 @@ class Private:
 
         Each must be given to `step` before the next is taken.
         """
-        guard, joined = self.guard, self.run._joined
-        for leaf in jax.tree_util.tree_leaves(data):
-            if joined is None and len(leaf) < self.run.examples:  # JAX would take the last example in the place of those that are not there
-                raise ValueError(f"data: has {len(leaf)} examples, and the run has {self.run.examples}: give run.join the ids of these data, in their order")
-            if joined is not None and len(leaf) != joined:
-                raise ValueError(f"data: has {len(leaf)} examples, and run.join was given {joined} ids: the training would use examples that are not in the batches. Give run.join the ids of these data, in their order")
+        guard = self.guard
+        for path, leaf in jax.tree_util.tree_flatten_with_path(data)[0]:
+            if not isinstance(leaf, (np.ndarray, jax.Array)) or leaf.ndim == 0 or leaf.dtype.kind in "OSUMm":
+                given = f"of {leaf.dtype}" if isinstance(leaf, np.ndarray) else type(leaf).__name__
+                raise TypeError(f"data{jax.tree_util.keystr(path)}: must be an array of numbers that has the examples as its first dimension, such as np.asarray(x) or frame.to_numpy(), and not {given}")
+            self.run._check_data(len(leaf))  # JAX would take the last example in the place of those that are not there
         return self._given(guard, data)
 
     def _given(self, guard: StepGuard, data: Any) -> Iterator[tuple[Any, ...]]:
         for step in range(guard.next_step, self.run.steps):
-            if guard.next_step != step:
-                raise TrainingError(f"batch of step {step}: the next step is {guard.next_step}: give each batch to step once, an empty one too, before the next one is taken; a step that is left out changes what the noise hides")
             batch = self.run.batch(step)
             rows = batch.rows if isinstance(batch, OwnerBatch) else batch
-            yield jax.tree.map(lambda x: x[rows], data)
+            examples = jax.tree.map(lambda x: x[rows], data)
+            guard.lend(step, jax.tree_util.tree_leaves(examples))
+            yield examples
 
     def step(self, state: State, *batch: Any, rows: Any = None) -> State:
         """The training after the next step, with the examples of its batch: arrays, or trees of
@@ -250,14 +257,34 @@ class Private:
             guard.take(step)  # which refuses it
         if not jax.tree_util.tree_leaves(batch):
             raise ValueError("batch: must be given: step(state, x, y), the examples that loss takes after the parameters")
-        self._session.check_finite(bool(self._finite))
-        self._finite = self._are_finite(self._trained.of(state.params))
-        where, owners, examples = self._padded(step, self._session.rows(step, rows), batch)
+        where, owners, examples = self._padded(step, self._session.rows(step, rows, jax.tree_util.tree_leaves(batch)), batch)
+        self._session.check_finite(self._are_finite(self._trained.of(state.params)))
+        if not self._traced:
+            self._trace(state.params, examples)
         total = self._sum(state.params, where, *examples, owners=owners)
         mean = _jaxclip.add_noise(self._trained.named(total), self._session.noise(step), self.run.grid, self.run.expected_batch_size)
         trained = self._trained.of(state.params)
         trained, optimizer = self._update(trained, state.optimizer, self._trained.unnamed(mean, trained))
         return State(step + 1, self._trained.put(trained, state.params), optimizer)
+
+    def _trace(self, params: Any, batch: tuple[Any, ...]) -> None:
+        """Refuses, before the first step, a loss that JAX cannot trace, or without a gradient."""
+        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), batch)
+        trained = self._trained.of(params)
+        try:
+            found = jax.make_jaxpr(jax.grad(lambda trained, *example: self._loss(self._trained.put(trained, params), *example)))(trained, *one).jaxpr
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError) as err:
+            raise ValueError(
+                f"loss: looks at a value of an example or parameter{place(err, jax)}: it calls NumPy, float() or the like, or has an if on it, which JAX cannot compile: take jax.numpy in the place of NumPy, and "
+                "jnp.where or jax.lax.cond in the place of if"
+            ) from err
+        given = {*found.invars}
+        for equation in found.eqns:
+            if any(not isinstance(x, Literal) and x in given for x in equation.invars):
+                given.update(equation.outvars)
+        if not any(not isinstance(x, Literal) and x in given for x in found.outvars):
+            raise ValueError(NO_GRADIENT)
+        self._traced = True
 
     def _padded(self, step: int, given: Any, batch: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
         """Rows, owners and examples of a size that was compiled before, mostly: rows of padding,
@@ -265,7 +292,7 @@ class Private:
         count = len(given.rows if isinstance(given, OwnerBatch) else given)
         if any(not np.ndim(x) or len(x) != count for x in jax.tree_util.tree_leaves(batch)):  # without the numbers, which are secret
             raise ValueError("batch: must have one example for each of the rows, as the first dimension: examples were left out, or belong to another batch")
-        filled = padded(given, self._sizes, 0, 1)
+        filled = padded(given, self._sizes, 0, 1, "pad_to")
         rows, owners = (filled.rows, filled.owners) if isinstance(filled, OwnerBatch) else (filled, None)
         if self._rng:  # two words for each example
             numbers = np.array([_seeds.number(self._session.seed, step, int(row)) for row in rows[:count]], np.uint64)
@@ -298,6 +325,8 @@ def _scalar(loss: Callable[..., Any], rng: bool) -> Callable[..., Any]:
         if not hasattr(value, "shape") or value.shape:
             given = f"an array of shape {value.shape}" if hasattr(value, "shape") else type(value).__name__
             raise ValueError(f"loss: must give one number for one example, and not {given}: anything else, such as statistics of batches, would carry data of the examples without noise")
+        if not jnp.issubdtype(value.dtype, jnp.floating):
+            raise ValueError(f"loss: gives a number of type {value.dtype}, which has no gradient: must be floating-point, such as the cross entropy in the place of a count of errors")
         return value
 
     return one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, Protocol, Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from ._arguments import shown, whole
 from ._batches import PADDING, OwnerBatch
+from ._marks import Marks
 
 
 class Use(Protocol):
@@ -18,19 +18,13 @@ class Use(Protocol):
     padded: bool  # its batches get rows of -1
 
 
-_given: dict[int, tuple[Any, Use]] = {}  # batches that runs gave, by id
+_given = Marks[Use]()  # batches that runs gave
 
 
 def give(rows: NDArray[Any], use: Use) -> NDArray[Any]:
     """Remembers of which run a batch is, as long as there is the array."""
-    key = id(rows)
-    _given[key] = weakref.ref(rows, lambda ref: _forget(key, ref)), use
+    _given.put(rows, use)
     return rows
-
-
-def _forget(key: int, ref: Any) -> None:
-    if key in _given and _given[key][0] is ref:
-        del _given[key]
 
 
 def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1) -> Any:
@@ -52,29 +46,29 @@ def pad(batch: Any, multiple: int | Sequence[int], rank: int = 0, ranks: int = 1
     and its owner would have no guarantee. So from now on `clip_and_sum` refuses gradients of this
     run without is_padding. Sizes of batches are secret, padded or not.
     """
-    known = _given.get(id(batch))
-    if known is not None and known[0]() is batch:
-        known[1].padded = True
+    use = _given.of(batch)
+    if use is not None:
+        use.padded = True
     return padded(batch, multiple, rank, ranks)
 
 
-def padded(batch: Any, multiple: int | Sequence[int], rank: int, ranks: int) -> Any:
-    """As pad, of which no run is told."""
+def padded(batch: Any, multiple: int | Sequence[int], rank: int, ranks: int, name: str = "multiple") -> Any:
+    """As pad, of which no run is told. name is that of multiple in messages."""
     owners = batch if isinstance(batch, OwnerBatch) else None
     batch = np.asarray(batch if owners is None else owners.rows)
     if batch.ndim != 1 or batch.dtype.kind not in "iu":
         raise ValueError(f"batch: must be whole numbers of one dimension, not {batch.dtype} of {batch.ndim} dimensions")
     rank, ranks = whole(rank, "rank"), whole(ranks, "ranks")
     if not isinstance(multiple, (int, np.integer, Sequence, np.ndarray)) or isinstance(multiple, (str, bytes)):
-        raise TypeError(f"multiple {shown(multiple)}: must be a whole number, or some sizes in a list, and not {type(multiple).__name__}")
-    sizes = [multiple] if isinstance(multiple, (int, np.integer)) else [whole(size, "multiple") for size in multiple]
+        raise TypeError(f"{name} {shown(multiple)}: must be a whole number, or some sizes in a list, and not {type(multiple).__name__}")
+    sizes = [multiple] if isinstance(multiple, (int, np.integer)) else [whole(size, name) for size in multiple]
     if not sizes or any(size < 1 for size in sizes):
-        raise ValueError(f"multiple {multiple}: must be at least 1, or some sizes of at least 1")
+        raise ValueError(f"{name} {multiple}: must be at least 1, or some sizes of at least 1")
     if not 0 <= rank < ranks:
         raise ValueError(f"rank {rank}: must be 0 to {ranks - 1}, below ranks")
     for size in sizes:
         if size % ranks:
-            raise ValueError(f"multiple {size}: must be a multiple of ranks, {ranks}")
+            raise ValueError(f"{name} {size}: must be a multiple of ranks, {ranks}")
     if batch.dtype.kind == "u":
         batch = batch.astype(np.int64)
     if owners is not None:
@@ -90,7 +84,7 @@ def _size(multiple: int | Sequence[int], least: int, above: int) -> int:
         return m * max(1, -(-least // m), above // m + 1)
     size = min((s for s in multiple if s >= least and s > above), default=0)
     if size == 0:
-        raise ValueError("multiple: a batch is larger than the largest size; leaving examples out would break the guarantee: give a larger one")
+        raise ValueError("batch: is larger than the largest of the sizes to pad to, and leaving examples out would break the guarantee: give a larger one")
     return size
 
 

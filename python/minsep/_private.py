@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import traceback
+import pickle
+import weakref
 from typing import Any, Callable
 
 import torch
 from torch.func import functional_call, grad, vmap
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import _seeds, _torchsum
 from ._alone import Loader, restored, sow
+from ._arguments import place
 from ._batches import OwnerBatch
 from ._clip import HELD
 from ._devicereader import opening
 from ._dropout import Dropout
 from ._guard import StepGuard
-from ._layers import Layers
+from ._layers import Layers, check_gradient
 from ._models import check_modules, check_parameters, check_types
 from ._noise import shard_range
 from ._processes import Processes
 from ._run import Run, need_run
-from ._session import Session
+from ._session import NO_CHECKPOINT, Session
 from ._sharded import Collected, Sharded, local, reshard
 from ._torchclip import Part, Stored, each_sum
 from ._torchnoise import DeviceNoise, RowNoise
@@ -52,7 +55,7 @@ class Private:
         self._made: list[tuple[torch.Tensor, torch.Tensor, int]] = []  # parameters with the gradients that a step made, and their versions
         self._names = list(self._trained())
         self._check()
-        self._hook = optimizer.register_step_pre_hook(lambda _, given, named: self._check_gradients(*given, **named))
+        _trainings.add(self)
 
     # Guard and checkpoint
 
@@ -110,7 +113,7 @@ class Private:
         numbers.
         """
         if not isinstance(state, dict) or set(state) - {"extra"} != {"model", "optimizer", "scheduler", "minsep"}:
-            raise ValueError("state: must be the result of state_dict")
+            raise ValueError("state: must be the result of state_dict of a private training, with its model, optimizer and guard: model.state_dict() alone does not go on")
         if (state["scheduler"] is None) != (self.scheduler is None):
             raise ValueError("state: only one of the checkpoint and this training has a scheduler: give private the same scheduler= as before")
         self.load_training_state(state["minsep"])
@@ -123,6 +126,7 @@ class Private:
         """Writes state_dict to a file, and with it what else the program needs to go on, such as an
         average of weights: tensors, numbers, texts, and dicts and lists of them. A kill leaves the
         earlier file or this one."""
+        _check_extra(extra or {}, "extra")
         path, state = os.fspath(path), self.state_dict() | {"extra": dict(extra or {})}
         if self._processes.rank > 0:
             return  # all processes have the same
@@ -139,7 +143,10 @@ class Private:
         if not os.path.exists(path):
             self.save(path)
             return {}
-        state = torch.load(path, map_location=self._device()) if self._sharded is None else torch.load(path, map_location="cpu", mmap=True)
+        try:
+            state = torch.load(path, map_location=self._device()) if self._sharded is None else torch.load(path, map_location="cpu", mmap=True)
+        except (pickle.UnpicklingError, RuntimeError, EOFError) as err:
+            raise ValueError(NO_CHECKPOINT.format(os.fspath(path))) from err
         extra: dict[str, Any] = state.get("extra", {}) if isinstance(state, dict) else {}
         self.load_state_dict(state)
         return extra
@@ -147,7 +154,7 @@ class Private:
     def close(self) -> None:
         """Ends the training here: the stream of noise ends, the record of the training is for the
         next process, and the optimizer is as it was."""
-        self._hook.remove()
+        _trainings.discard(self)
         self._session.close()
 
     # Batches
@@ -188,11 +195,13 @@ class Private:
     def make_gradients(self, *batch: Any, rows: Any = None, **named: Any) -> None:
         """The first half of step: it leaves the noisy mean in p.grad, for one step of the optimizer
         that the program makes itself."""
+        if self._made:
+            raise TrainingError("make_gradients: was called before, and the optimizer has made no step since: call optimizer.step() once after each, and make_gradients once for each batch")
         guard = self.guard
         step = guard.next_step
         if step >= self.run.steps:
             guard.take(step)  # which refuses it
-        self._session.check_finite(bool(torch.stack([local(p.detach()).sum(dtype=torch.float64) for p in self._trained().values()]).isfinite().all()))
+        self._session.check_finite(torch.stack([local(p.detach()).sum(dtype=torch.float64) for p in self._trained().values()]).isfinite().all())
         with guard.telling():
             self._check()
             names = sorted(named)
@@ -204,7 +213,7 @@ class Private:
             if not self._alike:
                 self._processes.check_alike(self.model)
                 self._alike = True
-            batch_of_all = self._session.rows(step, rows)
+            batch_of_all = self._session.rows(step, rows, examples)
             self._check_sum(batch_of_all)
             given = self._processes.part(batch_of_all, self._microbatch)
             if self._sharded is None:
@@ -310,7 +319,17 @@ class Private:
                 "or set requires_grad of the parameters that are not trained to False"
             )
 
-    def _check_gradients(self, *given: Any, **named: Any) -> None:
+    def check_other(self, optimizer: torch.optim.Optimizer) -> None:
+        """Refuses a step of another optimizer than the training's with parameters of the model."""
+        theirs = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        name = next((name for name, p in self.model.named_parameters() if id(p) in theirs), None)
+        if name is not None and not any(part is optimizer for part in vars(self.optimizer).values()):  # one that the training's has inside
+            raise TrainingError(
+                f"optimizer.step: of another {type(optimizer).__name__} than the training's, which has the parameter {name} of its model: its step would have neither clipping nor noise. "
+                "Leave it out, or call close() of the training first"
+            )
+
+    def check_gradients(self, *given: Any, **named: Any) -> None:
         """Refuses a step of the optimizer with gradients that are not those that a step has just
         made. given are the optimizer and a closure, if there is one."""
         made, self._made = self._made, []
@@ -326,6 +345,21 @@ class Private:
                 "optimizer.step: gradients were changed or put away since the noise was added: a backward pass would add gradients of examples without noise. Leave out backward, zero_grad, "
                 "gradient clipping and scaling between noise and step: gradients are clipped by example, and averaged already"
             )
+
+
+_trainings: weakref.WeakSet[Private] = weakref.WeakSet()  # that have not ended
+
+
+def _before_step(optimizer: torch.optim.Optimizer, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Lets the trainings look at each step of any optimizer before it is made."""
+    own = [training for training in _trainings if training.optimizer is optimizer]
+    for training in own:
+        training.check_gradients(*given, **named)
+    for training in [] if own else _trainings:
+        training.check_other(optimizer)
+
+
+register_optimizer_step_pre_hook(_before_step)
 
 
 class _Loss(torch.nn.Module):  # type: ignore[misc, unused-ignore]
@@ -357,7 +391,7 @@ def _mapped(gradient: Callable[..., Any], params: Any, *batch: torch.Tensor) -> 
             raise
         why = next((what for words, what in _NOT_MAPPED if words in str(err)), "its forward looks at values, changes tensors in place, or uses torch.utils.checkpoint")
         raise ValueError(
-            f"model: cannot make the gradients of several examples at once{_place(err)}: {why}. "
+            f"model: cannot make the gradients of several examples at once{place(err, torch)}: {why}. "
             'Give microbatch=1, which makes them one by one; or, for a model of transformers with an attention_mask, attn_implementation="eager"'
         ) from err
 
@@ -370,13 +404,6 @@ _NOT_MAPPED = (
     ("inplace", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
     ("broadcast shape", "a tensor is changed in place, as torch.nn.GRU and LSTM do"),
 )
-
-
-def _place(err: BaseException) -> str:
-    """Where in a program's own code an exception arose."""
-    ours = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (torch, _torchsum))
-    frames = [frame for frame in traceback.extract_tb(err.__traceback__) if not frame.filename.startswith(ours)]
-    return f", at line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
 
 
 def _noise_on_devices(run: Run, like: Any, *, guard: StepGuard, key: str, shard: int | None = None, shards: int = 1) -> DeviceNoise:
@@ -397,10 +424,24 @@ def _one_by_one(loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
         torch.manual_seed(int(seed))
         held = {name: p.detach().requires_grad_() for name, p in params.items()}
         with torch.enable_grad():
-            given = torch.autograd.grad(loss(held, seed, *example), list(held.values()), allow_unused=True)
+            value = loss(held, seed, *example)
+            check_gradient(value)
+            given = torch.autograd.grad(value, list(held.values()), allow_unused=True)
         return {name: torch.zeros_like(p) if g is None else g for (name, p), g in zip(held.items(), given)}
 
     return gradients
+
+
+def _check_extra(value: Any, name: str) -> None:
+    """Refuses what `load` would not read again."""
+    if isinstance(value, dict):
+        for key, of in value.items():
+            _check_extra(of, f"{name}[{key!r}]")
+    elif isinstance(value, (list, tuple)):
+        for i, of in enumerate(value):
+            _check_extra(of, f"{name}[{i}]")
+    elif type(value) not in (int, float, str, bool, bytes, type(None)) and not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name}: is of type {type(value).__name__}: must be a tensor, a number or a text, or a dict or list of such, which load reads again: torch.as_tensor(…) for arrays, state_dict() for objects")
 
 
 def _tensor(value: Any, name: str) -> torch.Tensor:

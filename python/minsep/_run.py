@@ -311,6 +311,14 @@ class Run:
         joined._positions, joined._joined = positions, len(ids)
         return joined
 
+    def _check_data(self, count: int) -> None:
+        """Refuses data with another number of examples than the ids that join was given, or with fewer
+        than the run has."""
+        if self._joined is None and count < self.examples:
+            raise ValueError(f"data: has {count} examples, and the run has {self.examples}: give run.join the ids of these data, in their order")
+        if self._joined is not None and count != self._joined:
+            raise ValueError(f"data: has {count} examples, and run.join was given {self._joined} ids: the training would use examples that are not in the batches. Give run.join the ids of these data, in their order")
+
     # Noise
 
     def _need_noise(self) -> Noise:

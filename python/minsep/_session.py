@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ._reader import NoiseReader, read_noise
 from ._run import Run
 from ._tree import Layout
 from .errors import TrainingError
+
+
+NO_CHECKPOINT = "{}: is no checkpoint that save of a private training wrote, or was cut: give the path of one, or of no file, where a training begins"
 
 
 class Session:
@@ -34,7 +37,8 @@ class Session:
         self.guard: StepGuard | None = None
         self._reader: NoiseReader | None = None
         self.seed = ""  # of random numbers, of this start
-        self._finite = True
+        self._finite: Any = True  # of the parameters before the step that was taken last
+        self._warned = False
 
     def begin(self, like: Any, state: dict[str, Any] | None, row: Any = None) -> StepGuard:
         """Begins the training of a tree of parameters, or goes on from the state of its guard. The
@@ -68,11 +72,13 @@ class Session:
         self.guard.take(step)
         return self._reader.step(step)
 
-    def check_finite(self, finite: bool) -> None:
+    def check_finite(self, finite: Any) -> None:
         """Warns once of parameters that are not finite, which are public as all releases are. Whether
-        the gradients of a batch are finite would tell of its examples."""
-        if self._finite and not finite:
-            self._finite = False
+        the gradients of a batch are finite would tell of its examples. finite is a truth value that a
+        device may still compute: nobody waits for it before the next step."""
+        before, self._finite = self._finite, finite
+        if not self._warned and not before:
+            self._warned = True
             warnings.warn(
                 "model: has parameters that are not finite, with which gradients are NaN and count as zero: the training goes on with noise alone. Go back to a checkpoint, with a smaller learning rate; "
                 "steps that are taken again after a look at the model count twice (docs/noise.md)",
@@ -80,9 +86,11 @@ class Session:
                 stacklevel=4,
             )
 
-    def rows(self, step: int, rows: Any) -> Any:
+    def rows(self, step: int, rows: Any, examples: Iterable[Any]) -> Any:
         """The rows of the examples of a step, an array or an `OwnerBatch`. rows are those with
-        padding, if there is any."""
+        padding, if there is any. Examples of another step or run are refused."""
+        assert self.guard is not None
+        self.guard.check_examples(examples, rows is None)
         batch = self.run.batch(step)
         given = batch if rows is None else rows
         whose = isinstance(batch, OwnerBatch)

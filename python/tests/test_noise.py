@@ -732,15 +732,15 @@ class Once(runs.Case):
         from minsep import _rows
 
         gc.collect()
-        before = len(_rows._given)
+        before = len(_rows.given)
         noise = runs.Reader(minsep.Run(self.noisy()), {"a": np.zeros(33)}, key=runs.key())
         for t in range(10):
             row = noise.step(t)
             minsep.add_noise({"a": np.zeros(33)}, row, noise.noise._run.grid, 1)
-        self.assertEqual(len(_rows._given), before + 1)
+        self.assertEqual(len(_rows.given), before + 1)
         self.assertLessEqual(len(noise.noise._stream._made), 3)
         kept = weakref.ref(row["a"])
         del row
         noise.close()
         self.assertIsNone(kept())
-        self.assertEqual(len(_rows._given), before)
+        self.assertEqual(len(_rows.given), before)

@@ -142,7 +142,7 @@ class Sums(Training):
                 loaded = again.load(path / "state.npz", other)  # all of it is in the file
                 jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b), loaded, state)
                 again.close()
-                with self.assertRaisesRegex((minsep.TrainingError, ValueError), "like: has other names|params: have|must be floating"):
+                with self.assertRaisesRegex((minsep.TrainingError, ValueError), "like: has other names|params: have|params: has no array|must be floating"):
                     self.begin(run, optax.sgd(1.0, momentum=0.5), loss, frozen={**frozen, "last": not frozen["last"]}).load(path / "state.npz", params)
 
     @needs_optax
@@ -338,6 +338,11 @@ class Resumes(Training):
         training.close()
         with self.assertRaisesRegex(minsep.TrainingError, "serves a training already"):
             self.begin(minsep.Run(path)).init(self.params())
+        np.savez(path / "other.npz", np.zeros(3))
+        (path / "cut.npz").write_bytes((path / "state.npz").read_bytes()[:-99])
+        for name in "other.npz", "cut.npz":
+            with self.assertRaisesRegex(ValueError, f"{name}: is no checkpoint that save of a private training wrote, or was cut"):
+                self.begin(minsep.Run(path)).load(path / name, self.params())
         with self.assertRaisesRegex(ValueError, "state.npz: has other parameters or another optimizer"):
             self.begin(minsep.Run(path), optax.sgd(0.1)).load(path / "state.npz", self.params())
         with self.assertRaisesRegex(minsep.TrainingError, "like: has other names, shapes or order"):
@@ -363,8 +368,8 @@ class Refused(Training):
             ({"loss": 3}, "^loss: must be a function"),
             ({"optimizer": 3}, "^optimizer: must be one of optax"),
             ({"microbatch": 0}, "^microbatch 0: must be"),
-            ({"pad_to": 0}, "^multiple 0: must be"),
-            ({"pad_to": "many"}, "^multiple .*must be"),
+            ({"pad_to": 0}, "^pad_to 0: must be"),
+            ({"pad_to": "many"}, "^pad_to .*must be"),
             ({"frozen": {"first": 1}}, r"^frozen: \['first'\] is 1: must be True or False"),
         ):
             with self.assertRaisesRegex((TypeError, ValueError), words):
@@ -387,6 +392,8 @@ class Refused(Training):
                 self.begin(run, frozen=frozen).init(self.params())
         with self.assertRaisesRegex(ValueError, "^params: have 12 coordinates, and the noise of .* has 36"):
             self.begin(run, frozen={"first": True, "last": False}).init(self.params())
+        with self.assertRaisesRegex(ValueError, "^params: has no array that is trained"):
+            self.begin(run, frozen=True).init(self.params())
         self.assertFalse((self.folder / "own" / "training.json").exists())  # nothing of it began a training
         fine = self.begin(minsep.Run(runs.make_noisy(self.folder / "fine", 20, 36, extra=("--dtype", "float64"))))
         with self.assertRaisesRegex(ValueError, "dtype float32: must be float64|--dtype float32"):
@@ -403,6 +410,11 @@ class Refused(Training):
             (lambda p, x, y: (self.loss(p, x, y), {"mean": x}), "^loss: must give one number for one example, and not tuple"),
             (lambda p, x, y: x * p["first"]["b"][0], r"^loss: must give one number .* not an array of shape \(5,\)"),
             (lambda p, x, y: 3.0, "^loss: must give one number .* not float"),
+            (lambda p, x, y: (x @ p["first"]["w"] > 0).sum(), "^loss: gives a number of type int32, which has no gradient"),
+            (lambda p, x, y: jax.lax.stop_gradient(self.loss(p, x, y)), "^loss: does not depend on the trained parameters"),
+            (lambda p, x, y: x.sum(), "^loss: does not depend on the trained parameters"),
+            (lambda p, x, y: self.loss(p, x, y) if x[0] > 0 else 0.0, r"^loss: looks at a value of an example or parameter, at line \d+ of .*test_optax.py: .*jax.lax.cond"),
+            (lambda p, x, y: self.loss(p, np.abs(x), np.asarray(y)), r"^loss: looks at a value of an example or parameter, at line \d+ of .*test_optax.py: .*take jax.numpy"),
         ):
             training = self.begin(run, loss=loss)
             state = training.init(self.params())
@@ -414,6 +426,9 @@ class Refused(Training):
         state = training.init(self.params())
         with self.assertRaisesRegex(ValueError, "^data: has 50 examples, and the run has [0-9]+:"):
             training.batches(jax.numpy.asarray(x[:50]), y)
+        for wrong in [1.0] * 100, np.array(["a"] * 100), np.float32(3):
+            with self.assertRaisesRegex(TypeError, r"^data\[0\].*: must be an array of numbers that has the examples as its first dimension"):
+                training.batches(wrong, y)
         batch = next(training.batches(x, y))
         for wrong in (), (batch[0][:-1], batch[1][:-1]), (batch[0], batch[1][:-1]), (batch[0], 3), (np.repeat(batch[0], 2, 0), np.repeat(batch[1], 2)):
             with self.assertRaisesRegex(ValueError, "^batch: must"):

@@ -152,7 +152,7 @@ class Pad(runs.Case):
         self.assertEqual(len(minsep.pad(self.batch(3, 3), 6).rows), 6)
         self.assertEqual(len(minsep.pad(self.batch(2, 2, 2), 6, 0, 2).rows), 6)  # 3 for each host hold no two owners
         self.assertEqual(len(minsep.pad(self.batch(2, 2, 2), [6, 8], 1, 2).rows), 4)
-        with self.assertRaisesRegex(ValueError, "larger than the largest size"):
+        with self.assertRaisesRegex(ValueError, "larger than the largest of the sizes"):
             minsep.pad(self.batch(2, 2, 2), [6], 0, 2)
 
 

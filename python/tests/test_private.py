@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
+import weakref
 
 from unittest import mock
 
@@ -434,6 +436,8 @@ class Resumes(Training):
 
     @needs_func
     def test_states_that_are_none(self):
+        import torch
+
         run = minsep.Run(self.own_noisy(20, 39))
         training = self.begin(run)
         for state in None, {}, {"model": {}}:
@@ -442,6 +446,16 @@ class Resumes(Training):
         for state in None, {}, {"token": 3}:
             with self.assertRaisesRegex(ValueError, "^state: must be the result of "):
                 training.load_training_state(state)
+        path = self.folder / "state.pt"
+        for extra, words in ({"mean": np.float64(3)}, r"^extra\['mean'\]: is of type float64"), ({"of": [1, {"x": training}]}, r"^extra\['of'\]\[1\]\['x'\]: is of type Private"):
+            with self.assertRaisesRegex(TypeError, words + ": must be a tensor, a number or a text"):
+                training.save(path, extra)
+        self.assertFalse(path.exists())
+        training.save(path, {"a": [1, 2.5, None, True, ("b", torch.ones(2))]})
+        for content in b"garbage", path.read_bytes()[:-99], b"":
+            path.write_bytes(content)
+            with self.assertRaisesRegex(ValueError, "state.pt: is no checkpoint that save of a private training wrote, or was cut"):
+                training.load(path)
         state = training.state_dict()
         with self.assertRaisesRegex(minsep.TrainingError, "begun already: call it once, before"):
             training.load_state_dict(state)
@@ -486,10 +500,15 @@ class Refused(Training):
             ({"loss": 3}, "^loss: must be a function"),
             ({"microbatch": 0}, "^microbatch 0: must be"),
             ({"scheduler": 3}, "^scheduler: must be"),
+            ({"scheduler": optim.lr_scheduler.StepLR}, "^scheduler: must be .*, and not <class"),
+            ({"loss": nn.CrossEntropyLoss()}, "^loss: is torch.nn.CrossEntropyLoss, a function of outputs and targets"),
         ):
             self.refused(words, error=(TypeError, ValueError), **options)
         self.refused("^model: must be a torch.nn.Module", 3, sgd(self.mlp().parameters()), error=TypeError)
         self.refused("^optimizer: must be one of torch.optim", self.mlp(), 3, error=TypeError)
+        with runs.warnings.catch_warnings():
+            runs.warnings.simplefilter("ignore", DeprecationWarning)
+            self.refused("^model: is a module of TorchScript", torch.jit.script(self.mlp()), error=TypeError)
         with self.assertRaisesRegex(TypeError, r"run = minsep.Run\('run'\), then private\(model, optimizer, run"):
             self.begin("run")
         self.assertFalse((self.folder / "own" / "training.json").exists())  # nothing of it began a training
@@ -638,6 +657,69 @@ class Refused(Training):
             training.step(*examples(5))
 
     @needs_func
+    def test_another_optimizer(self):
+        """It steps on no parameter of the model, not even on a frozen one; one that the training's own has inside does."""
+        import torch
+
+        class Outer(torch.optim.Optimizer):
+            def __init__(self, inner):
+                super().__init__(inner.param_groups, {})
+                self.inner = inner
+
+            def step(self, closure=None):
+                self.inner.step()
+
+        run = minsep.Run(self.own_noisy(20, 39))
+        model = torch.nn.Sequential(torch.nn.Linear(2, 5).requires_grad_(False), self.mlp())
+        loss = lambda m, x, y: self.loss(m[1], x, y)
+        training = self.begin(run, model, Outer(torch.optim.SGD(model[1].parameters(), lr=0.1)), loss=loss)
+        examples = lambda t: [x[run.batch(t)] for x in self.data().tensors]
+        others = torch.nn.Linear(2, 2)
+        unrelated = torch.optim.SGD(others.parameters(), lr=0.1)
+        for step, (parameter, name) in enumerate(((model[1][0].weight, "1.0.weight"), (model[0].bias, "0.bias"))):
+            training.step(*examples(step))
+            unrelated.step()
+            parameter.requires_grad_().grad = torch.ones_like(parameter)
+            with self.assertRaisesRegex(minsep.TrainingError, f"optimizer.step: of another Adam than the training's, which has the parameter {name} of its model"):
+                torch.optim.Adam([*others.parameters(), parameter]).step()
+            parameter.requires_grad_(step == 0)
+        other = self.begin(minsep.Run(runs.make_noisy(self.folder / "other", 20, 39)), model[1])
+        other.step(*(x[other.run.batch(0)] for x in self.data().tensors))
+        training.close()
+        torch.optim.Adam([model[0].bias]).step()
+        kept = weakref.ref(self.begin(minsep.Run(runs.make_noisy(self.folder / "next", 20, 39))))
+        self.doCleanups()
+        gc.collect()
+        self.assertIsNone(kept())
+
+    @needs_func
+    def test_batches_of_another_step_or_run(self):
+        """Examples that a loader gave belong to its run and step, whatever their number, and copies of them to its step."""
+        data, trainings = self.data(), []
+        for name in "q", "r":
+            out = self.folder / name
+            runs.minsep("form", "--examples", 100, "--scheme", "fixed", "--min-sep", 1, "--steps", 12, "--batch-size", 5, "--key", runs.key(), "--out", out, "--quiet")
+            runs.minsep("strategy", "--kind", "identity", "--steps", 12, "--out", self.folder / f"{name}.json", "--quiet")
+            runs.minsep("noise", "--strategy", self.folder / f"{name}.json", "--noise-multiplier", 1, "--steps", 12, "--coordinates", 39, "--key", runs.key(), "--out", out, "--quiet")
+            trainings.append(self.begin(minsep.Run(out), key=runs.key()))
+        (q, of_q), (r, of_r) = ((training, iter(training.loader(data))) for training in trainings)
+        x, y = next(of_q)
+        with self.assertRaisesRegex(minsep.TrainingError, f"batch: is of step 0 of the run in {q.run.path}, and the training is of the run in {r.run.path}"):
+            r.step(x, y)
+        q.make_gradients(x, y)
+        with self.assertRaisesRegex(minsep.TrainingError, "make_gradients: was called before, and the optimizer has made no step since"):
+            q.make_gradients(x, y)
+        q.optimizer.step()
+        for again in (x, y), (x.clone(), y.clone()):
+            with self.assertRaisesRegex(minsep.TrainingError, "batch: is of step 0, and the next step is 1: give each batch to step once"):
+                q.step(*again)
+        q.step(*next(of_q))
+        with self.assertRaisesRegex(minsep.TrainingError, "batch: is of step 0, and the next step is 2"):
+            q.step(x, y, rows=q.run.batch(2))
+        r.step(*next(of_r))
+        self.assertEqual((q.guard.next_step, r.guard.next_step), (2, 1))
+
+    @needs_func
     def test_loaders_and_batches(self):
         run = minsep.Run(self.own_noisy(20, 39))
         training = self.begin(run)
@@ -645,6 +727,10 @@ class Refused(Training):
         for name, value in ("batch_size", 4), ("shuffle", True), ("sampler", []), ("drop_last", True), ("batch_sampler", []):
             with self.assertRaisesRegex(ValueError, f"^{name}: must be left out: the batches are those of the run"):
                 training.loader(data, **{name: value})
+        with self.assertRaisesRegex(TypeError, "^data: is a tuple: must be a data set"):
+            training.loader(data.tensors)
+        with self.assertRaisesRegex(ValueError, f"^data: has 50 examples, and the run has {run.examples}: give run.join"):
+            training.loader([0] * 50)
         batches = iter(training.loader(data))
         x, y = next(batches)
         for wrong in (), (3,), (x.numpy(), y):
@@ -653,7 +739,7 @@ class Refused(Training):
         for wrong in (x[:-1], y[:-1]), (x.repeat(2, 1), y.repeat(2)), (x, y[:-1]):
             with self.assertRaisesRegex(ValueError, "batch: "):
                 training.step(*wrong)
-        with self.assertRaisesRegex(minsep.TrainingError, "batch of step 1: the next step is 0: give each batch of the loader to step once"):
+        with self.assertRaisesRegex(minsep.TrainingError, "batch of step 1: the next step is 0: give each batch to step once"):
             next(batches)
         self.assertEqual(training.guard.next_step, 0)
         with self.assertRaisesRegex(minsep.TrainingError, r"private\(…\).step takes the steps of this guard"):
@@ -665,12 +751,18 @@ class Refused(Training):
         for loss, words in (
             (lambda m, x, y: m(x), r"not a tensor of shape \(1, 3\)"),
             (lambda m, x, y: 3.0, "not float"),
+            (lambda m, x, y: self.loss(m, x, y).detach(), "^loss: does not depend on the trained parameters"),
+            (lambda m, x, y: (m(x).argmax(1) == y).float().mean(), "^loss: does not depend on the trained parameters"),
             (lambda m, x, y: self.loss(m, x, y) if m(x).sum() > 0 else m(x).sum(), "Give microbatch=1, which makes them one by one"),
         ):
             training = self.begin(run, loss=loss)
             with self.assertRaisesRegex(ValueError, words):
                 training.step(*(x[run.batch(0)] for x in self.data().tensors))
             training.close()
+        training = self.begin(run, loss=lambda m, x, y: self.loss(self.mlp(), x, y).detach(), microbatch=1)
+        with self.assertRaisesRegex(ValueError, "^loss: does not depend on the trained parameters"):
+            training.step(*(x[run.batch(0)] for x in self.data().tensors))
+        training.close()
         self.check_steps(run, self.begin(run, loss=loss, microbatch=1), loss, self.data().tensors, 3, True)
 
 

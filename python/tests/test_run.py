@@ -339,7 +339,7 @@ class Pad(runs.Case):
     def test_sizes(self):
         for n, want in (0, 4), (4, 4), (5, 16), (16, 16):
             self.assertEqual(len(minsep.pad(np.arange(n), [16, 4])), want)
-        with self.assertRaisesRegex(ValueError, "larger than the largest size"):
+        with self.assertRaisesRegex(ValueError, "larger than the largest of the sizes"):
             minsep.pad(np.arange(17), [4, 16])
 
     def test_unsigned_and_empty(self):
