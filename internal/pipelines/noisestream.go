@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"unsafe"
 
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
@@ -131,7 +129,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 	if err := bytes.readUntil(n.FromStep); err != nil {
 		return head, err
 	}
-	writeNext := rowWriter(s, head.DType, out) // allocated before the limit, or the collector never rests
+	rows := s.Buffer(s.Rows(), head.DType == manifest.DFloat64) // allocated before the limit, or the collector never rests
 	leaveProgram()
 	defer limitGarbage(streamGarbage)()
 	kept := checkpoints{n, head, s, o.tell}
@@ -150,7 +148,11 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 		if err := bytes.readUntil(min(head.Steps, s.Step()+1+StreamAhead)); err != nil {
 			return head, err
 		}
-		if err := writeNext(min(s.Rows(), head.Steps-s.Step())); err != nil {
+		next, err := rows.Next(min(s.Rows(), head.Steps-s.Step()))
+		if err == nil {
+			_, err = out.Write(next)
+		}
+		if err != nil {
 			return head, err
 		}
 		if s.Step() == s.Until {
@@ -192,36 +194,6 @@ func (b stepBytes) readUntil(step int) error {
 		b.stream.Add(bytes)
 	}
 	return nil
-}
-
-// rowWriter returns a function that makes so many of the next rows and writes them in little endian.
-func rowWriter(s *noise.Generator, dtype manifest.DType, out io.Writer) func(rows int) error {
-	size := s.Rows() * s.Width()
-	if dtype == manifest.DFloat64 {
-		values := make([]float64, size)
-		return func(rows int) error {
-			part := values[:rows*s.Width()]
-			return writeRows(out, part, s.Fill64(part))
-		}
-	}
-	values := make([]float32, size)
-	return func(rows int) error {
-		part := values[:rows*s.Width()]
-		return writeRows(out, part, s.Fill32(part))
-	}
-}
-
-// writeRows writes rows unless err says that they were not made. On a little-endian processor their
-// bytes are their own memory.
-func writeRows[T float32 | float64](out io.Writer, rows []T, err error) error {
-	if err != nil {
-		return err
-	}
-	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
-		return binary.Write(out, binary.LittleEndian, rows)
-	}
-	_, err = out.Write(unsafe.Slice((*byte)(unsafe.Pointer(&rows[0])), len(rows)*int(unsafe.Sizeof(rows[0]))))
-	return err
 }
 
 // head returns the head of the stream. It refuses parameters that the recipe does not allow.

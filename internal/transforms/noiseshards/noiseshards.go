@@ -10,10 +10,11 @@
 // not at all, with mode 0600 in folders of mode 0700. Through the pipeline travel names,
 // sizes and hashes.
 //
-// A task that is killed or repeated goes on where a task of the same shard stopped: after each file
-// it notes the hashes of the finished ones, and now and then a checkpoint of the noise. Files are
-// used again only if their contents have the noted hashes. The notes have names of temporary files,
-// which publishing the index removes.
+// A task that is killed or repeated keeps the files that a task of the same shard finished, and makes
+// the others: after each file it notes the hashes of the finished ones. Files are kept only if their
+// contents have the noted hashes. Of a strategy whose rows need earlier rows, the noise of kept files
+// is made again and dropped. The notes have the name of a temporary file, which publishing the index
+// removes.
 //
 // # Determinism
 //
@@ -40,7 +41,6 @@ import (
 	"minsep/internal/param"
 	"minsep/internal/store"
 	"minsep/internal/stream"
-	"minsep/internal/strictjson"
 	"minsep/internal/transforms/keyref"
 	"minsep/internal/transforms/manifestio"
 	"minsep/internal/transforms/progress"
@@ -199,32 +199,4 @@ func (f *writeFn) ProcessElement(ctx context.Context, shard int, emit func(strin
 		return err
 	}
 	return manifestio.EmitFiles(files, emit)
-}
-
-// notes is the message of a task to the next task of the same shard.
-type notes struct {
-	RecipeSHA256 manifest.Digest `json:"recipe_sha256"`
-	DType        manifest.DType  `json:"dtype"`
-	StepsPerFile int             `json:"steps_per_file"`
-	Files        []manifest.File `json:"files"`
-	Checkpoint   *manifest.File  `json:"checkpoint,omitempty"` // of the state after CheckpointStep steps
-	Step         int             `json:"checkpoint_step,omitempty"`
-}
-
-// readNotes returns the notes of a shard, or empty notes if it has none that match want.
-func readNotes(ctx context.Context, path string, want notes) notes {
-	b, err := store.ReadFile(ctx, path, 64<<20)
-	if err != nil {
-		return want
-	}
-	var got notes
-	if strictjson.Unmarshal(b, &got) != nil {
-		return want
-	}
-	head := got
-	head.Files, head.Checkpoint, head.Step = nil, nil, 0
-	if !reflect.DeepEqual(head, want) {
-		return want
-	}
-	return got
 }

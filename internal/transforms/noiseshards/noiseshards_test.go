@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx" // every runner
@@ -237,58 +236,63 @@ func writer(t *testing.T, c Config, r *noise.Recipe, done func()) *shardWriter {
 	return &shardWriter{config: c, shard: 1, steps: steps, generator: g, done: done}
 }
 
-// setCheckpointInterval sets the interval for one test.
-func setCheckpointInterval(t *testing.T, d time.Duration) {
-	old := checkpointInterval
-	checkpointInterval = d
-	t.Cleanup(func() { checkpointInterval = old })
-}
-
-// TestResume stops a shard after some files, with and without checkpoints, damages what is left,
-// and goes on.
+// TestResume stops a shard after some files, damages or removes one of what is left, and goes on: the
+// noise is the same, and of the finished files only those that were touched are made again.
 func TestResume(t *testing.T) {
 	key := newKey(t)
 	for _, s := range testStrategies() {
-		for _, interval := range []time.Duration{0, time.Hour} {
-			setCheckpointInterval(t, interval)
-			for stop, damage := range map[int]string{0: "", 1: notesName, 2: checkpointName, 3: "steps-000000-000009.npy", 4: "steps-000010-000019.npy"} {
-				c, r := newConfig(t, key, s)
-				killedAfter(t, c, r, max(stop, 2))
-				path := filepath.Join(c.Dir, manifest.NoiseShard(1, c.Shards), damage)
-				if b, err := os.ReadFile(path); err == nil {
-					b[len(b)/2] ^= 0x55
-					if err := os.WriteFile(path, b, 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if _, err := writer(t, c, r, func() {}).run(context.Background()); err != nil {
+		for _, c := range []struct {
+			stop   int // after so many of five files
+			touch  string
+			remove bool
+			made   int // by the second task
+		}{
+			{3, "", false, 2},
+			{3, notesName, true, 5},
+			{3, "steps-000000-000009.npy", false, 3},
+			{4, "steps-000010-000019.npy", true, 2},
+			{4, "steps-000030-000039.npy", false, 2},
+		} {
+			config, r := newConfig(t, key, s)
+			killedAfter(t, config, r, c.stop)
+			path := filepath.Join(config.Dir, manifest.NoiseShard(1, config.Shards), c.touch)
+			if b, err := os.ReadFile(path); err == nil {
+				b[len(b)/2] ^= 0x55
+				if err := os.WriteFile(path, b, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				got, want := make([]float64, steps*coordinates), make([]float64, steps*coordinates)
-				readShard(t, c, 1, got)
-				lo, hi := manifest.NoiseRange(coordinates, 1, c.Shards)
-				for i, row := range slices.Collect(slices.Chunk(expected(t, c, r), coordinates)) {
-					copy(want[i*coordinates+int(lo):], row[lo:hi])
+			}
+			if c.remove {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
 				}
-				if !slices.Equal(got, want) {
-					t.Errorf("%s, checkpoints every %v, %q damaged: other noise", s.Kind, interval, damage)
-				}
+			}
+			made := 0
+			files, err := writer(t, config, r, func() { made++ }).run(context.Background())
+			if err != nil || made != c.made || len(files) != 5 {
+				t.Errorf("%s, %+v: %d of %d files were made (%v)", s.Kind, c, made, len(files), err)
+			}
+			got, want := make([]float64, steps*coordinates), make([]float64, steps*coordinates)
+			readShard(t, config, 1, got)
+			lo, hi := manifest.NoiseRange(coordinates, 1, config.Shards)
+			for i, row := range slices.Collect(slices.Chunk(expected(t, config, r), coordinates)) {
+				copy(want[i*coordinates+int(lo):], row[lo:hi])
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %+v: other noise", s.Kind, c)
 			}
 		}
 	}
 }
 
-// TestResumeDoesNotBeginAgain counts the files that a task makes after one that was stopped.
-func TestResumeDoesNotBeginAgain(t *testing.T) {
-	setCheckpointInterval(t, 0)
-	for _, s := range testStrategies() {
-		c, r := newConfig(t, newKey(t), s)
-		killedAfter(t, c, r, 3)
-		made := 0
-		files, err := writer(t, c, r, func() { made++ }).run(context.Background())
-		if err != nil || made != 2 || len(files) != 5 {
-			t.Errorf("%s: %d of %d files were made (%v)", s.Kind, made, len(files), err)
-		}
+// TestOtherLayout: a task with other files in the same folder uses none of those that were finished.
+func TestOtherLayout(t *testing.T) {
+	c, r := newConfig(t, newKey(t), testStrategies()[0])
+	killedAfter(t, c, r, 3)
+	c.DType = manifest.DFloat64
+	made := 0
+	if _, err := writer(t, c, r, func() { made++ }).run(context.Background()); err != nil || made != 5 {
+		t.Errorf("%d of 5 files were made (%v)", made, err)
 	}
 }
 
@@ -323,7 +327,7 @@ func TestPublishLeavesNoiseAlone(t *testing.T) {
 			return err
 		case mode.IsDir() && mode.Perm() != 0o700, mode.IsRegular() && mode.Perm() != 0o600:
 			t.Errorf("%s: mode %v", path, mode)
-		case strings.Contains(path, "tmp"+"-notes"), strings.Contains(path, "checkpoint"):
+		case strings.Contains(path, "tmp"+"-notes"):
 			t.Errorf("%s is left", path)
 		case mode.IsRegular():
 			found++
