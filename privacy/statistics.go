@@ -48,6 +48,7 @@ type Statistics struct {
 // together, which `minsep compose` adds up.
 type Release struct {
 	Statistics
+	Examples            string      `json:"examples"` // the bounded table, as run.json names it: the graph is public
 	MaxExamplesPerOwner int         `json:"max_examples_per_owner"`
 	Results             [][]float64 `json:"results"` // of each statistic: one for each class or rank, else one
 }

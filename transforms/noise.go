@@ -147,8 +147,8 @@ func (e Examples) knownIdentity() (string, error) {
 	case e.table != nil:
 		return manifest.BoundedExamples(e.table.Digest), nil
 	}
-	return "", errors.New("noise names the table of its examples: write it with Examples.Write before the batches are sampled; " +
-		"for WriteNoise sample them in another pipeline, from the table that ReadTable reads")
+	return "", errors.New("noise and statistics name the table of their examples: write it with Examples.Write before; " +
+		"for WriteNoise sample the batches in another pipeline, from the table that ReadTable reads")
 }
 
 // draft returns the recipe of the noise of batches, with fresh bytes for each step and without its

@@ -45,7 +45,8 @@ func decodeRelease(b []byte) (r privacy.Release, err error) { return r, json.Unm
 // Statistics releases private statistics of the examples of a bounded table: values is a
 // PCollection<KV<K, Value>> with K the type of the examples' ids, or string for texts of int64, at most
 // one value of an example in each column, and the result a PCollection<privacy.Release> of one element.
-// Values of examples that are not in the table count nowhere.
+// Values of examples that are not in the table count nowhere. The table is one that [ReadTable] reads, or
+// that this pipeline writes with [Examples.Write] before.
 //
 // The release is in the folder statistics of the run directory before it is an element: a name is
 // released once, and a bundle that is repeated emits what is there. Its claim adds to that of the
@@ -72,6 +73,10 @@ func Statistics(
 	case v != reflect.TypeFor[Value]():
 		return none, fmt.Errorf("values: are of type %v: must be transforms.Value", v)
 	}
+	table, err := e.identity(s)
+	if err != nil {
+		return none, err
+	}
 	perOwner, err := e.perOwner()
 	if err != nil {
 		return none, err
@@ -95,7 +100,7 @@ func Statistics(
 	byExample := beam.CoGroupByKey(s, members, values)
 	sums := beam.ParDo(s, &aggregateFn{Ask: ask, PerOwner: perOwner}, byExample)
 	release := &releaseFn{Ask: ask, PerOwner: perOwner, Run: e.training.dir}
-	return beam.ParDo(s, release, beam.Impulse(s), beam.SideInput{Input: sums}), nil
+	return beam.ParDo(s, release, table, beam.SideInput{Input: sums}), nil
 }
 
 // perOwner is the number of examples that an owner has at most.
@@ -171,7 +176,7 @@ func (f *aggregateFn) FinishBundle(emit func([]byte)) error {
 }
 
 // releaseFn adds the sums of all bundles up, of which there may be none, and noise, and publishes the
-// release.
+// release with the name of the table.
 type releaseFn struct {
 	Ask      privacy.Statistics
 	PerOwner int
@@ -180,7 +185,7 @@ type releaseFn struct {
 
 func (f *releaseFn) ProcessElement(
 	ctx context.Context,
-	_ []byte,
+	table string,
 	sums func(*[]byte) bool,
 	emit func(privacy.Release),
 ) error {
@@ -193,7 +198,7 @@ func (f *releaseFn) ProcessElement(
 			return err
 		}
 	}
-	r, err := all.Release(ctx, f.Run)
+	r, err := all.Release(ctx, f.Run, table)
 	if err == nil {
 		emit(r)
 	}

@@ -2,6 +2,7 @@ package transforms
 
 import (
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -52,6 +53,9 @@ func TestStatistics(t *testing.T) {
 		build := func(training *Training, of []int) (*beam.Pipeline, error) {
 			p, s := beam.NewPipelineWithRoot()
 			e := examples(t, s, again(training), limits)
+			if err := e.Write(t.Context(), s); err != nil {
+				return nil, err
+			}
 			beam.ParDo0(s, takeRow, must[beam.PCollection](t)(e.Rows(s)))
 			values := beam.ParDo(s, valueOf, beam.CreateList(s, of))
 			values = beam.Flatten(s, values, beam.ParDo(s, namelessOf, beam.CreateList(s, numbers(people+500))))
@@ -73,11 +77,16 @@ func TestStatistics(t *testing.T) {
 		if len(released.list) != 1 || !reflect.DeepEqual(released.list[0].Results, want) || released.list[0].MaxExamplesPerOwner != 2 {
 			t.Errorf("%s: %+v, want %v", runner, released.list, want)
 		}
+		if run, err := openRun(training); err != nil || run.Examples != released.list[0].Examples {
+			t.Errorf("%s: %+v, %v: want the examples of the run, %q", runner, released.list[0], err, run.Examples)
+		}
 		r, err := statistics.Read(t.Context(), training.dir, "labels")
 		if err != nil || !reflect.DeepEqual(r, released.list[0]) {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if _, err := build(training, nil); err == nil || !strings.Contains(err.Error(), "released already") {
+		_, s := beam.NewPipelineWithRoot()
+		e := must[Examples](t)(ReadTable(t.Context(), s, training, filepath.Join(training.dir, "bounded")))
+		if _, err := Statistics(t.Context(), s, labels, e, beam.ParDo(s, valueOf, beam.CreateList(s, numbers(3)))); err == nil || !strings.Contains(err.Error(), "released already") {
 			t.Errorf("a second release: %v", err)
 		}
 		twice := must[*beam.Pipeline](t)(build(newTraining(t), append(numbers(people), 7)))

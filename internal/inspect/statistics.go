@@ -13,7 +13,7 @@ func inspectStatistics(ctx context.Context, dir string) (found Inspection, err e
 	if err != nil {
 		return found, err
 	}
-	found.check("releases", "each is as it was written, for as many examples of an owner as the bounded table allows", true)
+	found.check("releases", "each is as it was written, of the bounded table", true)
 	for _, r := range all {
 		found.Notes = append(found.Notes, r.Name+": "+r.Claim()+"; this adds to the guarantee of the training: minsep compose says to what")
 	}

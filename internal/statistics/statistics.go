@@ -143,22 +143,14 @@ func (a *Aggregates) Encode() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-var errOther = errors.New("aggregates of another request")
-
 // Merge adds encoded aggregates of the same request.
 func (a *Aggregates) Merge(encoded []byte) error {
 	var others []aggregate
 	if err := gob.NewDecoder(bytes.NewReader(encoded)).Decode(&others); err != nil {
 		return err
 	}
-	if len(others) != len(a.all) {
-		return errOther
-	}
 	for i, other := range others {
 		to := a.all[i]
-		if len(other.Sums) != len(to.Sums) || (other.Quantiles == nil) != (to.Quantiles == nil) {
-			return errOther
-		}
 		for j, n := range other.Sums {
 			to.Sums[j] += n
 		}
@@ -241,20 +233,21 @@ func path(run, name string) string {
 // the noise, and nobody draws for a file that is there: a worker that is repeated or killed leaves no
 // second draw of the same sums, under no name. In an object store a draw that comes late is refused
 // before anybody can read it. If the request was released already, by a bundle that is repeated, that
-// release is returned; another request under its name is refused.
-func (a *Aggregates) Release(ctx context.Context, run string) (r privacy.Release, err error) {
+// release is returned; another request under its name is refused. examples names the bounded table, as
+// run.json does.
+func (a *Aggregates) Release(ctx context.Context, run, examples string) (r privacy.Release, err error) {
+	release := privacy.Release{Statistics: a.of, Examples: examples, MaxExamplesPerOwner: int(a.perOwner)}
 	if err := store.MkdirAll(ctx, store.Join(run, manifest.StatisticsFolder), 0o755); err != nil {
 		return r, err
 	}
 	once := store.Options{Mode: 0o644, New: true, InPlace: true}
 	err = store.Write(ctx, path(run, a.of.Name), once, func(w io.Writer) error {
-		results, err := a.results()
-		if err != nil {
+		if release.Results, err = a.results(); err != nil {
 			return err
 		}
 		to := json.NewEncoder(w)
 		to.SetIndent("", "  ")
-		return to.Encode(file{releaseFormat, privacy.Release{Statistics: a.of, MaxExamplesPerOwner: int(a.perOwner), Results: results}})
+		return to.Encode(file{releaseFormat, release})
 	})
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return r, err
@@ -262,7 +255,7 @@ func (a *Aggregates) Release(ctx context.Context, run string) (r privacy.Release
 	if r, err = Read(ctx, run, a.of.Name); err != nil {
 		return r, err
 	}
-	if r.MaxExamplesPerOwner != int(a.perOwner) || !reflect.DeepEqual(r.Statistics, a.of) {
+	if release.Results = r.Results; !reflect.DeepEqual(r, release) {
 		return privacy.Release{}, &param.Error{Param: "name", Value: a.of.Name,
 			Rule: "is of other statistics, which were released meanwhile, and stay and count: give another one"}
 	}
@@ -295,8 +288,8 @@ func Read(ctx context.Context, run, name string) (privacy.Release, error) {
 	return f.Release, nil
 }
 
-// All reads the releases of a run directory, by name. A release for another number of examples of an
-// owner than the bounded table allows, if the table is there, is an error: it is of another table.
+// All reads the releases of a run directory, by name. A release of another table than the directory's
+// bounded table, if that is there, is an error.
 func All(ctx context.Context, run string) (all []privacy.Release, err error) {
 	entries, err := store.List(ctx, store.Join(run, manifest.StatisticsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -316,22 +309,17 @@ func All(ctx context.Context, run string) (all []privacy.Release, err error) {
 	if err != nil || all == nil {
 		return all, err
 	}
-	table, err := manifest.Read(ctx, store.Join(run, manifest.BoundedFolder))
+	table, err := manifest.DigestOf(ctx, store.Join(run, manifest.BoundedFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	bound, err := table.Bound()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", manifest.BoundedFolder, err)
-	}
 	for _, r := range all {
-		if r.MaxExamplesPerOwner != bound.OwnerLimit() {
-			return nil, &param.Error{Param: "statistics", Value: r.Name, Rule: fmt.Sprintf(
-				"are for an owner with at most %d examples, where the bounded table allows %d: they are of another table; move the file away",
-				r.MaxExamplesPerOwner, bound.OwnerLimit())}
+		if r.Examples != manifest.BoundedExamples(table) {
+			return nil, &param.Error{Param: "statistics", Value: r.Name, Rule: "are of another bounded table than " +
+				store.Join(run, manifest.BoundedFolder) + ": put theirs back, and bound the other one in a new directory"}
 		}
 	}
 	return all, nil
