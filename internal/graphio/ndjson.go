@@ -17,7 +17,7 @@ var ndjsonFormat = format{
 	name:       NDJSON,
 	title:      "NDJSON",
 	extensions: []string{".ndjson", ".jsonl", ".json"},
-	look:       (*inspected).json,
+	look:       lookJSON,
 	part:       func() part { return new(jsonPart) },
 }
 
@@ -35,8 +35,8 @@ func (p *jsonPart) parts(_ context.Context, in *inspected, o *Options) (list []p
 	return list, nil
 }
 
-// json looks at the first lines of NDJSON until the types are known.
-func (in *inspected) json(f File, o *Options) *Fault {
+// lookJSON looks at the first lines of NDJSON until the types are known.
+func lookJSON(in *inspected, f File, o *Options) *Fault {
 	s := &in.split
 	p := &jsonPart{
 		textPart{Compression: in.compression, Encoding: o.Encoding},

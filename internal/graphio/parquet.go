@@ -17,13 +17,10 @@ var parquetFormat = format{
 	name:       Parquet,
 	title:      "Parquet",
 	extensions: []string{".parquet", ".pq"},
-	magic: []string{
-		"PAR1",
-		"PARE",
-	},
-	magicRule: "a Parquet file begins with PAR1, and is not compressed as a whole",
-	look:      (*inspected).parquet,
-	part:      func() part { return new(parquetPart) },
+	magic:      []string{"PAR1", "PARE"},
+	magicRule:  "a Parquet file begins with PAR1, and is not compressed as a whole",
+	look:       lookParquet,
+	part:       func() part { return new(parquetPart) },
 }
 
 // parquetPart are row groups of a Parquet file.
@@ -73,8 +70,8 @@ func parquetFault(group int, err error) *Fault {
 	return f
 }
 
-// parquet looks at the footer of a Parquet file.
-func (in *inspected) parquet(f File, o *Options) *Fault {
+// lookParquet looks at the footer of a Parquet file.
+func lookParquet(in *inspected, f File, o *Options) *Fault {
 	file, err := idcolumn.Open(f, f.Size())
 	if err != nil {
 		return parquetFault(0, err)
@@ -84,7 +81,7 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 		len(file.Columns) == 1 && o.OwnerColumn == "" && !s.lacksExamples() && s.FolderOwner == ""
 	p := new(parquetFile)
 	in.whole = p
-	columns, fault := in.parquetColumns(file, &p.columns, o)
+	columns, fault := parquetColumns(in, file, &p.columns, o)
 	if fault != nil {
 		return fault
 	}
@@ -110,7 +107,8 @@ func (in *inspected) parquet(f File, o *Options) *Fault {
 }
 
 // parquetColumns finds the columns that are the file's.
-func (in *inspected) parquetColumns(
+func parquetColumns(
+	in *inspected,
 	file *idcolumn.File,
 	p *parquetPart,
 	o *Options,

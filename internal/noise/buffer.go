@@ -12,8 +12,8 @@ type Buffer struct {
 	float64s  []float64
 }
 
-// Buffer returns room for a number of the generator's rows, as float64 or as float32.
-func (g *Generator) Buffer(rows int, double bool) *Buffer {
+// NewBuffer returns room for a number of a generator's rows, as float64 or as float32.
+func NewBuffer(g *Generator, rows int, double bool) *Buffer {
 	if double {
 		return &Buffer{generator: g, float64s: make([]float64, rows*g.Width())}
 	}

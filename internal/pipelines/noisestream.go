@@ -129,7 +129,7 @@ func (n NoiseStream) Run(ctx context.Context, o Options, in io.Reader, out io.Wr
 	if err := bytes.readUntil(n.FromStep); err != nil {
 		return head, err
 	}
-	rows := s.Buffer(s.Rows(), head.DType == manifest.DFloat64) // allocated before the limit, or the collector never rests
+	rows := noise.NewBuffer(s, s.Rows(), head.DType == manifest.DFloat64) // allocated before the limit, or the collector never rests
 	leaveProgram()
 	defer limitGarbage(streamGarbage)()
 	kept := checkpoints{n, head, s, o.tell}

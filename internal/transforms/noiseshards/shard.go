@@ -53,7 +53,7 @@ func (w *shardWriter) run(ctx context.Context) ([]manifest.File, error) {
 	left := w.finished(ctx, of)
 	w.chunk = max(1, min(w.config.stepsPerFile(), w.steps, bufferBytes/w.config.DType.Size()/w.generator.Width()))
 	for i := range w.buffers {
-		w.buffers[i] = w.generator.Buffer(w.chunk, w.config.DType == manifest.DFloat64)
+		w.buffers[i] = noise.NewBuffer(w.generator, w.chunk, w.config.DType == manifest.DFloat64)
 	}
 	var files []manifest.File
 	for first := 0; first < w.steps; first += w.config.stepsPerFile() {
