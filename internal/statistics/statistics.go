@@ -270,7 +270,7 @@ func Read(ctx context.Context, run, name string) (privacy.Release, error) {
 		return privacy.Release{}, err
 	}
 	var f file
-	if err = strictjson.Unmarshal(b, &f); !bytes.HasSuffix(b, []byte("\n")) {
+	if err = strictjson.Unmarshal(b, &f); !bytes.HasSuffix(b, []byte("\n}\n")) { // what is inside is indented
 		err = errors.New("has no end: it is being written, or was left by a killed process; then remove it to release again, if nobody has seen results in it")
 	}
 	if err == nil && f.Format != releaseFormat {
