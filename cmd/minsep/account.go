@@ -80,7 +80,6 @@ published one, which is not proven: it is written to accounting.json, which is n
 	f.DurationVar(&stage.CPUTime, "cpu-time", 0, "CPU time for estimates and verification, such as 10m (default 1m, or less where more saves little noise)")
 	f.Uint64Var(&stage.Samples, "samples", 0, "number of samples for estimates and verification, in place of a time; tables and proofs without samples come on top")
 	f.Float64SliceVar(&stage.AlsoEpsilon, "also-epsilon", nil, "further values of epsilon, such as 1,2,8: delta is certified at them too; their samples come on top of the budget")
-	f.BoolVar(&stage.Curve, "curve", false, "also print delta at other values of epsilon; where this needs samples, they are estimates")
 	return c
 }
 
@@ -164,8 +163,8 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 			fmt.Fprintf(t, "in delta\tfailure probability %.3g of the verification\n", p.FailureProbability)
 		}
 		printAlso(t, r)
-		for _, a := range r.Attacks {
-			fmt.Fprintf(t, "attacks, %s\t%s\n", a.Worth, attackText(a))
+		if a := r.Attacks; a != nil {
+			fmt.Fprintf(t, "attacks, %s\t%s\n", a.Worth, attackText(*a))
 		}
 	} else if r.DryRun {
 		fmt.Fprintf(
@@ -191,7 +190,7 @@ func printAccounted(w io.Writer, r pipelines.AccountResult) {
 	}
 	printEarlier(t, r)
 	printEstimates(t, r)
-	if len(r.Estimates)+len(r.Curve) > 0 {
+	if len(r.Estimates) > 0 {
 		fmt.Fprintln(t)
 	}
 	printWorse(t, r.Beside, r.WithoutSamples, r.Unused, "--cpu-time or --samples")
@@ -355,7 +354,7 @@ func printEarlier(t io.Writer, r pipelines.AccountResult) {
 	}
 }
 
-// printEstimates prints the tables that certify nothing: estimates by noise multiplier, the curve of δ, and the unproven analysis of multi-owner.
+// printEstimates prints the tables that certify nothing: estimates by noise multiplier, and the unproven analysis of multi-owner.
 func printEstimates(t io.Writer, r pipelines.AccountResult) {
 	if len(r.Estimates) > 0 {
 		fmt.Fprintf(t, "\nestimates\tnoise multiplier\tdelta\tstandard error\tM/delta\tdirection\n")
@@ -372,16 +371,6 @@ func printEstimates(t io.Writer, r pipelines.AccountResult) {
 		}
 		if r.Estimate > 0 {
 			fmt.Fprintf(t, "\t%.5g\t%.4g\tinterpolated\n", r.Estimate, r.Delta)
-		}
-	}
-	if len(r.Curve) > 0 {
-		what := "estimated"
-		if r.Curve[0].Proven {
-			what = "proven"
-		}
-		fmt.Fprintf(t, "\ncurve, %s\tepsilon\tdelta\tstandard error\tM/delta\n", what)
-		for _, d := range r.Curve {
-			fmt.Fprintf(t, "\t%.5g\t%.4g\t%.1g\t%.3g\n", d.Epsilon, d.Delta, d.StdErr, d.Effort)
 		}
 	}
 	if len(r.MultiOwner) > 0 {

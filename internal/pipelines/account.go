@@ -40,9 +40,8 @@ type AccountResult struct {
 	// Certificate is the verified claim; nil when nothing was verified, and in a dry run.
 	Certificate *accounting.Certificate `json:"certificate,omitempty"`
 
-	// Attacks bounds membership attacks: by the certificate and, with a curve, by that, which may
-	// be an estimate.
-	Attacks []accounting.AttackBounds `json:"attacks,omitempty"`
+	// Attacks bounds membership attacks by the certificate.
+	Attacks *accounting.AttackBounds `json:"attacks,omitempty"`
 	// Statement is a paragraph for a paper, and ModelCard lines for a model card.
 	Statement string `json:"statement,omitempty"`
 	ModelCard string `json:"model_card,omitempty"`
@@ -78,7 +77,6 @@ type AccountResult struct {
 
 	Estimate   float64                          `json:"estimated_noise_multiplier,omitempty"` // the smallest, without the slack of a verification
 	Estimates  []calibration.Estimate           `json:"estimates,omitempty"`                  // in the order in which they were made
-	Curve      []calibration.CurvePoint         `json:"curve,omitempty"`                      // δ at ε around the claim's
 	MultiOwner []calibration.MultiOwnerEstimate `json:"laws,omitempty"`                       // of Algorithm 3
 }
 
@@ -158,17 +156,9 @@ func (a Account) besides(ctx context.Context, c *accounting.Certificate, result 
 	}
 	result.WithoutSamples = a.NoiseMultiplier == 0 && c.WithoutSamples()
 	result.Unused = c.Unused()
-	result.Attacks, result.Statement, result.ModelCard = []accounting.AttackBounds{
-		c.AttackBounds(),
-	}, c.Statement(words.UsualNouns), c.ModelCard(words.UsualNouns)
-	if a.Curve {
-		if result.Curve, err = calibration.Curve(ctx, c.Run, c.NoiseMultiplier, a.Epsilon); err != nil {
-			return err
-		}
-		if len(result.Curve) > 0 {
-			result.Attacks = append(result.Attacks, calibration.Attacks(result.Curve))
-		}
-	}
+	attacks := c.AttackBounds()
+	result.Attacks = &attacks
+	result.Statement, result.ModelCard = c.Statement(words.UsualNouns), c.ModelCard(words.UsualNouns)
 	if result.Method == accounting.Unproven {
 		result.MultiOwner, err = calibration.MultiOwnerEstimates(ctx, c.Run, c.NoiseMultiplier, a.Epsilon)
 	}

@@ -45,7 +45,6 @@ type Account struct {
 	Samples         uint64        // budget of estimates and verification; or
 	CPUTime         time.Duration // above 0, of one processor; with neither, calibration.DefaultCPUTime
 	AlsoEpsilon     []float64     // further ε at which δ is certified, see calibration.Problem
-	Curve           bool          // estimate δ at other ε as well
 }
 
 // Validate reports every fault that can be seen without the files.

@@ -43,7 +43,7 @@ class Account(runs.Case):
     def test_flags(self):
         from minsep._account import _arguments
 
-        self.assertEqual(_arguments({"min_sep": 3, "curve": True, "pad": False, "unit": None, "kind": ["a", "b"]}), ["--min-sep=3", "--curve", "--kind=a", "--kind=b"])
+        self.assertEqual(_arguments({"min_sep": 3, "dry_run": True, "pad": False, "unit": None, "kind": ["a", "b"]}), ["--min-sep=3", "--dry-run", "--kind=a", "--kind=b"])
 
 
 class Plan(runs.Case):
