@@ -46,6 +46,16 @@ type together struct {
 // apart states the condition that no certificate of a single training can check.
 const apart = "the trainings draw their participations independently of each other, each with a run id of its own, and its own noise: trainings with the same batches do not add up"
 
+// mostTrainings bounds the number of trainings that are composed.
+const mostTrainings = 1_000_000
+
+// training is what the composition takes of a run: its events, or its points if it has none.
+type training struct {
+	events []pld.Step
+	points pld.Points // at least one
+	count  int
+}
+
 type basic struct {
 	Epsilon float64 `json:"epsilon"`
 	Delta   float64 `json:"delta"`
@@ -108,18 +118,18 @@ same batches do not add up: two directories of one run id, or with the same batc
 			trainings := 0
 			for _, n := range times {
 				check.Require(
-					n >= 1 && n <= pld.MostTrainings,
+					n >= 1 && n <= mostTrainings,
 					"times",
 					n,
-					fmt.Sprintf("must be at least 1 and at most %d", pld.MostTrainings),
+					fmt.Sprintf("must be at least 1 and at most %d", mostTrainings),
 				)
 				trainings += n
 			}
 			check.Require(
-				trainings <= pld.MostTrainings,
+				trainings <= mostTrainings,
 				"times",
 				commas(counts),
-				fmt.Sprintf("must come to at most %d trainings together", pld.MostTrainings),
+				fmt.Sprintf("must come to at most %d trainings together", mostTrainings),
 			)
 			if err := check.Err(); err != nil {
 				return err
@@ -199,9 +209,9 @@ func readTogether(
 	dirs []string,
 	times []int,
 	seconds float64,
-) (*together, []pld.Training, error) {
+) (*together, []training, error) {
 	t := &together{Assumes: apart, Recomputed: seconds > 0}
-	var all []pld.Training
+	var all []training
 	for i, dir := range dirs {
 		path := store.Join(dir, manifest.CertificateFile)
 		data, err := stages.ReadFile(ctx, path)
@@ -248,12 +258,12 @@ func readTogether(
 		}
 		t.Runs, t.Trainings = append(t.Runs, of), t.Trainings+of.Times
 		// A privacy loss distribution says more than points, so it is taken where there is one.
-		training, err := trainingOf(c, of)
+		run, err := trainingOf(c, of)
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, training)
-		if training.Events == nil && len(of.Points) == 1 {
+		all = append(all, run)
+		if run.events == nil && len(of.Points) == 1 {
 			t.single = append(t.single, of)
 		}
 		released, err := t.releases(ctx, dir, c)
@@ -287,7 +297,7 @@ func (t *together) releases(
 	ctx context.Context,
 	dir string,
 	c *accounting.Certificate,
-) (all []pld.Training, err error) {
+) (all []training, err error) {
 	released, err := statistics.All(ctx, dir)
 	for _, r := range released {
 		if c.Run.MaxExamplesPerOwner > r.MaxExamplesPerOwner {
@@ -295,7 +305,7 @@ func (t *together) releases(
 				"protect an owner with at most %d examples, and the certificate of %s one with more: they are of another table",
 				r.MaxExamplesPerOwner, dir)}
 		}
-		all = append(all, pld.Training{Points: []pld.Point{{Epsilon: r.Epsilon}}, Count: 1})
+		all = append(all, training{points: pld.Points{{Epsilon: r.Epsilon}}, count: 1})
 		t.Statistics = append(t.Statistics, store.Join(dir, manifest.StatisticsFolder, r.Name)+": "+r.Claim())
 	}
 	return all, err
@@ -311,21 +321,21 @@ func withoutCertificate(ctx context.Context, dir string) string {
 
 // trainingOf returns the training that a certificate proves: by its privacy events if the proof is
 // by them, else by its certified points and the proofs without samples at other ε.
-func trainingOf(c *accounting.Certificate, of composed) (pld.Training, error) {
-	t := pld.Training{Points: of.Points, Count: of.Times}
+func trainingOf(c *accounting.Certificate, of composed) (training, error) {
+	t := training{points: of.Points, count: of.Times}
 	if c.Method == accounting.PLD || c.Method == accounting.ClosedForm {
 		events, err := c.Run.Events(c.NoiseMultiplier)
 		var bad *param.Error // the noise of a claim in closed form may be too small for events
 		switch {
 		case err == nil:
-			t.Events = events
+			t.events = events
 			return t, nil
 		case !errors.Is(err, accounting.ErrNoProof) && !errors.As(err, &bad):
 			return t, err
 		}
 	}
 	more, err := proven(c)
-	t.Points = append(slices.Clone(t.Points), more...)
+	t.points = append(slices.Clone(t.points), more...)
 	return t, err
 }
 
@@ -350,32 +360,40 @@ func proven(c *accounting.Certificate) (points []pld.Point, err error) {
 		if err != nil {
 			return nil, err
 		}
-		points = append(points, pld.Point{Epsilon: epsilon, Delta: min(1, max(pq.Upper, qp.Upper)*(1+1e-8))})
+		points = append(points, pld.Point{Epsilon: epsilon, Delta: min(1, max(pq, qp)*(1+1e-8))})
 	}
 	return points, nil
 }
 
 // compose computes the ε or δ that was asked for. It takes the plain sums instead if they are
 // smaller.
-func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon float64) error {
-	c, err := pld.Together(all)
+func (t *together) compose(all []training, byDelta bool, delta, epsilon float64) error {
+	var sum basic
+	var steps []pld.Step
+	for _, run := range all {
+		sum.Epsilon += float64(run.count) * run.points[0].Epsilon
+		sum.Delta += float64(run.count) * run.points[0].Delta
+		if run.events == nil {
+			steps = append(steps, pld.Step{Event: run.points, Count: run.count})
+		}
+		for _, event := range run.events {
+			event.Count *= run.count
+			steps = append(steps, event)
+		}
+	}
+	c, err := pld.Compose(steps, pld.Options{})
 	if err != nil {
 		return err
-	}
-	var sum basic
-	for _, run := range all {
-		sum.Epsilon += float64(run.Count) * run.Points[0].Epsilon
-		sum.Delta += float64(run.Count) * run.Points[0].Delta
 	}
 	if byDelta {
 		found, err := c.Epsilon(delta)
 		if err != nil {
 			return err
 		}
-		t.Epsilon, t.Delta = found.Upper, delta
+		t.Epsilon, t.Delta = found, delta
 	} else {
 		t.Epsilon = epsilon
-		if t.Delta, err = c.UpperDelta(epsilon); err != nil {
+		if t.Delta, err = c.Delta(epsilon); err != nil {
 			return err
 		}
 	}
@@ -397,18 +415,18 @@ func (t *together) compose(all []pld.Training, byDelta bool, delta, epsilon floa
 // tooSmall returns the error for a δ at which no ε is finite. Either it is below the δ that the
 // trainings' own points leave at every ε, or below the tail of the events' losses that the
 // composition cuts off.
-func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float64) error {
+func (t *together) tooSmall(c *pld.Composition, all []training, delta float64) error {
 	e := &param.Error{Param: "delta", Value: delta}
 	kept := 1.0 // probability that no training's δ event happens
 	for _, run := range all {
-		if run.Events != nil {
+		if run.events != nil {
 			continue
 		}
 		lowest := 1.0
-		for _, p := range run.Points {
+		for _, p := range run.points {
 			lowest = min(lowest, p.Delta)
 		}
-		kept *= math.Pow(1-lowest, float64(run.Count))
+		kept *= math.Pow(1-lowest, float64(run.count))
 	}
 	switch {
 	case 1-kept > 0.999:
@@ -425,12 +443,12 @@ func (t *together) tooSmall(c *pld.Composition, all []pld.Training, delta float6
 		)
 		// The cut tails have no simple sum: powers of ten are tried until one is enough.
 		for larger := 10 * delta; larger < 1; larger *= 10 {
-			if found, err := c.Epsilon(larger); err == nil && !math.IsInf(found.Upper, 1) {
+			if found, err := c.Epsilon(larger); err == nil && !math.IsInf(found, 1) {
 				e.Rule = fmt.Sprintf(
 					"is too small for %d trainings: the tails that are cut off their privacy losses add up to more; --delta %.3g is enough, at epsilon %.4g",
 					t.Trainings,
 					larger,
-					found.Upper,
+					found,
 				)
 				break
 			}

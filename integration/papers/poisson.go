@@ -62,5 +62,5 @@ func provenRMSE(sampler sampling.Spec, s *mechanism.Strategy, epsilon float64) (
 		return 0, err
 	}
 	e, err := s.Error(mechanism.Prefix(s.Steps))
-	return sigma.Upper * e.RMSE, err
+	return sigma * e.RMSE, err
 }

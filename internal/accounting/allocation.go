@@ -5,13 +5,13 @@ import (
 )
 
 // inPeriods divides steps into periods; the last one may be shorter.
-func inPeriods(each pld.Allocation, steps, period int) (periods []pld.Allocation) {
+func inPeriods(each pld.Allocation, steps, period int) (periods []pld.Step) {
 	each.Steps = float64(period)
-	if each.Places, each.Count = period, steps/period; each.Count > 0 {
-		periods = append(periods, each)
+	if each.Places = period; steps >= period {
+		periods = append(periods, pld.Step{Event: each, Count: steps / period})
 	}
-	if each.Places, each.Count = steps%period, 1; each.Places > 0 {
-		periods = append(periods, each)
+	if each.Places = steps % period; each.Places > 0 {
+		periods = append(periods, pld.Step{Event: each, Count: 1})
 	}
 	return periods
 }
@@ -19,14 +19,7 @@ func inPeriods(each pld.Allocation, steps, period int) (periods []pld.Allocation
 // allocationEvents is the eventAnalysis of runs that are composed of allocations.
 type allocationEvents struct{ run Run }
 
-func (a allocationEvents) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
-	periods, ok := a.run.Allocations(noiseMultiplier)
-	if !ok {
-		return nil, ErrNoProof
-	}
-	c, err := pld.ComposeAllocations(periods)
-	return []*pld.Composition{c}, err
+func (a allocationEvents) cases(noiseMultiplier float64) [][]pld.Step {
+	periods, _ := a.run.Allocations(noiseMultiplier)
+	return [][]pld.Step{periods}
 }
-
-// dominating fails: package pld has no event for a period.
-func (allocationEvents) dominating(float64) ([]pld.Step, error) { return nil, ErrNoProof }

@@ -24,10 +24,11 @@ func TestAllocations(t *testing.T) {
 		periods, ok := of(c.steps, c.epoch, mechanism.Identity(c.steps)).Allocations(0.7)
 		var places []int
 		for _, p := range periods {
-			if p != (pld.Allocation{Steps: float64(c.epoch), Places: p.Places, NoiseMultiplier: 0.7, Sensitivity: 1, Count: p.Count}) {
+			a := p.Event.(pld.Allocation)
+			if a != (pld.Allocation{Steps: float64(c.epoch), Places: a.Places, NoiseMultiplier: 0.7, Sensitivity: 1}) {
 				t.Errorf("%d steps in periods of %d: %+v", c.steps, c.epoch, p)
 			}
-			places = append(places, slices.Repeat([]int{p.Places}, p.Count)...)
+			places = append(places, slices.Repeat([]int{a.Places}, p.Count)...)
 		}
 		if !ok || !slices.Equal(places, c.places) {
 			t.Errorf("%d steps in periods of %d: places %v, want %v", c.steps, c.epoch, places, c.places)
@@ -161,7 +162,7 @@ func TestAllocationsAgainstEnumeration(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, d := range [][2]float64{{pq.Upper, want}, {qp.Upper, mirrored}} {
+				for i, d := range [][2]float64{{pq, want}, {qp, mirrored}} {
 					if d[0] < d[1]*(1-5e-3)-1e-7 || d[0] > 1.03*d[1]+1e-5 {
 						t.Errorf("%s, σ = %v, ε = %v, direction %d: %.6g, enumeration %.6g", name, sigma, epsilon, i, d[0], d[1])
 					}

@@ -59,44 +59,22 @@ func (a cyclicPoisson) participation() participation {
 // worst part.
 func (a cyclicPoisson) majorized() bool { return a.scheme.SecretPartition && a.scheme.MinSep > 1 }
 
-// compositions: with a maximum batch size and parts of two sizes, each size has its own
-// composition.
-func (a cyclicPoisson) compositions(noiseMultiplier float64) (list []*pld.Composition, err error) {
-	events := a.events(noiseMultiplier)
-	sizes := []int{0}
+// cases: with a maximum batch size and parts of two sizes, each size has its own case.
+func (a cyclicPoisson) cases(noiseMultiplier float64) (list [][]pld.Step) {
+	each := pld.Release{Prob: a.scheme.Prob, NoiseMultiplier: noiseMultiplier, Examples: 1}
+	parts, norms := a.scheme.MinSep, a.run.ColumnNorms()
 	t := a.run.Sampler.Truncation
-	if t != nil {
-		small := int(a.run.Examples) / a.scheme.MinSep
-		sizes = []int{max(small, 1)}
-		if int(a.run.Examples)%a.scheme.MinSep != 0 && small > 0 {
-			sizes = append(sizes, small+1)
-		}
+	if t == nil {
+		return [][]pld.Step{pld.Cyclic(each, norms, parts)}
+	}
+	small := int(a.run.Examples) / parts
+	sizes := []int{max(small, 1)}
+	if int(a.run.Examples)%parts != 0 && small > 0 {
+		sizes = append(sizes, small+1)
 	}
 	for _, size := range sizes {
-		if t != nil {
-			events.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize, Others: size - 1}
-		}
-		c, err := events.Compose(pld.Options{})
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, c)
+		each.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize, Others: size - 1}
+		list = append(list, pld.Cyclic(each, norms, parts))
 	}
-	return list, nil
-}
-
-func (a cyclicPoisson) dominating(noiseMultiplier float64) ([]pld.Step, error) {
-	return a.events(noiseMultiplier).Events()
-}
-
-// events returns the events of any one part, without truncation.
-func (a cyclicPoisson) events(noiseMultiplier float64) pld.CyclicPoisson {
-	s := a.scheme
-	return pld.CyclicPoisson{
-		Prob:            s.Prob,
-		Steps:           s.Steps,
-		MinSep:          s.MinSep,
-		NoiseMultiplier: noiseMultiplier,
-		ColumnNorms:     a.run.ColumnNorms(),
-	}
+	return list
 }

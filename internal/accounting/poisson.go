@@ -32,34 +32,10 @@ func (a poisson) participation() participation {
 	return a.run.renewalParticipation(sampling.BMinSep{Prob: a.scheme.Prob, Steps: a.scheme.Steps, MinSep: 1})
 }
 
-func (a poisson) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
-	c, err := pld.Compose(a.events(noiseMultiplier), pld.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return []*pld.Composition{c}, nil
-}
-
-func (a poisson) dominating(noiseMultiplier float64) ([]pld.Step, error) {
-	return a.events(noiseMultiplier), nil
-}
-
-// events returns the events of a run with independent noise, equal ones as one step with a count.
-func (a poisson) events(noiseMultiplier float64) (steps []pld.Step) {
-	event := pld.Event{Prob: a.scheme.Prob, NoiseMultiplier: noiseMultiplier, Examples: a.run.MaxExamplesPerOwner}
+func (a poisson) cases(noiseMultiplier float64) [][]pld.Step {
+	each := pld.Release{Prob: a.scheme.Prob, NoiseMultiplier: noiseMultiplier, Examples: a.run.MaxExamplesPerOwner}
 	if t := a.run.Sampler.Truncation; t != nil {
-		event.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize, Others: int(a.run.Examples) - 1}
+		each.Truncation = &pld.Truncation{MaxBatchSize: t.MaxBatchSize, Others: int(a.run.Examples) - 1}
 	}
-	counts := map[float64]int{}
-	for _, norm := range a.run.ColumnNorms() {
-		if counts[norm] == 0 {
-			event.Sensitivity = norm
-			steps = append(steps, pld.Step{Event: event})
-		}
-		counts[norm]++
-	}
-	for i := range steps {
-		steps[i].Count = counts[steps[i].Sensitivity]
-	}
-	return steps
+	return [][]pld.Step{pld.Cyclic(each, a.run.ColumnNorms(), 1)}
 }

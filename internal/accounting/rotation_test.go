@@ -19,7 +19,7 @@ func TestRotationIsEpochMinSep(t *testing.T) {
 			t.Fatal(err)
 		}
 		samePQ, sameQP, err := rotation.Prove(0.7, 2)
-		if err != nil || samePQ != pq || sameQP != qp || pq.Upper <= 0 || qp.Upper <= 0 {
+		if err != nil || samePQ != pq || sameQP != qp || pq <= 0 || qp <= 0 {
 			t.Errorf("%d steps: %+v, %+v and %+v, %+v: %v", steps, pq, qp, samePQ, sameQP, err)
 		}
 		for _, r := range []*Run{&epochs, &rotation} { // the others of a pool take part as the others of an epoch do

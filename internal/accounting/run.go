@@ -132,11 +132,11 @@ func (r Run) Majorized() bool {
 	return ok && a.majorized()
 }
 
-// Prove returns brackets of δ(epsilon) in both directions for a run of the method ClosedForm or
-// PLD, and upper bounds for one that is Majorized, or of the method MonteCarlo (F5.16). For other
-// runs the error is ErrNoProof. With a maximum batch size it is about the run's own pair, as Loss
+// Prove returns upper bounds of δ(epsilon) in both directions for a run of the method ClosedForm or
+// PLD, for one that is Majorized, or of the method MonteCarlo (F5.16). For other runs the error is
+// ErrNoProof. With a maximum batch size it is about the run's own pair, as Loss
 // is; for that of the method MonteCarlo there is none.
-func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
+func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp float64, err error) {
 	method, err := r.ownMethod()
 	if err != nil {
 		return pq, qp, err
@@ -145,11 +145,7 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 	case method == ClosedForm:
 		delta, err := r.gaussianDelta(noiseMultiplier, epsilon)
 		return delta, delta, err
-	case r.Majorized():
-		pq, qp, err = r.composedDelta(noiseMultiplier, epsilon)
-		pq.Lower, qp.Lower = 0, 0
-		return pq, qp, err
-	case method == PLD:
+	case method == PLD || r.Majorized():
 		return r.composedDelta(noiseMultiplier, epsilon)
 	}
 	u, ok, err := r.unamplified()
@@ -159,7 +155,7 @@ func (r Run) Prove(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err er
 	if err != nil {
 		return pq, qp, err
 	}
-	pq.Upper, qp.Upper = u.delta(noiseMultiplier, epsilon)
+	pq, qp = u.delta(noiseMultiplier, epsilon)
 	return pq, qp, nil
 }
 
@@ -174,10 +170,10 @@ func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
 		return nil, err
 	case r.Sampler.Truncation != nil:
 	case method == PLD:
-		return r.analysis().(eventAnalysis).dominating(noiseMultiplier)
+		return r.analysis().(eventAnalysis).cases(noiseMultiplier)[0], nil
 	case method == ClosedForm:
 		sens, err := r.sensitivity()
-		gaussian := pld.Event{
+		gaussian := pld.Release{
 			Prob:            1,
 			NoiseMultiplier: noiseMultiplier,
 			Sensitivity:     sens.Value * (1 + 1e-9),
@@ -188,66 +184,38 @@ func (r Run) Events(noiseMultiplier float64) ([]pld.Step, error) {
 	return nil, ErrNoProof
 }
 
-// Calibrate brackets the smallest noise multiplier at which the run is (epsilon, delta)-DP, for a
-// run that has a proof, see Prove; for others the error is ErrNoProof. Upper is proven to be
-// enough; Lower is proven to be too small, and 0 if no such value is known. When ctx ends,
-// Calibrate returns its error before it tries another noise multiplier.
-func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket, error) {
+// Calibrate finds a noise multiplier at which the run is proven to be (epsilon, delta)-DP, and within
+// 1e-6 of the smallest one, for a run that has a proof, see Prove; for others the error is ErrNoProof.
+// When ctx ends, Calibrate returns its error before it tries another noise multiplier.
+func (r Run) Calibrate(ctx context.Context, epsilon, delta float64) (float64, error) {
 	method, err := r.ownMethod()
 	if err != nil {
-		return pld.Bracket{}, err
+		return 0, err
 	}
 	switch {
 	case method == ClosedForm:
 		sens, err := r.sensitivity()
 		if err != nil {
-			return pld.Bracket{}, err
+			return 0, err
 		}
-		sigma, err := GaussianNoiseMultiplier(epsilon, delta*(1-2e-9), sens.Value)
-		b := pld.Bracket{Upper: sigma}
-		if sens.Exact {
-			b.Lower = sigma * (1 - 1e-6)
-		}
-		return b, err
+		return GaussianNoiseMultiplier(epsilon, delta*(1-2e-9), sens.Value)
 	case method == PLD || r.Majorized():
-		var worst pld.Bracket
-		for i := 0; ; i++ {
-			cases := 0
-			b, err := pld.Calibrate(
-				epsilon,
-				delta,
-				r.leastNoiseMultiplier(),
-				func(sigma float64) (*pld.Composition, error) {
-					if err := ctx.Err(); err != nil {
-						return nil, err
-					}
-					list, err := r.compositions(sigma)
-					if err != nil {
-						return nil, err
-					}
-					cases = len(list)
-					return list[i], nil
-				},
-			)
-			if err != nil {
-				return pld.Bracket{}, err
+		return pld.Calibrate(delta, r.leastNoiseMultiplier(), func(sigma float64) (float64, error) {
+			if err := ctx.Err(); err != nil {
+				return 0, err
 			}
-			worst = pld.Bracket{Lower: max(worst.Lower, b.Lower), Upper: max(worst.Upper, b.Upper)}
-			if i+1 == cases {
-				if r.Majorized() {
-					worst.Lower = 0
-				}
-				return worst, nil
-			}
-		}
+			pq, qp, err := r.composedDelta(sigma, epsilon)
+			return max(pq, qp), err
+		})
 	}
-	if u, ok, err := r.unamplified(); ok || err != nil {
-		if err != nil {
-			return pld.Bracket{}, err
-		}
-		return u.calibrate(ctx, epsilon, delta)
+	u, ok, err := r.unamplified()
+	if err == nil && !ok {
+		err = ErrNoProof
 	}
-	return pld.Bracket{}, ErrNoProof
+	if err != nil {
+		return 0, err
+	}
+	return u.calibrate(ctx, epsilon, delta)
 }
 
 // ownMethod is the Method for the run's own pair.
@@ -265,47 +233,20 @@ func (r Run) sensitivity() (mechanism.Sensitivity, error) {
 	return r.analysis().(boundedAnalysis).sensitivity()
 }
 
-// gaussianDelta brackets δ(epsilon), which is the same in both directions.
-func (r Run) gaussianDelta(noiseMultiplier, epsilon float64) (pld.Bracket, error) {
+// gaussianDelta bounds δ(epsilon), which is the same in both directions.
+func (r Run) gaussianDelta(noiseMultiplier, epsilon float64) (float64, error) {
 	sens, err := r.sensitivity()
 	if err != nil {
-		return pld.Bracket{}, err
+		return 0, err
 	}
 	delta, err := Gaussian{sens.Value, noiseMultiplier}.Delta(epsilon)
-	b := pld.Bracket{Upper: min(1, delta*(1+1e-9))} // the closed form and the sensitivity are rounded
-	if sens.Exact {
-		b.Lower = delta * (1 - 1e-9)
-	}
-	return b, err
+	return min(1, delta*(1+1e-9)), err // the closed form and the sensitivity are rounded
 }
 
-func (r Run) composedDelta(noiseMultiplier, epsilon float64) (pq, qp pld.Bracket, err error) {
-	compositions, err := r.compositions(noiseMultiplier)
-	for _, c := range compositions {
-		for _, d := range []struct {
-			loss pld.Loss
-			into *pld.Bracket
-		}{{c.PQ, &pq}, {c.QP, &qp}} {
-			b, err := d.loss.Delta(epsilon)
-			if err != nil {
-				return pq, qp, err
-			}
-			*d.into = pld.Bracket{Lower: max(d.into.Lower, b.Lower), Upper: max(d.into.Upper, b.Upper)}
-		}
-	}
-	return pq, qp, err
-}
-
-// leastNoiseMultiplier is the smallest noise multiplier for which losses can be composed.
-func (r Run) leastNoiseMultiplier() float64 {
-	return pld.LeastNoiseMultiplier(slices.Max(r.ColumnNorms()), r.MaxExamplesPerOwner)
-}
-
-// compositions returns the cases of a run of the method PLD, or of one that is Majorized. The worst
-// case counts.
-func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
+// composedDelta bounds δ(epsilon) of a run of the method PLD, or of one that is Majorized.
+func (r Run) composedDelta(noiseMultiplier, epsilon float64) (pq, qp float64, err error) {
 	if least := r.leastNoiseMultiplier(); noiseMultiplier < least {
-		return nil, &ParamError{
+		return 0, 0, &ParamError{
 			Param: "noise multiplier",
 			Value: noiseMultiplier,
 			Rule: fmt.Sprintf(
@@ -314,7 +255,27 @@ func (r Run) compositions(noiseMultiplier float64) ([]*pld.Composition, error) {
 			),
 		}
 	}
-	return r.analysis().(eventAnalysis).compositions(noiseMultiplier)
+	for _, steps := range r.analysis().(eventAnalysis).cases(noiseMultiplier) {
+		c, err := pld.Compose(steps, pld.Options{})
+		if err != nil {
+			return 0, 0, err
+		}
+		here, err := c.PQ.Delta(epsilon)
+		if err != nil {
+			return 0, 0, err
+		}
+		there, err := c.QP.Delta(epsilon)
+		if err != nil {
+			return 0, 0, err
+		}
+		pq, qp = max(pq, here), max(qp, there)
+	}
+	return pq, qp, nil
+}
+
+// leastNoiseMultiplier is the smallest noise multiplier for which losses can be composed.
+func (r Run) leastNoiseMultiplier() float64 {
+	return pld.LeastNoiseMultiplier(slices.Max(r.ColumnNorms()), r.MaxExamplesPerOwner)
 }
 
 // ColumnNorms returns the Euclidean norms of the columns of C, one a step. For a normalized
@@ -346,7 +307,7 @@ func (r Run) separately() (Method, error) {
 // Allocations returns the periods that compose a run (F6.3). ok is false unless an owner
 // takes part at most once in each period, at every step with the same probability, and the noise is
 // independent and the same at every step.
-func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok bool) {
+func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Step, ok bool) {
 	if r.MaxExamplesPerOwner != 1 || r.Sampler.Truncation != nil || r.Strategy.Bands() != 1 ||
 		!r.Strategy.NonNegative() {
 		return nil, false
@@ -356,7 +317,7 @@ func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok 
 	if slices.Min(norms) < most*(1-1e-9) {
 		return nil, false
 	}
-	each, steps := pld.Allocation{NoiseMultiplier: noiseMultiplier, Sensitivity: most, Count: 1}, r.steps()
+	each, steps := pld.Allocation{NoiseMultiplier: noiseMultiplier, Sensitivity: most}, r.steps()
 	switch s := r.Sampler.Scheme().(type) {
 	case sampling.Rotation:
 		return inPeriods(each, steps, s.EpochSteps), true
@@ -372,7 +333,7 @@ func (r Run) Allocations(noiseMultiplier float64) (periods []pld.Allocation, ok 
 	case sampling.BMinSep:
 		if s.MinSep >= steps && s.WarmStart {
 			each.Steps, each.Places = max(float64(steps), 1/(s.Rate()*upward)), steps
-			return []pld.Allocation{each}, true
+			return []pld.Step{{Event: each, Count: 1}}, true
 		}
 	}
 	return nil, false

@@ -134,10 +134,11 @@ func generating(run Run, u []float64) (float64, error) {
 }
 
 // allocated is generating by periods in which an owner takes part at most once.
-func allocated(periods []pld.Allocation, u []float64) (float64, error) {
+func allocated(periods []pld.Step, u []float64) (float64, error) {
 	product := 1.0
-	for _, a := range periods {
-		for range a.Count {
+	for _, p := range periods {
+		a := p.Event.(pld.Allocation)
+		for range p.Count {
 			if len(u) < a.Places {
 				return 0, fmt.Errorf("%d more places than steps", a.Places-len(u))
 			}
@@ -161,22 +162,16 @@ func composed(run Run, u []float64) (float64, error) {
 	}
 	var prob []float64 // of each step
 	k := 1
-	if p := run.Sampler.Poisson; p != nil {
-		for _, step := range (poisson{run, *p}).events(1) {
-			for range step.Count {
-				prob = append(prob, step.Prob)
-			}
-			k = step.Examples
-		}
-	} else {
-		events := (cyclicPoisson{run, *run.Sampler.CyclicPoisson}).events(1)
-		for i := range events.Steps {
-			if i%events.MinSep == 0 {
-				prob = append(prob, events.Prob)
-			} else {
+	minSep := run.Sampler.Scheme().Separation()
+	for _, step := range run.analysis().(eventAnalysis).cases(1)[0] {
+		release := step.Event.(pld.Release)
+		for range step.Count {
+			prob = append(prob, release.Prob)
+			for len(prob) < len(u) && len(prob)%minSep != 0 {
 				prob = append(prob, 0)
 			}
 		}
+		k = release.Examples
 	}
 	if len(prob) != len(u) {
 		return 0, fmt.Errorf("%d events in %d steps", len(prob), len(u))
@@ -308,12 +303,11 @@ func TestEveryFieldCounts(t *testing.T) {
 			cut := r
 			cut.Examples = 20
 			cut.Sampler.Truncation = &sampling.Truncation{MaxBatchSize: 3}
-			others := int64(-1)
-			if p := cut.Sampler.Poisson; p != nil { // all but the owner's example
-				others = int64((poisson{cut, *p}).events(1)[0].Event.Truncation.Others)
-			}
-			if others >= 0 && others != cut.Examples-1 {
-				t.Errorf("%s: %d others of %d examples", name, others, cut.Examples)
+			if p := cut.Sampler.Poisson; p != nil {
+				cases := (poisson{cut, *p}).cases(1)
+				if others := cases[0][0].Event.(pld.Release).Truncation.Others; others != 19 {
+					t.Errorf("%s: %d others of 20 examples", name, others)
+				}
 			}
 			mutated(t, name+", truncation", cut, func(r *Run) { r.Sampler.Truncation = nil })
 			mutated(t, name+", examples", cut, func(r *Run) { r.Examples = 40 })
@@ -383,7 +377,7 @@ func sampledDelta(r Run) (float64, error) {
 	}
 	if method == PLD || method == ClosedForm {
 		pq, _, err := r.Prove(sigma, epsilon)
-		return pq.Upper, err
+		return pq, err
 	}
 	s, err := montecarlo.NewSampler(r.Loss(sigma), montecarlo.P, stream.PublicKey("fields", nil))
 	if err != nil {

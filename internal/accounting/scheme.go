@@ -17,10 +17,9 @@ type analysis interface {
 
 // eventAnalysis is needed by the method PLD.
 type eventAnalysis interface {
-	// compositions returns the cases; the worst one counts.
-	compositions(noiseMultiplier float64) ([]*pld.Composition, error)
-	// dominating returns events that dominate the run together, without truncation.
-	dominating(noiseMultiplier float64) ([]pld.Step, error)
+	// cases returns lists of events; each list dominates the run in one case, and the worst case
+	// counts.
+	cases(noiseMultiplier float64) [][]pld.Step
 }
 
 // majorizedAnalysis is for runs of the method MonteCarlo that are no worse than an eventAnalysis

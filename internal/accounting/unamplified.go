@@ -50,9 +50,9 @@ const leastUnamplified = 1e-300
 // ErrNoProof where an owner takes part with a probability of at most delta: the claim then holds
 // without any noise, and says nothing to those who do take part. Nobody is to be offered that as a
 // smallest noise multiplier.
-func (u unamplified) calibrate(ctx context.Context, epsilon, delta float64) (pld.Bracket, error) {
+func (u unamplified) calibrate(ctx context.Context, epsilon, delta float64) (float64, error) {
 	if u.prob() <= delta {
-		return pld.Bracket{}, ErrNoProof
+		return 0, ErrNoProof
 	}
 	private := func(noiseMultiplier float64) bool {
 		pq, qp := u.delta(noiseMultiplier, epsilon)
@@ -60,7 +60,7 @@ func (u unamplified) calibrate(ctx context.Context, epsilon, delta float64) (pld
 	}
 	least, found := smallestFrom(u.sensitivity, pld.Largest, private)
 	if !found {
-		return pld.Bracket{}, pld.ErrNotReached
+		return 0, pld.ErrNotReached
 	}
-	return pld.Bracket{Upper: least}, ctx.Err()
+	return least, ctx.Err()
 }

@@ -391,7 +391,7 @@ func TestBaseline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := sigma.Upper * e.RMSE / c.batch; math.Abs(c.relative/want-1) > c.within {
+		if want := sigma * e.RMSE / c.batch; math.Abs(c.relative/want-1) > c.within {
 			t.Errorf("at batch size %g: %g, want %g", c.batch, c.relative, want)
 		}
 	}

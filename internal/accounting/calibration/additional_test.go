@@ -275,7 +275,7 @@ func TestAlsoEpsilonFaults(t *testing.T) {
 		t.Errorf("%v, %+v", err, certificate)
 	}
 	pq, qp, err := run.Prove(certificate.NoiseMultiplier, 0)
-	if worst := max(pq.Upper, qp.Upper); err != nil || certificate.Points[2].Delta < worst || certificate.Points[2].Delta > 1.01*worst {
+	if worst := max(pq, qp); err != nil || certificate.Points[2].Delta < worst || certificate.Points[2].Delta > 1.01*worst {
 		t.Errorf("δ at 0 is claimed as %g, proven is %g (%v)", certificate.Points[2].Delta, worst, err)
 	}
 }

@@ -167,8 +167,8 @@ const Narrow, coarseFrom = 5e-4, 4
 // begins at start, with a first step in ln σ of step, or of half of Farthest for 0.
 func (c Claim) Proven(start, step, width float64) (Noise, error) {
 	if c.Run.Sampler.Fixed != nil {
-		b, err := c.Run.Calibrate(context.Background(), c.Epsilon, c.Delta)
-		return Noise{Multiplier: b.Upper, Proven: true}, err
+		sigma, err := c.Run.Calibrate(context.Background(), c.Epsilon, c.Delta)
+		return Noise{Multiplier: sigma, Proven: true}, err
 	}
 	least := math.Log(pld.LeastNoiseMultiplier(slices.Max(c.Run.ColumnNorms()), c.Run.MaxExamplesPerOwner)) + 1e-9
 	excess := func(x float64) (float64, error) {
@@ -179,7 +179,7 @@ func (c Claim) Proven(start, step, width float64) (Noise, error) {
 		if err != nil {
 			return 0, err
 		}
-		upper, err := composition.UpperDelta(c.Epsilon)
+		upper, err := composition.Delta(c.Epsilon)
 		return math.Log(max(upper, 1e-300) / c.Delta), err
 	}
 	x, found, err := root(excess, math.Log(start), cmp.Or(step, Farthest/2), width)
@@ -214,30 +214,20 @@ func root(excess func(x float64) (float64, error), x, step, width float64) (high
 // Compose composes the events of a run of independent events.
 func (c Claim) Compose(sigma float64) (*pld.Composition, error) {
 	if periods, ok := c.Run.Allocations(sigma); ok {
-		return pld.ComposeAllocations(periods)
+		return pld.Compose(periods, pld.Options{})
 	}
 	norms := c.Run.ColumnNorms()
+	each := pld.Release{NoiseMultiplier: sigma, Examples: c.Run.MaxExamplesPerOwner}
+	turns, minSep := 0, 1
 	switch s := c.Run.Sampler.Scheme().(type) {
 	case sampling.Poisson:
-		e := pld.Event{
-			Prob:            s.Prob,
-			NoiseMultiplier: sigma,
-			Sensitivity:     norms[0],
-			Examples:        c.Run.MaxExamplesPerOwner,
-		}
-		return pld.Compose([]pld.Step{{Event: e, Count: s.Steps}}, c.gridOf(s.Prob, sigma/norms[0], s.Steps))
+		each.Prob, turns = s.Prob, s.Steps
 	case sampling.CyclicPoisson:
-		turns := (s.Steps + s.MinSep - 1) / s.MinSep
-		e := pld.CyclicPoisson{
-			Prob:            s.Prob,
-			Steps:           s.Steps,
-			MinSep:          s.MinSep,
-			NoiseMultiplier: sigma,
-			ColumnNorms:     norms,
-		}
-		return e.Compose(c.gridOf(s.Prob, sigma/norms[0], turns))
+		each.Prob, turns, minSep = s.Prob, (s.Steps+s.MinSep-1)/s.MinSep, s.MinSep
+	default:
+		return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.Run.Sampler.Kind().Name)
 	}
-	return nil, fmt.Errorf("%w: %s is no composition of events", accounting.ErrNoProof, c.Run.Sampler.Kind().Name)
+	return pld.Compose(pld.Cyclic(each, norms, minSep), c.gridOf(each.Prob, sigma/norms[0], turns))
 }
 
 // gridOf rounds losses so that the errors of all steps add up to about Narrow/2. A step's loss

@@ -308,7 +308,7 @@ func (c *calibrator) unamplified(ctx context.Context) (sigma float64, err error)
 	least, err := c.run.Calibrate(ctx, c.Epsilon, share*c.room())
 	switch {
 	case err == nil:
-		sigma = roundUp(least.Upper)
+		sigma = roundUp(least)
 	case !errors.Is(err, pld.ErrNotReached) && !errors.Is(err, accounting.ErrNoProof):
 		return 0, err
 	}

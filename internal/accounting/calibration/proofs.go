@@ -39,7 +39,7 @@ func compositions(run accounting.Run, sigma, epsilon float64) (both [2]proof, er
 		}
 	}
 	pq, qp, err := run.Prove(sigma, epsilon)
-	return [2]proof{{method, pq.Upper}, {method, qp.Upper}}, err
+	return [2]proof{{method, pq}, {method, qp}}, err
 }
 
 // WithoutSamples says whether a method proves noise multipliers without samples, in closed form or

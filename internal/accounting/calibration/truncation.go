@@ -72,5 +72,5 @@ func (c *calibrator) leastProven(ctx context.Context) (sigma float64, err error)
 			c.Delta,
 		)
 	}
-	return least.Upper, err
+	return least, err
 }

@@ -63,8 +63,8 @@ func TestUnamplifiedIsTheLargestPattern(t *testing.T) {
 		if b := c.run.Sampler.BMinSep; b != nil && b.Prob == 1 && !b.WarmStart || name == "epoch-min-sep" || c.run.Strategy.Bands() > c.run.Sampler.Scheme().Separation() {
 			loose = math.Inf(1) // a part of the sets that the sensitivity is for has a probability of 0
 		}
-		if !(pq.Upper >= wantPQ*(1-1e-5) && pq.Upper <= wantPQ*loose) || !(qp.Upper >= wantQP*(1-1e-5) && qp.Upper <= wantQP*loose) {
-			t.Errorf("%v: %g and %g, by the largest pattern %g and %g", c, pq.Upper, qp.Upper, wantPQ, wantQP)
+		if !(pq >= wantPQ*(1-1e-5) && pq <= wantPQ*loose) || !(qp >= wantQP*(1-1e-5) && qp <= wantQP*loose) {
+			t.Errorf("%v: %g and %g, by the largest pattern %g and %g", c, pq, qp, wantPQ, wantQP)
 		}
 	}
 	if seen["b-min-sep"] < 60 || seen["balls-in-bins"] < 10 || seen["epoch-min-sep"] < 3 {

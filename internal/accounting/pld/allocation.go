@@ -17,7 +17,6 @@ type Allocation struct {
 	Places          int     // from 1 to Steps
 	NoiseMultiplier float64 // σ, above 0: standard deviation of the noise in units of the clip norm
 	Sensitivity     float64 // norm of the strategy's column, the same at every step, above 0
-	Count           int     // of such periods, at least 1
 }
 
 // Validate reports every fault.
@@ -27,7 +26,6 @@ func (a Allocation) Validate() error {
 	c.Require(a.Places >= 1 && float64(a.Places) <= a.Steps, "places", a.Places, "must be from 1 to steps")
 	c.Positive("noise multiplier", a.NoiseMultiplier)
 	c.Positive("sensitivity", a.Sensitivity)
-	c.AtLeast("count", a.Count, 1)
 	return c.Err()
 }
 
@@ -41,53 +39,24 @@ const (
 	mostAllocated  = 1 << 15 // cells of one distribution: add is quadratic near the diagonal
 )
 
-// ComposeAllocations composes periods, in any order. Lower bounds are 0.
-//
-// With Q = N(0, σ²I), the ratio P/Q of a period is a mean of independent variables. Both
-// divergences of a composition are means under Q of convex functions of each period's P/Q, with the
-// other periods fixed. So every variable may be replaced by one that is larger in the convex order.
-// A value between two points of the grid is spread over both of them so that its mean stays. A
-// value below the grid goes to 0 and the lowest point, and a value above it to the highest point
-// and infinity. Both divergences become larger, never smaller, by about the square of the grid. All
-// terms of all sums are positive, so that rounding errors stay relative.
-func ComposeAllocations(periods []Allocation) (*Composition, error) {
-	c := param.Checker{}
-	c.Require(len(periods) > 0, "periods", len(periods), "must not be empty")
-	for _, a := range periods {
-		c.Add(a.Validate())
-	}
-	if err := c.Err(); err != nil {
-		return nil, err
-	}
-	return composeAllocations(periods, allocationGrid(periods)), nil
+// resolution asks for a grid of ln(P/Q) of a fiftieth of its standard deviation, at most .01, and no
+// finer than mostAllocated cells allow. The second moment of a mean of Places of Steps terms gives the
+// deviation; its exponent is cut where exp would overflow.
+func (a Allocation) resolution(float64) resolution {
+	m, z := a.Sensitivity/a.NoiseMultiplier, normal.Quantile(allocationTail)
+	spread := math.Sqrt(math.Expm1(min(m*m, 500))*float64(a.Places)) / a.Steps
+	return resolution{fine: min(0.01, 0.02*spread), least: (2*z*m + m*m + math.Log(a.Steps)) / mostAllocated}
 }
 
-// composeAllocations composes valid periods on a grid. The lower bounds are one atom at loss 0,
-// which claims nothing.
-func composeAllocations(periods []Allocation, grid float64) *Composition {
-	nothing := product{grid: grid, terms: []term{{atoms{mass: []float64{1}}, 1}}, below: true}
-	out := &Composition{Loss{nothing, product{grid: grid}}, Loss{nothing, product{grid: grid}}}
-	for _, a := range periods {
-		ratio := a.ratio(grid)
-		pq, qp := ratio.losses(grid, allocationSlop*float64(a.Places))
-		out.PQ.upper.terms = append(out.PQ.upper.terms, term{pq, float64(a.Count)})
-		out.QP.upper.terms = append(out.QP.upper.terms, term{qp, float64(a.Count)})
-	}
-	return out
-}
-
-// allocationGrid returns the spacing of ln(P/Q): a fiftieth of its standard deviation in the widest
-// period, at most .01, and no finer than mostAllocated cells allow. The second moment of a
-// mean of Places of Steps terms gives the deviation; its exponent is cut where exp would overflow.
-func allocationGrid(periods []Allocation) float64 {
-	spread, least := 0.0, 0.0
-	for _, a := range periods {
-		m := a.Sensitivity / a.NoiseMultiplier
-		spread = max(spread, math.Sqrt(math.Expm1(min(m*m, 500))*float64(a.Places))/a.Steps)
-		z := normal.Quantile(allocationTail)
-		least = max(least, (2*z*m+m*m+math.Log(a.Steps))/mostAllocated)
-	}
-	return max(min(0.01, 0.02*spread), least, 1e-7)
+// losses computes the distribution of ratio. With Q = N(0, σ²I), the ratio P/Q of a period is a mean
+// of independent variables. Both divergences of a composition are means under Q of convex functions
+// of each period's P/Q, with the other events fixed. So every variable may be replaced by one that is
+// larger in the convex order. A value between two points of the grid is spread over both of them so
+// that its mean stays. A value below the grid goes to 0 and the lowest point, and a value above it to
+// the highest point and infinity. Both divergences become larger, never smaller, by about the square
+// of the grid. All terms of all sums are positive, so that rounding errors stay relative.
+func (a Allocation) losses(grid, _ float64) (pq, qp atoms) {
+	return a.ratio(grid).losses(grid, allocationSlop*float64(a.Places))
 }
 
 // ratios is the distribution of P/Q under Q: mass[i] at exp(grid·(low+i)), and mass zero at 0.

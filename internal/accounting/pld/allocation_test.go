@@ -37,10 +37,10 @@ func nodes(n int) (xs, ws []float64) {
 
 // exactAllocation is the divergences of count periods at e^epsilon, by integration over all steps
 // but one, for which there is a closed form.
-func exactAllocation(a Allocation, epsilon float64, n int) (pq, qp float64) {
+func exactAllocation(a Allocation, count int, epsilon float64, n int) (pq, qp float64) {
 	m := a.Sensitivity / a.NoiseMultiplier
 	xs, ws := nodes(n)
-	draws := a.Places*a.Count - 1
+	draws := a.Places*count - 1
 	at := make([]int, draws)
 	gamma := math.Exp(epsilon)
 	for {
@@ -86,9 +86,9 @@ func TestAllocationsAgainstIntegrals(t *testing.T) {
 				if epsilon == 0 && c.steps > 500 {
 					continue // P/Q is within a cell of 1 mostly: a bound that is loose
 				}
-				a := Allocation{c.steps, c.places, sigma, 1.3, c.count}
-				want, mirrored := exactAllocation(a, epsilon, c.nodes)
-				got, err := ComposeAllocations([]Allocation{a})
+				a := Allocation{c.steps, c.places, sigma, 1.3}
+				want, mirrored := exactAllocation(a, c.count, epsilon, c.nodes)
+				got, err := Compose([]Step{{a, c.count}}, Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -101,8 +101,8 @@ func TestAllocationsAgainstIntegrals(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if b.Lower != 0 || b.Upper < d.want*(1-1e-6) || b.Upper > d.most {
-						t.Errorf("%+v at %v, H(%s): %.10g, want %.10g", a, epsilon, d.name, b.Upper, d.want)
+					if b < d.want*(1-1e-6) || b > d.most {
+						t.Errorf("%+v at %v, H(%s): %.10g, want %.10g", a, epsilon, d.name, b, d.want)
 					}
 				}
 			}
@@ -112,13 +112,13 @@ func TestAllocationsAgainstIntegrals(t *testing.T) {
 
 // TestAllocationsAgainstSamples compares with means over samples of long periods.
 func TestAllocationsAgainstSamples(t *testing.T) {
-	for _, a := range []Allocation{{50, 50, 0.7, 1, 3}, {300, 300, 0.5, 1, 2}, {40, 25, 0.6, 1, 2}} {
+	for a, count := range map[Allocation]int{{50, 50, 0.7, 1}: 3, {300, 300, 0.5, 1}: 2, {40, 25, 0.6, 1}: 2} {
 		const samples, epsilon = 60_000, 1.
 		rng := rand.New(rand.NewPCG(7, 8))
 		m, gamma := a.Sensitivity/a.NoiseMultiplier, math.Exp(epsilon)
 		ratio := func(own bool) float64 {
 			f := 1.
-			for range a.Count {
+			for range count {
 				v, sum := rng.IntN(int(a.Steps)), a.Steps-float64(a.Places)
 				for step := range a.Places {
 					z := rng.NormFloat64()
@@ -140,7 +140,7 @@ func TestAllocationsAgainstSamples(t *testing.T) {
 			first, second = first/samples, second/samples
 			return first, math.Sqrt((second - first*first) / samples)
 		}
-		c, err := ComposeAllocations([]Allocation{a})
+		c, err := Compose([]Step{{a, count}}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,8 +156,8 @@ func TestAllocationsAgainstSamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			want, sd := mean(d.value)
-			if math.Abs(b.Upper-want) > 5*sd+1e-3*want {
-				t.Errorf("%+v, H(%s): %.6g, samples say %.6g ± %.2g", a, name, b.Upper, want, sd)
+			if math.Abs(b-want) > 5*sd+1e-3*want {
+				t.Errorf("%+v, H(%s): %.6g, samples say %.6g ± %.2g", a, name, b, want, sd)
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func TestAllocationsAgainstSamples(t *testing.T) {
 func TestAllocationRatioHasMeanOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.IntRange(1, 3000).Draw(t, "steps")
-		a := Allocation{float64(steps), rapid.IntRange(1, steps).Draw(t, "places"), math.Exp(rapid.Float64Range(-1.2, 2).Draw(t, "ln σ")), 1, 1}
+		a := Allocation{float64(steps), rapid.IntRange(1, steps).Draw(t, "places"), math.Exp(rapid.Float64Range(-1.2, 2).Draw(t, "ln σ")), 1}
 		grid := rapid.Float64Range(0.01, 0.2).Draw(t, "grid")
 		r := a.ratio(grid)
 		mass, mean := r.zero, r.infinite
@@ -190,15 +190,11 @@ func TestAllocationRatioHasMeanOne(t *testing.T) {
 func TestAllocationGridsAreNested(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.IntRange(1, 60).Draw(t, "steps")
-		a := []Allocation{{float64(steps), steps, math.Exp(rapid.Float64Range(-1, 1).Draw(t, "ln σ")), 1, rapid.IntRange(1, 3).Draw(t, "count")}}
+		a := []Step{{Allocation{float64(steps), steps, math.Exp(rapid.Float64Range(-1, 1).Draw(t, "ln σ")), 1}, rapid.IntRange(1, 3).Draw(t, "count")}}
 		grid, epsilon := rapid.Float64Range(0.02, 0.06).Draw(t, "grid"), rapid.Float64Range(0, 4).Draw(t, "ε")
-		fine, err := composeAllocations(a, grid).Delta(epsilon)
-		if err != nil {
-			t.Fatal(err)
-		}
-		coarse, err := composeAllocations(a, 3*grid).Delta(epsilon)
-		if err != nil || coarse.Upper < fine.Upper*(1-1e-7)-1e-22 {
-			t.Errorf("%.10g at grid %g, %.10g at a third: %v", coarse.Upper, 3*grid, fine.Upper, err)
+		fine, coarse := deltaOf(t, a, Options{Grid: grid}, epsilon), deltaOf(t, a, Options{Grid: 3 * grid}, epsilon)
+		if coarse < fine*(1-1e-7)-1e-22 {
+			t.Errorf("%.10g at grid %g, %.10g at a third", coarse, 3*grid, fine)
 		}
 	})
 }
@@ -206,23 +202,19 @@ func TestAllocationGridsAreNested(t *testing.T) {
 // TestCalibrateAllocations: four epochs of 250 steps with independent noise need a noise multiplier
 // of at most .465 at (8, 1e-5); samples verified .473.
 func TestCalibrateAllocations(t *testing.T) {
-	b, err := Calibrate(8, 1e-5, 0.1, func(sigma float64) (*Composition, error) {
-		return ComposeAllocations([]Allocation{{250, 250, sigma, 1, 4}})
+	sigma, err := Calibrate(1e-5, 0.1, func(sigma float64) (float64, error) {
+		return deltaOf(t, []Step{{Allocation{250, 250, sigma, 1}, 4}}, Options{}, 8), nil
 	})
-	t.Logf("%+v", b)
-	if err != nil || b.Upper > 0.465 || b.Upper < 0.46 {
-		t.Errorf("%+v: %v", b, err)
+	if err != nil || sigma > 0.465 || sigma < 0.46 {
+		t.Errorf("%g: %v", sigma, err)
 	}
 }
 
 func TestAllocationFaults(t *testing.T) {
-	_, err := ComposeAllocations([]Allocation{{3, 4, 0, -1, 0}})
+	_, err := Compose([]Step{{Allocation{3, 4, 0, -1}, 0}}, Options{})
 	for _, want := range []string{"places 4", "noise multiplier 0", "sensitivity -1", "count 0"} {
 		if err == nil || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("got %v, want a fault with %q", err, want)
 		}
-	}
-	if _, err := ComposeAllocations(nil); err == nil {
-		t.Error("no periods were accepted")
 	}
 }

@@ -15,70 +15,29 @@ const Largest = 1e6
 // that has to count as a total loss, such as Options.Tail, is above δ.
 var ErrNotReached = errors.New("no noise multiplier up to 1e6 is enough")
 
-// Calibrate finds the smallest noise multiplier σ, at least least, at which compose(σ) is
-// (epsilon, delta)-DP. Upper is proven to be enough, and is within 1e-6 of the smallest σ for which
-// this accountant can prove it. Lower is proven to be too small, or 0 where Upper is least. compose
-// must not lose privacy as σ grows.
-func Calibrate(
-	epsilon, delta, least float64,
-	compose func(noiseMultiplier float64) (*Composition, error),
-) (Bracket, error) {
+// Calibrate finds a noise multiplier σ, at least least, at which delta(σ), a δ at epsilon, is at most
+// want. It is within 1e-6 of the smallest one. delta must not rise with σ.
+func Calibrate(want, least float64, delta func(noiseMultiplier float64) (float64, error)) (float64, error) {
 	c := param.Checker{}
-	c.Require(epsilon >= 0 && !math.IsInf(epsilon, 1), "epsilon", epsilon, "must be a finite number, at least 0")
-	c.Require(delta > 0 && delta < 1, "delta", delta, "must be above 0 and below 1")
+	c.Require(want > 0 && want < 1, "delta", want, "must be above 0 and below 1")
 	c.Require(least >= 0 && least < Largest, "least noise multiplier", least, "must be at least 0 and below 1e6")
 	if err := c.Err(); err != nil {
-		return Bracket{}, err
+		return 0, err
 	}
-	// excess is ln δ(ε) - ln δ by the upper bounds, at ln σ = x: a falling function of x.
+	// excess is ln δ(ε) - ln δ at ln σ = x: a falling function of x.
 	excess := func(x float64) (float64, error) {
-		composition, err := compose(max(least, math.Exp(x)))
-		if err != nil {
-			return 0, err
-		}
-		upper, err := composition.UpperDelta(epsilon)
-		return math.Log(max(upper, 1e-300)) - math.Log(delta), err
+		found, err := delta(max(least, math.Exp(x)))
+		return math.Log(max(found, 1e-300)) - math.Log(want), err
 	}
 	low, high, err := enclose(excess, math.Log(least))
-	switch {
-	case err != nil:
-		return Bracket{}, err
-	case low == high:
-		return Bracket{Upper: least}, nil
-	}
-	if _, high, err = bisect.Falling(excess, low, high, 1e-6, 5e-7, 4e-7); err != nil {
-		return Bracket{}, err
-	}
-	lower, err := tooSmall(epsilon, delta, least, high.X, compose)
 	if err != nil {
-		return Bracket{}, err
+		return 0, err
 	}
-	return Bracket{Lower: lower, Upper: max(least, math.Exp(high.X))}, nil
-}
-
-// tooSmall walks down from ln σ = x until the lower bound of δ proves that the noise is too small;
-// it is 0 where none does.
-func tooSmall(
-	epsilon, delta, least, x float64,
-	compose func(noiseMultiplier float64) (*Composition, error),
-) (sigma float64, err error) {
-	for gap := 2e-6; gap < 1; gap *= 4 {
-		if sigma = math.Exp(x - gap); sigma < least {
-			break
-		}
-		composition, err := compose(sigma)
-		if err != nil {
-			return 0, err
-		}
-		d, err := composition.Delta(epsilon)
-		if err != nil {
-			return 0, err
-		}
-		if d.Lower > delta {
-			return sigma, nil
-		}
+	if low == high {
+		return least, nil
 	}
-	return 0, nil
+	_, high, err = bisect.Falling(excess, low, high, 1e-6, 5e-7, 4e-7)
+	return max(least, math.Exp(high.X)), err
 }
 
 // enclose finds two points around the zero of a falling function by steps from 0, or from the least

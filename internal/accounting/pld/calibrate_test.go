@@ -4,8 +4,27 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"slices"
 	"testing"
 )
+
+// cyclic is one example's steps by cyclic Poisson sampling, with columns of norm 1.
+func cyclic(prob float64, steps, minSep int, sigma float64) []Step {
+	return Cyclic(Release{Prob: prob, NoiseMultiplier: sigma, Examples: 1}, slices.Repeat([]float64{1}, steps), minSep)
+}
+
+// deltaOf is the bound of δ(ε) of steps.
+func deltaOf(t interface{ Fatal(...any) }, steps []Step, o Options, epsilon float64) float64 {
+	c, err := Compose(steps, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delta, err := c.Delta(epsilon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return delta
+}
 
 // TestGoldenSigma: the column of cyclic Poisson in sigma.json, made on a grid of 1e-3.
 func TestGoldenSigma(t *testing.T) {
@@ -26,11 +45,11 @@ func TestGoldenSigma(t *testing.T) {
 		t.Fatalf("%d cases, want 7", len(cases))
 	}
 	for _, c := range cases {
-		got, err := Calibrate(c.Eps, c.Delta, 0, func(sigma float64) (*Composition, error) {
-			return CyclicPoisson{Prob: c.PCyclic, Steps: c.N, MinSep: c.B, NoiseMultiplier: sigma}.Compose(Options{Grid: 1e-3})
+		got, err := Calibrate(c.Delta, 0, func(sigma float64) (float64, error) {
+			return deltaOf(t, cyclic(c.PCyclic, c.N, c.B, sigma), Options{Grid: 1e-3}, c.Eps), nil
 		})
-		if err != nil || math.Abs(got.Upper/c.Sigma-1) > 3e-5 || got.Upper/got.Lower > 1+1e-4 {
-			t.Errorf("(%g, %g), n = %d, b = %d: σ in [%.6f, %.6f], want %.6f, %v", c.Eps, c.Delta, c.N, c.B, got.Lower, got.Upper, c.Sigma, err)
+		if err != nil || math.Abs(got/c.Sigma-1) > 3e-5 {
+			t.Errorf("(%g, %g), n = %d, b = %d: σ = %.6f, want %.6f, %v", c.Eps, c.Delta, c.N, c.B, got, c.Sigma, err)
 		}
 	}
 }
@@ -38,12 +57,6 @@ func TestGoldenSigma(t *testing.T) {
 // TestCalibrateFromLeast: the least noise multiplier is the answer where it is enough, and what
 // needs more is found as without one, also where the least is above the first that is tried.
 func TestCalibrateFromLeast(t *testing.T) {
-	release := func(examples int) func(sigma float64) (*Composition, error) {
-		return func(sigma float64) (*Composition, error) {
-			e := Event{Prob: 1, NoiseMultiplier: sigma, Sensitivity: 1, Examples: examples}
-			return Compose([]Step{{Event: e, Count: 1}}, Options{Grid: 3e-2})
-		}
-	}
 	for _, c := range []struct {
 		examples       int
 		epsilon, least float64
@@ -51,22 +64,24 @@ func TestCalibrateFromLeast(t *testing.T) {
 	}{
 		{1, 1, 3.7, 0}, {1, 1, 3.8, 3.8}, {1, 30000, .005, .005}, {300, 1, 1.5, 0}, {300, 30000, 1.5, 1.5},
 	} {
-		got, err := Calibrate(c.epsilon, 1e-5, c.least, release(c.examples))
+		got, err := Calibrate(1e-5, c.least, func(sigma float64) (float64, error) {
+			e := Release{Prob: 1, NoiseMultiplier: sigma, Sensitivity: 1, Examples: c.examples}
+			return deltaOf(t, []Step{{e, 1}}, Options{Grid: 3e-2}, c.epsilon), nil
+		})
 		if err != nil {
 			t.Errorf("%+v: %v", c, err)
 			continue
 		}
-		want := Bracket{Upper: c.want}
 		if c.want == 0 {
 			exact := 3.7306 * float64(c.examples) // of one normal release at (1, 1e-5)
-			if got.Lower > exact || got.Upper < exact || got.Upper > 1.02*got.Lower {
-				t.Errorf("%+v: %v, want a narrow bracket of %v", c, got, exact)
+			if got < exact || got > 1.01*exact {
+				t.Errorf("%+v: %v, want a little above %v", c, got, exact)
 			}
-		} else if got != want {
-			t.Errorf("%+v: %v, want %v", c, got, want)
+		} else if got != c.want {
+			t.Errorf("%+v: %v, want %v", c, got, c.want)
 		}
 	}
-	if least := LeastNoiseMultiplier(2, 3); (Event{Prob: 1, NoiseMultiplier: least, Sensitivity: 2, Examples: 3}).Validate() != nil {
+	if least := LeastNoiseMultiplier(2, 3); (Release{Prob: 1, NoiseMultiplier: least, Sensitivity: 2, Examples: 3}).Validate() != nil {
 		t.Errorf("the least noise multiplier, %g, is refused", least)
 	}
 }
@@ -78,18 +93,16 @@ func TestPublishedProduction(t *testing.T) {
 	for _, c := range []struct {
 		minSep int
 		grid   float64
-		gap    float64
 		want   float64
-	}{{b, 1e-3, 1e-4, 0.5745}, {1, 2e-4, 0.02, 0.3669}} {
+	}{{b, 1e-3, 0.5745}, {1, 2e-4, 0.3669}} {
 		if testing.Short() && c.minSep == 1 {
 			continue
 		}
-		got, err := Calibrate(10, 1.301e-8, 0, func(sigma float64) (*Composition, error) {
-			return CyclicPoisson{Prob: float64(c.minSep) * batch / examples, Steps: n, MinSep: c.minSep, NoiseMultiplier: sigma}.Compose(Options{Grid: c.grid})
+		got, err := Calibrate(1.301e-8, 0, func(sigma float64) (float64, error) {
+			return deltaOf(t, cyclic(float64(c.minSep)*batch/examples, n, c.minSep, sigma), Options{Grid: c.grid}, 10), nil
 		})
-		t.Logf("min-sep %d: σ in [%.6f, %.6f]", c.minSep, got.Lower, got.Upper)
-		if err != nil || math.Abs(got.Upper-c.want) > 1e-4 || got.Lower < c.want-c.gap {
-			t.Errorf("min-sep %d: σ in [%.6f, %.6f], want %g, %v", c.minSep, got.Lower, got.Upper, c.want, err)
+		if err != nil || math.Abs(got-c.want) > 1e-4 {
+			t.Errorf("min-sep %d: σ = %.6f, want %g, %v", c.minSep, got, c.want, err)
 		}
 	}
 }
@@ -97,24 +110,17 @@ func TestPublishedProduction(t *testing.T) {
 // TestWideLossesHaveFewCells: the composed loss of much too little noise spreads over hundreds, and is
 // computed on a coarser grid, with next to the same result as on a fine one.
 func TestWideLossesHaveFewCells(t *testing.T) {
-	mechanism := CyclicPoisson{Prob: 0.05, Steps: 200, MinSep: 1, NoiseMultiplier: 0.3}
+	steps := cyclic(0.05, 200, 1, 0.3)
 	const fineGrid = 2e-4
-	delta := func(o Options) Bracket {
-		c, err := mechanism.Compose(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if grid := c.PQ.upper.grid; o.Grid == 0 && grid < 3*fineGrid {
-			t.Errorf("the chosen grid is %g", grid)
-		}
-		d, err := c.Delta(60)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
+	c, err := Compose(steps, Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	chosen, fine := delta(Options{}), delta(Options{Grid: fineGrid})
-	if chosen.Lower > fine.Upper || chosen.Upper < fine.Lower || chosen.Upper > fine.Upper*(1+1e-3) {
+	if grid := c.PQ.grid; grid < 3*fineGrid {
+		t.Errorf("the chosen grid is %g", grid)
+	}
+	chosen, fine := deltaOf(t, steps, Options{}, 60), deltaOf(t, steps, Options{Grid: fineGrid}, 60)
+	if chosen < fine*(1-1e-9) || chosen > fine*(1+1e-3) {
 		t.Errorf("δ(60) on the chosen grid %v, on a fine one %v", chosen, fine)
 	}
 }

@@ -30,19 +30,19 @@ type term struct {
 	count float64
 }
 
-// product is a composition of terms, not yet carried out.
-type product struct {
+// Loss is a distribution that dominates the privacy loss of a composition in one direction: the
+// composition of its terms, which is not carried out yet.
+type Loss struct {
 	terms []term
 	grid  float64
-	below bool // bounds divergences from below
 }
 
 // cumulants returns the logarithm K of the moment generating function of the composed loss at tilt,
 // and its first two derivatives there: the mean and the variance of the tilted loss. Infinite loss
 // is left out.
-func (p product) cumulants(tilt float64) (k, k1, k2 float64) {
-	for _, t := range p.terms {
-		a, b, c := t.cumulants(tilt, p.grid)
+func (l Loss) cumulants(tilt float64) (k, k1, k2 float64) {
+	for _, t := range l.terms {
+		a, b, c := t.cumulants(tilt, l.grid)
 		k += t.count * a
 		k1 += t.count * b
 		k2 += t.count * c
@@ -93,8 +93,8 @@ func (a atoms) cumulants(tilt, grid float64) (k, mean, variance float64) {
 }
 
 // support returns the lowest and highest loss of the composition in grid units.
-func (p product) support() (low, high float64) {
-	for _, t := range p.terms {
+func (l Loss) support() (low, high float64) {
+	for _, t := range l.terms {
 		low += t.count * float64(t.low)
 		high += t.count * float64(t.low+len(t.mass)-1)
 	}
@@ -102,17 +102,17 @@ func (p product) support() (low, high float64) {
 }
 
 // infinite returns the probability that the loss of any step is infinite.
-func (p product) infinite() float64 {
+func (l Loss) infinite() float64 {
 	sum := 0.0
-	for _, t := range p.terms {
+	for _, t := range l.terms {
 		sum += t.count * math.Log1p(-t.inf)
 	}
 	return -math.Expm1(sum)
 }
 
 // steps returns the number of composed distributions.
-func (p product) steps() (sum float64) {
-	for _, t := range p.terms {
+func (l Loss) steps() (sum float64) {
+	for _, t := range l.terms {
 		sum += t.count
 	}
 	return sum
@@ -120,28 +120,28 @@ func (p product) steps() (sum float64) {
 
 // blur bounds the error of a composed loss from the rounding of ε, of logarithms and of grid
 // points.
-func (p product) blur() (sum float64) {
-	for _, t := range p.terms {
+func (l Loss) blur() (sum float64) {
+	for _, t := range l.terms {
 		edge := math.Max(math.Abs(float64(t.low)), math.Abs(float64(t.low+len(t.mass))))
-		sum += t.count * 8 * unit * (1 + edge*p.grid)
+		sum += t.count * 8 * unit * (1 + edge*l.grid)
 	}
 	return sum
 }
 
 // tiltForDelta returns the λ with λK'(λ) - K(λ) = -ln δ: there Chernoff's bound on the loss at δ is
 // best.
-func (p product) tiltForDelta(delta float64) float64 {
-	return p.relax(p.solveTilt(func(tilt float64) (float64, float64) {
-		k, k1, k2 := p.cumulants(tilt)
+func (l Loss) tiltForDelta(delta float64) float64 {
+	return l.relax(l.solveTilt(func(tilt float64) (float64, float64) {
+		k, k1, k2 := l.cumulants(tilt)
 		return tilt*k1 - k + math.Log(delta), tilt * k2
 	}))
 }
 
 // tiltForEpsilon returns the λ ≥ 0 with K'(λ) = ε, at which the tilted loss has mean ε. It returns
 // about 0 if the mean is above ε without a tilt.
-func (p product) tiltForEpsilon(epsilon float64) float64 {
-	return p.relax(p.solveTilt(func(tilt float64) (float64, float64) {
-		_, k1, k2 := p.cumulants(tilt)
+func (l Loss) tiltForEpsilon(epsilon float64) float64 {
+	return l.relax(l.solveTilt(func(tilt float64) (float64, float64) {
+		_, k1, k2 := l.cumulants(tilt)
 		return k1 - epsilon, k2
 	}))
 }
@@ -149,10 +149,10 @@ func (p product) tiltForEpsilon(epsilon float64) float64 {
 // relax lowers a tilt as long as the loss that it aims at stays within four deviations of the
 // tilted mean. That costs little of Chernoff's bound, and keeps the window short where the loss has
 // heavy tails.
-func (p product) relax(tilt float64) float64 {
-	_, aim, _ := p.cumulants(tilt)
+func (l Loss) relax(tilt float64) float64 {
+	_, aim, _ := l.cumulants(tilt)
 	for _, f := range []float64{0.75, 0.9} {
-		if _, mean, variance := p.cumulants(f * tilt); aim-mean <= 4*math.Sqrt(variance) {
+		if _, mean, variance := l.cumulants(f * tilt); aim-mean <= 4*math.Sqrt(variance) {
 			return f * tilt
 		}
 	}
@@ -161,8 +161,8 @@ func (p product) relax(tilt float64) float64 {
 
 // solveTilt finds the zero of the rising function f to about 2 %, by Newton's method within a
 // bracket. More is not needed: λ affects the size of the error bounds, never their validity.
-func (p product) solveTilt(f func(float64) (value, slope float64)) float64 {
-	most := maxTilt / 2 / p.grid
+func (l Loss) solveTilt(f func(float64) (value, slope float64)) float64 {
+	most := maxTilt / 2 / l.grid
 	low, high := 0.0, most
 	tilt := min(1, most)
 	for range 40 {
@@ -204,11 +204,11 @@ type composed struct {
 }
 
 // compose computes the composition under a tilt, by one Fourier transform of each term.
-func (p product) compose(tilt float64) *composed {
-	tilt, k, low, high, stray := p.narrowed(tilt)
+func (l Loss) compose(tilt float64) *composed {
+	tilt, k, low, high, stray := l.narrowed(tilt)
 	for high-low > maxWindow {
-		p = p.coarser()
-		tilt, k, low, high, stray = p.narrowed(tilt)
+		l = l.coarser()
+		tilt, k, low, high, stray = l.narrowed(tilt)
 	}
 	n := 1 << int(math.Ceil(math.Log2(float64(high-low+1))))
 	n = max(n, 16)
@@ -220,8 +220,8 @@ func (p product) compose(tilt float64) *composed {
 	spectrum := make([]complex128, n/2+1)
 	all := make([]complex128, n/2+1)
 	noise := 0.0
-	for i, t := range p.terms {
-		t.fold(x, tilt, p.grid)
+	for i, t := range l.terms {
+		t.fold(x, tilt, l.grid)
 		size := norm(x)
 		dst := spectrum
 		if i == 0 {
@@ -236,8 +236,8 @@ func (p product) compose(tilt float64) *composed {
 		}
 	}
 	fft.Sequence(x, all)
-	c := &composed{grid: p.grid, tilt: tilt, log: k, low: low, stray: stray, mass: make([]float64, n),
-		infinite: p.infinite(), blur: p.blur(), relative: p.steps() * atomError}
+	c := &composed{grid: l.grid, tilt: tilt, log: k, low: low, stray: stray, mass: make([]float64, n),
+		infinite: l.infinite(), blur: l.blur(), relative: l.steps() * atomError}
 	scale := 1 / float64(n)
 	first := ((low % n) + n) % n
 	for i := range c.mass {
@@ -245,7 +245,7 @@ func (p product) compose(tilt float64) *composed {
 	}
 	// An error d of a spectrum becomes at most count·|d|·|spectrum|^(count-1) of its power, other
 	// spectra being at most 1 in modulus.
-	c.noise = 1.01*noise + (fftError*depth+4*unit*p.steps())*norm(c.mass)
+	c.noise = 1.01*noise + (fftError*depth+4*unit*l.steps())*norm(c.mass)
 	return c
 }
 
@@ -324,16 +324,12 @@ func norm(x []float64) float64 {
 // takes fewer. If no tilt takes few enough, as with many wide losses, the grid is made coarser.
 var maxWindow = 1 << 22 // tests change it
 
-// coarser returns the product on a grid of twice the spacing. In an upper bound, mass between two
-// points of the new grid is divided between them so that P and Q keep their masses, as in
-// discretize. In a lower bound its loss is rounded down.
-func (p product) coarser() product {
-	up := 1 / (1 + math.Exp(-p.grid)) // the share of the upper neighbour
-	if p.below {
-		up = 0
-	}
-	out := product{grid: 2 * p.grid, below: p.below}
-	for _, t := range p.terms {
+// coarser returns the composition on a grid of twice the spacing. Mass between two points of the new
+// grid is divided between them so that P and Q keep their masses, as in discretize.
+func (l Loss) coarser() Loss {
+	up := 1 / (1 + math.Exp(-l.grid)) // the share of the upper neighbour
+	out := Loss{grid: 2 * l.grid}
+	for _, t := range l.terms {
 		low := t.low >> 1
 		of := atoms{low: low, mass: make([]float64, len(t.mass)/2+2), inf: t.inf}
 		for i, m := range t.mass {
@@ -353,10 +349,10 @@ func (p product) coarser() product {
 // narrowed lowers a tilt until its window has at most maxWindow cells. If no tilt has, it returns
 // the one with the smallest window. Tilts affect the size of the error bounds, never their
 // validity.
-func (p product) narrowed(tilt float64) (best, log float64, low, high int, stray float64) {
+func (l Loss) narrowed(tilt float64) (best, log float64, low, high int, stray float64) {
 	for first := true; ; first = false {
-		k, _, k2 := p.cumulants(tilt)
-		from, to, outside := p.window(tilt, k, k2)
+		k, _, k2 := l.cumulants(tilt)
+		from, to, outside := l.window(tilt, k, k2)
 		if first || to-from < high-low {
 			best, log, low, high, stray = tilt, k, from, to, outside
 		}
@@ -372,22 +368,22 @@ func (p product) narrowed(tilt float64) (best, log float64, low, high int, stray
 // window returns the grid indices between which the tilted distribution of the composed loss lies,
 // but for the mass stray. It takes Chernoff's bound, Pr[S ≥ u] ≤ exp(K(λ+s) - K(λ) - s u), at the
 // best s that descend finds. A support of less than 2^15 cells is taken whole.
-func (p product) window(tilt, k, k2 float64) (low, high int, stray float64) {
-	bottom, top := p.support()
+func (l Loss) window(tilt, k, k2 float64) (low, high int, stray float64) {
+	bottom, top := l.support()
 	if top-bottom < 1<<15 {
 		return int(bottom), int(top), 0
 	}
 	reach := func(sign float64) func(s float64) float64 { // distance of the edge from 0, in grid units, times sign
 		return func(s float64) float64 {
-			if s > maxTilt/2/p.grid {
+			if s > maxTilt/2/l.grid {
 				return math.Inf(1)
 			}
-			other, _, _ := p.cumulants(tilt + sign*s)
-			return (other - k - windowTail) / s / p.grid
+			other, _, _ := l.cumulants(tilt + sign*s)
+			return (other - k - windowTail) / s / l.grid
 		}
 	}
-	s0 := math.Sqrt(-2 * windowTail / max(k2, p.grid*p.grid)) // the best s for a normal distribution
-	s0 = min(s0, maxTilt/2/p.grid)
+	s0 := math.Sqrt(-2 * windowTail / max(k2, l.grid*l.grid)) // the best s for a normal distribution
+	s0 = min(s0, maxTilt/2/l.grid)
 	up := min(top, descend(reach(1), s0))
 	down := max(bottom, -descend(reach(-1), s0))
 	if up < top {

@@ -16,27 +16,37 @@ type cell struct {
 	upper float64 // the share of mass that goes to the upper end when num and den both keep their mass
 }
 
-// discretize returns two discrete distributions on multiples of grid: for every ε, and after
-// any composition, the hockey-stick divergence H(num, den) lies between the divergences of
-// lower and upper. tail is the mass under num that may be cut at either end: upward (to
-// infinity, or to the lowest atom) in upper, dropped in lower.
+// discretize returns a discrete distribution on multiples of grid: for every ε, and after any
+// composition, its divergence is at least H(num, den). tail is the mass under num that may be cut at
+// either end: it moves to infinity, or to the lowest atom.
 //
-// Upper: connect the dots (Doroshenko et al. 2022). The mass of a cell goes to its two ends so that
-// both num and den keep their mass; H is then interpolated linearly in e^ε between grid points, and
-// it is convex.
-//
-// Lower: each cell is merged into one outcome, and neighbouring outcomes are merged in parts so
-// that the merged one has its loss exactly on the grid. Merging is post-processing. Mass that
-// cannot be merged has its loss rounded down, which only lowers H.
-func (p pair) discretize(grid, tail float64) (lower, upper atoms) {
+// It connects the dots (Doroshenko et al. 2022). The mass of a cell goes to its two ends so that both
+// num and den keep their mass; H is then interpolated linearly in e^ε between grid points, and it is
+// convex.
+func (p pair) discretize(grid, tail float64) atoms {
 	cells, low, inf := p.cells(grid, tail)
-	upper = atoms{low: low, mass: make([]float64, len(cells)+1), inf: inf}
+	out := atoms{low: low, mass: make([]float64, len(cells)+1), inf: inf}
 	for i, c := range cells {
-		upper.mass[i] += c.mass - c.upper
-		upper.mass[i+1] += c.upper
+		out.mass[i] += c.mass - c.upper
+		out.mass[i+1] += c.upper
 	}
-	upper.mass[0] += max(0, 1-inf-total(upper.mass))
-	return merge(cells, low, grid), upper
+	out.mass[0] += max(0, 1-inf-total(out.mass))
+	return out
+}
+
+// plus returns a plus weight times b.
+func (a atoms) plus(b atoms, weight float64) atoms {
+	if a.mass == nil {
+		a.low = b.low
+	}
+	low := min(a.low, b.low)
+	high := max(a.low+len(a.mass), b.low+len(b.mass))
+	out := atoms{low: low, mass: make([]float64, high-low), inf: a.inf + weight*b.inf}
+	copy(out.mass[a.low-low:], a.mass)
+	for i, m := range b.mass {
+		out.mass[b.low-low+i] += weight * m
+	}
+	return out
 }
 
 // total returns the sum of xs.
@@ -136,47 +146,4 @@ func (p pair) integrate(left, right point, base, grid, panel float64) (c cell) {
 // gauss3 is three-point Gauss–Legendre quadrature on [-1, 1].
 var gauss3 = [3]struct{ node, weight float64 }{
 	{-math.Sqrt(3. / 5), 5. / 9}, {0, 8. / 9}, {math.Sqrt(3. / 5), 5. / 9},
-}
-
-// merge returns the optimistic atoms of cells, which the true pair dominates. Cell i, merged into
-// one outcome, has a loss between the grid points i and i+1. At grid point i+1 the rest of cell i
-// is merged with as much of cell i+1 as puts the result on the grid. That leaves masses a[i] with
-// a[i+1] = p[i+1] - r a[i]. merge follows the solution that varies slowly, a[i] = p[i+1] /
-// (p[i+1]/p[i] + r): any other solution alternates about it and fails where p falls. Mass above it
-// is merged with cell i+2 instead. Mass that cannot be merged has its loss rounded down.
-func merge(cells []cell, low int, grid float64) atoms {
-	out := atoms{low: low, mass: make([]float64, len(cells)+1)}
-	full := -math.Expm1(-grid)
-	stretch := math.Exp(grid)
-	// drop is 1 - exp(point - loss) for the outcome of cell c above its lower grid point.
-	drop := func(c cell) float64 { return c.upper / c.mass * full }
-	left := make([]float64, len(cells)+2) // of each cell, not yet placed
-	for i, c := range cells {
-		left[i] = c.mass
-	}
-	for i, c := range cells {
-		rest := left[i]
-		if rest <= 0 {
-			continue
-		}
-		// down is exp(point - loss) - 1 for the outcome of cell c below the grid point i+1.
-		down := (1-drop(c))*stretch - 1
-		if i+1 < len(cells) && cells[i+1].mass > 0 && cells[i+1].upper > 0 && down > 0 {
-			next := cells[i+1]
-			r := down / drop(next) // mass of next that balances one unit of c
-			a := min(rest, next.mass/(next.mass/c.mass+r), left[i+1]/r)
-			out.mass[i+1] += a * (1 + r)
-			left[i+1] = max(0, left[i+1]-a*r)
-			rest -= a
-			if i+2 < len(cells) && cells[i+2].mass > 0 && rest > 0 {
-				r := down / (1 - (1-drop(cells[i+2]))/stretch)
-				a := min(rest, 0.5*left[i+2]/r)
-				out.mass[i+1] += a * (1 + r)
-				left[i+2] -= a * r
-				rest -= a
-			}
-		}
-		out.mass[i] += rest
-	}
-	return out
 }

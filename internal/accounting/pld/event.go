@@ -2,27 +2,25 @@ package pld
 
 import (
 	"fmt"
+	"math"
 
 	"minsep/internal/binomial"
 	"minsep/internal/param"
 )
 
-// ParamError is a parameter with a value that breaks a rule.
-type ParamError = param.Error
-
-// Event is one release: a clipped gradient sum over a random batch plus normal noise.
+// Release is a clipped gradient sum over a random batch plus normal noise.
 //
 // Each of the owner's examples is in the batch with probability Prob, independently of everything
 // else. The dominating pair, in units of the noise, is a mixture of normals with means
 // j·Sensitivity/NoiseMultiplier and weights Pr[Binom(Examples, Prob) = j], against the standard
 // normal. F3.0a proves that it dominates for gradients that the adversary chooses adaptively (see
 // also Lemma 4.5 of arXiv 2310.15526). An owner of fewer examples has zeros among the gradients.
-type Event struct {
-	Prob            float64     `json:"prob"`                 // participation probability of one example, in (0,1]
-	NoiseMultiplier float64     `json:"noise_multiplier"`     // σ, above 0: standard deviation of the noise in units of the clip norm
-	Sensitivity     float64     `json:"sensitivity"`          // norm of the strategy's column at this step, above 0; 1 without a strategy
-	Examples        int         `json:"examples"`             // the owner's examples, at most; at least 1, which is example-level privacy
-	Truncation      *Truncation `json:"truncation,omitempty"` // nil: batches of any size
+type Release struct {
+	Prob            float64     // participation probability of one example, in (0,1]
+	NoiseMultiplier float64     // σ, above 0: standard deviation of the noise in units of the clip norm
+	Sensitivity     float64     // norm of the strategy's column at this step, above 0; 1 without a strategy
+	Examples        int         // the owner's examples, at most; at least 1, which is example-level privacy
+	Truncation      *Truncation // nil: batches of any size
 }
 
 // Truncation cuts a batch that is larger than MaxBatchSize down to a uniformly random subset of
@@ -41,12 +39,12 @@ type Event struct {
 // smaller s is dominated by one with larger s, because it is a mixture of that pair with (N(0,1),
 // N(0,1)), and hockey-stick divergences are jointly convex. So values of r can be grouped.
 type Truncation struct {
-	MaxBatchSize int `json:"max_batch_size"` // at least 1
-	Others       int `json:"others"`         // other examples that are sampled at this step, at least 0
+	MaxBatchSize int // at least 1
+	Others       int // other examples that are sampled at this step, at least 0
 }
 
 // Validate reports every fault.
-func (e Event) Validate() error {
+func (e Release) Validate() error {
 	c := param.Checker{}
 	c.Probability("prob", e.Prob)
 	c.Positive("noise multiplier", e.NoiseMultiplier)
@@ -87,68 +85,68 @@ func LeastNoiseMultiplier(sensitivity float64, examples int) float64 {
 	return sensitivity * float64(examples) / maxRatio
 }
 
-// part is one alternative of an event: the adversary is told which alternative happened.
+// part is one alternative of a release: the adversary is told which alternative happened.
 type part struct {
-	probability  float64
-	lower, upper pair // dominated by and dominating the true pair; usually equal
+	probability float64
+	pair        pair // dominates the true pair
 }
 
-// parts returns the event's dominating pair as a list of alternatives. rest is the probability of
+// parts returns the release's dominating pair as a list of alternatives. rest is the probability of
 // none of them, which counts as a total loss of privacy.
-func (e Event) parts() (list []part, rest float64) {
+func (e Release) parts() (list []part, rest float64) {
 	mu := e.Sensitivity / e.NoiseMultiplier
-	standard := []component{{1, 0}}
-	whole := part{
-		probability: 1,
-		lower:       pair{num: multiples(e.Examples, e.Prob, mu, false), den: standard},
-		upper:       pair{num: multiples(e.Examples, e.Prob, mu, true), den: standard},
-	}
+	whole := pair{num: multiples(e.Examples, e.Prob, mu), den: []component{{1, 0}}}
 	if e.Truncation == nil {
-		return []part{whole}, 0
-	}
-	truncated := func(r int) pair {
-		a := e.Prob * float64(e.Truncation.MaxBatchSize) / float64(r+1)
-		if a == 1 {
-			return pair{num: []component{{1, 2 * mu}}, den: []component{{1, -mu}}}
-		}
-		return pair{num: []component{{1 - a, 0}, {a, 2 * mu}}, den: []component{{1 - a, 0}, {a, -mu}}}
+		return []part{{1, whole}}, 0
 	}
 	below, groups, rest := e.Truncation.groups(e.Prob)
 	if below > 0 {
-		list = append(list, part{below, whole.lower, whole.upper})
+		list = append(list, part{below, whole})
 	}
 	for _, g := range groups {
-		list = append(list, part{g.probability, truncated(g.last), truncated(g.first)})
+		a := e.Prob * float64(e.Truncation.MaxBatchSize) / float64(g.first+1)
+		truncated := pair{num: []component{{1 - a, 0}, {a, 2 * mu}}, den: []component{{1 - a, 0}, {a, -mu}}}
+		if a == 1 {
+			truncated = pair{num: []component{{1, 2 * mu}}, den: []component{{1, -mu}}}
+		}
+		list = append(list, part{g.probability, truncated})
 	}
 	return list, rest
 }
 
 // multiples returns the mixture of means 0, mu, …, k·mu with binomial weights. Weights below 1e-30
-// move to the next larger mean, which raises the divergence, or with up = false to the next smaller
-// one, which lowers it: components that never matter would cost time in every density.
-func multiples(k int, p, mu float64, up bool) []component {
-	weights := make([]float64, k+1)
-	for j := range weights {
-		weights[j] = binomial.Mass(k, p, j)
-	}
-	carry := func(from, to int) {
-		if weights[from] < 1e-30 {
-			weights[to] += weights[from]
-			weights[from] = 0
-		}
-	}
-	for i := range k {
-		if up {
-			carry(i, i+1)
-		} else {
-			carry(k-i, k-i-1)
-		}
-	}
-	var cs []component
-	for j, w := range weights {
-		if w > 0 {
-			cs = append(cs, component{w, float64(j) * mu})
+// move to the next larger mean, which raises the divergence: components that never matter would cost
+// time in every density.
+func multiples(k int, p, mu float64) (cs []component) {
+	carried := 0.0
+	for j := range k + 1 {
+		weight := binomial.Mass(k, p, j) + carried
+		if carried = weight; weight >= 1e-30 || j == k && weight > 0 {
+			cs, carried = append(cs, component{weight, float64(j) * mu}), 0
 		}
 	}
 	return cs
+}
+
+func (e Release) resolution(tail float64) resolution {
+	out := resolution{fine: math.Inf(1), adds: true}
+	parts, _ := e.parts()
+	for _, part := range parts {
+		pq, qp := part.pair.resolution(tail), part.pair.mirrored().resolution(tail)
+		out.fine = min(out.fine, pq.fine, qp.fine)
+		out.least = max(out.least, pq.least, qp.least)
+		out.variance += part.probability * max(pq.variance, qp.variance)
+	}
+	return out
+}
+
+// losses discretises every alternative, in both directions, and mixes them by their probabilities.
+func (e Release) losses(grid, tail float64) (pq, qp atoms) {
+	parts, rest := e.parts()
+	pq.inf, qp.inf = rest, rest
+	for _, part := range parts {
+		pq = pq.plus(part.pair.discretize(grid, tail), part.probability)
+		qp = qp.plus(part.pair.mirrored().discretize(grid, tail), part.probability)
+	}
+	return pq, qp
 }

@@ -35,7 +35,7 @@ func goldenCases(t *testing.T) (cases []goldenCase) {
 }
 
 func (g goldenCase) compose(t *testing.T, grid float64) *Composition {
-	e := Event{Prob: 1, NoiseMultiplier: g.Sigma, Sensitivity: 1, Examples: 1}
+	e := Release{Prob: 1, NoiseMultiplier: g.Sigma, Sensitivity: 1, Examples: 1}
 	if g.Q != nil {
 		e.Prob = *g.Q
 	}
@@ -46,7 +46,7 @@ func (g goldenCase) compose(t *testing.T, grid float64) *Composition {
 	return c
 }
 
-// TestGoldenEpsilon: our bracket at the grid of dp_accounting lies within its own.
+// TestGoldenEpsilon: our bound at the grid of dp_accounting lies between its two.
 func TestGoldenEpsilon(t *testing.T) {
 	for _, g := range goldenCases(t) {
 		c := g.compose(t, 1e-4)
@@ -59,10 +59,8 @@ func TestGoldenEpsilon(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%s σ=%g T=%d δ=%g: ours [%.7f %.7f] gap %.2g, theirs [%.7f %.7f]", g.Case, g.Sigma, g.T, delta, got.Lower, got.Upper, got.Upper-got.Lower, g.Optimistic[key], theirs)
-			if got.Lower > got.Upper || got.Upper > theirs+1e-6 || got.Lower < g.Optimistic[key] || got.Upper-got.Lower > 5e-4 {
-				t.Errorf("%s σ=%g T=%d: ε(%g) in [%.7f, %.7f], dp_accounting [%.7f, %.7f]",
-					g.Case, g.Sigma, g.T, delta, got.Lower, got.Upper, g.Optimistic[key], theirs)
+			if got < g.Optimistic[key] || got > theirs+1e-6 {
+				t.Errorf("%s σ=%g T=%d: ε(%g) = %.7f, dp_accounting [%.7f, %.7f]", g.Case, g.Sigma, g.T, delta, got, g.Optimistic[key], theirs)
 			}
 		}
 	}

@@ -130,7 +130,7 @@ func TestMajorantOfSums(t *testing.T) {
 				return two(rest)
 			})
 		}
-		half := Allocation{Steps: 4, Places: 2, NoiseMultiplier: 1, Sensitivity: m, Count: 1} // ½ + (X_1 + X_2)/4
+		half := Allocation{Steps: 4, Places: 2, NoiseMultiplier: 1, Sensitivity: m} // ½ + (X_1 + X_2)/4
 		ratio, err := half.Majorant(grid)
 		if err != nil {
 			t.Fatal(err)

@@ -114,18 +114,25 @@ func edge(no, yes float64, ok func(float64) bool) float64 {
 	return yes
 }
 
-// spread returns the standard deviation of the loss under num, roughly: it only chooses a grid.
-func (p pair) spread() float64 {
+// resolution returns what one direction of the pair asks of the grid: a fiftieth of the spread of its
+// loss, and at most 2^19 cells.
+func (p pair) resolution(tail float64) resolution {
+	first, last := p.support(tail)
 	low, high := p.support(1e-9)
 	const panels = 500
 	d := (high - low) / panels
-	var mass, first, second float64
+	var mass, sum, squares float64
 	for i := range panels {
 		pt := p.at(low + (float64(i)+0.5)*d)
 		mass += pt.density
-		first += pt.density * pt.loss
-		second += pt.density * pt.loss * pt.loss
+		sum += pt.density * pt.loss
+		squares += pt.density * pt.loss * pt.loss
 	}
-	mean := first / mass
-	return math.Sqrt(max(0, second/mass-mean*mean))
+	mean := sum / mass
+	variance := max(0, squares/mass-mean*mean)
+	return resolution{
+		fine:     0.02 * math.Sqrt(variance),
+		least:    (p.at(last).loss - p.at(first).loss) / (1 << 19),
+		variance: variance,
+	}
 }

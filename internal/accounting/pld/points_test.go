@@ -25,13 +25,13 @@ func TestTogetherOfOnePoint(t *testing.T) {
 		epsilon, delta float64
 		k              int
 	}{{1, 1e-5, 1}, {1, 1e-5, 4}, {0.1, 1e-6, 50}, {2, 0, 7}, {8, 1e-5, 3}, {0.01, 1e-3, 1000}} {
-		together, err := Together([]Training{{Points: []Point{{c.epsilon, c.delta}}, Count: c.k}})
+		together, err := Compose([]Step{{Points{{c.epsilon, c.delta}}, c.k}}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := 0; 2*i <= c.k && i < 30; i++ {
 			at, want := best(c.epsilon, c.delta, c.k, i)
-			got, err := together.UpperDelta(at)
+			got, err := together.Delta(at)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,21 +47,21 @@ func TestTogetherOfOnePoint(t *testing.T) {
 func TestTogetherIsAboveEnumeration(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for trial := range 30 {
-		var trainings []Training
+		var trainings []Step
 		for range 1 + r.IntN(3) {
-			c := Training{Count: 1}
+			var points Points
 			for range 1 + r.IntN(4) {
-				c.Points = append(c.Points, Point{3 * r.Float64() * float64(r.IntN(4)), math.Exp(-12 * r.Float64())})
+				points = append(points, Point{3 * r.Float64() * float64(r.IntN(4)), math.Exp(-12 * r.Float64())})
 			}
-			trainings = append(trainings, c)
+			trainings = append(trainings, Step{points, 1})
 		}
-		together, err := Together(trainings)
+		together, err := Compose(trainings, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, epsilon := range []float64{0, 0.3, 1, 2.5, 6, 12} {
 			want := enumerated(trainings, epsilon)
-			got, err := together.UpperDelta(epsilon)
+			got, err := together.Delta(epsilon)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,21 +73,22 @@ func TestTogetherIsAboveEnumeration(t *testing.T) {
 }
 
 // enumerated is the divergence of the product of the points' curves, by the outcomes of all.
-func enumerated(trainings []Training, epsilon float64) float64 {
+func enumerated(trainings []Step, epsilon float64) float64 {
 	type outcome struct{ p, q float64 }
 	all := []outcome{{1, 1}}
-	for _, c := range trainings {
+	for _, training := range trainings {
+		points := training.Event.(Points)
 		// The curve at its corners, by the definition of F6.1.
 		curve := func(fpr float64) float64 {
 			most := 1.0
-			for _, p := range c.Points {
+			for _, p := range points {
 				most = min(most, p.Delta+math.Exp(p.Epsilon)*fpr, 1-math.Exp(-p.Epsilon)*(1-p.Delta-fpr))
 			}
 			return most
 		}
 		corners := []float64{0, 1}
 		var lines [][2]float64
-		for _, p := range c.Points {
+		for _, p := range points {
 			lines = append(lines, [2]float64{p.Delta, math.Exp(p.Epsilon)}, [2]float64{1 - math.Exp(-p.Epsilon)*(1-p.Delta), math.Exp(-p.Epsilon)})
 		}
 		lines = append(lines, [2]float64{1, 0})
@@ -135,11 +136,11 @@ func TestTogetherOfManyPoints(t *testing.T) {
 		phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 		return phi(mu/2-epsilon/mu) - math.Exp(epsilon)*phi(-mu/2-epsilon/mu)
 	}
-	var points []Point
+	var points Points
 	for epsilon := 0.0; epsilon <= 12; epsilon += 0.25 {
 		points = append(points, Point{epsilon, gaussian(1, epsilon)})
 	}
-	together, err := Together([]Training{{Points: points, Count: 4}})
+	together, err := Compose([]Step{{points, 4}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestTogetherOfManyPoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	four, err := Compose([]Step{{Event{Prob: 1, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1}, 1}}, Options{})
+	four, err := Compose([]Step{{Release{Prob: 1, NoiseMultiplier: 0.5, Sensitivity: 1, Examples: 1}, 1}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,31 +156,28 @@ func TestTogetherOfManyPoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found.Upper < want.Lower || found.Upper > 1.03*want.Upper {
-		t.Errorf("ε = %g by the points, %g of the mechanism", found.Upper, want.Upper)
+	if found < want || found > 1.03*want {
+		t.Errorf("ε = %g by the points, %g of the mechanism", found, want)
 	}
 }
 
 func TestTogetherRefuses(t *testing.T) {
-	good := []Point{{1, 1e-5}}
-	for name, list := range map[string][]Training{
-		"nothing":   nil,
-		"no point":  {{Count: 1}},
-		"no times":  {{Points: good}},
-		"too often": {{Points: good, Count: MostTrainings}, {Points: good, Count: 1}},
-		"negative":  {{Points: []Point{{-1, 0.1}}, Count: 1}},
-		"no number": {{Points: []Point{{math.NaN(), 0.1}}, Count: 1}},
-		"above 1":   {{Points: []Point{{1, 1.1}}, Count: 1}},
+	for name, list := range map[string][]Step{
+		"no point":  {{Points{}, 1}},
+		"no times":  {{Points{{1, 1e-5}}, 0}},
+		"negative":  {{Points{{-1, 0.1}}, 1}},
+		"no number": {{Points{{math.NaN(), 0.1}}, 1}},
+		"above 1":   {{Points{{1, 1.1}}, 1}},
 	} {
-		if _, err := Together(list); err == nil {
+		if _, err := Compose(list, Options{}); err == nil {
 			t.Errorf("%s is not refused", name)
 		}
 	}
-	lost, err := Together([]Training{{Points: []Point{{LargestPoint + 1, 1e-9}}, Count: 1}})
+	lost, err := Compose([]Step{{Points{{LargestPoint + 1, 1e-9}}, 1}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err := lost.Epsilon(0.5); err != nil || !math.IsInf(found.Upper, 1) {
+	if found, err := lost.Epsilon(0.5); err != nil || !math.IsInf(found, 1) {
 		t.Errorf("a point beyond the largest promises ε = %v, %v", found, err)
 	}
 }
@@ -187,7 +185,7 @@ func TestTogetherRefuses(t *testing.T) {
 // TestTogetherOfLargeDelta: where losses have few values, ε at a large δ is that of the theorem.
 func TestTogetherOfLargeDelta(t *testing.T) {
 	for _, c := range []struct{ epsilon, delta float64 }{{1, 0.12}, {3, 0.01}, {0.2, 0.001}} {
-		together, err := Together([]Training{{Points: []Point{{c.epsilon, c.delta}}, Count: 1}})
+		together, err := Compose([]Step{{Points{{c.epsilon, c.delta}}, 1}}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,56 +194,29 @@ func TestTogetherOfLargeDelta(t *testing.T) {
 			at := c.delta + part*(most-c.delta)
 			want := math.Log(math.Exp(c.epsilon) - (at-c.delta)/(1-c.delta)*(1+math.Exp(c.epsilon)))
 			got, err := together.Epsilon(at)
-			if err != nil || got.Upper < want-1e-9 || got.Upper > want+2e-3*c.epsilon {
-				t.Errorf("(%g, %g) has ε = %g at δ = %g, %v; the theorem has %g", c.epsilon, c.delta, got.Upper, at, err, want)
+			if err != nil || got < want-1e-9 || got > want+2e-3*c.epsilon {
+				t.Errorf("(%g, %g) has ε = %g at δ = %g, %v; the theorem has %g", c.epsilon, c.delta, got, at, err, want)
 			}
 		}
 	}
 }
 
-// TestTogetherOfEvents: trainings that are composed of events are those events, that often, and
-// with a point of another training the product of both.
-func TestTogetherOfEvents(t *testing.T) {
-	for _, e := range []Event{
-		{Prob: 0.1, NoiseMultiplier: 1, Sensitivity: 1, Examples: 1},
-		{Prob: 0.02, NoiseMultiplier: 0.7, Sensitivity: 1.3, Examples: 2},
-		{Prob: 1, NoiseMultiplier: 9, Sensitivity: 1, Examples: 1},
-	} {
-		together, err := Together([]Training{{Events: []Step{{e, 7}}, Count: 6}, {Events: []Step{{e, 3}}, Count: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, err := Compose([]Step{{e, 45}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, epsilon := range []float64{0, 0.5, 2} {
-			for i, l := range []Loss{together.PQ, together.QP} {
-				got, err := l.Delta(epsilon)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want, err := []Loss{whole.PQ, whole.QP}[i].Delta(epsilon)
-				if err != nil || got.Lower != 0 || got.Upper < want.Lower || got.Upper > want.Upper*(1+1e-4)+1e-18 {
-					t.Errorf("%+v, ε = %g, direction %d: δ = %g together, %g to %g composed, %v", e, epsilon, i, got.Upper, want.Lower, want.Upper, err)
-				}
-			}
-		}
-	}
+// TestPointsBesideEvents: a point of one training and a Gaussian mechanism have the product of both.
+func TestPointsBesideEvents(t *testing.T) {
 	const mu, epsilon0, delta0 = 0.8, 0.7, 0.003
 	gaussian := func(epsilon float64) float64 {
 		phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 		return phi(mu/2-epsilon/mu) - math.Exp(epsilon)*phi(-mu/2-epsilon/mu)
 	}
-	together, err := Together([]Training{{Points: []Point{{epsilon0, delta0}}, Count: 1}, {Events: []Step{{Event{Prob: 1, NoiseMultiplier: 1 / mu, Sensitivity: 1, Examples: 1}, 1}}, Count: 1}})
-	if err != nil {
-		t.Fatal(err)
+	together := []Step{
+		{Points{{epsilon0, delta0}}, 1},
+		{Release{Prob: 1, NoiseMultiplier: 1 / mu, Sensitivity: 1, Examples: 1}, 1},
 	}
 	up := (1 - delta0) / (1 + math.Exp(-epsilon0)) // of the outcome of loss ε₀ under P
 	for _, epsilon := range []float64{0, 0.4, 1, 3} {
 		want := delta0 + up*gaussian(epsilon-epsilon0) + (1-delta0-up)*gaussian(epsilon+epsilon0)
-		if got, err := together.UpperDelta(epsilon); err != nil || got < want*(1-1e-9) || got > want*(1+1e-4) {
-			t.Errorf("ε = %g: δ = %.9g with a Gaussian mechanism, %v, by its closed form %.9g", epsilon, got, err, want)
+		if got := deltaOf(t, together, Options{}, epsilon); got < want*(1-1e-9) || got > want*(1+1e-4) {
+			t.Errorf("ε = %g: δ = %.9g with a Gaussian mechanism, by its closed form %.9g", epsilon, got, want)
 		}
 	}
 }
@@ -258,7 +229,7 @@ func TestCoarser(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, l := range []Loss{c.PQ, c.QP} {
-			twice := Loss{l.lower.coarser().coarser(), l.upper.coarser().coarser()}
+			twice := l.coarser().coarser()
 			for _, epsilon := range []float64{0.1, 1, 4} {
 				fine, err := l.Delta(epsilon)
 				if err != nil {
@@ -268,19 +239,19 @@ func TestCoarser(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if coarse.Lower > fine.Lower*(1+1e-9)+1e-18 || coarse.Upper < fine.Upper*(1-1e-9)-1e-18 || coarse.Upper > fine.Upper*(1+5e-3)+1e-18 {
-					t.Errorf("%+v, ε = %g: [%g, %g] on a grid of %g, [%g, %g] on one four times as coarse", e, epsilon, fine.Lower, fine.Upper, l.upper.grid, coarse.Lower, coarse.Upper)
+				if coarse < fine*(1-1e-9)-1e-18 || coarse > fine*(1+5e-3)+1e-18 {
+					t.Errorf("%+v, ε = %g: %g on a grid of %g, %g on one four times as coarse", e, epsilon, fine, l.grid, coarse)
 				}
 			}
 		}
 	}
 }
 
-// TestTogetherOfTheMost: as many trainings as there may be are composed in a window of bounded
-// size.
-func TestTogetherOfTheMost(t *testing.T) {
-	const epsilon = 0.5
-	together, err := Together([]Training{{Points: []Point{{epsilon, 0}}, Count: MostTrainings}})
+// TestMostTrainings: a million trainings are composed in a window of bounded size, and many
+// trainings of small δ have a finite ε at a δ that is little above the sum of theirs.
+func TestMostTrainings(t *testing.T) {
+	const epsilon, most = 0.5, 1_000_000
+	together, err := Compose([]Step{{Points{{epsilon, 0}}, most}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,8 +260,15 @@ func TestTogetherOfTheMost(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The sum of the losses ±ε is next to normal, so deep in the middle of its range.
-	mean, deviation := MostTrainings*epsilon*math.Tanh(epsilon/2), math.Sqrt(MostTrainings)*epsilon/math.Cosh(epsilon/2)
-	if got.Upper < mean+4.5*deviation || got.Upper > mean+4.9*deviation {
-		t.Errorf("ε = %g for %d trainings, where the mean loss is %g and its standard deviation %g", got.Upper, MostTrainings, mean, deviation)
+	mean, deviation := most*epsilon*math.Tanh(epsilon/2), math.Sqrt(most)*epsilon/math.Cosh(epsilon/2)
+	if got < mean+4.5*deviation || got > mean+4.9*deviation {
+		t.Errorf("ε = %g for %d trainings, where the mean loss is %g and its standard deviation %g", got, most, mean, deviation)
+	}
+	small, err := Compose([]Step{{Points{{0.001, 1e-14}, {0.01, 1e-15}, {0.02, 1e-16}}, 30_000}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := small.Epsilon(1e-11); err != nil || !(got > 0.2 && got < 3) {
+		t.Errorf("30,000 trainings of (0.001, 1e-14): ε = %g, %v", got, err)
 	}
 }

@@ -19,14 +19,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBracketsOverlap: each bracket holds the same true number, so brackets on different grids, and
-// with other cuts of the tails, have a point in common; the finer is not much wider.
-func TestBracketsOverlap(t *testing.T) {
+// TestRandomEvents: the bound of one random event is the closed form or a little more. That of many
+// falls if the grid is divided, and both inversions agree.
+func TestRandomEvents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a hundred accountings")
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		e := Event{
+		e := Release{
 			Prob:            math.Exp(rapid.Float64Range(math.Log(1e-4), 0).Draw(t, "log prob")),
 			NoiseMultiplier: math.Exp(rapid.Float64Range(math.Log(0.4), math.Log(8)).Draw(t, "log sigma")),
 			Sensitivity:     1,
@@ -36,43 +36,49 @@ func TestBracketsOverlap(t *testing.T) {
 			others := rapid.IntRange(1, 300).Draw(t, "others")
 			e.Truncation = &Truncation{MaxBatchSize: 1 + int(float64(others)*e.Prob*rapid.Float64Range(0.5, 2).Draw(t, "size")), Others: others}
 		}
-		steps := []Step{{e, 1 << rapid.IntRange(0, 9).Draw(t, "log count")}}
-		delta := math.Pow(10, -rapid.Float64Range(0.3, 15).Draw(t, "-log10 delta"))
-		var all, joint Bracket
-		for i, o := range []Options{{Grid: 2e-2}, {Grid: 1.3e-2, Tail: 1e-24}, {Grid: 5e-3}} {
-			c, err := Compose(steps, o)
-			if err != nil {
-				t.Skip(err)
+		epsilon := rapid.Float64Range(0, 3).Draw(t, "epsilon")
+		one, err := Compose([]Step{{e, 1}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, _ := e.parts()
+		for i, l := range []Loss{one.PQ, one.QP} {
+			want := oracle1(parts, []func(pair) pair{same, pair.mirrored}[i], epsilon)
+			got, err := l.Delta(epsilon)
+			if err != nil || got < want*(1-1e-8)-1e-15 || got > 1.05*want+1e-9 {
+				t.Fatalf("%+v, direction %d: δ(%g) = %.10g, want %.10g, %v", e, i, epsilon, got, want, err)
 			}
-			b, err := c.Epsilon(delta)
+		}
+		const grid = 5e-3
+		steps := []Step{{e, 1 << rapid.IntRange(0, 9).Draw(t, "log count")}}
+		delta := math.Pow(10, -rapid.Float64Range(0.3, 12).Draw(t, "-log10 delta"))
+		bound := func(o Options) float64 {
+			c, err := Compose(steps, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !(b.Lower <= b.Upper) {
-				t.Fatalf("grid %g: %v", o.Grid, b)
+			epsilon, err := c.Epsilon(delta)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if i == 0 {
-				all, joint = b, b
-			}
-			all = Bracket{min(all.Lower, b.Lower), max(all.Upper, b.Upper)}
-			joint = Bracket{max(joint.Lower, b.Lower), min(joint.Upper, b.Upper)}
-			if math.IsInf(b.Upper, 1) { // δ is below the mass that may be anywhere: true, and no more to be said
-				continue
-			}
-			d, err := c.Delta(b.Upper)
-			if err != nil || b.Upper > 0 && d.Lower > delta*(1+1e-6) {
-				t.Fatalf("grid %g: ε(%g) = %v, δ of its upper end %v, %v", o.Grid, delta, b, d, err)
-			}
-			// For a δ as it is used the upper end is not needlessly large: by a few grid points at
-			// most, since ε and δ may each be best under another tilt.
-			if smaller := b.Upper - 4*o.Grid; smaller > 0 && 1e-12 < delta && delta < 0.05 {
-				if d, err := c.Delta(smaller); err != nil || d.Upper < delta*0.9 {
-					t.Fatalf("grid %g: ε(%g) = %v, but δ(%g) is %v, %v", o.Grid, delta, b, smaller, d, err)
-				}
-			}
+			return epsilon
 		}
-		if joint.Lower > joint.Upper {
-			t.Fatalf("δ = %g: brackets without a common point: %v within %v", delta, joint, all)
+		fine, coarse := bound(Options{Grid: grid}), bound(Options{Grid: 4 * grid})
+		if fine > coarse*(1+1e-6)+1e-9 {
+			t.Fatalf("ε(%g) = %g, and %g on a coarser grid", delta, fine, coarse)
+		}
+		if math.IsInf(fine, 1) {
+			return
+		}
+		if d := deltaOf(t, steps, Options{Grid: grid}, fine); d > delta*(1+0.1) {
+			t.Fatalf("ε(%g) = %g, where δ is %g", delta, fine, d)
+		}
+		// The bound is not needlessly large: by a few grid points at most, since ε and δ may each be
+		// best under another tilt.
+		if smaller := fine - 4*grid; smaller > 0 && delta < 0.05 {
+			if d := deltaOf(t, steps, Options{Grid: grid}, smaller); d < delta*0.9 {
+				t.Fatalf("ε(%g) = %g, but δ(%g) is %g", delta, fine, smaller, d)
+			}
 		}
 	})
 }

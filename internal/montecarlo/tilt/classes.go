@@ -27,15 +27,14 @@ func classBound(c Config, columns *likelihood.Columns) float64 {
 		Places:          places,
 		NoiseMultiplier: c.Spec.NoiseMultiplier,
 		Sensitivity:     sensitivity,
-		Count:           1,
 	}
-	composition, err := pld.ComposeAllocations([]pld.Allocation{class})
+	composition, err := pld.Compose([]pld.Step{{Event: class, Count: 1}}, pld.Options{})
 	if err != nil {
 		return 1
 	}
 	delta, err := composition.QP.Delta(c.Epsilon)
-	if err != nil || !(delta.Upper < 1) {
+	if err != nil || !(delta < 1) {
 		return 1
 	}
-	return delta.Upper * (1 + inflation)
+	return delta * (1 + inflation)
 }

@@ -168,7 +168,6 @@ func (p *parts) class() pld.Allocation {
 		Places:          places,
 		NoiseMultiplier: p.spec.NoiseMultiplier,
 		Sensitivity:     math.Sqrt(norm) * (1 + inflation),
-		Count:           1,
 	}
 }
 

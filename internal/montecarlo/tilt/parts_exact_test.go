@@ -79,7 +79,7 @@ func TestPartsAreTheFormula(t *testing.T) {
 			square += x * x
 		}
 		class := p.class()
-		if places := int(each) / bands; class.Places != places || class.Steps != float64(places) || class.Count != 1 || class.NoiseMultiplier != c.sigma || !isNear(class.Sensitivity, math.Sqrt(square), -1e-10, 2e-9) {
+		if places := int(each) / bands; class.Places != places || class.Steps != float64(places) || class.NoiseMultiplier != c.sigma || !isNear(class.Sensitivity, math.Sqrt(square), -1e-10, 2e-9) {
 			t.Errorf("%v: the class is %+v, want %d places and a sensitivity of %v", c, class, places, math.Sqrt(square))
 		}
 	}
