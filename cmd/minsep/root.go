@@ -25,6 +25,7 @@ import (
 	"minsep/internal/printable"
 	"minsep/internal/stages"
 	"minsep/internal/store"
+	"minsep/internal/words"
 )
 
 // Exit codes, which scripts rely on.
@@ -372,7 +373,7 @@ func argumentFault(cmd *cobra.Command, args []string) error {
 // addBeamFlags adds the flags of Beam's runners. All but --runner are hidden: they are for users
 // who know Beam.
 func addBeamFlags(f *pflag.FlagSet, runner *string) {
-	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: "+strings.Join(pipelines.Runners, ", ")+"; "+inWords(pipelines.Untested)+" are not tested. The runner's own flags are accepted too")
+	f.StringVar(runner, "runner", pipelines.DefaultRunner, "Beam runner: "+strings.Join(pipelines.Runners, ", ")+"; "+words.List(pipelines.Untested)+" are not tested. The runner's own flags are accepted too")
 	pipelines.VisitBeamFlags(func(g *flag.Flag) {
 		if f.Lookup(g.Name) != nil {
 			return

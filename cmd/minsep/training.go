@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"minsep/internal/words"
 	"minsep/mechanism"
 )
 
@@ -16,7 +17,7 @@ func trainingFlags(f *pflag.FlagSet, p *mechanism.Params) {
 	f.Float64Var(&p.Momentum, "momentum", 0, fmt.Sprintf("momentum, or Adam's β₁ (default %g for adam, else 0)", mechanism.AdamMomentum))
 	f.Float64Var(&p.WeightDecay, "weight-decay", 0, "weight decay, as it is given to the optimizer of the framework; needs --learning-rate")
 	f.Float64Var(&p.LearningRate, "learning-rate", 0, "largest learning rate of the schedule; matters with --weight-decay only")
-	f.StringVar(&p.Schedule, "schedule", "", "schedule of the learning rates: "+inWords(mechanism.Schedules)+", or a JSON file with a list of numbers (default constant)")
+	f.StringVar(&p.Schedule, "schedule", "", "schedule of the learning rates: "+words.List(mechanism.Schedules)+", or a JSON file with a list of numbers (default constant)")
 	f.IntVar(&p.WarmupSteps, "warmup-steps", 0, "for the schedule warmup-cosine: steps of the warm-up (default: a tenth of the steps)")
 	f.Var(&p.Memory, "memory", "number of steps `M` after which the model has forgotten a step: at least 1, or inf (default: half of the steps)")
 }

@@ -22,16 +22,13 @@ type Beside struct {
 // for a run of DP-SGD itself, for a claim for which DP-SGD needs no noise, and for a workload from
 // a file.
 func BesideDPSGD(c *accounting.Certificate, units int64, batch float64, workload mechanism.Params, objective string) *Beside {
-	if c == nil || c.Status != accounting.Verified || units < 1 || !(batch > 0) || c.Run.Sampler.Poisson != nil && c.Run.Strategy.Bands() == 1 {
+	sigma := sigmaOf(c, units, batch)
+	if !(sigma > 0) || c.Run.Sampler.Poisson != nil && c.Run.Strategy.Bands() == 1 {
 		return nil
 	}
 	own := Error(c.Run.Strategy, workload, objective)
 	unit := Error(mechanism.Identity(c.Run.Strategy.Steps), workload, objective)
 	if math.IsNaN(own) || math.IsNaN(unit) {
-		return nil
-	}
-	sigma, err := ClaimOf(c, units).NoiseMultiplier(batch)
-	if err != nil || !(sigma > 0) {
 		return nil
 	}
 	return &Beside{
@@ -70,6 +67,19 @@ func sizeOf(c *accounting.Certificate) (units int64, batch float64) {
 		batch = float64(s.BatchSize)
 	}
 	return units, batch
+}
+
+// sigmaOf returns the noise multiplier that DP-SGD needs for the claim of a verified certificate, and
+// 0 if there is none to compare with.
+func sigmaOf(c *accounting.Certificate, units int64, batch float64) float64 {
+	if c == nil || c.Status != accounting.Verified || units < 1 || !(batch > 0) {
+		return 0
+	}
+	sigma, err := ClaimOf(c, units).NoiseMultiplier(batch)
+	if err != nil {
+		return 0
+	}
+	return sigma
 }
 
 // ClaimOf is DP-SGD for the claim of a certificate, of so many examples, or owners where they are

@@ -87,9 +87,10 @@ func (p *part) banded(kind string, bands, period int) mechanism.Params {
 
 // start is the number of bands where a climb begins.
 func (p *part) start(limit int) int {
-	each := max(1, int(math.Round(float64(p.Steps)*p.batch/float64(p.units()))))
-	bands := mechanism.StartingBands(p.Epsilon, p.Steps, each)
-	return min(limit, 1<<int(math.Round(math.Log2(float64(bands)))))
+	// The rule of thumb of arXiv 2405.15913 for the best number of bands with amplification is ε√n/k.
+	each := max(1, math.Round(float64(p.Steps)*p.batch/float64(p.units())))
+	bands := max(1, min(float64(p.Steps), math.Round(p.Epsilon*math.Sqrt(float64(p.Steps))/each)))
+	return min(limit, 1<<int(math.Round(math.Log2(bands))))
 }
 
 // climb looks for the size from low to high with the least error: from start by factors of two
@@ -111,22 +112,13 @@ func (p *part) once(ctx context.Context, scheme sampling.Params, strategy mechan
 
 // climbBy is climb by some factors.
 func (p *part) climbBy(ctx context.Context, factors []float64, start, low, high int, candidate func(size int) (sampling.Params, mechanism.Params)) (int, error) {
-	// The factors lead to the same sizes from several sides.
-	known := map[int]float64{}
 	value := func(size int) (float64, error) {
-		if v, ok := known[size]; ok {
-			return v, nil
-		}
 		scheme, strategy := candidate(size)
 		row, err := p.once(ctx, scheme, strategy)
-		if err != nil {
-			return 0, err
+		if err != nil || row == nil || row.Refused != "" {
+			return math.Inf(1), err
 		}
-		known[size] = math.Inf(1)
-		if row != nil && row.Refused == "" {
-			known[size] = row.Relative
-		}
-		return known[size], nil
+		return row.Relative, nil
 	}
 	if high < low {
 		return 0, nil
@@ -259,14 +251,7 @@ func separatedPart(ctx context.Context, p *part) error {
 			return err
 		}
 		best = p.best(scheme, "")
-		strategy := p.banded(mechanism.KindBanded, best.Bands, 0)
-		if best.Strategy.Kind != mechanism.KindBandedToeplitz {
-			// Columns of norm one: for the kinds that have no family of their own for it.
-			normalized := true
-			strategy = best.Strategy
-			strategy.Normalized = &normalized
-		}
-		if _, err := p.evaluate(ctx, best.Scheme, strategy); err != nil {
+		if _, err := p.evaluate(ctx, best.Scheme, p.equalNorms(best)); err != nil {
 			return err
 		}
 		if err := p.widen(ctx, scheme, p.best(scheme, "")); err != nil {
@@ -274,6 +259,16 @@ func separatedPart(ctx context.Context, p *part) error {
 		}
 	}
 	return nil
+}
+
+// equalNorms are the parameters of a strategy like the one of a row, with columns of norm one.
+func (p *part) equalNorms(of *Row) mechanism.Params {
+	if of.Strategy.Kind == mechanism.KindBandedToeplitz {
+		return p.banded(mechanism.KindBanded, of.Bands, 0)
+	}
+	strategy, normalized := of.Strategy, true // the other kinds have no family of their own for it
+	strategy.Normalized = &normalized
+	return strategy
 }
 
 // latest returns the row of a scheme with the most examples per owner, and among several the one
@@ -310,7 +305,9 @@ func (p *part) leaves(scheme, kind string) string {
 // leave names a candidate that is not estimated.
 func (p *part) leave(scheme sampling.Params, strategy mechanism.Params, reason string) {
 	if p.wanted(scheme.Scheme, strategy.Kind) {
-		p.rows = append(p.rows, &Row{Scheme: scheme, Strategy: strategy, MaxPerOwner: p.population.MaxPerOwner, Examples: p.population.Examples, Kept: p.population.Kept(), Refused: reason})
+		row := p.newRow(scheme, strategy)
+		row.Refused = reason
+		p.rows = append(p.rows, row)
 	}
 }
 

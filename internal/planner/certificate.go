@@ -24,17 +24,14 @@ func budgetFor(seconds float64) time.Duration {
 }
 
 // Time fills in the time that the certificate of the row with a rank takes on this machine, by tables
-// and samples that it times. Nothing else in a plan depends on the machine.
+// and samples that it times, unless its tables take longer than the plan. Nothing else in a plan
+// depends on the machine.
 func (out *Result) Time(ctx context.Context, rank int) error {
 	i := slices.IndexFunc(out.Rows, func(row *Row) bool { return row.Rank == rank })
 	if i < 0 || out.Rows[i].Noise.Proven {
 		return nil
 	}
-	return out.planning.forecast(ctx, out.Rows[i])
-}
-
-// forecast fills in the time of the certificate of a row, unless its tables take longer than the plan.
-func (p *planning) forecast(ctx context.Context, row *Row) error {
+	row, p := out.Rows[i], out.planning
 	if float64(p.Steps)*float64(row.Scheme.MinSep) > mostTables {
 		return nil
 	}

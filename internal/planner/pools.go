@@ -93,13 +93,6 @@ func rotationPart(ctx context.Context, p *part) error {
 	if err := p.amplify(ctx, best, high, func(int) sampling.Params { return scheme }); err != nil {
 		return err
 	}
-	best = p.best("rotation", "")
-	strategy := p.banded(mechanism.KindBanded, best.Strategy.Bands, 0)
-	if best.Strategy.Kind != mechanism.KindBandedToeplitz {
-		normalized := true
-		strategy = best.Strategy
-		strategy.Normalized = &normalized
-	}
-	_, err := p.evaluate(ctx, scheme, strategy)
+	_, err := p.evaluate(ctx, scheme, p.equalNorms(p.best("rotation", "")))
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/param"
+	"minsep/internal/words"
 	"minsep/mechanism"
 	"minsep/sampling"
 )
@@ -178,14 +179,14 @@ func (r Request) Validate() error {
 		}
 	}
 	for _, kind := range r.Kinds {
-		c.Require(slices.Contains(plannedKinds, kind), "kind", kind, "must be one of "+inWords(plannedKinds))
+		c.Require(slices.Contains(plannedKinds, kind), "kind", kind, "must be one of "+words.List(plannedKinds))
 	}
 	for _, scheme := range r.Schemes {
 		c.Require(
 			slices.Contains(plannedSchemes, scheme),
 			"scheme",
 			scheme,
-			"must be one of "+inWords(plannedSchemes),
+			"must be one of "+words.List(plannedSchemes),
 		)
 	}
 	return c.Err()
@@ -311,22 +312,6 @@ func BatchSizes(low, high float64) []float64 {
 	return list
 }
 
-// inWords joins a list as in a sentence: a, b and c.
-func inWords(list []string) string {
-	text := ""
-	for i, s := range list {
-		switch {
-		case i == 0:
-		case i == len(list)-1:
-			text += " and "
-		default:
-			text += ", "
-		}
-		text += s
-	}
-	return text
-}
-
 // Solve finds the value of a quantity up to which the target can be had as noise relative to the
 // batch, to 2 %, and makes the plan for it: the least batch size, or the least ε. Noise
 // relative to the batch falls with the batch size and with ε. Each value that is tried takes a whole plan; DP-SGD's noise, which is known at once, says which.
@@ -349,7 +334,7 @@ func (r Request) Solve(ctx context.Context, quantity string, target float64) (*R
 	case SolveEpsilon:
 		s.easy, s.hard = r.Epsilon, r.Epsilon/1000
 	default:
-		return nil, &ParamError{Param: "solve", Value: quantity, Rule: "must be " + inWords(Quantities)}
+		return nil, &ParamError{Param: "solve", Value: quantity, Rule: "must be " + words.List(Quantities)}
 	}
 	// A whole plan for each value is dear. DP-SGD's noise is known at once, and the best
 	// mechanism's share of it changes slowly, so the share of the last plan says where to look next.

@@ -20,7 +20,10 @@ func TestSchedules(t *testing.T) {
 	r.Schemes, r.Kinds = []string{"poisson", "cyclic-poisson", "fixed"}, []string{"identity", "banded-toeplitz", "dense"}
 	r.Workload, r.Objective = mechanism.Params{Training: mechanism.Training{Momentum: .9, Schedule: mechanism.CooldownSchedule, Memory: mechanism.NoForgetting}}, MaxSE
 	out := planned(t, r)
-	rates := mechanism.Cooldown(r.Steps, .25, .05)
+	problem, err := mechanism.Params{Steps: r.Steps, Training: r.Workload.Training}.Problem(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	kinds := map[string]int{}
 	for _, row := range out.Rows {
 		if row.Refused != "" {
@@ -32,7 +35,7 @@ func TestSchedules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := s.Error(&mechanism.Workload{Steps: r.Steps, Momentum: .9, LearningRates: rates})
+		e, err := s.Error(problem.Workload)
 		if err != nil {
 			t.Fatal(err)
 		}

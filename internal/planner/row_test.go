@@ -95,8 +95,9 @@ func TestForecast(t *testing.T) {
 	if rows[0].CPU != 0 {
 		t.Errorf("before it is looked at: %g s", rows[0].CPU)
 	}
-	first := *rows[0]
-	if err := out.planning.forecast(t.Context(), &first); err != nil || !(first.CPU > 0.05 && first.CPU < 300) || !(first.needs > 0) {
+	first, alone := *rows[0], *out
+	alone.Rows = []*Row{&first}
+	if err := alone.Time(t.Context(), first.Rank); err != nil || !(first.CPU > 0.05 && first.CPU < 300) || !(first.needs > 0) {
 		t.Errorf("%v: %g s, of %g", err, first.CPU, first.needs)
 	}
 	for _, row := range rows {

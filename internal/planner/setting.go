@@ -183,16 +183,7 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 	if p.MaxBatchSize > 0 && scheme.Scheme != "fixed" {
 		scheme.MaxBatchSize = p.MaxBatchSize
 	}
-	row := &Row{
-		Scheme:      scheme,
-		Strategy:    strategy,
-		MaxPerOwner: p.population.MaxPerOwner,
-		Examples:    p.population.Examples,
-		Kept:        p.population.Kept(),
-	}
-	if p.rotation != nil {
-		p.rotation.use(row)
-	}
+	row := p.newRow(scheme, strategy)
 	p.begin(row)
 	err := p.find(ctx, row)
 	if ctx.Err() != nil {
@@ -224,6 +215,21 @@ func (p *part) evaluate(ctx context.Context, scheme sampling.Params, strategy me
 	p.rows = append(p.rows, row)
 	p.count(row)
 	return row, nil
+}
+
+// newRow is a candidate of the setting without figures.
+func (s *setting) newRow(scheme sampling.Params, strategy mechanism.Params) *Row {
+	row := &Row{
+		Scheme:      scheme,
+		Strategy:    strategy,
+		MaxPerOwner: s.population.MaxPerOwner,
+		Examples:    s.population.Examples,
+		Kept:        s.population.Kept(),
+	}
+	if s.rotation != nil {
+		s.rotation.use(row)
+	}
+	return row
 }
 
 // begin shows a candidate that is looked at, for those who watch.

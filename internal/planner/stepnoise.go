@@ -26,19 +26,16 @@ func (s StepNoise) String() string {
 // DP-SGD's. It is nil where there is nothing to compare with: no certificate, fixed batches of an
 // unknown number of examples, or a claim for which DP-SGD needs no noise.
 func StepNoiseOf(c *accounting.Certificate, noiseMultiplier float64) *StepNoise {
-	if c == nil || c.Status != accounting.Verified {
+	if c == nil {
 		return nil
 	}
 	units, batch := sizeOf(c)
-	if units < 1 || !(batch > 0) {
+	sigma := sigmaOf(c, units, batch)
+	if !(sigma > 0) {
 		return nil
 	}
 	own, err := c.Run.Strategy.StepNoise()
 	if err != nil {
-		return nil
-	}
-	sigma, err := ClaimOf(c, units).NoiseMultiplier(batch)
-	if err != nil || !(sigma > 0) {
 		return nil
 	}
 	return &StepNoise{Ratio: noiseMultiplier * own / sigma, NoiseMultiplier: sigma}

@@ -249,7 +249,7 @@ func notes(out *Result) (list []string) {
 		say("SINGLE EXAMPLES are protected, and no owner of several examples.")
 	}
 	if kinds := r.adapted(); len(kinds) > 0 {
-		say("%s are made for constant learning rates, or for prefix sums in place of a file's workload, and measured on the one that is asked for.", inWords(kinds))
+		say("%s are made for constant learning rates, or for prefix sums in place of a file's workload, and measured on the one that is asked for.", words.List(kinds))
 	}
 	return append(list, r.tooLarge()...)
 }

@@ -14,6 +14,14 @@ func Count[N ~int | ~int64](n N, thing string) string {
 	return strconv.FormatInt(int64(n), 10) + " " + Plural(thing)
 }
 
+// List joins a list as in a sentence: "a", "a and b", "a, b and c".
+func List(list []string) string {
+	if len(list) < 3 {
+		return strings.Join(list, " and ")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
+}
+
 // Grouped writes a number with a comma before each group of three digits: "1,803,534".
 func Grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)

@@ -13,6 +13,14 @@ func TestCount(t *testing.T) {
 	}
 }
 
+func TestList(t *testing.T) {
+	for want, list := range map[string][]string{"": nil, "a": {"a"}, "a and b": {"a", "b"}, "a, b and c": {"a", "b", "c"}} {
+		if got := List(list); got != want {
+			t.Errorf("%q: %q", list, got)
+		}
+	}
+}
+
 func TestGrouped(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -100: "-100", 1803534: "1,803,534", math.MinInt64: "-9,223,372,036,854,775,808"} {
 		if got := Grouped(n); got != want {
