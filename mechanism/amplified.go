@@ -26,6 +26,10 @@ func init() {
 		Help:  "the best Toeplitz strategy of --bands bands for batches at random",
 		Size:  BandsSize,
 		bands: givenBands,
+		check: func(p Params, c *param.Checker) {
+			x := cmp.Or(p.IndependentNoise, defaultIndependentNoise)
+			c.Require(x >= minIndependentNoise && x <= maxIndependentNoise, "independent-noise", x, "must be 0.01 to 1e6")
+		},
 		make: func(ctx context.Context, problem Problem, p Params) (*Strategy, error) {
 			return amplifiedToeplitz(ctx, problem, p.Bands, cmp.Or(p.IndependentNoise, defaultIndependentNoise))
 		},
@@ -39,14 +43,13 @@ func init() {
 // negative entries and with c_0 > 0. The estimate chooses strategies, and proves nothing. It lies
 // between ‖c‖ and Σ c times independent.
 func AmplifiedNoise(c []float64, independent float64) float64 {
-	_, square := amplified(autocorrelation(c), independent)
-	return math.Sqrt(square)
+	return math.Sqrt(amplified(autocorrelation(c), independent))
 }
 
 // IndependentNoise inverts [AmplifiedNoise]: it returns the multiplier of independent noise at
 // which AmplifiedNoise of c is sigma.
 func IndependentNoise(c []float64, sigma float64) float64 {
-	level := logExcess(autocorrelation(c), sigma*sigma)
+	level, _ := logExcess(autocorrelation(c), sigma*sigma)
 	if level > 30 { // ln(e^x - 1) is x
 		return 1 / math.Sqrt(level)
 	}
@@ -62,68 +65,55 @@ func autocorrelation(c []float64) []float64 {
 	return a
 }
 
-// logExcess returns ln Σ_{|k|<w} (exp(a_k/s) - 1), without overflow: a_0 is the largest a_k.
-func logExcess(a []float64, s float64) float64 {
-	sum := 0.0
-	for k, v := range a {
-		term := -math.Exp((v-a[0])/s) * math.Expm1(-v/s) // over exp(a_0/s)
-		if k > 0 {
-			term *= 2
-		}
-		sum += term
+// logExcess returns ln Σ_{|k|<w} (exp(a_k/s) - 1), without overflow as a_0 is the largest a_k, and its
+// derivative by ln s.
+func logExcess(a []float64, s float64) (value, slope float64) {
+	sum, twice := 0.0, 1.0
+	for _, v := range a {
+		e := twice * math.Exp((v-a[0])/s) // over exp(a_0/s)
+		sum -= e * math.Expm1(-v/s)
+		slope -= e * v / s
+		twice = 2
 	}
-	return a[0]/s + math.Log(sum)
+	return a[0]/s + math.Log(sum), slope / sum
 }
 
-// amplified returns s = σ̂², at which logExcess is ln(exp(1/independent²) - 1), and the weights E_k
-// = exp((a_k - a_0)/s). It takes Newton's method in ln s within a bracket.
-func amplified(a []float64, independent float64) (weights []float64, s float64) {
+// amplified returns s = σ̂², at which logExcess is ln(exp(1/independent²) - 1). It takes Newton's
+// method in ln s within a bracket.
+func amplified(a []float64, independent float64) float64 {
 	x := 1 / (independent * independent)
 	level := x + math.Log(-math.Expm1(-x))
 	// Σ(e^{x_k} - 1) is at least its first term, and at most e^{Σx_k} - 1.
 	low, high := math.Log(a[0]/x), math.Log((2*floats.Sum(a)-a[0])/x)
 	u := low
 	for range 200 {
-		s = math.Exp(u)
-		excess := logExcess(a, s) - level
-		if excess > 0 {
+		value, slope := logExcess(a, math.Exp(u))
+		if value > level {
 			low = u
 		} else {
 			high = u
 		}
-		total, slope := 0.0, 0.0
-		for k, v := range a {
-			twice := 2.0
-			if k == 0 {
-				twice = 1
-			}
-			e := math.Exp((v - a[0]) / s)
-			total -= twice * e * math.Expm1(-v/s)
-			slope -= twice * e * v / s
-		}
-		next := u - excess/(slope/total)
+		next := u - (value-level)/slope
 		if !(next > low && next < high) {
 			next = (low + high) / 2
 		}
-		if math.Abs(next-u) < 1e-15*max(1, math.Abs(u)) || high-low < 1e-15 {
-			u = next
+		near := math.Abs(next-u) < 1e-15*max(1, math.Abs(u)) || high-low < 1e-15
+		if u = next; near {
 			break
 		}
-		u = next
 	}
-	s = math.Exp(u)
-	weights = make([]float64, len(a))
-	for k, v := range a {
-		weights[k] = math.Exp((v - a[0]) / s)
-	}
-	return weights, s
+	return math.Exp(u)
 }
 
 // logAmplifiedNoise returns ln σ̂² and adds its gradient by c to grad. By the implicit function
-// theorem, ∂ ln σ̂/∂c_j = Σ_{|k|<w} E_k c_{j+k} / Σ_{|k|<w} E_k a_k.
+// theorem, ∂ ln σ̂/∂c_j = Σ_{|k|<w} E_k c_{j+k} / Σ_{|k|<w} E_k a_k, with E_k = exp((a_k - a_0)/σ̂²).
 func logAmplifiedNoise(c, grad []float64, independent float64) float64 {
 	a := autocorrelation(c)
-	weights, s := amplified(a, independent)
+	s := amplified(a, independent)
+	weights := make([]float64, len(a))
+	for k, v := range a {
+		weights[k] = math.Exp((v - a[0]) / s)
+	}
 	total := 2*floats.Dot(weights, a) - weights[0]*a[0]
 	for k, e := range weights {
 		floats.AddScaled(grad[:len(c)-k], 2*e/total, c[k:])
@@ -170,8 +160,3 @@ func amplifiedToeplitz(ctx context.Context, p Problem, bands int, independent fl
 // negligible is the size, relative to the first entry, below which an entry becomes 0. The search
 // is over logarithms, and the logarithm of an entry with optimum 0 falls for ever.
 const negligible = 1e-14
-
-// checkIndependentNoise requires a multiplier for which an amplified strategy can be made.
-func checkIndependentNoise(c *param.Checker, x float64) {
-	c.Require(x >= minIndependentNoise && x <= maxIndependentNoise, "independent-noise", x, "must be 0.01 to 1e6")
-}

@@ -97,7 +97,7 @@ func TestAmplifiedToeplitz(t *testing.T) {
 	for name, a := range map[string]*mechanism.Workload{
 		"prefix":   mechanism.Prefix(n),
 		"forgets":  {Steps: n, Momentum: .9, Forgetting: 2. / n},
-		"schedule": {Steps: n, LearningRates: mechanism.WarmupCosine(n, 6), Forgetting: 2. / n},
+		"schedule": {Steps: n, LearningRates: mechanism.RatesOf(mechanism.WarmupCosineSchedule, n, 6), Forgetting: 2. / n},
 	} {
 		problem := mechanism.Problem{Workload: a}
 		loss := func(c []float64, independent float64) float64 {

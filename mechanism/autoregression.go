@@ -19,7 +19,7 @@ type autoregression struct {
 	coefficients   []float64 // [m] of y_{i-m} … y_{i-1} in y_i
 	q              []float64 // [m+1] autocovariances at lags m … 0 so far
 	model, speed   []float64 // [n] covariances of the model and the velocity with y_t, for the last m steps t
-	ss, sv, vv     float64   // covariance of model and velocity
+	state          covariance
 	total          float64   // of the model's variances
 	marks          []arMark  // of every arBlock steps
 	oldModel       []float64 // [arBlock × m] model before each step of a block
@@ -76,10 +76,7 @@ func (e *autoregression) step(i int) {
 	floats.AddScaled(q, e.h[i], e.h[low:i])
 	e.q[e.m] += e.h[i] * e.h[i]
 	y := e.q[e.m]
-	e.vv = beta*beta*e.vv + 2*beta*cv + y + pull*(pull*e.ss-2*beta*e.sv-2*cs)
-	half := beta*e.sv + cs - pull*e.ss // old model with new velocity
-	e.ss = keep*keep*e.ss + 2*eta*keep*half + eta*eta*e.vv
-	e.sv = keep*half + eta*e.vv
+	e.state.advance(e.a, i, y, cs, cv)
 	for t, v := range q {
 		s := beta*speed[t] + v - pull*model[t]
 		speed[t] = s
@@ -87,7 +84,7 @@ func (e *autoregression) step(i int) {
 	}
 	e.speed[i] = beta*cv + y - pull*cs
 	e.model[i] = keep*cs + eta*e.speed[i]
-	e.total += e.ss
+	e.total += e.state.ss
 }
 
 // logError returns ln of the mean squared error of the Toeplitz C with first column c, and adds its
@@ -100,7 +97,7 @@ func (e *autoregression) logError(c, grad []float64) float64 {
 		e.coefficients[j] = -c[e.m-j] / c[0]
 	}
 	clear(e.q)
-	e.ss, e.sv, e.vv, e.total, e.marks = 0, 0, 0, 0, e.marks[:0]
+	e.state, e.total, e.marks = covariance{}, 0, e.marks[:0]
 	for i := range e.n {
 		if i%arBlock == 0 {
 			low, _ := e.window(i)
@@ -120,15 +117,8 @@ func (e *autoregression) logError(c, grad []float64) float64 {
 		return math.Inf(1)
 	}
 	e.backward()
-	// l = C^-T of the derivative by h; the derivative by c_j is -Σ_t l_t h_{t-j}
-	l, inverse := e.hG, 1/c[0]
-	for t := e.n - 1; t >= 0; t-- {
-		below := l[t+1 : min(e.n, t+len(c))]
-		l[t] = (l[t] - floats.Dot(c[1:1+len(below)], below)) * inverse
-	}
-	for j := range c {
-		grad[j] -= floats.Dot(l[j:], e.h[:e.n-j]) / total
-	}
+	addSolveGradient(grad, c, e.h, e.hG, total)
+	inverse := 1 / c[0]
 	for j, v := range e.uG {
 		grad[e.m-j] -= v * inverse / total
 		grad[0] += v * c[e.m-j] * inverse * inverse / total
@@ -144,7 +134,7 @@ func (e *autoregression) backward() {
 		clear(x)
 	}
 	beta, pull := e.a.Momentum, e.a.pull()
-	var ssG, svG, vvG float64
+	var stateG covariance
 	for b := len(e.marks) - 1; b >= 0; b-- {
 		first, end := b*arBlock, min(e.n, (b+1)*arBlock)
 		low, _ := e.window(first)
@@ -162,13 +152,10 @@ func (e *autoregression) backward() {
 			at := (i-first)*e.m + missing
 			oldModel, oldSpeed := e.oldModel[at:at+i-low], e.oldSpeed[at:at+i-low]
 			eta, keep := e.a.rate(i), e.a.keep(i)
-			ssG++
-			newV := vvG + eta*eta*ssG + eta*svG
-			cross := 2*eta*keep*ssG + keep*svG // of the old model with the new velocity
-			ssG, svG, vvG = keep*keep*ssG+pull*pull*newV-pull*cross, beta*cross-2*beta*pull*newV, beta*beta*newV
+			yG, csG, cvG := stateG.retreat(e.a, i)
 			own := e.speedG[i] + eta*e.modelG[i]
-			csG := cross - 2*pull*newV + keep*e.modelG[i] - pull*own
-			cvG := 2*beta*newV + beta*own
+			csG = csG + keep*e.modelG[i] - pull*own
+			cvG += beta * own
 			modelG, speedG, qG, u := e.modelG[low:i], e.speedG[low:i], e.qG[missing:e.m], e.coefficients[missing:]
 			for t, v := range u {
 				g := speedG[t] + eta*modelG[t]
@@ -178,7 +165,7 @@ func (e *autoregression) backward() {
 			}
 			floats.AddScaled(e.uG[missing:], csG, oldModel)
 			floats.AddScaled(e.uG[missing:], cvG, oldSpeed)
-			e.qG[e.m] += newV + own
+			e.qG[e.m] += yG + own
 			e.hG[i] += floats.Dot(qG, e.h[low:i]) + 2*e.qG[e.m]*e.h[i]
 			floats.AddScaled(e.hG[low:i], e.h[i], qG)
 		}

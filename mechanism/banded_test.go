@@ -28,9 +28,9 @@ func denseGolden(t testing.TB) []denseCase {
 func TestOptimalBandedWorkloads(t *testing.T) {
 	const n, bands = 40, 4
 	for w, a := range []*mechanism.Workload{
-		mechanism.Prefix(n), {Steps: n, Momentum: .9, LearningRates: mechanism.Cooldown(n, .5, .05)}, {Steps: n, LearningRates: mechanism.LinearDecay(n, .05)},
-		{Steps: n, Momentum: .8, Forgetting: .1, Decay: .05, LearningRates: mechanism.WarmupCosine(n, 5)},
-		{Steps: n, Toeplitz: []float64{1, .9, .8, .7}}, workloads(n)[5], workloadOfRows(&mechanism.Workload{Steps: n, Momentum: .9, LearningRates: mechanism.Cooldown(n, .5, .05)}),
+		mechanism.Prefix(n), {Steps: n, Momentum: .9, LearningRates: mechanism.RatesOf(mechanism.CooldownSchedule, n, 0)}, {Steps: n, LearningRates: mechanism.RatesOf(mechanism.LinearDecaySchedule, n, 0)},
+		{Steps: n, Momentum: .8, Forgetting: .1, Decay: .05, LearningRates: mechanism.RatesOf(mechanism.WarmupCosineSchedule, n, 5)},
+		{Steps: n, Toeplitz: []float64{1, .9, .8, .7}}, workloads(n)[5], workloadOfRows(&mechanism.Workload{Steps: n, Momentum: .9, LearningRates: mechanism.RatesOf(mechanism.CooldownSchedule, n, 0)}),
 	} {
 		p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: 8, MaxParticipations: 3}}
 		s := must2(p.Make(t.Context(), mechanism.KindBanded, bands))(t)

@@ -5,6 +5,31 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
+// covariance is that of the noise in the model s and the velocity v of a recursive workload: Var s,
+// Cov(s, v) and Var v.
+type covariance struct{ ss, sv, vv float64 }
+
+// advance takes c from before step i to after it. The input of the step has the variance y, and the
+// covariances cs and cv with the model and the velocity before it.
+func (c *covariance) advance(a *Workload, i int, y, cs, cv float64) {
+	eta, keep, beta, pull := a.rate(i), a.keep(i), a.Momentum, a.pull()
+	vv := beta*beta*c.vv + 2*beta*cv + y + pull*(pull*c.ss-2*beta*c.sv-2*cs)
+	cross := beta*c.sv + cs - pull*c.ss // old model with new velocity
+	c.ss = keep*keep*c.ss + (2*eta*keep*cross + eta*eta*vv)
+	c.sv, c.vv = keep*cross+eta*vv, vv
+}
+
+// retreat is the reverse of advance for c that holds derivatives of Σ_t Var s_t: it takes them from
+// after step i to before it, and returns the derivatives by y, cs and cv.
+func (c *covariance) retreat(a *Workload, i int) (y, cs, cv float64) {
+	eta, keep, beta, pull := a.rate(i), a.keep(i), a.Momentum, a.pull()
+	c.ss++
+	y = c.vv + eta*eta*c.ss + eta*c.sv
+	cross := 2*eta*keep*c.ss + keep*c.sv
+	c.ss, c.sv, c.vv = keep*keep*c.ss+pull*pull*y-pull*cross, beta*cross-2*beta*pull*y, beta*beta*y
+	return y, cross - 2*pull*y, 2 * beta * y
+}
+
 // bandedCovariance evaluates the error of a banded strategy on a recursive workload in O(n·bands²)
 // and its gradient in as much: far below the O(n²·bands) of arXiv 2405.15913, Algorithm 3, with the
 // same result.
@@ -77,7 +102,7 @@ func (e *bandedCovariance) forward() []float64 {
 	}
 	K, k, u := make([]float64, m*m), make([]float64, m), make([]float64, m)
 	rs, rv := make([]float64, m), make([]float64, m)
-	var ss, sv, vv float64
+	var state covariance
 	variance := make([]float64, n)
 	for i := range n {
 		p, eta, keep := i%m, e.a.rate(i), e.a.keep(i)
@@ -96,11 +121,8 @@ func (e *bandedCovariance) forward() []float64 {
 			cs += v * rs[b]
 			cv += v * rv[b]
 		}
-		vv = beta*beta*vv + 2*beta*cv + y + pull*(pull*ss-2*beta*sv-2*cs)
-		sv = beta*sv + cs - pull*ss // old s with new v
-		ss = keep*keep*ss + (2*eta*keep*sv + eta*eta*vv)
-		sv = keep*sv + eta*vv
-		variance[i] = ss
+		state.advance(e.a, i, y, cs, cv)
+		variance[i] = state.ss
 		for b, v := range k {
 			rv[b] = beta*rv[b] + v - pull*rs[b]
 			rs[b] = keep*rs[b] + eta*rv[b]
@@ -122,21 +144,18 @@ func (e *bandedCovariance) backward(grad []float64) {
 	K, KG := make([]float64, m*m), make([]float64, m*m)
 	kG, u, uG := make([]float64, m), make([]float64, m), make([]float64, m)
 	rsG, rvG := make([]float64, m), make([]float64, m)
-	var ssG, svG, vvG float64
+	var stateG covariance
 	e.lastCovariance(K)
 	for i := n - 1; i >= 0; i-- {
 		p, at, eta, keep := i%m, i*m, e.a.rate(i), e.a.keep(i)
 		k, old, rs, rv := e.tape.k[at:at+m], e.tape.old[at:at+m], e.tape.rs[at:at+m], e.tape.rv[at:at+m]
 		inverse := e.autoregression(u, i)
 
-		ssG++
-		newV := vvG + eta*eta*ssG + eta*svG
-		cross := 2*eta*keep*ssG + keep*svG // of the old s with the new v
-		ssG, svG, vvG = keep*keep*ssG+pull*pull*newV-pull*cross, beta*cross-2*beta*pull*newV, beta*beta*newV
+		yG, csG, cvG := stateG.retreat(e.a, i)
 		rvG[p] += eta * rsG[p]
-		csG := cross - 2*pull*newV + keep*rsG[p] - pull*rvG[p]
-		cvG := 2*beta*newV + beta*rvG[p]
-		yG := newV + rvG[p] + KG[p*m+p]
+		csG = csG + keep*rsG[p] - pull*rvG[p]
+		cvG += beta * rvG[p]
+		yG = yG + rvG[p] + KG[p*m+p]
 		for b := range kG {
 			rvG[b] += eta * rsG[b]
 			kG[b] = rvG[b] + KG[p*m+b] + KG[b*m+p] + yG*u[b]

@@ -81,7 +81,7 @@ func TestOptimalDenseRefuses(t *testing.T) {
 		{Workload: a, Participation: mechanism.Participation{MinSep: 2}},
 		{Workload: a, Participation: mechanism.Participation{MinSep: 2, MaxParticipations: 3, Phases: true}},
 		{Workload: &mechanism.Workload{Steps: 2, Matrix: [][]float64{{1}, {1, 0}}}},
-		{Workload: &mechanism.Workload{Steps: 8, LearningRates: mechanism.WarmupCosine(8, 2)}},
+		{Workload: &mechanism.Workload{Steps: 8, LearningRates: mechanism.RatesOf(mechanism.WarmupCosineSchedule, 8, 2)}},
 	} {
 		if _, _, err := mechanism.OptimalDense(t.Context(), p, 1e-5); err == nil {
 			t.Errorf("%+v is accepted", p)

@@ -18,18 +18,6 @@ type Error struct {
 	MaxSE    float64   // ‖A C⁻¹‖_{2→∞}, the largest row norm
 }
 
-// MeanSquared is the squared RMSE, the mean of Variance.
-func (e Error) MeanSquared() float64 { return e.RMSE * e.RMSE }
-
-// Times returns the error at a noise multiplier.
-func (e Error) Times(noiseMultiplier float64) Error {
-	variance := make([]float64, len(e.Variance))
-	for i, v := range e.Variance {
-		variance[i] = noiseMultiplier * noiseMultiplier * v
-	}
-	return Error{variance, noiseMultiplier * e.RMSE, noiseMultiplier * e.MaxSE}
-}
-
 // newError returns the error with the given variances of the rows, at least one.
 func newError(variance []float64) Error {
 	sum := 0.0
@@ -131,7 +119,7 @@ func (s *Strategy) inverseVariance(a *Workload) []float64 {
 	if s.Normalized {
 		norms = s.ColumnNorms()
 	}
-	var p [3]float64                // covariance of (model, velocity): ss, sv, vv
+	var state covariance
 	r := make([][2]float64, len(h)) // covariance of the state with z_{i-j}, at slot (i-j) mod len(h)
 	variance, pull := make([]float64, a.Steps), a.pull()
 	for i := range variance {
@@ -151,16 +139,13 @@ func (s *Strategy) inverseVariance(a *Workload) []float64 {
 		square *= d * d
 		cross[0] *= d
 		cross[1] *= d
-		// velocity' = β velocity + y - pull·model, model' = keep·model + η velocity'
-		vv := beta*beta*p[2] + 2*beta*cross[1] + square + pull*(pull*p[0]-2*beta*p[1]-2*cross[0])
-		sv := beta*p[1] + cross[0] - pull*p[0]
-		p = [3]float64{keep*keep*p[0] + 2*eta*keep*sv + eta*eta*vv, keep*sv + eta*vv, vv}
+		state.advance(a, i, square, cross[0], cross[1])
 		for j, v := range h[:min(len(h), i+1)] {
 			slot := &r[(i-j)%len(h)]
 			slot[1] = beta*slot[1] + d*v - pull*slot[0]
 			slot[0] = keep*slot[0] + eta*slot[1]
 		}
-		variance[i] = p[0]
+		variance[i] = state.ss
 	}
 	return variance
 }

@@ -21,14 +21,14 @@ func workloads(n int) []*mechanism.Workload {
 	return []*mechanism.Workload{
 		mechanism.Prefix(n),
 		{Steps: n, Momentum: .9},
-		{Steps: n, Momentum: .95, LearningRates: mechanism.Cooldown(n, .25, .05)},
-		{Steps: n, LearningRates: mechanism.LinearDecay(n, .05)},
+		{Steps: n, Momentum: .95, LearningRates: mechanism.RatesOf(mechanism.CooldownSchedule, n, 0)},
+		{Steps: n, LearningRates: mechanism.RatesOf(mechanism.LinearDecaySchedule, n, 0)},
 		{Steps: n, Toeplitz: []float64{1, .7, .2}},
 		{Steps: n, Matrix: lower},
 		{Steps: n, Forgetting: .3},
 		{Steps: n, Momentum: .9, Forgetting: .4, Decay: .1},
-		{Steps: n, Momentum: .6, Forgetting: .2, Decay: .3, LearningRates: mechanism.WarmupCosine(n, 4)},
-		{Steps: n, Forgetting: .05, LearningRates: mechanism.Linear(n)},
+		{Steps: n, Momentum: .6, Forgetting: .2, Decay: .3, LearningRates: mechanism.RatesOf(mechanism.WarmupCosineSchedule, n, 4)},
+		{Steps: n, Forgetting: .05, LearningRates: mechanism.RatesOf(mechanism.LinearSchedule, n, 0)},
 	}
 }
 
@@ -78,7 +78,7 @@ func TestWorkloadViewsAgree(t *testing.T) {
 	// The recursion by matrices: with S the shift by one step and E the diagonal of learning rates,
 	// v = β S v + x - κ(1-β) S s and s = S s - λ E S s + E v.
 	const beta, forgetting, decay = .7, .3, .2
-	eta := mechanism.WarmupCosine(n, 3)
+	eta := mechanism.RatesOf(mechanism.WarmupCosineSchedule, n, 3)
 	shift, rate, one := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
 	for i := range n {
 		rate.Set(i, i, eta[i])
@@ -104,7 +104,7 @@ func TestWorkloadViewsAgree(t *testing.T) {
 		t.Errorf("got\n%.3v\nwant\n%.3v", mat.Formatted(got), mat.Formatted(&want))
 	}
 	// momentum by its definition: A[i][j] = Σ_{t=j}^{i} η_t β^{t-j}
-	rates := mechanism.Cooldown(n, .5, .1)
+	rates := mechanism.RatesOf(mechanism.CooldownSchedule, n, 0)
 	a := &mechanism.Workload{Steps: n, Momentum: .8, LearningRates: rates}
 	for i := range n {
 		for j, v := range a.Row(nil, i) {
@@ -147,11 +147,11 @@ func TestWorkloadRefuses(t *testing.T) {
 }
 
 func TestSchedules(t *testing.T) {
-	c := mechanism.Cooldown(2052, 512./2052, .05)
-	if c[1539] != 1 || c[1540] >= 1 || math.Abs(c[2051]-.05) > 1e-15 || math.Abs(c[1540]-1+.95/512) > 1e-12 {
-		t.Errorf("cooldown: %v %v %v", c[1539], c[1540], c[2051])
+	c := mechanism.RatesOf(mechanism.CooldownSchedule, 2052, 0)
+	if c[1538] != 1 || c[1539] >= 1 || math.Abs(c[2051]-.05) > 1e-15 || math.Abs(c[1539]-1+.95/513) > 1e-12 {
+		t.Errorf("cooldown: %v %v %v", c[1538], c[1539], c[2051])
 	}
-	d := mechanism.LinearDecay(1000, .05)
+	d := mechanism.RatesOf(mechanism.LinearDecaySchedule, 1000, 0)
 	if d[249] != 1 || math.Abs(d[499]-.525) > 1e-12 || math.Abs(d[749]-.05) > 1e-12 || math.Abs(d[999]-.05) > 1e-12 {
 		t.Errorf("linear decay: %v %v %v %v", d[249], d[499], d[749], d[999])
 	}

@@ -21,6 +21,7 @@ var (
 	FamilyOf          = familyOf
 	LogAmplifiedNoise = logAmplifiedNoise
 	OptimalDense      = optimalDense
+	RatesOf           = schedule
 	Search            = search
 	ToeplitzError     = newToeplitzError // ln of the error, with its gradient
 )

@@ -175,9 +175,6 @@ func (d *dual) strategy(ctx context.Context, classes []class) (*Strategy, error)
 // matrixFunction returns f of a symmetric matrix.
 func matrixFunction(m *mat.SymDense, f func(float64) float64) *mat.SymDense {
 	n := m.SymmetricDim()
-	if n == 1 {
-		return mat.NewSymDense(1, []float64{f(m.At(0, 0))})
-	}
 	var eigen mat.EigenSym
 	if !eigen.Factorize(m, true) {
 		panic("mechanism: no eigenvalues of a finite symmetric matrix") // QR iteration converges on finite ones

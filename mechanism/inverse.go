@@ -151,15 +151,7 @@ func (o *toeplitzObjective) logInverseSensitivity(h, grad []float64, penalty flo
 			}
 		}
 	}
-	// g becomes H^-T g; the derivative by h_j is -Σ_i g_i c_{i-j}
-	inverse := 1 / h[0]
-	for i := o.n - 1; i >= 0; i-- {
-		tail := g[i+1 : min(o.n, i+len(h))]
-		g[i] = (g[i] - floats.Dot(h[1:1+len(tail)], tail)) * inverse
-	}
-	for j := range h {
-		grad[j] -= floats.Dot(g[j:], c[:o.n-j]) / square
-	}
+	addSolveGradient(grad, h, c, g, square)
 	return value
 }
 

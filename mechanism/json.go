@@ -2,18 +2,14 @@ package mechanism
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
 	"minsep/internal/strictjson"
 )
 
-// Version is the version of the JSON form of a [Strategy].
-const Version = 1
-
-// ErrVersion is the error for a strategy file of another version.
-var ErrVersion = errors.New("strategy of another version")
+// version is the version of the JSON form of a [Strategy].
+const version = 1
 
 // wire is the JSON form: the fields of Strategy and the version.
 type wire struct {
@@ -56,8 +52,8 @@ func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// ReadWorkload reads one workload from JSON, refuses fields that it does not know and validates it.
-func ReadWorkload(r io.Reader) (*Workload, error) {
+// readWorkload reads one workload from JSON, refuses fields that it does not know and validates it.
+func readWorkload(r io.Reader) (*Workload, error) {
 	a := new(Workload)
 	if err := strictjson.Read(r, a); err != nil {
 		return nil, fmt.Errorf("workload: %w", err)

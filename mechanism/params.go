@@ -10,6 +10,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/strictjson"
+	"minsep/internal/words"
 )
 
 // Workloads that have a name. Any other name is the name of a file, which the caller reads.
@@ -122,11 +123,8 @@ func (p Params) validateFamily(f Family, c *param.Checker) {
 			!o.given || slices.Contains(o.kinds, p.Kind),
 			o.name,
 			o.value,
-			fmt.Sprintf("is for %s only, not for %s", inWords(o.kinds), p.Kind),
+			fmt.Sprintf("is for %s only, not for %s", words.List(o.kinds), p.Kind),
 		)
-	}
-	if f.Kind == KindAmplified && p.IndependentNoise != 0 {
-		checkIndependentNoise(c, p.IndependentNoise)
 	}
 	if f.Parameter == nil {
 		return
@@ -174,14 +172,6 @@ func (p *Params) options() []option {
 // kindsOfSize returns the kinds of the families with a size, by rank.
 func kindsOfSize(size string) []string {
 	return Kinds(func(f Family) bool { return f.Size == size })
-}
-
-// inWords joins a list with commas and "and".
-func inWords(list []string) string {
-	if len(list) < 3 {
-		return strings.Join(list, " and ")
-	}
-	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
 // Among returns p for one of several kinds that are compared, without the options that this kind does
@@ -304,7 +294,7 @@ func (p Params) WorkloadFile() string {
 // names: a workload, or the learning rates of a schedule, which are a list of numbers.
 func (p Params) ReadWorkload(r io.Reader) (*Workload, error) {
 	if p.isFile() {
-		return ReadWorkload(r)
+		return readWorkload(r)
 	}
 	var rates []float64
 	if err := strictjson.Read(r, &rates); err != nil {

@@ -28,70 +28,39 @@ var Schedules = []string{
 	LinearDecaySchedule,
 }
 
-// schedule returns the learning rates of a named schedule, nil for a constant one. Of the names
-// only [WarmupCosineSchedule] has a warm-up.
+// schedule returns the learning rates of a named schedule, nil for a constant one. Of the names only
+// [WarmupCosineSchedule] has a warm-up: the rate is 0 at step 0, and 1 at step warmup. Frameworks
+// count likewise: the first step of a warm-up changes nothing.
 func schedule(name string, steps, warmup int) []float64 {
-	switch name {
-	case CosineSchedule:
-		return WarmupCosine(steps, 0)
-	case LinearSchedule:
-		return Linear(steps)
-	case WarmupCosineSchedule:
-		return WarmupCosine(steps, warmup)
-	case CooldownSchedule:
-		return Cooldown(steps, .25, .05)
-	case LinearDecaySchedule:
-		return LinearDecay(steps, .05)
-	}
-	return nil
-}
-
-// WarmupCosine returns learning rates that rise from 0 at step 0 to 1 at step warmup, and then fall
-// to 0 along half a cosine, which they reach after the last step. Without a warm-up, 0, they begin
-// at 1. Frameworks count likewise: the first step of a warm-up changes nothing.
-func WarmupCosine(steps, warmup int) []float64 {
-	rates := make([]float64, steps)
-	for i := range rates {
-		if i < warmup {
-			rates[i] = float64(i) / float64(warmup)
-		} else {
-			rates[i] = (1 + math.Cos(math.Pi*float64(i-warmup)/float64(steps-warmup))) / 2
-		}
-	}
-	return rates
-}
-
-// Linear returns learning rates that fall from 1 at step 0 straight to 0, which they reach after
-// the last step.
-func Linear(steps int) []float64 {
-	rates := make([]float64, steps)
-	for i := range rates {
-		rates[i] = 1 - float64(i)/float64(steps)
-	}
-	return rates
-}
-
-// Cooldown returns learning rates that are 1 and fall linearly to final over the last part, a share
-// in [0,1], of the steps. Section 5 of arXiv 2211.06530 uses final = 0.05 over the last 25 %.
-func Cooldown(steps int, part, final float64) []float64 {
-	return ramp(steps, float64(steps)*(1-part), float64(steps), final)
-}
-
-// LinearDecay returns learning rates that are 1 up to step Steps/4, fall linearly to final at
-// 3·Steps/4 and stay there. Section 7.2 of arXiv 2602.09338 uses final = 1/20.
-func LinearDecay(steps int, final float64) []float64 {
-	return ramp(steps, float64(steps)/4, 3*float64(steps)/4, final)
-}
-
-// ramp is 1 before step from, final from step to on, linear between.
-func ramp(steps int, from, to, final float64) []float64 {
-	rates := make([]float64, steps)
-	for i := range rates {
+	n := float64(steps)
+	cosine := func(at, length float64) float64 { return (1 + math.Cos(math.Pi*at/length)) / 2 }
+	fall := func(at, from, to float64) float64 { // from 1 at from to 0.05 at to
+		const final = .05
 		share := 1.0
-		if at := float64(i + 1); at < to {
+		if at++; at < to {
 			share = max(0, at-from) / (to - from)
 		}
-		rates[i] = 1 + share*(final-1)
+		return 1 + share*(final-1)
+	}
+	rates := make([]float64, steps)
+	for i := range rates {
+		at := float64(i)
+		switch name {
+		case CosineSchedule:
+			rates[i] = cosine(at, n)
+		case LinearSchedule:
+			rates[i] = 1 - at/n
+		case WarmupCosineSchedule:
+			if rates[i] = at / float64(warmup); i >= warmup {
+				rates[i] = cosine(at-float64(warmup), n-float64(warmup))
+			}
+		case CooldownSchedule:
+			rates[i] = fall(at, n*.75, n)
+		case LinearDecaySchedule:
+			rates[i] = fall(at, n/4, 3*n/4)
+		default:
+			return nil
+		}
 	}
 	return rates
 }

@@ -55,11 +55,6 @@ func (b *cyclicBlocks) clear() {
 	}
 }
 
-// multiply sets dst to alpha·op(x)·op(y) + beta·dst.
-func multiply(ta, tb blas.Transpose, alpha float64, x, y blas64.General, beta float64, dst blas64.General) {
-	blas64.Gemm(ta, tb, alpha, x, y, beta, dst)
-}
-
 // invert replaces the symmetric positive definite m by its inverse.
 func invert(m blas64.General) error {
 	upper := blas64.Symmetric{N: m.Rows, Stride: m.Stride, Data: m.Data, Uplo: blas.Upper}
@@ -86,12 +81,12 @@ func (b *cyclicBlocks) eliminate() error {
 		if err := invert(inverse); err != nil {
 			return err
 		}
-		multiply(blas.NoTrans, blas.NoTrans, 1, inverse, b.border[j], 0, b.toBorder[j])
-		multiply(blas.Trans, blas.NoTrans, -1, b.border[j], b.toBorder[j], 1, b.diagonal[last])
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, inverse, b.border[j], 0, b.toBorder[j])
+		blas64.Gemm(blas.Trans, blas.NoTrans, -1, b.border[j], b.toBorder[j], 1, b.diagonal[last])
 		if j+1 < last {
-			multiply(blas.NoTrans, blas.NoTrans, 1, inverse, b.next[j], 0, b.toNext[j])
-			multiply(blas.Trans, blas.NoTrans, -1, b.next[j], b.toNext[j], 1, b.diagonal[j+1])
-			multiply(blas.Trans, blas.NoTrans, -1, b.next[j], b.toBorder[j], 1, b.border[j+1])
+			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, inverse, b.next[j], 0, b.toNext[j])
+			blas64.Gemm(blas.Trans, blas.NoTrans, -1, b.next[j], b.toNext[j], 1, b.diagonal[j+1])
+			blas64.Gemm(blas.Trans, blas.NoTrans, -1, b.next[j], b.toBorder[j], 1, b.border[j+1])
 		}
 	}
 	return invert(b.diagonal[last])
@@ -106,15 +101,15 @@ func (b *cyclicBlocks) diagonalBlocks(use func(j int, block blas64.General)) {
 	for j := last - 1; j >= 0; j-- {
 		size, rows := b.diagonal[j].Rows, b.diagonal[last].Rows
 		cross := newGeneral(size, rows) // S⁻¹_{J,L} = -toNext S⁻¹_{J+1,L} - toBorder S⁻¹_{LL}
-		multiply(blas.NoTrans, blas.NoTrans, -1, b.toBorder[j], b.diagonal[last], 0, cross)
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, b.toBorder[j], b.diagonal[last], 0, cross)
 		if j+1 < last {
-			multiply(blas.NoTrans, blas.NoTrans, -1, b.toNext[j], after, 1, cross)
+			blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, b.toNext[j], after, 1, cross)
 			near := newGeneral(size, b.diagonal[j+1].Rows) // S⁻¹_{J,J+1}
-			multiply(blas.NoTrans, blas.NoTrans, -1, b.toNext[j], b.diagonal[j+1], 0, near)
-			multiply(blas.NoTrans, blas.Trans, -1, b.toBorder[j], after, 1, near)
-			multiply(blas.NoTrans, blas.Trans, -1, near, b.toNext[j], 1, b.diagonal[j])
+			blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, b.toNext[j], b.diagonal[j+1], 0, near)
+			blas64.Gemm(blas.NoTrans, blas.Trans, -1, b.toBorder[j], after, 1, near)
+			blas64.Gemm(blas.NoTrans, blas.Trans, -1, near, b.toNext[j], 1, b.diagonal[j])
 		}
-		multiply(blas.NoTrans, blas.Trans, -1, cross, b.toBorder[j], 1, b.diagonal[j])
+		blas64.Gemm(blas.NoTrans, blas.Trans, -1, cross, b.toBorder[j], 1, b.diagonal[j])
 		use(j, b.diagonal[j])
 		after = cross
 	}
@@ -126,17 +121,17 @@ func (b *cyclicBlocks) solve(x, spare blas64.General) {
 	last := len(b.diagonal) - 1
 	parts, spares := b.split(x), b.split(spare)
 	for j := range last {
-		multiply(blas.Trans, blas.NoTrans, -1, b.toBorder[j], parts[j], 1, parts[last])
+		blas64.Gemm(blas.Trans, blas.NoTrans, -1, b.toBorder[j], parts[j], 1, parts[last])
 		if j+1 < last {
-			multiply(blas.Trans, blas.NoTrans, -1, b.toNext[j], parts[j], 1, parts[j+1])
+			blas64.Gemm(blas.Trans, blas.NoTrans, -1, b.toNext[j], parts[j], 1, parts[j+1])
 		}
 	}
-	multiply(blas.NoTrans, blas.NoTrans, 1, b.diagonal[last], parts[last], 0, spares[last])
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, b.diagonal[last], parts[last], 0, spares[last])
 	for j := last - 1; j >= 0; j-- {
-		multiply(blas.NoTrans, blas.NoTrans, 1, b.diagonal[j], parts[j], 0, spares[j])
-		multiply(blas.NoTrans, blas.NoTrans, -1, b.toBorder[j], spares[last], 1, spares[j])
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, b.diagonal[j], parts[j], 0, spares[j])
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, b.toBorder[j], spares[last], 1, spares[j])
 		if j+1 < last {
-			multiply(blas.NoTrans, blas.NoTrans, -1, b.toNext[j], spares[j+1], 1, spares[j])
+			blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, b.toNext[j], spares[j+1], 1, spares[j])
 		}
 	}
 	copy(x.Data, spare.Data)

@@ -37,12 +37,12 @@ func (p Participation) most(n int) int {
 
 // Ways of computing a sensitivity.
 const (
-	MethodColumnSum  = "column-sum"  // ‖Σ_j C[:, jb]‖: non-negative Toeplitz, non-increasing from index b on, or normalised λ-CGD (F2)
-	MethodChain      = "chain"       // dynamic program: bands ≤ 2·min-sep, so that only neighbouring participations overlap
-	MethodEnumerated = "enumerated"  // all allowed sets
-	MethodPhases     = "phases"      // the sets {s, s+b, s+2b, …} of fixed epochs (arXiv 2211.06530)
-	MethodRowBound   = "row-bound"   // max over sets of Σ_i r_i, r_i the largest Σ_j |CᵀC|[i][j] of a set with i
-	MethodMajorant   = "majorant"    // the column sum of a Toeplitz matrix that is nowhere smaller and does not rise from index b on
+	methodColumnSum  = "column-sum"  // ‖Σ_j C[:, jb]‖: non-negative Toeplitz, non-increasing from index b on, or normalised λ-CGD (F2)
+	methodChain      = "chain"       // dynamic program: bands ≤ 2·min-sep, so that only neighbouring participations overlap
+	methodEnumerated = "enumerated"  // all allowed sets
+	methodPhases     = "phases"      // the sets {s, s+b, s+2b, …} of fixed epochs (arXiv 2211.06530)
+	methodRowBound   = "row-bound"   // max over sets of Σ_i r_i, r_i the largest Σ_j |CᵀC|[i][j] of a set with i
+	methodMajorant   = "majorant"    // the column sum of a Toeplitz matrix that is nowhere smaller and does not rise from index b on
 	enumerationLimit = 1 << 20       // sets
 	smallGram        = 1 << 18       // entries of CᵀC's band up to which a Toeplitz matrix has more than its majorant looked at
 	gramLimit        = 1 << 27       // entries of CᵀC's band
@@ -76,7 +76,7 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 	}
 	k, bands := p.most(s.Steps), s.Bands()
 	if s.columnSumHolds(p.MinSep) {
-		return Sensitivity{s.columnSum(p.MinSep, k), true, MethodColumnSum}, nil
+		return Sensitivity{s.columnSum(p.MinSep, k), true, methodColumnSum}, nil
 	}
 	if p.Phases {
 		return s.phaseSensitivity(p)
@@ -85,28 +85,28 @@ func (s *Strategy) Sensitivity(p Participation) (Sensitivity, error) {
 		return Sensitivity{
 			math.Sqrt(chain(s.columnSquares(), nil, max(bands, p.MinSep), max(bands, p.MinSep), k)),
 			true,
-			MethodChain,
+			methodChain,
 		}, nil
 	}
 	toeplitz := s.IsToeplitz()
 	if toeplitz && bands > 2*p.MinSep && bands > smallGram/s.Steps {
-		return Sensitivity{s.majorantBound(p.MinSep, k), false, MethodMajorant}, nil
+		return Sensitivity{s.majorantBound(p.MinSep, k), false, methodMajorant}, nil
 	}
 	g, err := newGram(s, 1)
 	if err != nil {
 		return Sensitivity{}, err
 	}
 	if bands <= 2*p.MinSep {
-		return Sensitivity{math.Sqrt(chain(g.diagonal(), g, p.MinSep, bands, k)), true, MethodChain}, nil
+		return Sensitivity{math.Sqrt(chain(g.diagonal(), g, p.MinSep, bands, k)), true, methodChain}, nil
 	}
 	if countSets(s.Steps, p.MinSep, k) <= enumerationLimit {
 		square, exact := g.enumerate(p.MinSep, k)
-		return Sensitivity{math.Sqrt(square), exact, MethodEnumerated}, nil
+		return Sensitivity{math.Sqrt(square), exact, methodEnumerated}, nil
 	}
-	bound := Sensitivity{math.Sqrt(g.rowBound(p.MinSep, k)), false, MethodRowBound}
+	bound := Sensitivity{math.Sqrt(g.rowBound(p.MinSep, k)), false, methodRowBound}
 	if toeplitz {
 		if v := s.majorantBound(p.MinSep, k); v < bound.Value {
-			bound = Sensitivity{v, false, MethodMajorant}
+			bound = Sensitivity{v, false, methodMajorant}
 		}
 	}
 	return bound, nil
@@ -129,7 +129,7 @@ func (s *Strategy) phaseSensitivity(p Participation) (Sensitivity, error) {
 			best, exact = sum, g.balanced(set)
 		}
 	}
-	return Sensitivity{math.Sqrt(best), exact, MethodPhases}, nil
+	return Sensitivity{math.Sqrt(best), exact, methodPhases}, nil
 }
 
 // columnSumHolds reports whether {0, b, 2b, …} is known to be the worst set of participations at

@@ -45,17 +45,6 @@ type BLT struct {
 	Decays []float64 `json:"decays"` // in [0, 1)
 }
 
-// representations returns the number of the four forms that are filled.
-func (s *Strategy) representations() int {
-	count := 0
-	for _, filled := range []bool{s.Toeplitz != nil, s.InverseToeplitz != nil, s.BLT != nil, s.Columns != nil} {
-		if filled {
-			count++
-		}
-	}
-	return count
-}
-
 // Bands returns the number of bands w: C[i][j] = 0 for i-j ≥ w. It is Steps for a BLT with a buffer
 // and for an InverseToeplitz of more than one entry.
 func (s *Strategy) Bands() int {
@@ -226,18 +215,18 @@ func square(x []float64) float64 {
 // MarshalJSON writes s with its version. Numbers have as many digits as they need to be read back
 // alike.
 func (s *Strategy) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wire{Version, (*plain)(s)})
+	return json.Marshal(wire{version, (*plain)(s)})
 }
 
-// UnmarshalJSON reads a strategy and validates it. It refuses another version ([ErrVersion]) and
-// fields it does not know.
+// UnmarshalJSON reads a strategy and validates it. It refuses another version and fields it does not
+// know.
 func (s *Strategy) UnmarshalJSON(data []byte) error {
 	var head struct{ Version int }
 	if err := json.Unmarshal(data, &head); err != nil {
 		return fmt.Errorf("strategy: %w", err)
 	}
-	if head.Version != Version {
-		return fmt.Errorf("%w: version %d: this program reads version %d", ErrVersion, head.Version, Version)
+	if head.Version != version {
+		return fmt.Errorf("strategy: version %d: this program reads version %d", head.Version, version)
 	}
 	var read plain
 	if err := strictjson.Unmarshal(data, &wire{plain: &read}); err != nil {
@@ -375,7 +364,7 @@ func (s *Strategy) Validate() error {
 		"must be a known kind of strategy",
 	)
 	check.Require(s.Steps >= 1 && s.Steps <= MaxSteps, "steps", s.Steps, fmt.Sprintf("must be 1 to %d", MaxSteps))
-	ways := s.representations()
+	ways := count(s.Toeplitz != nil, s.InverseToeplitz != nil, s.BLT != nil, s.Columns != nil)
 	check.Require(
 		ways == 1,
 		"representations",
@@ -408,29 +397,15 @@ func (s *Strategy) Validate() error {
 
 // checkColumn requires 1 to size finite entries, the first positive.
 func checkColumn(check *param.Checker, name string, c []float64, size int) {
-	if len(c) == 0 || len(c) > size {
-		check.Require(false, "length of "+name, len(c), fmt.Sprintf("must be 1 to %d", size))
-		return
-	}
-	check.Positive("diagonal of "+name, c[0])
-	for j, v := range c[1:] {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			check.Require(false, fmt.Sprintf("entry %d of %s", j+1, name), v, "must be finite")
-		}
+	checkEntries(check, name, c, 1, size)
+	if len(c) > 0 {
+		check.Require(!(c[0] <= 0), name, c[0], "must begin with a number above 0")
 	}
 }
 
 // check requires as many scales as decays, finite scales, and decays in [0, 1).
 func (b *BLT) check(check *param.Checker) {
-	check.Require(
-		len(b.Scales) == len(b.Decays),
-		"scales of blt",
-		len(b.Scales),
-		fmt.Sprintf("must be as many as the decays, %d", len(b.Decays)),
-	)
-	for _, v := range b.Scales {
-		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), "scale of blt", v, "must be finite")
-	}
+	checkEntries(check, "scales of blt", b.Scales, len(b.Decays), len(b.Decays))
 	for _, v := range b.Decays {
 		check.Require(v >= 0 && v < 1, "decay of blt", v, "must be in [0, 1)")
 	}

@@ -167,7 +167,6 @@ type toeplitzObjective struct {
 	max     bool
 	a       []float64 // first column of A; nil where A is not Toeplitz
 	settled int       // a is constant from here on
-	buffer  []float64
 	w, l    []float64
 }
 
@@ -209,12 +208,9 @@ func (o *toeplitzObjective) tailWeight(m int) float64 {
 func (o *toeplitzObjective) logError(c, grad []float64) float64 {
 	pad := len(c) - 1
 	if len(o.w) != pad+o.n {
-		o.w, o.l, o.buffer = make([]float64, pad+o.n), make([]float64, pad+o.n), make([]float64, pad)
+		o.w, o.l = make([]float64, pad+o.n), make([]float64, pad+o.n)
 	}
-	reversed := o.buffer
-	for j := range reversed {
-		reversed[j] = c[pad-j]
-	}
+	reversed := backwards(c[1:])
 	inverse := 1 / c[0]
 	limit := o.a[o.n-1] / floats.Sum(c)
 	w := o.w // w_i at pad+i, after zeros

@@ -12,8 +12,8 @@ import (
 // blocks of steps.
 func TestToeplitzErrorGradient(t *testing.T) {
 	for _, n := range []int{1, 2, 40, 530} {
-		training := &mechanism.Workload{Steps: n, Momentum: .8, Forgetting: .05, Decay: .02, LearningRates: mechanism.WarmupCosine(n, n/5)}
-		for w, a := range []*mechanism.Workload{training, {Steps: n, LearningRates: mechanism.Linear(n)}, workloadOfRows(training), {Steps: n, Momentum: .8, Forgetting: .05}} {
+		training := &mechanism.Workload{Steps: n, Momentum: .8, Forgetting: .05, Decay: .02, LearningRates: mechanism.RatesOf(mechanism.WarmupCosineSchedule, n, n/5)}
+		for w, a := range []*mechanism.Workload{training, {Steps: n, LearningRates: mechanism.RatesOf(mechanism.LinearSchedule, n, 0)}, workloadOfRows(training), {Steps: n, Momentum: .8, Forgetting: .05}} {
 			if n > 500 && a.Matrix != nil {
 				continue
 			}
@@ -61,7 +61,7 @@ func TestToeplitzErrorGradient(t *testing.T) {
 // TestOptimalToeplitzSchedule perturbs the optimum for learning rates that change, by matrices.
 func TestOptimalToeplitzSchedule(t *testing.T) {
 	const n = 50
-	training := &mechanism.Workload{Steps: n, Momentum: .9, Forgetting: .04, LearningRates: mechanism.WarmupCosine(n, 5)}
+	training := &mechanism.Workload{Steps: n, Momentum: .9, Forgetting: .04, LearningRates: mechanism.RatesOf(mechanism.WarmupCosineSchedule, n, 5)}
 	for _, a := range []*mechanism.Workload{training, workloadOfRows(training)} {
 		for _, bands := range []int{6, 14} {
 			p := mechanism.Problem{Workload: a, Participation: mechanism.Participation{MinSep: 10}}

@@ -37,7 +37,9 @@ var NoForgetting = Memory(math.Inf(1))
 
 const noForgettingText = "inf"
 
-var errMemory = errors.New(`must be a number of steps of at least 1, or "inf"`)
+const memoryRule = `a number of steps of at least 1, or "inf"`
+
+var errMemory = errors.New("must be " + memoryRule)
 
 // String returns the number, or "inf".
 func (m Memory) String() string {
@@ -65,7 +67,7 @@ func (m *Memory) Set(text string) error {
 func (Memory) Type() string { return "steps|inf" }
 
 // Describe returns the rule for a value, in words.
-func (Memory) Describe() string { return `a number of steps of at least 1, or "inf"` }
+func (Memory) Describe() string { return memoryRule }
 
 // MarshalJSON writes a number, or "inf".
 func (m Memory) MarshalJSON() ([]byte, error) {

@@ -39,7 +39,7 @@ func TestMemory(t *testing.T) {
 // of a step does to the model after each step, over R.
 func TestTrainingWorkload(t *testing.T) {
 	const n, rate = 9, .5
-	cosine := mechanism.WarmupCosine(n, 3)
+	cosine := mechanism.RatesOf(mechanism.WarmupCosineSchedule, n, 3)
 	for _, c := range []struct {
 		mechanism.Training
 		pull, decay float64 // of the gradient and of the model, at each step
@@ -49,8 +49,8 @@ func TestTrainingWorkload(t *testing.T) {
 		{Training: mechanism.Training{Memory: 4}, pull: .25},
 		{Training: mechanism.Training{}, pull: 1 / (n / 2.)},
 		{Training: mechanism.Training{Memory: 4, Momentum: .8, Schedule: mechanism.WarmupCosineSchedule, WarmupSteps: 3}, pull: .25 * (1 - .8), rates: cosine},
-		{Training: mechanism.Training{Memory: 4, Momentum: .8, WeightDecay: .1, LearningRate: rate, Schedule: mechanism.CosineSchedule}, pull: .25*(1-.8) + .1*rate, rates: mechanism.WarmupCosine(n, 0)},
-		{Training: mechanism.Training{Memory: 4, Momentum: .8, WeightDecay: .1, LearningRate: rate, Schedule: mechanism.LinearSchedule, Optimizer: mechanism.Adam}, pull: .25 * (1 - .8), decay: .1, rates: mechanism.Linear(n)},
+		{Training: mechanism.Training{Memory: 4, Momentum: .8, WeightDecay: .1, LearningRate: rate, Schedule: mechanism.CosineSchedule}, pull: .25*(1-.8) + .1*rate, rates: mechanism.RatesOf(mechanism.CosineSchedule, n, 0)},
+		{Training: mechanism.Training{Memory: 4, Momentum: .8, WeightDecay: .1, LearningRate: rate, Schedule: mechanism.LinearSchedule, Optimizer: mechanism.Adam}, pull: .25 * (1 - .8), decay: .1, rates: mechanism.RatesOf(mechanism.LinearSchedule, n, 0)},
 	} {
 		p := mechanism.Params{Kind: mechanism.KindIdentity, Steps: n, Workload: mechanism.TrainingWorkload, Training: c.Training}
 		if err := p.Validate(); err != nil {
@@ -84,9 +84,9 @@ func TestSchedulesOfFrameworks(t *testing.T) {
 	near := cmpopts.EquateApprox(0, 1e-15)
 	root := math.Sqrt(.5)
 	for _, c := range []struct{ got, want []float64 }{
-		{mechanism.WarmupCosine(4, 0), []float64{1, (1 + root) / 2, .5, (1 - root) / 2}},
-		{mechanism.WarmupCosine(6, 2), []float64{0, .5, 1, (1 + root) / 2, .5, (1 - root) / 2}},
-		{mechanism.Linear(4), []float64{1, .75, .5, .25}},
+		{mechanism.RatesOf(mechanism.CosineSchedule, 4, 0), []float64{1, (1 + root) / 2, .5, (1 - root) / 2}},
+		{mechanism.RatesOf(mechanism.WarmupCosineSchedule, 6, 2), []float64{0, .5, 1, (1 + root) / 2, .5, (1 - root) / 2}},
+		{mechanism.RatesOf(mechanism.LinearSchedule, 4, 0), []float64{1, .75, .5, .25}},
 	} {
 		if d := cmp.Diff(c.want, c.got, near); d != "" {
 			t.Error(d)

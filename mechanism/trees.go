@@ -3,6 +3,7 @@ package mechanism
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -62,22 +63,19 @@ func tree(ctx context.Context, _ Problem, p Params) (*Strategy, error) {
 // fenwick returns the 0/1 tree of one row a step (arXiv 2605.18379, Appendix B): row i-1 (i from 1)
 // sums the last arity^v steps up to i, where arity^v is the largest power that divides i.
 func fenwick(_ context.Context, _ Problem, p Params) (*Strategy, error) {
-	arity, steps := p.Arity, p.Steps
-	s := &Strategy{Kind: KindFenwick, Steps: steps, Columns: make([][]float64, steps)}
-	for i := 1; i <= steps; i++ {
+	ones := slices.Repeat([]float64{1}, p.Steps)
+	s, err := FromRows(p.Steps, func(i int) []float64 {
 		size := 1
-		for i%(size*arity) == 0 {
-			size *= arity
+		for (i+1)%(size*p.Arity) == 0 {
+			size *= p.Arity
 		}
-		for j := i - size; j < i; j++ {
-			c := s.Columns[j]
-			for len(c) < i-1-j {
-				c = append(c, 0)
-			}
-			s.Columns[j] = append(c, 1)
-		}
+		return ones[:size]
+	})
+	if err != nil {
+		return nil, err
 	}
-	return valid(s)
+	s.Kind = KindFenwick
+	return s, nil
 }
 
 // fromGram returns the lower triangular C with CᵀC = gram, by a Cholesky decomposition from below. It

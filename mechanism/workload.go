@@ -78,14 +78,19 @@ func (a *Workload) Validate() error {
 
 // checkEntries requires low to high finite entries.
 func checkEntries(check *param.Checker, name string, x []float64, low, high int) {
-	check.Require(
-		len(x) >= low && len(x) <= high,
-		"length of "+name,
-		len(x),
-		fmt.Sprintf("must be %d to %d", low, high),
-	)
+	if len(x) < low || len(x) > high {
+		rule := fmt.Sprintf("must have %d to %d", low, high)
+		if low == high {
+			rule = fmt.Sprintf("must have %d", low)
+		}
+		check.Require(false, name, fmt.Sprintf("of %d entries", len(x)), rule)
+		return
+	}
 	for _, v := range x {
-		check.Require(!math.IsNaN(v) && !math.IsInf(v, 0), name, v, "must be finite")
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			check.Require(false, name, v, "must be of finite numbers")
+			return
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ counts no amplification by sampling.`,
 	}
 	f.StringArrayVar(&files, "strategy", nil, "also show the properties of this strategy file; may be repeated")
 	f.IntVar(&params.Steps, "steps", 0, "number of training steps")
-	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds; not for "+inWords(mechanism.Kinds(func(f mechanism.Family) bool { return f.Size != mechanism.BandsSize })))
+	f.IntVar(&params.Bands, "bands", 0, "number of bands of the strategy, or of its inverse for the inverse kinds; not for "+words.List(mechanism.Kinds(func(f mechanism.Family) bool { return f.Size != mechanism.BandsSize })))
 	f.IntVar(&params.MinSep, "min-sep", 0, "least number of steps from one participation to the next (default: each example takes part once)")
 	f.IntVar(&params.MaxParticipations, "max-participations", 0, "most participations of an example (default: as many as --min-sep lets fit)")
 	f.BoolVar(&params.Phases, "phases", false, "assume that examples take part every --min-sep steps exactly, as in epochs of a fixed order")
@@ -85,9 +85,9 @@ counts no amplification by sampling.`,
 		parameters[p.Name] = f.Float64(p.Name, 0, parameterHelp(p))
 	}
 	f.Float64Var(&params.IndependentNoise, "independent-noise", 0, "for "+mechanism.KindAmplified+": noise multiplier that independent noise needs under the same sampling (default 1)")
-	f.BoolVar(&normalized, "normalized", false, "divide each column of the strategy by its norm (default: for "+inWords(mechanism.Kinds(func(f mechanism.Family) bool { return f.Normalized }))+" only)")
+	f.BoolVar(&normalized, "normalized", false, "divide each column of the strategy by its norm (default: for "+words.List(mechanism.Kinds(func(f mechanism.Family) bool { return f.Normalized }))+" only)")
 	f.IntVar(&params.Buffers, "buffers", 0, "most buffers of "+mechanism.KindBLT+" (default 4)")
-	f.IntVar(&params.Arity, "arity", 0, "arity of "+inWords(mechanism.Kinds(func(f mechanism.Family) bool { return f.Size == mechanism.AritySize }))+": the number of children of a node (default 2)")
+	f.IntVar(&params.Arity, "arity", 0, "arity of "+words.List(mechanism.Kinds(func(f mechanism.Family) bool { return f.Size == mechanism.AritySize }))+": the number of children of a node (default 2)")
 	f.Float64SliceVar(&params.Column, "column", nil, "first column of toeplitz: numbers with commas between them")
 	f.IntVar(&params.Stamps, "stamps", 0, "make the strategy for one N-th of the steps, and repeat it N times")
 	f.StringVar(&a.out, "out", "", "strategy file to write, which minsep noise and minsep account read")
@@ -118,7 +118,7 @@ func parameterHelp(p mechanism.Parameter) string {
 	return fmt.Sprintf(
 		"%s of %s%s (default: the best)",
 		p.Symbol,
-		inWords(mechanism.Kinds(func(f mechanism.Family) bool { return f.Parameter != nil && f.Parameter.Name == p.Name })),
+		words.List(mechanism.Kinds(func(f mechanism.Family) bool { return f.Parameter != nil && f.Parameter.Name == p.Name })),
 		within,
 	)
 }
@@ -145,14 +145,6 @@ func withoutKind(cmd *cobra.Command) error {
 		c.Require(!flag.Changed, name, flag.Value, "is for a strategy that is made: give --kind as well")
 	}
 	return c.Err()
-}
-
-// inWords joins a list as in a sentence: a, b and c.
-func inWords(list []string) string {
-	if len(list) < 2 {
-		return strings.Join(list, "")
-	}
-	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
 // strategyFigures is the JSON output for one strategy.

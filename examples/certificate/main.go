@@ -20,7 +20,7 @@ func main() {
 	claim := privacy.Claim{Sampler: scheme, Strategy: strategy, Epsilon: 2, Delta: 1e-3, Samples: 50_000}
 	certificate := must(privacy.Certify(ctx, claim, nil))
 	delta := must(certificate.Verify(ctx, 100*time.Millisecond))
-	rmse := must(strategy.Error(mechanism.Prefix(64))).Times(certificate.NoiseMultiplier).RMSE
+	rmse := certificate.NoiseMultiplier * must(strategy.Error(mechanism.Prefix(64))).RMSE
 	fmt.Printf("σ = %.3f by %s; a δ of at most %.2g is seen again; prefix sums err by %.2f clip norms\n",
 		certificate.NoiseMultiplier, certificate.Method, delta, rmse)
 }

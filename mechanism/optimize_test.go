@@ -49,9 +49,3 @@ func TestMakeEveryKind(t *testing.T) {
 		t.Error("an unknown kind is accepted")
 	}
 }
-
-func TestStartingBands(t *testing.T) {
-	if mechanism.StartingBands(2, 256, 4) != 8 || mechanism.StartingBands(.01, 256, 4) != 1 || mechanism.StartingBands(100, 256, 1) != 256 {
-		t.Error("not ε√n/k, from 1 to the steps")
-	}
-}
