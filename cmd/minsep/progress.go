@@ -106,9 +106,6 @@ func progressText(stage string, elapsed time.Duration) string {
 		elapsed = time.Since(phase.Begin)
 		if phase.Text == progress.Tables {
 			fmt.Fprintf(&line, "  computing tables, %s so far", elapsed.Round(time.Second))
-			if left, ok := (progress.Count{Total: phase.Done, Expected: phase.Expected}).Left(elapsed); ok {
-				fmt.Fprintf(&line, ", about %s left", left.Round(time.Second))
-			}
 			return line.String()
 		}
 		fmt.Fprintf(&line, "  %s", phase.Text)

@@ -73,7 +73,7 @@ func resample(
 			*bound = max(*bound, t.Bound+cost)
 			continue
 		}
-		w, err := newWorker(p, released.Candidate, i, key, nil)
+		w, err := newWorker(p, released.Candidate, i, key)
 		if err != nil {
 			return own, err
 		}

@@ -30,16 +30,6 @@ type Worker struct {
 
 // NewWorker prepares the tables of a trial, which may take seconds. The trial must have samples.
 func NewWorker(p *accounting.Protocol, candidate, trial int) (*Worker, error) {
-	return NewWatchedWorker(p, candidate, trial, nil)
-}
-
-// NewWatchedWorker is NewWorker for callers that wait: watch, if not nil, is told how much of the
-// work of the tables is done.
-func NewWatchedWorker(
-	p *accounting.Protocol,
-	candidate, trial int,
-	watch func(done, of float64),
-) (*Worker, error) {
 	hash, err := p.SHA256()
 	if err != nil {
 		return nil, err
@@ -55,17 +45,12 @@ func NewWatchedWorker(
 	if err != nil {
 		return nil, err
 	}
-	return newWorker(p, candidate, trial, key, watch)
+	return newWorker(p, candidate, trial, key)
 }
 
 // newWorker prepares the tables of a trial, whose samples have a key. The bound of the trial is
 // computed again.
-func newWorker(
-	p *accounting.Protocol,
-	candidate, trial int,
-	key stream.Key,
-	watch func(done, of float64),
-) (*Worker, error) {
+func newWorker(p *accounting.Protocol, candidate, trial int, key stream.Key) (*Worker, error) {
 	if candidate < 0 || candidate >= len(p.Candidates) || trial < 0 ||
 		trial >= len(p.Candidates[candidate].Trials) {
 		return nil, fmt.Errorf("the protocol has no trial %d of candidate %d", trial, candidate)
@@ -91,7 +76,7 @@ func newWorker(
 		return nil, fmt.Errorf("bound %g of a trial, and the plan has %g", t.Bound, plan.Bound)
 	}
 	// The verifier computes the bound again.
-	w.tilted, err = tilt.NewWatchedVerifier(plan, key, watch)
+	w.tilted, err = tilt.NewVerifier(plan, key)
 	return w, err
 }
 

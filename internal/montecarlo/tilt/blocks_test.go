@@ -33,7 +33,7 @@ func TestTablesOfOthersAreRefused(t *testing.T) {
 // choose.
 func blockProposal(t *testing.T, c Config, order, size, draws int) Proposal {
 	t.Helper()
-	s, err := newBlockSource(newLawFamily(c.Spec), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1), nil)
+	s, err := newBlockSource(t.Context(), newLawFamily(c.Spec), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, size, false, math.Inf(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestOwnersOfManyHaveProposals(t *testing.T) {
 	if proposal.Bound > .01 || proposal.Members[0].Block == 0 || proposal.Draws != ownerDraws(5) {
 		t.Errorf("proposal %+v: M is too large", proposal)
 	}
-	if s, err := familyOf(c.Spec).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Members[0].Order, true, nil); !errors.Is(err, ErrTable) {
+	if s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Members[0].Order, true); !errors.Is(err, ErrTable) {
 		t.Errorf("order %d has an exact table: %v, %v", proposal.Members[0].Order, s, err)
 	}
 	v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
@@ -192,7 +192,7 @@ func TestOneExampleInBlocks(t *testing.T) {
 	}
 	pairs := mixture{epsilon: c.Epsilon, examples: 1}
 	for order := 1; order <= 2; order++ {
-		s, err := familyOf(c.Spec).source(c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, false, nil)
+		s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, false)
 		if err != nil {
 			t.Fatal(err)
 		}

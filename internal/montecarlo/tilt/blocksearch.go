@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -16,8 +17,7 @@ type blockSearch struct {
 	epsilon float64
 	family  lawFamily
 	most    float64 // multiplications of a table, at most
-	watch   watcher
-	patient bool // goes on with shorter blocks as long as they are better at all
+	patient bool    // goes on with shorter blocks as long as they are better at all
 
 	member    Member
 	bound     float64 // M of member, +Inf before there is one
@@ -25,8 +25,8 @@ type blockSearch struct {
 }
 
 // try computes M of an order and a length and reports whether it is the least so far.
-func (b *blockSearch) try(order, size int) (better bool) {
-	if b.watch.tell(0) != nil || order > maxBlockOrder || b.family.blockWork(b.spec, order, size) > b.most {
+func (b *blockSearch) try(ctx context.Context, order, size int) (better bool) {
+	if ctx.Err() != nil || order > maxBlockOrder || b.family.blockWork(b.spec, order, size) > b.most {
 		return false
 	}
 	k := b.spec.ExamplesPerOwner()
@@ -34,6 +34,7 @@ func (b *blockSearch) try(order, size int) (better bool) {
 	// b.bound and 1.
 	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()
 	s, err := newBlockSource(
+		ctx,
 		b.family,
 		b.spec,
 		b.columns,
@@ -41,7 +42,6 @@ func (b *blockSearch) try(order, size int) (better bool) {
 		size,
 		false,
 		5+math.Log(min(b.bound, 1)/unit),
-		b.watch,
 	)
 	if err != nil {
 		return false
@@ -56,9 +56,9 @@ func (b *blockSearch) try(order, size int) (better bool) {
 
 // run tries lengths from the longest down, each with the orders around the best so far. M falls
 // with the order and rises again; shorter blocks have higher best orders, and take more work.
-func (b *blockSearch) run(least int) {
+func (b *blockSearch) run(ctx context.Context, least int) {
 	for _, size := range b.family.blockSizes(b.spec) {
-		if b.watch.tell(0) != nil {
+		if ctx.Err() != nil {
 			return
 		}
 		order := least
@@ -72,14 +72,14 @@ func (b *blockSearch) run(least int) {
 			break
 		}
 		before := b.bound
-		found := b.try(order, size)
+		found := b.try(ctx, order, size)
 		for step := max(1, order/4); step >= 1; step /= 2 {
-			for b.try(b.from(order)+step, size) {
+			for b.try(ctx, b.from(order)+step, size) {
 				found = true
 			}
 		}
 		if found && b.member.Block == size {
-			for b.member.Order-1 >= least && b.try(b.member.Order-1, size) {
+			for b.member.Order-1 >= least && b.try(ctx, b.member.Order-1, size) {
 			}
 		}
 		if b.member.Order > 0 && b.bound > 0.97*before &&
@@ -99,13 +99,13 @@ func (b *blockSearch) from(order int) int {
 
 // newBlockSource makes a table in blocks of a size, unless ln N is above most.
 func newBlockSource(
+	ctx context.Context,
 	f lawFamily,
 	s montecarlo.Spec,
 	columns *likelihood.Columns,
 	order, size int,
 	keep bool,
 	most float64,
-	watch watcher,
 ) (*source, error) {
 	if size < 1 || size > s.MinSep() || order > maxBlockOrder {
 		return nil, fmt.Errorf(
@@ -121,7 +121,6 @@ func newBlockSource(
 		Block:    size,
 		MaxBytes: maxBlockBytes,
 		MostLogN: most,
-		Watch:    func(float64) error { return watch.tell(0) },
 	}
-	return newTableSource(f.law, columns, s.Factor(), order, o)
+	return newTableSource(ctx, f.law, columns, s.Factor(), order, o)
 }

@@ -117,7 +117,7 @@ func TestEpochNormaliserIsTheSumOverAllTuples(t *testing.T) {
 		if got := math.Exp(c.table(t).lnN); math.Abs(got/want-1) > 1e-12 {
 			t.Errorf("%v: N = %v, want %v (relative %g)", c, got, want, got/want-1)
 		}
-		if s, err := newLawFamily(c.spec()).source(c.spec(), likelihood.NewColumns(c.c), c.theta, true, nil); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
+		if s, err := newLawFamily(c.spec()).source(t.Context(), c.spec(), likelihood.NewColumns(c.c), c.theta, true); c.theta > 1 && (err != nil || s.logN() < math.Log(want) || s.logN() > math.Log(want)+1e-8) {
 			t.Errorf("%v: ln N = %v, want a little above %v, %v", c, s.logN(), math.Log(want), err)
 		}
 	}

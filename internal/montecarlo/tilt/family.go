@@ -13,33 +13,15 @@ import (
 type family interface {
 	// affordable reports whether an order is worth its time.
 	affordable(s montecarlo.Spec, order int) bool
-	// source makes the tables of an order; only with keep can tuples be drawn from them. watch, if not
-	// nil, is told of the work in portions, with a sum of at most the value of work. An error of watch
-	// ends the work.
-	source(s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool, watch watcher) (*source, error)
+	// source makes the tables of an order; only with keep can tuples be drawn from them.
+	source(ctx context.Context, s montecarlo.Spec, columns *likelihood.Columns, order int, keep bool) (*source, error)
 	// drawable says whether tables of an order from which tuples can be drawn take no longer to make
 	// than tables of the moment alone, and fit in the memory that a plan has for tables that it may
 	// not need.
 	drawable(s montecarlo.Spec, order int) bool
-	// work is the number of states times steps of the tables of an order; 0 where it is too
-	// small to be reported.
+	// work is about the number of states times steps of the tables of an order; 0 if it is small.
 	work(s montecarlo.Spec, order int) float64
 }
-
-// watcher is told of work as it is done, in states times steps where tables have them, and ends it
-// by an error.
-type watcher func(work float64) error
-
-// tell is nil without a watcher.
-func (w watcher) tell(work float64) error {
-	if w == nil {
-		return nil
-	}
-	return w(work)
-}
-
-// until ends work when a context does.
-func until(ctx context.Context) watcher { return func(float64) error { return ctx.Err() } }
 
 // familyOf is the family of a spec, or nil where it is sampled plainly. Rotation whose columns overlap
 // does not fit in tables by steps: at 64 bands a step has 1,056 labels. Its pairs and triples are
@@ -61,6 +43,9 @@ func familyOf(s montecarlo.Spec) family {
 type source struct {
 	// lnN is ln N_θ as it was computed. raised bounds the rounding errors in lnN and in the densities.
 	lnN, raised float64
+
+	// work is the number of states times steps that were computed for a table of tuples.
+	work float64
 
 	// version is tupleTables for a table of tuples of an order above 1, and 0 for others.
 	version int

@@ -1,6 +1,8 @@
 package tilt
 
 import (
+	"context"
+
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/internal/montecarlo/internal/tuples"
@@ -37,17 +39,17 @@ func (f lawFamily) kept(s montecarlo.Spec, order int) float64 {
 }
 
 func (f lawFamily) source(
+	ctx context.Context,
 	s montecarlo.Spec,
 	columns *likelihood.Columns,
 	order int,
 	keep bool,
-	watch watcher,
 ) (*source, error) {
-	o := tuples.Options{Keep: keep, MaxBytes: maxTableBytes, Watch: watch}
+	o := tuples.Options{Keep: keep, MaxBytes: maxTableBytes}
 	if order <= 3 {
 		o.MaxBytes = maxLowBytes
 	}
-	return newTableSource(f.law, columns, s.Factor(), order, o)
+	return newTableSource(ctx, f.law, columns, s.Factor(), order, o)
 }
 
 // drawable implements [family].

@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"slices"
 
 	"minsep/internal/montecarlo"
@@ -40,15 +41,15 @@ func (uniformOnce) affordable(s montecarlo.Spec, order int) bool {
 }
 
 func (x uniformOnce) source(
+	ctx context.Context,
 	s montecarlo.Spec,
 	columns *likelihood.Columns,
 	order int,
 	_ bool,
-	watch watcher,
 ) (*source, error) {
 	c, err := newClusters(x, columns, s.Factor(), order, exactClusters(columns.Bands, order))
 	if err == nil {
-		err = watch.tell(x.work(s, order))
+		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -111,7 +112,7 @@ func newParts(c Config, count int) (*parts, error) {
 }
 
 // moments makes the tables of the orders that serve, from 2 on, and returns them as members.
-func (p *parts) moments(watch watcher) (members []Member, walkError float64) {
+func (p *parts) moments(ctx context.Context) (members []Member, walkError float64) {
 	level := math.Log(float64(p.count) * max(p.threshold-1, 0.1))
 	least := math.Inf(1)
 	var s *source
@@ -119,7 +120,7 @@ func (p *parts) moments(watch watcher) (members []Member, walkError float64) {
 		if !familyOf(p.spec).affordable(p.spec, order) {
 			break
 		}
-		next, err := sourceAbove(s, p.spec, p.columns, order, false, watch)
+		next, err := sourceAbove(ctx, s, p.spec, p.columns, order, false)
 		if err != nil {
 			break
 		}
@@ -307,7 +308,7 @@ func (p *parts) best(members []Member, epsilon float64) mixture {
 }
 
 // partsProposal is the proposal of H(P,Q) in parts, where that serves.
-func partsProposal(c Config, watch watcher) (Proposal, bool) {
+func partsProposal(ctx context.Context, c Config) (Proposal, bool) {
 	_, column, ok := partable(c)
 	if !ok {
 		return Proposal{}, false
@@ -321,13 +322,13 @@ func partsProposal(c Config, watch watcher) (Proposal, bool) {
 			continue
 		}
 		p, err := newParts(c, count)
-		if watch.tell(0) != nil {
+		if ctx.Err() != nil {
 			return Proposal{}, false
 		}
 		if err != nil || p.threshold <= 1.05 {
 			continue
 		}
-		list, walk := p.moments(watch)
+		list, walk := p.moments(ctx)
 		if len(list) == 0 {
 			continue
 		}
@@ -354,7 +355,7 @@ func partsProposal(c Config, watch watcher) (Proposal, bool) {
 // moments, the slack or the bound of the proposal are too small for them.
 func (v *Verifier) prepareParts() error {
 	p := v.proposal
-	members, _ := v.parts.moments(nil)
+	members, _ := v.parts.moments(context.Background())
 	if len(members) == 0 {
 		return fmt.Errorf("%w: parts of %d steps", ErrTable, v.parts.spec.Steps())
 	}
@@ -364,7 +365,7 @@ func (v *Verifier) prepareParts() error {
 	v.mixture = mixture{p.Members, p.Epsilon, 1}
 	var s *source
 	for _, m := range p.Members {
-		next, err := sourceOf(s, v.parts.spec, v.parts.columns, m, nil)
+		next, err := sourceOf(s, v.parts.spec, v.parts.columns, m)
 		if err != nil {
 			return err
 		}

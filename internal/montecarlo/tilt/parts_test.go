@@ -32,7 +32,7 @@ func (c partsCase) proposal(t *testing.T) (Proposal, *parts) {
 	if err != nil {
 		t.Fatalf("%v: %v", c.config(), err)
 	}
-	members, walkError := p.moments(nil)
+	members, walkError := p.moments(t.Context())
 	if err := p.prepare(members, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +161,9 @@ func TestPartsOfALongEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{Epsilon: 1, Direction: montecarlo.P, Spec: specOf(sampling.EpochMinSep{Steps: 100000, MinSep: 16, EpochSteps: 100000}, strategy, .58)}
-	f := newForward(c, likelihood.NewColumns(strategy), math.Inf(1), Tables{}, nil) // without parts
-	f.orders(true)
-	f.blocks()
+	f := newForward(c, likelihood.NewColumns(strategy), math.Inf(1), Tables{}) // without parts
+	f.orders(t.Context(), true)
+	f.blocks(t.Context())
 	whole, err := f.proposal()
 	if err != nil {
 		t.Fatal(err)

@@ -161,7 +161,7 @@ func TestTangentWithRandomisedRatios(t *testing.T) {
 		spec, _, want := ownerOfTwoSteps(3, .9, 2, warm, epsilon)
 		columns, sigma := likelihood.NewColumns(spec.Strategy), spec.NoiseMultiplier
 		post := mustPosterior(t, spec, columns)
-		kappa, divergence := bestTangent(epsilon, 3, true, columns, sigma, post, nil)
+		kappa, divergence := bestTangent(t.Context(), epsilon, 3, true, columns, sigma, post)
 		if kappa == 0 || divergence < want*(1-1e-4) {
 			t.Fatalf("warm=%v: κ = %v, bound %v, H(Q,P) = %v", warm, kappa, divergence, want)
 		}
@@ -207,7 +207,7 @@ func TestTangentOfManyExamples(t *testing.T) {
 		columns := likelihood.NewColumns(spec.Strategy)
 		post := mustPosterior(t, spec, columns)
 		got := shiftTangent(c.kappa, c.k, columns, c.sigma, post).divergence(c.epsilon, c.sigma)
-		_, best := bestTangent(c.epsilon, c.k, true, columns, c.sigma, post, nil)
+		_, best := bestTangent(t.Context(), c.epsilon, c.k, true, columns, c.sigma, post)
 		if math.Abs(math.Log(got/c.want)) > 2e-2 || best > got*1.2 {
 			t.Errorf("k=%d σ=%v ε=%v: bound %v at κ = %v, the best %v; expected %v", c.k, c.sigma, c.epsilon, got, c.kappa, best, c.want)
 		}

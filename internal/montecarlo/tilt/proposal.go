@@ -228,9 +228,9 @@ func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Prop
 		t = Tables{c, map[int]*source{}}
 	}
 	if c.Direction == montecarlo.P {
-		p, err = forwardProposal(c, columns, work, t, until(ctx))
+		p, err = forwardProposal(ctx, c, columns, work, t)
 	} else {
-		p, err = reverseProposal(c, columns, until(ctx))
+		p, err = reverseProposal(ctx, c, columns)
 	}
 	if ctx.Err() != nil { // whatever was found by then
 		return Proposal{}, Tables{}, ctx.Err()
@@ -242,28 +242,28 @@ func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Prop
 // end too early, or by parts of the run where M of the parts is less than half of M of the whole
 // run. Blocks are not tried where parts are better than blocks can be.
 func forwardProposal(
+	ctx context.Context,
 	c Config,
 	columns *likelihood.Columns,
 	work float64,
 	kept Tables,
-	watch watcher,
 ) (Proposal, error) {
-	f := newForward(c, columns, work, kept, watch)
+	f := newForward(c, columns, work, kept)
 	if f.examples > 2 && !math.IsInf(work, 1) {
-		f.orders(false)
-		f.blocks()
+		f.orders(ctx, false)
+		f.blocks(ctx)
 		if p, err := f.proposal(); err == nil {
 			return p, nil
 		}
-		f = newForward(c, columns, work, kept, watch)
+		f = newForward(c, columns, work, kept)
 	}
-	f.orders(true)
+	f.orders(ctx, true)
 	divided, ok := Proposal{}, false
 	if bulky(f.mixture.members) {
-		divided, ok = partsProposal(c, watch)
+		divided, ok = partsProposal(ctx, c)
 	}
 	if !ok || max(divided.Bound, divided.Divergence) >= f.leastInBlocks()/2 {
-		f.blocks()
+		f.blocks(ctx)
 	}
 	whole, err := f.proposal()
 	if ok && (err != nil || bulky(whole.Members) && divided.Bound < whole.Bound/2) {
@@ -290,7 +290,6 @@ type forward struct {
 	family   family
 	work     float64 // of a table, at most
 	kept     Tables  // that serve a verifier, where it takes any
-	watch    watcher
 
 	mixture   mixture
 	bound     float64 // M of the best order, or of blocks
@@ -303,7 +302,7 @@ type forward struct {
 	failed    error
 }
 
-func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables, watch watcher) *forward {
+func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables) *forward {
 	f := &forward{
 		Config:   c,
 		columns:  columns,
@@ -311,7 +310,6 @@ func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables
 		family:   familyOf(c.Spec),
 		work:     work,
 		kept:     kept,
-		watch:    watch,
 	}
 	f.mixture = mixture{epsilon: c.Epsilon, examples: f.examples}
 	if f.examples == 1 {
@@ -323,7 +321,7 @@ func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables
 
 // orders tries exact tables, from the least order on. With must, the least order is tried whatever
 // its work.
-func (f *forward) orders(must bool) {
+func (f *forward) orders(ctx context.Context, must bool) {
 	k, spec := f.examples, f.Spec
 	last := math.Inf(1) // how the order before changed M
 	part := 1.0         // of the work of an order that the one before took
@@ -333,16 +331,8 @@ func (f *forward) orders(must bool) {
 			(!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
 			break
 		}
-		done := 0.0
 		keep := f.kept.orders != nil && f.family.drawable(spec, order)
-		next, err := sourceAbove(
-			s,
-			spec,
-			f.columns,
-			order,
-			keep,
-			func(more float64) error { done += more; return f.watch.tell(more) },
-		)
+		next, err := sourceAbove(ctx, s, spec, f.columns, order, keep)
 		if err != nil {
 			f.failed = err
 			break
@@ -351,8 +341,8 @@ func (f *forward) orders(must bool) {
 		if keep {
 			f.kept.orders[order] = s
 		}
-		if k > 1 && done > 0 {
-			part = done / f.family.work(spec, order)
+		if k > 1 && s.work > 0 {
+			part = s.work / f.family.work(spec, order)
 		}
 		member := Member{Order: order, Weight: 1, LogN: s.logN(), Tables: s.version}
 		f.order, f.logN, f.slope = order, member.LogN, member.LogN-f.logN
@@ -397,9 +387,9 @@ func (f *forward) leastInBlocks() float64 {
 }
 
 // blocks tries blocks of steps, where more orders may be of use.
-func (f *forward) blocks() {
+func (f *forward) blocks(ctx context.Context) {
 	_, rotating := f.family.(rotation)
-	if rotating || f.watch.tell(0) != nil || f.converged ||
+	if rotating || ctx.Err() != nil || f.converged ||
 		len(f.mixture.members) > 0 && !math.IsInf(f.work, 1) && (f.examples == 1 || f.walkable >= 2*f.examples) {
 		return
 	}
@@ -411,17 +401,16 @@ func (f *forward) blocks() {
 		family:  newLawFamily(f.Spec),
 		bound:   math.Inf(1),
 		patient: !math.IsInf(f.work, 1),
-		watch:   f.watch,
 	}
 	if len(f.mixture.members) > 0 {
 		search.bound = f.mixture.bound()
 	}
 	search.most = min(most, blockShare*f.work)
-	search.run(f.walkable + 1)
+	search.run(ctx, f.walkable+1)
 	if search.most < most && search.member.Order == 0 &&
 		len(f.mixture.members) == 0 { // the shortest that serves at all
 		search.most = most
-		search.run(f.walkable + 1)
+		search.run(ctx, f.walkable+1)
 	}
 	if search.member.Order > 0 {
 		f.mixture.members, f.bound, f.walkError = []Member{
@@ -455,7 +444,7 @@ func (f *forward) proposal() (Proposal, error) {
 
 // reverseProposal is the proposal of H(Q,P). It is 0 when Pr[no participation] ≥ e^-ε, since then f
 // ≥ e^-ε everywhere.
-func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Proposal, error) {
+func reverseProposal(ctx context.Context, c Config, columns *likelihood.Columns) (Proposal, error) {
 	k := c.Spec.ExamplesPerOwner()
 	sigma := c.Spec.NoiseMultiplier
 	post, err := posteriorOf(c.Spec, columns)
@@ -478,7 +467,7 @@ func reverseProposal(c Config, columns *likelihood.Columns, watch watcher) (Prop
 		}, nil
 	}
 	draws := drawsFor(c.Spec)
-	kappa, divergence := bestTangent(c.Epsilon, k, draws > 0, columns, sigma, post, watch)
+	kappa, divergence := bestTangent(ctx, c.Epsilon, k, draws > 0, columns, sigma, post)
 	proposal := Proposal{Config: c, Method: Plain, Bound: plain, Slack: lossError(c.Epsilon)}
 	if kappa > 0 {
 		tail := shiftTangent(kappa, k, columns, sigma, post).tail(draws > 0, c.Epsilon, sigma)

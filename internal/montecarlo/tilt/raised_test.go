@@ -22,13 +22,13 @@ func TestMomentsAreRaised(t *testing.T) {
 	}
 	for name, s := range specs {
 		columns := likelihood.NewColumns(c)
-		exact, err := familyOf(s).source(s, columns, 2, false, nil)
+		exact, err := familyOf(s).source(t.Context(), s, columns, 2, false)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		all := map[string]*source{name: exact}
 		if _, ok := familyOf(s).(lawFamily); ok && name != "b-min-sep, once" && name != "balls-in-bins" {
-			if all[name+" in blocks"], err = newBlockSource(newLawFamily(s), s, columns, 2, 2, true, math.Inf(1), nil); err != nil {
+			if all[name+" in blocks"], err = newBlockSource(t.Context(), newLawFamily(s), s, columns, 2, 2, true, math.Inf(1)); err != nil {
 				t.Fatalf("%s in blocks: %v", name, err)
 			}
 		}

@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"math"
 
 	"minsep/internal/montecarlo/internal/likelihood"
@@ -141,13 +142,13 @@ func shiftTangent(kappa float64, k int, c *likelihood.Columns, sigma float64, po
 // maxSlack, 0 when no tangent has a positive distance, and the least upper bound of H(Q,P) by
 // any tangent.
 func bestTangent(
+	ctx context.Context,
 	epsilon float64,
 	k int,
 	randomised bool,
 	c *likelihood.Columns,
 	sigma float64,
 	post *likelihood.Posterior,
-	watch watcher,
 ) (kappa, divergence float64) {
 	t := shiftTangent(0, k, c, sigma, post)
 	divergence = t.divergence(epsilon, sigma)
@@ -157,7 +158,7 @@ func bestTangent(
 	// ln f falls ever slower along the ray, so that e^ε f = 1 is reached beyond the distance of the
 	// first tangent.
 	scale, least := max(math.Abs(t.distance(epsilon)), sigma), math.Inf(1)
-	for step := 1; step <= 24 && watch.tell(0) == nil; step++ {
+	for step := 1; step <= 24 && ctx.Err() == nil; step++ {
 		at := scale * float64(step) / 6
 		t = shiftTangent(at, k, c, sigma, post)
 		divergence = min(divergence, t.divergence(epsilon, sigma))

@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"fmt"
 
 	"minsep/internal/montecarlo"
@@ -38,11 +39,11 @@ func (r rotation) affordable(s montecarlo.Spec, order int) bool {
 }
 
 func (r rotation) source(
+	_ context.Context,
 	s montecarlo.Spec,
 	columns *likelihood.Columns,
 	order int,
 	keep bool,
-	_ watcher,
 ) (*source, error) {
 	periods := r.of(s)
 	switch order {
@@ -69,7 +70,7 @@ func (r rotation) drawable(s montecarlo.Spec, order int) bool {
 	return order == 2 && r.pairBytes(s) <= maxTableBytes
 }
 
-// work is too little to be told of.
+// work is small.
 func (rotation) work(montecarlo.Spec, int) float64 { return 0 }
 
 // of are the periods of a spec.

@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"context"
 	"math"
 
 	"minsep/internal/montecarlo/internal/kernel"
@@ -15,17 +16,19 @@ var ErrTable = tuples.ErrTable
 
 // newTableSource makes the table of an order, exact or in blocks. It takes 1/σ².
 func newTableSource(
+	ctx context.Context,
 	l *sampling.Table,
 	columns *likelihood.Columns,
 	factor float64,
 	order int,
 	o tuples.Options,
 ) (*source, error) {
-	t, err := tuples.New(l, tuples.NewGram(columns, factor), order, o)
+	t, err := tuples.New(ctx, l, tuples.NewGram(columns, factor), order, o)
 	if err != nil {
 		return nil, err
 	}
 	s := &source{
+		work:      t.Work,
 		walkError: float64(columns.Steps) * (t.StepError + float64(order+4)*4e-15 + math.Abs(t.LnN)*0x1p-52),
 	}
 	if order > 1 {

@@ -35,7 +35,7 @@ func tableOf(t testing.TB, l sampling.Scheme, c *mechanism.Strategy, sigma float
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newTableSource(law, likelihood.NewColumns(c), 1/(sigma*sigma), theta, tuples.Options{Keep: true, MaxBytes: maxTableBytes})
+	s, err := newTableSource(t.Context(), law, likelihood.NewColumns(c), 1/(sigma*sigma), theta, tuples.Options{Keep: true, MaxBytes: maxTableBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestTuplesFollowTheirDistribution(t *testing.T) {
 func TestPairsOfLargeMinSeps(t *testing.T) {
 	const n, b = 2000, 1100
 	s := specOf(sampling.BMinSep{Prob: 1e-4, Steps: n, MinSep: b, WarmStart: true}, toeplitz(n, 1, .6, .4), .7)
-	source, err := familyOf(s).source(s, likelihood.NewColumns(s.Strategy), 2, true, nil)
+	source, err := familyOf(s).source(t.Context(), s, likelihood.NewColumns(s.Strategy), 2, true)
 	if err != nil || source.walker == nil {
 		t.Errorf("order 2 at n = %d, b = %d: %v", n, b, err)
 	}

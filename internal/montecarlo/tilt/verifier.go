@@ -48,22 +48,16 @@ type Verifier struct {
 // order, or 1 GiB for order 2 with a min-sep above a fifth of the steps, or 2 GiB for orders 2
 // and 3 of epoch-min-sep.
 func NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
-	return NewWatchedVerifier(p, key, nil)
-}
-
-// NewWatchedVerifier is NewVerifier for callers that wait: watch, if not nil, is told how much of
-// the work of the tables is done, in states times steps. The last call has done equal to of.
-func NewWatchedVerifier(p Proposal, key stream.Key, watch func(done, of float64)) (*Verifier, error) {
-	return newVerifier(p, key, Tables{}, watch)
+	return newVerifier(p, key, Tables{})
 }
 
 // NewVerifier is the function NewVerifier for a proposal that was chosen with t. It takes over the
 // tables that t has, and makes the others. The verifier gives the same values.
 func (t Tables) NewVerifier(p Proposal, key stream.Key) (*Verifier, error) {
-	return newVerifier(p, key, t, nil)
+	return newVerifier(p, key, t)
 }
 
-func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of float64)) (*Verifier, error) {
+func newVerifier(p Proposal, key stream.Key, tables Tables) (*Verifier, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -101,7 +95,7 @@ func newVerifier(p Proposal, key stream.Key, tables Tables, watch func(done, of 
 		if p.Spec.MaxExamplesPerOwner > 1 {
 			specs = append(specs, single(p.Spec))
 		}
-		err = v.prepareTuples(columns, tables, watch)
+		err = v.prepareTuples(columns, tables)
 	case Tangent:
 		err = v.prepareTangent(columns)
 	}
@@ -136,31 +130,19 @@ func single(s montecarlo.Spec) montecarlo.Spec {
 	return s
 }
 
-func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, watch func(done, of float64)) error {
+func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables) error {
 	p := v.proposal
-	done, of := 0.0, 0.0
-	for _, m := range p.Members {
-		of += workOf(p.Spec, m)
-	}
-	report := func(now float64) {
-		if watch != nil && of > 0 {
-			watch(now, of)
-		}
-	}
 	v.mixture = mixture{p.Members, p.Epsilon, p.Spec.ExamplesPerOwner()}
 	var s *source
 	for _, m := range p.Members {
-		work := 0.0
 		next := tables.of(p.Config, m)
 		if next == nil {
 			var err error
-			if next, err = sourceOf(s, p.Spec, columns, m, func(more float64) error { work += more; report(done + work); return nil }); err != nil {
+			if next, err = sourceOf(s, p.Spec, columns, m); err != nil {
 				return err
 			}
 		}
 		s = next
-		done += workOf(p.Spec, m) // a table that needed few of its steps is done too
-		report(done)
 		if s.walkError > p.Slack-lossError(p.Epsilon)/2 {
 			return fmt.Errorf(
 				"slack: the proposal says %v, walks of order %d need %v more: another version made the proposal",
@@ -193,25 +175,15 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables, wat
 	return nil
 }
 
-// workOf is the work of the tables of a member; 0 for blocks, where it is too
-// small to be reported.
-func workOf(s montecarlo.Spec, m Member) float64 {
+// sourceOf makes the tables of a member, to draw from. If lower is not nil, it has the tables of
+// another member, from which tables of m may be made.
+func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member) (made *source, err error) {
+	ctx := context.Background()
 	if m.Block > 0 {
-		return 0
+		made, err = newBlockSource(ctx, newLawFamily(s), s, columns, m.Order, m.Block, true, math.Inf(1))
+	} else {
+		made, err = sourceAbove(ctx, lower, s, columns, m.Order, true)
 	}
-	return familyOf(s).work(s, m.Order)
-}
-
-// sourceOf makes the tables of a member, to draw from, and tells watch of the work in portions. If
-// lower is not nil, it has the tables of another member, from which tables of m may be made.
-func sourceOf(
-	lower *source,
-	s montecarlo.Spec,
-	columns *likelihood.Columns,
-	m Member,
-	watch watcher,
-) (*source, error) {
-	made, err := tablesOf(lower, s, columns, m, watch)
 	if err == nil && made.version != m.Tables {
 		return nil, fmt.Errorf(
 			"tables of tuples: the proposal has their version %d, this minsep makes version %d: finish with the minsep that made the proposal, or begin anew",
@@ -222,35 +194,21 @@ func sourceOf(
 	return made, err
 }
 
-// tablesOf makes the tables of this version.
-func tablesOf(
-	lower *source,
-	s montecarlo.Spec,
-	columns *likelihood.Columns,
-	m Member,
-	watch watcher,
-) (*source, error) {
-	if m.Block == 0 {
-		return sourceAbove(lower, s, columns, m.Order, true, watch)
-	}
-	return newBlockSource(newLawFamily(s), s, columns, m.Order, m.Block, true, math.Inf(1), nil)
-}
-
 // sourceAbove makes the tables of an order, with the tables of a lower one where these help.
 func sourceAbove(
+	ctx context.Context,
 	lower *source,
 	s montecarlo.Spec,
 	columns *likelihood.Columns,
 	order int,
 	keep bool,
-	watch watcher,
 ) (*source, error) {
 	if lower != nil && lower.above != nil {
 		if s, err := lower.above(order); s != nil || err != nil {
 			return s, err
 		}
 	}
-	return familyOf(s).source(s, columns, order, keep, watch)
+	return familyOf(s).source(ctx, s, columns, order, keep)
 }
 
 // connect gives the verifier walkers of its own.

@@ -134,27 +134,3 @@ func TestGolden(t *testing.T) {
 		t.Errorf("only %d comparisons were made", compared)
 	}
 }
-
-// TestWatchedVerifier: those who wait hear how much of the tables is done, up to all of it, also
-// where the recursion ends early.
-func TestWatchedVerifier(t *testing.T) {
-	for _, steps := range []int{64, 4000} { // the second has a steady state
-		c := goldenCase{Steps: steps, MinSep: 4, Prob: 0.05, Sigma: 1.5, C: []float64{1, 0.5}}
-		proposal, err := NewProposal(t.Context(), Config{Spec: c.spec(), Epsilon: 2, Direction: montecarlo.P})
-		if err != nil {
-			t.Fatal(err)
-		}
-		calls, last, all := 0, 0.0, 0.0
-		if _, err := NewWatchedVerifier(proposal, stream.PublicKey("test", nil), func(done, of float64) {
-			if done < last || done > of {
-				t.Fatalf("%d steps: %g of %g after %g", steps, done, of, last)
-			}
-			calls, last, all = calls+1, done, of
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if calls < 2 || last != all || all < float64(steps) {
-			t.Errorf("%d steps: %d calls, %g of %g", steps, calls, last, all)
-		}
-	}
-}

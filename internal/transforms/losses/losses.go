@@ -233,9 +233,7 @@ func (c *cache) get(t trial, p *accounting.Protocol) (*calibration.Worker, error
 	}
 	c.Unlock()
 	e.once.Do(func() {
-		e.worker, e.err = calibration.NewWatchedWorker(p, t.candidate, t.trial, func(done, of float64) {
-			progress.Enter(progress.Tables, progress.Work, int64(done), int64(of))
-		})
+		e.worker, e.err = calibration.NewWorker(p, t.candidate, t.trial)
 	})
 	return e.worker, e.err
 }

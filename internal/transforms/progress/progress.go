@@ -36,12 +36,8 @@ type Phase struct {
 	Limit time.Time
 }
 
-// Tables is the name of the phase in which tables are computed. Work is the unit of its cost:
-// states times steps.
-const (
-	Tables = "tables"
-	Work   = "work"
-)
+// Tables is the name of the phase in which tables are computed.
+const Tables = "tables"
 
 // Enter begins a phase of a stage, or updates it if its text is the current one. unit, done and
 // expected describe work that has no counter.

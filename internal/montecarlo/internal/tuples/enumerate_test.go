@@ -1,6 +1,7 @@
 package tuples
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -32,7 +33,7 @@ func lawOf(l Law, n int) law {
 
 // makeTable is the table of tuples of a law.
 func makeTable(l Law, g *Gram, theta int, o Options) (*Table, error) {
-	return newTable(lawOf(l, g.steps), g, theta, o)
+	return newTable(context.Background(), lawOf(l, g.steps), g, theta, o)
 }
 
 // bMinSep is b-min-sep (F3.2), with a stationary start if warm.

@@ -1,6 +1,7 @@
 package tuples
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -15,7 +16,7 @@ func inFull(t *testing.T, l Law, g *Gram, theta int, o Options) *Table {
 	t.Helper()
 	x := lawOf(l, g.steps)
 	x.period = 0
-	table, err := newTable(x, g, theta, o)
+	table, err := newTable(context.Background(), x, g, theta, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,15 +204,10 @@ func TestLimits(t *testing.T) {
 	if _, err := makeTable(l, NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 400), 4, plenty); !errors.Is(err, ErrTable) {
 		t.Errorf("N of so little noise is a number: %v", err)
 	}
-	enough, steps := errors.New("enough"), 0
-	o.Watch = func(work float64) error {
-		if steps++; steps == 7 && work >= 0 {
-			return enough
-		}
-		return nil
-	}
-	if _, err := makeTable(l, g, 3, o); err != enough || steps != 7 {
-		t.Errorf("%v after %d steps", err, steps)
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newTable(done, lawOf(l, g.steps), g, 3, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("nobody waits for the table: %v", err)
 	}
 	o = plenty
 	o.Block, o.MostLogN = 4, 0

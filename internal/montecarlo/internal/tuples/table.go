@@ -2,6 +2,7 @@ package tuples
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -16,12 +17,11 @@ var ErrTable = errors.New("no table")
 
 // Options say how a table is made.
 type Options struct {
-	Keep     bool                     // every slice, to draw tuples
-	Block    int                      // steps of a block; 0 and 1 for an exact table
-	MaxBytes int                      // of what is held at one time
-	Whole    int                      // bytes of all slices above which one stands for those far from both ends; 0 for 1 GiB
-	MostLogN float64                  // an upper bound that is above it is of no use; 0 for none
-	Watch    func(work float64) error // unless nil, is told of the states of each step; an error ends the work
+	Keep     bool    // every slice, to draw tuples
+	Block    int     // steps of a block; 0 and 1 for an exact table
+	MaxBytes int     // of what is held at one time
+	Whole    int     // bytes of all slices above which one stands for those far from both ends; 0 for 1 GiB
+	MostLogN float64 // an upper bound that is above it is of no use; 0 for none
 }
 
 // Table has the sums of the θ-tuples of patterns that begin in each state,
@@ -41,6 +41,8 @@ type Table struct {
 	// Bytes is about the size of the slices from which tuples are drawn, whether they are retained or
 	// not.
 	Bytes int
+	// Work is the number of states of the steps that were computed.
+	Work float64
 	// Skipped is the number of steps that were not computed, since V_i is V_{i+1} times a constant.
 	Skipped int
 
@@ -87,12 +89,12 @@ const (
 	wholeBytes = 1 << 30 // see Options.Whole
 )
 
-// New makes the table of order theta ≥ 1.
-func New(l *sampling.Table, g *Gram, theta int, o Options) (*Table, error) {
-	return newTable(newLaw(l), g, theta, o)
+// New makes the table of order theta ≥ 1. It ends early, with the error of ctx, if ctx is done.
+func New(ctx context.Context, l *sampling.Table, g *Gram, theta int, o Options) (*Table, error) {
+	return newTable(ctx, newLaw(l), g, theta, o)
 }
 
-func newTable(l law, g *Gram, theta int, o Options) (*Table, error) {
+func newTable(ctx context.Context, l law, g *Gram, theta int, o Options) (*Table, error) {
 	o.Block = max(1, o.Block)
 	u, err := unroll(l, g.steps, g.bands, o.Block)
 	if err != nil {
@@ -121,7 +123,7 @@ func newTable(l law, g *Gram, theta int, o Options) (*Table, error) {
 	if whole := cmp.Or(o.Whole, wholeBytes); 8*size*(n+1) > whole && t.block == 1 && t.steadyPeriod() == 1 {
 		t.endless.joint = n - u.reach - 1
 	}
-	if err := t.backward(); err != nil {
+	if err := t.backward(ctx); err != nil {
 		return nil, err
 	}
 	switch joined := t.endless.slice != nil; {
@@ -179,7 +181,7 @@ func (t *Table) planRelease() {
 
 // backward computes the slices from the last one down, and releases those that no earlier step
 // needs.
-func (t *Table) backward() error {
+func (t *Table) backward(ctx context.Context) error {
 	t.planRelease()
 	steady := t.newSteadyRun()
 	var spare [][]float64
@@ -193,10 +195,9 @@ func (t *Table) backward() error {
 		}
 		scaled := t.step(i)
 		t.Bytes += 8 * len(t.slice[i])
-		if watch := t.options.Watch; watch != nil {
-			if err := watch(float64(t.of.count)); err != nil {
-				return err
-			}
+		t.Work += float64(t.of.count)
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		if most := t.options.MostLogN; t.block > 1 && t.of.count > 0 && i%16 == 0 && t.scale[i]+math.Log(t.least(i)) > most {
 			return fmt.Errorf(
