@@ -19,7 +19,7 @@ func TestTablesOfOthersAreRefused(t *testing.T) {
 	spec, _, _ := ownerOfTwoSteps(2, .3, .9, true, .4)
 	p := blockProposal(t, Config{spec, .4, montecarlo.P}, 4, 1, 0)
 	for tables, accepted := range map[int]bool{0: false, 1: false, tupleTables: true, tupleTables + 1: false} {
-		p.Members[0].Tables = tables
+		p.Moment.Tables = tables
 		if err := p.Validate(); err != nil {
 			t.Errorf("tables %d: %v", tables, err)
 		}
@@ -37,9 +37,9 @@ func blockProposal(t *testing.T, c Config, order, size, draws int) Proposal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Proposal{Config: c, Method: Tilted, Members: []Member{{Order: order, Weight: 1, LogN: s.logN(), Block: size, Tables: tupleTables}}, Draws: draws}
+	p := Proposal{Config: c, Method: Tilted, Moment: Moment{Order: order, LogN: s.logN(), Block: size, Tables: tupleTables}, Draws: draws}
 	p.Slack = lossError(c.Epsilon) + 2*s.walkError
-	p.Bound = mixture{p.Members, c.Epsilon, max(1, c.Spec.MaxExamplesPerOwner)}.bound() * (1 + 2*p.Slack)
+	p.Bound = p.Moment.bound(c.Epsilon, max(1, c.Spec.MaxExamplesPerOwner)) * (1 + 2*p.Slack)
 	p.Divergence = min(1, p.Bound)
 	return p
 }
@@ -123,11 +123,11 @@ func TestOwnersOfManyHaveProposals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if proposal.Bound > .01 || proposal.Members[0].Block == 0 || proposal.Draws != ownerDraws(5) {
+	if proposal.Bound > .01 || proposal.Moment.Block == 0 || proposal.Draws != ownerDraws(5) {
 		t.Errorf("proposal %+v: M is too large", proposal)
 	}
-	if s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Members[0].Order, true); !errors.Is(err, ErrTable) {
-		t.Errorf("order %d has an exact table: %v, %v", proposal.Members[0].Order, s, err)
+	if s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), proposal.Moment.Order, true); !errors.Is(err, ErrTable) {
+		t.Errorf("order %d has an exact table: %v, %v", proposal.Moment.Order, s, err)
 	}
 	v, err := NewVerifier(proposal, stream.PublicKey("test", nil))
 	if err != nil {
@@ -157,7 +157,7 @@ func TestLimitedWorkServesOwners(t *testing.T) {
 			t.Fatal(err)
 		}
 		if some.Bound > 10*all.Bound {
-			t.Errorf("k=%d: M = %g with limited work, %g without: %v, %v", k, some.Bound, all.Bound, some.Members, all.Members)
+			t.Errorf("k=%d: M = %g with limited work, %g without: %v, %v", k, some.Bound, all.Bound, some.Moment, all.Moment)
 		}
 	}
 }
@@ -171,8 +171,8 @@ func TestLeastOrderInBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Members[0].Block == 0 {
-		t.Errorf("%+v", p.Members)
+	if p.Moment.Block == 0 {
+		t.Errorf("%+v", p.Moment)
 	}
 	if _, err := tables.NewVerifier(p, stream.PublicKey("test", nil)); err != nil {
 		t.Error(err)
@@ -187,19 +187,15 @@ func TestOneExampleInBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if proposal.Members[0].Block == 0 || proposal.Members[0].Order < 4 || proposal.Draws != 0 {
+	if proposal.Moment.Block == 0 || proposal.Moment.Order < 4 || proposal.Draws != 0 {
 		t.Fatalf("proposal %+v: not in blocks", proposal)
 	}
-	pairs := mixture{epsilon: c.Epsilon, examples: 1}
-	for order := 1; order <= 2; order++ {
-		s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), order, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pairs.members = append(pairs.members, Member{Order: order, LogN: s.logN(), Tables: s.version})
+	s, err := familyOf(c.Spec).source(t.Context(), c.Spec, likelihood.NewColumns(c.Spec.Strategy), 2, false)
+	if err != nil {
+		t.Fatal(err)
 	}
-	pairs = pairs.best()
-	exact := Proposal{Config: c, Method: Tilted, Members: pairs.members, Bound: pairs.bound() * (1 + 1e-6), Divergence: 1, Slack: 1e-7}
+	pairs := Moment{Order: 2, LogN: s.logN(), Tables: s.version}
+	exact := Proposal{Config: c, Method: Tilted, Moment: pairs, Bound: pairs.bound(c.Epsilon, 1) * (1 + 1e-6), Divergence: 1, Slack: 1e-7}
 	if proposal.Bound > exact.Bound/30 {
 		t.Errorf("M = %g in blocks, %g with pairs", proposal.Bound, exact.Bound)
 	}
@@ -220,5 +216,5 @@ func TestOneExampleInBlocks(t *testing.T) {
 	if diff := math.Abs(blocks - want); diff > reject9*math.Sqrt(variance+other) || math.Sqrt(variance) > .1*blocks {
 		t.Errorf("mean %g ± %g in blocks, %g ± %g with pairs", blocks, math.Sqrt(variance), want, math.Sqrt(other))
 	}
-	t.Logf("%+v: M %g, %g; mean %g ± %g, %g ± %g", proposal.Members, proposal.Bound, exact.Bound, blocks, math.Sqrt(variance), want, math.Sqrt(other))
+	t.Logf("%+v: M %g, %g; mean %g ± %g, %g ± %g", proposal.Moment, proposal.Bound, exact.Bound, blocks, math.Sqrt(variance), want, math.Sqrt(other))
 }

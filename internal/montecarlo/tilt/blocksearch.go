@@ -19,8 +19,8 @@ type blockSearch struct {
 	most    float64 // multiplications of a table, at most
 	patient bool    // goes on with shorter blocks as long as they are better at all
 
-	member    Member
-	bound     float64 // M of member, +Inf before there is one
+	moment    Moment
+	bound     float64 // M of moment, +Inf before there is one
 	walkError float64
 }
 
@@ -32,7 +32,7 @@ func (b *blockSearch) try(ctx context.Context, order, size int) (better bool) {
 	k := b.spec.ExamplesPerOwner()
 	// unit is M/N. The limit of ln N is 5 above the largest useful value, at which M is the smaller of
 	// b.bound and 1.
-	unit := mixture{[]Member{{Order: order, Weight: 1}}, b.epsilon, k}.bound()
+	unit := Moment{Order: order}.bound(b.epsilon, k)
 	s, err := newBlockSource(
 		ctx,
 		b.family,
@@ -46,9 +46,9 @@ func (b *blockSearch) try(ctx context.Context, order, size int) (better bool) {
 	if err != nil {
 		return false
 	}
-	m := Member{Order: order, Weight: 1, LogN: s.logN(), Block: size, Tables: s.version}
-	if bound := (mixture{[]Member{m}, b.epsilon, k}).bound(); bound < b.bound {
-		b.member, b.bound, b.walkError = m, bound, s.walkError
+	m := Moment{Order: order, LogN: s.logN(), Block: size, Tables: s.version}
+	if bound := m.bound(b.epsilon, k); bound < b.bound {
+		b.moment, b.bound, b.walkError = m, bound, s.walkError
 		return true
 	}
 	return false
@@ -62,11 +62,11 @@ func (b *blockSearch) run(ctx context.Context, least int) {
 			return
 		}
 		order := least
-		if b.member.Order > 0 {
-			order = b.member.Order
+		if b.moment.Order > 0 {
+			order = b.moment.Order
 		}
 		if b.family.blockWork(b.spec, order, size) > b.most {
-			if b.member.Order == 0 {
+			if b.moment.Order == 0 {
 				continue // longer blocks, or no order, would do
 			}
 			break
@@ -78,11 +78,11 @@ func (b *blockSearch) run(ctx context.Context, least int) {
 				found = true
 			}
 		}
-		if found && b.member.Block == size {
-			for b.member.Order-1 >= least && b.try(ctx, b.member.Order-1, size) {
+		if found && b.moment.Block == size {
+			for b.moment.Order-1 >= least && b.try(ctx, b.moment.Order-1, size) {
 			}
 		}
-		if b.member.Order > 0 && b.bound > 0.97*before &&
+		if b.moment.Order > 0 && b.bound > 0.97*before &&
 			!(found && b.patient) { // while none is found, shorter blocks may do
 			break
 		}
@@ -91,8 +91,8 @@ func (b *blockSearch) run(ctx context.Context, least int) {
 
 // from is the best order so far, or the first one that is tried.
 func (b *blockSearch) from(order int) int {
-	if b.member.Order > 0 {
-		return b.member.Order
+	if b.moment.Order > 0 {
+		return b.moment.Order
 	}
 	return order
 }

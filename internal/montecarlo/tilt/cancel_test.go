@@ -38,14 +38,14 @@ func TestCancelledProposal(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		t.Logf("%s: asks %d times, members %+v, %d parts", name, whole.asked, want.Members, want.Parts)
+		t.Logf("%s: asks %d times, moment %+v, %d parts", name, whole.asked, want.Moment, want.Parts)
 		if whole.asked < 12 {
 			t.Errorf("%s: a search asks %d times", name, whole.asked)
 		}
 		for ends := 0; ends < whole.asked-1; ends += 1 + ends/3 {
 			ctx := &countdown{t.Context(), 0, ends}
 			p, err := NewProposal(ctx, c)
-			if !errors.Is(err, context.Canceled) || p.Method != "" || p.Members != nil {
+			if !errors.Is(err, context.Canceled) || p.Method != "" || p.Moment.Order > 0 {
 				t.Errorf("%s: after %d of %d: %+v, %v", name, ends, whole.asked, p, err)
 			}
 			if ctx.asked > ends+most {

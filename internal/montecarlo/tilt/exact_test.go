@@ -76,7 +76,7 @@ func makeExactCases() (cases []exactCase) {
 	}
 	cases = appendExact(cases, twice, means, weights)
 	// Epochs: of two steps, of one, and with a second epoch that is cut to a step beside min-sep.
-	for _, e := range []epochCase{{toeplitz(2, 1, .5), 2, 2, .9, 0}, {toeplitz(2, 1), 1, 1, 1.1, 0}, {toeplitz(2, 1), 1, 2, .9, 0}, {toeplitz(2, 1, .5), 2, 3, .9, 0}} {
+	for _, e := range []epochCase{{toeplitz(2, 1, .5), 2, 2, .9}, {toeplitz(2, 1), 1, 1, 1.1}, {toeplitz(2, 1), 1, 2, .9}, {toeplitz(2, 1, .5), 2, 3, .9}} {
 		var means [][]float64
 		var weights []float64
 		for _, a := range epochPatterns(2, e.sep, e.epoch) {
@@ -155,10 +155,7 @@ func TestMeanIsTheDivergence(t *testing.T) {
 		wrong := *v
 		switch c.Direction {
 		case montecarlo.P:
-			wrong.mixture.members = append([]Member(nil), v.mixture.members...)
-			for i := range wrong.mixture.members {
-				wrong.mixture.members[i].LogN -= 0.1
-			}
+			wrong.proposal.Moment.LogN -= 0.1
 		case montecarlo.Q:
 			wrong.proposal.Epsilon -= 0.05
 		}
@@ -182,7 +179,7 @@ func TestProposalIsADensity(t *testing.T) {
 		for batch := range uint64(samples / 8) {
 			v.compute(batch)
 			for l := range v.values {
-				x := math.Exp(-v.mixture.logDensity(v.out.LogRatio[len(v.out.LogRatio)-1][l]))
+				x := math.Exp(-v.proposal.Moment.logDensity(v.out.LogRatio[len(v.out.LogRatio)-1][l]))
 				sum += x
 				squares += (x - 1) * (x - 1)
 				most = max(most, x)
@@ -288,9 +285,9 @@ func TestWrongProposalsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(p *Proposal){
-		"a smaller moment": func(p *Proposal) { p.Members[0].LogN -= 1e-6 },
+		"a smaller moment": func(p *Proposal) { p.Moment.LogN -= 1e-6 },
 		"a smaller bound":  func(p *Proposal) { p.Bound *= 0.99 },
-		"weights below 1":  func(p *Proposal) { p.Members[0].Weight *= 0.5 },
+		"a smaller order":  func(p *Proposal) { p.Moment.Order = 0 },
 		"another method":   func(p *Proposal) { p.Method = Zero },
 		"another σ":        func(p *Proposal) { p.Spec.NoiseMultiplier = 0.9 },
 		"no slack":         func(p *Proposal) { p.Slack = 0 },
@@ -298,7 +295,6 @@ func TestWrongProposalsAreRefused(t *testing.T) {
 		"no direction":     func(p *Proposal) { p.Direction = "" },
 	} {
 		p := good
-		p.Members = append([]Member(nil), good.Members...)
 		spoil(&p)
 		if _, err := NewVerifier(p, stream.PublicKey("test", nil)); err == nil {
 			t.Errorf("%s: was accepted", name)

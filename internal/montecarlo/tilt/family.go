@@ -73,6 +73,23 @@ func exactly(draw func(hits []kernel.Hit, u *uniforms) []kernel.Hit) func() walk
 	}
 }
 
+// sourceAbove makes the tables of an order, with the tables of a lower one where these help.
+func sourceAbove(
+	ctx context.Context,
+	lower *source,
+	s montecarlo.Spec,
+	columns *likelihood.Columns,
+	order int,
+	keep bool,
+) (*source, error) {
+	if lower != nil && lower.above != nil {
+		if s, err := lower.above(order); s != nil || err != nil {
+			return s, err
+		}
+	}
+	return familyOf(s).source(ctx, s, columns, order, keep)
+}
+
 // logN is ln N_θ, rounded upward.
 func (s *source) logN() float64 { return s.lnN + s.raised }
 

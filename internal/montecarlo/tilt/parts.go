@@ -1,6 +1,7 @@
 package tilt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -46,16 +47,12 @@ const (
 	fewDigits = 1e-6 // a 1 - never below it has an error that inflation does not cover
 )
 
-// bulky says that no member has a moment far from 1. Then the patterns of most tuples do not
-// overlap, and f is near 1. The limit grows with the order, since a tuple of a high order has more
-// pairs that may overlap.
-func bulky(members []Member) bool {
-	for _, m := range members {
-		if pairs := float64(m.Order*(m.Order-1)) / 2; m.LogN > max(1, mostPerPair*pairs) {
-			return false
-		}
-	}
-	return true
+// bulky says that a moment is not far from 1. Then the patterns of most tuples do not overlap, and f
+// is near 1. The limit grows with the order, since a tuple of a high order has more pairs that may
+// overlap.
+func bulky(m Moment) bool {
+	pairs := float64(m.Order*(m.Order-1)) / 2
+	return m.LogN <= max(1, mostPerPair*pairs)
 }
 
 // partable says whether the run of a config may be divided. It also returns the distribution of
@@ -111,8 +108,8 @@ func newParts(c Config, count int) (*parts, error) {
 	return p, nil
 }
 
-// moments makes the tables of the orders that serve, from 2 on, and returns them as members.
-func (p *parts) moments(ctx context.Context) (members []Member, walkError float64) {
+// moments makes the tables of the orders that serve, from 2 on.
+func (p *parts) moments(ctx context.Context) (moments []Moment, walkError float64) {
 	level := math.Log(float64(p.count) * max(p.threshold-1, 0.1))
 	least := math.Inf(1)
 	var s *source
@@ -128,33 +125,29 @@ func (p *parts) moments(ctx context.Context) (members []Member, walkError float6
 			break
 		}
 		walkError = max(walkError, s.walkError)
-		members = append(members, Member{Order: order, LogN: s.logN(), Tables: s.version})
-		bound := logConversion(members[len(members)-1], level)
+		m := Moment{Order: order, LogN: s.logN(), Tables: s.version}
+		moments = append(moments, m)
+		bound := m.logBound(level, 1)
 		if bound > least+3 {
 			break
 		}
 		least = min(least, bound)
 	}
-	return members, walkError
+	return moments, walkError
 }
 
-// logConversion is ln of the bound N_θ x^{-a} a^a/θ^θ of E(B-x)_+, a = θ-1, at ln x.
-func logConversion(m Member, logX float64) float64 {
-	a := float64(m.Order - 1)
-	return m.LogN - a*logX + a*math.Log(a) - (a+1)*math.Log(a+1)
-}
-
-// excess bounds E(B-x)_+ at ln x, by the mean, the variance (Scarf) and moments.
-func excess(members []Member, logX float64) float64 {
+// excess bounds E(B-x)_+ at ln x, by the mean, the variance (Scarf) and moments: order θ gives
+// N_θ x^{-a} a^a/θ^θ, a = θ-1.
+func excess(moments []Moment, logX float64) float64 {
 	x := math.Exp(logX)
-	variance := math.Expm1(members[0].LogN)
+	variance := math.Expm1(moments[0].LogN)
 	root := math.Sqrt(variance + (x-1)*(x-1))
 	bound := (root + 1 - x) / 2
 	if x > 1 {
 		bound = variance / (root + x - 1) / 2
 	}
-	for _, m := range members {
-		bound = min(bound, math.Exp(logConversion(m, logX)))
+	for _, m := range moments {
+		bound = min(bound, m.bound(logX, 1))
 	}
 	return max(0, min(1, bound))
 }
@@ -174,7 +167,10 @@ func (p *parts) class() pld.Allocation {
 
 // prepare makes the sum of the other parts, from moments and classes, and the gain of one part from
 // the cut on. Where cut is 0, prepare chooses the cut.
-func (p *parts) prepare(members []Member, cut int) error {
+func (p *parts) prepare(moments []Moment, cut int) error {
+	if len(moments) == 0 {
+		return fmt.Errorf("%w: parts of %d steps", ErrTable, p.spec.Steps())
+	}
 	total := float64(p.count) * p.threshold
 	low, high := int(math.Floor(partLow/partGrid)), int(math.Ceil((math.Log(total)+partReach)/partGrid))
 	class, err := p.class().Majorant(partGrid)
@@ -184,7 +180,7 @@ func (p *parts) prepare(members []Member, cut int) error {
 	bounds := make([]float64, high-low+1)
 	for j := range bounds {
 		logX := partGrid * float64(low+j)
-		bounds[j] = min(excess(members, logX), class.Excess(math.Exp(logX)))
+		bounds[j] = min(excess(moments, logX), class.Excess(math.Exp(logX)))
 	}
 	one, err := pld.NewMajorant(partGrid, low, bounds)
 	if err != nil {
@@ -206,8 +202,8 @@ func (p *parts) prepare(members []Member, cut int) error {
 	p.cut, p.gain = from, gain
 	floor := func(cut int) float64 { return p.scale / float64(p.count) * one.Cut(cut).Sum(p.count).Excess(total) }
 	if cut == 0 {
-		top := p.choose(members)
-		most := smallFloor * p.bound(p.best(members, 0))
+		top := p.choose(moments)
+		most := smallFloor * p.bound(p.best(moments))
 		for lo, hi := p.cut, max(p.cut, top); hi-lo > 4; {
 			if mid := (lo + hi) / 2; floor(mid) <= most {
 				p.gain, p.cut, lo = p.gain[mid-p.cut:], mid, mid
@@ -223,16 +219,14 @@ func (p *parts) prepare(members []Member, cut int) error {
 // choose raises the cut, which is at the first point of gain, by the least amount with which M of
 // the best order comes from parts that are large by themselves. It returns the grid point from
 // which a part is large by itself.
-func (p *parts) choose(members []Member) (top int) {
+func (p *parts) choose(moments []Moment) (top int) {
 	top = int(math.Log(float64(p.count)*max(p.threshold-1, 0.1))/partGrid) - p.cut
 	best, cut := math.Inf(1), 0
-	for _, m := range members {
-		m.Weight = 1
-		d := mixture{members: []Member{m}}
+	for _, m := range moments {
 		most := 0.0
 		j := len(p.gain) - 2
 		for ; j >= 0; j-- {
-			value := p.gain[j+1] * math.Exp(-d.logDensity(partGrid*float64(p.cut+j)))
+			value := p.gain[j+1] * math.Exp(-m.logDensity(partGrid*float64(p.cut+j)))
 			if j < top && value > most {
 				break
 			}
@@ -247,10 +241,10 @@ func (p *parts) choose(members []Member) (top int) {
 	return top
 }
 
-// bound is M of a mixture of orders above 1. Gains rise, and densities too. So between two points
+// bound is M of an order above 1. Gains rise, and densities too. So between two points
 // of the grid a value is at most the gain at the upper point over the density at the lower point.
 // Beyond the grid gain(x) is at most 2x/count, and its ratio to the density falls.
-func (p *parts) bound(m mixture) float64 {
+func (p *parts) bound(m Moment) float64 {
 	most := 0.0
 	for j := range p.gain[1:] {
 		most = max(most, p.gain[j+1]*math.Exp(-m.logDensity(partGrid*float64(p.cut+j))))
@@ -262,7 +256,7 @@ func (p *parts) bound(m mixture) float64 {
 
 // value is the value of a part with ln B = logB, drawn with a weight. gain is convex, so that it is
 // below the chord between two points of the grid.
-func (p *parts) value(m mixture, logB, weight float64) float64 {
+func (p *parts) value(m Moment, logB, weight float64) float64 {
 	at := logB/partGrid - float64(p.cut)
 	if at <= 0 {
 		return p.floor
@@ -279,32 +273,9 @@ func (p *parts) value(m mixture, logB, weight float64) float64 {
 	return p.floor + weight*p.scale*float64(p.count)*gain*math.Exp(-m.logDensity(logB))*(1+inflation)
 }
 
-// best returns the mixture of the members with a small M: one of them, or two that are neighbours.
-func (p *parts) best(members []Member, epsilon float64) mixture {
-	one := func(i int) mixture {
-		m := members[i]
-		m.Weight = 1
-		return mixture{[]Member{m}, epsilon, 1}
-	}
-	best := one(0)
-	least := p.bound(best)
-	for i := range members {
-		if b := p.bound(one(i)); b < least {
-			best, least = one(i), b
-		}
-		if i == 0 {
-			continue
-		}
-		for _, share := range []float64{0.15, 0.4, 0.7} {
-			a, b := members[i-1], members[i]
-			a.Weight, b.Weight = 1-share, share
-			two := mixture{[]Member{a, b}, epsilon, 1}
-			if bound := p.bound(two); bound < 0.8*least {
-				best, least = two, bound
-			}
-		}
-	}
-	return best
+// best returns the moment with the least M.
+func (p *parts) best(moments []Moment) Moment {
+	return slices.MinFunc(moments, func(a, b Moment) int { return cmp.Compare(p.bound(a), p.bound(b)) })
 }
 
 // partsProposal is the proposal of H(P,Q) in parts, where that serves.
@@ -314,7 +285,7 @@ func partsProposal(ctx context.Context, c Config) (Proposal, bool) {
 		return Proposal{}, false
 	}
 	var best *parts
-	var members []Member
+	var moments []Moment
 	least, walkError := math.Inf(1), 0.0
 	for _, length := range partLengths {
 		count := c.Spec.Steps() / (length * len(column))
@@ -334,59 +305,19 @@ func partsProposal(ctx context.Context, c Config) (Proposal, bool) {
 		}
 		level, bound := math.Log(float64(count)*(p.threshold-1)), math.Inf(1)
 		for _, m := range list {
-			bound = min(bound, math.Log(p.scale)+logConversion(m, level))
+			bound = min(bound, math.Log(p.scale)+m.logBound(level, 1))
 		}
 		if bound < least-math.Ln2 {
-			best, members, least, walkError = p, list, bound, walk
+			best, moments, least, walkError = p, list, bound, walk
 		}
 	}
-	if best == nil || best.prepare(members, 0) != nil {
+	if best == nil || best.prepare(moments, 0) != nil {
 		return Proposal{}, false
 	}
-	m := best.best(members, c.Epsilon)
-	proposal := Proposal{Config: c, Method: Tilted, Members: m.members, Parts: best.count, Cut: best.cut}
+	m := best.best(moments)
+	proposal := Proposal{Config: c, Method: Tilted, Moment: m, Parts: best.count, Cut: best.cut}
 	proposal.Slack = lossError(c.Epsilon) + 2*walkError
 	proposal.Bound = max(leastBound, best.bound(m)*(1+2*proposal.Slack))
 	proposal.Divergence = min(1, proposal.Bound, max(leastBound, best.proof))
 	return proposal, proposal.Bound < 1
-}
-
-// prepareParts makes the tables of a proposal in parts again, and returns an error where the
-// moments, the slack or the bound of the proposal are too small for them.
-func (v *Verifier) prepareParts() error {
-	p := v.proposal
-	members, _ := v.parts.moments(context.Background())
-	if len(members) == 0 {
-		return fmt.Errorf("%w: parts of %d steps", ErrTable, v.parts.spec.Steps())
-	}
-	if err := v.parts.prepare(members, p.Cut); err != nil {
-		return err
-	}
-	v.mixture = mixture{p.Members, p.Epsilon, 1}
-	var s *source
-	for _, m := range p.Members {
-		next, err := sourceOf(s, v.parts.spec, v.parts.columns, m)
-		if err != nil {
-			return err
-		}
-		s = next
-		if s.walkError > p.Slack-lossError(p.Epsilon)/2 || s.logN() > m.LogN+inflation/10 {
-			return fmt.Errorf(
-				"parts: order %d needs a slack of %v and a moment of %v: another version made the proposal",
-				m.Order,
-				s.walkError,
-				s.logN(),
-			)
-		}
-		v.sources = append(v.sources, s)
-	}
-	v.connect()
-	if bound := v.parts.bound(v.mixture); !(bound <= p.Bound) {
-		return fmt.Errorf(
-			"bound: the proposal says %v, it is %v: another version made the proposal",
-			p.Bound,
-			bound,
-		)
-	}
-	return nil
 }

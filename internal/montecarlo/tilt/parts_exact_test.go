@@ -96,7 +96,7 @@ func TestExcess(t *testing.T) {
 		m := math.Exp(-2 + 2.5*rng.Float64())
 		logN := func(order int) float64 { return float64(order*(order-1)) / 2 * m * m }
 		x := math.Exp(2*rng.NormFloat64()*m + 0.3)
-		members := []Member{{Order: 2, LogN: logN(2)}}
+		moments := []Moment{{Order: 2, LogN: logN(2)}}
 		variance := math.Expm1(m * m)
 		// Of a variable of mean 1 with the value u at probability v/(v+(u-1)²), and one more below.
 		want := max(0, 1-x)
@@ -106,14 +106,14 @@ func TestExcess(t *testing.T) {
 				want = max(want, prob*(1+off-x)+(1-prob)*max(0, 1-variance/off-x))
 			}
 		}
-		if got := excess(members, math.Log(x)); !isNear(got, min(1, want), 1e-9, 1e-5) && got > 1e-12 {
+		if got := excess(moments, math.Log(x)); !isNear(got, min(1, want), 1e-9, 1e-5) && got > 1e-12 {
 			t.Errorf("σ = %g at %g: %g, by two values %g", m, x, got, want)
 		}
 		for order := 3; order <= 8; order++ {
-			members = append(members, Member{Order: order, LogN: logN(order)})
+			moments = append(moments, Moment{Order: order, LogN: logN(order)})
 			want = min(want, math.Exp(logN(order)+logMost(x, order)))
 		}
-		got := excess(members, math.Log(x))
+		got := excess(moments, math.Log(x))
 		if !isNear(got, min(1, want), 1e-9, 1e-5) && got > 1e-12 || got < lognormal(m, x)*(1-1e-9) {
 			t.Errorf("σ = %g at %g: %g, by moments %g, the truth is %g", m, x, got, want, lognormal(m, x))
 		}
@@ -138,12 +138,12 @@ func TestPartsOfOneStep(t *testing.T) {
 		q := 2 / float64(c.epoch)
 		total := 2 * (math.Expm1(c.epsilon)/q + 1)
 		gain := func(x float64) float64 { return lognormal(m, total-x) / 2 }
-		var members []Member
+		var moments []Moment
 		for order := 2; order <= 8; order++ {
-			members = append(members, Member{Order: order, LogN: float64(order*(order-1))/2*m*m + inflation})
+			moments = append(moments, Moment{Order: order, LogN: float64(order*(order-1))/2*m*m + inflation})
 		}
 		for _, cut := range []int{20, 60, 150} {
-			if err := p.prepare(members, cut); err != nil {
+			if err := p.prepare(moments, cut); err != nil {
 				t.Fatal(err)
 			}
 			if want := q * overNormal(-12, func(z float64) float64 { return gain(b(z)) }); !isNear(p.proof, want, 1e-7, 3e-3) {
@@ -173,7 +173,7 @@ func TestPartsOfOneStep(t *testing.T) {
 			if p.floor < floor*(1-2e-3)-1e-12 {
 				t.Errorf("%v, cut %d: the floor is %g, by two integrals %g", c, cut, p.floor, floor)
 			}
-			of := mixture{[]Member{{Order: 2, Weight: 0.4, LogN: members[0].LogN}, {Order: 4, Weight: 0.6, LogN: members[2].LogN}}, c.epsilon, 1}
+			of := moments[2]
 			most := 0.0
 			mean := overNormal(kink, func(z float64) float64 {
 				v := p.value(of, math.Log(b(z)), 1)

@@ -32,12 +32,12 @@ func (c partsCase) proposal(t *testing.T) (Proposal, *parts) {
 	if err != nil {
 		t.Fatalf("%v: %v", c.config(), err)
 	}
-	members, walkError := p.moments(t.Context())
-	if err := p.prepare(members, 0); err != nil {
+	moments, walkError := p.moments(t.Context())
+	if err := p.prepare(moments, 0); err != nil {
 		t.Fatal(err)
 	}
-	m := p.best(members, c.epsilon)
-	out := Proposal{Config: c.config(), Method: Tilted, Members: m.members, Parts: c.count, Cut: p.cut, Slack: lossError(c.epsilon) + 2*walkError}
+	m := p.best(moments)
+	out := Proposal{Config: c.config(), Method: Tilted, Moment: m, Parts: c.count, Cut: p.cut, Slack: lossError(c.epsilon) + 2*walkError}
 	out.Bound = p.bound(m) * (1 + 2*out.Slack)
 	out.Divergence = min(1, out.Bound, p.proof)
 	return out, p
@@ -161,7 +161,7 @@ func TestPartsOfALongEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{Epsilon: 1, Direction: montecarlo.P, Spec: specOf(sampling.EpochMinSep{Steps: 100000, MinSep: 16, EpochSteps: 100000}, strategy, .58)}
-	f := newForward(c, likelihood.NewColumns(strategy), math.Inf(1), Tables{}) // without parts
+	f := newForward(c, likelihood.NewColumns(strategy), math.Inf(1), false) // without parts
 	f.orders(t.Context(), true)
 	f.blocks(t.Context())
 	whole, err := f.proposal()

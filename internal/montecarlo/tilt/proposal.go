@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
@@ -22,7 +21,7 @@ var ErrNotTilted = errors.New("no tilted proposal")
 // Methods of drawing.
 const (
 	Zero    = "zero"    // the divergence is 0: no sample is needed, and none is drawn
-	Tilted  = "tilted"  // y with density Σ λ_θ f^θ/N_θ against Q (F5.2), for H(P,Q)
+	Tilted  = "tilted"  // y with density f^θ/N_θ against Q (F5.2), for H(P,Q)
 	Tangent = "tangent" // y beyond where a tangent shows that the value is 0 (F5.4), for H(Q,P)
 	Plain   = "plain"   // y ~ Q, for H(Q,P) where no tangent helps
 	Sampled = "sampled" // y ~ P or Q, with the ratio of an owner's examples drawn (F4.10), see NewSampled
@@ -63,10 +62,10 @@ type Proposal struct {
 	Config
 	Method string `json:"method"` // Zero, Tilted, Tangent, Plain or Sampled
 
-	// Members are the parts of a Tilted proposal.
-	Members []Member `json:"members,omitempty"`
+	// Moment is the order of a Tilted proposal.
+	Moment Moment `json:"moment,omitzero"`
 
-	// Parts is the number of parts that the run is divided into, with Members for one part; 0 for
+	// Parts is the number of parts that the run is divided into, with the Moment of one part; 0 for
 	// the whole run. Cut is where on a grid of ln B the values of a part B begin (F5.14).
 	Parts int `json:"parts,omitempty"`
 	Cut   int `json:"cut,omitempty"`
@@ -121,33 +120,28 @@ func (p Proposal) Validate() error {
 	case Tangent:
 		check.Positive("kappa", p.Kappa)
 	case Tilted:
-		total := 0.0
-		for _, m := range p.Members {
-			check.AtLeast("order", m.Order, 1)
-			check.Require(
-				m.Order <= highestOrder(p.Spec) || m.Block > 0 && m.Order <= maxBlockOrder,
-				"order",
-				m.Order,
-				fmt.Sprintf("must be at most %d", highestOrder(p.Spec)),
-			)
-			check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep(), "block", m.Block, "must be 0 to min-sep")
-			check.AtLeast("tables", m.Tables, 0)
-			check.Probability("weight", m.Weight)
-			check.Require(
-				m.LogN >= 0 && m.LogN <= math.MaxFloat64,
-				"log moment",
-				m.LogN,
-				"must be finite and at least 0",
-			)
-			total += m.Weight
-		}
+		m := p.Moment
+		check.AtLeast("order", m.Order, p.Spec.ExamplesPerOwner())
+		check.Require(
+			m.Order <= highestOrder(p.Spec) || m.Block > 0 && m.Order <= maxBlockOrder,
+			"order",
+			m.Order,
+			fmt.Sprintf("must be at most %d", highestOrder(p.Spec)),
+		)
+		check.Require(m.Block >= 0 && m.Block <= p.Spec.MinSep(), "block", m.Block, "must be 0 to min-sep")
+		check.AtLeast("tables", m.Tables, 0)
+		check.Require(
+			m.LogN >= 0 && m.LogN <= math.MaxFloat64,
+			"log moment",
+			m.LogN,
+			"must be finite and at least 0",
+		)
 		check.Require(
 			p.Parts >= 0 && p.Parts <= mostParts && (p.Parts == 0) == (p.Cut == 0) && p.Cut >= 0,
 			"parts and cut",
 			p.Parts,
 			fmt.Sprintf("must both be 0, or both above 0 with at most %d parts", mostParts),
 		)
-		check.Require(math.Abs(total-1) < 1e-12, "sum of the weights", total, "must be 1")
 	default:
 		check.Require(false, "method", p.Method, "must be zero, tilted, tangent, plain or sampled")
 	}
@@ -175,14 +169,14 @@ const leastBound = 1e-250
 // densities.
 const inflation = 1e-9
 
-// NewProposal validates c and chooses the orders and weights, or the tangent, with the least M. It
+// NewProposal validates c and chooses the order, or the tangent, with the least M. It
 // costs the recursion F5.3 once for each order that is tried: 0.4 s for 7200 steps and min-sep 256.
 // Its errors wrap ErrNotTilted when only plain sampling is left, in either direction: as for
 // Algorithm 3, or for tables that are too large.
 //
 // The choice depends on c alone, on no time and no other limit of a machine: the same version makes
 // the same proposal everywhere. Another version may choose another one. A protocol holds the
-// proposals of its samples as they were chosen, and NewVerifier makes the tables of their members,
+// proposals of its samples as they were chosen, and NewVerifier makes the tables of its order,
 // whatever NewProposal would choose now. A bound that needs no samples is compared with the
 // Divergence of a new proposal, so a version that finds only a larger bound refuses the
 // certificate. When ctx ends, the search ends within about a second, with ctx's error.
@@ -201,19 +195,20 @@ func NewProposalWithin(ctx context.Context, c Config, work float64) (Proposal, T
 	return newProposal(ctx, c, work, true)
 }
 
-// Tables are the tables of some orders of one Config, which need not be made again for a
-// verifier. They take at most 140 MB an order.
+// Tables are the tables of one order of a Config, which need not be made again for a verifier. They
+// take at most 140 MB.
 type Tables struct {
 	config Config
-	orders map[int]*source // that tuples can be drawn from
+	order  int
+	source *source // that tuples can be drawn from, or nil
 }
 
-// of is the tables of a member, or nil.
-func (t Tables) of(c Config, m Member) *source {
-	if m.Block > 0 || t.config != c {
+// of is the tables of a moment, or nil.
+func (t Tables) of(c Config, m Moment) *source {
+	if m.Block > 0 || m.Order != t.order || t.config != c {
 		return nil
 	}
-	return t.orders[m.Order]
+	return t.source
 }
 
 func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Proposal, t Tables, err error) {
@@ -224,11 +219,8 @@ func newProposal(ctx context.Context, c Config, work float64, keep bool) (p Prop
 	if err := tiltable(c.Spec); err != nil {
 		return p, t, err
 	}
-	if keep {
-		t = Tables{c, map[int]*source{}}
-	}
 	if c.Direction == montecarlo.P {
-		p, err = forwardProposal(ctx, c, columns, work, t)
+		p, t, err = forwardProposal(ctx, c, columns, work, keep)
 	} else {
 		p, err = reverseProposal(ctx, c, columns)
 	}
@@ -246,33 +238,33 @@ func forwardProposal(
 	c Config,
 	columns *likelihood.Columns,
 	work float64,
-	kept Tables,
-) (Proposal, error) {
-	f := newForward(c, columns, work, kept)
+	keep bool,
+) (Proposal, Tables, error) {
+	f := newForward(c, columns, work, keep)
 	if f.examples > 2 && !math.IsInf(work, 1) {
 		f.orders(ctx, false)
 		f.blocks(ctx)
 		if p, err := f.proposal(); err == nil {
-			return p, nil
+			return p, f.tables, nil
 		}
-		f = newForward(c, columns, work, kept)
+		f = newForward(c, columns, work, keep)
 	}
 	f.orders(ctx, true)
 	divided, ok := Proposal{}, false
-	if bulky(f.mixture.members) {
+	if bulky(f.moment) {
 		divided, ok = partsProposal(ctx, c)
 	}
 	if !ok || max(divided.Bound, divided.Divergence) >= f.leastInBlocks()/2 {
 		f.blocks(ctx)
 	}
 	whole, err := f.proposal()
-	if ok && (err != nil || bulky(whole.Members) && divided.Bound < whole.Bound/2) {
+	if ok && (err != nil || bulky(whole.Moment) && divided.Bound < whole.Bound/2) {
 		if err == nil {
 			divided.Divergence = min(divided.Divergence, whole.Divergence)
 		}
-		return divided, nil
+		return divided, Tables{}, nil
 	}
-	return whole, err
+	return whole, f.tables, err
 }
 
 func tiltable(s montecarlo.Spec) error {
@@ -289,11 +281,13 @@ type forward struct {
 	examples int
 	family   family
 	work     float64 // of a table, at most
-	kept     Tables  // that serve a verifier, where it takes any
+	keep     bool    // tables that serve a verifier
 
-	mixture   mixture
+	moment    Moment  // of the best order to draw from; order 0 for none
+	least     float64 // its M
+	tables    Tables  // its tables, if they are kept
+	walkError float64 // of it
 	bound     float64 // M of the best order, or of blocks
-	walkError float64
 	walkable  int     // the highest order to draw tuples from; at first the number of examples
 	order     int     // the last
 	logN      float64 // ln N_θ of it
@@ -302,20 +296,19 @@ type forward struct {
 	failed    error
 }
 
-func newForward(c Config, columns *likelihood.Columns, work float64, kept Tables) *forward {
+func newForward(c Config, columns *likelihood.Columns, work float64, keep bool) *forward {
 	f := &forward{
 		Config:   c,
 		columns:  columns,
 		examples: c.Spec.ExamplesPerOwner(),
 		family:   familyOf(c.Spec),
 		work:     work,
-		kept:     kept,
+		keep:     keep,
 	}
-	f.mixture = mixture{epsilon: c.Epsilon, examples: f.examples}
+	f.least, f.bound, f.walkable, f.order = math.Inf(1), math.Inf(1), f.examples, 1
 	if f.examples == 1 {
-		f.mixture.members = []Member{{Order: 1}}
+		f.moment, f.least = Moment{Order: 1}, 1
 	}
-	f.bound, f.walkable, f.order = math.Inf(1), f.examples, 1
 	return f
 }
 
@@ -331,26 +324,28 @@ func (f *forward) orders(ctx context.Context, must bool) {
 			(!f.family.affordable(spec, order) || part*f.family.work(spec, order) > f.work) {
 			break
 		}
-		keep := f.kept.orders != nil && f.family.drawable(spec, order)
+		keep := f.keep && f.family.drawable(spec, order)
 		next, err := sourceAbove(ctx, s, spec, f.columns, order, keep)
 		if err != nil {
 			f.failed = err
 			break
 		}
 		s = next
-		if keep {
-			f.kept.orders[order] = s
-		}
 		if k > 1 && s.work > 0 {
 			part = s.work / f.family.work(spec, order)
 		}
-		member := Member{Order: order, Weight: 1, LogN: s.logN(), Tables: s.version}
-		f.order, f.logN, f.slope = order, member.LogN, member.LogN-f.logN
+		m := Moment{Order: order, LogN: s.logN(), Tables: s.version}
+		f.order, f.logN, f.slope = order, m.LogN, m.LogN-f.logN
+		bound := m.bound(f.Epsilon, k)
 		if s.walker != nil {
-			f.walkError, f.walkable = max(f.walkError, s.walkError), order
-			f.mixture.members = append(f.mixture.members, member)
+			f.walkable = order
+			if bound < f.least {
+				f.moment, f.least, f.walkError, f.tables = m, bound, s.walkError, Tables{}
+				if keep {
+					f.tables = Tables{f.Config, order, s}
+				}
+			}
 		}
-		bound := mixture{[]Member{member}, f.Epsilon, k}.bound()
 		if math.IsInf(f.bound, 1) {
 			f.bound = bound
 			continue
@@ -365,14 +360,6 @@ func (f *forward) orders(ctx context.Context, must bool) {
 		}
 		last = ratio
 	}
-	if len(f.mixture.members) > 0 {
-		f.mixture = f.mixture.best()
-	}
-	for order := range f.kept.orders {
-		if !slices.ContainsFunc(f.mixture.members, func(m Member) bool { return m.Order == order }) {
-			delete(f.kept.orders, order)
-		}
-	}
 }
 
 // leastInBlocks is the least M that blocks may have, for one example: ln N_θ is convex in θ, so
@@ -380,8 +367,8 @@ func (f *forward) orders(ctx context.Context, must bool) {
 func (f *forward) leastInBlocks() float64 {
 	least := math.Inf(1)
 	for order := f.walkable + 1; order <= maxBlockOrder; order++ {
-		m := Member{Order: order, Weight: 1, LogN: max(0, f.logN+f.slope*float64(order-f.order)-1e-6)}
-		least = min(least, mixture{[]Member{m}, f.Epsilon, 1}.bound())
+		m := Moment{Order: order, LogN: max(0, f.logN+f.slope*float64(order-f.order)-1e-6)}
+		least = min(least, m.bound(f.Epsilon, 1))
 	}
 	return least
 }
@@ -390,7 +377,7 @@ func (f *forward) leastInBlocks() float64 {
 func (f *forward) blocks(ctx context.Context) {
 	_, rotating := f.family.(rotation)
 	if rotating || ctx.Err() != nil || f.converged ||
-		len(f.mixture.members) > 0 && !math.IsInf(f.work, 1) && (f.examples == 1 || f.walkable >= 2*f.examples) {
+		f.moment.Order > 0 && !math.IsInf(f.work, 1) && (f.examples == 1 || f.walkable >= 2*f.examples) {
 		return
 	}
 	const most = maxBlockWork
@@ -399,32 +386,25 @@ func (f *forward) blocks(ctx context.Context) {
 		columns: f.columns,
 		epsilon: f.Epsilon,
 		family:  newLawFamily(f.Spec),
-		bound:   math.Inf(1),
+		bound:   f.least,
 		patient: !math.IsInf(f.work, 1),
-	}
-	if len(f.mixture.members) > 0 {
-		search.bound = f.mixture.bound()
 	}
 	search.most = min(most, blockShare*f.work)
 	search.run(ctx, f.walkable+1)
-	if search.most < most && search.member.Order == 0 &&
-		len(f.mixture.members) == 0 { // the shortest that serves at all
+	if search.most < most && search.moment.Order == 0 &&
+		f.moment.Order == 0 { // the shortest that serves at all
 		search.most = most
 		search.run(ctx, f.walkable+1)
 	}
-	if search.member.Order > 0 {
-		f.mixture.members, f.bound, f.walkError = []Member{
-			search.member,
-		}, min(
-			f.bound,
-			search.bound,
-		), search.walkError
+	if search.moment.Order > 0 {
+		f.moment, f.least, f.walkError, f.tables = search.moment, search.bound, search.walkError, Tables{}
+		f.bound = min(f.bound, f.least)
 	}
 }
 
 // proposal is the best that was found.
 func (f *forward) proposal() (Proposal, error) {
-	if len(f.mixture.members) == 0 {
+	if f.moment.Order == 0 {
 		if f.failed == nil {
 			return Proposal{}, fmt.Errorf(
 				"%w for %d examples per owner: %w of an order that serves at so little noise",
@@ -435,9 +415,9 @@ func (f *forward) proposal() (Proposal, error) {
 		}
 		return Proposal{}, fmt.Errorf("%w: %w", ErrNotTilted, f.failed)
 	}
-	p := Proposal{Config: f.Config, Method: Tilted, Members: f.mixture.members, Draws: drawsFor(f.Spec)}
+	p := Proposal{Config: f.Config, Method: Tilted, Moment: f.moment, Draws: drawsFor(f.Spec)}
 	p.Slack = lossError(f.Epsilon) + 2*f.walkError
-	p.Bound = max(leastBound, f.mixture.bound()*(1+2*p.Slack))
+	p.Bound = max(leastBound, f.least*(1+2*p.Slack))
 	p.Divergence = min(1, max(f.bound, leastBound), p.Bound)
 	return p, nil
 }

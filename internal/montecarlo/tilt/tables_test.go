@@ -27,19 +27,14 @@ func TestTablesServeVerifiers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for _, m := range p.Members {
-			wanted := m.Order > 1 && m.Block == 0
-			if has := tables.of(config, m) != nil; has != wanted {
-				t.Errorf("%s, order %d: has tables to draw from: %v", name, m.Order, has)
-			}
-			if m.Block > 0 {
-				continue
-			}
-			other := config
-			other.Spec.NoiseMultiplier = 1.2
-			if tables.of(other, m) != nil {
-				t.Errorf("%s, order %d: tables serve another noise multiplier", name, m.Order)
-			}
+		m := p.Moment
+		if has := tables.of(config, m) != nil; has != (m.Order > 1 && m.Block == 0) {
+			t.Errorf("%s, order %d: has tables to draw from: %v", name, m.Order, has)
+		}
+		other := config
+		other.Spec.NoiseMultiplier = 1.2
+		if tables.of(other, m) != nil {
+			t.Errorf("%s, order %d: tables serve another noise multiplier", name, m.Order)
 		}
 		key := stream.PublicKey("tables", nil)
 		var values [2][64]float64

@@ -17,10 +17,9 @@ import (
 // concurrent use; Fork it.
 type Verifier struct {
 	proposal Proposal
-	mixture  mixture
 	parts    *parts // of a run that is divided
-	draw     []walk // of every member
-	sources  []*source
+	draw     walk
+	source   *source
 
 	tangent tangent
 	tail    tail       // of method Tangent
@@ -89,8 +88,10 @@ func newVerifier(p Proposal, key stream.Key, tables Tables) (*Verifier, error) {
 		}
 	case Tilted:
 		if v.parts != nil {
-			err = v.prepareParts()
-			break
+			moments, _ := v.parts.moments(context.Background())
+			if err = v.parts.prepare(moments, p.Cut); err != nil {
+				break
+			}
 		}
 		if p.Spec.MaxExamplesPerOwner > 1 {
 			specs = append(specs, single(p.Spec))
@@ -130,42 +131,47 @@ func single(s montecarlo.Spec) montecarlo.Spec {
 	return s
 }
 
-func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables) error {
+// prepareTuples takes over the tables to draw from, or makes them, and returns an error where the
+// moment, the slack or the bound of the proposal is too small for them.
+func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables) (err error) {
 	p := v.proposal
-	v.mixture = mixture{p.Members, p.Epsilon, p.Spec.ExamplesPerOwner()}
-	var s *source
-	for _, m := range p.Members {
-		next := tables.of(p.Config, m)
-		if next == nil {
-			var err error
-			if next, err = sourceOf(s, p.Spec, columns, m); err != nil {
-				return err
-			}
-		}
-		s = next
-		if s.walkError > p.Slack-lossError(p.Epsilon)/2 {
-			return fmt.Errorf(
-				"slack: the proposal says %v, walks of order %d need %v more: another version made the proposal",
-				p.Slack,
-				m.Order,
-				s.walkError,
-			)
-		}
-		if got := s.logN(); got > m.LogN+inflation/10 {
-			return fmt.Errorf(
-				"moment of order %d: the proposal says %v, it is %v: another version made the proposal",
-				m.Order,
-				m.LogN,
-				got,
-			)
-		}
-		if s.walker == nil {
-			return fmt.Errorf("%w: order %d: no tuples can be drawn", ErrTable, m.Order)
-		}
-		v.sources = append(v.sources, s)
+	spec := p.Spec
+	if v.parts != nil {
+		spec, columns = v.parts.spec, v.parts.columns
+	} else {
+		v.source = tables.of(p.Config, p.Moment)
 	}
-	v.connect()
-	if bound := v.mixture.bound(); bound > p.Bound {
+	if v.source == nil {
+		if v.source, err = sourceOf(spec, columns, p.Moment); err != nil {
+			return err
+		}
+	}
+	s := v.source
+	if s.walkError > p.Slack-lossError(p.Epsilon)/2 {
+		return fmt.Errorf(
+			"slack: the proposal says %v, walks of order %d need %v more: another version made the proposal",
+			p.Slack,
+			p.Moment.Order,
+			s.walkError,
+		)
+	}
+	if got := s.logN(); got > p.Moment.LogN+inflation/10 {
+		return fmt.Errorf(
+			"moment of order %d: the proposal says %v, it is %v: another version made the proposal",
+			p.Moment.Order,
+			p.Moment.LogN,
+			got,
+		)
+	}
+	if s.walker == nil {
+		return fmt.Errorf("%w: order %d: no tuples can be drawn", ErrTable, p.Moment.Order)
+	}
+	v.draw = s.walker()
+	bound := p.Moment.bound(p.Epsilon, p.Spec.ExamplesPerOwner())
+	if v.parts != nil {
+		bound = v.parts.bound(p.Moment)
+	}
+	if !(bound <= p.Bound) {
 		return fmt.Errorf(
 			"bound: the proposal says %v, it is %v: another version made the proposal",
 			p.Bound,
@@ -175,14 +181,13 @@ func (v *Verifier) prepareTuples(columns *likelihood.Columns, tables Tables) err
 	return nil
 }
 
-// sourceOf makes the tables of a member, to draw from. If lower is not nil, it has the tables of
-// another member, from which tables of m may be made.
-func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m Member) (made *source, err error) {
+// sourceOf makes the tables of a moment, to draw from.
+func sourceOf(s montecarlo.Spec, columns *likelihood.Columns, m Moment) (made *source, err error) {
 	ctx := context.Background()
 	if m.Block > 0 {
 		made, err = newBlockSource(ctx, newLawFamily(s), s, columns, m.Order, m.Block, true, math.Inf(1))
 	} else {
-		made, err = sourceAbove(ctx, lower, s, columns, m.Order, true)
+		made, err = familyOf(s).source(ctx, s, columns, m.Order, true)
 	}
 	if err == nil && made.version != m.Tables {
 		return nil, fmt.Errorf(
@@ -192,31 +197,6 @@ func sourceOf(lower *source, s montecarlo.Spec, columns *likelihood.Columns, m M
 		)
 	}
 	return made, err
-}
-
-// sourceAbove makes the tables of an order, with the tables of a lower one where these help.
-func sourceAbove(
-	ctx context.Context,
-	lower *source,
-	s montecarlo.Spec,
-	columns *likelihood.Columns,
-	order int,
-	keep bool,
-) (*source, error) {
-	if lower != nil && lower.above != nil {
-		if s, err := lower.above(order); s != nil || err != nil {
-			return s, err
-		}
-	}
-	return familyOf(s).source(ctx, s, columns, order, keep)
-}
-
-// connect gives the verifier walkers of its own.
-func (v *Verifier) connect() {
-	v.draw = nil
-	for _, s := range v.sources {
-		v.draw = append(v.draw, s.walker())
-	}
 }
 
 // checkPlain returns an error where a Zero or Plain proposal has a bound below the one that the
@@ -274,7 +254,9 @@ func (v *Verifier) Fork() *Verifier {
 	bulk, tuples := *v.bulk, *v.uniforms.bulk
 	fork.bulk, fork.uniforms.bulk, fork.in.Bulk = &bulk, &tuples, &bulk
 	fork.hits, fork.out, fork.ready = [kernel.Lanes][]kernel.Hit{}, kernel.Output{}, false
-	fork.connect()
+	if v.source != nil {
+		fork.draw = v.source.walker()
+	}
 	if v.prior != nil {
 		fork.prior = v.prior.fork()
 	}
@@ -323,7 +305,7 @@ func (v *Verifier) compute(batch uint64) {
 	if v.draw != nil {
 		for l := range v.hits {
 			v.uniforms.reset(batch*kernel.Lanes + uint64(l))
-			v.hits[l], v.weights[l] = v.draw[v.member()](v.hits[l], &v.uniforms)
+			v.hits[l], v.weights[l] = v.draw(v.hits[l], &v.uniforms)
 		}
 		v.in.Hits = &v.hits
 	}
@@ -348,21 +330,6 @@ func (v *Verifier) compute(batch uint64) {
 	}
 }
 
-// member draws which part of the mixture a sample comes from.
-func (v *Verifier) member() int {
-	last := len(v.mixture.members) - 1
-	if last == 0 {
-		return 0
-	}
-	u := v.uniforms.Float64()
-	for i, m := range v.mixture.members[:last] {
-		if u -= m.Weight; u < 0 {
-			return i
-		}
-	}
-	return last
-}
-
 // value is the value of one lane of the batch, before its slack.
 func (v *Verifier) value(lane int) float64 {
 	logF := v.out.LogRatio[0][lane]
@@ -372,9 +339,10 @@ func (v *Verifier) value(lane int) float64 {
 	switch v.proposal.Method {
 	case Tilted:
 		if v.parts != nil {
-			return v.parts.value(v.mixture, logF, v.weights[lane])
+			return v.parts.value(v.proposal.Moment, logF, v.weights[lane])
 		}
-		return v.weights[lane] * v.mixture.value(v.out.LogRatio[len(v.out.LogRatio)-1][lane], logF)
+		one := v.out.LogRatio[len(v.out.LogRatio)-1][lane]
+		return v.weights[lane] * v.proposal.Moment.value(one, logExcess(logF, v.proposal.Epsilon))
 	case Tangent:
 		if v.proposal.Epsilon+logF >= 0 {
 			return 0
@@ -403,7 +371,7 @@ func (v *Verifier) randomisedValue(lane int, logF float64) float64 {
 	}
 	if p.Method == Tilted {
 		ratio := v.paths.ratio(logF, &v.coins, p.Epsilon, math.Inf(1))
-		return v.weights[lane] * v.mixture.weigh(logF, ratio.logExcess(p.Epsilon))
+		return v.weights[lane] * p.Moment.value(logF, ratio.logExcess(p.Epsilon))
 	}
 	return v.paths.ratio(logF, &v.coins, math.Inf(-1), -p.Epsilon).shortfall(p.Epsilon) * v.weight(lane)
 }
