@@ -10,7 +10,6 @@ import (
 
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
-	"minsep/internal/montecarlo/internal/tuples"
 )
 
 // clusters bounds N_θ of an example that takes part at most once, with the same probability a at
@@ -32,7 +31,7 @@ import (
 type clusters struct {
 	steps, bands, order int
 	first, never        float64 // a, 1-na
-	gram                *tuples.Gram
+	gram                *likelihood.Gram
 	most                []float64
 	farther             []float64 // by d, the largest of most from d on
 	exact               int
@@ -79,7 +78,7 @@ func newClusters(x uniformOnce, columns *likelihood.Columns, factor float64, ord
 		return nil, fmt.Errorf("%w: order %d in clusters at %d steps and %d bands", ErrTable, order, n, w)
 	}
 	c := &clusters{steps: n, bands: w, exact: exact, most: make([]float64, w), first: x.each, never: x.never}
-	c.gram = tuples.NewGram(columns, factor)
+	c.gram = likelihood.NewGram(columns, factor)
 	for i := range n {
 		for d, x := range c.gram.Ahead(i) {
 			c.most[d] = max(c.most[d], x)

@@ -6,7 +6,6 @@ import (
 
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
-	"minsep/internal/montecarlo/internal/tuples"
 )
 
 // pairs are the pairs of replicas of rotation: order 2 (F5.5r). V_e(a,b) is the sum of the weights
@@ -23,7 +22,7 @@ import (
 // overlap. All terms are at least 0. That takes O(w³ + Tw) a period.
 type pairs struct {
 	periods  periods
-	gram     *tuples.Gram
+	gram     *likelihood.Gram
 	bands    int
 	kept     []*pairTable // of every period, or nil
 	logN     float64
@@ -43,7 +42,7 @@ type pairTable struct {
 }
 
 func newPairs(of periods, factor float64, columns *likelihood.Columns, keep bool) (*pairs, error) {
-	p := &pairs{periods: of, gram: tuples.NewGram(columns, factor), bands: columns.Bands}
+	p := &pairs{periods: of, gram: likelihood.NewGram(columns, factor), bands: columns.Bands}
 	w, count := columns.Bands, p.periods.count()
 	if keep {
 		p.kept = make([]*pairTable, count)
@@ -94,7 +93,7 @@ func (p *pairs) bound() float64 {
 	return float64(p.periods.count()) * (2*float64(p.periods.length) + 8*w + 32 + 3*p.gram.LargestNorm()*(w+8)) * 0x1p-53
 }
 
-func (t *pairTable) makeNear(g *tuples.Gram, first int) {
+func (t *pairTable) makeNear(g *likelihood.Gram, first int) {
 	rows, at := t.places, first
 	if t.alike = first+t.places <= g.Alike() && t.bands <= g.Alike(); t.alike {
 		rows, at = 1, g.Alike()-1 // a step with all the columns before it

@@ -5,7 +5,6 @@ import (
 
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/likelihood"
-	"minsep/internal/montecarlo/internal/tuples"
 )
 
 // ownerDraws is R: how many times the participations of an owner's k examples are drawn for one
@@ -51,7 +50,7 @@ func logExcess(logF, epsilon float64) float64 {
 type paths struct {
 	examples    int // k
 	draws       int // R
-	gram        *tuples.Gram
+	gram        *likelihood.Gram
 	one         *likelihood.Paths
 	participate []int // of all examples in one draw
 }
@@ -64,7 +63,7 @@ func newPaths(s montecarlo.Spec, c *likelihood.Columns, draws int) (*paths, erro
 	return &paths{
 		examples: s.MaxExamplesPerOwner,
 		draws:    draws,
-		gram:     tuples.NewGram(c, s.Factor()),
+		gram:     likelihood.NewGram(c, s.Factor()),
 		one:      likelihood.NewPaths(points),
 	}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"minsep/internal/montecarlo/internal/likelihood"
-	"minsep/internal/montecarlo/internal/tuples"
 )
 
 // newTripleBound is ln N_3 of rotation, or a little more (F5.5r). A table by the ages of three
@@ -23,7 +22,7 @@ func newTripleBound(
 	columns *likelihood.Columns,
 	most int,
 ) (logN float64, err error) {
-	g := tuples.NewGram(columns, factor)
+	g := likelihood.NewGram(columns, factor)
 	groups := newGroups(columns.Bands, periods.length, most)
 	later := []float64{1} // by the groups of the ages of three replicas
 	var triples *placeTriples

@@ -7,7 +7,6 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/montecarlo/internal/kernel"
 	"minsep/internal/montecarlo/internal/likelihood"
-	"minsep/internal/montecarlo/internal/tuples"
 	"minsep/sampling"
 )
 
@@ -105,7 +104,7 @@ func (p periods) draw(hits []kernel.Hit, u *uniforms) []kernel.Hit {
 // crossing has the inner products of the columns of a period with the columns of the period before,
 // over σ². Row k-1 is of the column k steps before the period: its entry v is the product with the
 // column at place v of the period.
-func (p periods) crossing(g *tuples.Gram, bands, period int) (rows [][]float64) {
+func (p periods) crossing(g *likelihood.Gram, bands, period int) (rows [][]float64) {
 	first := period * p.length
 	for k := 1; k < bands; k++ {
 		row := make([]float64, min(bands-k, p.places(period)))

@@ -23,7 +23,7 @@ func newTableSource(
 	order int,
 	o tuples.Options,
 ) (*source, error) {
-	t, err := tuples.New(ctx, l, tuples.NewGram(columns, factor), order, o)
+	t, err := tuples.New(ctx, l, likelihood.NewGram(columns, factor), order, o)
 	if err != nil {
 		return nil, err
 	}

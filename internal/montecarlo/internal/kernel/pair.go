@@ -56,7 +56,7 @@ func newPair(o *likelihood.Examples) *pair {
 	}
 	r.stay = r.q * r.q
 	r.one = 2 * r.p * math.Pow(r.q, float64(r.b)) // H_{j+1,1} is q^(b-1) G
-	r.weights = newWeights(o.Steps, b, o.Overlaps, func(t int) float64 { return logP + float64(2*t-b)*logQ })
+	r.weights = newWeights(o.Gram(), b, func(t int) float64 { return logP + float64(2*t-b)*logQ })
 	return r.Fork().(*pair)
 }
 

@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"math"
+
+	"minsep/internal/montecarlo/internal/likelihood"
+)
 
 // pairTable holds the values of b+1 steps of two examples: one is free, and the other took part
 // t = 1 … b steps ago.
@@ -101,24 +105,17 @@ type weights struct {
 	index []int32
 }
 
-// newWeights takes the logarithm of the factor at a lag and the overlaps of a step, which are
-// subtracted.
-func newWeights(steps, minSep int, overlaps func(step int) []float64, alone func(t int) float64) *weights {
-	w := &weights{index: make([]int32, steps)}
-	var last *float64 // identity of the row of overlaps that the last row of weights was made of
+// newWeights takes the logarithm of the factor at a lag, from which the overlap is subtracted. An
+// example that participated before the first step left none.
+func newWeights(g *likelihood.Gram, minSep int, alone func(t int) float64) *weights {
+	w := &weights{index: make([]int32, g.Steps)}
 	for i := range w.index {
-		of := overlaps(i)
-		if i < minSep || &of[0] != last {
+		if i < minSep || i >= g.Alike() {
 			row := make([]float64, minSep)
 			for t := 1; t < minSep; t++ {
-				log := alone(t)
-				if t <= i { // an example that participated before the first step left nothing
-					log -= of[t]
-				}
-				row[t] = math.Exp(log)
+				row[t] = math.Exp(alone(t) - g.Between(i, t))
 			}
 			w.rows = append(w.rows, row)
-			last = &of[0]
 		}
 		w.index[i] = int32(len(w.rows) - 1)
 	}

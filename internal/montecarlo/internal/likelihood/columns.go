@@ -171,62 +171,6 @@ func (c *Columns) Backward(visit func(i int, inner []float64)) {
 	}
 }
 
-// Cross gives rows of the inner products of columns with the ones before them, one row a step. It
-// keeps the row that all steps of a Toeplitz matrix but the last share, so that a table of it takes
-// no memory in n.
-type Cross struct {
-	columns  *Columns
-	factor   float64
-	size     int
-	interior []float64
-	cut      [][]float64 // rows of the last steps, or of all
-	from     int         // step of cut[0]
-}
-
-// NewCross prepares rows of size entries: entry t of row i is ⟨c_{i-t}, c_i⟩·factor for 1 ≤ t ≤ i,
-// and 0 otherwise; columns before the first step count as zero.
-func NewCross(c *Columns, size int, factor float64) *Cross {
-	x := &Cross{columns: c, factor: factor, size: size}
-	if c.columns == nil && c.scale == nil && c.Steps > c.Bands {
-		x.from = c.Steps - c.Bands + 1
-		x.interior = x.row(x.from-1, false)
-	}
-	for i := x.from; i < c.Steps; i++ {
-		x.cut = append(x.cut, x.row(i, true))
-	}
-	return x
-}
-
-func (x *Cross) row(i int, cutAtStart bool) []float64 {
-	row := make([]float64, x.size)
-	for t := 1; t < x.size && t < x.columns.Bands; t++ {
-		if t <= i {
-			row[t] = x.factor * x.columns.Inner(i-t, i)
-		} else if !cutAtStart { // a Toeplitz row that later steps share
-			first := x.columns.first
-			row[t] = x.factor * dot(first[t:], first[:len(first)-t])
-		}
-	}
-	return row
-}
-
-// At returns ⟨c_{i-t}, c_i⟩·factor.
-func (x *Cross) At(i, t int) float64 {
-	if t > i {
-		return 0
-	}
-	return x.Row(i)[t]
-}
-
-// Row returns the row of step i. Entries t > i must not be used: they may belong to a later
-// step.
-func (x *Cross) Row(i int) []float64 {
-	if i < x.from {
-		return x.interior
-	}
-	return x.cut[i-x.from]
-}
-
 func dot(a, b []float64) (sum float64) {
 	for i, v := range a {
 		sum += v * b[i]

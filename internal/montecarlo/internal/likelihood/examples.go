@@ -23,21 +23,20 @@ type Examples struct {
 
 	table *sampling.Table
 	bands int
-	cross *Cross
+	gram  *Gram
 	u     []float64
 	known map[string]float64 // ln of the ratio of what comes after a state
 }
 
 // NewExamples takes 1/σ².
 func NewExamples(t *sampling.Table, c *Columns, factor float64, count int) *Examples {
-	size := max(c.Bands, min(c.Steps, t.Separation()))
 	o := &Examples{
 		Steps: c.Steps,
 		Count: count,
 		Norms: c.SquaredNorms(factor),
 		table: t,
 		bands: c.Bands,
-		cross: NewCross(c, size, factor),
+		gram:  NewGram(c, factor),
 	}
 	return o.Fork().(*Examples)
 }
@@ -78,9 +77,8 @@ func (o *Examples) LogRatio() float64 {
 	return total
 }
 
-// Overlaps returns ⟨c_{i-t}, c_i⟩/σ² at t, for t = 1 … min(i, b-1), b being the separation of the
-// table. Not to be changed; steps of equal overlaps may share it.
-func (o *Examples) Overlaps(i int) []float64 { return o.cross.Row(i) }
+// Gram has the inner products of the columns.
+func (o *Examples) Gram() *Gram { return o.gram }
 
 // Renewal is a law that is the same at every step, in one state: an example that is free takes part
 // with probability Prob, and is free again MinSep steps later.
@@ -148,7 +146,7 @@ func (o *Examples) after(places []place) float64 {
 			if j := stepOf(past); j == i {
 				join -= o.Norms[i]
 			} else {
-				join -= o.cross.At(i, i-j)
+				join -= o.gram.Between(i, i-j)
 			}
 		}
 	}

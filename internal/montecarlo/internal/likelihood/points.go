@@ -174,12 +174,16 @@ func NewPoints(t *sampling.Table, c *Columns, factor float64) (*Points, error) {
 		}
 		return l.first[at[0]] + at[1]
 	}
-	norms, cross := c.SquaredNorms(factor), NewCross(c, c.Bands, factor)
+	norms := c.SquaredNorms(factor)
+	var gram *Gram
+	if !l.alone {
+		gram = NewGram(c, factor)
+	}
 	for i := range t.Steps {
 		for _, x := range l.steps[i].places {
 			join := norms[i] / 2
 			for past := x.past; past != ""; past = past[4:] {
-				join += cross.At(i, i-stepOf(past))
+				join += gram.Between(i, i-stepOf(past))
 			}
 			next := l.ahead[len(p.Turns)]
 			choice, _ := t.Choice(x.at)

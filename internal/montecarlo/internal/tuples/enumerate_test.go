@@ -32,8 +32,8 @@ func lawOf(l Law, n int) law {
 }
 
 // makeTable is the table of tuples of a law.
-func makeTable(l Law, g *Gram, theta int, o Options) (*Table, error) {
-	return newTable(context.Background(), lawOf(l, g.steps), g, theta, o)
+func makeTable(l Law, g *likelihood.Gram, theta int, o Options) (*Table, error) {
+	return newTable(context.Background(), lawOf(l, g.Steps), g, theta, o)
 }
 
 // bMinSep is b-min-sep (F3.2), with a stationary start if warm.
@@ -244,7 +244,7 @@ func TestTablesAreTheSumOverAllTuples(t *testing.T) {
 				})
 				o := plenty
 				o.Keep = rng.IntN(2) == 0
-				table, err := makeTable(l, NewGram(c, factor), theta, o)
+				table, err := makeTable(l, likelihood.NewGram(c, factor), theta, o)
 				if err != nil {
 					t.Fatal(name, err)
 				}
@@ -271,14 +271,14 @@ func TestBlocksAreAnUpperBound(t *testing.T) {
 		p := 0.1 + 0.5*rng.Float64()
 		for k, l := range []Law{bMinSep(b, p, true), bMinSep(b, p, false), epochMinSep(b, b+rng.IntN(4)), tired(b)} {
 			for theta := 2; theta <= 4; theta++ {
-				exact, err := makeTable(l, NewGram(c, factor), theta, plenty)
+				exact, err := makeTable(l, likelihood.NewGram(c, factor), theta, plenty)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for block := 1; block <= b; block++ {
 					o := plenty
 					o.Block = block
-					table, err := makeTable(l, NewGram(c, factor), theta, o)
+					table, err := makeTable(l, likelihood.NewGram(c, factor), theta, o)
 					if err != nil {
 						t.Fatal(k, err)
 					}
@@ -313,7 +313,7 @@ func TestTuplesFollowTheirDistribution(t *testing.T) {
 		cases++
 		o := plenty
 		o.Keep, o.Block = true, block
-		table, err := makeTable(l, NewGram(c, factor), theta, o)
+		table, err := makeTable(l, likelihood.NewGram(c, factor), theta, o)
 		if err != nil {
 			t.Fatal(name, err)
 		}

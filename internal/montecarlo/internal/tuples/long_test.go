@@ -12,9 +12,9 @@ import (
 )
 
 // inFull is a table whose steps are all computed.
-func inFull(t *testing.T, l Law, g *Gram, theta int, o Options) *Table {
+func inFull(t *testing.T, l Law, g *likelihood.Gram, theta int, o Options) *Table {
 	t.Helper()
-	x := lawOf(l, g.steps)
+	x := lawOf(l, g.Steps)
 	x.period = 0
 	table, err := newTable(context.Background(), x, g, theta, o)
 	if err != nil {
@@ -23,7 +23,7 @@ func inFull(t *testing.T, l Law, g *Gram, theta int, o Options) *Table {
 	return table
 }
 
-func mustTable(t *testing.T, l Law, g *Gram, theta int, o Options) *Table {
+func mustTable(t *testing.T, l Law, g *likelihood.Gram, theta int, o Options) *Table {
 	t.Helper()
 	table, err := makeTable(l, g, theta, o)
 	if err != nil {
@@ -36,7 +36,7 @@ func mustTable(t *testing.T, l Law, g *Gram, theta int, o Options) *Table {
 // little more, and their tuples.
 func TestSteadySteps(t *testing.T) {
 	columns := likelihood.Toeplitz(250, []float64{1, .6, .4})
-	g := NewGram(columns, .5)
+	g := likelihood.NewGram(columns, .5)
 	for _, l := range []Law{bMinSep(4, .1, true), bMinSep(4, .1, false), bMinSep(7, .02, true)} {
 		for _, block := range []int{1, 2, 3} {
 			for _, keep := range []bool{false, true} {
@@ -65,7 +65,7 @@ func TestSteadySteps(t *testing.T) {
 // TestJoint: a table without the slices far from both ends has the moment and the tuples of the
 // whole one.
 func TestJoint(t *testing.T) {
-	g := NewGram(likelihood.Toeplitz(250, []float64{1, .6, .4}), .5)
+	g := likelihood.NewGram(likelihood.Toeplitz(250, []float64{1, .6, .4}), .5)
 	for _, l := range []Law{bMinSep(4, .1, true), bMinSep(6, .05, false)} {
 		o := plenty
 		o.Keep = true
@@ -81,7 +81,7 @@ func TestJoint(t *testing.T) {
 	}
 	o := plenty
 	o.Keep, o.Whole = true, 1
-	if _, err := makeTable(bMinSep(4, .1, true), NewGram(likelihood.Toeplitz(20, []float64{1, .6, .4}), .5), 3, o); !errors.Is(err, ErrTable) {
+	if _, err := makeTable(bMinSep(4, .1, true), likelihood.NewGram(likelihood.Toeplitz(20, []float64{1, .6, .4}), .5), 3, o); !errors.Is(err, ErrTable) {
 		t.Errorf("a run without steady steps: %v", err)
 	}
 }
@@ -102,7 +102,7 @@ func compareWalks(t *testing.T, a, b *Table) {
 			}
 			var times [parts]float64
 			for _, h := range hits {
-				times[h.Step*parts/table.gram.steps] += float64(h.Times)
+				times[h.Step*parts/table.gram.Steps] += float64(h.Times)
 			}
 			for p, x := range times {
 				x *= weight * math.Exp(table.LnN-b.LnN)
@@ -137,7 +137,7 @@ func TestWeightsInLongRuns(t *testing.T) {
 		{epochMinSep(8, 25), 120, 8, 3, 4, .7},
 		{tired(6), 90, 5, 3, 3, .3},
 	} {
-		g := NewGram(likelihood.Toeplitz(x.n, []float64{1, .7, .5, .4, .4, .3, .3, .2}[:x.bands]), x.factor)
+		g := likelihood.NewGram(likelihood.Toeplitz(x.n, []float64{1, .7, .5, .4, .4, .3, .3, .2}[:x.bands]), x.factor)
 		o := plenty
 		exact := mustTable(t, x.l, g, x.theta, o)
 		o.Block, o.Keep = x.block, true
@@ -177,7 +177,7 @@ func TestLawsThatDoNotFit(t *testing.T) {
 	} {
 		o := plenty
 		o.Block = x.block
-		g := NewGram(likelihood.Toeplitz(12, []float64{1, .5, .4, .3}[:x.bands]), 1)
+		g := likelihood.NewGram(likelihood.Toeplitz(12, []float64{1, .5, .4, .3}[:x.bands]), 1)
 		if _, err := makeTable(x.l, g, 3, o); !errors.Is(err, ErrTable) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -187,7 +187,7 @@ func TestLawsThatDoNotFit(t *testing.T) {
 // TestLimits: tables end where they take too much memory, where their numbers are too large, and
 // where the caller has enough.
 func TestLimits(t *testing.T) {
-	g, l := NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 1), epochMinSep(20, 60)
+	g, l := likelihood.NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 1), epochMinSep(20, 60)
 	small := Options{MaxBytes: 1 << 17}
 	if _, err := makeTable(l, g, 3, Options{MaxBytes: 1 << 17, Keep: true}); !errors.Is(err, ErrTable) {
 		t.Errorf("a table of 200 kB fits in 128 kB: %v", err)
@@ -201,12 +201,12 @@ func TestLimits(t *testing.T) {
 	if kept := mustTable(t, l, g, 3, o); kept.LnN != table.LnN || kept.Bytes != table.Bytes {
 		t.Errorf("ln N = %v and %v with all slices", table.LnN, kept.LnN)
 	}
-	if _, err := makeTable(l, NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 400), 4, plenty); !errors.Is(err, ErrTable) {
+	if _, err := makeTable(l, likelihood.NewGram(likelihood.Toeplitz(400, []float64{1, .5, .3}), 400), 4, plenty); !errors.Is(err, ErrTable) {
 		t.Errorf("N of so little noise is a number: %v", err)
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := newTable(done, lawOf(l, g.steps), g, 3, o); !errors.Is(err, context.Canceled) {
+	if _, err := newTable(done, lawOf(l, g.Steps), g, 3, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody waits for the table: %v", err)
 	}
 	o = plenty

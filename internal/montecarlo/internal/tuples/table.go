@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"minsep/internal/montecarlo/internal/likelihood"
 	"minsep/sampling"
 )
 
@@ -49,7 +50,7 @@ type Table struct {
 	*unrolled
 	multisets
 	theta   int
-	gram    *Gram
+	gram    *likelihood.Gram
 	options Options
 	slice   [][]float64 // slice[n] is for all steps from n on
 	scale   []float64
@@ -90,13 +91,13 @@ const (
 )
 
 // New makes the table of order theta ≥ 1. It ends early, with the error of ctx, if ctx is done.
-func New(ctx context.Context, l *sampling.Table, g *Gram, theta int, o Options) (*Table, error) {
+func New(ctx context.Context, l *sampling.Table, g *likelihood.Gram, theta int, o Options) (*Table, error) {
 	return newTable(ctx, newLaw(l), g, theta, o)
 }
 
-func newTable(ctx context.Context, l law, g *Gram, theta int, o Options) (*Table, error) {
+func newTable(ctx context.Context, l law, g *likelihood.Gram, theta int, o Options) (*Table, error) {
 	o.Block = max(1, o.Block)
-	u, err := unroll(l, g.steps, g.bands, o.Block)
+	u, err := unroll(l, g.Steps, g.Bands, o.Block)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func newTable(ctx context.Context, l law, g *Gram, theta int, o Options) (*Table
 		return nil, fmt.Errorf("%w: order %d with %d labels has too many states", ErrTable, theta, u.labels)
 	}
 	t := &Table{unrolled: u, theta: theta, gram: g, options: o, multisets: newMultisets(theta, u.labels+1)}
-	n, size := g.steps, 1
+	n, size := g.Steps, 1
 	for _, x := range u.steps {
 		size = max(size, t.stateNumbers(theta, x.pattern))
 	}
@@ -117,7 +118,7 @@ func newTable(ctx context.Context, l law, g *Gram, theta int, o Options) (*Table
 	for i := n - 1; i >= 0; i-- {
 		t.firsts[u.steps[i].pattern] = i
 	}
-	t.row, t.self, t.gamma = make([]float64, g.bands), make([]float64, theta+1), make([]float64, u.labels)
+	t.row, t.self, t.gamma = make([]float64, g.Bands), make([]float64, theta+1), make([]float64, u.labels)
 	t.power, t.ahead = make([][]float64, theta+1), make([][]float64, u.labels+1)
 	t.endless.joint = n + 1
 	if whole := cmp.Or(o.Whole, wholeBytes); 8*size*(n+1) > whole && t.block == 1 && t.steadyPeriod() == 1 {
@@ -148,7 +149,7 @@ func (t *Table) tooLarge() error {
 		"%w: order %d at %d steps with %d labels takes more than %.3g MB",
 		ErrTable,
 		t.theta,
-		t.gram.steps,
+		t.gram.Steps,
 		t.labels,
 		float64(t.options.MaxBytes)/(1<<20),
 	)
@@ -156,7 +157,7 @@ func (t *Table) tooLarge() error {
 
 // planRelease sets which slices no earlier step leads to.
 func (t *Table) planRelease() {
-	n, period := t.gram.steps, t.steadyPeriod()
+	n, period := t.gram.Steps, t.steadyPeriod()
 	users := make([]int, n) // the first step that leads to each
 	for k := range users {
 		users[k] = max(0, k-max(1, period))
@@ -185,7 +186,7 @@ func (t *Table) backward(ctx context.Context) error {
 	t.planRelease()
 	steady := t.newSteadyRun()
 	var spare [][]float64
-	for i := t.gram.steps - 1; i >= 0; i-- {
+	for i := t.gram.Steps - 1; i >= 0; i-- {
 		var err error
 		if spare, err = t.allocate(i, spare); err != nil {
 			return err
@@ -209,7 +210,7 @@ func (t *Table) backward(ctx context.Context) error {
 			)
 		}
 		settled := steady.add(i, scaled)
-		if !t.options.Keep || t.endless.joint <= t.gram.steps {
+		if !t.options.Keep || t.endless.joint <= t.gram.Steps {
 			for _, k := range t.release[i] {
 				if t.slice[k] != nil && (!t.options.Keep || k < t.endless.joint && t.endless.slice == nil) {
 					spare, t.slice[k] = append(spare, t.slice[k]), nil
@@ -245,7 +246,7 @@ type steadyRun struct {
 }
 
 func (t *Table) newSteadyRun() *steadyRun {
-	n, period := t.gram.steps, t.steadyPeriod()
+	n, period := t.gram.Steps, t.steadyPeriod()
 	r := &steadyRun{t: t, first: make([]int, n), spread: exactSpread}
 	if t.block > 1 {
 		r.spread = blockSpread / float64(n)
@@ -253,7 +254,7 @@ func (t *Table) newSteadyRun() *steadyRun {
 	for i := range n {
 		later := i + period
 		switch {
-		case period == 0 || later >= t.gram.alike || i < t.gram.bands-1 || !t.sameAs(i, later):
+		case period == 0 || later >= t.gram.Alike() || i < t.gram.Bands-1 || !t.sameAs(i, later):
 			r.first[i] = n
 		case i > 0 && r.first[i-1] < n:
 			r.first[i] = r.first[i-1]
@@ -321,7 +322,7 @@ func (t *Table) least(i int) float64 {
 // settle lets V_k = hi^m V_{k+m·period} for the steps before step i that are alike, and returns the
 // first of them. The slices that earlier steps lead to are in one scale.
 func (t *Table) settle(i int, run *steadyRun) (first int) {
-	n, period, first := t.gram.steps, t.steadyPeriod(), run.first[i]
+	n, period, first := t.gram.Steps, t.steadyPeriod(), run.first[i]
 	for k := i - 1; k >= first; k-- {
 		t.slice[k], t.scale[k] = t.slice[k+period], t.scale[k+period]+math.Log(run.hi)
 	}
@@ -386,7 +387,7 @@ func (t *Table) prepare(i int) error {
 		return err
 	}
 	t.of = v
-	common := i < t.gram.alike && i >= t.gram.bands-1
+	common := i < t.gram.Alike() && i >= t.gram.Bands-1
 	alike := common && t.common
 	if !alike {
 		t.measureRow(i)
@@ -439,7 +440,7 @@ func (t *Table) movesOf(i int) (*moves, error) {
 		}
 		t.made[x.pattern] = v
 	}
-	if v.at == i || i+v.reaches < t.gram.steps { // else it serves because the run ends
+	if v.at == i || i+v.reaches < t.gram.Steps { // else it serves because the run ends
 		t.known[at] = v
 	}
 	return v, nil
@@ -447,7 +448,7 @@ func (t *Table) movesOf(i int) (*moves, error) {
 
 // measureRow sets the factors of overlaps at step i by age.
 func (t *Table) measureRow(i int) {
-	t.gram.row(t.row, i)
+	t.gram.Row(t.row, i)
 	for j := range t.self {
 		t.self[j] = math.Exp(float64(j*(j-1)/2) * t.row[0])
 	}
@@ -482,7 +483,7 @@ func (t *Table) measure(x *layout) {
 
 // step computes slice i, and says whether it changed the scale.
 func (t *Table) step(i int) (scaled bool) {
-	n, v, theta, from := t.gram.steps, t.of, t.theta, 0
+	n, v, theta, from := t.gram.Steps, t.of, t.theta, 0
 	t.scale[i] = t.scale[i+1]
 	for y := range t.ahead {
 		t.ahead[y] = t.slice[n]
@@ -549,9 +550,9 @@ func (t *Table) rescale(k int, scale float64) {
 // of `bands` products; columns of a pattern are gap steps apart, so that each meets at most
 // 2 ceil(bands/gap) columns of another pattern.
 func (t *Table) roundingBound() float64 {
-	theta, n, gap := float64(t.theta), float64(t.gram.steps), float64(t.gap)
-	overlaps := theta * (theta - 1) * math.Ceil(n/gap) * math.Ceil(float64(t.gram.bands)/gap)
+	theta, n, gap := float64(t.theta), float64(t.gram.Steps), float64(t.gap)
+	overlaps := theta * (theta - 1) * math.Ceil(n/gap) * math.Ceil(float64(t.gram.Bands)/gap)
 	terms := float64(max(0, t.choices-t.theta-1))
-	rounding := n*(12*theta+16+terms) + overlaps*t.gram.most*float64(t.gram.bands+8)
+	rounding := n*(12*theta+16+terms) + overlaps*t.gram.LargestNorm()*float64(t.gram.Bands+8)
 	return rounding*0x1p-53 + t.spread
 }

@@ -67,7 +67,7 @@ func NewWalker(t *Table) *Walker { return &Walker{t: t, start: make([]int32, t.t
 // has a probability ∝ its weight times this V. It is kept with probability V over κ times this,
 // else the walk begins again.
 func (w *Walker) Draw(dst []kernel.Hit, u Uniforms) (hits []kernel.Hit, weight float64) {
-	t, n := w.t, w.t.gram.steps
+	t, n := w.t, w.t.gram.Steps
 	dst, weight = dst[:0], 1
 	w.begin(u)
 	w.endless = t.endless.joint <= n
@@ -151,7 +151,7 @@ func (t *Table) startOf(y int, u Uniforms) (step int) {
 
 // next is the next step at which copies become free, and says whether some are free at step i.
 func (w *Walker) next(i int) (end int, free bool) {
-	t, end := w.t, w.t.gram.steps
+	t, end := w.t, w.t.gram.Steps
 	for _, c := range w.copies {
 		due := c.due
 		if t.block == 1 {
@@ -185,7 +185,7 @@ func (w *Walker) value(i int, scale float64) float64 {
 // value is V of copies before a step, in units of e^scale, or V of a run without end. It changes
 // their labels.
 func (t *Table) value(copies []labelled, i int, scale float64, endless bool) float64 {
-	n := t.gram.steps
+	n := t.gram.Steps
 	for i < n {
 		order(copies)
 		x, last := t.steps[i], copies[len(copies)-1].label

@@ -1,22 +1,18 @@
-package tuples
+package likelihood
 
-import (
-	"slices"
-
-	"minsep/internal/montecarlo/internal/likelihood"
-)
+import "slices"
 
 // Gram has the inner products of columns of C over σ². It is read-only and may be shared.
 type Gram struct {
-	steps, bands int
+	Steps, Bands int
 	ahead        [][]float64 // ahead[i][t] = ⟨c_i, c_{i+t}⟩/σ²; steps of equal products share a row
 	alike        int         // steps from the first on that share one row
 	most         float64     // the largest ‖c_i‖²/σ²
 }
 
 // NewGram takes 1/σ².
-func NewGram(c *likelihood.Columns, factor float64) *Gram {
-	g := &Gram{steps: c.Steps, bands: c.Bands, ahead: make([][]float64, c.Steps)}
+func NewGram(c *Columns, factor float64) *Gram {
+	g := &Gram{Steps: c.Steps, Bands: c.Bands, ahead: make([][]float64, c.Steps)}
 	var last []float64
 	c.Backward(func(i int, inner []float64) {
 		if slices.Equal(inner, last) {
@@ -47,8 +43,8 @@ func (g *Gram) Between(i, age int) float64 {
 	return g.ahead[i-age][age]
 }
 
-// row sets dst[t], t < bands, to ⟨c_{i-t}, c_i⟩/σ², and to 0 if i-t is before the first step.
-func (g *Gram) row(dst []float64, i int) {
+// Row sets dst[t] to ⟨c_{i-t}, c_i⟩/σ², and to 0 if i-t is before the first step.
+func (g *Gram) Row(dst []float64, i int) {
 	for t := range dst {
 		dst[t] = g.Between(i, t)
 	}
