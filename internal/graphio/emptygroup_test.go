@@ -2,6 +2,7 @@ package graphio_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -56,10 +57,7 @@ func TestEmptyRowGroups(t *testing.T) {
 		for _, dictionary := range []bool{false, true} {
 			path := write(t, t.TempDir(), name, withEmptyGroups(t, formats[name](g), dictionary))
 			for _, size := range []int64{1, 0} {
-				got, _, _, err := read([]string{path}, graphio.Options{SplitBytes: size})
-				if err != nil || !slices.Equal(got, g.edges) {
-					t.Errorf("%s, dictionary %v: got %q, %v", name, dictionary, got, err)
-				}
+				reads(t, fmt.Sprintf("%s, dictionary %v", name, dictionary), path, graphio.Options{SplitBytes: size}, g.edges)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,12 +58,12 @@ func TestTextIsReadAs(t *testing.T) {
 		{"keys by name", "g.ndjson", `{"paper":1,"authors":["a"]}`, graphio.Options{ExampleColumn: "paper", OwnerColumn: "authors"}, two[:1]},
 		{"format by option", "graph", "1,5\n2,6\n", graphio.Options{Format: graphio.CSV}, ints},
 	} {
-		got, _, _, err := read([]string{write(t, t.TempDir(), c.name, []byte(c.text))}, c.o)
-		if err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, %v; want %q", c.about, got, err, c.want)
-		}
+		reads(t, c.about, write(t, t.TempDir(), c.name, []byte(c.text)), c.o, c.want)
 	}
 }
+
+// fault is a text and what is said of it.
+type fault struct{ about, name, text, want string }
 
 // TestFaults gives hostile files and asks for the place and the rule, and that no value is shown.
 func TestFaults(t *testing.T) {
@@ -70,106 +71,9 @@ func TestFaults(t *testing.T) {
 	long := strings.Repeat("S", 256)
 	gz, zst := compressions[".gz"], compressions[".zst"]
 	many := bytes.Repeat([]byte("1,2\n"), 1000)
-	for _, c := range []struct {
-		about, name, text string
-		o                 graphio.Options
-		want              string
-	}{
-		{"neither header nor integers", "g.csv", secret + ",2\n", graphio.Options{}, "line 1: a first record that may be a header"},
-		{"wrong delimiter", "g.csv", "1;2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
-		{"wrong delimiter by a flag", "g.csv", "1;2\n", graphio.Options{Delimiter: ","}, "line 1: the fields are separated by another byte than by --delimiter: set --delimiter ';'"},
-		{"needless delimiter", "g.csv", "1,2\n", graphio.Options{Delimiter: ";"}, "line 1: the fields are separated by another byte than by --delimiter: leave --delimiter out: they are separated by commas"},
-		{"decimals", "g.csv", "1.0,2.0\n2.0,3.0\n", graphio.Options{}, "line 1: column 1: a number that is no plain integer in the first record: ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are"},
-		{"tabs", "g.csv", "example_id\towner_id\n1\t2\n", graphio.Options{}, "line 1: the fields are separated by another byte than by commas: set --format tsv"},
-		{"commas", "g.tsv", "1,2\n3,4\n", graphio.Options{}, "line 1: the fields are separated by another byte than by tabs: set --format csv"},
-		{"a semicolon in one line", "g.csv", "a;b\nc\n", graphio.Options{}, "line 1: a first record of one field that is no integer"},
-		{"no header with text ids", "g.csv", "SECRETa,SECRETb\nSECRETc,7\nSECRETd,SECRETe\n", graphio.Options{ExampleColumn: "photo"}, "line 1: photo: no such column"},
-		{"no header with integers", "g.csv", "SECRETa,7\nSECRETb,8\n", graphio.Options{ExampleColumn: "photo"}, "line 1: photo: no such column"},
-		{"other names", "g.csv", "photo,person\n1,2\n", graphio.Options{}, "or --example-column and --owner-column; the header has photo, person"},
-		{"a name of the header", "g.csv", "photo,person\na,b\n", graphio.Options{ExampleColumn: "photo", OwnerColumn: "owner"}, "owner: no such column in the header: set --example-column and --owner-column; the header has photo, person"},
-		{"wrong delimiter, no header", "g.csv", "1;2\n", graphio.Options{Header: "no"}, "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
-		{"no owner column", "g.csv", "example_id,x\n1,2\n", graphio.Options{}, "line 1: owner_id or owners: no such column"},
-		{"no such name", "g.csv", "a,b\n1,2\n", graphio.Options{ExampleColumn: "paper", OwnerColumn: "b"}, "paper: no such column"},
-		{"two such names", "g.csv", "example_id,owner_id,owner_id\n1,2,3\n", graphio.Options{}, "more than one such column"},
-		{"names without header", "g.csv", "1,2\n", graphio.Options{ExampleColumn: "a", Header: "no"}, "columns given by name in a file without a header"},
-		{"position out of range", "g.csv", "1,2\n", graphio.Options{OwnerColumn: "3"}, "column 3: the first record has 2 fields"},
-		{"one column for both", "g.csv", "example_id,b\n1,2\n", graphio.Options{OwnerColumn: "1"}, "in one column"},
-		{"Latin-1 in an id", "g.csv", "example_id,owner_id\n1,\xe9" + secret + "\n", graphio.Options{}, "line 2: column 2: text that is not UTF-8: set --encoding latin1 or cp1252"},
-		{"Latin-1 in a later id", "g.tsv", "example_id\towner_id\n1\ta\n2\tb\n3\t" + secret + "\xe9\n", graphio.Options{OwnerType: "string"}, "line 4: column 2: text that is not UTF-8"},
-		{"Latin-1 in JSON", "g.ndjson", "{\"example_id\":1,\"owner_id\":\"\xe9\"}", graphio.Options{}, "line 1: text that is not UTF-8"},
-		{"a header twice", "g.csv", "example_id,owner_id\na,b\nexample_id,owner_id\nc,d\n", graphio.Options{}, "line 3: a header in the middle of the file"},
-		{"a header of other order", "g.csv", "example_id,owner_id\na,b\nowner_id,example_id\nd,c\n", graphio.Options{}, "line 3: a header in the middle of the file"},
-		{"an array without commas", "g.csv", "example_id,owner_id\n1,\"['a','b']\"\n2,['a' 'b']\n", graphio.Options{OwnerSeparator: ","}, "line 3: column 2: several owners in one value"},
-		{"an own header twice", "g.csv", "x;y;z\na;b;c\nx;y;z\nc;d;e\n", graphio.Options{Delimiter: ";", ExampleColumn: "z", OwnerColumn: "x"}, "line 3: a header in the middle of the file"},
-		{"a header that is said not to be there", "g.csv", "example_id,owner_id\na,b\n", graphio.Options{Header: "no"}, "line 1: a header, and --header no: leave --header out, or set it to yes"},
-		{"a header after none", "g.csv", "a,b\nexample_id,owner_id\nc,d\n", graphio.Options{Header: "no"}, "line 2: a header in the middle of the file"},
-		{"a header of a list twice", "g.csv", "example_id\na\nexample_id\nb\n", graphio.Options{}, "line 3: a header in the middle of the file"},
-		{"a mark in the middle", "g.csv", "example_id,owner_id\na,b\n\xef\xbb\xbfc,d\n", graphio.Options{}, "line 3: a byte order mark in the middle of the file"},
-		{"a mark before a later object", "g.ndjson", `{"example_id":1,"owners":[1]}` + "\n\xef\xbb\xbf" + `{"example_id":1,"owners":[1]}`, graphio.Options{}, "line 2: no JSON object"},
-		{"an open quote in TSV", "g.tsv", "example_id\towner_id\n1\t\"a\n2\tb\n", graphio.Options{}, "line 2: a quoted field without a closing quote: quotes are read as RFC 4180 says"},
-		{"a bare quote in TSV", "g.tsv", "example_id\towner_id\n1\ta\"b\n", graphio.Options{}, "line 2: a quote in a field that does not begin with one"},
-		{"encoding", "g.csv", "1,2\n", graphio.Options{Encoding: "utf-16"}, "encoding utf-16: must be utf-8, latin1 or cp1252"},
-		{"too few fields", "g.csv", "1,2\n3\n", graphio.Options{}, "line 2: 1 field: must be 2"},
-		{"too many fields", "g.tsv", "1\t2\n3\t4\t" + secret + "\n", graphio.Options{}, "line 2: 3 fields: must be 2"},
-		{"a word among integers", "g.csv", "1,2\n3," + secret + "\n", graphio.Options{}, "line 2: column 2: not an integer: must be an integer without plus or leading zeros, as in the first record, or set --id-type string"},
-		{"leading zeros among integers", "g.csv", "1,2\n3,04\n", graphio.Options{}, "line 2: column 2: an integer with a sign, leading zeros or blanks"},
-		{"minus zero", "g.csv", "1,2\n3,-0\n", graphio.Options{}, "line 2: column 2: an integer with a sign"},
-		{"blanks at the first integer", "g.csv", "example_id,owner_id\n1, 2\n", graphio.Options{}, "line 2: column 2: an integer with a sign, leading zeros or blanks"},
-		{"beyond 64 bits", "g.csv", "1,2\n3,9223372036854775808\n", graphio.Options{}, "line 2: column 2: an integer beyond 64 bits"},
-		{"beyond 64 bits, 21 digits", "g.csv", "1,2\n3,922337203685477580811\n", graphio.Options{}, "line 2: column 2: an integer beyond 64 bits"},
-		{"asked for int64", "g.csv", "example_id,owner_id\n1,x\n", graphio.Options{OwnerType: "int64"}, "line 2: column 2: not an integer"},
-		{"empty", "g.csv", "1,2\n3,\n", graphio.Options{}, "line 2: column 2: an example without owners"},
-		{"empty string", "g.csv", "example_id,owner_id\nx,y\n,y\n", graphio.Options{}, "line 3: column 1: an empty id"},
-		{"long", "g.csv", "example_id,owner_id\nx,y\nx," + long + "\n", graphio.Options{}, "line 3: column 2: a string of more than 255 bytes"},
-		{"NUL", "g.csv", "example_id,owner_id\nx,y\nx,a\x00b\n", graphio.Options{}, "line 3: column 2: a string with a NUL"},
-		{"UTF-16", "g.csv", "\xff\xfe1\x00,\x002\x00\n\x00", graphio.Options{}, "line 1: NUL bytes or a UTF-16 mark"},
-		{"bare quote", "g.csv", "example_id,owner_id\nx,y\nx,a\"b\n", graphio.Options{}, "line 3: a quote in a field"},
-		{"text after quote", "g.csv", "example_id,owner_id\nx,y\nx,\"a\"b\n", graphio.Options{}, "line 3: a closing quote"},
-		{"open quote", "g.csv", "example_id,owner_id\nx,y\n\"x,y\nx,y\n", graphio.Options{}, "line 3: a quoted field without a closing quote"},
-		{"nothing", "g.csv", "", graphio.Options{}, "g.csv: the file is empty: a graph needs at least one edge, such as the line 7,alice under the header example_id,owner_id"},
-		{"header only", "g.csv", "example_id,owner_id\n", graphio.Options{}, "g.csv: a header, and no record under it: a graph"},
-		{"blank lines", "g.csv", "\n\n", graphio.Options{}, "g.csv: no record in the file: a graph"},
-		{"no format", "graph.dat", "1,2\n", graphio.Options{}, "the name does not tell the format"},
-		{"not gzip", "g.csv.gz", "1,2\n", graphio.Options{}, "not a gzip file"},
-		{"truncated gzip", "g.csv.gz", string(gz(many)[:30]), graphio.Options{}, "truncated"},
-		{"corrupt gzip", "g.csv", string(gz(many)) + "more than ten bytes", graphio.Options{}, "the compressed file is corrupt"},
-		{"truncated zstd", "g.csv.zst", string(zst(many)[:20]), graphio.Options{}, "truncated"},
-		{"not Parquet", "g.parquet", "1,2\n", graphio.Options{}, "not a Parquet file"},
-		{"Parquet as CSV", "g.csv", "PAR1,2\n", graphio.Options{}, "a Parquet file"},
-		{"footer missing", "g.parquet", "PAR1 and more", graphio.Options{}, "the Parquet file is corrupt or truncated"},
-		{"an array", "g.json", "[\n{}]", graphio.Options{}, "line 1: an array"},
-		{"no object", "g.ndjson", "1\n", graphio.Options{}, "line 1: no JSON object"},
-		{"no example", "g.ndjson", `{"owners":[1]}`, graphio.Options{}, "line 1: example_id: no such key"},
-		{"no owners", "g.ndjson", `{"example_id":1}`, graphio.Options{}, "line 1: owners: no such key"},
-		{"fraction", "g.ndjson", `{"example_id":1.0,"owners":[1]}`, graphio.Options{}, "line 1: example_id: a number that is not a plain integer"},
-		{"exponent", "g.ndjson", `{"example_id":1,"owners":[1e3]}`, graphio.Options{}, "line 1: owners: a number that is not a plain integer"},
-		{"beyond 64 bits", "g.ndjson", `{"example_id":18446744073709551615,"owners":[1]}`, graphio.Options{}, "an integer beyond 64 bits"},
-		{"types mixed", "g.ndjson", `{"example_id":1,"owners":[1]}` + "\n" + `{"example_id":"SECRET","owners":[1]}`, graphio.Options{}, "line 2: example_id: a string: must be an integer"},
-		{"null example", "g.ndjson", `{"example_id":null,"owners":[1]}`, graphio.Options{}, "line 1: example_id: null"},
-		{"null owner", "g.ndjson", `{"example_id":1,"owners":[null]}`, graphio.Options{}, "line 1: owners: null"},
-		{"nested owners", "g.ndjson", `{"example_id":1,"owners":[[1]]}`, graphio.Options{}, "neither integer nor string"},
-		{"empty string", "g.ndjson", `{"example_id":1,"owners":[""]}`, graphio.Options{}, "an empty id"},
-		{"long string", "g.ndjson", `{"example_id":1,"owners":["` + long + `"]}`, graphio.Options{}, "a string of more than 255 bytes"},
-		{"half a surrogate", "g.ndjson", `{"example_id":1,"owners":["\ud83d"]}`, graphio.Options{}, "half a surrogate pair"},
-		{"not UTF-8", "g.ndjson", "{\"example_id\":1,\"owners\":[\"\xff\"]}", graphio.Options{}, "line 1: text that is not UTF-8"},
-		{"a number among words", "g.csv", "1,ann\n2,.22\n", graphio.Options{Header: "no"}, "line 2: column 2: a number that is not a plain integer"},
-		{"a header in other letters", "g.csv", "example_id,owner_id\na,b\nExample_ID,OWNER_ID\n", graphio.Options{}, "line 3: a header in the middle"},
-		{"a mark within a line", "g.csv", "example_id,owner_id\na,\ufeffb\n", graphio.Options{}, "line 2: a byte order mark in the middle"},
-		{"key twice", "g.ndjson", `{"example_id":1,"owners":[1],"owners":[2]}`, graphio.Options{}, "line 1: owners: the key occurs twice"},
-		{"escaped key twice", "g.ndjson", `{"example_id":1,"owners":[1],"x":{"a:":[":"]},"owner\u0073":[2]}`, graphio.Options{}, "line 1: owners: the key occurs twice"},
-		{"both keys", "g.ndjson", `{"example_id":1,"owners":[1],"owner_id":2}`, graphio.Options{}, "line 1: owner_id: the key beside owners"},
-		{"cut off", "g.ndjson", `{"example_id":1,"owners":[1]`, graphio.Options{}, "line 1: no valid JSON"},
-		{"more text", "g.ndjson", `{"example_id":1,"owners":[1]} {}`, graphio.Options{}, "line 1: no valid JSON"},
-		{"too deep", "g.ndjson", `{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}", graphio.Options{}, "line 1: no valid JSON"},
-		{"types of JSON are fixed", "g.ndjson", `{"example_id":"x","owners":[1]}`, graphio.Options{ExampleType: "int64"}, "the file stores them as strings"},
-		{"option", "g.csv", "1,2\n", graphio.Options{Header: "maybe", Delimiter: ",,"}, `header maybe: must be auto, yes, no`},
-	} {
-		_, _, _, err := read([]string{write(t, t.TempDir(), c.name, []byte(c.text))}, c.o)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s (%s): got %v, want %q", c.about, c.name, err, c.want)
-			continue
-		}
-		if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "SSS") {
+	check := func(c fault, o graphio.Options) {
+		err := refuses(t, c.about, write(t, t.TempDir(), c.name, []byte(c.text)), o, c.want)
+		if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "SSS")) {
 			t.Errorf("%s: the error shows a value: %v", c.about, err)
 		}
 		var f *graphio.Fault
@@ -177,6 +81,103 @@ func TestFaults(t *testing.T) {
 		if !errors.As(err, &f) && !errors.As(err, &p) {
 			t.Errorf("%s: %T is neither Fault nor ParamError", c.about, err)
 		}
+	}
+	for _, c := range []fault{
+		{"neither header nor integers", "g.csv", secret + ",2\n", "line 1: a first record that may be a header"},
+		{"wrong delimiter", "g.csv", "1;2\n", "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"},
+		{"decimals", "g.csv", "1.0,2.0\n2.0,3.0\n", "line 1: column 1: a number that is no plain integer in the first record: ids are integers or texts: write them as integers, or set --header no and --id-type string, which keeps them as they are"},
+		{"tabs", "g.csv", "example_id\towner_id\n1\t2\n", "line 1: the fields are separated by another byte than by commas: set --format tsv"},
+		{"commas", "g.tsv", "1,2\n3,4\n", "line 1: the fields are separated by another byte than by tabs: set --format csv"},
+		{"a semicolon in one line", "g.csv", "a;b\nc\n", "line 1: a first record of one field that is no integer"},
+		{"other names", "g.csv", "photo,person\n1,2\n", "or --example-column and --owner-column; the header has photo, person"},
+		{"no owner column", "g.csv", "example_id,x\n1,2\n", "line 1: owner_id or owners: no such column"},
+		{"two such names", "g.csv", "example_id,owner_id,owner_id\n1,2,3\n", "more than one such column"},
+		{"Latin-1 in an id", "g.csv", "example_id,owner_id\n1,\xe9" + secret + "\n", "line 2: column 2: text that is not UTF-8: set --encoding latin1 or cp1252"},
+		{"Latin-1 in JSON", "g.ndjson", "{\"example_id\":1,\"owner_id\":\"\xe9\"}", "line 1: text that is not UTF-8"},
+		{"a header twice", "g.csv", "example_id,owner_id\na,b\nexample_id,owner_id\nc,d\n", "line 3: a header in the middle of the file"},
+		{"a header of other order", "g.csv", "example_id,owner_id\na,b\nowner_id,example_id\nd,c\n", "line 3: a header in the middle of the file"},
+		{"a header of a list twice", "g.csv", "example_id\na\nexample_id\nb\n", "line 3: a header in the middle of the file"},
+		{"a mark in the middle", "g.csv", "example_id,owner_id\na,b\n\xef\xbb\xbfc,d\n", "line 3: a byte order mark in the middle of the file"},
+		{"a mark before a later object", "g.ndjson", `{"example_id":1,"owners":[1]}` + "\n\xef\xbb\xbf" + `{"example_id":1,"owners":[1]}`, "line 2: no JSON object"},
+		{"an open quote in TSV", "g.tsv", "example_id\towner_id\n1\t\"a\n2\tb\n", "line 2: a quoted field without a closing quote: quotes are read as RFC 4180 says"},
+		{"a bare quote in TSV", "g.tsv", "example_id\towner_id\n1\ta\"b\n", "line 2: a quote in a field that does not begin with one"},
+		{"too few fields", "g.csv", "1,2\n3\n", "line 2: 1 field: must be 2"},
+		{"too many fields", "g.tsv", "1\t2\n3\t4\t" + secret + "\n", "line 2: 3 fields: must be 2"},
+		{"a word among integers", "g.csv", "1,2\n3," + secret + "\n", "line 2: column 2: not an integer: must be an integer without plus or leading zeros, as in the first record, or set --id-type string"},
+		{"leading zeros among integers", "g.csv", "1,2\n3,04\n", "line 2: column 2: an integer with a sign, leading zeros or blanks"},
+		{"blanks at the first integer", "g.csv", "example_id,owner_id\n1, 2\n", "line 2: column 2: an integer with a sign, leading zeros or blanks"},
+		{"beyond 64 bits", "g.csv", "1,2\n3,9223372036854775808\n", "line 2: column 2: an integer beyond 64 bits"},
+		{"empty", "g.csv", "1,2\n3,\n", "line 2: column 2: an example without owners"},
+		{"empty string", "g.csv", "example_id,owner_id\nx,y\n,y\n", "line 3: column 1: an empty id"},
+		{"long", "g.csv", "example_id,owner_id\nx,y\nx," + long + "\n", "line 3: column 2: a string of more than 255 bytes"},
+		{"NUL", "g.csv", "example_id,owner_id\nx,y\nx,a\x00b\n", "line 3: column 2: a string with a NUL"},
+		{"UTF-16", "g.csv", "\xff\xfe1\x00,\x002\x00\n\x00", "line 1: NUL bytes or a UTF-16 mark"},
+		{"bare quote", "g.csv", "example_id,owner_id\nx,y\nx,a\"b\n", "line 3: a quote in a field"},
+		{"text after quote", "g.csv", "example_id,owner_id\nx,y\nx,\"a\"b\n", "line 3: a closing quote"},
+		{"open quote", "g.csv", "example_id,owner_id\nx,y\n\"x,y\nx,y\n", "line 3: a quoted field without a closing quote"},
+		{"nothing", "g.csv", "", "g.csv: the file is empty: a graph needs at least one edge, such as the line 7,alice under the header example_id,owner_id"},
+		{"header only", "g.csv", "example_id,owner_id\n", "g.csv: a header, and no record under it: a graph"},
+		{"blank lines", "g.csv", "\n\n", "g.csv: no record in the file: a graph"},
+		{"no format", "graph.dat", "1,2\n", "the name does not tell the format"},
+		{"not gzip", "g.csv.gz", "1,2\n", "not a gzip file"},
+		{"truncated gzip", "g.csv.gz", string(gz(many)[:30]), "truncated"},
+		{"corrupt gzip", "g.csv", string(gz(many)) + "more than ten bytes", "the compressed file is corrupt"},
+		{"truncated zstd", "g.csv.zst", string(zst(many)[:20]), "truncated"},
+		{"not Parquet", "g.parquet", "1,2\n", "not a Parquet file"},
+		{"Parquet as CSV", "g.csv", "PAR1,2\n", "a Parquet file"},
+		{"footer missing", "g.parquet", "PAR1 and more", "the Parquet file is corrupt or truncated"},
+		{"an array", "g.json", "[\n{}]", "line 1: an array"},
+		{"no object", "g.ndjson", "1\n", "line 1: no JSON object"},
+		{"no example", "g.ndjson", `{"owners":[1]}`, "line 1: example_id: no such key"},
+		{"no owners", "g.ndjson", `{"example_id":1}`, "line 1: owners: no such key"},
+		{"fraction", "g.ndjson", `{"example_id":1.0,"owners":[1]}`, "line 1: example_id: a number that is not a plain integer"},
+		{"exponent", "g.ndjson", `{"example_id":1,"owners":[1e3]}`, "line 1: owners: a number that is not a plain integer"},
+		{"beyond 64 bits", "g.ndjson", `{"example_id":18446744073709551615,"owners":[1]}`, "an integer beyond 64 bits"},
+		{"types mixed", "g.ndjson", `{"example_id":1,"owners":[1]}` + "\n" + `{"example_id":"SECRET","owners":[1]}`, "line 2: example_id: a string: must be an integer"},
+		{"null example", "g.ndjson", `{"example_id":null,"owners":[1]}`, "line 1: example_id: null"},
+		{"null owner", "g.ndjson", `{"example_id":1,"owners":[null]}`, "line 1: owners: null"},
+		{"nested owners", "g.ndjson", `{"example_id":1,"owners":[[1]]}`, "neither integer nor string"},
+		{"empty string", "g.ndjson", `{"example_id":1,"owners":[""]}`, "an empty id"},
+		{"long string", "g.ndjson", `{"example_id":1,"owners":["` + long + `"]}`, "a string of more than 255 bytes"},
+		{"half a surrogate", "g.ndjson", `{"example_id":1,"owners":["\ud83d"]}`, "half a surrogate pair"},
+		{"not UTF-8", "g.ndjson", "{\"example_id\":1,\"owners\":[\"\xff\"]}", "line 1: text that is not UTF-8"},
+		{"a header in other letters", "g.csv", "example_id,owner_id\na,b\nExample_ID,OWNER_ID\n", "line 3: a header in the middle"},
+		{"a mark within a line", "g.csv", "example_id,owner_id\na,\ufeffb\n", "line 2: a byte order mark in the middle"},
+		{"key twice", "g.ndjson", `{"example_id":1,"owners":[1],"owners":[2]}`, "line 1: owners: the key occurs twice"},
+		{"escaped key twice", "g.ndjson", `{"example_id":1,"owners":[1],"x":{"a:":[":"]},"owner\u0073":[2]}`, "line 1: owners: the key occurs twice"},
+		{"both keys", "g.ndjson", `{"example_id":1,"owners":[1],"owner_id":2}`, "line 1: owner_id: the key beside owners"},
+		{"cut off", "g.ndjson", `{"example_id":1,"owners":[1]`, "line 1: no valid JSON"},
+		{"more text", "g.ndjson", `{"example_id":1,"owners":[1]} {}`, "line 1: no valid JSON"},
+		{"too deep", "g.ndjson", `{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}", "line 1: no valid JSON"},
+	} {
+		check(c, graphio.Options{})
+	}
+	for _, c := range []struct {
+		o graphio.Options
+		fault
+	}{
+		{graphio.Options{Delimiter: ","}, fault{"wrong delimiter by a flag", "g.csv", "1;2\n", "line 1: the fields are separated by another byte than by --delimiter: set --delimiter ';'"}},
+		{graphio.Options{Delimiter: ";"}, fault{"needless delimiter", "g.csv", "1,2\n", "line 1: the fields are separated by another byte than by --delimiter: leave --delimiter out: they are separated by commas"}},
+		{graphio.Options{ExampleColumn: "photo"}, fault{"no header with text ids", "g.csv", "SECRETa,SECRETb\nSECRETc,7\nSECRETd,SECRETe\n", "line 1: photo: no such column"}},
+		{graphio.Options{ExampleColumn: "photo"}, fault{"no header with integers", "g.csv", "SECRETa,7\nSECRETb,8\n", "line 1: photo: no such column"}},
+		{graphio.Options{ExampleColumn: "photo", OwnerColumn: "owner"}, fault{"a name of the header", "g.csv", "photo,person\na,b\n", "owner: no such column in the header: set --example-column and --owner-column; the header has photo, person"}},
+		{graphio.Options{Header: "no"}, fault{"wrong delimiter, no header", "g.csv", "1;2\n", "line 1: the fields are separated by another byte than by commas: set --delimiter ';'"}},
+		{graphio.Options{ExampleColumn: "paper", OwnerColumn: "b"}, fault{"no such name", "g.csv", "a,b\n1,2\n", "paper: no such column"}},
+		{graphio.Options{ExampleColumn: "a", Header: "no"}, fault{"names without header", "g.csv", "1,2\n", "columns given by name in a file without a header"}},
+		{graphio.Options{OwnerColumn: "3"}, fault{"position out of range", "g.csv", "1,2\n", "column 3: the first record has 2 fields"}},
+		{graphio.Options{OwnerColumn: "1"}, fault{"one column for both", "g.csv", "example_id,b\n1,2\n", "in one column"}},
+		{graphio.Options{OwnerType: "string"}, fault{"Latin-1 in a later id", "g.tsv", "example_id\towner_id\n1\ta\n2\tb\n3\t" + secret + "\xe9\n", "line 4: column 2: text that is not UTF-8"}},
+		{graphio.Options{OwnerSeparator: ","}, fault{"an array without commas", "g.csv", "example_id,owner_id\n1,\"['a','b']\"\n2,['a' 'b']\n", "line 3: column 2: several owners in one value"}},
+		{graphio.Options{Delimiter: ";", ExampleColumn: "z", OwnerColumn: "x"}, fault{"an own header twice", "g.csv", "x;y;z\na;b;c\nx;y;z\nc;d;e\n", "line 3: a header in the middle of the file"}},
+		{graphio.Options{Header: "no"}, fault{"a header that is said not to be there", "g.csv", "example_id,owner_id\na,b\n", "line 1: a header, and --header no: leave --header out, or set it to yes"}},
+		{graphio.Options{Header: "no"}, fault{"a header after none", "g.csv", "a,b\nexample_id,owner_id\nc,d\n", "line 2: a header in the middle of the file"}},
+		{graphio.Options{Encoding: "utf-16"}, fault{"encoding", "g.csv", "1,2\n", "encoding utf-16: must be utf-8, latin1 or cp1252"}},
+		{graphio.Options{OwnerType: "int64"}, fault{"asked for int64", "g.csv", "example_id,owner_id\n1,x\n", "line 2: column 2: not an integer"}},
+		{graphio.Options{Header: "no"}, fault{"a number among words", "g.csv", "1,ann\n2,.22\n", "line 2: column 2: a number that is not a plain integer"}},
+		{graphio.Options{ExampleType: "int64"}, fault{"types of JSON are fixed", "g.ndjson", `{"example_id":"x","owners":[1]}`, "the file stores them as strings"}},
+		{graphio.Options{Header: "maybe", Delimiter: ",,"}, fault{"option", "g.csv", "1,2\n", `header maybe: must be auto, yes, no`}},
+	} {
+		check(c.fault, c.o)
 	}
 }
 
@@ -219,10 +220,7 @@ func TestLineNumbersWithinSplits(t *testing.T) {
 		}
 		path := write(t, t.TempDir(), name, []byte(body))
 		for _, size := range []int64{17, 100, 1000, 1 << 20} {
-			_, _, _, err := read([]string{path}, graphio.Options{SplitBytes: size})
-			if err == nil || !strings.Contains(err.Error(), ": line 501:") {
-				t.Errorf("%s in splits of %d: %v", name, size, err)
-			}
+			refuses(t, fmt.Sprintf("%s in splits of %d", name, size), path, graphio.Options{SplitBytes: size}, ": line 501:")
 		}
 	}
 }
@@ -296,15 +294,10 @@ func TestParquetFaults(t *testing.T) {
 		"empty list":    {file("m.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1)}, parquet.Row{one, parquet.NullValue().Level(0, 1, 1)}), "row group 1: row 2: owners: an example without owners"},
 		"null element":  {file("n.parquet", list, parquet.Row{one, i64(1).Level(0, 3, 1), parquet.NullValue().Level(1, 2, 1)}), "row group 1: row 1: owners: null"},
 	} {
-		_, _, _, err := read([]string{c.path}, graphio.Options{})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
-		}
+		refuses(t, name, c.path, graphio.Options{}, c.want)
 	}
 	small := file("o.parquet", parquet.Group{"example_id": parquet.Uint(32), "owner_id": parquet.Int(8)}, parquet.Row{parquet.Int32Value(-1).Level(0, 0, 0), parquet.Int32Value(-1).Level(0, 0, 1)})
-	if got, _, _, err := read([]string{small}, graphio.Options{}); err != nil || !slices.Equal(got, []edge{{"4294967295", "-1"}}) {
-		t.Errorf("small integers: %q, %v", got, err)
-	}
+	reads(t, "small integers", small, graphio.Options{}, []edge{{"4294967295", "-1"}})
 }
 
 // TestDamagedParquet cuts a file and changes each byte of it: it is read as it was, or refused,

@@ -261,6 +261,25 @@ func read(paths []string, o graphio.Options) (edges []edge, src *graphio.Source,
 	return edges, src, ownerless, nil
 }
 
+// reads reports edges of a file or folder that are not as wanted, or a fault.
+func reads(t *testing.T, about, path string, o graphio.Options, want []edge) {
+	t.Helper()
+	got, _, _, err := read([]string{path}, o)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, %v; want %q", about, got, err, want)
+	}
+}
+
+// refuses reports a file or folder that is read, or refused with another text, and returns the fault.
+func refuses(t *testing.T, about, path string, o graphio.Options, want string) error {
+	t.Helper()
+	got, _, _, err := read([]string{path}, o)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: got %q, %v; want %q", about, got, err, want)
+	}
+	return err
+}
+
 func idType(ints bool) ownergraph.IDType {
 	if ints {
 		return ownergraph.Int64
@@ -305,9 +324,7 @@ func TestBlankLinesBetweenSplits(t *testing.T) {
 	for name, text := range map[string]string{"g.csv": "1,2\n\n\r\n\n3,4\n\n", "g.ndjson": "{\"example_id\":1,\"owner_id\":2}\n\n \n{\"example_id\":3,\"owner_id\":4}"} {
 		path := write(t, t.TempDir(), name, []byte(text))
 		for size := range int64(len(text)) {
-			if got, _, _, err := read([]string{path}, graphio.Options{SplitBytes: size + 1}); err != nil || !slices.Equal(got, want) {
-				t.Errorf("%s in splits of %d: got %q, %v", name, size+1, got, err)
-			}
+			reads(t, fmt.Sprintf("%s in splits of %d", name, size+1), path, graphio.Options{SplitBytes: size + 1}, want)
 		}
 	}
 }

@@ -73,9 +73,7 @@ func TestHiveFolders(t *testing.T) {
 			}
 		}
 		t.Chdir(filepath.Join(tree(t, map[string]string{"owner_id=3/" + name: text}), "owner_id=3")) // the folder is not in the name
-		if got, _, _, err := read([]string{name}, graphio.Options{}); err != nil || !slices.Equal(got, []edge{{"x1", "3"}, {"x2", "3"}}) {
-			t.Errorf("%s named within its folder: got %q, %v", name, got, err)
-		}
+		reads(t, name+" named within its folder", name, graphio.Options{}, []edge{{"x1", "3"}, {"x2", "3"}})
 	}
 }
 
@@ -84,15 +82,11 @@ func TestHiveExamples(t *testing.T) {
 	list := string(formats["list.parquet"](graph{true, true, []edge{{"1", "5"}, {"1", "6"}}}))
 	for name, text := range map[string]string{"x.csv": "owner_id\n5\n6\n", "y.csv": "5\n6\n", "x.ndjson": "{\"owners\":[5,6]}\n", "z.tsv": "n\towner_id\n0\t5\n0\t6\n"} {
 		dir := tree(t, map[string]string{"example_id=17/" + name: text})
-		if got, _, _, err := read([]string{dir}, graphio.Options{}); err != nil || !slices.Equal(got, []edge{{"17", "5"}, {"17", "6"}}) {
-			t.Errorf("%s: got %q, %v", name, got, err)
-		}
+		reads(t, name, dir, graphio.Options{}, []edge{{"17", "5"}, {"17", "6"}})
 	}
 	dir := tree(t, map[string]string{"paper=17/x.parquet": list})
 	o := graphio.Options{ExampleColumn: "paper"}
-	if got, _, _, err := read([]string{dir}, o); err != nil || !slices.Equal(got, []edge{{"17", "5"}, {"17", "6"}}) {
-		t.Errorf("a list in Parquet: got %q, %v", got, err)
-	}
+	reads(t, "a list in Parquet", dir, o, []edge{{"17", "5"}, {"17", "6"}})
 }
 
 // TestHiveFaults: what a folder's name does not say clearly is refused, and no id is shown.
@@ -134,9 +128,7 @@ func TestHiveFaults(t *testing.T) {
 	if _, err := graphio.Open(context.Background(), []string{filepath.Join(dir, "owner_id=3")}, graphio.Options{}); err == nil || !strings.Contains(err.Error(), "needs a header") {
 		t.Errorf("edges without a header in an owner's folder: %v", err)
 	}
-	if got, _, _, err := read([]string{filepath.Join(dir, "date=*")}, graphio.Options{}); err != nil || !slices.Equal(got, []edge{{"1", "1"}, {"2", "2"}}) {
-		t.Errorf("examples in a folder that is named: %q, %v", got, err)
-	}
+	reads(t, "examples in a folder that is named", filepath.Join(dir, "date=*"), graphio.Options{}, []edge{{"1", "1"}, {"2", "2"}})
 }
 
 // TestColumnOfFileAndFolder: Polars writes the column of the folders into the Parquet files too. The
@@ -180,7 +172,5 @@ func TestFolderIsHeldAgainstWarnedRows(t *testing.T) {
 	}
 	edges = append(edges, edge{"y", "bob"})
 	dir := tree(t, map[string]string{"owner_id=ann/0.parquet": string(formats["edges.parquet"](graph{false, false, edges}))})
-	if got, _, _, err := read([]string{dir}, graphio.Options{}); err == nil || !strings.Contains(err.Error(), "another id in the file") {
-		t.Errorf("got %q, %v", got, err)
-	}
+	refuses(t, "warned rows", dir, graphio.Options{}, "another id in the file")
 }

@@ -242,9 +242,7 @@ func TestStringsOfAllFormatsAreOneID(t *testing.T) {
 	if err != nil || len(got) != 6 || slices.ContainsFunc(got, func(e edge) bool { return e != edge{"1", "7"} }) {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if got, _, _, err := read([]string{dir}, graphio.Options{}); err == nil || !strings.Contains(err.Error(), "set --id-type string") {
-		t.Errorf("not asked for: got %q, %v", got, err)
-	}
+	refuses(t, "not asked for", dir, graphio.Options{}, "set --id-type string")
 }
 
 // halfFloat is the type FLOAT16, which the library does not write.

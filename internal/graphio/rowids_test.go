@@ -32,10 +32,7 @@ func TestRowIDs(t *testing.T) {
 		}
 	}
 	for _, o := range []graphio.Options{{RowIDs: true}, {RowIDs: true, SplitBytes: 1}, {RowIDs: true, SkipOwnerless: true, OwnerType: "string"}} {
-		got, _, _, err := read([]string{tree(t, files)}, o)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%+v: %q, %v", o, got, err)
-		}
+		reads(t, fmt.Sprintf("%+v", o), tree(t, files), o, want)
 	}
 	skipped := tree(t, map[string]string{
 		"1.csv":    "owner_id,x\n,\na,\n,\n",
@@ -47,9 +44,7 @@ func TestRowIDs(t *testing.T) {
 		t.Errorf("%q, %d without owners, %v", got, ownerless, err)
 	}
 	dir := tree(t, map[string]string{"owner_id=ann/1.ndjson": "{}\n{}\n", "owner_id=bob/2.csv": "x\n5\n6\n", "owner_id=carl/3.parquet": files["5.parquet"]})
-	if got, _, _, err := read([]string{filepath.Join(dir, "*", "[12].*")}, graphio.Options{RowIDs: true, Header: "yes"}); err != nil || !slices.Equal(got, []edge{{"0", "ann"}, {"1", "ann"}, {"2", "bob"}, {"3", "bob"}}) {
-		t.Errorf("owners in the names of folders: %q, %v", got, err)
-	}
+	reads(t, "owners in the names of folders", filepath.Join(dir, "*", "[12].*"), graphio.Options{RowIDs: true, Header: "yes"}, []edge{{"0", "ann"}, {"1", "ann"}, {"2", "bob"}, {"3", "bob"}})
 	for _, o := range []graphio.Options{{RowIDs: true, ExampleColumn: "x"}, {RowIDs: true, SingleOwner: true}, {RowIDs: true, ExampleType: "string"}} {
 		if o.Validate() == nil {
 			t.Errorf("%+v is valid", o)

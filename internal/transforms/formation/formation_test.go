@@ -172,6 +172,15 @@ func tryForm(t testing.TB, spec sampling.Spec, tb table, h how) (*manifest.Batch
 	return b, nil
 }
 
+// refuses reports batches that are formed, or refused with another text.
+func refuses(t *testing.T, about string, spec sampling.Spec, tb table, h how, want string) {
+	t.Helper()
+	_, err := tryForm(t, spec, tb, h)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: got %v, want %q", about, err, want)
+	}
+}
+
 func read(t testing.TB, b *manifest.Batches) [][]int64 {
 	var out [][]int64
 	if err := b.Each(t.Context(), func(_ int, rows []int64) error { out = append(out, slices.Clone(rows)); return nil }); err != nil {
@@ -274,9 +283,7 @@ func TestEqualsTheSequentialReference(t *testing.T) {
 	for name, spec := range specs() {
 		for source, tb := range map[string]table{"range": {n: 200}, "table": randomTable(1, 200, 150)} {
 			if tb.rows == nil && spec.MultiOwner != nil {
-				if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), "needs a table") {
-					t.Errorf("%s of numbered examples: %v", name, err)
-				}
+				refuses(t, name+" of numbered examples", spec, tb, plain, "needs a table")
 				continue
 			}
 			t.Run(name+" "+source, func(t *testing.T) {
@@ -377,9 +384,7 @@ func TestFixed(t *testing.T) {
 		t.Errorf("range: got %v, want what is feasible", err)
 	}
 	// A runner hands on the text of an error only.
-	if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), "batch size 100: must be at most ") {
-		t.Errorf("table: got %v, want what is feasible", err)
-	}
+	refuses(t, "table", spec, tb, plain, "batch size 100: must be at most ")
 }
 
 func TestPadding(t *testing.T) {
@@ -405,17 +410,11 @@ func TestPadding(t *testing.T) {
 
 func TestTablesThatAreNotTheirConfiguration(t *testing.T) {
 	tb := randomTable(7, 50, 30)
-	if _, err := tryForm(t, specs()["poisson"], table{n: 49, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "says 49 rows") {
-		t.Errorf("got %v, want a row out of range", err)
-	}
+	refuses(t, "a row out of range", specs()["poisson"], table{n: 49, rows: tb.rows, first: 1}, plain, "says 49 rows")
 	fixed := sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 1, Steps: 5, MinSep: 2}}
-	if _, err := tryForm(t, fixed, table{n: 50, rows: tb.rows, first: 1}, plain); err == nil || !strings.Contains(err.Error(), "row 1 ") {
-		t.Errorf("got %v, want a missing row", err)
-	}
+	refuses(t, "a missing row", fixed, table{n: 50, rows: tb.rows, first: 1}, plain, "row 1 ")
 	wrong := with(func(h *how) { h.names, h.wrongType = true, true })
-	if _, err := tryForm(t, specs()["balls-in-bins"], tb, wrong); err == nil || !strings.Contains(err.Error(), "ids of the table are of type string") {
-		t.Errorf("got %v, want ids of another type", err)
-	}
+	refuses(t, "ids of another type", specs()["balls-in-bins"], tb, wrong, "ids of the table are of type string")
 }
 
 func TestFaults(t *testing.T) {
@@ -445,7 +444,5 @@ func TestRowsTwice(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := tryForm(t, ofOwners(specs()["poisson"], 2), ownedTable(8, 60, ownergraph.Int64, ownergraph.Int64), twice); err == nil || !strings.Contains(err.Error(), "some twice or not at all") {
-		t.Errorf("owners: got %v", err)
-	}
+	refuses(t, "owners", ofOwners(specs()["poisson"], 2), ownedTable(8, 60, ownergraph.Int64, ownergraph.Int64), twice, "some twice or not at all")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -204,13 +203,9 @@ func TestTablesThatOwnersCannotFollow(t *testing.T) {
 	} {
 		tb := ownedTable(5, 20, ownergraph.String, ownergraph.Int64)
 		change(tb.rows)
-		if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		refuses(t, name, spec, tb, plain, name)
 	}
-	if _, err := tryForm(t, spec, table{n: 10}, plain); err == nil || !strings.Contains(err.Error(), "needs a table") {
-		t.Errorf("numbered examples: got %v", err)
-	}
+	refuses(t, "numbered examples", spec, table{n: 10}, plain, "needs a table")
 }
 
 // TestOwnersShareNoWords: no word that decides who takes part, what an owner brings or what is cut

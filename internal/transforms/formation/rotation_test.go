@@ -87,14 +87,10 @@ func TestRotationNeedsPools(t *testing.T) {
 	spec := sampling.Spec{Rotation: &sampling.Rotation{Steps: 9, EpochSteps: 3}}
 	tb := poolsOf(t, randomTable(5, 40, 20), 4)
 	tb.pools = 3
-	if _, err := tryForm(t, spec, tb, plain); err == nil || !strings.Contains(err.Error(), "the configuration says 3 pools") {
-		t.Errorf("a pool too many: %v", err)
-	}
+	refuses(t, "a pool too many", spec, tb, plain, "the configuration says 3 pools")
 	without := randomTable(5, 40, 20)
 	without.pools = 3
-	if _, err := tryForm(t, spec, without, plain); err == nil || !strings.Contains(err.Error(), "are in no pools") {
-		t.Errorf("rows without pools: %v", err)
-	}
+	refuses(t, "rows without pools", spec, without, plain, "are in no pools")
 	if err := (formation.Config{Spec: spec, Examples: 5, Shards: 1, Pools: 2, IDs: formation.IDs{AreRow: true}, KeyURI: keyFile}).Validate(); err == nil || !strings.Contains(err.Error(), "pools 2: must be at least 1 for rotation, of a table") {
 		t.Errorf("numbered examples: %v", err)
 	}
