@@ -45,14 +45,18 @@ func findKey(a *app) (string, error) {
 		}
 	}
 	key := filepath.Join(folder, "minsep", "key")
-	if _, err := os.Stat(key); !errors.Is(err, fs.ErrNotExist) || a.dryRun {
+	_, err = os.Stat(key)
+	if err == nil || a.dryRun {
 		return key, err
 	}
-	if err := os.MkdirAll(filepath.Dir(key), 0o700); err != nil {
-		return "", err
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(filepath.Dir(key), 0o700)
+		if err == nil {
+			err = stream.CreateKeyFile(key)
+		}
 	}
-	if err := stream.CreateKeyFile(key); err != nil {
-		return "", err
+	if err != nil {
+		return "", fmt.Errorf("the root key of the user: %w: give --key, or name its file by %s", err, keyVariable)
 	}
 	text := "made the root key " + key + ": keep it as secret as the data; without it no training of its runs can begin or go on"
 	if !lasts(filepath.Dir(key)) {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,8 @@ from . import _command
 from ._account import Flag, _arguments
 from ._arguments import shown
 from ._run import Run
-from ._tree import Layout
+from ._tree import flatten
+from .errors import UsageError
 
 _FOLDER, _TABLE = "prepare", "owners.parquet"
 _LARGEST = 1 << 53  # below it, every whole number is a float64
@@ -78,7 +82,10 @@ def prepare(
         rows, table = _table(given, unowned == "drop")
         file = _write(out, table)
         arguments += ["--owner=owner_id", "--owner-separator=none"]
-    done = _command.watched(["prepare", file, *arguments, *_arguments(flags)], command)
+    try:
+        done = _command.watched(["prepare", file, *arguments, *_arguments(flags)], command)
+    except UsageError as err:
+        raise UsageError(_keywords(str(err)), err.code) from None
     print("\n".join([*done["lines"], *done["next"]]))
     run = Run(out, command=command)
     run._key = done["key"]
@@ -91,7 +98,14 @@ def _coordinates(model: Any) -> int:
         return int(model)
     if callable(getattr(model, "named_parameters", None)):
         return sum(p.numel() for _, p in model.named_parameters() if p.requires_grad)
-    return Layout(model).size
+    return sum(math.prod(leaf.shape) for _, leaf in flatten(model, "model")[0])
+
+
+def _keywords(words: str) -> str:
+    """The command's words with arguments of `prepare` in the place of flags, but for commands to
+    type."""
+    names = {"out": "path", "coordinates": "model", "row": "plan"}
+    return re.sub(r"minsep [a-z]+(?: --[a-z-]+(?: [^-\s:]+)?)*|--([a-z-]+)", lambda m: names.get(m[1], m[1].replace("-", "_")) if m[1] else m[0], words)
 
 
 def _read(path: Any, column: str | None) -> Any:
@@ -110,7 +124,7 @@ def _read(path: Any, column: str | None) -> Any:
 
         return parquet.read_table(name, columns=[column])[column]
     except (pa.ArrowException, KeyError) as err:
-        raise ValueError(f"owners {name}: cannot be read, or has no column {column!r}: {err}") from None
+        raise ValueError(f"owners {name}: cannot be read, or has no column {column!r}: {str(err).splitlines()[0]}") from None
 
 
 def _table(owners: Any, drop: bool) -> tuple[int, Any]:
@@ -120,6 +134,8 @@ def _table(owners: Any, drop: bool) -> tuple[int, Any]:
 
     column = _arrow(owners)
     rows = len(column)
+    if rows == 0:
+        raise ValueError("owners: are none: must be one for each example of the data")
     missing = column.is_null()
     several = pa.types.is_list(column.type)
     if several:
@@ -139,6 +155,8 @@ def _arrow(owners: Any) -> Any:
     """Owners as an Arrow array of int64, strings or bytes, or of lists of them."""
     import pyarrow as pa
 
+    if hasattr(owners, "columns") or isinstance(owners, Mapping):
+        raise ValueError(f"owners: is a {type(owners).__name__}, of several columns: give the one of the owners, such as table[\"user\"]")
     if hasattr(owners, "to_arrow"):  # polars
         owners = owners.to_arrow()
     if not isinstance(owners, (pa.Array, pa.ChunkedArray)):

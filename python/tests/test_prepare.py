@@ -46,7 +46,7 @@ class Prepare(runs.Case):
         page = run.report()
         self.assertEqual(page.path, str(path / "report.html"))
         self.assertTrue(page._repr_html_().startswith("<iframe srcdoc="))
-        with self.assertRaisesRegex(minsep.UsageError, "--epsilon was 8, and is 4 now"):
+        with self.assertRaisesRegex(minsep.UsageError, "path .*: was prepared for another training: epsilon was 8, and is 4 now; give another path, or"):
             prepared(path, owners, epsilon=4)
         with self.assertRaisesRegex(ValueError, "not those from which .* was prepared: 400 rows then, 400 now"):
             prepared(path, owners + 1)
@@ -115,6 +115,9 @@ class Prepare(runs.Case):
             ([True, False], "must be whole numbers or strings"),
             ([[1, None]], "a list has a null"),
             (np.zeros((2, 2)), "must be of one dimension"),
+            ([], "owners: are none"),
+            ({"user": [1, 2]}, "is a dict, of several columns"),
+            (pa.table({"user": [1, 2]}), "is a Table, of several columns"),
             ([1, "a"], "must be a column"),
             (np.array(["2020-01-01"], "datetime64[D]"), "a measure or a time"),
         ):
@@ -144,7 +147,11 @@ class Prepare(runs.Case):
             prepared(self.folder / "run", [1, 2], unowned="keep")
         with self.assertRaisesRegex(ValueError, "must be a folder of this machine"):
             prepared("gs://bucket/run", [1, 2])  # type: ignore[arg-type]
-        with self.assertRaisesRegex(minsep.UsageError, "--batch-size is missing"):
+        with self.assertRaisesRegex(ValueError, "^model: NoneType is neither an array"):
+            prepared(self.folder / "run", [1, 2], model=None)
+        words = "--out x: was given to minsep plan --out x --top 3: --row 3 and --batch-size 4"
+        self.assertEqual(_prepare._keywords(words), "path x: was given to minsep plan --out x --top 3: plan 3 and batch_size 4")
+        with self.assertRaisesRegex(minsep.UsageError, "^batch_size is missing"):
             minsep.prepare(self.folder / "run", owners=np.arange(9), model=22, steps=3, epsilon=8, key=runs.key())
 
     def test_the_key_of_the_user(self):
@@ -160,3 +167,7 @@ class Prepare(runs.Case):
             self.assertEqual(minsep.Run(made).key, str(key))
             os.environ["MINSEP_KEY"] = "another"
             self.assertEqual(minsep.Run(made).key, "another")
+            (self.folder / "file").touch()
+            os.environ.update(MINSEP_KEY="", XDG_CONFIG_HOME=str(self.folder / "file"))
+            with self.assertRaisesRegex(minsep.CommandError, "^the root key of the user: .*not a directory: give key, or name its file by MINSEP_KEY"):
+                minsep.prepare(self.folder / "no-key", owners=np.arange(300), **NUMBERS)
