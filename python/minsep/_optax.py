@@ -19,8 +19,8 @@ from ._batches import OwnerBatch
 from ._guard import StepGuard
 from ._pad import padded
 from ._run import Run, need_run
-from ._session import NO_CHECKPOINT, Session
-from ._tree import Layout, check_clip, check_microbatch, counted
+from ._session import NO_CHECKPOINT, Session, replaced
+from ._tree import Layout, check_clip, check_microbatch
 from .errors import TrainingError
 
 
@@ -148,11 +148,7 @@ class Private:
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise ValueError(f"params: {jax.tree_util.keystr(path)} is of type {leaf.dtype}: must be floating-point; give frozen= what is not trained")
         count = sum(leaf.size for _, leaf in leaves)
-        if count != self.run.coordinates:
-            raise ValueError(
-                f"params: have {counted(count, 'coordinate')}, and the noise of {self.run.path} has {self.run.coordinates}: plan and run with `--coordinates {count}` and another `--out`; "
-                "or give frozen= what is not trained"
-            )
+        self._session.check_coordinates(count, "params: have", "give frozen= what is not trained")
         named = self._trained.named(params)
         given = Layout(named).split(np.zeros(count, np.int8))
         if jax.tree_util.tree_structure(given) != jax.tree_util.tree_structure(named):
@@ -182,12 +178,8 @@ class Private:
         """Writes a checkpoint. A kill leaves the earlier file or this one."""
         self._check_state(state)
         arrays = {f"leaf-{i}": np.frombuffer(np.asarray(x).tobytes(), np.uint8) for i, x in enumerate(jax.tree_util.tree_leaves(state[1:]))}
-        path = os.fspath(path)
-        with open(path + ".new", "wb") as file:
+        with replaced(path) as file:
             np.savez(file, minsep=np.array(json.dumps([self.state, _shapes(state)])), **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(path + ".new", path)
 
     def load(self, path: str | os.PathLike[str], params: Any) -> State:
         """Goes on from the file that save wrote, as init does. If there is no file, the training of
@@ -250,11 +242,8 @@ class Private:
         """
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((state, batch))):
             raise TypeError("step: must be called outside of jax.jit: each call takes a step of the guard; step compiles its computations itself")
-        guard = self.guard
         self._check_state(state)
-        step = guard.next_step
-        if step >= self.run.steps:
-            guard.take(step)  # which refuses it
+        step = self._session.next_step()
         if not jax.tree_util.tree_leaves(batch):
             raise ValueError("batch: must be given: step(state, x, y), the examples that loss takes after the parameters")
         where, owners, examples = self._padded(step, self._session.rows(step, rows, jax.tree_util.tree_leaves(batch)), batch)

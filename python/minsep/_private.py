@@ -25,11 +25,11 @@ from ._models import check_modules, check_parameters, check_types
 from ._noise import shard_range
 from ._processes import Processes
 from ._run import Run, need_run
-from ._session import NO_CHECKPOINT, Session
+from ._session import NO_CHECKPOINT, Session, replaced
 from ._sharded import Collected, Sharded, local, reshard
 from ._torchclip import Part, Stored, each_sum
 from ._torchnoise import DeviceNoise, RowNoise
-from ._tree import check_clip, check_microbatch, check_rows, counted
+from ._tree import check_clip, check_microbatch, check_rows
 from .errors import TrainingError
 
 _CHANGES = (
@@ -127,14 +127,11 @@ class Private:
         average of weights: tensors, numbers, texts, and dicts and lists of them. A kill leaves the
         earlier file or this one."""
         _check_extra(extra or {}, "extra")
-        path, state = os.fspath(path), self.state_dict() | {"extra": dict(extra or {})}
+        state = self.state_dict() | {"extra": dict(extra or {})}
         if self._processes.rank > 0:
             return  # all processes have the same
-        with open(path + ".new", "wb") as file:
+        with replaced(path) as file:
             torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(path + ".new", path)
 
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Goes on from the file that save wrote, as load_state_dict does, and returns its extra. If
@@ -198,9 +195,7 @@ class Private:
         if self._made:
             raise TrainingError("make_gradients: was called before, and the optimizer has made no step since: call optimizer.step() once after each, and make_gradients once for each batch")
         guard = self.guard
-        step = guard.next_step
-        if step >= self.run.steps:
-            guard.take(step)  # which refuses it
+        step = self._session.next_step()
         self._session.check_finite(torch.stack([local(p.detach()).sum(dtype=torch.float64) for p in self._trained().values()]).isfinite().all())
         with guard.telling():
             self._check()
@@ -312,12 +307,7 @@ class Private:
         for part in self.model, self._loss.loss:
             if isinstance(part, torch.nn.Module):
                 check_modules(part)
-        count = sum(p.numel() for p in trained.values())
-        if count != self.run.coordinates:
-            raise ValueError(
-                f"model: has {counted(count, 'trained coordinate')}, and the noise of {self.run.path} has {self.run.coordinates}: plan and run with `--coordinates {count}` and another `--out`; "
-                "or set requires_grad of the parameters that are not trained to False"
-            )
+        self._session.check_coordinates(sum(p.numel() for p in trained.values()), "model: has", "set requires_grad of the parameters that are not trained to False")
 
     def check_other(self, optimizer: torch.optim.Optimizer) -> None:
         """Refuses a step of another optimizer than the training's with parameters of the model."""

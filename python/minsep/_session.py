@@ -3,9 +3,10 @@ random numbers."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -14,11 +15,22 @@ from ._batches import PADDING, OwnerBatch
 from ._guard import StepGuard
 from ._reader import NoiseReader, read_noise
 from ._run import Run
-from ._tree import Layout
+from ._tree import Layout, counted
 from .errors import TrainingError
 
 
 NO_CHECKPOINT = "{}: is no checkpoint that save of a private training wrote, or was cut: give the path of one, or of no file, where a training begins"
+
+
+@contextlib.contextmanager
+def replaced(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A file to write, which takes the place of the one at a path when it is whole and safe."""
+    new = os.fspath(path) + ".new"
+    with open(new, "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
 
 
 class Session:
@@ -65,6 +77,21 @@ class Session:
             raise
         self.guard = guard
         return guard
+
+    def check_coordinates(self, count: int, whose: str, way_out: str) -> None:
+        """Refuses another number of trained coordinates than the noise has."""
+        if count != self.run.coordinates:
+            raise ValueError(
+                f"{whose} {counted(count, 'trained coordinate')}, and the noise of {self.run.path} has {self.run.coordinates}: plan and run with `--coordinates {count}` and another `--out`; or {way_out}"
+            )
+
+    def next_step(self) -> int:
+        """The step of the guard that comes next; TrainingError if there is none."""
+        assert self.guard is not None
+        step = self.guard.next_step
+        if step >= self.run.steps:
+            self.guard.take(step)  # which refuses it
+        return step
 
     def noise(self, step: int) -> Any:
         """Takes a step, and gives its noise, as `begin` says."""

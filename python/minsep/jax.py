@@ -185,16 +185,3 @@ def gather(word: Any) -> Any:
     from jax.experimental import multihost_utils
 
     return multihost_utils.process_allgather(np.asarray(word))
-
-
-_gather = gather
-
-
-def same_on_all_hosts(run: Run, gather: Callable[[Any], Any] | None = None) -> None:
-    """Raises ValueError on hosts with different runs: all must have the same batches and the same
-    recipe of noise."""
-    need_run(run, "same_on_all_hosts(run)")
-    mine = np.frombuffer(bytes.fromhex(run.fingerprint), np.uint8)
-    theirs = np.asarray((_gather if gather is None else gather)(mine)).reshape(-1, len(mine))
-    if (theirs != mine).any():
-        raise ValueError(f"run {run.path}: hosts have different batches or recipes of noise")

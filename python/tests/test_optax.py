@@ -378,7 +378,7 @@ class Refused(Training):
             self.begin("run")
         params = self.params()
         for optimizer, params, words in (
-            (optax.adam(0.1), {**params, "more": np.zeros(2, np.float32)}, "^params: have 38 coordinates, and the noise of .* has 36: plan and run with `--coordinates 38`"),
+            (optax.adam(0.1), {**params, "more": np.zeros(2, np.float32)}, "^params: have 38 trained coordinates, and the noise of .* has 36: plan and run with `--coordinates 38`"),
             (optax.adam(0.1), {**params, "more": np.zeros(0, int)}, r"^params: \['more'\] is of type int"),
             (optax.adam(0.1), collections.OrderedDict(b=np.zeros(30, np.float32), a=np.zeros(6, np.float32)), "^params: must be a tree of dicts"),
             (optax.lbfgs(), params, "^optimizer: cannot make an update of the noisy mean and the parameters alone"),
@@ -390,7 +390,7 @@ class Refused(Training):
         for frozen in {"first": True}, {"first": {"w": True}, "last": False}, [True, False]:
             with self.assertRaisesRegex(ValueError, "^frozen: must be a tree of True and False as params are"):
                 self.begin(run, frozen=frozen).init(self.params())
-        with self.assertRaisesRegex(ValueError, "^params: have 12 coordinates, and the noise of .* has 36"):
+        with self.assertRaisesRegex(ValueError, "^params: have 12 trained coordinates, and the noise of .* has 36"):
             self.begin(run, frozen={"first": True, "last": False}).init(self.params())
         with self.assertRaisesRegex(ValueError, "^params: has no array that is trained"):
             self.begin(run, frozen=True).init(self.params())

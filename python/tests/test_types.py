@@ -75,7 +75,6 @@ class Types(runs.Case):
         import minsep.jax as dp
 
         self.refused("run", dp.Steps, {"source": [], "guard": None, "multiple": 1})
-        self.refused("run", dp.same_on_all_hosts, {})
         run = minsep.Run(self.noisy())
         with self.assertRaisesRegex(TypeError, "^noise: must be the noise of a step"):
             dp.add_noise(np.zeros(33, np.int32), runs.Reader(run).noise, run.grid, 1)
