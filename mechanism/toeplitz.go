@@ -110,18 +110,6 @@ func minimizeColumn(
 	return c, loss, err
 }
 
-// checkToeplitz requires a Toeplitz workload.
-func (a *Workload) checkToeplitz() error {
-	if a.IsToeplitz() {
-		return nil
-	}
-	return &ParamError{
-		Param: "workload",
-		Value: a.form(),
-		Rule:  "must be Toeplitz here: of constant learning rates, or a file with toeplitz",
-	}
-}
-
 // newToeplitzError returns a function that computes ln of the squared error, by p's objective, of
 // the Toeplitz C with first column c of bands entries, and adds its gradient to grad.
 //

@@ -108,6 +108,18 @@ func count(set ...bool) int {
 // IsToeplitz reports whether A[i][j] depends on i-j only.
 func (a *Workload) IsToeplitz() bool { return a.Matrix == nil && a.LearningRates == nil }
 
+// checkToeplitz requires a Toeplitz workload.
+func (a *Workload) checkToeplitz() error {
+	if a.IsToeplitz() {
+		return nil
+	}
+	return &ParamError{
+		Param: "workload",
+		Value: a.form(),
+		Rule:  "must be Toeplitz here: of constant learning rates, or a file with toeplitz",
+	}
+}
+
 // FirstColumn returns the first column of A, its first n entries, for a Toeplitz workload, and nil
 // for others.
 func (a *Workload) FirstColumn(n int) []float64 {
