@@ -3,14 +3,11 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"minsep/internal/accounting"
-	"minsep/internal/montecarlo"
 	"minsep/internal/words"
-	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -117,7 +114,7 @@ func promise(r *Run) *section {
 		Fact{"Status", string(c.Status)},
 		Fact{"Noise multiplier σ", accounting.RoundedUp(c.NoiseMultiplier, 6) + ", in units of the clip norm"},
 		Fact{"Sampling", sampled(c.Run.Sampler)},
-		Fact{"Strategy", described(c.Run.Strategy)})
+		Fact{"Strategy", c.Run.Strategy.Kind + ", " + words.Count(c.Run.Strategy.Bands(), "band")})
 	for _, released := range r.Statistics {
 		s.Facts = append(s.Facts, Fact{
 			"Statistics " + released.Name,
@@ -134,11 +131,6 @@ func sampled(s sampling.Spec) string {
 		return text + fmt.Sprintf("periods of %d", s.Rotation.EpochSteps)
 	}
 	return text + fmt.Sprintf("separation %d", s.Scheme().Separation())
-}
-
-// described describes a strategy in a few words.
-func described(s *mechanism.Strategy) string {
-	return s.Kind + ", " + words.Count(s.Bands(), "band")
 }
 
 // secret is the section on secrets. With ShowSecret it has the realised sizes and counts.
@@ -261,60 +253,24 @@ func attacks(r *Run) *section {
 		}
 		rates.Rows = append(rates.Rows, row{[]string{number(fpr), most}, tpr})
 	}
-	points := table{Title: "δ at other ε", Columns: []string{"ε", "δ, at most", "from"}}
-	for _, p := range c.Points {
-		points.add(number(p.Epsilon), number(p.Delta), "the certificate")
-	}
-	for _, part := range []float64{0, 0.25, 0.5, 0.75} {
-		epsilon := part * c.Epsilon
-		points.add(number(epsilon), accounting.RateUp(g.Delta(epsilon)), "what follows from it (F6.1)")
-	}
-	s.Tables = []table{rates, points}
+	s.Tables = []table{rates}
 	return s
 }
 
-// directions has the names of the two directions of the hockey-stick divergence: P is with the
-// protected unit, Q without.
-var directions = map[montecarlo.Direction]string{montecarlo.P: "H(P,Q)", montecarlo.Q: "H(Q,P)"}
-
-// verification is the section on the proof of each direction of each point.
+// verification is the section on what the proof assumes, and on how much of δ it took.
 func verification(r *Run) *section {
 	c := r.Certificate
 	if c == nil {
 		return nil
 	}
-	t := table{
-		Title:   "The directions of each point",
-		Columns: []string{"ε", "δ", "direction", "method", "samples", "mean", "accepted up to", "largest value"},
-	}
-	for _, p := range c.Points {
-		for _, v := range p.Directions {
-			cells := []string{
-				number(p.Epsilon),
-				number(p.Delta),
-				directions[v.Direction],
-				string(v.Method),
-				"none",
-				"–",
-				"–",
-				number(v.Bound),
-			}
-			if v.Samples > 0 {
-				cells[4] = words.Grouped(int64(v.Samples))
-				cells[5] = number(v.Mean)
-				cells[6] = number(v.Accept)
-			}
-			t.add(cells...)
-		}
-	}
-	s := &section{ID: "verification", Title: "How it was verified", Tables: []table{t}}
-	s.Text = []string{
-		"A direction with samples is accepted where their mean is at most what was fixed before the first of them; " +
-			"the largest value is the most that one sample can have. A direction without samples has a computed bound in its place. " +
-			"H(P,Q) is of the training with the protected unit against that without it, H(Q,P) the other way round.",
-	}
+	s := &section{ID: "verification", Title: "How it was verified"}
 	s.Facts = []Fact{
+		{"Method", string(c.Method)},
 		{"Failure probability", fmt.Sprintf("%.4g, a part of every δ", c.Points[0].FailureProbability)},
+		{"Protocol", c.ProtocolSHA256},
+	}
+	s.Text = []string{
+		"The certificate has the proof of each direction of each point, and its ledger the noise multipliers that were tried and the sums of their samples. minsep inspect computes them again.",
 	}
 	for _, a := range c.Assumptions {
 		s.List = append(s.List, "Assumed: "+a.Text+" ("+a.Source+").")
@@ -322,63 +278,10 @@ func verification(r *Run) *section {
 	return s
 }
 
-// becameOf explains the states of a candidate in words.
-var becameOf = map[string]string{
-	accounting.StateReleased: "released: the certificate's",
-	accounting.StateAccepted: "accepted, and so is one with less noise",
-	accounting.StateRejected: "rejected: a mean is above what is accepted",
-	accounting.StateUntried:  "not tried: it is needed, or counts, only where those with more noise are accepted",
-}
-
-// candidates is the section on the noise multipliers that were tried.
-func candidates(r *Run) *section {
-	if len(r.Candidates) == 0 {
-		return nil
-	}
-	s := &section{ID: "candidates", Title: "Which noise multipliers were tried"}
-	s.Text = []string{
-		"The list was written to the ledger before the first sample, and is tried from the largest down to the first that is rejected; the smallest that is accepted is released. " +
-			"A rejected one is no fault: its samples do not prove δ. The failure probability covers the whole list.",
-	}
-	released := func(o accounting.Outcome) bool { return o.State == accounting.StateReleased }
-	if !slices.ContainsFunc(r.Candidates, released) {
-		s.Text = append(s.Text, "None was accepted, so that this ledger gives no certificate.")
-	}
-	t := table{
-		Title:   "From the largest",
-		Columns: []string{"σ", "outcome", "direction", "samples", "mean", "accepted up to"},
-	}
-	for _, o := range slices.Backward(r.Candidates) {
-		sigma, became := sixDigits(o.NoiseMultiplier), becameOf[o.State]
-		if len(o.Verdicts) == 0 {
-			t.add(sigma, became, "–", "–", "–", "–")
-		}
-		for _, v := range o.Verdicts {
-			if v.Samples > 0 {
-				t.add(
-					sigma,
-					became,
-					directions[v.Direction],
-					words.Grouped(int64(v.Samples)),
-					number(v.Mean),
-					number(v.Accept),
-				)
-			} else {
-				t.add(sigma, became, directions[v.Direction], "none", "at most "+number(v.Bound), "–")
-			}
-		}
-	}
-	s.Tables = []table{t}
-	return s
-}
-
 // number writes four significant digits.
 func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
-
-// sixDigits writes a noise multiplier in the form of the certificate's.
-func sixDigits(v float64) string { return fmt.Sprintf("%.6g", v) }
 
 // data answers further questions of a reader: how many examples are kept, of how many, the expected
 // batch size, and the clip norm, as far as the directory knows them.

@@ -30,15 +30,7 @@ var Glossary = []Fact{
 		"Epsilon ε",
 		"the exponent of the factor e^ε by which the data of one protected unit may change the probability of an outcome: smaller is more private",
 	},
-	{
-		"H(P,Q), H(Q,P)",
-		"the two directions of a claim: the part of the probability of outcomes with the protected unit that exceeds e^ε times their probability without it, and the other way round. δ bounds both",
-	},
 	{"Ledger", "the protocol of a verification, fixed before its first sample, and the sums of its samples"},
-	{
-		"M/δ, M/delta",
-		"the largest value that a sample can have, over δ: a verification takes samples in proportion to it",
-	},
 	{"Min-sep b", "the least distance, in steps, of two participations of one example"},
 	{"Neighbourhood", "of an example: the examples that share an owner with it, and itself"},
 	{"Noise multiplier σ", "standard deviation of the noise before it is correlated, in units of the clip norm"},

@@ -116,12 +116,9 @@ func Write(w io.Writer, r *Run, o Options) error {
 		trainer(r),
 		attacks(r),
 		sizes(r),
-		participations(r),
-		noiseOf(r),
 		bounds(r),
 		verification(r),
-		candidates(r),
-		folders(r),
+		made(r),
 		checks(r),
 		cite(r),
 	} {

@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"math"
 	"slices"
 	"time"
 
 	"minsep/internal/accounting"
 	"minsep/internal/inspect"
-	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/noise"
 	"minsep/internal/ownergraph"
@@ -44,29 +42,12 @@ type Run struct {
 	Info        *manifest.Run           // run.json
 	Nouns       words.Nouns             // of run.json
 	Certificate *accounting.Certificate // of certificate.json, or of accounting.json, with a status that says that nothing is proven
-	Candidates  []accounting.Outcome    // of the ledger, by rising noise multiplier; also of a verification that ended without a certificate
 	Bounded     *ownergraph.Summary
 	Batches     *manifest.BatchesFacts
-	Scheme      *sampling.Spec      // of the batches or, else, of the certificate
-	Strategy    *mechanism.Strategy // of the certificate or, else, of the folder strategy
-	Noise       *noise.Params       // of the recipe
-	Statistics  []privacy.Release   // released beside the training
-	Baseline    *Baseline           // DP-SGD for the same claim; nil where there is none to compare with
-	Indexes     []IndexOf           // of the folders that have one
-	Certified   time.Time           // when the certificate was written, by the date of its file; zero where that is not known
-}
-
-// IndexOf is the index of a folder.
-type IndexOf struct {
-	Folder  string // its name in the run directory
-	Version string // of minsep, that wrote it
-	Params  string // SHA-256 of the stage's parameters, in hexadecimal
-	Files   int    // at least 0
-	Bytes   int64  // of all files; 0 where Secret, as sizes are then secret
-	Secret  bool   // batches and noise
-	// Finished is when the index was written, by the date of the file; zero where that is not known,
-	// as in an object store. A copy may have a date of its own.
-	Finished time.Time
+	Scheme      *sampling.Spec    // of the batches or, else, of the certificate
+	Noise       *noise.Params     // of the recipe
+	Statistics  []privacy.Release // released beside the training
+	Baseline    *Baseline         // DP-SGD for the same claim; nil where there is none to compare with
 }
 
 // Read inspects a run directory and reads the contents of its page. It returns an error if there is
@@ -102,20 +83,8 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 		r.Info, r.Nouns = &info, info.Nouns
 	}
 	if c, err := stages.ReadCertificate(ctx, dir); err == nil {
-		// The claim is about this strategy and this sampler; the folders beside it may hold others, which
-		// the verdict says.
-		r.Certificate, r.Strategy, r.Scheme = c, c.Run.Strategy, &c.Run.Sampler
-		if name, err := stages.FindClaim(ctx, dir); err == nil {
-			r.Certified = written(ctx, store.Join(dir, name))
-		}
-	}
-	if l, err := ledger.Read(ctx, store.Join(dir, manifest.LedgerFolder)); err == nil {
-		if outcomes, err := l.Protocol().Outcomes(l.Tallies()); err == nil {
-			r.Candidates = outcomes
-		}
-	}
-	if s, err := stages.ReadStrategyFile(ctx, store.Join(dir, manifest.StrategyFolder, manifest.StrategyFile)); err == nil && r.Strategy == nil {
-		r.Strategy = s
+		// The claim is about this sampler; the folders beside it may hold others, which the verdict says.
+		r.Certificate, r.Scheme = c, &c.Run.Sampler
 	}
 	if b, err := manifest.OpenBounded(ctx, store.Join(dir, manifest.BoundedFolder)); err == nil {
 		r.Bounded = &b.Summary
@@ -131,7 +100,6 @@ func Read(ctx context.Context, dir string, o Options) (*Run, error) {
 		r.Statistics = all
 	}
 	r.readNoise(ctx)
-	r.readIndexes(ctx)
 	r.Baseline = r.baseline(ctx)
 	return r, errors.Join(ctx.Err(), failures.Err())
 }
@@ -157,45 +125,6 @@ func (r *Run) readNoise(ctx context.Context) {
 	if json.Unmarshal(b, &recipe) == nil {
 		r.Noise = &recipe.Params
 	}
-}
-
-// readIndexes reads the indexes of all folders that have one.
-func (r *Run) readIndexes(ctx context.Context) {
-	for _, stage := range stages.All {
-		if stage.Formats == nil {
-			continue
-		}
-		folder := stage.Folder()
-		ix, err := manifest.Read(ctx, store.Join(r.Dir, folder))
-		if errors.Is(err, fs.ErrNotExist) || err != nil {
-			continue
-		}
-		of := IndexOf{
-			Folder:  folder,
-			Version: ix.Version,
-			Params:  ix.ParamsSHA256.String(),
-			Files:   len(ix.Files),
-			Secret:  ix.Secret != nil || stage.Secret,
-		}
-		of.Finished = written(ctx, store.Join(r.Dir, folder, manifest.IndexName))
-		for _, f := range ix.Files {
-			of.Bytes += f.Bytes
-		}
-		// The size of a secret file shows how many took part.
-		if of.Secret {
-			of.Bytes = 0
-		}
-		r.Indexes = append(r.Indexes, of)
-	}
-}
-
-// written returns the time when a file was written, zero if that is not known.
-func written(ctx context.Context, path string) time.Time {
-	info, err := store.Stat(ctx, path)
-	if err != nil {
-		return time.Time{}
-	}
-	return info.Modified
 }
 
 // realized returns the realised sizes and counts, if they are to be shown.

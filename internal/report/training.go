@@ -33,20 +33,6 @@ func sizes(r *Run) *section {
 	if t := r.Scheme.Truncation; t != nil {
 		s.Facts = append(s.Facts, Fact{"Maximum batch size", fmt.Sprint(t.MaxBatchSize)})
 	}
-	if band := batchBand(r.drawn(), batch); band != nil && r.independent() != nil {
-		s.Facts = append(
-			s.Facts,
-			Fact{
-				"Range of batch sizes",
-				fmt.Sprintf(
-					"%s to %s at a step, with probability %g (by the scheme, before any maximum)",
-					words.Grouped(band.Low),
-					words.Grouped(band.High),
-					band.Prob,
-				),
-			},
-		)
-	}
 	c := r.Certificate
 	if c == nil || c.Run.Strategy.Steps > mostSteps {
 		return s
@@ -67,6 +53,9 @@ func sizes(r *Run) *section {
 			fmt.Sprintf("%.4g (MaxSE, also over the batch size)", r.noiseBy(workload, planner.MaxSE)),
 		},
 	)
+	if step := r.Report.StepNoise; step != nil {
+		s.Facts = append(s.Facts, Fact{"Noise of a step", step.String()})
+	}
 	if b := r.Baseline; b != nil {
 		text := fmt.Sprintf("%.4g, %.3g times as much as here", b.Relative, 1/b.Ratio)
 		if b.Ratio > 1 {
@@ -96,92 +85,6 @@ func measure(workload mechanism.Params, steps int) string {
 	default:
 		return text + " of the models of a training by " + training.Describe(steps)
 	}
-}
-
-// participations is the section on the distribution of participations by the scheme.
-func participations(r *Run) *section {
-	if r.Scheme == nil {
-		return nil
-	}
-	l := participationsOf(*r.Scheme)
-	if l == nil {
-		return nil
-	}
-	one := r.participant()
-	s := &section{ID: "law", Title: "Participations by the scheme"}
-	s.Text = []string{
-		fmt.Sprintf(
-			"This is what the scheme does on average, by %s draws with a public key. It shows nothing of the batches of this run.",
-			words.Grouped(int64(l.Draws)),
-		),
-	}
-	if r.Scheme.Rotation != nil {
-		one = "owner"
-		s.Text = append(
-			s.Text,
-			"It is of an owner of whom every pool has an example. Other owners, and most examples, take part less often.",
-		)
-	}
-	s.Tables = []table{shares("How often an "+one+" takes part", "times", "share of "+one+"s", l.Times)}
-	if len(l.Gaps) > 0 {
-		s.Tables = append(
-			s.Tables,
-			shares("How far apart its participations are", "steps", "share of gaps", l.Gaps),
-		)
-	}
-	return s
-}
-
-// mostShares is the largest number of rows of a table of shares.
-const mostShares = 30
-
-// shares is a table of the shares of whole numbers that are not 0. Where these are many, a row sums
-// the shares of several successive numbers.
-func shares(title, number, share string, of []float64) table {
-	start := 0
-	for start < len(of)-1 && of[start] == 0 {
-		start++
-	}
-	t := table{Title: title, Columns: []string{number, share}}
-	size := max(1, (len(of)-start+mostShares-1)/mostShares)
-	for k := start; k < len(of); k += size {
-		sum := 0.0
-		for _, v := range of[k:min(k+size, len(of))] {
-			sum += v
-		}
-		name := strconv.Itoa(k)
-		if size > 1 {
-			name += "–" + strconv.Itoa(k+size-1)
-		}
-		if sum > 0 {
-			t.Rows = append(t.Rows, row{[]string{name, fmt.Sprintf("%.3g", sum)}, sum})
-		}
-	}
-	return t
-}
-
-// noiseOf is the section on the strategy and the noise.
-func noiseOf(r *Run) *section {
-	if r.Strategy == nil {
-		return nil
-	}
-	s := &section{ID: "noise", Title: "Strategy and noise"}
-	s.Text = []string{
-		"Training adds ζσC⁻¹z, with z independent and normal: negative entries of C⁻¹ take back a part of the noise of earlier steps.",
-	}
-	s.Facts = []Fact{{"Strategy", described(r.Strategy)}}
-	if n := r.Noise; n != nil {
-		s.Facts = append(s.Facts,
-			Fact{"Coordinates", words.Grouped(n.Coordinates)},
-			Fact{"Clip norm ζ", fmt.Sprintf("%g", float64(n.ClipNorm))},
-			Fact{"Noise multiplier σ", sixDigits(float64(n.NoiseMultiplier))},
-			Fact{"Grid", power(float64(n.Grid))},
-			Fact{"Random words", string(n.Words)})
-		if step := r.Report.StepNoise; step != nil {
-			s.Facts = append(s.Facts, Fact{"Noise of a step", step.String()})
-		}
-	}
-	return s
 }
 
 // bounds is the section on the examples that the bound kept and lost.
