@@ -72,6 +72,9 @@ func (p Problem) begin(byCost bool) (*calibrator, error) {
 	if p.Workers <= 0 {
 		p.Workers = runtime.GOMAXPROCS(0)
 	}
+	if WithoutSamples(method) {
+		p.Earlier = nil // a proof holds whatever was seen
+	}
 	c := &calibrator{Problem: p, run: p.Run, byCost: byCost, out: &Plan{Method: method}, total: float64(p.Samples)}
 	if byCost {
 		c.run = p.Run.Untruncated()
@@ -98,7 +101,7 @@ func (p Problem) planBy(ctx context.Context, byCost bool) (*Plan, error) {
 		err = c.sought(ctx)
 	}
 	if errors.Is(err, accounting.ErrTooFewSamples) && c.run.Majorized() { // without samples the claim costs more noise, but it can be made
-		c.out.Method = accounting.PLD
+		c.out.Method, c.Earlier = accounting.PLD, nil
 		if c.proven(ctx) == nil {
 			err = nil
 		}

@@ -3,6 +3,7 @@ package calibration
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -179,6 +180,24 @@ func TestTruncationBesideEarlier(t *testing.T) {
 		problem.Earlier[0].FailureProbability = truncatedDelta
 		if _, err = problem.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "earlier") {
 			t.Errorf("σ = %g: nothing of δ is left: got %v", sigma, err)
+		}
+	}
+}
+
+// TestWithoutSamplesBesideEarlier: a claim without samples shares δ with no earlier protocol, even if
+// these use all of δ up, with a maximum batch size and with additional ε.
+func TestWithoutSamplesBesideEarlier(t *testing.T) {
+	run := truncatedRuns(t)["poisson, four examples per owner"]
+	for name, run := range map[string]accounting.Run{"maximum": run, "no maximum": run.Untruncated()} {
+		problem := Problem{Run: run, Epsilon: truncatedEpsilon, Delta: truncatedDelta, AlsoEpsilon: []float64{1}, CodeVersion: "test"}
+		alone, err := problem.Plan(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		problem.Earlier = []accounting.Earlier{{ProtocolSHA256: strings.Repeat("0", 64), FailureProbability: truncatedDelta}}
+		beside, err := problem.Plan(t.Context())
+		if err != nil || !reflect.DeepEqual(beside.Protocol, alone.Protocol) {
+			t.Errorf("%s: %+v, %v: want %+v", name, beside, err, alone.Protocol)
 		}
 	}
 }
