@@ -23,3 +23,13 @@ func (a allocationEvents) cases(noiseMultiplier float64) [][]pld.Step {
 	periods, _ := a.run.Allocations(noiseMultiplier)
 	return [][]pld.Step{periods}
 }
+
+// uniform is the participation of an example that takes part once in each period, at a uniform step:
+// in every whole period for sure.
+func (r Run) uniform(steps, period int) participation {
+	return participation{
+		rates: []rate{{upward / float64(period), steps}},
+		drawn: r.Examples,
+		never: max(0, 1-float64(steps)/float64(period)) / upward,
+	}
+}

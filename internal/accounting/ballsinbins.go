@@ -33,12 +33,6 @@ func (a ballsInBins) sensitivity() (mechanism.Sensitivity, error) {
 	return a.run.Strategy.Sensitivity(mechanism.Participation{MinSep: a.scheme.Period, Phases: true})
 }
 
-// participation: the phases are uniform and independent.
 func (a ballsInBins) participation() participation {
-	n, period := a.scheme.Steps, a.scheme.Period
-	return participation{
-		rates: []rate{{upward / float64(period), n}},
-		drawn: a.run.Examples,
-		never: max(0, 1-float64(n)/float64(period)) / upward,
-	}
+	return a.run.uniform(a.scheme.Steps, a.scheme.Period)
 }

@@ -31,12 +31,6 @@ func (a epochMinSep) sensitivity() (mechanism.Sensitivity, error) {
 	)
 }
 
-// participation: every step has rate 1/T, and every whole epoch has a participation.
 func (a epochMinSep) participation() participation {
-	n, epoch := a.scheme.Steps, a.scheme.EpochSteps
-	return participation{
-		rates: []rate{{upward / float64(epoch), n}},
-		drawn: a.run.Examples,
-		never: max(0, 1-float64(n)/float64(epoch)) / upward,
-	}
+	return a.run.uniform(a.scheme.Steps, a.scheme.EpochSteps)
 }

@@ -50,13 +50,6 @@ func (a rotation) sensitivity() (mechanism.Sensitivity, error) {
 	return mechanism.Sensitivity{Value: math.Sqrt(float64(3*periods-2)) * slices.Max(a.run.ColumnNorms())}, nil
 }
 
-// participation: in a period's pool every step has rate 1/T, and every whole period has a
-// participation.
 func (a rotation) participation() participation {
-	n, epoch := a.scheme.Steps, a.scheme.EpochSteps
-	return participation{
-		rates: []rate{{upward / float64(epoch), n}},
-		drawn: a.run.Examples,
-		never: max(0, 1-float64(n)/float64(epoch)) / upward,
-	}
+	return a.run.uniform(a.scheme.Steps, a.scheme.EpochSteps)
 }

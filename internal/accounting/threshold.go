@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"minsep/internal/bisect"
 	"minsep/internal/golden"
 	"minsep/internal/param"
 )
@@ -192,33 +191,4 @@ func (c Claim) leastCost(least float64, samples func(verify, q float64) float64)
 	from, to, _, _ := golden.Section(-high, -low, 1e-4, func(v float64) float64 { return cost(at(-v)) })
 	verify = at(-(from + to) / 2)
 	return verify, cost(verify)
-}
-
-// Spend returns the thresholds with the largest accepted mean that a budget of samples allows,
-// over one trial for each bound, and the samples of each trial. When the budget is too small
-// even to accept a mean of 0 the error wraps ErrTooFewSamples and says how many are needed.
-func (c Claim) Spend(bounds []float64, budget uint64) (Thresholds, []uint64, error) {
-	check := param.Checker{}
-	c.check(&check)
-	checkBounds(&check, bounds)
-	if err := check.Err(); err != nil {
-		return Thresholds{}, nil, err
-	}
-	affordable := func(accept float64) bool { // over the most
-		_, total := c.bestThresholds(accept*c.most(), bounds)
-		return total <= float64(min(budget, maxSamples))
-	}
-	if !affordable(0) {
-		_, need := c.bestThresholds(0, bounds)
-		_, half := c.bestThresholds(c.Delta/2, bounds)
-		return Thresholds{}, nil, fmt.Errorf(
-			"%w: %d, where accepting a mean of 0 takes %.4g and one of δ/2 takes %.4g",
-			ErrTooFewSamples,
-			budget,
-			need,
-			half,
-		)
-	}
-	accept, _ := bisect.Between(0, 1, math.Ldexp(1, -40), affordable)
-	return c.Samples(min(accept, 1-1e-9)*c.most(), bounds)
 }

@@ -55,57 +55,43 @@ func TestDivergence(t *testing.T) {
 	}
 }
 
-func TestSpend(t *testing.T) {
+// TestSamples: trials share one failure probability, δ is used up, and a trial whose values are at most
+// δ_v takes no samples.
+func TestSamples(t *testing.T) {
 	const delta = 1e-6
-	bounds := []float64{1e-4, 5e-5, 0, 9e-7} // the last two need no samples: M ≤ δ_v
-	last := 0.0
-	for _, budget := range []uint64{10_000, 100_000, 10_000_000} {
-		th, samples, err := Claim{Delta: delta}.Spend(bounds, budget)
-		if err != nil {
-			t.Fatal(err)
-		}
-		total := samples[0] + samples[1]
-		if total > budget || float64(total) < 0.99*float64(budget) {
-			t.Errorf("budget %d: spent %d", budget, total)
-		}
-		if th.Accept <= last || th.Accept >= th.Verify || th.Total() > delta {
-			t.Errorf("budget %d: %+v", budget, th)
-		}
-		for i, bound := range bounds {
-			if q := FailureProbability(samples[i], bound, th.Accept, th.Verify); q > th.FailureProbability {
-				t.Errorf("budget %d, trial %d: q = %g above %g", budget, i, q, th.FailureProbability)
+	bounds := []float64{1e-4, 5e-5, 0, 9e-7} // the last two are at most δ_v
+	for _, c := range []Claim{{Delta: delta}, {Delta: delta, Points: 3, Earlier: 1e-8}} {
+		least := uint64(0)
+		for _, part := range []float64{0, 0.3, 0.8} {
+			th, samples, err := c.Samples(part*delta, bounds)
+			if err != nil {
+				t.Fatal(err)
 			}
+			q := float64(max(1, c.Points))*th.FailureProbability + c.Earlier
+			if total := th.Verify + q*(1-th.Verify); th.Accept != part*delta || total > delta || total < delta*(1-1e-6) {
+				t.Errorf("%+v: %+v comes to %g", c, th, total)
+			}
+			for i, bound := range bounds {
+				if q := FailureProbability(samples[i], bound, th.Accept, th.Verify); q > th.FailureProbability {
+					t.Errorf("%+v, trial %d: q = %g above %g", c, i, q, th.FailureProbability)
+				}
+			}
+			if samples[0] <= least || samples[2] != 0 || samples[3] != 0 {
+				t.Errorf("%+v, at most %g of δ: %d samples", c, part, samples)
+			}
+			least = samples[0]
 		}
-		last = th.Accept
 	}
-	if _, _, err := (Claim{Delta: delta}).Spend(bounds, 100); !errors.Is(err, ErrTooFewSamples) {
-		t.Errorf("100 samples: got %v", err)
-	}
-	if th, samples, err := (Claim{Delta: delta}).Spend([]float64{1e-7, 0}, 0); err != nil || samples[0] != 0 || th.FailureProbability != 0 || th.Verify != delta {
+	th, samples, err := Claim{Delta: delta}.Samples(0, []float64{1e-7, 0})
+	if err != nil || samples[0] != 0 || th.FailureProbability != 0 || th.Verify != delta {
 		t.Errorf("bounds below δ: %+v %v %v", th, samples, err)
 	}
 	var pe *ParamError
-	if _, _, err := (Claim{Delta: delta}).Spend([]float64{math.NaN()}, 5); !errors.As(err, &pe) {
+	if _, _, err := (Claim{Delta: delta}).Samples(0, []float64{math.NaN()}); !errors.As(err, &pe) {
 		t.Errorf("NaN bound: got %v", err)
 	}
 	if _, _, err := (Claim{Delta: delta}).Samples(delta, bounds); !errors.As(err, &pe) {
 		t.Errorf("δ' = δ: got %v", err)
-	}
-}
-
-// TestSharedFailureProbability: three points after an earlier protocol leave a third of what is
-// left.
-func TestSharedFailureProbability(t *testing.T) {
-	c := Claim{Delta: 1e-6, Points: 3, Earlier: 1e-8}
-	th, samples, err := c.Spend([]float64{1e-4}, 1_000_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if total := th.Verify + (3*th.FailureProbability+c.Earlier)*(1-th.Verify); total > c.Delta || total < c.Delta*(1-1e-6) {
-		t.Errorf("%+v comes to %g, want at most and nearly %g", th, total, c.Delta)
-	}
-	if q := FailureProbability(samples[0], 1e-4, th.Accept, th.Verify); q > th.FailureProbability {
-		t.Errorf("q = %g above %g", q, th.FailureProbability)
 	}
 }
 

@@ -41,11 +41,14 @@ func TestRandomEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts, _ := e.parts()
+		parts, most := exactParts(e), 1.05
+		if e.Truncation != nil { // numbers of other examples are grouped
+			most = 1.3
+		}
 		for i, l := range []Loss{one.PQ, one.QP} {
 			want := oracle1(parts, []func(pair) pair{same, pair.mirrored}[i], epsilon)
 			got, err := l.Delta(epsilon)
-			if err != nil || got < want*(1-1e-8)-1e-15 || got > 1.05*want+1e-9 {
+			if err != nil || got < want*(1-1e-8)-1e-15 || got > most*want+1e-9 {
 				t.Fatalf("%+v, direction %d: δ(%g) = %.10g, want %.10g, %v", e, i, epsilon, got, want, err)
 			}
 		}
