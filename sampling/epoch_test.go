@@ -103,7 +103,7 @@ func TestEpochsAreKept(t *testing.T) {
 	s := sampling.EpochMinSep{Steps: n, MinSep: b, EpochSteps: epoch}
 	counts := make([]int, n)
 	draws(s, "epochs", examples, func(_ int, steps []int32) {
-		if i := sampling.MinSepViolation(steps, b, false); i >= 0 {
+		if breaksMinSep(steps, b) {
 			t.Fatalf("steps %v break min-sep %d", steps, b)
 		}
 		in := make([]int, n/epoch+1)

@@ -2,12 +2,9 @@ package sampling
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 )
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // Exclude is Algorithm 3 of arXiv 2602.09338, step by step. coins[e] holds the steps in which
 // example e is sampled, in ascending order from 1-MinSep on; owners[e] holds its owners, numbered
@@ -15,19 +12,6 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps
 // where none of its owners had a sampled example in the MinSep-1 steps before. It is the reference
 // for the transform.
 func (s MultiOwner) Exclude(coins, owners [][]int32) [][]int32 {
-	return s.exclude(coins, owners, func(bool) bool { return true })
-}
-
-// ExcludeRealized is Algorithm 4 of arXiv 2602.09338. It excludes an example when one that shares
-// an owner with it *took part* in the last MinSep-1 steps, sampled or not. It is here for
-// comparison only: its accounting is a conjecture, a star of examples refutes it, and minsep has
-// none for it.
-func (s MultiOwner) ExcludeRealized(coins, owners [][]int32) [][]int32 {
-	return s.exclude(coins, owners, func(tookPart bool) bool { return tookPart })
-}
-
-// exclude walks through the steps and keeps the last blocking step of each owner.
-func (s MultiOwner) exclude(coins, owners [][]int32, blocks func(tookPart bool) bool) [][]int32 {
 	type event struct{ step, example int32 }
 	var events []event
 	most := int32(-1)
@@ -59,25 +43,10 @@ func (s MultiOwner) exclude(coins, owners [][]int32, blocks func(tookPart bool) 
 			if took[i] && t >= 0 {
 				out[e] = append(out[e], t)
 			}
-			if !blocks(took[i]) {
-				continue
-			}
 			for _, u := range owners[e] {
 				last[u] = int(t)
 			}
 		}
 	}
 	return out
-}
-
-// MinSepViolation returns the index of the first step that is less than minSep after the one before
-// it, or -1. steps ascend; they belong to one example, or to all examples of one owner. sameStep
-// allows equal steps, which are several examples of one owner in one batch.
-func MinSepViolation(steps []int32, minSep int, sameStep bool) int {
-	for i := 1; i < len(steps); i++ {
-		if gap := int(steps[i]) - int(steps[i-1]); gap < minSep && !(sameStep && gap == 0) {
-			return i
-		}
-	}
-	return -1
 }

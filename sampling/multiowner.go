@@ -2,7 +2,9 @@ package sampling
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"minsep/internal/param"
 )
@@ -130,7 +132,7 @@ type batchSizePolynomial struct{ counts, powers []float64 }
 
 func newBatchSizePolynomial(neighborhoods Neighborhoods, minSep int) batchSizePolynomial {
 	var f batchSizePolynomial
-	for _, size := range sortedKeys(neighborhoods) { // a fixed order gives sums with the same bits
+	for _, size := range slices.Sorted(maps.Keys(neighborhoods)) { // a fixed order gives sums with the same bits
 		f.counts = append(f.counts, float64(neighborhoods[size]))
 		f.powers = append(f.powers, float64(minSep-1)*float64(size))
 	}
