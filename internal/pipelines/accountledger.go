@@ -1,7 +1,6 @@
 package pipelines
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,20 +39,8 @@ func (c *claim) lookAt(ctx context.Context) (resume bool, err error) {
 			manifest.ErrExists,
 		)
 	}
-	if _, err := store.Stat(ctx, store.Join(folder, ledger.ProtocolFile)); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	want, err := r.Encode()
-	if err != nil {
-		return false, err
-	}
-	got, err := stages.ReadFile(ctx, store.Join(folder, manifest.RequestFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	return bytes.Equal(got, want), nil
+	there, differs, err := r.Unfinished(ctx, folder)
+	return there && differs == nil, err
 }
 
 // openLedger opens the ledger: with its own protocol if p is nil, or for p, after it has set aside

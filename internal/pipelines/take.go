@@ -98,7 +98,7 @@ func differences(run manifest.Run, want *manifest.RunPlan) (list []string) {
 		list = append(list, "its root key differs")
 	}
 	if run.Plan.SHA256 != want.SHA256 {
-		for _, text := range stages.JSONDifferences(run.Plan.Plan, want.Plan) {
+		for _, text := range stages.JSONDifferences(run.Plan.Plan, want.Plan, "in the plan") {
 			if strings.HasPrefix(text, inputsGraph) {
 				text = "the data in the graph's files have changed (" + text + ")"
 			}

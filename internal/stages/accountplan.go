@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,7 +10,6 @@ import (
 
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
-	"minsep/internal/ledger"
 	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -40,33 +38,19 @@ var accountStage = Stage{
 // unfinishedAccount reports whether the ledger has a protocol without a certificate, and how its
 // request differs from the plan's.
 func unfinishedAccount(ctx context.Context, d *Directory) (there bool, differs []string, err error) {
-	_, err = store.Stat(ctx, d.path(manifest.LedgerFolder+"/"+ledger.ProtocolFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	folder := d.path(manifest.LedgerFolder)
+	if _, err := store.Stat(ctx, folder); errors.Is(err, fs.ErrNotExist) { // nothing to compare with
 		return false, nil, nil
-	}
-	if err != nil {
-		return false, nil, err
 	}
 	here, err := ReadPresent(ctx, d.Out, manifest.BatchesFolder, manifest.NoiseFolder)
 	if err != nil {
-		return true, nil, err
+		return false, nil, err
 	}
 	_, r, _, err := AccountOf(d.Plan).Problem(ctx, here)
 	if err != nil {
-		return true, nil, err
+		return false, nil, err
 	}
-	want, err := r.Encode()
-	if err != nil {
-		return true, nil, err
-	}
-	got, err := ReadFile(ctx, d.path(manifest.LedgerFolder+"/"+manifest.RequestFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return true, nil, err
-	}
-	if !bytes.Equal(got, want) {
-		differs = JSONDifferences(got, want)
-	}
-	return true, differs, nil
+	return r.Unfinished(ctx, folder)
 }
 
 // PlanPrivacy is the claim to certify: see [Account].

@@ -46,19 +46,11 @@ func (a Account) differences(ctx context.Context, out string, certificate []byte
 		return []string{"its certificate cannot be read"}, nil
 	}
 	folder := store.Join(out, manifest.LedgerFolder)
-	want, err := r.Encode()
-	if err != nil {
-		return nil, err
+	if differs, err = r.differs(ctx, folder, "in the plan"); differs != nil {
+		return differs, nil
 	}
-	got, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
-	if err != nil {
-		return []string{"its ledger cannot be read"}, nil
-	}
-	if !bytes.Equal(got, want) {
-		return JSONDifferences(got, want), nil
-	}
-	l, err := ledger.Read(ctx, folder)
-	if err != nil {
+	l, errLedger := ledger.Read(ctx, folder)
+	if errors.Join(err, errLedger) != nil {
 		return []string{"its ledger cannot be read"}, nil
 	}
 	if l.Torn() { // a killed command left it: resuming would have removed it

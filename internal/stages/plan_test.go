@@ -122,7 +122,7 @@ func TestPlanRecord(t *testing.T) {
 	if err != nil || b.SHA256 == a.SHA256 {
 		t.Errorf("a plan with other samples has the same hash (%v)", err)
 	}
-	if got := strings.Join(JSONDifferences(a.Plan, b.Plan), "\n"); got != "privacy.samples is 500000 there, 500001 in the plan" {
+	if got := strings.Join(JSONDifferences(a.Plan, b.Plan, "in the plan"), "\n"); got != "privacy.samples is 500000 there, 500001 in the plan" {
 		t.Errorf("they differ in %q", got)
 	}
 }
@@ -206,7 +206,7 @@ func TestPlanFaults(t *testing.T) {
 // TestDifferencesInALine: a difference of a list is one line, however the files are indented.
 func TestDifferencesInALine(t *testing.T) {
 	was, want := "{\"a\": {\"list\": [1]}}", "{\n \"a\": {\n  \"list\": [\n   1,\n   2\n  ]\n }\n}"
-	if got := JSONDifferences([]byte(was), []byte(want)); !slices.Equal(got, []string{"a.list is [1] there, [1,2] in the plan"}) {
+	if got := JSONDifferences([]byte(was), []byte(want), "in the plan"); !slices.Equal(got, []string{"a.list is [1] there, [1,2] in the plan"}) {
 		t.Errorf("%q", got)
 	}
 }

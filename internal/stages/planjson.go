@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// JSONDifferences says where two JSON values of objects differ.
-func JSONDifferences(was, want []byte) []string {
+// JSONDifferences says where two JSON values of objects differ. inWant tells in a message where the
+// second is.
+func JSONDifferences(was, want []byte, inWant string) []string {
 	a, b := map[string]string{}, map[string]string{}
 	flattenJSON("", was, a)
 	flattenJSON("", want, b)
-	return mapDifferences(a, b, "there", "in the plan")
+	return mapDifferences(a, b, "there", inWant)
 }
 
 // mapDifferences says where two maps differ, and which is which.

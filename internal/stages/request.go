@@ -66,25 +66,49 @@ func (r Request) Encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// AskedOtherwise says in a part of a sentence how a request differs from the one of the ledger in a
-// folder. It returns "" if they are the same, or if that cannot be known.
-func AskedOtherwise(ctx context.Context, folder string, r Request) string {
+// differs says how the request in the ledger of a folder differs from r, value by value: white space,
+// which an editor may change, is no difference. now tells in a message where r is from.
+func (r Request) differs(ctx context.Context, folder, now string) ([]string, error) {
 	got, err := ReadFile(ctx, store.Join(folder, manifest.RequestFile))
 	if err != nil {
-		return ""
+		return nil, err
 	}
 	want, err := r.Encode()
 	if err != nil {
-		return ""
+		return nil, err
 	}
-	was, asked := map[string]string{}, map[string]string{}
-	flattenJSON("", got, was)
-	flattenJSON("", want, asked)
-	differ := mapDifferences(was, asked, "there", "asked for now")
-	if differ == nil {
+	return JSONDifferences(got, want, now), nil
+}
+
+// AskedOtherwise says in a part of a sentence how a request differs from the one of the ledger in a
+// folder. It returns "" if that cannot be known.
+func AskedOtherwise(ctx context.Context, folder string, r Request) string {
+	differs, err := r.differs(ctx, folder, "asked for now")
+	switch {
+	case err != nil:
+		return ""
+	case differs == nil:
 		return " is of this same request"
 	}
-	return " is of another request (" + strings.Join(differ, "; ") + ")"
+	return " is of another request (" + strings.Join(differs, "; ") + ")"
+}
+
+// Unfinished reports whether the ledger in a folder has a protocol, and how its request differs from
+// r. It is for a run directory without a certificate: an account goes on with a protocol of the same
+// request, and sets any other aside.
+func (r Request) Unfinished(ctx context.Context, folder string) (there bool, differs []string, err error) {
+	_, err = store.Stat(ctx, store.Join(folder, ledger.ProtocolFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil, nil
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	differs, err = r.differs(ctx, folder, "in the plan")
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, []string{manifest.RequestFile + " is missing"}, nil
+	}
+	return true, differs, err
 }
 
 // RequestAgrees reports whether the request in the ledger of a folder asks for the claim of c: for

@@ -233,7 +233,7 @@ func (f expected) look(
 		differs = append(differs, "it belongs to another run")
 	}
 	if ix.ParamsSHA256 != digest {
-		differs = append(differs, JSONDifferences(ix.Params, params)...)
+		differs = append(differs, JSONDifferences(ix.Params, params, "in the plan")...)
 	}
 	for name, want := range f.inputs {
 		if ix.Inputs[name] != want {
