@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -18,7 +17,6 @@ import (
 	"minsep/internal/montecarlo"
 	"minsep/internal/stages"
 	"minsep/internal/store"
-	"minsep/internal/strictjson"
 	"minsep/sampling"
 )
 
@@ -31,7 +29,9 @@ func inspectCertificate(ctx context.Context, path string) (Inspection, error) {
 	if err != nil {
 		return found, err
 	}
-	return found, matchBatches(ctx, &found, found.certificate, store.Dir(path))
+	beside, err := stages.Agreement(ctx, store.Dir(path), found.certificate)
+	found.Checks = append(found.Checks, beside...)
+	return found, err
 }
 
 // inspectClaim is inspectCertificate without what is beside certificate and ledger.
@@ -124,127 +124,6 @@ func uncounted(ctx context.Context, run string, l *ledger.Ledger) (missed int, e
 		}
 	}
 	return missed, err
-}
-
-// matchBatches compares a certificate with the batches of its run directory, and with the bounded
-// table where the batches are of one. Without batches it compares the table alone.
-func matchBatches(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
-	ix, err := manifest.Read(ctx, store.Join(run, manifest.BatchesFolder))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return matchTable(ctx, found, c, run)
-	case err != nil:
-		return err
-	}
-	var params manifest.BatchesParams
-	if err := strictjson.Loose(ix.Params, &params); err != nil {
-		return fmt.Errorf("%s: params: %w", manifest.BatchesFolder, err)
-	}
-	for _, d := range stages.Differences(c.Run.Sampler, params.Scheme, "in the certificate", "in the batches") {
-		found.check("sampler", d, false)
-	}
-	// A program that certifies without batches leaves out their parameters: its sampler has them too.
-	_, want, err := manifest.Params(manifest.BatchesParams{Scheme: c.Run.Sampler})
-	if err != nil {
-		return err
-	}
-	found.check(
-		"plan",
-		"the batches were formed with the parameters that the certificate is for",
-		ix.ParamsSHA256 == want && (c.PlanSHA256 == "" || c.PlanSHA256 == want.String()),
-	)
-	b, err := manifest.OpenBatches(ctx, store.Join(run, manifest.BatchesFolder))
-	if err != nil {
-		return err
-	}
-	if b.Facts.RowsOf == manifest.RowsOfBounded {
-		return matchTable(ctx, found, c, run)
-	}
-	if c.Run.Sampler.Owners != nil {
-		found.check(
-			"owners",
-			"the certificate is for owners of a graph, and batches of numbered examples know none",
-			false,
-		)
-		return nil
-	}
-	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown {
-		found.check(
-			"owners",
-			fmt.Sprintf("the certificate is for %s; batches of numbered examples know no owners", c.Protected()),
-			c.Run.MaxExamplesPerOwner == 1,
-		)
-	}
-	if c.Run.Sampler.Truncation != nil {
-		found.check(
-			"examples",
-			fmt.Sprintf(
-				"the certificate is for %d examples, the batches were formed of %d",
-				c.Run.Examples,
-				b.Facts.Examples,
-			),
-			c.Run.Examples == b.Facts.Examples,
-		)
-	}
-	return nil
-}
-
-// matchTable compares a certificate with the bounded table of its run directory, if there is one.
-func matchTable(ctx context.Context, found *Inspection, c *accounting.Certificate, run string) error {
-	table, err := manifest.OpenBounded(ctx, store.Join(run, manifest.BoundedFolder))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if c.Run.Sampler.Owners != nil {
-		matchOwners(found, c, table)
-		return nil
-	}
-	most := stages.MostPerOwner(table.Summary)
-	rule := fmt.Sprintf("the certificate is for %s, the bounded table has one with %d", c.Protected(), most)
-	found.check("examples per owner", rule, c.Unit == accounting.UnitExample || most <= c.Run.MaxExamplesPerOwner)
-	if c.Unit == accounting.UnitExample {
-		found.check(
-			"copies of examples",
-			"a claim for single examples is for a table without copies of examples",
-			!stages.Copied(table.Summary),
-		)
-	}
-	if c.Run.Sampler.Truncation != nil {
-		of := stages.Source{Table: table}.Population().Examples
-		found.check(
-			"examples",
-			fmt.Sprintf("the certificate is for %d examples, the bounded table has %d", c.Run.Examples, of),
-			c.Run.Examples == of,
-		)
-	}
-	if rotation := c.Run.Sampler.Rotation != nil; rotation || table.OfPools() {
-		found.check(
-			"pools",
-			"the certificate is for rotation, and the bounded table has pools",
-			rotation && table.OfPools(),
-		)
-	}
-	return nil
-}
-
-// matchOwners compares a certificate for sampled owners with the bounded table.
-func matchOwners(found *Inspection, c *accounting.Certificate, table *manifest.Bounded) {
-	of := stages.Source{Table: table}.Population().Owners.Total()
-	found.check(
-		"owned once",
-		"the certificate is for a table in which every example has one owner, and is there once",
-		!stages.Shared(table.Summary) && !stages.Copied(table.Summary),
-	)
-	if c.Run.Sampler.Truncation != nil {
-		found.check(
-			"owners",
-			fmt.Sprintf("the certificate is for %d owners, the bounded table has %d", c.Run.Examples, of),
-			c.Run.Examples == of,
-		)
-	}
 }
 
 // Resample draws samples of a run directory's certificate for some seconds of processors, under a key

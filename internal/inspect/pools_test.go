@@ -12,6 +12,7 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/manifest"
 	"minsep/internal/ownergraph"
+	"minsep/internal/stages"
 	"minsep/internal/stream"
 	"minsep/sampling"
 )
@@ -115,13 +116,12 @@ func TestPoolsNeedTheirCertificate(t *testing.T) {
 		{Rotation: &sampling.Rotation{Steps: 8, EpochSteps: 4}}: true,
 		{Poisson: &sampling.Poisson{Prob: 0.5, Steps: 8}}:       false,
 	} {
-		var found Inspection
-		if err := matchTable(t.Context(), &found, &accounting.Certificate{Run: accounting.Run{Sampler: *sampler, MaxExamplesPerOwner: 1}}, run); err != nil {
+		checks, err := stages.Agreement(t.Context(), run, &accounting.Certificate{Run: accounting.Run{Sampler: *sampler, MaxExamplesPerOwner: 1}})
+		if err != nil {
 			t.Fatal(err)
 		}
-		last := found.Checks[len(found.Checks)-1]
-		if last.Name != "pools" || last.Held != want {
-			t.Errorf("%+v: %+v", sampler, found.Checks)
+		if last := checks[len(checks)-1]; last.Name != "pools" || last.Held != want {
+			t.Errorf("%+v: %+v", sampler, checks)
 		}
 	}
 }

@@ -224,12 +224,12 @@ func (s *Stage) leftovers() ([]string, error) {
 	return nil, fmt.Errorf("folder %s: %w", s.Dir, ErrExists)
 }
 
-// clear removes the files of an earlier run, if all of them are a stage's: see [Removable].
+// clear removes the files of an earlier run, if all of them are a stage's: see [removable].
 func (s *Stage) clear(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	if err := Removable(background, s.Dir); err != nil {
+	if err := removable(background, s.Dir); err != nil {
 		return err
 	}
 	if err := s.mark(nil); err != nil {

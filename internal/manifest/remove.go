@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"minsep/internal/param"
@@ -24,10 +23,10 @@ var stageFile = regexp.MustCompile(`^(` + strings.Join([]string{
 // stageFolder are the names of the folders in them.
 var stageFolder = regexp.MustCompile(`^shard-\d+-of-\d+$`)
 
-// Removable refuses to remove the contents of a stage's folder where some are not the stage's:
-// it names files that the index of a finished folder does not list, files that no stage writes
-// in an unfinished one, and a folder that is a link, as its target may be another run's.
-func Removable(ctx context.Context, dir string) error {
+// removable refuses to remove the contents of an unfinished folder of a stage if some are not the
+// stage's: it names files that no stage writes, and a folder that is a link, as its target may be
+// another run's.
+func removable(ctx context.Context, dir string) error {
 	if to, is := store.LinkTo(dir); is {
 		return &param.Error{
 			Param: "folder",
@@ -35,18 +34,12 @@ func Removable(ctx context.Context, dir string) error {
 			Rule:  "is a link to " + to + ", and what is there is not removed: remove the link yourself, or give another --out",
 		}
 	}
-	file, folder := stageFile.MatchString, stageFolder.MatchString
-	if ix, err := Read(ctx, dir); err == nil {
-		listed, folders := map[string]bool{IndexName: true}, map[string]bool{}
-		for _, f := range ix.Files {
-			listed[path.Clean(f.Name)] = true
-			for name := path.Dir(f.Name); name != "."; name = path.Dir(name) {
-				folders[name] = true
-			}
+	names, err := Others(ctx, dir, func(name string, folder bool) bool {
+		if folder {
+			return stageFolder.MatchString(name)
 		}
-		file, folder = func(name string) bool { return listed[name] }, func(name string) bool { return folders[name] }
-	}
-	names, err := strangers(ctx, dir, ".", file, folder)
+		return stageFile.MatchString(name)
+	})
 	if err != nil || names == nil {
 		return err
 	}
@@ -60,33 +53,34 @@ func Removable(ctx context.Context, dir string) error {
 	}
 }
 
-// strangers are the names in a folder that are not known, with the unknown ones in its known
-// folders. The target of a link is not looked at: the link alone is removed.
-func strangers(
-	ctx context.Context,
-	dir, in string,
-	file, folder func(name string) bool,
-) (names []string, err error) {
-	entries, err := store.List(ctx, store.Join(dir, in))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		name := path.Join(in, e.Name)
-		switch {
-		case strings.HasPrefix(e.Name, store.TempPrefix), !e.Dir && (file(name) || folder(name)):
-		case e.Dir && folder(name):
-			more, err := strangers(ctx, dir, name, file, folder)
-			if err != nil {
-				return nil, err
+// Others returns the names in a folder, and in its known folders, that are not known. Temporary files
+// of a killed run are not among them, since every reader ignores them.
+func Others(ctx context.Context, dir string, known func(name string, folder bool) bool) (names []string, err error) {
+	folders := []string{"."}
+	for i := 0; i < len(folders); i++ {
+		entries, err := store.List(ctx, store.Join(dir, folders[i]))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a missing file is another fault
+			return nil, err
+		}
+		for _, e := range entries {
+			name := path.Join(folders[i], e.Name)
+			switch {
+			case strings.HasPrefix(e.Name, store.TempPrefix), !e.Dir && known(name, false):
+			case known(name, true) && isFolder(ctx, store.Join(dir, name), e):
+				folders = append(folders, name)
+			default:
+				names = append(names, name)
 			}
-			names = slices.Concat(names, more)
-		default:
-			names = append(names, name)
 		}
 	}
 	return names, nil
+}
+
+// isFolder reports whether an entry is a folder, or a link to one.
+func isFolder(ctx context.Context, at string, e store.Entry) bool {
+	if e.Dir {
+		return true
+	}
+	info, err := store.Stat(ctx, at)
+	return err == nil && info.Dir
 }

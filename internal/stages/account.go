@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"minsep/internal/accounting"
@@ -262,12 +261,8 @@ func (a Account) protects(of Examples) (accounting.Unit, int, error) {
 	case err != nil:
 		return unit, 0, err
 	case a.Sample == sampling.SampleOwners:
-		if bad := of.notOwned(); bad != nil {
-			return unit, 0, &ParamError{
-				Param: "sample",
-				Value: a.Sample,
-				Rule:  strings.Join(bad, "; ") + ": give another --out",
-			}
+		if !of.ownedOnce() && of.Identity != "" {
+			return unit, 0, &ParamError{Param: "sample", Value: a.Sample, Rule: ownedOnceRule + ": give another --out"}
 		}
 		return unit, 1, nil
 	case unit == accounting.UnitExample && of.Copied:

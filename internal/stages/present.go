@@ -57,6 +57,7 @@ type tableFacts struct {
 // formedBatches are the public facts of batches.
 type formedBatches struct {
 	sampler sampling.Spec
+	params  manifest.Digest // of their index
 	of      Examples
 }
 
@@ -64,11 +65,12 @@ type formedBatches struct {
 type Examples struct {
 	Identity     string // as run.json names them; "" if nothing is known of them
 	Copies       int64  // of examples, or of one pool's; 0 if not known
-	MostPerOwner int    // examples of one owner, at least 1
+	MostPerOwner int    // examples of one owner, at least 1; 0 if nothing but Identity is known
 	Numbered     bool   // not of a table: nothing is known of owners
 	Copied       bool   // some example is there more than once
 	Owners       int64  // that have an example; 0 if not known
 	Shared       bool   // some example has several owners
+	Pools        bool   // in pools, as rotation needs them
 }
 
 // Protected returns the number of owners, or of examples if a claim is for those, 0 if it is not
@@ -89,6 +91,7 @@ func (t *tableFacts) examples() Examples {
 		Copied:       Copied(t.summary),
 		Owners:       ownerSizes(t.summary).Total(),
 		Shared:       Shared(t.summary),
+		Pools:        t.summary.Coverage != nil,
 	}
 }
 
@@ -190,9 +193,9 @@ func (p *Present) readBatches(ctx context.Context, dir string) (*formedBatches, 
 	if err := errors.Join(strictjson.Loose(ix.Params, &params), strictjson.Loose(ix.Facts, &facts)); err != nil {
 		return nil, err
 	}
-	b := &formedBatches{sampler: params.Scheme, of: numberedExamples(facts.Examples)}
+	b := &formedBatches{params.Scheme, ix.ParamsSHA256, numberedExamples(facts.Examples)}
 	if digest, ofTable := ix.Inputs[manifest.BoundedFolder]; ofTable {
-		b.of = Examples{Identity: manifest.BoundedExamples(digest), MostPerOwner: 1}
+		b.of = Examples{Identity: manifest.BoundedExamples(digest)}
 		if p.table != nil && p.table.digest == digest {
 			b.of = p.table.examples()
 		}
@@ -292,40 +295,6 @@ func (p Present) claimDisagrees(differs []string) error {
 	)
 }
 
-// unclaimed names the part of a population that a certificate does not cover.
-func unclaimed(c *accounting.Certificate, of Examples) (differs []string) {
-	k := c.Run.MaxExamplesPerOwner
-	sampled, what := of.sampled(c.Run.Sampler)
-	if c.Run.Sampler.Truncation != nil && sampled > 0 && c.Run.Examples != sampled {
-		differs = append(
-			differs,
-			fmt.Sprintf("the claim is for %d %s, there are %d", c.Run.Examples, what, sampled),
-		)
-	}
-	if c.Run.Sampler.Owners != nil {
-		return append(differs, of.notOwned()...)
-	}
-	if c.Unit != accounting.UnitExample && k < of.MostPerOwner {
-		differs = append(
-			differs,
-			fmt.Sprintf("the claim is for %s, the bounded table has one with %d", c.Protected(), of.MostPerOwner),
-		)
-	}
-	if c.Unit == accounting.UnitExample && of.Copied {
-		differs = append(
-			differs,
-			"the claim is for single examples that are there once, the bounded table has copies of examples",
-		)
-	}
-	if c.Run.Sampler.Kind().Owners == sampling.OwnersIfKnown && of.Numbered && k > 1 {
-		differs = append(
-			differs,
-			fmt.Sprintf("the claim is for %s, and batches of numbered examples know no owners", c.Protected()),
-		)
-	}
-	return differs
-}
-
 // AgreesToForm refuses batches that do not match the run directory.
 func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 	if p.table != nil && of.Numbered {
@@ -340,7 +309,7 @@ func (p Present) AgreesToForm(spec sampling.Spec, of Examples) error {
 		}
 	}
 	if c := p.certificate; c != nil {
-		if differs := append(Differences(c.Run.Sampler, spec, "in the certificate", "in the batches"), unclaimed(c, of)...); differs != nil {
+		if differs := failed(compared(c, &spec, of)); differs != nil {
 			return p.claimDisagrees(differs)
 		}
 	}
@@ -376,9 +345,7 @@ func (p Present) AgreesToAccount(
 	noiseMultiplier float64,
 ) error {
 	if b := p.batches; b != nil {
-		differs := append(
-			Differences(run.Sampler, b.sampler, "in the claim", "in the batches"),
-			unclaimed(&accounting.Certificate{Run: run, Unit: unit}, b.of)...)
+		differs := failed(p.agreement(&accounting.Certificate{Run: run, Unit: unit}))
 		if of.Identity != "" && of.Identity != b.of.Identity {
 			differs = append(
 				differs,
@@ -463,7 +430,7 @@ func (p Present) Training() (t noise.Training, err error) {
 			return t, err
 		}
 		if c := p.certificate; c != nil {
-			if differs := append(Differences(c.Run.Sampler, p.batches.sampler, "in the certificate", "in the batches"), unclaimed(c, p.batches.of)...); differs != nil {
+			if differs := failed(p.agreement(c)); differs != nil {
 				return t, Disagrees(
 					p.out,
 					differs,
@@ -479,7 +446,7 @@ func (p Present) Training() (t noise.Training, err error) {
 			return t, err
 		}
 		if p.table != nil {
-			if differs := unclaimed(p.certificate, p.table.examples()); differs != nil {
+			if differs := failed(p.agreement(p.certificate)); differs != nil {
 				return t, p.claimDisagrees(differs)
 			}
 		}

@@ -52,8 +52,8 @@ func TestResultsOfOneTraining(t *testing.T) {
 	}{
 		{"nothing", func(*facts) {}, "", ""},
 		{"prob", func(f *facts) { f.run.Sampler.Poisson = &sampling.Poisson{Prob: 0.5, Steps: 8} },
-			"poisson prob is 0.5 in the claim, 0.25 in the batches", "poisson prob is 0.25 in the certificate, 0.5 in the batches"},
-		{"maximum", func(f *facts) { f.run.Sampler.Truncation = nil }, "truncation max_batch_size is absent in the claim", "truncation max_batch_size is 60 in the certificate"},
+			"poisson prob is 0.5 in the claim, 0.25 in the batches", "poisson prob is 0.25 in the claim, 0.5 in the batches"},
+		{"maximum", func(f *facts) { f.run.Sampler.Truncation = nil }, "truncation max_batch_size is absent in the claim", "truncation max_batch_size is 60 in the claim"},
 		{"examples per owner of the claim", func(f *facts) { f.run.MaxExamplesPerOwner = 0 }, "the bounded table has one with 1", ""},
 		{"examples per owner of the table", func(f *facts) { f.of.MostPerOwner = 3 }, "", "the bounded table has one with 3"},
 		{"examples of the claim", func(f *facts) { f.run.Examples = 99 }, "the claim is for 99 examples, there are 100", ""},
@@ -73,8 +73,27 @@ func TestResultsOfOneTraining(t *testing.T) {
 	}
 }
 
-// TestUnclaimed: a claim that does not cover the examples is told from one that does.
-func TestUnclaimed(t *testing.T) {
+// TestParametersOfBatches: batches and a claim of one sampler agree only if both name its parameters.
+func TestParametersOfBatches(t *testing.T) {
+	_, here := trained(t)
+	batches, claim := *here.batches, *here.certificate
+	for name, change := range map[string]func(){
+		"":                  func() {},
+		"of the claim":      func() { claim.PlanSHA256 = strings.Repeat("0", 64) },
+		"of the index":      func() { batches.params[0]++ },
+		"of a claim beside": func() { claim.PlanSHA256 = "" },
+	} {
+		batches, claim = *here.batches, *here.certificate
+		change()
+		refused := failed(Present{batches: &batches}.agreement(&claim)) != nil
+		if want := name == "of the claim" || name == "of the index"; refused != want {
+			t.Errorf("other parameters %q: refused %v", name, refused)
+		}
+	}
+}
+
+// TestAgreement: a claim that does not cover the examples is told from one that does.
+func TestAgreement(t *testing.T) {
 	poisson := sampling.Spec{Poisson: &sampling.Poisson{Prob: 0.25, Steps: 8}}
 	owners := sampling.Spec{Poisson: poisson.Poisson, Owners: &sampling.OwnerSampling{ExamplesPerOwner: 2}}
 	for _, c := range []struct {
@@ -88,15 +107,16 @@ func TestUnclaimed(t *testing.T) {
 		{"as many", poisson, accounting.UnitOwner, 3, Examples{MostPerOwner: 3}, ""},
 		{"too many", poisson, accounting.UnitOwner, 2, Examples{MostPerOwner: 3}, "the bounded table has one with 3"},
 		{"single examples", poisson, accounting.UnitExample, 1, Examples{MostPerOwner: 3}, ""},
-		{"copies", poisson, accounting.UnitExample, 1, Examples{MostPerOwner: 3, Copied: true}, "has copies of examples"},
+		{"copies", poisson, accounting.UnitExample, 1, Examples{MostPerOwner: 3, Copied: true}, "without copies of examples"},
 		{"owners", owners, accounting.UnitOwner, 1, Examples{MostPerOwner: 3, Owners: 9}, ""},
-		{"shared", owners, accounting.UnitOwner, 1, Examples{Owners: 9, Shared: true}, "examples of several"},
-		{"copies of owners", owners, accounting.UnitOwner, 1, Examples{Owners: 9, Copied: true}, "has copies of examples"},
-		{"owners of numbers", owners, accounting.UnitOwner, 1, Examples{Owners: 9, Numbered: true, Identity: "numbered 9"}, "numbered examples know none"},
+		{"shared", owners, accounting.UnitOwner, 1, Examples{MostPerOwner: 3, Owners: 9, Shared: true}, ownedOnceRule},
+		{"copies of owners", owners, accounting.UnitOwner, 1, Examples{MostPerOwner: 3, Owners: 9, Copied: true}, ownedOnceRule},
+		{"owners of numbers", owners, accounting.UnitOwner, 1, numberedExamples(9), ownedOnceRule},
+		{"nothing is known", poisson, accounting.UnitOwner, 0, Examples{Identity: "bounded 00"}, ""},
 		{"several of numbers", sampling.Spec{Fixed: &sampling.Fixed{BatchSize: 2, Steps: 8, MinSep: 2}}, accounting.UnitOwner, 2, Examples{Numbered: true, MostPerOwner: 1}, "batches of numbered examples know no owners"},
 	} {
 		run := accounting.Run{Sampler: c.sampler, MaxExamplesPerOwner: c.most, Examples: 9}
-		got := strings.Join(unclaimed(&accounting.Certificate{Run: run, Unit: c.unit}, c.of), "; ")
+		got := strings.Join(failed(compared(&accounting.Certificate{Run: run, Unit: c.unit}, nil, c.of)), "; ")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}

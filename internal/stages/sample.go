@@ -86,23 +86,3 @@ func (of Examples) sampled(s sampling.Spec) (n int64, what string) {
 	}
 	return of.Copies, "examples"
 }
-
-// notOwned says why the owners of a population cannot be sampled.
-func (of Examples) notOwned() (differs []string) {
-	if of.Shared {
-		differs = append(
-			differs,
-			"the claim is for examples of one owner each, the bounded table has examples of several",
-		)
-	}
-	if of.Copied {
-		differs = append(
-			differs,
-			"the claim is for examples that are there once, the bounded table has copies of examples",
-		)
-	}
-	if of.Numbered && of.Identity != "" {
-		differs = append(differs, "the claim is for owners of a graph, numbered examples know none")
-	}
-	return differs
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -18,46 +17,27 @@ import (
 )
 
 // Unlisted returns the files of a folder that its index does not list: a reader that takes all
-// files of a folder would take them for a part of the result. Temporary files of a killed run are
-// not returned, since every reader ignores them.
-func Unlisted(ctx context.Context, ix *manifest.Index, dir string) (names []string, err error) {
-	known := map[string]bool{manifest.IndexName: true}
+// files of a folder would take them for a part of the result.
+func Unlisted(ctx context.Context, ix *manifest.Index, dir string) ([]string, error) {
+	files, folders := map[string]bool{manifest.IndexName: true}, map[string]bool{}
 	for _, f := range ix.Files {
-		known[path.Clean(f.Name)] = true
-	}
-	folders := map[string]bool{}
-	for name := range known {
-		for name = path.Dir(name); name != "."; name = path.Dir(name) {
-			folders[name] = true
+		files[path.Clean(f.Name)] = true
+		for in := path.Dir(path.Clean(f.Name)); in != "."; in = path.Dir(in) {
+			folders[in] = true
 		}
 	}
-	for _, folder := range append([]string{"."}, slices.Sorted(maps.Keys(folders))...) {
-		entries, err := store.List(ctx, store.Join(dir, folder))
-		if errors.Is(err, fs.ErrNotExist) { // a missing file is another fault
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			name := path.Join(folder, e.Name)
-			if known[name] && !e.Dir || folders[name] && isFolder(ctx, dir, name, e) ||
-				strings.HasPrefix(e.Name, store.TempPrefix) {
-				continue
-			}
-			names = append(names, store.Base(dir)+"/"+name)
-		}
-	}
-	return names, nil
+	return others(ctx, store.Dir(dir), store.Base(dir), func(name string, folder bool) bool {
+		return folder && folders[name] || !folder && files[name]
+	})
 }
 
-// isFolder reports whether an entry is a folder, or a link to one.
-func isFolder(ctx context.Context, dir, name string, e store.Entry) bool {
-	if e.Dir {
-		return true
+// others returns the names that are not known in a folder of a run directory, with the folder's name.
+func others(ctx context.Context, run, folder string, known func(name string, folder bool) bool) ([]string, error) {
+	names, err := manifest.Others(ctx, store.Join(run, folder), known)
+	for i := range names {
+		names[i] = folder + "/" + names[i]
 	}
-	info, err := store.Stat(ctx, store.Join(dir, name))
-	return err == nil && info.Dir
+	return names, err
 }
 
 // The fault of Strangers, and the way out.
@@ -66,63 +46,12 @@ const (
 	MoveAway = "; move what you put there elsewhere"
 )
 
-// replacedName matches the folder of a protocol that was set aside.
-var replacedName = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
-// unlistedInLedger returns the files in the ledger of a run directory that do not belong to it.
-func unlistedInLedger(ctx context.Context, run string) (names []string, err error) {
-	in := store.Join(run, manifest.LedgerFolder)
-	look := func(folder string, known func(e store.Entry) bool) error {
-		entries, err := store.List(ctx, store.Join(in, folder))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		for _, e := range entries {
-			if !known(e) && !strings.HasPrefix(e.Name, store.TempPrefix) {
-				names = append(names, path.Join(manifest.LedgerFolder, folder, e.Name))
-			}
-		}
-		return err
-	}
-	var replaced []string
-	files := func(list ...string) func(e store.Entry) bool {
-		return func(e store.Entry) bool { return !e.Dir && slices.Contains(list, e.Name) }
-	}
-	own := files(manifest.RequestFile, ledger.ProtocolFile, ledger.UnitsFile)
-	err = errors.Join(
-		look(".", func(e store.Entry) bool {
-			return own(e) || e.Dir && (e.Name == manifest.FinishedFolder || e.Name == manifest.EarlierFolder)
-		}),
-		look(
-			manifest.FinishedFolder,
-			func(e store.Entry) bool { return !e.Dir && finishedName.MatchString(e.Name) },
-		),
-		look(manifest.EarlierFolder, func(e store.Entry) bool {
-			replaced = append(replaced, e.Name)
-			return e.Dir && replacedName.MatchString(e.Name)
-		}),
-	)
-	for _, name := range replaced {
-		if replacedName.MatchString(name) {
-			err = errors.Join(
-				err,
-				look(
-					path.Join(manifest.EarlierFolder, name),
-					files(
-						ledger.ProtocolFile,
-						ledger.UnitsFile,
-						manifest.CertificateFile,
-						manifest.AccountingFile,
-					),
-				),
-			)
-		}
-	}
-	return names, err
-}
-
-// finishedName matches a unit of samples that is not in the log yet.
-var finishedName = regexp.MustCompile(`^unit-[0-9]+-[0-9]+-[0-9]+-[0-9]+\.json$`)
+// ledgerFile and ledgerFolder match the names in a ledger: the folder of a protocol that was set aside
+// has its SHA-256, and a file in finished is a unit of samples that is not in the log yet.
+var (
+	ledgerFile   = regexp.MustCompile(`^(request\.json|protocol\.json|units\.log|finished/unit(-[0-9]+){4}\.json|earlier/[0-9a-f]{64}/(protocol\.json|units\.log|certificate\.json|accounting\.json))$`)
+	ledgerFolder = regexp.MustCompile(`^(finished|earlier(/[0-9a-f]{64})?)$`)
+)
 
 // ownNames returns the names that minsep gives in a run directory; folders are true.
 func ownNames() map[string]bool {
@@ -140,7 +69,9 @@ func ownNames() map[string]bool {
 // taken for a part of the run.
 func Strangers(ctx context.Context, run string) ([]string, error) {
 	here, err := misleading(ctx, run)
-	inLedger, errLedger := unlistedInLedger(ctx, run)
+	inLedger, errLedger := others(ctx, run, manifest.LedgerFolder, func(name string, folder bool) bool {
+		return folder && ledgerFolder.MatchString(name) || !folder && ledgerFile.MatchString(name)
+	})
 	return append(here, inLedger...), errors.Join(err, errLedger)
 }
 
