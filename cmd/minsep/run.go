@@ -224,11 +224,11 @@ func printRun(w io.Writer, r pipelines.RunResult, dry bool) {
 	}
 }
 
-// printEstimate prints a dry run's estimates of the stages: rows, files, bytes, memory, CPU time.
+// printEstimate prints a dry run's estimates of the stages: rows, files, bytes.
 func printEstimate(w io.Writer, stages []pipelines.StageRun) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()
-	fmt.Fprintf(t, "\nexpected\tstate\trows\tfiles\tbytes\tmemory\tprocessor\t\n")
+	fmt.Fprintf(t, "\nexpected\tstate\trows\tfiles\tbytes\t\n")
 	size := func(n int64) string {
 		if n == 0 {
 			return "-"
@@ -237,26 +237,7 @@ func printEstimate(w io.Writer, stages []pipelines.StageRun) {
 	}
 	for _, s := range stages {
 		e := s.Estimate
-		most := ""
-		cpu := fmt.Sprintf("%.2g", e.CPU)
-		if e.CPU >= 100 {
-			cpu = words.Grouped(int64(e.CPU))
-		}
-		if e.AtMost {
-			most = "at most "
-		}
-		fmt.Fprintf(
-			t,
-			"%s\t%s\t%s\t%d\t%s\t%s MiB\t%s%s s\t\n",
-			s.Stage,
-			s.State,
-			size(e.Rows),
-			e.Files,
-			size(e.Bytes),
-			words.Grouped(e.Memory>>20),
-			most,
-			cpu,
-		)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t\n", s.Stage, s.State, size(e.Rows), e.Files, size(e.Bytes))
 	}
 	fmt.Fprintf(t, "\n")
 	t.Flush()

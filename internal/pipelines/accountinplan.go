@@ -2,12 +2,10 @@ package pipelines
 
 import (
 	"context"
-	"errors"
 
 	"minsep/internal/accounting"
 	"minsep/internal/planner"
 	"minsep/internal/stages"
-	"minsep/sampling"
 )
 
 // init registers the stage for plans.
@@ -51,29 +49,12 @@ func reportAccount(ctx context.Context, d *stages.Directory, to *Figures) error 
 	return nil
 }
 
-// forecastAccount adds the forecast of the certificate to the estimate of a dry run.
-func forecastAccount(ctx context.Context, p stages.Plan, edges int64, to *stages.PlanEstimate) error {
+// forecastAccount adds the forecast of the samples to the estimate of a dry run.
+func forecastAccount(ctx context.Context, p stages.Plan, to *stages.PlanEstimate) error {
 	strategy, err := p.QuickStrategy(ctx)
 	if err != nil {
 		return err
 	}
 	to.Outlook, err = p.Outlook(ctx, strategy, WatchPhase)
-	if err != nil || to.Outlook != nil && to.Outlook.Refused() {
-		return err
-	}
-	if to.Outlook != nil && to.Outlook.Expected > 0 {
-		to.CPU, to.AtMost = to.Outlook.Expected, false
-		return nil
-	}
-	seconds, err := planner.ForecastPlan(ctx, p, strategy, edges)
-	_, infeasible := errors.AsType[*sampling.InfeasibleError](err)
-	switch {
-	case err == nil:
-		to.CPU, to.AtMost = seconds, false
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case infeasible: // the scheme cannot be drawn from what bounding keeps
-		return err
-	}
-	return nil
+	return err
 }

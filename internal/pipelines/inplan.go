@@ -14,8 +14,8 @@ type InPlan struct {
 
 	// Functions of stages that have more to say; nil for the others.
 
-	Report   func(ctx context.Context, d *stages.Directory, to *Figures) error                    // takes the figures of a finished result
-	Forecast func(ctx context.Context, p stages.Plan, edges int64, to *stages.PlanEstimate) error // adds to the estimate of a dry run
+	Report   func(ctx context.Context, d *stages.Directory, to *Figures) error       // takes the figures of a finished result
+	Forecast func(ctx context.Context, p stages.Plan, to *stages.PlanEstimate) error // adds to the estimate of a dry run
 }
 
 // inPlans has the stages by name.

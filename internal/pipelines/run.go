@@ -141,14 +141,6 @@ func RunPlan(ctx context.Context, p stages.Plan, o Options, how Settings) (RunRe
 	if o.DryRun && t.made {
 		r.result.RunID = "" // the run will have another one
 	}
-	// Estimates of a dry run depend on the size of the graph, which is not read through for them.
-	if p.Graph != nil && o.DryRun {
-		source, err := graphio.Open(ctx, p.Graph.Paths, p.Graph.Options)
-		if err != nil {
-			return r.result, err
-		}
-		r.edges = p.Graph.Edges(source.Bytes)
-	}
 	err = r.all(ctx, t, before, names)
 	return r.result, err
 }
@@ -215,7 +207,7 @@ func fits(ctx context.Context, p stages.Plan, o Options, names []string) error {
 	bytes, folders := int64(0), []string(nil)
 	for _, s := range stages.All {
 		if s.Sized && slices.Contains(names, s.Name) {
-			bytes += p.Estimate(s.Name, 0).Bytes
+			bytes += p.Estimate(s.Name).Bytes
 			folders = append(folders, s.Folder())
 		}
 	}
@@ -284,7 +276,6 @@ type planRun struct {
 	options Options
 	how     Settings
 	result  RunResult
-	edges   int64 // about how many its graph has
 
 	taken []string // stages with results that the earlier run's directory has
 
@@ -310,9 +301,9 @@ func (r *planRun) stage(ctx context.Context, name string) error {
 	}
 	done.State, done.Path = state, s.Path()
 	if r.options.DryRun {
-		e := r.Plan.Estimate(name, r.edges)
+		e := r.Plan.Estimate(name)
 		if s.inPlan.Forecast != nil && state != StageSkipped && state != StageTaken {
-			if err := s.inPlan.Forecast(ctx, r.Plan, r.edges, &e); err != nil {
+			if err := s.inPlan.Forecast(ctx, r.Plan, &e); err != nil {
 				return err
 			}
 		}

@@ -1,17 +1,12 @@
 package planner
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
 
 	"minsep/internal/accounting/calibration"
-	"minsep/internal/stages"
-	"minsep/mechanism"
-	"minsep/sampling"
 )
 
 // budgetFor is the budget that a plan has for a certificate that takes so many seconds of
@@ -48,45 +43,4 @@ func (out *Result) Time(ctx context.Context, rank int) error {
 	}
 	row.CPU, row.needs = max(o.Expected, o.Ample), o.Ample
 	return nil
-}
-
-// ErrNoForecast says that a forecast of a plan would take too long.
-var ErrNoForecast = errors.New("the graph or the strategy is too large for a forecast of the certificate")
-
-// ForecastPlan is about how many seconds of processors the certificate of a plan for minsep run takes,
-// before it runs, with a
-// strategy of [stages.Plan.QuickStrategy]. Its graph, of about so many edges, is bounded in memory
-// for that.
-func ForecastPlan(
-	ctx context.Context,
-	p stages.Plan,
-	strategy *mechanism.Strategy,
-	edges int64,
-) (seconds float64, err error) {
-	if edges > mostForecastEdges || strategy == nil {
-		return 0, ErrNoForecast
-	}
-	of, err := populationOf(ctx, p)
-	if err != nil {
-		return 0, err
-	}
-	spec, err := p.Scheme.Spec(
-		sampling.Population{
-			Examples:      of.Examples,
-			Owners:        sampling.OwnerSizes{1: of.Owners},
-			Neighborhoods: sampling.Neighborhoods{1: of.Examples},
-		},
-	)
-	if err != nil {
-		return 0, err
-	}
-	problem := p.Problem(spec, strategy, of.Examples)
-	if p.Scheme.Sample == sampling.SampleOwners {
-		problem.Run.MaxExamplesPerOwner, problem.Run.Examples = 1, of.Owners
-	}
-	o, err := problem.Outlook(ctx, 0)
-	if err != nil {
-		return 0, err
-	}
-	return cmp.Or(o.Expected, o.Seconds), nil
 }

@@ -38,8 +38,4 @@ const (
 	// mostTables is how many steps times min-sep tables for a forecast may have: those of more take
 	// too long.
 	mostTables = 3e5
-
-	// mostForecastEdges is how many edges a graph may have that is bounded for a forecast: it takes
-	// some seconds.
-	mostForecastEdges = 5e6
 )

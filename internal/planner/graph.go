@@ -6,9 +6,7 @@ import (
 
 	"minsep/internal/graphio"
 	"minsep/internal/ownergraph"
-	"minsep/internal/stages"
 	"minsep/internal/stream"
-	"minsep/sampling"
 )
 
 // Load reads a graph into memory, about 40 bytes an edge. A warning says what is odd about it, see [graphio.Source.Warnings]; it is nil
@@ -97,53 +95,4 @@ func PerOwner(most int) (list []int) {
 		}
 	}
 	return append(list, most)
-}
-
-// populationOf is the data that takes part in a plan for minsep run.
-func populationOf(ctx context.Context, p stages.Plan) (Population, error) {
-	switch {
-	case p.Graph == nil:
-		return Population{MaxPerOwner: 1, Examples: p.Examples, Given: p.Examples}, nil
-	case p.Scheme.Scheme == "rotation":
-		pools, err := poolsOfPlan(ctx, p)
-		if err != nil {
-			return Population{}, err
-		}
-		return pools.population(), nil
-	}
-	graph, _, err := Load(ctx, p.Graph.Paths, p.Graph.Options)
-	if err != nil {
-		return Population{}, err
-	}
-	list, err := populations(ctx, graph, []int{p.Bound.MaxExamplesPerOwner})
-	if err != nil {
-		return Population{}, err
-	}
-	if p.Scheme.Sample == sampling.SampleOwners && list[0].Owners == 0 {
-		return Population{}, &ParamError{Param: "sample", Field: "scheme.sample", Value: p.Scheme.Sample,
-			Rule: "needs a graph in which each example has one owner: sample examples"}
-	}
-	return list[0], nil
-}
-
-// poolsOfPlan are those that minsep run makes: as many as the plan says, or one for each period.
-func poolsOfPlan(ctx context.Context, p stages.Plan) (*Pools, error) {
-	graph, _, err := Load(ctx, p.Graph.Paths, p.Graph.Options)
-	if err != nil {
-		return nil, err
-	}
-	number := p.Bound.Pools
-	if number == 0 {
-		number = sampling.Rotation{Steps: p.Scheme.Steps, EpochSteps: p.Scheme.EpochSteps}.Periods()
-	}
-	pools, err := poolsOf(ctx, graph, number)
-	if err == nil && pools == nil {
-		err = &ParamError{
-			Param: "graph",
-			Field: "graph.paths",
-			Value: p.Graph.Paths[0],
-			Rule:  "leaves some pool without an example: take fewer pools",
-		}
-	}
-	return pools, err
 }

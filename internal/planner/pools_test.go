@@ -11,7 +11,6 @@ import (
 	"minsep/internal/accounting"
 	"minsep/internal/accounting/calibration"
 	"minsep/internal/graphio"
-	"minsep/internal/ownergraph"
 	"minsep/internal/stages"
 	"minsep/mechanism"
 	"minsep/sampling"
@@ -98,36 +97,6 @@ func TestPlanOfPools(t *testing.T) {
 	r.Unit = accounting.UnitExample
 	if out, err = r.Plan(t.Context()); err != nil || slices.ContainsFunc(out.Rows, func(row *Row) bool { return row.Pools > 0 }) {
 		t.Errorf("single examples are protected without pools: %v", err)
-	}
-}
-
-// TestPopulationOf: the data of a plan is what its bound keeps, and of rotation a pool of as many as
-// its run makes.
-func TestPopulationOf(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "edges.csv")
-	text := "example_id,owner_id\n"
-	for e := range 3000 {
-		text += fmt.Sprintf("%d,%d\n%d,%d\n", e, e%600, e, 1000+e*7%900)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	plan := stages.Plan{Graph: &stages.PlanGraph{Paths: []string{file}}, Bound: &ownergraph.Bound{MaxExamplesPerOwner: 1}}
-	plan.Scheme = sampling.Params{Scheme: "poisson", Steps: 24}
-	bounded, err := populationOf(t.Context(), plan)
-	if err != nil || bounded.Given != 3000 || bounded.Examples < 500 || bounded.Examples > 600 {
-		t.Errorf("%+v, %v", bounded, err)
-	}
-	plan.Scheme.Scheme, plan.Scheme.EpochSteps = "rotation", 10
-	for _, pools := range []int{0, 2} {
-		plan.Bound.Pools = pools
-		if got, err := populationOf(t.Context(), plan); err != nil || got.Examples < 500 || got.Examples > bounded.Examples {
-			t.Errorf("%d pools: %+v, %v", pools, got, err)
-		}
-	}
-	plan.Scheme.Scheme, plan.Scheme.Sample = "poisson", sampling.SampleOwners
-	if _, err := populationOf(t.Context(), plan); err == nil || !strings.Contains(err.Error(), "one owner") {
-		t.Errorf("owners of shared examples: %v", err)
 	}
 }
 

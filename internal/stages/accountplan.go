@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"minsep/internal/accounting"
-	"minsep/internal/accounting/calibration"
 	"minsep/internal/manifest"
 	"minsep/internal/param"
 	"minsep/internal/store"
@@ -128,37 +126,14 @@ func accountFaults(p Plan) error {
 	return c.Err()
 }
 
-// Costs of an account, see [Plan.Estimate].
-const (
-	sampleStep     = 15e-9 // seconds of a Monte Carlo sample, a step
-	planning       = 8     // times the cost of the budget: for tables and kernels
-	tables         = 5.0   // seconds, where the budget is a time: tables that may exceed it
-	provenSeconds  = 3.0   // of privacy loss distributions
-	provenMemory   = 330 << 20
-	sampledMemory  = 80 << 10 // bytes a step
-	severalPerUser = 2.7      // times, with several examples per owner
-)
-
-// estimateAccount estimates from the budget, or from the method if that takes no samples.
-func estimateAccount(p Plan, _ int64) PlanEstimate {
-	e := PlanEstimate{Files: 1, CPU: 0.2, SuggestedMaxBatchSize: suggestedMaxBatchSize(p)}
-	switch accountMethod(p) {
-	case accounting.MonteCarlo, accounting.Unproven:
-		seconds := planning * sampleStep * float64(p.Scheme.Steps) * float64(p.Privacy.Samples)
-		if p.Bound != nil && p.Bound.MaxExamplesPerOwner > 1 {
-			seconds *= severalPerUser
-		}
-		if p.Privacy.Samples == 0 {
-			budget, _ := p.Privacy.cpuTime()
-			seconds = tables + cmp.Or(budget, calibration.DefaultCPUTime).Seconds()
-		}
-		e.CPU, e.Sampled, e.AtMost = e.CPU+seconds, true, p.Privacy.Samples == 0
-		e.Memory = sampledMemory * int64(p.Scheme.Steps)
-	case accounting.PLD:
-		e.CPU += provenSeconds
-		e.Memory = provenMemory
+// estimateAccount says whether the account draws samples.
+func estimateAccount(p Plan) PlanEstimate {
+	method := accountMethod(p)
+	return PlanEstimate{
+		Files:                 1,
+		Sampled:               method == accounting.MonteCarlo || method == accounting.Unproven,
+		SuggestedMaxBatchSize: suggestedMaxBatchSize(p),
 	}
-	return e
 }
 
 // suggestedMaxBatchSize returns 0 for a plan with a graph: the number of its examples is not known

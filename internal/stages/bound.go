@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"minsep/internal/graphio"
 	"minsep/internal/manifest"
@@ -55,21 +54,14 @@ func (b Bound) Validate() error {
 
 // boundStage is the bound in plans, run directories and inspections.
 var boundStage = Stage{
-	Name:    "bound",
-	Group:   "bound",
-	Results: []string{manifest.BoundedFolder},
-	Formats: []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat},
-	Input:   "graph",
-	in:      func(p Plan) bool { return p.Graph != nil },
-	faults:  func(p Plan) error { return errors.Join(BoundOf(p).Validate(), checkPlanPools(p)) },
-	estimate: func(_ Plan, edges int64) PlanEstimate {
-		return PlanEstimate{
-			Rows:   edges,
-			Files:  1,
-			CPU:    0.02 + boundEdge*float64(edges),
-			Memory: boundMemory*edges + min(boundBuffers, 200*edges),
-		}
-	},
+	Name:     "bound",
+	Group:    "bound",
+	Results:  []string{manifest.BoundedFolder},
+	Formats:  []string{manifest.BoundedFormat, manifest.BoundedPoolsFormat},
+	Input:    "graph",
+	in:       func(p Plan) bool { return p.Graph != nil },
+	faults:   func(p Plan) error { return errors.Join(BoundOf(p).Validate(), checkPlanPools(p)) },
+	estimate: func(Plan) PlanEstimate { return PlanEstimate{Files: 1} },
 	expect: func(_ context.Context, d *Directory) (expected, error) {
 		params := BoundOf(d.Plan).Bound
 		return expected{format: manifest.BoundedFormatOf(params), params: params}, nil
@@ -118,22 +110,4 @@ func checkPlanPools(p Plan) error {
 		}
 	}
 	return nil
-}
-
-// Costs of bounding, see [Plan.Estimate].
-const (
-	compressedEdge = 4.1    // stored bytes of an edge, compressed or in Parquet
-	plainEdge      = 14.0   // as text
-	boundEdge      = 0.8e-6 // seconds per edge
-	boundMemory    = 80     // bytes per edge, and
-	boundBuffers   = 250 << 20
-)
-
-// Edges estimates the number of edges in a graph's files of the given size.
-func (g PlanGraph) Edges(stored int64) int64 {
-	perEdge := plainEdge
-	if slices.ContainsFunc(g.Paths, graphio.IsPacked) {
-		perEdge = compressedEdge
-	}
-	return int64(float64(stored) / perEdge)
 }

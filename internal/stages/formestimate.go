@@ -8,13 +8,10 @@ import (
 	"minsep/sampling"
 )
 
-// Costs of forming batches, see [Plan.Estimate].
+// Seconds of one processor for forming batches of numbered examples.
 const (
-	formExample      = 0.05e-6 // seconds an example
-	formRow          = 0.06e-6 // seconds a participation
-	formOwnedExample = 1.3e-6  // of schemes that look at owners
-	formRowMemory    = 8
-	formOwnedMemory  = 1 << 10
+	formExample = 0.05e-6 // an example
+	formRow     = 0.06e-6 // a participation
 )
 
 // expectedForm returns the facts about the batches before they are formed: all of them if the
@@ -72,23 +69,14 @@ func (f FormResult) CPU() float64 { return formExample*float64(f.Examples) + for
 
 // estimateForm estimates from the expected number of rows. It tells nothing of the real sizes,
 // which are secret.
-func estimateForm(p Plan, _ int64) PlanEstimate {
+func estimateForm(p Plan) PlanEstimate {
 	f := expectedForm(p)
 	rows := f.RowsPerStep() * float64(p.Scheme.Steps)
-	e := PlanEstimate{
-		Rows:   int64(rows),
-		Files:  2 * f.Shards,
-		CPU:    0.02 + formExample*float64(f.Examples) + formRow*rows,
-		Memory: formRowMemory * int64(rows),
-	}
+	e := PlanEstimate{Rows: int64(rows), Files: 2 * f.Shards}
 	e.Bytes = 4*int64(rows) + 8*int64(p.Scheme.Steps+f.Shards) + int64(2*f.Shards)*headerBytes
 	if p.Scheme.Sample == sampling.SampleOwners {
 		e.Files += f.Shards
 		e.Bytes += int64(8*f.ExpectedBatchSize*float64(p.Scheme.Steps)) + int64(f.Shards)*headerBytes
-	}
-	if p.Scheme.Sample == sampling.SampleOwners || p.Scheme.Kind().Owners != sampling.OwnersIgnored {
-		e.CPU += formOwnedExample * float64(f.Examples)
-		e.Memory += formOwnedMemory * f.Examples
 	}
 	return e
 }

@@ -347,31 +347,21 @@ func NoiseOf(p Plan, multiplier float64) Noise {
 	}
 }
 
-// Costs of noise, see [Plan.Estimate].
-const (
-	noiseValue  = 2.1e-9  // seconds a value of independent noise, and
-	noiseBand   = 0.04e-9 // of each band
-	noiseByte   = 2e-9    // to hash and write a byte
-	noiseFile   = 1.5e-3  // to sync a file
-	noiseMemory = 3       // bytes a value of a file
-	headerBytes = 128
-)
+// headerBytes is the size of the header of a .npy file.
+const headerBytes = 128
 
 // estimateNoise gives the exact number and sizes of the files: they follow from the plan. It leaves
 // out the recipe.
-func estimateNoise(p Plan, _ int64) PlanEstimate {
+func estimateNoise(p Plan) PlanEstimate {
 	n := NoiseOf(p, 1)
-	e := PlanEstimate{Files: 1, CPU: 0.02}
+	e := PlanEstimate{Files: 1}
 	if !n.Files {
 		return e
 	}
 	facts := n.Layout()
-	shards, perFile := facts.Shards, min(facts.StepsPerFile, n.Steps)
-	files := shards * ((n.Steps + perFile - 1) / perFile)
-	values := Product(int64(n.Steps), n.Coordinates)
-	e.Rows, e.Files = values, files+1
-	e.Bytes = Product(values, int64(DTypes[n.DType].Size())) + int64(files)*headerBytes
-	e.CPU += float64(values)*(noiseValue+noiseBand*float64(p.Strategy.Bands)) + noiseByte*float64(e.Bytes) + noiseFile*float64(files)
-	e.Memory = noiseMemory*int64(perFile)*(n.Coordinates/int64(shards)) + 8*int64(p.Strategy.Bands)*(n.Coordinates/int64(shards))
+	perFile := min(facts.StepsPerFile, n.Steps)
+	files := facts.Shards * ((n.Steps + perFile - 1) / perFile)
+	e.Rows, e.Files = Product(int64(n.Steps), n.Coordinates), files+1
+	e.Bytes = Product(e.Rows, int64(DTypes[n.DType].Size())) + int64(files)*headerBytes
 	return e
 }

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 
 	"minsep/internal/accounting"
@@ -23,27 +24,6 @@ func (p Plan) QuickStrategy(ctx context.Context) (*mechanism.Strategy, error) {
 	return strategy.Make(ctx, nil)
 }
 
-// Problem returns the claim of the plan's account, for a sampler, a strategy and the number of
-// examples, or of owners where they are sampled.
-func (p Plan) Problem(spec sampling.Spec, strategy *mechanism.Strategy, units int64) calibration.Problem {
-	a := AccountOf(p)
-	run := accounting.Run{
-		Sampler:             spec,
-		Strategy:            strategy,
-		MaxExamplesPerOwner: max(1, a.MaxPerOwner),
-		Examples:            units,
-	}
-	return calibration.Problem{
-		Run:             run,
-		Epsilon:         a.Epsilon,
-		Delta:           a.Delta,
-		NoiseMultiplier: a.NoiseMultiplier,
-		Samples:         a.Samples,
-		CPUTime:         a.CPUTime,
-		AlsoEpsilon:     a.AlsoEpsilon,
-	}
-}
-
 // Outlook forecasts the samples of the plan's account before it runs, with a strategy of
 // QuickStrategy. It returns nil if no samples are needed, or if the scheme, the strategy or the
 // number of examples are not known before the data. watch, if not nil, is told of its progress.
@@ -63,11 +43,22 @@ func (p Plan) Outlook(
 	if err != nil {
 		return nil, err
 	}
-	problem := p.Problem(spec, strategy, p.numbered())
-	if problem.Run.Examples == 0 {
-		problem.Run.Examples = unknownExamples
+	a := AccountOf(p)
+	problem := calibration.Problem{
+		Run: accounting.Run{
+			Sampler:             spec,
+			Strategy:            strategy,
+			MaxExamplesPerOwner: max(1, a.MaxPerOwner),
+			Examples:            cmp.Or(p.numbered(), unknownExamples),
+		},
+		Epsilon:         a.Epsilon,
+		Delta:           a.Delta,
+		NoiseMultiplier: a.NoiseMultiplier,
+		Samples:         a.Samples,
+		CPUTime:         a.CPUTime,
+		AlsoEpsilon:     a.AlsoEpsilon,
+		Watch:           watch,
 	}
-	problem.Watch = watch
 	o, err := problem.Outlook(ctx, 0)
 	if err != nil || !o.Samples {
 		return nil, err
@@ -117,15 +108,12 @@ func (p Plan) foreseen() (sampling.Spec, error) {
 			Owners: sampling.OwnerSizes{1: unknownExamples}})
 }
 
-// PlanEstimate is the expected output and cost of a stage. It follows from the plan and from the
-// tables that are there, all of which is public. No outcome of chance is in it.
+// PlanEstimate is the expected output of a stage. It follows from the plan and from the tables that
+// are there, all of which is public. No outcome of chance is in it.
 type PlanEstimate struct {
-	Rows   int64   `json:"rows,omitempty"`    // of the graph that is read: edges; of batches: participations; of noise: values
-	Files  int     `json:"files,omitempty"`   // without the index
-	Bytes  int64   `json:"bytes,omitempty"`   // of these files, at least 0
-	Memory int64   `json:"memory_bytes"`      // bytes at the peak, of the whole process
-	CPU    float64 `json:"cpu_seconds"`       // seconds of processors, about
-	AtMost bool    `json:"at_most,omitempty"` // of an account whose CPU is its budget, as it cannot be told how much of it is needed
+	Rows  int64 `json:"rows,omitempty"`  // of batches: participations; of noise: values
+	Files int   `json:"files,omitempty"` // without the index
+	Bytes int64 `json:"bytes,omitempty"` // of these files, at least 0
 
 	Sampled bool `json:"sampled,omitempty"` // an account that draws samples: it may end without a certificate
 
@@ -138,19 +126,8 @@ type PlanEstimate struct {
 	SuggestedMaxBatchSize int `json:"suggested_max_batch_size,omitempty"`
 }
 
-// processMemory is the memory of a process that does nothing, in bytes.
-//
-// The costs of the stages, seconds of one processor and bytes of memory on the direct runner, are
-// in the stages' files, as they were measured.
-const processMemory = 55 << 20
-
-// Estimate returns the expected output and cost of a stage. edges is about the number of edges of
-// the graph.
-func (p Plan) Estimate(stage string, edges int64) PlanEstimate {
-	e := Named(stage).estimate(p, edges)
-	e.Memory += processMemory
-	return e
-}
+// Estimate returns the expected output of a stage.
+func (p Plan) Estimate(stage string) PlanEstimate { return Named(stage).estimate(p) }
 
 // Product returns the product of counts above 0, or 2^62 if it is larger: no disk has such sizes.
 func Product(counts ...int64) int64 {

@@ -20,7 +20,7 @@ func TestPaddedEstimate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := estimateForm(p, 0)
+		e := estimateForm(p)
 		if want := int64(4*300*128 + 8*(300+3) + 2*3*headerBytes); e.Rows != 300*128 || e.Bytes != want {
 			t.Errorf("%s: %d rows and %d bytes, want %d and %d", examples, e.Rows, e.Bytes, 300*128, want)
 		}

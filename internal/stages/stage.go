@@ -27,9 +27,9 @@ type Stage struct {
 	Drawn  bool // the result has random numbers of the root key, and serves one training
 	Sized  bool // the estimate has the size of the result
 
-	in       func(p Plan) bool                                         // whether a plan has the stage; nil: each has it
-	faults   func(p Plan) error                                        // of its parameters in a plan
-	estimate func(p Plan, edges int64) PlanEstimate                    // but for the memory of a process that does nothing
+	in       func(p Plan) bool  // whether a plan has the stage; nil: each has it
+	faults   func(p Plan) error // of its parameters in a plan
+	estimate func(p Plan) PlanEstimate
 	expect   func(ctx context.Context, d *Directory) (expected, error) // the index that the plan calls for
 
 	// Of a stage that can go on where it was stopped: see [Result.Unfinished].

@@ -98,10 +98,7 @@ var strategyStage = Stage{
 		c.Add(ofScheme(p, InPlan("strategy", strategy.Validate())))
 		return c.Err()
 	},
-	estimate: func(p Plan, _ int64) PlanEstimate {
-		p.Strategy.Steps = p.Scheme.Steps
-		return PlanEstimate{Files: 1, CPU: p.Strategy.Seconds()}
-	},
+	estimate: func(Plan) PlanEstimate { return PlanEstimate{Files: 1} },
 	expect: func(_ context.Context, d *Directory) (expected, error) {
 		return expected{
 			format: manifest.StrategyFormat,
