@@ -15,37 +15,6 @@ type pattern struct {
 	prob float64
 }
 
-// minSepPatterns enumerates b-min-sep sampling by Algorithms 1 and 2, coin by coin.
-func minSepPatterns(p sampling.BMinSep) []pattern {
-	var out []pattern
-	waits := map[int]float64{0: 1}
-	if p.WarmStart {
-		total := 1 + float64(p.MinSep-1)*p.Prob
-		waits[0] = 1 / total
-		for r := 1; r < p.MinSep; r++ {
-			waits[r] = p.Prob / total
-		}
-	}
-	var walk func(i int, x []float64, prob float64)
-	walk = func(i int, x []float64, prob float64) {
-		if prob == 0 {
-			return
-		}
-		if i >= p.Steps {
-			out = append(out, pattern{append([]float64(nil), x...), prob})
-			return
-		}
-		walk(i+1, x, prob*(1-p.Prob))
-		x[i] = 1
-		walk(i+p.MinSep, x, prob*p.Prob)
-		x[i] = 0
-	}
-	for r, prob := range waits {
-		walk(r, make([]float64, p.Steps), prob)
-	}
-	return out
-}
-
 // together enumerates the sum of independent patterns.
 func together(a, b []pattern) []pattern {
 	var out []pattern
@@ -165,18 +134,6 @@ func tableOf(t *testing.T, l sampling.Law, n int) *sampling.Table {
 		t.Fatal(err)
 	}
 	return table
-}
-
-// TestMinSepByEnumeration: coins of the algorithms of arXiv 2602.09338, for any number of bands.
-func TestMinSepByEnumeration(t *testing.T) {
-	each(1, 10, func(b int) int { return b + 2 }, func(name string, g grid, rng *rand.Rand) {
-		patterns := minSepPatterns(g.process)
-		ratio := pointsOf(t, g.process.Law(), g.c, g.sigma)
-		for range 3 {
-			y := randomOutput(rng, g.c, g.sigma, patterns)
-			equal(t, name, LogRatio(ratio, g.c, g.sigma, y), enumerated(g.c, g.sigma, patterns, y))
-		}
-	})
 }
 
 // TestExamplesByEnumeration: all pairs of patterns, and all triples for three examples, under any
