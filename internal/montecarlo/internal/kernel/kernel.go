@@ -151,10 +151,6 @@ func (k *Kernel) Fork() *Kernel {
 	return &fork
 }
 
-// Ratios returns the log-domain ratios of one recursion, a lane each, which hold the inputs of
-// a sample's ratio besides y.
-func (k *Kernel) Ratios(recursion int) *[Lanes]likelihood.Ratio { return &k.recursions[recursion].slow }
-
 // Batch computes eight samples.
 func (k *Kernel) Batch(in *Input, out *Output) {
 	reach := k.reach(in)

@@ -91,9 +91,6 @@ func correlateRows(out, z []Row, filter []float64) {
 	}
 }
 
-// Products sets out = Σ_j filter[j]·z[j]. z must be as long as filter.
-func Products(out *Row, z []Row, filter []float64) { correlateRow(out, z, filter) }
-
 // correlateRow sets out = Σ_j filter[j]·z[j].
 func correlateRow(out *Row, z []Row, filter []float64) {
 	if useVector && len(filter) > 0 {

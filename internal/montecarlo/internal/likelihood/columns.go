@@ -104,18 +104,6 @@ func (c *Columns) Dot(i int, y []float64) float64 {
 	return scale * dot(column, y[i:i+len(column)])
 }
 
-// SumEvery sets sum, of Steps entries, to the sum of the columns first, first+period, …: an
-// example of that bin adds it to the output (F3.4).
-func (c *Columns) SumEvery(sum []float64, first, period int) {
-	clear(sum)
-	for i := first; i < c.Steps; i += period {
-		column, scale := c.Column(i)
-		for k, v := range column {
-			sum[i+k] += scale * v
-		}
-	}
-}
-
 // SquaredNorms returns ‖c_i‖²·factor for every i.
 func (c *Columns) SquaredNorms(factor float64) []float64 {
 	norms := make([]float64, c.Steps)
