@@ -9,8 +9,9 @@ import (
 
 // addFlags adds a flag for each field of a struct, and of the structs embedded in it, that has the
 // tag flag: the flag's name. The tag help describes the flag. The value of the field is its default.
-func addFlags(f *pflag.FlagSet, params any) {
-	v := reflect.ValueOf(params).Elem()
+func addFlags(f *pflag.FlagSet, params any) { addFieldFlags(f, reflect.ValueOf(params).Elem()) }
+
+func addFieldFlags(f *pflag.FlagSet, v reflect.Value) {
 	for i := range v.NumField() {
 		of := v.Type().Field(i)
 		name, help := of.Tag.Get("flag"), of.Tag.Get("help")
@@ -18,7 +19,7 @@ func addFlags(f *pflag.FlagSet, params any) {
 		case name != "":
 			addFlag(f, v.Field(i).Addr().Interface(), name, help)
 		case of.Anonymous && of.Type.Kind() == reflect.Struct:
-			addFlags(f, v.Field(i).Addr().Interface())
+			addFieldFlags(f, v.Field(i))
 		}
 	}
 }
@@ -30,6 +31,10 @@ func addFlag(f *pflag.FlagSet, to any, name, help string) {
 		f.Var(v, name, help)
 	case *string:
 		f.StringVar(v, name, *v, help)
+	case *[]string:
+		f.StringSliceVar(v, name, *v, help)
+	case *uint64:
+		f.Uint64Var(v, name, *v, help)
 	case *int:
 		f.IntVar(v, name, *v, help)
 	case *int64:

@@ -87,7 +87,7 @@ which takes seconds for any K: give the most examples that an owner has, to keep
 			return errors.Join(
 				a.print(
 					out,
-					func(w io.Writer) { printPlan(w, out, f.all || ofRow(err)); printWritten(a, w, err, f.row) },
+					func(w io.Writer) { printPlan(w, out, f.All || ofRow(err)); printWritten(a, w, err, f.Row) },
 				),
 				err,
 			)
@@ -95,90 +95,12 @@ which takes seconds for any K: give the most examples that an owner has, to keep
 	}
 	x := c.Flags()
 	addGraphFlags(x, &f.graph, &f.read)
-	x.Int64Var(&f.examples, "examples", 0, "number of examples, each its own owner, in place of a graph")
-	x.IntVar(&f.maxPerOwner, "max-per-owner", 0, "try to keep from 1 up to this many examples of each owner")
-	x.StringVar(
-		&r.Sample,
-		"sample",
-		"",
-		"the unit that takes part in steps: examples, or owners, each with one of its examples drawn each time (default: both are tried)",
-	)
-	x.StringVar(
-		&f.unit,
-		"unit",
-		"",
-		"whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected",
-	)
-	x.IntVar(&r.Steps, "steps", 0, "number of training steps")
-	x.Float64Var(
-		&f.epochs,
-		"epochs",
-		0,
-		"number of passes over the examples that --max-per-owner keeps, in place of --steps",
-	)
-	x.StringVar(
-		&f.batchSize,
-		"batch-size",
-		"",
-		"expected batch size, or the range of sizes to try, as in 128:1024",
-	)
-	x.Float64Var(&r.Epsilon, "epsilon", 0, "epsilon of the claim")
-	x.Float64Var(&r.Delta, "delta", 0, "delta of the claim")
+	f.Row = 1
+	addFlags(x, &f)
+	addFlags(x, &r)
 	trainingFlags(x, &r.Workload)
 	x.Lookup("workload").Usage = "workload that the error is measured on: prefix, training, or a JSON file (default: training)"
-	x.StringVar(
-		&r.Objective,
-		"objective",
-		"",
-		"error to rank by: rmse, over all steps; latese, over the second half of them; lastse, of the last step; or maxse, of the worst step (default: latese with a schedule, else rmse)",
-	)
-	x.IntVar(
-		&r.MaxBands,
-		"max-bands",
-		0,
-		"most bands of a strategy, or of its inverse if the inverse is banded (default: no limit)",
-	)
-	x.Int64Var(
-		&r.Coordinates,
-		"coordinates",
-		0,
-		"length of a gradient: the number of parameters of the model; needed for --out and --max-noise-state",
-	)
-	x.StringVar(
-		&f.state,
-		"max-noise-state",
-		"",
-		"most memory for the state of the noise, such as 8GB (default: no limit)",
-	)
-	x.IntVar(
-		&r.MaxBatchSize,
-		"max-batch-size",
-		0,
-		"cut larger batches to a random subset of this size, at a cost in delta",
-	)
-	x.StringSliceVar(
-		&r.Schemes,
-		"scheme",
-		nil,
-		"try only this sampling scheme; may be repeated, or name several with commas",
-	)
-	x.StringSliceVar(
-		&r.Kinds,
-		"kind",
-		nil,
-		"try only this kind of strategy; may be repeated, or name several with commas",
-	)
-	x.StringVar(
-		&f.solve,
-		"solve",
-		"",
-		"find the value that reaches --target: the least batch-size of X:Y, or the least epsilon",
-	)
-	x.Float64Var(&f.target, "target", 0, "for --solve: the most noise, relative to the batch, to accept")
-	x.Uint64Var(&r.Seed, "seed", 0, "seed of the estimates' samples: the same seed gives the same plan")
-	x.BoolVar(&f.all, "all", false, "print the table of every candidate, in place of three lines on the first")
 	x.StringVar(&a.out, "out", "", "file to write the best row to, as a plan for minsep run")
-	x.IntVar(&f.row, "row", 1, "number of the row of the table that is written to --out")
 	x.BoolVar(&a.overwrite, "overwrite", false, "replace the file")
 	x.StringVar(&a.workDir, "work-dir", "", "folder for temporary files (default: the system's, $TMPDIR)")
 	return c
@@ -199,7 +121,7 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 		return nil, err
 	}
 	var graph *stages.PlanGraph
-	r.Populations = []planner.Population{{MaxPerOwner: 1, Examples: f.examples, Given: f.examples}}
+	r.Populations = []planner.Population{{MaxPerOwner: 1, Examples: f.Examples, Given: f.Examples}}
 	r.Numbered = len(f.graph) == 0
 	if !r.Numbered {
 		graph = &stages.PlanGraph{Paths: slices.Clone(f.graph), Options: f.read}
@@ -209,8 +131,8 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	}
 	// An epoch is a pass over the examples that the largest bound keeps, so that plans of different
 	// bounds have the same number of steps, and can be compared.
-	if f.epochs > 0 {
-		r.Steps, err = stepsOf(f.epochs, r.Populations[len(r.Populations)-1].Examples, "example", sizes[0])
+	if f.Epochs > 0 {
+		r.Steps, err = stepsOf(f.Epochs, r.Populations[len(r.Populations)-1].Examples, "example", sizes[0])
 		if err != nil {
 			return nil, err
 		}
@@ -219,11 +141,11 @@ func planRequest(a *app, cmd *cobra.Command, r planner.Request, f planFlags) (*p
 	r.Watch = watchPlan
 	out, err := asked(ctx, r, f)
 	if err == nil {
-		err = out.Time(ctx, f.row)
+		err = out.Time(ctx, f.Row)
 	}
 	// Last, so that no plan is written while its table is unfinished.
 	if err == nil && a.out != "" {
-		err = writePlan(a, out, graph, f.row)
+		err = writePlan(a, out, graph, f.Row)
 	}
 	return out, err
 }
@@ -246,12 +168,12 @@ func boundForPlan(a *app, cmd *cobra.Command, r *planner.Request, f planFlags, s
 	}
 	progress.Enter("bounding the graph", "", 0, 0)
 	// Where the number of an owner's examples costs no noise, only the largest is tried.
-	perOwner := planner.PerOwner(f.maxPerOwner)
+	perOwner := planner.PerOwner(f.MaxPerOwner)
 	if r.Unit == accounting.UnitExample || r.Sample == sampling.SampleOwners {
-		perOwner = []int{f.maxPerOwner}
+		perOwner = []int{f.MaxPerOwner}
 	}
 	periods := func(kept int64) int { // number of pools for a rotation with the largest batches
-		return int(math.Ceil(max(float64(r.Steps), f.epochs*float64(kept)/sizes[0]) * sizes[len(sizes)-1] / float64(max(1, kept))))
+		return int(math.Ceil(max(float64(r.Steps), f.Epochs*float64(kept)/sizes[0]) * sizes[len(sizes)-1] / float64(max(1, kept))))
 	}
 	if !r.Rotates() {
 		periods = func(int64) int { return 0 }
@@ -268,8 +190,8 @@ func boundForPlan(a *app, cmd *cobra.Command, r *planner.Request, f planFlags, s
 // asked makes the plan that the flags ask for: one of a size or a range of sizes, or
 // the search for a quantity.
 func asked(ctx context.Context, r planner.Request, f planFlags) (*planner.Result, error) {
-	if f.solve != "" {
-		return r.Solve(ctx, f.solve, f.target)
+	if f.Solve != "" {
+		return r.Solve(ctx, f.Solve, f.Target)
 	}
 	if len(r.BatchSizes) == 2 {
 		r.BatchSizes = planner.BatchSizes(r.BatchSizes[0], r.BatchSizes[1])

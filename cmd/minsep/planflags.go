@@ -25,20 +25,25 @@ const mostEpsilon = 10
 // mostPerOwner is the largest --max-per-owner if examples are sampled: the noise rises with it.
 const mostPerOwner = 1000
 
+// rowFlags are the flags of plan and prepare that do not set a field of the request directly.
+type rowFlags struct {
+	MaxPerOwner int     `flag:"max-per-owner" help:"most examples of an owner that are kept: plan tries from 1 up to it"`
+	Epochs      float64 `flag:"epochs" help:"number of passes over the examples that are kept, or over the owners where only they are sampled, in place of --steps"`
+	BatchSize   string  `flag:"batch-size" help:"expected batch size: of examples, or of owners where they are sampled; plan takes a range of sizes to try too, as in 128:1024"`
+	State       string  `flag:"max-noise-state" help:"most memory for the state of the noise, such as 8GB (default: no limit)"`
+	Row         int     `flag:"row" help:"number of the row of minsep plan that is taken or written"`
+}
+
 // planFlags holds the flags of plan that do not set a field of the request directly.
 type planFlags struct {
-	graph       []string
-	read        graphio.Options
-	examples    int64
-	maxPerOwner int
-	unit        string
-	epochs      float64
-	batchSize   string
-	state       string
-	solve       string
-	target      float64
-	all         bool
-	row         int
+	rowFlags
+	graph    []string
+	read     graphio.Options
+	Examples int64   `flag:"examples" help:"number of examples, each its own owner, in place of a graph"`
+	Whom     string  `flag:"unit" help:"whom the claim protects: owner, or example, which must be asked for by name and leaves owners of several examples unprotected"`
+	Solve    string  `flag:"solve" help:"find the value that reaches --target: the least batch-size of X:Y, or the least epsilon"`
+	Target   float64 `flag:"target" help:"for --solve: the most noise, relative to the batch, to accept"`
+	All      bool    `flag:"all" help:"print the table of every candidate, in place of three lines on the first"`
 }
 
 // check completes the request from the flags and joins every fault of the flags. It returns one
@@ -47,37 +52,37 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 	c := param.Checker{}
 	c.Add(a.zeros)
 	c.Require(
-		(len(f.graph) > 0) != (f.examples != 0),
+		(len(f.graph) > 0) != (f.Examples != 0),
 		"graph and examples",
 		nil,
 		"exactly one of them must be given",
 	)
-	c.Require(f.examples >= 0, "examples", f.examples, "must be at least 1")
+	c.Require(f.Examples >= 0, "examples", f.Examples, "must be at least 1")
 	c.Require(
-		len(f.graph) == 0 || f.maxPerOwner >= 1,
+		len(f.graph) == 0 || f.MaxPerOwner >= 1,
 		"max-per-owner",
-		f.maxPerOwner,
+		f.MaxPerOwner,
 		"must be given with a graph, and be at least 1",
 	)
 	c.Require(
-		len(f.graph) > 0 || f.maxPerOwner <= 1,
+		len(f.graph) > 0 || f.MaxPerOwner <= 1,
 		"max-per-owner",
-		f.maxPerOwner,
+		f.MaxPerOwner,
 		"needs --graph: numbered examples are each their own owner",
 	)
 	c.Require(
-		f.maxPerOwner <= mostPerOwner || r.Sample == sampling.SampleOwners,
+		f.MaxPerOwner <= mostPerOwner || r.Sample == sampling.SampleOwners,
 		"max-per-owner",
-		f.maxPerOwner,
+		f.MaxPerOwner,
 		fmt.Sprintf(
 			"must be at most %d where examples are sampled, as the noise rises with it; --sample owners takes any number at no more noise, where each example has one owner",
 			mostPerOwner,
 		),
 	)
-	c.Require((r.Steps != 0) != (f.epochs != 0), "steps and epochs", nil, "exactly one of them must be given")
-	c.Require(f.epochs >= 0 && f.epochs <= 1e9, "epochs", f.epochs, "must be above 0 and at most 1e9")
-	sizes, bad := batchSizes(f.batchSize)
-	shown := f.batchSize
+	c.Require((r.Steps != 0) != (f.Epochs != 0), "steps and epochs", nil, "exactly one of them must be given")
+	c.Require(f.Epochs >= 0 && f.Epochs <= 1e9, "epochs", f.Epochs, "must be above 0 and at most 1e9")
+	sizes, bad := batchSizes(f.BatchSize)
+	shown := f.BatchSize
 	if _, err := strconv.ParseFloat(shown, 64); err != nil {
 		shown = strconv.Quote(shown)
 	}
@@ -89,12 +94,12 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		"must be at least 1: it counts the examples of a batch, and is no part of the data",
 	)
 	c.Require(
-		f.epochs == 0 || len(sizes) < 2,
+		f.Epochs == 0 || len(sizes) < 2,
 		"epochs",
-		f.epochs,
+		f.Epochs,
 		"takes one batch size: plans of different numbers of steps cannot be compared; give --steps",
 	)
-	if f.solve == planner.SolveEpsilon {
+	if f.Solve == planner.SolveEpsilon {
 		// Set before the checks below, which require an ε.
 		r.Epsilon = cmp.Or(r.Epsilon, mostEpsilon)
 	}
@@ -105,23 +110,23 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		"must be at most 1000: beyond it nobody is protected (docs/choosing.md)",
 	)
 	c.Require(
-		f.solve == "" || slices.Contains(planner.Quantities, f.solve),
+		f.Solve == "" || slices.Contains(planner.Quantities, f.Solve),
 		"solve",
-		f.solve,
+		f.Solve,
 		"must be batch-size or epsilon",
 	)
-	c.Require((f.solve != "") == (f.target != 0), "solve and target", nil, "must be given together")
+	c.Require((f.Solve != "") == (f.Target != 0), "solve and target", nil, "must be given together")
 	c.Require(
-		f.solve != planner.SolveBatchSize || len(sizes) == 2,
+		f.Solve != planner.SolveBatchSize || len(sizes) == 2,
 		"batch-size",
-		strconv.Quote(f.batchSize),
+		strconv.Quote(f.BatchSize),
 		"must be a range such as 128:1024 with --solve batch-size",
 	)
 	c.Require(
-		f.solve == "" || f.solve == planner.SolveBatchSize || len(sizes) < 2,
+		f.Solve == "" || f.Solve == planner.SolveBatchSize || len(sizes) < 2,
 		"batch-size",
-		strconv.Quote(f.batchSize),
-		"must be one number with --solve "+f.solve,
+		strconv.Quote(f.BatchSize),
+		"must be one number with --solve "+f.Solve,
 	)
 	c.Require(
 		a.out == "" || r.Coordinates > 0,
@@ -135,11 +140,11 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		a.runner,
 		"must be one of "+strings.Join(pipelines.Runners, ", "),
 	)
-	c.Require(f.row >= 1, "row", f.row, "must be at least 1")
-	c.Require(a.out != "" || f.row <= 1, "row", f.row, "needs --out, the file to which the row is written")
-	if f.state != "" {
-		if r.MaxNoiseState, bad = bytesOf(f.state); bad != "" {
-			c.Require(false, "max-noise-state", strconv.Quote(f.state), bad)
+	c.Require(f.Row >= 1, "row", f.Row, "must be at least 1")
+	c.Require(a.out != "" || f.Row <= 1, "row", f.Row, "needs --out, the file to which the row is written")
+	if f.State != "" {
+		if r.MaxNoiseState, bad = bytesOf(f.State); bad != "" {
+			c.Require(false, "max-noise-state", strconv.Quote(f.State), bad)
 		}
 		c.Require(
 			r.Coordinates > 0,
@@ -149,7 +154,7 @@ func (f *planFlags) check(ctx context.Context, r *planner.Request, a *app) (size
 		)
 	}
 	var unit accounting.Unit
-	unit, err = accounting.ParseUnit(f.unit)
+	unit, err = accounting.ParseUnit(f.Whom)
 	c.Add(err)
 	r.Unit = unit
 	// The other faults do not depend on the data, so they are found with a stand-in for it: before

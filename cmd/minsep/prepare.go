@@ -29,7 +29,6 @@ import (
 	"minsep/internal/store"
 	"minsep/internal/transforms/progress"
 	"minsep/internal/words"
-	"minsep/mechanism"
 	"minsep/sampling"
 )
 
@@ -49,10 +48,15 @@ const usualExamplesPerOwner = 8
 type preparation struct {
 	planFlags
 	planner.Request
-	plan             string // file of a plan to take in place of a row of the table
-	examplesPerOwner int
-	clipNorm         float64
-	nouns            words.Nouns
+	trainingOwn
+	plan  string // file of a plan to take in place of a row of the table
+	nouns words.Nouns
+}
+
+// trainingOwn are the flags of a training that plan does not have.
+type trainingOwn struct {
+	ExamplesPerOwner int     `flag:"examples-per-owner" help:"most examples that a sampled owner brings to a step (default 8)"`
+	ClipNorm         float64 `flag:"clip-norm" help:"norm to which gradients are clipped"`
 }
 
 // prepared is the result of prepare: that of the run, and what a user must know of it.
@@ -101,20 +105,20 @@ training of the run can begin or go on: keep it.`,
 	f.BoolVar(&p.read.SkipOwnerless, "skip-ownerless", false, "leave out examples without an owner, in place of refusing the graph")
 	f.StringVar(&p.nouns.OwnerNoun, "owner-noun", "", "what an owner is in these data, such as author, for messages and reports (default owner)")
 	f.StringVar(&p.nouns.ExampleNoun, "example-noun", "", "what an example is in these data, such as photo, for messages and reports (default example)")
-	f.IntVar(&p.maxPerOwner, "max-per-owner", 0, "most examples of an owner that are kept (default: all where owners are sampled, else 1)")
-	f.IntVar(&p.examplesPerOwner, "examples-per-owner", 0, fmt.Sprintf("most examples that a sampled owner brings to a step (default %d)", usualExamplesPerOwner))
-	f.StringVar(&p.Sample, "sample", "", "the unit that takes part in steps: examples or owners (default: owners where each example has one)")
-	f.IntVar(&p.Steps, "steps", 0, "number of training steps")
-	f.Float64Var(&p.epochs, "epochs", 0, "number of passes over what takes part, in place of --steps")
-	f.StringVar(&p.batchSize, "batch-size", "", "expected batch size: of examples, or of owners where they are sampled")
-	f.Float64Var(&p.Epsilon, "epsilon", 0, "epsilon of the claim")
-	f.Float64Var(&p.Delta, "delta", 0, "delta of the claim (default: a tenth of one over the number of owners)")
-	f.Int64Var(&p.Coordinates, "coordinates", 0, "length of a gradient: the number of trained parameters of the model")
-	f.Float64Var(&p.clipNorm, "clip-norm", 1, "norm to which gradients are clipped")
-	trainingFlags(f, &p.Workload)
+	p.addTraining(f)
 	f.StringVar(&p.plan, "plan", "", "file of a plan to take in place of a row of minsep plan")
-	f.IntVar(&p.row, "row", 1, "number of the row of minsep plan to take")
 	return c
+}
+
+// addTraining adds the flags that decide the training, and stand in a plan.
+func (p *preparation) addTraining(f *pflag.FlagSet) {
+	p.Row, p.ClipNorm = 1, 1
+	addFlags(f, &p.rowFlags)
+	addFlags(f, &p.Request)
+	addFlags(f, &p.trainingOwn)
+	trainingFlags(f, &p.Workload)
+	f.Lookup("max-per-owner").Usage = "most examples of an owner that are kept (default: all where owners are sampled, else 1)"
+	f.Lookup("delta").Usage = "delta of the claim (default: a tenth of one over the number of owners)"
 }
 
 // prepare plans and runs, or goes on with the plan that an earlier call has taken.
@@ -299,20 +303,20 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 		if !p.Rotates() {
 			return 0
 		}
-		steps := max(float64(p.Steps), p.epochs*float64(kept)/size)
+		steps := max(float64(p.Steps), p.Epochs*float64(kept)/size)
 		return int(math.Ceil(steps * size / float64(max(1, kept))))
 	}
 	progress.Enter("bounding the graph", "", 0, 0)
-	p.Populations, p.Pools, err = planner.Data(cmd.Context(), graph, []int{p.maxPerOwner}, periods)
+	p.Populations, p.Pools, err = planner.Data(cmd.Context(), graph, []int{p.MaxPerOwner}, periods)
 	if err != nil {
 		return stages.Plan{}, err
 	}
-	if p.epochs > 0 {
+	if p.Epochs > 0 {
 		units, of := p.Populations[0].Examples, "example"
 		if p.Sample == sampling.SampleOwners {
 			units, of = p.Populations[0].Owners, "owner"
 		}
-		if p.Steps, err = stepsOf(p.epochs, units, of, size); err != nil {
+		if p.Steps, err = stepsOf(p.Epochs, units, of, size); err != nil {
 			return stages.Plan{}, err
 		}
 	}
@@ -320,15 +324,15 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	if err != nil {
 		return stages.Plan{}, err
 	}
-	row, err := chosen(out, p.row)
+	row, err := chosen(out, p.Row)
 	if err != nil {
 		return stages.Plan{}, err
 	}
 	plan := out.RunPlan(row, &stages.PlanGraph{Paths: slices.Clone(p.graph), Options: p.read})
 	if p.Sample == sampling.SampleOwners {
-		plan.Scheme.ExamplesPerOwner = min(p.maxPerOwner, cmp.Or(p.examplesPerOwner, usualExamplesPerOwner))
+		plan.Scheme.ExamplesPerOwner = min(p.MaxPerOwner, cmp.Or(p.ExamplesPerOwner, usualExamplesPerOwner))
 	}
-	plan.Noise.ClipNorm = p.clipNorm
+	plan.Noise.ClipNorm = p.ClipNorm
 	plan.Noise.Words = string(noise.ChaCha12) // which devices can make as well
 	worse := ""
 	if row.MayBeWorse {
@@ -345,14 +349,14 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 // checkPrepared joins the faults of the flags that can be told without the data.
 func checkPrepared(a *app, ctx context.Context, p *preparation) error {
 	c := param.Checker{}
-	c.Require(p.examplesPerOwner >= 0, "examples-per-owner", p.examplesPerOwner, "must be at least 1")
+	c.Require(p.ExamplesPerOwner >= 0, "examples-per-owner", p.ExamplesPerOwner, "must be at least 1")
 	// A stand-in for what is known with the data only: the default of delta, and how many examples are
 	// kept.
 	probe := *p
-	probe.Delta, probe.maxPerOwner = cmp.Or(p.Delta, 1e-6), cmp.Or(p.maxPerOwner, 1)
+	probe.Delta, probe.MaxPerOwner = cmp.Or(p.Delta, 1e-6), cmp.Or(p.MaxPerOwner, 1)
 	sizes, err := probe.planFlags.check(ctx, &probe.Request, a)
 	c.Add(err)
-	c.Require(len(sizes) < 2, "batch-size", p.batchSize, "must be one number")
+	c.Require(len(sizes) < 2, "batch-size", p.BatchSize, "must be one number")
 	p.BatchSizes, p.Unit = sizes, accounting.UnitOwner
 	return c.Err()
 }
@@ -370,14 +374,14 @@ func (p *preparation) useGraph(graph *ownergraph.Graph) {
 	}
 	if p.Sample == "" {
 		p.Sample = sampling.SampleExamples
-		if !shared && most > 1 && p.maxPerOwner == 0 {
+		if !shared && most > 1 && p.MaxPerOwner == 0 {
 			p.Sample = sampling.SampleOwners
 		}
 	}
 	if p.Sample == sampling.SampleOwners {
-		p.maxPerOwner = cmp.Or(p.maxPerOwner, most)
+		p.MaxPerOwner = cmp.Or(p.MaxPerOwner, most)
 	}
-	p.maxPerOwner = cmp.Or(p.maxPerOwner, 1)
+	p.MaxPerOwner = cmp.Or(p.MaxPerOwner, 1)
 	if p.Delta == 0 {
 		p.Delta = usualDelta(graph.Owners.Len())
 	}
@@ -422,25 +426,12 @@ func warnOfGraph(a *app, cmd *cobra.Command, warning error) {
 // takePlan is the plan of a file, for the data of the command.
 func takePlan(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 	c := param.Checker{}
-	inPlan := []string{
-		"epochs",
-		"steps",
-		"batch-size",
-		"epsilon",
-		"delta",
-		"row",
-		"sample",
-		"max-per-owner",
-		"examples-per-owner",
-		"clip-norm",
-	}
-	training := pflag.NewFlagSet("", pflag.ContinueOnError)
-	trainingFlags(training, &mechanism.Params{})
-	training.VisitAll(func(f *pflag.Flag) { inPlan = append(inPlan, f.Name) })
-	for _, name := range inPlan {
-		f := cmd.Flags().Lookup(name)
-		c.Require(!f.Changed, name, f.Value, "must be left out with --plan, which gives it")
-	}
+	inPlan := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(preparation).addTraining(inPlan)
+	inPlan.VisitAll(func(f *pflag.Flag) {
+		given := cmd.Flags().Lookup(f.Name)
+		c.Require(!given.Changed || f.Name == "coordinates", f.Name, given.Value, "must be left out with --plan, which gives it")
+	})
 	plan, err := readPlan(cmd.Context(), p.plan)
 	c.Add(err)
 	if err := c.Err(); err != nil {

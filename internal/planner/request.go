@@ -54,11 +54,11 @@ type Request struct {
 	Pools       *Pools       `json:"pools,omitempty"` // nil where no example has several owners
 	Numbered    bool         `json:"numbered"`        // the examples are numbers, each its own owner: there is no graph
 
-	Steps      int       `json:"steps"`       // n, 1 to 131,072
-	BatchSizes []float64 `json:"batch_sizes"` // expected, in examples, above 0 and at most 1e15, rising; at least one
+	Steps      int       `json:"steps" flag:"steps" help:"number of training steps"` // n, 1 to 131,072
+	BatchSizes []float64 `json:"batch_sizes"`                                        // expected, in examples, above 0 and at most 1e15, rising; at least one
 
-	Epsilon float64 `json:"epsilon"` // above 0, at most 1e6
-	Delta   float64 `json:"delta"`   // at least 1e-300, below 1
+	Epsilon float64 `json:"epsilon" flag:"epsilon" help:"epsilon of the claim"` // above 0, at most 1e6
+	Delta   float64 `json:"delta" flag:"delta" help:"delta of the claim"`       // at least 1e-300, below 1
 
 	// Unit is the unit that the claim protects. With accounting.UnitExample, each example of a
 	// population counts as the only example of an owner.
@@ -67,7 +67,7 @@ type Request struct {
 	// Sample is the unit that takes part: sampling.SampleExamples, or sampling.SampleOwners, which
 	// needs the unit owner and examples of one owner each. If it is empty, examples are tried, and
 	// owners too if they can be sampled.
-	Sample string `json:"sample,omitempty"`
+	Sample string `json:"sample,omitempty" flag:"sample" help:"the unit that takes part in steps: examples, or owners, each with examples drawn each time (default: both are tried; of prepare: owners where each example has one)"`
 
 	// Workload and Training of a strategy's parameters say which sums matter; the other fields are
 	// not looked at.
@@ -75,19 +75,19 @@ type Request struct {
 	matrix   *mechanism.Workload
 	Assumed  bool `json:"assumed,omitempty"` // Workload: nobody said it, see AssumeTraining
 
-	Objective string `json:"objective"` // RMSE, MaxSE, LastSE or LateSE, see AssumeObjective
+	Objective string `json:"objective" flag:"objective" help:"error to rank by: rmse, over all steps; latese, over the second half of them; lastse, of the last step; or maxse, of the worst step (default: latese with a schedule, else rmse)"` // RMSE, MaxSE, LastSE or LateSE, see AssumeObjective
 
 	// Limits of a trainer; 0 for no limit.
 
-	MaxBands      int   `json:"max_bands,omitempty"`       // of C, and of C⁻¹ in inverse families
-	Coordinates   int64 `json:"coordinates,omitempty"`     // parameters of the model; needed for MaxNoiseState
-	MaxNoiseState int64 `json:"max_noise_state,omitempty"` // bytes, of all coordinates together
-	MaxBatchSize  int   `json:"max_batch_size,omitempty"`  // larger batches are cut; at least the least batch size
+	MaxBands      int   `json:"max_bands,omitempty" flag:"max-bands" help:"most bands of a strategy, or of its inverse if the inverse is banded (default: no limit)"`                                                  // of C, and of C⁻¹ in inverse families
+	Coordinates   int64 `json:"coordinates,omitempty" flag:"coordinates" help:"length of a gradient: the number of trained parameters of the model; needed where a plan is written or run, and for --max-noise-state"` // parameters of the model; needed for MaxNoiseState
+	MaxNoiseState int64 `json:"max_noise_state,omitempty"`                                                                                                                                                             // bytes, of all coordinates together
+	MaxBatchSize  int   `json:"max_batch_size,omitempty" flag:"max-batch-size" help:"cut larger batches to a random subset of this size, at a cost in delta"`                                                          // larger batches are cut; at least the least batch size
 
-	Schemes []string `json:"schemes,omitempty"` // only these; nil for all
-	Kinds   []string `json:"kinds,omitempty"`   // of strategies, only these; nil for all
+	Schemes []string `json:"schemes,omitempty" flag:"scheme" help:"try only this sampling scheme; may be repeated, or name several with commas"` // only these; nil for all
+	Kinds   []string `json:"kinds,omitempty" flag:"kind" help:"try only this kind of strategy; may be repeated, or name several with commas"`    // of strategies, only these; nil for all
 
-	Seed uint64 `json:"seed"` // of the samples
+	Seed uint64 `json:"seed" flag:"seed" help:"seed of the estimates' samples: the same seed gives the same plan"` // of the samples
 
 	// Watch, if not nil, is told of each candidate when it is begun, and when its noise multiplier
 	// was found. It is called from several goroutines, one at a time.
