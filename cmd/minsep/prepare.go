@@ -321,6 +321,9 @@ func choose(a *app, cmd *cobra.Command, p preparation) (stages.Plan, error) {
 		}
 	}
 	out, err := p.Request.Plan(cmd.Context())
+	if errors.Is(err, planner.ErrNone) && out != nil {
+		return stages.Plan{}, fmt.Errorf("%w\n%s", err, strings.Join(out.Why, "\n"))
+	}
 	if err != nil {
 		return stages.Plan{}, err
 	}
