@@ -429,6 +429,10 @@ class Refused(Training):
         for wrong in [1.0] * 100, np.array(["a"] * 100), np.float32(3):
             with self.assertRaisesRegex(TypeError, r"^data\[0\].*: must be an array of numbers that has the examples as its first dimension"):
                 training.batches(wrong, y)
+        other = self.begin(minsep.Run(runs.make_noisy(self.folder / "other", 20, 36)))
+        other.init(self.params())
+        with self.assertRaisesRegex(minsep.TrainingError, "^batch: is of step 0 of the run in .*other, and the training is of the run in .*own"):
+            training.step(state, *next(other.batches(x, y)))
         batch = next(training.batches(x, y))
         for wrong in (), (batch[0][:-1], batch[1][:-1]), (batch[0], batch[1][:-1]), (batch[0], 3), (np.repeat(batch[0], 2, 0), np.repeat(batch[1], 2)):
             with self.assertRaisesRegex(ValueError, "^batch: must"):
