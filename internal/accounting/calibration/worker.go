@@ -67,8 +67,10 @@ func newWorker(p *accounting.Protocol, candidate, trial int, key stream.Key) (*W
 		if t.Bound < 1 {
 			return nil, fmt.Errorf("bound %g of plain values: must be at least 1", t.Bound)
 		}
-		w.plain, err = montecarlo.NewSampler(spec, t.Direction, key)
-		return w, err
+		if w.plain, err = montecarlo.NewSampler(spec, t.Direction, key); err != nil {
+			return nil, err
+		}
+		return w, nil
 	}
 	plan := *v.Tilt
 	plan.Config = tilt.Config{Spec: spec, Epsilon: w.epsilon, Direction: t.Direction}
@@ -76,8 +78,10 @@ func newWorker(p *accounting.Protocol, candidate, trial int, key stream.Key) (*W
 		return nil, fmt.Errorf("bound %g of a trial, and the plan has %g", t.Bound, plan.Bound)
 	}
 	// The verifier computes the bound again.
-	w.tilted, err = tilt.NewVerifier(plan, key)
-	return w, err
+	if w.tilted, err = tilt.NewVerifier(plan, key); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // verifierKey is public: anybody can repeat a verification. No two trials of any protocols share
