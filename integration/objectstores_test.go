@@ -152,7 +152,7 @@ func runStages(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	_, err = pipelines.Noise{Strategy: file, Steps: 32, Coordinates: 500, NoiseMultiplier: accounted.Certificate.NoiseMultiplier, ClipNorm: 1, Files: true, Shards: 2, StepsPerFile: 16}.Run(ctx, o)
+	_, err = pipelines.Noise{Strategy: file, Steps: 32, NoiseMultiplier: accounted.Certificate.NoiseMultiplier, PlanNoise: stages.PlanNoise{Coordinates: 500, ClipNorm: 1, Files: true, Shards: 2, StepsPerFile: 16}}.Run(ctx, o)
 	return err
 }
 

@@ -47,11 +47,7 @@ func inspectClaim(ctx context.Context, path string) (Inspection, error) {
 	}
 	found.certificate = c
 	if rule := stages.Misnamed(store.Base(path), c); rule != "" {
-		if c.Status == accounting.Verified {
-			found.check("name", rule, false)
-		} else { // written by an earlier version
-			found.Notes = append(found.Notes, store.Base(path)+" "+rule)
-		}
+		found.check("name", rule, false)
 	}
 	run := store.Dir(path)
 	l, err := ledger.Read(ctx, store.Join(run, manifest.LedgerFolder))

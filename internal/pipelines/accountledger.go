@@ -198,24 +198,15 @@ func (c *claim) verify(ctx context.Context, l *ledger.Ledger) error {
 	)
 }
 
-// writeCertificate writes a certificate to the one of stages.ClaimFiles where it belongs, and
-// removes the other, which an earlier version or a replaced claim may have left.
+// writeCertificate writes a certificate to the one of stages.ClaimFiles where it belongs.
 func writeCertificate(out string, c *accounting.Certificate) error {
 	b, err := c.Encode()
 	if err != nil {
 		return err
 	}
-	own := stages.ClaimFile(c.Status)
-	if _, err := manifest.WriteFile(out, own, manifest.PublicFile, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+	_, err = manifest.WriteFile(out, stages.ClaimFile(c.Status), manifest.PublicFile, func(w io.Writer) error {
+		_, err := w.Write(b)
 		return err
-	}
-	for _, name := range stages.ClaimFiles {
-		if name == own {
-			continue
-		}
-		if err := store.Remove(context.Background(), store.Join(out, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
+	})
+	return err
 }

@@ -258,7 +258,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 			return err
 		},
 		"another noise": func() error {
-			_, err := (pipelines.Noise{Strategy: filepath.Join(d.out, "strategy/strategy.json"), Steps: 3, Coordinates: 4, ClipNorm: 1, FromCertificate: true}).Run(t.Context(), o)
+			_, err := (pipelines.Noise{Strategy: filepath.Join(d.out, "strategy/strategy.json"), Steps: 3, PlanNoise: stages.PlanNoise{Coordinates: 4, ClipNorm: 1}, FromCertificate: true}).Run(t.Context(), o)
 			return err
 		},
 		"another certificate": func() error {

@@ -21,9 +21,6 @@ type InPlan struct {
 // inPlans has the stages by name.
 var inPlans = map[string]InPlan{}
 
-// StageInPlan returns the functions of a stage.
-func StageInPlan(name string) InPlan { return inPlans[name] }
-
 // Figures are the figures that the stages of a plan report. All of them are public.
 type Figures struct {
 	Examples          int64   `json:"examples,omitempty"`            // kept

@@ -16,6 +16,7 @@ import (
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
 	"minsep/internal/pipelines"
+	"minsep/internal/stages"
 	"minsep/internal/stream"
 	"minsep/mechanism"
 )
@@ -33,7 +34,7 @@ func newNoise(t *testing.T) (pipelines.Noise, pipelines.Options) {
 	if err := errors.Join(err, errJSON, os.WriteFile(strategy, b, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	return pipelines.Noise{Strategy: strategy, Steps: 20, Coordinates: 7, NoiseMultiplier: 1.5, ClipNorm: 1, Files: true, Shards: 2, StepsPerFile: 8},
+	return pipelines.Noise{Strategy: strategy, Steps: 20, NoiseMultiplier: 1.5, PlanNoise: stages.PlanNoise{Coordinates: 7, ClipNorm: 1, Files: true, Shards: 2, StepsPerFile: 8}},
 		pipelines.Options{KeyFile: key, Out: filepath.Join(dir, "run")}
 }
 

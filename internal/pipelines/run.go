@@ -387,7 +387,7 @@ type planStage struct {
 
 // stageOf returns the stage of a name.
 func (r *planRun) stageOf(name string) planStage {
-	return planStage{r.Result(name), StageInPlan(name)}
+	return planStage{r.Result(name), inPlans[name]}
 }
 
 // report takes the figures of a finished result, and returns the number of its files.

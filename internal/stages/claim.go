@@ -2,6 +2,7 @@ package stages
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,7 @@ import (
 )
 
 // ClaimFiles are the possible results of an account in a run directory, of which there is one at a
-// time: a certificate, or an accounting that is not proven. Development versions before 0.1.0
-// called both certificate.json; their directories can still be read.
+// time: a certificate, or an accounting that is not proven.
 var ClaimFiles = []string{manifest.CertificateFile, manifest.AccountingFile}
 
 // ClaimFile returns the name among [ClaimFiles] for a certificate of a status.
@@ -44,33 +44,32 @@ func FindClaim(ctx context.Context, run string) (string, error) {
 // ReadCertificate reads the claim file of a run directory. Its status says whether it certifies
 // anything. The error wraps fs.ErrNotExist if there is none.
 func ReadCertificate(ctx context.Context, run string) (*accounting.Certificate, error) {
-	for _, name := range ClaimFiles {
-		path := store.Join(run, name)
-		data, err := ReadFile(ctx, path)
-		if errors.Is(err, fs.ErrNotExist) && name != manifest.AccountingFile {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		c, err := accounting.ParseCertificate(data)
-		if err != nil {
-			return nil, fmt.Errorf(
-				"%w: %w",
-				&ParamError{
-					Param: "certificate",
-					Value: path,
-					Rule:  "cannot be read: remove it, and `minsep account` with the same flags makes it again from the ledger",
-				},
-				err,
-			)
-		}
-		if rule := Misnamed(name, c); rule != "" && name == manifest.AccountingFile {
-			return nil, &ParamError{Param: "certificate", Value: path, Rule: rule}
-		}
-		return c, nil
+	name, err := FindClaim(ctx, run)
+	if err != nil {
+		return nil, err
 	}
-	panic("unreachable")
+	name = cmp.Or(name, manifest.CertificateFile)
+	path := store.Join(run, name)
+	data, err := ReadFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := accounting.ParseCertificate(data)
+	if err != nil {
+		return nil, fmt.Errorf(
+			"%w: %w",
+			&ParamError{
+				Param: "certificate",
+				Value: path,
+				Rule:  "cannot be read: remove it, and `minsep account` with the same flags makes it again from the ledger",
+			},
+			err,
+		)
+	}
+	if rule := Misnamed(name, c); rule != "" {
+		return nil, &ParamError{Param: "certificate", Value: path, Rule: rule}
+	}
+	return c, nil
 }
 
 // CheckClaim returns an error if the certificate in a run directory does not follow, byte for byte,
@@ -109,15 +108,9 @@ func CheckClaim(ctx context.Context, run string) error {
 
 // Misnamed returns the fault of a certificate in a file where its status does not belong, or "".
 func Misnamed(name string, c *accounting.Certificate) string {
-	switch ClaimFile(c.Status) {
-	case name:
+	own := ClaimFile(c.Status)
+	if own == name {
 		return ""
-	case manifest.CertificateFile:
-		return fmt.Sprintf("has status %q, which belongs in %s", c.Status, manifest.CertificateFile)
 	}
-	return fmt.Sprintf(
-		"is no certificate: its status is %q; this version names such a file %s",
-		c.Status,
-		manifest.AccountingFile,
-	)
+	return fmt.Sprintf("has status %q, which belongs in %s", c.Status, own)
 }

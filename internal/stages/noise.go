@@ -28,21 +28,11 @@ import (
 // The examples and the sampler are taken from the batches and the certificate in the run directory,
 // and are part of the noise key: training runs that differ share no random word.
 type Noise struct {
-	Strategy        string     `flag:"strategy" help:"strategy file, made by minsep strategy"`
-	Steps           int        `flag:"steps" help:"number of training steps, the same as in the strategy"`                                                                                                 // must equal the strategy's, at least 1
-	Coordinates     int64      `flag:"coordinates" help:"length of a gradient: the number of parameters of the model"`                                                                                     // of the gradients, 1 to 2^48
-	NoiseMultiplier float64    `flag:"noise-multiplier" help:"σ: standard deviation of the noise before it is correlated, in units of the clip norm (default: from the certificate in the run directory)"` // σ in units of ClipNorm, as in the certificate
-	FromCertificate bool       // take NoiseMultiplier, which is not given then, from the certificate in the run directory
-	ClipNorm        float64    `flag:"clip-norm" help:"ζ: the norm to which gradients are clipped"`                                                                                                                            // ζ, see [noise.ValidClipNorm]
-	Grid            noise.Grid `flag:"grid" help:"power of two: the noise is rounded to its multiples; or none: then the low bits of floating-point sums may reveal the data (default: by the size of the noise and --dtype)"` // a power of two; 0 for the default; or [noise.NoGrid]
-	DType           string     `flag:"dtype" help:"type of the numbers in the files: float32, or float64, which has a finer default grid; with --grid the type does not change the values"`                                    // float32 or float64; "" for float32. It decides the default of Grid, and no value where Grid is given
-	Words           string     `flag:"words" help:"generator of the random words: aes-128, or chacha12, with which a program on an accelerator can make the same noise, bit for bit"`                                          // [noise.AES128] or [noise.ChaCha12], the source of random words; "" for AES-128
-
-	// The fields below do not change the values.
-
-	Files        bool `flag:"files" help:"write the noise to files too: every copy of them has the same noise, and can hide a second training, which nothing notices"`
-	Shards       int  `flag:"shards" help:"number of shards: ranges of coordinates, each in a folder of its own (default: by the number of coordinates); does not change the values"` // 0 for as many as the size calls for
-	StepsPerFile int  `flag:"steps-per-file" help:"number of steps in a file (default 1000); does not change the values"`                                                             // 0 for the default, 1000
+	PlanNoise
+	Strategy        string  `flag:"strategy" help:"strategy file, made by minsep strategy"`
+	Steps           int     `flag:"steps" help:"number of training steps, the same as in the strategy"`                                                                                                 // at least 1
+	NoiseMultiplier float64 `flag:"noise-multiplier" help:"σ: standard deviation of the noise before it is correlated, in units of the clip norm (default: from the certificate in the run directory)"` // as in the certificate
+	FromCertificate bool    // take NoiseMultiplier, which is not given then, from the certificate in the run directory
 }
 
 // FloatingPointOpen is the warning about noise without a grid.
@@ -319,32 +309,22 @@ func (d *Directory) noiseDiffers(
 
 // PlanNoise says which noise a plan makes: see [Noise]. Its multiplier is the certificate's.
 type PlanNoise struct {
-	Coordinates  int64      `json:"coordinates"`                              // 1 to 2^48
-	ClipNorm     float64    `json:"clip_norm,omitempty"`                      // 0 for 1
-	Grid         noise.Grid `json:"grid,omitempty"`                           // a power of two, or "none"
-	DType        string     `json:"dtype,omitempty"`                          // float32 or float64; "" for float32
-	Words        string     `json:"words,omitempty"`                          // aes-128 or chacha12; "" for aes-128
-	Shards       int        `json:"shards,omitempty"         decides:"files"` // at least 1; 0 for as many as the size calls for
-	StepsPerFile int        `json:"steps_per_file,omitempty" decides:"files"` // at least 1; 0 for 1000
-	Files        bool       `json:"files,omitempty"          decides:"files"` // write the noise to files
+	Coordinates int64      `json:"coordinates"         flag:"coordinates" help:"length of a gradient: the number of parameters of the model"`                                                                                                                // 1 to 2^48
+	ClipNorm    float64    `json:"clip_norm,omitempty" flag:"clip-norm"   help:"ζ: the norm to which gradients are clipped"`                                                                                                                                 // see [noise.ValidClipNorm]; in a plan 0 for 1
+	Grid        noise.Grid `json:"grid,omitempty"      flag:"grid"        help:"power of two: the noise is rounded to its multiples; or none: then the low bits of floating-point sums may reveal the data (default: by the size of the noise and --dtype)"` // 0 for the default, or [noise.NoGrid]
+	DType       string     `json:"dtype,omitempty"     flag:"dtype"       help:"type of the numbers in the files: float32, or float64, which has a finer default grid; with --grid the type does not change the values"`                                     // "" for float32. It decides the default of Grid, and no value if Grid is given
+	Words       string     `json:"words,omitempty"     flag:"words"       help:"generator of the random words: aes-128, or chacha12, with which a program on an accelerator can make the same noise, bit for bit"`                                           // [noise.AES128] or [noise.ChaCha12]; "" for AES-128
+
+	// The fields below do not change the values.
+
+	Shards       int  `json:"shards,omitempty"         decides:"files" flag:"shards"         help:"number of shards: ranges of coordinates, each in a folder of its own (default: by the number of coordinates); does not change the values"` // at least 1; 0 for as many as the size calls for
+	StepsPerFile int  `json:"steps_per_file,omitempty" decides:"files" flag:"steps-per-file" help:"number of steps in a file (default 1000); does not change the values"`                                                                     // at least 1; 0 for 1000
+	Files        bool `json:"files,omitempty"          decides:"files" flag:"files"          help:"write the noise to files too: every copy of them has the same noise, and can hide a second training, which nothing notices"`
 }
 
 // NoiseOf returns the plan's parameters of noise, with a noise multiplier.
 func NoiseOf(p Plan, multiplier float64) Noise {
-	n := p.Noise
-	return Noise{
-		Strategy:        strategyPath(p),
-		Steps:           p.Scheme.Steps,
-		Coordinates:     n.Coordinates,
-		NoiseMultiplier: multiplier,
-		ClipNorm:        n.ClipNorm,
-		Grid:            n.Grid,
-		Files:           n.Files,
-		DType:           n.DType,
-		Words:           n.Words,
-		Shards:          n.Shards,
-		StepsPerFile:    n.StepsPerFile,
-	}
+	return Noise{PlanNoise: p.Noise, Strategy: strategyPath(p), Steps: p.Scheme.Steps, NoiseMultiplier: multiplier}
 }
 
 // headerBytes is the size of the header of a .npy file.

@@ -31,14 +31,6 @@ type Present struct {
 	secrets     []secretFolder // batches and noise, be they of this run or not
 }
 
-// RunID is the run id in run.json; zero if there is none.
-func (p Present) RunID() stream.RunID {
-	if p.run == nil {
-		return stream.RunID{}
-	}
-	return p.run.RunID
-}
-
 // Certificate returns the certificate, nil if there is none.
 func (p Present) Certificate() *accounting.Certificate { return p.certificate }
 
