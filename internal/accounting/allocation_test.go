@@ -20,7 +20,7 @@ func TestAllocations(t *testing.T) {
 	for _, c := range []struct {
 		steps, epoch int
 		places       []int // by period, a period for each of Count
-	}{{8, 4, []int{4, 4}}, {10, 4, []int{4, 4, 2}}, {3, 4, []int{3}}, {5, 1, []int{1, 1, 1, 1, 1}}} {
+	}{{8, 4, []int{4, 4}}, {10, 4, []int{4, 4, 2}}, {9, 4, []int{4, 4, 1}}, {3, 4, []int{3}}, {5, 1, []int{1, 1, 1, 1, 1}}} {
 		periods, ok := of(c.steps, c.epoch, mechanism.Identity(c.steps)).Allocations(0.7)
 		var places []int
 		for _, p := range periods {
