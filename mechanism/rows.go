@@ -35,8 +35,7 @@ func (a *Workload) checkRowWork(bands int) error {
 	return nil
 }
 
-// newToeplitzRows does the work of [Problem.newToeplitzError] for a workload that is evaluated row
-// by row.
+// newToeplitzRows does the work of newToeplitzError for a workload that is evaluated row by row.
 func newToeplitzRows(a *Workload, bands int) (func(c, grad []float64) float64, error) {
 	if err := a.checkRowWork(bands); err != nil {
 		return nil, err
