@@ -22,7 +22,7 @@ from ._starts import NEXT, Record, Starts
 from .errors import NotCertifiedWarning, NotCountedWarning, NotJoinedWarning, TrainingError, WeakClaimWarning
 
 _lent = Marks[tuple[str, str, int]]()  # examples that loaders gave: run id, path and step
-_LATE = "batch: is of step {}, and the next step is {}: give each batch to step once, and take the next one from the loader"
+_LATE = "batch: is of step {}, and the next step is {}: give each batch to step once, and take the next one from the loader; give rows= too with batches of your own"
 
 
 def draw() -> bytes:

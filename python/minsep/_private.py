@@ -55,6 +55,8 @@ class Private:
         self._made: list[tuple[torch.Tensor, torch.Tensor, int]] = []  # parameters with the gradients that a step made, and their versions
         self._names = list(self._trained())
         self._check()
+        # The optimizer keeps the training, so that it refuses raw gradients after the program has dropped it.
+        self._hook = optimizer.register_step_pre_hook(lambda _, given, named: self.check_gradients(*given, **named))
         _trainings.add(self)
 
     # Guard and checkpoint
@@ -151,6 +153,7 @@ class Private:
     def close(self) -> None:
         """Ends the training here: the stream of noise ends, the record of the training is for the
         next process, and the optimizer is as it was."""
+        self._hook.remove()
         _trainings.discard(self)
         self._session.close()
 
@@ -310,10 +313,14 @@ class Private:
         self._session.check_coordinates(sum(p.numel() for p in trained.values()), "model: has", "set requires_grad of the parameters that are not trained to False")
 
     def check_other(self, optimizer: torch.optim.Optimizer) -> None:
-        """Refuses a step of another optimizer than the training's with parameters of the model."""
+        """Refuses a step of another optimizer than the training's with trained parameters of the model,
+        until the training has made its last step."""
+        guard = self._session.guard
+        if guard is not None and guard.next_step >= self.run.steps or _has_inside(vars(self.optimizer), optimizer):
+            return
         theirs = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        name = next((name for name, p in self.model.named_parameters() if id(p) in theirs), None)
-        if name is not None and not any(part is optimizer for part in vars(self.optimizer).values()):  # one that the training's has inside
+        name = next((name for name, p in self.model.named_parameters() if p.requires_grad and id(p) in theirs), None)
+        if name is not None:
             raise TrainingError(
                 f"optimizer.step: of another {type(optimizer).__name__} than the training's, which has the parameter {name} of its model: its step would have neither clipping nor noise. "
                 "Leave it out, or call close() of the training first"
@@ -340,13 +347,18 @@ class Private:
 _trainings: weakref.WeakSet[Private] = weakref.WeakSet()  # that have not ended
 
 
+def _has_inside(value: Any, optimizer: torch.optim.Optimizer) -> bool:
+    """Whether attributes of an optimizer have another one inside, in lists and dicts too."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return value is optimizer or isinstance(value, (list, tuple)) and any(_has_inside(of, optimizer) for of in value)
+
+
 def _before_step(optimizer: torch.optim.Optimizer, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Lets the trainings look at each step of any optimizer before it is made."""
-    own = [training for training in _trainings if training.optimizer is optimizer]
-    for training in own:
-        training.check_gradients(*given, **named)
-    for training in [] if own else _trainings:
-        training.check_other(optimizer)
+    """Lets the trainings look at each step of another optimizer before it is made."""
+    if not any(training.optimizer is optimizer for training in _trainings):
+        for training in _trainings:
+            training.check_other(optimizer)
 
 
 register_optimizer_step_pre_hook(_before_step)

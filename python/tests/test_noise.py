@@ -87,7 +87,7 @@ class Stream(runs.Case):
                 a, b = single.step(t), double.step(t)
                 self.assertEqual((a.dtype, b.dtype), (np.float32, np.float64))
                 self.assertEqual(a.tolist(), b.tolist())
-        with self.assertRaisesRegex(ValueError, "key: must be given"):
+        with mock.patch.dict(os.environ, HOME=str(self.folder), XDG_CONFIG_HOME="", MINSEP_KEY=""), self.assertRaisesRegex(ValueError, "key: must be given"):
             runs.Reader(run)
 
     def test_by_tree(self):

@@ -658,16 +658,16 @@ class Refused(Training):
 
     @needs_func
     def test_another_optimizer(self):
-        """It steps on no parameter of the model, not even on a frozen one; one that the training's own has inside does."""
+        """It steps on no parameter that is trained before the last step; those that the training's own has inside do."""
         import torch
 
         class Outer(torch.optim.Optimizer):
             def __init__(self, inner):
                 super().__init__(inner.param_groups, {})
-                self.inner = inner
+                self.parts = [inner]
 
             def step(self, closure=None):
-                self.inner.step()
+                self.parts[0].step()
 
         run = minsep.Run(self.own_noisy(20, 39))
         model = torch.nn.Sequential(torch.nn.Linear(2, 5).requires_grad_(False), self.mlp())
@@ -679,6 +679,7 @@ class Refused(Training):
         for step, (parameter, name) in enumerate(((model[1][0].weight, "1.0.weight"), (model[0].bias, "0.bias"))):
             training.step(*examples(step))
             unrelated.step()
+            torch.optim.SGD([p for p in model.parameters() if not p.requires_grad], lr=0.1).step()
             parameter.requires_grad_().grad = torch.ones_like(parameter)
             with self.assertRaisesRegex(minsep.TrainingError, f"optimizer.step: of another Adam than the training's, which has the parameter {name} of its model"):
                 torch.optim.Adam([*others.parameters(), parameter]).step()
@@ -691,6 +692,21 @@ class Refused(Training):
         self.doCleanups()
         gc.collect()
         self.assertIsNone(kept())
+
+    @needs_func
+    def test_dropped_by_the_program(self):
+        """The optimizer keeps the training, and refuses raw gradients after a function that trained has returned."""
+        import torch
+
+        import minsep.torch as dp
+
+        model = self.mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        dp.private(model, optimizer, minsep.Run(self.own_noisy(20, 39)), loss=self.loss)
+        gc.collect()
+        model(self.data().tensors[0]).sum().backward()
+        with self.assertRaisesRegex(minsep.TrainingError, "no noisy gradients were made"):
+            optimizer.step()
 
     @needs_func
     def test_batches_of_another_step_or_run(self):
