@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"minsep/internal/param"
 )
@@ -72,6 +73,9 @@ func (s Statistics) Validate() error {
 func (s Statistic) check(k *param.Checker) {
 	name := s.Kind + " of " + s.Column
 	k.Require(s.Column != "", "column", s.Column, "must have a name")
+	for _, text := range append([]string{s.Column}, s.Classes...) {
+		k.Require(utf8.ValidString(text), name, fmt.Sprintf("%q", text), "must be text in UTF-8")
+	}
 	k.Require(slices.Contains([]string{Counts, Mean, Variance, Quantiles}, s.Kind), "kind", s.Kind,
 		"must be counts, mean, variance or quantiles")
 	if s.Kind == Counts {

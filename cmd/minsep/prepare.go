@@ -467,6 +467,8 @@ func describePrepared(ctx context.Context, plan stages.Plan, done *prepared) err
 	whom := fmt.Sprintf("one %s with all of its %s", owner, examples)
 	switch k := c.Run.MaxExamplesPerOwner; {
 	case c.Run.Sampler.Owners != nil:
+	case c.Unit == accounting.UnitExample:
+		whom = c.Unit.Protected(c.Run, nouns)
 	case c.Run.Sampler.Rotation != nil:
 		whom = fmt.Sprintf(
 			"one %s, of whose %s one takes part in each period of %d steps",

@@ -34,7 +34,7 @@ func removable(ctx context.Context, dir string) error {
 			Rule:  "is a link to " + to + ", and what is there is not removed: remove the link yourself, or give another --out",
 		}
 	}
-	names, err := Others(ctx, dir, func(name string, folder bool) bool {
+	names, err := Others(ctx, dir, true, func(name string, folder bool) bool {
 		if folder {
 			return stageFolder.MatchString(name)
 		}
@@ -53,9 +53,15 @@ func removable(ctx context.Context, dir string) error {
 	}
 }
 
-// Others returns the names in a folder, and in its known folders, that are not known. Temporary files
-// of a killed run are not among them, since every reader ignores them.
-func Others(ctx context.Context, dir string, known func(name string, folder bool) bool) (names []string, err error) {
+// Others returns the names in a folder, and in its known folders, that are not known. Links to known
+// folders are known if links is true. Temporary files of a killed run are not among the names, since
+// every reader ignores them.
+func Others(
+	ctx context.Context,
+	dir string,
+	links bool,
+	known func(name string, folder bool) bool,
+) (names []string, err error) {
 	folders := []string{"."}
 	for i := 0; i < len(folders); i++ {
 		entries, err := store.List(ctx, store.Join(dir, folders[i]))
@@ -66,7 +72,7 @@ func Others(ctx context.Context, dir string, known func(name string, folder bool
 			name := path.Join(folders[i], e.Name)
 			switch {
 			case strings.HasPrefix(e.Name, store.TempPrefix), !e.Dir && known(name, false):
-			case known(name, true) && isFolder(ctx, store.Join(dir, name), e):
+			case known(name, true) && (e.Dir || links && isFolder(ctx, store.Join(dir, name))):
 				folders = append(folders, name)
 			default:
 				names = append(names, name)
@@ -76,11 +82,8 @@ func Others(ctx context.Context, dir string, known func(name string, folder bool
 	return names, nil
 }
 
-// isFolder reports whether an entry is a folder, or a link to one.
-func isFolder(ctx context.Context, at string, e store.Entry) bool {
-	if e.Dir {
-		return true
-	}
+// isFolder reports whether a name is that of a folder, or of a link to one.
+func isFolder(ctx context.Context, at string) bool {
 	info, err := store.Stat(ctx, at)
 	return err == nil && info.Dir
 }

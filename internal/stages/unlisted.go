@@ -26,14 +26,19 @@ func Unlisted(ctx context.Context, ix *manifest.Index, dir string) ([]string, er
 			folders[in] = true
 		}
 	}
-	return others(ctx, store.Dir(dir), store.Base(dir), func(name string, folder bool) bool {
+	return others(ctx, store.Dir(dir), store.Base(dir), true, func(name string, folder bool) bool {
 		return folder && folders[name] || !folder && files[name]
 	})
 }
 
 // others returns the names that are not known in a folder of a run directory, with the folder's name.
-func others(ctx context.Context, run, folder string, known func(name string, folder bool) bool) ([]string, error) {
-	names, err := manifest.Others(ctx, store.Join(run, folder), known)
+func others(
+	ctx context.Context,
+	run, folder string,
+	links bool,
+	known func(name string, folder bool) bool,
+) ([]string, error) {
+	names, err := manifest.Others(ctx, store.Join(run, folder), links, known)
 	for i := range names {
 		names[i] = folder + "/" + names[i]
 	}
@@ -69,7 +74,7 @@ func ownNames() map[string]bool {
 // taken for a part of the run.
 func Strangers(ctx context.Context, run string) ([]string, error) {
 	here, err := misleading(ctx, run)
-	inLedger, errLedger := others(ctx, run, manifest.LedgerFolder, func(name string, folder bool) bool {
+	inLedger, errLedger := others(ctx, run, manifest.LedgerFolder, false, func(name string, folder bool) bool {
 		return folder && ledgerFolder.MatchString(name) || !folder && ledgerFile.MatchString(name)
 	})
 	return append(here, inLedger...), errors.Join(err, errLedger)

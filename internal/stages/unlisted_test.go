@@ -43,4 +43,12 @@ func TestStrangers(t *testing.T) {
 	if err != nil || !slices.Equal(names, foreign) {
 		t.Errorf("%q, %v, want %q", names, err, foreign)
 	}
+	elsewhere, finished := t.TempDir(), filepath.Join(run, manifest.LedgerFolder, manifest.FinishedFolder)
+	if err := errors.Join(os.RemoveAll(finished), os.Symlink(elsewhere, finished)); err != nil {
+		t.Fatal(err)
+	}
+	names, err = Strangers(t.Context(), run)
+	if want := filepath.Join(manifest.LedgerFolder, manifest.FinishedFolder); err != nil || !slices.Contains(names, want) {
+		t.Errorf("a link: %q, %v, want %s too", names, err, want)
+	}
 }

@@ -343,6 +343,19 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
+// TestText: names and classes that JSON would change are refused before a draw.
+func TestText(t *testing.T) {
+	for _, s := range []privacy.Statistic{
+		{Column: "label", Kind: privacy.Counts, Classes: []string{"cat\xff"}},
+		{Column: "age\xff", Kind: privacy.Mean, Lower: 0, Upper: 1},
+	} {
+		of := privacy.Statistics{Name: "a", Epsilon: 1, Statistics: []privacy.Statistic{s}}
+		if _, err := New(of, 1); err == nil || !strings.Contains(err.Error(), "UTF-8") {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}
+
 // TestBounds: results are within bounds of every size, and quantiles of values next to the upper
 // bound are there.
 func TestBounds(t *testing.T) {

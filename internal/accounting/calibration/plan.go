@@ -198,7 +198,7 @@ func (c *calibrator) proven(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if most > c.Delta {
+	if !(most <= c.Delta) { // also if it is not a number
 		return fmt.Errorf(
 			"%w: at noise multiplier %g the bound of delta at epsilon %g is %.6g, above %g",
 			ErrNotPrivate,
