@@ -37,6 +37,7 @@ const (
 	allocationSlop = 1e-10   // relative, for each step of a period: quadrature, and rounding of sums of positive terms
 	weightSlop     = 1e-12   // absolute, added to each share of a cell
 	mostAllocated  = 1 << 15 // cells of one distribution: add is quadratic near the diagonal
+	largestRatio   = 25      // of sensitivity over noise: a period beyond it counts as a loss of all privacy, as exp underflows at 30
 )
 
 // resolution asks for a grid of ln(P/Q) of a fiftieth of its standard deviation, at most .01, and no
@@ -56,6 +57,10 @@ func (a Allocation) resolution(float64) resolution {
 // the highest point and infinity. Both divergences become larger, never smaller, by about the square
 // of the grid. All terms of all sums are positive, so that rounding errors stay relative.
 func (a Allocation) losses(grid, _ float64) (pq, qp atoms) {
+	if a.Sensitivity/a.NoiseMultiplier > largestRatio {
+		all := atoms{mass: []float64{allocationTail}, inf: 1}
+		return all, all
+	}
 	return a.ratio(grid).losses(grid, allocationSlop*float64(a.Places))
 }
 

@@ -210,6 +210,30 @@ func TestCalibrateAllocations(t *testing.T) {
 	}
 }
 
+// TestAllocationsOfNextToNoNoise: a bound is a number at any noise and falls with it, and the search ends
+// if the probability of a step is below δ, and if ε is large.
+func TestAllocationsOfNextToNoNoise(t *testing.T) {
+	for _, a := range []Allocation{{20, 10, 1, 1}, {1e6, 3, 1, 1}} {
+		last := 1.0
+		for _, ratio := range []float64{1e6, 200, 30, 25.1, 24.9, 5} {
+			a.NoiseMultiplier = 1 / ratio
+			delta := deltaOf(t, []Step{{a, 1}}, Options{}, 1)
+			all, most := ratio > largestRatio, float64(a.Places)/a.Steps*(1+1e-5)
+			if !(delta <= last) || all && delta != 1 || !all && delta > most {
+				t.Errorf("%v: δ = %g after %g", a, delta, last)
+			}
+			last = delta
+		}
+		sigma, err := Calibrate(1e-5, 1e-3, func(sigma float64) (float64, error) {
+			a.NoiseMultiplier = sigma
+			return deltaOf(t, []Step{{a, 1}}, Options{}, 700), nil
+		})
+		if err != nil || math.Abs(sigma*largestRatio-1) > 1e-5 {
+			t.Errorf("%v: σ = %g, %v", a, sigma, err)
+		}
+	}
+}
+
 func TestAllocationFaults(t *testing.T) {
 	_, err := Compose([]Step{{Allocation{3, 4, 0, -1}, 0}}, Options{})
 	for _, want := range []string{"places 4", "noise multiplier 0", "sensitivity -1", "count 0"} {
