@@ -203,20 +203,23 @@ func (a Account) Problem(
 	if err := a.checkMost(run); err != nil {
 		return p, r, of, err
 	}
-	p = calibration.Problem{
+	p = a.problem(run)
+	p.Unit, p.CodeVersion, p.PlanSHA256 = unit, manifest.Version, plan.String()
+	r, err = a.request(p)
+	return p, r, of, err
+}
+
+// problem returns the claim about a run, with its budget.
+func (a Account) problem(run accounting.Run) calibration.Problem {
+	return calibration.Problem{
 		Run:             run,
-		Unit:            unit,
 		Epsilon:         a.Epsilon,
 		Delta:           a.Delta,
 		NoiseMultiplier: a.NoiseMultiplier,
 		Samples:         a.Samples,
 		CPUTime:         a.CPUTime,
 		AlsoEpsilon:     a.AlsoEpsilon,
-		CodeVersion:     manifest.Version,
-		PlanSHA256:      plan.String(),
 	}
-	r, err = a.request(p)
-	return p, r, of, err
 }
 
 // examples returns the facts about the examples on which the claim depends. They come from the

@@ -44,21 +44,13 @@ func (p Plan) Outlook(
 		return nil, err
 	}
 	a := AccountOf(p)
-	problem := calibration.Problem{
-		Run: accounting.Run{
-			Sampler:             spec,
-			Strategy:            strategy,
-			MaxExamplesPerOwner: max(1, a.MaxPerOwner),
-			Examples:            cmp.Or(p.numbered(), unknownExamples),
-		},
-		Epsilon:         a.Epsilon,
-		Delta:           a.Delta,
-		NoiseMultiplier: a.NoiseMultiplier,
-		Samples:         a.Samples,
-		CPUTime:         a.CPUTime,
-		AlsoEpsilon:     a.AlsoEpsilon,
-		Watch:           watch,
-	}
+	problem := a.problem(accounting.Run{
+		Sampler:             spec,
+		Strategy:            strategy,
+		MaxExamplesPerOwner: max(1, a.MaxPerOwner),
+		Examples:            cmp.Or(p.numbered(), unknownExamples),
+	})
+	problem.Watch = watch
 	o, err := problem.Outlook(ctx, 0)
 	if err != nil || !o.Samples {
 		return nil, err
