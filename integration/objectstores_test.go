@@ -27,6 +27,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/parquet-go/parquet-go"
 
+	"minsep/integration/objectstores"
 	"minsep/internal/graphio"
 	"minsep/internal/inspect"
 	"minsep/internal/ledger"
@@ -37,7 +38,6 @@ import (
 	"minsep/internal/store"
 	"minsep/internal/store/gs"
 	"minsep/internal/store/s3"
-	"minsep/internal/store/storetest"
 	"minsep/internal/stream"
 	"minsep/internal/testrun"
 	"minsep/mechanism"
@@ -45,11 +45,11 @@ import (
 )
 
 // objectStores are services in this process, by scheme, each with a bucket.
-func objectStores(t *testing.T, kinds ...string) map[string]*storetest.Faults {
+func objectStores(t *testing.T, kinds ...string) map[string]*objectstores.Faults {
 	t.Helper()
 	ctx := context.Background()
 	limits := store.Limits{Attempts: 6, Wait: time.Millisecond, Attempt: 20 * time.Second, Total: time.Minute}
-	serve := func(f *storetest.Faults) string {
+	serve := func(f *objectstores.Faults) string {
 		server := httptest.NewServer(f)
 		t.Cleanup(server.Close)
 		return server.URL
@@ -64,9 +64,9 @@ func objectStores(t *testing.T, kinds ...string) map[string]*storetest.Faults {
 	if err := backend.CreateBucket("bucket"); err != nil {
 		t.Fatal(err)
 	}
-	faults := map[string]*storetest.Faults{
+	faults := map[string]*objectstores.Faults{
 		"gs": {Service: fake.HTTPHandler(), Kinds: kinds, Chance: .1, Most: 2},
-		"s3": {Service: storetest.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}, Kinds: kinds, Chance: .1, Most: 2},
+		"s3": {Service: objectstores.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}, Kinds: kinds, Chance: .1, Most: 2},
 	}
 	for name, value := range map[string]string{
 		"STORAGE_EMULATOR_HOST": strings.TrimPrefix(serve(faults["gs"]), "http://"), "AWS_ENDPOINT_URL": serve(faults["s3"]),
@@ -280,7 +280,7 @@ func TestObjectStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, planned := contents(t, here, store.Join(here, "run")), contents(t, here, store.Join(here, "planned"))
-	services := objectStores(t, storetest.Busy, storetest.Lost, storetest.Reset, storetest.Truncated, storetest.Short, storetest.Wrong, storetest.Throttled, storetest.Another)
+	services := objectStores(t, objectstores.Busy, objectstores.Lost, objectstores.Reset, objectstores.Truncated, objectstores.Short, objectstores.Wrong, objectstores.Throttled, objectstores.Another)
 	for scheme, faults := range services {
 		t.Run(scheme, func(t *testing.T) {
 			root := scheme + "://bucket/place"
@@ -336,7 +336,7 @@ func TestObjectStoresWithoutUnits(t *testing.T) {
 }
 
 // dies has the service die again and again, later each time, while the plan runs.
-func dies(t *testing.T, faults *storetest.Faults, root string) {
+func dies(t *testing.T, faults *objectstores.Faults, root string) {
 	t.Helper()
 	ctx := context.Background()
 	failed := 0
@@ -486,7 +486,7 @@ type edge struct {
 // TestObjectStoreParquet reads a table of many ranges, with faults: the edges of a local one.
 func TestObjectStoreParquet(t *testing.T) {
 	ctx := context.Background()
-	services := objectStores(t, storetest.Busy, storetest.Reset, storetest.Truncated, storetest.Short)
+	services := objectStores(t, objectstores.Busy, objectstores.Reset, objectstores.Truncated, objectstores.Short)
 	var table bytes.Buffer
 	random := rand.New(rand.NewPCG(1, 2))
 	w := parquet.NewGenericWriter[edge](&table)

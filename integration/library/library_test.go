@@ -15,9 +15,9 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"minsep/integration/objectstores"
 	"minsep/internal/inspect"
 	"minsep/internal/manifest"
-	"minsep/internal/store/storetest"
 	"minsep/internal/stream"
 	"minsep/mechanism"
 	"minsep/minseptest"
@@ -50,7 +50,7 @@ func TestS3(t *testing.T) {
 	if err := backend.CreateBucket("bucket"); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(storetest.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()})
+	server := httptest.NewServer(objectstores.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()})
 	defer server.Close()
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_REGION": "us-east-1",

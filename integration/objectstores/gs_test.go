@@ -1,4 +1,3 @@
-// Package objectstores tests the clients of object stores against emulators of their services.
 package objectstores_test
 
 import (
@@ -9,13 +8,13 @@ import (
 
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 
+	"minsep/integration/objectstores"
 	"minsep/internal/store"
 	"minsep/internal/store/gs"
-	"minsep/internal/store/storetest"
 )
 
 // serveGS runs a service with one bucket and registers it.
-func serveGS(t testing.TB, faults *storetest.Faults, limits store.Limits) {
+func serveGS(t testing.TB, faults *objectstores.Faults, limits store.Limits) {
 	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true, Writer: nil})
 	if err != nil {
 		t.Fatal(err)
@@ -34,9 +33,9 @@ func serveGS(t testing.TB, faults *storetest.Faults, limits store.Limits) {
 }
 
 func TestGS(t *testing.T) {
-	storetest.Client{
+	objectstores.Client{
 		Scheme: "gs",
-		Serve:  func(t *testing.T, f *storetest.Faults, l store.Limits) { serveGS(t, f, l) },
-		Kinds:  []string{storetest.Busy, storetest.Lost, storetest.Reset, storetest.Hang, storetest.Truncated, storetest.Short, storetest.Wrong, storetest.Throttled, storetest.Another},
+		Serve:  func(t *testing.T, f *objectstores.Faults, l store.Limits) { serveGS(t, f, l) },
+		Kinds:  []string{objectstores.Busy, objectstores.Lost, objectstores.Reset, objectstores.Hang, objectstores.Truncated, objectstores.Short, objectstores.Wrong, objectstores.Throttled, objectstores.Another},
 	}.Test(t)
 }

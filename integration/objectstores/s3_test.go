@@ -14,19 +14,19 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"minsep/integration/objectstores"
 	"minsep/internal/manifest"
 	"minsep/internal/store"
 	"minsep/internal/store/s3"
-	"minsep/internal/store/storetest"
 )
 
 // serveS3 runs a service with one bucket and registers it.
-func serveS3(t *testing.T, faults *storetest.Faults, limits store.Limits) {
+func serveS3(t *testing.T, faults *objectstores.Faults, limits store.Limits) {
 	backend := s3mem.New()
 	if err := backend.CreateBucket("bucket"); err != nil {
 		t.Fatal(err)
 	}
-	faults.Service = &conditional{service: storetest.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}}
+	faults.Service = &conditional{service: objectstores.Checksums{Service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}}
 	server := httptest.NewServer(faults)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_REGION": "us-east-1", "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"} {
@@ -64,11 +64,11 @@ func (c *conditional) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // nothing is sent.
 func TestMaxPartsS3(t *testing.T) {
 	const most, part = 2, 8 << 20
-	faults := &storetest.Faults{}
-	serveS3(t, faults, storetest.Limits)
+	faults := &objectstores.Faults{}
+	serveS3(t, faults, objectstores.Limits)
 	sent := &partCounter{service: faults.Service}
 	faults.Service = sent
-	objects, err := s3.New(t.Context(), storetest.Limits)
+	objects, err := s3.New(t.Context(), objectstores.Limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +120,10 @@ func (c *partCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestS3(t *testing.T) {
-	storetest.Client{
+	objectstores.Client{
 		Scheme: "s3",
 		Serve:  serveS3,
-		Kinds:  []string{storetest.Busy, storetest.Lost, storetest.Reset, storetest.Hang, storetest.Truncated, storetest.Short, storetest.Wrong, storetest.Throttled, storetest.Another},
+		Kinds:  []string{objectstores.Busy, objectstores.Lost, objectstores.Reset, objectstores.Hang, objectstores.Truncated, objectstores.Short, objectstores.Wrong, objectstores.Throttled, objectstores.Another},
 		Secret: "hidden",
 	}.Test(t)
 }
@@ -131,14 +131,14 @@ func TestS3(t *testing.T) {
 // TestCheckedAgain: of a file that is too large for a checksum of the store, bytes that are changed
 // on their way are read again; bytes that are stored so are refused.
 func TestCheckedAgain(t *testing.T) {
-	for scheme, serve := range map[string]func(*testing.T, *storetest.Faults, store.Limits){
-		"s3": serveS3, "gs": func(t *testing.T, f *storetest.Faults, l store.Limits) { serveGS(t, f, l) },
+	for scheme, serve := range map[string]func(*testing.T, *objectstores.Faults, store.Limits){
+		"s3": serveS3, "gs": func(t *testing.T, f *objectstores.Faults, l store.Limits) { serveGS(t, f, l) },
 	} {
-		f := &storetest.Faults{Kinds: []string{storetest.Wrong}, Chance: .2, Most: 1}
-		serve(t, f, storetest.Limits)
+		f := &objectstores.Faults{Kinds: []string{objectstores.Wrong}, Chance: .2, Most: 1}
+		serve(t, f, objectstores.Limits)
 		dir := scheme + "://bucket/run"
 		file, err := manifest.WriteFile(dir, "rows.npy", manifest.SecretFile, func(w io.Writer) error {
-			_, err := w.Write(storetest.Bytes(1, 5<<20))
+			_, err := w.Write(objectstores.Bytes(1, 5<<20))
 			return err
 		})
 		if err != nil {
@@ -153,8 +153,8 @@ func TestCheckedAgain(t *testing.T) {
 		if err := file.Check(t.Context(), dir); !errors.Is(err, manifest.ErrInvalid) {
 			t.Errorf("another file is accepted: %v", err)
 		}
-		if f.Count(storetest.Wrong) < 2 {
-			t.Errorf("%d faults", f.Count(storetest.Wrong))
+		if f.Count(objectstores.Wrong) < 2 {
+			t.Errorf("%d faults", f.Count(objectstores.Wrong))
 		}
 	}
 }

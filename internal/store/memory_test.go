@@ -1,5 +1,4 @@
 package store
 
-// RegisterMemory makes mem:// a store of a memory service, for the conformance test, which is
-// outside the package.
+// RegisterMemory makes mem:// a store of a memory service, for tests outside the package.
 func RegisterMemory() { o, _ := newMemory(); Register("mem", func() (FS, error) { return o, nil }) }

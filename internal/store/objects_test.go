@@ -235,6 +235,23 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestPages lists and removes a folder that the service gives in several pages.
+func TestPages(t *testing.T) {
+	o, m := newMemory()
+	for _, name := range []string{"a/x", "a/y/z", "a.b", "b", "c", "d"} {
+		if err := write(o, "mem://bucket/run/"+name, Options{}, []byte(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := o.List(t.Context(), "mem://bucket/run")
+	if want := []Entry{{"a", true}, {"a.b", false}, {"b", false}, {"c", false}, {"d", false}}; err != nil || !slices.Equal(list, want) {
+		t.Errorf("got %v, %v, want %v", list, err, want)
+	}
+	if err := o.RemoveAll(t.Context(), "mem://bucket/run"); err != nil || len(m.objects) > 0 {
+		t.Errorf("%d objects are left: %v", len(m.objects), err)
+	}
+}
+
 // TestLostAnswerOfAnother does not take another writer's object for its own.
 func TestLostAnswerOfAnother(t *testing.T) {
 	o, m := newMemory()

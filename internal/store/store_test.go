@@ -10,12 +10,7 @@ import (
 
 	"minsep/internal/param"
 	"minsep/internal/store"
-	"minsep/internal/store/storetest"
 )
-
-func TestLocal(t *testing.T) {
-	storetest.Conformance(t, t.TempDir(), 64<<20)
-}
 
 func TestLocalModes(t *testing.T) {
 	ctx := context.Background()
@@ -78,9 +73,4 @@ func Example() {
 	b, err := store.ReadFile(ctx, name, 1<<20)
 	fmt.Println(string(b), err)
 	// Output: hello <nil>
-}
-
-func TestMemory(t *testing.T) {
-	store.RegisterMemory()
-	storetest.Conformance(t, "mem://bucket/root", 64<<20)
 }

@@ -1,6 +1,6 @@
-// Package storetest tests that a store keeps the contract of package store, also when its service
-// has faults.
-package storetest
+// Package objectstores tests that local files and the clients of object stores keep the contract of
+// package store, also when a service has faults. The services are emulators.
+package objectstores
 
 import (
 	"bytes"
