@@ -113,60 +113,6 @@ func TestToyProtocol(t *testing.T) {
 	}
 }
 
-// TestTooLittleNoiseIsAcceptedNoOftenerThanQ: many small verifications of a mechanism whose δ is
-// just δ_v, in the worst distribution (values 0 and M) and in the toy; a verifier that accepts up
-// to δ_v itself exceeds the bound.
-func TestTooLittleNoiseIsAcceptedNoOftenerThanQ(t *testing.T) {
-	const verify, accept, bound, samples, runs = 0.02, 0.01, 0.2, 150, 20_000
-	q := FailureProbability(samples, bound, accept, verify)
-	if q < 0.01 || q > 0.5 {
-		t.Fatalf("q = %g tests nothing", q)
-	}
-	sigma, err := GaussianNoiseMultiplier(0, 0.3, 1) // the toy's δ at ε = 0 is .3
-	if err != nil {
-		t.Fatal(err)
-	}
-	toyQ := FailureProbability(60, 1, 0.2, 0.3)
-	rng := rand.New(rand.NewPCG(2, 3))
-	worst, twin, toy := 0, 0, 0
-	for range runs {
-		var sum, toySum montecarlo.Sum
-		for range samples {
-			value := 0.0
-			if rng.Float64() < verify/bound {
-				value = bound
-			}
-			sum.Add(value / bound)
-		}
-		for range 60 {
-			toySum.Add(toyValue(rng, sigma, 0))
-		}
-		mean := sum.Mean(samples) * bound
-		if mean <= accept {
-			worst++
-		}
-		if mean <= verify {
-			twin++
-		}
-		if toySum.Mean(60) <= 0.2 {
-			toy++
-		}
-	}
-	// The number of acceptances is dominated by a binomial distribution of probability q.
-	if float64(worst) > q*runs && stattest.Count(worst, runs, q) != nil {
-		t.Errorf("two values: accepted %d times of %d, bound %g", worst, runs, q)
-	}
-	if float64(toy) > toyQ*runs && stattest.Count(toy, runs, toyQ) != nil {
-		t.Errorf("toy: accepted %d times of %d, bound %g", toy, runs, toyQ)
-	}
-	if worst == 0 || toy == 0 {
-		t.Errorf("accepted %d and %d times: the bound is not tested", worst, toy)
-	}
-	if !(float64(twin) > q*runs && stattest.Count(twin, runs, q) != nil) {
-		t.Errorf("the wrong verifier was accepted %d times of %d, not above q = %g", twin, runs, q)
-	}
-}
-
 // TestWrongReleases: over many runs of the whole protocol with several candidates that are not
 // private, one of these is released no oftener than q: one q, not the sum over candidates and
 // directions.

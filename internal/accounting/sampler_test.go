@@ -133,56 +133,6 @@ func generating(run Run, u []float64) (float64, error) {
 	return math.Exp(float64(times) * loss), err
 }
 
-// allocated is generating by periods in which an owner takes part at most once.
-func allocated(periods []pld.Step, u []float64) (float64, error) {
-	product := 1.0
-	for _, p := range periods {
-		a := p.Event.(pld.Allocation)
-		for range p.Count {
-			if len(u) < a.Places {
-				return 0, fmt.Errorf("%d more places than steps", a.Places-len(u))
-			}
-			mean := 1 - float64(a.Places)/a.Steps
-			for _, v := range u[:a.Places] {
-				mean += math.Exp(v) / a.Steps
-			}
-			product, u = product*mean, u[a.Places:]
-		}
-	}
-	if len(u) > 0 {
-		return 0, fmt.Errorf("%d steps are in no period", len(u))
-	}
-	return product, nil
-}
-
-// composed is generating by the events of the privacy loss distribution: independent steps.
-func composed(run Run, u []float64) (float64, error) {
-	if periods, ok := run.Allocations(1); ok {
-		return allocated(periods, u)
-	}
-	var prob []float64 // of each step
-	k := 1
-	minSep := run.Sampler.Scheme().Separation()
-	for _, step := range run.analysis().(eventAnalysis).cases(1)[0] {
-		release := step.Event.(pld.Release)
-		for range step.Count {
-			prob = append(prob, release.Prob)
-			for len(prob) < len(u) && len(prob)%minSep != 0 {
-				prob = append(prob, 0)
-			}
-		}
-		k = release.Examples
-	}
-	if len(prob) != len(u) {
-		return 0, fmt.Errorf("%d events in %d steps", len(prob), len(u))
-	}
-	product := 1.0
-	for i, p := range prob {
-		product *= math.Pow(1-p+p*math.Exp(u[i]), float64(k))
-	}
-	return product, nil
-}
-
 // compare holds draws against one distribution at points that determine the joint distribution: at
 // every set of steps, that nothing is outside of it, with participations inside weighed by 1 and by
 // e^{0.5}.
@@ -229,8 +179,7 @@ func compare(draws map[[samplerSteps]int]int, distribution func(u []float64) (fl
 }
 
 // TestSamplersFollowTheirAccounting holds the participations that batches are formed of against the
-// distribution whose losses are drawn, and against the events of which a privacy loss distribution
-// is composed. The distribution of another run is rejected.
+// distribution whose losses are drawn. The distribution of another run is rejected.
 func TestSamplersFollowTheirAccounting(t *testing.T) {
 	const owners = 60000
 	for _, c := range samplerCases() {
@@ -248,14 +197,6 @@ func TestSamplersFollowTheirAccounting(t *testing.T) {
 		}
 		if compare(draws, loss(c.twin)) == nil {
 			t.Errorf("%s: the distribution of %+v is accepted", c.name, c.twin.Sampler.Scheme())
-		}
-		if method, _ := c.run.Method(); method == PLD && (c.run.Sampler.CyclicPoisson == nil || !c.run.Sampler.CyclicPoisson.SecretPartition) {
-			if err := compare(draws, func(u []float64) (float64, error) { return composed(c.run, u) }); err != nil {
-				t.Errorf("%s, events: %v", c.name, err)
-			}
-			if c.run.Sampler.Poisson != nil && compare(draws, func(u []float64) (float64, error) { return composed(c.twin, u) }) == nil {
-				t.Errorf("%s: events of %+v are accepted", c.name, c.twin.Sampler.Scheme())
-			}
 		}
 	}
 }

@@ -96,8 +96,22 @@ func TestSamples(t *testing.T) {
 }
 
 // TestFailureProbabilityIsRoundedUp holds it against powers of rational numbers: it is never below
-// them, and hardly above.
+// them, and hardly above. It is never below the probability that the mean of two values, 0 and the
+// bound, is accepted either, by the binomial distribution of a mean of δ_v.
 func TestFailureProbabilityIsRoundedUp(t *testing.T) {
+	for _, n := range []int{1, 3, 20, 150} {
+		for _, verify := range []float64{0.01, 0.1, 0.5, 0.9} {
+			accepted, one := 0.0, math.Pow(1-verify, float64(n)) // the probability of k ones
+			for k := range n {
+				accepted += one
+				one *= float64(n-k) / float64(k+1) * verify / (1 - verify)
+				accept := float64(k) / float64(n)
+				if q := FailureProbability(uint64(n), 7, 7*accept, 7*verify); accept < verify && q < accepted*(1-1e-12) {
+					t.Errorf("%d samples, accept %v, verify %v: %v, and %v of two values", n, accept, verify, q, accepted)
+				}
+			}
+		}
+	}
 	power := func(base float64, n uint64) *big.Float {
 		p := big.NewFloat(1).SetPrec(400)
 		for range n {

@@ -28,6 +28,8 @@ func distributions(s sampling.Spec, entries int) []distribution {
 			list[e] = turnsDistribution(scheme.Steps, scheme.Period, 1, -1)
 		case sampling.EpochMinSep:
 			list[e] = epochDistribution(scheme.Steps, scheme.EpochSteps, scheme.MinSep)
+		case sampling.Rotation:
+			list[e] = epochDistribution(scheme.Steps, scheme.EpochSteps, 1)
 		case sampling.CyclicPoisson:
 			part := e % scheme.MinSep
 			if scheme.SecretPartition {
@@ -368,8 +370,11 @@ func randomMechanism(rng *rand.Rand, steps int) (c mechanismCase) {
 		minSep = 1 + rng.IntN(steps+1)
 		s.BallsInBins = &sampling.BallsInBins{Steps: steps, Period: minSep}
 	case 6:
-		epoch := minSep + rng.IntN(3)
-		s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, EpochSteps: epoch, MinSep: minSep}
+		if epoch := minSep + rng.IntN(3); rng.IntN(2) == 0 {
+			s.EpochMinSep = &sampling.EpochMinSep{Steps: steps, EpochSteps: epoch, MinSep: minSep}
+		} else {
+			s.Rotation, minSep = &sampling.Rotation{Steps: steps, EpochSteps: epoch}, 1
+		}
 	default:
 		s.CyclicPoisson = &sampling.CyclicPoisson{Prob: p, Steps: steps, MinSep: minSep, SecretPartition: rng.IntN(2) == 0}
 	}

@@ -28,18 +28,20 @@ func costsOf(t *testing.T, r Run, epsilon float64) (costs [2]Truncated) {
 }
 
 // TestTruncatedMechanisms holds δ of whole truncated mechanisms, with zeroed and with removed
-// gradients, against δ without truncation and its cost. That the cases are sharp enough is seen from costs that are wrong: with the batch full
-// when it is of our own example, at half the rate, or none.
+// gradients, against δ without truncation and its cost, and against the proof of the run if that has
+// a pair of its own. The proof without a maximum is δ by enumeration, and hardly more. That the cases
+// are sharp enough is seen from bounds that are wrong: costs with the batch full when it is of our own
+// example, at half the rate, or none, and the proof of batches that are not cut.
 func TestTruncatedMechanisms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 11))
 	rules := map[TruncationRule]int{}
-	wrong := map[string]int{}
+	wrong, proven := map[string]int{}, map[string]int{}
 	number := []int{2500, 700, 60, 4}
 	if testing.Short() {
 		number = []int{600, 100, 6, 0}
 	}
 	for steps, cases := range number {
-		for range cases {
+		for at := range cases {
 			c := randomMechanism(rng, steps+1)
 			pair := c.pair()
 			truth := c.truth(pair)
@@ -51,7 +53,8 @@ func TestTruncatedMechanisms(t *testing.T) {
 				}
 				return true
 			}
-			if method, err := c.run.Method(); method == "" {
+			method, err := c.run.Method()
+			if err != nil {
 				t.Fatalf("%v: %v", c, err)
 			}
 			cost := costsOf(t, c.run, c.epsilon)
@@ -61,9 +64,30 @@ func TestTruncatedMechanisms(t *testing.T) {
 				t.Errorf("%v: H(P,Q), H(Q,P) = %.5g, without truncation %.5g, costs %v", c, truth, pair, cost)
 			}
 			c.removed = true
-			for i, removed := range c.truth(pair) {
-				if bound := pair[i] + cost[i].Cost; removed > bound*(1+gridError)+gridRest {
-					t.Errorf("%v, removed: direction %d has %.5g, without truncation %.5g, cost %v", c, i, removed, pair[i], cost[i])
+			removed := c.truth(pair)
+			for i := range removed {
+				if bound := pair[i] + cost[i].Cost; removed[i] > bound*(1+gridError)+gridRest {
+					t.Errorf("%v, removed: direction %d has %.5g, without truncation %.5g, cost %v", c, i, removed[i], pair[i], cost[i])
+				}
+			}
+			if method == PLD && at < 60 { // of many cases proofs take long
+				whole := provenBy(t, c.run.Untruncated(), c)
+				for i := range whole {
+					if whole[i] < pair[i]*(1-1e-6) || whole[i] > pair[i]*1.03+2e-4 {
+						t.Errorf("%v: direction %d without truncation has %.5g, and %.5g is proven", c, i, pair[i], whole[i])
+					}
+				}
+				proven[c.run.Sampler.Scheme().Name()]++
+				if c.run.TruncatedPair() {
+					own := provenBy(t, c.run, c)
+					for i := range own {
+						if most := max(truth[i], removed[i]); most > own[i]*(1+1e-6) {
+							t.Errorf("%v: direction %d has %.5g, and %.5g is proven of the truncated pair", c, i, most, own[i])
+						}
+						if truth[i] > whole[i]*(1+gridError) {
+							wrong["the proof of whole batches"]++
+						}
+					}
 				}
 			}
 			count := func(name string, cost [2]Truncated) {
@@ -84,17 +108,32 @@ func TestTruncatedMechanisms(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("rules %v, violations of wrong costs %v", rules, wrong)
+	t.Logf("rules %v, violations of wrong bounds %v, proofs %v", rules, wrong, proven)
 	for _, rule := range truncationRules {
 		if rules[rule] == 0 && !testing.Short() {
 			t.Errorf("no case of %q", rule)
 		}
 	}
-	for _, name := range []string{"no cost", "own examples in the count", "half the rate"} {
+	for _, name := range []string{"no cost", "own examples in the count", "half the rate", "the proof of whole batches"} {
 		if wrong[name] == 0 {
 			t.Errorf("%s: no violation is seen", name)
 		}
 	}
+	for _, name := range []string{"b-min-sep", "poisson", "balls-in-bins", "epoch-min-sep", "rotation", "cyclic-poisson"} {
+		if proven[name] == 0 {
+			t.Errorf("%s: no proof", name)
+		}
+	}
+}
+
+// provenBy are the bounds of a run's proof at the noise of a case.
+func provenBy(t *testing.T, r Run, c mechanismCase) [2]float64 {
+	t.Helper()
+	pq, qp, err := r.Prove(c.sigma, c.epsilon)
+	if err != nil {
+		t.Fatalf("%v: %v", c, err)
+	}
+	return [2]float64{pq, qp}
 }
 
 // enumerated are, by enumeration, τ₁ as the sum over steps, the probability that the owner is
