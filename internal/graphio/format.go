@@ -108,13 +108,6 @@ func byName(name string) (is *format, compression string) {
 	return nil, compression
 }
 
-// IsPacked reports, by the name of a file, whether it stores an edge in few bytes: because it is
-// compressed, or not a text.
-func IsPacked(name string) bool {
-	f, compression := byName(name)
-	return compression != "" || f != nil && f.magic != nil
-}
-
 // nameRule returns the rule that lists the endings of names for each format.
 func nameRule() string {
 	var ends []string

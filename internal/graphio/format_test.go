@@ -28,9 +28,4 @@ func TestFormatsAreWhole(t *testing.T) {
 			t.Errorf("the name graph%s.GZ tells %v, %q", f.extensions[0], got, compression)
 		}
 	}
-	for name, packed := range map[string]bool{"a.csv": false, "a.csv.gz": true, "a.zst": true, "a.parquet": true, "a.pq": true, "a": false} {
-		if IsPacked(name) != packed {
-			t.Errorf("%s: packed %v", name, !packed)
-		}
-	}
 }

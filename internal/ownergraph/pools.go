@@ -58,7 +58,11 @@ func FillPools(owners *Lists, of, n int) (*Pools, error) {
 	for i := range pools {
 		pools[i] = p.cut(pools[i], used, size)
 	}
-	p.Of = poolsOf(pools, used)
+	in := Lists{Starts: make([]uint32, n+1), Items: slices.Concat(pools...)}
+	for i, pool := range pools {
+		in.Starts[i+1] = in.Starts[i] + uint32(len(pool))
+	}
+	p.Of = in.transpose(examples)
 	return p, nil
 }
 
@@ -117,23 +121,6 @@ func (p *Pools) cut(pool []uint32, used []uint16, size int) []uint32 {
 		}
 	}
 	return kept
-}
-
-// poolsOf returns the pools of each example; used has their number.
-func poolsOf(pools [][]uint32, used []uint16) Lists {
-	l := Lists{Starts: make([]uint32, len(used)+1)}
-	for e, times := range used {
-		l.Starts[e+1] = l.Starts[e] + uint32(times)
-	}
-	l.Items = make([]uint32, l.Starts[len(used)])
-	next := slices.Clone(l.Starts[:len(used)])
-	for i, pool := range pools {
-		for _, e := range pool {
-			l.Items[next[e]] = uint32(i)
-			next[e]++
-		}
-	}
-	return l
 }
 
 // pools returns the pools of the examples of g. The parameters must be valid, with b.Pools above 0.
