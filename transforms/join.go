@@ -197,15 +197,10 @@ func (f *joinFn) ProcessElement(
 	_ uint32,
 	chunks func(*[]byte) bool,
 	emit func(uint32, []byte),
-) (err error) {
-	sorter := packed.Sorter{Dir: f.TempDir}
-	defer func() { err = cmp.Or(err, sorter.Close()) }()
-	if err := sorter.AddAll(chunks); err != nil {
-		return err
-	}
+) error {
 	var id, record []byte
 	found := false // record is that of id
-	return sorter.Each(func(b []byte) error {
+	return eachSorted(f.TempDir, chunks, func(b []byte) error {
 		end := 1 + int(b[0])
 		key, payload := b[:end], b[end+1:]
 		switch {
@@ -223,6 +218,11 @@ func (f *joinFn) ProcessElement(
 		emit(shard, packOne(payload[4:], record))
 		return ctx.Err()
 	})
+}
+
+// eachSorted calls f for the records of chunks, in order.
+func eachSorted(dir string, chunks func(*[]byte) bool, f func(record []byte) error) error {
+	return packed.Sort(0, dir, chunks, func(s *packed.Sorter) error { return s.Each(f) })
 }
 
 // packOne returns a chunk of one record, the two parts of which are given.
@@ -246,13 +246,8 @@ func (f *orderFn) ProcessElement(
 	_ uint32,
 	chunks func(*[]byte) bool,
 	emit func(Slot, beam.T),
-) (err error) {
-	sorter := packed.Sorter{Dir: f.TempDir}
-	defer func() { err = cmp.Or(err, sorter.Close()) }()
-	if err := sorter.AddAll(chunks); err != nil {
-		return err
-	}
-	return sorter.Each(func(b []byte) error {
+) error {
+	return eachSorted(f.TempDir, chunks, func(b []byte) error {
 		const head = slotBytes - 4 // the shard is known
 		if len(b) < head {
 			return errors.New("malformed entry of a batch")

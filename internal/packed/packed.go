@@ -5,11 +5,12 @@
 // pairs (bucket, chunk) as KV<uint32, []byte>, with Beam's own coders, and the DoFn after it sorts
 // each bucket:
 //
-//	Packer.Add(bucket, record, emit) → beam.GroupByKey → Sorter.AddAll(chunks), Sorter.Each(func(record))
+//	Packer.Add(bucket, record, emit) → beam.GroupByKey → Sort(chunks), Sorter.Each(func(record))
 //
 // A record is a byte string, and records are ordered by their bytes, so numbers in them are written
-// big endian. In a chunk its length stands before it, as a varint. The number of buckets follows from the size of the data ([Buckets]). A bucket may still be larger,
-// with one hot owner for example; it is then sorted through temporary files instead of in memory.
+// big endian. In a chunk its length stands before it, as a varint. The number of buckets follows from
+// the size of the data ([Buckets]). A bucket may still be larger, with one hot owner for example; it is
+// then sorted through temporary files instead of in memory.
 package packed
 
 import (
@@ -44,6 +45,13 @@ func Bucket(word uint64, n int) uint32 {
 	return uint32(hi)
 }
 
+// Mix is the finaliser of SplitMix64, a permutation that spreads its input over all bits.
+func Mix(v uint64) uint64 {
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
+}
+
 // Emit takes a finished chunk. The packer does not change the chunk afterwards.
 type Emit = func(bucket uint32, chunk []byte)
 
@@ -52,8 +60,7 @@ type Emit = func(bucket uint32, chunk []byte)
 // concurrent use.
 type Packer struct {
 	chunks [][]byte
-	held   int   // bytes allocated for chunks
-	packed int64 // bytes of the chunks emitted
+	held   int // bytes allocated for chunks
 	over   *overflow
 }
 
@@ -108,19 +115,11 @@ func (p *Packer) room(bucket uint32, n int, emit Emit) []byte {
 }
 
 func (p *Packer) emit(bucket uint32, chunk []byte, emit Emit) {
-	p.packed += int64(len(chunk))
 	if p.over != nil {
 		p.over.take(bucket, chunk, emit)
 	} else {
 		emit(bucket, chunk)
 	}
-}
-
-// Packed returns the number of bytes emitted, or written to files, since its last call.
-func (p *Packer) Packed() int {
-	n := int(p.packed)
-	p.packed = 0
-	return n
 }
 
 // Flush emits the remaining chunks in the order of buckets. It returns the first error of writing

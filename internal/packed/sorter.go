@@ -29,15 +29,17 @@ type Sorter struct {
 	sorter refSorter
 }
 
-// AddAll adds the chunks of a GroupByKey's iterator. The chunks must not change until Close.
-func (s *Sorter) AddAll(next func(*[]byte) bool) error {
-	var chunk []byte
-	for next(&chunk) {
+// Sort calls body with a sorter of the chunks of a GroupByKey's iterator, and closes it. limit and dir
+// are fields of [Sorter].
+func Sort(limit int, dir string, chunks func(*[]byte) bool, body func(*Sorter) error) (err error) {
+	s := &Sorter{Limit: limit, Dir: dir}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for chunk := []byte(nil); chunks(&chunk); chunk = nil {
 		if err := s.Add(chunk); err != nil {
 			return err
 		}
 	}
-	return nil
+	return body(s)
 }
 
 // Add adds the records of a chunk, which may be a reference to a file: see [Overflow]. All calls

@@ -39,8 +39,8 @@ func (f *ownerFn) ProcessElement(
 ) error {
 	owners := int64(-1)
 	keyLen := func(record []byte) (int, error) { return len(record) - turnBytes, nil }
-	err := f.Spec.sortAndClose(chunks, func(s *packed.Sorter) error {
-		return eachGroup(s, keyLen, func(record []byte, n int, first bool) error {
+	err := f.Spec.sort(chunks, func(s *packed.Sorter) error {
+		return packed.Groups(s.Each, keyLen, func(record []byte, n int, first bool) error {
 			if first {
 				if owners++; owners > math.MaxUint32 { // a number holds a place in 4 bytes
 					return tooMany("owners", bucket, f.Spec.Buckets)
@@ -58,10 +58,8 @@ func (f *ownerFn) ProcessElement(
 	return err
 }
 
-func (f *ownerFn) FinishBundle(ctx context.Context, ownerships, _ func(uint32, []byte)) error {
-	err := f.packer.Flush(ownerships)
-	ownershipsPacked.Add(ctx, f.packer.Packed())
-	return err
+func (f *ownerFn) FinishBundle(ownerships, _ func(uint32, []byte)) error {
+	return f.packer.Flush(ownerships)
 }
 
 // nobodyFn emits no ownership, so that a graph without edges is decided too.
@@ -92,8 +90,8 @@ func (f *decideFn) ProcessElement(
 	p := newPass(f.Spec.Bound, owners)
 	var of number
 	var list []uint32 // owners of an example
-	err = f.Spec.sortAndClose(ownerships, func(s *packed.Sorter) error {
-		return eachGroup(s, fixedLen(turnBytes),
+	err = f.Spec.sort(ownerships, func(s *packed.Sorter) error {
+		return packed.Groups(s.Each, packed.FixedKey(turnBytes),
 			func(record []byte, n int, first bool) error {
 				if first {
 					of, list = readExample(record), list[:0]
@@ -147,9 +145,7 @@ func (f *decideFn) ProcessElement(
 		return err
 	}
 	summary(b)
-	err = packer.Flush(decisions)
-	decisionsPacked.Add(ctx, packer.Packed())
-	return err
+	return packer.Flush(decisions)
 }
 
 // firstOwners returns the number of the first owner of each bucket, and the number of all.

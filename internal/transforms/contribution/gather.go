@@ -70,10 +70,8 @@ func (f *scatterFn) ProcessElement(
 	return nil
 }
 
-func (f *scatterFn) FinishBundle(ctx context.Context, _ func(*[]byte) bool, emit func(uint32, []byte)) error {
-	err := f.packer.Flush(emit)
-	edgesPacked.Add(ctx, f.packer.Packed())
-	return err
+func (f *scatterFn) FinishBundle(_ func(*[]byte) bool, emit func(uint32, []byte)) error {
+	return f.packer.Flush(emit)
 }
 
 // gatherFn makes the examples of a bucket from their edges and numbers them in the order of their
@@ -110,10 +108,10 @@ func (f *gatherFn) ProcessElement(
 	toOwner, toExamples func(uint32, []byte),
 	_ func(int64),
 ) error {
-	return f.Spec.sortAndClose(chunks, func(s *packed.Sorter) error {
+	return f.Spec.sort(chunks, func(s *packed.Sorter) error {
 		var last []byte // owner
 		place, owners := int64(-1), int64(0)
-		return eachGroup(s, f.Spec.Examples.SortableLen,
+		return packed.Groups(s.Each, f.Spec.Examples.SortableLen,
 			func(edge []byte, n int, first bool) error {
 				owner := edge[n:]
 				switch {
@@ -152,16 +150,9 @@ func (f *gatherFn) ProcessElement(
 	})
 }
 
-func (f *gatherFn) FinishBundle(
-	ctx context.Context,
-	toOwner, toExamples func(uint32, []byte),
-	duplicates func(int64),
-) error {
-	err := cmp.Or(f.memberships.Flush(toOwner), f.examples.Flush(toExamples))
-	membershipsPacked.Add(ctx, f.memberships.Packed())
-	examplesPacked.Add(ctx, f.examples.Packed())
+func (f *gatherFn) FinishBundle(toOwner, toExamples func(uint32, []byte), duplicates func(int64)) error {
 	duplicates(f.duplicates)
-	return err
+	return cmp.Or(f.memberships.Flush(toOwner), f.examples.Flush(toExamples))
 }
 
 // tooMany is the error for a bucket with more than 2^32 examples or owners.

@@ -1,7 +1,6 @@
 package contribution
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -90,20 +89,13 @@ func readExample(turn []byte) number { return readNumber(turn[turnBytes-numberBy
 // that tell owners of equal hash apart: none for integers, since the hash permutes them.
 func (s *spec) appendOwner(b, id []byte) []byte {
 	if s.Owners == ownergraph.Int64 {
-		return binary.BigEndian.AppendUint64(b, mix(binary.BigEndian.Uint64(id)))
+		return binary.BigEndian.AppendUint64(b, packed.Mix(binary.BigEndian.Uint64(id)))
 	}
 	h := uint64(14695981039346656037) // FNV-1a
 	for _, c := range id {
 		h = (h ^ uint64(c)) * 1099511628211
 	}
-	return append(binary.BigEndian.AppendUint64(b, mix(h)), id...)
-}
-
-// mix is the finaliser of SplitMix64, a permutation that spreads its input over all bits.
-func mix(v uint64) uint64 {
-	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
-	v = (v ^ v>>27) * 0x94d049bb133111eb
-	return v ^ v>>31
+	return append(binary.BigEndian.AppendUint64(b, packed.Mix(h)), id...)
 }
 
 // ownerBucket is the bucket of a record that begins with an owner's hash.
@@ -111,57 +103,9 @@ func (s *spec) ownerBucket(record []byte) uint32 {
 	return packed.Bucket(binary.BigEndian.Uint64(record), s.Buckets)
 }
 
-// eachGroup calls each for every record in order, and end after the last record of every group. The
-// key of a record is its first n = keyLen(record) bytes, and the records of a group have one key.
-// first is true for the first record of a group.
-func eachGroup(
-	s *packed.Sorter,
-	keyLen func(record []byte) (int, error),
-	each func(record []byte, n int, first bool) error,
-	end func() error,
-) error {
-	var key []byte
-	any := false
-	err := s.Each(func(record []byte) error {
-		n, err := keyLen(record)
-		if err != nil {
-			return err
-		}
-		first := !any || !bytes.Equal(key, record[:n])
-		if first {
-			if any {
-				if err := end(); err != nil {
-					return err
-				}
-			}
-			any, key = true, append(key[:0], record[:n]...)
-		}
-		return each(record, n, first)
-	})
-	if err == nil && any {
-		err = end()
-	}
-	return err
-}
-
-// sortAndClose runs body on a sorter with the chunks of a bucket.
-func (s *spec) sortAndClose(chunks func(*[]byte) bool, body func(*packed.Sorter) error) (err error) {
-	sorter := &packed.Sorter{Limit: s.SortMemory, Dir: s.TempDir}
-	defer func() { err = errors.Join(err, sorter.Close()) }()
-	if err := sorter.AddAll(chunks); err != nil {
-		return err
-	}
-	return body(sorter)
-}
-
-// fixedLen is the keyLen of keys of n bytes.
-func fixedLen(n int) func([]byte) (int, error) {
-	return func(record []byte) (int, error) {
-		if len(record) < n {
-			return 0, ownergraph.ErrRecord
-		}
-		return n, nil
-	}
+// sort calls body with a sorter of the chunks of a bucket.
+func (s *spec) sort(chunks func(*[]byte) bool, body func(*packed.Sorter) error) error {
+	return packed.Sort(s.SortMemory, s.TempDir, chunks, body)
 }
 
 // ErrIDTypes is returned for a batch of edges with ids of other types than the configured ones.

@@ -1,7 +1,6 @@
 package contribution
 
 import (
-	"context"
 	"encoding/binary"
 	"testing"
 
@@ -46,7 +45,7 @@ func TestToOneWorker(t *testing.T) {
 		return first
 	}, take, counts)
 	if err == nil {
-		err = f.FinishBundle(context.Background(), take, counts)
+		err = f.FinishBundle(take, counts)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func (f *rowsFn) ProcessElement(
 		return err
 	}
 	f.reset(row)
-	return f.Spec.sortAndClose(examples, func(s *packed.Sorter) error {
+	return f.Spec.sort(examples, func(s *packed.Sorter) error {
 		err := s.Each(func(example []byte) error {
 			if len(example) < placeBytes {
 				return ownergraph.ErrRecord
@@ -99,11 +99,7 @@ func (f *rowsFn) read(decisions func(*[]byte) bool) error {
 	return nil
 }
 
-func (f *rowsFn) FinishBundle(ctx context.Context, emit packed.Emit) error {
-	err := f.packer.Flush(emit)
-	rowsPacked.Add(ctx, f.packer.Packed())
-	return err
-}
+func (f *rowsFn) FinishBundle(emit packed.Emit) error { return f.packer.Flush(emit) }
 
 // add adds an example, its id and those of its owners, that is decided so.
 func (f *rowsFn) add(decided, ids []byte) error {

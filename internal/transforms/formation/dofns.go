@@ -129,12 +129,8 @@ func (f *drawFn) newDrawer() *drawer {
 // emitters must not be called by others.
 func (f *drawFn) take(ctx context.Context, events, coins emitChunk) func(output) error {
 	return func(out output) error {
-		for _, c := range out.events {
-			events(c.bucket, c.bytes)
-		}
-		for _, c := range out.coins {
-			coins(c.bucket, c.bytes)
-		}
+		emitAll(out.events, events)
+		emitAll(out.coins, coins)
 		examplesSampled.Add(ctx, out.examples)
 		return out.err
 	}
@@ -249,18 +245,13 @@ func (*excludeFn) ProcessElement(
 		return err
 	}
 	c := r.Config
-	bucket := packed.Sorter{Dir: c.TempDir}
-	defer func() { err = cmp.Or(err, bucket.Close()) }()
-	if err := bucket.AddAll(coins); err != nil {
-		return err
-	}
 	e := &excluder{
 		minSep: c.Spec.MultiOwner.MinSep,
 		out:    newEventPacker(c.shards(), blocked),
 		coins:  packed.Spool{Dir: c.TempDir},
 	}
 	defer func() { err = cmp.Or(err, e.coins.Close()) }()
-	return e.exclude(&bucket, emit)
+	return packed.Sort(0, c.TempDir, coins, func(bucket *packed.Sorter) error { return e.exclude(bucket, emit) })
 }
 
 // writeFn writes the files of a shard of steps, once the rows are known to be complete.

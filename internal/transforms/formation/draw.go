@@ -43,7 +43,7 @@ func (d *drawer) draw(j job) output {
 	}
 	out.events = d.events.flush(out.events)
 	if d.names != nil {
-		out.events, out.err = d.names.flush(out.events)
+		out.events = d.names.flush(out.events)
 	}
 	if d.coins != nil {
 		out.coins = d.coins.flush()

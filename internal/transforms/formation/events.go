@@ -52,6 +52,12 @@ type chunk struct {
 	bytes  []byte
 }
 
+func emitAll(chunks []chunk, emit emitChunk) {
+	for _, c := range chunks {
+		emit(c.bucket, c.bytes)
+	}
+}
+
 // eventPacker gathers events of one kind into one chunk for each shard. flush reuses its buffers.
 type eventPacker struct {
 	*shards
@@ -143,18 +149,15 @@ func (p *namePacker) add(ids *ownergraph.IDs, i int, row int64, steps []int32) {
 }
 
 // flush appends chunks of the gathered names to dst.
-func (p *namePacker) flush(dst []chunk) ([]chunk, error) {
+func (p *namePacker) flush(dst []chunk) []chunk {
 	for shard := range p.names {
 		n := &p.names[shard]
 		if n.Len() == 0 {
 			continue
 		}
-		b, err := n.AppendBinary([]byte{byte(named)})
-		if err != nil {
-			return dst, err
-		}
+		b := n.Owners.AppendBinary(n.Examples.AppendBinary([]byte{byte(named)}))
 		dst = append(dst, chunk{uint32(shard), b})
 		n.Reset(n.Examples.Type, ownergraph.Int64)
 	}
-	return dst, nil
+	return dst
 }

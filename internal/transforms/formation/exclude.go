@@ -91,31 +91,18 @@ func (e *excluder) owner(emit emitChunk) error {
 }
 
 func (e *excluder) flush(emit emitChunk) {
-	for _, c := range e.out.flush(nil) {
-		emit(c.bucket, c.bytes)
-	}
+	emitAll(e.out.flush(nil), emit)
 	e.held = 0
 }
 
 // exclude goes through the owners of a bucket and emits the blocked events in chunks.
 func (e *excluder) exclude(bucket *packed.Sorter, emit emitChunk) error {
-	var last stream.Address
-	err := bucket.Each(func(record []byte) error {
-		if len(record) < len(last) {
-			return errChunk
-		}
-		// Records are sorted by owner. Before the first owner there is nothing to pack.
-		if owner := stream.Address(record[:len(last)]); owner != last {
-			if err := e.owner(emit); err != nil {
-				return err
-			}
-			last = owner
-		}
-		return e.coin(record[len(last):])
-	})
-	if err == nil {
-		err = e.owner(emit)
-	}
+	err := packed.Groups(
+		bucket.Each,
+		packed.FixedKey(len(stream.Address{})),
+		func(record []byte, n int, _ bool) error { return e.coin(record[n:]) },
+		func() error { return e.owner(emit) },
+	)
 	e.flush(emit)
 	return err
 }

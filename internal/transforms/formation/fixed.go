@@ -22,37 +22,47 @@ func init() {
 // whether an example fits into a batch depends on all batches before it.
 const fixedRows = 1<<31 - 1
 
-// fixedRangeFn forms fixed batches of numbered examples, which are their own rows.
-type fixedRangeFn struct{}
-
-func (*fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, resolved side, emit emitChunk) error {
+// formFixed forms fixed batches of the examples that gather finds.
+func formFixed(ctx context.Context, resolved side, emit emitChunk, gather func(c Config, t *fixedTable) error) error {
 	r, err := ReadResolved(resolved)
 	if err != nil {
 		return err
 	}
-	key, err := r.Config.key(ctx, orderPurpose)
+	c := r.Config
+	key, err := c.key(ctx, orderPurpose)
 	if err != nil {
 		return err
 	}
-	if r.Config.Examples > fixedRows {
+	if c.Examples > fixedRows {
 		return fmt.Errorf(
 			"%d examples: the scheme fixed forms its batches in memory, of at most %d examples: bound the graph to fewer, or name another scheme",
-			r.Config.Examples,
+			c.Examples,
 			fixedRows,
 		)
 	}
-	// Keyed hashes put the examples into random order: the same one if the worker is repeated.
-	src := stream.NewSource(key)
-	priority := make([]uint64, r.Config.Examples)
-	for row := range priority {
-		priority[row] = src.IntAddress(int64(row), 0).Uint64()
+	t := &fixedTable{src: stream.NewSource(key)}
+	if err := gather(c, t); err != nil {
+		return err
 	}
-	rows, err := r.Config.Spec.Fixed.Form(priority, nil)
+	rows, err := c.Spec.Fixed.Form(t.priority, t.owners)
 	if err != nil {
 		return err
 	}
-	emitFixed(r.Config, rows, nil, emit)
+	emitFixed(c, rows, &t.ids, emit)
 	return nil
+}
+
+// fixedRangeFn forms fixed batches of numbered examples, which are their own rows.
+type fixedRangeFn struct{}
+
+func (*fixedRangeFn) ProcessElement(ctx context.Context, _ []byte, resolved side, emit emitChunk) error {
+	return formFixed(ctx, resolved, emit, func(c Config, t *fixedTable) error {
+		t.priority = make([]uint64, c.Examples)
+		for row := range t.priority {
+			t.priority[row] = t.src.IntAddress(int64(row), 0).Uint64()
+		}
+		return nil
+	})
 }
 
 // fixedTableFn forms fixed batches of all rows of a table. Owners matter only if they own several
@@ -66,46 +76,25 @@ func (*fixedTableFn) ProcessElement(
 	resolved side,
 	emit emitChunk,
 ) error {
-	r, err := ReadResolved(resolved)
-	if err != nil {
-		return err
-	}
-	key, err := r.Config.key(ctx, orderPurpose)
-	if err != nil {
-		return err
-	}
-	t := newFixedTable(key)
-	var b []byte
-	for rows(&b) {
-		if err := t.add(b); err != nil {
-			return err
+	return formFixed(ctx, resolved, emit, func(c Config, t *fixedTable) error {
+		for b := []byte(nil); rows(&b); {
+			if err := t.add(b); err != nil {
+				return err
+			}
 		}
-	}
-	if err := t.sort(r.Config.Examples); err != nil {
-		return err
-	}
-	formed, err := r.Config.Spec.Fixed.Form(t.priority, t.owners)
-	if err != nil {
-		return err
-	}
-	var ids *ownergraph.IDs
-	if r.Config.needsNames() {
-		ids = &t.ids
-	}
-	emitFixed(r.Config, formed, ids, emit)
-	return nil
+		return t.sort(c.Examples)
+	})
 }
 
-// fixedTable gathers a whole table. Its parts come in any order.
+// fixedTable gathers the examples. The parts of a table come in any order. Keyed hashes put the
+// examples into random order: the same one if the worker is repeated.
 type fixedTable struct {
 	src      *stream.Source
 	parts    []ownergraph.Rows
-	ids      ownergraph.IDs
+	ids      ownergraph.IDs // of a table
 	priority []uint64
-	owners   *sampling.Owners // nil if the table has no owners
+	owners   *sampling.Owners // nil if the examples have no owners but themselves
 }
-
-func newFixedTable(key stream.Key) *fixedTable { return &fixedTable{src: stream.NewSource(key)} }
 
 func (t *fixedTable) add(b []byte) error {
 	var r ownergraph.Rows
@@ -127,7 +116,7 @@ func (t *fixedTable) sort(examples int64) error {
 	for p := range t.parts {
 		r := &t.parts[p]
 		// A lost or repeated element would otherwise give other rows to the examples behind it.
-		if r.First != int64(len(t.priority)) || examples > fixedRows {
+		if r.First != int64(len(t.priority)) {
 			return fmt.Errorf("row %d of the table follows row %d", r.First, len(t.priority)-1)
 		}
 		if p == 0 {
@@ -161,16 +150,11 @@ func (t *fixedTable) sort(examples int64) error {
 // fixedChunk is the number of participations after which chunks are emitted.
 const fixedChunk = 1 << 18
 
-// emitFixed emits rows, the batches one after the other, as events. Unless ids is nil it also emits
-// the ids of each shard's rows.
+// emitFixed emits rows, the batches one after the other, as events, and the ids of each shard's rows if
+// they are needed.
 func emitFixed(c Config, rows []int32, ids *ownergraph.IDs, emit emitChunk) {
 	s := c.shards()
 	events, size := newEventPacker(s, taken), c.Spec.Fixed.BatchSize
-	flush := func() {
-		for _, c := range events.flush(nil) {
-			emit(c.bucket, c.bytes)
-		}
-	}
 	since := 0
 	for t := range s.steps {
 		batch := rows[t*size : (t+1)*size]
@@ -179,12 +163,12 @@ func emitFixed(c Config, rows []int32, ids *ownergraph.IDs, emit emitChunk) {
 			events.add(int64(r), int32(t))
 		}
 		if since += size; since >= fixedChunk {
-			flush()
+			emitAll(events.flush(nil), emit)
 			since = 0
 		}
 	}
-	flush()
-	if ids != nil {
+	emitAll(events.flush(nil), emit)
+	if c.needsNames() {
 		emitNames(s, rows, size, ids, emit)
 	}
 }
@@ -200,12 +184,6 @@ func emitNames(s *shards, rows []int32, size int, ids *ownergraph.IDs, emit emit
 		for _, r := range slices.Compact(distinct) {
 			names.add(ids, int(r), int64(r), []int32{first})
 		}
-		chunks, err := names.flush(nil)
-		if err != nil { // both columns are appended together
-			panic("formation: " + err.Error())
-		}
-		for _, c := range chunks {
-			emit(c.bucket, c.bytes)
-		}
+		emitAll(names.flush(nil), emit)
 	}
 }

@@ -1,7 +1,6 @@
 package formation
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -135,7 +134,7 @@ func (*drawOwnersFn) ProcessElement(
 	records func(*[]byte) bool,
 	resolved side,
 	emit emitChunk,
-) (err error) {
+) error {
 	r, err := ReadResolved(resolved)
 	if err != nil {
 		return err
@@ -149,11 +148,6 @@ func (*drawOwnersFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	bucket := packed.Sorter{Dir: c.TempDir}
-	defer func() { err = cmp.Or(err, bucket.Close()) }()
-	if err := bucket.AddAll(records); err != nil {
-		return err
-	}
 	d := &ownerDrawer{
 		sampler: c.Spec.Process().Sampler(stream.NewSource(sample)),
 		drawer:  c.Spec.Owners.Drawer(bring),
@@ -163,7 +157,8 @@ func (*drawOwnersFn) ProcessElement(
 		d.names = newNamePacker(d.out.shards)
 		d.ids.Reset(c.IDs.Type)
 	}
-	if err := d.drawAll(&bucket, emit); err != nil {
+	err = packed.Sort(0, c.TempDir, records, func(bucket *packed.Sorter) error { return d.drawAll(bucket, emit) })
+	if err != nil {
 		return err
 	}
 	examplesSampled.Add(ctx, d.examples)
@@ -189,36 +184,23 @@ type ownerDrawer struct {
 
 // drawAll goes through the owners of a bucket and emits chunks of groups.
 func (d *ownerDrawer) drawAll(bucket *packed.Sorter, emit emitChunk) error {
-	err := bucket.Each(func(record []byte) error {
-		if len(record) < len(d.owner)+8 {
+	err := packed.Groups(bucket.Each, packed.FixedKey(len(d.owner)), func(record []byte, n int, _ bool) error {
+		if len(record) < n+8 {
 			return errChunk
 		}
-		if owner := stream.Address(record[:len(d.owner)]); owner != d.owner {
-			if err := d.draw(emit); err != nil {
-				return err
-			}
-			d.owner = owner
-		}
-		d.rows = append(d.rows, int64(binary.BigEndian.Uint64(record[len(d.owner):])))
+		d.owner = stream.Address(record[:n])
+		d.rows = append(d.rows, int64(binary.BigEndian.Uint64(record[n:])))
 		if d.names != nil {
-			return decodeID(&d.ids, record[len(d.owner)+8:])
+			return decodeID(&d.ids, record[n+8:])
 		}
 		return nil
-	})
-	if err == nil {
-		err = d.draw(emit)
-	}
-	if err != nil {
-		return err
-	}
-	return d.flush(emit)
+	}, func() error { d.draw(emit); return nil })
+	d.flush(emit)
+	return err
 }
 
 // draw draws for the owner with the gathered rows, then forgets it.
-func (d *ownerDrawer) draw(emit emitChunk) error {
-	if len(d.rows) == 0 {
-		return nil
-	}
+func (d *ownerDrawer) draw(emit emitChunk) {
 	// Rows ascend, since records are sorted. The first one stands for the owner where a scheme asks
 	// for a row: it is the same for any number of buckets.
 	first := d.rows[0]
@@ -231,9 +213,7 @@ func (d *ownerDrawer) draw(emit emitChunk) error {
 			d.take(step)
 		}
 		if d.held >= groupsHeld {
-			if err := d.flush(emit); err != nil {
-				return err
-			}
+			d.flush(emit)
 		}
 	}
 	for i, steps := range d.taken {
@@ -244,7 +224,6 @@ func (d *ownerDrawer) draw(emit emitChunk) error {
 	d.examples += len(d.rows)
 	d.rows, d.taken = d.rows[:0], d.taken[:0]
 	d.ids.Reset(d.ids.Type)
-	return nil
 }
 
 // take records the step for the rows that the owner brings to it: their ids are needed in its
@@ -261,17 +240,10 @@ func (d *ownerDrawer) take(step int32) {
 // groupsHeld is the number of rows in groups after which chunks are emitted.
 const groupsHeld = 1 << 16
 
-func (d *ownerDrawer) flush(emit emitChunk) error {
-	chunks := d.out.flush(nil)
+func (d *ownerDrawer) flush(emit emitChunk) {
+	emitAll(d.out.flush(nil), emit)
 	if d.names != nil {
-		var err error
-		if chunks, err = d.names.flush(chunks); err != nil {
-			return err
-		}
-	}
-	for _, c := range chunks {
-		emit(c.bucket, c.bytes)
+		emitAll(d.names.flush(nil), emit)
 	}
 	d.held = 0
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"minsep/internal/ownergraph"
+	"minsep/internal/packed"
 )
 
 // tally is a digest of a multiset of rows: their number, and the sum of their hashes. Sums do not
@@ -15,17 +16,10 @@ type tally struct{ rows, sum uint64 }
 func (t *tally) add(rows []byte) error {
 	first, n, err := ownergraph.RowRange(rows)
 	for i := range uint64(n) {
-		t.sum += mix(uint64(first) + i)
+		t.sum += packed.Mix(uint64(first) + i)
 	}
 	t.rows += uint64(n)
 	return err
-}
-
-// mix is the finalizer of splitmix64, a bijection.
-func mix(v uint64) uint64 {
-	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
-	v = (v ^ v>>27) * 0x94d049bb133111eb
-	return v ^ v>>31
 }
 
 // emit emits the tally and begins another.
@@ -50,7 +44,7 @@ func (*checkFn) ProcessElement(_ int, tallies func(*[]byte) bool, resolved side,
 	want.rows = uint64(r.Config.Examples)
 	if got.rows == want.rows {
 		for row := range want.rows {
-			want.sum += mix(row)
+			want.sum += packed.Mix(row)
 		}
 	}
 	if got != want {

@@ -72,7 +72,6 @@ func Now() Phase {
 // variable.
 type Counter struct {
 	name     string
-	detail   bool
 	total    atomic.Int64
 	expected atomic.Int64
 	before   atomic.Int64 // value of total when the phase began
@@ -81,14 +80,8 @@ type Counter struct {
 
 // New returns the counter called name, such as "edges read". Call it once for a name, at package
 // level.
-func New(name string) *Counter { return register(&Counter{name: name}) }
-
-// NewDetail returns a counter of interest to developers, not to users who wait: [Details] returns
-// it, [Counts] does not.
-func NewDetail(name string) *Counter { return register(&Counter{name: name, detail: true}) }
-
-func register(c *Counter) *Counter {
-	c.beam = beam.NewCounter(namespace, c.name)
+func New(name string) *Counter {
+	c := &Counter{name: name, beam: beam.NewCounter(namespace, name)}
 	registry.Lock()
 	defer registry.Unlock()
 	registry.counters = append(registry.counters, c)
@@ -132,17 +125,12 @@ func (c Count) Left(elapsed time.Duration) (left time.Duration, ok bool) {
 
 // Counts returns the counters made by [New] that are not zero, in the order in which they were
 // made.
-func Counts() []Count { return counts(false) }
-
-// Details returns the counters made by [NewDetail], likewise.
-func Details() []Count { return counts(true) }
-
-func counts(detail bool) []Count {
+func Counts() []Count {
 	registry.Lock()
 	defer registry.Unlock()
 	var out []Count
 	for _, c := range registry.counters {
-		if n := c.total.Load(); n != 0 && c.detail == detail {
+		if n := c.total.Load(); n != 0 {
 			out = append(out, Count{c.name, n, c.expected.Load(), c.before.Load()})
 		}
 	}
