@@ -114,11 +114,11 @@ func (b *Bounder) Bounded(ctx context.Context) (*ownergraph.Bounded, error) {
 		return nil, b.fault(err)
 	}
 	debug.FreeOSMemory() // the memory of the next part is added to that in use, not to that of before
-	kept, err := b.pass(ctx, all)
+	kept, places, err := b.pass(ctx, all)
 	if err != nil {
 		return nil, err
 	}
-	return b.collect(ctx, all, kept)
+	return kept, b.byID(ctx, all, kept, places)
 }
 
 // Spilled says whether the edges went to files.

@@ -67,10 +67,11 @@ const tellEvery = 1 << 20
 
 // graph is the whole graph, in files but for the owners.
 type graph struct {
-	given    ownergraph.Summary // the counts of the graph before it is bounded
-	owners   ownergraph.IDs     // ascending: their places are their numbers
-	examples packed.Spool       // batches of their ids, ascending
-	sorted   sorter             // records of examples, in the order of the pass
+	owners     ownergraph.IDs // ascending: their places are their numbers
+	examples   packed.Spool   // batches of their ids, ascending
+	sorted     sorter         // records of examples, in the order of the pass
+	given      int64          // examples
+	duplicates int64          // edges that were merged with an equal one
 }
 
 func (g *graph) Close() error { return errors.Join(g.examples.Close(), g.sorted.Close()) }
@@ -98,28 +99,20 @@ func (b *Bounder) inOrder(ctx context.Context) (*graph, error) {
 	}
 	last := exampleRecords{source: stream.NewSource(b.Key), order: b.Bound.Order, graph: g}
 	last.batch.Reset(b.Examples)
-	err := byExample.each(ctx, b, "putting the examples in order", "edges", g.given.Edges, func(record []byte) error {
-		n, err := b.Examples.SortableLen(record)
-		if err != nil {
-			return err
-		}
-		id, owner := record[:n], record[n:]
-		if !bytes.Equal(id, last.id) {
-			if err := last.end(); err != nil {
-				return err
-			}
-			last.id = append(last.id, id...)
-		}
-		last.owners = append(last.owners, owner...)
-		return nil
-	})
-	if err == nil {
-		err = last.end()
+	edges := b.edges - g.duplicates
+	each := func(f func([]byte) error) error {
+		return byExample.each(ctx, b, "putting the examples in order", "edges", edges, f)
 	}
+	err := packed.Groups(each, b.Examples.SortableLen, func(record []byte, n int, first bool) error {
+		if first {
+			last.batch.AddSortable(record[:n])
+		}
+		last.owners = append(last.owners, record[n:]...)
+		return nil
+	}, last.end)
 	if err == nil {
 		err = g.examples.Add(last.batch.AppendBinary(nil))
 	}
-	g.given.GivenOwners = last.perExample.Histogram()
 	return g, err
 }
 
@@ -127,37 +120,24 @@ func (b *Bounder) inOrder(ctx context.Context) (*graph, error) {
 // sort.
 func (b *Bounder) numberOwners(ctx context.Context, g *graph, byExample *sorter) error {
 	var last, edge []byte
-	var perOwner ownergraph.Tally
-	examples := int64(0) // of the last owner
-	err := b.byOwner.each(ctx, b, "numbering the owners", "edges", b.edges, func(record []byte) error {
+	each := func(f func([]byte) error) error {
+		return b.byOwner.each(ctx, b, "numbering the owners", "edges", b.edges, f)
+	}
+	return packed.Groups(each, b.Owners.SortableLen, func(record []byte, n int, first bool) error {
 		if bytes.Equal(record, last) {
-			g.given.DuplicateEdges++
+			g.duplicates++
 			return nil
 		}
-		n, err := b.Owners.SortableLen(record)
-		if err != nil {
-			return err
-		}
-		owner, example := record[:n], record[n:]
-		if !bytes.HasPrefix(last, owner) { // no id is the beginning of another one
-			if examples > 0 {
-				perOwner.Add(examples, 1)
-			}
-			g.owners.AddSortable(owner)
-			examples = 0
+		if first {
+			g.owners.AddSortable(record[:n])
 		}
 		if uint64(g.owners.Len()) >= math.MaxUint32 {
 			return ownergraph.ErrTooLarge
 		}
-		examples++
-		g.given.Edges++
 		last = append(last[:0], record...)
-		edge = binary.BigEndian.AppendUint32(append(edge[:0], example...), uint32(g.owners.Len()-1))
+		edge = binary.BigEndian.AppendUint32(append(edge[:0], record[n:]...), uint32(g.owners.Len()-1))
 		return byExample.add(edge)
-	})
-	perOwner.Add(examples, 1)
-	g.given.Owners, g.given.GivenPerOwner = int64(g.owners.Len()), perOwner.Histogram()
-	return err
+	}, func() error { return nil })
 }
 
 // exampleRecords makes the records of examples, one after the other.
@@ -166,28 +146,21 @@ type exampleRecords struct {
 	order  ownergraph.Order
 	graph  *graph
 
-	id         []byte // of the example, as AppendSortable has it; empty before the first
-	owners     []byte // the numbers of its owners
-	batch      ownergraph.IDs
-	record     []byte
-	perExample ownergraph.Tally
+	batch  ownergraph.IDs // the example's id is the last
+	owners []byte         // the numbers of its owners
+	record []byte
 }
 
 const batchIDs = 1 << 12
 
-// end adds the record of the example and its id, and begins the next one.
+// end adds the record of the example.
 func (r *exampleRecords) end() error {
-	if len(r.id) == 0 {
-		return nil
-	}
-	r.batch.AddSortable(r.id)
-	n := int64(len(r.owners) / ownerBytes)
-	r.perExample.Add(n, 1)
+	class := r.order.Class(int64(len(r.owners) / ownerBytes))
 	address := r.batch.Address(r.source, r.batch.Len()-1, 0).Uint64()
-	r.record = binary.BigEndian.AppendUint64(append(r.record[:0], r.order.Class(n)), address)
-	r.record = append(append(r.record, place(r.graph.given.Examples)...), r.owners...)
-	r.graph.given.Examples++
-	r.id, r.owners = r.id[:0], r.owners[:0]
+	r.record = binary.BigEndian.AppendUint64(append(r.record[:0], class), address)
+	r.record = append(append(r.record, place(r.graph.given)...), r.owners...)
+	r.graph.given++
+	r.owners = r.owners[:0]
 	if err := r.graph.sorted.add(r.record); err != nil {
 		return err
 	}

@@ -10,63 +10,52 @@ import (
 	"minsep/internal/ownergraph"
 )
 
-// kept are the examples that the pass keeps, in its order.
-type kept struct {
-	places []int64          // in the order of the ids of all examples
-	owners ownergraph.Lists // ascending
-	copies []uint32         // at least 1
-}
-
-// pass is the sequential pass of [ownergraph.Bound] over the records of the examples.
-func (b *Bounder) pass(ctx context.Context, all *graph) (*kept, error) {
+// pass is the sequential pass of [ownergraph.Bound] over the records of the examples. It returns the
+// kept examples in its order, without their ids, and their places in the order of the ids of all.
+func (b *Bounder) pass(ctx context.Context, all *graph) (kept *ownergraph.Bounded, places []int64, err error) {
 	// The pass needs one number for each owner, and no ids. That is why owners were numbered: the
 	// numbers of 1e8 owners take 400 MB, wherever their examples are.
-	pass, k := b.Bound.NewPass(all.owners.Len()), &kept{}
+	pass := b.Bound.NewPass(all.owners.Len())
 	var owners []uint32
-	err := all.sorted.each(ctx, b, "bounding from files", "examples", all.given.Examples, func(record []byte) error {
+	err = all.sorted.each(ctx, b, "bounding from files", "examples", all.given, func(record []byte) error {
 		owners = owners[:0]
 		for at := ownersAt; at < len(record); at += ownerBytes {
 			owners = append(owners, binary.BigEndian.Uint32(record[at:]))
 		}
 		taken, err := pass.Add(owners)
 		if taken {
-			k.places = append(k.places, readPlace(record[placeAt:]))
+			places = append(places, readPlace(record[placeAt:]))
 		}
 		return err
 	})
 	if err != nil {
-		return nil, b.fault(err)
+		return nil, nil, b.fault(err)
 	}
-	// Copies go round among the kept examples in the order of the pass, as in memory.
-	k.owners, k.copies = pass.Owners, pass.Copies()
-	return k, nil
+	b.Progress("collecting the kept examples", "", 0, 0)
+	kept, err = pass.Bounded(all.owners, all.duplicates)
+	return kept, places, err
 }
 
-// collect returns the bounded graph: it brings the kept examples into the order of their ids, which
-// it reads from the file.
-func (b *Bounder) collect(ctx context.Context, all *graph, k *kept) (*ownergraph.Bounded, error) {
-	b.Progress("collecting the kept examples", "", 0, 0)
-	// The pass kept examples in its own order, and the table has them by id. A set of places turns
-	// one into the other without a sort, and without the ids in memory.
-	set := newSet(all.given.Examples, k.places)
-	g, copies := &ownergraph.Graph{Owners: all.owners}, make([]uint32, len(k.places))
-	g.OwnersOf = ownergraph.Lists{
-		Starts: make([]uint32, len(k.places)+1),
-		Items:  make([]uint32, len(k.owners.Items)),
-	}
-	for i, at := range k.places {
+// byID brings the kept examples into the order of their ids, which it reads from the file.
+func (b *Bounder) byID(ctx context.Context, all *graph, kept *ownergraph.Bounded, places []int64) error {
+	// A set of places turns the order of the pass into that of the ids without a sort, and without the
+	// ids in memory.
+	set := newSet(all.given, places)
+	g, copies, from := kept.Graph, make([]uint32, len(places)), kept.Graph.OwnersOf
+	g.OwnersOf = ownergraph.Lists{Starts: make([]uint32, len(places)+1), Items: make([]uint32, len(from.Items))}
+	for i, at := range places {
 		to := set.before(at)
-		copies[to] = k.copies[i]
-		g.OwnersOf.Starts[to+1] = k.owners.Starts[i+1] - k.owners.Starts[i]
+		copies[to] = kept.Copies[i]
+		g.OwnersOf.Starts[to+1] = from.Starts[i+1] - from.Starts[i]
 	}
 	// So far Starts has the number of owners of each example: their sums are the places.
 	for i := range copies {
 		g.OwnersOf.Starts[i+1] += g.OwnersOf.Starts[i]
 	}
-	for i, at := range k.places {
-		copy(g.OwnersOf.At(int(set.before(at))), k.owners.At(i))
+	for i, at := range places {
+		copy(g.OwnersOf.At(int(set.before(at))), from.At(i))
 	}
-	*k = kept{} // its memory is needed for the ids
+	kept.Copies = copies
 	g.Examples.Reset(b.Examples)
 	g.Examples.Grow(len(copies))
 	var batch ownergraph.IDs
@@ -84,11 +73,8 @@ func (b *Bounder) collect(ctx context.Context, all *graph, k *kept) (*ownergraph
 		first += int64(batch.Len())
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
 	debug.FreeOSMemory() // the table is written next, and the system caches its files
-	return b.Bound.Kept(g, copies, nil, all.given), nil
+	return err
 }
 
 // set is a set of numbers from 0 on, and how many of its elements are below a number.

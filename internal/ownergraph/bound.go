@@ -88,7 +88,7 @@ func (b Bound) MaxCopies() uint32 {
 
 // Bounded is a graph after bounding.
 type Bounded struct {
-	Graph   *Graph   // the whole graph, or the part of it that [Bound.Kept] was given
+	Graph   *Graph   // the whole graph, or the examples that a [Pass] kept
 	Copies  []uint32 // by example of Graph: the number of its kept copies, 0 if it is dropped
 	Pools   *Pools   // nil without pools; with pools, an example in any of them has one copy
 	Summary Summary  // counts of examples given, kept and dropped
@@ -115,16 +115,6 @@ func (b Bound) Greedy(g *Graph, key stream.Key) (*Bounded, error) {
 	return r, nil
 }
 
-// Kept does the part of Greedy that follows the passes or, with pools, their making. g has the examples
-// that the passes kept or, with pools, all of them, and all owners; copies says how often each was
-// kept, and given has the counts of the graph before. It returns the bounded graph, and may change
-// copies.
-func (b Bound) Kept(g *Graph, copies []uint32, pools *Pools, given Summary) *Bounded {
-	r := &Bounded{Graph: g, Copies: copies, Pools: pools, Summary: given}
-	r.summarize(b)
-	return r
-}
-
 // Copies does the passes of Greedy, without pools and before any look at neighbourhoods. It returns
 // the number of kept copies by example. The parameters must be valid.
 func (b Bound) Copies(g *Graph, key stream.Key) []uint32 {
@@ -144,41 +134,64 @@ func (b Bound) rooms(owners int) []uint32 {
 
 // Pass is the first greedy pass of [Bound] over examples that come one by one, in its order. It holds
 // the owners of the examples that it keeps, for graphs of which no more fits into memory. With pools
-// it keeps all examples, for [FillPools].
+// it keeps all examples.
 type Pass struct {
-	Owners Lists // of the kept examples, in the order in which they came
-
-	bound Bound
-	rooms []uint32
+	bound  Bound
+	owners Lists // of the kept examples, in the order in which they came
+	rooms  []uint32
+	given  given
 }
 
 // NewPass returns the pass over a graph with a number of owners.
 func (b Bound) NewPass(owners int) *Pass {
-	return &Pass{Owners: Lists{Starts: []uint32{0}}, bound: b, rooms: b.rooms(owners)}
+	return &Pass{
+		bound:  b,
+		owners: Lists{Starts: []uint32{0}},
+		rooms:  b.rooms(owners),
+		given:  given{ofOwner: make([]uint64, owners)},
+	}
 }
 
 // Add considers the next example, and says whether it is kept. It returns [ErrTooLarge] if kept
 // examples have 2^32-1 owners together or more.
 func (p *Pass) Add(owners []uint32) (kept bool, err error) {
+	p.given.add(owners)
 	if p.bound.Pools == 0 && !take(owners, p.rooms) {
 		return false, nil
 	}
-	if uint64(len(p.Owners.Items)+len(owners)) >= math.MaxUint32 {
+	if uint64(len(p.owners.Items)+len(owners)) >= math.MaxUint32 {
 		return false, ErrTooLarge
 	}
-	p.Owners.Items = append(p.Owners.Items, owners...)
-	p.Owners.Starts = append(p.Owners.Starts, uint32(len(p.Owners.Items)))
+	p.owners.Items = append(p.owners.Items, owners...)
+	p.owners.Starts = append(p.owners.Starts, uint32(len(p.owners.Items)))
 	return true, nil
 }
 
-// Copies does the passes that follow, and returns how often each kept example is kept, at least once.
-// It is called once, after the last example and without pools.
-func (p *Pass) Copies() []uint32 {
-	copies, order := make([]uint32, p.Owners.Len()), make([]uint32, p.Owners.Len())
+// Bounded does all that follows. The graph has the kept examples in the order in which they came,
+// without their ids, and the given owners. It is called once, after the last example.
+func (p *Pass) Bounded(owners IDs, duplicateEdges int64) (*Bounded, error) {
+	r := &Bounded{Graph: &Graph{Owners: owners, OwnersOf: p.owners}, Summary: p.given.summary(duplicateEdges)}
+	if p.bound.Pools > 0 {
+		var err error
+		if r.Pools, err = FillPools(&p.owners, len(p.rooms), p.bound.Pools); err != nil {
+			return nil, err
+		}
+		r.Copies = r.Pools.Copies()
+	} else {
+		r.Copies = p.copies()
+	}
+	p.rooms, p.given = nil, given{} // their memory is needed for the neighbourhoods
+	r.summarize(p.bound)
+	return r, nil
+}
+
+// copies does the passes that follow, and returns how often each kept example is kept, at least once.
+func (p *Pass) copies() []uint32 {
+	copies, order := make([]uint32, p.owners.Len()), make([]uint32, p.owners.Len())
 	for e := range copies {
 		copies[e], order[e] = 1, uint32(e)
 	}
-	Fill(&p.Owners, order, p.rooms, copies, p.bound.MaxCopies())
+	Fill(&p.owners, order, p.rooms, copies, p.bound.MaxCopies())
 	return copies
 }
 

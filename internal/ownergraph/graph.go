@@ -164,26 +164,11 @@ func (g *Graph) MissingOwners() (ids []string) {
 
 // Given counts the graph before it is bounded.
 func (g *Graph) Given() Summary {
-	var perOwner, perExample Tally
-	examples := make([]uint32, g.Owners.Len())
+	n := given{ofOwner: make([]uint64, g.Owners.Len())}
 	for e := range g.Examples.Len() {
-		owners := g.OwnersOf.At(e)
-		perExample.Add(int64(len(owners)), 1)
-		for _, u := range owners {
-			examples[u]++
-		}
+		n.add(g.OwnersOf.At(e))
 	}
-	for _, n := range examples {
-		perOwner.Add(int64(n), 1)
-	}
-	return Summary{
-		Examples:       int64(g.Examples.Len()),
-		Owners:         int64(g.Owners.Len()),
-		Edges:          g.Edges(),
-		DuplicateEdges: g.DuplicateEdges,
-		GivenPerOwner:  perOwner.Histogram(),
-		GivenOwners:    perExample.Histogram(),
-	}
+	return n.summary(g.DuplicateEdges)
 }
 
 // order returns the examples in the order of o: by class, then by priority, the first 64 bits of

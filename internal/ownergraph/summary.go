@@ -65,6 +65,37 @@ type Summary struct {
 	Coverage *Coverage `json:"coverage,omitempty"` // of pools; nil without
 }
 
+// given counts examples before they are bounded.
+type given struct {
+	examples, edges int64
+	ofOwner         []uint64 // by owner: examples
+	perExample      Tally
+}
+
+func (n *given) add(owners []uint32) {
+	n.examples++
+	n.edges += int64(len(owners))
+	n.perExample.Add(int64(len(owners)), 1)
+	for _, u := range owners {
+		n.ofOwner[u]++
+	}
+}
+
+func (n *given) summary(duplicateEdges int64) Summary {
+	var perOwner Tally
+	for _, examples := range n.ofOwner {
+		perOwner.Add(int64(examples), 1)
+	}
+	return Summary{
+		Examples:       n.examples,
+		Owners:         int64(len(n.ofOwner)),
+		Edges:          n.edges,
+		DuplicateEdges: duplicateEdges,
+		GivenPerOwner:  perOwner.Histogram(),
+		GivenOwners:    n.perExample.Histogram(),
+	}
+}
+
 // summarize drops the examples with too large neighbourhoods, and completes the summary, which has
 // the counts of the graph before the bound.
 func (r *Bounded) summarize(b Bound) {

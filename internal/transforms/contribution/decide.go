@@ -87,7 +87,8 @@ func (f *decideFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	p := newPass(f.Spec.Bound, owners)
+	pass := f.Spec.Bound.NewPass(int(owners))
+	var numbers []number // of the examples that are kept
 	var of number
 	var list []uint32 // owners of an example
 	err = f.Spec.sort(ownerships, func(s *packed.Sorter) error {
@@ -102,7 +103,11 @@ func (f *decideFn) ProcessElement(
 			},
 			func() error {
 				examplesDecided.Add(ctx, 1)
-				return p.add(of, list)
+				kept, err := pass.Add(list)
+				if kept {
+					numbers = append(numbers, of)
+				}
+				return err
 			})
 	})
 	if err != nil {
@@ -112,7 +117,12 @@ func (f *decideFn) ProcessElement(
 	for n := int64(0); duplicates(&n); {
 		merged += n
 	}
-	bounded, err := p.bounded(merged)
+	ids := ownergraph.IDs{} // numbers stand for the owners
+	ids.Grow(int(owners))
+	for u := range owners {
+		ids.AppendInt(int64(u))
+	}
+	bounded, err := pass.Bounded(ids, merged)
 	if err != nil {
 		return err
 	}
@@ -122,7 +132,7 @@ func (f *decideFn) ProcessElement(
 		if copies == 0 {
 			continue
 		}
-		at := p.numbers[e]
+		at := numbers[e]
 		record = binary.BigEndian.AppendUint32(record[:0], at.place())
 		record = binary.BigEndian.AppendUint32(record, copies)
 		if bounded.Pools != nil {
@@ -166,67 +176,4 @@ func (f *decideFn) firstOwners(counts func(*uint32, *[]byte) bool) (first []uint
 		all += uint32(n)
 	}
 	return first, all, nil
-}
-
-// pass is the pass over the examples with the numbers of those that are kept, and counts of all.
-type pass struct {
-	bound   ownergraph.Bound
-	greedy  *ownergraph.Pass
-	given   []uint64 // by owner: examples
-	numbers []number // of the examples that are kept
-
-	examples, edges int64 // given
-	perExample      ownergraph.Tally
-}
-
-func newPass(b ownergraph.Bound, owners uint32) *pass {
-	return &pass{bound: b, greedy: b.NewPass(int(owners)), given: make([]uint64, owners)}
-}
-
-// add considers the next example.
-func (p *pass) add(of number, owners []uint32) error {
-	p.examples++
-	p.edges += int64(len(owners))
-	p.perExample.Add(int64(len(owners)), 1)
-	for _, u := range owners {
-		p.given[u]++
-	}
-	kept, err := p.greedy.Add(owners)
-	if kept {
-		p.numbers = append(p.numbers, of)
-	}
-	return err
-}
-
-// bounded returns the bounded graph of the examples that are kept, in the order in which they came.
-func (p *pass) bounded(duplicateEdges int64) (*ownergraph.Bounded, error) {
-	owners := p.greedy.Owners
-	var copies []uint32
-	var pools *ownergraph.Pools
-	if p.bound.Pools > 0 {
-		var err error
-		if pools, err = ownergraph.FillPools(&owners, len(p.given), p.bound.Pools); err != nil {
-			return nil, err
-		}
-		copies = pools.Copies()
-	} else {
-		copies = p.greedy.Copies()
-	}
-	given := ownergraph.Summary{
-		Examples:       p.examples,
-		Owners:         int64(len(p.given)),
-		Edges:          p.edges,
-		DuplicateEdges: duplicateEdges,
-		GivenOwners:    p.perExample.Histogram(),
-	}
-	var perOwner ownergraph.Tally
-	g := &ownergraph.Graph{OwnersOf: owners}
-	g.Owners.Grow(len(p.given))
-	for u, n := range p.given {
-		perOwner.Add(int64(n), 1)
-		g.Owners.AppendInt(int64(u))
-	}
-	given.GivenPerOwner = perOwner.Histogram()
-	p.greedy, p.given = nil, nil // their memory is needed for the neighbourhoods
-	return p.bound.Kept(g, copies, pools, given), nil
 }
